@@ -1,0 +1,46 @@
+"""Checks that explain what went wrong, and scores that can be trusted.
+
+In a notebook: ``check(softmax)``, ``hint(softmax)``, ``solution("softmax")``, ``ready(softmax)``.
+For grading: ``grade(candidate, "03_attention/softmax", seed=…)`` and ``exercises()``.
+
+Names load on first use, so that a sandboxed worker imports neither checks nor answers.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attend_grader.chapters import exercises
+    from attend_grader.exercise import Exercise
+    from attend_grader.report import Finding, Report
+    from attend_grader.session import check, grade, hint, ready, solution
+
+__all__ = [
+    "Exercise",
+    "Finding",
+    "Report",
+    "check",
+    "exercises",
+    "grade",
+    "hint",
+    "ready",
+    "solution",
+]
+
+_HOMES = {
+    "Exercise": "exercise",
+    "Finding": "report",
+    "Report": "report",
+    "check": "session",
+    "exercises": "chapters",
+    "grade": "session",
+    "hint": "session",
+    "ready": "session",
+    "solution": "session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

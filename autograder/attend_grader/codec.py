@@ -1,0 +1,181 @@
+"""Values as JSON plus raw array buffers: the only language checks and submissions share.
+
+Checks hold inputs and oracles; a submission may run in another process. Whatever passes between
+them is data of a few exact types (``None``, bool, int, float, complex, str, list, tuple, dict,
+NumPy arrays and scalars, torch tensors), never pickled objects: unpickling runs code.
+Anything else arrives as :class:`Opaque`, which only remembers its type's name.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import IO, Any
+
+import numpy as np
+
+MAX_FRAME_BYTES = 256 * 2**20
+"""No exercise moves more than a few MiB; a larger frame is refused before it is read."""
+
+_ARRAY_KINDS = "biufc"
+_SPACED = "spaced"
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """Stands for a value that is not data: a function, a generator, an object array, …"""
+
+    type_name: str
+
+
+class ProtocolError(RuntimeError):
+    """The other side sent something that is not a frame of this protocol."""
+
+
+def encode(value: Any, buffers: list[bytes]) -> Any:
+    """Turn ``value`` into JSON-able form, appending array contents to ``buffers``."""
+    kind = type(value)
+    if value is None or kind in (bool, int, str):
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else {"$float": repr(value)}
+    if kind is complex:
+        return {"$complex": [repr(value.real), repr(value.imag)]}
+    if kind in (list, tuple):
+        items = [encode(item, buffers) for item in value]
+        return items if kind is list else {"$tuple": items}
+    if kind is dict:
+        return {"$dict": [[encode(k, buffers), encode(v, buffers)] for k, v in value.items()]}
+    if kind is np.ndarray and value.dtype.kind in _ARRAY_KINDS:
+        return _encode_array(value, buffers)
+    if isinstance(value, np.generic) and value.dtype.kind in _ARRAY_KINDS:
+        return {"$scalar": _encode_array(np.asarray(value), buffers)}
+    torch = sys.modules.get("torch")
+    if torch is not None and kind in (torch.Tensor, torch.nn.Parameter):
+        return _encode_tensor(torch, value, buffers)
+    if isinstance(value, np.ndarray):
+        name = f"array of dtype {value.dtype}" if kind is np.ndarray else kind.__name__
+        return {"$opaque": name}
+    return {"$opaque": kind.__name__}
+
+
+def decode(form: Any, buffers: list[bytes]) -> Any:
+    """Inverse of :func:`encode`; every array is a fresh, writable copy with the same layout."""
+    if isinstance(form, list):
+        return [decode(item, buffers) for item in form]
+    if not isinstance(form, dict):
+        return form
+    if len(form) != 1:
+        raise ProtocolError(f"expected one tagged value, got the keys {sorted(form)}")
+    ((tag, body),) = form.items()
+    match tag:
+        case "$float":
+            return float(body)
+        case "$complex":
+            return complex(float(body[0]), float(body[1]))
+        case "$tuple":
+            return tuple(decode(item, buffers) for item in body)
+        case "$dict":
+            return {decode(k, buffers): decode(v, buffers) for k, v in body}
+        case "$array":
+            return _decode_array(body, buffers)
+        case "$scalar":
+            return _decode_array(body["$array"], buffers)[()]
+        case "$tensor":
+            return _decode_tensor(body, buffers)
+        case "$opaque":
+            return Opaque(str(body))
+    raise ProtocolError(f"unknown tag {tag!r}")
+
+
+def _encode_array(array: np.ndarray, buffers: list[bytes]) -> dict[str, Any]:
+    layout: list[int] | str = list(range(array.ndim))
+    if not array.flags.c_contiguous:
+        order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
+        layout = order if array.transpose(order).flags.c_contiguous else _SPACED
+    stored = array.transpose(layout) if isinstance(layout, list) else array
+    buffers.append(stored.tobytes())
+    body = {
+        "dtype": array.dtype.str,
+        "shape": list(array.shape),
+        "layout": layout,
+        "buffer": len(buffers) - 1,
+    }
+    return {"$array": body}
+
+
+def _decode_array(body: dict[str, Any], buffers: list[bytes]) -> np.ndarray:
+    dtype = np.dtype(body["dtype"])
+    shape, layout = tuple(body["shape"]), body["layout"]
+    if dtype.kind not in _ARRAY_KINDS:
+        raise ProtocolError(f"arrays of dtype {dtype} are not data")
+    spaced = layout == _SPACED
+    stored = shape if spaced else tuple(shape[axis] for axis in layout)
+    raw = buffers[body["buffer"]]
+    if math.prod(stored) * dtype.itemsize != len(raw):
+        raise ProtocolError(f"{len(raw)} bytes do not make an array of shape {shape} and {dtype}")
+    array = np.frombuffer(raw, dtype).reshape(stored).copy()
+    if spaced:
+        wide = np.zeros((*shape[:-1], 2 * shape[-1]), dtype)
+        wide[..., ::2] = array
+        return wide[..., ::2]
+    return array.transpose(np.argsort(layout)) if layout else array
+
+
+def _encode_tensor(torch: Any, tensor: Any, buffers: list[bytes]) -> dict[str, Any]:
+    plain = tensor.detach().cpu()
+    dtype = str(plain.dtype).removeprefix("torch.")
+    if dtype == "bfloat16":  # NumPy has no bfloat16: send the bits
+        plain = plain.view(torch.int16)
+    return {"$tensor": {"dtype": dtype, "array": _encode_array(plain.numpy(), buffers)}}
+
+
+def _decode_tensor(body: dict[str, Any], buffers: list[bytes]) -> Any:
+    import torch
+
+    tensor = torch.from_numpy(_decode_array(body["array"]["$array"], buffers))
+    return tensor.view(torch.bfloat16) if body["dtype"] == "bfloat16" else tensor
+
+
+def write_frame(stream: IO[bytes], message: Any) -> None:
+    """Write one message: two lengths, the JSON, then the raw buffers."""
+    buffers: list[bytes] = []
+    form = encode(message, buffers)
+    text = json.dumps({"message": form, "sizes": [len(b) for b in buffers]}).encode()
+    body = b"".join(buffers)
+    stream.write(len(text).to_bytes(8, "little") + len(body).to_bytes(8, "little") + text + body)
+    stream.flush()
+
+
+def read_frame(stream: IO[bytes]) -> Any:
+    """Read one message.
+
+    Raises:
+        EOFError: the other side closed the channel.
+        ProtocolError: the bytes are not a frame, or it is larger than ``MAX_FRAME_BYTES``.
+    """
+    head = _read_exactly(stream, 16)
+    text_bytes, body_bytes = (int.from_bytes(head[i : i + 8], "little") for i in (0, 8))
+    if text_bytes + body_bytes > MAX_FRAME_BYTES:
+        raise ProtocolError(f"a frame of {text_bytes + body_bytes} bytes is over the limit")
+    try:
+        header = json.loads(_read_exactly(stream, text_bytes))
+        sizes = [int(size) for size in header["sizes"]]
+        form = header["message"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ProtocolError(f"not a frame: {error}") from None
+    body = _read_exactly(stream, body_bytes)
+    if sum(sizes) != body_bytes or any(size < 0 for size in sizes):
+        raise ProtocolError("buffer sizes do not add up")
+    ends = np.cumsum([0, *sizes])
+    return decode(form, [body[a:b] for a, b in pairwise(ends)])
+
+
+def _read_exactly(stream: IO[bytes], count: int) -> bytes:
+    data = stream.read(count)
+    if len(data) < count:
+        raise EOFError("the channel closed in the middle of a frame")
+    return data

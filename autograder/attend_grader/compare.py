@@ -1,0 +1,193 @@
+"""Comparing what came with what was expected, and saying the difference so that it helps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attend_grader.codec import Opaque
+
+SHOWN_ELEMENTS = 16
+"""Arrays up to this size are shown whole in a message."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far two right answers may differ, relative to the largest expected value.
+
+    Measuring against the largest value of the array (not element by element) is what rounding
+    in sums does: an element that cancels to nearly zero carries its neighbours' error.
+    """
+
+    name: str
+    relative: float
+    reason: str
+
+
+FLOAT64 = Tolerance(
+    "float64",
+    1e-9,
+    "sums of up to 10⁴ float64 terms in any order differ by < 10⁴ · 1.1e-16 ≈ 1e-12; "
+    "three digits are left for exp and for ill-conditioned inputs",
+)
+FLOAT32 = Tolerance(
+    "float32",
+    1e-5,
+    "float32 rounds at 6e-8; up to 10² terms in any order differ by about 1e-6 to 6e-6",
+)
+PRINTED = Tolerance("printed", 5e-4, "hand-worked numbers are printed to three decimals")
+
+
+class Miss(Exception):
+    """A property does not hold: what was expected, what came, where, and the likely cause."""
+
+    def __init__(self, message: str, evidence: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.evidence = tuple(evidence)
+
+    def on(self, given: str, why: str, more: Sequence[tuple[str, str]] = ()) -> Miss:
+        """The same miss, with the call it happened on and what is special about it."""
+        message = f"{why}: {self.message}" if why else self.message
+        called = (("called with", given),) if given else ()
+        return Miss(message, (*called, *self.evidence, *more))
+
+
+def expect_close(got: Any, want: Any, tolerance: Tolerance = FLOAT64, what: str = "result") -> None:
+    """Hold ``got`` to ``want``: structure, shape, kind of dtype, then values.
+
+    Args:
+        got: what the candidate returned.
+        want: what the oracle returned: an array, a number, or a tuple of these.
+        tolerance: relative to the largest finite value of ``want``.
+        what: what to call it in the message.
+
+    Raises:
+        Miss: they differ.
+    """
+    if isinstance(want, tuple):
+        _expect_tuple(got, want, tolerance, what)
+        return
+    if got is None:
+        raise Miss(f"your function returned None instead of the {what}. Is `return` missing?")
+    want_array = _numeric(want)
+    if not isinstance(got, (np.ndarray, np.generic, int, float, complex)) and not _is_tensor(got):
+        kind = "an array" if want_array.ndim else "a number"
+        raise Miss(f"the {what} should be {kind}, but it is a {_type_name(got)}")
+    got_array = _numeric(got)
+    if got_array.shape != want_array.shape:
+        raise Miss(_shape_message(got_array.shape, want_array.shape, what))
+    if want_array.dtype.kind == "f" and got_array.dtype.kind != "f":
+        raise Miss(
+            f"the {what} has dtype {got_array.dtype}; expected a floating one. "
+            "Was it stored into an integer or boolean array?",
+            _shown(got_array, want_array),
+        )
+    _expect_values(got_array, want_array, tolerance, what)
+
+
+def _expect_tuple(got: Any, want: tuple, tolerance: Tolerance, what: str) -> None:
+    if not isinstance(got, (tuple, list)):
+        raise Miss(f"expected {len(want)} values (a tuple), but got one {_type_name(got)}")
+    if len(got) != len(want):
+        raise Miss(f"expected {len(want)} values, but got {len(got)}")
+    ordinals = ("first", "second", "third", "fourth", "fifth")
+    for index, (g, w) in enumerate(zip(got, want, strict=True)):
+        expect_close(g, w, tolerance, f"{ordinals[index]} {what}" if len(want) > 1 else what)
+
+
+def _expect_values(got: np.ndarray, want: np.ndarray, tolerance: Tolerance, what: str) -> None:
+    bad = mismatches(got, want, tolerance)
+    if not bad.any():
+        return
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = np.where(bad, np.abs(got.astype(float) - want.astype(float)), -1.0)
+    distance[bad & ~np.isfinite(distance)] = np.inf
+    where = np.unravel_index(int(np.argmax(distance)), distance.shape)
+    index = f"[{', '.join(map(str, where))}]" if want.ndim else ""
+    count = f" ({int(bad.sum())} of {want.size} differ)" if want.size > 1 else ""
+    message = f"wrong value: {what}{index} is {_number(got[where])}, "
+    message += f"expected {_number(want[where])}{count}."
+    cause = likely_cause(got, want, tolerance)
+    raise Miss(f"{message} {cause}".rstrip(), _shown(got, want))
+
+
+def mismatches(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> np.ndarray:
+    """True where ``got`` is further from ``want`` than rounding explains (NaN never agrees)."""
+    finite = np.abs(want[np.isfinite(want)])
+    scale = float(finite.max()) if finite.size else 0.0
+    with np.errstate(invalid="ignore", over="ignore"):
+        near = np.abs(got.astype(float) - want.astype(float)) <= tolerance.relative * scale
+    return ~(near | (got == want))
+
+
+def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str:
+    """A guess from the pattern of the difference, or an empty string."""
+
+    def same(a: np.ndarray, b: np.ndarray) -> bool:
+        return a.shape == b.shape and not mismatches(a, b, tolerance).any()
+
+    if np.isnan(got).any() and not np.isnan(want).any():
+        return (
+            f"{int(np.isnan(got).sum())} of your values are NaN: look for inf − inf, 0 / 0 "
+            "or inf / inf (did something overflow?)."
+        )
+    if np.isinf(got).any() and not np.isinf(want).any():
+        return "Some of your values are infinite: look for an overflow or a division by zero."
+    if not np.isfinite(got).all() or not np.isfinite(want).all() or want.size < 2:
+        return ""
+    if want.ndim >= 2 and same(np.swapaxes(got, -1, -2), want):
+        return "Yours is the transpose (last two axes) of what is expected."
+    if same(-got, want):
+        return "Every sign is flipped."
+    if not want.any():
+        return ""
+    ratio = float((got * want).sum() / (want * want).sum())
+    if abs(ratio) > 1e-12 and same(got / ratio, want):
+        return f"Yours is everywhere {ratio:.4g} times what is expected: a factor is off."
+    shift = float((got - want).mean())
+    if same(got - shift, want):
+        return f"Yours is everywhere larger by {shift:.4g}: a constant is off."
+    return ""
+
+
+def _shape_message(got: tuple[int, ...], want: tuple[int, ...], what: str) -> str:
+    message = f"the {what} has shape {got}, expected {want}."
+    if sorted(got) == sorted(want):
+        return f"{message} The axes are there, in another order."
+    if [n for n in got if n != 1] == [n for n in want if n != 1]:
+        return f"{message} An axis of length 1 was {'kept' if len(got) > len(want) else 'lost'}."
+    if len(got) < len(want):
+        return f"{message} {len(want) - len(got)} axes too few: was one summed away?"
+    if len(got) > len(want):
+        return f"{message} {len(got) - len(want)} axes too many: was something broadcast?"
+    return message
+
+
+def _shown(got: np.ndarray, want: np.ndarray) -> tuple[tuple[str, str], ...]:
+    if want.size > SHOWN_ELEMENTS:
+        return ()
+    return (("expected", _text(want)), ("got", _text(got)))
+
+
+def _text(array: np.ndarray) -> str:
+    return np.array2string(array, precision=4, suppress_small=True)
+
+
+def _number(value: Any) -> str:
+    return f"{float(value):.6g}"
+
+
+def _numeric(value: Any) -> np.ndarray:
+    return np.asarray(value.float().numpy()) if _is_tensor(value) else np.asarray(value)
+
+
+def _is_tensor(value: Any) -> bool:
+    return type(value).__module__.startswith("torch") and hasattr(value, "numpy")
+
+
+def _type_name(value: Any) -> str:
+    return value.type_name if isinstance(value, Opaque) else type(value).__name__

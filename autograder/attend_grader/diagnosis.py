@@ -1,0 +1,93 @@
+"""Naming the slip: compare what a candidate does with what known misconceptions do.
+
+Behaviour is what a call returns, which error it raises, and which inputs it changes, over the
+exercise's draws. A misconception is named where all of it agrees on fresh random inputs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from attend_grader.compare import Tolerance, mismatches
+from attend_grader.exercise import Call, Exercise
+from attend_grader.report import Finding
+from attend_grader.subject import Outcome, Subject, local
+
+SAME = Tolerance(
+    "same behaviour",
+    1e-6,
+    "two ways to write one slip differ by rounding only; slips differ by far more than 1e-6",
+)
+
+
+def behaviour(subject: Subject, calls: Sequence[Call]) -> list[Outcome]:
+    """What ``subject`` does on each call."""
+    return [subject.run(call.args, call.kwargs) for call in calls]
+
+
+def same_behaviour(one: Sequence[Outcome], other: Sequence[Outcome]) -> bool:
+    """Whether two candidates did the same on the same calls."""
+    return all(_same(a, b) for a, b in zip(one, other, strict=True))
+
+
+def _same(a: Outcome, b: Outcome) -> bool:
+    if a.error is not None or b.error is not None:
+        return a.error is not None and b.error is not None and a.error.type == b.error.type
+    return list(a.mutated) == list(b.mutated) and same_value(a.value, b.value)
+
+
+def same_value(a: Any, b: Any) -> bool:
+    """Equal up to rounding, NaN agreeing with NaN; tuples and lists item by item."""
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(same_value(x, y) for x, y in zip(a, b, strict=True))
+    if _is_number(a) and _is_number(b):
+        x, y = np.asarray(a), np.asarray(b)
+        if x.shape != y.shape or x.dtype.kind != y.dtype.kind:
+            return False
+        nan = np.isnan(x) & np.isnan(y)
+        return not mismatches(np.where(nan, 0, x), np.where(nan, 0, y), SAME).any()
+    return type(a) is type(b) and a == b
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, np.generic, int, float)) or (
+        type(value).__module__.startswith("torch") and hasattr(value, "numpy")
+    )
+
+
+def diagnose(
+    subject: Subject, exercise: Exercise, findings: Sequence[Finding], seed: int
+) -> tuple[str | None, str]:
+    """The misconception whose behaviour ``subject`` shows: (name, explanation) or (None, "").
+
+    Slips that change cost but no value agree with the reference on every draw; those are told
+    apart by the properties they lose.
+    """
+    calls = exercise.draws(np.random.default_rng([seed, 0]))
+    shown = behaviour(subject, calls)
+    right = behaviour(local(exercise.reference), calls)
+    looks_right = same_behaviour(shown, right)
+    lost = [f.property for f in findings if not f.passed]
+    for name, wrong in exercise.misconceptions.items():
+        other = local(wrong)
+        if not same_behaviour(shown, behaviour(other, calls)):
+            continue
+        if not looks_right or _lost(other, exercise, seed) == lost:
+            return name, explanation(wrong)
+    return None, ""
+
+
+def _lost(subject: Subject, exercise: Exercise, seed: int) -> list[str]:
+    from attend_grader.engine import run_properties
+
+    findings = run_properties(subject, exercise, seed, extra=False) or []
+    return [f.property for f in findings if not f.passed]
+
+
+def explanation(misconception: Callable[..., Any]) -> str:
+    """What the learner is told: the misconception's docstring on one line."""
+    return " ".join((inspect.getdoc(misconception) or "").split())

@@ -1,0 +1,158 @@
+"""From a subject to a report: started? allowed? right? right given right parts? which slip?"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from attend_grader.compare import Miss
+from attend_grader.diagnosis import diagnose
+from attend_grader.exercise import Exercise, Probe
+from attend_grader.explain import explain
+from attend_grader.reading import blank, forbidden_calls, parameter_names, signature_problem
+from attend_grader.report import Finding, Report, empty_report
+from attend_grader.subject import Subject, SubjectError
+
+GRADER_VERSION = "1"
+"""Raised whenever the same submission and seed could score differently than before."""
+
+
+def judge(subject: Subject, exercise: Exercise, seed: int, *, extra: bool) -> Report:
+    """Check ``subject`` against ``exercise``.
+
+    Args:
+        subject: the candidate, local or remote.
+        exercise: what it should do.
+        seed: draws all random inputs; the same seed gives the same verdict.
+        extra: run the additional cases used for grading.
+    """
+    worth = [(p.name, p.points) for p in exercise.properties]
+    description = subject.description
+    if not description.callable:
+        note = f"expected a function called {exercise.name}, but got a {description.type}."
+        return empty_report(exercise.id, worth, "invalid", note)
+    if blank(description.source):
+        return _not_started(exercise, worth)
+    problem = signature_problem(description, exercise.reference)
+    if problem:
+        return empty_report(exercise.id, worth, "invalid", problem)
+    found = forbidden_calls(description, exercise)
+    if found:
+        note = "Not allowed in this exercise: " + "; ".join(found) + ". Build it yourself."
+        return empty_report(exercise.id, worth, "failed", note)
+
+    findings = run_properties(subject, exercise, seed, extra=extra)
+    if findings is None:
+        return _not_started(exercise, worth)
+    chosen, mend = subject, ()
+    if exercise.uses and not _all_passed(findings):
+        chosen, findings, mend = _follow_through(subject, exercise, seed, extra, findings)
+    passed = _all_passed(findings)
+    name, explanation = (None, "") if passed else diagnose(chosen, exercise, findings, seed)
+    earned = sum(f.earned for f in findings)
+    return Report(
+        exercise.id,
+        tuple(findings),
+        "passed" if passed else "partial" if earned else "failed",
+        diagnosis=name,
+        explanation=explanation,
+        mend=mend,
+        printed=subject.printed[0] if subject.printed else "",
+        seed=seed,
+    )
+
+
+def run_properties(
+    subject: Subject, exercise: Exercise, seed: int, *, extra: bool
+) -> list[Finding] | None:
+    """Test every property on its own random numbers; None where the candidate is a blank stub."""
+    names = parameter_names(exercise.reference)
+    findings: list[Finding] = []
+    said: set[str] = set()
+    for prop in exercise.properties:
+        rng = np.random.default_rng([seed, zlib.crc32(prop.name.encode())])
+        probe = Probe(rng, exercise.reference, extra, names)
+        try:
+            prop.test(subject, probe)
+        except Miss as miss:
+            message, evidence = miss.message, miss.evidence
+        except SubjectError as failure:
+            if failure.error.type == "NotImplementedError" and failure.error.own:
+                return None
+            message, evidence = explain(failure.error)
+        else:
+            findings.append(Finding(prop.name, prop.points, prop.points))
+            continue
+        if message in said:
+            message, evidence = "the same as above", ()
+        said.add(message)
+        findings.append(Finding(prop.name, prop.points, 0, message, evidence))
+    return findings
+
+
+def references_for(exercise: Exercise, known: Mapping[str, Exercise]) -> dict[str, Callable]:
+    """References of the earlier exercises that ``exercise`` may call, by name."""
+    return {name: known[name].reference for name in exercise.uses}
+
+
+def _follow_through(
+    subject: Subject, exercise: Exercise, seed: int, extra: bool, own: list[Finding]
+) -> tuple[Subject, list[Finding], tuple[str, ...]]:
+    """Check again with references for what it calls; keep that result where it is better."""
+
+    def run(names: tuple[str, ...]) -> tuple[Subject, list[Finding]]:
+        variant = subject.with_references(names)
+        return variant, run_properties(variant, exercise, seed, extra=extra) or own
+
+    variant, findings = run(exercise.uses)
+    best = _earned(findings)
+    if best <= _earned(own):
+        return subject, own, ()
+    for name in exercise.uses:
+        alone, with_one = run((name,))
+        if _earned(with_one) == best:
+            return alone, with_one, (name,)
+    return variant, findings, exercise.uses
+
+
+def _not_started(exercise: Exercise, worth: list[tuple[str, int]]) -> Report:
+    note = f"Write the body of {exercise.name}, run its cell, then run this check again."
+    return empty_report(exercise.id, worth, "not started", note)
+
+
+def _earned(findings: list[Finding]) -> int:
+    return sum(f.earned for f in findings)
+
+
+def _all_passed(findings: list[Finding]) -> bool:
+    return all(f.passed for f in findings)
+
+
+def smoke(subject: Subject, exercise: Exercise) -> str:
+    """Why ``subject`` cannot be used by a picture yet, or an empty string.
+
+    Wrong values are no reason: a learner should see what a wrong function does.
+    """
+    if not subject.description.callable:
+        return "is not a function"
+    if blank(subject.description.source):
+        return "is not started"
+    for call in exercise.draws(np.random.default_rng(0))[:2]:
+        outcome = subject.run(call.args, call.kwargs)
+        if outcome.error is not None:
+            if outcome.error.type == "NotImplementedError":
+                return "is not started"
+            return f"raises {outcome.error.type}"
+        want = exercise.reference(*call.args, **call.kwargs)
+        if _form(outcome.value) != _form(want):
+            return "returns the wrong shape"
+    return ""
+
+
+def _form(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return [_form(item) for item in value]
+    return getattr(value, "shape", ()) if not isinstance(value, (str, type(None))) else type(value)

@@ -1,0 +1,248 @@
+"""The side of a subject that runs submitted code: one request in, one answer out.
+
+The executor lives in the learner's process: the notebook's kernel (local subject) or a sandbox
+(remote subject). It knows nothing of checks, oracles or points. A request is a plain dict and so
+is the answer; :mod:`attend_grader.codec` carries them where a process boundary lies between.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import inspect
+import io
+import sys
+import textwrap
+import tracemalloc
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from attend_grader import codec
+from attend_grader.origins import origins
+
+MAX_PRINTED = 2_000
+"""Characters kept of what a submission prints in one call."""
+
+AskReference = Callable[[str, tuple, dict], Any]
+
+
+class Executor:
+    """Runs requests on one candidate function or class.
+
+    Args:
+        candidate: what is being checked.
+        ask_reference: called as ``ask_reference(name, args, kwargs)`` where a request wants an
+            earlier exercise answered by its reference (follow-through marks).
+    """
+
+    def __init__(self, candidate: Any, ask_reference: AskReference) -> None:
+        self.candidate = candidate
+        self.ask_reference = ask_reference
+        self.instances: list[Any] = []
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """The globals in which the candidate's own code looks names up."""
+        owner = inspect.unwrap(self.candidate) if callable(self.candidate) else self.candidate
+        members = vars(owner).values() if isinstance(owner, type) else (owner,)
+        spaces = (getattr(member, "__globals__", None) for member in members)
+        return next((space for space in spaces if space is not None), {})
+
+    def handle(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer one request: ``describe``, ``build`` or ``call``."""
+        match request["op"]:
+            case "describe":
+                return self._describe()
+            case "build":
+                return self._run(request, self._build)
+            case "call":
+                return self._run(request, self._call)
+        raise codec.ProtocolError(f"unknown request {request['op']!r}")
+
+    def _describe(self) -> dict[str, Any]:
+        candidate = self.candidate
+        try:
+            lines, first = inspect.getsourcelines(candidate)
+            source: str | None = textwrap.dedent("".join(lines))
+        except (OSError, TypeError):
+            source, first = None, 0
+        try:
+            parameters = [
+                [p.name, p.kind.name, p.default is not p.empty]
+                for p in inspect.signature(candidate).parameters.values()
+            ]
+        except (TypeError, ValueError):
+            parameters = None
+        return {
+            "name": getattr(candidate, "__name__", type(candidate).__name__),
+            "type": type(candidate).__name__,
+            "callable": callable(candidate),
+            "parameters": parameters,
+            "source": source,
+            "first_line": first,
+            "origins": origins(candidate, self.namespace),
+        }
+
+    def _build(self, args: tuple, kwargs: dict, request: dict[str, Any]) -> dict[str, Any]:
+        instance = self.candidate(*args, **kwargs)
+        parameters = request.get("parameters")
+        if parameters is not None:
+            if hasattr(instance, "load_state_dict"):
+                instance.load_state_dict(parameters)
+            else:
+                for name, value in parameters.items():
+                    setattr(instance, name, value)
+        self.instances.append(instance)
+        return {"value": len(self.instances) - 1}
+
+    def _call(self, args: tuple, kwargs: dict, request: dict[str, Any]) -> dict[str, Any]:
+        target = self.candidate
+        if request.get("instance") is not None:
+            target = self.instances[request["instance"]]
+        if request.get("method"):
+            target = getattr(target, request["method"])
+        if request.get("gradients") is not None:
+            from attend_grader.torch_gradients import gradients
+
+            return gradients(target, args, kwargs, request["gradients"])
+        if not request.get("measure"):
+            return {"value": target(*args, **kwargs)}
+        with _measured(self.namespace) as cost:
+            value = target(*args, **kwargs)
+        return {"value": value, "cost": cost}
+
+    def _run(self, request: dict[str, Any], action: Callable[..., dict]) -> dict[str, Any]:
+        args, kwargs = request.get("args", ()), request.get("kwargs", {})
+        before = [_bits(value) for value in (*args, *kwargs.values())]
+        printed = io.StringIO()
+        answer: dict[str, Any] = {"value": None, "error": None}
+        with (
+            self._references(request.get("references", ())),
+            contextlib.redirect_stdout(printed),
+            _no_input(),
+            warnings.catch_warnings(record=True) as caught,
+        ):
+            warnings.simplefilter("always")
+            try:
+                answer |= action(args, kwargs, request)
+                codec.encode(answer["value"], [])  # a value nested without end fails here
+            except (Exception, SystemExit) as error:  # submitted code may raise anything
+                answer["value"] = None
+                answer["error"] = self._error(error)
+        after = [_bits(value) for value in (*args, *kwargs.values())]
+        names = [*range(len(args)), *kwargs]
+        answer["mutated"] = [
+            n for n, old, new in zip(names, before, after, strict=True) if old != new
+        ]
+        answer["printed"] = printed.getvalue()[:MAX_PRINTED]
+        answer["warnings"] = list(dict.fromkeys(str(w.message) for w in caught))
+        return answer
+
+    @contextlib.contextmanager
+    def _references(self, names: tuple[str, ...]) -> Iterator[None]:
+        """Put references in the place of the learner's earlier functions, then restore."""
+
+        def stand_in(name: str) -> Callable[..., Any]:
+            return lambda *args, **kwargs: self.ask_reference(name, args, kwargs)
+
+        namespace, absent = self.namespace, object()
+        saved = {name: namespace.get(name, absent) for name in names}
+        namespace.update({name: stand_in(name) for name in names})
+        try:
+            yield
+        finally:
+            for name, value in saved.items():
+                if value is absent:
+                    del namespace[name]
+                else:
+                    namespace[name] = value
+
+    def _error(self, error: BaseException) -> dict[str, Any]:
+        """The exception, cut to the candidate's own lines, with the shapes it saw."""
+        trace, frames = error.__traceback__, []
+        namespace = self.namespace
+        while trace is not None:
+            if trace.tb_frame.f_globals is namespace:
+                frames.append((trace.tb_frame, trace.tb_lineno))
+            trace = trace.tb_next
+        lines = []
+        for frame, number in frames:
+            code = frame.f_code
+            lines.append([code.co_name, number - code.co_firstlineno + 1, _line(frame, number)])
+        last = frames[-1][0] if frames else None
+        shapes = {} if last is None else _shapes(last.f_locals)
+        own = getattr(inspect.unwrap(self.candidate), "__code__", None)
+        return {
+            "type": type(error).__name__,
+            "message": str(error),
+            "lines": lines,
+            "shapes": shapes,
+            "own": last is not None and (own is None or last.f_code is own),
+        }
+
+
+def _line(frame: types.FrameType, number: int) -> str:
+    try:
+        lines, _ = inspect.findsource(frame.f_code)
+    except OSError:
+        return ""
+    return lines[number - 1].strip() if number <= len(lines) else ""
+
+
+def _shapes(variables: dict[str, Any]) -> dict[str, list[int]]:
+    torch = sys.modules.get("torch")
+    arrays = (np.ndarray,) if torch is None else (np.ndarray, torch.Tensor)
+    return {n: list(v.shape) for n, v in variables.items() if isinstance(v, arrays)}
+
+
+def _bits(value: Any) -> tuple[Any, list[bytes]]:
+    buffers: list[bytes] = []
+    return codec.encode(value, buffers), buffers
+
+
+@contextlib.contextmanager
+def _no_input() -> Iterator[None]:
+    def refuse(prompt: object = "") -> str:
+        del prompt
+        raise RuntimeError("input() was called: a checked function gets all it needs as arguments")
+
+    saved, builtins.input = builtins.input, refuse
+    try:
+        yield
+    finally:
+        builtins.input = saved
+
+
+@contextlib.contextmanager
+def _measured(namespace: dict[str, Any]) -> Iterator[dict[str, int]]:
+    """Count bytecode steps in the candidate's own code, and peak memory in bytes."""
+    cost = {"steps": 0, "peak_bytes": 0}
+
+    def count(frame: types.FrameType, event: str, arg: Any) -> Any:
+        del arg
+        if frame.f_globals is not namespace:
+            return None
+        if event == "call":
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        elif event == "opcode":
+            cost["steps"] += 1
+        return count
+
+    running = tracemalloc.is_tracing()
+    if not running:
+        tracemalloc.start()
+    tracemalloc.reset_peak()
+    start = tracemalloc.get_traced_memory()[0]
+    previous = sys.gettrace()
+    sys.settrace(count)
+    try:
+        yield cost
+    finally:
+        sys.settrace(previous)
+        cost["peak_bytes"] = tracemalloc.get_traced_memory()[1] - start
+        if not running:
+            tracemalloc.stop()

@@ -1,0 +1,84 @@
+"""What a learner has done: scores, hints taken, solutions looked at; one JSON file.
+
+It lives in the nearest directory upwards that holds ``.attend/`` (``make lab`` makes one in
+``work/``); where there is none, as when a submission is graded, it is kept in memory only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+_FILE = "progress.json"
+_memory: dict[str, Any] = {"exercises": {}}
+
+
+def home(start: Path | None = None) -> Path | None:
+    """The directory that holds ``.attend/``, from ``start`` (the current directory) upwards."""
+    here = (start or Path.cwd()).resolve()
+    return next((d for d in (here, *here.parents) if (d / ".attend").is_dir()), None)
+
+
+def load() -> dict[str, Any]:
+    """All progress: ``{"exercises": {id: {"score", "max_score", "hints", "solution_shown"}}}``.
+
+    A file that cannot be read as such is set aside under another name, which a warning tells.
+    """
+    directory = home()
+    if directory is None:
+        return _memory
+    path = directory / ".attend" / _FILE
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(data["exercises"], dict):
+            raise TypeError("'exercises' is not an object")
+    except FileNotFoundError:
+        return {"exercises": {}}
+    except OSError as error:
+        _warn(f"progress cannot be read ({error}); it is kept in memory for now")
+        return _memory
+    except (ValueError, KeyError, TypeError) as error:
+        aside = _set_aside(path)
+        _warn(f"{path.name} was damaged ({error}); it is kept as {aside} and a new one begun")
+        return {"exercises": {}}
+    return data
+
+
+def of(exercise_id: str) -> dict[str, Any]:
+    """Progress on one exercise; empty where there is none."""
+    return load()["exercises"].get(exercise_id, {})
+
+
+def record(exercise_id: str, **changes: Any) -> None:
+    """Merge ``changes`` into the record of one exercise and save, atomically."""
+    data = load()
+    data["exercises"].setdefault(exercise_id, {}).update(changes)
+    directory = home()
+    if directory is None or data is _memory:
+        return
+    path = directory / ".attend" / _FILE
+    draft = path.with_name(f"{_FILE}.{os.getpid()}")
+    try:
+        draft.write_text(json.dumps(data, indent=1, sort_keys=True), encoding="utf-8")
+        os.replace(draft, path)
+    except OSError as error:
+        _memory["exercises"].update(data["exercises"])
+        _warn(f"progress cannot be saved ({error}); it lasts as long as this notebook runs")
+
+
+def _set_aside(path: Path) -> str:
+    number = 1
+    while (aside := path.with_name(f"progress.damaged-{number}.json")).exists():
+        number += 1
+    try:
+        os.replace(path, aside)
+    except OSError:
+        return path.name
+    return aside.name
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=4)

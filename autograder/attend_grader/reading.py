@@ -1,0 +1,127 @@
+"""What can be told from a candidate without running it: blank, signature, forbidden calls."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from attend_grader.exercise import Exercise
+from attend_grader.subject import Description
+
+
+def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of a function's parameters, in order."""
+    return tuple(inspect.signature(function).parameters)
+
+
+def blank(source: str | None) -> bool:
+    """Whether ``source`` is a function or class in which nothing has been written yet."""
+    tree = _parse(source)
+    if tree is None or not tree.body:
+        return False
+    definition = tree.body[0]
+    if isinstance(definition, ast.ClassDef):
+        methods = [n for n in definition.body if isinstance(n, ast.FunctionDef)]
+        return bool(methods) and all(_empty(method.body) for method in methods)
+    return isinstance(definition, ast.FunctionDef) and _empty(definition.body)
+
+
+def _empty(body: list[ast.stmt]) -> bool:
+    for statement in body:
+        match statement:
+            case ast.Pass() | ast.Expr(value=ast.Constant()):
+                continue
+            case ast.Raise(exc=ast.Call(func=ast.Name(id="NotImplementedError"))):
+                continue
+            case ast.Raise(exc=ast.Name(id="NotImplementedError")):
+                continue
+        return False
+    return True
+
+
+def signature_problem(description: Description, reference: Callable[..., Any]) -> str:
+    """Why the candidate cannot be called as the exercise says, or an empty string.
+
+    Renamed positional parameters and extra ones with defaults are fine.
+    """
+    if description.parameters is None:
+        return ""
+    wanted = inspect.signature(reference)
+    kinds = {kind for _, kind, _ in description.parameters}
+    positional = [p for p in description.parameters if p[1].startswith("POSITIONAL")]
+    names = {name for name, _, _ in description.parameters}
+    needed = [p for p in wanted.parameters.values() if p.default is p.empty]
+    optional = [p.name for p in wanted.parameters.values() if p.default is not p.empty]
+    many = "VAR_POSITIONAL" in kinds
+    too_few = len(positional) < len(needed) and not many
+    required = [name for name, kind, default in positional[len(needed) :] if not default]
+    missing = [n for n in optional if n not in names and "VAR_KEYWORD" not in kinds]
+    extra = [n for n in required if n not in optional]
+    undefaulted = [n for n in required if n in optional]
+    expected = f"Expected {description.name}{wanted}."
+    if too_few:
+        return f"wrong signature: too few parameters. {expected}"
+    if missing:
+        return f"wrong signature: the parameter {', '.join(missing)} is missing. {expected}"
+    if extra:
+        return (
+            f"wrong signature: the extra parameter {', '.join(extra)} needs a default. {expected}"
+        )
+    if undefaulted:
+        return f"wrong signature: {', '.join(undefaulted)} has lost its default. {expected}"
+    return ""
+
+
+def forbidden_calls(description: Description, exercise: Exercise) -> list[str]:
+    """Forbidden names the candidate uses, with lines where the source shows them.
+
+    Found by name in the source, and behind an alias by where the name comes from. Calling the
+    course's own answer to this very exercise is always forbidden.
+    """
+    own = f"{exercise.reference.__module__}.{exercise.name}"
+    banned = (*exercise.forbidden, *((own,) if description.name != exercise.name else ()))
+    found: dict[str, str] = {}
+    tree = _parse(description.source)
+    for node in ast.walk(tree) if tree is not None else ():
+        for written in _dotted_names(node):
+            resolved = _resolve(written, description)
+            if any(_matches(name, ban) for name in {written, resolved} for ban in (*banned, own)):
+                found.setdefault(written, f"{written} (line {getattr(node, 'lineno', 0)})")
+    seen = {written.split(".")[0] for written in found}
+    for name, origin in description.origins.items():
+        if origin != name and name not in seen and any(_matches(origin, ban) for ban in banned):
+            found.setdefault(name, f"{name}, which is {origin}")
+    return list(found.values())
+
+
+def _matches(name: str, banned: str) -> bool:
+    return name == banned or name.startswith(f"{banned}.")
+
+
+def _resolve(written: str, description: Description) -> str:
+    """``np.linalg.norm`` → ``numpy.linalg.norm`` where ``np`` is the module numpy."""
+    root, dot, rest = written.partition(".")
+    return f"{description.origins.get(root, root)}{dot}{rest}"
+
+
+def _dotted_names(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Attribute():
+            text = ast.unparse(node)
+            return [text] if all(part.isidentifier() for part in text.split(".")) else []
+        case ast.Import():
+            return [alias.name for alias in node.names]
+        case ast.ImportFrom():
+            return [f"{node.module}.{alias.name}" for alias in node.names]
+    return []
+
+
+def _parse(source: str | None) -> ast.Module | None:
+    if source is None:
+        return None
+    try:
+        return ast.parse(source)
+    except SyntaxError:  # a lambda in the middle of a line has no parsable source of its own
+        return None

@@ -1,0 +1,149 @@
+"""What a check found, and its three faces: a score, a card, a text."""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Literal
+
+Status = Literal["passed", "partial", "failed", "not started", "invalid"]
+
+_WORDS = {
+    "passed": ("✓", "#00664b", "all properties hold"),
+    "partial": ("◐", "#8a5a00", "some properties hold"),
+    "failed": ("✗", "#9c3a00", "not there yet"),
+    "not started": ("○", "#56606b", "not started"),
+    "invalid": ("!", "#9c3a00", "cannot be checked"),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One property: what it was worth, what it earned, and why not more."""
+
+    property: str
+    points: int
+    earned: int
+    message: str = ""
+    evidence: tuple[tuple[str, str], ...] = ()
+
+    @builtins.property  # the field above hides the name in this class
+    def passed(self) -> bool:
+        """Whether all its points were earned."""
+        return self.earned == self.points
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of one check.
+
+    Attributes:
+        exercise_id: which exercise, or None where none could be told.
+        findings: one for each property.
+        status: passed, partial, failed, not started, or invalid (could not be checked).
+        note: one sentence about the whole, where there is one to say.
+        diagnosis: name of the misconception whose behaviour the candidate shows, or None.
+        explanation: what that misconception is and what to try.
+        mend: earlier exercises whose slip was found and not counted here.
+        printed: what the candidate printed, the beginning.
+        seed: drew the random inputs.
+    """
+
+    exercise_id: str | None
+    findings: tuple[Finding, ...]
+    status: Status
+    note: str = ""
+    diagnosis: str | None = None
+    explanation: str = ""
+    mend: tuple[str, ...] = ()
+    printed: str = ""
+    seed: int | None = None
+
+    @property
+    def score(self) -> int:
+        """Points earned."""
+        return sum(f.earned for f in self.findings)
+
+    @property
+    def max_score(self) -> int:
+        """Points there were."""
+        return sum(f.points for f in self.findings)
+
+    @property
+    def _title(self) -> str:
+        name = self.exercise_id.split("/")[-1] if self.exercise_id else "check"
+        return f"{name}: {self.score} of {self.max_score} points" if self.findings else name
+
+    def __repr__(self) -> str:
+        """The score alone: what nbgrader reads as partial credit."""
+        return str(self.score)
+
+    def __str__(self) -> str:
+        """A card for terminals."""
+        sign, _, words = _WORDS[self.status]
+        lines = [f"{sign} {self._title} ({words})"]
+        lines += [f"  {text}" for _, text in self._remarks()]
+        for finding in () if self.status == "not started" else self.findings:
+            mark = "✓" if finding.passed else "✗"
+            lines.append(f"  {mark} {finding.earned}/{finding.points}  {finding.property}")
+            if finding.message:
+                lines.append(f"         {finding.message}")
+            for label, text in finding.evidence:
+                indented = text.replace("\n", "\n" + " " * (11 + len(label)))
+                lines.append(f"         {label}: {indented}")
+        return "\n".join(lines)
+
+    def _remarks(self) -> list[tuple[str, str]]:
+        remarks = [("note", self.note)] if self.note else []
+        if self.diagnosis:
+            remarks.append(("diagnosis", f"Looks like: {self.diagnosis}. {self.explanation}"))
+        if self.mend:
+            names = ", ".join(self.mend)
+            remarks.append(
+                ("mend", f"Right, given right parts. Mend first: {names} (not counted here).")
+            )
+        if self.printed:
+            remarks.append(("printed", f"Your function printed: {self.printed.strip()[:200]}"))
+        return remarks
+
+    def _repr_html_(self) -> str:
+        """The card. Everything that came from the candidate is escaped."""
+        sign, colour, words = _WORDS[self.status]
+        remarks = "".join(
+            f'<p style="margin:.35em 0 0" class="attend-{kind}">{escape(text)}</p>'
+            for kind, text in self._remarks()
+        )
+        rows = ""
+        if self.status != "not started":
+            rows = "".join(_row(finding) for finding in self.findings)
+            rows = f'<ul style="list-style:none;padding:0;margin:.5em 0 0">{rows}</ul>'
+        return (
+            f'<div class="attend-card" role="status" style="border:1px solid #8a939c;'
+            f"border-left:6px solid {colour};border-radius:4px;padding:.6em .9em;max-width:52em;"
+            'background:#fff;color:#1d2329;font:14px/1.45 system-ui,sans-serif">'
+            f'<strong style="color:{colour}"><span aria-hidden="true">{sign}</span> '
+            f"{escape(self._title)}</strong> · {words}{remarks}{rows}</div>"
+        )
+
+
+def _row(finding: Finding) -> str:
+    mark, colour = ("✓", "#00664b") if finding.passed else ("✗", "#9c3a00")
+    said = f"<div>{escape(finding.message)}</div>" if finding.message else ""
+    for label, text in finding.evidence:
+        said += (
+            f'<div style="display:flex;gap:.6em"><span style="color:#56606b;min-width:6.5em">'
+            f'{escape(label)}</span><pre style="margin:0;white-space:pre-wrap;background:none;'
+            f'color:inherit;font-size:13px">{escape(text)}</pre></div>'
+        )
+    indent = f'<div style="margin:.1em 0 .3em 4.6em">{said}</div>' if said else ""
+    return (
+        f'<li><span style="color:{colour};display:inline-block;min-width:4.4em">'
+        f"{mark} {finding.earned}/{finding.points}</span>{escape(finding.property)}{indent}</li>"
+    )
+
+
+def empty_report(exercise_id: str, points: Any, status: Status, note: str) -> Report:
+    """A report without any points earned: ``points`` pairs property names with their worth."""
+    findings = tuple(Finding(name, worth, 0) for name, worth in points)
+    return Report(exercise_id, findings, status, note)

@@ -1,0 +1,179 @@
+"""What learners call: check, hint, solution, ready; and grade, the same without display."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from attend_grader import chapters, progress
+from attend_grader.engine import judge, references_for, smoke
+from attend_grader.exercise import Exercise
+from attend_grader.report import Report
+from attend_grader.subject import Subject, local
+
+NOTEBOOK_SEED = 0
+"""A notebook check draws the same inputs each time: a verdict changes only when the code does."""
+
+
+def check(candidate: Any, exercise_id: str | None = None) -> Report:
+    """Check your function and say what holds, what does not, and why.
+
+    Args:
+        candidate: your function or class (or its name, as text).
+        exercise_id: which exercise it answers, such as ``"03_attention/softmax"``; needed only
+            where another chapter has an exercise of the same name.
+
+    Returns:
+        A report: a card in a notebook, its score as ``repr``.
+    """
+    name = candidate if isinstance(candidate, str) else getattr(candidate, "__name__", None)
+    found = _find(name, exercise_id, candidate)
+    if isinstance(found, Report):
+        return found
+    if isinstance(candidate, str):
+        space = _callers_namespace()
+        if candidate not in space:
+            return _undefined(candidate, space)
+        candidate = space[candidate]
+    grading = os.environ.get("NBGRADER_EXECUTION") == "autograde"
+    seed = secrets.randbits(32) if grading else NOTEBOOK_SEED
+    report = judge(_subject(candidate, found), found, seed, extra=grading)
+    if report.status != "not started":
+        done = progress.of(found.id)
+        best = max(report.score, done.get("score", 0))
+        progress.record(found.id, score=best, max_score=report.max_score)
+    return report
+
+
+def grade(candidate: Any, exercise_id: str, seed: int | None = None) -> Report:
+    """Check without display, on fresh random inputs and the extra cases used for grading.
+
+    Args:
+        candidate: a function or class.
+        exercise_id: such as ``"03_attention/softmax"``.
+        seed: draws the inputs; None draws the seed itself. The report records it.
+
+    Raises:
+        KeyError: there is no such exercise.
+    """
+    exercise = chapters.exercise(exercise_id)
+    seed = secrets.randbits(32) if seed is None else seed
+    return judge(_subject(candidate, exercise), exercise, seed, extra=True)
+
+
+def hint(candidate_or_name: Any) -> None:
+    """Print the next hint for an exercise; the last one again when all are out."""
+    exercise = _exercise(candidate_or_name)
+    if exercise is None:
+        return
+    taken = min(progress.of(exercise.id).get("hints", 0) + 1, len(exercise.hints))
+    progress.record(exercise.id, hints=taken)
+    print(f"Hint {taken} of {len(exercise.hints)}: {exercise.hints[taken - 1]}")
+
+
+def solution(candidate_or_name: Any) -> None:
+    """Show the course's own answer, after asking whether you mean it."""
+    exercise = _exercise(candidate_or_name)
+    if exercise is None:
+        return
+    try:
+        answer = input(f"Show the solution of {exercise.name}? Your progress will say so. [y/N] ")
+    except (EOFError, RuntimeError):  # where nothing can be asked (a batch run), nothing is shown
+        print("The solution is shown only where you can be asked first.")
+        return
+    if answer.strip().lower() not in ("y", "yes"):
+        print("Not shown.")
+        return
+    progress.record(exercise.id, solution_shown=True)
+    print(inspect.getsource(exercise.reference))
+
+
+def ready(*functions: Callable[..., Any]) -> bool:
+    """Whether the cell below can run: all of your ``functions`` can be called.
+
+    Prints which exercise the cell waits for where one is not started, raises, or returns the
+    wrong shape. Wrong values are no reason to wait: see what a wrong function does.
+    """
+    waiting = []
+    for function in functions:
+        ids = chapters.named(getattr(function, "__name__", ""))
+        if not ids:
+            raise ValueError(f"ready() takes exercises' functions; {function!r} is none")
+        exercise = chapters.exercise(ids[0])
+        problem = smoke(_subject(function, exercise), exercise)
+        if problem:
+            waiting.append(f"{exercise.name} ({problem})")
+    if waiting:
+        print(f"This cell waits for: {', '.join(waiting)}. Solve it above, then run this again.")
+    return not waiting
+
+
+def _subject(candidate: Any, exercise: Exercise) -> Subject:
+    return local(candidate, references_for(exercise, chapters.references(exercise)))
+
+
+def _exercise(candidate_or_name: Any) -> Exercise | None:
+    name = getattr(candidate_or_name, "__name__", candidate_or_name)
+    found = _find(name, None, candidate_or_name)
+    if isinstance(found, Report):
+        print(found.note)
+        return None
+    return found
+
+
+def _find(name: Any, exercise_id: str | None, candidate: Any) -> Exercise | Report:
+    if exercise_id is not None:
+        return chapters.exercise(exercise_id)
+    if not isinstance(name, str):
+        kind = type(candidate).__name__
+        note = f"expected your function, as in check(softmax), but got a {kind}."
+        return Report(None, (), "invalid", note)
+    ids = chapters.named(name)
+    if len(ids) == 1:
+        return chapters.exercise(ids[0])
+    if ids:
+        note = f"{name} is an exercise of several chapters: name one of {', '.join(ids)}."
+        return Report(None, (), "invalid", note)
+    known = [n for names in chapters.INDEX.values() for n in names]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    guess = f" Did you mean {near[0]}? Rename your function to that." if near else ""
+    return Report(None, (), "invalid", f"no exercise is called {name!r}.{guess}")
+
+
+def _callers_namespace() -> dict[str, Any]:
+    frame = sys._getframe(2)
+    return frame.f_globals
+
+
+def _undefined(name: str, space: dict[str, Any]) -> Report:
+    own = [n for n, v in space.items() if inspect.isfunction(v) and v.__module__ == "__main__"]
+    near = difflib.get_close_matches(name, own, n=1, cutoff=0.6)
+    guess = f" You defined {near[0]}: is that it? Rename it to {name}." if near else ""
+    note = (
+        f"{name} is not defined. Run the cell that defines it, and read its error, if any.{guess}"
+    )
+    return Report(None, (), "invalid", note)
+
+
+def explain_missing_names(shell: Any) -> None:
+    """In IPython: a NameError about an exercise's function also shows a card that helps.
+
+    The error itself stays: a grader must see that the cell failed.
+    """
+
+    def handler(
+        shell: Any, kind: type, error: NameError, trace: Any, tb_offset: Any = None
+    ) -> None:
+        name = getattr(error, "name", None)
+        if name and chapters.named(name):
+            from IPython.display import display
+
+            display(_undefined(name, shell.user_ns))
+        shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
+
+    shell.set_custom_exc((NameError,), handler)
