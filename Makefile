@@ -1,0 +1,47 @@
+# Two commands: `make lab` to learn, `make test` to check everything. `make` alone lists all targets.
+
+PYTHON ?= python3
+ifeq ($(OS),Windows_NT)
+BIN := .venv/Scripts
+else
+BIN := .venv/bin
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help lab test build pictures readme constraints clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+
+lab:  ## install what is missing, copy the chapters to work/ and open JupyterLab there
+	@$(PYTHON) course/install.py lab
+	@$(BIN)/attend lab
+
+test:  ## check everything: style, types, notebooks up to date, tests
+	@$(PYTHON) course/install.py test
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --check --quiet
+	@$(BIN)/pyright --level error
+	@$(BIN)/attend build --check
+	@$(BIN)/attend readme --check
+	@$(BIN)/python -m pytest --quiet -n 2
+
+build:  ## rebuild the learners' notebooks from the chapters' sources
+	@$(PYTHON) course/install.py test
+	@$(BIN)/attend build
+
+readme:  ## rewrite the generated parts of README.md
+	@$(PYTHON) course/install.py test
+	@$(BIN)/attend readme
+
+pictures:  ## take the README's pictures again, in Chromium
+	@$(PYTHON) course/install.py test
+	@$(BIN)/python course/pictures/take.py
+
+constraints:  ## pin the newest versions that pyproject.toml admits
+	@$(PYTHON) course/install.py test
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --all-extras --no-annotate --no-emit-index-url \
+	  --custom-compile-command "make constraints" pyproject.toml -o constraints.txt
+
+clean:  ## remove what make made, except work/
+	rm -rf .venv artifacts dist build

@@ -1,0 +1,86 @@
+"""The ``attend`` command: one thin function a command; the work is done in the modules they import.
+
+A user's mistake ends in one clear sentence (``AttendError``), never in a traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attend.errors import AttendError
+
+_typer = typer.Typer(
+    help="Attention from scratch through Mamba: an interactive course.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+)
+_class = typer.Typer(help="For instructors: the course as nbgrader assignments.")
+_typer.add_typer(_class, name="class", no_args_is_help=True)
+
+
+def app() -> None:
+    """Run the command line; the entry point of ``attend``."""
+    try:
+        _typer()
+    except AttendError as error:
+        from rich.console import Console
+
+        Console(stderr=True, soft_wrap=True).print(str(error), markup=False, highlight=False)
+        sys.exit(error.exit_code)
+
+
+@_typer.command()
+def lab(
+    port: Annotated[
+        int | None, typer.Option(help="Use this port. [default: the first free from 8888]")
+    ] = None,
+    browser: Annotated[bool, typer.Option(help="Open the start page in a browser.")] = True,
+) -> None:
+    """Copy the chapters to work/ and open JupyterLab there."""
+    from attend import lab as module
+
+    module.main(port, browser)
+
+
+@_typer.command()
+def build(
+    chapters: Annotated[
+        list[str] | None, typer.Argument(help="Chapter ids, like 03_attention. [default: all]")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Only say what is stale.")] = False,
+) -> None:
+    """Make the learners' notebooks from the chapters' sources."""
+    from attend.build import main
+
+    raise typer.Exit(main(chapters or [], check))
+
+
+@_typer.command()
+def readme(
+    check: Annotated[bool, typer.Option("--check", help="Only say whether it is stale.")] = False,
+) -> None:
+    """Rewrite the generated parts of README.md: the chapter table and the tree."""
+    from attend.readme import main
+
+    raise typer.Exit(main(check))
+
+
+@_class.command("init")
+def class_init(
+    directory: Annotated[Path, typer.Argument(help="A new or empty directory.")],
+    chapters: Annotated[
+        str | None, typer.Option(help="Chapter ids, separated by commas. [default: all]")
+    ] = None,
+    db: Annotated[
+        str | None, typer.Option(help="The gradebook's URL. [default: SQLite in DIRECTORY]")
+    ] = None,
+) -> None:
+    """Make an nbgrader course directory: its config, solved notebooks in source/, gradebook."""
+    from attend.classroom import init
+
+    init(directory, chapters.split(",") if chapters else [], db)

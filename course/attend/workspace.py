@@ -1,0 +1,107 @@
+"""The learner's folder, work/: chapters are copied there and a learner's file is never overwritten.
+
+``work/.attend/copies.json`` remembers, for each file, the digest of the version last copied and of
+the version last put beside it. So a file nobody touched follows the course, and one the learner
+changed stays, with the course's newer version named beside it, once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from attend import start
+from attend.curriculum import CHAPTERS, ROOT
+from attend.errors import AttendError
+
+_RECORD = "copies.json"
+
+
+def prepare(work: Path, root: Path = ROOT) -> list[str]:
+    """Bring ``work`` up to date with the course in ``root``.
+
+    Returns:
+        One sentence for each file copied, updated or put beside the learner's own.
+
+    Raises:
+        AttendError: there is no course in ``root``, or ``work`` cannot be written.
+    """
+    ready = [chapter for chapter in CHAPTERS if chapter.is_ready(root)]
+    if not ready:
+        raise AttendError(
+            f"There are no chapters in {root / 'course'}: attend lab works from a clone of the "
+            f"course. Clone it again, or run git checkout there."
+        )
+    course = {chapter.notebook(root).name: chapter.notebook(root).read_bytes() for chapter in ready}
+    course[start.NAME] = start.page([chapter.id for chapter in ready])
+    try:
+        (work / ".attend").mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=work).close()
+        return _update(work, course)
+    except OSError as error:
+        raise AttendError(
+            f"{work} cannot be written ({error.strerror or error}), so there is no place for your "
+            f"notebooks. Make it writable, or move it away and run make lab again."
+        ) from error
+
+
+def _update(work: Path, course: Mapping[str, bytes]) -> list[str]:
+    record, said = _read_record(work)
+    for name, content in course.items():
+        target, newest = work / name, _digest(content)
+        known = record.setdefault(name, {})
+        if not target.exists():
+            _write(target, content)
+            known["copied"] = newest
+            said.append(f"Copied {name}.")
+            continue
+        current = _digest(target.read_bytes()) if target.is_file() else "not a file"
+        if current == newest:
+            known["copied"] = newest
+        elif current == known.get("copied"):
+            _write(target, content)
+            known["copied"] = newest
+            said.append(f"Updated {name}: the course has a newer version, yours was unchanged.")
+        elif newest not in known.values():  # neither what they began with nor offered before
+            beside = target.with_name(f"{target.stem}.new-{newest[:8]}{target.suffix}")
+            _write(beside, content)
+            known["offered"] = newest
+            said.append(
+                f"The course has a newer version of {name}; yours has your work in it and is left "
+                f"alone. The newer one is beside it: {beside.name}."
+            )
+    _write(work / ".attend" / _RECORD, json.dumps(record, indent=1, sort_keys=True).encode())
+    return said
+
+
+def _read_record(work: Path) -> tuple[dict[str, dict[str, str]], list[str]]:
+    path = work / ".attend" / _RECORD
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if not all(isinstance(known, dict) for known in record.values()):
+            raise ValueError("its entries are not objects")
+    except FileNotFoundError:
+        return {}, []
+    except (ValueError, AttributeError) as error:
+        aside = path.with_name(f"{path.stem}.damaged{path.suffix}")
+        os.replace(path, aside)
+        return {}, [f"{path} was damaged ({error}); it is set aside as {aside.name}."]
+    return record, []
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write all or nothing: an interrupted copy must not look like the learner's own file."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_bytes(content)
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
