@@ -35,8 +35,13 @@ DISTINCTIVE = 24
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
-def main(chapter_ids: list[str], check: bool = False) -> int:
+def main(chapter_ids: list[str], check: bool = False, solved_to: Path | None = None) -> int:
     """Write the learners' notebooks, or with ``check`` only say which are stale.
+
+    Args:
+        chapter_ids: which chapters; none means all that are written.
+        check: write nothing.
+        solved_to: write the solved editions into this folder instead (for instructors).
 
     Returns:
         0; with ``check`` 1 where a notebook is stale.
@@ -44,7 +49,11 @@ def main(chapter_ids: list[str], check: bool = False) -> int:
     stale = 0
     for chapter_id in chapter_ids or chapter_source.chapter_ids():
         path = chapter_source.source_path(chapter_id).with_suffix(".ipynb")
-        text = to_text(release_notebook(chapter_id))
+        make = release_notebook
+        if solved_to is not None:
+            solved_to.mkdir(parents=True, exist_ok=True)
+            path, make = solved_to / path.name, solved_notebook
+        text = to_text(make(chapter_id))
         fresh = path.is_file() and path.read_text(encoding="utf-8") == text
         if check and not fresh:
             print(f"{path.name} is stale: run `attend build {chapter_id}`", file=sys.stderr)
@@ -267,7 +276,9 @@ def _exercise_cells(exercise: Exercise, cell: Cell, defined: set[str]) -> list[N
     name, text = exercise.name, stub.solution_text(exercise.reference)
     helpers = []
     for needed in sorted(stub.names_needed(text) - defined):
-        helper = stub.helper_text(exercise.reference, needed)
+        helper = None
+        if not chapters.named(needed):  # an exercise is never brought along: it is an answer
+            helper = stub.helper_text(exercise.reference, needed)
         if helper is None:
             raise cell.refuse(
                 f"the answer of {name} uses `{needed}`, which no cell above defines or imports"

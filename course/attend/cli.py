@@ -53,11 +53,14 @@ def build(
         list[str] | None, typer.Argument(help="Chapter ids, like 03_attention. [default: all]")
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Only say what is stale.")] = False,
+    solved: Annotated[
+        Path | None, typer.Option(help="Write the solved editions into this folder instead.")
+    ] = None,
 ) -> None:
     """Make the learners' notebooks from the chapters' sources."""
     from attend.build import main
 
-    raise typer.Exit(main(chapters or [], check))
+    raise typer.Exit(main(chapters or [], check, solved))
 
 
 @_typer.command()
