@@ -95,7 +95,7 @@ def make_venv():
 def install(with_tests):
     """Install the pinned packages, the build backend first, so that it is pinned as well."""
     pip = [python(), "-m", "pip", "--disable-pip-version-check", "install"]
-    pip += [] if sys.stdout.isatty() else ["--quiet"]
+    pip += [] if sys.stdout.isatty() else ["-qq"]  # errors only
     pip += ["--constraint", os.path.join(ROOT, "constraints.txt")]
     course = ROOT + ("[test]" if with_tests else "")
     return (

@@ -19,8 +19,8 @@ GPU kernels. Each exercise is checked by code that says what went wrong and why.
 
 **How to work.** Open a chapter below. Read, predict, write the function, run the check under it
 (<kbd>Shift</kbd>+<kbd>Enter</kbd> runs a cell). The card shows each property that holds and each
-that does not; `hint(...)` gives the next of up to three hints. Your notebooks and your progress stay
-in this folder: a newer version of a chapter is put beside your file, never over it.
+that does not; `hint(...)` gives the next of up to three hints. Your notebooks and your progress
+stay in this folder: a newer version of a chapter is put beside your file, never over it.
 """
 
 _PROGRESS = """\
@@ -48,14 +48,14 @@ def page(ready: Sequence[str]) -> bytes:
 
 def _chapters(ready: Sequence[str]) -> str:
     rows = ["## Chapters", "", "| | Chapter | What it answers |", "|---|---|---|"]
-    part = ""
-    for chapter in CHAPTERS:
-        if chapter.part != part:
-            part = chapter.part
-            rows.append(f"| | **{part}** | |")
-        is_ready = chapter.id in ready
-        name = (
-            f"[{chapter.title}]({chapter.id}.ipynb)" if is_ready else f"{chapter.title} (planned)"
-        )
-        rows.append(f"| {chapter.number} | {name} | {chapter.question} |")
+    rows += [
+        f"| {chapter.number} | [{chapter.title}]({chapter.id}.ipynb) | {chapter.question} |"
+        for chapter in CHAPTERS
+        if chapter.id in ready
+    ]
+    planned = [chapter for chapter in CHAPTERS if chapter.id not in ready]
+    if planned:
+        rows += ["", "<details><summary>Planned</summary>", "", "| | | |", "|---|---|---|"]
+        rows += [f"| {c.number} | {c.title} | {c.question} |" for c in planned]
+        rows += ["", "</details>"]
     return "\n".join(rows)

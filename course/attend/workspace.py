@@ -1,8 +1,12 @@
-"""The learner's folder, work/: chapters are copied there and a learner's file is never overwritten.
+"""The learner's folder, work/: chapters are copied there, a learner's file is never overwritten.
 
-``work/.attend/copies.json`` remembers, for each file, the digest of the version last copied and of
-the version last put beside it. So a file nobody touched follows the course, and one the learner
-changed stays, with the course's newer version named beside it, once.
+``work/.attend/copies.json`` remembers, for each file, which version of the course it was copied
+from (``version``), what was in it (``content``) and which version was last put beside it
+(``offered``). So a file nobody touched follows the course, and one the learner changed stays, with
+the course's newer version named beside it, once.
+
+Opening a notebook is not changing it: JupyterLab then writes the kernel's name and version into its
+metadata, so ``content`` covers the cells alone.
 """
 
 from __future__ import annotations
@@ -51,25 +55,25 @@ def prepare(work: Path, root: Path = ROOT) -> list[str]:
 
 def _update(work: Path, course: Mapping[str, bytes]) -> list[str]:
     record, said = _read_record(work)
-    for name, content in course.items():
-        target, newest = work / name, _digest(content)
+    for name, newest in course.items():
+        target, version, content = work / name, _digest(newest), _content(name, newest)
         known = record.setdefault(name, {})
+        theirs = _content(name, target.read_bytes()) if target.is_file() else None
         if not target.exists():
-            _write(target, content)
-            known["copied"] = newest
+            _write(target, newest)
+            known |= {"version": version, "content": content}
             said.append(f"Copied {name}.")
+        elif version == known.get("version"):
             continue
-        current = _digest(target.read_bytes()) if target.is_file() else "not a file"
-        if current == newest:
-            known["copied"] = newest
-        elif current == known.get("copied"):
-            _write(target, content)
-            known["copied"] = newest
-            said.append(f"Updated {name}: the course has a newer version, yours was unchanged.")
-        elif newest not in known.values():  # neither what they began with nor offered before
-            beside = target.with_name(f"{target.stem}.new-{newest[:8]}{target.suffix}")
-            _write(beside, content)
-            known["offered"] = newest
+        elif theirs and theirs in (known.get("content"), content):
+            if theirs != content:
+                said.append(f"Updated {name}: the course has a newer version, yours was unchanged.")
+            _write(target, newest)
+            known |= {"version": version, "content": content}
+        elif version != known.get("offered"):
+            beside = target.with_name(f"{target.stem}.new-{version[:8]}{target.suffix}")
+            _write(beside, newest)
+            known["offered"] = version
             said.append(
                 f"The course has a newer version of {name}; yours has your work in it and is left "
                 f"alone. The newer one is beside it: {beside.name}."
@@ -91,6 +95,20 @@ def _read_record(work: Path) -> tuple[dict[str, dict[str, str]], list[str]]:
         os.replace(path, aside)
         return {}, [f"{path} was damaged ({error}); it is set aside as {aside.name}."]
     return record, []
+
+
+def _content(name: str, notebook: bytes) -> str:
+    """Digest of what a learner can lose: the cells, with their outputs.
+
+    The start page's outputs are not work (it shows progress, which is kept elsewhere).
+    """
+    keys = ["cell_type", "source", "attachments"] + ["outputs"] * (name != start.NAME)
+    try:
+        cells = json.loads(notebook)["cells"]
+        kept = [[cell.get(key) for key in keys] for cell in cells]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return _digest(notebook)  # not a notebook any more: every byte counts
+    return _digest(json.dumps(kept, sort_keys=True).encode())
 
 
 def _digest(content: bytes) -> str:
