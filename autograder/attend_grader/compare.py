@@ -56,21 +56,27 @@ class Miss(Exception):
         return Miss(message, (*called, *self.evidence, *more))
 
 
-def expect_close(got: Any, want: Any, tolerance: Tolerance = FLOAT64, what: str = "result") -> None:
+def expect_close(
+    got: Any, want: Any, tolerance: Tolerance = FLOAT64, what: str | Sequence[str] = "result"
+) -> None:
     """Hold ``got`` to ``want``: structure, shape, kind of dtype, then values.
 
     Args:
         got: what the candidate returned.
         want: what the oracle returned: an array, a number, or a tuple of these.
         tolerance: relative to the largest finite value of ``want``.
-        what: what to call it in the message.
+        what: what to call it in the message; for a tuple, what to call each item.
 
     Raises:
         Miss: they differ.
     """
     if isinstance(want, tuple):
-        _expect_tuple(got, want, tolerance, what)
+        names = item_names(what, len(want))
+        expect_items(got, names)
+        for g, w, name in zip(got, want, names, strict=True):
+            expect_close(g, w, tolerance, name)
         return
+    assert isinstance(what, str)
     if got is None:
         raise Miss(f"your function returned None instead of the {what}. Is `return` missing?")
     want_array = _numeric(want)
@@ -89,14 +95,29 @@ def expect_close(got: Any, want: Any, tolerance: Tolerance = FLOAT64, what: str 
     _expect_values(got_array, want_array, tolerance, what)
 
 
-def _expect_tuple(got: Any, want: tuple, tolerance: Tolerance, what: str) -> None:
+def item_names(what: str | Sequence[str], count: int) -> tuple[str, ...]:
+    """Names for the items of a tuple: those given, or "first result", "second result", …"""
+    if not isinstance(what, str):
+        return tuple(what)
+    ordinals = ("first", "second", "third", "fourth", "fifth", "sixth")
+    return tuple(f"{ordinals[index]} {what}" for index in range(count))
+
+
+def expect_items(got: Any, names: Sequence[str]) -> None:
+    """Hold ``got`` to being a tuple (or list) with one item for each name.
+
+    Raises:
+        Miss: it is something else, or has another length.
+    """
+    wanted = f"expected {len(names)} values ({', '.join(names)})"
+    if got is None:
+        raise Miss(f"your function returned None; {wanted}. Is `return` missing?")
     if not isinstance(got, (tuple, list)):
-        raise Miss(f"expected {len(want)} values (a tuple), but got one {_type_name(got)}")
-    if len(got) != len(want):
-        raise Miss(f"expected {len(want)} values, but got {len(got)}")
-    ordinals = ("first", "second", "third", "fourth", "fifth")
-    for index, (g, w) in enumerate(zip(got, want, strict=True)):
-        expect_close(g, w, tolerance, f"{ordinals[index]} {what}" if len(want) > 1 else what)
+        one = _type_name(got)
+        one = f"one array of shape {got.shape}" if isinstance(got, np.ndarray) else f"one {one}"
+        raise Miss(f"{wanted}, but got {one}. Return them all, separated by commas.")
+    if len(got) != len(names):
+        raise Miss(f"{wanted}, but got {len(got)}.")
 
 
 def _expect_values(got: np.ndarray, want: np.ndarray, tolerance: Tolerance, what: str) -> None:
@@ -111,7 +132,8 @@ def _expect_values(got: np.ndarray, want: np.ndarray, tolerance: Tolerance, what
     count = f" ({int(bad.sum())} of {want.size} differ)" if want.size > 1 else ""
     message = f"wrong value: {what}{index} is {_number(got[where])}, "
     message += f"expected {_number(want[where])}{count}."
-    cause = likely_cause(got, want, tolerance)
+    with np.errstate(all="ignore"):  # a guess may overflow on wild values; then it is no match
+        cause = likely_cause(got, want, tolerance)
     raise Miss(f"{message} {cause}".rstrip(), _shown(got, want))
 
 

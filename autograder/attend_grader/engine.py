@@ -74,7 +74,7 @@ def run_properties(
     said: set[str] = set()
     for prop in exercise.properties:
         rng = np.random.default_rng([seed, zlib.crc32(prop.name.encode())])
-        probe = Probe(rng, exercise.reference, extra, names)
+        probe = Probe(rng, exercise.reference, extra, names, exercise.results)
         try:
             prop.test(subject, probe)
         except Miss as miss:
@@ -83,6 +83,8 @@ def run_properties(
             if failure.error.type == "NotImplementedError" and failure.error.own:
                 return None
             message, evidence = explain(failure.error)
+            if failure.given:
+                evidence = (("called with", failure.given), *evidence)
         else:
             findings.append(Finding(prop.name, prop.points, prop.points))
             continue

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from attend_grader.compare import FLOAT64, Miss, Tolerance, expect_close
+from attend_grader.compare import FLOAT64, Miss, Tolerance, expect_close, expect_items, item_names
 from attend_grader.subject import Outcome, Subject, SubjectError
+
+LISTED_ELEMENTS = 6
+"""Arguments up to this size are listed in a message; larger ones are told by their shape."""
 
 
 @dataclass(frozen=True)
@@ -29,52 +32,80 @@ class Probe:
         reference: the oracle.
         extra: true when grading: run more cases than a notebook check does.
         names: parameter names of the reference, for messages.
+        results: what to call each value the function returns, where it returns several.
     """
 
     rng: np.random.Generator
     reference: Callable[..., Any]
     extra: bool
     names: tuple[str, ...]
+    results: tuple[str, ...] = ()
 
     def repeat(self, usual: int, extra: int) -> range:
         """How often to repeat a random case: ``usual`` in a notebook, ``extra`` when grading."""
         return range(extra if self.extra else usual)
 
+    def call(self, subject: Subject, *args: Any, **kwargs: Any) -> Outcome:
+        """Call the subject; what it did, if it did not raise.
+
+        Raises:
+            SubjectError: the candidate raised; it carries a description of the call.
+        """
+        outcome = subject.run(args, kwargs)
+        if outcome.error is not None:
+            raise SubjectError(outcome.error, describe_call(self.names, args, kwargs))
+        return outcome
+
     def agree(
         self,
         subject: Subject,
         *args: Any,
+        want: Any = None,
+        part: int | None = None,
         tolerance: Tolerance = FLOAT64,
         why: str = "",
+        clue: Callable[[Any], str] = lambda value: "",
         **kwargs: Any,
     ) -> Outcome:
-        """Call subject and reference on the same arguments and hold them to each other.
+        """Call the subject and hold what it returns to what is right.
 
         Args:
             subject: what is being checked.
-            *args: arguments for both.
+            *args: arguments for the subject (and the reference).
+            want: the right value; without it, the reference is asked.
+            part: of several values, look at this one only.
             tolerance: how far values may differ.
             why: said in front of a miss: what is special about these arguments.
-            **kwargs: keyword arguments for both.
+            clue: what to add where numbers of the right shape differ, given these numbers.
+            **kwargs: keyword arguments for subject and reference.
 
         Returns:
             The subject's outcome.
 
         Raises:
-            Miss: shape, dtype or values differ.
+            Miss: structure, shape, dtype or values differ.
             SubjectError: the candidate raised.
         """
-        outcome = subject.run(args, kwargs)
-        if outcome.error is not None:
-            raise SubjectError(outcome.error)
-        want = self.reference(*args, **kwargs)
+        outcome = self.call(subject, *args, **kwargs)
+        want = self.reference(*args, **kwargs) if want is None else want
+        got, what = outcome.value, self.results or "result"
         try:
-            expect_close(outcome.value, want, tolerance)
+            if part is not None:
+                names = item_names(what, len(want))
+                expect_items(got, names)
+                got, want, what = got[part], want[part], names[part]
+            expect_close(got, want, tolerance, what)
         except Miss as miss:
             given = describe_call(self.names, args, kwargs)
             warned = tuple(("NumPy warned", text) for text in outcome.warnings[:1])
+            if getattr(got, "shape", None) == getattr(want, "shape", ()):
+                miss.message = f"{miss.message} {clue(got)}".rstrip()
             raise miss.on(given, why, warned) from None
         return outcome
+
+    def miss(self, message: str, *args: Any, **kwargs: Any) -> Miss:
+        """A miss about a call with these arguments."""
+        return Miss(message).on(describe_call(self.names, args, kwargs), "")
 
 
 Test = Callable[[Subject, Probe], None]
@@ -106,6 +137,7 @@ class Exercise:
         alternatives: name → right implementation in another style.
         uses: names of earlier exercises the answer calls (follow-through marks).
         forbidden: dotted names the answer may not call.
+        results: what the function's several values are called, in order; empty where it has one.
         importance: 1 (nice to know) to 5 (everything later rests on it).
     """
 
@@ -123,6 +155,7 @@ class Exercise:
     importance: int
     uses: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -151,9 +184,21 @@ class Chapter:
 
 
 def describe_call(names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """``q (3, 4), k (5, 4), scaled=False``: the arguments of a call, short."""
+    """``q (3, 4), k (5, 4) int64, scaled=False``: the arguments of a call, short.
+
+    Arrays that fit on a line are shown whole, so that the call can be repeated by hand.
+    """
     pairs = [*zip(names, args, strict=False), *kwargs.items()]
-    return ", ".join(
-        f"{name} {value.shape}" if hasattr(value, "shape") else f"{name}={value!r}"
-        for name, value in pairs
-    )
+    return ", ".join(f"{name}{_described(value)}" for name, value in pairs)
+
+
+def _described(value: Any) -> str:
+    if not hasattr(value, "shape"):
+        return f"={value!r}"
+    if isinstance(value, np.ndarray) and value.size <= LISTED_ELEMENTS:
+        listed = np.array2string(value, precision=4, separator=", ", suppress_small=True)
+        if "\n" not in listed or value.size == 0:
+            return f"={listed}"
+        return f"={' '.join(listed.split())}"
+    kind = str(getattr(value, "dtype", "")).removeprefix("torch.")
+    return f" {tuple(value.shape)}" + (f" {kind}" if kind != "float64" else "")

@@ -2,41 +2,71 @@
 
 from __future__ import annotations
 
+import dis
 import types
+from collections.abc import Iterator
 from typing import Any
 
 
-def origins(candidate: Any, namespace: dict[str, Any]) -> dict[str, str]:
-    """Map each global name that ``candidate`` can reach to the ``module.name`` it stands for.
+def origins(candidate: Any, namespace: dict[str, Any]) -> dict[str, list[Any]]:
+    """Map each global or imported name that ``candidate`` can reach to where it comes from.
 
     Follows helper functions defined in the same namespace, so that hiding a call one function
     deeper changes nothing.
+
+    Returns:
+        written name (``"sm"``, ``"np.exp"``) → [the ``module.name`` it stands for, the function
+        that uses it, the line within that function].
     """
-    found: dict[str, str] = {}
-    pending, seen = _codes(candidate), set()
+    found: dict[str, list[Any]] = {}
+    pending, seen = _codes(candidate, namespace), set()
     while pending:
         code = pending.pop()
         if code in seen:
             continue
         seen.add(code)
         pending += [const for const in code.co_consts if isinstance(const, types.CodeType)]
-        for name in code.co_names:
-            if name in found or name not in namespace:
-                continue
-            value = namespace[name]
-            if isinstance(value, types.ModuleType):
-                found[name] = value.__name__
-            elif callable(value):
-                module, label = getattr(value, "__module__", None), getattr(value, "__name__", name)
-                found[name] = f"{module}.{label}"
-                if getattr(value, "__globals__", None) is namespace:
-                    pending += _codes(value)
+        for written, origin, line, value in _uses(code, namespace):
+            found.setdefault(written, [origin, code.co_name, line - code.co_firstlineno + 1])
+            pending += _codes(value, namespace)
     return found
 
 
-def _codes(candidate: Any) -> list[types.CodeType]:
-    if isinstance(candidate, type):
-        members = [inner for value in vars(candidate).values() for inner in _codes(value)]
-        return members
-    code = getattr(candidate, "__code__", None)
-    return [code] if isinstance(code, types.CodeType) else []
+def _uses(code: types.CodeType, namespace: dict[str, Any]) -> Iterator[tuple[str, str, int, Any]]:
+    """(written, origin, line, value) of every global, module attribute and import in ``code``."""
+    line, written, home, value = code.co_firstlineno, "", "", None
+    for step in dis.get_instructions(code):
+        if step.positions is not None and step.positions.lineno:
+            line = step.positions.lineno
+        name = str(step.argval)
+        match step.opname:
+            case "LOAD_GLOBAL" | "LOAD_NAME" if name in namespace:
+                written, home, value = name, "", namespace[name]
+            case "LOAD_ATTR" | "LOAD_METHOD" if isinstance(value, types.ModuleType):
+                written, home = f"{written}.{name}", value.__name__
+                value = getattr(value, name, None)
+            case "IMPORT_NAME":
+                written, home, value = name, name, None
+                yield name, name, line, None
+            case "IMPORT_FROM":
+                yield name, f"{home}.{name}", line, None
+            case "CACHE" | "PUSH_NULL" | "PRECALL" | "STORE_FAST" | "STORE_NAME":
+                pass
+            case _:
+                value = None
+        if isinstance(value, types.ModuleType):
+            yield written, value.__name__, line, value
+        elif callable(value):
+            module = getattr(value, "__module__", None) or home
+            yield written, f"{module}.{getattr(value, '__name__', name)}", line, value
+            value = None
+
+
+def _codes(value: Any, namespace: dict[str, Any]) -> list[types.CodeType]:
+    """Code objects of ``value`` where it is written in ``namespace``: a function or a class."""
+    if isinstance(value, type):
+        members = [member for member in vars(value).values() if not isinstance(member, type)]
+        return [code for member in members for code in _codes(member, namespace)]
+    code = getattr(value, "__code__", None)
+    owned = getattr(value, "__globals__", None) is namespace
+    return [code] if owned and isinstance(code, types.CodeType) else []

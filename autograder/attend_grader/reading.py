@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from attend_grader.exercise import Exercise
@@ -75,24 +75,27 @@ def signature_problem(description: Description, reference: Callable[..., Any]) -
 
 
 def forbidden_calls(description: Description, exercise: Exercise) -> list[str]:
-    """Forbidden names the candidate uses, with lines where the source shows them.
+    """Forbidden names the candidate uses, with the lines where they are written.
 
-    Found by name in the source, and behind an alias by where the name comes from. Calling the
-    course's own answer to this very exercise is always forbidden.
+    Found by name in the source, and behind an alias or in a helper function by where the name
+    comes from. Calling the course's own answer to this very exercise is always forbidden.
     """
-    own = f"{exercise.reference.__module__}.{exercise.name}"
-    banned = (*exercise.forbidden, *((own,) if description.name != exercise.name else ()))
+    banned = (*exercise.forbidden, f"{exercise.reference.__module__}.{exercise.name}")
     found: dict[str, str] = {}
     tree = _parse(description.source)
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in _outermost_names(tree) if tree is not None else ():
         for written in _dotted_names(node):
-            resolved = _resolve(written, description)
-            if any(_matches(name, ban) for name in {written, resolved} for ban in (*banned, own)):
+            names = {written, _resolve(written, description)}
+            if any(_matches(name, ban) for name in names for ban in banned):
                 found.setdefault(written, f"{written} (line {getattr(node, 'lineno', 0)})")
-    seen = {written.split(".")[0] for written in found}
-    for name, origin in description.origins.items():
-        if origin != name and name not in seen and any(_matches(origin, ban) for ban in banned):
-            found.setdefault(name, f"{name}, which is {origin}")
+    for written, (origin, function, line) in description.origins.items():
+        known = any(_matches(name, written) for name in found)
+        if known or written == description.name:
+            continue
+        if any(_matches(name, ban) for name in {written, origin} for ban in banned):
+            alias = "" if _matches(origin, written) else f", which is {origin},"
+            where = "" if function == description.name else f" of {function}"
+            found[written] = f"{written}{alias} (line {line}{where})"
     return list(found.values())
 
 
@@ -103,7 +106,18 @@ def _matches(name: str, banned: str) -> bool:
 def _resolve(written: str, description: Description) -> str:
     """``np.linalg.norm`` → ``numpy.linalg.norm`` where ``np`` is the module numpy."""
     root, dot, rest = written.partition(".")
-    return f"{description.origins.get(root, root)}{dot}{rest}"
+    return f"{description.origins[root][0] if root in description.origins else root}{dot}{rest}"
+
+
+def _outermost_names(node: ast.AST) -> Iterator[ast.AST]:
+    """Attribute chains, names and imports under ``node``; ``a.b.c`` once, not ``a.b`` again."""
+    if isinstance(node, ast.Attribute | ast.Import | ast.ImportFrom) and _dotted_names(node):
+        yield node
+        return
+    if isinstance(node, ast.Name):
+        yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _outermost_names(child)
 
 
 def _dotted_names(node: ast.AST) -> list[str]:
@@ -111,6 +125,8 @@ def _dotted_names(node: ast.AST) -> list[str]:
         case ast.Attribute():
             text = ast.unparse(node)
             return [text] if all(part.isidentifier() for part in text.split(".")) else []
+        case ast.Name(id=name, ctx=ast.Load()):
+            return [name]
         case ast.Import():
             return [alias.name for alias in node.names]
         case ast.ImportFrom():

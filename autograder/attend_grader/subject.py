@@ -44,11 +44,15 @@ class CallError:
 
 
 class SubjectError(Exception):
-    """Raised by ``subject(...)`` where the candidate raised; holds a :class:`CallError`."""
+    """Raised by ``subject(...)`` where the candidate raised; holds a :class:`CallError`.
 
-    def __init__(self, error: CallError) -> None:
+    ``given`` describes the arguments, for the message; it may be empty.
+    """
+
+    def __init__(self, error: CallError, given: str = "") -> None:
         super().__init__(f"{error.type}: {error.message}")
         self.error = error
+        self.given = given
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Description:
-    """What can be read of a candidate without running it."""
+    """What can be read of a candidate without running it.
+
+    ``parameters`` holds (name, kind, has a default); ``origins`` what
+    :func:`attend_grader.origins.origins` found.
+    """
 
     name: str
     type: str
@@ -75,7 +83,7 @@ class Description:
     parameters: Sequence[Sequence[Any]] | None
     source: str | None
     first_line: int
-    origins: Mapping[str, str]
+    origins: Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -206,7 +214,10 @@ def local(candidate: Any, references: Mapping[str, Callable[..., Any]] | None = 
     known = references or {}
 
     def ask(name: str, args: tuple, kwargs: dict) -> Any:
-        return known[name](*args, **kwargs)
+        try:
+            return known[name](*args, **kwargs)
+        except Exception as error:  # as a remote subject tells it: the caller's mistake, in words
+            raise RuntimeError(f"{type(error).__name__}: {error}") from None
 
     return Subject(LocalChannel(Executor(candidate, ask)))
 
