@@ -1,0 +1,75 @@
+"""Every chapter's two editions, run top to bottom as a learner's kernel runs them."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import nbformat
+import pytest
+from attend import build, chapter
+from attend_grader import chapters
+from nbclient import NotebookClient
+
+SECONDS = 60
+"""What a solved chapter may take on two cores."""
+
+
+def run(notebook: nbformat.NotebookNode, folder) -> tuple[nbformat.NotebookNode, float]:
+    """Execute ``notebook`` in ``folder``; an error in any cell stops it, as Run All does."""
+    start = time.monotonic()
+    client = NotebookClient(
+        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+    )
+    client.execute()
+    return notebook, time.monotonic() - start
+
+
+def texts(cell: nbformat.NotebookNode) -> str:
+    parts = [output.get("text", "") for output in cell.outputs]
+    parts += [str(output.get("data", {}).get("text/html", "")) for output in cell.outputs]
+    return "\n".join(parts)
+
+
+def errors_written(notebook: nbformat.NotebookNode) -> list[str]:
+    return [
+        output.text
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if output.output_type == "stream" and output.name == "stderr" and "it/s" not in output.text
+    ]
+
+
+def scores(notebook: nbformat.NotebookNode) -> dict[str, int]:
+    """What each check cell's value says, as nbgrader reads it."""
+    found = {}
+    for cell in notebook.cells:
+        if cell.id.startswith("check-"):
+            results = [o for o in cell.outputs if o.output_type == "execute_result"]
+            found[cell.id.removeprefix("check-")] = int(results[0].data["text/plain"])
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chapter_id", chapter.chapter_ids())
+def test_solved_chapter_runs_in_time_with_full_marks(chapter_id, tmp_path):
+    notebook, seconds = run(build.solved_notebook(chapter_id), tmp_path)
+    expected = {e.name: e.points for e in chapters.chapter(chapter_id).exercises}
+    assert scores(notebook) == expected
+    assert errors_written(notebook) == []
+    assert "This cell waits for" not in "".join(texts(c) for c in notebook.cells if "outputs" in c)
+    assert seconds <= SECONDS, f"{chapter_id} took {seconds:.0f} s"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chapter_id", chapter.chapter_ids())
+def test_learners_chapter_stops_at_nothing(chapter_id, tmp_path):
+    notebook, _ = run(build.release_notebook(chapter_id), tmp_path)
+    names = [e.name for e in chapters.chapter(chapter_id).exercises]
+    assert scores(notebook) == dict.fromkeys(names, 0)
+    for cell in notebook.cells:
+        if cell.id.startswith("check-"):
+            assert "not started" in texts(cell)
+    said = "".join(texts(cell) for cell in notebook.cells if "outputs" in cell)
+    waited_for = set(re.findall(r"(\w+) \(is not started\)", said))
+    assert waited_for == set(names), "some cell should wait for each exercise"
