@@ -20,11 +20,14 @@ class Tolerance:
 
     Measuring against the largest value of the array (not element by element) is what rounding
     in sums does: an element that cancels to nearly zero carries its neighbours' error.
+    ``absolute`` is allowed besides: where all of the answer cancels to zero, terms of the size of
+    the inputs (1 to 100 in checks) leave their rounding.
     """
 
     name: str
     relative: float
     reason: str
+    absolute: float = 0.0
 
 
 FLOAT64 = Tolerance(
@@ -32,11 +35,13 @@ FLOAT64 = Tolerance(
     1e-9,
     "sums of up to 10⁴ float64 terms in any order differ by < 10⁴ · 1.1e-16 ≈ 1e-12; "
     "three digits are left for exp and for ill-conditioned inputs",
+    absolute=1e-12,
 )
 FLOAT32 = Tolerance(
     "float32",
     1e-5,
     "float32 rounds at 6e-8; up to 10² terms in any order differ by about 1e-6 to 6e-6",
+    absolute=1e-6,
 )
 PRINTED = Tolerance("printed", 5e-4, "hand-worked numbers are printed to three decimals")
 
@@ -44,16 +49,24 @@ PRINTED = Tolerance("printed", 5e-4, "hand-worked numbers are printed to three d
 class Miss(Exception):
     """A property does not hold: what was expected, what came, where, and the likely cause."""
 
-    def __init__(self, message: str, evidence: Sequence[tuple[str, str]] = ()) -> None:
-        super().__init__(message)
-        self.message = message
+    def __init__(
+        self, text: str, evidence: Sequence[tuple[str, str]] = (), cause: str = ""
+    ) -> None:
+        super().__init__(text)
+        self.text = text
         self.evidence = tuple(evidence)
+        self.cause = cause
+
+    @property
+    def message(self) -> str:
+        """What the learner reads."""
+        return f"{self.text} {self.cause}".rstrip()
 
     def on(self, given: str, why: str, more: Sequence[tuple[str, str]] = ()) -> Miss:
         """The same miss, with the call it happened on and what is special about it."""
-        message = f"{why}: {self.message}" if why else self.message
+        text = f"{why}: {self.text}" if why else self.text
         called = (("called with", given),) if given else ()
-        return Miss(message, (*called, *self.evidence, *more))
+        return Miss(text, (*called, *self.evidence, *more), self.cause)
 
 
 def expect_close(
@@ -134,7 +147,7 @@ def _expect_values(got: np.ndarray, want: np.ndarray, tolerance: Tolerance, what
     message += f"expected {_number(want[where])}{count}."
     with np.errstate(all="ignore"):  # a guess may overflow on wild values; then it is no match
         cause = likely_cause(got, want, tolerance)
-    raise Miss(f"{message} {cause}".rstrip(), _shown(got, want))
+    raise Miss(message, _shown(got, want), cause)
 
 
 def mismatches(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> np.ndarray:
@@ -142,7 +155,8 @@ def mismatches(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> np.nd
     finite = np.abs(want[np.isfinite(want)])
     scale = float(finite.max()) if finite.size else 0.0
     with np.errstate(invalid="ignore", over="ignore"):
-        near = np.abs(got.astype(float) - want.astype(float)) <= tolerance.relative * scale
+        allowed = tolerance.relative * scale + tolerance.absolute
+        near = np.abs(got.astype(float) - want.astype(float)) <= allowed
     return ~(near | (got == want))
 
 

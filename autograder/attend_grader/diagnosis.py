@@ -21,6 +21,7 @@ SAME = Tolerance(
     "same behaviour",
     1e-6,
     "two ways to write one slip differ by rounding only; slips differ by far more than 1e-6",
+    absolute=1e-9,
 )
 
 

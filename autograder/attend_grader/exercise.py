@@ -76,7 +76,8 @@ class Probe:
             part: of several values, look at this one only.
             tolerance: how far values may differ.
             why: said in front of a miss: what is special about these arguments.
-            clue: what to add where numbers of the right shape differ, given these numbers.
+            clue: the likely cause where numbers of the right shape differ, given these numbers;
+                an empty string leaves the guess to :func:`attend_grader.compare.likely_cause`.
             **kwargs: keyword arguments for subject and reference.
 
         Returns:
@@ -99,7 +100,7 @@ class Probe:
             given = describe_call(self.names, args, kwargs)
             warned = tuple(("NumPy warned", text) for text in outcome.warnings[:1])
             if getattr(got, "shape", None) == getattr(want, "shape", ()):
-                miss.message = f"{miss.message} {clue(got)}".rstrip()
+                miss.cause = clue(got) or miss.cause
             raise miss.on(given, why, warned) from None
         return outcome
 

@@ -1,0 +1,211 @@
+"""Chapter 03, backwards: how the softmax's Jacobian and attention's gradients go wrong."""
+
+import numpy as np
+from attend_solutions.attention import scaled_dot_product_attention, softmax
+
+# softmax_jacobian
+
+
+def jacobian_diagonal_only(weights):
+    """You have the diagonal p_i (1 − p_i) only. A score also takes weight from all other keys: the
+    entries beside the diagonal are −p_i p_j.
+    """
+    return (weights * (1 - weights))[..., :, None] * np.eye(weights.shape[-1])
+
+
+def jacobian_elementwise(weights):
+    """You return p (1 − p), one number for each weight: the derivative of the sigmoid. Every weight
+    answers to every score, so the result is S × S.
+    """
+    return weights * (1 - weights)
+
+
+def jacobian_of_scores(weights):
+    """You apply softmax to the argument. It is already softmax's result: use it as p."""
+    p = softmax(weights)
+    return p[..., :, None] * np.eye(p.shape[-1]) - p[..., :, None] * p[..., None, :]
+
+
+def jacobian_sign(weights):
+    """Every sign is flipped: a weight grows with its own score, so the diagonal is positive. It is
+    diag(p) − p pᵀ.
+    """
+    p = weights
+    return p[..., :, None] * p[..., None, :] - p[..., :, None] * np.eye(p.shape[-1])
+
+
+def jacobian_identity(weights):
+    """You subtract p pᵀ from the identity. The diagonal term is diag(p): p_i, not 1, at (i, i)."""
+    p = weights
+    return np.eye(p.shape[-1]) - p[..., :, None] * p[..., None, :]
+
+
+def jacobian_without_diagonal(weights):
+    """You have −p pᵀ only. Add diag(p): a weight's own score raises it."""
+    return -weights[..., :, None] * weights[..., None, :]
+
+
+def jacobian_plus(weights):
+    """You add p pᵀ. A score takes weight from the other keys: subtract it from diag(p)."""
+    p = weights
+    return p[..., :, None] * np.eye(p.shape[-1]) + p[..., :, None] * p[..., None, :]
+
+
+def jacobian_one_row(weights):
+    """np.diag and np.outer know nothing of leading axes: they make a mess of several rows. Use an
+    identity matrix and broadcasting: p[..., :, None] and p[..., None, :].
+    """
+    return np.diag(weights) - np.outer(weights, weights)
+
+
+JACOBIAN = {
+    "only the diagonal": jacobian_diagonal_only,
+    "elementwise p (1 − p)": jacobian_elementwise,
+    "applied softmax to the weights": jacobian_of_scores,
+    "every sign flipped": jacobian_sign,
+    "identity instead of diag(p)": jacobian_identity,
+    "forgot diag(p)": jacobian_without_diagonal,
+    "added p pᵀ": jacobian_plus,
+    "one row only": jacobian_one_row,
+}
+
+# attention_backward
+
+
+def backward_without_scale(q, k, v, grad_output):
+    """grad_q and grad_k are √D times too large. The scores were divided by √D on the way forward,
+    so their gradient is divided by √D on the way back.
+    """
+    _, weights = scaled_dot_product_attention(q, k, v)
+    grad_v = np.swapaxes(weights, -1, -2) @ grad_output
+    grad_weights = grad_output @ np.swapaxes(v, -1, -2)
+    mean = (weights * grad_weights).sum(axis=-1, keepdims=True)
+    grad_scores = weights * (grad_weights - mean)
+    return grad_scores @ k, np.swapaxes(grad_scores, -1, -2) @ q, grad_v
+
+
+def backward_query_scaled_only(q, k, v, grad_output):
+    """grad_q is divided by √D, grad_k is not. Both come from the same scores: divide dS once,
+    before you use it for either.
+    """
+    _, weights = scaled_dot_product_attention(q, k, v)
+    grad_v = np.swapaxes(weights, -1, -2) @ grad_output
+    grad_weights = grad_output @ np.swapaxes(v, -1, -2)
+    mean = (weights * grad_weights).sum(axis=-1, keepdims=True)
+    grad_scores = weights * (grad_weights - mean)
+    return grad_scores @ k / np.sqrt(q.shape[-1]), np.swapaxes(grad_scores, -1, -2) @ q, grad_v
+
+
+def backward_without_mean(q, k, v, grad_output):
+    """You use P ∘ dP for dS. Raising one score lowers the other weights: subtract each row's
+    sum of P ∘ dP from dP first.
+    """
+    _, weights = scaled_dot_product_attention(q, k, v)
+    grad_v = np.swapaxes(weights, -1, -2) @ grad_output
+    grad_weights = grad_output @ np.swapaxes(v, -1, -2)
+    grad_scores = weights * grad_weights / np.sqrt(q.shape[-1])
+    return grad_scores @ k, np.swapaxes(grad_scores, -1, -2) @ q, grad_v
+
+
+def backward_sum_over_queries(q, k, v, grad_output):
+    """Your sum of P ∘ dP runs over the queries. Each query's weights are a distribution of their
+    own: sum over the keys, axis=-1 with keepdims=True.
+    """
+    _, weights = scaled_dot_product_attention(q, k, v)
+    grad_v = np.swapaxes(weights, -1, -2) @ grad_output
+    grad_weights = grad_output @ np.swapaxes(v, -1, -2)
+    total = (weights * grad_weights).sum(axis=-2, keepdims=True)
+    grad_scores = weights * (grad_weights - total) / np.sqrt(q.shape[-1])
+    return grad_scores @ k, np.swapaxes(grad_scores, -1, -2) @ q, grad_v
+
+
+def backward_plain_mean(q, k, v, grad_output):
+    """You subtract the plain mean of dP. It is the mean weighted by P: the row sum of P ∘ dP."""
+    _, weights = scaled_dot_product_attention(q, k, v)
+    grad_v = np.swapaxes(weights, -1, -2) @ grad_output
+    grad_weights = grad_output @ np.swapaxes(v, -1, -2)
+    mean = grad_weights.mean(axis=-1, keepdims=True)
+    grad_scores = weights * (grad_weights - mean) / np.sqrt(q.shape[-1])
+    return grad_scores @ k, np.swapaxes(grad_scores, -1, -2) @ q, grad_v
+
+
+def backward_without_weights(q, k, v, grad_output):
+    """You forgot to multiply dP − rowsum by P: dS = P ∘ (dP − rowsum(P ∘ dP))."""
+    _, weights = scaled_dot_product_attention(q, k, v)
+    grad_v = np.swapaxes(weights, -1, -2) @ grad_output
+    grad_weights = grad_output @ np.swapaxes(v, -1, -2)
+    mean = (weights * grad_weights).sum(axis=-1, keepdims=True)
+    grad_scores = (grad_weights - mean) / np.sqrt(q.shape[-1])
+    return grad_scores @ k, np.swapaxes(grad_scores, -1, -2) @ q, grad_v
+
+
+def backward_through_no_softmax(q, k, v, grad_output):
+    """You use dP as if it were dS: the step back through softmax is missing. dS = P ∘ (dP −
+    rowsum(P ∘ dP)).
+    """
+    _, weights = scaled_dot_product_attention(q, k, v)
+    grad_v = np.swapaxes(weights, -1, -2) @ grad_output
+    grad_scores = grad_output @ np.swapaxes(v, -1, -2) / np.sqrt(q.shape[-1])
+    return grad_scores @ k, np.swapaxes(grad_scores, -1, -2) @ q, grad_v
+
+
+def backward_weights_not_transposed(q, k, v, grad_output):
+    """grad_v is Pᵀ times dO; you use P itself, which only fits where T = S. A key's value collects
+    from all queries: swap the last two axes of P.
+    """
+    _, weights = scaled_dot_product_attention(q, k, v)
+    grad_v = weights @ grad_output
+    grad_weights = grad_output @ np.swapaxes(v, -1, -2)
+    mean = (weights * grad_weights).sum(axis=-1, keepdims=True)
+    grad_scores = weights * (grad_weights - mean) / np.sqrt(q.shape[-1])
+    return grad_scores @ k, np.swapaxes(grad_scores, -1, -2) @ q, grad_v
+
+
+def backward_keys_first(q, k, v, grad_output):
+    """You return grad_k first. The order is that of the arguments: grad_q, grad_k, grad_v."""
+    _, weights = scaled_dot_product_attention(q, k, v)
+    grad_v = np.swapaxes(weights, -1, -2) @ grad_output
+    grad_weights = grad_output @ np.swapaxes(v, -1, -2)
+    mean = (weights * grad_weights).sum(axis=-1, keepdims=True)
+    grad_scores = weights * (grad_weights - mean) / np.sqrt(q.shape[-1])
+    return np.swapaxes(grad_scores, -1, -2) @ q, grad_scores @ k, grad_v
+
+
+def backward_full_transpose(q, k, v, grad_output):
+    """.T turns all axes round, the leading ones too. Swap only the last two:
+    np.swapaxes(x, -1, -2).
+    """
+    _, weights = scaled_dot_product_attention(q, k, v)
+    grad_v = weights.T @ grad_output
+    grad_weights = grad_output @ v.T
+    mean = (weights * grad_weights).sum(axis=-1, keepdims=True)
+    grad_scores = weights * (grad_weights - mean) / np.sqrt(q.shape[-1])
+    return grad_scores @ k, grad_scores.T @ q, grad_v
+
+
+def backward_with_jacobian(q, k, v, grad_output):
+    """You build softmax's Jacobian, S × S numbers for every query. Its product with dP is short:
+    P ∘ (dP − rowsum(P ∘ dP)).
+    """
+    _, weights = scaled_dot_product_attention(q, k, v)
+    grad_v = np.swapaxes(weights, -1, -2) @ grad_output
+    grad_weights = grad_output @ np.swapaxes(v, -1, -2)
+    column, row = weights[..., :, None], weights[..., None, :]
+    jacobian = column * np.eye(k.shape[-2]) - column * row
+    grad_scores = (jacobian @ grad_weights[..., None])[..., 0] / np.sqrt(q.shape[-1])
+    return grad_scores @ k, np.swapaxes(grad_scores, -1, -2) @ q, grad_v
+
+
+BACKWARD = {
+    "forgot 1/√d_k": backward_without_scale,
+    "scaled grad_q only": backward_query_scaled_only,
+    "forgot to subtract the row sum": backward_without_mean,
+    "row sum over queries instead of keys": backward_sum_over_queries,
+    "plain mean instead of weighted mean": backward_plain_mean,
+    "forgot the factor P": backward_without_weights,
+    "skipped the softmax": backward_through_no_softmax,
+    "P instead of Pᵀ in grad_v": backward_weights_not_transposed,
+    "grad_q and grad_k exchanged": backward_keys_first,
+    ".T reverses every axis": backward_full_transpose,
+    "builds the Jacobian": backward_with_jacobian,
+}

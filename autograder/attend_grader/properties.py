@@ -1,0 +1,188 @@
+"""Parts that checks of several chapters are made of: layouts, untouched inputs, cost, derivatives.
+
+Each ``expect_…`` raises :class:`Miss` with a message that says what to try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from attend_grader.compare import FLOAT64, Miss, Tolerance, expect_close
+from attend_grader.exercise import Probe, describe_call
+from attend_grader.subject import Outcome, Subject, SubjectError, local
+
+NUMERICAL = Tolerance(
+    "numerical derivative",
+    1e-9,
+    "a complex step has no subtraction and so no cancellation: it is as exact as the function",
+    absolute=1e-12,
+)
+
+
+def transposed(array: np.ndarray) -> np.ndarray:
+    """The same values in reversed memory order: what a view like ``x.T`` looks like inside."""
+    return np.array(array.T, order="C").T
+
+
+def strided(array: np.ndarray) -> np.ndarray:
+    """The same values with gaps between them: what a view like ``x[..., ::2]`` looks like."""
+    wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
+    wide[..., ::2] = array
+    return wide[..., ::2]
+
+
+VIEWS = {
+    "arguments stored transposed (a view, as `x.T` gives)": transposed,
+    "arguments stored with gaps (a view, as `x[..., ::2]` gives)": strided,
+}
+"""Memory layouts that are not contiguous, and how to tell them in a message."""
+
+
+def expect_unchanged(probe: Probe, outcome: Outcome) -> None:
+    """Hold a call to leaving its arguments as they were.
+
+    Raises:
+        Miss: it changed some; they are named.
+    """
+    if not outcome.mutated:
+        return
+    named = [probe.names[i] if isinstance(i, int) else i for i in outcome.mutated]
+    raise Miss(
+        f"your function changes its argument {' and '.join(named)} in place: whoever called it "
+        "would find other numbers there. Assign to a new name; `x -= y` and `x[...] = y` write "
+        "into the array itself, `z = x - y` makes a new one."
+    )
+
+
+def agree_untouched(
+    probe: Probe, subject: Subject, *args: np.ndarray, tolerance: Tolerance = FLOAT64
+) -> None:
+    """Hold the subject to the reference and to leaving ``args`` alone, in three memory layouts."""
+    expect_unchanged(probe, probe.agree(subject, *args, tolerance=tolerance))
+    for why, lay in VIEWS.items():
+        probe.agree(subject, *(lay(a) for a in args), tolerance=tolerance, why=why)
+
+
+def expect_growth(
+    subject: Subject,
+    make: Callable[[int], tuple[Any, ...]],
+    *,
+    sizes: tuple[int, int],
+    at_most: float,
+    cost: Literal["steps", "peak_bytes"],
+    of: str,
+    advice: str,
+) -> None:
+    """Hold the subject's cost to growing by no more than ``at_most`` from one size to the other.
+
+    Counted bytecode steps and peak bytes are the same on every machine, unlike seconds.
+
+    Args:
+        subject: the candidate.
+        make: the arguments of a call of a given size.
+        sizes: a smaller and a larger size.
+        at_most: the largest allowed ratio of the two costs.
+        cost: ``"steps"`` (in the candidate's own code) or ``"peak_bytes"``.
+        of: what the size counts, for the message: "keys".
+        advice: what to try, for the message.
+
+    Raises:
+        Miss: it grows faster.
+        SubjectError: the candidate raised.
+    """
+    first = subject.run(make(sizes[0]))  # whatever is loaded on first use is paid here
+    costs = []
+    for size in sizes:
+        outcome = subject.run(make(size), measure=True) if first.error is None else first
+        if outcome.error is not None:
+            raise SubjectError(outcome.error)
+        costs.append(getattr(outcome, cost))
+    ratio = costs[1] / max(costs[0], 1)
+    if ratio <= at_most:
+        return
+    small, large = (_amount(c, cost) for c in costs)
+    raise Miss(
+        f"too slow or too large: {sizes[1] / sizes[0]:g} times as many {of} cost {ratio:.3g} times "
+        f"as {'many steps' if cost == 'steps' else 'much memory'} "
+        f"({small} at {sizes[0]}, {large} at {sizes[1]}). {advice}"
+    )
+
+
+def _amount(count: int, cost: str) -> str:
+    return f"{count:,} steps" if cost == "steps" else f"{count / 1024:,.0f} KiB"
+
+
+def derivative(loss: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> np.ndarray:
+    """Derivative of a function of an array by complex steps: one entry is moved at a time.
+
+    Shapes:
+        at: any shape ``I``; ``loss`` maps it (as complex numbers) to shape ``O``
+        returns: (*O, *I)
+
+    Source: Squire and Trapp 1998, "Using complex variables to estimate derivatives of real
+    functions", SIAM Review 40(1).
+    """
+    step = 1e-30
+    columns = []
+    for index in np.ndindex(at.shape):
+        moved = at.astype(complex)
+        moved[index] += 1j * step
+        columns.append(np.imag(loss(moved)) / step)
+    stacked = np.stack(columns, axis=-1)
+    return stacked.reshape(*stacked.shape[:-1], *at.shape)
+
+
+def expect_gradients(
+    probe: Probe,
+    subject: Subject,
+    args: Sequence[Any],
+    *,
+    wrt: Sequence[int] = (),
+    parameters: Sequence[str] = (),
+    cotangents: Sequence[Any],
+    tolerance: Tolerance = FLOAT64,
+    oracle: Subject | None = None,
+) -> None:
+    """Hold a torch subject's gradients to its reference's.
+
+    Args:
+        probe: names the inputs and holds the reference.
+        subject: function, or a built module.
+        args: positional arguments.
+        wrt: positions of the inputs to pull gradients back to.
+        parameters: names of the module's parameters to pull gradients back to.
+        cotangents: gradients of a loss with respect to each output.
+        tolerance: how far gradients may differ.
+        oracle: a built reference module, where ``subject`` is a module.
+
+    Raises:
+        Miss: a gradient is missing or differs.
+        SubjectError: the candidate raised.
+    """
+    oracle = local(probe.reference) if oracle is None else oracle
+    asked = {"wrt": wrt, "parameters": parameters, "cotangents": cotangents}
+    outcome, want = subject.gradients(args, **asked), oracle.gradients(args, **asked)
+    given = describe_call(probe.names, args, {})
+    if outcome.error is not None:
+        raise SubjectError(outcome.error, given)
+    if want.error is not None or want.gradients is None or outcome.gradients is None:
+        raise ValueError(f"the reference gives no gradients: {want.error}")
+    for key, wanted in want.gradients.items():
+        name = probe.names[key] if isinstance(key, int) else key
+        got = outcome.gradients.get(key)
+        if wanted is None:
+            continue
+        if got is None:
+            raise Miss(
+                f"no gradient reaches {name}: your result does not depend on it as far as autograd "
+                "can see. Was something detached, turned into NumPy or a Python number, computed "
+                "under no_grad, or left out?",
+                (("called with", given),),
+            )
+        try:
+            expect_close(got, wanted, tolerance, f"gradient of {name}")
+        except Miss as miss:
+            raise miss.on(given, "") from None
