@@ -36,7 +36,8 @@ def errors_written(notebook: nbformat.NotebookNode) -> list[str]:
         output.text
         for cell in notebook.cells
         for output in cell.get("outputs", [])
-        if output.output_type == "stream" and output.name == "stderr" and "it/s" not in output.text
+        if output.output_type == "stream" and output.name == "stderr"
+        if "it/s" not in output.text and output.text.strip()  # tqdm's bar, and what clears it
     ]
 
 
