@@ -28,7 +28,8 @@ def main(kind):
         )
     fingerprint = fingerprint_of(ROOT)
     stamp = read_stamp()
-    if stamp.get("fingerprint") == fingerprint and kind in stamp.get("for", "").split():
+    in_place = stamp.get("root") == ROOT and os.path.exists(python())
+    if in_place and stamp["fingerprint"] == fingerprint and kind in stamp["for"].split():
         return 0
     if not os.access(ROOT, os.W_OK):
         return fail("%s is read-only, so .venv cannot be made there. Clone it elsewhere." % ROOT)

@@ -48,6 +48,19 @@ def lab(
 
 
 @_typer.command()
+def copy(
+    directory: Annotated[
+        Path | None, typer.Argument(help="Where to. [default: work/ in the clone]")
+    ] = None,
+) -> None:
+    """Copy the chapters without opening JupyterLab: for another editor, or for Binder."""
+    from attend import workspace
+
+    for sentence in workspace.prepare((directory or workspace.WORK).resolve()):
+        print(sentence)
+
+
+@_typer.command()
 def build(
     chapters: Annotated[
         list[str] | None, typer.Argument(help="Chapter ids, like 03_attention. [default: all]")

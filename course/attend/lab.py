@@ -16,7 +16,6 @@ from pathlib import Path
 from types import FrameType
 
 from attend import start, workspace
-from attend.curriculum import ROOT
 from attend.errors import AttendError
 
 FIRST_PORT = 8888  # JupyterLab's own
@@ -31,7 +30,7 @@ def main(port: int | None, browser: bool) -> None:
     Raises:
         AttendError: work/ cannot be written, the port is taken or the server does not start.
     """
-    work = ROOT / "work"
+    work = workspace.WORK
     for sentence in workspace.prepare(work):
         print(sentence)
     chosen = choose_port(port)

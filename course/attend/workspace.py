@@ -22,6 +22,7 @@ from attend import start
 from attend.curriculum import CHAPTERS, ROOT
 from attend.errors import AttendError
 
+WORK = ROOT / "work"
 _RECORD = "copies.json"
 
 

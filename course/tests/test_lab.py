@@ -267,9 +267,9 @@ def test_attend_lab_serves_the_start_page_and_stops_cleanly(
 ):
     """The real server, as ``make lab`` starts it; only the clone's place is another."""
     program = (
-        "import sys; from pathlib import Path; from attend import curriculum, lab, workspace;"
-        f"lab.ROOT = Path({str(course)!r}); workspace.prepare.__defaults__ = (lab.ROOT,);"
-        "lab.main(None, True)"
+        "from pathlib import Path; from attend import lab, workspace;"
+        f"root = Path({str(course)!r}); workspace.WORK = root / 'work';"
+        "workspace.prepare.__defaults__ = (root,); lab.main(None, True)"
     )
     environment = {**os.environ, "HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):

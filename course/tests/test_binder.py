@@ -1,0 +1,121 @@
+"""Binder, as far as a machine without Docker can prove it: the steps repo2docker takes, taken.
+
+A copy of the repository, a fresh environment from ``binder/``'s own files, ``postBuild``, the
+server through ``start``, and chapter 03 opened and run in Chromium.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from attend.curriculum import ROOT
+
+from .browser import Server, browse, serve
+
+# What repo2docker reads in binder/ (jupyter/ is read by start). Another name would go unnoticed.
+READ = {"apt.txt", "postBuild", "requirements.txt", "runtime.txt", "start", "jupyter"}
+LEFT_BEHIND = (".venv", ".git", "work", "artifacts", "__pycache__", ".*_cache", ".hypothesis")
+
+
+def test_every_file_is_one_that_repo2docker_reads():
+    assert {path.name for path in (ROOT / "binder").iterdir()} == READ
+
+
+@pytest.mark.parametrize("script", ["postBuild", "start"])
+def test_scripts_can_be_executed(script: str):
+    path = ROOT / "binder" / script
+    assert os.access(path, os.X_OK)
+    subprocess.run(["bash", "-n", path], check=True)
+
+
+@dataclass(frozen=True)
+class Image:
+    """What repo2docker would make: the repository, and the environment its commands run in."""
+
+    root: Path
+    environment: dict[str, str]
+
+    @property
+    def python(self) -> Path:
+        return self.root / ".venv" / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
+    """Follow binder/, in repo2docker's order."""
+    if sys.platform != "linux":
+        pytest.skip("Binder's machines run Linux, and so do binder/'s requirements")
+    root = tmp_path_factory.mktemp("binder") / "jovyan"
+    shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
+    venv.create(root / ".venv", with_pip=True)
+    # Where an extra index cannot be reached, pip asks it again for each of ~150 packages.
+    environment = {**os.environ, "PIP_RETRIES": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    for name in ("PYTHONPATH", "VIRTUAL_ENV"):
+        environment.pop(name, None)
+    environment["PATH"] = f"{root / '.venv' / 'bin'}{os.pathsep}{environment['PATH']}"
+    made = Image(root, environment)
+    install = [made.python, "-m", "pip", "install", "-qq", "-r", "binder/requirements.txt"]
+    for step in (install, ["./binder/postBuild"]):
+        done = subprocess.run(step, cwd=root, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    yield made
+    shutil.rmtree(root)  # two gigabytes
+
+
+@pytest.fixture(scope="module")
+def server(image: Image) -> Iterator[Server]:
+    """The server, started through ``binder/start``."""
+    through_start = image.root / ".venv" / "through-start"
+    through_start.write_text(f'#!/bin/sh\nexec "{image.root}/binder/start" "{image.python}" "$@"\n')
+    through_start.chmod(0o755)
+    with serve(image.root, python=str(through_start), environment=image.environment) as up:
+        yield up
+
+
+@pytest.mark.slow
+def test_the_environment_has_the_cpu_build_and_no_cuda(image: Image):
+    frozen = subprocess.run(
+        [image.python, "-m", "pip", "list", "--format=freeze"],
+        env=image.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.lower()
+    assert "torch==2.13.0+cpu" in frozen
+    assert "nvidia" not in frozen
+    assert "pytest" not in frozen  # the learners' install, not the developers'
+
+
+@pytest.mark.slow
+def test_post_build_copies_chapters_and_start_page(image: Image):
+    work = {path.name for path in (image.root / "work").iterdir()}
+    assert {"start.ipynb", "03_attention.ipynb", ".attend"} <= work
+
+
+@pytest.mark.slow
+def test_the_server_opens_the_start_page(server: Server):
+    with urlopen(f"{server.url}?token={server.token}") as answer:
+        assert "/lab/tree/work/start.ipynb" in answer.url
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_chapter_03_runs_in_chromium(server: Server):
+    with browse(server) as lab:
+        lab.open("work/03_attention.ipynb")
+        lab.run_all(300)
+        errors = lab.page.locator('.jp-OutputArea [data-mime-type$="vnd.jupyter.stderr"]')
+        assert errors.all_inner_texts() == []
+        assert lab.page.get_by_text("not started").count() > 0
+        assert lab.page.locator(".jp-OutputArea svg").count() > 0
+        lab.screenshot("binder-chapter-03")
+        lab.assert_quiet()
