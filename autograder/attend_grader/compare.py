@@ -85,9 +85,8 @@ def expect_close(
     """
     if isinstance(want, tuple):
         names = item_names(what, len(want))
-        expect_items(got, names)
-        for g, w, name in zip(got, want, names, strict=True):
-            expect_close(g, w, tolerance, name)
+        for index in range(len(want)):
+            expect_item(got, want, index, tolerance, names)
         return
     assert isinstance(what, str)
     if got is None:
@@ -95,17 +94,38 @@ def expect_close(
     want_array = _numeric(want)
     if not isinstance(got, (np.ndarray, np.generic, int, float, complex)) and not _is_tensor(got):
         kind = "an array" if want_array.ndim else "a number"
-        raise Miss(f"the {what} should be {kind}, but it is a {_type_name(got)}")
+        raise Miss(f"wrong type: {what} is of type {_type_name(got)}, expected {kind}.")
     got_array = _numeric(got)
     if got_array.shape != want_array.shape:
-        raise Miss(_shape_message(got_array.shape, want_array.shape, what))
+        text, cause = _shape_message(got_array.shape, want_array.shape, what)
+        raise Miss(text, cause=cause)
     if want_array.dtype.kind == "f" and got_array.dtype.kind != "f":
         raise Miss(
-            f"the {what} has dtype {got_array.dtype}; expected a floating one. "
+            f"wrong type: {what} has dtype {got_array.dtype}, expected a floating one. "
             "Was it stored into an integer or boolean array?",
             _shown(got_array, want_array),
         )
     _expect_values(got_array, want_array, tolerance, what)
+
+
+def expect_item(
+    got: Any, want: tuple, index: int, tolerance: Tolerance, names: Sequence[str]
+) -> None:
+    """Hold one of several values to its counterpart in ``want``, once all are there.
+
+    Raises:
+        Miss: the values are not a tuple of that length, or this one differs.
+    """
+    expect_items(got, names)
+    try:
+        expect_close(got[index], want[index], tolerance, names[index])
+    except Miss as miss:
+        shape = np.shape(got[index]) if isinstance(got[index], np.ndarray) else None
+        others = [n for n, w in zip(names, want, strict=True) if np.shape(w) == shape]
+        if shape is not None and others and names[index] not in others:
+            order = ", ".join(names)
+            miss.cause = f"That is the shape of {others[0]}: is the order {order}?"
+        raise
 
 
 def item_names(what: str | Sequence[str], count: int) -> tuple[str, ...]:
@@ -167,9 +187,10 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
         return a.shape == b.shape and not mismatches(a, b, tolerance).any()
 
     if np.isnan(got).any() and not np.isnan(want).any():
+        count = int(np.isnan(got).sum())
         return (
-            f"{int(np.isnan(got).sum())} of your values are NaN: look for inf − inf, 0 / 0 "
-            "or inf / inf (did something overflow?)."
+            f"{count} of your values {'is' if count == 1 else 'are'} NaN: look for inf − inf, "
+            "0 / 0 or inf / inf (did something overflow?)."
         )
     if np.isinf(got).any() and not np.isinf(want).any():
         return "Some of your values are infinite: look for an overflow or a division by zero."
@@ -190,21 +211,23 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
     return ""
 
 
-def _shape_message(got: tuple[int, ...], want: tuple[int, ...], what: str) -> str:
-    message = f"the {what} has shape {got}, expected {want}."
+def _shape_message(got: tuple[int, ...], want: tuple[int, ...], what: str) -> tuple[str, str]:
+    """What differs, and the likely cause."""
+    message = f"wrong shape: {what} is {got}, expected {want}."
+    extra = len(got) - len(want)
     if sorted(got) == sorted(want):
-        return f"{message} The axes are there, in another order."
+        return message, "The axes are there, in another order."
     if [n for n in got if n != 1] == [n for n in want if n != 1]:
-        return f"{message} An axis of length 1 was {'kept' if len(got) > len(want) else 'lost'}."
-    if len(got) < len(want):
-        return f"{message} {len(want) - len(got)} axes too few: was one summed away?"
-    if len(got) > len(want):
-        return f"{message} {len(got) - len(want)} axes too many: was something broadcast?"
-    return message
+        return message, f"An axis of length 1 was {'kept' if extra > 0 else 'lost'}."
+    if extra:
+        count = "One axis" if abs(extra) == 1 else f"{abs(extra)} axes"
+        guess = "summed away, or never added" if extra < 0 else "broadcast, or never summed"
+        return message, f"{count} too {'few' if extra < 0 else 'many'}: was something {guess}?"
+    return message, ""
 
 
 def _shown(got: np.ndarray, want: np.ndarray) -> tuple[tuple[str, str], ...]:
-    if want.size > SHOWN_ELEMENTS:
+    if not want.ndim or want.size > SHOWN_ELEMENTS:
         return ()
     return (("expected", _text(want)), ("got", _text(got)))
 

@@ -83,6 +83,10 @@ def run_properties(
             if failure.error.type == "NotImplementedError" and failure.error.own:
                 return None
             message, evidence = explain(failure.error)
+            where = f"{failure.error.type} {list(failure.error.lines)[-1:]}"
+            if where in said:
+                message, evidence = "the same error, in the same line", ()
+            said.add(where)
             if failure.given:
                 evidence = (("called with", failure.given), *evidence)
         else:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attend_grader.compare import FLOAT64, Miss, Tolerance, expect_close, expect_items, item_names
+from attend_grader.compare import FLOAT64, Miss, Tolerance, expect_close, expect_item, item_names
 from attend_grader.subject import Outcome, Subject, SubjectError
 
 LISTED_ELEMENTS = 6
@@ -92,15 +92,17 @@ class Probe:
         got, what = outcome.value, self.results or "result"
         try:
             if part is not None:
-                names = item_names(what, len(want))
-                expect_items(got, names)
-                got, want, what = got[part], want[part], names[part]
-            expect_close(got, want, tolerance, what)
+                expect_item(got, want, part, tolerance, item_names(what, len(want)))
+            else:
+                expect_close(got, want, tolerance, what)
         except Miss as miss:
             given = describe_call(self.names, args, kwargs)
             warned = tuple(("NumPy warned", text) for text in outcome.warnings[:1])
-            if getattr(got, "shape", None) == getattr(want, "shape", ()):
-                miss.cause = clue(got) or miss.cause
+            if part is not None and isinstance(got, (tuple, list)) and len(got) == len(want):
+                got, want = got[part], want[part]
+            if isinstance(got, np.ndarray) and isinstance(want, np.ndarray):
+                same_shape = got.shape == want.shape
+                miss.cause = (same_shape and clue(got)) or miss.cause
             raise miss.on(given, why, warned) from None
         return outcome
 

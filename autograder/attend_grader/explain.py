@@ -15,7 +15,7 @@ def explain(error: CallError) -> tuple[str, tuple[tuple[str, str], ...]]:
     """
     lines = [line for line in error.lines if line[2]] or list(error.lines)
     where = f" in line {lines[-1][1]} of {lines[-1][0]}" if lines else ""
-    first = error.message.strip().split("\n")[0]
+    first = _plain(error.message.strip().split("\n")[0])
     message = (
         f"your function raised {error.type}{where}: {first}"
         if first
@@ -35,6 +35,19 @@ def explain(error: CallError) -> tuple[str, tuple[tuple[str, str], ...]]:
     return message, tuple(evidence)
 
 
+def _plain(message: str) -> str:
+    """NumPy's wording where it says less than it could, in plain words."""
+    pattern = r"mismatch in its core dimension.*\(size (\d+) is different from (\d+)\)"
+    inner = re.search(pattern, message)
+    if inner:
+        right, left = inner.groups()
+        return (
+            f"matrix product of shapes that do not fit (rows on the left have length {left}, "
+            f"columns on the right {right})"
+        )
+    return message
+
+
 def _advice(error: CallError) -> str:
     text = error.message
     if error.type == "NameError":
@@ -52,7 +65,7 @@ def _advice(error: CallError) -> str:
             "shapes are compared from the right: two lengths fit when equal or when one is 1. "
             "Keep a summed axis with keepdims=True, or insert one with None."
         )
-    if "matmul" in text or "not aligned" in text or "mat1 and mat2" in text:
+    if any(sign in text for sign in ("core dimension", "not aligned", "mat1 and mat2")):
         return (
             "in `a @ b` the last axis of a must be as long as the second-to-last axis of b; "
             "np.swapaxes(b, -1, -2) turns the last two axes round."

@@ -61,7 +61,9 @@ def agree_untouched(
     probe: Probe, subject: Subject, *args: np.ndarray, tolerance: Tolerance = FLOAT64
 ) -> None:
     """Hold the subject to the reference and to leaving ``args`` alone, in three memory layouts."""
-    expect_unchanged(probe, probe.agree(subject, *args, tolerance=tolerance))
+    expect_unchanged(probe, probe.call(subject, *args))
+    why = "arguments stay as they were, but the values are wrong"
+    probe.agree(subject, *args, tolerance=tolerance, why=why)
     for why, lay in VIEWS.items():
         probe.agree(subject, *(lay(a) for a in args), tolerance=tolerance, why=why)
 

@@ -58,7 +58,7 @@ def jacobian_limits(subject: Subject, probe: Probe) -> None:
 
 def jacobian_invariant(subject: Subject, probe: Probe) -> None:
     """Rows sum to 0, on both sides of the diagonal alike."""
-    for count in (2, 5, 8):
+    for count in (3, 5, 8):
         probe.agree(subject, _weights(probe.rng, count), clue=_row_sums)
 
 
@@ -216,7 +216,8 @@ def backward_awkward(subject: Subject, probe: Probe) -> None:
 
 def backward_memory(subject: Subject, probe: Probe) -> None:
     """From 64 to 256 keys, what is needed per query may grow 4-fold, not 16-fold."""
-    probe.agree(subject, *_inputs(probe.rng, 4, 6, 1, 2), part=0)
+    why = "memory counts for right values only (here D = 1)"
+    probe.agree(subject, *_inputs(probe.rng, 4, 6, 1, 2), part=0, why=why)
     state = int(probe.rng.integers(2**31))
 
     def make(keys: int) -> Inputs:

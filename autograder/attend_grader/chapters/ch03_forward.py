@@ -41,7 +41,7 @@ def sums(axis: int) -> Callable[[Any], str]:
         worst = float(np.ravel(totals)[np.argmax(np.abs(np.ravel(totals) - 1))])
         if abs(worst - 1) < 1e-6 or not np.isfinite(worst):
             return ""
-        return f"Along axis {axis} your weights sum to {worst:.4g}, not 1."
+        return f"Along axis {axis} weights must sum to 1; somewhere yours sum to {worst:.4g}."
 
     return clue
 
@@ -81,12 +81,17 @@ def softmax_axes(subject: Subject, probe: Probe) -> None:
 
 def softmax_huge(subject: Subject, probe: Probe) -> None:
     """Neither exp(10⁴) nor exp(−10⁴) may decide the result, nor a row that is far from another."""
+
+    def clue(weights: Array) -> str:
+        if np.isfinite(weights).all():
+            return sums(-1)(weights)
+        return "Subtract each row's own largest score before exp, and nothing can overflow."
+
     scores = probe.rng.standard_normal((3, 5))
-    advice = "subtract each row's own largest score before exp, and nothing can overflow"
-    probe.agree(subject, 1e4 + scores[0], why=f"scores near 10,000 ({advice})")
-    probe.agree(subject, scores[0] - 1e4, why=f"scores near −10,000 ({advice})")
-    probe.agree(subject, scores + _APART, why=f"rows near 10,000, 0 and −10,000 ({advice})")
-    probe.agree(subject, 1e4 * scores, why="scores far apart")
+    probe.agree(subject, 1e4 + scores[0], why="scores near 10,000", clue=clue)
+    probe.agree(subject, scores[0] - 1e4, why="scores near −10,000", clue=clue)
+    probe.agree(subject, scores + _APART, why="rows near 10,000, 0 and −10,000", clue=clue)
+    probe.agree(subject, 1e4 * scores, why="scores far apart", clue=clue)
 
 
 def softmax_hidden(subject: Subject, probe: Probe) -> None:
@@ -274,10 +279,9 @@ def attention_output(subject: Subject, probe: Probe) -> None:
         want = probe.reference(q, k, v)
         if not isinstance(own, np.ndarray) or own.shape != want[1].shape:
             probe.agree(subject, q, k, v)
-        elif np.allclose(own.sum(axis=-1), 1):
+        elif np.allclose(own.sum(axis=-1), 1):  # else the reference's weights
             want = (own @ v, own)
-        why = "your own weights times v"
-        probe.agree(subject, q, k, v, want=want, part=0, why=why)
+        probe.agree(subject, q, k, v, want=want, part=0, why="expected: your weights times v")
 
 
 def attention_order(subject: Subject, probe: Probe) -> None:
