@@ -1,0 +1,175 @@
+"""Every exercise of the course: right answers pass, known slips are named, trivial answers fail."""
+
+import inspect
+import time
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from attend_grader import exercises, grade
+from attend_grader.chapters import INDEX
+from attend_grader.diagnosis import behaviour, explanation, same_behaviour
+from attend_grader.engine import judge
+from attend_grader.exercise import Exercise
+from attend_grader.session import NOTEBOOK_SEED
+from attend_grader.subject import local
+
+SEEDS = range(20)
+EXERCISES = [pytest.param(e, id=e.id) for e in exercises()]
+RIGHT = [
+    pytest.param(e, f, id=f"{e.id}-{name}")
+    for e in exercises()
+    for name, f in {"reference": e.reference, **e.alternatives}.items()
+]
+WRONG = [
+    pytest.param(e, name, f, id=f"{e.id}-{name}")
+    for e in exercises()
+    for name, f in e.misconceptions.items()
+]
+
+
+@pytest.mark.parametrize(("exercise", "candidate"), RIGHT)
+def test_right_answers_get_full_marks(exercise: Exercise, candidate: Callable[..., Any]) -> None:
+    for seed in SEEDS:
+        report = grade(candidate, exercise.id, seed)
+        assert report.score == report.max_score == exercise.points, str(report)
+        assert report.status == "passed"
+        assert report.diagnosis is None
+        assert report.mend == ()
+
+
+@pytest.mark.parametrize(("exercise", "name", "candidate"), WRONG)
+def test_misconceptions_lose_points_and_are_named(
+    exercise: Exercise, name: str, candidate: Callable[..., Any]
+) -> None:
+    for seed in SEEDS:
+        report = grade(candidate, exercise.id, seed)
+        assert report.score < exercise.points
+        assert report.diagnosis == name, str(report)
+        assert report.explanation == explanation(candidate)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_banks_are_large_enough_and_explained(exercise: Exercise) -> None:
+    assert len(exercise.alternatives) >= 2
+    assert len(exercise.misconceptions) >= 4
+    for name, wrong in exercise.misconceptions.items():
+        assert len(name) <= 50
+        assert len(explanation(wrong)) > 30, f"{name}: say what to do about it"
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_no_two_misconceptions_behave_alike(exercise: Exercise) -> None:
+    for seed in range(3):
+        calls = exercise.draws(np.random.default_rng(seed))
+        shown = {n: behaviour(local(f), calls) for n, f in exercise.misconceptions.items()}
+        for one, other in combinations(shown, 2):
+            assert not same_behaviour(shown[one], shown[other]), f"{one} = {other}"
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_registry_is_complete(exercise: Exercise) -> None:
+    assert exercise.name in INDEX[exercise.chapter]
+    assert len({p.name for p in exercise.properties}) == len(exercise.properties)
+    assert exercise.points >= 4
+    assert 1 <= len(exercise.hints) <= 3
+    assert exercise.minutes > 0
+    assert exercise.difficulty in range(1, 6)
+    assert exercise.importance in range(1, 6)
+    assert exercise.title
+    assert exercise.goal.endswith(".")
+
+
+def _like(value: Any, fill: float) -> Any:
+    """The right structure and shapes, every number ``fill``."""
+    if isinstance(value, tuple):
+        return tuple(_like(item, fill) for item in value)
+    return np.full(np.shape(value), fill) if isinstance(value, np.ndarray) else fill
+
+
+def _trivial(exercise: Exercise) -> dict[str, Callable[..., Any]]:
+    reference = exercise.reference
+
+    def filled(fill: float) -> Callable[..., Any]:
+        return lambda *args, **kwargs: _like(reference(*args, **kwargs), fill)
+
+    answers: dict[str, Callable[..., Any]] = {
+        "zeros": filled(0.0),
+        "ones": filled(1.0),
+        "one half": filled(0.5),
+        "identity": lambda *args, **kwargs: args[0],
+        "echo": lambda *args, **kwargs: args if len(args) > 1 else args[0],
+        "last argument": lambda *args, **kwargs: args[-1],
+        "first argument for all": lambda *args, **kwargs: (
+            (args[0],) * max(len(exercise.results), 1)
+        ),
+        "nothing": lambda *args, **kwargs: None,
+        "one number": lambda *args, **kwargs: 0.5,
+    }
+    for answer in answers.values():
+        answer.__signature__ = inspect.signature(reference)  # type: ignore[attr-defined]
+    return answers
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "zeros",
+        "ones",
+        "one half",
+        "identity",
+        "echo",
+        "last argument",
+        "first argument for all",
+        "nothing",
+        "one number",
+    ],
+)
+def test_trivial_answers_earn_next_to_nothing(exercise: Exercise, kind: str) -> None:
+    answer = _trivial(exercise)[kind]
+    for seed in range(3):
+        report = grade(answer, exercise.id, seed)
+        assert report.score <= 0.2 * exercise.points, str(report)
+
+
+BODIES = {
+    "raise": "raise NotImplementedError()",
+    "raise bare": "raise NotImplementedError",
+    "pass": "pass",
+    "ellipsis": "...",
+    "docstring": '"""Only words."""',
+    "nbgrader": '"""Words."""\n    # YOUR CODE HERE\n    raise NotImplementedError()',
+}
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_blank_stubs_are_not_started(exercise: Exercise, body: str, define: Any) -> None:
+    parameters = ", ".join(inspect.signature(exercise.reference).parameters)
+    stub = define(f"def {exercise.name}({parameters}):\n    {body}\n", exercise.name)
+    report = grade(stub, exercise.id, 0)
+    assert report.score == 0
+    assert report.max_score == exercise.points
+    assert report.status == "not started"
+    assert "Traceback" not in str(report)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_a_check_takes_no_longer_than_promised(exercise: Exercise) -> None:
+    slowest = [exercise.reference, *exercise.alternatives.values()]
+    for candidate in (*slowest, *exercise.misconceptions.values()):
+        start = time.perf_counter()
+        judge(local(candidate), exercise, NOTEBOOK_SEED, extra=False)
+        assert time.perf_counter() - start <= 2.0  # the promise made to learners
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_the_same_seed_gives_the_same_verdict(exercise: Exercise) -> None:
+    wrong = next(iter(exercise.misconceptions.values()))
+    first, second = (grade(wrong, exercise.id, 7) for _ in range(2))
+    assert first.findings[0] == second.findings[0]
+    assert [f.earned for f in first.findings] == [f.earned for f in second.findings]
+    assert first.seed == 7

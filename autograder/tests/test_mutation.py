@@ -1,0 +1,60 @@
+"""The checks against mutants of the references: nearly all must lose points."""
+
+import pytest
+from attend_grader import exercises
+from attend_grader.exercise import Exercise
+from attend_grader.mutation import MutantHangs, _limit, mutants, run_mutants, table
+
+EXPLAINED: dict[str, dict[str, str]] = {}
+"""Exercise id → surviving mutant → why no check should notice it."""
+
+
+@pytest.mark.parametrize("exercise", [pytest.param(e, id=e.id) for e in exercises()])
+def test_mutants_that_change_behaviour_lose_points(exercise: Exercise) -> None:
+    result = run_mutants(exercise)
+    print(table([result]))
+    assert result.killed
+    assert result.share >= 0.95, table([result])
+    explained = EXPLAINED.get(exercise.id, {})
+    assert {str(m) for m in result.survived} == set(explained)
+
+
+def shift(x: float, by: int = 1, up: bool = True) -> float:
+    """An example with one of everything.
+
+    Not part of any exercise.
+    """
+    y = max(x, by)
+    if up and x < 3:
+        y = y + by
+    return y
+
+
+def test_every_kind_of_mutant_is_made() -> None:
+    made = {str(m).split(": ", 1)[1] for m in mutants(shift)}
+    assert {
+        "max(x, by) → max(by, x)",
+        "y = max(x, by) → nothing",
+        "up and x < 3 → up or x < 3",
+        "x < 3 → x <= 3",
+        "x < 3 → x > 3",
+        "3 → 4",
+        "y + by → y - by",
+        "True → False",
+        "1 → 0",
+        "return y → nothing",
+        "if up and x < 3: → if not (up and x < 3):",
+    } <= made
+
+
+def test_a_mutant_runs_in_the_namespace_of_its_reference() -> None:
+    by_text = {str(m).split(": ", 1)[1]: m.function for m in mutants(shift)}
+    assert shift(1.0) == 2.0
+    assert by_text["y + by → y - by"](1.0) == 0.0
+    assert by_text["return y → nothing"](1.0) is None
+
+
+def test_a_mutant_that_hangs_is_stopped() -> None:
+    with pytest.raises(MutantHangs), _limit(0.05):
+        while True:
+            pass
