@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sysconfig
 from pathlib import Path
 
 from attend import chapter
@@ -133,8 +134,12 @@ def _write(directory: Path, files: dict[str, str], course_id: str | None) -> Non
 def _gradebook(path: Path, course_id: str) -> None:
     """An empty SQLite gradebook."""
     from nbgrader.api import Gradebook
+    from nbgrader.utils import setenv
 
-    Gradebook(f"sqlite:///{path}", course_id).close()
+    # nbgrader calls `alembic` by name; it stands beside this Python, which may not be on the path
+    places = [sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)]
+    with setenv(PATH=os.pathsep.join(places)):
+        Gradebook(f"sqlite:///{path}", course_id).close()
 
 
 def _course_id(directory: Path) -> str:
@@ -169,6 +174,17 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
 c.Execute.timeout = {SECONDS_PER_CELL}  # seconds for one cell
+
+# Feedback and formgrader show widgets as the still pictures that are saved beside them.
+c.NbConvertBase.display_data_priority = [
+    "text/html",
+    "text/markdown",
+    "image/svg+xml",
+    "image/png",
+    "image/jpeg",
+    "text/latex",
+    "text/plain",
+]
 '''
 
 
