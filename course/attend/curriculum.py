@@ -19,17 +19,13 @@ class PlannedChapter:
 
     id: str
     part: str
+    title: str
     question: str
 
     @property
     def number(self) -> str:
         """``"03"``."""
         return self.id[:2]
-
-    @property
-    def title(self) -> str:
-        """``"Self attention"``: the id in words, a stopgap until the chapter has its own title."""
-        return self.id[3:].replace("_", " ").capitalize()
 
     def notebook(self, root: Path = ROOT) -> Path:
         """Where its learner's notebook is, once the chapter is ready."""
@@ -42,47 +38,56 @@ class PlannedChapter:
 
 _PARTS = {
     "Attention": {
-        "01_recurrence": "What did sequence models do before attention?",
-        "02_alignment": "How did a decoder learn to look back?",
-        "03_attention": "What is scaled dot-product attention, and why √d_k?",
-        "04_self_attention": "Who may look at whom?",
-        "05_multi_head": "Why many heads, and how few keys and values suffice?",
-        "06_positions": "How does the model know where it is?",
+        "01_recurrence": ("Recurrence", "What did sequence models do before attention?"),
+        "02_alignment": ("Alignment", "How did a decoder learn to look back?"),
+        "03_attention": (
+            "Scaled dot-product attention",
+            "What is scaled dot-product attention, and why √d_k?",
+        ),
+        "04_self_attention": ("Self-attention and masks", "Who may look at whom?"),
+        "05_multi_head": ("Many heads", "Why many heads, and how few keys and values suffice?"),
+        "06_positions": ("Positions", "How does the model know where it is?"),
     },
     "Transformers": {
-        "07_block": "What surrounds attention, and why?",
-        "08_architectures": "Encoder, decoder, both?",
-        "09_training": "What makes it train?",
-        "10_generation": "How does it write, and what does each token cost?",
-        "11_interpretability": "What may attention weights tell us?",
-        "12_beyond_text": "What else is a sequence?",
+        "07_block": ("The block", "What surrounds attention, and why?"),
+        "08_architectures": ("Architectures", "Encoder, decoder, both?"),
+        "09_training": ("Training", "What makes it train?"),
+        "10_generation": ("Generation", "How does it write, and what does each token cost?"),
+        "11_interpretability": ("Interpretability", "What may attention weights tell us?"),
+        "12_beyond_text": ("Beyond text", "What else is a sequence?"),
     },
     "The price of N²": {
-        "13_cost": "What does attention cost, in FLOPs, bytes and joules?",
-        "14_sparse": "Which pairs can we skip?",
-        "15_linear_attention": "What if softmax went away?",
-        "16_flash": "How does exact attention avoid the N² matrix?",
+        "13_cost": ("Cost", "What does attention cost, in FLOPs, bytes and joules?"),
+        "14_sparse": ("Sparse attention", "Which pairs can we skip?"),
+        "15_linear_attention": ("Linear attention", "What if softmax went away?"),
+        "16_flash": ("Flash attention", "How does exact attention avoid the N² matrix?"),
     },
     "GPU kernels": {
-        "17_triton": "How does one write a kernel?",
-        "18_triton_flash": "How is a FlashAttention forward pass written?",
-        "19_triton_flash_backward": "And its gradient?",
-        "20_decoding": "One query, a long cache: what then?",
-        "21_long_context": "How does one attend to a million tokens?",
+        "17_triton": ("Triton", "How does one write a kernel?"),
+        "18_triton_flash": (
+            "FlashAttention in Triton",
+            "How is a FlashAttention forward pass written?",
+        ),
+        "19_triton_flash_backward": ("FlashAttention backwards", "And its gradient?"),
+        "20_decoding": ("Decoding", "One query, a long cache: what then?"),
+        "21_long_context": ("Long context", "How does one attend to a million tokens?"),
     },
     "State spaces to Mamba": {
-        "22_gated_recurrence": "What does linear attention gain from forgetting?",
-        "23_state_spaces": "How does an ODE become a convolution?",
-        "24_mamba": "What if the input chose what to remember?",
-        "25_mamba_kernels": "How is it made fast, and what is it dual to?",
-        "26_hybrids": "Which mixer, when?",
-        "27_consequences": "What do we owe the people it meets?",
+        "22_gated_recurrence": (
+            "Gated recurrence",
+            "What does linear attention gain from forgetting?",
+        ),
+        "23_state_spaces": ("State spaces", "How does an ODE become a convolution?"),
+        "24_mamba": ("Mamba", "What if the input chose what to remember?"),
+        "25_mamba_kernels": ("Mamba kernels", "How is it made fast, and what is it dual to?"),
+        "26_hybrids": ("Hybrids", "Which mixer, when?"),
+        "27_consequences": ("Consequences", "What do we owe the people it meets?"),
     },
 }
 
 CHAPTERS: tuple[PlannedChapter, ...] = tuple(
-    PlannedChapter(id, part, question)
+    PlannedChapter(id, part, title, question)
     for part, chapters in _PARTS.items()
-    for id, question in chapters.items()
+    for id, (title, question) in chapters.items()
 )
 """All twenty-seven, in order."""
