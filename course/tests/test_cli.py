@@ -1,0 +1,58 @@
+"""The ``attend`` command: what it lists, and that a user's mistake is one sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from attend import cli, workspace
+from attend.errors import AttendError
+
+
+def run(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Run the command in this process; return its exit code."""
+    monkeypatch.setattr(sys, "argv", ["attend", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.app()
+    return int(ended.value.code or 0)
+
+
+def test_help_lists_the_commands():
+    done = subprocess.run(
+        [sys.executable, "-c", "from attend.cli import app; app()", "--help"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0
+    for command in ("lab", "copy", "build", "readme", "class"):
+        assert command in done.stdout
+
+
+@pytest.mark.parametrize("code", [1, 2])
+def test_a_users_mistake_is_one_sentence(
+    code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    sentence = "The [file] is missing: " + "say it in one line however long it gets, " * 5 + "so."
+
+    def refuse(*_: object) -> None:
+        raise AttendError(sentence, code)
+
+    monkeypatch.setattr(workspace, "prepare", refuse)
+    assert run("copy", monkeypatch=monkeypatch) == code
+    said = capsys.readouterr()
+    assert said.err == sentence + "\n"
+    assert said.out == ""
+
+
+def test_copy_puts_the_chapters_where_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    assert run("copy", str(tmp_path / "mine"), monkeypatch=monkeypatch) == 0
+    assert "Copied 03_attention.ipynb." in capsys.readouterr().out
+    assert (tmp_path / "mine" / "03_attention.ipynb").is_file()
+
+
+def test_an_unknown_command_is_refused(monkeypatch: pytest.MonkeyPatch):
+    assert run("dance", monkeypatch=monkeypatch) == 2
