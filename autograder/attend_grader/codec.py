@@ -22,6 +22,8 @@ MAX_FRAME_BYTES = 256 * 2**20
 
 _ARRAY_KINDS = "biufc"
 _SPACED = "spaced"
+_MALFORMED = (ValueError, KeyError, TypeError, IndexError, RecursionError)
+"""What decoding raises where the other side sent nonsense."""
 
 
 @dataclass(frozen=True)
@@ -165,13 +167,16 @@ def read_frame(stream: IO[bytes]) -> Any:
         header = json.loads(_read_exactly(stream, text_bytes))
         sizes = [int(size) for size in header["sizes"]]
         form = header["message"]
-    except (ValueError, KeyError, TypeError) as error:
+    except _MALFORMED as error:
         raise ProtocolError(f"not a frame: {error}") from None
     body = _read_exactly(stream, body_bytes)
     if sum(sizes) != body_bytes or any(size < 0 for size in sizes):
         raise ProtocolError("buffer sizes do not add up")
     ends = np.cumsum([0, *sizes])
-    return decode(form, [body[a:b] for a, b in pairwise(ends)])
+    try:
+        return decode(form, [body[a:b] for a, b in pairwise(ends)])
+    except _MALFORMED as error:
+        raise ProtocolError(f"not a value: {type(error).__name__}: {error}") from None
 
 
 def _read_exactly(stream: IO[bytes], count: int) -> bytes:

@@ -32,7 +32,7 @@ def judge(subject: Subject, exercise: Exercise, seed: int, *, extra: bool) -> Re
     worth = [(p.name, p.points) for p in exercise.properties]
     description = subject.description
     if not description.callable:
-        note = f"expected a function called {exercise.name}, but got a {description.type}."
+        note = f"expected the function {exercise.name}, but got a value of type {description.type}."
         return empty_report(exercise.id, worth, "invalid", note)
     if blank(description.source):
         return _not_started(exercise, worth)
@@ -52,6 +52,9 @@ def judge(subject: Subject, exercise: Exercise, seed: int, *, extra: bool) -> Re
         chosen, findings, mend = _follow_through(subject, exercise, seed, extra, findings)
     passed = _all_passed(findings)
     name, explanation = (None, "") if passed else diagnose(chosen, exercise, findings, seed)
+    if exercise.uses and not passed and name is None and not mend:
+        name, explanation, found, mend = _diagnose_behind(subject, exercise, seed, extra)
+        findings = found or findings
     earned = sum(f.earned for f in findings)
     return Report(
         exercise.id,
@@ -122,6 +125,32 @@ def _follow_through(
         if _earned(with_one) == best:
             return alone, with_one, (name,)
     return variant, findings, exercise.uses
+
+
+def _diagnose_behind(
+    subject: Subject, exercise: Exercise, seed: int, extra: bool
+) -> tuple[str | None, str, list[Finding], tuple[str, ...]]:
+    """Name the candidate's own slip where slips in what it calls hide it and its points.
+
+    Returns:
+        the misconception, its explanation, the findings with references in place, and the
+        earlier exercises without which it stays hidden; nothing of it where none is found.
+    """
+
+    def named(names: tuple[str, ...]) -> tuple[str | None, str, list[Finding]]:
+        variant = subject.with_references(names)
+        findings = run_properties(variant, exercise, seed, extra=extra) or []
+        return *diagnose(variant, exercise, findings, seed), findings
+
+    name, explanation, findings = named(exercise.uses)
+    if name is None:
+        return None, "", [], ()
+    needed = exercise.uses
+    for one in exercise.uses:
+        without = tuple(n for n in needed if n != one)
+        if named(without)[0] == name:
+            needed = without
+    return name, explanation, findings, needed
 
 
 def _not_started(exercise: Exercise, worth: list[tuple[str, int]]) -> Report:

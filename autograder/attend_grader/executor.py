@@ -25,7 +25,7 @@ from attend_grader import codec
 from attend_grader.origins import origins
 
 MAX_PRINTED = 2_000
-"""Characters kept of what a submission prints in one call."""
+"""Characters kept of what a submission prints in one call, and of an exception's text."""
 
 AskReference = Callable[[str, tuple, dict], Any]
 
@@ -178,11 +178,18 @@ class Executor:
         own = getattr(inspect.unwrap(self.candidate), "__code__", None)
         return {
             "type": type(error).__name__,
-            "message": str(error),
+            "message": _text_of(error),
             "lines": lines,
             "shapes": shapes,
             "own": last is not None and (own is None or last.f_code is own),
         }
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)[:MAX_PRINTED]
+    except Exception:  # submitted code may define exceptions that cannot be shown
+        return ""
 
 
 def _line(frame: types.FrameType, number: int) -> str:

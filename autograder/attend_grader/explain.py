@@ -15,7 +15,7 @@ def explain(error: CallError) -> tuple[str, tuple[tuple[str, str], ...]]:
     """
     lines = [line for line in error.lines if line[2]] or list(error.lines)
     where = f" in line {lines[-1][1]} of {lines[-1][0]}" if lines else ""
-    first = _plain(error.message.strip().split("\n")[0])
+    first = "" if error.type == "SystemExit" else _plain(error.message.strip().split("\n")[0])
     message = (
         f"your function raised {error.type}{where}: {first}"
         if first
@@ -56,6 +56,8 @@ def _advice(error: CallError) -> str:
         return f"define `{name}` above, or import it; run the cells above this one first."
     if error.type == "UnboundLocalError":
         return "the name is assigned later in the function; give it a value before using it."
+    if error.type == "NotImplementedError" and error.lines:
+        return f"{error.lines[-1][0]} is not written yet: do that exercise first."
     if error.type == "SystemExit":
         return "a function should return, not end Python: remove the call to exit."
     if error.type == "RecursionError":
@@ -70,7 +72,7 @@ def _advice(error: CallError) -> str:
             "in `a @ b` the last axis of a must be as long as the second-to-last axis of b; "
             "np.swapaxes(b, -1, -2) turns the last two axes round."
         )
-    if "is out of bounds" in text and "axis" in text:
+    if error.type == "AxisError":
         return "count axes from the end (−1 is the last): inputs may have any number of axes."
     if "NoneType" in text:
         return "something is None: does a function you call end without `return`?"

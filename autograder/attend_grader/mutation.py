@@ -106,7 +106,7 @@ def run_mutants(exercise: Exercise, seeds: tuple[int, ...] = (0, 1, 2)) -> Mutat
     for mutant in mutants(exercise.reference):
         subject = local(mutant.function, references)
         try:
-            with _limit(SECONDS_PER_CALL):
+            with time_limit(SECONDS_PER_CALL):
                 changed = not same_behaviour(behaviour(subject, calls), right)
                 report = judge(subject, exercise, seeds[0], extra=True)
         except MutantHangs:
@@ -265,7 +265,7 @@ def _text(node: ast.AST) -> str:
 
 
 @contextmanager
-def _limit(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float) -> Iterator[None]:
     """Raise :class:`MutantHangs` after ``seconds``, where the platform has timers (not Windows)."""
     main = threading.current_thread() is threading.main_thread()
     if not hasattr(signal, "setitimer") or not main:

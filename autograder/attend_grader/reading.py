@@ -60,7 +60,10 @@ def signature_problem(description: Description, reference: Callable[..., Any]) -
     missing = [n for n in optional if n not in names and "VAR_KEYWORD" not in kinds]
     extra = [n for n in required if n not in optional]
     undefaulted = [n for n in required if n in optional]
-    expected = f"Expected {description.name}{wanted}."
+    plain = [p.replace(annotation=p.empty) for p in wanted.parameters.values()]
+    shown = wanted.replace(parameters=plain, return_annotation=wanted.empty)
+    yours = ", ".join(name for name, _, _ in description.parameters)
+    expected = f"Expected {description.name}{shown}; yours has ({yours})."
     if too_few:
         return f"wrong signature: too few parameters. {expected}"
     if missing:
@@ -85,18 +88,24 @@ def forbidden_calls(description: Description, exercise: Exercise) -> list[str]:
     tree = _parse(description.source)
     for node in _outermost_names(tree) if tree is not None else ():
         for written in _dotted_names(node):
-            names = {written, _resolve(written, description)}
-            if any(_matches(name, ban) for name in names for ban in banned):
-                found.setdefault(written, f"{written} (line {getattr(node, 'lineno', 0)})")
+            origin = _resolve(written, description)
+            if any(_matches(name, ban) for name in {written, origin} for ban in banned):
+                where = f"line {getattr(node, 'lineno', 0)}"
+                found.setdefault(written, _told(written, origin, where))
     for written, (origin, function, line) in description.origins.items():
         known = any(_matches(name, written) for name in found)
         if known or written == description.name:
             continue
         if any(_matches(name, ban) for name in {written, origin} for ban in banned):
-            alias = "" if _matches(origin, written) else f", which is {origin},"
-            where = "" if function == description.name else f" of {function}"
-            found[written] = f"{written}{alias} (line {line}{where})"
+            where = f"line {line}" + ("" if function == description.name else f" of {function}")
+            found[written] = _told(written, origin, where)
     return list(found.values())
+
+
+def _told(written: str, origin: str, where: str) -> str:
+    """``sm (line 3: it is scipy.special.softmax)``."""
+    alias = "" if written in origin else f": it is {origin}"
+    return f"{written} ({where}{alias})"
 
 
 def _matches(name: str, banned: str) -> bool:

@@ -100,9 +100,10 @@ class Report:
             remarks.append(("diagnosis", f"Looks like: {self.diagnosis}. {self.explanation}"))
         if self.mend:
             names = ", ".join(self.mend)
-            remarks.append(
-                ("mend", f"Right, given right parts. Mend first: {names} (not counted here).")
-            )
+            text = f"Right, given right parts. Mend first: {names} (not counted here)."
+            if self.status != "passed":
+                text = f"Checked with the course's own {names}, as yours has a slip: mend that too."
+            remarks.append(("mend", text))
         if self.printed:
             remarks.append(("printed", f"Your function printed: {self.printed.strip()[:200]}"))
         return remarks
@@ -116,7 +117,8 @@ class Report:
         )
         rows = ""
         if self.status != "not started":
-            rows = "".join(_row(finding) for finding in self.findings)
+            first = next((f for f in self.findings if not f.passed), None)
+            rows = "".join(_row(finding, finding is first) for finding in self.findings)
             rows = f'<ul style="list-style:none;padding:0;margin:.5em 0 0">{rows}</ul>'
         return (
             f'<div class="attend-card" role="status" style="border:1px solid #8a939c;'
@@ -127,15 +129,20 @@ class Report:
         )
 
 
-def _row(finding: Finding) -> str:
+def _row(finding: Finding, unfolded: bool) -> str:
+    """One property; its evidence is folded away except at the first miss: mend that first."""
     mark, colour = ("✓", "#00664b") if finding.passed else ("✗", "#9c3a00")
     said = f"<div>{escape(finding.message)}</div>" if finding.message else ""
+    evidence = ""
     for label, text in finding.evidence:
-        said += (
+        evidence += (
             f'<div style="display:flex;gap:.6em"><span style="color:#56606b;min-width:6.5em">'
             f'{escape(label)}</span><pre style="margin:0;white-space:pre-wrap;background:none;'
             f'color:inherit;font-size:13px">{escape(text)}</pre></div>'
         )
+    if evidence and not unfolded:
+        evidence = f"<details><summary>numbers</summary>{evidence}</details>"
+    said += evidence
     indent = f'<div style="margin:.1em 0 .3em 4.6em">{said}</div>' if said else ""
     return (
         f'<li><span style="color:{colour};display:inline-block;min-width:4.4em">'

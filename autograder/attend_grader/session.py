@@ -131,7 +131,10 @@ def _find(name: Any, exercise_id: str | None, candidate: Any) -> Exercise | Repo
         return chapters.exercise(exercise_id)
     if not isinstance(name, str):
         kind = type(candidate).__name__
-        note = f"expected your function, as in check(softmax), but got a {kind}."
+        note = f"expected your function, as in check(softmax), but got a value of type {kind}."
+        return Report(None, (), "invalid", note)
+    if name == "<lambda>":
+        note = "a lambda has no name to find its exercise by: define your function with def."
         return Report(None, (), "invalid", note)
     ids = chapters.named(name)
     if len(ids) == 1:

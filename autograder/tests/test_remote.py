@@ -1,0 +1,253 @@
+"""Every check against a subject in another process, which speaks only JSON and raw buffers."""
+
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from attend_grader import chapters, exercises
+from attend_grader.compare import Miss
+from attend_grader.engine import judge, references_for
+from attend_grader.exercise import Exercise, Probe
+from attend_grader.properties import expect_gradients
+from attend_grader.remote import ProcessChannel, SubjectDied, remote
+from attend_grader.report import Report
+from attend_grader.subject import Subject, SubjectError, local
+
+CANDIDATES = [
+    pytest.param(e, f, id=f"{e.id}-{name}")
+    for e in exercises()
+    for name, f in {
+        "reference": e.reference,
+        **dict(list(e.alternatives.items())[:1]),
+        **e.misconceptions,
+    }.items()
+]
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[ProcessChannel]:
+    with ProcessChannel("def nothing(): pass", "nothing") as channel:
+        yield channel
+
+
+def _known(exercise: Exercise) -> dict[str, Callable[..., Any]]:
+    return references_for(exercise, chapters.references(exercise))
+
+
+def _load(worker: ProcessChannel, source: str, name: str, exercise: Exercise) -> Subject:
+    worker.references = _known(exercise)
+    assert worker.request({"op": "load", "source": source, "name": name}) == {"error": None}
+    return Subject(worker)
+
+
+def _told(report: Report) -> list[Any]:
+    """All that is said; bytes and steps of a measured cost differ a little between processes."""
+    return [
+        (f.property, f.earned, "cost" if "too large" in f.message else (f.message, f.evidence))
+        for f in report.findings
+    ]
+
+
+@pytest.mark.parametrize(("exercise", "candidate"), CANDIDATES)
+def test_a_remote_subject_gets_the_same_verdict(
+    exercise: Exercise, candidate: Callable[..., Any], worker: ProcessChannel
+) -> None:
+    module = inspect.getmodule(candidate)
+    assert module is not None
+    far = _load(worker, inspect.getsource(module), candidate.__name__, exercise)
+    near = local(candidate, _known(exercise))
+    theirs, ours = (judge(s, exercise, 3, extra=False) for s in (far, near))
+    assert _told(theirs) == _told(ours)
+    assert theirs.diagnosis == ours.diagnosis
+    assert (theirs.status, theirs.note, theirs.mend) == (ours.status, ours.note, ours.mend)
+
+
+SLIPPED = """
+import numpy as np
+
+def softmax(scores, axis=-1):
+    return np.exp(scores)
+
+def attention_scores(q, k, scaled=True):
+    scores = q @ np.swapaxes(k, -1, -2)
+    return scores / np.sqrt(q.shape[-1]) if scaled else scores
+
+def scaled_dot_product_attention(q, k, v):
+    weights = softmax(attention_scores(q, k))
+    return weights @ v, weights
+"""
+
+
+def test_follow_through_reaches_references_over_the_channel(worker: ProcessChannel) -> None:
+    exercise = chapters.exercise("03_attention/scaled_dot_product_attention")
+    subject = _load(worker, SLIPPED, exercise.name, exercise)
+    report = judge(subject, exercise, 0, extra=True)
+    assert report.status == "passed"
+    assert report.mend == ("softmax",)
+
+
+def test_a_reference_that_is_misused_says_so_on_both_sides(worker: ProcessChannel) -> None:
+    exercise = chapters.exercise("03_attention/scaled_dot_product_attention")
+    source = "def f(q, k, v):\n    return attention_scores(q, k.T)\n"
+    far = _load(worker, source, "f", exercise).with_references(("attention_scores",))
+    namespace: dict[str, Any] = {}
+    exec(source, namespace)
+    near = local(namespace["f"], _known(exercise)).with_references(("attention_scores",))
+    q, k, v = np.ones((2, 3)), np.ones((4, 3)), np.ones((4, 1))
+    errors = []
+    for subject in (far, near):
+        with pytest.raises(SubjectError) as failure:
+            subject(q, k, v)
+        errors.append((failure.value.error.type, failure.value.error.message))
+    assert errors[0] == errors[1]
+    assert "ValueError" in errors[0][1]
+
+
+def test_what_a_submission_prints_does_not_reach_the_channel(worker: ProcessChannel) -> None:
+    exercise = chapters.exercise("03_attention/softmax")
+    source = """
+import os, sys
+def softmax(scores, axis=-1):
+    print("hello"); os.write(1, b"raw"); sys.__stdout__.write("more"); sys.stdin.read()
+    return scores
+"""
+    outcome = _load(worker, source, "softmax", exercise).run((np.ones(2),))
+    assert outcome.printed == "hello\n"
+    assert outcome.error is None
+
+
+def test_a_submission_that_cannot_be_loaded_says_why() -> None:
+    with pytest.raises(SubjectDied, match="could not be loaded: SyntaxError"):
+        remote("def softmax(:", "softmax")
+    with pytest.raises(SubjectDied, match="could not be loaded: KeyError"):
+        remote("x = 1", "softmax")
+
+
+def test_a_hanging_submission_is_killed() -> None:
+    channel = ProcessChannel("def f():\n    while True: pass\n", "f")
+    channel.timeout = 0.5
+    with pytest.raises(SubjectDied, match=r"no answer within 0\.5 s"):
+        channel.request({"op": "call"})
+    assert channel.process.poll() is not None
+
+
+def test_a_submission_that_ends_its_process_is_told() -> None:
+    channel = ProcessChannel("import os\ndef f(): os._exit(0)\n", "f")
+    with pytest.raises(SubjectDied, match="channel closed"):
+        channel.request({"op": "call"})
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    ["print('x' * 100)", "import sys; sys.stdout.buffer.write(bytes([255] * 16))", "pass"],
+    ids=["text", "huge frame", "nothing"],
+)
+def test_garbage_on_the_channel_ends_it(garbage: str) -> None:
+    command = (sys.executable, "-c", garbage)
+    with pytest.raises(SubjectDied):
+        ProcessChannel("", "f", command=command)
+
+
+TOYS = Path(__file__).with_name("toy_torch.py")
+
+
+@pytest.fixture(scope="module")
+def toys() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("toy_torch", TOYS)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["toy_torch"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def torch_worker(toys: ModuleType) -> Iterator[ProcessChannel]:
+    with ProcessChannel(TOYS.read_text(encoding="utf-8"), "product") as channel:
+        yield channel
+
+
+@pytest.fixture(params=["local", "remote"])
+def toy(
+    request: pytest.FixtureRequest, toys: ModuleType, torch_worker: ProcessChannel
+) -> Callable[[str], Subject]:
+    """``toy(name)``: a subject for a toy, near or far."""
+
+    def near(name: str) -> Subject:
+        return local(getattr(toys, name))
+
+    def far(name: str) -> Subject:
+        source = TOYS.read_text(encoding="utf-8")
+        torch_worker.request({"op": "load", "source": source, "name": name})
+        return Subject(torch_worker)
+
+    return near if request.param == "local" else far
+
+
+def _probe(toys: ModuleType) -> Probe:
+    return Probe(np.random.default_rng(0), toys.product, False, ("a", "b"))
+
+
+def test_gradients_of_a_function(toy: Callable[[str], Subject], toys: ModuleType) -> None:
+    import torch
+
+    a, b, g = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]), torch.tensor([1.0, 10.0])
+    outcome = toy("product").gradients((a, b), wrt=(0, 1), cotangents=(g,))
+    assert outcome.gradients is not None
+    assert outcome.gradients[0].tolist() == [3.0, 40.0]
+    assert outcome.gradients[1].tolist() == [1.0, 20.0]
+    assert not outcome.value.requires_grad
+    expect_gradients(_probe(toys), toy("product"), (a, b), wrt=(0, 1), cotangents=(g,))
+
+
+def test_a_missing_gradient_is_named(toy: Callable[[str], Subject], toys: ModuleType) -> None:
+    import torch
+
+    args, g = (torch.ones(2), torch.ones(2)), torch.ones(2)
+    with pytest.raises(Miss, match=r"no gradient reaches b: .*detached, turned into NumPy"):
+        expect_gradients(_probe(toys), toy("product_detached"), args, wrt=(0, 1), cotangents=(g,))
+    with pytest.raises(Miss, match=re.escape("gradient of a[0] is 2, expected 1")):
+        expect_gradients(_probe(toys), toy("product_doubled"), args, wrt=(0, 1), cotangents=(g,))
+
+
+def test_modules_are_built_with_named_parameters(toy: Callable[[str], Subject]) -> None:
+    import torch
+
+    weight = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    module = toy("Linear").build(2, 3, scale=2.0, parameters={"weight": weight})
+    x = torch.tensor([[1.0, 1.0]])
+    assert module(x).tolist() == [[6.0, 14.0, 22.0]]
+    asked: dict[str, Any] = {"parameters": ("weight",), "cotangents": (torch.ones(1, 3),)}
+    outcome = module.gradients((x,), **asked)
+    assert outcome.gradients is not None
+    assert outcome.gradients["weight"].tolist() == [[2.0, 2.0]] * 3
+    with pytest.raises(SubjectError, match="Missing key"):
+        toy("Linear").build(2, 3, parameters={})
+
+
+def test_a_parameter_without_gradient_is_named(
+    toy: Callable[[str], Subject], toys: ModuleType
+) -> None:
+    import torch
+
+    weight = {"weight": torch.ones(3, 2)}
+    oracle = local(toys.Linear).build(2, 3, parameters=weight)
+    module = toy("DetachedLinear").build(2, 3, parameters=weight)
+    probe = Probe(np.random.default_rng(0), toys.Linear, False, ("x",))
+    with pytest.raises(Miss, match="no gradient reaches weight"):
+        expect_gradients(
+            probe,
+            module,
+            (torch.ones(1, 2),),
+            parameters=("weight",),
+            cotangents=(torch.ones(1, 3),),
+            oracle=oracle,
+        )

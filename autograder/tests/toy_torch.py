@@ -1,0 +1,33 @@
+"""Torch toys: what later chapters' exercises look like to a subject (used by the tests only)."""
+
+import torch
+
+
+class Linear(torch.nn.Module):
+    """x Wᵀ, scaled."""
+
+    def __init__(self, inputs: int, outputs: int, scale: float = 1.0) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(outputs, inputs))
+        self.scale = scale
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.scale * x @ self.weight.T
+
+
+class DetachedLinear(Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.scale * x @ self.weight.detach().T
+
+
+def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Elementwise."""
+    return a * b
+
+
+def product_detached(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a * torch.from_numpy(b.detach().numpy())
+
+
+def product_doubled(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a * b + (a - a.detach()) * b
