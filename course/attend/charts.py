@@ -1,0 +1,263 @@
+"""Charts: one Altair theme for the course, and a renderer that needs no network.
+
+JupyterLab 4 bundles Vega-Lite 5 and ignores the version-6 MIME type that Altair 6 would emit, and
+Altair's own default renderer loads Vega from the web. `use()` registers the course's theme and a
+renderer that emits `application/vnd.vegalite.v5+json`, which Lab draws offline (and for which it
+saves a PNG next to the chart when the notebook is saved).
+
+Colours are the Okabe-Ito set (Okabe and Ito, Color Universal Design, 2008): the roles Q, K and V
+keep theirs in every chapter. Nothing is said by colour alone: lines differ in dash and marker too.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import altair as alt
+
+MIME = "application/vnd.vegalite.v5+json"
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+MAX_MARKS = 4096
+WIDTH = 470  # of the plot; with axis and title it fits a window of 800 px
+
+ROLE = {"Q": "#0072B2", "K": "#E69F00", "V": "#009E73"}
+UNSCALED, SCALED = "#D55E00", "#7B3F98"  # vermillion against purple: apart in hue and in lightness
+GROUPS = ("#0072B2", "#D55E00", "#009E73", "#7B3F98", "#56B4E9", "#E69F00", "#000000")
+DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4], [12, 3], [1, 3])
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
+
+Row = Mapping[str, Any]
+
+
+def use() -> None:
+    """Make the course's theme and the offline renderer the current ones for every Altair chart."""
+    alt.theme.register("attend", enable=True)(theme)
+    alt.renderers.register("attend", render)
+    alt.renderers.enable("attend")
+
+
+def theme() -> alt.theme.ThemeConfig:
+    """Return the course's look: readable sizes, quiet grid, legend on top, magnitude in viridis."""
+    font = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+    return {
+        "config": {
+            "background": "white",
+            "font": font,
+            "title": {
+                "anchor": "start",
+                "fontSize": 15,
+                "fontWeight": 600,
+                "subtitleFontSize": 12,
+                "offset": 10,
+            },
+            "axis": {
+                "labelFontSize": 12,
+                "titleFontSize": 13,
+                "titleFontWeight": 500,
+                "titlePadding": 8,
+                "gridColor": "#e6e6e6",
+                "domainColor": "#666666",
+                "tickColor": "#666666",
+            },
+            "legend": {
+                "orient": "top",
+                "labelFontSize": 12,
+                "titleFontSize": 12,
+                "symbolSize": 90,
+                "symbolStrokeWidth": 2,
+                "labelLimit": 240,
+            },
+            "line": {"strokeWidth": 2.25},
+            "point": {"size": 55, "filled": True, "opacity": 1},
+            "range": {"category": list(GROUPS)},  # magnitude: Vega-Lite's default is viridis
+            "view": {"continuousWidth": WIDTH, "continuousHeight": 280, "stroke": None},
+        }
+    }
+
+
+def render(spec: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Turn a specification into what Jupyter shows offline, and into words for a terminal."""
+    if spec.get("width") == "container":  # JupyterLab 4.6 draws such a chart again without end
+        spec = {**spec, "width": WIDTH}
+    return {MIME: {**spec, "$schema": SCHEMA}, "text/plain": _words(spec)}
+
+
+def _words(spec: Mapping[str, Any]) -> str:
+    title = spec.get("title", "")
+    if isinstance(title, Mapping):
+        title = title.get("text", "")
+    if isinstance(title, list):
+        title = " ".join(title)
+    return f"[chart] {title}: {spec.get('description', 'no description')}"
+
+
+def line(
+    rows: Iterable[Row],
+    x: str,
+    y: str,
+    group: str | None = None,
+    *,
+    title: str,
+    description: str,
+    x_title: str,
+    y_title: str,
+    log_x: int | None = None,
+    log_y: int | None = None,
+    colors: Mapping[str, str] | None = None,
+    height: int = 280,
+) -> alt.LayerChart:
+    """Draw y against x, one line per group.
+
+    `rows` are dicts with one value of `y` for each (`x`, group); `log_x` and `log_y` are the bases
+    of logarithmic axes (None: linear); `colors` maps a group's name to its colour. Axis titles
+    carry units. Raises ValueError for missing columns, numbers that are not finite, or more than
+    one `y` per point (use `bands` for repeated runs).
+    """
+    points = _points(rows, x, y, group, "range")
+    for point in points:
+        if point["runs"] > 1:
+            raise ValueError(
+                f"line: {point['runs']} values of {y!r} at {x} = {point['x']:g} for"
+                f" {point['group']!r};"
+                " a line takes one. Use bands(...) to show the mean and the spread of repeated"
+                " runs."
+            )
+    chart = _lines(points, x_title, y_title, group or "", log_x, log_y, colors, alone=group is None)
+    return _finish(chart, title, description, height)
+
+
+def bands(
+    rows: Iterable[Row],
+    x: str,
+    y: str,
+    group: str,
+    *,
+    title: str,
+    description: str,
+    x_title: str,
+    y_title: str,
+    spread: Literal["range", "std"] = "range",
+    log_x: int | None = None,
+    log_y: int | None = None,
+    colors: Mapping[str, str] | None = None,
+    height: int = 280,
+) -> alt.LayerChart:
+    """Draw the mean of repeated runs, one line per group, inside a band of their spread.
+
+    `rows` are dicts with one value of `y` per run: rows of equal (`x`, `group`) are one point.
+    The band runs from the smallest to the largest run (`spread="range"`) or one population standard
+    deviation each way ("std"). Other arguments and errors as for `line`.
+    """
+    points = _points(rows, x, y, group, spread)
+    if log_y is not None and any(point["low"] <= 0 for point in points):
+        raise ValueError(
+            f"bands: the band of {y!r} reaches 0 or below, which a logarithmic axis cannot show."
+            ' Use spread="range" for positive values, or a linear axis (log_y=None).'
+        )
+    band = "smallest to largest run" if spread == "range" else "mean ± one standard deviation"
+    chart = _lines(points, x_title, y_title, group, log_x, log_y, colors, band=band)
+    return _finish(chart, title, description, height)
+
+
+def _points(
+    rows: Iterable[Row], x: str, y: str, group: str | None, spread: str
+) -> list[dict[str, Any]]:
+    """Gather rows of equal (x, group) into one point with mean, low and high, as they appear."""
+    runs: dict[tuple[str, float], list[float]] = {}
+    for number, row in enumerate(rows):
+        for column in (x, y, *([group] if group else [])):
+            if column not in row:
+                raise ValueError(
+                    f"row {number} has no column {column!r}: it has {', '.join(map(repr, row))}."
+                    " Name the columns as they are in the rows."
+                )
+        at, value = float(row[x]), float(row[y])
+        if not (math.isfinite(at) and math.isfinite(value)):
+            raise ValueError(
+                f"row {number} has {x} = {at} and {y} = {value}; a chart needs finite numbers."
+                " Drop the runs that diverged and say in the description how many there were."
+            )
+        runs.setdefault((str(row[group]) if group else "", at), []).append(value)
+    if not runs:
+        raise ValueError("there are no rows to draw: pass at least one dict.")
+    if len(runs) > MAX_MARKS:
+        raise ValueError(
+            f"{len(runs)} points are more than the {MAX_MARKS} a chart may have: thin them out."
+        )
+    points = []
+    for (name, at), values in runs.items():
+        mean = statistics.fmean(values)
+        low, high = min(values), max(values)
+        if spread == "std":
+            low, high = mean - statistics.pstdev(values), mean + statistics.pstdev(values)
+        points.append(
+            {"x": at, "group": name, "mean": mean, "low": low, "high": high, "runs": len(values)}
+        )
+    return points
+
+
+def _lines(
+    points: Sequence[dict[str, Any]],
+    x_title: str,
+    y_title: str,
+    group: str,
+    log_x: int | None,
+    log_y: int | None,
+    colors: Mapping[str, str] | None,
+    *,
+    band: str = "",
+    alone: bool = False,
+) -> alt.LayerChart:
+    """Layer bands, lines and markers; colour, dash and shape all tell the groups apart."""
+    names = list(dict.fromkeys(point["group"] for point in points))
+    if len(names) > len(GROUPS):
+        raise ValueError(
+            f"{len(names)} groups cannot be told apart: draw at most {len(GROUPS)} in one chart."
+        )
+    palette = dict(zip(names, GROUPS, strict=False)) | dict(colors or {})
+    ticks = sorted({point["x"] for point in points})
+    few = ticks if log_x is not None and len(ticks) <= 12 else alt.Undefined
+    x = alt.X("x:Q", title=x_title, scale=_scale(log_x), axis=alt.Axis(values=few, grid=False))
+    legend = None if alone else alt.Legend(title=group)
+    color = alt.Color(
+        "group:N", scale=_by_name(names, [palette[name] for name in names]), legend=legend
+    )
+    dash = alt.StrokeDash("group:N", scale=_by_name(names, DASHES), legend=legend)
+    shape = alt.Shape("group:N", scale=_by_name(names, SHAPES), legend=legend)
+    mean = alt.Y("mean:Q", title=y_title, scale=_scale(log_y))
+    tips = [alt.Tooltip("x:Q", title=x_title), alt.Tooltip("mean:Q", title=y_title, format=".4g")]
+    if not alone:
+        tips.insert(0, alt.Tooltip("group:N", title=group))
+    if band:
+        tips += [
+            alt.Tooltip("low:Q", title=f"low ({band})", format=".4g"),
+            alt.Tooltip("high:Q", title="high", format=".4g"),
+            alt.Tooltip("runs:Q", title="runs"),
+        ]
+    base = alt.Chart(alt.Data(values=list(points))).encode(x=x)
+    layers = [base.mark_line().encode(y=mean, color=color, strokeDash=dash)]
+    if len(points) <= 40 * len(names):  # more markers than that would hide the lines
+        layers.append(base.mark_point().encode(y=mean, color=color, shape=shape, tooltip=tips))
+    if band:
+        low = alt.Y("low:Q", title=y_title, scale=_scale(log_y))
+        shade = base.mark_area(opacity=0.18).encode(y=low, y2="high:Q", color=color)
+        layers.insert(0, shade)
+    return alt.LayerChart(layer=layers)
+
+
+def _scale(log: int | None) -> alt.Scale:
+    return alt.Scale(type="log", base=log) if log is not None else alt.Scale(zero=False)
+
+
+def _by_name(names: list[str], values: Sequence[Any]) -> alt.Scale:
+    return alt.Scale(domain=names, range=list(values[: len(names)]))
+
+
+def _finish(chart: alt.LayerChart, title: str, description: str, height: int) -> alt.LayerChart:
+    for name, words in {"title": title, "description": description}.items():
+        if not words.strip():
+            raise ValueError(f"a chart needs a {name}: say in words what it shows.")
+    return chart.properties(title=title, description=description, width=WIDTH, height=height)

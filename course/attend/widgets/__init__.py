@@ -1,0 +1,13 @@
+"""Widgets: pictures that answer while you move something, one idea each.
+
+Every widget is a pure `draw(state) -> str` (HTML holding SVG) behind a few ipywidgets controls, so
+that a picture can be tested, printed and shown where no kernel runs (`.static()`). Sliders take
+the arrow keys.
+"""
+
+from attend.widgets.dk import dk_explorer
+from attend.widgets.explorer import attention_explorer
+from attend.widgets.table import attention_table
+from attend.widgets.view import View
+
+__all__ = ["View", "attention_explorer", "attention_table", "dk_explorer"]
