@@ -176,7 +176,7 @@ c.Autograde.autograde_preprocessors = [
 c.Execute.timeout = {SECONDS_PER_CELL}  # seconds for one cell
 
 # Feedback and formgrader show widgets as the still pictures that are saved beside them.
-c.NbConvertBase.display_data_priority = [
+c.WidgetsDataTypeFilter.display_data_priority = [
     "text/html",
     "text/markdown",
     "image/svg+xml",
