@@ -25,6 +25,8 @@
 # | 9–11 | | training with and without the scale; where this breaks |
 
 # %%
+import sys
+
 import numpy as np
 from attend import charts, widgets
 from attend_grader import check, hint, ready, solution  # noqa: F401 (the cells below each exercise)
@@ -142,12 +144,12 @@ x = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])  # (T, C)
 # %% [markdown]
 # <!-- exercise: softmax -->
 #
-# **Why.** Scores can be any numbers, also negative. Weights of a mean must be positive and sum to
-# 1. A larger score should give a larger weight. And it should not matter if you add the same
-#    number to all scores: only the differences say which key fits better. Only exponentials do
-#    that last thing for *ratios* of weights: if $p_i / p_j$ may depend on $s_i - s_j$ alone, then
-#    $p_i \propto e^{\beta s_i}$ for some $\beta$. Take $\beta = 1$; a positive number becomes a
-#    weight when you divide by the sum:
+# **Why.** Scores can be any numbers, also negative. Weights of a mean must be positive, with a
+# sum of 1. A larger score should give a larger weight. And it should not matter if you add the
+# same number to all scores: only the differences say which key fits better. Only exponentials do
+# that last thing for *ratios* of weights: if $p_i / p_j$ may depend on $s_i - s_j$ alone, then
+# $p_i \propto e^{\beta s_i}$ for some $\beta$. Take $\beta = 1$; a positive number becomes a
+# weight when you divide by the sum:
 #
 # $$p_i = \frac{e^{s_i}}{\sum_{j} e^{s_j}}$$
 #
@@ -404,8 +406,8 @@ if ready(softmax, attention_scores, scaled_dot_product_attention):
 # %% [markdown]
 # ### A number you will find printed
 #
-# This example is popular. You will find the formula with $\sqrt{d_k}$ printed above it, and below
-# it, for the row of "cat", the weights
+# You will find this very example in print: above it the formula with $\sqrt{d_k}$, below it, for
+# the row of "cat", the weights
 #
 # $$0.42 \qquad 0.16 \qquad 0.42 .$$
 #
@@ -556,8 +558,8 @@ from attend_solutions.attention import score_variance
 
 # %% [markdown]
 # **What you should see.** Without the scale, the variance follows $D$ itself: on two logarithmic
-# axes, a straight line. With it, the variance stays at 1. 4,000 pairs determine it to within a
-# few per cent.
+# axes, a straight line. With it, the variance stays at 1, give or take the few per cent by which
+# a sample of 4,000 pairs is off.
 
 # %%
 widths = (1, 4, 16, 64, 256, 512)
@@ -638,7 +640,7 @@ widgets.dk_explorer()
 # | $(0.99,\ 0.01)$ | $0.0099$ |
 # | $(0.999,\ 0.001)$ | $0.000999$ |
 #
-# The softmax has made up its mind, right or wrong, and the gradient can no longer change it.
+# The softmax has made up its mind, right or wrong, and the gradient can hardly change it.
 
 # %% [markdown]
 # <!-- exercise: softmax_jacobian -->
@@ -659,8 +661,9 @@ widgets.dk_explorer()
 # \end{pmatrix}$. Each row sums to 0.
 
 # %% [markdown]
-# **NumPy you need: every entry with every entry.** Indexing with `None` puts in an axis of length
-# 1. A column against a row broadcasts to a table. Here is the difference of every two numbers:
+# **NumPy you need: every entry with every entry.** Indexing with `None` puts in an axis with a
+# single entry. A column against a row broadcasts to a table. Here are the differences of all
+# pairs of numbers:
 #
 # ```python
 # heights = np.array([3.0, 5.0, 9.0])
@@ -946,7 +949,7 @@ def train(d, scaled, rate, start=1.0):
 found: dict[tuple[int, str], dict[float, np.ndarray]] = {}  # (D, variant): rate: losses
 if ready(scaled_dot_product_attention, attention_backward):
     jobs = [(d, scaled, rate) for d in widths for scaled in (True, False) for rate in RATES]
-    for d, scaled, rate in tqdm(jobs, desc="training", mininterval=1, leave=False):
+    for d, scaled, rate in tqdm(jobs, desc="training", mininterval=1, leave=False, file=sys.stdout):
         name = "with the scale" if scaled else "without the scale"
         found.setdefault((d, name), {})[rate] = train(d, scaled, rate)
 
