@@ -17,6 +17,9 @@ from attend.build import solved_notebook, to_text
 from attend.errors import AttendError
 
 DATABASES = ("sqlite", "postgresql")
+DRIVERS = {"psycopg": "psycopg[binary]", "psycopg2": "psycopg2-binary"}
+"""Module → the package that brings it with everything it needs."""
+
 SECONDS_PER_CELL = 60
 """No chapter's cell takes a tenth of this on two cores: a slow machine must not cost marks."""
 
@@ -46,7 +49,7 @@ def init(directory: Path, chapters: list[str], db: str | None) -> None:
     _write(directory, files, _course_id(directory) if db is None else None)
     print(f"Made {directory} with {', '.join(chosen)}. Its README.md has the next commands.")
     if driver:
-        print(f"This gradebook needs the Python package {driver}: pip install {driver}")
+        print(f"This gradebook needs the Python package {driver}: pip install '{driver}'")
 
 
 def _chosen(chapters: list[str]) -> list[str]:
@@ -82,7 +85,7 @@ def _driver(db: str) -> str | None:
     except (ArgumentError, NoSuchModuleError, ValueError):
         raise AttendError(f"--db: this is not a database URL; it looks like {form}", 2) from None
     except ModuleNotFoundError as error:
-        return "psycopg2-binary" if error.name == "psycopg2" else error.name
+        return DRIVERS.get(error.name or "", error.name)
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 import nbformat
@@ -85,11 +86,16 @@ def test_the_config_is_read_by_nbgrader(tmp_path: Path, monkeypatch: pytest.Monk
         "postgresql+psycopg2://teacher@localhost/grades",
     ],
 )
-def test_a_gradebook_elsewhere_is_left_to_nbgrader(tmp_path: Path, db: str) -> None:
+def test_a_gradebook_elsewhere_is_left_to_nbgrader(
+    tmp_path: Path, db: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg2", None)  # as if it were not installed
+    monkeypatch.setitem(sys.modules, "psycopg", None)
     directory = tmp_path / "class"
     classroom.init(directory, [CHAPTER], db)
     assert f"c.CourseDirectory.db_url = {db!r}" in config(directory)
     assert files(directory) == PATHS - {"gradebook.db"}
+    assert ("needs the Python package psycopg" in capsys.readouterr().out) == ("postgres" in db)
 
 
 @pytest.mark.parametrize(
