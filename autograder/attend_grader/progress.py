@@ -6,6 +6,7 @@ It lives in the nearest directory upwards that holds ``.attend/`` (``make lab`` 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import warnings
@@ -14,6 +15,8 @@ from typing import Any
 
 _FILE = "progress.json"
 _memory: dict[str, Any] = {"exercises": {}}
+_unsaved: dict[str, dict[str, Any]] = {}
+"""Changes that could not be written to the file, by exercise."""
 
 
 def home(start: Path | None = None) -> Path | None:
@@ -33,17 +36,20 @@ def load() -> dict[str, Any]:
     path = directory / ".attend" / _FILE
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(data["exercises"], dict):
-            raise TypeError("'exercises' is not an object")
+        records = data["exercises"]
+        if not isinstance(records, dict) or not all(isinstance(r, dict) for r in records.values()):
+            raise TypeError("'exercises' is not an object of objects")
     except FileNotFoundError:
-        return {"exercises": {}}
+        data = {"exercises": {}}
     except OSError as error:
         _warn(f"progress cannot be read ({error}); it is kept in memory for now")
         return _memory
     except (ValueError, KeyError, TypeError) as error:
         aside = _set_aside(path)
         _warn(f"{path.name} was damaged ({error}); it is kept as {aside} and a new one begun")
-        return {"exercises": {}}
+        data = {"exercises": {}}
+    for exercise_id, changes in _unsaved.items():
+        data["exercises"].setdefault(exercise_id, {}).update(changes)
     return data
 
 
@@ -64,8 +70,11 @@ def record(exercise_id: str, **changes: Any) -> None:
     try:
         draft.write_text(json.dumps(data, indent=1, sort_keys=True), encoding="utf-8")
         os.replace(draft, path)
+        _unsaved.clear()
     except OSError as error:
-        _memory["exercises"].update(data["exercises"])
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        _unsaved.setdefault(exercise_id, {}).update(changes)
         _warn(f"progress cannot be saved ({error}); it lasts as long as this notebook runs")
 
 

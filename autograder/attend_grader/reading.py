@@ -92,7 +92,8 @@ def forbidden_calls(description: Description, exercise: Exercise) -> list[str]:
             if any(_matches(name, ban) for name in {written, origin} for ban in banned):
                 where = f"line {getattr(node, 'lineno', 0)}"
                 found.setdefault(written, _told(written, origin, where))
-    for written, (origin, function, line) in description.origins.items():
+    longest_first = sorted(description.origins.items(), key=lambda item: -len(item[0]))
+    for written, (origin, function, line) in longest_first:
         known = any(_matches(name, written) for name in found)
         if known or written == description.name:
             continue
@@ -104,7 +105,8 @@ def forbidden_calls(description: Description, exercise: Exercise) -> list[str]:
 
 def _told(written: str, origin: str, where: str) -> str:
     """``sm (line 3: it is scipy.special.softmax)``."""
-    alias = "" if written in origin else f": it is {origin}"
+    same = origin == written or origin.endswith(f".{written}") or _matches(origin, written)
+    alias = "" if same else f": it is {origin}"
     return f"{written} ({where}{alias})"
 
 

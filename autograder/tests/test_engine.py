@@ -1,0 +1,219 @@
+"""From candidate to report: each kind of feedback, follow-through, cost, hidden slips."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from attend_grader import chapters, grade
+from attend_grader.compare import Miss
+from attend_grader.engine import judge, references_for, smoke
+from attend_grader.exercise import Exercise
+from attend_grader.properties import derivative, expect_growth
+from attend_grader.report import Report
+from attend_grader.subject import local
+
+SOFTMAX, SCORES, ATTENTION, BACKWARD = (
+    chapters.exercise(f"03_attention/{name}")
+    for name in (
+        "softmax",
+        "attention_scores",
+        "scaled_dot_product_attention",
+        "attention_backward",
+    )
+)
+
+
+def _judge(candidate: Any, exercise: Exercise) -> Report:
+    known = references_for(exercise, chapters.references(exercise))
+    return judge(local(candidate, known), exercise, 0, extra=False)
+
+
+PARTS = """
+def softmax(scores, axis=-1):
+    {softmax}
+
+def attention_scores(q, k, scaled=True):
+    {scores}
+
+def scaled_dot_product_attention(q, k, v):
+    {attention}
+"""
+RIGHT = {
+    "softmax": "e = np.exp(scores - scores.max(axis=axis, keepdims=True)); "
+    "return e / e.sum(axis=axis, keepdims=True)",
+    "scores": "return q @ np.swapaxes(k, -1, -2) / (q.shape[-1] ** 0.5 if scaled else 1)",
+    "attention": "w = softmax(attention_scores(q, k)); return w @ v, w",
+}
+SLIPS = {
+    "softmax wrong": ({"softmax": "return np.exp(scores)"}, ("softmax",)),
+    "softmax over the first axis": (
+        {"softmax": "return np.exp(scores) / np.exp(scores).sum(0)"},
+        ("softmax",),
+    ),
+    "softmax not started": ({"softmax": "raise NotImplementedError"}, ("softmax",)),
+    "softmax crashes": ({"softmax": "return scores.nothing"}, ("softmax",)),
+    "scores unscaled": ({"scores": "return q @ np.swapaxes(k, -1, -2)"}, ("attention_scores",)),
+    "both": (
+        {"softmax": "return scores", "scores": "return k"},
+        ("attention_scores", "softmax"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("slip", "mend"), SLIPS.values(), ids=SLIPS)
+def test_an_earlier_slip_is_not_punished_twice(
+    slip: dict[str, str], mend: tuple[str, ...], define: Any
+) -> None:
+    source = PARTS.format(**(RIGHT | slip))
+    report = _judge(define(source, ATTENTION.name), ATTENTION)
+    assert report.score == ATTENTION.points
+    assert report.mend == mend
+    assert report.status == "passed"
+    assert f"Mend first: {', '.join(mend)}" in str(report)
+
+
+def test_no_earlier_slip_no_word_about_one(define: Any) -> None:
+    report = _judge(define(PARTS.format(**RIGHT), ATTENTION.name), ATTENTION)
+    assert report.status == "passed"
+    assert report.mend == ()
+
+
+def test_an_undefined_earlier_function_is_not_punished_either(define: Any) -> None:
+    source = f"def scaled_dot_product_attention(q, k, v):\n    {RIGHT['attention']}\n"
+    report = _judge(define(source, ATTENTION.name), ATTENTION)
+    assert report.status == "passed"
+    assert set(report.mend) == {"attention_scores", "softmax"}
+
+
+def test_own_slips_count_beside_earlier_ones_and_are_named(define: Any) -> None:
+    slip = {
+        "softmax": "raise NotImplementedError",
+        "attention": "w = softmax(attention_scores(q, k), axis=-2); return w @ v, w",
+    }
+    report = _judge(define(PARTS.format(**(RIGHT | slip)), ATTENTION.name), ATTENTION)
+    assert report.score == 0
+    assert report.diagnosis == "normalised over queries instead of keys"
+    assert report.mend == ("softmax",)
+    assert "Checked with the course's own softmax" in str(report)
+
+
+def test_an_own_crash_is_told_where_it_happens(define: Any) -> None:
+    source = """
+    def softmax(scores, axis=-1):
+        largest = scores.max(axis=axis)
+        return np.exp(scores - largest[:99, None, None, None] @ scores)
+    """
+    report = _judge(define(source, "softmax"), SOFTMAX)
+    first, second = report.findings[:2]
+    assert first.message.startswith("your function raised IndexError in line 3 of softmax")
+    evidence = dict(first.evidence)
+    assert evidence["your line"].startswith("return np.exp(")
+    assert "scores=[" in evidence["called with"]
+    assert second.message == "the same error, in the same line"
+
+
+def test_not_a_function() -> None:
+    report = grade(np.ones(3), SOFTMAX.id, 0)
+    assert (report.status, report.score, report.max_score) == ("invalid", 0, SOFTMAX.points)
+    assert "expected the function softmax, but got a value of type ndarray" in report.note
+
+
+def test_wrong_signature(define: Any) -> None:
+    report = grade(define("def softmax(scores):\n    return scores\n", "softmax"), SOFTMAX.id, 0)
+    assert report.status == "invalid"
+    assert report.note.startswith("wrong signature: the parameter axis is missing.")
+
+
+def test_forbidden_calls_end_the_check(define: Any) -> None:
+    source = (
+        "def softmax(scores, axis=-1):\n    import torch\n    return torch.softmax(scores, axis)\n"
+    )
+    report = grade(define(source, "softmax"), SOFTMAX.id, 0)
+    assert (report.status, report.score) == ("failed", 0)
+    assert report.note == (
+        "Not allowed in this exercise: torch (line 2); torch.softmax (line 3). Build it yourself."
+    )
+
+
+def test_a_changed_input_is_named(define: Any) -> None:
+    source = "def softmax(scores, axis=-1):\n    scores -= scores.max(axis=axis, keepdims=True)\n"
+    source += "    e = np.exp(scores)\n    return e / e.sum(axis=axis, keepdims=True)\n"
+    report = grade(define(source, "softmax"), SOFTMAX.id, 0)
+    (lost,) = [f for f in report.findings if not f.passed]
+    assert lost.property == "leaves its argument as it was"
+    assert lost.message.startswith("your function changes its argument scores in place")
+    assert report.diagnosis == "changed the scores in place"
+
+
+def test_what_was_printed_is_shown(define: Any) -> None:
+    source = "def softmax(scores, axis=-1):\n    print(scores.shape)\n    return scores\n"
+    assert "Your function printed: (3,)" in str(grade(define(source, "softmax"), SOFTMAX.id, 0))
+
+
+def test_numpys_warning_is_passed_on(define: Any) -> None:
+    source = "def softmax(scores, axis=-1):\n    e = np.exp(scores)\n"
+    source += "    return e / e.sum(axis=axis, keepdims=True)\n"
+    text = str(grade(define(source, "softmax"), SOFTMAX.id, 0))
+    assert "NumPy warned: overflow encountered in exp" in text
+    assert "Subtract each row's own largest score before exp" in text
+
+
+def test_memory_that_grows_with_the_square_is_told() -> None:
+    wrong = BACKWARD.misconceptions["builds the Jacobian"]
+    (lost,) = [f for f in grade(wrong, BACKWARD.id, 0).findings if not f.passed]
+    assert lost.message.startswith("too slow or too large: 4 times as many keys cost 1")
+    assert "Something of S × S numbers is built" in lost.message
+
+
+def test_steps_that_grow_too_fast_are_told(define: Any) -> None:
+    linear = define("def f(n):\n    return sum(i for i in range(n))\n", "f")
+    square = define("def f(n):\n    return sum(1 for i in range(n) for j in range(n))\n", "f")
+
+    def hold(candidate: Any) -> None:
+        expect_growth(
+            local(candidate),
+            lambda n: (n,),
+            sizes=(10, 40),
+            at_most=6,
+            cost="steps",
+            of="numbers",
+            advice="Visit each once.",
+        )
+
+    hold(linear)
+    with pytest.raises(
+        Miss, match=r"4 times as many numbers cost 1\d.* times as many steps .*once"
+    ):
+        hold(square)
+
+
+def test_a_numerical_derivative_is_exact() -> None:
+    at = np.array([[0.3, -1.2], [2.0, 0.1]])
+    jacobian = derivative(lambda x: np.sin(x), at)
+    assert jacobian.shape == (2, 2, 2, 2)
+    np.testing.assert_allclose(np.einsum("ijij->ij", jacobian), np.cos(at), rtol=1e-15)
+    gradient = derivative(lambda x: (x**3).sum(), at)
+    np.testing.assert_allclose(gradient, 3 * at**2, rtol=1e-15)
+
+
+SMOKE = {
+    "right": (RIGHT["softmax"], ""),
+    "wrong values": ("return scores * 0.0", ""),
+    "not started": ("raise NotImplementedError", "is not started"),
+    "not started below": ("scores; return helper(scores)", "is not started"),
+    "raises": ("return scores.nothing", "raises AttributeError"),
+    "wrong shape": ("return scores.sum()", "returns the wrong shape"),
+    "nothing": ("scores.sum()", "returns the wrong shape"),
+}
+
+
+@pytest.mark.parametrize(("body", "problem"), SMOKE.values(), ids=SMOKE)
+def test_a_picture_waits_for_what_cannot_be_called(body: str, problem: str, define: Any) -> None:
+    source = f"def softmax(scores, axis=-1):\n    {body}\n\n"
+    source += "def helper(x):\n    raise NotImplementedError\n"
+    assert smoke(local(define(source, "softmax")), SOFTMAX) == problem
+
+
+def test_pairs_are_compared_by_the_shape_of_each(define: Any) -> None:
+    swapped = "def f(q, k, v):\n    return np.ones((2, 3)), np.ones((2, 2))\n"
+    assert smoke(local(define(swapped, "f")), ATTENTION) == "returns the wrong shape"

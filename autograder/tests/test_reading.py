@@ -1,0 +1,161 @@
+"""What is told without running a candidate: blank, signature, forbidden calls and their lines."""
+
+from typing import Any
+
+import attend_solutions.attention
+import pytest
+import scipy.special
+from attend_grader import chapters
+from attend_grader.reading import blank, forbidden_calls, signature_problem
+from attend_grader.subject import local
+
+BLANK = {
+    "raise": "def f(x):\n    raise NotImplementedError()\n",
+    "raise with text": "def f(x):\n    raise NotImplementedError('write me')\n",
+    "docstring and pass": 'def f(x):\n    """Words."""\n    pass\n',
+    "ellipsis": "def f(x): ...\n",
+    "class": "class C:\n    def a(self):\n        pass\n    def b(self):\n        ...\n",
+}
+WRITTEN = {
+    "return": "def f(x):\n    return x\n",
+    "raise later": "def f(x):\n    y = x\n    raise NotImplementedError\n",
+    "another error": "def f(x):\n    raise ValueError('no')\n",
+    "half a class": "class C:\n    def a(self):\n        return 1\n    def b(self):\n        ...\n",
+    "no source": None,
+    "lambda": "softmax = lambda x: x,\n)",
+}
+
+
+@pytest.mark.parametrize("source", BLANK.values(), ids=BLANK)
+def test_a_stub_is_blank(source: str) -> None:
+    assert blank(source)
+
+
+@pytest.mark.parametrize("source", WRITTEN.values(), ids=WRITTEN)
+def test_what_has_been_begun_is_not_blank(source: str | None) -> None:
+    assert not blank(source)
+
+
+def wanted(q: float, k: float, scaled: bool = True) -> float:
+    """What the exercise asks for."""
+    return q * k if scaled else 0.0
+
+
+SIGNATURES = {
+    "right": ("q, k, scaled=True", ""),
+    "renamed": ("a, b, scaled=False", ""),
+    "extra with default": ("q, k, scaled=True, more=1", ""),
+    "catch-all": ("*args, **kwargs", ""),
+    "too few": ("q", "too few parameters"),
+    "missing": ("q, k", "the parameter scaled is missing"),
+    "renamed option": ("q, k, scale=True", "the parameter scaled is missing"),
+    "default lost": ("q, k, scaled", "scaled has lost its default"),
+    "extra": ("q, k, more, scaled=True", "the extra parameter more needs a default"),
+}
+
+
+@pytest.mark.parametrize(("parameters", "problem"), SIGNATURES.values(), ids=SIGNATURES)
+def test_signatures_are_compared(parameters: str, problem: str, define: Any) -> None:
+    candidate = define(f"def f({parameters}):\n    return 1\n", "f")
+    told = signature_problem(local(candidate).description, wanted)
+    if not problem:
+        assert told == ""
+    else:
+        assert told.startswith(f"wrong signature: {problem}")
+        assert f"Expected f(q, k, scaled=True); yours has ({parameters.split('=')[0]}"[:40] in told
+
+
+DIRECT = """
+def softmax(scores, axis=-1):
+    x = 1
+    return {call}
+"""
+HELPER = """
+def helper(scores, axis):
+    return {call}
+
+class Wrapper:
+    def run(self, scores, axis):
+        return helper(scores, axis)
+
+def softmax(scores, axis=-1):
+    return Wrapper().run(scores, axis)
+"""
+IMPORTS = """
+def softmax(scores, axis=-1):
+    {line}
+    return f(scores)
+"""
+FORBIDDEN = {
+    "module": (
+        DIRECT.format(call="scipy.special.softmax(scores)"),
+        "scipy.special.softmax (line 3",
+    ),
+    "alias": (DIRECT.format(call="sm(scores)"), "sm (line 3: it is scipy.special."),
+    "module alias": (DIRECT.format(call="sp.softmax(scores)"), "sp.softmax (line 3: it is scipy."),
+    "not called": (DIRECT.format(call="list(map(sm, scores))"), "sm (line 3"),
+    "in a lambda": (DIRECT.format(call="(lambda s: sm(s))(scores)"), "sm (line 3"),
+    "helper": (HELPER.format(call="sm(scores)"), "sm (line 2 of helper: it is scipy.special."),
+    "module in helper": (
+        HELPER.format(call="sp.softmax(scores)"),
+        "sp.softmax (line 2 of helper: it is scipy.special.",
+    ),
+    "import": (
+        IMPORTS.format(line="import torch.nn.functional as f"),
+        "torch.nn.functional (line 2)",
+    ),
+    "from import": (
+        IMPORTS.format(line="from scipy.special import softmax as f"),
+        "scipy.special.softmax (line 2)",
+    ),
+    "the course's answer": (DIRECT.format(call="answer(scores)"), "answer (line 3: it is attend_"),
+    "the course's answer by module": (
+        DIRECT.format(call="answers.softmax(scores)"),
+        "answers.softmax (line 3: it is attend_solutions.attention.softmax)",
+    ),
+}
+GLOBALS = {
+    "scipy": scipy,
+    "sp": scipy.special,
+    "sm": scipy.special.softmax,
+    "answer": attend_solutions.attention.softmax,
+    "answers": attend_solutions.attention,
+}
+
+
+@pytest.mark.parametrize(("source", "told"), FORBIDDEN.values(), ids=FORBIDDEN)
+def test_forbidden_calls_are_named_with_their_lines(source: str, told: str, define: Any) -> None:
+    candidate = define(source.lstrip(), "softmax", **GLOBALS)
+    found = forbidden_calls(local(candidate).description, chapters.exercise("03_attention/softmax"))
+    assert len(found) >= 1
+    assert found[0].startswith(told)
+
+
+ALLOWED = {
+    "numpy": DIRECT.format(call="np.exp(scores)"),
+    "named like it": DIRECT.format(call="scores.softmax_of_scipy()"),
+    "a name that begins like it": DIRECT.format(call="[scipyish for scipyish in scores]"),
+    "itself": DIRECT.format(call="softmax(scores[0])"),
+    "words in a docstring": 'def softmax(scores, axis=-1):\n    """Not scipy."""\n    return 1\n',
+    "an unused global": DIRECT.format(call="scores"),
+}
+
+
+@pytest.mark.parametrize("source", ALLOWED.values(), ids=ALLOWED)
+def test_what_is_allowed_is_not_reported(source: str, define: Any) -> None:
+    candidate = define(source.lstrip(), "softmax", **GLOBALS)
+    exercise = chapters.exercise("03_attention/softmax")
+    assert forbidden_calls(local(candidate).description, exercise) == []
+
+
+def test_a_forbidden_exercise_of_the_same_chapter_is_found(define: Any) -> None:
+    source = """
+    def softmax_jacobian(p):
+        return p
+
+    def attention_backward(q, k, v, grad_output):
+        return softmax_jacobian(q)
+    """
+    exercise = chapters.exercise("03_attention/attention_backward")
+    found = forbidden_calls(local(define(source, exercise.name)).description, exercise)
+    assert found == ["softmax_jacobian (line 2)"]

@@ -1,0 +1,176 @@
+"""What learners call in a notebook: check, hint, solution, ready; names that are not right."""
+
+import builtins
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from attend_grader import chapters, check, grade, hint, progress, ready, solution
+from attend_grader.session import NOTEBOOK_SEED
+from attend_solutions.attention import attention_scores, softmax
+
+ID = "03_attention/softmax"
+
+
+def _stub(define: Any, name: str = "softmax", body: str = "raise NotImplementedError()") -> Any:
+    parameters = "scores, axis=-1" if "softmax" in name else "q, k, scaled=True"
+    return define(f"def {name}({parameters}):\n    {body}\n", name)
+
+
+def test_check_finds_the_exercise_by_name_and_remembers_the_best_score(define: Any) -> None:
+    report = check(softmax)
+    assert report.exercise_id == ID
+    assert report.status == "passed"
+    assert report.seed == NOTEBOOK_SEED
+    assert repr(report) == str(chapters.exercise(ID).points)
+    best = {"score": report.score, "max_score": report.max_score}
+    assert progress.of(ID) == best
+    assert check(_stub(define, body="return scores")).score == 0
+    assert progress.of(ID) == best
+
+
+def test_a_stub_leaves_no_trace_in_progress(define: Any) -> None:
+    assert check(_stub(define)).status == "not started"
+    assert progress.of(ID) == {}
+
+
+def test_check_takes_a_name_from_the_callers_cell(define: Any) -> None:
+    cell = "def softmax(scores, axis=-1):\n    return scores * 0\n\nreport = check('softmax')\n"
+    assert define(cell, "report", check=check).status == "failed"
+
+
+def test_a_name_that_is_not_defined_is_told_with_a_guess(define: Any) -> None:
+    report = define("report = check('softmax')\n", "report", check=check)
+    assert report.status == "invalid"
+    assert report.note.startswith("softmax is not defined. Run the cell that defines it")
+    cell = "def softmaks(scores, axis=-1):\n    return scores\n\nreport = check('softmax')\n"
+    assert "You defined softmaks: is that it?" in define(cell, "report", check=check).note
+
+
+NOT_FUNCTIONS = [None, 3.0, np.ones(3), [softmax]]
+
+
+@pytest.mark.parametrize("candidate", NOT_FUNCTIONS, ids=["none", "number", "array", "list"])
+def test_what_is_no_function_is_told(candidate: Any) -> None:
+    report = check(candidate)
+    assert report.status == "invalid"
+    assert report.note.startswith("expected your function, as in check(softmax), but got a value")
+
+
+def test_a_wrong_name_is_told_with_the_nearest_exercise(define: Any) -> None:
+    report = check(_stub(define, "softmaxx", "return scores"))
+    assert report.note == (
+        "no exercise is called 'softmaxx'. Did you mean softmax? Rename your function to that."
+    )
+    assert check(_stub(define, "zzz_softmax_qqqqqqqqqqqqqq", "return 1")).note.endswith("'.")
+    assert "define your function with def" in check(lambda scores: scores).note
+
+
+def test_a_name_that_several_chapters_use_must_be_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(chapters.INDEX, "99_other", ("softmax",))
+    report = check(softmax)
+    assert report.status == "invalid"
+    assert "name one of 03_attention/softmax, 99_other/softmax" in report.note
+    assert check(softmax, ID).status == "passed"
+
+
+def test_an_unknown_exercise_is_an_error_that_lists_those_there_are() -> None:
+    with pytest.raises(KeyError, match="03_attention"):
+        grade(softmax, "98_nothing/softmax")
+    with pytest.raises(KeyError, match="attention_scores"):
+        grade(softmax, "03_attention/soft")
+
+
+def test_grading_draws_fresh_inputs_and_records_the_seed(
+    define: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert grade(softmax, ID, seed=11).seed == 11
+    seeds = {grade(softmax, ID).seed for _ in range(3)}
+    assert len(seeds) == 3
+    monkeypatch.setenv("NBGRADER_EXECUTION", "autograde")
+    assert check(softmax).seed != NOTEBOOK_SEED
+    assert progress.of(ID)["score"] == chapters.exercise(ID).points
+
+
+def test_grading_leaves_no_progress() -> None:
+    grade(softmax, ID)
+    assert progress.of(ID) == {}
+
+
+def test_hints_come_one_after_another_and_persist(
+    attend_home: Path, capsys: pytest.CaptureFixture
+) -> None:
+    hints = chapters.exercise(ID).hints
+    for taken, candidate in ((1, softmax), (2, "softmax"), (3, softmax), (3, softmax)):
+        hint(candidate)
+        assert capsys.readouterr().out == f"Hint {taken} of 3: {hints[taken - 1]}\n"
+        saved = json.loads((attend_home / ".attend" / "progress.json").read_text())
+        assert saved["exercises"][ID] == {"hints": taken}
+
+
+def test_a_hint_for_nothing_known_says_so(capsys: pytest.CaptureFixture) -> None:
+    hint("softmux")
+    assert "Did you mean softmax?" in capsys.readouterr().out
+    hint(3)
+    assert "expected your function" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("answer", ["", "n", "No", "maybe"])
+def test_a_solution_is_shown_only_after_a_yes(
+    answer: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    asked = []
+    monkeypatch.setattr(builtins, "input", lambda prompt: asked.append(prompt) or answer)
+    solution("softmax")
+    assert "Show the solution of softmax?" in asked[0]
+    assert capsys.readouterr().out == "Not shown.\n"
+    assert progress.of(ID) == {}
+
+
+def test_a_solution_shown_is_remembered(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(builtins, "input", lambda prompt: " Yes ")
+    solution(softmax)
+    assert capsys.readouterr().out.startswith("def softmax(")
+    assert progress.of(ID) == {"solution_shown": True}
+
+
+def test_where_nobody_can_be_asked_nothing_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def nobody(prompt: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr(builtins, "input", nobody)
+    solution("softmax")
+    assert capsys.readouterr().out == "The solution is shown only where you can be asked first.\n"
+    assert progress.of(ID) == {}
+
+
+def test_a_cell_is_ready_when_its_functions_can_be_called(
+    define: Any, capsys: pytest.CaptureFixture
+) -> None:
+    assert ready(softmax, attention_scores)
+    assert ready(_stub(define, body="return scores * 0.0"))
+    assert capsys.readouterr().out == ""
+
+
+def test_a_cell_that_is_not_ready_says_which_exercises_it_waits_for(
+    define: Any, capsys: pytest.CaptureFixture
+) -> None:
+    crashing = _stub(define, "attention_scores", "return q.nothing")
+    assert not ready(_stub(define), crashing)
+    assert capsys.readouterr().out == (
+        "This cell waits for: softmax (is not started), attention_scores (raises AttributeError). "
+        "Solve it above, then run this again.\n"
+    )
+
+
+def test_ready_takes_exercises_only() -> None:
+    with pytest.raises(ValueError, match="takes exercises' functions"):
+        ready(np.exp)
