@@ -221,7 +221,7 @@ def _lines(
     ticks = sorted({point["x"] for point in points})
     few = ticks if log_x is not None and len(ticks) <= 12 else alt.Undefined
     x = alt.X("x:Q", title=x_title, scale=_scale(log_x), axis=alt.Axis(values=few, grid=False))
-    legend = None if alone else alt.Legend(title=group)
+    legend = None if alone else alt.Legend(title=group, symbolOpacity=1)
     color = alt.Color(
         "group:N", scale=_by_name(names, [palette[name] for name in names]), legend=legend
     )
@@ -237,7 +237,7 @@ def _lines(
             alt.Tooltip("high:Q", title="high", format=".4g"),
             alt.Tooltip("runs:Q", title="runs"),
         ]
-    base = alt.Chart(alt.Data(values=list(points))).encode(x=x)
+    base = alt.Chart().encode(x=x)
     layers = [base.mark_line().encode(y=mean, color=color, strokeDash=dash)]
     if len(points) <= 40 * len(names):  # more markers than that would hide the lines
         layers.append(base.mark_point().encode(y=mean, color=color, shape=shape, tooltip=tips))
@@ -245,7 +245,7 @@ def _lines(
         low = alt.Y("low:Q", title=y_title, scale=_scale(log_y))
         shade = base.mark_area(opacity=0.18).encode(y=low, y2="high:Q", color=color)
         layers.insert(0, shade)
-    return alt.LayerChart(layer=layers)
+    return alt.LayerChart(data=alt.Data(values=list(points)), layer=layers)
 
 
 def _scale(log: int | None) -> alt.Scale:

@@ -85,7 +85,7 @@ def test_every_widget_and_chart_is_drawn(opened: Lab):
         opened.cell(i).locator("svg[data-panel]").count() for i in (DK, TABLE_AT, EXPLORER_AT)
     ]
     assert counts == [4, 4, 2]
-    chart = opened.cell(CHART_AT).locator(".vega-embed canvas, .vega-embed svg")
+    chart = opened.cell(CHART_AT).locator("canvas.marks")
     chart.wait_for()
     box = chart.bounding_box()
     assert box is not None
@@ -169,7 +169,7 @@ def test_pictures_fit_the_window(opened: Lab, width: int):
         cell = opened.cell(index)
         area = cell.locator(".jp-OutputArea-output").first.bounding_box()
         assert area is not None
-        for panel in cell.locator("svg[data-panel], .vega-embed canvas").all():
+        for panel in cell.locator("svg[data-panel], canvas.marks").all():
             box = panel.bounding_box()
             assert box is not None
             assert box["x"] + box["width"] <= area["x"] + area["width"] + 1

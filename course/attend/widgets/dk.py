@@ -1,33 +1,23 @@
-"""The d_k explorer: what dividing by √d_k does to scores, softmax and gradient.
-
-Queries q and keys k have independent standard-normal components. Then q·k has variance d_k
-(Vaswani et al., 2017, section 3.2.1, footnote 4); a softmax over scores that far apart puts nearly
-everything on one key, where its Jacobian diag(p) - p pᵀ vanishes. Dividing by √d_k keeps the
-variance at 1 for every d_k.
-"""
+"""The d_k explorer: what dividing by √d_k does to scores, softmax and gradient."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 import ipywidgets
 import numpy as np
 
 from attend.charts import SCALED, UNSCALED
+from attend.widgets.dk_measures import DRAWS, KEYS, WIDTHS, Measures, measure
 from attend.widgets.svg import GRID, INK, MUTED, beside, element, hover, number, panel, text
 from attend.widgets.view import View
 
-WIDTHS = tuple(2**power for power in range(10))  # d_k: 1, 2, 4 … 512
-KEYS = 16
-DRAWS = 256
 SPAN = 50  # the score axis runs from -SPAN to SPAN, one bin per unit
 
 SEE = (
-    "Unscaled, a larger d_k spreads the scores, the softmax settles on one key (entropy falls"
-    " towards 0) and"
-    " its gradient fades; divided by √d_k, scores, entropy and gradient stay nearly where they are."
+    "Unscaled, a larger d_k spreads the scores, the softmax settles on one key (its entropy falls"
+    " towards 0) and its gradient fades; divided by √d_k, all three stay nearly where they are."
 )
 
 
@@ -37,20 +27,6 @@ class DkState:
 
     d_k: int = 64
     seed: int = 0
-
-
-@dataclass(frozen=True)
-class Measures:
-    """What one choice of scores gives, averaged over the draws.
-
-    Shapes: scores (DRAWS, KEYS), weights (KEYS,) of the first draw. Entropy in nats, at most ln
-    KEYS; gradient: mean Frobenius norm of the softmax Jacobian.
-    """
-
-    scores: np.ndarray
-    weights: np.ndarray
-    entropy: float
-    gradient: float
 
 
 def dk_explorer(seed: int = 0) -> View:
@@ -68,34 +44,6 @@ def dk_explorer(seed: int = 0) -> View:
     view = View("dk-explorer", SEE, [slider], lambda: draw(DkState(slider.value, seed)))
     slider.observe(view.refresh, names="value")
     return view
-
-
-@lru_cache(maxsize=8)
-def measure(seed: int) -> dict[int, tuple[Measures, Measures]]:
-    """Return (unscaled, scaled) measures for every d_k, all from the same draws.
-
-    Smaller d_k use the first components of the same queries and keys, so that only d_k changes.
-    """
-    rng = np.random.default_rng(seed)
-    q = rng.standard_normal((DRAWS, 1, WIDTHS[-1]))
-    k = rng.standard_normal((DRAWS, KEYS, WIDTHS[-1]))
-    products = q * k
-    found = {}
-    for d_k in WIDTHS:
-        dots = products[..., :d_k].sum(axis=-1)
-        found[d_k] = (_summarise(dots), _summarise(dots / math.sqrt(d_k)))
-    return found
-
-
-def _summarise(scores: np.ndarray) -> Measures:
-    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    p = exponentials / exponentials.sum(axis=-1, keepdims=True)
-    logs = np.log(p, out=np.zeros_like(p), where=p > 0)
-    entropy = -(p * logs).sum(axis=-1)
-    squares = (p**2).sum(axis=-1)
-    # ‖diag(p) - p pᵀ‖² = Σp² - 2Σp³ + (Σp²)²; rounding may leave it a hair below 0
-    norms = np.sqrt(np.maximum(squares - 2 * (p**3).sum(axis=-1) + squares**2, 0.0))
-    return Measures(scores, p[0], float(entropy.mean()), float(norms.mean()))
 
 
 def draw(state: DkState) -> str:
@@ -122,20 +70,21 @@ def draw(state: DkState) -> str:
         _curves(
             "gradient", "Gradient norm of the softmax", state.d_k, gradients, top=0.4, limit=""
         ),
+        widest="900px",  # two and two
     )
 
 
-_W, _H = 470, 270
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 452, 74, 226
+_W, _H = 380, 264
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 366, 74, 220
 
 
 def _legend(unscaled: str, scaled: str) -> str:
     """Draw the key under the heading: marker, name and a number for each side."""
     return (
         _marker(20, 44, False)
-        + text(32, 49, f"unscaled: {unscaled}", font_size=14)
-        + _marker(242, 44, True)
-        + text(254, 49, f"scaled by 1/√d_k: {scaled}", font_size=14)
+        + text(32, 49, f"unscaled: {unscaled}", font_size=13)
+        + _marker(188, 44, True)
+        + text(200, 49, f"scaled by 1/√d_k: {scaled}", font_size=13)
     )
 
 
@@ -161,9 +110,9 @@ def _marker(x: float, y: float, scaled: bool, words: str = "", size: float = 5.0
 def _histograms(d_k: int, unscaled: Measures, scaled: Measures) -> str:
     """Draw two strips on one axis: how often each score came, scaled below unscaled."""
     body = [_legend(f"std {number(unscaled.scores.std())}", f"std {number(scaled.scores.std())}")]
-    for measures, floor, is_scaled in ((unscaled, 140.0, False), (scaled, 226.0, True)):
+    for measures, floor, is_scaled in ((unscaled, 138.0, False), (scaled, 220.0, True)):
         counts, _ = np.histogram(measures.scores, bins=2 * SPAN, range=(-SPAN, SPAN))
-        heights = 68 * counts / counts.max()
+        heights = 62 * counts / counts.max()
         step = (_RIGHT - _LEFT) / len(counts)
         tops = "".join(
             f"L{_LEFT + i * step:.1f} {floor - h:.1f}H{_LEFT + (i + 1) * step:.1f}"
@@ -180,10 +129,10 @@ def _histograms(d_k: int, unscaled: Measures, scaled: Measures) -> str:
         body.append(text(_LEFT - 8, floor - 2, "0", font_size=12, fill=MUTED, text_anchor="end"))
     for score in (-SPAN, -SPAN // 2, 0, SPAN // 2, SPAN):
         x = _LEFT + (score + SPAN) * (_RIGHT - _LEFT) / (2 * SPAN)
-        body.append(_rule(x, 226, x, 231, INK))
-        body.append(text(x, 245, str(score).replace("-", "−"), font_size=12, text_anchor="middle"))
-    body.append(text(_RIGHT, 261, "score", font_size=13, fill=MUTED, text_anchor="end"))
-    body.append(_upright(24, 150, "how often"))
+        body.append(_rule(x, 220, x, 225, INK))
+        body.append(text(x, 239, str(score).replace("-", "−"), font_size=12, text_anchor="middle"))
+    body.append(text(_RIGHT, 255, "score", font_size=13, fill=MUTED, text_anchor="end"))
+    body.append(_upright(18, 148, "how often"))
     description = (
         f"At d_k = {d_k} the standard deviation of {DRAWS * KEYS} scores is"
         f" {number(unscaled.scores.std())}"
@@ -224,13 +173,12 @@ def _weights(d_k: int, unscaled: Measures, scaled: Measures) -> str:
                     **style,
                 )
             )
-        body.append(text(x + slot / 2, 244, str(key + 1), font_size=12, text_anchor="middle"))
-    body.append(text(_RIGHT, 261, "key", font_size=13, fill=MUTED, text_anchor="end"))
-    body.append(_upright(18, 150, "weight"))
+        body.append(text(x + slot / 2, 238, str(key + 1), font_size=12, text_anchor="middle"))
+    body.append(text(_RIGHT, 255, "key", font_size=13, fill=MUTED, text_anchor="end"))
+    body.append(_upright(14, 148, "weight"))
     description = (
-        f"One query's weights over {KEYS} keys: the largest is {number(unscaled.weights.max())}"
-        " unscaled"
-        f" and {number(scaled.weights.max())} scaled."
+        f"One query's weights over {KEYS} keys: the largest is"
+        f" {number(unscaled.weights.max())} unscaled and {number(scaled.weights.max())} scaled."
     )
     return panel("weights", _W, _H, "Softmax weights of one query", description, *body)
 
@@ -278,9 +226,9 @@ def _curves(
     for i, x in enumerate(xs):
         weight = 700 if i == here else 400
         body.append(
-            text(x, 244, str(WIDTHS[i]), font_size=12, font_weight=weight, text_anchor="middle")
+            text(x, 238, str(WIDTHS[i]), font_size=12, font_weight=weight, text_anchor="middle")
         )
-    body.append(text(_RIGHT, 261, "d_k", font_size=13, fill=MUTED, text_anchor="end"))
+    body.append(text(_RIGHT, 255, "d_k", font_size=13, fill=MUTED, text_anchor="end"))
     description = (
         f"Mean over {DRAWS} draws at d_k = {d_k}: {number(pairs[here][0])} unscaled,"
         f" {number(pairs[here][1])} scaled; at d_k = {WIDTHS[-1]}: {number(pairs[-1][0])} and"

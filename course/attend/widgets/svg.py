@@ -24,7 +24,7 @@ _VIRIDIS = (
     (189, 223, 38),
     (253, 231, 37),
 )
-_VISIBLE = {"\n": "⏎", "\t": "⇥", " ": "␣", "": "∅"}
+_VISIBLE = {"\n": "⏎", "\t": "⇥"}
 
 
 def element(name: str, *children: str, **attributes: object) -> str:
@@ -61,7 +61,9 @@ def number(value: float) -> str:
 def readable(token: object, limit: int = 10) -> str:
     """Return a token as it can be shown: blanks visible, controls replaced, cut to `limit`."""
     words = str(token)
-    words = _VISIBLE.get(words, words)
+    bare = words.strip(" ")
+    front = len(words) - len(words.lstrip(" "))
+    words = "␣" * front + bare + "␣" * (len(words) - len(bare) - front) or "∅"
     words = "".join(_VISIBLE.get(c, "�") if not c.isprintable() else c for c in words)
     return words if len(words) <= limit else words[: limit - 1] + "…"
 
@@ -105,7 +107,8 @@ def panel(name: str, width: float, height: float, label: str, description: str, 
     )
 
 
-def beside(*panels: str) -> str:
-    """Return panels side by side where there is room, else below each other."""
+def beside(*panels: str, widest: str = "100%") -> str:
+    """Return panels side by side where there is room (up to `widest`), else below each other."""
     style = "display: flex; flex-wrap: wrap; gap: 10px; width: 100%; line-height: 1.2;"
+    style += f" max-width: {widest};"
     return element("div", *panels, style=style, class_="attend-panels")

@@ -1,0 +1,139 @@
+"""Charts: Vega-Lite 5 for JupyterLab without a network; means and bands are right; errors help."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from typing import Any
+
+import altair as alt
+import pytest
+from attend import charts
+
+WORDS: dict[str, Any] = {
+    "title": "Loss",
+    "description": "Loss against width.",
+    "x_title": "d_k",
+    "y_title": "nats",
+}
+ROWS = [
+    {"d_k": d_k, "way": way, "loss": base + run}
+    for d_k in (1, 2, 4)
+    for way, base in (("scaled", 1.0), ("unscaled", 5.0))
+    for run in (0.0, 1.0, 2.0)
+]
+
+
+@pytest.fixture(autouse=True)
+def _course_style():
+    charts.use()
+    yield
+    alt.renderers.enable("default")
+    alt.theme.enable("default")
+
+
+def bundle(chart: alt.LayerChart | alt.Chart) -> dict:
+    shown = chart._repr_mimebundle_()
+    assert isinstance(shown, dict)
+    return shown
+
+
+def points(chart: alt.LayerChart) -> list[dict]:
+    spec = chart.to_dict()
+    assert all("data" not in layer for layer in spec["layer"]), "one copy of the data"
+    return spec["data"]["values"]
+
+
+def test_jupyter_gets_vega_lite_5_and_words():
+    shown = bundle(charts.bands(ROWS, "d_k", "loss", "way", **WORDS))
+    assert set(shown) == {"application/vnd.vegalite.v5+json", "text/plain"}
+    spec = shown["application/vnd.vegalite.v5+json"]
+    assert spec["$schema"] == "https://vega.github.io/schema/vega-lite/v5.json"
+    assert shown["text/plain"] == "[chart] Loss: Loss against width."
+    json.loads(json.dumps(spec, allow_nan=False))
+
+
+def test_any_altair_chart_is_rendered_offline():
+    chart = alt.Chart(alt.Data(values=[{"a": 1}])).mark_point().encode(x="a:Q")
+    shown = bundle(chart.properties(width="container"))
+    spec = shown[charts.MIME]
+    assert spec["width"] == charts.WIDTH
+    assert spec["config"]["title"]["anchor"] == "start"
+    assert "no description" in shown["text/plain"]
+
+
+@pytest.mark.parametrize(
+    ("spread", "low", "high"),
+    [("range", 1.0, 3.0), ("std", 2 - math.sqrt(2 / 3), 2 + math.sqrt(2 / 3))],
+)
+def test_bands_are_mean_and_spread_over_runs(spread, low, high):
+    drawn = points(charts.bands(ROWS, "d_k", "loss", "way", spread=spread, **WORDS))
+    assert len(drawn) == 6
+    first = drawn[0]
+    assert (first["x"], first["group"], first["mean"], first["runs"]) == (1, "scaled", 2.0, 3)
+    assert first["low"] == pytest.approx(low)
+    assert first["high"] == pytest.approx(high)
+
+
+def test_groups_differ_in_colour_dash_and_shape():
+    colors = {"unscaled": charts.UNSCALED}
+    chart = charts.bands(ROWS, "d_k", "loss", "way", colors=colors, log_x=2, **WORDS)
+    encodings = [layer["encoding"] for layer in chart.to_dict()["layer"]]
+    for channel in ("color", "strokeDash", "shape"):
+        scale = next(e[channel]["scale"] for e in encodings if channel in e)
+        assert scale["domain"] == ["scaled", "unscaled"]
+        assert len({str(value) for value in scale["range"]}) == 2
+    assert encodings[0]["color"]["scale"]["range"] == [charts.GROUPS[0], charts.UNSCALED]
+    assert encodings[0]["x"]["axis"]["values"] == [1, 2, 4]
+    assert encodings[0]["x"]["scale"] == {"type": "log", "base": 2}
+
+
+def test_the_palettes_are_long_enough_and_distinct():
+    assert len(set(charts.GROUPS)) == len(charts.DASHES) == len(charts.SHAPES)
+    assert charts.ROLE == {"Q": "#0072B2", "K": "#E69F00", "V": "#009E73"}
+
+
+def test_a_line_without_groups_has_no_legend_and_no_band():
+    rows = [{"x": i, "y": i * i} for i in range(5)]
+    spec = charts.line(rows, "x", "y", **WORDS).to_dict()
+    assert [layer["mark"]["type"] for layer in spec["layer"]] == ["line", "point"]
+    assert spec["layer"][0]["encoding"]["color"]["legend"] is None
+
+
+def test_long_lines_carry_no_markers():
+    rows = [{"x": i, "y": i} for i in range(400)]
+    spec = charts.line(rows, "x", "y", **WORDS).to_dict()
+    assert [layer["mark"]["type"] for layer in spec["layer"]] == ["line"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "change", "message"),
+    [
+        ([{"x": 1}], {}, "row 0 has no column 'y'"),
+        ([{"x": 1, "y": math.nan}], {}, "needs finite numbers"),
+        ([], {}, "no rows"),
+        ([{"x": 1, "y": 1}, {"x": 1, "y": 2}], {}, "Use bands"),
+        ([{"x": 1, "y": 1}], {"title": " "}, "needs a title"),
+        ([{"x": 1, "y": 1}], {"description": ""}, "needs a description"),
+        ([{"x": i, "y": 1} for i in range(4097)], {}, "more than the 4096"),
+        ([{"x": 1, "y": 1, "g": i} for i in range(9)], {"group": "g"}, "at most 7"),
+    ],
+    ids=["column", "nan", "empty", "repeated", "title", "description", "marks", "groups"],
+)
+def test_bad_input_says_what_to_do(rows, change, message):
+    with pytest.raises(ValueError, match=message):
+        charts.line(rows, "x", "y", **(WORDS | change))
+
+
+def test_a_band_below_zero_has_no_logarithm():
+    rows = [{"x": 1, "y": y, "g": "a"} for y in (0.1, 0.1, 5.0)]
+    with pytest.raises(ValueError, match="linear axis"):
+        charts.bands(rows, "x", "y", "g", spread="std", log_y=10, **WORDS)
+
+
+def test_charts_need_no_pandas():
+    code = "import sys; from attend import charts; charts.use(); print('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
