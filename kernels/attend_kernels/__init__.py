@@ -9,6 +9,10 @@ it is first used.
 ===================  ==========================================================================
 ``fused_softmax``    softmax over the last axis in one pass over memory, with its gradient
 ``naive_softmax``    its twin
+``rms_norm``         RMSNorm, with or without a residual added first; twin ``naive_rms_norm``
+``layer_norm``       LayerNorm, likewise; twin ``naive_layer_norm``
+``apply_rope``       rotary position embedding by a ``rope_table``; twin ``naive_rope``
+``cross_entropy``    loss and gradient in one pass over the logits; twin ``naive_cross_entropy``
 ``assert_shape``     shape documentation that runs: ``assert_shape(q, "B H T D")``
 ===================  ==========================================================================
 """
@@ -19,16 +23,42 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from attend_kernels.cross_entropy_loss import cross_entropy, naive_cross_entropy
+    from attend_kernels.norm import layer_norm, naive_layer_norm, naive_rms_norm, rms_norm
+    from attend_kernels.rope import apply_rope, naive_rope, rope_table
     from attend_kernels.shapes import ShapeError, assert_shape
     from attend_kernels.softmax import fused_softmax, naive_softmax
 
-__all__ = ["ShapeError", "assert_shape", "fused_softmax", "naive_softmax"]
+__all__ = [
+    "ShapeError",
+    "apply_rope",
+    "assert_shape",
+    "cross_entropy",
+    "fused_softmax",
+    "layer_norm",
+    "naive_cross_entropy",
+    "naive_layer_norm",
+    "naive_rms_norm",
+    "naive_rope",
+    "naive_softmax",
+    "rms_norm",
+    "rope_table",
+]
 
 _HOME = {
     "ShapeError": "shapes",
+    "apply_rope": "rope",
     "assert_shape": "shapes",
+    "cross_entropy": "cross_entropy_loss",
     "fused_softmax": "softmax",
+    "layer_norm": "norm",
+    "naive_cross_entropy": "cross_entropy_loss",
+    "naive_layer_norm": "norm",
+    "naive_rms_norm": "norm",
+    "naive_rope": "rope",
     "naive_softmax": "softmax",
+    "rms_norm": "norm",
+    "rope_table": "rope",
 }
 
 
