@@ -174,3 +174,22 @@ def test_a_cell_that_is_not_ready_says_which_exercises_it_waits_for(
 def test_ready_takes_exercises_only() -> None:
     with pytest.raises(ValueError, match="takes exercises' functions"):
         ready(np.exp)
+
+
+def test_a_missing_function_in_a_cell_shows_a_card_and_stays_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    from attend_grader.session import explain_missing_names
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = InteractiveShell(config=config)
+    explain_missing_names(shell)
+    result = shell.run_cell("softmax([1.0])")
+    assert isinstance(result.error_in_exec, NameError)
+    assert "softmax is not defined. Run the cell that defines it" in capsys.readouterr().out
+    assert isinstance(shell.run_cell("something_else").error_in_exec, NameError)
+    assert "Run the cell that defines it" not in capsys.readouterr().out

@@ -86,6 +86,15 @@ def softmax_into_integers(scores, axis=-1):
     return weights
 
 
+def softmax_always_float64(scores, axis=-1):
+    """You turn everything into float64, which doubles the memory of float32 scores. Let the type
+    that came in decide: np.exp of float32 is float32.
+    """
+    scores = np.array(scores, dtype=float)
+    exponentials = np.exp(scores - scores.max(axis=axis, keepdims=True))
+    return exponentials / exponentials.sum(axis=axis, keepdims=True)
+
+
 SOFTMAX = {
     "did not subtract the maximum": softmax_without_shift,
     "one maximum for all rows": softmax_global_max,
@@ -97,6 +106,7 @@ SOFTMAX = {
     "no exponential": softmax_without_exp,
     "no division by the sum": softmax_without_division,
     "stored weights as integers": softmax_into_integers,
+    "float32 became float64": softmax_always_float64,
 }
 
 # attention_scores
