@@ -121,9 +121,8 @@ def line(
         if point["runs"] > 1:
             raise ValueError(
                 f"line: {point['runs']} values of {y!r} at {x} = {point['x']:g} for"
-                f" {point['group']!r};"
-                " a line takes one. Use bands(...) to show the mean and the spread of repeated"
-                " runs."
+                f" {point['group']!r}; a line takes one. Use bands(...) to show the mean and the"
+                " spread of repeated runs."
             )
     chart = _lines(points, x_title, y_title, group or "", log_x, log_y, colors, alone=group is None)
     return _finish(chart, title, description, height)
@@ -225,7 +224,7 @@ def _lines(
     color = alt.Color(
         "group:N", scale=_by_name(names, [palette[name] for name in names]), legend=legend
     )
-    dash = alt.StrokeDash("group:N", scale=_by_name(names, DASHES), legend=legend)
+    dash = alt.StrokeDash("group:N", scale=_by_name(names, DASHES), legend=None)
     shape = alt.Shape("group:N", scale=_by_name(names, SHAPES), legend=legend)
     mean = alt.Y("mean:Q", title=y_title, scale=_scale(log_y))
     tips = [alt.Tooltip("x:Q", title=x_title), alt.Tooltip("mean:Q", title=y_title, format=".4g")]

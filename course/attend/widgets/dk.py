@@ -83,8 +83,8 @@ def _legend(unscaled: str, scaled: str) -> str:
     return (
         _marker(20, 44, False)
         + text(32, 49, f"unscaled: {unscaled}", font_size=13)
-        + _marker(188, 44, True)
-        + text(200, 49, f"scaled by 1/√d_k: {scaled}", font_size=13)
+        + _marker(178, 44, True)
+        + text(190, 49, f"scaled by 1/√d_k: {scaled}", font_size=13)
     )
 
 
@@ -135,8 +135,7 @@ def _histograms(d_k: int, unscaled: Measures, scaled: Measures) -> str:
     body.append(_upright(18, 148, "how often"))
     description = (
         f"At d_k = {d_k} the standard deviation of {DRAWS * KEYS} scores is"
-        f" {number(unscaled.scores.std())}"
-        f" unscaled and {number(scaled.scores.std())} scaled."
+        f" {number(unscaled.scores.std())} unscaled and {number(scaled.scores.std())} scaled."
     )
     return panel("scores", _W, _H, f"Scores q·k at d_k = {d_k}", description, *body)
 

@@ -18,8 +18,7 @@ SHOWN = 16  # keys listed for one query: the largest weights, in reading order
 
 SEE = (
     "Each row of the matrix is one query's attention and sums to 1; the lines show where the"
-    " chosen query looks,"
-    " thicker for more weight."
+    " chosen query looks, thicker for more weight."
 )
 
 
@@ -95,28 +94,24 @@ def validate(
     if heads.shape[1:] != (len(rows), len(columns)):
         raise ValueError(
             f"attention_explorer: {len(rows)} query and {len(columns)} key tokens need weights of"
-            " shape"
-            f" (…, {len(rows)}, {len(columns)}); got {array.shape}. Pass one token per row, and"
-            " key_tokens=… when the keys are other tokens than the queries."
+            f" shape (…, {len(rows)}, {len(columns)}); got {array.shape}. Pass one token per row,"
+            " and key_tokens=… when the keys are other tokens than the queries."
         )
     if len(rows) * len(columns) > MAX_MARKS:
         raise ValueError(
             f"attention_explorer: {len(rows)} × {len(columns)} weights are more than the"
-            f" {MAX_MARKS} that can"
-            " be drawn legibly. Pass a slice of tokens and weights."
+            f" {MAX_MARKS} that can be drawn legibly. Pass a slice of tokens and weights."
         )
     heads = heads.astype(float)
     if not np.isfinite(heads).all():
         raise ValueError(
             "attention_explorer: some weights are NaN or infinite. A row whose keys are all"
-            " masked gives NaN:"
-            " let such rows be 0."
+            " masked gives NaN: let such rows be 0."
         )
     if heads.min() < -1e-6 or heads.max() > 1 + 1e-6:
         raise ValueError(
             f"attention_explorer: weights must lie between 0 and 1; got {heads.min():.3g} …"
-            f" {heads.max():.3g}."
-            " Pass the weights after the softmax, not the scores before it."
+            f" {heads.max():.3g}. Pass the weights after the softmax, not the scores before it."
         )
     return heads, rows, columns
 

@@ -26,8 +26,7 @@ MAX_TOKENS, MAX_WIDTH = 8, 6
 
 SEE = (
     "Change one number: the token's scores change in its row and in its column, each row of"
-    " weights still sums"
-    " to 1, and every output is that row's weighted mean of the vectors."
+    " weights still sums to 1, and every output is that row's weighted mean of the vectors."
 )
 
 
@@ -94,9 +93,8 @@ def validate(
     if not callable(attention):
         raise ValueError(
             f"attention_table: attention must be your function {EXERCISE}; got"
-            f" {type(attention).__name__}."
-            f" Pass the function itself, without parentheses: attention_table({EXERCISE}, tokens,"
-            " embeddings)."
+            f" {type(attention).__name__}. Pass the function itself, without parentheses:"
+            f" attention_table({EXERCISE}, tokens, embeddings)."
         )
     rows = [str(token) for token in tokens]
     try:
@@ -109,14 +107,13 @@ def validate(
     if array.ndim != 2 or array.shape[0] != len(rows) or 0 in array.shape:
         raise ValueError(
             f"attention_table: {len(rows)} tokens need embeddings of shape ({len(rows)}, D); got"
-            f" {array.shape}."
-            " Pass one row of numbers per token."
+            f" {array.shape}. Pass one row of numbers per token."
         )
     if array.shape[0] > MAX_TOKENS or array.shape[1] > MAX_WIDTH:
         raise ValueError(
             f"attention_table: at most {MAX_TOKENS} tokens of {MAX_WIDTH} numbers fit a table"
-            " edited by hand;"
-            f" got {array.shape}. For more, use attention_explorer(tokens, weights)."
+            f" edited by hand; got {array.shape}. For more, use attention_explorer(tokens,"
+            " weights)."
         )
     if not np.isfinite(array).all():
         raise ValueError(
@@ -164,8 +161,7 @@ def draw(
         worst = int(off.argmax())
         remarks.append(
             f"The weights of {readable(tokens[worst], 20)} add up to {weights[worst].sum():.3f},"
-            " not to 1:"
-            f" run check({EXERCISE})."
+            f" not to 1: run check({EXERCISE})."
         )
     name = readable(tokens[state.query], 20)
     spelled = " + ".join(
