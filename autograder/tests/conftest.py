@@ -35,6 +35,7 @@ def no_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work where no learner's progress lies, and begin with empty memory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(progress, "_memory", {"exercises": {}})
+    monkeypatch.setattr(progress, "_unsaved", {})
     monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
 
 

@@ -1,8 +1,8 @@
-"""Chapter 03, attention: its exercises. What must hold lies in ch03_forward and ch03_backward."""
+"""Chapter 03, attention: its exercises. What must hold lies in the modules beside it."""
 
 from attend_solutions import attention
 
-from attend_grader.chapters import ch03_backward, ch03_forward
+from attend_grader.chapters import ch03_backward, ch03_forward, ch03_softmax
 from attend_grader.exercise import Chapter, Exercise
 from attend_grader.misconceptions import ch03_alternatives as right
 from attend_grader.misconceptions import ch03_attention as wrong
@@ -19,8 +19,8 @@ EXERCISES = (
         title="Softmax",
         goal="Turn any scores into weights that are positive and sum to 1, without overflow.",
         reference=attention.softmax,
-        properties=ch03_forward.SOFTMAX,
-        draws=ch03_forward.softmax_draws,
+        properties=ch03_softmax.SOFTMAX,
+        draws=ch03_softmax.softmax_draws,
         misconceptions=wrong.SOFTMAX,
         alternatives=right.SOFTMAX,
         hints=(
