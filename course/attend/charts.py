@@ -66,8 +66,8 @@ def theme() -> alt.theme.ThemeConfig:
                 "orient": "top",
                 "labelFontSize": 12,
                 "titleFontSize": 12,
-                "symbolSize": 90,
-                "symbolStrokeWidth": 2,
+                "symbolSize": 600,  # the length of a piece of line, squared
+                "symbolStrokeWidth": 2.5,
                 "labelLimit": 240,
             },
             "line": {"strokeWidth": 2.25},
@@ -220,12 +220,10 @@ def _lines(
     ticks = sorted({point["x"] for point in points})
     few = ticks if log_x is not None and len(ticks) <= 12 else alt.Undefined
     x = alt.X("x:Q", title=x_title, scale=_scale(log_x), axis=alt.Axis(values=few, grid=False))
-    legend = None if alone else alt.Legend(title=group, symbolOpacity=1)
-    color = alt.Color(
-        "group:N", scale=_by_name(names, [palette[name] for name in names]), legend=legend
-    )
-    dash = alt.StrokeDash("group:N", scale=_by_name(names, DASHES), legend=None)
-    shape = alt.Shape("group:N", scale=_by_name(names, SHAPES), legend=legend)
+    legend = None if alone else alt.Legend(title=group)
+    colours = _by_name(names, [palette[name] for name in names])
+    color = alt.Color("group:N", scale=colours, legend=legend)
+    dash = alt.StrokeDash("group:N", scale=_by_name(names, DASHES), legend=legend)
     mean = alt.Y("mean:Q", title=y_title, scale=_scale(log_y))
     tips = [alt.Tooltip("x:Q", title=x_title), alt.Tooltip("mean:Q", title=y_title, format=".4g")]
     if not alone:
@@ -238,12 +236,16 @@ def _lines(
         ]
     base = alt.Chart().encode(x=x)
     layers = [base.mark_line().encode(y=mean, color=color, strokeDash=dash)]
-    if len(points) <= 40 * len(names):  # more markers than that would hide the lines
-        layers.append(base.mark_point().encode(y=mean, color=color, shape=shape, tooltip=tips))
-    if band:
-        low = alt.Y("low:Q", title=y_title, scale=_scale(log_y))
-        shade = base.mark_area(opacity=0.18).encode(y=low, y2="high:Q", color=color)
-        layers.insert(0, shade)
+    # A layer per group, in a constant colour: so the legend shows pieces of lines and nothing else.
+    for name, form in zip(names, SHAPES, strict=False):
+        mine = base.transform_filter(alt.FieldEqualPredicate(field="group", equal=name))
+        if len(points) <= 40 * len(names):  # more markers than that would hide the lines
+            markers = mine.mark_point(color=palette[name], shape=form)
+            layers.append(markers.encode(y=mean, tooltip=tips))
+        if band:
+            low = alt.Y("low:Q", title=y_title, scale=_scale(log_y))
+            shade = mine.mark_area(color=palette[name], opacity=0.18)
+            layers.insert(0, shade.encode(y=low, y2="high:Q"))
     return alt.LayerChart(data=alt.Data(values=list(points)), layer=layers)
 
 

@@ -80,12 +80,20 @@ def test_bands_are_mean_and_spread_over_runs(spread, low, high):
 def test_groups_differ_in_colour_dash_and_shape():
     colors = {"unscaled": charts.UNSCALED}
     chart = charts.bands(ROWS, "d_k", "loss", "way", colors=colors, log_x=2, **WORDS)
-    encodings = [layer["encoding"] for layer in chart.to_dict()["layer"]]
-    for channel in ("color", "strokeDash", "shape"):
-        scale = next(e[channel]["scale"] for e in encodings if channel in e)
+    layers = chart.to_dict()["layer"]
+    kinds = ("line", "point", "area")
+    by_mark = {kind: [e for e in layers if e["mark"]["type"] == kind] for kind in kinds}
+    (lines,) = by_mark["line"]
+    for channel in ("color", "strokeDash"):
+        scale = lines["encoding"][channel]["scale"]
         assert scale["domain"] == ["scaled", "unscaled"]
         assert len({str(value) for value in scale["range"]}) == 2
-    assert encodings[0]["color"]["scale"]["range"] == [charts.GROUPS[0], charts.UNSCALED]
+    colours = [charts.GROUPS[0], charts.UNSCALED]
+    assert lines["encoding"]["color"]["scale"]["range"] == colours
+    assert [layer["mark"]["color"] for layer in by_mark["point"]] == colours
+    assert [layer["mark"]["color"] for layer in by_mark["area"]] == colours[::-1]
+    assert len({layer["mark"]["shape"] for layer in by_mark["point"]}) == 2
+    encodings = [layer["encoding"] for layer in layers]
     assert encodings[0]["x"]["axis"]["values"] == [1, 2, 4]
     assert encodings[0]["x"]["scale"] == {"type": "log", "base": 2}
 
@@ -99,7 +107,8 @@ def test_a_line_without_groups_has_no_legend_and_no_band():
     rows = [{"x": i, "y": i * i} for i in range(5)]
     spec = charts.line(rows, "x", "y", **WORDS).to_dict()
     assert [layer["mark"]["type"] for layer in spec["layer"]] == ["line", "point"]
-    assert spec["layer"][0]["encoding"]["color"]["legend"] is None
+    lines = spec["layer"][0]["encoding"]
+    assert lines["color"]["legend"] is lines["strokeDash"]["legend"] is None
 
 
 def test_long_lines_carry_no_markers():
