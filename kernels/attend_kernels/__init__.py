@@ -9,6 +9,8 @@ it is first used.
 ===================  ==========================================================================
 ``fused_softmax``    softmax over the last axis in one pass over memory, with its gradient
 ``naive_softmax``    its twin
+``flash_attention``  attention that writes no T × S matrix, with its gradient; for packed sequences,
+                     ``flash_attention_varlen``; twins ``naive_attention`` (``_varlen``)
 ``rms_norm``         RMSNorm, with or without a residual added first; twin ``naive_rms_norm``
 ``layer_norm``       LayerNorm, likewise; twin ``naive_layer_norm``
 ``apply_rope``       rotary position embedding by a ``rope_table``; twin ``naive_rope``
@@ -24,6 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attend_kernels.cross_entropy_loss import cross_entropy, naive_cross_entropy
+    from attend_kernels.flash import flash_attention, naive_attention
+    from attend_kernels.flash_varlen import flash_attention_varlen, naive_attention_varlen
     from attend_kernels.norm import layer_norm, naive_layer_norm, naive_rms_norm, rms_norm
     from attend_kernels.rope import apply_rope, naive_rope, rope_table
     from attend_kernels.shapes import ShapeError, assert_shape
@@ -34,8 +38,12 @@ __all__ = [
     "apply_rope",
     "assert_shape",
     "cross_entropy",
+    "flash_attention",
+    "flash_attention_varlen",
     "fused_softmax",
     "layer_norm",
+    "naive_attention",
+    "naive_attention_varlen",
     "naive_cross_entropy",
     "naive_layer_norm",
     "naive_rms_norm",
@@ -50,8 +58,12 @@ _HOME = {
     "apply_rope": "rope",
     "assert_shape": "shapes",
     "cross_entropy": "cross_entropy_loss",
+    "flash_attention": "flash",
+    "flash_attention_varlen": "flash_varlen",
     "fused_softmax": "softmax",
     "layer_norm": "norm",
+    "naive_attention": "flash",
+    "naive_attention_varlen": "flash_varlen",
     "naive_cross_entropy": "cross_entropy_loss",
     "naive_layer_norm": "norm",
     "naive_rms_norm": "norm",
