@@ -80,7 +80,7 @@ def theme() -> alt.theme.ThemeConfig:
 
 def render(spec: dict[str, Any], **_: Any) -> dict[str, Any]:
     """Turn a specification into what Jupyter shows offline, and into words for a terminal."""
-    if spec.get("width") == "container":  # JupyterLab 4.6 draws such a chart again without end
+    if spec.get("width") == "container":  # JupyterLab 4.6 hangs on such a chart
         spec = {**spec, "width": WIDTH}
     return {MIME: {**spec, "$schema": SCHEMA}, "text/plain": _words(spec)}
 

@@ -96,6 +96,9 @@ def serve(
         command = [python, "-m", "jupyterlab", "--no-browser", "--ServerApp.ip=127.0.0.1"]
         command += ["--ServerApp.port=0", f"--IdentityProvider.token={token}"]
         command += ["--LabApp.expose_app_in_browser=True", "--allow-root"]
+        # should the tests be killed, the server ends by itself
+        command += ["--MappingKernelManager.cull_idle_timeout=300"]
+        command += ["--ServerApp.shutdown_no_activity_timeout=300"]
         command += [f"--ServerApp.root_dir={directory}"]
         with log.open("w") as output:
             process = subprocess.Popen(
