@@ -1,11 +1,13 @@
-"""The start page: what the course is, how to work, the chapters, and the learner's progress."""
+"""The start page: what the course is, how to work, the chapters, and the learner's progress.
+
+Written as JSON: importing nbformat would make every start a second longer.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-
-import nbformat
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from typing import Any
 
 from attend.curriculum import CHAPTERS
 
@@ -33,17 +35,23 @@ works here.
 
 def page(ready: Sequence[str]) -> bytes:
     """The start page as a notebook linking the chapters in ``ready``; the same bytes every time."""
-    cells = [
-        new_markdown_cell(_WELCOME.rstrip(), id="welcome"),
-        new_markdown_cell(_chapters(ready), id="chapters"),
-        new_markdown_cell(_PROGRESS.rstrip(), id="progress-text"),
-        new_code_cell("from attend import progress\n\nprogress.show()", id="progress"),
+    code = {"cell_type": "code", "execution_count": None, "outputs": []}
+    cells: list[dict[str, Any]] = [
+        {"id": "welcome", "cell_type": "markdown", "source": _WELCOME},
+        {"id": "chapters", "cell_type": "markdown", "source": _chapters(ready)},
+        {"id": "progress-text", "cell_type": "markdown", "source": _PROGRESS},
+        {"id": "progress", "source": "from attend import progress\n\nprogress.show()"} | code,
     ]
-    metadata = {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-        "language_info": {"name": "python"},
+    notebook = {
+        "cells": [cell | {"metadata": {}, "source": cell["source"].rstrip()} for cell in cells],
+        "metadata": {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "language_info": {"name": "python"},
+        },
+        "nbformat": 4,
+        "nbformat_minor": 5,
     }
-    return (nbformat.writes(new_notebook(cells=cells, metadata=metadata)) + "\n").encode()
+    return (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def _chapters(ready: Sequence[str]) -> str:

@@ -103,10 +103,11 @@ def _content(name: str, notebook: bytes) -> str:
 
     The start page's outputs are not work (it shows progress, which is kept elsewhere).
     """
-    keys = ["cell_type", "source", "attachments"] + ["outputs"] * (name != start.NAME)
+    keys = ["cell_type", "attachments"] + ["outputs"] * (name != start.NAME)
     try:
         cells = json.loads(notebook)["cells"]
-        kept = [[cell.get(key) for key in keys] for cell in cells]
+        # a source may be one string or a list of lines
+        kept = [["".join(cell["source"]), *map(cell.get, keys)] for cell in cells]
     except (ValueError, KeyError, TypeError, AttributeError):
         return _digest(notebook)  # not a notebook any more: every byte counts
     return _digest(json.dumps(kept, sort_keys=True).encode())

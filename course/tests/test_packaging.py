@@ -88,8 +88,10 @@ def test_numpy_chapters_never_import_torch(name: str):
 
 
 def test_the_command_starts_light():
-    heavy = "('torch', 'numpy', 'IPython', 'nbgrader', 'jupytext')"
-    done = python(f"import sys, attend.cli; print([m for m in {heavy} if m in sys.modules])")
+    heavy = "('torch', 'numpy', 'IPython', 'nbformat', 'nbgrader', 'jupytext')"
+    done = python(
+        f"import sys, attend.cli, attend.lab; print([m for m in {heavy} if m in sys.modules])"
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
 
