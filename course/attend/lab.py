@@ -39,7 +39,7 @@ def main(port: int | None, browser: bool) -> None:
     log = work / ".attend" / "jupyter.log"
     with log.open("wb") as out:
         server = subprocess.Popen(
-            command(work, chosen), env=environment(token), stdout=out, stderr=out
+            command(work, chosen), env=environment(work, token), stdout=out, stderr=out
         )
     previous = signal.signal(signal.SIGTERM, _stop)
     try:
@@ -67,12 +67,16 @@ def command(work: Path, port: int) -> list[str]:
     return arguments
 
 
-def environment(token: str) -> dict[str, str]:
-    """The server's environment: its token, and the course's settings before the user's own."""
+def environment(work: Path, token: str) -> dict[str, str]:
+    """The server's environment: its token, and the course's settings before the user's own.
+
+    Open tabs are remembered in ``work``: those of other projects have no place here.
+    """
     paths = [str(CONFIG), os.environ.get("JUPYTER_CONFIG_PATH", "")]
     return {
         **os.environ,
         "JUPYTER_TOKEN": token,
+        "JUPYTERLAB_WORKSPACES_DIR": str(work / ".attend" / "workspaces"),
         "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, paths)),
     }
 
