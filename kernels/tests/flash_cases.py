@@ -1,5 +1,7 @@
 """Inputs of the flash tests, and the function that holds the kernels to twin and oracle on them."""
 
+# ruff: noqa: N806  # axis letters are capitals
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -37,7 +39,7 @@ class Case:
     def inputs(self, device: str = "cpu", seed: int = 0) -> list[torch.Tensor]:
         """q, k, v, the gradient of O and that of LSE, drawn afresh from ``seed``."""
         generator = torch.Generator().manual_seed(seed)
-        S, G = self.S or self.T, self.G or self.H  # noqa: N806  # axis letters
+        S, G = self.S or self.T, self.G or self.H
         shapes = [(self.B, self.H, self.T, self.D), *[(self.B, G, S, self.D)] * 2]
         shapes += [shapes[0], shapes[0][:3]]
         dtypes = [self.dtype] * 4 + [torch.float32]
