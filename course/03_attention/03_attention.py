@@ -4,14 +4,16 @@
 # **The question.** What is scaled dot-product attention, and why is there a $\sqrt{d_k}$ in it?
 #
 # At the end you will have written it in NumPy, forward and backward. You will have measured what
-# the scale does, and corrected a number that is often printed wrong. It takes 60 to 100 minutes.
+# the scale does, and corrected a number that is often printed wrong. It takes about 100 minutes,
+# an hour of them in the exercises.
 #
 # You need: Python, a little NumPy, the dot product, the mean and the variance, and the chain
 # rule. You need no other chapter. The NumPy that an exercise uses is explained just before it.
 #
 # **How it works.** You fill in six functions. Below each one, `check(...)` says what holds, what
-# does not, and why. `hint(...)` gives up to three hints. A cell that needs a function you have
-# not written yet says so and waits; nothing breaks if you run everything at once.
+# does not, and why. `hint(...)` gives up to three hints; `solution(...)` shows the course's own
+# answer, after asking. A cell that needs a function you have not written yet says so and waits;
+# nothing breaks if you run everything at once.
 #
 # | section | you write | you find out |
 # |---|---|---|
@@ -29,8 +31,8 @@ import sys
 
 import numpy as np
 from attend import charts, widgets
-from attend_grader import check, hint, ready, solution  # noqa: F401 (the cells below each exercise)
-from attend_solutions.types import Array  # noqa: F401 (a NumPy array of floats, in the signatures)
+from attend_grader import check, hint, ready, solution
+from attend_solutions.types import Array  # a NumPy array of floats, in the signatures
 from IPython.display import display
 from tqdm import tqdm
 
@@ -46,8 +48,8 @@ np.set_printoptions(precision=3, suppress=True)
 # |---|---|---|---|---|
 # | $T$ | queries | | $D$ | numbers in one query or key (the papers write $d_k$) |
 # | $S$ | keys, and values | | $D_v$ | numbers in one value |
-# | $B$ | examples in a batch | | $C$ | numbers in one embedding |
-# | $H$ | heads (chapter 05) | | $\ldots$ | any leading axes, such as $B$ or $B, H$ |
+# | $B$ | examples in a batch | | $C$ | numbers in one embedding (section 2) |
+# | $H$ | heads: look-ups side by side (chapter 05) | | $\ldots$ | any leading axes, as $B, H$ |
 #
 # In an equation a capital letter is a matrix: $Q$, $K$, $V$, scores $S$, weights $P$, output $O$.
 # In a shape, $S$ is the number of keys. The context tells you which.
@@ -64,8 +66,8 @@ np.set_printoptions(precision=3, suppress=True)
 #
 # | role and its colour in this course | in `ages` below | in attention |
 # |---|---|---|
-# | <span style="color:#0072B2">■</span> **query** (blue) | what you ask | what a token looks for |
-# | <span style="color:#E69F00">■</span> **key** (orange) | the names | what a token is found by |
+# | <span style="color:#0072B2">■</span> **query** (blue) | what you ask | what a word looks for |
+# | <span style="color:#E69F00">■</span> **key** (orange) | the names | what a word is found by |
 # | <span style="color:#009E73">■</span> **value** (green) | the numbers | what you then get |
 
 # %%
@@ -98,7 +100,8 @@ print(ages.get("kitten", "nothing: no key is equal to the query"))
 # %% [markdown]
 # ## 2 · One row by hand: cat sat mat
 #
-# Take three tokens, each with an embedding of $C = 2$ numbers:
+# A model reads text in pieces called **tokens**; here each token is a word. The numbers that stand
+# for a token are its **embedding**. Take three tokens, each with an embedding of $C = 2$ numbers:
 #
 # $$x_{\text{cat}} = (1, 0), \qquad x_{\text{sat}} = (0, 1), \qquad x_{\text{mat}} = (1, 1).$$
 #
@@ -146,12 +149,18 @@ x = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])  # (T, C)
 #
 # **Why.** Scores can be any numbers, also negative. Weights of a mean must be positive, with a
 # sum of 1. A larger score should give a larger weight. And it should not matter if you add the
-# same number to all scores: only the differences say which key fits better. Only exponentials do
-# that last thing for *ratios* of weights: if $p_i / p_j$ may depend on $s_i - s_j$ alone, then
-# $p_i \propto e^{\beta s_i}$ for some $\beta$. Take $\beta = 1$; a positive number becomes a
-# weight when you divide by the sum:
+# same number to all scores: only the differences say which key fits better. Exponentials do all
+# that; a positive number becomes a weight when you divide by the sum:
 #
 # $$p_i = \frac{e^{s_i}}{\sum_{j} e^{s_j}}$$
+#
+# <details><summary>Why exponentials, and not some other increasing function?</summary>
+#
+# If the ratio $p_i / p_j$ may depend on $s_i - s_j$ alone, then $p_i \propto e^{\beta s_i}$ for
+# some $\beta$: no other continuous function turns every sum into a product. The softmax takes
+# $\beta = 1$.
+#
+# </details>
 #
 # **The trap.** The largest float64 is about $1.8 \cdot 10^{308}$, and $e^{710}$ is larger. Then
 # you get $\infty / \infty$, which is not a number. In float16 it already happens at $e^{12}$. But
@@ -187,8 +196,11 @@ x = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])  # (T, C)
 # Without `keepdims` the last line fails: shapes $(2, 3)$ and $(2,)$ do not fit. Worse, for a
 # square array they *do* fit, and the answer is wrong.
 #
+# `.max` and `.sum` take the same arguments; `np.exp` works entry by entry.
+#
 # Two more things. `axis=-1` counts from the end: the last axis. And `a -= b` writes into the
-# caller's array, while `a = a - b` makes a new one.
+# caller's array (and fails if `a` holds integers and `b` does not), while `a = a - b` makes a new
+# one.
 
 # %% [markdown]
 # **Predict first,** then open:
@@ -253,8 +265,9 @@ if ready(softmax):
 # **Why.** You need one number that says how well a key fits a query. The dot product $q \cdot k =
 # \|q\| \|k\| \cos\theta$ is large when the vectors point the same way, 0 at a right angle,
 # negative when they are opposed. It is cheap too: all the dot products of $T$ queries with $S$
-# keys are one matrix product, which is what hardware does best. (Chapter 02 has another choice, a
-# small network; the paper compares the two in §3.2.1.)
+# keys are one matrix product, which is what hardware does best. (Bahdanau et al. 2015, chapter
+# 02, use a small network instead. Vaswani et al. 2017, "the paper" from here on, compare the two
+# in §3.2.1.)
 #
 # $$S = \frac{Q K^\top}{\sqrt{D}}, \qquad S_{ts} = \frac{1}{\sqrt D}\sum_{d=1}^{D} Q_{td}\, K_{sd}$$
 #
@@ -281,6 +294,7 @@ if ready(softmax):
 # prices = np.ones((7, 2, 3))     # 7 days, each a 2 × 3 matrix
 # amounts = np.ones((7, 3, 4))    # 7 days, each a 3 × 4 matrix
 # (prices @ amounts).shape        # (7, 2, 4): 7 matrix products
+# prices.shape[-1]                # 3: the length of the last axis
 # ```
 #
 # To transpose, be careful: `.T` reverses *all* axes. `np.swapaxes` exchanges the two you name,
@@ -291,9 +305,16 @@ if ready(softmax):
 # np.swapaxes(prices, 0, 1).shape # (2, 7, 3)  the first two are exchanged
 # ```
 #
-# A remark on types: dividing a float32 array by a plain Python number gives float32. Dividing by
-# a NumPy float64 number, which is what `np.sqrt(7)` returns, gives float64. Both are right; the
-# first uses half the memory.
+# Neither copies a number: the result is a **view**, the same memory read in another order. Your
+# functions will be given views, integers and float32 too.
+#
+# <details><summary>A remark on types</summary>
+#
+# Dividing a float32 array by a plain Python number gives float32. Dividing by a NumPy float64
+# number, which is what `np.sqrt(7)` returns, gives float64. Both are right; the first uses half
+# the memory.
+#
+# </details>
 
 # %% [markdown]
 # **Predict first,** then open:
@@ -358,6 +379,9 @@ if ready(attention_scores):
 # the weights are $(0.25, 0.75)$. With the values $(8, 0, 2)$ and $(4, 2, 2)$, the output is
 # $0.25\,(8, 0, 2) + 0.75\,(4, 2, 2) = (5,\ 1.5,\ 2)$. Each number of the output lies between
 # those of the values: a mean cannot leave their range.
+#
+# **NumPy you need: nothing new.** In Python, `return a, b` returns two results, and `a, b = f()`
+# takes them apart again.
 
 # %% [markdown]
 # **Predict first,** then open:
@@ -380,8 +404,8 @@ from attend_solutions.attention import scaled_dot_product_attention
 
 # %% [markdown]
 # **What you should see.** The row of "sat" as you know it from section 2: weights 0.198, 0.401,
-# 0.401 and output (0.599, 0.802). The row of "cat" is its mirror image. "mat" gives half of its
-# weight to itself.
+# 0.401 and output (0.599, 0.802). The row of "cat" is the same with the roles of "cat" and "sat"
+# exchanged. "mat" gives half of its weight to itself.
 
 # %%
 if ready(scaled_dot_product_attention):
@@ -436,12 +460,12 @@ if ready(softmax, attention_scores):
 # %% [markdown]
 # ### What a model could ask
 #
-# With identity projections, a token finds what resembles it. Real queries ask for something
-# *else*. Here is a sentence with features written by hand, and a matrix $W_q$, also written by
-# hand, that says what each kind of word asks for: a verb asks for an animal, "it" asks for an
-# animal that is a noun, a function word asks for a noun. Nothing here was learned; it only shows
-# that separate queries and keys *can* express such questions. Look at the rows of "it" and "sat".
-# Then look at the two rows of "the".
+# As long as $W_q$ and $W_k$ are the identity, a token finds what resembles it. Real queries ask
+# for something *else*. Here is a sentence with features written by hand, and a matrix $W_q$, also
+# written by hand, that says what each kind of word asks for: a verb asks for an animal, "it" asks
+# for an animal that is a noun, a function word asks for a noun. Nothing here was learned; it only
+# shows that separate queries and keys *can* express such questions. Look at the rows of "it" and
+# "sat". Then look at the two rows of "the".
 
 # %%
 sentence = ["the", "cat", "sat", "on", "the", "mat", "because", "it", "was", "tired"]
@@ -595,9 +619,9 @@ if ready(score_variance):
 # > makes the size of a score independent of $D$.
 #
 # What does a large variance do to the softmax? Move the slider. Watch the scores spread, and the
-# entropy and the gradient fall. The entropy says how many keys share the weight: $\ln n$ nats for
-# $n$ keys with equal weights, 0 for one key with everything. (This widget needs none of your
-# functions.)
+# entropy and the gradient fall. The entropy says how many keys share the weight: $\ln n$ for $n$
+# keys with equal weights, 0 for one key with everything. (Its unit, the nat, only says that the
+# logarithm is natural. This widget needs none of your functions.)
 
 # %%
 widgets.dk_explorer()
@@ -674,7 +698,10 @@ widgets.dk_explorer()
 #
 # With leading axes, write `...` for "all the axes before": if `many` has the shape $(7, 3)$,
 # `many[..., None, :]` has $(7, 1, 3)$. `np.eye(3)` is the 3 × 3 identity, the $\delta_{ij}$ of
-# the equation; it broadcasts against a stack too. (`np.diag` handles one row only.)
+# the equation; it broadcasts against a stack too, once $p$ is a column.
+#
+# Two short cuts that fail: `np.diag` handles one row only. And `p @ p.T` does not give $p\,p^\top$
+# here: for one axis `.T` does nothing, and `@` gives a single number.
 
 # %% [markdown]
 # **Predict first,** then open:
@@ -687,6 +714,16 @@ widgets.dk_explorer()
 # problem 2 of section 1.
 #
 # </details>
+#
+# <details><summary>Random queries and keys of width 512, no scale: is the Jacobian of a typical
+# query half as large as at width 1, a tenth, or less than a thousandth? And the mean over many
+# queries?</summary>
+#
+# The scores have a standard deviation of 22.6, so typically one key has nearly everything: less
+# than a thousandth. The mean falls far less, since a few queries have two keys nearly even. You
+# will measure both below.
+#
+# </details>
 
 # %% tags=["exercise"]
 from attend_solutions.attention import softmax_jacobian
@@ -694,8 +731,8 @@ from attend_solutions.attention import softmax_jacobian
 # %% [markdown]
 # **What you should see.** 1,000 random queries, each with 8 random keys. For each query the size
 # of its Jacobian (the root of the sum of all squared entries). The line is the *median* query.
-# With the scale it stays near 0.37. Without it, it falls to 0.07 at $D = 64$ and to 0.00005 at $D
-# = 512$.
+# With the scale it stays between 0.35 and 0.37. Without it, it falls to 0.07 at $D = 64$ and to
+# 0.00005 at $D = 512$.
 
 # %%
 if ready(softmax, attention_scores, softmax_jacobian):
@@ -720,7 +757,7 @@ if ready(softmax, attention_scores, softmax_jacobian):
             "scores",
             title="Without the scale, the median query gets hardly any gradient",
             description="Median norm of the softmax Jacobian over 1,000 random queries with 8 "
-            "keys, widths 1 to 512, both axes logarithmic. Both lines start near 0.36; with the "
+            "keys, widths 1 to 512, both axes logarithmic. Both lines start at 0.35; with the "
             "scale the line stays there, without it it falls by more than three powers of ten.",
             x_title="width D of queries and keys (log scale)",
             y_title="median norm of the Jacobian (log scale)",
@@ -736,6 +773,9 @@ if ready(softmax, attention_scores, softmax_jacobian):
 # gradient vanishes" is true of the typical query, not of all. Section 9 shows what that does to
 # training.
 #
+# At $D = 4$ the line *without* the scale is slightly the higher one. Undecided means the largest
+# gradient for two keys only: eight equal weights give 0.33, two even favourites among eight 0.5.
+#
 # > **Takeaway.** The softmax's gradient is $\operatorname{diag}(p) - pp^\top$: it dies when one
 # > weight takes all, and large scores make one weight take all.
 
@@ -743,10 +783,12 @@ if ready(softmax, attention_scores, softmax_jacobian):
 # ## 8 · The gradient, by hand
 #
 # To train, you need the gradient of a loss $L$ with respect to $Q$, $K$ and $V$. A framework
-# would do it for you. Do it once yourself: the result is short, and the fast kernels later in the
-# course are built on exactly these lines.
+# would do it for you. Do it once yourself: the result is short, and the fast GPU programs
+# (kernels) later in the course are built on exactly these lines.
 #
-# Write $dX$ for $\partial L/\partial X$; it has the shape of $X$. Given is $dO$. Go backwards
+# The way forward was $S = QK^\top/\sqrt D$, then $P = \operatorname{softmax}(S)$, then $O = PV$.
+# A $d$ in front of a capital is a gradient: $dX = \partial L/\partial X$, with the shape of $X$.
+# (A small $d$ as an index still counts the $D$ numbers of a query.) Given is $dO$. Go backwards
 # through
 #
 # $$S_{ts} = \tfrac{1}{\sqrt D} \sum_d Q_{td} K_{sd}, \qquad
@@ -799,7 +841,8 @@ if ready(softmax, attention_scores, softmax_jacobian):
 # | $dK$ = `grad_k` | $dS^\top Q / \sqrt D$ | $(\ldots, S, D)$ |
 #
 # A transpose exchanges the last two axes; leading axes stay. The weights $P$ are computed again
-# from $Q$ and $K$: your own forward function gives them to you.
+# from $Q$ and $K$: your own forward function gives them to you, as the second of its *two*
+# results.
 #
 # **By hand.** $D = 4$, one query, two keys $k_1 = (1,0,0,0)$ and $k_2 = (0,2,0,0)$, weights $P =
 # (0.75,\ 0.25)$, values $2$ and $6$ (so $D_v = 1$), and $dO = 1$.
@@ -875,27 +918,36 @@ if ready(scaled_dot_product_attention, attention_backward):
 #   entries of variance $1/C$, so that queries and keys have components of variance 1. Plain
 #   gradient descent, the loss is the mean squared error, 2 new examples in each step, 100 steps.
 #
-# At the start $W_q$ and $W_k$ do not match, so the look-up finds nothing. Two numbers to judge
-# by: a model that weighs all 32 items equally has a loss of $1 - 1/32 = 0.97$. A model that picks
-# *one* item, at random and with full weight, has $2\,(1 - 1/32) = 1.94$. To be sure of a wrong
-# answer costs twice as much as to be undecided.
+# At the start $W_q$ and $W_k$ do not match, so the look-up finds nothing. Two numbers to judge by:
+#
+# - A model that weighs all 32 items equally has a loss of $1 - 1/32 = 0.97$. Its error is a value
+#   of variance 1 minus the mean of 32 such values, of which it is one.
+# - A model that picks *one* item, at random and with full weight, has $2\,(1 - 1/32) = 1.94$. Two
+#   independent values differ with variance 2, and 1 time in 32 the pick is right.
+#
+# To be sure of a wrong answer costs twice as much as to be undecided.
 #
 # **A fair comparison.** The best learning rate need not be the same with and without the scale.
 # So every model is trained with six rates, and each variant shows its *own best*. Each run is
-# repeated 5 times with fresh weights and data; the five runs are a leading axis of all arrays.
-#
-# **Without the scale,** no second backward pass is needed. Multiply $q$ by $\sqrt D$ before
-# attention: the division inside cancels it. By the chain rule the gradient of $q$ gets the same
-# factor.
-#
-# **The control.** At $D = 1$, $\sqrt D = 1$: the two variants must coincide to the last bit. If
-# they did not, the difference at other $D$ would prove nothing.
+# repeated 5 times with fresh weights and data. **The control:** at $D = 1$, $\sqrt D = 1$, so the
+# two variants must coincide to the last bit.
 #
 # <details><summary>Predict first: at D = 512 without the scale, is the loss at the first step
 # nearer to 0.97 or to 1.94?</summary>
 #
 # Nearer to 1.94. The scores have a standard deviation of 22.6, so one key takes nearly all the
 # weight, and $W_q$, $W_k$ being random it is nearly always the wrong one.
+#
+# </details>
+
+# %% [markdown]
+# You need not read the next two code cells. They hold the task and plain gradient descent, with
+# your two functions in the middle of the loop.
+#
+# <details><summary>How do they train without the scale, when your backward pass has it?</summary>
+#
+# They multiply $q$ by $\sqrt D$ before attention: the division inside cancels it. By the chain
+# rule the gradient of $q$ gets the same factor.
 #
 # </details>
 
@@ -943,7 +995,7 @@ def train(d, scaled, rate, start=1.0):
 
 
 # %% [markdown]
-# The next cell trains 72 models, five runs each. It takes about 7 seconds on two cores.
+# The next cell trains 72 models, five runs each. It takes 5 to 30 seconds.
 
 # %%
 found: dict[tuple[int, str], dict[float, np.ndarray]] = {}  # (D, variant): rate: losses
@@ -963,8 +1015,8 @@ for (d, name), by_rate in found.items():
     losses = by_rate[best_rate(by_rate)]
     print(
         f"D = {d:3d}  {name:17s}  best rate {best_rate(by_rate):4g}"
-        f"   loss: first step {losses[0].mean():.2f}, mean of 100 steps {losses.mean():.3f},"
-        f" last ten {losses[-10:].mean():.3f}"
+        f"   loss: first step {losses[0].mean():.2f}, mean {losses.mean():.3f}"
+        f"   mean at rate 3: {by_rate[3].mean():.3f}"
     )
 if not all(np.isfinite(by_rate[best_rate(by_rate)]).all() for by_rate in found.values()):
     print("A model's loss is not a number at every rate, so there is no picture. Check section 8.")
@@ -1008,12 +1060,14 @@ if ready(scaled_dot_product_attention, attention_backward) and found:
 # | $D$ | 1 | 4 | 16 | 64 | 256 | 512 |
 # |---|---|---|---|---|---|---|
 # | with the scale | 0.930 | 0.743 | 0.132 | 0.080 | 0.063 | 0.072 |
-# | without | 0.930 | 0.769 | 0.173 | 0.433 | 0.500 | 1.030 |
+# | without | 0.930 | 0.769 | 0.173 | 0.43–0.44 | 0.49–0.51 | 0.87–1.11 |
+#
+# The ranges are over about twenty right ways of writing your functions, equal but for rounding.
+# Without the scale the training amplifies rounding errors, so your last digits will differ.
 #
 # At $D = 1$ and $4$ both models stay poor: so few numbers cannot tell 32 items of 16 numbers
 # apart. From $D = 16$ on the task can be solved. There the model with the scale does about
-# equally well at every width, and the other one gets slower and slower. At one fixed rate the
-# contrast is starker: see the next cell.
+# equally well at every width, and the other one gets slower and slower.
 #
 # Now look at $D = 512$ step by step, with a third model: no scale, but *smaller initial weights*,
 # by $D^{-1/4}$ for $W_q$ and for $W_k$. At the first step its scores are exactly those of the
@@ -1027,10 +1081,7 @@ if ready(scaled_dot_product_attention, attention_backward) and found:
     curves[small] = by_rate
     for name, by_rate in curves.items():
         losses = by_rate[best_rate(by_rate)]
-        print(
-            f"D = 512  {name:22s}  best rate {best_rate(by_rate):3g}   mean {losses.mean():.3f}"
-            f"   at rate 3: {by_rate[3].mean():.3f}"
-        )
+        print(f"D = 512  {name:22s}  best rate {best_rate(by_rate):3g}   mean {losses.mean():.3f}")
         first = [int(np.argmax(run < 0.1)) + 1 if (run < 0.1).any() else None for run in losses.T]
         print(f"         first step with a loss below 0.1, run by run: {first}")
     display(
@@ -1047,9 +1098,9 @@ if ready(scaled_dot_product_attention, attention_backward) and found:
             title="D = 512: without the scale, training starts sure and wrong",
             description="Loss against training step at width 512, mean and range of 5 runs, each "
             "model at its best learning rate. With the scale the loss falls from 1.0 to below 0.1 "
-            "within 5 to 7 steps. Without it the loss starts near 1.9; three runs need 46 to 73 "
-            "steps, two are not there after 100. Without the scale but with smaller initial "
-            "weights it falls as fast as with it.",
+            "within 5 to 7 steps. Without it the loss starts near 1.9; three or four runs need "
+            "about 45 to 95 steps, the others are not there after 100. Without the scale but with "
+            "smaller initial weights it falls about as fast as with it.",
             x_title="training step",
             y_title="mean squared error",
             colors={
@@ -1061,54 +1112,49 @@ if ready(scaled_dot_product_attention, attention_backward) and found:
     )
 
 # %% [markdown]
-# **What it shows.** Without the scale the model starts at a loss of 1.86: sure, and wrong. Three
-# of the five runs get below 0.1 after 46 to 73 steps; the other two are not there after 100. With
-# the scale it takes 5 to 7 steps. The best learning rate without the scale also falls as $D$
-# grows, from 1 to 0.3. At the rate 3, all models with the scale from $D = 16$ to $512$ learn
-# (mean loss 0.10 to 0.13), and none without it does (1.6 to 1.9).
+# **What it shows.** At $D = 512$ without the scale, the model starts at a loss of 1.86: sure, and
+# wrong. Three or four of the five runs get below 0.1, after about 45 to 95 steps; the others are
+# not there at the end. With the scale all five take 5 to 7 steps. The best learning rate without
+# the scale is between 0.3 and 1; with it, it rises with $D$ from 1 to 10. But at the one rate 3,
+# all models with the scale from $D = 16$ to $512$ learn (mean loss 0.10 to 0.13), and none without
+# it does (1.5 to 1.9).
 #
 # **What it does not show.**
 #
 # - That the scale is the only cure. Smaller initial weights did as well here (0.078 against
 #   0.072). But then you must choose them for each $D$, and the best learning rate moves too.
-# - That all gradients vanish. The model without the scale does learn in the end. As you saw in
+# - That all gradients vanish. Most runs without the scale do learn in the end. As you saw in
 #   section 7, a few queries still get a strong gradient.
 # - That a trained model needs it as much. Its queries and keys are no longer independent; the
 #   derivation describes the start of training.
 # - Anything about other optimisers. Try one: Adam divides each gradient by its own size.
 #
 # > **Takeaway.** The scale keeps the softmax undecided at the start, at every width. So training
-# > begins at once, and one learning rate serves many widths.
+# > begins at once, and one rate (here 3) works from $D = 16$ to $512$.
 
 # %% [markdown]
 # ## 10 · Where this breaks
 #
 # **Large norms.** The scale corrects for the *width*, not for the *length* of the vectors.
-# Multiply the embeddings by 10: the scores grow by 100, and the softmax saturates at $D = 2$.
+# Multiply the embeddings by 10, and the scores grow by 100. "mat" has one best key, itself: its
+# softmax saturates, though $D$ is only 2. "cat" and "sat" have two best keys each, equally good,
+# and share their weight between them.
 
 # %%
 if ready(scaled_dot_product_attention, softmax_jacobian):
-    for stretch in (1, 3, 10):
+    for stretch in (1, 10):
         _, weights = scaled_dot_product_attention(stretch * x, stretch * x, x)
-        size = np.linalg.norm(softmax_jacobian(weights[2]))
-        print(
-            f"embeddings × {stretch:2d}: weights of mat {weights[2]}, norm of Jacobian {size:.1e}"
-        )
+        for token, row in zip(tokens, weights, strict=True):
+            size = np.linalg.norm(softmax_jacobian(row))
+            print(f"embeddings × {stretch:2d}: {token} {row}, norm of Jacobian {size:.1e}")
 
 # %% [markdown]
 # Some models therefore normalise queries and keys before the dot product (QK-norm, Henry et al.
 # 2020).
 #
-# **Cost.** Scores and weights have $T \times S$ entries. Twice the text, four times the memory:
-#
-# | $T = S$ | entries of $P$ | in float32 |
-# |---|---|---|
-# | 1,024 | 1.05 million | 4.2 MB |
-# | 8,192 | 67 million | 268 MB |
-# | 131,072 | 17 billion | 69 GB |
-#
-# That is for one head of one layer. Later chapters avoid ever storing $P$, or replace the
-# softmax.
+# **Cost.** Scores and weights have $T \times S$ entries. Twice the text, four times the memory: in
+# float32, $P$ takes 4.2 MB at $T = S = 1{,}024$ and 69 GB at $131{,}072$, in every head of every
+# layer. Later chapters avoid ever storing $P$, or replace the softmax.
 #
 # **No positions.** Shuffle the tokens, and the outputs are shuffled the same way; nothing else
 # changes. For attention a sentence is a bag of words. "Cat eats mouse" and "mouse eats cat" give
@@ -1128,16 +1174,17 @@ if ready(scaled_dot_product_attention):
 #
 # **float16.** Its largest number is 65,504. Take $D = 64$ and components of size 40: the dot
 # product is $64 \cdot 40 \cdot 40 = 102{,}400$, which becomes $\infty$. Dividing afterwards comes
-# too late. Divide the query *before* the product, and the result is $12{,}800$.
+# too late. Divide the query *before* the product, and the result is $12{,}800$. Which of the two
+# does your function do?
 
 # %%
 if ready(softmax, attention_scores):
     with np.errstate(all="ignore"):  # the warnings are the point here; the numbers say it as well
-        print("all keys hidden:     ", softmax(np.full(3, -np.inf)))
+        print("all keys hidden:        ", softmax(np.full(3, -np.inf)))
         big = np.full((1, 64), 40.0, dtype=np.float16)
-        print("float16, scale after: ", attention_scores(big, big))
-        early = big / np.float16(np.sqrt(64))
-        print("float16, scale before:", attention_scores(early, big, scaled=False))
+        print("float16, divided after: ", big @ big.T / 8)
+        print("float16, divided before:", (big / 8) @ big.T)
+        print("float16, your function: ", attention_scores(big, big))
 
 # %% [markdown]
 # ## 11 · Recap

@@ -96,6 +96,7 @@ def solved(source: Source) -> NotebookNode:
     """Put the answers and checks into a chapter's cells."""
     asked = _exercises(source)
     _refuse_borrowed(source, asked)
+    _refuse_broken_lists(source)
     cells: list[NotebookNode] = []
     defined: set[str] = set()
     for cell in source.cells:
@@ -271,6 +272,30 @@ def _refuse_borrowed(source: Source, asked: dict[str, Exercise]) -> None:
                 )
 
 
+def _refuse_broken_lists(source: Source) -> None:
+    """Refuse a paragraph's line that begins like "1. ": it would be shown as a list."""
+    for cell in source.cells:
+        if cell.kind != "markdown":
+            continue
+        block, fenced = "", False
+        for offset, line in enumerate(cell.text.split("\n"), 1):
+            text = re.sub(r"^(> ?)+", "", line)  # a quote is held to the same rule
+            fence = text.lstrip().startswith("```")
+            fenced ^= fence
+            if fenced or fence or not text.strip() or text.startswith("#"):
+                block = ""
+            elif block == "paragraph" and re.match(r" {0,3}\d+\. ", text):
+                raise AttendError(
+                    f"{source.path.name}:{cell.line + offset}: a paragraph's line begins with "
+                    f"{text.split()[0]!r} and would be shown as a list: break the lines "
+                    "elsewhere, or put an empty line above a list"
+                )
+            elif re.match(r"\s|[-+*] |\d+\. ", text):
+                block = "list"
+            elif not block:
+                block = "other" if text[0] in "|<" else "paragraph"
+
+
 def _exercise_cells(exercise: Exercise, cell: Cell, defined: set[str]) -> list[NotebookNode]:
     """Helpers it needs, the answer, the locked check, and the way to a hint."""
     name, text = exercise.name, stub.solution_text(exercise.reference)
@@ -315,7 +340,7 @@ def _header(exercise: Exercise, chapter_id: str) -> str:
         return "●" * value + "○" * (5 - value)
 
     return (
-        f"## Exercise {int(chapter_id[:2])}.{number} · {exercise.title}\n\n"
+        f"### Exercise {int(chapter_id[:2])}.{number} · {exercise.title}\n\n"
         f"**Goal.** {exercise.goal}\n\n"
         f"`{exercise.name}` · difficulty {of_five(exercise.difficulty)} · importance "
         f"{of_five(exercise.importance)} · about {exercise.minutes} minutes · "

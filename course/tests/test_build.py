@@ -121,7 +121,7 @@ def test_check_cell_carries_points_and_is_locked(toy):
 def test_header_is_made_from_the_registry(toy):
     source = toy(exercise_text("softmax"), registered(attention.softmax))
     text = "\n".join(cell.source for cell in build.solved(source).cells)
-    assert "## Exercise 3.1 · A title" in text
+    assert "\n### Exercise 3.1 · A title" in f"\n{text}"
     assert "●●○○○" in text
     assert "about 7 minutes · 3 points" in text
 
@@ -185,6 +185,37 @@ def test_refuses_a_leak_in_prose(toy):
     source = toy(exercise_text("softmax", prose), registered(attention.softmax))
     line = line_of(source, "is all.")
     assert refusal(source).startswith(f"03_toy.py:{line}: the answer of softmax leaks")
+
+
+BROKEN_LISTS = {
+    "a paragraph": "The weights have a sum of\n# 1. A larger score",
+    "a later line": "One\n# two\n# 10. Three",
+    "a quote": "> It has a sum of\n# > 1. So",
+    "below code": "```\n# 1. a\n# ```\n# Then comes\n# 2. Two",
+}
+WHOLE_LISTS = {
+    "a list": "Two steps:\n#\n# 1. Shift\n# and divide.\n# 2. Done.\n#\n#    More.\n# 3. Rest.",
+    "below a heading": "## Steps\n# 1. Shift.",
+    "code": "Text\n# ```\n# 1. code\n# 2. code\n# ```",
+    "a number in a line": "They sum to 1. All of\n# 1.5 is more.",
+    "a table": "| a |\n# |---|\n# | 1. |",
+}
+
+
+@pytest.mark.parametrize("prose", BROKEN_LISTS.values(), ids=BROKEN_LISTS)
+def test_refuses_a_paragraph_that_would_turn_into_a_list(toy, prose):
+    source = toy(exercise_text("softmax", prose), registered(attention.softmax))
+    last = prose.split("\n# ")[-1]
+    number = re.findall(r"\d+\.", last)[0]
+    assert refusal(source).startswith(
+        f"03_toy.py:{line_of(source, last)}: a paragraph's line begins with '{number}'"
+    )
+
+
+@pytest.mark.parametrize("prose", WHOLE_LISTS.values(), ids=WHOLE_LISTS)
+def test_takes_a_list_that_is_one(toy, prose):
+    source = toy(exercise_text("softmax", prose), registered(attention.softmax))
+    assert len(build.solved(source).cells) == 6
 
 
 def test_refuses_a_later_chapters_exercise(toy):

@@ -30,7 +30,7 @@ def softmax(scores: Array, axis: int = -1) -> Array:
 
     Shapes:
         scores: any shape, at least one axis
-        returns: the same shape; float16/32/64 keep their type, integers give float64
+        returns: the same shape, floating point, also for integers
 
     Out of scope: a slice whose scores are all -inf (chapter 04 decides what that means) and +inf.
     The input is not modified. Do not call a ready-made softmax or logsumexp (SciPy, torch).
@@ -56,6 +56,8 @@ def attention_scores(q: Array, k: Array, scaled: bool = True) -> Array:
         k: (..., S, D)
         returns: (..., T, S); row t holds the scores of query t
 
+    The inputs may be integers, float32, or views of other arrays. They are not modified.
+
     Source: Vaswani et al. 2017, §3.2.1, equation (1).
 
     >>> q = np.array([[2.0, 0.0, 1.0, 0.0]])
@@ -79,6 +81,8 @@ def scaled_dot_product_attention(q: Array, k: Array, v: Array) -> tuple[Array, A
         k: (..., S, D)
         v: (..., S, D_v)
         returns: output (..., T, D_v) and weights (..., T, S); each row of weights sums to 1
+
+    The inputs may be integers. They are not modified.
 
     Source: Vaswani et al. 2017, §3.2.1, equation (1).
 
@@ -159,7 +163,8 @@ def attention_backward(
         grad_output: (..., T, D_v)
         returns: grad_q (..., T, D), grad_k (..., S, D), grad_v (..., S, D_v)
 
-    Do not call softmax_jacobian.
+    The inputs may be integers: then so is a product of them, and ``-=`` cannot put fractions into
+    it. They are not modified. Do not call softmax_jacobian.
 
     Source: Dao et al. 2022, "FlashAttention", appendix B.2 (there without the scale).
 
