@@ -22,14 +22,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
+from . import numerics
+from .numerics import relative_error
+
 needs_triton = pytest.mark.skipif(
     not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"
 )
-DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "fp16": torch.float16}
-DTYPES["bf16"] = torch.bfloat16
-# Relative norm of the error against float64. The gradient is rounded to the dtype of the logits;
-# the loss is fp32 for all but fp64.
-TOLERANCE = {"fp64": 1e-12, "fp32": 1e-5, "fp16": 2e-3, "bf16": 1e-2}
+DTYPES = {"fp64": torch.float64, **numerics.DTYPES}
+TOLERANCE = {torch.float64: 1e-12, **numerics.TOLERANCE}
 VOCABULARIES = [2, 17, 64, 97, 113, 128, 256, 1025]
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -43,9 +43,8 @@ REDUCTIONS = ["mean", "sum", "none"]
 @pytest.fixture(autouse=True)
 def poisoned() -> Iterator[None]:
     """Fill whatever torch.empty returns with NaN: an element nobody wrote then fails the test."""
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
+    with numerics.poisoned():
+        yield
 
 
 @pytest.fixture(params=["one-block", "online"])
@@ -81,12 +80,6 @@ def loss_and_gradient(
     return loss, gradient
 
 
-def relative_error(got: torch.Tensor, want: torch.Tensor) -> float:
-    got, want = got.detach().double(), want.detach()
-    assert bool(torch.isfinite(got).all())
-    return float((got - want).norm() / want.norm().clamp_min(1e-30))
-
-
 @needs_triton
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("vocabulary", VOCABULARIES, ids=lambda v: f"V{v}")
@@ -97,8 +90,8 @@ def test_loss_and_gradient_match_the_twin(vocabulary: int, name: str, path: str,
     loss, gradient = loss_and_gradient(cross_entropy, logits, targets)
     assert loss.dtype == (torch.float64 if name == "fp64" else torch.float32)
     assert gradient.dtype == DTYPES[name]
-    assert relative_error(loss, want_loss) < min(TOLERANCE[name], TOLERANCE["fp32"])
-    assert relative_error(gradient, want) < TOLERANCE[name]
+    assert relative_error(loss, want_loss) < min(TOLERANCE[DTYPES[name]], TOLERANCE[torch.float32])
+    assert relative_error(gradient, want) < TOLERANCE[DTYPES[name]]
 
 
 @needs_triton
@@ -114,8 +107,8 @@ def test_every_option_matches_the_twin(
     want_loss, want = loss_and_gradient(naive_cross_entropy, oracle, targets, **options)
     loss, gradient = loss_and_gradient(cross_entropy, logits, targets, **options)
     assert loss.shape == want_loss.shape
-    assert relative_error(loss, want_loss) < TOLERANCE["fp32"]
-    assert relative_error(gradient, want) < TOLERANCE["fp32"]
+    assert relative_error(loss, want_loss) < TOLERANCE[torch.float32]
+    assert relative_error(gradient, want) < TOLERANCE[torch.float32]
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -381,5 +374,5 @@ def test_model_vocabularies_on_a_gpu(name: str, vocabulary: int):
     oracle = logits.detach().double().requires_grad_()
     want_loss, want = loss_and_gradient(naive_cross_entropy, oracle, targets)
     loss, gradient = loss_and_gradient(cross_entropy, logits, targets)
-    assert relative_error(loss, want_loss) < TOLERANCE["fp32"]
-    assert relative_error(gradient, want) < TOLERANCE[name]
+    assert relative_error(loss, want_loss) < TOLERANCE[torch.float32]
+    assert relative_error(gradient, want) < TOLERANCE[DTYPES[name]]

@@ -23,14 +23,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
+from . import numerics
+from .numerics import relative_error
+
 needs_triton = pytest.mark.skipif(
     not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"
 )
-DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "fp16": torch.float16}
-DTYPES["bf16"] = torch.bfloat16
-# Relative norm of the error against float64: rounding of the stored result. A gradient is made from
-# rounded inputs of two tensors, and a weight's sums many of them.
-TOLERANCE = {"fp64": 1e-12, "fp32": 1e-5, "fp16": 2e-3, "bf16": 1e-2}
+DTYPES = {"fp64": torch.float64, **numerics.DTYPES}
+TOLERANCE = {torch.float64: 1e-12, **numerics.TOLERANCE}
 WIDTHS = [1, 2, 17, 64, 97, 113, 128, 256, 1025]
 KINDS = ["rms", "layer", "layer-no-bias"]
 FAST: dict[str, Callable[..., Any]] = {"rms": rms_norm, "layer": layer_norm}
@@ -40,9 +40,8 @@ TWIN: dict[str, Callable[..., Any]] = {"rms": naive_rms_norm, "layer": naive_lay
 @pytest.fixture(autouse=True)
 def poisoned() -> Iterator[None]:
     """Fill whatever torch.empty returns with NaN: an element nobody wrote then fails the test."""
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
+    with numerics.poisoned():
+        yield
 
 
 @pytest.fixture(params=["one-block", "wide"])
@@ -58,14 +57,6 @@ def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 def draw(*shape: int, dtype: torch.dtype, device: str, seed: int = 0) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     return (0.5 + torch.randn(*shape, generator=generator)).to(device, dtype)
-
-
-def relative_error(got: torch.Tensor | None, want: torch.Tensor | None) -> float:
-    assert got is not None
-    assert want is not None
-    assert bool(torch.isfinite(got).all())
-    got, want = got.detach().double(), want.detach()
-    return float((got - want).norm() / want.norm().clamp_min(1e-30))
 
 
 def call(
@@ -122,7 +113,7 @@ def test_outputs_and_gradients_match_the_twin(
     single = {"dx", "dresidual", "dweight"} if width == 1 else set()  # see the next test
     for part in want.keys() - single:
         assert got[part].dtype == DTYPES[name]
-        assert relative_error(got[part], want[part]) < 2 * TOLERANCE[name], part
+        assert relative_error(got[part], want[part]) < TOLERANCE[DTYPES[name]], part
 
 
 @needs_triton
@@ -146,7 +137,7 @@ def test_every_option_matches_the_twin(kind: str, residual: bool, path: str, dev
     assert got.keys() == want.keys()
     for part in want:
         assert got[part].shape == want[part].shape
-        assert relative_error(got[part], want[part]) < TOLERANCE["fp32"], part
+        assert relative_error(got[part], want[part]) < TOLERANCE[torch.float32], part
 
 
 def test_twins_are_pytorchs_functions(device: str):
@@ -280,7 +271,7 @@ def test_mixed_dtypes_and_autocast(device: str):
     want, _ = naive_rms_norm(x.double(), weight.double(), residual=residual.double())
     assert (y.dtype, h.dtype) == (torch.float32, torch.float32)
     assert isinstance(want, torch.Tensor)
-    assert relative_error(y, want) < TOLERANCE["fp32"]
+    assert relative_error(y, want) < TOLERANCE[torch.float32]
     assert x.grad is not None
     assert x.grad.dtype == torch.bfloat16
     assert weight.grad is not None
@@ -390,5 +381,5 @@ def test_model_widths_on_a_gpu(kind: str, name: str, width: int):
     plain = outputs_and_gradients(TWIN, kind, leaves)
     for part in want:
         ours, theirs = (relative_error(r[part], want[part]) for r in (got, plain))
-        assert ours < 2 * TOLERANCE[name], part
+        assert ours < TOLERANCE[DTYPES[name]], part
         assert ours <= 2 * theirs + 1e-7, part

@@ -14,14 +14,14 @@ from attend_kernels import ShapeError, apply_rope, fallback, naive_rope, rope, r
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from . import numerics
+from .numerics import relative_error
+
 needs_triton = pytest.mark.skipif(
     not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"
 )
-DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "fp16": torch.float16}
-DTYPES["bf16"] = torch.bfloat16
-# Relative norm of the error against float64: rounding of the stored result. The kernel's table is
-# fp32, so fp64 inputs see the table's rounding if the oracle's is finer; here both read the same.
-TOLERANCE = {"fp64": 1e-12, "fp32": 1e-5, "fp16": 2e-3, "bf16": 1e-2}
+DTYPES = {"fp64": torch.float64, **numerics.DTYPES}
+TOLERANCE = {torch.float64: 1e-12, **numerics.TOLERANCE}
 LENGTHS = [1, 2, 17, 64, 97, 113, 128, 256]
 WAYS = pytest.mark.parametrize("interleaved", [False, True], ids=["halves", "interleaved"])
 
@@ -29,9 +29,8 @@ WAYS = pytest.mark.parametrize("interleaved", [False, True], ids=["halves", "int
 @pytest.fixture(autouse=True)
 def poisoned() -> Iterator[None]:
     """Fill whatever torch.empty returns with NaN: an element nobody wrote then fails the test."""
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
+    with numerics.poisoned():
+        yield
 
 
 def draw(*shape: int, dtype: torch.dtype, device: str, seed: int = 0) -> torch.Tensor:
@@ -42,12 +41,6 @@ def draw(*shape: int, dtype: torch.dtype, device: str, seed: int = 0) -> torch.T
 def table(count: int, dim: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
     cos, sin = rope_table(count, dim)
     return cos.to(device), sin.to(device)
-
-
-def relative_error(got: torch.Tensor, want: torch.Tensor) -> float:
-    got, want = got.detach().double(), want.detach()
-    assert bool(torch.isfinite(got).all())
-    return float((got - want).norm() / want.norm())
 
 
 @needs_triton
@@ -66,8 +59,8 @@ def test_output_and_gradient_match_the_twin(length: int, name: str, interleaved:
     (got,) = torch.autograd.grad(out, x, grad)
 
     assert out.dtype == got.dtype == DTYPES[name]
-    assert relative_error(out, oracle) < TOLERANCE[name]
-    assert relative_error(got, want) < TOLERANCE[name]
+    assert relative_error(out, oracle) < TOLERANCE[DTYPES[name]]
+    assert relative_error(got, want) < TOLERANCE[DTYPES[name]]
 
 
 DIMS = [(16, 16), (40, 40), (59, 34), (64, 24), (128, 2)]
@@ -318,6 +311,6 @@ def test_model_sizes_on_a_gpu(width: int, name: str, interleaved: bool):
     out = apply_rope(x, cos, sin, interleaved=interleaved)
     (grad,) = torch.autograd.grad(out, x, x.detach())
     want = naive_rope(x.detach().double(), cos, sin, interleaved=interleaved)
-    assert relative_error(out, want) < TOLERANCE[name]
+    assert relative_error(out, want) < TOLERANCE[DTYPES[name]]
     want = naive_rope(x.detach().double(), cos, -sin, interleaved=interleaved)
-    assert relative_error(grad, want) < TOLERANCE[name]
+    assert relative_error(grad, want) < TOLERANCE[DTYPES[name]]

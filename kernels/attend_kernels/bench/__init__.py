@@ -1,0 +1,14 @@
+"""How fast the kernels are, beside their peers, in one process: ``python -m attend_kernels.bench``.
+
+==============  ===================================================================
+``case``        one thing to measure: inputs, peers, oracle, operations and bytes
+``attention``   the cases of flash attention
+``memory``      the cases of norm, rope, cross-entropy and softmax
+``timing``      the timer, the time budget, and the two ceilings of the device
+``runner``      check first, then time: every peer of every case, within the budget
+``machine``     what the results were measured on
+``report``      the Markdown tables, made from the results file alone
+``charts``      the charts, likewise (where Altair is installed)
+``cli``         the command
+==============  ===================================================================
+"""
