@@ -57,7 +57,7 @@ def flash_delta_kernel(
     """Write delta = rowsum(O * dO) - dLSE for BLOCK_T queries."""
     pid = tl.program_id(0)
     first = pid % tiles * BLOCK_T
-    head = pid // tiles % heads
+    head = (pid // tiles % heads).to(tl.int64)
     batch = (pid // (tiles * heads)).to(tl.int64)
     out_ptr += batch * out_batch + head * out_head
     grad_ptr += batch * grad_batch + head * grad_head
@@ -73,44 +73,57 @@ def flash_delta_kernel(
 
 @triton.jit
 def keys_over_queries(
-    dk, dv, k, v, s, q_ptr, grad_ptr, lse_ptr, delta_ptr, dq_ptr, q_row, grad_row, start, stop,
-    full_start, full, T, S, left, right, scale, softcap, slope,
-    MASKED: tl.constexpr, BLOCK_T: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
+    dk, dv, k, v, s, q_ptr, grad_ptr, lse_ptr, delta_ptr, dq_ptr, slopes_ptr,
+    q_row, grad_row, q_head, grad_head, rows, start, stop, full_start, full,
+    T, S, left, right, scale, softcap, GROUP: tl.constexpr, MASKED: tl.constexpr,
+    BLOCK_T: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
     DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Add what the queries ``start..stop`` of one head say about a block of keys."""
+    """Add what the queries ``start..stop`` of all the heads of a group say about a block of keys.
+
+    One loop over heads and tiles both: nested, the two would take registers enough to spill.
+    """
     unit = score_unit(scale, softcap)
-    for at in range(start, stop, BLOCK_T):
+    tiles = tl.cdiv(tl.maximum(stop - start, 0), BLOCK_T)
+    for step in range(0, tiles * GROUP):
+        member = step // tiles if GROUP > 1 else 0
+        at = start + (step - member * tiles) * BLOCK_T
         first = tl.where(at < full_start, at, at + full) if MASKED else at
-        q = load_rows(q_ptr, first, q_row, T, MASKED, BLOCK_T, D, BLOCK_D).to(DOT)
+        q_at = q_ptr + tl.cast(member, tl.int64) * q_head
+        q = load_rows(q_at, first, q_row, T, MASKED, BLOCK_T, D, BLOCK_D).to(DOT)
         x = tl.dot(k, q.T, input_precision=PRECISION)  # (BLOCK_S, BLOCK_T)
         t = first + tl.arange(0, BLOCK_T)
+        line = member * rows + t  # fits 32 bits: one number a query and head of the group
         if MASKED:  # a query beyond the end gets LSE inf: all its weights are 0
-            lse = tl.load(lse_ptr + t, mask=t < T, other=float("inf"))
+            lse = tl.load(lse_ptr + line, mask=t < T, other=float("inf"))
         else:
-            lse = tl.load(lse_ptr + t)
-        x, factor = bend(x, t[None, :], s[:, None], S - T, scale, softcap, slope)
+            lse = tl.load(lse_ptr + line)
+        slope = None
+        if slopes_ptr is not None:
+            slope = tl.load(slopes_ptr + member)
+        x, factor = bend(x, t[None, :], s[:, None], S - T, scale, softcap, slope, DOT)
         if MASKED:
             seen = visible(t[None, :], s[:, None], S - T, S, left, right)
             x = tl.where(seen, x, MASKED_SCORE)
         weights = tl.exp2(x * unit - (lse * LOG2E)[None, :])
         if MASKED:
             weights = tl.where(seen, weights, 0.0)  # an empty row has LSE -inf: its weights are inf
-        grad = load_rows(grad_ptr, first, grad_row, T, MASKED, BLOCK_T, D, BLOCK_D).to(DOT)
+        grad_at = grad_ptr + tl.cast(member, tl.int64) * grad_head
+        grad = load_rows(grad_at, first, grad_row, T, MASKED, BLOCK_T, D, BLOCK_D).to(DOT)
         dv = tl.dot(weights.to(DOT), grad, dv, input_precision=PRECISION)
         d_weights = tl.dot(v, grad.T, input_precision=PRECISION)  # (BLOCK_S, BLOCK_T)
-        delta = tl.load(delta_ptr + t, mask=t < T, other=0.0) if MASKED else tl.load(delta_ptr + t)
+        if MASKED:
+            delta = tl.load(delta_ptr + line, mask=t < T, other=0.0)
+        else:
+            delta = tl.load(delta_ptr + line)
         dx = (weights * (d_weights - delta[None, :]) * factor).to(DOT)
         dk = tl.dot(dx, q, dk, input_precision=PRECISION)
         if dq_ptr is not None:
             dq = tl.dot(k.T, dx, input_precision=PRECISION) * scale  # (BLOCK_D, BLOCK_T)
             column = tl.arange(0, BLOCK_D)[:, None]
-            at = (
-                dq_ptr
-                + tl.cast(first, tl.int64) * D
-                + (tl.arange(0, BLOCK_T)[None, :] * D + column)
-            )
-            tl.atomic_add(at, dq, mask=(t < T)[None, :] & (column < D), sem="relaxed")
+            row = tl.arange(0, BLOCK_T)[None, :]
+            spot = dq_ptr + tl.cast(member * rows + first, tl.int64) * D + (row * D + column)
+            tl.atomic_add(spot, dq, mask=(t < T)[None, :] & (column < D), sem="relaxed")
     return dk, dv
 
 
@@ -147,27 +160,26 @@ def flash_keys_kernel(
     # No tile is full where some of the keys do not exist: their weights would be anything.
     full_stop = tl.where(first + BLOCK_S > S, full_start, full_stop)
     full = full_stop - full_start
-    for member in range(0, GROUP):
-        head = group * GROUP + member
-        q = q_ptr + (batch * q_batch + head * q_head + q_start * q_row)
-        grad = grad_ptr + (batch * grad_batch + head * grad_head + q_start * grad_row)
-        line = (batch * (groups * GROUP) + head) * rows + q_start
-        dq = None
-        if dq_ptr is not None:
-            dq = dq_ptr + line * D
-        slope = None
-        if slopes_ptr is not None:
-            slope = tl.load(slopes_ptr + head)
-        dk, dv = keys_over_queries(
-            dk, dv, k, v, s, q, grad, lse_ptr + line, delta_ptr + line, dq, q_row, grad_row,
-            full_start, full_stop, full_start, full, T, S, left, right, scale, softcap, slope,
-            False, BLOCK_T, D, BLOCK_D, DOT, PRECISION,
-        )  # fmt: skip
-        dk, dv = keys_over_queries(
-            dk, dv, k, v, s, q, grad, lse_ptr + line, delta_ptr + line, dq, q_row, grad_row,
-            start, stop - full, full_start, full, T, S, left, right, scale, softcap, slope,
-            True, BLOCK_T, D, BLOCK_D, DOT, PRECISION,
-        )  # fmt: skip
+    head = group * GROUP
+    q_ptr += batch * q_batch + head * q_head + q_start * q_row
+    grad_ptr += batch * grad_batch + head * grad_head + q_start * grad_row
+    line = (batch * (groups * GROUP) + head) * rows + q_start
+    lse_ptr += line
+    delta_ptr += line
+    if dq_ptr is not None:
+        dq_ptr += line * D
+    if slopes_ptr is not None:
+        slopes_ptr += head
+    dk, dv = keys_over_queries(
+        dk, dv, k, v, s, q_ptr, grad_ptr, lse_ptr, delta_ptr, dq_ptr, slopes_ptr,
+        q_row, grad_row, q_head, grad_head, rows, full_start, full_stop, full_start, full,
+        T, S, left, right, scale, softcap, GROUP, False, BLOCK_T, D, BLOCK_D, DOT, PRECISION,
+    )  # fmt: skip
+    dk, dv = keys_over_queries(
+        dk, dv, k, v, s, q_ptr, grad_ptr, lse_ptr, delta_ptr, dq_ptr, slopes_ptr,
+        q_row, grad_row, q_head, grad_head, rows, start, stop - full, full_start, full,
+        T, S, left, right, scale, softcap, GROUP, True, BLOCK_T, D, BLOCK_D, DOT, PRECISION,
+    )  # fmt: skip
     store_rows(dk_ptr, first, dk_row, S, dk * scale, BLOCK_S, D, BLOCK_D)
     store_rows(dv_ptr, first, dv_row, S, dv, BLOCK_S, D, BLOCK_D)
 
@@ -187,7 +199,7 @@ def queries_over_keys(
         v = load_rows(v_ptr, first, v_row, S, MASKED, BLOCK_S, D, BLOCK_D).to(DOT)
         x = tl.dot(q, k.T, input_precision=PRECISION)  # (BLOCK_T, BLOCK_S)
         s = first + tl.arange(0, BLOCK_S)[None, :]
-        x, factor = bend(x, t[:, None], s, shift, scale, softcap, slope)
+        x, factor = bend(x, t[:, None], s, shift, scale, softcap, slope, DOT)
         if MASKED:
             seen = visible(t[:, None], s, shift, S, left, right)
             x = tl.where(seen, x, MASKED_SCORE)

@@ -40,7 +40,7 @@ def locate(pid, tiles, heads, tiles_ptr, q_starts_ptr, k_starts_ptr, T, S, BLOCK
     Packed sequences come with a table of tiles: (sequence, first row) each.
     """
     tile = pid % tiles
-    head = pid // tiles % heads
+    head = (pid // tiles % heads).to(tl.int64)
     batch = (pid // (tiles * heads)).to(tl.int64)
     first = tile * BLOCK
     q_start = tl.full((), 0, tl.int64)
@@ -115,16 +115,19 @@ def store_rows(
 
 
 @triton.jit
-def tanh(x):
-    """tanh from exp2 of a negative number, which never overflows; near 0 its series, for there
-    1 - exp2 cancels. (Triton's own tanh is not interpretable.)
+def tanh(x, EXACT: tl.constexpr):
+    """tanh from exp2 of a negative number, which never overflows. (Triton's own cannot be
+    interpreted.) Near 0, where 1 - exp2 cancels, EXACT takes its series instead; for fp16 and bf16
+    the 1e-7 that is lost does not matter.
     """
     e = tl.exp2(tl.abs(x) * (-2.0 * LOG2E))
-    far = (1.0 - e) / (1.0 + e)
-    far = tl.where(x < 0, -far, far)
-    x2 = x * x
-    near = x * (1 - x2 * (1 / 3 - x2 * (2 / 15 - x2 * (17 / 315 - x2 * (62 / 2835)))))
-    return tl.where(tl.abs(x) < 0.25, near, far)
+    y = (1.0 - e) / (1.0 + e)
+    y = tl.where(x < 0, -y, y)
+    if EXACT:
+        x2 = x * x
+        near = x * (1 - x2 * (1 / 3 - x2 * (2 / 15 - x2 * (17 / 315 - x2 * (62 / 2835)))))
+        y = tl.where(tl.abs(x) < 0.25, near, y)
+    return y
 
 
 @triton.jit
@@ -137,14 +140,14 @@ def score_unit(scale, softcap):
 
 
 @triton.jit
-def bend(x, t, s, shift, scale, softcap, slope):
+def bend(x, t, s, shift, scale, softcap, slope, DOT: tl.constexpr):
     """Soft cap and ALiBi on raw products q.k: (x with log2(e) score = x * unit, dscore/dx factor).
 
     ``t`` and ``s`` are query and key positions, broadcastable to x; the factor is 1 - tanh^2.
     """
     factor = 1.0
     if softcap is not None:
-        x = tanh(x * (scale / softcap))
+        x = tanh(x * (scale / softcap), tl.float32 == DOT)
         factor = 1.0 - x * x
     if slope is not None:
         x -= (slope * LOG2E / score_unit(scale, softcap)) * tl.abs(t + shift - s).to(tl.float32)
@@ -179,7 +182,7 @@ def attend_tiles(
         k = load_rows(k_ptr, first, k_row, S, MASKED, BLOCK_S, D, BLOCK_D)  # (BLOCK_S, BLOCK_D)
         x = tl.dot(q, k.to(DOT).T, input_precision=PRECISION)  # (BLOCK_T, BLOCK_S)
         s = first + tl.arange(0, BLOCK_S)[None, :]
-        x, _ = bend(x, t[:, None], s, shift, scale, softcap, slope)
+        x, _ = bend(x, t[:, None], s, shift, scale, softcap, slope, DOT)
         if MASKED:
             seen = visible(t[:, None], s, shift, S, left, right)
             x = tl.where(seen, x, MASKED_SCORE)
