@@ -28,16 +28,25 @@ def why_not(x: torch.Tensor) -> str | None:
     return f"the input is on the {x.device.type}, not on the GPU"
 
 
-@cache
 def warn_once(function: str, twin: str, reason: str) -> None:
     """Warn that ``function`` runs its twin; each reason is said once a session.
 
     Raises:
         UserWarning: as a warning, not an exception, unless the caller's filters say otherwise.
     """
+    _warn(function, twin, reason)
+
+
+# torch.compile then runs it while it traces, instead of breaking the graph. The decorator that does
+# this, torch.compiler.assume_constant_result, imports the whole compiler with it.
+warn_once._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
+
+
+@cache
+def _warn(function: str, twin: str, reason: str) -> None:
     warnings.warn(
         f"{function}: {reason}, so its PyTorch twin {twin} runs instead: same answer, slower. "
         f"To step through the kernel on a CPU, set TRITON_INTERPRET=1 before Python starts.",
         UserWarning,
-        stacklevel=3,
+        stacklevel=4,
     )

@@ -144,7 +144,7 @@ def _peers(s: Setting) -> dict[str, Callable[[], Function]]:
     if s.length >= 4096:  # one compilation a size: the long ones are what it is compared at
         peers["flex"] = partial(_flex, s)
     if s.length <= LONGEST_TWIN and WAVES[s.length] == 0:
-        peers["twin compiled"] = _compiled_twin(s)
+        peers["twin compiled"] = partial(_compiled_twin, s)
     peers["flash-attn"] = partial(_flash_attn, s)
     return peers
 
@@ -155,13 +155,11 @@ def _attend(s: Setting) -> Function:
     return partial(flash_attention, **s.options())
 
 
-def _compiled_twin(s: Setting) -> Callable[[], Function]:
-    def twin(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        from attend_kernels import naive_attention
+def _compiled_twin(s: Setting) -> Function:
+    from attend_kernels import naive_attention
 
-        return naive_attention(q, k, v, **s.options())[0]
-
-    return compiled(twin)
+    options = s.options()  # made here: the compiler should see tensors, not how they were made
+    return compiled(lambda q, k, v: naive_attention(q, k, v, **options)[0])()
 
 
 def _sdpa(s: Setting, backend: str) -> Function:
