@@ -47,15 +47,24 @@ PRINTED = Tolerance("printed", 5e-4, "hand-worked numbers are printed to three d
 
 
 class Miss(Exception):
-    """A property does not hold: what was expected, what came, where, and the likely cause."""
+    """A property does not hold: what was expected, what came, where, and the likely cause.
+
+    Misses of one ``topic`` have one reason, which a card tells once; without a topic, misses are
+    the same where their messages are.
+    """
 
     def __init__(
-        self, text: str, evidence: Sequence[tuple[str, str]] = (), cause: str = ""
+        self,
+        text: str,
+        evidence: Sequence[tuple[str, str]] = (),
+        cause: str = "",
+        topic: str = "",
     ) -> None:
         super().__init__(text)
         self.text = text
         self.evidence = tuple(evidence)
         self.cause = cause
+        self.topic = topic
 
     @property
     def message(self) -> str:
@@ -66,7 +75,7 @@ class Miss(Exception):
         """The same miss, with the call it happened on and what is special about it."""
         text = f"{why}: {self.text}" if why else self.text
         called = (("called with", given),) if given else ()
-        return Miss(text, (*called, *self.evidence, *more), self.cause)
+        return Miss(text, (*called, *self.evidence, *more), self.cause, self.topic)
 
 
 def expect_close(
@@ -120,12 +129,24 @@ def expect_item(
     try:
         expect_close(got[index], want[index], tolerance, names[index])
     except Miss as miss:
+        order = f"is the order `return {', '.join(names)}`?"
+        others = [other for other in range(len(names)) if other != index]
+        for other in others:
+            if np.any(want[other]) and _agree(got[index], want[other], tolerance):
+                miss.cause, miss.topic = f"That is {names[other]}: {order}", order
+                raise
         shape = np.shape(got[index]) if isinstance(got[index], np.ndarray) else None
-        others = [n for n, w in zip(names, want, strict=True) if np.shape(w) == shape]
-        if shape is not None and others and names[index] not in others:
-            order = ", ".join(names)
-            miss.cause = f"That is the shape of {others[0]}: is the order {order}?"
+        alike = [names[other] for other in others if np.shape(want[other]) == shape]
+        if shape is not None and alike and shape != np.shape(want[index]):
+            miss.cause, miss.topic = f"That is the shape of {alike[0]}: {order}", order
         raise
+
+
+def _agree(got: Any, want: Any, tolerance: Tolerance) -> bool:
+    """Whether an array has the shape and the numbers of another."""
+    if not isinstance(got, np.ndarray) or got.dtype.kind != "f" or got.shape != np.shape(want):
+        return False
+    return not mismatches(got, np.asarray(want), tolerance).any()
 
 
 def item_names(what: str | Sequence[str], count: int) -> tuple[str, ...]:
@@ -142,15 +163,17 @@ def expect_items(got: Any, names: Sequence[str]) -> None:
     Raises:
         Miss: it is something else, or has another length.
     """
-    wanted = f"expected {len(names)} values ({', '.join(names)})"
+    named = all(name.isidentifier() for name in names)
+    topic = f"expected `return {', '.join(names)}`" if named else f"expected {len(names)} values"
     if got is None:
-        raise Miss(f"your function returned None; {wanted}. Is `return` missing?")
+        text = f"your function returned None; {topic}. Is `return` missing?"
+        raise Miss(text, topic=topic)
     if not isinstance(got, (tuple, list)):
         one = _type_name(got)
         one = f"one array of shape {got.shape}" if isinstance(got, np.ndarray) else f"one {one}"
-        raise Miss(f"{wanted}, but got {one}. Return them all, separated by commas.")
+        raise Miss(f"your function returned {one}; {topic}.", topic=topic)
     if len(got) != len(names):
-        raise Miss(f"{wanted}, but got {len(got)}.")
+        raise Miss(f"your function returned {len(got)} values; {topic}.", topic=topic)
 
 
 def _expect_values(got: np.ndarray, want: np.ndarray, tolerance: Tolerance, what: str) -> None:
@@ -207,7 +230,8 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
         return f"Yours is everywhere {ratio:.4g} times what is expected: a factor is off."
     shift = float((got - want).mean())
     if same(got - shift, want):
-        return f"Yours is everywhere larger by {shift:.4g}: a constant is off."
+        side = "larger" if shift > 0 else "smaller"
+        return f"Yours is everywhere {side} by {abs(shift):.4g}: a constant is off."
     return ""
 
 

@@ -66,20 +66,29 @@ def diagnose(
     """The misconception whose behaviour ``subject`` shows: (name, explanation) or (None, "").
 
     Slips that change cost but no value agree with the reference on every draw; those are told
-    apart by the properties they lose.
+    apart by the properties they lose. Two slips at once agree with no misconception on every
+    draw; there the first draw decides, the plainest, if its wrong numbers are a misconception's.
     """
     calls = exercise.draws(np.random.default_rng([seed, 0]))
     shown = behaviour(subject, calls)
     right = behaviour(local(exercise.reference), calls)
     looks_right = same_behaviour(shown, right)
     lost = [f.property for f in findings if not f.passed]
-    for name, wrong in exercise.misconceptions.items():
-        other = local(wrong)
+    others = {name: local(wrong) for name, wrong in exercise.misconceptions.items()}
+    for name, other in others.items():
         if not same_behaviour(shown, (other.run(call.args, call.kwargs) for call in calls)):
             continue
         if not looks_right or _lost(other, exercise, seed) == lost:
-            return name, explanation(wrong)
-    return None, ""
+            return name, explanation(exercise.misconceptions[name])
+    if shown[0].error is not None or _same(shown[0], right[0]):
+        return None, ""
+    first = [
+        name for name, other in others.items() if _same(shown[0], behaviour(other, calls[:1])[0])
+    ]
+    if len(first) != 1:
+        return None, ""
+    told = explanation(exercise.misconceptions[first[0]])
+    return first[0], f"{told} There is another slip besides: see the lines below."
 
 
 def _lost(subject: Subject, exercise: Exercise, seed: int) -> list[str]:

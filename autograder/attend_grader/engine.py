@@ -8,11 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from attend_grader import chapters
 from attend_grader.compare import Miss
 from attend_grader.diagnosis import diagnose
 from attend_grader.exercise import Exercise, Probe
 from attend_grader.explain import explain
-from attend_grader.reading import blank, forbidden_calls, parameter_names, signature_problem
+from attend_grader.reading import (
+    blank,
+    forbidden_calls,
+    leftover_raise,
+    parameter_names,
+    signature_problem,
+)
 from attend_grader.report import Finding, Report, empty_report
 from attend_grader.subject import Subject, SubjectError
 
@@ -46,6 +53,9 @@ def judge(subject: Subject, exercise: Exercise, seed: int, *, extra: bool) -> Re
 
     findings = run_properties(subject, exercise, seed, extra=extra)
     if findings is None:
+        left = leftover_raise(description.source)
+        if left:
+            return empty_report(exercise.id, worth, "failed", left)
         return _not_started(exercise, worth)
     chosen, mend = subject, ()
     if exercise.uses and not _all_passed(findings):
@@ -71,10 +81,15 @@ def judge(subject: Subject, exercise: Exercise, seed: int, *, extra: bool) -> Re
 def run_properties(
     subject: Subject, exercise: Exercise, seed: int, *, extra: bool
 ) -> list[Finding] | None:
-    """Test every property on its own random numbers; None where the candidate is a blank stub."""
+    """Test every property on its own random numbers.
+
+    Returns:
+        A finding for each; None where each call ended at a ``raise NotImplementedError``.
+    """
     names = parameter_names(exercise.reference)
     findings: list[Finding] = []
     said: set[str] = set()
+    unwritten = 0
     for prop in exercise.properties:
         rng = np.random.default_rng([seed, zlib.crc32(prop.name.encode())])
         probe = Probe(rng, exercise.reference, extra, names, exercise.results)
@@ -82,24 +97,29 @@ def run_properties(
             prop.test(subject, probe)
         except Miss as miss:
             message, evidence = miss.message, miss.evidence
+            topic, again = miss.topic or message, "the same as above"
         except SubjectError as failure:
-            if failure.error.type == "NotImplementedError" and failure.error.own:
-                return None
-            message, evidence = explain(failure.error)
-            where = f"{failure.error.type} {list(failure.error.lines)[-1:]}"
-            if where in said:
-                message, evidence = "the same error, in the same line", ()
-            said.add(where)
+            error = failure.error
+            unwritten += error.type == "NotImplementedError" and error.own
+            message, evidence = explain(error, results_of_earlier(exercise))
             if failure.given:
                 evidence = (("called with", failure.given), *evidence)
+            topic = f"{error.type} {list(error.lines)[-1:]}" if error.lines else message
+            again = "the same error, in the same line" if error.lines else "the same as above"
         else:
             findings.append(Finding(prop.name, prop.points, prop.points))
             continue
-        if message in said:
-            message, evidence = "the same as above", ()
-        said.add(message)
+        if topic in said:
+            message, evidence = again, ()
+        said.add(topic)
         findings.append(Finding(prop.name, prop.points, 0, message, evidence))
-    return findings
+    return None if unwritten == len(exercise.properties) else findings
+
+
+def results_of_earlier(exercise: Exercise) -> dict[str, tuple[str, ...]]:
+    """What the earlier functions that ``exercise`` may call return, where that is several."""
+    known = chapters.references(exercise)
+    return {name: known[name].results for name in exercise.uses if known[name].results}
 
 
 def references_for(exercise: Exercise, known: Mapping[str, Exercise]) -> dict[str, Callable]:
@@ -178,13 +198,22 @@ def smoke(subject: Subject, exercise: Exercise) -> str:
     for call in exercise.draws(np.random.default_rng(0))[:2]:
         outcome = subject.run(call.args, call.kwargs)
         if outcome.error is not None:
-            if outcome.error.type == "NotImplementedError":
-                return "is not started"
-            return f"raises {outcome.error.type}"
+            if outcome.error.type != "NotImplementedError":
+                return f"raises {outcome.error.type}"
+            left = leftover_raise(subject.description.source) if outcome.error.own else ""
+            return "still holds its `raise NotImplementedError()`" if left else "is not started"
         want = exercise.reference(*call.args, **call.kwargs)
         if _form(outcome.value) != _form(want):
             return "returns the wrong shape"
+        if not _finite(outcome.value):
+            return "returns NaN or infinite numbers"
     return ""
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return all(_finite(item) for item in value)
+    return not isinstance(value, (float, np.ndarray)) or bool(np.isfinite(value).all())
 
 
 def _form(value: Any) -> Any:

@@ -200,10 +200,17 @@ def _line(frame: types.FrameType, number: int) -> str:
     return lines[number - 1].strip() if number <= len(lines) else ""
 
 
-def _shapes(variables: dict[str, Any]) -> dict[str, list[int]]:
+def _shapes(variables: dict[str, Any]) -> dict[str, list[int] | str]:
+    """Shapes of arrays; of a tuple that holds arrays, how many things it holds."""
     torch = sys.modules.get("torch")
     arrays = (np.ndarray,) if torch is None else (np.ndarray, torch.Tensor)
-    return {n: list(v.shape) for n, v in variables.items() if isinstance(v, arrays)}
+    found: dict[str, list[int] | str] = {}
+    for name, value in variables.items():
+        if isinstance(value, arrays):
+            found[name] = list(value.shape)
+        elif type(value) is tuple and any(isinstance(item, arrays) for item in value):
+            found[name] = f"a tuple of {len(value)}"
+    return found
 
 
 def _bits(value: Any) -> tuple[Any, list[bytes]]:

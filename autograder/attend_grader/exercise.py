@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from attend_grader.compare import FLOAT64, Miss, Tolerance, expect_close, expect_item, item_names
+from attend_grader.replay import describe_call
 from attend_grader.subject import Outcome, Subject, SubjectError
-
-LISTED_ELEMENTS = 6
-"""Arguments up to this size are listed in a message; larger ones are told by their shape."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class Probe:
         """
         outcome = subject.run(args, kwargs)
         if outcome.error is not None:
-            raise SubjectError(outcome.error, describe_call(self.names, args, kwargs))
+            raise SubjectError(outcome.error, self.given(args, kwargs))
         return outcome
 
     def agree(
@@ -96,7 +94,7 @@ class Probe:
             else:
                 expect_close(got, want, tolerance, what)
         except Miss as miss:
-            given = describe_call(self.names, args, kwargs)
+            given = self.given(args, kwargs)
             warned = tuple(("NumPy warned", text) for text in outcome.warnings[:1])
             if part is not None and isinstance(got, (tuple, list)) and len(got) == len(want):
                 got, want = got[part], want[part]
@@ -108,7 +106,11 @@ class Probe:
 
     def miss(self, message: str, *args: Any, **kwargs: Any) -> Miss:
         """A miss about a call with these arguments."""
-        return Miss(message).on(describe_call(self.names, args, kwargs), "")
+        return Miss(message).on(self.given(args, kwargs), "")
+
+    def given(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+        """A call with these arguments as text, for the card."""
+        return describe_call(self.reference.__name__, self.names, args, kwargs)
 
 
 Test = Callable[[Subject, Probe], None]
@@ -184,24 +186,3 @@ class Chapter:
     title: str
     question: str
     exercises: tuple[Exercise, ...]
-
-
-def describe_call(names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """``q (3, 4), k (5, 4) int64, scaled=False``: the arguments of a call, short.
-
-    Arrays that fit on a line are shown whole, so that the call can be repeated by hand.
-    """
-    pairs = [*zip(names, args, strict=False), *kwargs.items()]
-    return ", ".join(f"{name}{_described(value)}" for name, value in pairs)
-
-
-def _described(value: Any) -> str:
-    if not hasattr(value, "shape"):
-        return f"={value!r}"
-    if isinstance(value, np.ndarray) and value.size <= LISTED_ELEMENTS:
-        listed = np.array2string(value, precision=4, separator=", ", suppress_small=True)
-        if "\n" not in listed or value.size == 0:
-            return f"={listed}"
-        return f"={' '.join(listed.split())}"
-    kind = str(getattr(value, "dtype", "")).removeprefix("torch.")
-    return f" {tuple(value.shape)}" + (f" {kind}" if kind != "float64" else "")

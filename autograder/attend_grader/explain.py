@@ -1,14 +1,34 @@
-"""Explaining an exception to the person who caused it: their lines, the shapes, what to try."""
+"""Explaining an exception to the person who caused it: their lines, the shapes, what to try.
+
+Advice is given only where it holds whatever the cause; a guess that points the wrong way costs
+more than silence.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from attend_grader.subject import CallError
 
+Results = Mapping[str, Sequence[str]]
+"""Earlier functions that return several values: name → what these are called."""
 
-def explain(error: CallError) -> tuple[str, tuple[tuple[str, str], ...]]:
+_WIDTHS = ("D", "d", "d_k", "dk", "D_k", "dim", "d_model", "width")
+"""What people call the width of a query before they have computed it."""
+
+
+def explain(
+    error: CallError, results: Results | None = None
+) -> tuple[str, tuple[tuple[str, str], ...]]:
     """One sentence about ``error``, and evidence: the learner's lines and the shapes alive there.
+
+    Args:
+        error: what the candidate raised.
+        results: earlier functions that it may call and that return several values.
 
     Returns:
         (message, ((label, text), …)).
@@ -16,20 +36,24 @@ def explain(error: CallError) -> tuple[str, tuple[tuple[str, str], ...]]:
     lines = [line for line in error.lines if line[2]] or list(error.lines)
     where = f" in line {lines[-1][1]} of {lines[-1][0]}" if lines else ""
     first = "" if error.type == "SystemExit" else _plain(error.message.strip().split("\n")[0])
-    message = (
-        f"your function raised {error.type}{where}: {first}"
-        if first
-        else (f"your function raised {error.type}{where}")
-    )
+    kind = error.type.removeprefix("_")
+    kind = "UFuncTypeError" if kind.startswith("UFunc") else kind
+    message = f"your function raised {kind}{where}{': ' if first else ''}{first}"
     evidence: list[tuple[str, str]] = []
+    line = lines[-1][2] if lines else ""
     if lines:
-        evidence.append(("your line", lines[-1][2]))
-        used = set(re.findall(r"[A-Za-z_]\w*", lines[-1][2]))
+        evidence.append(("your line", line))
+        used = set(re.findall(r"[A-Za-z_]\w*", line))
         shapes = {n: s for n, s in error.shapes.items() if n in used} or error.shapes
         if shapes:
-            text = ", ".join(f"{n} is {tuple(shape)}" for n, shape in shapes.items())
-            evidence.append(("shapes there", text))
-    advice = _advice(error)
+            each = [f"{n} is {s if isinstance(s, str) else tuple(s)}" for n, s in shapes.items()]
+            evidence.append(("shapes there", ", ".join(each)))
+    advice = (
+        _about_unpacking(error, line, results or {})
+        or _about_names(error)
+        or _about_shapes(error, line)
+        or _about_kinds(error)
+    )
     if advice:
         evidence.append(("try", advice))
     return message, tuple(evidence)
@@ -48,36 +72,110 @@ def _plain(message: str) -> str:
     return message
 
 
-def _advice(error: CallError) -> str:
+def _about_unpacking(error: CallError, line: str, results: Results) -> str:
+    """A tuple of results is used in ``line`` as if it were one array."""
+    for name, shape in error.shapes.items():
+        if not isinstance(shape, str) or not re.search(rf"\b{re.escape(name)}\b(?!\[)", line):
+            continue
+        for function, names in results.items():
+            if shape.endswith(f" {len(names)}"):
+                words = {2: "two", 3: "three"}.get(len(names), str(len(names)))
+                return (
+                    f"{function} returns {words} things: take them apart, "
+                    f"`{', '.join(names)} = {function}(…)`."
+                )
+        return f"`{name}` is {shape} results: take them apart, as in `a, b = {name}`."
+    return ""
+
+
+def _about_names(error: CallError) -> str:
     text = error.message
     if error.type == "NameError":
         match = re.search(r"name '(\w+)'", text)
         name = match.group(1) if match else "it"
+        alike = [n for n in error.shapes if n.lower() == name.lower()]
+        if alike:
+            return f"capitals count in names: did you mean `{alike[0]}`?"
+        if name in _WIDTHS and "q" in error.shapes:
+            return f"give `{name}` a value first; the width of a query is `q.shape[-1]`."
+        if name == "np":
+            return "run the cell at the top of the notebook, which imports NumPy."
+        if callable(getattr(np, name, None)):
+            return f"in NumPy it is called `np.{name}`."
         return f"define `{name}` above, or import it; run the cells above this one first."
     if error.type == "UnboundLocalError":
         return "the name is assigned later in the function; give it a value before using it."
+    if error.type == "NotImplementedError" and error.own:
+        return "write this part; or delete this line, if your code stands beside it."
     if error.type == "NotImplementedError" and error.lines:
         return f"{error.lines[-1][0]} is not written yet: do that exercise first."
     if error.type == "SystemExit":
         return "a function should return, not end Python: remove the call to exit."
     if error.type == "RecursionError":
         return "the function calls itself without end; what stops it?"
-    if "could not be broadcast" in text:
-        return (
-            "shapes are compared from the right: two lengths fit when equal or when one is 1. "
-            "Keep a summed axis with keepdims=True, or insert one with None."
-        )
+    missing = re.search(r"ndarray' object has no attribute '(\w+)'", text)
+    if missing and callable(getattr(np, missing.group(1), None)):
+        return f"arrays have no such method; write the function, `np.{missing.group(1)}(…)`."
+    keyword = re.search(r"unexpected keyword argument '(\w+)'", text)
+    if keyword and keyword.group(1) in ("keepdim", "keep_dims", "keep_dim"):
+        return "the argument is called `keepdims`."
+    return ""
+
+
+def _about_shapes(error: CallError, line: str) -> str:
+    text = error.message
+    broadcast = re.search(r"could not be broadcast together with shapes (\(.*?\)) (\(.*?\))", text)
+    if broadcast:
+        axes = [shape.count(",") + (not shape.endswith(",)")) for shape in broadcast.groups()]
+        fit = "two lengths fit when they are equal or when one is 1, compared from the last axis."
+        if axes[0] != axes[1]:
+            return f"{fit} Was an axis summed away? keepdims=True keeps it, with length 1."
+        if _multiplies(line):
+            return f"did you mean a matrix product, `@`? `*` multiplies entry by entry, where {fit}"
+        return fit
     if any(sign in text for sign in ("core dimension", "not aligned", "mat1 and mat2")):
+        rule = "in `a @ b` the last axis of a must be as long as the second-to-last axis of b."
+        if re.search(r"\.T\b|swapaxes|transpose|\.mT\b", line):
+            return f"{rule} Is the transpose on the right one of the two, and needed at all?"
+        return f"{rule} Must the last two axes of one of them be swapped first?"
+    if "not have enough dimensions" in text and "matmul" in text:
+        return "`@` multiplies arrays; one of these is a single number, for which it is `*`."
+    if error.type == "AxisError" or "axes don't match" in text or "too many indices" in text:
+        return "count axes from the end (-1 is the last): inputs may have any number of axes."
+    if error.type == "IndexError" and "out of bounds" in text:
+        return "an index is past the end of its axis: the last one is the axis's length minus 1."
+    return ""
+
+
+def _multiplies(line: str) -> bool:
+    """Whether `*` is what may have failed in ``line``: there is no sum or difference."""
+    try:
+        operators = {type(n.op) for n in ast.walk(ast.parse(line)) if isinstance(n, ast.BinOp)}
+    except SyntaxError:  # one line of a longer statement
+        return False
+    return ast.Mult in operators and not operators & {ast.Add, ast.Sub}
+
+
+def _about_kinds(error: CallError) -> str:
+    text = error.message
+    if "Cannot cast ufunc" in text:
         return (
-            "in `a @ b` the last axis of a must be as long as the second-to-last axis of b; "
-            "np.swapaxes(b, -1, -2) turns the last two axes round."
+            "`a -= b` and the like cannot put fractions into an array of whole numbers; "
+            "`a = a - b` makes a new array."
         )
-    if error.type == "AxisError":
-        return "count axes from the end (−1 is the last): inputs may have any number of axes."
+    if "converted to Python scalar" in text or "only 0-dimensional" in text:
+        return "Python's math and float() take one number; np.exp, np.sqrt, … take whole arrays."
+    if "math range error" in text:
+        return "exp of a score above 709 is too large for a float: subtract the largest first."
+    if "truth value of an array" in text:
+        return (
+            "Python's own max, min, and, or, if ask whether an array is true; for arrays there "
+            "are np.max, np.maximum, np.where, …"
+        )
+    if re.search(r"\b(max|min|sum)\(\) (takes|got)|keyword argument for (max|min|sum)\(\)", text):
+        return "that is Python's own function; NumPy's is `np.max(…)` or the method `x.max(…)`."
     if "NoneType" in text:
         return "something is None: does a function you call end without `return`?"
-    if error.type in ("IndexError", "KeyError"):
-        return "check the first and the last step of your loop against the length of that axis."
     if error.type == "TypeError" and "positional argument" in text:
         return "compare the call with the function's signature."
     return ""

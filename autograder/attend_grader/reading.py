@@ -28,16 +28,39 @@ def blank(source: str | None) -> bool:
     return isinstance(definition, ast.FunctionDef) and _empty(definition.body)
 
 
+def leftover_raise(source: str | None) -> str:
+    """What to do about a ``raise NotImplementedError`` beside code of the learner's own, or ""."""
+    tree = _parse(source)
+    for node in ast.walk(tree) if tree is not None and not blank(source) else ():
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        for number, statement in enumerate(node.body):
+            left = [n for n in ast.walk(statement) if isinstance(n, ast.stmt) and _unwritten(n)]
+            if left and not _empty(node.body):
+                place = f"line {left[0].lineno - node.lineno + 1} of {node.name}"
+                never = "your code above it ends there. Let your last line be a `return`."
+                if not _empty(node.body[number + 1 :]):
+                    never = "Python stops there, and your code below it never runs."
+                return f"Delete the line `raise NotImplementedError()` ({place}): {never}"
+    return ""
+
+
+def _unwritten(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Raise(exc=ast.Call(func=ast.Name(id="NotImplementedError"))):
+            return True
+        case ast.Raise(exc=ast.Name(id="NotImplementedError")):
+            return True
+    return False
+
+
 def _empty(body: list[ast.stmt]) -> bool:
     for statement in body:
         match statement:
             case ast.Pass() | ast.Expr(value=ast.Constant()):
                 continue
-            case ast.Raise(exc=ast.Call(func=ast.Name(id="NotImplementedError"))):
-                continue
-            case ast.Raise(exc=ast.Name(id="NotImplementedError")):
-                continue
-        return False
+        if not _unwritten(statement):
+            return False
     return True
 
 
@@ -151,4 +174,6 @@ def _parse(source: str | None) -> ast.Module | None:
     try:
         return ast.parse(source)
     except SyntaxError:  # a lambda in the middle of a line has no parsable source of its own
+        return None
+    except (ValueError, RecursionError, MemoryError):  # text that was made to break the parser
         return None

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attend_grader import codec
+from attend_grader.answers import hold_answer
 from attend_grader.subject import Subject
 
 
@@ -75,10 +76,8 @@ class ProcessChannel:
             codec.write_frame(stdin, message)
             while True:
                 answer = codec.read_frame(stdout)
-                if not isinstance(answer, dict):
-                    raise codec.ProtocolError("an answer must be a dict")
-                if answer.get("op") != "reference":
-                    return answer
+                if type(answer) is not dict or answer.get("op") != "reference":
+                    return hold_answer(message, answer)
                 codec.write_frame(stdin, self._reference(answer))
         except (OSError, EOFError, codec.ProtocolError) as error:
             self.close()

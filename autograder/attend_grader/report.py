@@ -17,6 +17,9 @@ _WORDS = {
     "invalid": ("!", "#9c3a00", "cannot be checked"),
 }
 
+_SHORT = ("your line", "try")
+"""Evidence that a text card shows at every miss; the rest only at the first: mend that first."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -84,15 +87,26 @@ class Report:
         sign, _, words = _WORDS[self.status]
         lines = [f"{sign} {self._title} ({words})"]
         lines += [f"  {text}" for _, text in self._remarks()]
-        for finding in () if self.status == "not started" else self.findings:
+        for finding in self._listed():
             mark = "✓" if finding.passed else "✗"
             lines.append(f"  {mark} {finding.earned}/{finding.points}  {finding.property}")
             if finding.message:
                 lines.append(f"         {finding.message}")
             for label, text in finding.evidence:
+                if finding is not self._first_miss and label not in _SHORT:
+                    continue
                 indented = text.replace("\n", "\n" + " " * (11 + len(label)))
                 lines.append(f"         {label}: {indented}")
         return "\n".join(lines)
+
+    def _listed(self) -> tuple[Finding, ...]:
+        """The findings, unless nothing was tested and a note says all there is to say."""
+        tested = any(f.passed or f.message for f in self.findings)
+        return self.findings if tested else ()
+
+    @property
+    def _first_miss(self) -> Finding | None:
+        return next((f for f in self.findings if not f.passed), None)
 
     def _remarks(self) -> list[tuple[str, str]]:
         remarks = [("note", self.note)] if self.note else []
@@ -116,8 +130,8 @@ class Report:
             for kind, text in self._remarks()
         )
         rows = ""
-        if self.status != "not started":
-            first = next((f for f in self.findings if not f.passed), None)
+        if self._listed():
+            first = self._first_miss
             rows = "".join(_row(finding, finding is first) for finding in self.findings)
             rows = f'<ul style="list-style:none;padding:0;margin:.5em 0 0">{rows}</ul>'
         return (
@@ -137,8 +151,8 @@ def _row(finding: Finding, unfolded: bool) -> str:
     for label, text in finding.evidence:
         evidence += (
             f'<div style="display:flex;gap:.6em"><span style="color:#56606b;min-width:6.5em">'
-            f'{escape(label)}</span><pre style="margin:0;white-space:pre-wrap;background:none;'
-            f'color:inherit;font-size:13px">{escape(text)}</pre></div>'
+            f'{escape(label)}</span><pre style="margin:0;border:0;padding:0;'
+            f'white-space:pre-wrap;background:none;color:inherit;font-size:13px">{escape(text)}</pre></div>'
         )
     if evidence and not unfolded:
         evidence = f"<details><summary>numbers</summary>{evidence}</details>"

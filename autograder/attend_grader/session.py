@@ -43,7 +43,7 @@ def check(candidate: Any, exercise_id: str | None = None) -> Report:
     grading = os.environ.get("NBGRADER_EXECUTION") == "autograde"
     seed = secrets.randbits(32) if grading else NOTEBOOK_SEED
     report = judge(_subject(candidate, found), found, seed, extra=grading)
-    if report.status != "not started":
+    if report.status != "not started" and not grading:  # a submission is nobody's progress here
         done = progress.of(found.id)
         best = max(report.score, done.get("score", 0))
         progress.record(found.id, score=best, max_score=report.max_score)
@@ -67,13 +67,15 @@ def grade(candidate: Any, exercise_id: str, seed: int | None = None) -> Report:
 
 
 def hint(candidate_or_name: Any) -> None:
-    """Print the next hint for an exercise; the last one again when all are out."""
+    """Print the next hint for an exercise; all of them together once all are out."""
     exercise = _exercise(candidate_or_name)
     if exercise is None:
         return
-    taken = min(progress.of(exercise.id).get("hints", 0) + 1, len(exercise.hints))
-    progress.record(exercise.id, hints=taken)
-    print(f"Hint {taken} of {len(exercise.hints)}: {exercise.hints[taken - 1]}")
+    count, before = len(exercise.hints), progress.of(exercise.id).get("hints", 0)
+    first, last = (0, count) if before >= count else (before, before + 1)
+    progress.record(exercise.id, hints=last)
+    for number in range(first, last):
+        print(f"Hint {number + 1} of {count}: {exercise.hints[number]}")
 
 
 def solution(candidate_or_name: Any) -> None:

@@ -32,14 +32,14 @@ class CallError:
     """An exception raised by the candidate, cut to its own lines.
 
     ``lines`` holds (function, line within it, text), outermost first; ``shapes`` the arrays that
-    were alive where it failed; ``own`` is true where the innermost line is the candidate's own
-    rather than that of another function it calls.
+    were alive where it failed, and words such as "a tuple of 2"; ``own`` is true where the
+    innermost line is the candidate's own rather than that of another function it calls.
     """
 
     type: str
     message: str
     lines: Sequence[Sequence[Any]] = ()
-    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    shapes: Mapping[str, Sequence[int] | str] = field(default_factory=dict)
     own: bool = False
 
 

@@ -108,7 +108,7 @@ def test_an_own_crash_is_told_where_it_happens(define: Any) -> None:
     assert first.message.startswith("your function raised IndexError in line 3 of softmax")
     evidence = dict(first.evidence)
     assert evidence["your line"].startswith("return np.exp(")
-    assert "scores=[" in evidence["called with"]
+    assert evidence["called with"].startswith("softmax(np.array([0.0, 0.69314")
     assert second.message == "the same error, in the same line"
 
 
@@ -122,6 +122,100 @@ def test_wrong_signature(define: Any) -> None:
     report = grade(define("def softmax(scores):\n    return scores\n", "softmax"), SOFTMAX.id, 0)
     assert report.status == "invalid"
     assert report.note.startswith("wrong signature: the parameter axis is missing.")
+
+
+LEFT = {
+    "below": (
+        "raise NotImplementedError()\n    e = np.exp(scores)\n    return e / e.sum()",
+        "(line 2 of softmax): Python stops there, and your code below it never runs.",
+    ),
+    "above": (
+        "e = np.exp(scores)\n    weights = e / e.sum()\n    raise NotImplementedError()",
+        "(line 4 of softmax): your code above it ends there. Let your last line be a `return`.",
+    ),
+    "inside": (
+        "for _ in range(2):\n        raise NotImplementedError\n    return scores",
+        "(line 3 of softmax): Python stops there, and your code below it never runs.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "told"), LEFT.values(), ids=LEFT)
+def test_a_raise_left_beside_code_is_told(body: str, told: str, define: Any) -> None:
+    report = grade(define(f"def softmax(scores, axis=-1):\n    {body}\n", "softmax"), SOFTMAX.id, 0)
+    assert (report.status, report.score, report.max_score) == ("failed", 0, SOFTMAX.points)
+    assert report.note == f"Delete the line `raise NotImplementedError()` {told}"
+
+
+def test_a_raise_left_behind_a_return_does_no_harm(define: Any) -> None:
+    body = f"{RIGHT['softmax']}\n    raise NotImplementedError()"
+    report = grade(define(f"def softmax(scores, axis=-1):\n    {body}\n", "softmax"), SOFTMAX.id, 0)
+    assert report.status == "passed"
+
+
+def test_a_part_that_is_not_written_costs_its_own_points(define: Any) -> None:
+    source = "def attention_scores(q, k, scaled=True):\n    if scaled:\n"
+    source += "        raise NotImplementedError\n    return q @ np.swapaxes(k, -1, -2)\n"
+    report = grade(define(source, "attention_scores"), SCORES.id, 0)
+    assert report.status == "partial"
+    lost = [f for f in report.findings if not f.passed]
+    assert (
+        lost[0].message == "your function raised NotImplementedError in line 3 of attention_scores"
+    )
+    assert dict(lost[0].evidence)["try"].startswith("write this part; or delete this line")
+
+
+def test_a_card_without_any_test_shows_its_note_only(define: Any) -> None:
+    for source in ("def softmax(scores):\n    return 1\n", LEFT["below"][0], "import torch"):
+        whole = source if source.startswith("def") else f"def softmax(s, axis=-1):\n    {source}\n"
+        report = grade(define(whole, "softmax"), SOFTMAX.id, 0)
+        assert len(report.findings) == len(SOFTMAX.properties)
+        assert len(str(report).splitlines()) == 2
+        assert report.note in str(report)
+        assert "<li>" not in report._repr_html_()
+
+
+def test_two_slips_at_once_keep_the_name_of_the_plainer(define: Any) -> None:
+    source = "def attention_scores(q, k, scaled=True):\n    return q @ k.T\n"
+    report = grade(define(source, "attention_scores"), SCORES.id, 0)
+    assert report.diagnosis == "forgot 1/√d_k"
+    assert report.explanation.endswith("There is another slip besides: see the lines below.")
+
+
+SAID_ONCE = {
+    "output only": "return softmax(attention_scores(q, k)) @ v",
+    "weights first": "w = softmax(attention_scores(q, k)); return w, w @ v",
+}
+
+
+@pytest.mark.parametrize("body", SAID_ONCE.values(), ids=SAID_ONCE)
+def test_results_that_are_missing_or_exchanged_are_told_once(body: str, define: Any) -> None:
+    source = PARTS.format(**(RIGHT | {"attention": body}))
+    report = _judge(define(source, ATTENTION.name), ATTENTION)
+    first, *rest = report.findings
+    assert "`return output, weights`" in first.message
+    assert {f.message for f in rest} == {"the same as above"}
+
+
+def test_what_an_earlier_function_returns_must_be_taken_apart(define: Any) -> None:
+    source = PARTS.format(**RIGHT) + (
+        "def attention_backward(q, k, v, grad_output):\n"
+        "    P = scaled_dot_product_attention(q, k, v)\n"
+        "    return q, k, np.swapaxes(P, -1, -2) @ grad_output\n"
+    )
+    report = _judge(define(source, BACKWARD.name), BACKWARD)
+    evidence = dict(report.findings[0].evidence)
+    assert "P is a tuple of 2" in evidence["shapes there"]
+    assert evidence["try"] == (
+        "scaled_dot_product_attention returns two things: take them apart, "
+        "`output, weights = scaled_dot_product_attention(…)`."
+    )
+
+
+def test_negative_weights_are_told(define: Any) -> None:
+    source = "def softmax(scores, axis=-1):\n    return np.exp(scores) - scores.max()\n"
+    report = grade(define(source, "softmax"), SOFTMAX.id, 0)
+    assert "Weights must be positive; yours include -0.09" in report.findings[0].message
 
 
 def test_forbidden_calls_end_the_check(define: Any) -> None:
@@ -196,12 +290,16 @@ def test_a_numerical_derivative_is_exact() -> None:
     np.testing.assert_allclose(gradient, 3 * at**2, rtol=1e-15)
 
 
+STILL = "still holds its `raise NotImplementedError()`"
 SMOKE = {
     "right": (RIGHT["softmax"], ""),
     "wrong values": ("return scores * 0.0", ""),
     "not started": ("raise NotImplementedError", "is not started"),
     "not started below": ("scores; return helper(scores)", "is not started"),
+    "not finished": ("e = np.exp(scores)\n    raise NotImplementedError()", STILL),
     "raises": ("return scores.nothing", "raises AttributeError"),
+    "NaN": ("return np.log(-np.abs(scores))", "returns NaN or infinite numbers"),
+    "infinite": ("return scores / 0.0", "returns NaN or infinite numbers"),
     "wrong shape": ("return scores.sum()", "returns the wrong shape"),
     "nothing": ("scores.sum()", "returns the wrong shape"),
 }
@@ -212,6 +310,12 @@ def test_a_picture_waits_for_what_cannot_be_called(body: str, problem: str, defi
     source = f"def softmax(scores, axis=-1):\n    {body}\n\n"
     source += "def helper(x):\n    raise NotImplementedError\n"
     assert smoke(local(define(source, "softmax")), SOFTMAX) == problem
+
+
+def test_a_picture_waits_for_each_of_several_results(define: Any) -> None:
+    source = "def f(q, k, v):\n    T, S = len(q), len(k)\n"
+    source += "    return np.ones((T, v.shape[-1])), np.full((T, S), np.nan)\n"
+    assert smoke(local(define(source, "f")), ATTENTION) == "returns NaN or infinite numbers"
 
 
 def test_pairs_are_compared_by_the_shape_of_each(define: Any) -> None:

@@ -70,6 +70,14 @@ def test_no_two_misconceptions_behave_alike(exercise: Exercise) -> None:
 
 
 @pytest.mark.parametrize("exercise", EXERCISES)
+def test_no_misconception_is_told_by_errors_alone(exercise: Exercise) -> None:
+    calls = exercise.draws(np.random.default_rng(0))
+    for name, wrong in exercise.misconceptions.items():
+        errors = [outcome.error for outcome in behaviour(local(wrong), calls)]
+        assert any(error is None for error in errors), f"{name}: any crash would be called that"
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
 def test_registry_is_complete(exercise: Exercise) -> None:
     assert exercise.name in INDEX[exercise.chapter]
     assert len({p.name for p in exercise.properties}) == len(exercise.properties)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from attend_grader.codec import Opaque
 from attend_grader.compare import FLOAT32, FLOAT64, PRINTED, Miss, expect_close
-from attend_grader.exercise import describe_call
 from attend_grader.explain import explain
+from attend_grader.replay import describe_call
 from attend_grader.report import Finding, Report, empty_report
 from attend_grader.subject import CallError
 
@@ -26,6 +26,7 @@ CAUSES = {
     "sign": (-A, A, "Every sign is flipped."),
     "factor": (A * 2, A, "Yours is everywhere 2 times what is expected: a factor is off."),
     "shift": (A + 0.5, A, "Yours is everywhere larger by 0.5: a constant is off."),
+    "shift down": (A - 0.25, A, "Yours is everywhere smaller by 0.25: a constant is off."),
     "NaN": (np.where(A > 4, np.nan, A), A, "2 of your values are NaN"),
     "one NaN": (np.where(A > 5, np.nan, A), A, "1 of your values is NaN"),
     "infinite": (np.where(A > 4, np.inf, A), A, "Some of your values are infinite"),
@@ -78,9 +79,9 @@ TYPES = {
     "opaque": (Opaque("generator"), A, "result is of type generator, expected an array."),
     "integers": (A.astype(int), A, "wrong type: result has dtype int64, expected a floating one."),
     "booleans": (A > 3, A, "has dtype bool"),
-    "one array for two": (A, (A, A), "expected 2 values (first result, second result), but got"),
-    "too many": ((A, A, A), (A, A), "but got 3."),
-    "None for two": (None, (A, A), "returned None; expected 2 values"),
+    "one array for two": (A, (A, A), "returned one array of shape (2, 3); expected 2 values."),
+    "too many": ((A, A, A), (A, A), "your function returned 3 values; expected 2 values."),
+    "None for two": (None, (A, A), "returned None; expected 2 values. Is `return` missing?"),
 }
 
 
@@ -91,11 +92,20 @@ def test_structure_and_type_are_told(got: Any, want: Any, told: str) -> None:
 
 def test_results_are_called_by_their_names_and_swaps_noticed() -> None:
     one, two = np.ones((2, 3)), np.ones((4, 3))
-    miss = _miss((two, one), (one, two), what=("grad_q", "grad_k"))
-    assert miss.message == (
-        "wrong shape: grad_q is (4, 3), expected (2, 3). "
-        "That is the shape of grad_k: is the order grad_q, grad_k?"
+    names = ("grad_q", "grad_k")
+    order = "is the order `return grad_q, grad_k`?"
+    miss = _miss((two, one), (one, two), what=names)
+    assert (
+        miss.message == f"wrong shape: grad_q is (4, 3), expected (2, 3). That is grad_k: {order}"
     )
+    miss = _miss((3 * two, one), (one, two), what=names)
+    assert miss.message.endswith(f"(2, 3). That is the shape of grad_k: {order}")
+    miss = _miss((SQUARE, SQUARE), (SQUARE + 1, SQUARE), what=names)
+    assert miss.message.endswith(f"(4 of 4 differ). That is grad_k: {order}")
+    assert miss.topic == order
+    other, zero = _miss((SQUARE, SQUARE), (SQUARE + 1, SQUARE + 2), what=names), np.zeros((2, 2))
+    assert "grad_k" not in other.message
+    assert "grad_k" not in _miss((zero, zero), (SQUARE, zero), what=names).message
 
 
 def test_tolerances_scale_with_the_array_and_forgive_rounding_only() -> None:
@@ -113,27 +123,50 @@ def test_tolerances_scale_with_the_array_and_forgive_rounding_only() -> None:
 
 
 def test_calls_are_described_so_that_they_can_be_repeated() -> None:
-    small, large = np.array([1.0, -np.inf]), np.zeros((3, 4))
-    text = describe_call(("q", "k"), (small, large), {"scaled": False})
-    assert text == "q=[  1., -inf], k (3, 4), scaled=False"
-    assert describe_call(("q",), (large.astype(np.float32),), {}) == "q (3, 4) float32"
-    assert describe_call(("q",), (np.array([[1, 2], [3, 4]]),), {}) == "q=[[1, 2], [3, 4]]"
+    small, single = np.array([0.1 + 0.2, -np.inf]), np.ones((1, 2), np.float32)
+    one = describe_call("f", ("q",), (small,), {"axis": 0})
+    assert one == "f(np.array([0.3, -np.inf]), axis=0)"
+    two = describe_call("f", ("q", "k"), (small, single), {"scaled": False})
+    assert two.splitlines() == [
+        "q = np.array([0.3, -np.inf])",
+        "k = np.array([[1.0, 1.0]], dtype=np.float32)",
+        "f(q, k, scaled=False)",
+    ]
+    called = []
+    exec(two, {"np": np, "f": lambda *args, **kwargs: called.append((args, kwargs))})
+    ((q, k), kwargs) = called[0]
+    np.testing.assert_allclose(q, small)
+    np.testing.assert_array_equal(k, single)
+    assert k.dtype == np.float32
+    assert kwargs == {"scaled": False}
 
 
-def _explained(kind: str, text: str, line: str = "y = a @ b") -> tuple[str, dict[str, str]]:
-    error = CallError(kind, text, [["f", 2, line]], {"a": [2, 3], "b": [2, 3], "c": [1]}, True)
-    message, evidence = explain(error)
+def test_calls_that_cannot_be_written_down_are_told_by_shapes() -> None:
+    small, large = np.array([1, 2]), np.zeros((3, 6))
+    text = describe_call("f", ("q", "k"), (small, large), {"scaled": False})
+    assert text == "q (2,) int64, k (3, 6), scaled=False"
+    view = np.ones((2, 6))[:, ::2]
+    assert describe_call("f", ("q",), (view.astype(np.float32)[::-1],), {}) == "q (2, 3) float32"
+    assert describe_call("f", ("q",), (view,), {}) == "q (2, 3)"
+
+
+def _explained(
+    kind: str, text: str, line: str = "y = a @ b", own: bool = True
+) -> tuple[str, dict[str, str]]:
+    shapes = {"a": [2, 3], "b": [2, 3], "c": [1], "q": [2, 2], "pair": "a tuple of 2"}
+    error = CallError(kind, text, [["f", 2, line]], shapes, own)
+    message, evidence = explain(error, {"earlier": ("first", "second")})
     return message, dict(evidence)
 
 
 def test_an_exception_is_told_with_line_shapes_and_advice() -> None:
-    message, evidence = _explained("ValueError", "operands could not be broadcast together")
-    assert message == (
-        "your function raised ValueError in line 2 of f: operands could not be broadcast together"
-    )
-    assert evidence["your line"] == "y = a @ b"
+    text = "operands could not be broadcast together with shapes (2,3) (2,) "
+    message, evidence = _explained("ValueError", text, "y = a - b")
+    assert message == f"your function raised ValueError in line 2 of f: {text.strip()}"
+    assert evidence["your line"] == "y = a - b"
     assert evidence["shapes there"] == "a is (2, 3), b is (2, 3)"
     assert "keepdims=True" in evidence["try"]
+    assert _explained("_UFuncOutputCastingError", "x")[0].startswith("your function raised UFunc")
 
 
 def test_numpys_gufunc_wording_is_put_plainly() -> None:
@@ -141,7 +174,8 @@ def test_numpys_gufunc_wording_is_put_plainly() -> None:
         np.matmul(np.ones((2, 3)), np.ones((4, 5)))
     message, evidence = _explained("ValueError", str(raised.value))
     assert "rows on the left have length 3, columns on the right 4" in message
-    assert "np.swapaxes" in evidence["try"]
+    assert evidence["try"].endswith("Must the last two axes of one of them be swapped first?")
+    assert "needed at all?" in _explained("ValueError", str(raised.value), "y = a.T @ b")[1]["try"]
 
 
 ADVICE = {
@@ -150,16 +184,85 @@ ADVICE = {
     "exit": ("SystemExit", "None", "remove the call to exit"),
     "recursion": ("RecursionError", "maximum recursion depth", "what stops it?"),
     "axis": ("AxisError", "axis 2 is out of bounds for array of dimension 1", "from the end"),
-    "index": ("IndexError", "index 9 is out of bounds for axis 0 with size 3", "last step"),
+    "order of axes": ("ValueError", "axes don't match array", "from the end"),
+    "too many indices": ("IndexError", "too many indices for array", "from the end"),
+    "index": ("IndexError", "index 9 is out of bounds for axis 0 with size 3", "past the end"),
+    "width": ("NameError", "name 'd_k' is not defined", "the width of a query is `q.shape[-1]`"),
+    "capital": ("NameError", "name 'Q' is not defined", "did you mean `q`?"),
+    "numpy": ("NameError", "name 'sqrt' is not defined", "in NumPy it is called `np.sqrt`"),
+    "import": ("NameError", "name 'np' is not defined", "the cell at the top of the notebook"),
+    "method": ("AttributeError", "'numpy.ndarray' object has no attribute 'exp'", "`np.exp(…)`"),
+    "keepdim": ("TypeError", "_amax() got an unexpected keyword argument 'keepdim'", "`keepdims`"),
+    "scalar": ("TypeError", "only length-1 arrays can be converted to Python scalars", "np.exp"),
+    "overflow": ("OverflowError", "math range error", "subtract the largest first"),
+    "truth": ("ValueError", "The truth value of an array with more than one", "np.max"),
+    "own max": ("TypeError", "max() takes no keyword arguments", "NumPy's is `np.max(…)`"),
+    "own sum": ("TypeError", "'axis' is an invalid keyword argument for sum()", "Python's own"),
+    "casting": ("UFuncTypeError", "Cannot cast ufunc 'subtract' output from", "`a = a - b`"),
+    "numbers": ("ValueError", "matmul: Input operand 0 does not have enough dimensions", "`*`"),
     "none": ("TypeError", "unsupported operand: 'NoneType' and 'int'", "without `return`"),
     "arguments": ("TypeError", "f() takes 2 positional arguments but 3", "signature"),
-    "unwritten": ("NotImplementedError", "", "f is not written yet"),
+    "unwritten": ("NotImplementedError", "", "write this part; or delete this line"),
 }
 
 
 @pytest.mark.parametrize(("kind", "text", "told"), ADVICE.values(), ids=ADVICE)
 def test_common_exceptions_come_with_advice(kind: str, text: str, told: str) -> None:
     assert told in _explained(kind, text)[1]["try"]
+
+
+def test_an_earlier_function_that_is_not_written_is_named() -> None:
+    assert "f is not written yet" in _explained("NotImplementedError", "", own=False)[1]["try"]
+
+
+TUPLES = {
+    "as an array": ("y = np.swapaxes(pair, 0, 1)", "`first, second = earlier(…)`"),
+    "taken apart": ("y = pair[0] @ a", None),
+    "elsewhere": ("y = a @ b", None),
+}
+
+
+@pytest.mark.parametrize(("line", "told"), TUPLES.values(), ids=TUPLES)
+def test_a_tuple_used_as_an_array_is_to_be_taken_apart(line: str, told: str | None) -> None:
+    advice = _explained("ValueError", "inhomogeneous shape", line)[1].get("try", "")
+    assert (told or "") in advice
+    assert ("take them apart" in advice) is (told is not None)
+    error = CallError("ValueError", "?", [["f", 2, line]], {"pair": "a tuple of 3"}, True)
+    advice = dict(explain(error)[1]).get("try", "")
+    assert ("as in `a, b = pair`" in advice) is (told is not None)
+
+
+BROADCAST = {
+    "product": ("return q * k", "(3,4) (5,4)", "did you mean a matrix product, `@`?"),
+    "difference": ("return q - k", "(3,4) (5,4)", "two lengths fit"),
+    "both": ("return p * (d - m)", "(3,4) (5,4)", "two lengths fit"),
+    "part of a statement": ("q * k)", "(3,4) (5,4)", "two lengths fit"),
+    "axis lost": ("return p * (d - m)", "(3,4) (3,)", "Was an axis summed away?"),
+    "axis lost in a product": ("return p * m", "(3,4) (3,)", "Was an axis summed away?"),
+}
+
+
+@pytest.mark.parametrize(("line", "shapes", "told"), BROADCAST.values(), ids=BROADCAST)
+def test_shapes_that_do_not_broadcast_get_no_wrong_advice(
+    line: str, shapes: str, told: str
+) -> None:
+    text = f"operands could not be broadcast together with shapes {shapes} "
+    advice = _explained("ValueError", text, line)[1]["try"]
+    assert told in advice
+    assert ("`@`" in advice) is ("`@`" in told)
+    assert ("keepdims" in advice) is ("summed away" in told)
+
+
+SILENT = {
+    "unknown": ("ValueError", "something else"),
+    "key": ("KeyError", "'x'"),
+    "division": ("ZeroDivisionError", "division by zero"),
+}
+
+
+@pytest.mark.parametrize(("kind", "text"), SILENT.values(), ids=SILENT)
+def test_where_nothing_is_known_nothing_is_advised(kind: str, text: str) -> None:
+    assert "try" not in _explained(kind, text)[1]
 
 
 def test_an_exception_without_lines_or_text_is_still_told() -> None:
@@ -201,11 +304,21 @@ def test_the_text_card_says_it_all() -> None:
         "Looks like: ignored the axis. Pass it on.",
         "✓ 2/2  sums to 1",
         "✗ 0/1  huge",
-        "wrong value",
-        "got: [inf]\n",
+        "wrong value too",
+        "got: [nan]\n",
         "Your function printed: hello",
     ):
         assert part in text
+    assert "[inf]" not in text, "arrays are shown at the first miss only"
+
+
+def test_the_text_card_keeps_what_is_short_at_every_miss() -> None:
+    evidence = (("called with", "f(1)"), ("your line", "y = a @ b"), ("try", "a.T"))
+    findings = (Finding("one", 1, 0, "wrong"), Finding("two", 1, 0, "raised", evidence))
+    text = str(_report(findings=findings))
+    assert "your line: y = a @ b" in text
+    assert "try: a.T" in text
+    assert "called with" not in text
 
 
 def test_the_html_card_escapes_whatever_came_from_the_candidate() -> None:

@@ -22,6 +22,8 @@ WRITTEN = {
     "another error": "def f(x):\n    raise ValueError('no')\n",
     "half a class": "class C:\n    def a(self):\n        return 1\n    def b(self):\n        ...\n",
     "no source": None,
+    "zero bytes": "def f(x):\n    return '\0'\n",
+    "too deep": "def f(x):\n    return " + "(" * 5000 + ")" * 5000,
     "lambda": "softmax = lambda x: x,\n)",
 }
 

@@ -155,6 +155,60 @@ def test_garbage_on_the_channel_ends_it(garbage: str) -> None:
         ProcessChannel("", "f", command=command)
 
 
+GOOD = {"value": None, "error": None, "mutated": [], "printed": "", "warnings": []}
+RAISED = {"type": "ValueError", "message": "", "lines": [], "shapes": {}, "own": True}
+MALFORMED = {
+    "no dict": [1],
+    "empty": {},
+    "a key too few": {key: GOOD[key] for key in list(GOOD)[1:]},
+    "a key too many": GOOD | {"score": 10},
+    "error": GOOD | {"error": {"type": "ValueError"}},
+    "error with more": GOOD | {"error": RAISED | {"points": 10}},
+    "lines": GOOD | {"error": RAISED | {"lines": [["f", "2", "x"]]}},
+    "shapes": GOOD | {"error": RAISED | {"shapes": {"x": 3}}},
+    "mutated": GOOD | {"mutated": None},
+    "an argument there was not": GOOD | {"mutated": [7]},
+    "printed": GOOD | {"printed": 3},
+    "warnings": GOOD | {"warnings": "text"},
+    "cost": GOOD | {"cost": {"steps": -1, "peak_bytes": 0}},
+    "gradients": GOOD | {"gradients": [1.0]},
+}
+LIAR = """
+import sys
+from attend_grader import codec
+codec.read_frame(sys.stdin.buffer)
+codec.write_frame(sys.stdout.buffer, {{"error": None}})
+codec.read_frame(sys.stdin.buffer)
+codec.write_frame(sys.stdout.buffer, {answer!r})
+sys.stdin.read()
+"""
+
+
+def _liar(answer: Any) -> ProcessChannel:
+    command = (sys.executable, "-c", LIAR.format(answer=answer))
+    return ProcessChannel("", "f", command=command)
+
+
+@pytest.mark.parametrize("answer", MALFORMED.values(), ids=MALFORMED)
+def test_answers_of_another_form_end_the_channel(answer: Any) -> None:
+    channel = _liar(answer)
+    with pytest.raises(SubjectDied, match=r"^an answer"):
+        Subject(channel).run((1.0,))
+    assert channel.process.poll() is not None
+
+
+def test_a_description_of_another_form_ends_the_channel() -> None:
+    with pytest.raises(SubjectDied, match="keys that do not fit"):
+        _ = Subject(_liar({"name": "f"})).description
+
+
+def test_an_answer_of_the_right_form_is_taken() -> None:
+    with _liar(GOOD | {"error": RAISED}) as channel:
+        error = Subject(channel).run((1.0,)).error
+    assert error is not None
+    assert error.type == "ValueError"
+
+
 TOYS = Path(__file__).with_name("toy_torch.py")
 
 

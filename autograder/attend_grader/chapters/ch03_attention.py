@@ -7,6 +7,7 @@ from attend_grader.exercise import Chapter, Exercise
 from attend_grader.misconceptions import ch03_alternatives as right
 from attend_grader.misconceptions import ch03_attention as wrong
 from attend_grader.misconceptions import ch03_backward as wrong_backward
+from attend_grader.misconceptions import ch03_softmax as wrong_softmax
 
 ID = "03_attention"
 
@@ -21,7 +22,7 @@ EXERCISES = (
         reference=attention.softmax,
         properties=ch03_softmax.SOFTMAX,
         draws=ch03_softmax.softmax_draws,
-        misconceptions=wrong.SOFTMAX,
+        misconceptions=wrong_softmax.SOFTMAX,
         alternatives=right.SOFTMAX,
         hints=(
             (

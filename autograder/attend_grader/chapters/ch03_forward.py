@@ -12,7 +12,7 @@ from attend_solutions.types import Array
 from attend_grader.chapters.ch03_softmax import sums
 from attend_grader.compare import FLOAT32, FLOAT64, PRINTED
 from attend_grader.exercise import Call, Probe, Property
-from attend_grader.properties import VIEWS, agree_untouched, expect_unchanged
+from attend_grader.properties import VIEWS, agree_untouched, expect_unchanged, normal
 from attend_grader.subject import Subject
 
 
@@ -20,8 +20,7 @@ def qkv(
     rng: np.random.Generator, t: int, s: int, d: int, d_v: int, lead: tuple[int, ...] = ()
 ) -> tuple[Array, Array, Array]:
     """Random q (*lead, t, d), k (*lead, s, d) and v (*lead, s, d_v)."""
-    shapes = ((*lead, t, d), (*lead, s, d), (*lead, s, d_v))
-    q, k, v = (rng.standard_normal(shape) for shape in shapes)
+    q, k, v = (normal(rng, *lead, *ends) for ends in ((t, d), (s, d), (s, d_v)))
     return q, k, v
 
 
@@ -39,7 +38,7 @@ def scores_worked(subject: Subject, probe: Probe) -> None:
 def scores_pairs(subject: Subject, probe: Probe) -> None:
     """Row t, column s: query t with key s; any T, S, D."""
     for _ in probe.repeat(1, 3):
-        for t, s, d in ((3, 5, 4), (4, 4, 4), (1, 3, 2), (3, 1, 7), (2, 3, 1)):
+        for t, s, d in ((2, 5, 3), (4, 4, 4), (1, 3, 2), (3, 1, 7), (2, 3, 1)):
             q, k, _v = qkv(probe.rng, t, s, d, 1)
             probe.agree(subject, q, k, scaled=False)
 
@@ -47,7 +46,7 @@ def scores_pairs(subject: Subject, probe: Probe) -> None:
 def scores_scaled(subject: Subject, probe: Probe) -> None:
     """At D = 4, 9, 16 the scaled scores are a half, a third, a quarter; it is the default."""
     for d in (4, 9, 16, 3):
-        q, k, _v = qkv(probe.rng, 3, 5, d, 1)
+        q, k, _v = qkv(probe.rng, 2, 3, d, 1)
         raw = probe.agree(subject, q, k, scaled=False, why="scaled=False").value
 
         def clue(scores: Array, raw: Array = raw, d: int = d) -> str:
@@ -110,10 +109,11 @@ def scores_draws(rng: np.random.Generator) -> list[Call]:
 
 
 def attention_worked(subject: Subject, probe: Probe) -> None:
-    """Cat, sat, mat: embeddings (1, 0), (0, 1), (1, 1), each its own query, key and value."""
+    """Cat, sat, mat: embeddings (1, 0), (0, 1), (1, 1), queries and keys alike; other values."""
     x = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    v = np.array([[10.0, 0.0], [0.0, 4.0], [20.0, 10.0]])
     weights = [[0.4011, 0.1978, 0.4011], [0.1978, 0.4011, 0.4011], [0.2483, 0.2483, 0.5035]]
-    output = [[0.8022, 0.5989], [0.5989, 0.8022], [0.7517, 0.7517]]
+    output = [[12.033, 4.802], [10.000, 5.616], [12.552, 6.028]]
 
     def clue(value: Array) -> str:
         unscaled = np.array([0.4223, 0.1554, 0.4223])
@@ -122,9 +122,9 @@ def attention_worked(subject: Subject, probe: Probe) -> None:
         return "These are the weights of scores that were not divided by √2."
 
     for part in (1, 0):
-        why = "the embeddings of cat, sat, mat as q, k and v"
+        why = "the embeddings of cat, sat, mat as q and k, other values as v"
         want = (np.array(output), np.array(weights))
-        probe.agree(subject, x, x, x, want=want, part=part, tolerance=PRINTED, why=why, clue=clue)
+        probe.agree(subject, x, x, v, want=want, part=part, tolerance=PRINTED, why=why, clue=clue)
 
 
 def attention_limits(subject: Subject, probe: Probe) -> None:
@@ -141,14 +141,14 @@ def attention_limits(subject: Subject, probe: Probe) -> None:
 def attention_weights(subject: Subject, probe: Probe) -> None:
     """Weights are the softmax over the keys of the scaled scores."""
     for _ in probe.repeat(1, 3):
-        for t, s, d in ((3, 5, 9), (4, 4, 4), (1, 3, 2)):
+        for t, s, d in ((2, 3, 5), (4, 4, 4), (1, 5, 9)):
             q, k, v = qkv(probe.rng, t, s, d, 2)
             probe.agree(subject, q, k, v, part=1, clue=sums(-1))
 
 
 def attention_output(subject: Subject, probe: Probe) -> None:
     """The output is the weights (the learner's own) times v; v has its own width."""
-    for t, s, d, d_v in ((3, 5, 4, 2), (4, 4, 4, 4), (2, 3, 2, 6)):
+    for t, s, d, d_v in ((3, 5, 3, 2), (4, 4, 4, 4), (2, 3, 2, 5)):
         q, k, v = qkv(probe.rng, t, s, d, d_v)
         outcome = probe.call(subject, q, k, v)
         own = outcome.value[1] if isinstance(outcome.value, (tuple, list)) else None
@@ -220,8 +220,8 @@ def attention_draws(rng: np.random.Generator) -> list[Call]:
 
 def _paired(rng: np.random.Generator, n: int, d: int, mean: float = 0.0) -> tuple[Array, Array]:
     """q and k (n, d) whose dot products are scattered about ``mean``."""
-    q, k = rng.standard_normal((2, n, d))
-    k[:, 0] += mean * np.sign(q[:, 0]) / np.abs(q[:, 0]).clip(0.1)
+    q, k = normal(rng, 2, n, d)
+    k[:, 0] += (mean * np.sign(q[:, 0]) / np.abs(q[:, 0]).clip(0.1)).round(2)
     return q, k
 
 

@@ -21,8 +21,7 @@ def softmax_by_slices(scores, axis=-1):
         shares = [math.exp(score - max(row)) for score in row.tolist()]
         return np.array([share / math.fsum(shares) for share in shares])
 
-    kept = scores.dtype if scores.dtype.kind == "f" else float
-    return np.apply_along_axis(one, axis, scores).astype(kept)
+    return np.apply_along_axis(one, axis, scores)
 
 
 def softmax_axis_last(scores, axis=-1):
@@ -31,8 +30,7 @@ def softmax_axis_last(scores, axis=-1):
     moved -= moved.max(axis=-1)[..., None]
     np.exp(moved, out=moved)
     weights = np.einsum("...s,...->...s", moved, 1 / np.einsum("...s->...", moved))
-    single = isinstance(scores, np.ndarray) and scores.dtype == np.float32
-    return np.moveaxis(weights, -1, axis).astype(np.float32 if single else np.float64)
+    return np.moveaxis(weights, -1, axis)
 
 
 SOFTMAX = {
@@ -71,11 +69,19 @@ def scores_broadcast(q, k, scaled=True):
     return scores / np.sqrt(k.shape[-1]) if scaled else scores
 
 
+def scores_float64(q, k, scaled=True):
+    """Works in float64, whatever came in."""
+    q, k = np.asarray(q, dtype=np.float64), np.asarray(k, dtype=np.float64)
+    dots = np.matmul(q, np.moveaxis(k, -1, -2))
+    return dots / math.sqrt(q.shape[-1]) if scaled else dots
+
+
 SCORES = {
     "einsum": scores_einsum,
     "queries scaled first": scores_scaled_first,
     "entry by entry": scores_by_loops,
     "broadcast and sum": scores_broadcast,
+    "float64 inside": scores_float64,
 }
 
 # scaled_dot_product_attention
@@ -108,10 +114,19 @@ def attention_divides_last(q, k, v):
     return [(shares @ v) / total, shares / total]
 
 
+def attention_float64(q, k, v):
+    """Works in float64, whatever came in."""
+    q, k, v = (np.asarray(x, dtype=np.float64) for x in (q, k, v))
+    weights = softmax(attention_scores(q, k, scaled=True), axis=-1)
+    output = np.matmul(weights, v)
+    return output, weights
+
+
 ATTENTION = {
     "self-contained, einsum": attention_self_contained,
     "query by query": attention_by_queries,
     "normalised at the end": attention_divides_last,
+    "float64 inside": attention_float64,
 }
 
 # score_variance
@@ -220,8 +235,19 @@ def backward_by_queries(q, k, v, grad_output):
     return grad_q, grad_k, grad_v
 
 
+def backward_float64(q, k, v, grad_output):
+    """Works in float64, whatever came in; the scale at the very end."""
+    q, k, v, grad_output = (np.asarray(x, dtype=np.float64) for x in (q, k, v, grad_output))
+    _, p = scaled_dot_product_attention(q, k, v)
+    grad_p = grad_output @ np.swapaxes(v, -1, -2)
+    grad_p -= (p * grad_p).sum(axis=-1, keepdims=True)
+    grad_s, root = p * grad_p, np.sqrt(q.shape[-1])
+    return grad_s @ k / root, grad_s.swapaxes(-1, -2) @ q / root, p.swapaxes(-1, -2) @ grad_output
+
+
 BACKWARD = {
     "row sum from the output": backward_through_output,
     "einsum": backward_einsum,
     "query by query": backward_by_queries,
+    "float64 inside, scaled last": backward_float64,
 }

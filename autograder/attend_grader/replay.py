@@ -1,0 +1,64 @@
+"""The arguments of a call as text: small ones such that the call can be pasted and run again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+REPLAYED_ELEMENTS = 16
+"""Calls whose arrays are all up to this size are shown whole; others are told by shapes."""
+
+_LINE = 88
+
+
+def describe_call(
+    function: str, names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> str:
+    """What was called, and with what.
+
+    Where all arrays are small: Python text that repeats the call, in one line
+    (``softmax(np.array([1.0, 2.0]), axis=0)``) or with one array a line, under its name. Otherwise
+    names and shapes: ``q (3, 9), k (5, 9) int64, scaled=False``.
+    """
+    pairs = [*zip(names, args, strict=False), *kwargs.items()]
+    if not all(_replayable(value) for _, value in pairs):
+        return ", ".join(f"{name}{_shape_of(value)}" for name, value in pairs)
+    options = [f"{name}={_literal(value)}" for name, value in kwargs.items()]
+    inline = f"{function}({', '.join([*(_literal(value) for value in args), *options])})"
+    if len(args) == 1 and len(inline) <= _LINE:
+        return inline
+    lines = [f"{name} = {_literal(value)}" for name, value in zip(names, args, strict=False)]
+    return "\n".join([*lines, f"{function}({', '.join([*names[: len(args)], *options])})"])
+
+
+def _replayable(value: Any) -> bool:
+    """Whether ``value`` can be written down; a view's gaps and order in memory cannot."""
+    if isinstance(value, np.ndarray):
+        return value.size <= REPLAYED_ELEMENTS and value.flags.c_contiguous
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def _literal(value: Any) -> str:
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    plain = value.dtype in (np.dtype(float), np.dtype(int), np.dtype(bool))
+    dtype = "" if plain else f", dtype=np.{value.dtype}"
+    return f"np.array({_nested(value.tolist())}{dtype})"
+
+
+def _nested(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(_nested(item) for item in value)}]"
+    if not isinstance(value, float):
+        return repr(value)
+    text = repr(float(f"{value:.10g}"))  # ten digits repeat any case; seventeen hide it
+    return text.replace("inf", "np.inf").replace("nan", "np.nan")
+
+
+def _shape_of(value: Any) -> str:
+    if not hasattr(value, "shape"):
+        return f"={value!r}"
+    kind = str(getattr(value, "dtype", "")).removeprefix("torch.")
+    return f" {tuple(value.shape)}" + (f" {kind}" if kind != "float64" else "")
