@@ -24,7 +24,7 @@ test:  ## check everything: style, types, notebooks up to date, tests
 	@$(BIN)/pyright --level error
 	@$(BIN)/attend build --check
 	@$(BIN)/attend readme --check
-	@$(BIN)/python -m pytest --quiet -n 2 --dist loadfile
+	@$(BIN)/pytest --quiet -n 2 --dist loadfile
 
 build:  ## rebuild the learners' notebooks from the chapters' sources
 	@$(PYTHON) course/install.py test
@@ -36,7 +36,7 @@ readme:  ## rewrite the generated parts of README.md
 
 pictures:  ## take the README's pictures again, in Chromium
 	@$(PYTHON) course/install.py test
-	@$(BIN)/python -m pytest --quiet course/tests/test_pictures.py
+	@$(BIN)/pytest --quiet course/tests/test_pictures.py
 	@mkdir -p course/pictures
 	@for name in card widget; do cp artifacts/screenshots/readme-$$name.png course/pictures/$$name.png; done
 

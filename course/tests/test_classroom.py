@@ -167,3 +167,9 @@ def test_what_stops_halfway_leaves_nothing(
     with pytest.raises((AttendError, KeyboardInterrupt)):
         classroom.init(directory, [CHAPTER], None)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_environment_is_as_before(tmp_path):
+    before = dict(os.environ)
+    classroom.init(tmp_path / "myclass", [], None)
+    assert dict(os.environ) == before
