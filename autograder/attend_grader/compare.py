@@ -99,11 +99,13 @@ def expect_close(
         return
     assert isinstance(what, str)
     if got is None:
-        raise Miss(f"your function returned None instead of the {what}. Is `return` missing?")
+        text = f"your function returned None instead of the {what}. Is `return` missing?"
+        raise Miss(text, topic="None")
     want_array = _numeric(want)
     if not isinstance(got, (np.ndarray, np.generic, int, float, complex)) and not _is_tensor(got):
         kind = "an array" if want_array.ndim else "a number"
-        raise Miss(f"wrong type: {what} is of type {_type_name(got)}, expected {kind}.")
+        text = f"wrong type: {what} is of type {_type_name(got)}, expected {kind}."
+        raise Miss(text, topic=text)
     got_array = _numeric(got)
     if got_array.shape != want_array.shape:
         text, cause = _shape_message(got_array.shape, want_array.shape, what)
@@ -223,7 +225,7 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
         return "Yours is the transpose (last two axes) of what is expected."
     if same(-got, want):
         return "Every sign is flipped."
-    if not want.any():
+    if (want == want.flat[0]).all():  # any constant is a factor, or a shift, of another
         return ""
     ratio = float((got * want).sum() / (want * want).sum())
     if abs(ratio) > 1e-12 and same(got / ratio, want):

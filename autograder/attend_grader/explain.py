@@ -98,6 +98,10 @@ def _about_names(error: CallError) -> str:
             return f"capitals count in names: did you mean `{alike[0]}`?"
         if name in _WIDTHS and "q" in error.shapes:
             return f"give `{name}` a value first; the width of a query is `q.shape[-1]`."
+        if name == "math":
+            return (
+                "NumPy has these functions too, and its own take whole arrays: np.exp, np.sqrt, …"
+            )
         if name == "np":
             return "run the cell at the top of the notebook, which imports NumPy."
         if callable(getattr(np, name, None)):
@@ -135,13 +139,21 @@ def _about_shapes(error: CallError, line: str) -> str:
         return fit
     if any(sign in text for sign in ("core dimension", "not aligned", "mat1 and mat2")):
         rule = "in `a @ b` the last axis of a must be as long as the second-to-last axis of b."
-        if re.search(r"\.T\b|swapaxes|transpose|\.mT\b", line):
-            return f"{rule} Is the transpose on the right one of the two, and needed at all?"
-        return f"{rule} Must the last two axes of one of them be swapped first?"
+        stacks = [n for n, s in error.shapes.items() if not isinstance(s, str) and len(s) > 2]
+        if any(re.search(rf"\b{re.escape(name)}\.T\b", line) for name in stacks):
+            return f"{rule} `.T` turns all axes round, np.swapaxes(x, -1, -2) only the last two."
+        return rule
     if "not have enough dimensions" in text and "matmul" in text:
         return "`@` multiplies arrays; one of these is a single number, for which it is `*`."
     if error.type == "AxisError" or "axes don't match" in text or "too many indices" in text:
         return "count axes from the end (-1 is the last): inputs may have any number of axes."
+    if "values to unpack" in text and ".shape" in line:
+        return (
+            "inputs may have any number of axes: x.shape[-1] is the length of the last one, "
+            "x.shape[-2] of the one before."
+        )
+    if "setting an array element with a sequence" in text and re.search(r"\]\s*=[^=]", line):
+        return "one place of an array takes one number; what it is given here is an array."
     if error.type == "IndexError" and "out of bounds" in text:
         return "an index is past the end of its axis: the last one is the axis's length minus 1."
     return ""

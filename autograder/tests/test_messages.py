@@ -31,6 +31,7 @@ CAUSES = {
     "one NaN": (np.where(A > 5, np.nan, A), A, "1 of your values is NaN"),
     "infinite": (np.where(A > 4, np.inf, A), A, "Some of your values are infinite"),
     "nothing in particular": (A * [1, 2, 3], A, "(4 of 6 differ)."),
+    "constants": (np.full(3, 2.0), np.full(3, 0.5), "(3 of 3 differ)."),
     "wild": (A * [1, 1e200, 1e307], A, "differ)."),
 }
 
@@ -40,6 +41,7 @@ def test_the_likely_cause_is_told(got: np.ndarray, want: np.ndarray, cause: str)
     message = _miss(got, want).message
     assert message.startswith("wrong value: result[")
     assert cause in message
+    assert ("everywhere" in message) is ("everywhere" in cause)
 
 
 SHAPES = {
@@ -153,7 +155,8 @@ def test_calls_that_cannot_be_written_down_are_told_by_shapes() -> None:
 def _explained(
     kind: str, text: str, line: str = "y = a @ b", own: bool = True
 ) -> tuple[str, dict[str, str]]:
-    shapes = {"a": [2, 3], "b": [2, 3], "c": [1], "q": [2, 2], "pair": "a tuple of 2"}
+    shapes: dict[str, Any] = {"a": [2, 3], "b": [2, 3], "c": [1], "q": [2, 2], "stack": [2, 3, 4]}
+    shapes["pair"] = "a tuple of 2"
     error = CallError(kind, text, [["f", 2, line]], shapes, own)
     message, evidence = explain(error, {"earlier": ("first", "second")})
     return message, dict(evidence)
@@ -174,8 +177,10 @@ def test_numpys_gufunc_wording_is_put_plainly() -> None:
         np.matmul(np.ones((2, 3)), np.ones((4, 5)))
     message, evidence = _explained("ValueError", str(raised.value))
     assert "rows on the left have length 3, columns on the right 4" in message
-    assert evidence["try"].endswith("Must the last two axes of one of them be swapped first?")
-    assert "needed at all?" in _explained("ValueError", str(raised.value), "y = a.T @ b")[1]["try"]
+    assert evidence["try"].endswith("as long as the second-to-last axis of b.")
+    stacked = _explained("ValueError", str(raised.value), "y = a @ stack.T")[1]["try"]
+    assert stacked.endswith("`.T` turns all axes round, np.swapaxes(x, -1, -2) only the last two.")
+    assert ".T" not in _explained("ValueError", str(raised.value), "y = a.T @ stack")[1]["try"]
 
 
 ADVICE = {
@@ -199,6 +204,7 @@ ADVICE = {
     "own max": ("TypeError", "max() takes no keyword arguments", "NumPy's is `np.max(…)`"),
     "own sum": ("TypeError", "'axis' is an invalid keyword argument for sum()", "Python's own"),
     "casting": ("UFuncTypeError", "Cannot cast ufunc 'subtract' output from", "`a = a - b`"),
+    "math": ("NameError", "name 'math' is not defined", "np.exp"),
     "numbers": ("ValueError", "matmul: Input operand 0 does not have enough dimensions", "`*`"),
     "none": ("TypeError", "unsupported operand: 'NoneType' and 'int'", "without `return`"),
     "arguments": ("TypeError", "f() takes 2 positional arguments but 3", "signature"),
@@ -251,6 +257,18 @@ def test_shapes_that_do_not_broadcast_get_no_wrong_advice(
     assert told in advice
     assert ("`@`" in advice) is ("`@`" in told)
     assert ("keepdims" in advice) is ("summed away" in told)
+
+
+def test_a_shape_taken_apart_is_not_a_result_taken_apart() -> None:
+    text = "too many values to unpack (expected 2)"
+    assert "x.shape[-1]" in _explained("ValueError", text, "T, D = q.shape")[1]["try"]
+    assert "try" not in _explained("ValueError", text, "o, w = f(q)")[1]
+
+
+def test_a_row_given_to_one_place_is_told() -> None:
+    text = "setting an array element with a sequence."
+    assert "takes one number" in _explained("ValueError", text, "J[i, j] = a[i]")[1]["try"]
+    assert "try" not in _explained("ValueError", text, "return np.array([a, q])")[1]
 
 
 SILENT = {

@@ -117,9 +117,11 @@ def attention_worked(subject: Subject, probe: Probe) -> None:
 
     def clue(value: Array) -> str:
         unscaled = np.array([0.4223, 0.1554, 0.4223])
-        if value.shape != (3, 3) or not np.allclose(value[0], unscaled, atol=1e-3):
+        if value.shape != (3, 3):
             return ""
-        return "These are the weights of scores that were not divided by √2."
+        if np.allclose(value[0], unscaled, atol=1e-3):
+            return "These are the weights of scores that were not divided by √2."
+        return sums(-1)(value)
 
     for part in (1, 0):
         why = "the embeddings of cat, sat, mat as q and k, other values as v"
@@ -246,7 +248,7 @@ def variance_pairs(subject: Subject, probe: Probe) -> None:
 def variance_scaled(subject: Subject, probe: Probe) -> None:
     """Dividing by √D divides the variance (the learner's own) by D; off is the default."""
     for d in (4, 9, 5):
-        q, k = _paired(probe.rng, 6, d)
+        q, k = _paired(probe.rng, 3, d)
         raw = probe.call(subject, q, k, scaled=False).value
         if not isinstance(raw, float) or not np.isfinite(raw) or raw <= 0:
             probe.agree(subject, q, k, scaled=False, why="scaled=False")

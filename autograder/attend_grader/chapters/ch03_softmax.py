@@ -44,7 +44,9 @@ def softmax_equal(subject: Subject, probe: Probe) -> None:
     """n equal scores get 1/n each, whatever the score; and raising all alike changes nothing."""
     for count in (3, 1, 7):
         same = np.full(count, round(probe.rng.uniform(-5, 5), 2))
-        probe.agree(subject, same, want=np.full(count, 1 / count), why="equal scores")
+        probe.agree(
+            subject, same, want=np.full(count, 1 / count), why="equal scores", clue=sums(-1)
+        )
     scores = normal(probe.rng, 5)
     probe.agree(
         subject,

@@ -92,6 +92,14 @@ def scores_elementwise(q, k, scaled=True):
     return scores / np.sqrt(q.shape[-1]) if scaled else scores
 
 
+def scores_without_transpose(q, k, scaled=True):
+    """q times k as they are, which only fits where S = D. Entry (t, s) is query t times key s, both
+    rows: swap the last two axes of k first.
+    """
+    scores = q @ k
+    return scores / np.sqrt(q.shape[-1]) if scaled else scores
+
+
 SCORES = {
     "forgot 1/√d_k": scores_unscaled,
     "divided by d_k, not √d_k": scores_divided_by_width,
@@ -104,6 +112,7 @@ SCORES = {
     "cosine instead of dot product": scores_cosine,
     "changed q in place": scores_in_place,
     "elementwise product instead of @": scores_elementwise,
+    "k was not transposed": scores_without_transpose,
 }
 
 # scaled_dot_product_attention
@@ -118,8 +127,8 @@ def attention_unscaled(q, k, v):
 
 
 def attention_over_queries(q, k, v):
-    """Your softmax runs over the queries, so that columns sum to 1. Each query shares one unit of
-    weight among the keys, which lie on the last axis.
+    """Your columns sum to 1: the softmax ran over the queries. Each query shares one unit of weight
+    among the keys, which lie on the last axis.
     """
     weights = softmax(attention_scores(q, k), axis=-2)
     return weights @ v, weights
@@ -131,7 +140,7 @@ def attention_output_only(q, k, v):
 
 
 def attention_weights_first(q, k, v):
-    """You return the weights first. The output comes first: `return output, weights`."""
+    """The weights come first. The output comes first: `return output, weights`."""
     weights = softmax(attention_scores(q, k))
     return weights, weights @ v
 
@@ -196,6 +205,14 @@ def attention_elementwise(q, k, v):
     return weights * v, weights
 
 
+def attention_scaled_by_values(q, k, v):
+    """The scores are divided by the root of the width of v. It is the width of queries and keys
+    that spreads them: q.shape[-1], which attention_scores already takes.
+    """
+    weights = softmax(attention_scores(q, k, scaled=False) / np.sqrt(v.shape[-1]))
+    return weights @ v, weights
+
+
 ATTENTION = {
     "forgot 1/√d_k": attention_unscaled,
     "normalised over queries instead of keys": attention_over_queries,
@@ -206,6 +223,7 @@ ATTENTION = {
     "scaled twice": attention_scaled_twice,
     "scaled after softmax": attention_scaled_after,
     "returned weights without the scale": attention_two_weights,
+    "scaled by the width of the values": attention_scaled_by_values,
     "weights times keys": attention_mixes_keys,
     "Pᵀ instead of P in the output": attention_mixes_queries,
     "elementwise product instead of @": attention_elementwise,
@@ -304,6 +322,13 @@ def variance_divided_by_pairs(q, k, scaled=False):
     return float(dots.var())
 
 
+def variance_of_one_number(q, k, scaled=False):
+    """The result is always 0: a single number has no spread. Sum over the last axis only, so that n
+    dot products remain: (q * k).sum(axis=-1).
+    """
+    return float((q * k).sum().var())
+
+
 VARIANCE = {
     "standard deviation instead of variance": variance_standard_deviation,
     "divided by n − 1": variance_of_a_sample,
@@ -315,5 +340,6 @@ VARIANCE = {
     "variance of products, not of dot products": variance_of_products,
     "mean not subtracted": variance_mean_square,
     "summed over the wrong axis": variance_over_rows,
+    "one sum over everything": variance_of_one_number,
     "divided by √n, not √d_k": variance_divided_by_pairs,
 }

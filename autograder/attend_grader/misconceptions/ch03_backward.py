@@ -294,6 +294,30 @@ def backward_output_as_weights(q, k, v, grad_output):
     return grad_scores @ k, np.swapaxes(grad_scores, -1, -2) @ q, grad_v
 
 
+def backward_sum_without_keepdims(q, k, v, grad_output):
+    """The row sum of P ∘ dP loses its axis, so that it lines up with the keys, which goes unnoticed
+    where T = S. Keep it: sum(axis=-1, keepdims=True).
+    """
+    _, weights = scaled_dot_product_attention(q, k, v)
+    grad_v = np.swapaxes(weights, -1, -2) @ grad_output
+    grad_weights = grad_output @ np.swapaxes(v, -1, -2)
+    grad_scores = weights * (grad_weights - (weights * grad_weights).sum(axis=-1))
+    grad_scores = grad_scores / np.sqrt(q.shape[-1])
+    return grad_scores @ k, np.swapaxes(grad_scores, -1, -2) @ q, grad_v
+
+
+def backward_values_not_transposed(q, k, v, grad_output):
+    """dP is dO times vᵀ; yours is dO times v, which only fits where S = D_v. Entry (t, s) is row t
+    of dO times row s of v: swap the last two axes of v.
+    """
+    _, weights = scaled_dot_product_attention(q, k, v)
+    grad_v = np.swapaxes(weights, -1, -2) @ grad_output
+    grad_weights = grad_output @ v
+    mean = (weights * grad_weights).sum(axis=-1, keepdims=True)
+    grad_scores = weights * (grad_weights - mean) / np.sqrt(q.shape[-1])
+    return grad_scores @ k, np.swapaxes(grad_scores, -1, -2) @ q, grad_v
+
+
 BACKWARD = {
     "forgot 1/√d_k": backward_without_scale,
     "scaled grad_q only": backward_query_scaled_only,
@@ -311,5 +335,7 @@ BACKWARD = {
     "row sum of dP without P": backward_unweighted_sum,
     "scaled twice": backward_scaled_twice,
     "dS instead of dSᵀ in grad_k": backward_scores_not_transposed,
+    "lost the axis in the row sum": backward_sum_without_keepdims,
+    "v instead of vᵀ in dP": backward_values_not_transposed,
     "took the output for the weights": backward_output_as_weights,
 }

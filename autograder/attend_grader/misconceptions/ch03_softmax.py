@@ -31,6 +31,14 @@ def softmax_global_sum(scores, axis=-1):
     return exponentials / exponentials.sum()
 
 
+def softmax_of_everything(scores, axis=-1):
+    """All numbers of the array together sum to 1. Each row is a distribution of its own: take max
+    and sum along the axis, with axis=axis and keepdims=True.
+    """
+    exponentials = np.exp(scores - np.max(scores))
+    return exponentials / exponentials.sum()
+
+
 def softmax_ignores_axis(scores, axis=-1):
     """It is always the last axis that sums to 1. Pass the argument on: axis=axis in both max and
     sum.
@@ -104,6 +112,14 @@ def softmax_maximum_after_exp(scores, axis=-1):
     return shifted / shifted.sum(axis=axis, keepdims=True)
 
 
+def softmax_shifted_above_only(scores, axis=-1):
+    """The maximum is subtracted above the fraction bar but not below it, where it must cancel.
+    Compute the exponentials once and use them twice.
+    """
+    shifted = scores - scores.max(axis=axis, keepdims=True)
+    return np.exp(shifted) / np.exp(scores).sum(axis=axis, keepdims=True)
+
+
 def softmax_sum_without_keepdims(scores, axis=-1):
     """The sum loses the axis it runs along, so that the division lines up with the wrong axis,
     which goes unnoticed where the array is square. Keep the axis: sum(axis=axis, keepdims=True).
@@ -124,6 +140,7 @@ SOFTMAX = {
     "did not subtract the maximum": softmax_without_shift,
     "one maximum for all rows": softmax_global_max,
     "one sum for all rows": softmax_global_sum,
+    "one softmax over the whole array": softmax_of_everything,
     "ignored the axis": softmax_ignores_axis,
     "always axis 0": softmax_first_axis,
     "lost the axis in max and sum": softmax_without_keepdims,
@@ -133,6 +150,7 @@ SOFTMAX = {
     "stored weights as integers": softmax_into_integers,
     "shifted, but not by the maximum": softmax_shifted_otherwise,
     "subtracted the maximum after exp": softmax_maximum_after_exp,
+    "subtracted the maximum above only": softmax_shifted_above_only,
     "lost the axis in the sum": softmax_sum_without_keepdims,
     "lost the axis in max": softmax_max_without_keepdims,
 }
