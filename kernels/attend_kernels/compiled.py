@@ -111,7 +111,7 @@ class Case:
     kind: str  # dtype class of the table: "half" or "fp32"
     width: int
     causal: bool
-    options: bool = False  # window, ALiBi, soft cap and four query heads a key/value head
+    options: bool = False  # window, ALiBi, soft cap, packed, four query heads a key/value head
 
     @property
     def tile(self) -> Tile:
@@ -136,11 +136,12 @@ class Case:
         if self.kernel == "atomic":
             types["dq_ptr"] = "*fp32"
         off = {"dq_ptr"} if self.kernel == "keys" else set()
-        off |= {"tiles_ptr", "q_starts_ptr", "k_starts_ptr"}
+        packing = {"tiles_ptr", "q_starts_ptr", "k_starts_ptr"}
         if self.options:
-            types |= {"slopes_ptr": "*fp32", "softcap": "fp32"}
+            types |= {"slopes_ptr": "*fp32", "softcap": "fp32"} | dict.fromkeys(packing, "*i32")
         else:
-            off |= {"slopes_ptr", "softcap", "left"} | (set() if self.causal else {"right"})
+            off |= {"slopes_ptr", "softcap", "left", *packing}
+            off |= set() if self.causal else {"right"}
         types = {name: kind for name, kind in types.items() if name not in off}
         constants = dict.fromkeys(off) | {
             "GROUP": 4 if self.options else 1,
@@ -209,6 +210,9 @@ program may use {sm_90:,} bytes of shared memory on sm_90 (H100, H200) and {sm_8
 (A100), of which the consumer cards of that family have {sm_86:,}. HGMMA and HMMA are the tensor
 cores' instructions, of four warps and of one; the number is how often they stand in the code. fp32
 products are FFMA by intent: tensor cores would round their factors to tf32.
+
+Tiles are chosen for plain and causal attention, and those may not spill. "All options" is window,
+ALiBi, soft cap, packed sequences and four query heads a key/value head at once: it may, a little.
 
 """
 COLUMNS = (

@@ -266,8 +266,9 @@ class Options:
     right: int | None = None
 
     def arguments(self) -> tuple[int | None, int | None, float, float | None]:
-        """In the kernels' order."""
-        return self.left, self.right, self.scale, self.softcap
+        """In the kernels' order; no window is so wide that adding a position to it overflows."""
+        left, right = (None if n is None else min(n, 2**30) for n in (self.left, self.right))
+        return left, right, self.scale, self.softcap
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.skipif(
     not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"
 )
 WINDOWS = [0, 5, (3, 7), (40, 0), (None, 4), (4, None), (None, None), (200, 200)]
+WINDOWS += [(2**31 - 1, 2**40)]  # more than the kernels' 32-bit positions
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
@@ -123,11 +124,11 @@ def test_block_size_does_not_change_the_answer(
 sides = st.one_of(st.none(), st.integers(0, 40))
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=4, deadline=None, derandomize=True)
 @given(
     B=st.integers(1, 2),
-    T=st.integers(1, 40),
-    S=st.integers(1, 40),
+    T=st.integers(1, 33),
+    S=st.integers(1, 33),
     G=st.integers(1, 2),
     group=st.integers(1, 2),
     D=st.integers(1, 40),
