@@ -48,6 +48,8 @@ def explain(
         if shapes:
             each = [f"{n} is {s if isinstance(s, str) else tuple(s)}" for n, s in shapes.items()]
             evidence.append(("shapes there", ", ".join(each)))
+        if lines[0][0] != lines[-1][0]:
+            evidence.append(("called in", f"{lines[0][2]} (line {lines[0][1]} of {lines[0][0]})"))
     advice = (
         _about_unpacking(error, line, results or {})
         or _about_names(error)
@@ -130,9 +132,9 @@ def _about_shapes(error: CallError, line: str) -> str:
     text = error.message
     broadcast = re.search(r"could not be broadcast together with shapes (\(.*?\)) (\(.*?\))", text)
     if broadcast:
-        axes = [shape.count(",") + (not shape.endswith(",)")) for shape in broadcast.groups()]
+        pair = [[int(n) for n in re.findall(r"\d+", shape)] for shape in broadcast.groups()]
         fit = "two lengths fit when they are equal or when one is 1, compared from the last axis."
-        if axes[0] != axes[1]:
+        if len(pair[0]) != len(pair[1]) and _reduces(error, line, min(pair, key=len)):
             return f"{fit} Was an axis summed away? keepdims=True keeps it, with length 1."
         if _multiplies(line):
             return f"did you mean a matrix product, `@`? `*` multiplies entry by entry, where {fit}"
@@ -157,6 +159,14 @@ def _about_shapes(error: CallError, line: str) -> str:
     if error.type == "IndexError" and "out of bounds" in text:
         return "an index is past the end of its axis: the last one is the axis's length minus 1."
     return ""
+
+
+def _reduces(error: CallError, line: str, shape: list[int]) -> bool:
+    """Whether what has an axis fewer is a name in ``line``, or comes from a sum or the like."""
+    named = [n for n, s in error.shapes.items() if not isinstance(s, str) and [*s] == shape]
+    if any(re.search(rf"\b{re.escape(name)}\b", line) for name in named):
+        return True
+    return re.search(r"\b(np\.)?(sum|max|amax|min|amin|mean)\(", line) is not None
 
 
 def _multiplies(line: str) -> bool:
@@ -186,6 +196,11 @@ def _about_kinds(error: CallError) -> str:
         )
     if re.search(r"\b(max|min|sum)\(\) (takes|got)|keyword argument for (max|min|sum)\(\)", text):
         return "that is Python's own function; NumPy's is `np.max(…)` or the method `x.max(…)`."
+    listed = re.search(r"'list' object has no attribute '(\w+)'", text)
+    if listed and hasattr(np.ndarray, listed.group(1)):
+        return "a list has no such method; `np.array(…)` makes an array of it."
+    if "unsupported operand" in text and "'list'" in text:
+        return "lists do not calculate entry by entry; `np.array(…)` makes an array of one."
     if "NoneType" in text:
         return "something is None: does a function you call end without `return`?"
     if error.type == "TypeError" and "positional argument" in text:

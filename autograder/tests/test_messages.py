@@ -163,11 +163,11 @@ def _explained(
 
 
 def test_an_exception_is_told_with_line_shapes_and_advice() -> None:
-    text = "operands could not be broadcast together with shapes (2,3) (2,) "
-    message, evidence = _explained("ValueError", text, "y = a - b")
+    text = "operands could not be broadcast together with shapes (2,3) (1,) "
+    message, evidence = _explained("ValueError", text, "y = a - c")
     assert message == f"your function raised ValueError in line 2 of f: {text.strip()}"
-    assert evidence["your line"] == "y = a - b"
-    assert evidence["shapes there"] == "a is (2, 3), b is (2, 3)"
+    assert evidence["your line"] == "y = a - c"
+    assert evidence["shapes there"] == "a is (2, 3), c is (1,)"
     assert "keepdims=True" in evidence["try"]
     assert _explained("_UFuncOutputCastingError", "x")[0].startswith("your function raised UFunc")
 
@@ -205,6 +205,8 @@ ADVICE = {
     "own sum": ("TypeError", "'axis' is an invalid keyword argument for sum()", "Python's own"),
     "casting": ("UFuncTypeError", "Cannot cast ufunc 'subtract' output from", "`a = a - b`"),
     "math": ("NameError", "name 'math' is not defined", "np.exp"),
+    "list method": ("AttributeError", "'list' object has no attribute 'var'", "np.array"),
+    "lists": ("TypeError", "unsupported operand type(s) for /: 'list' and 'float'", "np.array"),
     "numbers": ("ValueError", "matmul: Input operand 0 does not have enough dimensions", "`*`"),
     "none": ("TypeError", "unsupported operand: 'NoneType' and 'int'", "without `return`"),
     "arguments": ("TypeError", "f() takes 2 positional arguments but 3", "signature"),
@@ -219,6 +221,14 @@ def test_common_exceptions_come_with_advice(kind: str, text: str, told: str) -> 
 
 def test_an_earlier_function_that_is_not_written_is_named() -> None:
     assert "f is not written yet" in _explained("NotImplementedError", "", own=False)[1]["try"]
+
+
+def test_an_error_in_a_function_that_was_called_shows_both_lines() -> None:
+    lines = [["f", 2, "w = g(x)"], ["g", 3, "return x * 1.0"]]
+    evidence = dict(explain(CallError("TypeError", "?", lines))[1])
+    assert evidence["your line"] == "return x * 1.0"
+    assert evidence["called in"] == "w = g(x) (line 2 of f)"
+    assert "called in" not in dict(explain(CallError("TypeError", "?", lines[1:]))[1])
 
 
 TUPLES = {
@@ -243,8 +253,9 @@ BROADCAST = {
     "difference": ("return q - k", "(3,4) (5,4)", "two lengths fit"),
     "both": ("return p * (d - m)", "(3,4) (5,4)", "two lengths fit"),
     "part of a statement": ("q * k)", "(3,4) (5,4)", "two lengths fit"),
-    "axis lost": ("return p * (d - m)", "(3,4) (3,)", "Was an axis summed away?"),
-    "axis lost in a product": ("return p * m", "(3,4) (3,)", "Was an axis summed away?"),
+    "axis lost": ("return p * d.sum(axis=-1)", "(3,4) (3,)", "Was an axis summed away?"),
+    "axis lost under a name": ("return p * c", "(3,4) (1,)", "Was an axis summed away?"),
+    "an axis fewer for another reason": ("s / np.sqrt(q.shape)", "(3,4) (2,)", "two lengths fit"),
 }
 
 

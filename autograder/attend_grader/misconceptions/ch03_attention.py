@@ -23,6 +23,14 @@ def scores_divided_by_width(q, k, scaled=True):
     return scores / q.shape[-1] if scaled else scores
 
 
+def scores_half_power(q, k, scaled=True):
+    """Your scores are divided by 2 D. Python reads `x / D ** 1/2` as (x / D) / 2: write D ** 0.5 or
+    np.sqrt(D).
+    """
+    scores = q @ np.swapaxes(k, -1, -2)
+    return scores / (2 * q.shape[-1]) if scaled else scores
+
+
 def scores_divided_by_keys(q, k, scaled=True):
     """Your scores are divided by the square root of how many keys there are. The spread comes from
     the width of the vectors, D: use q.shape[-1].
@@ -103,6 +111,7 @@ def scores_without_transpose(q, k, scaled=True):
 SCORES = {
     "forgot 1/√d_k": scores_unscaled,
     "divided by d_k, not √d_k": scores_divided_by_width,
+    "`** 1/2` without brackets": scores_half_power,
     "scaled by the number of keys": scores_divided_by_keys,
     "multiplied by √d_k": scores_multiplied,
     "ignored scaled=False": scores_always_scaled,
@@ -250,6 +259,14 @@ def variance_of_a_sample(q, k, scaled=False):
     return float(dots.var(ddof=1))
 
 
+def variance_not_averaged(q, k, scaled=False):
+    """This is the sum of the squared deviations. Divide it by n, the number of dot products."""
+    dots = (q * k).sum(axis=-1)
+    if scaled:
+        dots = dots / np.sqrt(q.shape[-1])
+    return float(((dots - dots.mean()) ** 2).sum())
+
+
 def variance_all_pairs(q, k, scaled=False):
     """This is the variance of all n × n dot products. Row i of q meets row i of k only: n numbers,
     from q * k summed over the last axis.
@@ -332,6 +349,7 @@ def variance_of_one_number(q, k, scaled=False):
 VARIANCE = {
     "standard deviation instead of variance": variance_standard_deviation,
     "divided by n − 1": variance_of_a_sample,
+    "not divided by n": variance_not_averaged,
     "all pairs instead of matching rows": variance_all_pairs,
     "variance divided by √d_k": variance_divided_by_root,
     "dot products divided by d_k": variance_divided_by_width,

@@ -146,6 +146,18 @@ def backward_sum_over_queries(q, k, v, grad_output):
     return grad_scores @ k, np.swapaxes(grad_scores, -1, -2) @ q, grad_v
 
 
+def backward_one_sum(q, k, v, grad_output):
+    """One sum of P ∘ dP is taken over all queries and keys. Each query needs its own: sum over the
+    keys, axis=-1 with keepdims=True.
+    """
+    _, weights = scaled_dot_product_attention(q, k, v)
+    grad_v = np.swapaxes(weights, -1, -2) @ grad_output
+    grad_weights = grad_output @ np.swapaxes(v, -1, -2)
+    grad_scores = weights * (grad_weights - (weights * grad_weights).sum())
+    grad_scores = grad_scores / np.sqrt(q.shape[-1])
+    return grad_scores @ k, np.swapaxes(grad_scores, -1, -2) @ q, grad_v
+
+
 def backward_plain_mean(q, k, v, grad_output):
     """The plain mean of dP is subtracted. It is the mean weighted by P: the row sum of P ∘ dP."""
     _, weights = scaled_dot_product_attention(q, k, v)
@@ -323,6 +335,7 @@ BACKWARD = {
     "scaled grad_q only": backward_query_scaled_only,
     "forgot to subtract the row sum": backward_without_mean,
     "row sum over queries instead of keys": backward_sum_over_queries,
+    "one sum for all rows": backward_one_sum,
     "plain mean instead of weighted mean": backward_plain_mean,
     "forgot the factor P": backward_without_weights,
     "skipped the softmax": backward_through_no_softmax,

@@ -55,6 +55,12 @@ def softmax_first_axis(scores, axis=-1):
     return exponentials / np.sum(exponentials, axis=0)
 
 
+def softmax_second_axis(scores, axis=-1):
+    """It is always axis 1 that sums to 1. Pass the argument on: axis=axis in both max and sum."""
+    exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return exponentials / exponentials.sum(axis=1, keepdims=True)
+
+
 def softmax_without_keepdims(scores, axis=-1):
     """max and sum lose the axis they run along, so the result lines up with the wrong axis, which
     goes unnoticed where the array is square. Keep the axis: keepdims=True in both.
@@ -77,6 +83,14 @@ def softmax_without_exp(scores, axis=-1):
     exp first, which makes them all positive.
     """
     return scores / scores.sum(axis=axis, keepdims=True)
+
+
+def softmax_shift_only(scores, axis=-1):
+    """The shifted scores themselves are divided by their sum. Take exp of them first: np.exp
+    returns a new array, so its result needs a name.
+    """
+    shifted = scores - scores.max(axis=axis, keepdims=True)
+    return shifted / shifted.sum(axis=axis, keepdims=True)
 
 
 def softmax_without_division(scores, axis=-1):
@@ -143,9 +157,11 @@ SOFTMAX = {
     "one softmax over the whole array": softmax_of_everything,
     "ignored the axis": softmax_ignores_axis,
     "always axis 0": softmax_first_axis,
+    "always axis 1": softmax_second_axis,
     "lost the axis in max and sum": softmax_without_keepdims,
     "changed the scores in place": softmax_in_place,
     "no exponential": softmax_without_exp,
+    "no exponential, only the shift": softmax_shift_only,
     "no division by the sum": softmax_without_division,
     "stored weights as integers": softmax_into_integers,
     "shifted, but not by the maximum": softmax_shifted_otherwise,
