@@ -6,17 +6,19 @@ neither is possible, a public function warns once and runs its twin: same answer
 Importing this package imports neither torch nor triton; a name below brings its module along when
 it is first used.
 
-===================  ==========================================================================
-``fused_softmax``    softmax over the last axis in one pass over memory, with its gradient
-``naive_softmax``    its twin
-``flash_attention``  attention that writes no T × S matrix, with its gradient; for packed sequences,
-                     ``flash_attention_varlen``; twins ``naive_attention`` (``_varlen``)
-``rms_norm``         RMSNorm, with or without a residual added first; twin ``naive_rms_norm``
-``layer_norm``       LayerNorm, likewise; twin ``naive_layer_norm``
-``apply_rope``       rotary position embedding by a ``rope_table``; twin ``naive_rope``
-``cross_entropy``    loss and gradient in one pass over the logits; twin ``naive_cross_entropy``
-``assert_shape``     shape documentation that runs: ``assert_shape(q, "B H T D")``
-===================  ==========================================================================
+====================  =========================================================================
+``fused_softmax``     softmax over the last axis in one pass over memory, with its gradient
+``naive_softmax``     its twin
+``flash_attention``   attention that writes no T × S matrix, with its gradient; packed sequences:
+                      ``flash_attention_varlen``; twins ``naive_attention`` (``_varlen``)
+``decode_attention``  attention of new tokens over a cache, contiguous or paged, 8-bit too; twin
+                      ``naive_decode_attention``; ``quantise_cache``, ``dequantise_cache``
+``rms_norm``          RMSNorm, with or without a residual added first; twin ``naive_rms_norm``
+``layer_norm``        LayerNorm, likewise; twin ``naive_layer_norm``
+``apply_rope``        rotary position embedding by a ``rope_table``; twin ``naive_rope``
+``cross_entropy``     loss and gradient in one pass over the logits; twin ``naive_cross_entropy``
+``assert_shape``      shape documentation that runs: ``assert_shape(q, "B H T D")``
+====================  =========================================================================
 """
 
 from __future__ import annotations
@@ -26,9 +28,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attend_kernels.cross_entropy_loss import cross_entropy, naive_cross_entropy
+    from attend_kernels.decode import decode_attention, naive_decode_attention
     from attend_kernels.flash import flash_attention, naive_attention
     from attend_kernels.flash_varlen import flash_attention_varlen, naive_attention_varlen
     from attend_kernels.norm import layer_norm, naive_layer_norm, naive_rms_norm, rms_norm
+    from attend_kernels.quantise import dequantise_cache, quantise_cache
     from attend_kernels.rope import apply_rope, naive_rope, rope_table
     from attend_kernels.shapes import ShapeError, assert_shape
     from attend_kernels.softmax import fused_softmax, naive_softmax
@@ -38,6 +42,8 @@ __all__ = [
     "apply_rope",
     "assert_shape",
     "cross_entropy",
+    "decode_attention",
+    "dequantise_cache",
     "flash_attention",
     "flash_attention_varlen",
     "fused_softmax",
@@ -45,10 +51,12 @@ __all__ = [
     "naive_attention",
     "naive_attention_varlen",
     "naive_cross_entropy",
+    "naive_decode_attention",
     "naive_layer_norm",
     "naive_rms_norm",
     "naive_rope",
     "naive_softmax",
+    "quantise_cache",
     "rms_norm",
     "rope_table",
 ]
@@ -58,6 +66,8 @@ _HOME = {
     "apply_rope": "rope",
     "assert_shape": "shapes",
     "cross_entropy": "cross_entropy_loss",
+    "decode_attention": "decode",
+    "dequantise_cache": "quantise",
     "flash_attention": "flash",
     "flash_attention_varlen": "flash_varlen",
     "fused_softmax": "softmax",
@@ -65,10 +75,12 @@ _HOME = {
     "naive_attention": "flash",
     "naive_attention_varlen": "flash_varlen",
     "naive_cross_entropy": "cross_entropy_loss",
+    "naive_decode_attention": "decode",
     "naive_layer_norm": "norm",
     "naive_rms_norm": "norm",
     "naive_rope": "rope",
     "naive_softmax": "softmax",
+    "quantise_cache": "quantise",
     "rms_norm": "norm",
     "rope_table": "rope",
 }
