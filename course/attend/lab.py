@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from attend import start, workspace
+from attend.curriculum import ROOT
 from attend.errors import AttendError
 
 FIRST_PORT = 8888  # JupyterLab's own
@@ -24,14 +25,14 @@ SECONDS_TO_START = 60
 CONFIG = Path(__file__).parent / "jupyter"
 
 
-def main(port: int | None, browser: bool) -> None:
-    """Prepare work/, run JupyterLab there until it is stopped.
+def main(port: int | None, browser: bool, root: Path = ROOT) -> None:
+    """Prepare work/ in the clone ``root``, run JupyterLab there until it is stopped.
 
     Raises:
         AttendError: work/ cannot be written, the port is taken or the server does not start.
     """
-    work = workspace.WORK
-    for sentence in workspace.prepare(work):
+    work = root / "work"
+    for sentence in workspace.prepare(work, root):
         print(sentence)
     chosen = choose_port(port)
     token = secrets.token_hex(24)
@@ -41,7 +42,8 @@ def main(port: int | None, browser: bool) -> None:
         server = subprocess.Popen(
             command(work, chosen), env=environment(work, token), stdout=out, stderr=out
         )
-    previous = signal.signal(signal.SIGTERM, _stop)
+    for signum in (signal.SIGINT, signal.SIGTERM):  # a script's background job ignores SIGINT
+        signal.signal(signum, _stop)
     try:
         wait_until_up(server, chosen, log)
         print(f"\nThe course is open at\n\n    {url}\n", flush=True)
@@ -53,7 +55,7 @@ def main(port: int | None, browser: bool) -> None:
     except KeyboardInterrupt:
         print("\nStopped. Your work is saved in work/; make lab continues.")
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed again: it is stopping already
         stop(server)
 
 

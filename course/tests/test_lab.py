@@ -260,6 +260,19 @@ def test_without_a_browser_nothing_is_opened(
     assert lab.open_browser("http://127.0.0.1:1/") is False
 
 
+@contextmanager
+def ending(process: subprocess.Popen[str]) -> Iterator[None]:
+    """However the test ends, the server ends (asked first: its own child must end as well)."""
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="sends POSIX signals")
 def test_attend_lab_serves_the_start_page_and_stops_cleanly(
@@ -267,17 +280,18 @@ def test_attend_lab_serves_the_start_page_and_stops_cleanly(
 ):
     """The real server, as ``make lab`` starts it; only the clone's place is another."""
     program = (
-        "from pathlib import Path; from attend import lab, workspace;"
-        f"root = Path({str(course)!r}); workspace.WORK = root / 'work';"
-        "workspace.prepare.__defaults__ = (root,); lab.main(None, True)"
+        "from pathlib import Path; from attend import lab;"
+        f"lab.main(None, True, Path({str(course)!r}))"
     )
     environment = {**os.environ, "HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
         environment.pop(name, None)
-    process = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment
-    )
-    try:
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment
+        ) as process,
+        ending(process),
+    ):
         assert process.stdout
         said = ""
         while "Press Ctrl-C" not in said:
@@ -289,15 +303,13 @@ def test_attend_lab_serves_the_start_page_and_stops_cleanly(
         assert "There is no browser to open here" in said
         with urllib.request.urlopen(url.group().replace("lab/tree", "api/contents")) as answer:
             assert json.load(answer)["name"] == start.NAME
-        with pytest.raises(urllib.error.HTTPError, match="403"):
+        with pytest.raises(urllib.error.HTTPError, match="403") as refused:
             urllib.request.urlopen(url.group().split("?")[0].replace("lab/tree", "api/contents"))
+        refused.value.close()
         process.send_signal(signal.SIGINT)
         rest, _ = process.communicate(timeout=30)
         assert "Your work is saved" in rest
         assert process.returncode == 0
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_a_folder_of_that_name_is_left_alone(course: Path, work: Path):
