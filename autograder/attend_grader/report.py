@@ -18,7 +18,7 @@ _WORDS = {
 }
 
 _SHORT = ("your line", "try")
-"""Evidence that a text card shows at every miss; the rest only at the first: mend that first."""
+"""Evidence shown at every miss; the rest is left out or folded after the first: mend that first."""
 
 
 @dataclass(frozen=True)
@@ -144,19 +144,23 @@ class Report:
 
 
 def _row(finding: Finding, unfolded: bool) -> str:
-    """One property; its evidence is folded away except at the first miss: mend that first."""
+    """One property; long evidence is folded away except at the first miss: mend that first."""
     mark, colour = ("✓", "#00664b") if finding.passed else ("✗", "#9c3a00")
     said = f"<div>{escape(finding.message)}</div>" if finding.message else ""
-    evidence = ""
+    folded = ""
     for label, text in finding.evidence:
-        evidence += (
+        line = (
             f'<div style="display:flex;gap:.6em"><span style="color:#56606b;min-width:6.5em">'
             f'{escape(label)}</span><pre style="margin:0;border:0;padding:0;'
-            f'white-space:pre-wrap;background:none;color:inherit;font-size:13px">{escape(text)}</pre></div>'
+            f'white-space:pre-wrap;background:none;color:inherit;font-size:13px">'
+            f"{escape(text)}</pre></div>"
         )
-    if evidence and not unfolded:
-        evidence = f"<details><summary>numbers</summary>{evidence}</details>"
-    said += evidence
+        if unfolded or label in _SHORT:
+            said += line
+        else:
+            folded += line
+    if folded:
+        said += f"<details><summary>numbers</summary>{folded}</details>"
     indent = f'<div style="margin:.1em 0 .3em 4.6em">{said}</div>' if said else ""
     return (
         f'<li><span style="color:{colour};display:inline-block;min-width:4.4em">'

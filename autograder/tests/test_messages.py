@@ -341,13 +341,15 @@ def test_the_text_card_says_it_all() -> None:
     assert "[inf]" not in text, "arrays are shown at the first miss only"
 
 
-def test_the_text_card_keeps_what_is_short_at_every_miss() -> None:
+def test_cards_keep_what_is_short_at_every_miss() -> None:
     evidence = (("called with", "f(1)"), ("your line", "y = a @ b"), ("try", "a.T"))
     findings = (Finding("one", 1, 0, "wrong"), Finding("two", 1, 0, "raised", evidence))
-    text = str(_report(findings=findings))
+    report = _report(findings=findings)
+    text, html = str(report), report._repr_html_()
     assert "your line: y = a @ b" in text
     assert "try: a.T" in text
     assert "called with" not in text
+    assert html.index("a.T") < html.index("<details>") < html.index("f(1)")
 
 
 def test_the_html_card_escapes_whatever_came_from_the_candidate() -> None:
