@@ -165,6 +165,7 @@ def test_ceilings_count_operations_and_bytes():
     found = ceilings(FakeClock(ms=1.0), torch.device("cpu"), side=64, copied=1000)
     assert found["matmul_tflops"] == pytest.approx(2 * 64**3 / 1e-3 / 1e12)
     assert found["copy_gbps"] == pytest.approx(2 * 1000 / 1e-3 / 1e9)
+    assert found["read_gbps"] == pytest.approx(1000 / 1e-3 / 1e9)
 
 
 def test_the_budget_trims_the_last_waves_and_says_what_it_cut():
@@ -205,7 +206,7 @@ DOCUMENT: dict[str, Any] = {
     "device": {"name": "Invented GPU"},
     "versions": {"torch": "0.0"},
     "sources": "0123",
-    "ceilings": {"matmul_tflops": 800.0, "copy_gbps": 4000.0},
+    "ceilings": {"matmul_tflops": 800.0, "copy_gbps": 4000.0, "read_gbps": 4400.0},
     "budget": {"seconds": 600.0, "spent": 12.3},
     "cut": ["norm rms rows1 C1"],
     "aborted": None,

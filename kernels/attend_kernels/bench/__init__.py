@@ -3,8 +3,9 @@
 ==============  ===================================================================
 ``case``        one thing to measure: inputs, peers, oracle, operations and bytes
 ``attention``   the cases of flash attention
+``decoding``    the cases of decoding from a cache
 ``memory``      the cases of norm, rope, cross-entropy and softmax
-``timing``      the timer, the time budget, and the two ceilings of the device
+``timing``      the timer, the time budget, and the ceilings of the device
 ``runner``      check first, then time: every peer of every case, within the budget
 ``machine``     what the results were measured on
 ``report``      the Markdown tables, made from the results file alone

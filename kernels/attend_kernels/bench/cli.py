@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attend_kernels.bench.case import Case
 
-FAMILIES = ("flash", "norm", "rope", "cross_entropy", "softmax")
+FAMILIES = ("flash", "decode", "norm", "rope", "cross_entropy", "softmax")
 MATMUL_SIDE = 8192
 COPIED = 4 * 2**30  # bytes; far past any cache
 
@@ -77,10 +77,11 @@ def _results() -> Path:
 
 
 def _cases(only: Sequence[str], tiny: bool) -> list[Case]:
-    from attend_kernels.bench import attention, memory
+    from attend_kernels.bench import attention, decoding, memory
 
     makers: dict[str, Callable[[bool], list[Case]]] = {
         "flash": attention.cases,
+        "decode": decoding.cases,
         "norm": memory.norm_cases,
         "rope": memory.rope_cases,
         "cross_entropy": memory.cross_entropy_cases,
@@ -135,7 +136,7 @@ def _measure(only: Sequence[str], seconds: float, out: Path) -> int:
     print(
         f"{described['name']}: {limits['matmul_tflops']:.0f} TFLOP/s bf16 matrix product, ", end=""
     )
-    print(f"{limits['copy_gbps']:.0f} GB/s copy", flush=True)
+    print(f"{limits['copy_gbps']:.0f} GB/s copy, {limits['read_gbps']:.0f} GB/s read", flush=True)
     results = Results()
 
     def document() -> dict[str, Any]:

@@ -42,7 +42,8 @@ def free_path(folder: Path, stem: str) -> Path:
 def floor_ms(row: Row, ceilings: Mapping[str, float]) -> float:
     """Least time the device's measured ceilings allow: for the arithmetic or for the bytes."""
     compute = row["flops"] / ceilings["matmul_tflops"] / 1e9
-    return max(compute, row["bytes"] / ceilings["copy_gbps"] / 1e6)
+    bandwidth = ceilings["read_gbps" if row["family"] == "decode" else "copy_gbps"]
+    return max(compute, row["bytes"] / bandwidth / 1e6)
 
 
 def rate(row: Row) -> tuple[float, str]:
@@ -69,7 +70,8 @@ def markdown(document: Document) -> str:
         f"{document['budget']['seconds']:.0f} s.",
         "",
         f"Ceilings in the same run: bf16 matrix product {ceilings['matmul_tflops']:.0f} TFLOP/s, "
-        f"copy {ceilings['copy_gbps']:.0f} GB/s (read and written).",
+        f"copy {ceilings['copy_gbps']:.0f} GB/s (read and written), sum "
+        f"{ceilings['read_gbps']:.0f} GB/s (read): the ceiling of decoding.",
         "",
         "A cell is the median rate, ± half the distance from the fastest to the slowest fifth of "
         "the calls. `of ceiling` is the least time the ceilings allow over the time of `attend`; "

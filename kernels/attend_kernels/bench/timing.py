@@ -1,4 +1,4 @@
-"""The timer, the time budget, and the two ceilings of the device.
+"""The timer, the time budget, and the ceilings of the device.
 
 A measurement is a list of times, one a call, between events on the device. Each call reads another
 set of inputs, so that none finds its data in the L2 cache. All calls are queued behind a wait, so
@@ -95,13 +95,13 @@ class Budget:
 
 
 def ceilings(clock: Clock, device: torch.device, side: int, copied: int) -> dict[str, float]:
-    """Measure what the device can do at most: a large bf16 product, and a large copy.
+    """Measure what the device can do at most: a large bf16 product, a large copy, a sum.
 
     Args:
         clock: the timer.
         device: where.
         side: rows and columns of the matrices.
-        copied: bytes of the buffer to copy; it is read once and written once.
+        copied: bytes of the buffer to copy and to add up; a multiple of 4.
     """
     a, b = (torch.randn(side, side, device=device).to(torch.bfloat16) for _ in range(2))
     product = torch.empty_like(a)
@@ -109,9 +109,12 @@ def ceilings(clock: Clock, device: torch.device, side: int, copied: int) -> dict
     source = torch.randint(0, 255, (copied,), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     copy = statistics.median(measure(lambda _: target.copy_(source), clock, 0.5))
+    words = source.view(torch.float32)  # random bits, some of them NaN: the sum does not matter
+    read = statistics.median(measure(lambda _: words.sum(), clock, 0.5))
     return {
         "matmul_tflops": 2 * side**3 / matmul / 1e9,
         "copy_gbps": 2 * copied / copy / 1e6,
+        "read_gbps": copied / read / 1e6,
         "matmul_side": side,
         "copied_bytes": copied,
     }
