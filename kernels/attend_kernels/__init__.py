@@ -17,6 +17,13 @@ it is first used.
 ``layer_norm``        LayerNorm, likewise; twin ``naive_layer_norm``
 ``apply_rope``        rotary position embedding by a ``rope_table``; twin ``naive_rope``
 ``cross_entropy``     loss and gradient in one pass over the logits; twin ``naive_cross_entropy``
+``linear_attention``  attention without softmax, linear in T, with its gradient; one step of it:
+                      ``linear_attention_step``; twins ``naive_linear_attention`` (``_parallel``)
+``selective_scan``    Mamba-1's recurrence without its states in memory, with its gradient; one
+                      step: ``selective_scan_step``; twins ``naive_selective_scan``,
+                      ``naive_parallel_selective_scan``
+``causal_conv1d``     depthwise convolution over the past, with its gradient; one step:
+                      ``causal_conv1d_step``; twin ``naive_causal_conv1d``
 ``assert_shape``      shape documentation that runs: ``assert_shape(q, "B H T D")``
 ====================  =========================================================================
 """
@@ -27,13 +34,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from attend_kernels.conv1d import causal_conv1d, causal_conv1d_step, naive_causal_conv1d
     from attend_kernels.cross_entropy_loss import cross_entropy, naive_cross_entropy
     from attend_kernels.decode import decode_attention, naive_decode_attention
     from attend_kernels.flash import flash_attention, naive_attention
     from attend_kernels.flash_varlen import flash_attention_varlen, naive_attention_varlen
+    from attend_kernels.linear_attention_chunked import (
+        linear_attention,
+        linear_attention_step,
+        naive_linear_attention,
+        naive_linear_attention_parallel,
+    )
     from attend_kernels.norm import layer_norm, naive_layer_norm, naive_rms_norm, rms_norm
     from attend_kernels.quantise import dequantise_cache, quantise_cache
     from attend_kernels.rope import apply_rope, naive_rope, rope_table
+    from attend_kernels.selective_scan_chunked import (
+        naive_parallel_selective_scan,
+        naive_selective_scan,
+        selective_scan,
+        selective_scan_step,
+    )
     from attend_kernels.shapes import ShapeError, assert_shape
     from attend_kernels.softmax import fused_softmax, naive_softmax
 
@@ -41,6 +61,8 @@ __all__ = [
     "ShapeError",
     "apply_rope",
     "assert_shape",
+    "causal_conv1d",
+    "causal_conv1d_step",
     "cross_entropy",
     "decode_attention",
     "dequantise_cache",
@@ -48,23 +70,34 @@ __all__ = [
     "flash_attention_varlen",
     "fused_softmax",
     "layer_norm",
+    "linear_attention",
+    "linear_attention_step",
     "naive_attention",
     "naive_attention_varlen",
+    "naive_causal_conv1d",
     "naive_cross_entropy",
     "naive_decode_attention",
     "naive_layer_norm",
+    "naive_linear_attention",
+    "naive_linear_attention_parallel",
+    "naive_parallel_selective_scan",
     "naive_rms_norm",
     "naive_rope",
+    "naive_selective_scan",
     "naive_softmax",
     "quantise_cache",
     "rms_norm",
     "rope_table",
+    "selective_scan",
+    "selective_scan_step",
 ]
 
 _HOME = {
     "ShapeError": "shapes",
     "apply_rope": "rope",
     "assert_shape": "shapes",
+    "causal_conv1d": "conv1d",
+    "causal_conv1d_step": "conv1d",
     "cross_entropy": "cross_entropy_loss",
     "decode_attention": "decode",
     "dequantise_cache": "quantise",
@@ -72,17 +105,26 @@ _HOME = {
     "flash_attention_varlen": "flash_varlen",
     "fused_softmax": "softmax",
     "layer_norm": "norm",
+    "linear_attention": "linear_attention_chunked",
+    "linear_attention_step": "linear_attention_chunked",
     "naive_attention": "flash",
     "naive_attention_varlen": "flash_varlen",
+    "naive_causal_conv1d": "conv1d",
     "naive_cross_entropy": "cross_entropy_loss",
     "naive_decode_attention": "decode",
     "naive_layer_norm": "norm",
+    "naive_linear_attention": "linear_attention_chunked",
+    "naive_linear_attention_parallel": "linear_attention_chunked",
+    "naive_parallel_selective_scan": "selective_scan_chunked",
     "naive_rms_norm": "norm",
     "naive_rope": "rope",
+    "naive_selective_scan": "selective_scan_chunked",
     "naive_softmax": "softmax",
     "quantise_cache": "quantise",
     "rms_norm": "norm",
     "rope_table": "rope",
+    "selective_scan": "selective_scan_chunked",
+    "selective_scan_step": "selective_scan_chunked",
 }
 
 

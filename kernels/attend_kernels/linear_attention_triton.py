@@ -1,0 +1,416 @@
+"""The kernel behind ``linear_attention``, for no decay and for scalar gates, and its launcher.
+
+Equations, letters and memory traffic: see ``attend_kernels.linear_attention_chunked``. There is
+one kernel, ``walk_kernel``. A program owns BLOCK_E columns of the state of one head, keeps them in
+registers and walks over the steps in chunks. At each chunk it
+
+1. reads: output = read @ state, faded, plus (read @ writeᵀ, masked and faded) @ value;
+2. writes: state = state, faded, + writeᵀ @ value, faded.
+
+The forward pass reads with q, writes v at k. The gradients are the same walk with other tensors
+(``attend_kernels.linear_attention_backward``), two of them backwards in time: hence the names.
+
+Fading, in base-2 logarithms. ``through_i`` sums a chunk's gates from its start through step i,
+``after_i`` those after step i. The state fades by exp2(through_i) until step i reads it; what step
+j writes, by exp2(through_i - through_j) until step i reads it and by exp2(after_j) until the
+chunk's end. Backwards in time ``through`` and ``after`` change places. Only pairs with j before i
+are raised, and no sum of gates that are <= 0 is negated: nothing overflows, however strong they
+are.
+
+Where a batch has too few heads to fill the GPU, the sequence is cut into segments that run side by
+side. A first pass finds what each segment adds to the state, ``join_kernel`` adds that up, and the
+second pass starts each segment from its state: the only states that reach memory.
+"""
+
+# ruff: noqa: N803, N806  # axis letters and compile-time values are written in capitals
+# Pyright takes a call from one jitted function to another for one that raises:
+# pyright: reportGeneralTypeIssues=false
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from attend_kernels import fallback, flash_configs, linear_attention_configs
+from attend_kernels.flash_triton import TRITON_TYPES, launch, load_rows
+
+LOG2E = tl.constexpr(math.log2(math.e))
+# A log gate below this counts as this: exp(-80) is 2e-35. Else -inf - (-inf) would be NaN.
+LEAST_GATE = tl.constexpr(-80.0)
+# The age of what a step never reads: finite, and exp2 of it is 0.
+NEVER = tl.constexpr(-1e30)
+
+
+@triton.jit
+def load_state(ptr, row_stride, column_stride, first, D, E, BLOCK_D: tl.constexpr,
+               BLOCK_E: tl.constexpr):  # fmt: skip
+    """Load columns ``first..first+BLOCK_E`` of a D × E state, which may lie transposed."""
+    row = tl.arange(0, BLOCK_D)[:, None]
+    column = first + tl.arange(0, BLOCK_E)[None, :]
+    at = ptr + row * row_stride + column * column_stride
+    return tl.load(at, mask=(row < D) & (column < E), other=0.0).to(tl.float32)
+
+
+@triton.jit
+def store_state(ptr, row_stride, column_stride, first, state, D, E, BLOCK_D: tl.constexpr,
+                BLOCK_E: tl.constexpr):  # fmt: skip
+    """Store ``state`` where ``load_state`` finds it."""
+    row = tl.arange(0, BLOCK_D)[:, None]
+    column = first + tl.arange(0, BLOCK_E)[None, :]
+    at = ptr + row * row_stride + column * column_stride
+    tl.store(at, state.to(ptr.dtype.element_ty), mask=(row < D) & (column < E))
+
+
+@triton.jit
+def sum_gates(ptr, first, row_stride, T, CHUNK: tl.constexpr):
+    """Sums of a chunk's log gates, base 2: from its start through each step, and after each step.
+
+    Small sums must keep their digits beside large ones. So the first comes in two parts, whole
+    numbers (whose sums are exact) and fractions; the second is summed from the end.
+    """
+    t = first + tl.arange(0, CHUNK)
+    at = ptr + t.to(tl.int64) * row_stride
+    gates = tl.load(at, mask=t < T, other=0.0).to(tl.float32)
+    gates = tl.maximum(gates, LEAST_GATE) * LOG2E
+    whole = tl.floor(gates + 0.5)
+    wholes, fractions = tl.cumsum(whole, axis=0), tl.cumsum(gates - whole, axis=0)
+    later = (t + 1 < T) & (tl.arange(0, CHUNK) < CHUNK - 1)
+    gates = tl.load(at + row_stride, mask=later, other=0.0).to(tl.float32)
+    after = tl.cumsum(tl.maximum(gates, LEAST_GATE) * LOG2E, axis=0, reverse=True)
+    return wholes, fractions, after
+
+
+@triton.jit
+def load_part(ptr, first, row_stride, length, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Load rows ``first..first+ROWS`` and COLUMNS columns, of which ``columns`` exist."""
+    row = tl.arange(0, ROWS)[:, None]
+    column = tl.arange(0, COLUMNS)[None, :]
+    at = ptr + tl.cast(first, tl.int64) * row_stride + (row * row_stride + column)
+    return tl.load(at, mask=(first + row < length) & (column < columns), other=0.0)
+
+
+@triton.jit
+def store_part(
+    ptr, first, row_stride, length, columns, x, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    """Store ``x`` where ``load_part`` finds it."""
+    row = tl.arange(0, ROWS)[:, None]
+    column = tl.arange(0, COLUMNS)[None, :]
+    at = ptr + tl.cast(first, tl.int64) * row_stride + (row * row_stride + column)
+    tl.store(at, x.to(ptr.dtype.element_ty), mask=(first + row < length) & (column < columns))
+
+
+@triton.jit
+def load_scores(ptr, first, length, TRANSPOSED: tl.constexpr, CHUNK: tl.constexpr):
+    """Load the products of all pairs of a chunk, which lie as (T, CHUNK): reader i, writer j."""
+    i = tl.arange(0, CHUNK)[:, None]
+    j = tl.arange(0, CHUNK)[None, :]
+    if TRANSPOSED:
+        i, j = j, i
+    at = ptr + tl.cast(first, tl.int64) * CHUNK + (i * CHUNK + j)
+    return tl.load(at, mask=first + i < length, other=0.0)
+
+
+@triton.jit
+def walk_kernel(
+    read_ptr, write_ptr, value_ptr, out_ptr, gate_ptr, scores_ptr, ages_ptr, start_ptr, end_ptr,
+    kept_ptr,
+    read_batch, read_head, read_row, write_batch, write_head, write_row,
+    value_batch, value_head, value_row, out_batch, out_head, out_row,
+    gate_batch, gate_head, gate_row,
+    start_batch, start_head, start_segment, start_row, start_column,
+    end_batch, end_head, end_segment, end_row, end_column,
+    slices, segments, heads, T, span,
+    REVERSE: tl.constexpr, OWN: tl.constexpr, CHUNK: tl.constexpr,
+    D: tl.constexpr, BLOCK_D: tl.constexpr, E: tl.constexpr, BLOCK_E: tl.constexpr,
+    DOT: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Walk over ``span`` steps of one head with BLOCK_E columns of its state.
+
+    ``gate_ptr``: a scalar log gate a step. Or gates a key dimension, already in read and write:
+    then ``scores_ptr`` has the products of all pairs, ``ages_ptr`` the sums of gates.
+    ``out_ptr`` None: only find the state. ``start_ptr`` None: start from 0. OWN: a step reads what
+    it writes itself. ``kept_ptr``: also write the state each chunk starts from.
+    """
+    pid = tl.program_id(0)
+    first_column = pid % slices * BLOCK_E
+    segment = pid // slices % segments
+    head = pid // (slices * segments) % heads
+    batch = (pid // (slices * segments * heads)).to(tl.int64)
+    line = (batch * heads + head) * T  # of tensors (B, H, T, ...) made by the launcher
+    read_ptr += batch * read_batch + head * read_head
+    write_ptr += batch * write_batch + head * write_head
+    value_ptr += batch * value_batch + head * value_head + first_column
+    columns = E - first_column
+    i = tl.arange(0, CHUNK)
+    if start_ptr is None:
+        state = tl.zeros((BLOCK_D, BLOCK_E), tl.float32)
+    else:
+        start_ptr += batch * start_batch + head * start_head + segment * start_segment
+        state = load_state(
+            start_ptr, start_row, start_column, first_column, D, E, BLOCK_D, BLOCK_E
+        )  # fmt: skip
+
+    begin = segment * span
+    stop = tl.minimum(begin + span, T)
+    for step in range(0, stop - begin, CHUNK):
+        first = begin + step
+        if REVERSE:
+            first = begin + (tl.cdiv(stop - begin, CHUNK) - 1) * CHUNK - step
+        if kept_ptr is not None:
+            kept = (batch * heads + head) * tl.cdiv(T, CHUNK) + first // CHUNK
+            store_state(
+                kept_ptr + kept * (D * E), E, 1, first_column, state, D, E, BLOCK_D, BLOCK_E
+            )  # fmt: skip
+        write = load_rows(write_ptr, first, write_row, stop, True, CHUNK, D, BLOCK_D).to(DOT)
+        value = load_part(value_ptr, first, value_row, stop, columns, CHUNK, BLOCK_E)
+        if gate_ptr is not None:
+            gates = gate_ptr + batch * gate_batch + head * gate_head
+            wholes, fractions, after = sum_gates(gates, first, gate_row, stop, CHUNK)
+            through = wholes + fractions
+            total = tl.sum(tl.where(i == CHUNK - 1, through, 0.0), axis=0)
+        if out_ptr is not None:
+            read = load_rows(read_ptr, first, read_row, stop, True, CHUNK, D, BLOCK_D).to(DOT)
+            t = first + i  # masks made of i alone would stay in registers, a number for each pair
+            seen = t[:, None] <= t[None, :] if REVERSE else t[:, None] >= t[None, :]
+            if scores_ptr is not None:
+                weights = load_scores(scores_ptr + line * CHUNK, first, stop, REVERSE, CHUNK)
+            else:
+                weights = tl.dot(read, write.T, input_precision=PRECISION)  # (CHUNK, CHUNK)
+            if gate_ptr is not None:
+                age = wholes[:, None] - wholes[None, :] + (fractions[:, None] - fractions[None, :])
+                weights *= tl.exp2(tl.where(seen, -age if REVERSE else age, NEVER))
+            elif scores_ptr is None:
+                weights = tl.where(seen, weights, 0.0)
+            if not OWN:
+                weights = tl.where(t[:, None] == t[None, :], 0.0, weights)
+            out = tl.dot(read, state.to(DOT), input_precision=PRECISION)
+            if gate_ptr is not None:
+                out *= tl.exp2(after if REVERSE else through)[:, None]
+            out = tl.dot(weights.to(DOT), value.to(DOT), out, input_precision=PRECISION)
+            to = out_ptr + batch * out_batch + head * out_head + first_column
+            store_part(to, first, out_row, stop, columns, out, CHUNK, BLOCK_E)
+        if gate_ptr is not None:  # the values fade, not the keys: those are as memory has them
+            state *= tl.exp2(total)
+            value = value.to(tl.float32) * tl.exp2(through if REVERSE else after)[:, None]
+        if ages_ptr is not None:
+            last = tl.minimum(first + CHUNK, stop) - 1
+            d = tl.arange(0, BLOCK_D)
+            total = tl.load(ages_ptr + (line + last) * D + d, mask=d < D, other=0.0)
+            state *= tl.exp2(total)[:, None]
+        state = tl.dot(write.T, value.to(DOT), state, input_precision=PRECISION)
+
+    if end_ptr is not None:
+        end_ptr += batch * end_batch + head * end_head + segment * end_segment
+        store_state(
+            end_ptr, end_row, end_column, first_column, state, D, E, BLOCK_D, BLOCK_E
+        )  # fmt: skip
+
+
+@triton.jit
+def join_kernel(
+    states_ptr, fade_ptr, start_ptr, end_ptr,
+    start_batch, start_head, start_row, start_column, end_batch, end_head, end_row, end_column,
+    blocks, heads, segments, D, E,
+    REVERSE: tl.constexpr, FADES: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Turn what each segment adds to the state into the state each starts from, in place.
+
+    ``fade_ptr`` (B, H, segments, FADES): what a segment leaves of its state, one number or D.
+    """
+    pid = tl.program_id(0)
+    head = pid // blocks % heads
+    batch = (pid // (blocks * heads)).to(tl.int64)
+    line = (batch * heads + head) * segments
+    at = pid % blocks * BLOCK + tl.arange(0, BLOCK)
+    d, e = at // E, at % E
+    state = tl.zeros((BLOCK,), tl.float32)
+    if start_ptr is not None:
+        start = start_ptr + batch * start_batch + head * start_head
+        state += tl.load(start + d * start_row + e * start_column, mask=d < D, other=0.0)
+    for step in range(0, segments):
+        segment = line + (segments - 1 - step if REVERSE else step)
+        here = states_ptr + segment * (D * E) + at
+        added = tl.load(here, mask=d < D, other=0.0)
+        tl.store(here, state, mask=d < D)
+        if fade_ptr is not None:
+            fade = fade_ptr + segment * FADES
+            state *= tl.load(fade + (d if FADES > 1 else d * 0), mask=d < D, other=0.0)
+        state += added
+    if end_ptr is not None:
+        end = end_ptr + batch * end_batch + head * end_head
+        tl.store(end + d * end_row + e * end_column, state, mask=d < D)
+
+
+@dataclass(frozen=True)
+class Fading:
+    """How a state fades: by a gate a step, by gates a key dimension, or (nothing given) not at all.
+
+    Attributes:
+        gate: natural logarithms, ``(B, H, T)``, any strides.
+        scores: products of all pairs of each chunk, gates included, ``(B, H, T, chunk)``.
+        ages: base-2 logarithms, summed from the start of each chunk, ``(B, H, T, D)``.
+    """
+
+    gate: torch.Tensor | None = None
+    scores: torch.Tensor | None = None
+    ages: torch.Tensor | None = None
+
+    def over(self, span: int, chunk: int) -> torch.Tensor | None:
+        """What segments of ``span`` steps leave of a state: ``(B, H, segments, 1 or D)``."""
+        if self.gate is not None:
+            return torch.exp(sums(self.gate.float().clamp(min=LEAST_GATE.value)[..., None], span))
+        if self.ages is not None:
+            chunks = self.ages[:, :, chunk - 1 :: chunk]  # the sum over each whole chunk
+            if self.ages.shape[2] % chunk:
+                chunks = torch.cat([chunks, self.ages[:, :, -1:]], dim=2)
+            return torch.exp2(sums(chunks, span // chunk))
+        return None
+
+
+def sums(x: torch.Tensor, span: int) -> torch.Tensor:
+    """Sums of ``span`` rows each, the last perhaps of fewer: ``(B, H, T, D) -> (B, H, n, D)``."""
+    rows = torch.nn.functional.pad(x, (0, 0, 0, -x.shape[2] % span))
+    return rows.unflatten(2, (-1, span)).sum(dim=3)
+
+
+def forward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    fading: Fading,
+    initial: torch.Tensor | None,
+    chunk: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Output like v, and the last state (B, H, D, D_v) in fp32. Last axes have stride 1."""
+    out = torch.empty_like(v)
+    final = state_like(k, v)
+    span = linear_attention_configs.span(k, v, chunk)
+    states = segment_states(k, v, fading, initial, final, span, chunk)
+    walk(q, k, v, out, fading, states, final, span, chunk)
+    return out, final
+
+
+def state_like(
+    k: torch.Tensor,
+    v: torch.Tensor,
+    segments: int | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> torch.Tensor:
+    """Make room for the states of k and v, ``(B, H, [segments,] D, D_v)``."""
+    middle = () if segments is None else (segments,)
+    shape = (*k.shape[:2], *middle, k.shape[-1], v.shape[-1])
+    return torch.empty(shape, dtype=dtype, device=k.device)
+
+
+def segment_states(
+    write: torch.Tensor,
+    value: torch.Tensor,
+    fading: Fading,
+    start: torch.Tensor | None,
+    end: torch.Tensor | None,
+    span: int,
+    chunk: int,
+    reverse: bool = False,
+) -> torch.Tensor | None:
+    """States that segments of ``span`` steps start from, ``(B, H, segments, D, E)``; fills ``end``.
+
+    One segment starts from ``start``: there is nothing to compute, and ``end`` is left to ``walk``.
+    """
+    B, H, T, D = write.shape
+    E = value.shape[-1]
+    if span >= T:
+        return None if start is None else start[:, :, None]
+    states = state_like(write, value, -(-T // span))
+    walk(None, write, value, None, fading, None, states, span, chunk, reverse)
+    fade = fading.over(span, chunk)
+    blocks = -(-D * E // JOIN_BLOCK)
+    launch(
+        join_kernel, blocks * H * B, states, fade, start, end,
+        *(start.stride() if start is not None else (0,) * 4),
+        *(end.stride() if end is not None else (0,) * 4),
+        blocks, H, states.shape[2], D, E,
+        REVERSE=reverse, FADES=1 if fade is None else fade.shape[-1], BLOCK=JOIN_BLOCK,
+    )  # fmt: skip
+    return states
+
+
+JOIN_BLOCK = 1024  # elements of a state one program joins
+
+
+def walk(
+    read: torch.Tensor | None,
+    write: torch.Tensor,
+    value: torch.Tensor,
+    out: torch.Tensor | None,
+    fading: Fading,
+    states: torch.Tensor | None,
+    end: torch.Tensor | None,
+    span: int,
+    chunk: int,
+    reverse: bool = False,
+    own: bool = True,
+    kept: torch.Tensor | None = None,
+) -> None:
+    """Launch ``walk_kernel`` over all segments.
+
+    Args:
+        read: keys to read at, ``(B, H, T, D)``; None with ``out``, to find the states alone.
+        write: keys to write at, ``(B, H, T, D)``.
+        value: what to write there, ``(B, H, T, E)``.
+        out: filled with what is read, ``(B, H, T, E)``.
+        fading: how the state fades.
+        states: where each segment starts, ``(B, H, segments, D, E)``, any strides; None is 0.
+        end: filled with the last state, ``(B, H, D, E)``, if there is one segment; with that of
+            each, ``(B, H, segments, D, E)``, if ``out`` is None.
+        span: steps a segment, a multiple of the chunk.
+        chunk: steps a chunk.
+        reverse: from the last step to the first.
+        own: a step reads what it writes itself.
+        kept: filled with the state each chunk starts from, ``(B, H, chunks, D, E)``, contiguous.
+    """
+    B, H, T, _ = write.shape
+    E = value.shape[-1]
+    segments = max(1, -(-T // span))
+    if end is not None and end.dim() == 4:
+        end = end[:, :, None] if segments == 1 else None
+    tile = linear_attention_configs.choose("walk", write, value, chunk)
+    slices = -(-E // tile.block_e)
+    gate = fading.gate
+    if read is None:
+        read = write
+    launch(
+        walk_kernel, slices * segments * H * B, read, write, value, out, gate,
+        fading.scores, fading.ages, states, end, kept,
+        *read.stride()[:3], *write.stride()[:3], *value.stride()[:3], *strides(out, 3),
+        *strides(gate, 3), *strides(states, 5), *strides(end, 5),
+        slices, segments, H, T, span,
+        REVERSE=reverse, OWN=own, CHUNK=chunk, E=E, BLOCK_E=tile.block_e,
+        **constants(write, tile),
+    )  # fmt: skip
+
+
+def strides(x: torch.Tensor | None, count: int) -> tuple[int, ...]:
+    """Return the first strides of ``x``, or zeros for what is left out."""
+    return (0,) * count if x is None else tuple(x.stride()[:count])
+
+
+def constants(write: torch.Tensor, tile: linear_attention_configs.Tile) -> dict[str, Any]:
+    """Compile-time values that depend on the dtype and width alone."""
+    half = write.dtype != torch.float32
+    # The interpreter multiplies bf16 as the integers that store it: widen there.
+    widen = fallback.interpreted() and half
+    tf32 = not half and flash_configs.tf32_allowed()
+    return {
+        "D": write.shape[-1],
+        "BLOCK_D": flash_configs.padded(write.shape[-1]),
+        "DOT": tl.float32 if widen else TRITON_TYPES[write.dtype],
+        "PRECISION": "tf32" if tf32 or half else "ieee",
+        "num_warps": tile.warps,
+        "num_stages": tile.stages,
+    }
