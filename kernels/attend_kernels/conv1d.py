@@ -1,0 +1,252 @@
+"""Causal depthwise convolution over time: each channel looks back K steps, and at no other channel.
+
+Equation, for one channel with K taps w_0 ... w_{K-1}, the last of them for the present::
+
+    s_t = b + sum_k w_k x_{t-K+1+k}        y_t = s_t sigmoid(s_t)  (SiLU), or y_t = s_t
+
+    g_t  = dy_t dSiLU(s_t)
+    dx_t = sum_k w_k g_{t+K-1-k}       dw_k = sum_t g_t x_{t-K+1+k}       db = sum_t g_t
+
+Letters: ``B`` batch, ``T`` steps, ``C`` channels, ``K`` taps (4 in Mamba). What lies before the
+first step, x_{1-K} ... x_{-1}, is the ``state``, oldest first; zeros if there is none.
+
+Memory traffic, in elements a step and channel: forward 2 (x in, y out), backward 3 (x and dy in, dx
+out), the least possible. ``naive_causal_conv1d`` moves 2 K forward for the taps and 4 for bias and
+SiLU, as separate operations.
+
+Mamba puts this convolution before its scan, as H3 did its shift: B, C and Δ then know a few tokens,
+not one. Source: Gu & Dao 2023, "Mamba", section 3.4 and figure 3; Fu et al. 2023, "Hungry hungry
+hippos". Nothing here has been timed on a GPU yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, overload
+
+import torch
+from torch.nn import functional
+
+from attend_kernels import fallback
+from attend_kernels.shapes import assert_shape
+
+Activation = Literal["silu"] | None
+MOST_TAPS = 8  # the backward kernel keeps 2 K - 1 tiles of x in registers
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def naive_causal_conv1d(
+    x: torch.Tensor,
+    w: torch.Tensor,
+    b: torch.Tensor | None = None,
+    *,
+    activation: Activation = "silu",
+    state: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Causal convolution in plain PyTorch, a tap at a time: the twin of ``causal_conv1d``.
+
+    It computes float64 in float64 and everything else in float32.
+
+    Shapes: x ``(B, T, C)``, w ``(C, K)``, b ``(C,)``, state ``(B, C, K - 1)`` -> ``(B, T, C)``.
+    """
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    length, taps = x.shape[1], w.shape[1]
+    padded = _with_past(x.to(wide), None if state is None else state.to(wide), taps)
+    y = sum(w[:, k].to(wide) * padded[:, k : k + length] for k in range(taps))
+    assert isinstance(y, torch.Tensor)
+    y = y if b is None else y + b.to(wide)
+    return (functional.silu(y) if activation == "silu" else y).to(x.dtype)
+
+
+@overload
+def causal_conv1d(
+    x: torch.Tensor,
+    w: torch.Tensor,
+    b: torch.Tensor | None = None,
+    *,
+    activation: Activation = "silu",
+    state: torch.Tensor | None = None,
+    output_state: Literal[False] = False,
+) -> torch.Tensor: ...
+@overload
+def causal_conv1d(
+    x: torch.Tensor,
+    w: torch.Tensor,
+    b: torch.Tensor | None = None,
+    *,
+    activation: Activation = "silu",
+    state: torch.Tensor | None = None,
+    output_state: Literal[True],
+) -> tuple[torch.Tensor, torch.Tensor]: ...
+def causal_conv1d(
+    x: torch.Tensor,
+    w: torch.Tensor,
+    b: torch.Tensor | None = None,
+    *,
+    activation: Activation = "silu",
+    state: torch.Tensor | None = None,
+    output_state: bool = False,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """Convolve each channel with its own K taps over its past, in one kernel, with its gradient.
+
+    Time comes before channels. Each argument may have its own dtype (fp16, bf16, fp32, fp64; under
+    ``torch.autocast`` nothing is cast); it accumulates in fp32 (fp64 for fp64). Gradients are the
+    same to the bit each time. Without Triton or a GPU it warns once and runs its twin.
+
+    Args:
+        x: input.
+        w: taps, the last for the present step: ``nn.Conv1d``'s weight without its axis of 1.
+        b: bias.
+        activation: ``"silu"`` or None.
+        state: the last K - 1 inputs of an earlier call, oldest first; zeros if left out.
+        output_state: also return the last K - 1 inputs, for the next call.
+
+    Shapes: x ``(B, T, C)``, w ``(C, K)``, b ``(C,)``, state ``(B, C, K - 1)`` -> ``(B, T, C)`` in
+    x's dtype, and the state ``(B, C, K - 1)`` in x's dtype; K from 1 to 8.
+
+    Raises:
+        ShapeError: the shapes do not belong together.
+        TypeError: an argument is not floating point.
+        ValueError: K is too large, the activation is unknown, or the devices differ.
+    """
+    taps = _check("causal_conv1d", {"x": x, "w": w, "b": b, "state": state}, activation)
+    reason = fallback.why_not(x) if x.numel() else None
+    if reason:
+        fallback.warn_once("causal_conv1d", "naive_causal_conv1d", reason)
+    if reason or not x.numel():
+        y = naive_causal_conv1d(x, w, b, activation=activation, state=state)
+    else:
+        y = conv_forward(x, w, b, state, activation == "silu")
+    if not output_state:
+        return y
+    if taps == 1:
+        return y, x.new_empty(x.shape[0], x.shape[2], 0)
+    recent = x[:, -(taps - 1) :]
+    if x.shape[1] < taps - 1:  # a call shorter than the past it must hand on
+        recent = _with_past(x, None if state is None else state.to(x.dtype), taps)
+        recent = recent[:, -(taps - 1) :]
+    return y, recent.transpose(1, 2).contiguous()
+
+
+def causal_conv1d_step(
+    state: torch.Tensor,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    b: torch.Tensor | None = None,
+    *,
+    activation: Activation = "silu",
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """One step of ``causal_conv1d``, for decoding: y and the state after it.
+
+    Shapes: state ``(B, C, K - 1)``, x ``(B, C)``, w ``(C, K)``, b ``(C,)`` -> y ``(B, C)`` and the
+    new state ``(B, C, K - 1)``. The state given is left as it is.
+
+    Raises:
+        ShapeError, TypeError, ValueError: as ``causal_conv1d``.
+    """
+    assert_shape(x, "B C", name="x")
+    y, state = causal_conv1d(
+        x[:, None], w, b, activation=activation, state=state, output_state=True
+    )
+    return y[:, 0], state
+
+
+@torch.library.custom_op("attend::causal_conv1d", mutates_args=())
+def conv_forward(
+    x: torch.Tensor,
+    w: torch.Tensor,
+    b: torch.Tensor | None,
+    state: torch.Tensor | None,
+    silu: bool,
+) -> torch.Tensor:
+    """Return y."""
+    from attend_kernels import conv1d_triton
+
+    return conv1d_triton.forward(_unit_rows(x), w, b, state, silu)
+
+
+@conv_forward.register_fake
+def _(x, w, b, state, silu):
+    return x.new_empty(x.shape)
+
+
+@torch.library.custom_op("attend::causal_conv1d_backward", mutates_args=())
+def conv_backward(
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    b: torch.Tensor | None,
+    state: torch.Tensor | None,
+    silu: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Gradients of x, w, b and the state; empty for what was not given."""
+    from attend_kernels import conv1d_triton
+
+    return conv1d_triton.backward(_unit_rows(grad), _unit_rows(x), w, b, state, silu)
+
+
+@conv_backward.register_fake
+def _(grad, x, w, b, state, silu):
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    return (
+        x.new_empty(x.shape),
+        w.new_empty(w.shape, dtype=wide),
+        x.new_empty(0 if b is None else b.shape, dtype=wide),
+        x.new_empty(0) if state is None else state.new_empty(state.shape),
+    )
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    *tensors, ctx.silu = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _gradient(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    x, w, b, state = ctx.saved_tensors
+    dx, dw, db, dstate = conv_backward(grad, x, w, b, state, ctx.silu)
+    db = None if b is None else db.to(b.dtype)
+    return dx, dw.to(w.dtype), db, None if state is None else dstate, None
+
+
+conv_forward.register_autograd(_gradient, setup_context=_save)
+
+
+def _unit_rows(x: torch.Tensor) -> torch.Tensor:
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def _with_past(x: torch.Tensor, state: torch.Tensor | None, taps: int) -> torch.Tensor:
+    """The K - 1 inputs before the first, then x: ``(B, K - 1 + T, C)``."""
+    past = x.new_zeros(x.shape[0], taps - 1, x.shape[2])
+    return torch.cat([past if state is None else state.transpose(1, 2), x], dim=1)
+
+
+def _check(function: str, tensors: dict[str, torch.Tensor | None], activation: Activation) -> int:
+    sizes: dict[str, int] = {}
+    patterns = {"x": "B T C", "w": "C K", "b": "C"}
+    for name, tensor in tensors.items():
+        if tensor is None:
+            continue
+        pattern = patterns.get(name) or f"B C {sizes['K'] - 1}"
+        sizes = assert_shape(tensor, pattern, sizes, name=name)
+        if tensor.dtype not in DTYPES:
+            raise TypeError(
+                f"{function}: expected float16, bfloat16, float32 or float64, got {name} of "
+                f"{tensor.dtype}. Next: {name}.float()."
+            )
+    if not 1 <= sizes["K"] <= MOST_TAPS:
+        raise ValueError(
+            f"{function}: w has K={sizes['K']} taps; expected 1 to {MOST_TAPS}. Likely cause: w "
+            f"passed as (K, C), or nn.Conv1d's (C, 1, K). Next: w.T or w.squeeze(1)."
+        )
+    if activation not in ("silu", None):
+        raise ValueError(
+            f"{function}: activation must be 'silu' or None, got {activation!r}. "
+            f"Next: None, then the activation of your choice."
+        )
+    devices = {x.device for x in tensors.values() if x is not None}
+    if len(devices) > 1:
+        names = " and ".join(sorted(str(device) for device in devices))
+        raise ValueError(
+            f"{function}: all tensors must be on one device, got {names}. Next: x.to(w.device)."
+        )
+    return sizes["K"]

@@ -1,0 +1,60 @@
+"""Which block each selective-scan kernel uses: a fixed table by kernel and number of states.
+
+A program holds BLOCK_C channels with all their states and unrolls STEPS time steps; CHUNK of them
+lie between two states kept for the backward pass. All were chosen without a GPU, from the
+compiler's word alone: with the Triton of constraints.txt none spills a register on sm_80 or sm_90
+(the tests hold it). None has been timed on a GPU yet.
+
+Few states a thread would leave the exponentials waiting for loads and shuffles; many do not fit its
+registers. Programs are small, for there are only B C / BLOCK_C of them to fill the GPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from attend_kernels import fallback
+
+# Time steps between kept states. They take 4 N / CHUNK bytes a channel and step, one byte at N =
+# 16; a shorter chunk would save the backward pass nothing, as it cuts the chunk up itself.
+CHUNK = 64
+MOST_STATES = 256
+
+
+@dataclass(frozen=True)
+class Config:
+    """Block shape and launch settings of one kernel."""
+
+    block_c: int  # channels a program
+    steps: int  # time steps unrolled
+    warps: int
+
+
+# (kernel, states, padded to a power of two): settings. Fewer states use the first entry.
+TABLE = {
+    ("forward", 16): Config(32, 4, 1),
+    ("forward", 32): Config(32, 4, 2),
+    ("forward", 64): Config(32, 4, 4),
+    ("forward", 128): Config(32, 2, 8),
+    ("forward", 256): Config(16, 2, 8),
+    ("backward", 16): Config(32, 2, 1),
+    ("backward", 32): Config(32, 2, 4),
+    ("backward", 64): Config(32, 2, 8),
+    ("backward", 128): Config(16, 2, 8),
+    ("backward", 256): Config(8, 2, 8),
+}
+INTERPRETED = Config(16, 4, 1)  # a step costs the same for any small block
+
+
+def chunks(length: int) -> int:
+    """Count the chunks of a sequence, the last of which may be short."""
+    return -(-length // CHUNK)
+
+
+def choose(kernel: str, device: torch.device, n: int) -> Config:
+    """Pick the settings of ``kernel`` for ``n`` states."""
+    if fallback.interpreted() and device.type == "cpu":
+        return INTERPRETED
+    return TABLE[kernel, max(16, 1 << (n - 1).bit_length())]

@@ -1,0 +1,198 @@
+"""The forward kernel behind ``selective_scan`` and its launcher; needs Triton.
+
+Equations, letters and memory traffic: see ``selective_scan_chunked``. A program owns BLOCK_C
+channels of one sequence and walks along time. The state, BLOCK_N × BLOCK_C numbers, never leaves
+its registers but for a copy every CHUNK steps, from which the backward pass starts again.
+
+Time goes STEPS rows at a time, unrolled: the rows of the next group are asked for before this group
+is computed, since nothing else hides the wait for memory when a program is a warp or two.
+
+States are held as (N, C), channels last, so that a warp's 32 threads hold 32 channels and each
+thread all states of its channel: the sum over N then needs no exchange between threads. Triton
+derives who holds what from the loads and stores whose strides it knows to be 1; the arguments named
+in ``HIDDEN`` are strides kept from it for that reason.
+"""
+
+# ruff: noqa: N803, N806  # axis letters and compile-time values are written in capitals
+# ruff: noqa: RUF005  # Triton has no starred tuples
+# Pyright takes a call from one jitted function to another for one that raises:
+# pyright: reportGeneralTypeIssues=false
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from attend_kernels import selective_scan_configs as configs
+
+LOG2E = tl.constexpr(1.4426950408889634)
+LINEAR_FROM = tl.constexpr(20.0)  # beyond it softplus(x) is x to the last bit of fp32
+HIDDEN = ["a_channel", "a_state", "first_channel", "first_state", "last_channel", "last_state"]
+HIDDEN += ["kept_channel"]
+
+
+@triton.jit
+def load_rows(ptr, first, row_stride, last, live, STEPS: tl.constexpr, WIDE: tl.constexpr):
+    """Rows first, first + 1, ... as a tuple of STEPS vectors; beyond the last row, that again."""
+    rows = ()
+    ptr += tl.cast(first, tl.int64) * row_stride
+    for i in tl.static_range(STEPS):
+        at = ptr + tl.minimum(i, last - first) * row_stride
+        row = tl.load(at) if live is None else tl.load(at, mask=live, other=0.0)
+        rows = rows + (row.to(WIDE),)
+    return rows
+
+
+@triton.jit
+def sigmoid(x):
+    """Logistic function."""
+    return 1.0 / (1.0 + tl.exp2(-x * LOG2E))
+
+
+@triton.jit
+def step_size(raw, bias, SOFTPLUS: tl.constexpr):
+    """Return softplus(raw + bias), or the bare sum; log(1 + e) keeps its digits for small e."""
+    x = raw + bias
+    if SOFTPLUS:
+        e = tl.exp2(tl.minimum(x, LINEAR_FROM) * LOG2E)
+        w = 1.0 + e  # log(w) is off by e's rounding in w; e / (w - 1) is off by as much
+        log = tl.where(w == 1.0, e, tl.log(w) * (e / tl.where(w == 1.0, 1.0, w - 1.0)))
+        x = tl.where(x > LINEAR_FROM, x, log)
+    return x
+
+
+@triton.jit(do_not_specialize=HIDDEN)
+def selective_scan_forward_kernel(
+    u_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, d_ptr, z_ptr, bias_ptr,
+    out_ptr, first_ptr, last_ptr, kept_ptr,
+    u_batch, u_row, delta_batch, delta_row, a_channel, a_state, b_batch, b_row, c_batch, c_row,
+    z_batch, z_row, first_batch, first_channel, first_state, last_batch, last_channel, last_state,
+    kept_channel, T, C,
+    N: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr, STEPS: tl.constexpr,
+    CHUNK: tl.constexpr, SOFTPLUS: tl.constexpr, WIDE: tl.constexpr,
+):  # fmt: skip
+    """Write y for BLOCK_C channels of a sequence, their last state, and those kept for later."""
+    channel = tl.program_id(0) * BLOCK_C + tl.arange(0, BLOCK_C)
+    state = tl.arange(0, BLOCK_N)
+    batch = tl.program_id(1).to(tl.int64)
+    live = channel < C
+    real = state < N if BLOCK_N > N else None  # None: no mask, where N is a power of two
+    both = (state < N)[:, None] & live[None, :]
+    u_ptr += batch * u_batch + channel
+    delta_ptr += batch * delta_batch + channel
+    b_ptr += batch * b_batch + state
+    c_ptr += batch * c_batch + state
+    out_ptr += batch * T * C + channel
+    at = state[:, None] * a_state + channel[None, :] * a_channel
+    rate = tl.load(a_ptr + at, mask=both, other=0.0).to(WIDE) * LOG2E  # exp(x) = exp2(x log2(e))
+    bias = 0.0
+    if bias_ptr is not None:
+        bias = tl.load(bias_ptr + channel, mask=live, other=0.0).to(WIDE)
+    if d_ptr is not None:
+        skip = tl.load(d_ptr + channel, mask=live, other=0.0).to(WIDE)
+    h = tl.zeros((BLOCK_N, BLOCK_C), WIDE)
+    if first_ptr is not None:
+        at = state[:, None] * first_state + channel[None, :] * first_channel
+        h = tl.load(first_ptr + batch * first_batch + at, mask=both, other=0.0).to(WIDE)
+    kept = kept_ptr
+    if kept_ptr is not None:
+        kept += batch * tl.cdiv(T, CHUNK) * N * C
+        kept += state[:, None] * C + channel[None, :] * kept_channel
+    next_u = load_rows(u_ptr, 0, u_row, T - 1, live, STEPS, WIDE)
+    next_delta = load_rows(delta_ptr, 0, delta_row, T - 1, live, STEPS, WIDE)
+    if z_ptr is not None:
+        z_ptr += batch * z_batch + channel
+        next_z = load_rows(z_ptr, 0, z_row, T - 1, live, STEPS, WIDE)
+    for t in range(0, T, STEPS):
+        if kept_ptr is not None:  # noqa: SIM102  # decided when compiled, the next is not
+            if t % CHUNK == 0:
+                tl.store(kept, h, mask=both)
+                kept += N * C
+        u = next_u
+        raw = next_delta
+        next_u = load_rows(u_ptr, t + STEPS, u_row, T - 1, live, STEPS, WIDE)
+        next_delta = load_rows(delta_ptr, t + STEPS, delta_row, T - 1, live, STEPS, WIDE)
+        if z_ptr is not None:
+            z = next_z
+            next_z = load_rows(z_ptr, t + STEPS, z_row, T - 1, live, STEPS, WIDE)
+        b = load_rows(b_ptr, t, b_row, T - 1, real, STEPS, WIDE)
+        c = load_rows(c_ptr, t, c_row, T - 1, real, STEPS, WIDE)
+        for i in tl.static_range(STEPS):
+            delta = step_size(raw[i], bias, SOFTPLUS)
+            delta = tl.where(t + i < T, delta, 0.0)  # a step of size 0 leaves the state alone
+            decay = tl.exp2(delta[None, :] * rate)  # (BLOCK_N, BLOCK_C)
+            h = decay * h + b[i][:, None] * (delta * u[i])[None, :]
+            y = tl.sum(h * c[i][:, None], axis=0)  # (BLOCK_C,)
+            if d_ptr is not None:
+                y += skip * u[i]
+            if z_ptr is not None:
+                y *= z[i] * sigmoid(z[i])
+            row = tl.cast(t + i, tl.int64) * C
+            tl.store(out_ptr + row, y.to(out_ptr.dtype.element_ty), mask=live & (t + i < T))
+    at = state[:, None] * last_state + channel[None, :] * last_channel
+    tl.store(last_ptr + batch * last_batch + at, h, mask=both)
+
+
+def forward(
+    u: torch.Tensor,
+    delta: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    c: torch.Tensor,
+    d: torch.Tensor | None,
+    z: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    initial: torch.Tensor | None,
+    softplus: bool,
+    keep: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return y, the last state (B, C, N) and, if asked, the kept ones (B, chunks, N, C)."""
+    B, T, C = u.shape
+    N = a.shape[1]
+    wide = torch.float64 if u.dtype == torch.float64 else torch.float32
+    config = configs.choose("forward", u.device, N)
+    out = torch.empty((B, T, C), dtype=u.dtype, device=u.device)
+    last = torch.empty((B, C, N), dtype=wide, device=u.device)
+    chunks = configs.chunks(T) if keep else 0
+    kept = torch.empty((B, chunks, N, C), dtype=wide, device=u.device)
+    b, c = (widened(x, wide) for x in (b, c))
+    kernel: Any = selective_scan_forward_kernel
+    grid = (triton.cdiv(C, config.block_c), B)
+    with torch.cuda.device_of(u):  # the launch goes to the current device, not to the tensor's
+        kernel[grid](
+            u, delta, a, b, c, d, z, bias,
+            out, initial, last, kept if keep else None,
+            *u.stride()[:2], *delta.stride()[:2], *a.stride(), *b.stride()[:2], *c.stride()[:2],
+            *(z.stride()[:2] if z is not None else (0, 0)),
+            *(initial.stride() if initial is not None else (0, 0, 0)), *last.stride(),
+            1, T, C,
+            **constants(N, config, softplus, wide),
+        )  # fmt: skip
+    return out, last, kept
+
+
+def widened(x: torch.Tensor, wide: torch.dtype) -> torch.Tensor:
+    """Cast B or C (B, T, N) to the dtype of the state, once for all channels.
+
+    Left to the kernel, it would be 2 N conversions a warp and step beside about 6 N other things.
+    """
+    return x.to(wide)
+
+
+def constants(
+    n: int, config: configs.Config, softplus: bool, wide: torch.dtype = torch.float32
+) -> dict[str, Any]:
+    """Compile-time values of a scan kernel."""
+    return {
+        "N": n,
+        "BLOCK_N": triton.next_power_of_2(n),
+        "BLOCK_C": config.block_c,
+        "STEPS": config.steps,
+        "CHUNK": configs.CHUNK,
+        "SOFTPLUS": softplus,
+        "WIDE": tl.float64 if wide == torch.float64 else tl.float32,
+        "num_warps": config.warps,
+    }

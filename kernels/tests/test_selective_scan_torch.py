@@ -1,0 +1,217 @@
+"""The selective scan inside PyTorch: memory, torch.compile, autocast, operators, errors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+from attend_kernels import (
+    ShapeError,
+    fallback,
+    naive_selective_scan,
+    selective_scan,
+    selective_scan_configs,
+    selective_scan_ops,
+    selective_scan_step,
+)
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .numerics import TOLERANCE, relative_error
+from .scan_cases import Case, Tensors, fast, run, wide
+
+needs_triton = pytest.mark.skipif(
+    not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"
+)
+
+
+@pytest.fixture(autouse=True)
+def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several chunks without a long sequence."""
+    monkeypatch.setattr(selective_scan_configs, "CHUNK", 8)
+
+
+class Allocations(TorchDispatchMode):
+    """Counts the bytes of every tensor that PyTorch makes while it is on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        if isinstance(made, torch.Tensor) and not func.is_view:
+            self.sizes.append(made.numel() * made.element_size())
+        return made
+
+
+def allocated(length: int, device: str) -> list[int]:
+    """Bytes of all that the launchers of both directions allocate, at B 1, C 16, N 64."""
+    from attend_kernels import selective_scan_backward_triton as backward
+    from attend_kernels import selective_scan_triton as forward
+
+    inputs = Case(length, C=16, N=64).inputs(device)
+    tensors = [inputs[k] for k in ("u", "delta", "A", "B", "C", "D", "z", "delta_bias")]
+    scan: Any = forward.forward  # Any, for the arguments are splatted
+    gradient: Any = backward.backward
+    with Allocations() as seen:
+        y, _, kept = scan(*tensors, inputs["initial_state"], True, True)
+        gradient(torch.ones_like(y), None, *tensors, True, kept, True)
+    return seen.sizes
+
+
+@needs_triton
+def test_no_state_of_every_step_is_ever_in_memory(device: str):
+    """The largest tensor is far below (B, T, C, N), and what T adds is linear in it."""
+    channels, states = 16, 64
+    short, middle, long = (allocated(length, device) for length in (8, 16, 24))
+    every_state = 24 * channels * states * torch.float32.itemsize
+    assert max(long) <= every_state / 8
+    assert sum(long) - sum(middle) == sum(middle) - sum(short)
+
+
+@needs_triton
+def test_what_autograd_keeps(device: str):
+    """The inputs, and one state a chunk; without a gradient, no state at all."""
+    inputs = {k: x.requires_grad_() for k, x in Case(20, C=16, N=32).inputs(device).items()}
+    saved: list[torch.Size] = []
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda x: saved.append(x.shape) or x, lambda x: x
+    ):
+        fast(**inputs)
+    given = sorted(tuple(x.shape) for k, x in inputs.items() if k != "initial_state")
+    assert sorted(map(tuple, saved)) == sorted([*given, (1, 3, 32, 16)])
+    arguments = [inputs[k].detach() for k in ("u", "delta", "A", "B", "C")]
+    _, _, kept = selective_scan_ops.scan_forward(*arguments, *[None] * 4, True, False)
+    assert kept.numel() == 0
+
+
+@needs_triton
+def test_stays_whole_under_torch_compile(device: str):
+    """One graph (``fullgraph`` raises at a break), and the same bits as without."""
+    inputs = Case(9).inputs(device)
+    compiled = torch.compile(fast, backend="aot_eager", fullgraph=True)
+    got, want = run(compiled, inputs), run(fast, inputs)
+    for name, value in got.items():
+        assert torch.equal(value, want[name]), name
+
+
+@needs_triton
+def test_one_compilation_serves_other_lengths(device: str):
+    compiled = torch.compile(selective_scan, backend="aot_eager", fullgraph=True, dynamic=True)
+    for length in (3, 9, 12):
+        inputs = Case(length).inputs(device)
+        assert torch.equal(compiled(**inputs), selective_scan(**inputs))
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    "options", [(), ("D", "z", "delta_bias", "initial_state")], ids=["bare", "all"]
+)
+def test_operators_keep_pytorchs_contract(options: tuple[str, ...], device: str):
+    """Schema, fake kernels (shapes, dtypes, strides) and gradient, by PyTorch's own checker."""
+    inputs = Case(5, B=2, options=options).inputs(device)
+    names = ("u", "delta", "A", "B", "C", "D", "z", "delta_bias", "initial_state")
+    leaves = [inputs[n].requires_grad_() if n in inputs else None for n in names]
+    torch.library.opcheck(selective_scan_ops.scan_forward, (*leaves, True, True))
+    plain = [None if x is None else x.detach() for x in leaves]
+    y, last, kept = selective_scan_ops.scan_forward(*plain, True, True)
+    torch.library.opcheck(
+        selective_scan_ops.scan_backward,
+        (torch.ones_like(y), torch.ones_like(last), *plain[:-1], bool(options), kept, True),
+    )
+
+
+@needs_triton
+def test_mixed_dtypes_as_autocast_leaves_them(device: str):
+    """bf16 activations; fp32 A, D, bias and step sizes; an fp32 state."""
+    inputs = Case(7, dtype=torch.bfloat16).inputs(device)
+    inputs["delta"] = inputs["delta"].float()
+    with torch.autocast(device, torch.bfloat16):
+        got = run(fast, inputs)
+    want = run(naive_selective_scan, wide(inputs))
+    assert (got["y"].dtype, got["state"].dtype) == (torch.bfloat16, torch.float32)
+    for name, value in got.items():
+        if name not in ("y", "state"):
+            assert value.dtype == inputs[name[1:]].dtype, name
+        assert relative_error(value, want[name]) < TOLERANCE[torch.bfloat16], name
+
+
+@needs_triton
+def test_the_gradient_has_no_gradient_and_says_so(device: str):
+    inputs = Case(3, options=()).inputs(device)
+    inputs["u"].requires_grad_()
+    (first,) = torch.autograd.grad(
+        selective_scan(**inputs).square().sum(), inputs["u"], create_graph=True
+    )
+    with pytest.raises(RuntimeError, match="no autograd formula"):
+        first.sum().backward()
+
+
+U, A, BC, STATE = (torch.zeros(*s) for s in ((2, 7, 6), (6, 4), (2, 7, 4), (2, 6, 4)))
+WRONG: dict[str, tuple[type[Exception], str, Tensors]] = {
+    "two-axes": (ShapeError, r"u has 2 axes; expected 3 \(B T C\)", {"u": U[0]}),
+    "channels-first": (ShapeError, "delta has the wrong.*axes 1 and 2 are swapped",
+                       {"u": U.transpose(1, 2)}),
+    "A-transposed": (ShapeError, "A has the wrong shape.*axes 0 and 1 are swapped", {"A": A.T}),
+    "B-states-first": (ShapeError, "B has the wrong shape.*swapped", {"B": BC.transpose(1, 2)}),
+    "C-length": (ShapeError, "C has the wrong shape.*T=7", {"C": BC[:, :3]}),
+    "D": (ShapeError, "D has the wrong shape.*C=6", {"D": torch.zeros(4)}),
+    "z": (ShapeError, "z has the wrong shape", {"z": U[:, :3]}),
+    "bias": (ShapeError, "delta_bias has the wrong shape", {"delta_bias": torch.zeros(1)}),
+    "state": (ShapeError, "initial_state has the wrong.*swapped",
+              {"initial_state": STATE.transpose(1, 2)}),
+    "complex": (TypeError, r"got A of torch.complex64. Mamba's A is real. Next: A\.real",
+                {"A": A.to(torch.complex64)}),
+    "integers": (TypeError, r"got u of torch.int64.*u\.float\(\)", {"u": U.long()}),
+    "states": (ValueError, "N=300 states a channel; expected 1 to 256.*takes any N",
+               {"A": torch.zeros(6, 300), "B": torch.zeros(2, 7, 300),
+                "C": torch.zeros(2, 7, 300)}),
+    "devices": (ValueError, "one device, got cpu and meta", {"A": A.to("meta")}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "message", "changes"), WRONG.values(), ids=WRONG)
+def test_errors_say_what_was_expected_and_what_to_do(
+    error: type[Exception], message: str, changes: Tensors
+):
+    arguments: Tensors = {"u": U, "delta": U, "A": A, "B": BC, "C": BC} | changes
+    with pytest.raises(error, match=message):
+        selective_scan(**arguments)
+
+
+def test_a_step_takes_no_time_axis():
+    with pytest.raises(ShapeError, match=r"u has 3 axes; expected 2 \(B C\)"):
+        selective_scan_step(STATE, U, U, A, BC, BC)
+
+
+def test_without_a_gpu_the_twin_runs_and_says_so_once():
+    program = """
+import os, warnings, torch
+os.environ.pop("TRITON_INTERPRET", None)
+torch.cuda.is_available = lambda: False
+from attend_kernels import naive_selective_scan, selective_scan
+u, bc = torch.randn(1, 5, 3, requires_grad=True), torch.randn(1, 5, 2)
+arguments = (u, u, -torch.ones(3, 2), bc, bc)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for _ in range(2):
+        y, state = selective_scan(*arguments, output_state=True)
+want, last = naive_selective_scan(*arguments)
+assert torch.equal(y, want) and torch.equal(state, last)
+y.sum().backward()
+assert u.grad.isfinite().all()
+assert [w.filename for w in caught] == ["<string>"], caught
+print(caught[0].message)
+compiled = torch.compile(selective_scan, backend="aot_eager", fullgraph=True)
+torch.testing.assert_close(compiled(*arguments), y)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ)
+    )
+    assert done.returncode == 0, done.stderr
+    assert "selective_scan: no NVIDIA GPU is available here" in done.stdout
+    assert "its PyTorch twin naive_selective_scan runs instead" in done.stdout
