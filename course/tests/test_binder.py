@@ -50,25 +50,43 @@ class Image:
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
-    """Follow binder/, in repo2docker's order."""
+def image() -> Image:
+    """Follow binder/, in repo2docker's order.
+
+    The environment is made afresh when anything it is made from has changed; two gigabytes take as
+    long to delete as to install, so it is kept otherwise. The repository in it is always fresh.
+    """
     if sys.platform != "linux":
         pytest.skip("Binder's machines run Linux, and so do binder/'s requirements")
-    root = tmp_path_factory.mktemp("binder") / "jovyan"
-    shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
-    venv.create(root / ".venv", with_pip=True)
+    root = ROOT / "artifacts" / "binder"
+    environment_path, stamp = root / ".venv", root / ".venv" / "made-from"
     # Where an extra index cannot be reached, pip asks it again for each of ~150 packages.
     environment = {**os.environ, "PIP_RETRIES": "0", "PIP_NO_COMPILE": "1"}
     for name in ("PYTHONPATH", "VIRTUAL_ENV"):
         environment.pop(name, None)
-    environment["PATH"] = f"{root / '.venv' / 'bin'}{os.pathsep}{environment['PATH']}"
+    environment["PATH"] = f"{environment_path / 'bin'}{os.pathsep}{environment['PATH']}"
     made = Image(root, environment)
-    install = [made.python, "-m", "pip", "install", "-qq", "-r", "binder/requirements.txt"]
-    for step in (install, ["./binder/postBuild"]):
-        done = subprocess.run(step, cwd=root, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-    yield made
-    shutil.rmtree(root)  # two gigabytes
+
+    for leftover in root.glob("*"):
+        if leftover != environment_path:
+            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+    shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(*LEFT_BEHIND), dirs_exist_ok=True)
+    origins = [root / "pyproject.toml", root / "constraints.txt", root / "binder/requirements.txt"]
+    made_from = "\n".join([str(root), sys.version, *(path.read_text() for path in origins)])
+    if not stamp.exists() or stamp.read_text() != made_from:
+        shutil.rmtree(environment_path, ignore_errors=True)
+        venv.create(environment_path, with_pip=True)
+        run([made.python, "-m", "pip", "install", "-qq", "-r", "binder/requirements.txt"], made)
+        stamp.write_text(made_from)
+    run(["./binder/postBuild"], made)
+    return made
+
+
+def run(step: list[str | Path], image: Image) -> None:
+    done = subprocess.run(
+        step, cwd=image.root, env=image.environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
