@@ -141,12 +141,12 @@ def linear_attention_step(
     """One step of ``linear_attention``, for decoding: what it would do next, given its state.
 
     Shapes: state ``(B, H, D, D_v)``, q and k ``(B, H, D)``, v ``(B, H, D_v)``, decay ``(H,)``, gate
-    ``(B, H)`` -> output ``(B, H, D_v)`` in v's dtype, and the new state in fp32. Dtypes and errors:
-    as ``linear_attention``.
+    ``(B, H)`` or ``(B, H, D)`` -> output ``(B, H, D_v)`` in v's dtype, and the new state in fp32.
+    Dtypes and errors: as ``linear_attention``.
     """
     sizes = assert_shape(q, "B H D", name="q")
     if gate is not None:
-        assert_shape(gate, "B H", sizes, name="gate")
+        assert_shape(gate, "B H D" if gate.dim() == 3 else "B H", sizes, name="gate")
         gate = gate[:, :, None]
     output, state = linear_attention(
         q[:, :, None], k[:, :, None], v[:, :, None],
@@ -200,7 +200,7 @@ def as_gates(
             f"{function}: gates are logarithms, expected floating point, got {gate.dtype}. "
             f"Next: decay=torch.log(gamma), gate=torch.nn.functional.logsigmoid(x)."
         )
-    assert_shape(gate, "B H T", sizes, name="gate")
+    assert_shape(gate, "B H T D" if gate.dim() == 4 else "B H T", sizes, name="gate")
     return gate
 
 

@@ -25,10 +25,14 @@ def forward(
     chunk: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Output and last state. ``gate``: (B, H, T), or (B, H, T, D) for one a key dimension."""
+    q, k, v = (unit_rows(x) for x in (q, k, v))
+    if gate is not None and gate.dim() == 4:
+        from attend_kernels import linear_attention_gated_triton as gated
+
+        return gated.forward(q, k, v, gate, initial, chunk)
     from attend_kernels import linear_attention_triton as kernels
 
-    q, k, v = (unit_rows(x) for x in (q, k, v))
-    return kernels.forward(q, k, v, kernels.Fading(gate), initial, chunk)
+    return kernels.forward(q, k, v, gate, initial, chunk)
 
 
 @forward.register_fake
@@ -51,12 +55,19 @@ def backward(
     want_gate: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return dQ, dK, dV, the gradient of the initial state, and that of the gate or an empty."""
-    from attend_kernels import linear_attention_backward as kernels
-
     grad, q, k, v = (unit_rows(x) for x in (grad, q, k, v))
-    dq, dk, dv, d_initial, d_gate = kernels.backward(
-        grad, grad_final, q, k, v, gate, initial, chunk, want_gate
-    )
+    if gate is not None and gate.dim() == 4:
+        from attend_kernels import linear_attention_gated_triton as gated
+
+        dq, dk, dv, d_initial, d_gate = gated.backward(
+            grad, grad_final, q, k, v, gate, initial, chunk, want_gate
+        )
+    else:
+        from attend_kernels import linear_attention_backward as kernels
+
+        dq, dk, dv, d_initial, d_gate = kernels.backward(
+            grad, grad_final, q, k, v, gate, initial, chunk, want_gate
+        )
     empty = q.new_empty(0, dtype=torch.float32)
     return dq, dk, dv, d_initial, empty if d_gate is None else d_gate
 

@@ -118,7 +118,7 @@ def load_scores(ptr, first, length, TRANSPOSED: tl.constexpr, CHUNK: tl.constexp
 
 @triton.jit
 def walk_kernel(
-    read_ptr, write_ptr, value_ptr, out_ptr, gate_ptr, scores_ptr, ages_ptr, start_ptr, end_ptr,
+    read_ptr, write_ptr, value_ptr, out_ptr, gate_ptr, scores_ptr, totals_ptr, start_ptr, end_ptr,
     kept_ptr,
     read_batch, read_head, read_row, write_batch, write_head, write_row,
     value_batch, value_head, value_row, out_batch, out_head, out_row,
@@ -132,8 +132,8 @@ def walk_kernel(
 ):  # fmt: skip
     """Walk over ``span`` steps of one head with BLOCK_E columns of its state.
 
-    ``gate_ptr``: a scalar log gate a step. Or gates a key dimension, already in read and write:
-    then ``scores_ptr`` has the products of all pairs, ``ages_ptr`` the sums of gates.
+    ``gate_ptr``: a scalar log gate a step. For gates a key dimension, already in read and write:
+    ``scores_ptr``, the products of all pairs, and ``totals_ptr``, the sums of each chunk's gates.
     ``out_ptr`` None: only find the state. ``start_ptr`` None: start from 0. OWN: a step reads what
     it writes itself. ``kept_ptr``: also write the state each chunk starts from.
     """
@@ -198,11 +198,10 @@ def walk_kernel(
         if gate_ptr is not None:  # the values fade, not the keys: those are as memory has them
             state *= tl.exp2(total)
             value = value.to(tl.float32) * tl.exp2(through if REVERSE else after)[:, None]
-        if ages_ptr is not None:
-            last = tl.minimum(first + CHUNK, stop) - 1
+        if totals_ptr is not None:
             d = tl.arange(0, BLOCK_D)
-            total = tl.load(ages_ptr + (line + last) * D + d, mask=d < D, other=0.0)
-            state *= tl.exp2(total)[:, None]
+            at = ((batch * heads + head) * tl.cdiv(T, CHUNK) + first // CHUNK) * D + d
+            state *= tl.exp2(tl.load(totals_ptr + at, mask=d < D, other=0.0))[:, None]
         state = tl.dot(write.T, value.to(DOT), state, input_precision=PRECISION)
 
     if end_ptr is not None:
@@ -254,22 +253,19 @@ class Fading:
     Attributes:
         gate: natural logarithms, ``(B, H, T)``, any strides.
         scores: products of all pairs of each chunk, gates included, ``(B, H, T, chunk)``.
-        ages: base-2 logarithms, summed from the start of each chunk, ``(B, H, T, D)``.
+        totals: base-2 logarithms, summed over each chunk, ``(B, H, chunks, D)``.
     """
 
     gate: torch.Tensor | None = None
     scores: torch.Tensor | None = None
-    ages: torch.Tensor | None = None
+    totals: torch.Tensor | None = None
 
     def over(self, span: int, chunk: int) -> torch.Tensor | None:
         """What segments of ``span`` steps leave of a state: ``(B, H, segments, 1 or D)``."""
         if self.gate is not None:
             return torch.exp(sums(self.gate.float().clamp(min=LEAST_GATE.value)[..., None], span))
-        if self.ages is not None:
-            chunks = self.ages[:, :, chunk - 1 :: chunk]  # the sum over each whole chunk
-            if self.ages.shape[2] % chunk:
-                chunks = torch.cat([chunks, self.ages[:, :, -1:]], dim=2)
-            return torch.exp2(sums(chunks, span // chunk))
+        if self.totals is not None:
+            return torch.exp2(sums(self.totals, span // chunk))
         return None
 
 
@@ -283,11 +279,12 @@ def forward(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
-    fading: Fading,
+    gate: torch.Tensor | None,
     initial: torch.Tensor | None,
     chunk: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Output like v, and the last state (B, H, D, D_v) in fp32. Last axes have stride 1."""
+    fading = Fading(gate)
     out = torch.empty_like(v)
     final = state_like(k, v)
     span = linear_attention_configs.span(k, v, chunk)
@@ -386,7 +383,7 @@ def walk(
         read = write
     launch(
         walk_kernel, slices * segments * H * B, read, write, value, out, gate,
-        fading.scores, fading.ages, states, end, kept,
+        fading.scores, fading.totals, states, end, kept,
         *read.stride()[:3], *write.stride()[:3], *value.stride()[:3], *strides(out, 3),
         *strides(gate, 3), *strides(states, 5), *strides(end, 5),
         slices, segments, H, T, span,
