@@ -9,6 +9,9 @@ stands at. Each step also needs the state before it, which was never stored. For
    numbers whatever T is, small enough to stay in the L2 cache.
 2. For each group, last first: run forward once more with its STEPS states in registers, then back.
 
+Rows of memory are asked for a group ahead; what step 2 reads of u, delta and B, step 1 has brought
+to the L2 cache.
+
 So a decay is computed three times and no (B, T, C, N) tensor exists. dB and dC are sums over all
 channels: each program writes the sum over its own, and one more pass adds those up, in the same
 order every time. Sums over time (dA, dD, dbias) stay in registers.
@@ -92,16 +95,26 @@ def selective_scan_backward_kernel(
     if grad_last_ptr is not None:
         at = state[:, None] * last_state + channel[None, :] * last_channel
         g = tl.load(grad_last_ptr + batch * last_batch + at, mask=both, other=0.0).to(WIDE)
+    final = (tl.cdiv(T, STEPS) - 1) * STEPS  # where the last group starts
+    next_grad = load_rows(grad_ptr, final, grad_row, T - 1, live, STEPS, WIDE)
+    if z_ptr is not None:
+        next_z = load_rows(z_ptr, final, z_row, T - 1, live, STEPS, WIDE)
     for back in range(chunks):
         start = (chunks - 1 - back) * CHUNK
         groups = tl.cdiv(tl.minimum(CHUNK, T - start), STEPS)
         h = tl.load(kept_ptr + tl.cast(chunks - 1 - back, tl.int64) * N * C, mask=both, other=0.0)
+        next_u = load_rows(u_ptr, start, u_row, T - 1, live, STEPS, WIDE)
+        next_raw = load_rows(delta_ptr, start, delta_row, T - 1, live, STEPS, WIDE)
+        next_b = load_rows(b_ptr, start, b_row, T - 1, real, STEPS, WIDE)
         for group in range(groups):
             tl.store(scratch_ptr + tl.cast(group, tl.int64) * N * C, h, mask=both)
             t = start + group * STEPS
-            u = load_rows(u_ptr, t, u_row, T - 1, live, STEPS, WIDE)
-            raw = load_rows(delta_ptr, t, delta_row, T - 1, live, STEPS, WIDE)
-            b = load_rows(b_ptr, t, b_row, T - 1, real, STEPS, WIDE)
+            u = next_u
+            raw = next_raw
+            b = next_b
+            next_u = load_rows(u_ptr, t + STEPS, u_row, T - 1, live, STEPS, WIDE)
+            next_raw = load_rows(delta_ptr, t + STEPS, delta_row, T - 1, live, STEPS, WIDE)
+            next_b = load_rows(b_ptr, t + STEPS, b_row, T - 1, real, STEPS, WIDE)
             for i in tl.static_range(STEPS):
                 delta = step_size(raw[i], bias, SOFTPLUS)
                 h = tl.exp2(delta[None, :] * rate) * h + b[i][:, None] * (delta * u[i])[None, :]
@@ -112,11 +125,14 @@ def selective_scan_backward_kernel(
             h = tl.load(scratch_ptr + tl.cast(group, tl.int64) * N * C, mask=both, other=0.0)
             u = load_rows(u_ptr, t, u_row, T - 1, live, STEPS, WIDE)
             raw = load_rows(delta_ptr, t, delta_row, T - 1, live, STEPS, WIDE)
-            grad = load_rows(grad_ptr, t, grad_row, T - 1, live, STEPS, WIDE)
             b = load_rows(b_ptr, t, b_row, T - 1, real, STEPS, WIDE)
             c = load_rows(c_ptr, t, c_row, T - 1, real, STEPS, WIDE)
+            grad = next_grad
+            earlier = tl.maximum(t - STEPS, 0)
+            next_grad = load_rows(grad_ptr, earlier, grad_row, T - 1, live, STEPS, WIDE)
             if z_ptr is not None:
-                z = load_rows(z_ptr, t, z_row, T - 1, live, STEPS, WIDE)
+                z = next_z
+                next_z = load_rows(z_ptr, earlier, z_row, T - 1, live, STEPS, WIDE)
             before = (h,)  # before[i] is the state before step t + i
             for i in tl.static_range(STEPS):
                 delta = step_size(raw[i], bias, SOFTPLUS)

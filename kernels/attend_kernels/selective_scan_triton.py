@@ -4,8 +4,10 @@ Equations, letters and memory traffic: see ``selective_scan_chunked``. A program
 channels of one sequence and walks along time. The state, BLOCK_N × BLOCK_C numbers, never leaves
 its registers but for a copy every CHUNK steps, from which the backward pass starts again.
 
-Time goes STEPS rows at a time, unrolled: the rows of the next group are asked for before this group
-is computed, since nothing else hides the wait for memory when a program is a warp or two.
+A program is a warp or two, and nothing but itself hides its waits for memory. So a row of u, delta
+or z is asked for AHEAD steps before it is used, and one of B or C, which other programs have
+brought to the L2 cache, SOON steps. The rows under way are tuples: pulled in at one end, used at
+the other. With STEPS steps unrolled such a queue costs no moves from register to register.
 
 States are held as (N, C), channels last, so that a warp's 32 threads hold 32 channels and each
 thread all states of its channel: the sum over N then needs no exchange between threads. Triton
@@ -47,6 +49,13 @@ def load_rows(ptr, first, row_stride, last, live, STEPS: tl.constexpr, WIDE: tl.
 
 
 @triton.jit
+def pull(rows, ptr, stride, live, WIDE: tl.constexpr):
+    """Load one more row into a tuple of them; also return where the next one lies."""
+    row = tl.load(ptr) if live is None else tl.load(ptr, mask=live, other=0.0)
+    return rows + (row.to(WIDE),), ptr + stride
+
+
+@triton.jit
 def sigmoid(x):
     """Logistic function."""
     return 1.0 / (1.0 + tl.exp2(-x * LOG2E))
@@ -72,7 +81,8 @@ def selective_scan_forward_kernel(
     z_batch, z_row, first_batch, first_channel, first_state, last_batch, last_channel, last_state,
     kept_channel, T, C,
     N: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr, STEPS: tl.constexpr,
-    CHUNK: tl.constexpr, SOFTPLUS: tl.constexpr, WIDE: tl.constexpr,
+    CHUNK: tl.constexpr, AHEAD: tl.constexpr, SOON: tl.constexpr, SOFTPLUS: tl.constexpr,
+    WIDE: tl.constexpr,
 ):  # fmt: skip
     """Write y for BLOCK_C channels of a sequence, their last state, and those kept for later."""
     channel = tl.program_id(0) * BLOCK_C + tl.arange(0, BLOCK_C)
@@ -83,6 +93,8 @@ def selective_scan_forward_kernel(
     both = (state < N)[:, None] & live[None, :]
     u_ptr += batch * u_batch + channel
     delta_ptr += batch * delta_batch + channel
+    if z_ptr is not None:
+        z_ptr += batch * z_batch + channel
     b_ptr += batch * b_batch + state
     c_ptr += batch * c_batch + state
     out_ptr += batch * T * C + channel
@@ -101,37 +113,52 @@ def selective_scan_forward_kernel(
     if kept_ptr is not None:
         kept += batch * tl.cdiv(T, CHUNK) * N * C
         kept += state[:, None] * C + channel[None, :] * kept_channel
-    next_u = load_rows(u_ptr, 0, u_row, T - 1, live, STEPS, WIDE)
-    next_delta = load_rows(delta_ptr, 0, delta_row, T - 1, live, STEPS, WIDE)
-    if z_ptr is not None:
-        z_ptr += batch * z_batch + channel
-        next_z = load_rows(z_ptr, 0, z_row, T - 1, live, STEPS, WIDE)
+    last = T - 1  # beyond it the pointers stay where they are
+    u = ()
+    raw = ()
+    z = ()
+    b = ()
+    c = ()
+    for i in tl.static_range(AHEAD):
+        step = tl.where(i < last, 1, 0)
+        u, u_ptr = pull(u, u_ptr, step * u_row, live, WIDE)
+        raw, delta_ptr = pull(raw, delta_ptr, step * delta_row, live, WIDE)
+        if z_ptr is not None:
+            z, z_ptr = pull(z, z_ptr, step * z_row, live, WIDE)
+    for i in tl.static_range(SOON):
+        step = tl.where(i < last, 1, 0)
+        b, b_ptr = pull(b, b_ptr, step * b_row, real, WIDE)
+        c, c_ptr = pull(c, c_ptr, step * c_row, real, WIDE)
     for t in range(0, T, STEPS):
         if kept_ptr is not None:  # noqa: SIM102  # decided when compiled, the next is not
             if t % CHUNK == 0:
                 tl.store(kept, h, mask=both)
                 kept += N * C
-        u = next_u
-        raw = next_delta
-        next_u = load_rows(u_ptr, t + STEPS, u_row, T - 1, live, STEPS, WIDE)
-        next_delta = load_rows(delta_ptr, t + STEPS, delta_row, T - 1, live, STEPS, WIDE)
-        if z_ptr is not None:
-            z = next_z
-            next_z = load_rows(z_ptr, t + STEPS, z_row, T - 1, live, STEPS, WIDE)
-        b = load_rows(b_ptr, t, b_row, T - 1, real, STEPS, WIDE)
-        c = load_rows(c_ptr, t, c_row, T - 1, real, STEPS, WIDE)
         for i in tl.static_range(STEPS):
-            delta = step_size(raw[i], bias, SOFTPLUS)
+            step = tl.where(t + i + AHEAD < last, 1, 0)
+            u, u_ptr = pull(u, u_ptr, step * u_row, live, WIDE)
+            raw, delta_ptr = pull(raw, delta_ptr, step * delta_row, live, WIDE)
+            if z_ptr is not None:
+                z, z_ptr = pull(z, z_ptr, step * z_row, live, WIDE)
+            step = tl.where(t + i + SOON < last, 1, 0)
+            b, b_ptr = pull(b, b_ptr, step * b_row, real, WIDE)
+            c, c_ptr = pull(c, c_ptr, step * c_row, real, WIDE)
+            delta = step_size(raw[0], bias, SOFTPLUS)
             delta = tl.where(t + i < T, delta, 0.0)  # a step of size 0 leaves the state alone
             decay = tl.exp2(delta[None, :] * rate)  # (BLOCK_N, BLOCK_C)
-            h = decay * h + b[i][:, None] * (delta * u[i])[None, :]
-            y = tl.sum(h * c[i][:, None], axis=0)  # (BLOCK_C,)
+            h = decay * h + b[0][:, None] * (delta * u[0])[None, :]
+            y = tl.sum(h * c[0][:, None], axis=0)  # (BLOCK_C,)
             if d_ptr is not None:
-                y += skip * u[i]
+                y += skip * u[0]
             if z_ptr is not None:
-                y *= z[i] * sigmoid(z[i])
-            row = tl.cast(t + i, tl.int64) * C
-            tl.store(out_ptr + row, y.to(out_ptr.dtype.element_ty), mask=live & (t + i < T))
+                y *= z[0] * sigmoid(z[0])
+                z = z[1:]
+            tl.store(out_ptr, y.to(out_ptr.dtype.element_ty), mask=live & (t + i < T))
+            out_ptr += C
+            u = u[1:]
+            raw = raw[1:]
+            b = b[1:]
+            c = c[1:]
     at = state[:, None] * last_state + channel[None, :] * last_channel
     tl.store(last_ptr + batch * last_batch + at, h, mask=both)
 
@@ -169,7 +196,7 @@ def forward(
             *(z.stride()[:2] if z is not None else (0, 0)),
             *(initial.stride() if initial is not None else (0, 0, 0)), *last.stride(),
             1, T, C,
-            **constants(N, config, softplus, wide),
+            **constants(N, config, softplus, wide), AHEAD=configs.AHEAD, SOON=configs.SOON,
         )  # fmt: skip
     return out, last, kept
 

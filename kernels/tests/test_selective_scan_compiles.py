@@ -42,6 +42,8 @@ def cases():
     for (name, states), config in configs.TABLE.items():
         module = forward if name == "forward" else backward
         constants = forward.constants(states, config, True)
+        if name == "forward":
+            constants |= {"AHEAD": configs.AHEAD, "SOON": configs.SOON}
         yield f"{name}-N{states}", getattr(module, f"selective_scan_{name}_kernel"), constants
 
 found = {}
