@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-PACKAGES = ("torch", "triton", "numpy", "flash-attn", "liger-kernel")
+PACKAGES = ("torch", "triton", "numpy", "flash-attn", "liger-kernel", "mamba-ssm", "causal-conv1d")
 
 
 def describe(device: torch.device) -> dict[str, object]:
