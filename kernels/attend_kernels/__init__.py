@@ -24,6 +24,8 @@ it is first used.
                       ``naive_parallel_selective_scan``
 ``causal_conv1d``     depthwise convolution over the past, with its gradient; one step:
                       ``causal_conv1d_step``; twin ``naive_causal_conv1d``
+``ssd``               Mamba-2's scan, which is also masked linear attention, with its gradient; one
+                      step: ``ssd_step``; twins ``naive_ssd`` (``_quadratic``, ``_chunked``)
 ``assert_shape``      shape documentation that runs: ``assert_shape(q, "B H T D")``
 ====================  =========================================================================
 """
@@ -56,6 +58,16 @@ if TYPE_CHECKING:
     )
     from attend_kernels.shapes import ShapeError, assert_shape
     from attend_kernels.softmax import fused_softmax, naive_softmax
+    from attend_kernels.ssd_chunked import (
+        naive_ssd,
+        naive_ssd_chunked,
+        naive_ssd_quadratic,
+        naive_ssd_step,
+        segsum,
+        ssd,
+        ssd_step,
+        step_sizes,
+    )
 
 __all__ = [
     "ShapeError",
@@ -85,11 +97,19 @@ __all__ = [
     "naive_rope",
     "naive_selective_scan",
     "naive_softmax",
+    "naive_ssd",
+    "naive_ssd_chunked",
+    "naive_ssd_quadratic",
+    "naive_ssd_step",
     "quantise_cache",
     "rms_norm",
     "rope_table",
+    "segsum",
     "selective_scan",
     "selective_scan_step",
+    "ssd",
+    "ssd_step",
+    "step_sizes",
 ]
 
 _HOME = {
@@ -120,11 +140,19 @@ _HOME = {
     "naive_rope": "rope",
     "naive_selective_scan": "selective_scan_chunked",
     "naive_softmax": "softmax",
+    "naive_ssd": "ssd_chunked",
+    "naive_ssd_chunked": "ssd_chunked",
+    "naive_ssd_quadratic": "ssd_chunked",
+    "naive_ssd_step": "ssd_chunked",
     "quantise_cache": "quantise",
     "rms_norm": "norm",
     "rope_table": "rope",
+    "segsum": "ssd_chunked",
     "selective_scan": "selective_scan_chunked",
     "selective_scan_step": "selective_scan_chunked",
+    "ssd": "ssd_chunked",
+    "ssd_step": "ssd_chunked",
+    "step_sizes": "ssd_chunked",
 }
 
 

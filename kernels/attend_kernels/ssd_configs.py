@@ -1,0 +1,107 @@
+"""Which tile each kernel of ``ssd`` uses: a fixed table by architecture, dtype and widths.
+
+The entries were chosen without a GPU, from the compiler's word alone: with the Triton of
+constraints.txt each fits its architecture's shared memory, and none for fp16 and bf16 spills a
+register (the tests hold it). None has been timed on a GPU yet.
+
+What limits them, at 255 registers a thread of 4 warps: the state, N × BLOCK_P numbers in fp32, the
+scores of a chunk and what is made of them, CHUNK² each. 64 steps are the least that Hopper's matrix
+instruction (HGMMA) takes; 8 warps would want 128, for where one product feeds the next Triton gives
+each warp rows of its own. fp32 products are made of single FMAs, which keep their operands in
+registers: small tiles, and states of more than 64 spill all the same. They are there for checking.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from attend_kernels import fallback, flash_configs
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Block shape and launch settings of one kernel."""
+
+    chunk: int  # steps handled at once, at most; the backward kernels agree on the least of theirs
+    block_p: int  # columns of x, that is rows of the state, handled at once, at most
+    warps: int
+    stages: int
+
+
+# The kernels: y; the states and their gradients, with dx; dB and dC through them; the rest.
+KERNELS = ("forward", "sweep", "keys", "scores")
+# (architecture, dtype class, whether heads are wider than 64, padded N): tiles of the kernels.
+# States narrower than 64 use the entry for 64.
+TABLE: dict[tuple[int, str, bool, int], dict[str, Tile]] = {}
+
+
+def _add(architecture: int, kind: str, wide: bool, states: int, *tiles: Tile) -> None:
+    TABLE[architecture, kind, wide, states] = dict(zip(KERNELS, tiles, strict=True))
+
+
+# Hopper (H100, H200); also used for anything newer, untested.
+_add(
+    90, "half", False, 64,
+    Tile(64, 32, 4, 2), Tile(64, 64, 4, 2), Tile(64, 64, 8, 2), Tile(64, 64, 4, 3),
+)  # fmt: skip
+_add(
+    90, "half", False, 128,
+    Tile(64, 32, 4, 2), Tile(64, 32, 4, 2), Tile(64, 64, 8, 2), Tile(64, 64, 4, 2),
+)  # fmt: skip
+_add(
+    90, "half", False, 256,
+    Tile(64, 16, 4, 2), Tile(64, 16, 4, 2), Tile(64, 64, 8, 1), Tile(64, 64, 8, 2),
+)  # fmt: skip
+_add(
+    90, "half", True, 64,
+    Tile(64, 32, 4, 2), Tile(32, 32, 4, 2), Tile(32, 64, 8, 2), Tile(32, 64, 4, 2),
+)  # fmt: skip
+_add(
+    90, "half", True, 128,
+    Tile(64, 32, 4, 2), Tile(32, 16, 4, 2), Tile(32, 64, 8, 2), Tile(32, 64, 4, 2),
+)  # fmt: skip
+_add(
+    90, "half", True, 256,
+    Tile(64, 16, 4, 2), Tile(32, 16, 4, 2), Tile(32, 64, 8, 2), Tile(32, 64, 4, 2),
+)  # fmt: skip
+# fp32, the same on both.
+for _architecture in (80, 90):
+    for _wide in (False, True):
+        _add(
+            _architecture, "fp32", _wide, 64,
+            Tile(32, 16, 4, 1), Tile(16, 32, 4, 1), Tile(16, 32, 8, 1), Tile(16, 32, 4, 1),
+        )  # fmt: skip
+        _add(
+            _architecture, "fp32", _wide, 128,
+            Tile(16, 16, 8, 1), Tile(16, 16, 8, 1), Tile(16, 32, 8, 1), Tile(16, 32, 4, 1),
+        )  # fmt: skip
+        _add(
+            _architecture, "fp32", _wide, 256,
+            Tile(16, 16, 8, 1), Tile(16, 16, 8, 1), Tile(16, 16, 8, 1), Tile(16, 32, 8, 1),
+        )  # fmt: skip
+
+# Interpreted: unequal sides show an exchanged axis; a step costs the same for any small tile.
+INTERPRETED = {
+    "forward": Tile(64, 32, 4, 1),
+    "sweep": Tile(32, 32, 4, 1),
+    "keys": Tile(32, 64, 4, 1),
+    "scores": Tile(32, 64, 4, 1),
+}
+
+
+def split(rows: int, most: int) -> int:
+    """Rows of the state a program owns: all (padded), or a power of two that divides them."""
+    whole = flash_configs.padded(rows)
+    fitting = [block for block in (128, 64, 32, 16) if block <= most and rows % block == 0]
+    return whole if whole <= most or not fitting else fitting[0]
+
+
+def choose(x: torch.Tensor, N: int) -> dict[str, Tile]:  # noqa: N803
+    """Pick the kernels' tiles for x's device, dtype and head width, with states N wide."""
+    if fallback.interpreted():
+        return INTERPRETED
+    kind = "fp32" if x.dtype == torch.float32 else "half"
+    states = max(64, flash_configs.padded(N))
+    return TABLE[flash_configs.architecture(x.device), kind, x.shape[-1] > 64, states]
