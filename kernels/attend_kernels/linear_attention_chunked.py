@@ -38,7 +38,7 @@ from typing import Literal, overload
 
 import torch
 
-from attend_kernels import fallback, linear_attention_ops
+from attend_kernels import delta_rule, fallback, linear_attention_ops
 from attend_kernels.flash import DTYPES, MAX_WIDTH, autocast
 from attend_kernels.linear_attention_configs import CHUNKS
 from attend_kernels.linear_attention_naive import (
@@ -64,6 +64,7 @@ def linear_attention(
     *,
     decay: torch.Tensor | None = None,
     gate: torch.Tensor | None = None,
+    beta: torch.Tensor | None = None,
     initial_state: torch.Tensor | None = None,
     output_state: Literal[False] = False,
     chunk: int = 64,
@@ -76,6 +77,7 @@ def linear_attention(
     *,
     decay: torch.Tensor | None = None,
     gate: torch.Tensor | None = None,
+    beta: torch.Tensor | None = None,
     initial_state: torch.Tensor | None = None,
     output_state: Literal[True],
     chunk: int = 64,
@@ -87,6 +89,7 @@ def linear_attention(
     *,
     decay: torch.Tensor | None = None,
     gate: torch.Tensor | None = None,
+    beta: torch.Tensor | None = None,
     initial_state: torch.Tensor | None = None,
     output_state: bool = False,
     chunk: int = 64,
@@ -107,7 +110,7 @@ def linear_attention(
         gate: the same for each step. Values above 0 make the state grow; below -80 count as -80.
         initial_state: the state before the first step; None is 0.
         output_state: also return the state after the last step, to go on from.
-        chunk: steps a chunk: 16, 32, 64 or 128. It changes the speed, not the answer.
+        chunk: steps a chunk: 16, 32 or 64. It changes the speed, not the answer.
 
     Shapes: q and k ``(B, H, T, D)``, v ``(B, H, T, D_v)`` with D and D_v <= 256, decay ``(H,)``,
     gate ``(B, H, T)``, states ``(B, H, D, D_v)`` -> ``(B, H, T, D_v)`` in v's dtype, and the last
@@ -121,9 +124,13 @@ def linear_attention(
     q, k, v = autocast(q, k, v)
     sizes = check("linear_attention", q, k, v, initial_state, chunk)
     gate = as_gates("linear_attention", decay, gate, sizes)
+    if beta is not None:
+        check_beta("linear_attention", beta, gate, sizes)
     if reason := fallback.why_not(q):
         fallback.warn_once("linear_attention", "naive_linear_attention_parallel", reason)
-        output, state = by_chunks(q, k, v, gate, initial_state, chunk)
+        output, state = by_chunks(q, k, v, gate, beta, initial_state, chunk)
+    elif beta is not None:
+        output, state, _ = delta_rule.forward(q, k, v, beta, initial_state, chunk)
     else:
         output, state = linear_attention_ops.forward(q, k, v, gate, initial_state, chunk)
     return (output, state) if output_state else output
@@ -137,6 +144,7 @@ def linear_attention_step(
     *,
     decay: torch.Tensor | None = None,
     gate: torch.Tensor | None = None,
+    beta: torch.Tensor | None = None,
 ) -> Pair:
     """One step of ``linear_attention``, for decoding: what it would do next, given its state.
 
@@ -148,9 +156,12 @@ def linear_attention_step(
     if gate is not None:
         assert_shape(gate, "B H D" if gate.dim() == 3 else "B H", sizes, name="gate")
         gate = gate[:, :, None]
+    if beta is not None:
+        assert_shape(beta, "B H", sizes, name="beta")
+        beta = beta[:, :, None]
     output, state = linear_attention(
         q[:, :, None], k[:, :, None], v[:, :, None],
-        decay=decay, gate=gate, initial_state=state, output_state=True, chunk=CHUNKS[0],
+        decay=decay, gate=gate, beta=beta, initial_state=state, output_state=True, chunk=CHUNKS[0],
     )  # fmt: skip
     return output[:, :, 0], state
 
@@ -160,6 +171,7 @@ def by_chunks(
     k: torch.Tensor,
     v: torch.Tensor,
     gate: torch.Tensor | None,
+    beta: torch.Tensor | None,
     state: torch.Tensor | None,
     chunk: int,
 ) -> Pair:
@@ -171,6 +183,7 @@ def by_chunks(
         output, state = naive_linear_attention_parallel(
             *(x[:, :, part] for x in wide),
             gate=None if gate is None else gate[:, :, part],
+            beta=None if beta is None else beta[:, :, part],
             initial_state=state,
         )
         outputs.append(output)
@@ -202,6 +215,24 @@ def as_gates(
         )
     assert_shape(gate, "B H T D" if gate.dim() == 4 else "B H T", sizes, name="gate")
     return gate
+
+
+def check_beta(
+    function: str, beta: torch.Tensor, gate: torch.Tensor | None, sizes: dict[str, int]
+) -> None:
+    """Refuse a beta of the wrong shape or kind, or beside gates."""
+    if gate is not None:
+        raise ValueError(
+            f"{function}: expected beta or gates, got both. The kernels have the delta rule for a "
+            f"state that does not fade. Next: leave gate and decay out, or naive_linear_attention, "
+            f"which has both."
+        )
+    assert_shape(beta, "B H T", sizes, name="beta")
+    if not beta.is_floating_point():
+        raise TypeError(
+            f"{function}: beta says how much to correct, from 0 to 1: expected floating point, got "
+            f"{beta.dtype}. Next: torch.sigmoid(x)."
+        )
 
 
 def check(
@@ -237,7 +268,7 @@ def check(
         )
     if chunk not in CHUNKS:
         raise ValueError(
-            f"{function}: a chunk has 16, 32, 64 or 128 steps, the sizes of a GPU's matrix "
+            f"{function}: a chunk has 16, 32 or 64 steps, the sizes of a GPU's matrix "
             f"products; got {chunk}. Next: leave it out for 64."
         )
     devices = {x.device for x in (q, k, v, initial_state) if x is not None}

@@ -13,7 +13,7 @@ import torch
 
 from attend_kernels import fallback, flash_configs
 
-CHUNKS = (16, 32, 64, 128)
+CHUNKS = (16, 32, 64)
 # Without a GPU's need for parallel work there is one segment. A test may change this.
 INTERPRETED_SPAN: int | None = None
 

@@ -16,9 +16,9 @@ needs no gate.
 16, and make the pairs inside those without matrix products.)
 
 Kernels: ``age_kernel`` sums the gates of each chunk. ``scores_kernel`` makes the pairs' weights,
-and q and k faded to the chunk's ends; with these ``walk_kernel`` gives o and dv.
-``gated_walk_kernel``, where gates scale the values, gives dq and dk. Sums of gates are kept as a
-whole number and a fraction, so that small ones keep their digits beside large ones.
+and q and k faded to the chunk's ends; with these ``walk_kernel`` gives o. Sums of gates are kept as
+a whole number and a fraction, so that small ones keep their digits beside large ones. Gradients:
+``attend_kernels.linear_attention_gated_backward``.
 """
 
 # ruff: noqa: N803, N806  # axis letters and compile-time values are written in capitals
@@ -34,19 +34,16 @@ import triton
 import triton.language as tl
 
 from attend_kernels import flash_configs, linear_attention_configs
-from attend_kernels.flash_triton import launch, load_rows
+from attend_kernels.flash_triton import launch
 from attend_kernels.linear_attention_triton import (
     LEAST_GATE,
     LOG2E,
     Fading,
     constants,
     load_part,
-    load_state,
     segment_states,
     state_like,
     store_part,
-    store_state,
-    strides,
     walk,
 )
 
@@ -105,19 +102,20 @@ def ages_after(
 
 @triton.jit
 def part_factors(
-    wholes, fractions, wholes_ptr, fractions_ptr, i, n: tl.constexpr, first, row_stride, length,
+    wholes, fractions, wholes_ptr, fractions_ptr, i, half, first, row_stride, length,
     columns, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Fading of each row to the middle of its part of 2 n rows: from it if after, to it if before.
+    """Fading of each row to the middle of its part, two halves of 2 ** half rows: from it if after.
 
     The middle is after the last row of the part's first half.
     """
-    middle = tl.minimum(first + i // (2 * n) * (2 * n) + n - 1, length - 1)
+    middle = (i >> half + 1 << half + 1) + (1 << half) - 1
+    middle = tl.minimum(first + middle, length - 1)
     whole, fraction = load_ages(
         wholes_ptr, fractions_ptr, middle, row_stride, length, columns, COLUMNS
     )  # fmt: skip
     age = (wholes - whole) + (fractions - fraction)
-    age = tl.where((i // n % 2 == 1)[:, None], age, -age)
+    age = tl.where(((i >> half & 1) == 1)[:, None], age, -age)
     return tl.exp2(tl.minimum(age, 0.0))  # rows beyond the end would rise
 
 
@@ -159,14 +157,18 @@ def scores_kernel(
         to = k_faded_ptr + line * T * D + column
         store_part(to, first, D, T, columns, faded, CHUNK, BLOCK_D)
         own += tl.sum(q * k, axis=1)
-        for level in tl.static_range(LEVELS):
-            n: tl.constexpr = CHUNK >> level + 1
+        for half in range(
+            LEVELS
+        ):  # not unrolled: all parts' gates at once would fill the registers
             factors = part_factors(
                 wholes, fractions, wholes_ptr + column, fractions_ptr + column,
-                i, n, first, D, T, columns, BLOCK_D,
+                i, half, first, D, T, columns, BLOCK_D,
             )  # fmt: skip
-            part = tl.dot((q * factors).to(DOT), (k * factors).to(DOT).T, input_precision=PRECISION)
-            scores += tl.where(across(first + i, n), part, 0.0)
+            # Rows of the second half read, with q; those of the first were written, at k.
+            second = ((i >> half & 1) == 1)[:, None]
+            near = (tl.where(second, q, k) * factors).to(DOT)
+            part = tl.dot(near, near.T, input_precision=PRECISION)
+            scores += tl.where(across(first + i, half) & second, part, 0.0)
     t = first + i
     scores = tl.where(t[:, None] == t[None, :], own[:, None], scores)
     to = scores_ptr + line * T * CHUNK
@@ -174,138 +176,9 @@ def scores_kernel(
 
 
 @triton.jit
-def across(t, n: tl.constexpr):
-    """Mask of the pairs whose row is in the second half, and column in the first, of one part."""
-    second = t // n % 2 == 1
-    part = t // (2 * n)
-    return (part[:, None] == part[None, :]) & second[:, None] & ~second[None, :]
-
-
-@triton.jit
-def across_back(t, n: tl.constexpr):
-    """Mask of the pairs whose row is in the first half, and column in the second, of one part."""
-    second = t // n % 2 == 1
-    part = t // (2 * n)
-    return (part[:, None] == part[None, :]) & ~second[:, None] & second[None, :]
-
-
-@triton.jit
-def gated_walk_kernel(
-    read_ptr, write_ptr, value_ptr, faded_ptr, partner_ptr, out_ptr, wholes_ptr, fractions_ptr,
-    totals_ptr, start_ptr, kept_ptr, d_gate_ptr,
-    read_batch, read_head, read_row, write_batch, write_head, write_row,
-    value_batch, value_head, value_row, partner_batch, partner_head, partner_row,
-    out_batch, out_head, out_row,
-    start_batch, start_head, start_segment, start_row, start_column,
-    slices, segments, heads, T, span,
-    REVERSE: tl.constexpr, CHUNK: tl.constexpr, LEVELS: tl.constexpr,
-    D: tl.constexpr, BLOCK_D: tl.constexpr, E: tl.constexpr, BLOCK_E: tl.constexpr,
-    DOT: tl.constexpr, PRECISION: tl.constexpr,
-):  # fmt: skip
-    """``walk_kernel`` where gates scale the values: dq, forwards, or dk, backwards.
-
-    Here D is the width of v and of the output's gradient, E that of the keys, whose gates fade the
-    state's columns. ``faded_ptr``: the values faded to the end of the chunk they are written to.
-
-    ``d_gate_ptr``: the gradient of the gates, made from partner * out, each pair where it passes:
-    forwards, what readers after t read from writers before t's part; backwards, what writers before
-    t wrote for readers after t's part, and what only passes by, from the states that the walk
-    forwards keeps (``kept_ptr``).
-    """
-    pid = tl.program_id(0)
-    first_column = pid % slices * BLOCK_E
-    segment = pid // slices % segments
-    head = pid // (slices * segments) % heads
-    batch = (pid // (slices * segments * heads)).to(tl.int64)
-    line = batch * heads + head
-    columns = E - first_column
-    read_ptr += batch * read_batch + head * read_head
-    write_ptr += batch * write_batch + head * write_head
-    value_ptr += batch * value_batch + head * value_head + first_column
-    partner_ptr += batch * partner_batch + head * partner_head + first_column
-    out_ptr += batch * out_batch + head * out_head + first_column
-    faded_ptr += line * T * E + first_column
-    wholes_ptr += line * T * E + first_column
-    fractions_ptr += line * T * E + first_column
-    i = tl.arange(0, CHUNK)
-    e = tl.arange(0, BLOCK_E)
-    if start_ptr is None:
-        state = tl.zeros((BLOCK_D, BLOCK_E), tl.float32)
-    else:
-        start_ptr += batch * start_batch + head * start_head + segment * start_segment
-        state = load_state(
-            start_ptr, start_row, start_column, first_column, D, E, BLOCK_D, BLOCK_E
-        )  # fmt: skip
-
-    begin = segment * span
-    stop = tl.minimum(begin + span, T)
-    for step in range(0, stop - begin, CHUNK):
-        first = begin + step
-        if REVERSE:
-            first = begin + (tl.cdiv(stop - begin, CHUNK) - 1) * CHUNK - step
-        t = first + i
-        read = load_rows(read_ptr, first, read_row, stop, True, CHUNK, D, BLOCK_D).to(DOT)
-        write = load_rows(write_ptr, first, write_row, stop, True, CHUNK, D, BLOCK_D).to(DOT)
-        value = load_part(value_ptr, first, value_row, stop, columns, CHUNK, BLOCK_E)
-        wholes, fractions = load_ages(
-            wholes_ptr, fractions_ptr, t, E, stop, columns, BLOCK_E
-        )  # fmt: skip
-        chunk = line * tl.cdiv(T, CHUNK) + first // CHUNK
-        total = tl.load(totals_ptr + chunk * E + first_column + e, mask=e < columns, other=0.0)
-        age = wholes + fractions
-        if REVERSE:
-            age = ages_after(
-                wholes, fractions, wholes_ptr, fractions_ptr,
-                i, first, E, stop, columns, CHUNK, BLOCK_E,
-            )  # fmt: skip
-        out = tl.dot(read, state.to(DOT), input_precision=PRECISION) * tl.exp2(age)
-        if d_gate_ptr is not None:
-            partner = load_part(partner_ptr, first, partner_row, stop, columns, CHUNK, BLOCK_E)
-            kept = kept_ptr + chunk * (D * E)
-            # (t, u): the rows u whose product a gate t gets. A walk forwards has the readers here.
-            if REVERSE:
-                before = load_state(kept, E, 1, first_column, D, E, BLOCK_D, BLOCK_E)
-                d_gate = (tl.sum(state * before, axis=0) * tl.exp2(total))[None, :]
-                passes = t[:, None] > t[None, :]
-            else:
-                store_state(kept, E, 1, first_column, state, D, E, BLOCK_D, BLOCK_E)
-                d_gate = 0.0
-                passes = t[:, None] <= t[None, :]
-            product = out * partner.to(tl.float32)
-            d_gate += tl.dot(passes.to(DOT), product.to(DOT), input_precision=PRECISION)
-        weights = tl.dot(read, write.T, input_precision=PRECISION)  # (CHUNK, CHUNK)
-        for level in tl.static_range(LEVELS):
-            n: tl.constexpr = CHUNK >> level + 1
-            factors = part_factors(
-                wholes, fractions, wholes_ptr, fractions_ptr,
-                i, n, first, E, stop, columns, BLOCK_E,
-            )  # fmt: skip
-            # Readers stand in the second half and writers in the first; backwards, the other way.
-            pairs = across_back(t, n) if REVERSE else across(t, n)
-            faded = (value.to(tl.float32) * factors).to(DOT)
-            part = tl.where(pairs, weights, 0.0).to(DOT)
-            part = factors * tl.dot(part, faded, input_precision=PRECISION)
-            out += part
-            if d_gate_ptr is not None:
-                product = (part * partner.to(tl.float32)).to(DOT)
-                half = t // n
-                same = half[:, None] == half[None, :]
-                if REVERSE:
-                    passes = same & (t[:, None] > t[None, :])
-                else:
-                    passes = same & (t[:, None] <= t[None, :])
-                d_gate += tl.dot(passes.to(DOT), product, input_precision=PRECISION)
-        own = tl.sum(tl.where(t[:, None] == t[None, :], weights, 0.0), axis=1)
-        out += own[:, None] * value.to(tl.float32)
-        store_part(out_ptr, first, out_row, stop, columns, out, CHUNK, BLOCK_E)
-        if d_gate_ptr is not None:
-            to = d_gate_ptr + line * T * E + first_column
-            if REVERSE:
-                d_gate += load_part(to, first, E, stop, columns, CHUNK, BLOCK_E)
-            store_part(to, first, E, stop, columns, d_gate, CHUNK, BLOCK_E)
-        faded = load_part(faded_ptr, first, E, stop, columns, CHUNK, BLOCK_E).to(DOT)
-        state *= tl.exp2(total)[None, :]
-        state = tl.dot(write.T, faded, state, input_precision=PRECISION)
+def across(t, half):
+    """Mask of the pairs that stand in different halves of one part."""
+    return ((t[:, None] ^ t[None, :]) >> half) == 1
 
 
 @dataclass(frozen=True)
@@ -369,65 +242,3 @@ def forward(
     states = segment_states(g.k_faded, v, g.fading, initial, final, span, chunk)
     walk(g.q_faded, g.k_faded, v, out, g.fading, states, final, span, chunk)
     return out, final
-
-
-def backward(
-    grad: torch.Tensor,
-    grad_final: torch.Tensor | None,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    gate: torch.Tensor,
-    initial: torch.Tensor | None,
-    chunk: int,
-    want_gate: bool,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """Return dQ, dK, dV, the gradient of the initial state, and that of the gates if wanted."""
-    dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
-    d_initial = state_like(k, v)
-    kept = d_gate = None
-    if want_gate:
-        kept = state_like(v, k, -(-q.shape[2] // chunk), q.dtype)
-        d_gate = torch.empty(q.shape, dtype=torch.float32, device=q.device)
-    span = linear_attention_configs.span(k, v, chunk)
-    g = prepare(q, k, gate, chunk)
-    states = segment_states(g.k_faded, v, g.fading, initial, None, span, chunk)
-    backs = segment_states(
-        g.q_faded, grad, g.fading, grad_final, d_initial, span, chunk, reverse=True
-    )
-    gated_walk(grad, v, k, g.k_faded, q, dq, g, states, kept, d_gate, span, chunk, reverse=False)
-    walk(g.k_faded, g.q_faded, grad, dv, g.fading, backs, d_initial, span, chunk, reverse=True)
-    gated_walk(v, grad, q, g.q_faded, k, dk, g, backs, kept, d_gate, span, chunk, reverse=True)
-    return dq, dk, dv, d_initial, d_gate
-
-
-def gated_walk(
-    read: torch.Tensor,
-    write: torch.Tensor,
-    value: torch.Tensor,
-    faded: torch.Tensor,
-    partner: torch.Tensor,
-    out: torch.Tensor,
-    g: Gated,
-    states: torch.Tensor | None,
-    kept: torch.Tensor | None,
-    d_gate: torch.Tensor | None,
-    span: int,
-    chunk: int,
-    reverse: bool,
-) -> None:
-    """Launch ``gated_walk_kernel`` over all segments; ``states`` as ``walk`` has them for v."""
-    B, H, T, _ = read.shape
-    E = value.shape[-1]
-    segments = max(1, -(-T // span))
-    tile = linear_attention_configs.choose("gated", read, value, chunk)
-    slices = -(-E // tile.block_e)
-    turned = None if states is None else states.transpose(-1, -2)
-    launch(
-        gated_walk_kernel, slices * segments * H * B, read, write, value, faded, partner, out,
-        g.wholes, g.fractions, g.fading.totals, turned, kept, d_gate,
-        *read.stride()[:3], *write.stride()[:3], *value.stride()[:3], *partner.stride()[:3],
-        *out.stride()[:3], *strides(turned, 5), slices, segments, H, T, span,
-        REVERSE=reverse, CHUNK=chunk, LEVELS=levels(chunk), E=E, BLOCK_E=tile.block_e,
-        **constants(read, tile),
-    )  # fmt: skip

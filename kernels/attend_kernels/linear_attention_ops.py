@@ -57,7 +57,7 @@ def backward(
     """Return dQ, dK, dV, the gradient of the initial state, and that of the gate or an empty."""
     grad, q, k, v = (unit_rows(x) for x in (grad, q, k, v))
     if gate is not None and gate.dim() == 4:
-        from attend_kernels import linear_attention_gated_triton as gated
+        from attend_kernels import linear_attention_gated_backward as gated
 
         dq, dk, dv, d_initial, d_gate = gated.backward(
             grad, grad_final, q, k, v, gate, initial, chunk, want_gate

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from attend_kernels import linear_attention, naive_linear_attention
+from attend_kernels import fallback, linear_attention, naive_linear_attention
 
 from .numerics import TOLERANCE, assert_right, poisoned
 
@@ -103,13 +103,16 @@ def hold(
         got = run(linear_attention, inputs, backward, output_state=True, chunk=case.chunk)
     oracle = run(naive_linear_attention, widened(inputs), backward)
     plain = run(naive_linear_attention, inputs, backward)
+    # The interpreter cuts bf16 off where a GPU rounds: twice the error, of each tile stored on the
+    # way, of which GLA has most.
+    cut = fallback.interpreted() and case.dtype == torch.bfloat16 and case.kind == "gates"
     # Strong gates leave nothing of the first; the second sums T D terms of both signs.
     floors = {"d_initial_state": 1e-3, "d_decay": 0.1 * case.D * case.T}
     for name, value in got.items():
         fp32 = name == "state" or name.endswith(("decay", "gate", "beta", "initial_state"))
         assert value.dtype == (torch.float32 if fp32 else case.dtype), name
         assert_right(
-            value, oracle[name], case.dtype, plain[name], what=name,
+            value, oracle[name], case.dtype, None if cut else plain[name], what=name,
             floor=floors.get(name, 0.0),
             tolerance=limits.get(name, TOLERANCE[case.dtype]),
         )  # fmt: skip

@@ -24,10 +24,10 @@ needs_triton = pytest.mark.skipif(
     not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"
 )
 pytestmark = needs_triton
-KINDS = ["plain", "decay", "gate", "gates"]
+KINDS = ["plain", "decay", "gate", "gates", "delta"]
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "delta"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("T", [0, 1, 2, 23], ids=lambda n: f"T{n}")
 def test_the_twins_agree_in_float64(T: int, kind: str):
     inputs = widened(Case(T, B=2, D=5, E=7, kind=kind).inputs())
@@ -67,7 +67,7 @@ def test_the_chunk_does_not_change_the_answer(kind: str, chunk: int, device: str
 
 
 @pytest.mark.parametrize("strength", [0.0, 1e-3, 30.0, 300.0])
-@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("kind", KINDS[1:4])
 def test_weak_and_strong_gates(kind: str, strength: float, device: str):
     """From no fading at all to gates of exp(-300): nothing overflows, nothing loses its digits."""
     got = hold(Case(75, kind=kind, strength=strength, chunk=64), device)
@@ -96,13 +96,12 @@ def test_gates_of_minus_infinity_forget_everything(kind: str, device: str):
 def test_a_sequence_may_be_cut_anywhere(at: int, kind: str, device: str):
     """Two calls that pass the state give what one gives: outputs, state and all gradients."""
 
-    def in_two(gate: Any = None, initial_state: Any = None, decay: Any = None, **qkv: Any):
+    def in_two(initial_state: Any = None, decay: Any = None, **steps: Any):
         options = {"decay": decay, "output_state": True, "chunk": 16}
         outputs, state = [], initial_state
         for part in (slice(0, at), slice(at, None)):
-            tensors = {name: x[:, :, part] for name, x in qkv.items()}
-            gates = None if gate is None else gate[:, :, part]
-            output, state = linear_attention(**tensors, gate=gates, initial_state=state, **options)
+            tensors = {name: x[:, :, part] for name, x in steps.items()}
+            output, state = linear_attention(**tensors, initial_state=state, **options)
             outputs.append(output)
         return torch.cat(outputs, dim=2), state
 
@@ -128,8 +127,9 @@ def test_step_by_step_is_the_same_sequence(kind: str, device: str):
     options = {"decay": inputs["decay"]} if kind == "decay" else {}
     with torch.no_grad():
         for t in range(5):
-            if "gate" in inputs:
-                options = {"gate": inputs["gate"][:, :, t]}
+            for name in ("gate", "beta"):
+                if name in inputs:
+                    options = {name: inputs[name][:, :, t]}
             qkv = (inputs[name][:, :, t] for name in "qkv")
             output, state = linear_attention_step(state, *qkv, **options)
             torch.testing.assert_close(output, whole["output"][:, :, t])

@@ -1,0 +1,277 @@
+"""The kernels of linear attention with the delta rule, and their launchers.
+
+Equations and letters: see ``attend_kernels.delta_rule``. Three kernels: ``inverse_kernel`` solves
+every chunk's triangular system for all right-hand sides at once, ``delta_walk_kernel`` finds e and
+o by walking forwards, ``delta_back_kernel`` du by walking backwards. Everything else is linear
+attention, by ``walk_kernel``.
+"""
+
+# ruff: noqa: N803, N806  # axis letters and compile-time values are written in capitals
+# Pyright takes a call from one jitted function to another for one that raises:
+# pyright: reportGeneralTypeIssues=false
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from attend_kernels import linear_attention_configs
+from attend_kernels.flash_triton import launch, load_rows
+from attend_kernels.linear_attention_gated_triton import across, levels
+from attend_kernels.linear_attention_triton import (
+    Fading,
+    constants,
+    load_part,
+    load_scores,
+    load_state,
+    segment_states,
+    state_like,
+    store_part,
+    store_state,
+    strides,
+    walk,
+)
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+@triton.jit
+def load_column(ptr, first, stride, length, CHUNK: tl.constexpr):
+    """Load one number a step as a column; zeros beyond the end."""
+    t = first + tl.arange(0, CHUNK)
+    x = tl.load(ptr + t.to(tl.int64) * stride, mask=t < length, other=0.0)
+    return x.to(tl.float32)[:, None]
+
+
+@triton.jit
+def inverse_kernel(
+    k_ptr, beta_ptr, inverse_ptr,
+    k_batch, k_head, k_row, beta_batch, beta_head, beta_row, chunks, heads, T,
+    BY_READER: tl.constexpr, CHUNK: tl.constexpr, LEVELS: tl.constexpr,
+    D: tl.constexpr, BLOCK_D: tl.constexpr,
+    DOT: tl.constexpr, PRECISION: tl.constexpr, EXACT: tl.constexpr,
+):  # fmt: skip
+    """Write (I + N)⁻¹, N_ts = k_t · k_s below the diagonal times beta_s, or beta_t if BY_READER.
+
+    By halves: the inverse of [[A, 0], [C, B]] is [[A⁻¹, 0], [-B⁻¹ C A⁻¹, B⁻¹]], and of one row, 1.
+    """
+    pid = tl.program_id(0)
+    first = pid % chunks * CHUNK
+    head = pid // chunks % heads
+    batch = (pid // (chunks * heads)).to(tl.int64)
+    k_ptr += batch * k_batch + head * k_head
+    beta_ptr += batch * beta_batch + head * beta_head
+    k = load_rows(k_ptr, first, k_row, T, True, CHUNK, D, BLOCK_D).to(DOT)
+    beta = load_column(beta_ptr, first, beta_row, T, CHUNK)
+    system = tl.dot(k, k.T, input_precision=PRECISION)
+    system *= beta if BY_READER else tl.trans(beta)
+    t = first + tl.arange(0, CHUNK)
+    inverse = tl.where(t[:, None] == t[None, :], 1.0, 0.0)
+    for half in range(LEVELS):
+        below = across(t, half) & (t[:, None] > t[None, :])
+        corner = tl.where(below, system, 0.0)
+        corner = tl.dot(inverse, corner, input_precision=EXACT)
+        inverse -= tl.dot(corner, inverse, input_precision=EXACT)
+    to = inverse_ptr + (batch * heads + head) * T * CHUNK
+    store_part(to, first, CHUNK, T, CHUNK, inverse, CHUNK, CHUNK)
+
+
+@triton.jit
+def delta_walk_kernel(
+    q_ptr, k_ptr, v_ptr, beta_ptr, inverse_ptr, out_ptr, error_ptr, start_ptr, end_ptr,
+    q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
+    beta_batch, beta_head, beta_row, out_batch, out_head, out_row,
+    start_batch, start_head, start_row, start_column, slices, heads, T,
+    CHUNK: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
+    E: tl.constexpr, BLOCK_E: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Write BLOCK_E columns of the output, of e (``error_ptr``) and of the last state."""
+    pid = tl.program_id(0)
+    first_column = pid % slices * BLOCK_E
+    columns = E - first_column
+    head = pid // slices % heads
+    batch = (pid // (slices * heads)).to(tl.int64)
+    line = batch * heads + head
+    q_ptr += batch * q_batch + head * q_head
+    k_ptr += batch * k_batch + head * k_head
+    v_ptr += batch * v_batch + head * v_head + first_column
+    beta_ptr += batch * beta_batch + head * beta_head
+    out_ptr += batch * out_batch + head * out_head + first_column
+    error_ptr += line * T * E + first_column
+    if start_ptr is None:
+        state = tl.zeros((BLOCK_D, BLOCK_E), tl.float32)
+    else:
+        start_ptr += batch * start_batch + head * start_head
+        state = load_state(
+            start_ptr, start_row, start_column, first_column, D, E, BLOCK_D, BLOCK_E
+        )  # fmt: skip
+    for first in range(0, T, CHUNK):
+        t = first + tl.arange(0, CHUNK)
+        k = load_rows(k_ptr, first, k_row, T, True, CHUNK, D, BLOCK_D).to(DOT)
+        v = load_part(v_ptr, first, v_row, T, columns, CHUNK, BLOCK_E)
+        inverse = load_scores(inverse_ptr + line * T * CHUNK, first, T, False, CHUNK).to(DOT)
+        held = state.to(DOT)
+        told = v.to(tl.float32) - tl.dot(k, held, input_precision=PRECISION)
+        error = tl.dot(inverse, told.to(DOT), input_precision=PRECISION)
+        store_part(error_ptr, first, E, T, columns, error, CHUNK, BLOCK_E)
+        written = (error * load_column(beta_ptr, first, beta_row, T, CHUNK)).to(DOT)
+        q = load_rows(q_ptr, first, q_row, T, True, CHUNK, D, BLOCK_D).to(DOT)
+        weights = tl.dot(q, k.T, input_precision=PRECISION)  # (CHUNK, CHUNK)
+        weights = tl.where(t[:, None] >= t[None, :], weights, 0.0).to(DOT)
+        out = tl.dot(q, held, input_precision=PRECISION)
+        out = tl.dot(weights, written, out, input_precision=PRECISION)
+        store_part(out_ptr, first, out_row, T, columns, out, CHUNK, BLOCK_E)
+        state = tl.dot(k.T, written, state, input_precision=PRECISION)
+    end_ptr += line * D * E
+    store_state(end_ptr, E, 1, first_column, state, D, E, BLOCK_D, BLOCK_E)
+
+
+@triton.jit
+def delta_back_kernel(
+    q_ptr, k_ptr, grad_ptr, beta_ptr, inverse_ptr, d_written_ptr, start_ptr, end_ptr,
+    q_batch, q_head, q_row, k_batch, k_head, k_row, grad_batch, grad_head, grad_row,
+    beta_batch, beta_head, beta_row, start_batch, start_head, start_row, start_column,
+    slices, heads, T,
+    CHUNK: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
+    E: tl.constexpr, BLOCK_E: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Write BLOCK_E columns of du, and of the first state's gradient, from the last one's."""
+    pid = tl.program_id(0)
+    first_column = pid % slices * BLOCK_E
+    columns = E - first_column
+    head = pid // slices % heads
+    batch = (pid // (slices * heads)).to(tl.int64)
+    line = batch * heads + head
+    q_ptr += batch * q_batch + head * q_head
+    k_ptr += batch * k_batch + head * k_head
+    grad_ptr += batch * grad_batch + head * grad_head + first_column
+    beta_ptr += batch * beta_batch + head * beta_head
+    d_written_ptr += line * T * E + first_column
+    if start_ptr is None:
+        state = tl.zeros((BLOCK_D, BLOCK_E), tl.float32)
+    else:
+        start_ptr += batch * start_batch + head * start_head
+        state = load_state(
+            start_ptr, start_row, start_column, first_column, D, E, BLOCK_D, BLOCK_E
+        )  # fmt: skip
+    for step in range(0, T, CHUNK):
+        first = (tl.cdiv(T, CHUNK) - 1) * CHUNK - step
+        t = first + tl.arange(0, CHUNK)
+        q = load_rows(q_ptr, first, q_row, T, True, CHUNK, D, BLOCK_D).to(DOT)
+        k = load_rows(k_ptr, first, k_row, T, True, CHUNK, D, BLOCK_D).to(DOT)
+        grad = load_part(grad_ptr, first, grad_row, T, columns, CHUNK, BLOCK_E).to(DOT)
+        weights = tl.dot(k, q.T, input_precision=PRECISION)  # (writer s, reader t)
+        weights = tl.where(t[:, None] <= t[None, :], weights, 0.0).to(DOT)
+        wanted = tl.dot(k, state.to(DOT), input_precision=PRECISION)
+        wanted = tl.dot(weights, grad, wanted, input_precision=PRECISION)
+        inverse = load_scores(inverse_ptr + line * T * CHUNK, first, T, True, CHUNK).to(DOT)
+        d_written = tl.dot(inverse, wanted.to(DOT), input_precision=PRECISION)
+        store_part(d_written_ptr, first, E, T, columns, d_written, CHUNK, BLOCK_E)
+        state = tl.dot(q.T, grad, state, input_precision=PRECISION)
+        back = -d_written * load_column(beta_ptr, first, beta_row, T, CHUNK)
+        state = tl.dot(k.T, back.to(DOT), state, input_precision=PRECISION)
+    end_ptr += line * D * E
+    store_state(end_ptr, E, 1, first_column, state, D, E, BLOCK_D, BLOCK_E)
+
+
+def forward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    beta: torch.Tensor,
+    initial: torch.Tensor | None,
+    chunk: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Output like v, the last state in fp32, and e (B, H, T, D_v). Last axes have stride 1."""
+    B, H, T, _ = q.shape
+    E = v.shape[-1]
+    out, final = torch.empty_like(v), state_like(k, v)
+    error = torch.empty(v.shape, dtype=v.dtype, device=v.device)
+    inverse = solve(k, beta, chunk, by_reader=False)
+    tile = linear_attention_configs.choose("delta", k, v, chunk)
+    slices = -(-E // tile.block_e)
+    launch(
+        delta_walk_kernel, slices * H * B, q, k, v, beta, inverse, out, error, initial, final,
+        *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *beta.stride(), *out.stride()[:3],
+        *strides(initial, 4), slices, H, T,
+        CHUNK=chunk, E=E, BLOCK_E=tile.block_e, **constants(k, tile),
+    )  # fmt: skip
+    return out, final, error
+
+
+def solve(k: torch.Tensor, beta: torch.Tensor, chunk: int, by_reader: bool) -> torch.Tensor:
+    """Launch ``inverse_kernel`` over all chunks: ``(B, H, T, chunk)``."""
+    B, H, T, _ = k.shape
+    inverse = torch.empty((B, H, T, chunk), dtype=k.dtype, device=k.device)
+    tile = linear_attention_configs.choose("inverse", k, k, chunk)
+    chunks = -(-T // chunk)
+    # Errors of a triangular solve grow with the system: three tf32 products make one of fp32's.
+    exact = "tf32x3" if k.dtype != torch.float32 else "ieee"
+    launch(
+        inverse_kernel, chunks * H * B, k, beta, inverse, *k.stride()[:3], *beta.stride(),
+        chunks, H, T, BY_READER=by_reader, CHUNK=chunk, LEVELS=levels(chunk), EXACT=exact,
+        **constants(k, tile),
+    )  # fmt: skip
+    return inverse
+
+
+def backward(
+    grad: torch.Tensor,
+    grad_final: torch.Tensor | None,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    beta: torch.Tensor,
+    initial: torch.Tensor | None,
+    error: torch.Tensor,
+    chunk: int,
+) -> Gradients:
+    """Return dQ, dK, dV, dbeta (fp32) and the gradient of the initial state."""
+    B, H, T, _ = q.shape
+    E = v.shape[-1]
+    d_initial = state_like(k, v)
+    d_written = torch.empty(v.shape, dtype=v.dtype, device=v.device)
+    inverse = solve(k, beta, chunk, by_reader=True)
+    tile = linear_attention_configs.choose("delta", k, v, chunk)
+    slices = -(-E // tile.block_e)
+    launch(
+        delta_back_kernel, slices * H * B, q, k, grad, beta, inverse, d_written,
+        grad_final, d_initial,
+        *q.stride()[:3], *k.stride()[:3], *grad.stride()[:3], *beta.stride(),
+        *strides(grad_final, 4), slices, H, T,
+        CHUNK=chunk, E=E, BLOCK_E=tile.block_e, **constants(k, tile),
+    )  # fmt: skip
+
+    strength = beta[..., None].float()
+    d_beta = (d_written.float() * error.float()).sum(dim=-1)
+    dv = torch.empty_like(v).copy_(strength * d_written)
+    written = (strength * error).to(v.dtype)
+    k_scaled = (strength * k).to(k.dtype)
+    dq, dk = torch.empty_like(q), torch.empty_like(k)
+    parts = [torch.empty(k.shape, dtype=torch.float32, device=k.device) for _ in range(3)]
+    first = None if initial is None else initial.transpose(-1, -2)
+    last = None if grad_final is None else grad_final.transpose(-1, -2)
+    attend(grad, written, k, dq, first, chunk)
+    attend(written, grad, q, parts[0], last, chunk, reverse=True)
+    attend(written, d_written, k_scaled, parts[1], None, chunk, reverse=True, own=False)
+    attend(-dv, written, k, parts[2], first, chunk, own=False)
+    dk.copy_(parts[0] - parts[1] + parts[2])
+    return dq, dk, dv, d_beta, d_initial
+
+
+def attend(
+    read: torch.Tensor,
+    write: torch.Tensor,
+    value: torch.Tensor,
+    out: torch.Tensor,
+    start: torch.Tensor | None,
+    chunk: int,
+    reverse: bool = False,
+    own: bool = True,
+) -> None:
+    """Fill ``out`` with plain linear attention; ``own``: a step reads what it writes itself."""
+    span = linear_attention_configs.span(write, value, chunk)
+    states = segment_states(write, value, Fading(), start, None, span, chunk, reverse)
+    walk(read, write, value, out, Fading(), states, None, span, chunk, reverse, own)
