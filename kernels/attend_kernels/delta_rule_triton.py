@@ -19,19 +19,15 @@ import triton.language as tl
 from attend_kernels import linear_attention_configs
 from attend_kernels.flash_triton import launch, load_rows
 from attend_kernels.linear_attention_gated_triton import across, levels
-from attend_kernels.linear_attention_triton import (
-    Fading,
-    constants,
+from attend_kernels.linear_attention_segments import Fading, state_like, strides
+from attend_kernels.linear_attention_tiles import (
     load_part,
     load_scores,
     load_state,
-    segment_states,
-    state_like,
     store_part,
     store_state,
-    strides,
-    walk,
 )
+from attend_kernels.linear_attention_triton import constants, segment_states, walk
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]

@@ -42,17 +42,9 @@ import triton.language as tl
 
 from attend_kernels import flash_configs, linear_attention_configs
 from attend_kernels.flash_triton import launch, load_rows
-from attend_kernels.linear_attention_triton import (
-    NEVER,
-    Fading,
-    constants,
-    load_part,
-    load_state,
-    segment_states,
-    state_like,
-    sum_gates,
-    walk,
-)
+from attend_kernels.linear_attention_segments import Fading, state_like
+from attend_kernels.linear_attention_tiles import NEVER, load_part, load_state, sum_gates
+from attend_kernels.linear_attention_triton import constants, segment_states, walk
 
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
 

@@ -40,18 +40,15 @@ from attend_kernels.linear_attention_gated_triton import (
     part_factors,
     prepare,
 )
-from attend_kernels.linear_attention_triton import (
-    constants,
+from attend_kernels.linear_attention_segments import state_like, strides
+from attend_kernels.linear_attention_tiles import (
     load_part,
     load_scores,
     load_state,
-    segment_states,
-    state_like,
     store_part,
     store_state,
-    strides,
-    walk,
 )
+from attend_kernels.linear_attention_triton import constants, segment_states, walk
 
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
 

@@ -35,17 +35,9 @@ import triton.language as tl
 
 from attend_kernels import flash_configs, linear_attention_configs
 from attend_kernels.flash_triton import launch
-from attend_kernels.linear_attention_triton import (
-    LEAST_GATE,
-    LOG2E,
-    Fading,
-    constants,
-    load_part,
-    segment_states,
-    state_like,
-    store_part,
-    walk,
-)
+from attend_kernels.linear_attention_segments import Fading, state_like
+from attend_kernels.linear_attention_tiles import LEAST_GATE, LOG2E, load_part, store_part
+from attend_kernels.linear_attention_triton import constants, segment_states, walk
 
 
 @triton.jit

@@ -28,8 +28,6 @@ second pass starts each segment from its state: the only states that reach memor
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -38,82 +36,16 @@ import triton.language as tl
 
 from attend_kernels import fallback, flash_configs, linear_attention_configs
 from attend_kernels.flash_triton import TRITON_TYPES, launch, load_rows
-
-LOG2E = tl.constexpr(math.log2(math.e))
-# A log gate below this counts as this: exp(-80) is 2e-35. Else -inf - (-inf) would be NaN.
-LEAST_GATE = tl.constexpr(-80.0)
-# The age of what a step never reads: finite, and exp2 of it is 0.
-NEVER = tl.constexpr(-1e30)
-
-
-@triton.jit
-def load_state(ptr, row_stride, column_stride, first, D, E, BLOCK_D: tl.constexpr,
-               BLOCK_E: tl.constexpr):  # fmt: skip
-    """Load columns ``first..first+BLOCK_E`` of a D × E state, which may lie transposed."""
-    row = tl.arange(0, BLOCK_D)[:, None]
-    column = first + tl.arange(0, BLOCK_E)[None, :]
-    at = ptr + row * row_stride + column * column_stride
-    return tl.load(at, mask=(row < D) & (column < E), other=0.0).to(tl.float32)
-
-
-@triton.jit
-def store_state(ptr, row_stride, column_stride, first, state, D, E, BLOCK_D: tl.constexpr,
-                BLOCK_E: tl.constexpr):  # fmt: skip
-    """Store ``state`` where ``load_state`` finds it."""
-    row = tl.arange(0, BLOCK_D)[:, None]
-    column = first + tl.arange(0, BLOCK_E)[None, :]
-    at = ptr + row * row_stride + column * column_stride
-    tl.store(at, state.to(ptr.dtype.element_ty), mask=(row < D) & (column < E))
-
-
-@triton.jit
-def sum_gates(ptr, first, row_stride, T, CHUNK: tl.constexpr):
-    """Sums of a chunk's log gates, base 2: from its start through each step, and after each step.
-
-    Small sums must keep their digits beside large ones. So the first comes in two parts, whole
-    numbers (whose sums are exact) and fractions; the second is summed from the end.
-    """
-    t = first + tl.arange(0, CHUNK)
-    at = ptr + t.to(tl.int64) * row_stride
-    gates = tl.load(at, mask=t < T, other=0.0).to(tl.float32)
-    gates = tl.maximum(gates, LEAST_GATE) * LOG2E
-    whole = tl.floor(gates + 0.5)
-    wholes, fractions = tl.cumsum(whole, axis=0), tl.cumsum(gates - whole, axis=0)
-    later = (t + 1 < T) & (tl.arange(0, CHUNK) < CHUNK - 1)
-    gates = tl.load(at + row_stride, mask=later, other=0.0).to(tl.float32)
-    after = tl.cumsum(tl.maximum(gates, LEAST_GATE) * LOG2E, axis=0, reverse=True)
-    return wholes, fractions, after
-
-
-@triton.jit
-def load_part(ptr, first, row_stride, length, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Load rows ``first..first+ROWS`` and COLUMNS columns, of which ``columns`` exist."""
-    row = tl.arange(0, ROWS)[:, None]
-    column = tl.arange(0, COLUMNS)[None, :]
-    at = ptr + tl.cast(first, tl.int64) * row_stride + (row * row_stride + column)
-    return tl.load(at, mask=(first + row < length) & (column < columns), other=0.0)
-
-
-@triton.jit
-def store_part(
-    ptr, first, row_stride, length, columns, x, ROWS: tl.constexpr, COLUMNS: tl.constexpr
-):
-    """Store ``x`` where ``load_part`` finds it."""
-    row = tl.arange(0, ROWS)[:, None]
-    column = tl.arange(0, COLUMNS)[None, :]
-    at = ptr + tl.cast(first, tl.int64) * row_stride + (row * row_stride + column)
-    tl.store(at, x.to(ptr.dtype.element_ty), mask=(first + row < length) & (column < columns))
-
-
-@triton.jit
-def load_scores(ptr, first, length, TRANSPOSED: tl.constexpr, CHUNK: tl.constexpr):
-    """Load the products of all pairs of a chunk, which lie as (T, CHUNK): reader i, writer j."""
-    i = tl.arange(0, CHUNK)[:, None]
-    j = tl.arange(0, CHUNK)[None, :]
-    if TRANSPOSED:
-        i, j = j, i
-    at = ptr + tl.cast(first, tl.int64) * CHUNK + (i * CHUNK + j)
-    return tl.load(at, mask=first + i < length, other=0.0)
+from attend_kernels.linear_attention_segments import Fading, join, state_like, strides
+from attend_kernels.linear_attention_tiles import (
+    NEVER,
+    load_part,
+    load_scores,
+    load_state,
+    store_part,
+    store_state,
+    sum_gates,
+)
 
 
 @triton.jit
@@ -211,70 +143,6 @@ def walk_kernel(
         )  # fmt: skip
 
 
-@triton.jit
-def join_kernel(
-    states_ptr, fade_ptr, start_ptr, end_ptr,
-    start_batch, start_head, start_row, start_column, end_batch, end_head, end_row, end_column,
-    blocks, heads, segments, D, E,
-    REVERSE: tl.constexpr, FADES: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Turn what each segment adds to the state into the state each starts from, in place.
-
-    ``fade_ptr`` (B, H, segments, FADES): what a segment leaves of its state, one number or D.
-    """
-    pid = tl.program_id(0)
-    head = pid // blocks % heads
-    batch = (pid // (blocks * heads)).to(tl.int64)
-    line = (batch * heads + head) * segments
-    at = pid % blocks * BLOCK + tl.arange(0, BLOCK)
-    d, e = at // E, at % E
-    state = tl.zeros((BLOCK,), tl.float32)
-    if start_ptr is not None:
-        start = start_ptr + batch * start_batch + head * start_head
-        state += tl.load(start + d * start_row + e * start_column, mask=d < D, other=0.0)
-    for step in range(0, segments):
-        segment = line + (segments - 1 - step if REVERSE else step)
-        here = states_ptr + segment * (D * E) + at
-        added = tl.load(here, mask=d < D, other=0.0)
-        tl.store(here, state, mask=d < D)
-        if fade_ptr is not None:
-            fade = fade_ptr + segment * FADES
-            state *= tl.load(fade + (d if FADES > 1 else d * 0), mask=d < D, other=0.0)
-        state += added
-    if end_ptr is not None:
-        end = end_ptr + batch * end_batch + head * end_head
-        tl.store(end + d * end_row + e * end_column, state, mask=d < D)
-
-
-@dataclass(frozen=True)
-class Fading:
-    """How a state fades: by a gate a step, by gates a key dimension, or (nothing given) not at all.
-
-    Attributes:
-        gate: natural logarithms, ``(B, H, T)``, any strides.
-        scores: products of all pairs of each chunk, gates included, ``(B, H, T, chunk)``.
-        totals: base-2 logarithms, summed over each chunk, ``(B, H, chunks, D)``.
-    """
-
-    gate: torch.Tensor | None = None
-    scores: torch.Tensor | None = None
-    totals: torch.Tensor | None = None
-
-    def over(self, span: int, chunk: int) -> torch.Tensor | None:
-        """What segments of ``span`` steps leave of a state: ``(B, H, segments, 1 or D)``."""
-        if self.gate is not None:
-            return torch.exp(sums(self.gate.float().clamp(min=LEAST_GATE.value)[..., None], span))
-        if self.totals is not None:
-            return torch.exp2(sums(self.totals, span // chunk))
-        return None
-
-
-def sums(x: torch.Tensor, span: int) -> torch.Tensor:
-    """Sums of ``span`` rows each, the last perhaps of fewer: ``(B, H, T, D) -> (B, H, n, D)``."""
-    rows = torch.nn.functional.pad(x, (0, 0, 0, -x.shape[2] % span))
-    return rows.unflatten(2, (-1, span)).sum(dim=3)
-
-
 def forward(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -293,18 +161,6 @@ def forward(
     return out, final
 
 
-def state_like(
-    k: torch.Tensor,
-    v: torch.Tensor,
-    segments: int | None = None,
-    dtype: torch.dtype = torch.float32,
-) -> torch.Tensor:
-    """Make room for the states of k and v, ``(B, H, [segments,] D, D_v)``."""
-    middle = () if segments is None else (segments,)
-    shape = (*k.shape[:2], *middle, k.shape[-1], v.shape[-1])
-    return torch.empty(shape, dtype=dtype, device=k.device)
-
-
 def segment_states(
     write: torch.Tensor,
     value: torch.Tensor,
@@ -319,25 +175,13 @@ def segment_states(
 
     One segment starts from ``start``: there is nothing to compute, and ``end`` is left to ``walk``.
     """
-    B, H, T, D = write.shape
-    E = value.shape[-1]
+    T = write.shape[2]
     if span >= T:
         return None if start is None else start[:, :, None]
     states = state_like(write, value, -(-T // span))
     walk(None, write, value, None, fading, None, states, span, chunk, reverse)
-    fade = fading.over(span, chunk)
-    blocks = -(-D * E // JOIN_BLOCK)
-    launch(
-        join_kernel, blocks * H * B, states, fade, start, end,
-        *(start.stride() if start is not None else (0,) * 4),
-        *(end.stride() if end is not None else (0,) * 4),
-        blocks, H, states.shape[2], D, E,
-        REVERSE=reverse, FADES=1 if fade is None else fade.shape[-1], BLOCK=JOIN_BLOCK,
-    )  # fmt: skip
+    join(states, fading.over(span, chunk), start, end, reverse)
     return states
-
-
-JOIN_BLOCK = 1024  # elements of a state one program joins
 
 
 def walk(
@@ -390,11 +234,6 @@ def walk(
         REVERSE=reverse, OWN=own, CHUNK=chunk, E=E, BLOCK_E=tile.block_e,
         **constants(write, tile),
     )  # fmt: skip
-
-
-def strides(x: torch.Tensor | None, count: int) -> tuple[int, ...]:
-    """Return the first strides of ``x``, or zeros for what is left out."""
-    return (0,) * count if x is None else tuple(x.stride()[:count])
 
 
 def constants(write: torch.Tensor, tile: linear_attention_configs.Tile) -> dict[str, Any]:

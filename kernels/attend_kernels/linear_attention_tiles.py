@@ -1,0 +1,90 @@
+"""What the kernels of linear attention share: how they read, write and sum tiles.
+
+Letters: see ``attend_kernels.linear_attention_chunked``. Rows are steps, columns are D or D_v; a
+state is D × D_v and may lie transposed.
+"""
+
+# ruff: noqa: N803  # axis letters and compile-time values are written in capitals
+
+from __future__ import annotations
+
+import math
+
+import triton
+import triton.language as tl
+
+LOG2E = tl.constexpr(math.log2(math.e))
+# A log gate below this counts as this: exp(-80) is 2e-35. Else -inf - (-inf) would be NaN.
+LEAST_GATE = tl.constexpr(-80.0)
+# The age of what a step never reads: finite, and exp2 of it is 0.
+NEVER = tl.constexpr(-1e30)
+
+
+@triton.jit
+def load_state(ptr, row_stride, column_stride, first, D, E, BLOCK_D: tl.constexpr,
+               BLOCK_E: tl.constexpr):  # fmt: skip
+    """Load columns ``first..first+BLOCK_E`` of a D × E state, which may lie transposed."""
+    row = tl.arange(0, BLOCK_D)[:, None]
+    column = first + tl.arange(0, BLOCK_E)[None, :]
+    at = ptr + row * row_stride + column * column_stride
+    return tl.load(at, mask=(row < D) & (column < E), other=0.0).to(tl.float32)
+
+
+@triton.jit
+def store_state(ptr, row_stride, column_stride, first, state, D, E, BLOCK_D: tl.constexpr,
+                BLOCK_E: tl.constexpr):  # fmt: skip
+    """Store ``state`` where ``load_state`` finds it."""
+    row = tl.arange(0, BLOCK_D)[:, None]
+    column = first + tl.arange(0, BLOCK_E)[None, :]
+    at = ptr + row * row_stride + column * column_stride
+    tl.store(at, state.to(ptr.dtype.element_ty), mask=(row < D) & (column < E))
+
+
+@triton.jit
+def sum_gates(ptr, first, row_stride, T, CHUNK: tl.constexpr):
+    """Sums of a chunk's log gates, base 2: from its start through each step, and after each step.
+
+    Small sums must keep their digits beside large ones. So the first comes in two parts, whole
+    numbers (whose sums are exact) and fractions; the second is summed from the end.
+    """
+    t = first + tl.arange(0, CHUNK)
+    at = ptr + t.to(tl.int64) * row_stride
+    gates = tl.load(at, mask=t < T, other=0.0).to(tl.float32)
+    gates = tl.maximum(gates, LEAST_GATE) * LOG2E
+    whole = tl.floor(gates + 0.5)
+    wholes, fractions = tl.cumsum(whole, axis=0), tl.cumsum(gates - whole, axis=0)
+    later = (t + 1 < T) & (tl.arange(0, CHUNK) < CHUNK - 1)
+    gates = tl.load(at + row_stride, mask=later, other=0.0).to(tl.float32)
+    after = tl.cumsum(tl.maximum(gates, LEAST_GATE) * LOG2E, axis=0, reverse=True)
+    return wholes, fractions, after
+
+
+@triton.jit
+def load_part(ptr, first, row_stride, length, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Load rows ``first..first+ROWS`` and COLUMNS columns, of which ``columns`` exist."""
+    row = tl.arange(0, ROWS)[:, None]
+    column = tl.arange(0, COLUMNS)[None, :]
+    at = ptr + tl.cast(first, tl.int64) * row_stride + (row * row_stride + column)
+    return tl.load(at, mask=(first + row < length) & (column < columns), other=0.0)
+
+
+@triton.jit
+def store_part(
+    ptr, first, row_stride, length, columns, x, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    """Store ``x`` where ``load_part`` finds it."""
+    row = tl.arange(0, ROWS)[:, None]
+    column = tl.arange(0, COLUMNS)[None, :]
+    at = ptr + tl.cast(first, tl.int64) * row_stride + (row * row_stride + column)
+    tl.store(at, x.to(ptr.dtype.element_ty), mask=(first + row < length) & (column < columns))
+
+
+@triton.jit
+def load_scores(ptr, first, length, TRANSPOSED: tl.constexpr, CHUNK: tl.constexpr):
+    """Load the products of all pairs of a chunk, which lie as (T, CHUNK): reader i, writer j."""
+    i = tl.arange(0, CHUNK)[:, None]
+    j = tl.arange(0, CHUNK)[None, :]
+    if TRANSPOSED:
+        i, j = j, i
+    at = ptr + tl.cast(first, tl.int64) * CHUNK + (i * CHUNK + j)
+    return tl.load(at, mask=first + i < length, other=0.0)
