@@ -102,6 +102,9 @@ def expect_close(
         text = f"your function returned None instead of the {what}. Is `return` missing?"
         raise Miss(text, topic="None")
     want_array = _numeric(want)
+    if _is_tensor(want) and want_array.ndim and isinstance(got, np.ndarray):
+        text = f"wrong type: {what} is a NumPy array, expected a torch tensor."
+        raise Miss(text, cause="Stay in torch throughout: gradients flow only there.", topic=text)
     if not isinstance(got, (np.ndarray, np.generic, int, float, complex)) and not _is_tensor(got):
         kind = "an array" if want_array.ndim else "a number"
         text = f"wrong type: {what} is of type {_type_name(got)}, expected {kind}."
@@ -137,7 +140,8 @@ def expect_item(
             if np.any(want[other]) and _agree(got[index], want[other], tolerance):
                 miss.cause, miss.topic = f"That is {names[other]}: {order}", order
                 raise
-        shape = np.shape(got[index]) if isinstance(got[index], np.ndarray) else None
+        mine = as_array(got[index])
+        shape = None if mine is None else mine.shape
         alike = [names[other] for other in others if np.shape(want[other]) == shape]
         if shape is not None and alike and shape != np.shape(want[index]):
             miss.cause, miss.topic = f"That is the shape of {alike[0]}: {order}", order
@@ -146,9 +150,10 @@ def expect_item(
 
 def _agree(got: Any, want: Any, tolerance: Tolerance) -> bool:
     """Whether an array has the shape and the numbers of another."""
-    if not isinstance(got, np.ndarray) or got.dtype.kind != "f" or got.shape != np.shape(want):
+    mine = as_array(got)
+    if mine is None or mine.dtype.kind != "f" or mine.shape != np.shape(want):
         return False
-    return not mismatches(got, np.asarray(want), tolerance).any()
+    return not mismatches(mine, _numeric(want), tolerance).any()
 
 
 def item_names(what: str | Sequence[str], count: int) -> tuple[str, ...]:
@@ -172,7 +177,8 @@ def expect_items(got: Any, names: Sequence[str]) -> None:
         raise Miss(text, topic=topic)
     if not isinstance(got, (tuple, list)):
         one = _type_name(got)
-        one = f"one array of shape {got.shape}" if isinstance(got, np.ndarray) else f"one {one}"
+        mine = as_array(got)
+        one = f"one {one}" if mine is None else f"one array of shape {mine.shape}"
         raise Miss(f"your function returned {one}; {topic}.", topic=topic)
     if len(got) != len(names):
         raise Miss(f"your function returned {len(got)} values; {topic}.", topic=topic)
@@ -266,8 +272,16 @@ def _number(value: Any) -> str:
     return f"{float(value):.6g}"
 
 
+def as_array(value: Any) -> np.ndarray | None:
+    """``value`` as a NumPy array if it is an array or a tensor; else None."""
+    return _numeric(value) if isinstance(value, np.ndarray) or _is_tensor(value) else None
+
+
 def _numeric(value: Any) -> np.ndarray:
-    return np.asarray(value.float().numpy()) if _is_tensor(value) else np.asarray(value)
+    if not _is_tensor(value):
+        return np.asarray(value)
+    plain = value.detach()
+    return np.asarray((plain.float() if str(plain.dtype) == "torch.bfloat16" else plain).numpy())
 
 
 def _is_tensor(value: Any) -> bool:

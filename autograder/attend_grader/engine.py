@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from attend_grader import chapters
-from attend_grader.compare import Miss
+from attend_grader.compare import Miss, as_array
 from attend_grader.diagnosis import diagnose
 from attend_grader.exercise import Exercise, Probe
 from attend_grader.explain import explain
@@ -21,7 +21,7 @@ from attend_grader.reading import (
     signature_problem,
 )
 from attend_grader.report import Finding, Report, empty_report
-from attend_grader.subject import Subject, SubjectError
+from attend_grader.subject import Subject, SubjectError, local
 
 GRADER_VERSION = "1"
 """Raised whenever the same submission and seed could score differently than before."""
@@ -39,7 +39,8 @@ def judge(subject: Subject, exercise: Exercise, seed: int, *, extra: bool) -> Re
     worth = [(p.name, p.points) for p in exercise.properties]
     description = subject.description
     if not description.callable:
-        note = f"expected the function {exercise.name}, but got a value of type {description.type}."
+        kind = "class" if isinstance(exercise.reference, type) else "function"
+        note = f"expected the {kind} {exercise.name}, but got a value of type {description.type}."
         return empty_report(exercise.id, worth, "invalid", note)
     if blank(description.source):
         return _not_started(exercise, worth)
@@ -196,13 +197,13 @@ def smoke(subject: Subject, exercise: Exercise) -> str:
     if blank(subject.description.source):
         return "is not started"
     for call in exercise.draws(np.random.default_rng(0))[:2]:
-        outcome = subject.run(call.args, call.kwargs)
+        outcome = call.on(subject)
         if outcome.error is not None:
             if outcome.error.type != "NotImplementedError":
                 return f"raises {outcome.error.type}"
             left = leftover_raise(subject.description.source) if outcome.error.own else ""
             return "still holds its `raise NotImplementedError()`" if left else "is not started"
-        want = exercise.reference(*call.args, **call.kwargs)
+        want = call.on(local(exercise.reference)).value
         if _form(outcome.value) != _form(want):
             return "returns the wrong shape"
         if not _finite(outcome.value):
@@ -213,7 +214,8 @@ def smoke(subject: Subject, exercise: Exercise) -> str:
 def _finite(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return all(_finite(item) for item in value)
-    return not isinstance(value, (float, np.ndarray)) or bool(np.isfinite(value).all())
+    array = np.asarray(value) if isinstance(value, float) else as_array(value)
+    return array is None or bool(np.isfinite(array).all())
 
 
 def _form(value: Any) -> Any:

@@ -7,6 +7,7 @@ is the answer; :mod:`attend_grader.codec` carries them where a process boundary 
 
 from __future__ import annotations
 
+import ast
 import builtins
 import contextlib
 import inspect
@@ -65,11 +66,7 @@ class Executor:
 
     def _describe(self) -> dict[str, Any]:
         candidate = self.candidate
-        try:
-            lines, first = inspect.getsourcelines(candidate)
-            source: str | None = textwrap.dedent("".join(lines))
-        except (OSError, TypeError):
-            source, first = None, 0
+        source, first = _source(candidate)
         try:
             parameters = [
                 [p.name, p.kind.name, p.default is not p.empty]
@@ -92,6 +89,7 @@ class Executor:
         parameters = request.get("parameters")
         if parameters is not None:
             if hasattr(instance, "load_state_dict"):
+                _hold_parameters(instance, parameters)
                 instance.load_state_dict(parameters)
             else:
                 for name, value in parameters.items():
@@ -183,6 +181,53 @@ class Executor:
             "shapes": shapes,
             "own": last is not None and (own is None or last.f_code is own),
         }
+
+
+def _hold_parameters(module: Any, parameters: dict[str, Any]) -> None:
+    """Hold a torch module to having parameters (and buffers) of these names and shapes.
+
+    Raises:
+        ValueError: it has others; the message names the differences.
+    """
+    wanted = {name: tuple(value.shape) for name, value in parameters.items()}
+    got = {name: tuple(value.shape) for name, value in module.state_dict().items()}
+    missing = [f"{n} {s}" for n, s in wanted.items() if n not in got]
+    unknown = [f"{n} {s}" for n, s in got.items() if n not in wanted]
+    other = [f"{n} {got[n]} instead of {s}" for n, s in wanted.items() if got.get(n, s) != s]
+    told = [
+        f"{what}: {', '.join(names)}"
+        for what, names in (("missing", missing), ("not expected", unknown), ("wrong shape", other))
+        if names
+    ]
+    if told:
+        raise ValueError(
+            f"the module's parameters are not those of the exercise; {'; '.join(told)}"
+        )
+
+
+def _source(candidate: Any) -> tuple[str | None, int]:
+    """The source of a function or class and its first line, also of a class from a notebook.
+
+    Before Python 3.13 ``inspect`` finds a class only through its module's file, and a notebook
+    has none; its methods know where they were written.
+    """
+    try:
+        if isinstance(candidate, type):
+            code = next(m.__code__ for m in vars(candidate).values() if inspect.isfunction(m))
+            lines, _ = inspect.findsource(code)
+            around = [
+                node
+                for node in ast.walk(ast.parse("".join(lines)))
+                if isinstance(node, ast.ClassDef) and node.name == candidate.__name__
+                if node.lineno <= code.co_firstlineno <= (node.end_lineno or 0)
+            ]
+            first, last = around[-1].lineno, around[-1].end_lineno
+            lines = lines[first - 1 : last]
+        else:
+            lines, first = inspect.getsourcelines(candidate)
+    except (OSError, TypeError, StopIteration, IndexError, SyntaxError):
+        return None, 0
+    return textwrap.dedent("".join(lines)), first
 
 
 def _text_of(error: BaseException) -> str:

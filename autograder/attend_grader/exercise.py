@@ -2,23 +2,51 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from attend_grader.compare import FLOAT64, Miss, Tolerance, expect_close, expect_item, item_names
+from attend_grader.compare import (
+    FLOAT64,
+    Miss,
+    Tolerance,
+    as_array,
+    expect_close,
+    expect_item,
+    item_names,
+)
 from attend_grader.replay import describe_call
 from attend_grader.subject import Outcome, Subject, SubjectError
 
 
 @dataclass(frozen=True)
 class Call:
-    """One set of arguments for an exercise's function."""
+    """One set of arguments for an exercise's function, or for an instance of its class.
+
+    Attributes:
+        args: positional arguments.
+        kwargs: keyword arguments.
+        build: for a class: how to construct the instance that is called.
+        parameters: for a class: parameters by name, loaded into the instance.
+    """
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+    build: Call | None = None
+    parameters: Mapping[str, Any] | None = None
+
+    def on(self, subject: Subject) -> Outcome:
+        """What ``subject`` does on this call; never raises for its errors."""
+        if self.build is not None:
+            try:
+                built = self.build
+                subject = subject.build(*built.args, parameters=self.parameters, **built.kwargs)
+            except SubjectError as failure:
+                return Outcome(None, failure.error)
+        return subject.run(self.args, self.kwargs)
 
 
 @dataclass(frozen=True)
@@ -31,6 +59,7 @@ class Probe:
         extra: true when grading: run more cases than a notebook check does.
         names: parameter names of the reference, for messages.
         results: what to call each value the function returns, where it returns several.
+        label: what a message calls the function; empty for the reference's own name.
     """
 
     rng: np.random.Generator
@@ -38,10 +67,43 @@ class Probe:
     extra: bool
     names: tuple[str, ...]
     results: tuple[str, ...] = ()
+    label: str = ""
 
     def repeat(self, usual: int, extra: int) -> range:
         """How often to repeat a random case: ``usual`` in a notebook, ``extra`` when grading."""
         return range(extra if self.extra else usual)
+
+    def build(
+        self, subject: Subject, *args: Any, scale: float = 1.0, **kwargs: Any
+    ) -> tuple[Subject, Probe]:
+        """Construct the candidate's class and the reference's, with the same fresh parameters.
+
+        Args:
+            subject: a class that is a torch module.
+            *args: the constructor's arguments.
+            scale: standard deviation of the parameters.
+            **kwargs: the constructor's keyword arguments.
+
+        Returns:
+            the instance, and a probe whose reference is the reference's instance: with these,
+            :meth:`call` and :meth:`agree` work as they do for functions.
+
+        Raises:
+            SubjectError: the constructor raised, or the parameters have other names or shapes.
+        """
+        from attend_grader.torch_properties import fresh_parameters
+
+        instance = self.reference(*args, **kwargs)
+        parameters = fresh_parameters(instance, self.rng, scale)
+        instance.load_state_dict(parameters)
+        given = describe_call(self.reference.__name__, self.names, args, kwargs)
+        try:
+            built = subject.build(*args, parameters=parameters, **kwargs)
+        except SubjectError as failure:
+            raise SubjectError(failure.error, given) from None
+        names = tuple(inspect.signature(instance.forward).parameters)
+        label = f"{self.reference.__name__}({', '.join(_plain(args, kwargs))})"
+        return built, replace(self, reference=instance, names=names, label=label)
 
     def call(self, subject: Subject, *args: Any, **kwargs: Any) -> Outcome:
         """Call the subject; what it did, if it did not raise.
@@ -74,7 +136,8 @@ class Probe:
             part: of several values, look at this one only.
             tolerance: how far values may differ.
             why: said in front of a miss: what is special about these arguments.
-            clue: the likely cause where numbers of the right shape differ, given these numbers;
+            clue: the likely cause where numbers of the right shape differ, given these numbers
+                (a NumPy array, also where the candidate returns tensors);
                 an empty string leaves the guess to :func:`attend_grader.compare.likely_cause`.
             **kwargs: keyword arguments for subject and reference.
 
@@ -98,7 +161,8 @@ class Probe:
             warned = tuple(("NumPy warned", text) for text in outcome.warnings[:1])
             if part is not None and isinstance(got, (tuple, list)) and len(got) == len(want):
                 got, want = got[part], want[part]
-            if isinstance(got, np.ndarray) and isinstance(want, np.ndarray):
+            got, want = as_array(got), as_array(want)
+            if got is not None and want is not None:
                 same_shape = got.shape == want.shape
                 miss.cause = (same_shape and clue(got)) or miss.cause
             raise miss.on(given, why, warned) from None
@@ -110,7 +174,11 @@ class Probe:
 
     def given(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """A call with these arguments as text, for the card."""
-        return describe_call(self.reference.__name__, self.names, args, kwargs)
+        return describe_call(self.label or self.reference.__name__, self.names, args, kwargs)
+
+
+def _plain(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
+    return [*(repr(value) for value in args), *(f"{k}={v!r}" for k, v in kwargs.items())]
 
 
 Test = Callable[[Subject, Probe], None]

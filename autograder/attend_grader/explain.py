@@ -55,6 +55,7 @@ def explain(
         or _about_names(error)
         or _about_shapes(error, line)
         or _about_kinds(error)
+        or _about_torch(error)
     )
     if advice:
         evidence.append(("try", advice))
@@ -205,4 +206,32 @@ def _about_kinds(error: CallError) -> str:
         return "something is None: does a function you call end without `return`?"
     if error.type == "TypeError" and "positional argument" in text:
         return "compare the call with the function's signature."
+    return ""
+
+
+def _about_torch(error: CallError) -> str:
+    """Advice on what only torch says."""
+    text = error.message
+    if "must match the size of tensor b" in text:
+        return (
+            "two lengths fit when they are equal or when one is 1, compared from the last axis. "
+            "Was an axis summed away (keepdim=True keeps it), or is one missing "
+            "(x.unsqueeze(dim) adds it)?"
+        )
+    if "Expected size for first two dimensions of batch2" in text or "at dimension 0" in text:
+        return "in `a @ b` the leading axes must be equal (or 1), and the inner lengths too."
+    if "view size is not compatible" in text:
+        return "`.view` needs memory in order, which a transposed tensor has not: use `.reshape`."
+    if "is invalid for input of size" in text:
+        return "the new shape must hold as many numbers as the old one: multiply the lengths."
+    if "Dimension out of range" in text:
+        return "count axes from the end (-1 is the last): inputs may have any number of axes."
+    if "same dtype" in text or ("expected scalar type" in text and "found" in text):
+        return "two tensors of different dtype meet here: make yours with `dtype=x.dtype`."
+    if "inplace operation" in text or "in-place operation" in text:
+        return "autograd still needs the old numbers: assign `x = x + y` instead of `x += y`."
+    if "does not require grad" in text:
+        return "something before this cuts the graph: .detach(), .data, .numpy() or .item()."
+    if "can't be cast to the desired output type" in text:
+        return "a tensor of whole numbers cannot take fractions: `.float()` makes floats of it."
     return ""

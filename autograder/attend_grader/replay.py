@@ -37,10 +37,17 @@ def _replayable(value: Any) -> bool:
     """Whether ``value`` can be written down; a view's gaps and order in memory cannot."""
     if isinstance(value, np.ndarray):
         return value.size <= REPLAYED_ELEMENTS and value.flags.c_contiguous
+    if _is_tensor(value):
+        return value.numel() <= REPLAYED_ELEMENTS and value.is_contiguous()
     return value is None or isinstance(value, (bool, int, float, str))
 
 
 def _literal(value: Any) -> str:
+    if _is_tensor(value):
+        kind = str(value.dtype)
+        dtype = "" if kind in ("torch.float32", "torch.int64", "torch.bool") else f", dtype={kind}"
+        exact = value.double().round(decimals=6) if kind == "torch.float32" else value
+        return f"torch.tensor({_nested(exact.tolist()).replace('np.', 'torch.')}{dtype})"
     if not isinstance(value, np.ndarray):
         return repr(value)
     plain = value.dtype in (np.dtype(float), np.dtype(int), np.dtype(bool))
@@ -60,5 +67,10 @@ def _nested(value: Any) -> str:
 def _shape_of(value: Any) -> str:
     if not hasattr(value, "shape"):
         return f"={value!r}"
-    kind = str(getattr(value, "dtype", "")).removeprefix("torch.")
-    return f" {tuple(value.shape)}" + (f" {kind}" if kind != "float64" else "")
+    kind = str(value.dtype)
+    usual = kind in ("float64", "torch.float32")
+    return f" {tuple(value.shape)}" + ("" if usual else f" {kind.removeprefix('torch.')}")
+
+
+def _is_tensor(value: Any) -> bool:
+    return type(value).__module__.startswith("torch") and hasattr(value, "numel")

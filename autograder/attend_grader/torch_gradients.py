@@ -34,6 +34,10 @@ def gradients(
         leaves |= {name: named[name] for name in wanted["parameters"]}
     value = target(*moved, **kwargs)
     outputs: Sequence[torch.Tensor] = value if isinstance(value, tuple) else (value,)
+    expected = len(wanted["cotangents"])
+    if len(outputs) != expected or not all(isinstance(o, torch.Tensor) for o in outputs):
+        kinds = ", ".join(type(o).__name__ for o in outputs)
+        raise TypeError(f"expected {expected} tensor(s) to be returned, got: {kinds}")
     pulled: Sequence[torch.Tensor | None] = [None] * len(leaves)
     pairs = [(o, c) for o, c in zip(outputs, wanted["cotangents"], strict=True) if o.requires_grad]
     if pairs:

@@ -1,0 +1,262 @@
+"""Exercises of tensors and modules: an exercise of each kind, checked as the course's are."""
+
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from attend_grader.compare import FLOAT32, FLOAT64
+from attend_grader.engine import judge, smoke
+from attend_grader.exercise import Call, Exercise, Probe, Property
+from attend_grader.mutation import mutants
+from attend_grader.report import Report
+from attend_grader.subject import Subject, local
+from attend_grader.torch_properties import (
+    agree_dtype,
+    agree_gradients,
+    agree_untouched,
+    module_call,
+    normal,
+)
+from torch import Tensor, nn
+
+
+def soft_mean(scores: Tensor, values: Tensor) -> Tensor:
+    """Weighted mean of values (S, D) by the softmax of scores (T, S)."""
+    return torch.softmax(scores, dim=-1) @ values
+
+
+class Projection(nn.Module):
+    """x Wᵀ / √C."""
+
+    def __init__(self, width: int, out: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(out, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight.T / math.sqrt(self.weight.shape[1])
+
+
+def _values(subject: Subject, probe: Probe) -> None:
+    probe.agree(
+        subject,
+        normal(probe.rng, 2, 3),
+        normal(probe.rng, 3, 4),
+        tolerance=FLOAT32,
+        clue=lambda got: "" if isinstance(got, np.ndarray) else "no array",
+    )
+
+
+def _gradients(subject: Subject, probe: Probe) -> None:
+    agree_gradients(probe, subject, normal(probe.rng, 2, 3), normal(probe.rng, 3, 4), wrt=(0, 1))
+
+
+def _untouched(subject: Subject, probe: Probe) -> None:
+    agree_untouched(probe, subject, normal(probe.rng, 2, 3), normal(probe.rng, 3, 4))
+
+
+def _dtype(subject: Subject, probe: Probe) -> None:
+    scores, values = normal(probe.rng, 2, 3), normal(probe.rng, 3, 4)
+    agree_dtype(probe, subject, scores, values, tolerance=FLOAT64)
+
+
+def _wrong_axis(scores: Tensor, values: Tensor) -> Tensor:
+    """The weights sum to one over the queries: they must sum to one over the keys."""
+    return torch.softmax(scores, dim=0) @ values
+
+
+def _detached(scores: Tensor, values: Tensor) -> Tensor:
+    """The scores are detached, so that nothing behind them can learn."""
+    return torch.softmax(scores.detach(), dim=-1) @ values
+
+
+def _numpy(scores: Tensor, values: Tensor) -> Any:
+    return (torch.softmax(scores, dim=-1) @ values).detach().numpy()
+
+
+def _in_place(scores: Tensor, values: Tensor) -> Tensor:
+    scores -= scores.amax(dim=-1, keepdim=True)
+    return torch.softmax(scores, dim=-1) @ values
+
+
+def _single(scores: Tensor, values: Tensor) -> Tensor:
+    return torch.softmax(scores.float(), dim=-1) @ values.float()
+
+
+def _view(scores: Tensor, values: Tensor) -> Tensor:
+    return torch.softmax(scores.view(-1).view(scores.shape), dim=-1) @ values
+
+
+def _make_function() -> Exercise:
+    def draws(rng: np.random.Generator) -> list[Call]:
+        return [Call((normal(rng, 2, 3), normal(rng, 3, 4))) for _ in range(2)]
+
+    return Exercise(
+        chapter="00_toy",
+        title="Soft mean",
+        goal="Weigh values.",
+        reference=soft_mean,
+        properties=(
+            Property("values", 2, _values),
+            Property("gradients", 2, _gradients),
+            Property("arguments untouched", 2, _untouched),
+            Property("float64", 1, _dtype),
+        ),
+        draws=draws,
+        misconceptions={"wrong axis": _wrong_axis, "detached": _detached},
+        alternatives={},
+        hints=("",),
+        minutes=1,
+        difficulty=1,
+        importance=1,
+    )
+
+
+FUNCTION = _make_function()
+
+
+def _judge(candidate: Any, exercise: Exercise = FUNCTION) -> Report:
+    return judge(local(candidate), exercise, 3, extra=True)
+
+
+def test_the_reference_of_tensors_gets_full_marks() -> None:
+    report = _judge(soft_mean)
+    assert report.score == report.max_score == 7, str(report)
+
+
+SLIPS: dict[str, tuple[Callable[..., Any], int, str | None, str]] = {
+    "wrong axis": (_wrong_axis, 0, "wrong axis", "wrong value: result["),
+    "detached": (_detached, 5, "detached", "no gradient reaches scores."),
+    "NumPy": (_numpy, 0, None, "result is a NumPy array, expected a torch tensor"),
+    "in place": (_in_place, 3, None, "changes its argument scores in place"),
+    "float32": (_single, 6, None, "has dtype torch.float32 for float64 arguments"),
+    "view": (_view, 5, None, "view size is not compatible"),
+}
+
+
+@pytest.mark.parametrize(("wrong", "score", "named", "told"), SLIPS.values(), ids=SLIPS)
+def test_slips_of_tensors_are_told(
+    wrong: Callable[..., Any], score: int, named: str | None, told: str
+) -> None:
+    report = _judge(wrong)
+    assert report.diagnosis == named
+    assert report.score == score, str(report)
+    assert any(told in f.message for f in report.findings), str(report)
+
+
+def _projects(subject: Subject, probe: Probe) -> None:
+    built, probe = probe.build(subject, 4, 3)
+    probe.agree(built, normal(probe.rng, 2, 4), tolerance=FLOAT32)
+
+
+def _learns(subject: Subject, probe: Probe) -> None:
+    built, probe = probe.build(subject, 4, out=3)
+    agree_gradients(probe, built, normal(probe.rng, 2, 4), wrt=(0,), parameters=("weight",))
+
+
+class Unscaled(Projection):
+    """The division by the root of the width is missing."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight.T
+
+
+class Frozen(Projection):
+    """The weight is detached, and never learns."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight.detach().T / math.sqrt(self.weight.shape[1])
+
+
+class Renamed(nn.Module):
+    def __init__(self, width: int, out: int) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(width, out))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.w
+
+
+def _make_class() -> Exercise:
+    def draws(rng: np.random.Generator) -> list[Call]:
+        return [module_call(Projection, rng, Call((4, 3)), normal(rng, 2, 4)) for _ in range(2)]
+
+    return Exercise(
+        chapter="00_toy",
+        title="Projection",
+        goal="Project.",
+        reference=Projection,
+        properties=(Property("values", 2, _projects), Property("gradients", 2, _learns)),
+        draws=draws,
+        misconceptions={"unscaled": Unscaled, "frozen": Frozen},
+        alternatives={},
+        hints=("",),
+        minutes=1,
+        difficulty=1,
+        importance=1,
+    )
+
+
+CLASS = _make_class()
+
+
+def test_the_reference_of_a_module_gets_full_marks() -> None:
+    assert _judge(Projection, CLASS).score == 4
+    assert smoke(local(Projection), CLASS) == ""
+
+
+def test_slips_of_modules_are_named() -> None:
+    assert _judge(Unscaled, CLASS).diagnosis == "unscaled"
+    frozen = _judge(Frozen, CLASS)
+    assert (frozen.score, frozen.diagnosis) == (2, "frozen")
+    assert "no gradient reaches weight." in frozen.findings[1].message
+
+
+def test_parameters_of_other_names_are_told() -> None:
+    report = _judge(Renamed, CLASS)
+    assert report.score == 0
+    told = report.findings[0].message
+    assert "missing: weight (3, 4); not expected: w (4, 3)" in told
+    assert ("called with", "width = 4\nout = 3\nProjection(width, out)") in (
+        report.findings[0].evidence
+    )
+    assert smoke(local(Renamed), CLASS).startswith("raises ValueError")
+
+
+STUB = """
+class Projection(nn.Module):
+    '''Words.'''
+
+    def __init__(self, width, out):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(out, width))
+
+    def forward(self, x):
+        # YOUR CODE HERE
+        raise NotImplementedError()
+"""
+
+
+def test_a_module_whose_forward_is_not_written_is_not_started(define: Any) -> None:
+    stub = define(STUB, "Projection", nn=nn, torch=torch)
+    report = _judge(stub, CLASS)
+    assert report.status == "not started"
+    assert smoke(local(stub), CLASS) == "is not started"
+
+
+def test_a_class_from_a_notebook_has_a_source(define: Any) -> None:
+    stub = define(STUB, "Projection", nn=nn, torch=torch)
+    source = local(stub).description.source
+    assert source is not None
+    assert source.strip() == STUB.strip()
+    of_reference = local(Projection).description.source
+    assert of_reference == inspect.getsource(Projection)
+
+
+def test_mutants_of_a_class_lose_points() -> None:
+    found = {str(m).split(": ", 1)[1]: m.function for m in mutants(Projection)}
+    changed = next(f for text, f in found.items() if "→ x * self.weight.T" in text)
+    assert _judge(changed, CLASS).score == 0
