@@ -5,14 +5,14 @@ Each ``expect_…`` raises :class:`Miss` with a message that says what to try.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 
-from attend_grader.compare import FLOAT64, Miss, Tolerance, expect_close
+from attend_grader.compare import FLOAT64, Miss, Tolerance
 from attend_grader.exercise import Probe
-from attend_grader.subject import Outcome, Subject, SubjectError, local
+from attend_grader.subject import Outcome, Subject, SubjectError
 
 NUMERICAL = Tolerance(
     "numerical derivative",
@@ -140,56 +140,3 @@ def derivative(loss: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> np.n
         columns.append(np.imag(loss(moved)) / step)
     stacked = np.stack(columns, axis=-1)
     return stacked.reshape(*stacked.shape[:-1], *at.shape)
-
-
-def expect_gradients(
-    probe: Probe,
-    subject: Subject,
-    args: Sequence[Any],
-    *,
-    wrt: Sequence[int] = (),
-    parameters: Sequence[str] = (),
-    cotangents: Sequence[Any],
-    tolerance: Tolerance = FLOAT64,
-    oracle: Subject | None = None,
-) -> None:
-    """Hold a torch subject's gradients to its reference's.
-
-    Args:
-        probe: names the inputs and holds the reference.
-        subject: function, or a built module.
-        args: positional arguments.
-        wrt: positions of the inputs to pull gradients back to.
-        parameters: names of the module's parameters to pull gradients back to.
-        cotangents: gradients of a loss with respect to each output.
-        tolerance: how far gradients may differ.
-        oracle: a built reference module, where ``subject`` is a module.
-
-    Raises:
-        Miss: a gradient is missing or differs.
-        SubjectError: the candidate raised.
-    """
-    oracle = local(probe.reference) if oracle is None else oracle
-    asked = {"wrt": wrt, "parameters": parameters, "cotangents": cotangents}
-    outcome, want = subject.gradients(args, **asked), oracle.gradients(args, **asked)
-    given = probe.given(args, {})
-    if outcome.error is not None:
-        raise SubjectError(outcome.error, given)
-    if want.error is not None or want.gradients is None or outcome.gradients is None:
-        raise ValueError(f"the reference gives no gradients: {want.error}")
-    for key, wanted in want.gradients.items():
-        name = probe.names[key] if isinstance(key, int) else key
-        got = outcome.gradients.get(key)
-        if wanted is None:
-            continue
-        if got is None:
-            raise Miss(
-                f"no gradient reaches {name}: your result does not depend on it as far as autograd "
-                "can see. Was something detached, turned into NumPy or a Python number, computed "
-                "under no_grad, or left out?",
-                (("called with", given),),
-            )
-        try:
-            expect_close(got, wanted, tolerance, f"gradient of {name}")
-        except Miss as miss:
-            raise miss.on(given, "") from None

@@ -137,8 +137,9 @@ def agree_gradients(
     if cut:
         raise Miss(
             f"no gradient reaches {' and '.join(cut)}.",
-            cause="Something cuts the graph: .detach(), .data, .numpy(), .item(), torch.tensor(…) "
-            "of a tensor, or torch.no_grad(). Stay with tensor operations from input to output.",
+            cause="Is it left out, or does something cut the graph: .detach(), .data, .numpy(), "
+            ".item(), torch.tensor(…) of a tensor, torch.no_grad()? Stay with tensor operations "
+            "from input to output.",
             topic="cut graph",
         ).on(given, why)
     for key, want in right.items():

@@ -11,21 +11,30 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
 
-BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+from attend.errors import AttendError
 
-Body = ast.FunctionDef | ast.ClassDef
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 
 def solution_text(reference: Callable[..., Any]) -> str:
     """The answer's source with its solution marked for nbgrader.
 
     Where the author marked regions, they stand; else all after the docstring is the solution.
+
+    Raises:
+        AttendError: a class without marked regions: a stub must still be a class when it runs, so
+            the solution is inside its methods.
     """
     source = textwrap.dedent(inspect.getsource(reference)).rstrip()
     if BEGIN in source:
         return source
     definition = ast.parse(source).body[0]
-    assert isinstance(definition, Body)
+    if isinstance(definition, ast.ClassDef):
+        raise AttendError(
+            f"the class {definition.name} in {reference.__module__} marks no solution: put "
+            f"{BEGIN} and {END} around what the learner writes, inside its methods"
+        )
+    assert isinstance(definition, ast.FunctionDef)
     lines = source.split("\n")
     first = _first_statement(definition)
     indent = " " * first.col_offset
@@ -36,7 +45,7 @@ def solution_text(reference: Callable[..., Any]) -> str:
     return "\n".join([*lines[:top], indent + BEGIN, *lines[top:], indent + END])
 
 
-def _first_statement(definition: Body) -> ast.stmt:
+def _first_statement(definition: ast.FunctionDef) -> ast.stmt:
     body = definition.body
     documented = ast.get_docstring(definition) is not None and len(body) > 1
     return body[1] if documented else body[0]

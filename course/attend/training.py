@@ -46,7 +46,8 @@ def fit(
     if steps < 1:
         raise ValueError(f"fit takes at least one step; got steps = {steps}.")
     trained = list(parameters)
-    optimiser = torch.optim.Adam(trained, lr=rate if isinstance(rate, float) else rate(0))
+    schedule = rate if callable(rate) else lambda step: rate
+    optimiser = torch.optim.Adam(trained, lr=schedule(0))
     losses: list[float] = []
     for step in _bar(range(steps), name, progress):
         value = loss(step)
@@ -64,9 +65,8 @@ def fit(
         value.backward()
         if clip is not None:
             torch.nn.utils.clip_grad_norm_(trained, clip)
-        if callable(rate):
-            for group in optimiser.param_groups:
-                group["lr"] = rate(step)
+        for group in optimiser.param_groups:
+            group["lr"] = schedule(step)
         optimiser.step()
     return losses
 

@@ -270,6 +270,21 @@ def test_helper_is_brought_along(toy, tmp_path, monkeypatch):
     assert stub.helper_text(attend_helped.doubled, "twice") == "def twice(x):\n    return 2 * x"
 
 
+def test_a_class_must_mark_its_solution_inside_methods(tmp_path, monkeypatch):
+    module = tmp_path / "attend_classes.py"
+    module.write_text(
+        'class Whole:\n    """Words."""\n\n    def forward(self, x):\n        return x\n\n\n'
+        'class Marked:\n    """Words."""\n\n    def forward(self, x):\n'
+        "        ### BEGIN SOLUTION\n        return x\n        ### END SOLUTION\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import attend_classes  # type: ignore[import-not-found]  # made by this test
+
+    with pytest.raises(AttendError, match="the class Whole in attend_classes marks no solution"):
+        stub.solution_text(attend_classes.Whole)
+    assert stub.solution_statements(attend_classes.Marked) == ["return x"]
+
+
 @pytest.mark.parametrize("chapter_id", chapter.chapter_ids())
 def test_committed_notebook_is_fresh_and_without_outputs(chapter_id):
     path = chapter.source_path(chapter_id).with_suffix(".ipynb")
