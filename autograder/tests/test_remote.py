@@ -265,10 +265,12 @@ def test_a_missing_gradient_is_named(toy: Callable[[str], Subject], toys: Module
     import torch
 
     args = (torch.ones(2), torch.ones(2))
-    with pytest.raises(Miss, match=r"no gradient reaches b\. .*\.detach\(\)"):
+    with pytest.raises(Miss) as cut:
         agree_gradients(_probe(toys), toy("product_detached"), *args, wrt=(0, 1))
-    with pytest.raises(Miss, match=r"gradient of a\[.*everywhere 2 times"):
+    assert cut.value.message.startswith("no gradient reaches b. Is it left out, or does")
+    with pytest.raises(Miss, match=r"wrong value: gradient of a\[") as doubled:
         agree_gradients(_probe(toys), toy("product_doubled"), *args, wrt=(0, 1))
+    assert "everywhere 2 times" in doubled.value.message
 
 
 def test_modules_are_built_with_named_parameters(toy: Callable[[str], Subject]) -> None:
