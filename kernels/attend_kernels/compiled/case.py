@@ -1,0 +1,94 @@
+"""One line of the tables: a launch as a tuned table has it, and what its code is held to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from attend_kernels.compiled.compiler import SHARED_LIMIT, Compiled, Launch
+
+# Kept of a compiled kernel's instructions: products, loads of 16 bytes a thread (into registers,
+# and into shared memory while the program goes on), atomics, exchange between threads.
+TENSOR = ("HGMMA", "HMMA", "IMMA")
+WIDE = ("LDG.E.128", "LDGSTS.E.BYPASS.128")
+ATOMIC = ("ATOM", "RED.", "REDG")
+COUNTED = (*TENSOR, "FFMA", *WIDE, *ATOMIC, "SHFL", "BAR")
+
+MOST_REGISTERS = 255  # a thread
+REGISTERS = 65_536  # a multiprocessor's, of the A100 and the H200
+SHARED_IN_ALL = {80: 167_936, 90: 233_472}  # a multiprocessor's, of the same
+RESERVED = 1024  # bytes of it that every program costs
+
+
+@dataclass(frozen=True)
+class Case:
+    """A launch, its names in the table, and its promises."""
+
+    launch: Launch
+    kernel: str
+    dtype: str
+    shape: str  # widths and options: "D 64, causal"
+    blocks: str  # what a program handles at once: "128 × 64"
+    product: str | None = None  # "HGMMA", "HMMA", "FFMA", or None where memory is the bound
+    wide: bool = True  # loads 16 bytes a thread
+    may_spill: int = 0  # bytes a thread
+    most_shared: int | None = None  # bytes, where not the architecture's limit
+    programs: int = 1  # that a multiprocessor must have room for
+    without: tuple[str, ...] = ATOMIC  # instructions that must not be there
+
+    @property
+    def title(self) -> str:
+        """Its name in the file of results."""
+        return f"sm_{self.launch.architecture} {self.kernel}, {self.dtype}, {self.shape}"
+
+    def faults(self, made: Compiled, slack: int = 0) -> list[str]:
+        """Say what promise the code breaks; ``slack`` is bytes it may spill beyond its own."""
+        architecture, threads = self.launch.architecture, 32 * self.launch.warps
+        tensor = {name: made.count(name) for name in TENSOR}
+        room = SHARED_IN_ALL[architecture] // self.programs - RESERVED
+        most_shared = self.most_shared or SHARED_LIMIT[architecture]
+        wanted = self.product if self.product in TENSOR else None
+        broken = {
+            f"{made.registers} registers": not 0 < made.registers <= MOST_REGISTERS,
+            f"spills {made.spilled} bytes, may {self.may_spill}": (
+                made.spilled > self.may_spill + slack
+            ),
+            f"{made.shared:,} bytes of shared memory": made.shared > most_shared,
+            "no load of 16 bytes": self.wide and not any(map(made.count, WIDE)),
+            f"no {wanted}": wanted is not None and not tensor[wanted],
+            f"tensor cores: {tensor}": wanted is None and any(tensor.values()),
+            f"not {self.programs} programs a multiprocessor": (
+                made.registers * threads * self.programs > REGISTERS or made.shared > room
+            ),
+        } | {f"has {name}": bool(made.count(name)) for name in self.without}
+        return [f"{self.title}: {fault}" for fault, is_so in broken.items() if is_so]
+
+    def row(self, made: Compiled) -> str:
+        """Its line of the Markdown table."""
+        product = next((n for n in (*TENSOR, self.product) if n and made.count(n)), None)
+        cells = [
+            f"sm_{self.launch.architecture}",
+            self.kernel,
+            self.dtype,
+            self.shape,
+            self.blocks,
+            self.launch.warps,
+            self.launch.stages,
+            made.registers,
+            made.spilled,
+            f"{made.shared:,}",
+            f"{made.count(product)} {product}" if product else "none",
+            sum(map(made.count, WIDE)),
+        ]
+        return f"| {' | '.join(map(str, cells))} |"
+
+
+def kept(made: Compiled) -> Compiled:
+    """Leave of the instructions what ``COUNTED`` names."""
+    counts = {name: made.count(name) for name in COUNTED if made.count(name)}
+    return replace(made, instructions=counts)
+
+
+COLUMNS = (
+    "GPU", "kernel", "dtype", "shape", "blocks", "warps", "stages", "registers", "spilled",
+    "shared", "products", "16-byte loads",
+)  # fmt: skip

@@ -1,0 +1,101 @@
+"""Compile what changed, or find what is out of date."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import triton
+
+from attend_kernels.compiled import page
+from attend_kernels.compiled.case import Case, kept
+from attend_kernels.compiled.compiler import Compiled
+from attend_kernels.compiled.page import Result, Results
+
+# Registers depend on the compiler: the tables were chosen with the version the page names, and
+# another one may spill a little.
+SLACK_ELSEWHERE = 512
+
+
+def update() -> tuple[int, list[str]]:
+    """Compile the cases whose code changed; write file and page.
+
+    Returns:
+        How many were compiled, and every promise that a case breaks.
+    """
+    version, known = page.read()
+    known = known if version == triton.__version__ else {}
+    results: Results = {}
+    changed: list[tuple[str, int]] = []
+    for family in page.FAMILIES:
+        results[family] = {}
+        for number, case in enumerate(page.cases(family)):
+            old, fingerprint = known.get(family, {}).get(case.title), case.launch.fingerprint()
+            if old is None or old.fingerprint != fingerprint:
+                changed.append((family, number))
+                old = Result(fingerprint, Compiled(0, 0, 0, {}))
+            results[family][case.title] = old
+    # Processes, as Triton compiles in one thread; new ones, as PyTorch's threads do not fork.
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=spawn) as pool:
+        for (family, number), made in zip(changed, pool.map(_compile, changed), strict=True):
+            title = page.cases(family)[number].title
+            results[family][title] = Result(results[family][title].fingerprint, made)
+    page.write(triton.__version__, results)
+    return len(changed), [
+        fault
+        for family in page.FAMILIES
+        for case in page.cases(family)
+        for fault in case.faults(results[family][case.title].made)
+    ]
+
+
+def _compile(place: tuple[str, int]) -> Compiled:
+    """Compile a case by family and number: kernels cannot be sent to another process."""
+    family, number = place
+    return kept(page.cases(family)[number].launch.compile())
+
+
+def report() -> dict[str, Any]:
+    """Say what is out of date: the page, and by family what ``examine`` finds."""
+    version, known = page.read()
+    families = {
+        family: examine(page.cases(family), known.get(family, {}), version == triton.__version__)
+        for family in page.FAMILIES
+    }
+    made = page.render(version, known) if known.keys() == set(page.FAMILIES) else ""
+    return {"families": families, "page": made == page.PAGE.read_text()}
+
+
+def examine(cases: Sequence[Case], known: Mapping[str, Result], exact: bool) -> dict[str, Any]:
+    """Compare a family's cases with its results: counts, what is stale, what promise is broken.
+
+    All promises are held against the results. That the results are those of this code is known from
+    the fingerprints, and from compiling again, of each kernel and architecture, the case with the
+    most registers. Where Triton is not the ``exact`` version, the code differs: then that one case
+    is all that is held, with ``SLACK_ELSEWHERE``.
+    """
+    titles = [case.title for case in cases]
+    stale = [f"{title}: twice" for title in set(titles) if titles.count(title) > 1]
+    stale += [f"{title}: not among the cases" for title in known.keys() - set(titles)]
+    stale += [f"{title}: never compiled" for title in titles if title not in known]
+    found = [case for case in cases if case.title in known]
+    if exact:
+        stale += [
+            f"{case.title}: its code changed"
+            for case in found
+            if case.launch.fingerprint() != known[case.title].fingerprint
+        ]
+    broken = [fault for case in found for fault in case.faults(known[case.title].made)]
+    hardest: dict[tuple[int, str], Case] = {}
+    for case in sorted(found, key=lambda case: known[case.title].made.registers):
+        hardest[case.launch.architecture, case.kernel] = case
+    for case in hardest.values():
+        made = kept(case.launch.compile())
+        broken += case.faults(made, 0 if exact else SLACK_ELSEWHERE)
+        if exact and made != known[case.title].made:
+            stale.append(f"{case.title}: compiles to {made}")
+    return {"cases": len(cases), "again": len(hardest), "stale": stale, "broken": broken}

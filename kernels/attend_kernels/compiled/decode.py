@@ -1,0 +1,96 @@
+"""The compiled cases of the decode kernels: each entry of their table, and the merge of parts."""
+
+from __future__ import annotations
+
+import triton.language as tl
+
+from attend_kernels import decode_configs, decode_triton
+from attend_kernels.compiled.case import Case
+from attend_kernels.compiled.compiler import SHARED_LIMIT, Launch, argument_types
+
+NOTE = """\
+blocks: query rows × keys a tile, or parts × D of the merge. One token at a time, without options:
+16 rows, as usual, on pages; and the most rows a tile may have, on a contiguous cache. Of tiles of 16
+rows, two programs fit a multiprocessor. Those may not spill. "Options" is a window, a soft cap and four
+tokens at once: it may, a little. An 8-bit cache has bf16 queries."""
+MAY_SPILL = 256  # bytes a thread, with every option on
+
+CODES = {"half": ("bf16",), "fp32": ("fp32",), "byte": ("i8", "fp8e4nv")}
+NAMES = {"bf16": "fp16, bf16", "fp32": "fp32", "i8": "int8", "fp8e4nv": "fp8"}
+
+
+def cases(architecture: int) -> list[Case]:
+    """Every entry of the table with every type of cache the architecture converts."""
+    found = []
+    for arch, kind, width in decode_configs.TABLE:
+        most = decode_configs.MOST_ROWS_FP32 if kind == "fp32" else decode_configs.MOST_ROWS
+        if arch == architecture:
+            for codes in CODES[kind]:
+                if codes == "i8" or arch >= 89 or kind != "byte":  # fp8 came with 8.9
+                    found += [
+                        _case(arch, kind, codes, width, 16, "paged"),
+                        _case(arch, kind, codes, width, most, "contiguous"),
+                        _case(arch, kind, codes, width, 16, "options"),
+                    ]
+    widest = decode_configs.MOST_SPLITS
+    return found + [_merge(architecture, D, parts) for D in (64, 256) for parts in (2, widest)]
+
+
+def _case(architecture: int, kind: str, codes: str, width: int, rows: int, how: str) -> Case:
+    kernel, tile = decode_triton.decode_kernel, decode_configs.TABLE[architecture, kind, width]
+    q, dot = ("fp32", tl.float32) if kind == "fp32" else ("bf16", tl.bfloat16)
+    options, paged = how == "options", how != "contiguous"
+    constants = {
+        "GROUP": rows // 4 if options else rows,
+        "PAGE": 16,
+        "D": width,
+        "BLOCK_D": width,
+        "ROWS": rows,
+        "BLOCK_S": tile.block_s,
+        "DOT": dot,
+        "WEIGHTS": dot,
+        "PRECISION": "ieee" if kind == "fp32" else "tf32",
+    }
+    if not options:
+        constants |= {"T": 1, "window": None, "softcap": None}  # a launch makes T = 1 a constant
+    if kind != "byte":
+        constants |= dict.fromkeys(("k_scale_ptr", "v_scale_ptr"))
+    if not paged:
+        constants |= {"table_ptr": None}
+    others = dict.fromkeys(("lengths_ptr", "table_ptr"), "*i32") | {"q_ptr": f"*{q}"}
+    others |= dict.fromkeys(("k_scale_ptr", "v_scale_ptr", "out_ptr", "lse_ptr"), "*fp32")
+    others |= dict.fromkeys(("scale", "softcap"), "fp32")
+    types = argument_types(kernel, constants, codes, others)
+    odd = [
+        name
+        for name in types
+        if not name.endswith("_ptr") and ("_scale_" in name or name[:2] not in ("q_", "k_", "v_"))
+    ]
+    few = rows == decode_configs.LEAST_ROWS and not options
+    hopper = architecture == 90 and rows >= 64  # its instruction takes 64 rows
+    return Case(
+        Launch(kernel, types, constants, architecture, tile.warps, tile.stages, odd),
+        "decode",
+        NAMES[codes],
+        f"D {width}, {rows} rows, {how}",
+        f"{rows} × {tile.block_s}",
+        product="FFMA" if kind == "fp32" else "HGMMA" if hopper else "HMMA",
+        may_spill=MAY_SPILL if options else 0,
+        most_shared=SHARED_LIMIT[86 if architecture == 80 else architecture],
+        programs=decode_configs.OCCUPANCY if few else 1,
+    )
+
+
+def _merge(architecture: int, width: int, parts: int) -> Case:
+    constants = decode_triton.combine_config(parts, width)
+    warps = constants.pop("num_warps")
+    others = {"out_ptr": "*bf16"}
+    types = argument_types(decode_triton.combine_kernel, constants, "fp32", others)
+    return Case(
+        Launch(decode_triton.combine_kernel, types, constants, architecture, warps, 3, ["splits"]),
+        "merge",
+        "fp32 to bf16",
+        f"D {width}, {parts} parts",
+        f"{constants['SPLITS']} × {constants['BLOCK_D']}",
+        wide=width * parts > 1024,  # else there are fewer numbers than 4 a thread
+    )

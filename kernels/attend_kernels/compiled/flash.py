@@ -1,0 +1,81 @@
+"""The compiled cases of the flash kernels: their whole table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import triton.language as tl
+
+from attend_kernels import flash_backward_triton, flash_configs, flash_triton
+from attend_kernels.compiled.case import ATOMIC, Case
+from attend_kernels.compiled.compiler import SHARED_LIMIT, Launch
+
+NOTE = """\
+blocks: queries × keys a tile. Tiles are chosen for plain and causal attention, and those may not
+spill. "All options" is window, ALiBi, soft cap, packed sequences and four query heads a key/value
+head at once: it may, a little. fp32 products are FFMA by intent: tensor cores would round their
+factors to tf32. sm_80's tiles fit the consumer cards of that family too."""
+
+KERNELS: dict[str, Any] = {
+    "forward": flash_triton.flash_forward_kernel,
+    "keys": flash_backward_triton.flash_keys_kernel,
+    "queries": flash_backward_triton.flash_queries_kernel,
+    "atomic": flash_backward_triton.flash_keys_kernel,
+}
+PACKING = {"tiles_ptr", "q_starts_ptr", "k_starts_ptr"}
+MAY_SPILL = 512  # bytes a thread, with every option on
+
+
+def cases(architecture: int) -> list[Case]:
+    """Every entry of the table, causal and full; and, where tests run it, all options on."""
+    found = []
+    for arch, kernel, kind, width in flash_configs.TABLE:
+        if arch == architecture:
+            found += [_case(arch, kernel, kind, width, mask) for mask in ("causal", "full")]
+            if kind == "half" and width <= 128:
+                found.append(_case(arch, kernel, kind, width, "all options"))
+    return found
+
+
+def _case(architecture: int, name: str, kind: str, width: int, mask: str) -> Case:
+    kernel, options = KERNELS[name], mask == "all options"
+    tile = flash_configs.TABLE[architecture, name, kind, width][mask != "full"]
+    dtype = "bf16" if kind == "half" else "fp32"
+    types: dict[str, str] = {"scale": "fp32"}
+    for argument in kernel.arg_names:
+        if argument in ("lse_ptr", "delta_ptr") or (name == "atomic" and argument == "dq_ptr"):
+            types[argument] = "*fp32"
+        elif argument.endswith("_ptr"):
+            types[argument] = f"*{dtype}"
+        elif argument not in ("scale", "softcap") and (argument.islower() or argument in "TS"):
+            types[argument] = "i32"
+    off = {"dq_ptr"} if name == "keys" else set()
+    if options:
+        types |= {"slopes_ptr": "*fp32", "softcap": "fp32"} | dict.fromkeys(PACKING, "*i32")
+    else:
+        off |= {"slopes_ptr", "softcap", "left", *PACKING}
+        off |= set() if mask == "causal" else {"right"}
+    constants = dict.fromkeys(off) | {
+        "GROUP": 4 if options else 1,
+        "D": width,
+        "BLOCK_D": width,
+        "BLOCK_T": tile.block_t,
+        "BLOCK_S": tile.block_s,
+        "DOT": tl.bfloat16 if kind == "half" else tl.float32,
+        "PRECISION": "tf32" if kind == "half" else "ieee",
+    }
+    types = {argument: of for argument, of in types.items() if argument not in off}
+    lengths = {"tiles", "heads", "groups", "T", "S", "left", "right"} & types.keys()
+    # Tiles of fewer than 64 rows cannot use Hopper's instruction: dK/dV of the widest heads.
+    hopper = architecture == 90 and (name, width) != ("keys", 256)
+    return Case(
+        Launch(kernel, types, constants, architecture, tile.warps, tile.stages, lengths),
+        name,
+        "fp16, bf16" if kind == "half" else "fp32",
+        f"D {width}, {mask}",
+        f"{tile.block_t} × {tile.block_s}",
+        product="FFMA" if kind == "fp32" else "HGMMA" if hopper else "HMMA",
+        may_spill=MAY_SPILL if options else 0,
+        most_shared=SHARED_LIMIT[86 if architecture == 80 else architecture],
+        without=() if name == "atomic" else ATOMIC,
+    )

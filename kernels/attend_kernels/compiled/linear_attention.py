@@ -1,0 +1,148 @@
+"""The compiled cases of linear attention: every entry of its table, both ways in time; one step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import triton.language as tl
+
+from attend_kernels import (
+    delta_rule_triton,
+    flash_configs,
+    linear_attention_backward,
+    linear_attention_gated_backward,
+    linear_attention_gated_triton,
+    linear_attention_step_triton,
+    linear_attention_triton,
+)
+from attend_kernels.compiled.case import Case
+from attend_kernels.compiled.compiler import SHARED_LIMIT, Launch, argument_types
+from attend_kernels.linear_attention_configs import STEPS, TABLE, Tile
+
+NOTE = """\
+blocks: steps × columns of the state, or of q and k. plain, fading (a gate a step), kept (the same,
+writing the state before each chunk), scored (GLA): walks that give o and, with other tensors, dq,
+dk and dv; columns: GLA's dq and dk. gates: the gradient of gates a step. scores, products, pairs:
+inside GLA's chunks. inverse, delta, back: the delta rule's systems, walk, and walk back. D_v is D;
+"states" is the first pass over segments."""
+
+KERNELS: dict[str, Any] = {
+    "plain": linear_attention_triton.walk_kernel,
+    "fading": linear_attention_triton.walk_kernel,
+    "kept": linear_attention_triton.walk_kernel,
+    "scored": linear_attention_triton.walk_kernel,
+    "columns": linear_attention_gated_backward.gated_walk_kernel,
+    "gates": linear_attention_backward.gate_gradient_kernel,
+    "scores": linear_attention_gated_triton.scores_kernel,
+    "products": linear_attention_gated_backward.products_kernel,
+    "pairs": linear_attention_gated_backward.pairs_kernel,
+    "inverse": delta_rule_triton.inverse_kernel,
+    "delta": delta_rule_triton.delta_walk_kernel,
+    "back": delta_rule_triton.delta_back_kernel,
+}
+# How each is launched: the walks both ways in time, and over segments for their states alone.
+WAYS = dict.fromkeys(KERNELS, ("forwards",)) | {
+    "plain": ("forwards", "backwards", "others alone", "states"),
+    "fading": ("forwards", "backwards", "states"),
+    "kept": ("forwards", "backwards"),
+    "scored": ("forwards", "backwards", "states"),
+    "columns": ("forwards", "backwards", "gates fixed"),
+    "gates": ("backwards",),
+    "products": ("backwards",),
+    "pairs": ("backwards",),
+    "inverse": ("forwards", "backwards"),
+    "back": ("backwards",),
+}
+# Pointers a launch leaves out.
+LEFT_OUT = {
+    "plain": {"gate_ptr", "scores_ptr", "totals_ptr", "kept_ptr"},
+    "fading": {"scores_ptr", "totals_ptr", "kept_ptr"},
+    "kept": {"scores_ptr", "totals_ptr"},
+    "scored": {"gate_ptr", "kept_ptr"},
+    "states": {"out_ptr", "start_ptr"},
+    "gates fixed": {"d_gate_ptr", "kept_ptr"},
+}
+FP32 = ("start_ptr", "end_ptr", "totals_ptr", "fractions_ptr", "d_gate_ptr", "gate_ptr", "beta_ptr")
+FP32 += ("state_ptr", "new_ptr")
+# Not multiples of 16, as a launch finds them; the strides of rows are.
+UNALIGNED = ("slices", "segments", "heads", "chunks", "T")
+# A launch makes a stride of 1 a constant.
+ONES = ("gate_row", "beta_row", "start_column", "end_column", "gate_column", "state_column")
+MATRIX = {90: "HGMMA", 80: "HMMA"}
+
+
+def cases(architecture: int) -> list[Case]:
+    """Every entry of the table in every way it is launched, and steps."""
+    found = []
+    for arch, kernel, kind, width in TABLE:
+        if arch == architecture:
+            found += [_case(arch, kernel, kind, width, way) for way in WAYS[kernel]]
+    steps = [
+        _step(architecture, width, mode)
+        for width in (64, 128, 256)
+        for mode in ("plain", "gates", "delta")
+    ]
+    return found + steps
+
+
+def _case(architecture: int, kernel: str, kind: str, width: int, way: str) -> Case:
+    tile = TABLE[architecture, kernel, kind, width]
+    tile = replace(tile, columns=min(tile.columns, width))
+    chunk = STEPS[architecture, kind, width]
+    made = launch(architecture, kernel, kind, width, way, chunk, tile)
+    rows = width if kernel in ("scores", "products", "inverse") else chunk
+    return Case(
+        made,
+        kernel,
+        "fp32" if kind == "fp32" else "fp16, bf16",
+        f"D {width}, {way}",
+        f"{chunk} × {tile.columns}",
+        product="FFMA" if kind == "fp32" else "HMMA" if rows < 64 else MATRIX[architecture],
+        most_shared=SHARED_LIMIT[86 if architecture == 80 else architecture],
+    )
+
+
+def launch(
+    architecture: int, kernel: str, kind: str, width: int, way: str, chunk: int, tile: Tile
+) -> Launch:
+    """One launch, with halves as bf16: fp16 differs in the type of its instructions alone."""
+    function, element = KERNELS[kernel], "fp32" if kind == "fp32" else "bf16"
+    part = min(chunk, delta_rule_triton.MOST_ROWS) if kernel == "inverse" else chunk
+    off = LEFT_OUT.get(kernel, set()) | LEFT_OUT.get(way, set())
+    constants: dict[str, Any] = dict.fromkeys(off) | dict.fromkeys(ONES, 1) | {
+        "REVERSE": way in ("backwards", "others alone"),
+        "BY_READER": way == "backwards",
+        "OWN": way != "others alone",
+        "CHUNK": chunk,
+        "PART": part,
+        "LEVELS": linear_attention_gated_triton.levels(part),
+        "D": width,
+        "BLOCK_D": tile.columns if kernel in ("scores", "pairs") else width,
+        "E": width,
+        "BLOCK_E": tile.columns,
+        "DOT": tl.float32 if kind == "fp32" else tl.bfloat16,
+        "PRECISION": "ieee" if kind == "fp32" else "tf32",
+        "EXACT": "ieee" if kind == "fp32" else "tf32x3",
+    }  # fmt: skip
+    constants = {name: x for name, x in constants.items() if name in function.arg_names}
+    others = dict.fromkeys(FP32, "*fp32") | {"wholes_ptr": "*i16"}
+    types = argument_types(function, constants, element, others)
+    return Launch(function, types, constants, architecture, tile.warps, tile.stages, UNALIGNED)
+
+
+def _step(architecture: int, width: int, mode: str) -> Case:
+    function = linear_attention_step_triton.step_kernel
+    columns = min(flash_configs.padded(width), linear_attention_step_triton.TILE // width)
+    off = {"gate_ptr", "beta_ptr"} - {{"gates": "gate_ptr", "delta": "beta_ptr"}.get(mode, "")}
+    constants = dict.fromkeys(off) | dict.fromkeys(("gate_column", "state_column"), 1)
+    constants |= {"D": width, "BLOCK_D": width, "E": width, "BLOCK_E": columns}
+    types = argument_types(function, constants, "bf16", dict.fromkeys(FP32, "*fp32"))
+    return Case(
+        Launch(function, types, constants, architecture, 4, 3, UNALIGNED),
+        "step",
+        "fp16, bf16",
+        f"D {width}, {mode}",
+        f"1 × {columns}",
+        programs=2,
+    )

@@ -1,0 +1,98 @@
+"""The families, the file of what their cases compile to, and the page made from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from attend_kernels.compiled.case import COLUMNS, Case
+from attend_kernels.compiled.compiler import SHARED_LIMIT, Compiled
+
+# Each is a module beside this one, with a NOTE for the page and ``cases(architecture)``.
+FAMILIES = ("flash", "decode", "norm", "rope", "cross_entropy", "softmax")
+ARCHITECTURES = (90, 80)
+
+HOME = Path(__file__).parents[2]
+RESULTS, PAGE = HOME / "compiled.json", HOME / "COMPILED.md"
+
+HEAD = """\
+# What the compiler makes of the kernels
+
+Made by `python -m attend_kernels.compiled` with Triton {version}, without a GPU: this is what code
+there is, not how fast it runs. **Nothing has been timed on a GPU yet.**
+
+A thread has 255 registers at most; what does not fit is spilled to memory (bytes a thread). A
+program may use {sm_90:,} bytes of shared memory on sm_90 (H100, H200) and {sm_80:,} on sm_80
+(A100), of which the consumer cards of that family have {sm_86:,}. HGMMA and HMMA are the tensor
+cores' instructions, of four warps and of one; the number is how often they stand in the code. Code
+for bf16 stands for fp16 too, which differs in the type of its instructions alone.
+"""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is known of a case: the fingerprint of its IR and what it was compiled to."""
+
+    fingerprint: str
+    made: Compiled
+
+
+Results = dict[str, dict[str, Result]]  # by family and title
+
+
+@cache
+def cases(family: str) -> tuple[Case, ...]:
+    """Every case of a family, on every architecture."""
+    module = import_module(f"attend_kernels.compiled.{family}")
+    return tuple(case for architecture in ARCHITECTURES for case in module.cases(architecture))
+
+
+def read() -> tuple[str, Results]:
+    """Read the file of results: the version of Triton it was made with, and the results."""
+    if not RESULTS.exists():
+        return "", {}
+    found: dict[str, Any] = json.loads(RESULTS.read_text())
+    version = found.pop("triton")
+    results = {
+        family: {
+            title: Result(entry.pop("fingerprint"), Compiled(**entry))
+            for title, entry in entries.items()
+        }
+        for family, entries in found.items()
+    }
+    return version, results
+
+
+def write(version: str, results: Results) -> None:
+    """Write the file of results, a line a case, and the page."""
+    blocks = [f'"triton": {json.dumps(version)}']
+    for family, entries in results.items():
+        lines = ",\n".join(
+            f" {json.dumps(title)}: "
+            f"{json.dumps({'fingerprint': result.fingerprint} | asdict(result.made))}"
+            for title, result in entries.items()
+        )
+        blocks.append(f"{json.dumps(family)}: {{\n{lines}\n}}")
+    RESULTS.write_text("{\n" + ",\n".join(blocks) + "\n}\n")
+    PAGE.write_text(render(version, results))
+
+
+def render(version: str, results: Results) -> str:
+    """Make the page."""
+    limits = {f"sm_{architecture}": limit for architecture, limit in SHARED_LIMIT.items()}
+    return HEAD.format(version=version, **limits) + "".join(
+        line + "\n" for family in FAMILIES for line in _section(family, results[family])
+    )
+
+
+def _section(family: str, results: Mapping[str, Result]) -> Iterator[str]:
+    yield f"\n## {family}\n"
+    yield import_module(f"attend_kernels.compiled.{family}").NOTE + "\n"
+    yield f"| {' | '.join(COLUMNS)} |"
+    yield "|---" * len(COLUMNS) + "|"
+    yield from (case.row(results[case.title].made) for case in cases(family))

@@ -1,0 +1,178 @@
+"""Tuned configurations compile for GPUs that are not here as promised, and the page says so.
+
+What each is held to stands with its case, in ``attend_kernels.compiled``. Nothing is compiled whose
+code did not change, but for the case of each kernel with the most registers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attend_kernels import decode_configs, fallback, flash_configs
+
+if not fallback.HAS_TRITON:
+    pytest.skip("Triton is not installed", allow_module_level=True)
+
+from attend_kernels.compiled import Case, Compiled, check, page
+
+REMEDY = "run python -m attend_kernels.compiled, and see in COMPILED.md what changed"
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, Any]:
+    """What the command says, in a process without the interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-m", "attend_kernels.compiled", "--check"],
+        capture_output=True,
+        text=True,
+        env={k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the tools of the Linux wheel")
+@pytest.mark.parametrize("family", page.FAMILIES)
+def test_every_case_is_up_to_date_and_keeps_its_promises(family: str, report: dict[str, Any]):
+    found = report["families"][family]
+    assert found["stale"] == [], REMEDY
+    assert found["broken"] == []
+    assert found["cases"] == len(page.cases(family))
+    assert found["again"] >= 2  # at least a kernel for each architecture
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the tools of the Linux wheel")
+def test_the_page_is_made_from_the_results(report: dict[str, Any]):
+    assert report["page"], REMEDY
+
+
+def test_flash_cases_are_its_whole_table():
+    listed = {
+        (launch.architecture, case.kernel, case.dtype, case.shape)
+        for case in page.cases("flash")
+        for launch in [case.launch]
+    }
+    for architecture, kernel, kind, width in flash_configs.TABLE:
+        for mask in ("causal", "full"):
+            dtype = "fp32" if kind == "fp32" else "fp16, bf16"
+            assert (architecture, kernel, dtype, f"D {width}, {mask}") in listed
+
+
+def test_decode_cases_are_its_whole_table():
+    listed = {(c.launch.architecture, c.dtype, c.shape) for c in page.cases("decode")}
+    names = {"half": "fp16, bf16", "fp32": "fp32", "byte": "int8"}
+    for architecture, kind, width in decode_configs.TABLE:
+        assert (architecture, names[kind], f"D {width}, 16 rows, paged") in listed
+        if (architecture, kind) == (90, "byte"):
+            assert (architecture, "fp8", f"D {width}, 16 rows, paged") in listed
+
+
+class Fake:
+    """A launch that needs no compiler."""
+
+    architecture, warps, stages = 90, 4, 2
+    made = Compiled(128, 0, 1000, {"HGMMA": 4, "LDGSTS.E.BYPASS.128": 2})
+
+    def fingerprint(self) -> str:
+        return "as it was"
+
+    def compile(self) -> Compiled:
+        return self.made
+
+
+LAUNCH: Any = Fake()
+GOOD = Case(LAUNCH, "forward", "bf16", "D 64", "64 × 64", product="HGMMA", most_shared=101_376)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"registers": 256}, "256 registers"),
+        ({"spilled": 8}, "spills 8 bytes, may 0"),
+        ({"shared": 101_377}, "101,377 bytes of shared memory"),
+        ({"instructions": {"HMMA": 4, "LDG.E.128": 2}}, "no HGMMA"),
+        ({"instructions": {"HGMMA": 4, "LDG.E.64": 2}}, "no load of 16 bytes"),
+        ({"instructions": {"HGMMA": 4, "LDG.E.128": 2, "ATOM.E": 1}}, "has ATOM"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_broken_promise_is_named(change: dict[str, Any], fault: str):
+    assert GOOD.faults(Fake.made) == []
+    assert GOOD.faults(replace(Fake.made, **change)) == [f"sm_90 forward, bf16, D 64: {fault}"]
+
+
+def test_a_memory_bound_kernel_may_not_use_tensor_cores():
+    (fault,) = replace(GOOD, product=None).faults(Fake.made)
+    assert fault.endswith("tensor cores: {'HGMMA': 4, 'HMMA': 0, 'IMMA': 0}")
+
+
+def test_programs_must_fit_a_multiprocessor_by_registers_and_by_shared_memory():
+    pair = replace(GOOD, programs=2)
+    full = replace(Fake.made, registers=255)
+    assert pair.faults(full) == []  # 2 × 4 × 32 × 255 = 65,280 registers
+    assert replace(GOOD, programs=3).faults(full) != []
+    pair = replace(pair, most_shared=None)
+    assert pair.faults(replace(Fake.made, shared=115_712)) == []
+    assert pair.faults(replace(Fake.made, shared=115_713)) != []
+
+
+@pytest.mark.parametrize(
+    ("known", "stale"),
+    [
+        ({GOOD.title: page.Result("as it was", Fake.made)}, []),
+        ({}, [f"{GOOD.title}: never compiled"]),
+        (
+            {GOOD.title: page.Result("other", Fake.made)},
+            [f"{GOOD.title}: its code changed"],
+        ),
+        (
+            {GOOD.title: page.Result("as it was", replace(Fake.made, registers=90))},
+            [f"{GOOD.title}: compiles to {Fake.made}"],
+        ),
+        (
+            {t: page.Result("as it was", Fake.made) for t in (GOOD.title, "gone")},
+            ["gone: not among the cases"],
+        ),
+    ],
+    ids=["fresh", "new", "changed", "otherwise", "gone"],
+)
+def test_what_is_out_of_date_is_named(known: dict[str, page.Result], stale: list[str]):
+    found = check.examine([GOOD], known, exact=True)
+    assert (found["stale"], found["broken"]) == (stale, [])
+
+
+def test_another_triton_may_spill_a_little(monkeypatch: pytest.MonkeyPatch):
+    known = {GOOD.title: page.Result("as it was", Fake.made)}
+    for bytes_, broken in ((check.SLACK_ELSEWHERE, 0), (check.SLACK_ELSEWHERE + 1, 1)):
+        monkeypatch.setattr(Fake, "made", replace(Fake.made, spilled=bytes_))
+        found = check.examine([GOOD], known, exact=False)
+        assert (found["stale"], len(found["broken"])) == ([], broken)
+
+
+def test_two_cases_of_one_title_are_found():
+    known = {GOOD.title: page.Result("as it was", Fake.made)}
+    assert check.examine([GOOD, GOOD], known, exact=True)["stale"] == [f"{GOOD.title}: twice"]
+
+
+def test_results_are_read_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    results = {
+        family: {case.title: page.Result("x", Fake.made) for case in page.cases(family)}
+        for family in page.FAMILIES
+    }
+    monkeypatch.setattr(page, "RESULTS", tmp_path / "compiled.json")
+    monkeypatch.setattr(page, "PAGE", tmp_path / "COMPILED.md")
+    assert page.read() == ("", {})
+    page.write("9.9.9", results)
+    assert page.read() == ("9.9.9", results)
+    text = page.PAGE.read_text()
+    assert "Triton 9.9.9" in text
+    assert text.count("| 128 | 0 | 1,000 |") == sum(len(page.cases(f)) for f in page.FAMILIES)
