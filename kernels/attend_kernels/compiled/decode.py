@@ -10,9 +10,9 @@ from attend_kernels.compiled.compiler import SHARED_LIMIT, Launch, argument_type
 
 NOTE = """\
 blocks: query rows × keys a tile, or parts × D of the merge. One token at a time, without options:
-16 rows, as usual, on pages; and the most rows a tile may have, on a contiguous cache. Of tiles of 16
-rows, two programs fit a multiprocessor. Those may not spill. "Options" is a window, a soft cap and four
-tokens at once: it may, a little. An 8-bit cache has bf16 queries."""
+16 rows, as usual, on pages; and the most rows a tile may have, on a contiguous cache. These may not
+spill, and where rows are 16, two programs fit a multiprocessor. "Options" is a window, a soft cap
+and four tokens at once: it may spill, a little. An 8-bit cache has bf16 queries."""
 MAY_SPILL = 256  # bytes a thread, with every option on
 
 CODES = {"half": ("bf16",), "fp32": ("fp32",), "byte": ("i8", "fp8e4nv")}
