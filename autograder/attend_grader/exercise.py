@@ -31,12 +31,14 @@ class Call:
         kwargs: keyword arguments.
         build: for a class: how to construct the instance that is called.
         parameters: for a class: parameters by name, loaded into the instance.
+        method: for a class: call this method of the instance instead of the instance itself.
     """
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     build: Call | None = None
     parameters: Mapping[str, Any] | None = None
+    method: str | None = None
 
     def on(self, subject: Subject) -> Outcome:
         """What ``subject`` does on this call; never raises for its errors."""
@@ -46,7 +48,7 @@ class Call:
                 subject = subject.build(*built.args, parameters=self.parameters, **built.kwargs)
             except SubjectError as failure:
                 return Outcome(None, failure.error)
-        return subject.run(self.args, self.kwargs)
+        return subject.run(self.args, self.kwargs, method=self.method)
 
 
 @dataclass(frozen=True)
@@ -74,14 +76,20 @@ class Probe:
         return range(extra if self.extra else usual)
 
     def build(
-        self, subject: Subject, *args: Any, scale: float = 1.0, **kwargs: Any
+        self,
+        subject: Subject,
+        *args: Any,
+        scale: float = 1.0,
+        parameters: Mapping[str, Any] | None = None,
+        **kwargs: Any,
     ) -> tuple[Subject, Probe]:
-        """Construct the candidate's class and the reference's, with the same fresh parameters.
+        """Construct the candidate's class and the reference's, with the same parameters.
 
         Args:
             subject: a class that is a torch module.
             *args: the constructor's arguments.
-            scale: standard deviation of the parameters.
+            scale: standard deviation of fresh parameters.
+            parameters: by name; None draws fresh ones.
             **kwargs: the constructor's keyword arguments.
 
         Returns:
@@ -94,7 +102,8 @@ class Probe:
         from attend_grader.torch_properties import fresh_parameters
 
         instance = self.reference(*args, **kwargs)
-        parameters = fresh_parameters(instance, self.rng, scale)
+        if parameters is None:
+            parameters = fresh_parameters(instance, self.rng, scale)
         instance.load_state_dict(parameters)
         given = describe_call(self.reference.__name__, self.names, args, kwargs)
         try:
@@ -105,15 +114,17 @@ class Probe:
         label = f"{self.reference.__name__}({', '.join(_plain(args, kwargs))})"
         return built, replace(self, reference=instance, names=names, label=label)
 
-    def call(self, subject: Subject, *args: Any, **kwargs: Any) -> Outcome:
-        """Call the subject; what it did, if it did not raise.
+    def call(
+        self, subject: Subject, *args: Any, method: str | None = None, **kwargs: Any
+    ) -> Outcome:
+        """Call the subject (or a method of a built instance); what it did, if it did not raise.
 
         Raises:
             SubjectError: the candidate raised; it carries a description of the call.
         """
-        outcome = subject.run(args, kwargs)
+        outcome = subject.run(args, kwargs, method=method)
         if outcome.error is not None:
-            raise SubjectError(outcome.error, self.given(args, kwargs))
+            raise SubjectError(outcome.error, self.given(args, kwargs, method))
         return outcome
 
     def agree(
@@ -125,6 +136,7 @@ class Probe:
         tolerance: Tolerance = FLOAT64,
         why: str = "",
         clue: Callable[[Any], str] = lambda value: "",
+        method: str | None = None,
         **kwargs: Any,
     ) -> Outcome:
         """Call the subject and hold what it returns to what is right.
@@ -139,6 +151,7 @@ class Probe:
             clue: the likely cause where numbers of the right shape differ, given these numbers
                 (a NumPy array, also where the candidate returns tensors);
                 an empty string leaves the guess to :func:`attend_grader.compare.likely_cause`.
+            method: call this method of a built instance, here and of the reference.
             **kwargs: keyword arguments for subject and reference.
 
         Returns:
@@ -148,8 +161,10 @@ class Probe:
             Miss: structure, shape, dtype or values differ.
             SubjectError: the candidate raised.
         """
-        outcome = self.call(subject, *args, **kwargs)
-        want = self.reference(*args, **kwargs) if want is None else want
+        outcome = self.call(subject, *args, method=method, **kwargs)
+        if want is None:
+            oracle = self.reference if method is None else getattr(self.reference, method)
+            want = oracle(*args, **kwargs)
         got, what = outcome.value, self.results or "result"
         try:
             if part is not None:
@@ -157,7 +172,7 @@ class Probe:
             else:
                 expect_close(got, want, tolerance, what)
         except Miss as miss:
-            given = self.given(args, kwargs)
+            given = self.given(args, kwargs, method)
             warned = tuple(("NumPy warned", text) for text in outcome.warnings[:1])
             if part is not None and isinstance(got, (tuple, list)) and len(got) == len(want):
                 got, want = got[part], want[part]
@@ -172,9 +187,13 @@ class Probe:
         """A miss about a call with these arguments."""
         return Miss(message).on(self.given(args, kwargs), "")
 
-    def given(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    def given(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], method: str | None = None
+    ) -> str:
         """A call with these arguments as text, for the card."""
-        return describe_call(self.label or self.reference.__name__, self.names, args, kwargs)
+        label = self.label or self.reference.__name__
+        called = label if method is None else f"{label}.{method}"
+        return describe_call(called, self.names, args, kwargs)
 
 
 def _plain(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
