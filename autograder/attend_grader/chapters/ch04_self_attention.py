@@ -2,7 +2,7 @@
 
 from attend_solutions import self_attention
 
-from attend_grader.chapters import ch04_attention, ch04_masks, ch04_softmax
+from attend_grader.chapters import ch04_attention, ch04_masks, ch04_permutation, ch04_softmax
 from attend_grader.exercise import Chapter, Exercise
 from attend_grader.misconceptions import ch04_alternatives as right
 from attend_grader.misconceptions import ch04_attention as wrong
@@ -84,8 +84,8 @@ EXERCISES = (
         title="Moving the tokens",
         goal="Find out whether self-attention notices in which order the tokens come.",
         reference=self_attention.permutation_matrix_test,
-        properties=ch04_attention.PERMUTATION,
-        draws=ch04_attention.permutation_draws,
+        properties=ch04_permutation.PERMUTATION,
+        draws=ch04_permutation.permutation_draws,
         misconceptions=wrong.PERMUTATION,
         alternatives=right.PERMUTATION,
         hints=(
