@@ -1,0 +1,381 @@
+"""Chapter 01, gates: how an LSTM's and a GRU's step go wrong in practice.
+
+Each function is written as a learner might write it; its docstring is what the learner is told. It
+is told to whoever's code behaves alike, so it speaks of what comes out before it guesses at code.
+"""
+
+import numpy as np
+from attend_solutions.recurrence import sigmoid
+
+# lstm_cell
+
+
+def _blocks(x, h, w_x, w_h, b, count=4):
+    return np.split(x @ w_x + h @ w_h + b, count, axis=-1)
+
+
+def lstm_candidate_last(x, h, c, w_x, w_h, b):
+    """The blocks are read as i, f, o, g. Their order is i, f, g, o: the candidate is the third, the
+    output gate the fourth.
+    """
+    i, f, o, g = _blocks(x, h, w_x, w_h, b)
+    new_c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(new_c), new_c
+
+
+def lstm_forget_first(x, h, c, w_x, w_h, b):
+    """Input gate and forget gate are exchanged. The first block is the input gate i, the second the
+    forget gate f.
+    """
+    f, i, g, o = _blocks(x, h, w_x, w_h, b)
+    new_c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(new_c), new_c
+
+
+def lstm_candidate_second(x, h, c, w_x, w_h, b):
+    """The blocks are read as i, g, f, o, as TensorFlow once stored them. Here the order is i, f, g,
+    o.
+    """
+    i, g, f, o = _blocks(x, h, w_x, w_h, b)
+    new_c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(new_c), new_c
+
+
+def lstm_forget_first_candidate_last(x, h, c, w_x, w_h, b):
+    """The blocks are read as f, i, o, g, the order of many textbooks. Here it is i, f, g, o."""
+    f, i, o, g = _blocks(x, h, w_x, w_h, b)
+    new_c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(new_c), new_c
+
+
+def lstm_interleaved(x, h, c, w_x, w_h, b):
+    """Every fourth column is taken for one gate. The columns are four blocks of N, one after the
+    other: np.split(sums, 4, axis=-1).
+    """
+    sums = x @ w_x + h @ w_h + b
+    i, f, g, o = (sums[:, k::4] for k in range(4))
+    new_c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(new_c), new_c
+
+
+def lstm_output_without_tanh(x, h, c, w_x, w_h, b):
+    """The new state is the output gate times the memory itself. The memory goes through tanh first:
+    sigmoid(o) * np.tanh(new_c).
+    """
+    i, f, g, o = _blocks(x, h, w_x, w_h, b)
+    new_c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * new_c, new_c
+
+
+def lstm_output_of_old_memory(x, h, c, w_x, w_h, b):
+    """The new state is made from the old memory. Work out the new memory first; the state shows
+    that one.
+    """
+    i, f, g, o = _blocks(x, h, w_x, w_h, b)
+    return sigmoid(o) * np.tanh(c), sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+
+
+def lstm_sigmoid_candidate(x, h, c, w_x, w_h, b):
+    """The candidate lies between 0 and 1: it went through a sigmoid. It is no gate but new content:
+    np.tanh(g), between −1 and 1.
+    """
+    i, f, g, o = _blocks(x, h, w_x, w_h, b)
+    new_c = sigmoid(f) * c + sigmoid(i) * sigmoid(g)
+    return sigmoid(o) * np.tanh(new_c), new_c
+
+
+def lstm_tanh_gates(x, h, c, w_x, w_h, b):
+    """The gates go through tanh and can be negative. A gate says how much gets through, from 0 to
+    1: sigmoid.
+    """
+    i, f, g, o = _blocks(x, h, w_x, w_h, b)
+    new_c = np.tanh(f) * c + np.tanh(i) * np.tanh(g)
+    return np.tanh(o) * np.tanh(new_c), new_c
+
+
+def lstm_linear_gates(x, h, c, w_x, w_h, b):
+    """The gates are the bare sums, of any size. A gate says how much gets through, from 0 to 1: put
+    sigmoid around i, f and o.
+    """
+    i, f, g, o = _blocks(x, h, w_x, w_h, b)
+    new_c = f * c + i * np.tanh(g)
+    return o * np.tanh(new_c), new_c
+
+
+def lstm_without_input_gate(x, h, c, w_x, w_h, b):
+    """The candidate enters the memory in full. The input gate decides how much of it: sigmoid(i) *
+    np.tanh(g).
+    """
+    _, f, g, o = _blocks(x, h, w_x, w_h, b)
+    new_c = sigmoid(f) * c + np.tanh(g)
+    return sigmoid(o) * np.tanh(new_c), new_c
+
+
+def lstm_without_forget_gate(x, h, c, w_x, w_h, b):
+    """Nothing is ever forgotten: the old memory counts in full, as in the first LSTM of 1997. Here
+    it is multiplied by the forget gate.
+    """
+    i, _, g, o = _blocks(x, h, w_x, w_h, b)
+    new_c = c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(new_c), new_c
+
+
+def lstm_forgets_what_it_lets_in(x, h, c, w_x, w_h, b):
+    """The input gate is taken to be 1 − forget gate. Here it has a block of its own, the first."""
+    _, f, g, o = _blocks(x, h, w_x, w_h, b)
+    new_c = sigmoid(f) * c + (1 - sigmoid(f)) * np.tanh(g)
+    return sigmoid(o) * np.tanh(new_c), new_c
+
+
+def lstm_forgets_by_one_minus(x, h, c, w_x, w_h, b):
+    """The memory is multiplied by 1 − forget gate. For all its name, a forget gate of 1 keeps
+    everything: sigmoid(f) * c.
+    """
+    i, f, g, o = _blocks(x, h, w_x, w_h, b)
+    new_c = (1 - sigmoid(f)) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(new_c), new_c
+
+
+def lstm_memory_first(x, h, c, w_x, w_h, b):
+    """The memory comes first. The order is `return new_h, new_c`: the state first."""
+    i, f, g, o = _blocks(x, h, w_x, w_h, b)
+    new_c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return new_c, sigmoid(o) * np.tanh(new_c)
+
+
+def lstm_without_bias(x, h, c, w_x, w_h, b):
+    """The bias b is missing from the sums."""
+    i, f, g, o = np.split(x @ w_x + h @ w_h, 4, axis=-1)
+    new_c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(new_c), new_c
+
+
+def lstm_without_state(x, h, c, w_x, w_h, b):
+    """The old state h does not count. The gates depend on it as on the input: add h @ w_h."""
+    i, f, g, o = np.split(x @ w_x + b, 4, axis=-1)
+    new_c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(new_c), new_c
+
+
+def lstm_gates_see_the_memory(x, h, c, w_x, w_h, b):
+    """The gates are made from the memory c in the place of the state h. They see the state only: h
+    @ w_h.
+    """
+    i, f, g, o = _blocks(x, c, w_x, w_h, b)
+    new_c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(new_c), new_c
+
+
+def lstm_in_place(x, h, c, w_x, w_h, b):
+    """The new memory is written into the caller's c (as `c *= …` and `c += …` do). Make a new
+    array: new_c = …
+    """
+    i, f, g, o = _blocks(x, h, w_x, w_h, b)
+    c[...] = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(c), c
+
+
+def lstm_sigmoid_overflows(x, h, c, w_x, w_h, b):
+    """Your sigmoid is eˣ / (1 + eˣ): for a large x that is inf / inf, which is NaN. Use the sigmoid
+    given above, or 1 / (1 + e⁻ˣ), whose overflow ends in 1 / inf = 0.
+    """
+    i, f, g, o = _blocks(x, h, w_x, w_h, b)
+    i, f, o = (np.exp(gate) / (1 + np.exp(gate)) for gate in (i, f, o))
+    new_c = f * c + i * np.tanh(g)
+    return o * np.tanh(new_c), new_c
+
+
+LSTM = {
+    "order i, f, o, g": lstm_candidate_last,
+    "order f, i, g, o": lstm_forget_first,
+    "order i, g, f, o": lstm_candidate_second,
+    "order f, i, o, g": lstm_forget_first_candidate_last,
+    "gates interleaved": lstm_interleaved,
+    "no tanh on the new memory": lstm_output_without_tanh,
+    "state from the old memory": lstm_output_of_old_memory,
+    "sigmoid for the candidate": lstm_sigmoid_candidate,
+    "tanh for the gates": lstm_tanh_gates,
+    "no sigmoid on the gates": lstm_linear_gates,
+    "no input gate": lstm_without_input_gate,
+    "no forget gate": lstm_without_forget_gate,
+    "input gate tied to the forget gate": lstm_forgets_what_it_lets_in,
+    "forget gate the wrong way round": lstm_forgets_by_one_minus,
+    "memory returned first": lstm_memory_first,
+    "forgot the bias": lstm_without_bias,
+    "forgot the state": lstm_without_state,
+    "memory in the place of the state": lstm_gates_see_the_memory,
+    "changed c in place": lstm_in_place,
+    "sigmoid overflows": lstm_sigmoid_overflows,
+}
+
+# gru_cell
+
+
+def _both(x, h, w_x, w_h, b_x, b_h):
+    return [
+        *np.split(x @ w_x + b_x, 3, axis=-1),
+        *np.split(h @ w_h + b_h, 3, axis=-1),
+    ]
+
+
+def _right(x, h, w_x, w_h, b_x, b_h):
+    """The right answer, for slips in what goes into it."""
+    x_r, x_z, x_n, h_r, h_z, h_n = _both(x, h, w_x, w_h, b_x, b_h)
+    z = sigmoid(x_z + h_z)
+    return (1 - z) * np.tanh(x_n + sigmoid(x_r + h_r) * h_n) + z * h
+
+
+def gru_update_reversed(x, h, w_x, w_h, b_x, b_h):
+    """Your update gate of 1 replaces the state, as in Chung et al. 2014. Here, as in PyTorch and in
+    Cho et al. 2014, it keeps it: (1 − z) · candidate + z · h.
+    """
+    x_r, x_z, x_n, h_r, h_z, h_n = _both(x, h, w_x, w_h, b_x, b_h)
+    z = sigmoid(x_z + h_z)
+    return z * np.tanh(x_n + sigmoid(x_r + h_r) * h_n) + (1 - z) * h
+
+
+def gru_reset_before_product(x, h, w_x, w_h, b_x, b_h):
+    """The reset gate multiplies the state before the product with W_h, as in Cho et al. 2014. Here,
+    as in PyTorch, it multiplies h @ w_h + b_h.
+    """
+    n = h.shape[-1]
+    x_r, x_z, x_n, h_r, h_z, _ = _both(x, h, w_x, w_h, b_x, b_h)
+    z, r = sigmoid(x_z + h_z), sigmoid(x_r + h_r)
+    h_n = (r * h) @ w_h[:, 2 * n :] + b_h[2 * n :]
+    return (1 - z) * np.tanh(x_n + h_n) + z * h
+
+
+def gru_bias_outside_reset(x, h, w_x, w_h, b_x, b_h):
+    """The reset gate multiplies h @ w_h, and the bias b_h is added after it. The bias belongs to
+    what comes from the state: r · (h @ w_h + b_h).
+    """
+    return _right(x, h, w_x, w_h, b_x + b_h, np.zeros(b_h.shape))
+
+
+def gru_update_first(x, h, w_x, w_h, b_x, b_h):
+    """Reset gate and update gate are exchanged. The first block is the reset gate r, the second the
+    update gate z.
+    """
+    x_z, x_r, x_n, h_z, h_r, h_n = _both(x, h, w_x, w_h, b_x, b_h)
+    z = sigmoid(x_z + h_z)
+    return (1 - z) * np.tanh(x_n + sigmoid(x_r + h_r) * h_n) + z * h
+
+
+def gru_candidate_first(x, h, w_x, w_h, b_x, b_h):
+    """The candidate is taken from the first block. The blocks are r, z, n: the candidate is the
+    last.
+    """
+    x_n, x_r, x_z, h_n, h_r, h_z = _both(x, h, w_x, w_h, b_x, b_h)
+    z = sigmoid(x_z + h_z)
+    return (1 - z) * np.tanh(x_n + sigmoid(x_r + h_r) * h_n) + z * h
+
+
+def gru_without_reset(x, h, w_x, w_h, b_x, b_h):
+    """The reset gate has no effect. In the candidate, what comes from the state is multiplied by
+    it.
+    """
+    _, x_z, x_n, _, h_z, h_n = _both(x, h, w_x, w_h, b_x, b_h)
+    z = sigmoid(x_z + h_z)
+    return (1 - z) * np.tanh(x_n + h_n) + z * h
+
+
+def gru_resets_all(x, h, w_x, w_h, b_x, b_h):
+    """The reset gate multiplies the whole candidate's sum, the input's part as well. It mutes only
+    what comes from the state: x_n + r · h_n.
+    """
+    x_r, x_z, x_n, h_r, h_z, h_n = _both(x, h, w_x, w_h, b_x, b_h)
+    z = sigmoid(x_z + h_z)
+    return (1 - z) * np.tanh(sigmoid(x_r + h_r) * (x_n + h_n)) + z * h
+
+
+def gru_adds_all_of_the_candidate(x, h, w_x, w_h, b_x, b_h):
+    """The candidate is added in full. The two shares make 1 together: (1 − z) of the candidate, z
+    of the old state.
+    """
+    x_r, x_z, x_n, h_r, h_z, h_n = _both(x, h, w_x, w_h, b_x, b_h)
+    return np.tanh(x_n + sigmoid(x_r + h_r) * h_n) + sigmoid(x_z + h_z) * h
+
+
+def gru_sigmoid_candidate(x, h, w_x, w_h, b_x, b_h):
+    """The candidate went through a sigmoid. It is no gate but new content, between −1 and 1:
+    np.tanh.
+    """
+    x_r, x_z, x_n, h_r, h_z, h_n = _both(x, h, w_x, w_h, b_x, b_h)
+    z = sigmoid(x_z + h_z)
+    return (1 - z) * sigmoid(x_n + sigmoid(x_r + h_r) * h_n) + z * h
+
+
+def gru_tanh_gates(x, h, w_x, w_h, b_x, b_h):
+    """The gates go through tanh and can be negative. A gate says how much gets through, from 0 to
+    1: sigmoid.
+    """
+    x_r, x_z, x_n, h_r, h_z, h_n = _both(x, h, w_x, w_h, b_x, b_h)
+    z = np.tanh(x_z + h_z)
+    return (1 - z) * np.tanh(x_n + np.tanh(x_r + h_r) * h_n) + z * h
+
+
+def gru_without_state_bias(x, h, w_x, w_h, b_x, b_h):
+    """The bias b_h is missing from what comes from the state: h @ w_h + b_h."""
+    return _right(x, h, w_x, w_h, b_x, np.zeros(b_h.shape))
+
+
+def gru_without_input_bias(x, h, w_x, w_h, b_x, b_h):
+    """The bias b_x is missing from what comes from the input: x @ w_x + b_x."""
+    return _right(x, h, w_x, w_h, np.zeros(b_x.shape), b_h)
+
+
+def gru_keeps_reset_state(x, h, w_x, w_h, b_x, b_h):
+    """The old state is kept after the reset gate has muted it. The reset gate belongs to the
+    candidate only; the last line takes h as it was.
+    """
+    x_r, x_z, x_n, h_r, h_z, h_n = _both(x, h, w_x, w_h, b_x, b_h)
+    z, r = sigmoid(x_z + h_z), sigmoid(x_r + h_r)
+    return (1 - z) * np.tanh(x_n + r * h_n) + z * (r * h)
+
+
+def gru_interleaved(x, h, w_x, w_h, b_x, b_h):
+    """Every third column is taken for one gate. The columns are three blocks of N, one after the
+    other: np.split(sums, 3, axis=-1).
+    """
+    from_x, from_h = x @ w_x + b_x, h @ w_h + b_h
+    x_r, x_z, x_n = (from_x[:, k::3] for k in range(3))
+    h_r, h_z, h_n = (from_h[:, k::3] for k in range(3))
+    z = sigmoid(x_z + h_z)
+    return (1 - z) * np.tanh(x_n + sigmoid(x_r + h_r) * h_n) + z * h
+
+
+def gru_in_place(x, h, w_x, w_h, b_x, b_h):
+    """The new state is written into the caller's h (as `h[...] =` or `h *=` do). Return a new array
+    instead.
+    """
+    h[...] = _right(x, h, w_x, w_h, b_x, b_h)
+    return h
+
+
+def gru_sigmoid_overflows(x, h, w_x, w_h, b_x, b_h):
+    """Your sigmoid is eˣ / (1 + eˣ): for a large x that is inf / inf, which is NaN. Use the sigmoid
+    given above, or 1 / (1 + e⁻ˣ), whose overflow ends in 1 / inf = 0.
+    """
+    x_r, x_z, x_n, h_r, h_z, h_n = _both(x, h, w_x, w_h, b_x, b_h)
+    r, z = (np.exp(s) / (1 + np.exp(s)) for s in (x_r + h_r, x_z + h_z))
+    return (1 - z) * np.tanh(x_n + r * h_n) + z * h
+
+
+GRU = {
+    "update gate the other way round (Chung et al.)": gru_update_reversed,
+    "reset before the product (Cho et al.)": gru_reset_before_product,
+    "bias outside the reset gate": gru_bias_outside_reset,
+    "reset and update exchanged": gru_update_first,
+    "candidate in the first block": gru_candidate_first,
+    "no reset gate": gru_without_reset,
+    "reset gate on the input too": gru_resets_all,
+    "candidate added in full": gru_adds_all_of_the_candidate,
+    "sigmoid for the candidate": gru_sigmoid_candidate,
+    "tanh for the gates": gru_tanh_gates,
+    "forgot b_h": gru_without_state_bias,
+    "forgot b_x": gru_without_input_bias,
+    "reset gate on the state that is kept": gru_keeps_reset_state,
+    "gates interleaved": gru_interleaved,
+    "changed h in place": gru_in_place,
+    "sigmoid overflows": gru_sigmoid_overflows,
+}
