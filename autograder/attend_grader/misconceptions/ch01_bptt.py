@@ -199,10 +199,9 @@ def bptt_h0_one_short(x, h0, states, w_x, w_h, grad_states):
     After the loop, what is carried back is the answer.
     """
     answer = _walk(x, h0, states, w_x, w_h, grad_states)
-    carried = np.zeros(h0.shape)
+    grad_sum = np.zeros(h0.shape)
     for t in reversed(range(x.shape[1])):
-        grad_sum = (grad_states[:, t] + carried) * (1 - states[:, t] ** 2)
-        carried = grad_sum @ w_h.T
+        grad_sum = (grad_states[:, t] + grad_sum @ w_h.T) * (1 - states[:, t] ** 2)
     return (answer[0], grad_sum, *answer[2:])
 
 
