@@ -38,6 +38,7 @@ from typing import Any
 
 import torch
 
+from attend_kernels import linear_attention_configs
 from attend_kernels.flash_ops import unit_rows
 from attend_kernels.linear_attention_ops import fake_state
 
@@ -55,6 +56,7 @@ def forward(
     from attend_kernels import delta_rule_triton as kernels
 
     q, k, v = (unit_rows(x) for x in (q, k, v))
+    chunk = linear_attention_configs.steps(k, v, chunk)
     return kernels.forward(q, k, v, beta, initial, chunk)
 
 
@@ -81,6 +83,7 @@ def backward(
     from attend_kernels import delta_rule_triton as kernels
 
     grad, q, k, v = (unit_rows(x) for x in (grad, q, k, v))
+    chunk = linear_attention_configs.steps(k, v, chunk)
     return kernels.backward(grad, grad_final, q, k, v, beta, initial, error, chunk)
 
 

@@ -42,16 +42,31 @@ def load_column(ptr, first, stride, length, CHUNK: tl.constexpr):
 
 
 @triton.jit
+def invert(system, t, LEVELS: tl.constexpr, EXACT: tl.constexpr):
+    """(I + N)⁻¹ for N the part of ``system`` below its diagonal; 2 ** LEVELS rows.
+
+    By halves: the inverse of [[A, 0], [C, B]] is [[A⁻¹, 0], [-B⁻¹ C A⁻¹, B⁻¹]], and of one row, 1.
+    """
+    inverse = tl.where(t[:, None] == t[None, :], 1.0, 0.0)
+    for half in range(LEVELS):
+        below = across(t, half) & (t[:, None] > t[None, :])
+        corner = tl.where(below, system, 0.0)
+        corner = tl.dot(inverse, corner, input_precision=EXACT)
+        inverse -= tl.dot(corner, inverse, input_precision=EXACT)
+    return inverse
+
+
+@triton.jit
 def inverse_kernel(
     k_ptr, beta_ptr, inverse_ptr,
     k_batch, k_head, k_row, beta_batch, beta_head, beta_row, chunks, heads, T,
-    BY_READER: tl.constexpr, CHUNK: tl.constexpr, LEVELS: tl.constexpr,
+    BY_READER: tl.constexpr, CHUNK: tl.constexpr, PART: tl.constexpr, LEVELS: tl.constexpr,
     D: tl.constexpr, BLOCK_D: tl.constexpr,
     DOT: tl.constexpr, PRECISION: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """Write (I + N)⁻¹, N_ts = k_t · k_s below the diagonal times beta_s, or beta_t if BY_READER.
 
-    By halves: the inverse of [[A, 0], [C, B]] is [[A⁻¹, 0], [-B⁻¹ C A⁻¹, B⁻¹]], and of one row, 1.
+    In one part of PART = CHUNK rows, or in two, whose corner is the last halving.
     """
     pid = tl.program_id(0)
     first = pid % chunks * CHUNK
@@ -59,19 +74,28 @@ def inverse_kernel(
     batch = (pid // (chunks * heads)).to(tl.int64)
     k_ptr += batch * k_batch + head * k_head
     beta_ptr += batch * beta_batch + head * beta_head
-    k = load_rows(k_ptr, first, k_row, T, True, CHUNK, D, BLOCK_D).to(DOT)
-    beta = load_column(beta_ptr, first, beta_row, T, CHUNK)
+    inverse_ptr += (batch * heads + head) * T * CHUNK
+    k = load_rows(k_ptr, first, k_row, T, True, PART, D, BLOCK_D).to(DOT)
+    beta = load_column(beta_ptr, first, beta_row, T, PART)
+    t = first + tl.arange(0, PART)
     system = tl.dot(k, k.T, input_precision=PRECISION)
     system *= beta if BY_READER else tl.trans(beta)
-    t = first + tl.arange(0, CHUNK)
-    inverse = tl.where(t[:, None] == t[None, :], 1.0, 0.0)
-    for half in range(LEVELS):
-        below = across(t, half) & (t[:, None] > t[None, :])
-        corner = tl.where(below, system, 0.0)
-        corner = tl.dot(inverse, corner, input_precision=EXACT)
-        inverse -= tl.dot(corner, inverse, input_precision=EXACT)
-    to = inverse_ptr + (batch * heads + head) * T * CHUNK
-    store_part(to, first, CHUNK, T, CHUNK, inverse, CHUNK, CHUNK)
+    early = invert(system, t, LEVELS, EXACT)
+    store_part(inverse_ptr, first, CHUNK, T, CHUNK, early, PART, PART)
+    if PART < CHUNK:
+        later = first + PART
+        k_late = load_rows(k_ptr, later, k_row, T, True, PART, D, BLOCK_D).to(DOT)
+        beta_late = load_column(beta_ptr, later, beta_row, T, PART)
+        system = tl.dot(k_late, k_late.T, input_precision=PRECISION)
+        system *= beta_late if BY_READER else tl.trans(beta_late)
+        late = invert(system, t + PART, LEVELS, EXACT)
+        corner = tl.dot(k_late, k.T, input_precision=PRECISION)
+        corner *= beta_late if BY_READER else tl.trans(beta)
+        corner = tl.dot(late, corner, input_precision=EXACT)
+        corner = -tl.dot(corner, early, input_precision=EXACT)
+        store_part(inverse_ptr + PART, first, CHUNK, T, PART, early * 0.0, PART, PART)
+        store_part(inverse_ptr, later, CHUNK, T, PART, corner, PART, PART)
+        store_part(inverse_ptr + PART, later, CHUNK, T, PART, late, PART, PART)
 
 
 @triton.jit
@@ -186,29 +210,32 @@ def forward(
     out, final = torch.empty_like(v), state_like(k, v)
     error = torch.empty(v.shape, dtype=v.dtype, device=v.device)
     inverse = solve(k, beta, chunk, by_reader=False)
-    tile = linear_attention_configs.choose("delta", k, v, chunk)
-    slices = -(-E // tile.block_e)
+    tile = linear_attention_configs.choose("delta", k, v)
+    slices = -(-E // tile.columns)
     launch(
         delta_walk_kernel, slices * H * B, q, k, v, beta, inverse, out, error, initial, final,
         *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *beta.stride(), *out.stride()[:3],
         *strides(initial, 4), slices, H, T,
-        CHUNK=chunk, E=E, BLOCK_E=tile.block_e, **constants(k, tile),
+        CHUNK=chunk, E=E, BLOCK_E=tile.columns, **constants(k, tile),
     )  # fmt: skip
     return out, final, error
+
+
+MOST_ROWS = 32  # of a system that is inverted whole; 64 would not fit the registers
 
 
 def solve(k: torch.Tensor, beta: torch.Tensor, chunk: int, by_reader: bool) -> torch.Tensor:
     """Launch ``inverse_kernel`` over all chunks: ``(B, H, T, chunk)``."""
     B, H, T, _ = k.shape
     inverse = torch.empty((B, H, T, chunk), dtype=k.dtype, device=k.device)
-    tile = linear_attention_configs.choose("inverse", k, k, chunk)
-    chunks = -(-T // chunk)
+    tile = linear_attention_configs.choose("inverse", k, k)
+    chunks, part = -(-T // chunk), min(chunk, MOST_ROWS)
     # Errors of a triangular solve grow with the system: three tf32 products make one of fp32's.
     exact = "tf32x3" if k.dtype != torch.float32 else "ieee"
     launch(
         inverse_kernel, chunks * H * B, k, beta, inverse, *k.stride()[:3], *beta.stride(),
-        chunks, H, T, BY_READER=by_reader, CHUNK=chunk, LEVELS=levels(chunk), EXACT=exact,
-        **constants(k, tile),
+        chunks, H, T, BY_READER=by_reader, CHUNK=chunk, PART=part, LEVELS=levels(part),
+        EXACT=exact, **constants(k, tile),
     )  # fmt: skip
     return inverse
 
@@ -230,14 +257,14 @@ def backward(
     d_initial = state_like(k, v)
     d_written = torch.empty(v.shape, dtype=v.dtype, device=v.device)
     inverse = solve(k, beta, chunk, by_reader=True)
-    tile = linear_attention_configs.choose("delta", k, v, chunk)
-    slices = -(-E // tile.block_e)
+    tile = linear_attention_configs.choose("back", k, v)
+    slices = -(-E // tile.columns)
     launch(
         delta_back_kernel, slices * H * B, q, k, grad, beta, inverse, d_written,
         grad_final, d_initial,
         *q.stride()[:3], *k.stride()[:3], *grad.stride()[:3], *beta.stride(),
         *strides(grad_final, 4), slices, H, T,
-        CHUNK=chunk, E=E, BLOCK_E=tile.block_e, **constants(k, tile),
+        CHUNK=chunk, E=E, BLOCK_E=tile.columns, **constants(k, tile),
     )  # fmt: skip
 
     strength = beta[..., None].float()
@@ -268,6 +295,6 @@ def attend(
     own: bool = True,
 ) -> None:
     """Fill ``out`` with plain linear attention; ``own``: a step reads what it writes itself."""
-    span = linear_attention_configs.span(write, value, chunk)
+    span = linear_attention_configs.span("plain", write, value)
     states = segment_states(write, value, Fading(), start, None, span, chunk, reverse)
     walk(read, write, value, out, Fading(), states, None, span, chunk, reverse, own)

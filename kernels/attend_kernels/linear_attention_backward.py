@@ -40,7 +40,7 @@ import torch
 import triton
 import triton.language as tl
 
-from attend_kernels import flash_configs, linear_attention_configs
+from attend_kernels import linear_attention_configs
 from attend_kernels.flash_triton import launch, load_rows
 from attend_kernels.linear_attention_segments import Fading, state_like
 from attend_kernels.linear_attention_tiles import NEVER, load_part, load_state, sum_gates
@@ -121,7 +121,7 @@ def backward(
     dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     d_initial = state_like(k, v)
     fading = Fading(gate)
-    span = linear_attention_configs.span(k, v, chunk)
+    span = linear_attention_configs.span(fading.kernel, k, v)
     states = segment_states(k, v, fading, initial, None, span, chunk)
     backs = segment_states(q, grad, fading, grad_final, d_initial, span, chunk, reverse=True)
     before = after = None
@@ -154,12 +154,12 @@ def gate_gradient(
     B, H, T, _ = q.shape
     E = v.shape[-1]
     d_gate = torch.empty((B, H, T), dtype=torch.float32, device=q.device)
-    tile = linear_attention_configs.choose("gate", q, v, chunk)
+    tile = linear_attention_configs.choose("gates", q, v)
     chunks = before.shape[2]
     launch(
         gate_gradient_kernel, chunks * H * B, q, k, v, grad, gate, before, after, d_gate,
         *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *grad.stride()[:3], *gate.stride(),
-        chunks, H, T, CHUNK=chunk, E=E, BLOCK_E=min(tile.block_e, flash_configs.padded(E)),
+        chunks, H, T, CHUNK=chunk, E=E, BLOCK_E=tile.columns,
         **constants(q, tile),
     )  # fmt: skip
     return d_gate

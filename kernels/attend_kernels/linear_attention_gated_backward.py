@@ -238,8 +238,8 @@ def backward(
     if want_gate:
         kept = state_like(v, k, -(-q.shape[2] // chunk), q.dtype)
         d_gate = torch.empty(q.shape, dtype=torch.float32, device=q.device)
-    span = linear_attention_configs.span(k, v, chunk)
     g = prepare(q, k, gate, chunk)
+    span = linear_attention_configs.span(g.fading.kernel, k, v)
     states = segment_states(g.k_faded, v, g.fading, initial, None, span, chunk)
     backs = segment_states(
         g.q_faded, grad, g.fading, grad_final, d_initial, span, chunk, reverse=True
@@ -266,18 +266,18 @@ def inside(
     B, H, T, D = q.shape
     chunks = -(-T // chunk)
     products = torch.empty((B, H, T, chunk), dtype=q.dtype, device=q.device)
-    tile = linear_attention_configs.choose("products", grad, v, chunk)
+    tile = linear_attention_configs.choose("products", grad, v)
     launch(
         products_kernel, chunks * H * B, grad, v, products,
         *grad.stride()[:3], *v.stride()[:3], chunks, H, T, CHUNK=chunk, **constants(grad, tile),
     )  # fmt: skip
-    tile = linear_attention_configs.choose("pairs", q, k, chunk)
-    slices = -(-D // tile.block_e)
+    tile = linear_attention_configs.choose("pairs", q, k)
+    slices = -(-D // tile.columns)
     launch(
         pairs_kernel, slices * chunks * H * B, q, k, g.wholes, g.fractions, products,
         dq, dk, d_gate, *q.stride()[:3], *k.stride()[:3], *dq.stride()[:3], *dk.stride()[:3],
         slices, chunks, H, T, CHUNK=chunk, LEVELS=levels(chunk),
-        **constants(q, tile) | {"BLOCK_D": tile.block_e},
+        **constants(q, tile) | {"BLOCK_D": tile.columns},
     )  # fmt: skip
 
 
@@ -299,13 +299,13 @@ def gated_walk(
     B, H, T, _ = read.shape
     E = out.shape[-1]
     segments = max(1, -(-T // span))
-    tile = linear_attention_configs.choose("gated", read, out, chunk)
-    slices = -(-E // tile.block_e)
+    tile = linear_attention_configs.choose("columns", read, out)
+    slices = -(-E // tile.columns)
     turned = None if states is None else states.transpose(-1, -2)
     launch(
         gated_walk_kernel, slices * segments * H * B, read, write, faded, partner, out,
         g.wholes, g.fractions, g.fading.totals, turned, kept, d_gate,
         *read.stride()[:3], *write.stride()[:3], *partner.stride()[:3], *out.stride()[:3],
         *strides(turned, 5), slices, segments, H, T, span,
-        REVERSE=reverse, CHUNK=chunk, E=E, BLOCK_E=tile.block_e, **constants(read, tile),
+        REVERSE=reverse, CHUNK=chunk, E=E, BLOCK_E=tile.columns, **constants(read, tile),
     )  # fmt: skip

@@ -201,11 +201,11 @@ def prepare(q: torch.Tensor, k: torch.Tensor, gate: torch.Tensor, chunk: int) ->
         age_kernel, slices * chunks * H * B, gate, wholes, fractions, totals, *gate.stride(),
         slices, chunks, H, T, D, CHUNK=chunk, BLOCK_D=block, num_warps=4,
     )  # fmt: skip
-    tile = linear_attention_configs.choose("scores", q, k, chunk)
+    tile = linear_attention_configs.choose("scores", q, k)
     launch(
         scores_kernel, chunks * H * B, q, k, wholes, fractions, scores, q_faded, k_faded,
         *q.stride()[:3], *k.stride()[:3], chunks, H, T, CHUNK=chunk, LEVELS=levels(chunk),
-        **constants(q, tile) | {"BLOCK_D": tile.block_e},
+        **constants(q, tile) | {"BLOCK_D": tile.columns},
     )  # fmt: skip
     return Gated(Fading(scores=scores, totals=totals), q_faded, k_faded, wholes, fractions)
 
@@ -229,8 +229,8 @@ def forward(
     """Output like v, and the last state (B, H, D, D_v) in fp32. Last axes have stride 1."""
     out = torch.empty_like(v)
     final = state_like(k, v)
-    span = linear_attention_configs.span(k, v, chunk)
     g = prepare(q, k, gate, chunk)
+    span = linear_attention_configs.span(g.fading.kernel, k, v)
     states = segment_states(g.k_faded, v, g.fading, initial, final, span, chunk)
     walk(g.q_faded, g.k_faded, v, out, g.fading, states, final, span, chunk)
     return out, final

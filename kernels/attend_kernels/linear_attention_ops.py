@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from attend_kernels import linear_attention_configs
 from attend_kernels.flash_ops import unit_rows
 
 Tensors = tuple[torch.Tensor, ...]
@@ -26,6 +27,7 @@ def forward(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Output and last state. ``gate``: (B, H, T), or (B, H, T, D) for one a key dimension."""
     q, k, v = (unit_rows(x) for x in (q, k, v))
+    chunk = linear_attention_configs.steps(k, v, chunk)
     if gate is not None and gate.dim() == 4:
         from attend_kernels import linear_attention_gated_triton as gated
 
@@ -56,6 +58,7 @@ def backward(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return dQ, dK, dV, the gradient of the initial state, and that of the gate or an empty."""
     grad, q, k, v = (unit_rows(x) for x in (grad, q, k, v))
+    chunk = linear_attention_configs.steps(k, v, chunk)
     if gate is not None and gate.dim() == 4:
         from attend_kernels import linear_attention_gated_backward as gated
 
@@ -87,6 +90,29 @@ def _(
     shape = gate.shape if gate is not None and want_gate else (0,)
     d_gate = q.new_empty(shape, dtype=torch.float32)
     return (*(torch.empty_like(unit_rows(x)) for x in (q, k, v)), fake_state(k, v), d_gate)
+
+
+@torch.library.custom_op("attend::linear_attention_step", mutates_args=())
+def step(
+    state: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    gate: torch.Tensor | None,
+    beta: torch.Tensor | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Output and new state of one step; ``gate``: (B, H) or (B, H, D). It has no gradient."""
+    from attend_kernels import linear_attention_step_triton as kernels
+
+    q, k, v = (unit_rows(x) for x in (q, k, v))
+    return kernels.step(state, q, k, v, gate, beta)
+
+
+@step.register_fake
+def _(
+    state: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *_: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return v.new_empty(v.shape), state.new_empty(state.shape, dtype=torch.float32)
 
 
 def fake_state(k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:

@@ -69,6 +69,13 @@ class Fading:
     scores: torch.Tensor | None = None
     totals: torch.Tensor | None = None
 
+    @property
+    def kernel(self) -> str:
+        """What ``linear_attention_configs`` calls a walk with this fading."""
+        return (
+            "fading" if self.gate is not None else "scored" if self.scores is not None else "plain"
+        )
+
     def over(self, span: int, chunk: int) -> torch.Tensor | None:
         """What segments of ``span`` steps leave of a state: ``(B, H, segments, 1 or D)``."""
         if self.gate is not None:

@@ -155,7 +155,7 @@ def forward(
     fading = Fading(gate)
     out = torch.empty_like(v)
     final = state_like(k, v)
-    span = linear_attention_configs.span(k, v, chunk)
+    span = linear_attention_configs.span(fading.kernel, k, v)
     states = segment_states(k, v, fading, initial, final, span, chunk)
     walk(q, k, v, out, fading, states, final, span, chunk)
     return out, final
@@ -220,8 +220,9 @@ def walk(
     segments = max(1, -(-T // span))
     if end is not None and end.dim() == 4:
         end = end[:, :, None] if segments == 1 else None
-    tile = linear_attention_configs.choose("walk", write, value, chunk)
-    slices = -(-E // tile.block_e)
+    name = fading.kernel if kept is None else "kept"
+    tile = linear_attention_configs.choose(name, write, value)
+    slices = -(-E // tile.columns)
     gate = fading.gate
     if read is None:
         read = write
@@ -231,7 +232,7 @@ def walk(
         *read.stride()[:3], *write.stride()[:3], *value.stride()[:3], *strides(out, 3),
         *strides(gate, 3), *strides(states, 5), *strides(end, 5),
         slices, segments, H, T, span,
-        REVERSE=reverse, OWN=own, CHUNK=chunk, E=E, BLOCK_E=tile.block_e,
+        REVERSE=reverse, OWN=own, CHUNK=chunk, E=E, BLOCK_E=tile.columns,
         **constants(write, tile),
     )  # fmt: skip
 

@@ -5,6 +5,7 @@
 ``attention``   the cases of flash attention
 ``decoding``    the cases of decoding from a cache
 ``memory``      the cases of norm, rope, cross-entropy and softmax
+``linear``      the cases of linear attention
 ``scan``        the cases of the selective scan and its convolution
 ``timing``      the timer, the time budget, and the ceilings of the device
 ``runner``      check first, then time: every peer of every case, within the budget

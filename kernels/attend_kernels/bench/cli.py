@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from attend_kernels.bench.case import Case
 
 FAMILIES = ("flash", "decode", "norm", "rope", "cross_entropy", "softmax")
-FAMILIES += ("selective_scan", "conv1d", "ssd")  # the recurrences
+FAMILIES += ("linear", "selective_scan", "conv1d", "ssd")  # the recurrences
 MATMUL_SIDE = 8192
 COPIED = 4 * 2**30  # bytes; far past any cache
 
@@ -78,7 +78,7 @@ def _results() -> Path:
 
 
 def _cases(only: Sequence[str], tiny: bool) -> list[Case]:
-    from attend_kernels.bench import attention, decoding, memory, scan, ssd
+    from attend_kernels.bench import attention, decoding, linear, memory, scan, ssd
 
     makers: dict[str, Callable[[bool], list[Case]]] = {
         "flash": attention.cases,
@@ -87,6 +87,7 @@ def _cases(only: Sequence[str], tiny: bool) -> list[Case]:
         "rope": memory.rope_cases,
         "cross_entropy": memory.cross_entropy_cases,
         "softmax": memory.softmax_cases,
+        "linear": linear.cases,
         "ssd": ssd.cases,
         "selective_scan": scan.scan_cases,
         "conv1d": scan.conv_cases,

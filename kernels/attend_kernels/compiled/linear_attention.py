@@ -41,6 +41,7 @@ KERNELS: dict[str, Any] = {
     "delta": delta_rule_triton.delta_walk_kernel,
     "back": delta_rule_triton.delta_back_kernel,
 }
+WALKS = ("plain", "fading", "kept", "scored", "columns", "delta", "back")
 # How each is launched: the walks both ways in time, and over segments for their states alone.
 WAYS = dict.fromkeys(KERNELS, ("forwards",)) | {
     "plain": ("forwards", "backwards", "others alone", "states"),
@@ -69,7 +70,6 @@ FP32 += ("state_ptr", "new_ptr")
 UNALIGNED = ("slices", "segments", "heads", "chunks", "T")
 # A launch makes a stride of 1 a constant.
 ONES = ("gate_row", "beta_row", "start_column", "end_column", "gate_column", "state_column")
-MATRIX = {90: "HGMMA", 80: "HMMA"}
 
 
 def cases(architecture: int) -> list[Case]:
@@ -91,14 +91,15 @@ def _case(architecture: int, kernel: str, kind: str, width: int, way: str) -> Ca
     tile = replace(tile, columns=min(tile.columns, width))
     chunk = STEPS[architecture, kind, width]
     made = launch(architecture, kernel, kind, width, way, chunk, tile)
-    rows = width if kernel in ("scores", "products", "inverse") else chunk
+    # Hopper's instruction takes 64 rows: of a state, or of a chunk.
+    hopper = architecture == 90 and kernel != "inverse" and (kernel in WALKS or chunk == 64)
     return Case(
         made,
         kernel,
         "fp32" if kind == "fp32" else "fp16, bf16",
         f"D {width}, {way}",
         f"{chunk} × {tile.columns}",
-        product="FFMA" if kind == "fp32" else "HMMA" if rows < 64 else MATRIX[architecture],
+        product="FFMA" if kind == "fp32" else "HGMMA" if hopper else "HMMA",
         most_shared=SHARED_LIMIT[86 if architecture == 80 else architecture],
     )
 

@@ -1,0 +1,404 @@
+"""Linear attention inside PyTorch: memory, torch.compile, autocast, operators, errors, fallback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+from attend_kernels import (
+    ShapeError,
+    delta_rule,
+    fallback,
+    linear_attention,
+    linear_attention_configs,
+    linear_attention_ops,
+    linear_attention_step,
+    naive_linear_attention,
+)
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .linear_attention_cases import Case, run, widened
+
+needs_triton = pytest.mark.skipif(
+    not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"
+)
+KINDS = ["plain", "decay", "gate", "gates", "delta"]
+
+
+def fast(**inputs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    return linear_attention(**inputs, output_state=True, chunk=16)
+
+
+class Allocations(TorchDispatchMode):
+    """Bytes of every new tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        # The interpreter hands tensors over by set_, which makes nothing.
+        if isinstance(made, torch.Tensor) and not (func.is_view or func._schema.is_mutable):
+            self.sizes.append(made.numel() * made.element_size())
+        return made
+
+
+def allocated(kind: str, length: int, device: str) -> list[int]:
+    """Bytes of all that the launchers of both directions allocate, at H 1, D and D_v 32."""
+    inputs = {k: x.detach() for k, x in Case(length, D=32, kind=kind).inputs(device).items()}
+    q, k, v, state = (inputs[name] for name in ("q", "k", "v", "initial_state"))
+    grad, last = torch.ones_like(v), torch.ones_like(state)
+    # Below the operators, which PyTorch shows to no mode.
+    if kind == "delta":
+        from attend_kernels import delta_rule_triton
+
+        with Allocations() as seen:
+            _, _, error = delta_rule_triton.forward(q, k, v, inputs["beta"], state, 16)
+            delta_rule_triton.backward(grad, last, q, k, v, inputs["beta"], state, error, 16)
+        return seen.sizes
+    from attend_kernels import (
+        linear_attention_backward,
+        linear_attention_gated_backward,
+        linear_attention_gated_triton,
+        linear_attention_triton,
+    )
+
+    gate = inputs["decay"][None, :, None].expand(1, 1, length) if kind == "decay" else None
+    gate = inputs.get("gate", gate)
+    forward, backward = linear_attention_triton, linear_attention_backward
+    if kind == "gates":
+        forward, backward = linear_attention_gated_triton, linear_attention_gated_backward
+    learns = gate is not None
+    launch: Any = forward.forward  # Any, for a module's type hides which one it is
+    launch_back: Any = backward.backward
+    with Allocations() as seen:
+        launch(q, k, v, gate, state, 16)
+        launch_back(grad, last, q, k, v, gate, state, 16, learns)
+    return seen.sizes
+
+
+@needs_triton
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_state_of_every_step_is_ever_in_memory(kind: str, device: str):
+    """The largest tensor is far below (B, H, T, D, D_v), and what T adds is linear in it."""
+    short, middle, long = (allocated(kind, length, device) for length in (16, 32, 48))
+    every_state = 48 * 32 * 32 * torch.float32.itemsize
+    assert max(long) <= every_state / 16  # one state a chunk, where gates want a gradient
+    assert sum(long) - sum(middle) == sum(middle) - sum(short)
+
+
+@needs_triton
+@pytest.mark.parametrize("kind", KINDS)
+def test_autograd_keeps_the_arguments_alone(kind: str, device: str):
+    """And for the delta rule what the state gets wrong at each step, as large as v."""
+    inputs = Case(20, kind=kind).inputs(device)
+    saved: dict[int, int] = {}
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda x: saved.update({x.data_ptr(): x.untyped_storage().nbytes()}) or x, lambda x: x
+    ):
+        fast(**inputs)
+    expected = sum(x.nbytes for x in inputs.values())
+    assert sum(saved.values()) == expected + (inputs["v"].nbytes if kind == "delta" else 0)
+
+
+@needs_triton
+@pytest.mark.parametrize("kind", KINDS)
+def test_stays_whole_under_torch_compile(kind: str, device: str):
+    """One graph (``fullgraph`` raises at a break), and the same bits as without."""
+    inputs = Case(20, kind=kind).inputs(device)
+    compiled = torch.compile(fast, backend="aot_eager", fullgraph=True)
+    got, want = run(compiled, inputs), run(fast, inputs)
+    for name, value in got.items():
+        assert torch.equal(value, want[name]), name
+
+
+@needs_triton
+def test_one_compilation_serves_other_lengths(device: str):
+    compiled: Any = torch.compile(
+        linear_attention, backend="aot_eager", fullgraph=True, dynamic=True
+    )
+    for length in (3, 20, 40):
+        inputs: Any = {k: x.detach() for k, x in Case(length, kind="gate").inputs(device).items()}
+        assert torch.equal(compiled(**inputs), linear_attention(**inputs))
+
+
+def step_arguments(kind: str, device: str) -> dict[str, Any]:
+    """The first step of a case, as ``linear_attention_step`` takes it."""
+    inputs = {k: x.detach() for k, x in Case(1, B=2, H=3, E=24, kind=kind).inputs(device).items()}
+    state = inputs.pop("initial_state")
+    return {k: x if k == "decay" else x[:, :, 0] for k, x in inputs.items()} | {"state": state}
+
+
+@needs_triton
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_compiles_and_has_the_chunked_gradient(kind: str, device: str):
+    now = step_arguments(kind, device)
+    compiled: Any = torch.compile(linear_attention_step, backend="aot_eager", fullgraph=True)
+    got, want = compiled(**now), linear_attention_step(**now)
+    assert all(torch.equal(g, w) for g, w in zip(got, want, strict=True))
+    leaves = {k: x.clone().requires_grad_() for k, x in now.items()}
+    output, state = linear_attention_step(**leaves)
+    torch.testing.assert_close(output, want[0])
+    torch.testing.assert_close(state, want[1])
+    found = torch.autograd.grad(output.sum() + state.square().sum(), list(leaves.values()))
+    twin = {k: x.double().requires_grad_() for k, x in now.items()}
+    timed = {k: x if k in ("decay", "state") else x[:, :, None] for k, x in twin.items()}
+    timed["initial_state"] = timed.pop("state")
+    output, state = naive_linear_attention(**timed)
+    wanted = torch.autograd.grad(output.sum() + state.square().sum(), list(twin.values()))
+    for name, g, w in zip(leaves, found, wanted, strict=True):
+        torch.testing.assert_close(g.double(), w, rtol=1e-5, atol=1e-5, msg=name)
+
+
+@needs_triton
+@pytest.mark.parametrize("kind", ["plain", "gate", "gates"])
+def test_operators_keep_pytorchs_contract(kind: str, device: str):
+    """Schema, fake kernels (shapes, dtypes, strides) and gradient, by PyTorch's own checker."""
+    inputs = Case(5, kind=kind, state=kind != "plain").inputs(device)
+    leaves = [inputs.get(name) for name in ("q", "k", "v", "gate", "initial_state")]
+    torch.library.opcheck(linear_attention_ops.forward, (*leaves, 16))
+    plain = [None if x is None else x.detach() for x in leaves]
+    output, last = linear_attention_ops.forward(*plain, 16)  # pyright: ignore[reportArgumentType]
+    arguments = (torch.ones_like(output), torch.ones_like(last), *plain, 16, kind != "plain")
+    torch.library.opcheck(linear_attention_ops.backward, arguments)
+
+
+@needs_triton
+@pytest.mark.parametrize("state", [False, True], ids=["bare", "state"])
+def test_the_delta_rules_operators_keep_it_too(state: bool, device: str):
+    inputs = Case(5, kind="delta", state=state).inputs(device)
+    leaves: Any = [inputs.get(name) for name in ("q", "k", "v", "beta", "initial_state")]
+    torch.library.opcheck(delta_rule.forward, (*leaves, 16))
+    plain: Any = [None if x is None else x.detach() for x in leaves]
+    output, last, error = delta_rule.forward(*plain, 16)
+    arguments = (torch.ones_like(output), torch.ones_like(last), *plain, error, 16)
+    torch.library.opcheck(delta_rule.backward, arguments)
+
+
+@needs_triton
+@pytest.mark.parametrize("kind", ["plain", "gates", "delta"])
+def test_the_steps_operator_keeps_it_too(kind: str, device: str):
+    now = step_arguments(kind, device)
+    names = ("state", "q", "k", "v", "gate", "beta")
+    torch.library.opcheck(linear_attention_ops.step, tuple(now.get(name) for name in names))
+
+
+@needs_triton
+@pytest.mark.parametrize("kind", KINDS)
+def test_autocast_computes_in_its_dtype(kind: str, device: str):
+    """q, k and v in bf16; gates, beta and states stay fp32, and so do the gradients' leaves."""
+    inputs = Case(20, kind=kind).inputs(device)
+    with torch.autocast(device, torch.bfloat16):
+        output, state = fast(**inputs)
+    narrow = inputs | {k: inputs[k].bfloat16() for k in "qkv"}
+    assert output.dtype == torch.bfloat16
+    assert state.dtype == torch.float32
+    want, last = fast(**narrow)
+    assert torch.equal(output, want)
+    assert torch.equal(state, last)
+    output.sum().backward()
+    for name, x in inputs.items():
+        assert x.grad is not None, name
+        assert x.grad.dtype == torch.float32, name
+    with torch.autocast(device, torch.bfloat16):
+        output, _ = linear_attention_step(**step_arguments(kind, device))
+    assert output.dtype == torch.bfloat16
+
+
+@needs_triton
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_the_gradients_that_are_used(kind: str, device: str):
+    """Through the output alone, through the last state alone; for the keys alone."""
+    inputs = Case(20, kind=kind).inputs(device)
+    for pick in (0, 1):
+        result = fast(**inputs)[pick]
+        grad = torch.randn_like(result)
+        found = torch.autograd.grad(result, list(inputs.values()), grad)
+        twin = {k: x.requires_grad_() for k, x in widened(inputs).items()}
+        want = torch.autograd.grad(
+            naive_linear_attention(**twin)[pick], list(twin.values()), grad.double(),
+            allow_unused=True, materialize_grads=True,
+        )  # fmt: skip
+        for name, g, w in zip(inputs, found, want, strict=True):
+            torch.testing.assert_close(g.double(), w, rtol=1e-4, atol=1e-4, msg=name)
+    lone = {k: x.detach() for k, x in inputs.items()} | {"k": inputs["k"]}
+    result = fast(**lone)[0]
+    (got,) = torch.autograd.grad(result, inputs["k"], torch.ones_like(result))
+    result = fast(**inputs)[0]
+    (want,) = torch.autograd.grad(result, inputs["k"], torch.ones_like(result))
+    assert torch.equal(got, want)
+
+
+@needs_triton
+def test_no_gradient_is_computed_where_none_is_wanted(device: str):
+    inputs: Any = Case(17).inputs(device)
+    with torch.no_grad():
+        assert not linear_attention(**inputs).requires_grad
+    inputs = {k: x.detach() for k, x in inputs.items()}
+    assert not linear_attention(**inputs).requires_grad
+
+
+@needs_triton
+def test_the_gradient_has_no_gradient_and_says_so(device: str):
+    inputs: Any = Case(3).inputs(device)
+    (first,) = torch.autograd.grad(
+        linear_attention(**inputs).square().sum(), inputs["q"], create_graph=True
+    )
+    with pytest.raises(RuntimeError, match="no autograd formula"):
+        first.sum().backward()
+
+
+@pytest.mark.parametrize("architecture", [80, 90], ids=lambda a: f"sm_{a}")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+def test_every_lookup_finds_a_tile(dtype: torch.dtype, architecture: int, monkeypatch: Any):
+    """For all widths from 1 to 256 and each kernel; chunks keep to what the registers hold."""
+    monkeypatch.setattr(fallback, "interpreted", lambda: False)
+    monkeypatch.setattr(linear_attention_configs, "_where", lambda _: (architecture, 132))
+    for width in (*range(1, 257, 5), 32, 64, 128):
+        k, v = torch.empty(1, 2, 700, width, dtype=dtype), torch.empty(1, 2, 700, 24, dtype=dtype)
+        for kernel in linear_attention_configs.KERNELS:
+            for write, value in ((k, v), (v, k)):
+                tile = linear_attention_configs.choose(kernel, write, value)
+                assert tile.columns <= max(16, 2 * value.shape[-1])
+        for chunk in linear_attention_configs.CHUNKS:
+            steps = linear_attention_configs.steps(k, v, chunk)
+            assert steps in linear_attention_configs.CHUNKS
+            assert steps <= chunk
+            assert steps == linear_attention_configs.steps(v, k, chunk)
+            assert linear_attention_configs.span("plain", k, v) % steps == 0
+
+
+def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.zeros(shape, dtype=dtype)
+
+
+GOOD: dict[str, Any] = {"q": zeros(2, 3, 5, 16), "k": zeros(2, 3, 5, 16), "v": zeros(2, 3, 5, 8)}
+WRONG: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
+    "three-axes": (ShapeError, r"q has 3 axes; expected 4 \(B H T D\)", {"q": zeros(3, 5, 16)}),
+    "time-first": (ShapeError, "k has the wrong shape.*swapped", {"k": zeros(2, 5, 3, 16)}),
+    "key-width": (ShapeError, "k has the wrong shape.*D=16", {"k": zeros(2, 3, 5, 8)}),
+    "lengths": (ShapeError, "v has the wrong shape.*T=5", {"v": zeros(2, 3, 4, 8)}),
+    "state": (
+        ShapeError,
+        "initial_state has the wrong shape.*swapped",
+        {"initial_state": zeros(2, 3, 8, 16)},
+    ),
+    "state-kind": (
+        TypeError,
+        r"initial_state of torch.int64. Next: initial_state\.float\(\)",
+        {"initial_state": zeros(2, 3, 16, 8, dtype=torch.int64)},
+    ),
+    "decay-a-step": (ShapeError, "decay has 3 axes; expected 1", {"decay": zeros(2, 3, 5)}),
+    "gate-heads-last": (ShapeError, "gate has the wrong.*swapped", {"gate": zeros(2, 5, 3)}),
+    "gate-of-values": (
+        ShapeError,
+        "gate has the wrong shape.*D=16",
+        {"gate": zeros(2, 3, 5, 8)},
+    ),
+    "gate-a-head": (ShapeError, r"gate has 1 axis; expected 3 \(B H T\)", {"gate": zeros(3)}),
+    "decay-and-gate": (
+        ValueError,
+        r"expected decay or gate, got both. Next: gate \+ decay\[:, None\]",
+        {"decay": zeros(3), "gate": zeros(2, 3, 5)},
+    ),
+    "gates-as-integers": (
+        TypeError,
+        r"gates are logarithms.*got torch.int64.*torch\.log\(gamma\)",
+        {"decay": zeros(3, dtype=torch.int64)},
+    ),
+    "sigmoids": (
+        ValueError,
+        "0 or less; got 0.5. Likely cause: the sigmoid itself.*logsigmoid",
+        {"gate": zeros(2, 3, 5, 16) + 0.5},
+    ),
+    "beta-and-gate": (
+        ValueError,
+        "expected beta or gates, got both.*naive_linear_attention, which has both",
+        {"beta": zeros(2, 3, 5), "decay": zeros(3)},
+    ),
+    "beta-a-head": (ShapeError, "beta has 1 axis; expected 3", {"beta": zeros(3)}),
+    "beta-as-integers": (
+        TypeError,
+        r"got torch.bool. Next: torch\.sigmoid",
+        {"beta": zeros(2, 3, 5, dtype=torch.bool)},
+    ),
+    "too-wide": (
+        ValueError,
+        "heads are D=300 wide; expected 1 to 256.*takes any width",
+        {"q": zeros(2, 3, 5, 300), "k": zeros(2, 3, 5, 300)},
+    ),
+    "values-too-wide": (ValueError, "heads are D_v=512 wide", {"v": zeros(2, 3, 5, 512)}),
+    "dtypes-differ": (TypeError, r"must have one dtype.*k\.to\(q\.dtype\)",
+                      {"k": GOOD["k"].half()}),
+    "float64": (
+        TypeError,
+        "got torch.float64.*naive_linear_attention",
+        {name: x.double() for name, x in GOOD.items()},
+    ),
+    "chunk": (ValueError, "16, 32 or 64 steps.*got 48", {"chunk": 48}),
+    "devices": (ValueError, "one device, got cpu and meta", {"gate": zeros(2, 3, 5).to("meta")}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "message", "changes"), WRONG.values(), ids=WRONG)
+def test_errors_say_what_was_expected_and_what_to_do(
+    error: type[Exception], message: str, changes: dict[str, Any]
+):
+    with pytest.raises(error, match=f"linear_attention: .*{message}|{message}"):
+        linear_attention(**GOOD | changes)
+
+
+def test_a_steps_errors_are_its_own():
+    now = {name: x[:, :, 0] for name, x in GOOD.items()} | {"state": zeros(2, 3, 16, 8)}
+    with pytest.raises(ShapeError, match=r"q has 4 axes; expected 3 \(B H D\)"):
+        linear_attention_step(**GOOD, state=now["state"])
+    with pytest.raises(ShapeError, match="state has the wrong shape"):
+        linear_attention_step(**now | {"state": zeros(2, 3, 8, 16)})
+    with pytest.raises(ShapeError, match=r"gate has 1 axis; expected 2 \(B H\)"):
+        linear_attention_step(**now, gate=zeros(3))
+    with pytest.raises(ValueError, match="linear_attention_step: expected beta or gates, got both"):
+        linear_attention_step(**now, decay=zeros(3), beta=zeros(2, 3))
+
+
+def test_without_a_gpu_the_twin_runs_and_says_so_once():
+    program = """
+import os, warnings, torch
+os.environ.pop("TRITON_INTERPRET", None)
+torch.cuda.is_available = lambda: False
+from attend_kernels import linear_attention, linear_attention_step, naive_linear_attention
+q, k, v = (torch.randn(1, 2, 40, 8).bfloat16() for _ in range(3))
+q.requires_grad_()
+modes = ({}, {"decay": -torch.rand(2)}, {"gate": -torch.rand(1, 2, 40)},
+         {"gate": -torch.rand(1, 2, 40, 8)}, {"beta": 0.1 * torch.rand(1, 2, 40)})
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for mode in modes:
+        output, state = linear_attention(q, k, v, **mode, output_state=True, chunk=16)
+        assert output.dtype == torch.bfloat16 and state.dtype == torch.float32
+        want, last = naive_linear_attention(q.float(), k.float(), v.float(), **mode)
+        torch.testing.assert_close(output.float(), want, rtol=1e-2, atol=1e-2)
+        torch.testing.assert_close(state, last)
+        (grad,) = torch.autograd.grad(output.float().square().sum(), q)
+        assert grad.isfinite().all()
+        now = {n: x if n == "decay" else x[:, :, 0] for n, x in mode.items()}
+        one, _ = linear_attention_step(torch.zeros(1, 2, 8, 8), *(x[:, :, 0] for x in (q, k, v)),
+                                       **now)
+        torch.testing.assert_close(one, output[:, :, 0])
+assert [w.filename for w in caught] == ["<string>"] * 2, caught
+print(*[w.message for w in caught])
+compiled = torch.compile(linear_attention, backend="aot_eager", fullgraph=True)
+torch.testing.assert_close(compiled(q, k, v, beta=modes[-1]["beta"], chunk=16), output)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ)
+    )
+    assert done.returncode == 0, done.stderr
+    assert "linear_attention: no NVIDIA GPU is available here, so its PyTorch tw" in done.stdout
+    assert "its PyTorch twin naive_linear_attention_parallel runs instead" in done.stdout
+    assert "linear_attention_step: no NVIDIA GPU is available here" in done.stdout
+    assert "its PyTorch twin naive_linear_attention runs instead" in done.stdout
