@@ -20,6 +20,7 @@ from attend.widgets.svg import (
     viridis,
 )
 
+HIDDEN = "#e4e7ea"  # a cell that a mask hides: no colour of the scale
 _LINE = 15.0  # the room a label needs, in units of the panel
 
 
@@ -57,13 +58,15 @@ def heat_map(
     high: float = 1.0,
     axes: tuple[str, str] = ("query", "key"),
     width: float = 470.0,
+    hidden: np.ndarray | None = None,
 ) -> str:
     """Draw `values` in viridis from `low` to `high`, and frame the row `chosen`.
 
     Cells wide enough hold their number; otherwise a colour key stands below. Every cell tells its
-    row, column and value on hover.
+    row, column and value on hover. Where `hidden` is True the cell is grey and says so; a value
+    other than 0 still shows.
 
-    Shapes: values (len(rows), len(columns)).
+    Shapes: values (len(rows), len(columns)); hidden the same, boolean.
     """
     at = _Layout.fit(rows, columns, width)
     numbered = at.cell >= 42
@@ -79,8 +82,11 @@ def heat_map(
             value = float(values[i, j])
             colour = viridis((value - low) / (high - low) if high > low else 0.5)
             place = f"{axes[0]} {readable(row, 30)}, {axes[1]} {readable(column, 30)}"
-            body.append(_cell(at, i, j, colour, f"{place}: {value:.4g}"))
-            if numbered:
+            covered = hidden is not None and bool(hidden[i, j])
+            colour = HIDDEN if covered else colour
+            words = f"{place}: {'hidden, ' if covered else ''}{value:.4g}"
+            body.append(_cell(at, i, j, colour, words))
+            if numbered and not (covered and value == 0):
                 x, y = at.left + (j + 0.5) * at.cell, at.top + (i + 0.5) * at.tall + 5
                 style = {"text_anchor": "middle", "pointer_events": "none"}
                 body.append(text(x, y, number(value), fill=ink_on(colour), **style))

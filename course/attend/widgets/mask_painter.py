@@ -1,0 +1,171 @@
+"""The mask painter: edit who may look at whom; your own attention runs on it.
+
+The mask is a table of buttons, 1 for "may look". Beside it stand the weights that the learner's
+function gives under this mask, and how far one token's information can travel through layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ipywidgets
+import numpy as np
+
+from attend.widgets.mask_picture import MAX_LAYERS, PainterState, draw, validate
+from attend.widgets.svg import readable
+from attend.widgets.view import View
+
+MAY, MAY_NOT = "#b7d7ea", "#f1f3f5"  # the grounds of 1 and 0
+
+SEE = (
+    "Click a cell of the mask: the weights of that row are shared out anew among its 1s. Then"
+    " follow one token on the right: what it sees is one layer, what it can hear of grows layer by"
+    " layer."
+)
+
+
+def preset(name: str, size: int, seed: int = 0) -> np.ndarray:
+    """Return a mask (size, size) by name: one of `PRESETS`. `seed` chooses the random one."""
+    query, key = np.arange(size)[:, None], np.arange(size)
+    padded = max(size // 3, 1)
+    if name == "random":
+        rng = np.random.default_rng(seed)
+        others = rng.permuted(np.broadcast_to(key, (size, size)), axis=1) < min(2, size)
+        return others | (query == key)
+    masks = {
+        "all": np.ones((size, size), dtype=bool),
+        "causal": key <= query,
+        "window": abs(query - key) <= 1,
+        "causal window": (key <= query) & (query - key <= 2),
+        "padding left": (key >= padded) & (query >= 0),
+        "padding right": (key < size - padded) & (query >= 0),
+        "self": query == key,
+    }
+    return masks[name]
+
+
+PRESETS = {
+    "all": "everyone sees everyone",
+    "causal": "everyone sees itself and the past",
+    "window": "everyone sees itself and its two neighbours",
+    "causal window": "everyone sees itself and the two before",
+    "random": "everyone sees itself and up to two others; each click draws anew",
+    "padding left": "the first third is filling: no one may look at it",
+    "padding right": "the last third is filling: no one may look at it",
+    "self": "everyone sees only itself",
+}
+
+
+def mask_painter(
+    attention: Callable[..., Any],
+    tokens: Sequence[str],
+    x: Any,
+    w_q: Any = None,
+    w_k: Any = None,
+    w_v: Any = None,
+) -> View:
+    """Show weights of `attention` and the flow through layers for a mask that can be painted.
+
+    `attention(x, w_q, w_k, w_v, mask) -> (output, weights)` is the learner's; matrices left out
+    are the identity. Click a cell of the mask, or reach it with Tab and press Space. The same cell
+    is chosen by the sliders "query" and "key" (arrow keys) and turned by the button beside them.
+
+    Shapes: x (T, C), T = len(tokens) ≤ 8; w_q, w_k (C, D); w_v (C, C), since each layer's output
+    is the next one's input. Raises ValueError for anything else.
+    """
+    names, arrays = validate(attention, tokens, x, (w_q, w_k, w_v))
+    size, draws = len(names), [0]
+    cells = [[_cell(query, key) for key in names] for query in names]
+    choices = [(f"{i + 1} · {readable(token, 12)}", i) for i, token in enumerate(names)]
+    token = _slider("follow", choices, "the token whose information is followed")
+    layers = _slider("layers", [(str(n), n) for n in range(1, MAX_LAYERS + 1)], "how many layers")
+    layers.value = PainterState.layers
+    query = _slider("query", choices, "the row of the cell to turn")
+    key = _slider("key", choices, "the column of the cell to turn")
+    turn = ipywidgets.Button(description="turn this cell", layout=ipywidgets.Layout(width="auto"))
+
+    def mask() -> tuple[tuple[bool, ...], ...]:
+        return tuple(tuple(cell.description == "1" for cell in row) for row in cells)
+
+    def picture() -> str:
+        state = PainterState(mask(), token.index or 0, int(layers.value or 1))
+        return draw(state, names, arrays, attention)
+
+    grid = ipywidgets.GridBox(
+        [_name("query ↓  key →"), *map(_name, names)]
+        + [part for name, row in zip(names, cells, strict=True) for part in (_name(name), *row)],
+        layout=ipywidgets.Layout(
+            grid_template_columns=f"104px repeat({size}, 44px)", grid_gap="2px", width="auto"
+        ),
+    )
+    presets = [
+        ipywidgets.Button(description=name, tooltip=words, layout=ipywidgets.Layout(width="auto"))
+        for name, words in PRESETS.items()
+    ]
+    wrap = ipywidgets.Layout(flex_flow="row wrap", align_items="center")
+    rows = [
+        ipywidgets.HBox(presets, layout=wrap),
+        grid,
+        ipywidgets.HBox([query, key, turn], layout=wrap),
+        ipywidgets.HBox([token, layers], layout=wrap),
+    ]
+    _paint(cells, preset("causal", size))
+    view = View("mask-painter", SEE, rows, picture)
+
+    def choose(button: ipywidgets.Button) -> None:
+        draws[0] += button.description == "random"
+        _paint(cells, preset(button.description, size, draws[0]))
+        view.refresh()
+
+    def flip(cell: ipywidgets.Button) -> None:
+        _set(cell, cell.description != "1")
+        view.refresh()
+
+    for button in presets:
+        button.on_click(choose)
+    for cell in (cell for row in cells for cell in row):
+        cell.on_click(flip)
+    turn.on_click(lambda _: flip(cells[query.index or 0][key.index or 0]))
+    for slider in (token, layers):
+        slider.observe(view.refresh, names="value")
+    return view
+
+
+def _slider(name: str, options: list[tuple[str, int]], tooltip: str) -> ipywidgets.SelectionSlider:
+    return ipywidgets.SelectionSlider(
+        options=options,
+        value=options[0][1],
+        description=name,
+        tooltip=tooltip,
+        layout=ipywidgets.Layout(width="min(330px, 100%)"),
+    )
+
+
+def _name(words: str) -> ipywidgets.Label:
+    return ipywidgets.Label(
+        readable(words, 14), layout=ipywidgets.Layout(justify_content="center", width="auto")
+    )
+
+
+def _cell(query: str, key: str) -> ipywidgets.Button:
+    button = ipywidgets.Button(
+        description="0",
+        tooltip=f"may {readable(query, 20)} look at {readable(key, 20)}?",
+        layout=ipywidgets.Layout(width="44px", height="30px", padding="0", margin="0"),
+    )
+    button.style.text_color = "#000000"
+    _set(button, False)
+    return button
+
+
+def _set(cell: ipywidgets.Button, allowed: bool) -> None:
+    """Write 1 or 0 into a cell; whatever already stands there is not sent again."""
+    cell.description = "1" if allowed else "0"
+    cell.style.button_color = MAY if allowed else MAY_NOT
+
+
+def _paint(cells: list[list[ipywidgets.Button]], mask: np.ndarray) -> None:
+    for row, allowed in zip(cells, mask, strict=True):
+        for cell, yes in zip(row, allowed, strict=True):
+            _set(cell, bool(yes))
