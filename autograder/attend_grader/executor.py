@@ -28,6 +28,30 @@ from attend_grader.origins import origins
 MAX_PRINTED = 2_000
 """Characters kept of what a submission prints in one call, and of an exception's text."""
 
+class Beginning(io.TextIOBase):
+    """A stream that keeps the first ``room`` characters of what is written, and no more."""
+
+    def __init__(self, room: int) -> None:
+        self._kept: list[str] = []
+        self._room = room
+
+    @property
+    def text(self) -> str:
+        """What was kept."""
+        return "".join(self._kept)
+
+    def write(self, text: str) -> int:
+        """Keep what there is room for."""
+        if self._room > 0:
+            self._kept.append(text[: self._room])
+            self._room -= len(text)
+        return len(text)
+
+    def writable(self) -> bool:
+        """Say yes, as a stream for writing must."""
+        return True
+
+
 AskReference = Callable[[str, tuple, dict], Any]
 
 
@@ -116,7 +140,7 @@ class Executor:
     def _run(self, request: dict[str, Any], action: Callable[..., dict]) -> dict[str, Any]:
         args, kwargs = request.get("args", ()), request.get("kwargs", {})
         before = [_bits(value) for value in (*args, *kwargs.values())]
-        printed = io.StringIO()
+        printed = Beginning(MAX_PRINTED)
         answer: dict[str, Any] = {"value": None, "error": None}
         with (
             self._references(request.get("references", ())),
@@ -136,7 +160,7 @@ class Executor:
         answer["mutated"] = [
             n for n, old, new in zip(names, before, after, strict=True) if old != new
         ]
-        answer["printed"] = printed.getvalue()[:MAX_PRINTED]
+        answer["printed"] = printed.text
         answer["warnings"] = list(dict.fromkeys(str(w.message) for w in caught))
         return answer
 

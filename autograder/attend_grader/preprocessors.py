@@ -2,31 +2,30 @@
 
 ``RebuildFromRelease`` stands first among the sanitizers: what is graded is made from the released
 notebook and the learner's answers (:mod:`attend_grader.rebuild`). ``RunChecks`` stands in the place
-of nbgrader's ``Execute``: it runs the notebook and then settles each check's outputs, so that
-nbgrader's own rules (an error or any stderr: no points; a number: that many; anything else: full
-marks) can only read a score that a check gave.
+of nbgrader's ``Execute``: submitted code runs in a jail (:mod:`attend_grader.sandbox`), verdicts
+are made here (:mod:`attend_grader.grading`), and nbgrader's own rules (an error or any stderr: no
+points; a number: that many; anything else: full marks) can only read what is written here.
 """
 
 from __future__ import annotations
 
-import ast
-import re
+import secrets
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
 from nbgrader.converters.base import NbGraderException
-from nbgrader.preprocessors import Execute, NbGraderPreprocessor
+from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Bool, Integer
 
+from attend_grader.chapters import INDEX
+from attend_grader.grading import Verdict, grade_notebook
 from attend_grader.rebuild import rebuild
-
-CHECK = "check"
-"""The function a test cell calls; what it returns is the score."""
-
-_SCORE = re.compile(r"\d+(\.\d+)?")
+from attend_grader.sandbox.jail import SandboxMissing
+from attend_grader.sandbox.warm import WarmParent
 
 
 class RebuildFromRelease(NbGraderPreprocessor):
@@ -73,87 +72,65 @@ def _notice(flags: list[str]) -> NotebookNode:
     return notice
 
 
-class RunChecks(Execute):
-    """Run a notebook; a check's cell ends with the check's score, or with an error that says why.
+class RunChecks(NbGraderPreprocessor):
+    """Run a notebook's cells in a jail and write what its checks decide, out here, into it.
 
-    A test cell runs the course's own ``check``, whatever else the notebook called by that name.
-    When the kernel dies, what was checked before keeps its points.
+    A check's cell ends with its score and its card. A test of an instructor's own, made of
+    assertions, ends with its error or with nothing, as nbgrader's own rules want it. All other
+    cells stay without outputs: nothing that a submission shows reaches anybody's browser.
     """
+
+    unsafe_no_sandbox = Bool(
+        False, help="Run submissions without a jail: only where you trust every one of them."
+    ).tag(config=True)
+    seed = Integer(
+        None, allow_none=True, help="Draw the same inputs for all; None: fresh ones for each."
+    ).tag(config=True)
 
     def preprocess(
-        self, nb: NotebookNode, resources: Any = None, km: Any = None
+        self, nb: NotebookNode, resources: dict[str, Any]
     ) -> tuple[NotebookNode, dict[str, Any]]:
-        """Run all cells in place, then settle the checks."""
-        died = ""
+        """Grade one rebuilt notebook.
+
+        Raises:
+            NbGraderException: submissions cannot be run safely here.
+        """
+        ids = resources["nbgrader"]
+        chapter_id = next((i for i in (ids["notebook"], ids["assignment"]) if i in INDEX), "")
+        seed = secrets.randbits(32) if self.seed is None else self.seed
         try:
-            nb, resources = super().preprocess(nb, resources, km)
-        except DeadKernelError:
-            self.log.warning("The kernel died; checks that had not run get no points")
-            died = "the notebook ended its own kernel before this check was done"
-        for cell in nb.cells:
-            if is_check(cell):
-                settle(cell, died or "the check gave no score")
+            parent = warm_parent(chapter_id, self.unsafe_no_sandbox)
+            verdicts = grade_notebook(nb, chapter_id, parent, seed)
+        except SandboxMissing as missing:
+            raise NbGraderException(str(missing)) from None
+        write_verdicts(nb, verdicts)
         return nb, resources
 
-    def preprocess_cell(self, cell: NotebookNode, resources: Any, index: int) -> Any:
-        """Run one cell; a check's with its own import."""
-        if not is_check(cell):
-            return super().preprocess_cell(cell, resources, index)
-        released = cell.source
-        cell.source = f"from attend_grader import {CHECK}\n{released}"
-        try:
-            return super().preprocess_cell(cell, resources, index)
-        finally:
-            cell.source = released
+
+@cache
+def warm_parent(chapter_id: str, unsafe: bool) -> WarmParent:
+    """This process's warm parent for a chapter; it serves all its submissions."""
+    return WarmParent(chapter_id, unsafe=unsafe)
 
 
-def is_check(cell: NotebookNode) -> bool:
-    """Whether a cell is a graded test whose source is one call of ``check`` and nothing else.
-
-    Tests of an instructor's own, made of assertions, keep nbgrader's usual rules.
-    """
-    marks = cell.metadata.get("nbgrader", {})
-    if cell.cell_type != "code" or not marks.get("grade") or marks.get("solution"):
-        return False
-    try:
-        body = ast.parse(cell.source).body
-    except SyntaxError:  # an instructor's own test may hold IPython's magics
-        return False
-    match body:
-        case [ast.Expr(value=ast.Call(func=ast.Name(id=name)))]:
-            return name == CHECK
-    return False
+def write_verdicts(notebook: NotebookNode, verdicts: list[Verdict]) -> None:
+    """Write outputs that give each graded test just its score, and clear all other outputs."""
+    by_name = {verdict.name: verdict for verdict in verdicts}
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            continue
+        cell.outputs, cell.execution_count = [], None
+        verdict = by_name.get(cell.metadata.get("nbgrader", {}).get("grade_id"))
+        if verdict is not None:
+            cell.outputs = outputs(verdict)
 
 
-def settle(cell: NotebookNode, otherwise: str) -> None:
-    """Leave a check's cell with its one score from 0 to its points, or with an error.
-
-    Args:
-        cell: a check's cell, after it ran; its outputs are replaced.
-        otherwise: what the error says where there is neither a score nor an error.
-    """
-    points = float(cell.metadata.nbgrader.points)
-    results = [o for o in cell.outputs if o.output_type == "execute_result"]
-    errors = [o for o in cell.outputs if o.output_type == "error"]
-    shown = [o for o in cell.outputs if o.output_type in ("stream", "display_data")]
-    if not errors and len(results) == 1:
-        score = _score(results[0])
-        if score is not None and score <= points:
-            quiet = [o for o in shown if o.get("name") != "stderr"]
-            cell.outputs = [results[0], *quiet]
-            return
-        otherwise = f"the check's result is not a score from 0 to {points:g}"
-    elif results and not errors:
-        otherwise = f"the check gave {len(results)} results instead of one score"
-    cell.outputs = [*errors, *shown] if errors else [_refusal(otherwise), *shown]
-
-
-def _score(result: NotebookNode) -> float | None:
-    text = result.get("data", {}).get("text/plain", "")
-    text = "".join(text) if isinstance(text, list) else str(text)
-    return float(text) if _SCORE.fullmatch(text) else None
-
-
-def _refusal(reason: str) -> NotebookNode:
-    line = f"NoScore: {reason}: 0 points."
-    return new_output("error", ename="NoScore", evalue=f"{reason}: 0 points.", traceback=[line])
+def outputs(verdict: Verdict) -> list[NotebookNode]:
+    """What a graded test's cell shows: nbgrader reads the score from it, people the card."""
+    if verdict.report is not None:
+        data = {"text/plain": f"{verdict.score:g}", "text/html": verdict.report._repr_html_()}
+        return [new_output("execute_result", data=data, execution_count=1)]
+    if verdict.error is None:
+        return []
+    name, _, text = verdict.error.partition(": ")
+    return [new_output("error", ename=name, evalue=text, traceback=[verdict.error])]

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -45,7 +46,7 @@ def rebuild(submission: NotebookNode, release: NotebookNode) -> tuple[NotebookNo
     places, extras, flags = _sort(submission.cells, skeleton)
     cells = _adopt(extras[-1])
     for index, given in enumerate(skeleton):
-        theirs, name = places.get(index), _graded(given)
+        theirs, name = places.get(index), graded_name(given)
         if given.cell_type == "code":
             given.outputs, given.execution_count = [], None
         if name is None:
@@ -57,7 +58,7 @@ def rebuild(submission: NotebookNode, release: NotebookNode) -> tuple[NotebookNo
                 flags += _restored(given, theirs, name)
             cells.append(given)
         cells += _adopt(extras[index])
-    order = [index for index in places if _graded(release.cells[index])]
+    order = [index for index in places if graded_name(release.cells[index])]
     if order != sorted(order):
         flags.append("Graded cells had been moved; they were put back in order.")
     if _kernel(submission) != _kernel(release):
@@ -72,7 +73,7 @@ def _sort(
     submitted: Iterable[NotebookNode], skeleton: list[NotebookNode]
 ) -> tuple[dict[int, NotebookNode], defaultdict[int, list[NotebookNode]], list[str]]:
     """Give each submitted cell its place: in the skeleton, or after the cell it stood behind."""
-    by_grade_id = {_graded(cell): n for n, cell in enumerate(skeleton) if _graded(cell)}
+    by_grade_id = {graded_name(cell): n for n, cell in enumerate(skeleton) if graded_name(cell)}
     by_cell_id = {cell.id: n for n, cell in enumerate(skeleton)}
     places: dict[int, NotebookNode] = {}
     extras: defaultdict[int, list[NotebookNode]] = defaultdict(list)
@@ -90,7 +91,7 @@ def _sort(
             places[index] = cell
             last = index
             continue
-        name = _graded(skeleton[index])
+        name = graded_name(skeleton[index])
         if name:
             flags.append(f"`{name}` was there more than once; it was graded once.")
         if name and not _nbgrader(skeleton[index]).get("solution"):
@@ -154,7 +155,7 @@ def _given(given: NotebookNode, theirs: NotebookNode | None) -> list[NotebookNod
     if given.cell_type == "code":
         return [given, *_adopt([theirs])]
     if theirs.cell_type == given.cell_type:
-        given.source = theirs.source
+        given.source = harmless(theirs.source)
     return [given]
 
 
@@ -162,12 +163,26 @@ def _adopt(cells: list[NotebookNode]) -> list[NotebookNode]:
     """Cells of the learner's own, ungraded and without what they say about themselves."""
     adopted = []
     for cell in cells:
-        own = _NEW.get(cell.cell_type, new_raw_cell)(cell.get("source", ""))
+        text = cell.get("source", "")
+        own = _NEW.get(cell.cell_type, new_raw_cell)(
+            text if cell.cell_type == "code" else harmless(text)
+        )
         own.id = ""
         if cell.cell_type == "markdown" and "attachments" in cell:
             own.attachments = cell.attachments
         adopted.append(own)
     return adopted
+
+
+def harmless(text: str) -> str:
+    """Markdown of the learner's own, in which nothing can act; it reads as before.
+
+    Feedback and formgrader show it in somebody else's browser. Tags become visible text;
+    entities and schemes that run or embed code get a space of no width, which no browser follows.
+    """
+    plain = re.sub(r"&(?=#|[A-Za-z]+;)", "&\u200b", str(text))
+    plain = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", plain)
+    return re.sub(r"(?i)(javascript|vbscript|data|file)(?=\s*\\?:)", "\\1\u200b", plain)
 
 
 def _with_ids(cells: list[NotebookNode]) -> list[NotebookNode]:
@@ -197,7 +212,7 @@ def _text(cell: NotebookNode) -> str:
     return str(cell.get("source", "")).strip()
 
 
-def _graded(cell: NotebookNode) -> str | None:
+def graded_name(cell: NotebookNode) -> str | None:
     """The grade_id of a solution, test, task or locked cell; None for any other."""
     marks = _nbgrader(cell)
     roles = ("grade", "solution", "locked", "task")

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal
 
-Status = Literal["passed", "partial", "failed", "not started", "invalid"]
+Status = Literal[
+    "passed", "partial", "failed", "not started", "invalid", "timeout", "memory", "crash"
+]
 
 _WORDS = {
     "passed": ("✓", "#00664b", "all properties hold"),
@@ -15,6 +17,9 @@ _WORDS = {
     "failed": ("✗", "#9c3a00", "not there yet"),
     "not started": ("○", "#56606b", "not started"),
     "invalid": ("!", "#9c3a00", "cannot be checked"),
+    "timeout": ("!", "#9c3a00", "took too long"),
+    "memory": ("!", "#9c3a00", "used too much memory"),
+    "crash": ("!", "#9c3a00", "ended its process"),
 }
 
 _SHORT = ("your line", "try")
@@ -44,7 +49,8 @@ class Report:
     Attributes:
         exercise_id: which exercise, or None where none could be told.
         findings: one for each property.
-        status: passed, partial, failed, not started, or invalid (could not be checked).
+        status: passed, partial, failed, not started, invalid (could not be checked), or what
+            ended it while grading: timeout, memory, crash.
         note: one sentence about the whole, where there is one to say.
         diagnosis: name of the misconception whose behaviour the candidate shows, or None.
         explanation: what that misconception is and what to try.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import Any
 
 import nbformat
 import pytest
-from attend_grader.rebuild import rebuild
+from attend_grader.rebuild import harmless, rebuild
+from nbconvert.filters import markdown2html
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
@@ -275,3 +277,34 @@ def test_the_same_submission_gives_the_same_notebook(
     again = copy.deepcopy(handed_in)
     again.cells[1].id = "another"
     assert rebuild(handed_in, release) == rebuild(again, release)
+
+
+ACTIVE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "[x](javascript:alert(1))",
+    "[x](JaVaScRiPt:alert(1))",
+    "[x](javascript\\:alert(1))",
+    "[x](java&#115;cript:alert(1))",
+    "[x](javascript&colon;alert(1))",
+    "[x]: javascript:alert(1)\n\n[x]",
+    "<javascript:alert(1)>",
+    "![x](data:text/html;base64,PHNjcmlwdD4=)",
+    "[x](data:text/html,<script>alert(1)</script>)",
+    "<a href='vbscript:x'>y</a>",
+]
+
+
+@pytest.mark.parametrize("text", ACTIVE)
+def test_a_learners_text_cannot_act_in_a_browser(text: str) -> None:
+    page = markdown2html(harmless(text)).lower()
+    assert not re.search(r"<(script|img[^>]*onerror|a[^>]*vbscript)", page), page
+    assert not re.search(r"""(href|src)=["']?\s*(javascript|vbscript|data|file)\s*:""", page), page
+
+
+def test_a_learners_text_reads_as_it_was_written() -> None:
+    text = "If 1 < 2 and $a<3$, **then** my data: [here](https://example.org/?a=1&b=2)"
+    page = markdown2html(harmless(text))
+    assert "<strong>then</strong>" in page
+    assert 'href="https://example.org/?a=1&amp;b=2"' in page
+    assert "1 &lt; 2" in page

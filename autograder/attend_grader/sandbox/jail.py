@@ -1,0 +1,152 @@
+"""The jail: bubblewrap around the warm parent, with what it may see and how much it may use.
+
+No network, a read-only root that holds Python and the packages of :mod:`.tree`, a small private
+/tmp, a cleared environment, namespaces of its own. Nothing of the course directory (submissions,
+gradebook, releases) or of the grader's checks is in it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from attend_grader.sandbox import tree
+
+TREE = "/attend"
+"""Where the packages of :mod:`.tree` are in the jail."""
+
+MIB = 2**20
+
+
+class SandboxMissing(RuntimeError):
+    """Submissions cannot be run safely here; the message says what to install."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much one submission may use.
+
+    Attributes:
+        cell_seconds: one cell of the notebook, wall clock.
+        check_seconds: all calls of one exercise's check together, wall clock.
+        cpu_seconds: processor time of one process.
+        memory: bytes of address space beyond what the warm parent has mapped already.
+        processes: processes and threads at a time.
+        file_bytes: one file.
+        tmp_bytes: all of /tmp.
+    """
+
+    cell_seconds: float = 20.0
+    check_seconds: float = 20.0
+    cpu_seconds: int = 60
+    memory: int = 2048 * MIB
+    processes: int = 64
+    file_bytes: int = 32 * MIB
+    tmp_bytes: int = 64 * MIB
+
+
+def available() -> str:
+    """The path of bubblewrap.
+
+    Raises:
+        SandboxMissing: it is not installed.
+    """
+    found = shutil.which("bwrap")
+    if not found:
+        raise SandboxMissing(
+            "bubblewrap is missing, and without it submitted code would run with your rights: "
+            "install it (Debian, Ubuntu: apt install bubblewrap), or say --unsafe-no-sandbox if "
+            "you trust every submission."
+        )
+    return found
+
+
+def command(packages: Path, descriptor: int, limits: Limits, *, unsafe: bool = False) -> list[str]:
+    """The command that starts the warm parent.
+
+    Args:
+        packages: what :func:`.tree.write` wrote.
+        descriptor: the control socket's, inherited.
+        limits: sizes of the private file systems.
+        unsafe: without a jail.
+
+    Raises:
+        SandboxMissing: bubblewrap is not installed.
+    """
+    module = ["-P", "-m", "attend_grader.sandbox.zygote", str(descriptor)]
+    if unsafe:
+        return [sys.executable, *module]
+    return [
+        available(),
+        *("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
+        "--unshare-cgroup-try",
+        *_identity(),
+        *("--die-with-parent", "--new-session", "--hostname", "jail"),
+        *_system(),
+        *_python(),
+        *("--proc", "/proc", "--dev", "/dev"),
+        *("--perms", "1777", "--size", str(limits.tmp_bytes), "--tmpfs", "/tmp"),
+        *("--perms", "1777", "--size", str(limits.tmp_bytes), "--tmpfs", "/dev/shm"),
+        *("--ro-bind", str(packages), TREE),
+        *("--remount-ro", "/dev", "--remount-ro", "/"),
+        *("--clearenv", "--chdir", "/tmp"),
+        *(word for pair in environment(TREE).items() for word in ("--setenv", *pair)),
+        *(sys.executable, *module),
+    ]
+
+
+def environment(packages: str) -> dict[str, str]:
+    """The whole environment of a submission."""
+    return {
+        "PATH": "/usr/bin:/bin",
+        "HOME": "/tmp",
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": packages,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+    }
+
+
+def _identity() -> tuple[str, ...]:
+    """Root gives the warm parent the right to become nobody; others get a user namespace."""
+    if os.getuid() == 0:
+        rights = ("CAP_SETUID", "CAP_SETGID", "CAP_KILL")
+        return ("--cap-drop", "ALL", *(word for right in rights for word in ("--cap-add", right)))
+    return ("--unshare-user", "--cap-drop", "ALL")
+
+
+def _system() -> Iterator[str]:
+    """Programs and libraries of the system, read-only."""
+    yield from ("--ro-bind", "/usr", "/usr")
+    for name in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
+        path = Path(name)
+        if path.is_symlink():
+            yield from ("--symlink", os.readlink(path), name)
+        elif path.is_dir():
+            yield from ("--ro-bind", name, name)
+    for name in ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"):
+        yield from ("--ro-bind-try", name, name)
+
+
+def _python() -> Iterator[str]:
+    """Python and its packages, read-only, with the course's own packages masked."""
+    paths = (sys.base_prefix, sys.prefix, sysconfig.get_path("purelib"))
+    prefixes = {Path(path).resolve() for path in paths}
+    outer = sorted(p for p in prefixes if not any(p != o and p.is_relative_to(o) for o in prefixes))
+    for prefix in outer:
+        if not prefix.is_relative_to("/usr"):
+            for parent in reversed(prefix.parents[:-1]):  # else only root may pass through them
+                yield from ("--perms", "0755", "--dir", str(parent))
+            yield from ("--ro-bind", str(prefix), str(prefix))
+    for name in ("attend", "attend_grader", "attend_solutions", "attend_kernels"):
+        place = tree.package(name).resolve()
+        if any(place.is_relative_to(prefix) for prefix in (*outer, Path("/usr"))):
+            yield from ("--tmpfs", str(place))

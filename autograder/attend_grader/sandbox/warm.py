@@ -1,0 +1,282 @@
+"""Outside the jail: start the warm parent, ask it for children, speak with them."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from attend_grader import codec
+from attend_grader.answers import hold_answer
+from attend_grader.sandbox import jail, tree
+from attend_grader.sandbox.jail import Limits, SandboxMissing
+
+START_SECONDS = 120.0
+"""Importing torch and the course takes 2 to 5 s; a busy machine must not fail."""
+
+SIGXCPU, SIGKILL, OUT_OF_TIME = 128 + 24, 128 + 9, "timeout"
+
+PRELOAD = ("numpy", "IPython.core.interactiveshell", "altair", "ipywidgets", "tqdm", "attend")
+
+
+class SubmissionDied(RuntimeError):
+    """A child is gone or talked nonsense; ``reason`` is timeout, memory, crash or protocol."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class WarmParent:
+    """A jail for one chapter, whose parent process has imported what its notebooks need.
+
+    Args:
+        chapter_id: decides what the jail can see.
+        limits: for every child.
+        modules: imported before any fork.
+        unsafe: no jail (a person asked for that).
+
+    Raises:
+        SandboxMissing: bubblewrap is not installed, or the jail does not start.
+    """
+
+    def __init__(
+        self,
+        chapter_id: str,
+        limits: Limits | None = None,
+        *,
+        modules: tuple[str, ...] = (),
+        unsafe: bool = False,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.unsafe = unsafe
+        self.packages = Path(tempfile.mkdtemp(prefix="attend-jail-"))
+        self.packages.chmod(0o755)
+        atexit.register(self.close)
+        tree.write(self.packages, chapter_id)
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.control.settimeout(START_SECONDS)
+        try:
+            with theirs:
+                self.process = subprocess.Popen(
+                    jail.command(self.packages, theirs.fileno(), self.limits, unsafe=unsafe),
+                    stdin=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    env=jail.environment(str(self.packages)) if unsafe else {},
+                    cwd="/",
+                    pass_fds=(theirs.fileno(),),
+                )
+            self._ask({"op": "preload", "modules": [*PRELOAD, *modules]})
+        except (OSError, EOFError) as error:
+            said = self._last_words()
+            self.close()
+            raise SandboxMissing(f"the jail did not start: {said or error}") from None
+
+    def __enter__(self) -> WarmParent:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def child(self) -> Child:
+        """A fresh process for one submission.
+
+        Raises:
+            SandboxMissing: the warm parent is gone.
+        """
+        ours, theirs = socket.socketpair()
+        sizes = {k: v for k, v in asdict(self.limits).items() if isinstance(v, int)}
+        request = {"op": "fork", "limits": sizes, "jailed": not self.unsafe}
+        with theirs:
+            try:
+                answer = self._ask(request, theirs.fileno())
+            except (OSError, EOFError) as error:
+                ours.close()
+                raise SandboxMissing(f"the warm parent is gone: {error}") from None
+        return Child(self, ours, answer["pid"])
+
+    def end(self, pid: int, wait: float) -> int | None:
+        """End a child; its exit code if it ended by itself within ``wait`` seconds."""
+        return self._ask({"op": "end", "pid": pid, "wait": wait})["status"]
+
+    def close(self) -> None:
+        """End the parent, all children and the files it was given."""
+        atexit.unregister(self.close)
+        process = getattr(self, "process", None)
+        if process is not None:
+            process.kill()
+            process.wait()
+            if process.stderr:
+                process.stderr.close()
+        if hasattr(self, "control"):
+            self.control.close()
+        shutil.rmtree(self.packages, ignore_errors=True)
+
+    def _ask(self, request: dict[str, Any], descriptor: int | None = None) -> dict[str, Any]:
+        descriptors = [] if descriptor is None else [descriptor]
+        socket.send_fds(self.control, [json.dumps(request).encode()], descriptors)
+        answer = self.control.recv(65536)
+        if not answer:
+            raise EOFError("it closed its socket")
+        return json.loads(answer)
+
+    def _last_words(self) -> str:
+        process = getattr(self, "process", None)
+        if process is None or process.poll() is None:
+            return ""
+        return process.stderr.read().decode(errors="replace").strip()[-500:]
+
+
+class Child:
+    """One process in the jail: a channel for a subject, and a place to run cells."""
+
+    def __init__(self, parent: WarmParent, connection: socket.socket, pid: int) -> None:
+        self.parent = parent
+        self.pid = pid
+        self.references: Mapping[str, Callable[..., Any]] = {}
+        self.deadline = 0.0
+        self._socket = connection
+        self._stream = Stream(connection, self)
+        self._number = 0
+        self._closed = False
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def allow(self, seconds: float) -> None:
+        """Let all requests from now on take this long together."""
+        self.deadline = time.monotonic() + seconds
+
+    def run_cell(self, source: str) -> tuple[str | None, str]:
+        """Run a cell; its error in a line (or None) and what it printed.
+
+        Raises:
+            SubmissionDied: it took too long, or its process is gone.
+        """
+        self.allow(self.parent.limits.cell_seconds)
+        answer = self._send({"op": "cell", "source": source})
+        if (
+            type(answer) is not dict
+            or answer.keys() != {"error", "printed"}
+            or type(answer["printed"]) is not str
+            or type(answer["error"]) not in (str, type(None))
+        ):
+            raise self._died("protocol", "an answer that is not of the form agreed")
+        return answer["error"], answer["printed"]
+
+    def candidate(self, name: str) -> bool:
+        """Point requests at what the notebook calls ``name``; whether there is such a thing."""
+        answer = self._send({"op": "candidate", "name": name})
+        if type(answer) is not dict or type(answer.get("found")) is not bool:
+            raise self._died("protocol", "an answer that is not of the form agreed")
+        return answer["found"]
+
+    def request(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Carry a subject's request.
+
+        Raises:
+            SubmissionDied: no valid answer came in time.
+        """
+        try:
+            return hold_answer(message, self._send(message))
+        except codec.ProtocolError as error:
+            raise self._died("protocol", str(error)) from None
+
+    def close(self, wait: float = 0.0) -> int | None:
+        """End the process and all it started; its exit code if it ended by itself in time."""
+        if self._closed:
+            return None
+        self._closed = True
+        self._socket.close()
+        try:
+            return self.parent.end(self.pid, wait)
+        except (OSError, EOFError):  # the parent is gone, and with it every child
+            return None
+
+    def _send(self, request: dict[str, Any]) -> Any:
+        if self._closed:
+            raise SubmissionDied("crash", "its process is gone")
+        self._number += 1
+        try:
+            codec.write_frame(self._stream, {"number": self._number, "request": request})  # type: ignore[arg-type]  # it has what is used of a stream
+            while True:
+                frame = codec.read_frame(self._stream)  # type: ignore[arg-type]  # same
+                if type(frame) is not dict or frame.keys() != {"number", "answer"}:
+                    raise codec.ProtocolError("an answer without its number")
+                if frame["number"] != self._number:
+                    raise codec.ProtocolError("an answer to another question")
+                answer = frame["answer"]
+                if type(answer) is not dict or answer.get("op") != "reference":
+                    return answer
+                reply = self._reference(answer)
+                codec.write_frame(self._stream, {"number": self._number, "request": reply})  # type: ignore[arg-type]  # same
+        except TimeoutError:
+            raise self._died(OUT_OF_TIME, "it did not end in time") from None
+        except codec.ProtocolError as error:
+            raise self._died("protocol", str(error)) from None
+        except (OSError, EOFError):
+            raise self._died("crash", "it ended") from None
+
+    def _reference(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Answer a submission's call to an earlier exercise; its bad arguments are its own."""
+        try:
+            reference = self.references[question["name"]]
+            return {"value": reference(*question["args"], **question["kwargs"])}
+        except Exception as error:  # whatever a reference raises goes back to the caller
+            return {"error": f"{type(error).__name__}: {error}"}
+
+    def _died(self, reason: str, message: str) -> SubmissionDied:
+        status = self.close(wait=1.0 if reason == "crash" else 0.0)
+        if reason == "crash" and status == SIGXCPU:
+            return SubmissionDied(OUT_OF_TIME, "it used up its processor time")
+        if reason == "crash" and status is not None and status >= 128:
+            return SubmissionDied("crash", f"it was ended by signal {status - 128}")
+        if reason == "crash" and status is not None:
+            return SubmissionDied("crash", f"it ended itself with exit code {status}")
+        return SubmissionDied(reason, message)
+
+
+class Stream:
+    """A socket as the codec's stream, every wait bounded by its child's deadline."""
+
+    def __init__(self, connection: socket.socket, child: Child) -> None:
+        self.connection = connection
+        self.child = child
+
+    def _bound(self) -> None:
+        left = self.child.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self.connection.settimeout(left)
+
+    def write(self, data: bytes) -> int:
+        """Send all of ``data``."""
+        self._bound()
+        self.connection.sendall(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def read(self, count: int) -> bytes:
+        """Read ``count`` bytes, or fewer where the other side closed."""
+        parts: list[bytes] = []
+        while count > 0:
+            self._bound()
+            part = self.connection.recv(min(count, 2**20))
+            if not part:
+                break
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)

@@ -1,0 +1,203 @@
+"""The warm parent, inside the jail: it has imported what notebooks need, and forks children.
+
+Requests come over a control socket, each a line of JSON: ``fork`` (with the child's own channel
+as a file descriptor beside it), ``end`` and ``quit``. A child cannot reach this process: it runs
+under another user where the grader is root, in process and user namespaces of its own, and this
+process cannot be traced. Whatever a child starts dies with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+import traceback
+from importlib import import_module
+from typing import Any
+
+from attend_grader.sandbox import notebook
+
+NOBODY = 65534
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
+_CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID = (
+    0x00020000,
+    0x08000000,
+    0x10000000,
+    0x20000000,
+)
+_MS_NOSUID, _MS_NODEV = 2, 4
+_CAPABILITY_VERSION_3 = 0x20080522
+
+
+def main() -> None:
+    """Serve the control socket whose descriptor is the first argument."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    _libc().prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    children: dict[int, None] = {}
+    while True:
+        text, descriptors, _, _ = socket.recv_fds(control, 65536, 1)
+        if not text:
+            return
+        request: dict[str, Any] = json.loads(text)
+        match request["op"]:
+            case "preload":
+                answer = {"missing": preload(request["modules"]), "memory": _mapped()}
+            case "fork":
+                pid = _fork(control, descriptors[0], request["limits"], request["jailed"])
+                children[pid] = None
+                answer = {"pid": pid}
+            case "end":
+                answer = {"status": _end(request["pid"], request["wait"])}
+                children.pop(request["pid"], None)
+            case _:
+                return
+        control.send(json.dumps(answer).encode())
+
+
+def preload(modules: list[str]) -> list[str]:
+    """Import modules once, for all children; return those that cannot be imported."""
+    missing = []
+    for name in modules:
+        try:
+            import_module(name)
+        except ImportError:
+            missing.append(name)
+    return missing
+
+
+def _fork(control: socket.socket, channel: int, limits: dict[str, int], jailed: bool) -> int:
+    pid = os.fork()
+    if pid:
+        os.close(channel)
+        return pid
+    status = 70
+    try:
+        control.close()
+        if jailed:
+            status = _leave(channel, limits)
+        else:
+            os.setsid()
+            _run(channel, limits)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def _leave(channel: int, limits: dict[str, int]) -> int:
+    """Become nobody in namespaces of its own; wait there for what runs the submission."""
+    libc = _libc()
+    if os.getuid() == 0:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    user, group = os.getuid(), os.getgid()
+    libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # else its own uid_map would be root's to write
+    _hold(libc.unshare(_CLONE_NEWUSER | _CLONE_NEWPID | _CLONE_NEWIPC | _CLONE_NEWNS), "unshare")
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+            file.write(text)
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    init = os.fork()
+    if init:
+        os.close(channel)
+        return _exit_code(os.waitpid(init, 0)[1])
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    size = f"mode=1777,size={limits['tmp_bytes']}".encode()
+    for place in (b"/tmp", b"/dev/shm"):  # private: nothing is left for the next submission
+        _hold(libc.mount(b"tmpfs", place, b"tmpfs", _MS_NOSUID | _MS_NODEV, size), "mount")
+    libc.mount(b"proc", b"/proc", b"proc", 0, None)  # not allowed everywhere, nor needed
+    os.chdir("/tmp")
+    runner = os.fork()  # not process 1 itself: that one ignores signals
+    if runner == 0:
+        _give_up_rights(libc)
+        _run(channel, limits)
+    os.close(channel)
+    while True:
+        pid, status = os.wait()
+        if pid == runner:
+            os._exit(_exit_code(status))  # and the kernel ends all that is left here
+
+
+def _hold(result: int, what: str) -> None:
+    if result != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
+
+
+def _give_up_rights(libc: Any) -> None:
+    """Drop every capability, as a process gets all of them in a user namespace it makes."""
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    _hold(libc.capset(header, (ctypes.c_uint32 * 6)()), "capset")
+
+
+def _run(channel: int, limits: dict[str, int]) -> None:
+    space = _mapped() + limits["memory"]
+    for kind, value in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CPU, limits["cpu_seconds"]),
+        (resource.RLIMIT_FSIZE, limits["file_bytes"]),
+        (resource.RLIMIT_NOFILE, 256),
+        (resource.RLIMIT_NPROC, limits["processes"]),
+        (resource.RLIMIT_AS, space),
+    ):
+        with contextlib.suppress(ValueError):  # a lower limit is in force already
+            resource.setrlimit(kind, (value, value))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a file too large is an error in the write
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    notebook.serve(channel)
+    os._exit(0)
+
+
+def _end(pid: int, wait: float) -> int | None:
+    """Kill a child and all it started; how it had ended by itself, or None if it had not.
+
+    Args:
+        pid: the child.
+        wait: seconds to let it end by itself first.
+    """
+    until = time.monotonic() + wait
+    done, status = os.waitpid(pid, os.WNOHANG)
+    while not done and time.monotonic() < until:
+        time.sleep(0.005)
+        done, status = os.waitpid(pid, os.WNOHANG)
+    if not done:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)  # without a jail there is only the session
+    if done:
+        return _exit_code(status)
+    os.waitpid(pid, 0)
+    return None
+
+
+def _exit_code(status: int) -> int:
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def _mapped() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def _libc() -> Any:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+"""A notebook graded from end to end: code in the jail, verdicts outside, outputs for nbgrader."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from attend_grader import chapters
+from attend_grader.grading import Verdict, called_by_check, grade_notebook
+from attend_grader.preprocessors import outputs, write_verdicts
+from attend_grader.report import Finding, Report
+from attend_grader.sandbox.jail import Limits
+from attend_grader.sandbox.warm import WarmParent
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_notebook
+from nbgrader.utils import determine_grade
+
+CHAPTER = "03_attention"
+LIMITS = Limits(cell_seconds=3, check_seconds=3, cpu_seconds=10)
+SOFTMAX = """
+def softmax(scores, axis=-1):
+    e = np.exp(scores - scores.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+"""
+SCORES = """
+def attention_scores(q, k, scaled=True):
+    scores = q @ np.swapaxes(k, -1, -2)
+    return scores / np.sqrt(q.shape[-1]) if scaled else scores
+"""
+
+needs_jail = pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
+
+
+@pytest.fixture(scope="module")
+def parent() -> Iterator[WarmParent]:
+    with WarmParent(CHAPTER, LIMITS) as started:
+        yield started
+
+
+def graded(name: str, source: str = "") -> NotebookNode:
+    points = sum(p.points for p in chapters.exercise(f"{CHAPTER}/{name}").properties)
+    marks = {"grade": True, "solution": False, "locked": True, "points": points}
+    marks["grade_id"] = f"check-{name}"
+    return new_code_cell(source or f"check({name})", metadata={"nbgrader": marks})
+
+
+def answer(name: str, source: str) -> NotebookNode:
+    marks = {"grade": False, "solution": True, "locked": False, "grade_id": name}
+    return new_code_cell(source, metadata={"nbgrader": marks})
+
+
+def notebook(softmax: str, scores: str = SCORES, *between: str) -> NotebookNode:
+    cells = [
+        new_code_cell("import numpy as np\nfrom attend_grader import check"),
+        answer("softmax", softmax),
+        graded("softmax"),
+        *(new_code_cell(source) for source in between),
+        answer("attention_scores", scores),
+        graded("attention_scores"),
+    ]
+    return new_notebook(cells=cells)
+
+
+FULL = (8.0, 6.0)
+LOOP = "def softmax(scores, axis=-1):\n    while True:\n        pass\n"
+DEAF = """
+def softmax(scores, axis=-1):
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:
+            pass
+"""
+LEAVES = "import os\ndef softmax(scores, axis=-1):\n    os._exit(0)\n"
+KILLS = "import os\ndef softmax(scores, axis=-1):\n    os.kill(os.getpid(), 9)\n"
+GREEDY = "def softmax(scores, axis=-1):\n    return np.ones((10**6, 10**6))\n"
+FORGER = (
+    SOFTMAX.replace("return e", "return 0 * e")
+    + """
+import attend_grader.executor, attend_grader.codec
+attend_grader.executor.Executor.handle = lambda self, request: {"score": 8}
+"""
+)
+CHATTY = SOFTMAX.replace("    e =", "    print('x' * 40_000_000)\n    e =")
+BACKGROUND = "import threading, time\nthreading.Thread(target=lambda: time.sleep(60)).start()\n"
+
+CASES: dict[str, tuple[NotebookNode, tuple[str, str]]] = {
+    "right": (notebook(SOFTMAX), ("PASSED", "PASSED")),
+    "infinite loop in the function": (notebook(LOOP), ("TIMEOUT", "PASSED")),
+    "infinite loop in the cell": (notebook(SOFTMAX + "while True: pass"), ("TIMEOUT", "PASSED")),
+    "loop that swallows exceptions": (notebook(DEAF), ("TIMEOUT", "PASSED")),
+    "leaves": (notebook(LEAVES), ("CRASH", "PASSED")),
+    "kills itself": (notebook(KILLS), ("CRASH", "PASSED")),
+    "takes all memory": (notebook(GREEDY), ("MEMORY", "PASSED")),
+    "answers for the executor": (notebook(FORGER), ("CRASH", "PASSED")),
+    "syntax error": (notebook("def softmax(scores:\n"), ("INVALID", "PASSED")),
+    "prints without end": (notebook(CHATTY), ("PASSED", "PASSED")),
+    "a thread in the background": (notebook(BACKGROUND + SOFTMAX), ("PASSED", "PASSED")),
+    "a deadly cell between": (
+        notebook(SOFTMAX, SCORES, "import os; os._exit(1)"),
+        ("PASSED", "PASSED"),
+    ),
+    "a later definition counts for later checks only": (
+        notebook(SOFTMAX, SCORES, "softmax = None"),
+        ("PASSED", "PASSED"),
+    ),
+    "a cell of magics": (notebook(SOFTMAX, SCORES, "%%bash\necho hi"), ("PASSED", "PASSED")),
+}
+
+
+@needs_jail
+@pytest.mark.parametrize(("submitted", "reasons"), CASES.values(), ids=CASES)
+def test_one_exercise_costs_no_other(
+    parent: WarmParent, submitted: NotebookNode, reasons: tuple[str, str]
+) -> None:
+    verdicts = grade_notebook(submitted, CHAPTER, parent, 7)
+    assert tuple(v.reason for v in verdicts) == reasons, [str(v.report) for v in verdicts]
+    for verdict, full in zip(verdicts, FULL, strict=True):
+        assert verdict.score == (full if verdict.reason == "PASSED" else 0)
+
+
+@needs_jail
+@pytest.mark.parametrize(
+    "probe",
+    [
+        "import socket; socket.create_connection(('192.0.2.1', 80), timeout=1)",
+        "from attend_solutions.attention import softmax",
+        "import attend_grader.chapters",
+        "import attend_grader.misconceptions",
+        "import attend_kernels",
+        "open('/etc/passwd')",
+        "open('/attend/x', 'w')",
+        "open('/usr/x', 'w')",
+        "open('/x', 'w')",
+        "open('/dev/x', 'w')",
+        "open('/tmp/x', 'wb').write(bytes(40 * 2**20))",
+        "open('/proc/1/mem', 'rb')",
+    ],
+)
+def test_the_jail_holds(parent: WarmParent, probe: str) -> None:
+    with parent.child() as child:
+        error, _ = child.run_cell(probe)
+    assert error is not None
+    assert error.split(":")[0] in (
+        "OSError",
+        "ImportError",
+        "ModuleNotFoundError",
+        "FileNotFoundError",
+        "PermissionError",
+    ), error
+
+
+@needs_jail
+def test_a_submission_leaves_nothing_for_the_next(parent: WarmParent) -> None:
+    start = "import os, subprocess; open('/tmp/left', 'w').write('x')\n"
+    start += "subprocess.Popen(['sleep', '1000']); print(os.getuid())"
+    with parent.child() as child:
+        error, printed = child.run_cell(start)
+        assert error is None, printed
+        assert printed.strip() != "0", "nobody runs as root"
+    with parent.child() as child:
+        _, printed = child.run_cell("import os; print(os.path.exists('/tmp/left'))")
+        assert printed.strip() == "False"
+    sleeping = "import subprocess; print(subprocess.run(['ps', 'ax'], capture_output=True).stdout)"
+    with parent.child() as child:
+        assert "sleep" not in child.run_cell(sleeping)[1]
+
+
+@needs_jail
+def test_what_is_written_to_the_channel_by_the_submission_ends_it(parent: WarmParent) -> None:
+    flood = "import os\nfor fd in range(3, 40):\n    try: os.write(fd, b'8' * 64)\n"
+    flood += "    except OSError: pass\n"
+    verdicts = grade_notebook(notebook(flood + SOFTMAX), CHAPTER, parent, 7)
+    assert [v.reason for v in verdicts] == ["CRASH", "PASSED"]
+
+
+def verdict(**how: Any) -> Verdict:
+    findings = (Finding("all", 4, 3, "nearly <script>"),)
+    report = Report("03_attention/softmax", findings, "partial")
+    return Verdict("check-softmax", 4.0, how.get("report", report), how.get("error"))
+
+
+@pytest.mark.parametrize(
+    ("decided", "points"),
+    [
+        (verdict(), 3),
+        (verdict(report=None), 4),
+        (verdict(report=None, error="AssertionError: no"), 0),
+    ],
+    ids=["check", "own test passed", "own test failed"],
+)
+def test_nbgrader_reads_what_was_decided(decided: Verdict, points: float) -> None:
+    cell = graded("softmax")
+    cell.metadata.nbgrader.points = 4
+    cell.outputs = outputs(decided)
+    assert determine_grade(cell) == (points, 4)
+    assert "<script>" not in str(cell.outputs)
+
+
+def test_outputs_of_a_submission_are_gone() -> None:
+    submitted = notebook(SOFTMAX)
+    for cell in submitted.cells:
+        cell.outputs = [NotebookNode(output_type="display_data", data={"text/html": "<script>"})]
+    write_verdicts(submitted, [verdict()])
+    shown = [cell for cell in submitted.cells if cell.outputs]
+    assert [cell.metadata.nbgrader.grade_id for cell in shown] == ["check-softmax"]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("check(f)", "f"),
+        ('check(f, "03_attention/f")', "f"),
+        ("assert f(1) == 2", None),
+        ("x = check(f)", None),
+        ("%timeit f", None),
+        ("check(f)\ncheck(g)", None),
+    ],
+)
+def test_which_cells_are_checks(source: str, expected: str | None) -> None:
+    assert called_by_check(graded("softmax", source)) == expected
+    assert called_by_check(new_code_cell(source)) is None
