@@ -39,10 +39,14 @@ def _replayable(value: Any) -> bool:
         return value.size <= REPLAYED_ELEMENTS and value.flags.c_contiguous
     if _is_tensor(value):
         return value.numel() <= REPLAYED_ELEMENTS and value.is_contiguous()
+    if isinstance(value, tuple):
+        return all(_replayable(item) for item in value)
     return value is None or isinstance(value, (bool, int, float, str))
 
 
 def _literal(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(_literal(item) for item in value)}{',' * (len(value) == 1)})"
     if _is_tensor(value):
         kind = str(value.dtype)
         dtype = "" if kind in ("torch.float32", "torch.int64", "torch.bool") else f", dtype={kind}"
@@ -65,6 +69,8 @@ def _nested(value: Any) -> str:
 
 
 def _shape_of(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f" of{','.join(_shape_of(item) for item in value)}"
     if not hasattr(value, "shape"):
         return f"={value!r}"
     kind = str(value.dtype)

@@ -152,6 +152,15 @@ def test_calls_that_cannot_be_written_down_are_told_by_shapes() -> None:
     assert describe_call("f", ("q",), (view,), {}) == "q (2, 3)"
 
 
+def test_calls_with_tuples_are_replayed_or_told_by_their_shapes() -> None:
+    cell = (np.array([1.0]), np.array([2.0, 3.0]))
+    assert describe_call("f", ("x", "cell"), (np.array([0.0]), cell), {}) == (
+        "x = np.array([0.0])\ncell = (np.array([1.0]), np.array([2.0, 3.0]))\nf(x, cell)"
+    )
+    large = (np.zeros((3, 9)), np.zeros(9))
+    assert describe_call("f", ("cell",), (large,), {}) == "cell of (3, 9), (9,)"
+
+
 def _explained(
     kind: str, text: str, line: str = "y = a @ b", own: bool = True
 ) -> tuple[str, dict[str, str]]:
