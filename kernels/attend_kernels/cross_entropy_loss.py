@@ -31,6 +31,7 @@ from typing import Any
 import torch
 
 from attend_kernels import fallback
+from attend_kernels.arguments import assert_tensors
 from attend_kernels.shapes import ShapeError, assert_shape
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -181,7 +182,8 @@ _cross_entropy.register_autograd(_gradient, setup_context=_save)
 def _check(
     logits: torch.Tensor, targets: torch.Tensor, label_smoothing: float, reduction: str
 ) -> None:
-    assert_shape(logits, "... V", name="logits")
+    assert_tensors("cross_entropy", logits=logits, targets=targets)
+    sizes = assert_shape(logits, "... V", name="logits")
     if not logits.is_floating_point():
         raise TypeError(
             f"cross_entropy needs floating-point logits, got {logits.dtype}. "
@@ -200,6 +202,11 @@ def _check(
             f"flattened and targets not, or the class axis second as PyTorch has it. "
             f"Next: targets.reshape(logits.shape[:-1]), or logits.movedim(1, -1)."
         )
+    if sizes["V"] == 0 and targets.numel():
+        raise ShapeError(
+            f"cross_entropy needs at least one logit a row: expected (..., V) with V >= 1, got "
+            f"{tuple(logits.shape)}. Next: print the shape where logits are made."
+        )
     if targets.device != logits.device:
         raise ValueError(
             f"cross_entropy needs both tensors on one device, got logits on {logits.device} and "
@@ -207,7 +214,8 @@ def _check(
         )
     if reduction not in REDUCTIONS:
         raise ValueError(
-            f"cross_entropy cannot reduce by {reduction!r}: expected 'mean', 'sum' or 'none'."
+            f"cross_entropy cannot reduce by {reduction!r}: expected 'mean', 'sum' or 'none'. "
+            f"Next: leave it out for 'mean'."
         )
     if not 0.0 <= label_smoothing <= 1.0:
         raise ValueError(

@@ -42,6 +42,7 @@ from typing import Literal, overload
 import torch
 
 from attend_kernels import decode_ops, fallback
+from attend_kernels.arguments import assert_tensors
 from attend_kernels.decode_checks import check_decode
 from attend_kernels.flash import naive_attention, reach
 from attend_kernels.quantise import LIMITS, dequantise_cache
@@ -199,6 +200,9 @@ def decode_attention(
             or pages are not ones it can work with; scales are missing; a gradient is asked for.
         TypeError: a dtype is none of those above.
     """
+    given = {"q": q, "k_cache": k_cache, "v_cache": v_cache, "lengths": lengths}
+    optional = {"block_table": block_table, "k_scale": k_scale, "v_scale": v_scale}
+    assert_tensors("decode_attention", tuple(optional), **given, **optional)
     if torch.is_autocast_enabled(q.device.type):
         bytes_ = k_cache.dtype in LIMITS
         q = q.to(torch.get_autocast_dtype(q.device.type) if bytes_ else k_cache.dtype)

@@ -44,10 +44,16 @@ from typing import Literal, overload
 import torch
 
 from attend_kernels import fallback, flash_ops
+from attend_kernels.arguments import assert_tensors
 from attend_kernels.shapes import assert_shape
 
 MAX_WIDTH = 256  # widest head: rows any wider leave no room for a tile in the registers
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+TWINS = {
+    "flash_attention": "naive_attention",
+    "flash_attention_varlen": "naive_attention_varlen",
+    "decode_attention": "naive_decode_attention",
+}
 Window = int | tuple[int | None, int | None] | None
 
 
@@ -162,6 +168,7 @@ def flash_attention(
         ValueError: heads, width, window, scale, soft cap or devices are not ones it can work with.
         TypeError: the dtypes differ or are none of the three.
     """
+    assert_tensors("flash_attention", ("alibi",), q=q, k=k, v=v, alibi=alibi)
     q, k, v = autocast(q, k, v)
     sizes = assert_shape(q, "B H T D", name="q")
     sizes = assert_shape(k, "B G S D", sizes, name="k")
@@ -195,7 +202,14 @@ def autocast(*tensors: torch.Tensor) -> list[torch.Tensor]:
 
 def reach(causal: bool, window: Window) -> tuple[int | None, int | None]:
     """How far a query sees: keys before and after its own, None for no limit."""
-    left, right = window if isinstance(window, tuple) else (window, window)
+    sides = tuple(window) if isinstance(window, tuple | list) else (window, window)
+    whole = (int, torch.SymInt, type(None))  # SymInt: an int that torch.compile has not fixed
+    if len(sides) != 2 or not all(isinstance(keys, whole) for keys in sides):
+        raise TypeError(
+            f"window must be a whole number of keys, or two, (left, right), got {window!r}. "
+            f"Next: window=256 for 256 keys back, window=(256, None) for any number ahead."
+        )
+    left, right = sides
     for side, keys in (("left", left), ("right", right)):
         if keys is not None and keys < 0:
             raise ValueError(
@@ -217,17 +231,22 @@ def check(
 ) -> None:
     """Refuse what no kernel can compute, and say what comes nearest."""
     H, G, D = sizes["H"], sizes["G"], sizes["D"]  # noqa: N806
+    twin = TWINS[function]
     if G == 0 or H % G:
         near = [g for g in range(1, H + 1) if H % g == 0]
+        # Then the third axis divides as heads do: (B, T, H, D), as some libraries have it.
+        exchanged = function == "flash_attention" and sizes["S"] and sizes["T"] % sizes["S"] == 0
         raise ValueError(
             f"{function}: q has {H} heads, k and v have {G}; expected a divisor of {H}, so that "
-            f"each key/value head serves as many query heads. Next: {_or(near)} key/value heads."
+            f"each key/value head serves as many query heads. "
+            + ("Likely cause: heads behind tokens. Next: x.transpose(1, 2), or " * bool(exchanged))
+            + ("Next: " * (not exchanged) + f"{_or(near)} key/value heads.")
         )
     if not 1 <= D <= MAX_WIDTH:
         raise ValueError(
             f"{function}: heads are D={D} wide; expected 1 to {MAX_WIDTH}, what a GPU's registers "
             f"hold. Likely cause: heads not split off yet. Next: more heads, each narrower, or "
-            f"naive_attention, which takes any width."
+            f"{twin}, which takes any width."
         )
     if not q.dtype == k.dtype == v.dtype:
         raise TypeError(
@@ -237,14 +256,14 @@ def check(
     if q.dtype not in DTYPES:
         raise TypeError(
             f"{function}: expected float16, bfloat16 or float32, got {q.dtype}. "
-            f"Next: x.float(); for float64, naive_attention."
+            f"Next: x.float(); for float64, {twin}."
         )
     if alibi is not None:
         assert_shape(alibi, "H", sizes, name="alibi")
         if alibi.requires_grad and torch.is_grad_enabled():
             raise ValueError(
                 f"{function}: ALiBi's slopes are constants here and get no gradient. "
-                f"Next: alibi.detach(), or naive_attention to train them."
+                f"Next: alibi.detach(), or {twin} to train them."
             )
     devices = {x.device for x in (q, k, v, alibi) if x is not None}
     if len(devices) > 1:

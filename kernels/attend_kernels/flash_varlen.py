@@ -15,6 +15,7 @@ from typing import Literal, overload
 import torch
 
 from attend_kernels import fallback, flash_ops
+from attend_kernels.arguments import assert_tensors
 from attend_kernels.flash import Window, autocast, check, naive_attention, reach
 from attend_kernels.shapes import assert_shape
 
@@ -119,6 +120,8 @@ def flash_attention_varlen(
         ValueError: as ``flash_attention``; or cu_seqlens do not rise from 0 to at most T or S.
         TypeError: as ``flash_attention``; or cu_seqlens are not integers.
     """
+    starts = {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k}
+    assert_tensors("flash_attention_varlen", ("alibi",), q=q, k=k, v=v, alibi=alibi, **starts)
     q, k, v = autocast(q, k, v)
     sizes = assert_shape(q, "T H D", name="q")
     sizes = assert_shape(k, "S G D", sizes, name="k")

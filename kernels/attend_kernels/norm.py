@@ -28,6 +28,7 @@ from typing import Any, overload
 import torch
 
 from attend_kernels import fallback
+from attend_kernels.arguments import assert_tensors
 from attend_kernels.shapes import ShapeError, assert_shape
 
 Pair = tuple[torch.Tensor, torch.Tensor]
@@ -103,9 +104,9 @@ def rms_norm(
     Raises:
         ShapeError: ``weight`` is not ``(C,)`` or ``residual`` has not the shape of ``x``.
         TypeError: an argument is not floating point.
-        ValueError: the tensors are on different devices.
+        ValueError: the tensors are on different devices, or ``eps`` is not 0 or more.
     """
-    _check("rms_norm", x, residual, {"weight": weight})
+    _check("rms_norm", x, residual, {"weight": weight}, eps)
     if reason := _unless_empty(x):
         fallback.warn_once("rms_norm", "naive_rms_norm", reason)
     if reason or x.numel() == 0:
@@ -147,7 +148,7 @@ def layer_norm(
 
     Dtypes, fallback and errors: as ``rms_norm``.
     """
-    _check("layer_norm", x, residual, {"weight": weight, "bias": bias})
+    _check("layer_norm", x, residual, {"weight": weight, "bias": bias}, eps)
     if reason := _unless_empty(x):
         fallback.warn_once("layer_norm", "naive_layer_norm", reason)
     if reason or x.numel() == 0:
@@ -242,7 +243,9 @@ def _check(
     x: torch.Tensor,
     residual: torch.Tensor | None,
     weights: dict[str, torch.Tensor | None],
+    eps: float,
 ) -> None:
+    assert_tensors(function, ("residual", "bias"), x=x, residual=residual, **weights)
     sizes = assert_shape(x, "... C", name="x")
     given = {"x": x, "residual": residual, **weights}
     for name, tensor in given.items():
@@ -261,6 +264,11 @@ def _check(
                 f"{tensor.device}. Likely cause: the module was not moved. "
                 f"Next: {name}.to(x.device)."
             )
+    if not isinstance(eps, int | float | torch.SymFloat) or not eps >= 0:
+        raise ValueError(
+            f"{function} adds eps to a mean of squares, so it must be 0 or more, got {eps!r}. "
+            f"Next: leave it out, or eps=1e-5."
+        )
     if residual is not None and residual.shape != x.shape:
         raise ShapeError(
             f"{function} adds residual to x, so their shapes must be equal: expected "

@@ -27,6 +27,7 @@ from typing import Any
 import torch
 
 from attend_kernels import fallback
+from attend_kernels.arguments import assert_tensors
 from attend_kernels.shapes import ShapeError, assert_shape
 
 INTEGERS = (torch.int32, torch.int64)
@@ -157,6 +158,7 @@ _rope.register_autograd(_gradient, setup_context=_save)
 def _check(
     x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, positions: torch.Tensor | None
 ) -> None:
+    assert_tensors("apply_rope", ("positions",), x=x, cos=cos, sin=sin, positions=positions)
     sizes = assert_shape(x, "B H T D", name="x")
     table = assert_shape(cos, "P R", name="cos")
     assert_shape(sin, "P R", table, name="sin")

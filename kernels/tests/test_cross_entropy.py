@@ -331,6 +331,8 @@ ERRORS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         r"expected \(2,\), got \(1,\).*Next: targets.reshape",
     ),
     "device": ({"targets": ZEROS.to("meta")}, ValueError, r"Next: targets.to\(logits.device\)"),
+    "list": ({"targets": [0, 1]}, TypeError, r"got list. Next: torch.as_tensor\(targets\)"),
+    "no-logit": ({"logits": ONES[:, :0]}, ShapeError, r"V >= 1, got \(2, 0\)"),
     "reduction": ({"reduction": "average"}, ValueError, "expected 'mean', 'sum' or 'none'"),
     "percent": ({"label_smoothing": 10}, ValueError, "Next: label_smoothing=0.1"),
 }

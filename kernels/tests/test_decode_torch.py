@@ -97,7 +97,7 @@ def numbers(*values: Any) -> torch.Tensor:
 Q, K, N = zeros(2, 6, 16), zeros(2, 3, 7, 16), numbers(3, 7)
 PAGES, TABLE = zeros(5, 4, 3, 16), numbers([0, 1], [4, 2])
 CODES, SCALE = zeros(2, 3, 7, 16, dtype=torch.int8), zeros(3)
-WRONG: dict[str, tuple[type[Exception], str, tuple[torch.Tensor, ...], dict[str, Any]]] = {
+WRONG: dict[str, tuple[type[Exception], str, tuple[Any, ...], dict[str, Any]]] = {
     "q-axes": (ShapeError, r"q has 2 axes; expected 4", (Q[0], K, K, N), {}),
     "other-batch": (ShapeError, "k_cache has the wrong shape.*B=2", (Q, K[:1], K[:1], N), {}),
     "fewer-values": (ShapeError, "v_cache has the wrong shape.*S=7", (Q, K, K[:, :, 1:], N), {}),
@@ -155,6 +155,7 @@ WRONG: dict[str, tuple[type[Exception], str, tuple[torch.Tensor, ...], dict[str,
         (Q, PAGES, PAGES, N, TABLE + numbers([0], [1])),
         {},
     ),
+    "list": (TypeError, "lengths must be a tensor, got list", (Q, K, K, [7, 7]), {}),
     "splits": (ValueError, "splits must be 1 to 128 parts, got 0", (Q, K, K, N), {"splits": 0}),
     "window": (ValueError, "0 or more keys, got -3", (Q, K, K, N), {"window": -3}),
     "softcap": (ValueError, "softcap must be a positive", (Q, K, K, N), {"softcap": 0.0}),

@@ -96,7 +96,7 @@ def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 Q, K = zeros(1, 6, 5, 16), zeros(1, 2, 7, 16)
-WRONG: dict[str, tuple[type[Exception], str, tuple[torch.Tensor, ...], dict[str, Any]]] = {
+WRONG: dict[str, tuple[type[Exception], str, tuple[Any, ...], dict[str, Any]]] = {
     "three-axes": (ShapeError, r"q has 3 axes; expected 4 \(B H T D\)", (Q[0], K, K), {}),
     "other-batch": (ShapeError, "k has the wrong shape.*B=1", (Q, zeros(2, 2, 7, 16), K), {}),
     "other-width": (ShapeError, "D=16", (Q, zeros(1, 2, 7, 8), K), {}),
@@ -105,6 +105,12 @@ WRONG: dict[str, tuple[type[Exception], str, tuple[torch.Tensor, ...], dict[str,
         ValueError,
         "q has 6 heads, k and v have 4.*Next: 1, 2, 3 or 6 key/value heads",
         (Q, zeros(1, 4, 7, 16), zeros(1, 4, 7, 16)),
+        {},
+    ),
+    "heads-behind-tokens": (
+        ValueError,
+        r"Likely cause: heads behind tokens. Next: x.transpose\(1, 2\), or 1, 3 or 9 key",
+        (zeros(1, 9, 6, 16), zeros(1, 7, 2, 16), zeros(1, 7, 2, 16)),
         {},
     ),
     "no-heads": (ValueError, "k and v have 0", (Q, K[:, :0], K[:, :0]), {}),
@@ -125,6 +131,16 @@ WRONG: dict[str, tuple[type[Exception], str, tuple[torch.Tensor, ...], dict[str,
         {"alibi": zeros(6).requires_grad_()},
     ),
     "window": (ValueError, "left side must be 0 or more keys, got -1", (Q, K, K), {"window": -1}),
+    "window-float": (TypeError, r"whole number of keys.*got 2\.5", (Q, K, K), {"window": 2.5}),
+    "window-three": (
+        TypeError,
+        r"got \(1, 2, 3\)",
+        (Q, K, K),
+        {"window": (1, 2, 3)},
+    ),
+    "array": (TypeError, "k must be a tensor, got a NumPy ndarray", (Q, K.numpy(), K), {}),
+    "none": (TypeError, "v must be a tensor, got None", (Q, K, None), {}),
+    "slope": (TypeError, "alibi must be a tensor, got float", (Q, K, K), {"alibi": 0.5}),
     "scale": (ValueError, "scale must be a positive number, got 0", (Q, K, K), {"scale": 0.0}),
     "softcap": (ValueError, "softcap must be a pos.*None is no cap", (Q, K, K), {"softcap": -1.0}),
     "devices": (ValueError, r"one device, got cpu and meta", (Q, K.to("meta"), K), {}),

@@ -162,5 +162,7 @@ def test_starts_of_another_kind_or_number():
     q, k, v, _, _ = packed(30, 30)
     with pytest.raises(TypeError, match=r"cu_seqlens_q must be int32 or int64, got torch.float32"):
         flash_attention_varlen(q, k, v, torch.tensor([0.0, 30.0]), starts([30]))
+    with pytest.raises(TypeError, match="cu_seqlens_k must be a tensor, got list"):
+        flash_attention_varlen(q, k, v, starts([30]), [0, 30])  # pyright: ignore[reportArgumentType]
     with pytest.raises(ShapeError, match="cu_seqlens_k has the wrong shape"):
         flash_attention_varlen(q, k, v, starts([30]), starts([10, 20]))

@@ -328,6 +328,10 @@ ERRORS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         r"expected \(2, 4\), got \(4,\).*Next: residual.reshape",
     ),
     "integers": ({"x": torch.ones(2, 4).long()}, TypeError, r"got x of torch.int64.*Next: x.float"),
+    "shape-for-weight": ({"weight": 4}, TypeError, "weight must be a tensor, got int"),
+    "no-weight": ({"weight": None}, TypeError, "got None. Next: pass a tensor as weight"),
+    "eps": ({"eps": -1e-5}, ValueError, "must be 0 or more, got -1e-05"),
+    "no-eps": ({"eps": None}, ValueError, "must be 0 or more, got None"),
     "device": (
         {"weight": torch.ones(4, device="meta")},
         ValueError,
@@ -340,9 +344,13 @@ ERRORS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
 def test_errors_say_what_expected_got_and_next(
     wrong: dict[str, Any], error: type[Exception], message: str
 ):
-    given = {"x": torch.ones(2, 4), "weight": torch.ones(4), "bias": torch.ones(4)} | wrong
+    given: dict[str, Any] = {
+        "x": torch.ones(2, 4),
+        "weight": torch.ones(4),
+        "bias": torch.ones(4),
+    } | wrong
     with pytest.raises(error, match=message):
-        layer_norm(given["x"], given["weight"], given["bias"], residual=given.get("residual"))
+        layer_norm(**given)
 
 
 def test_falls_back_to_the_twin_and_says_so_once():

@@ -254,6 +254,7 @@ ERRORS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         r"int32 or int64, got torch.float32. Next: positions.long\(\)",
     ),
     "integers": ({"x": torch.ones(1, 2, 3, 8).int()}, TypeError, "got x of torch.int32"),
+    "pair": ({"cos": (COS, COS)}, TypeError, "cos must be a tensor, got tuple"),
     "device": ({"cos": COS.to("meta"), "sin": COS}, ValueError, r"Next: cos.to\(x.device\)"),
     "gradient": ({"cos": COS.clone().requires_grad_()}, ValueError, r"Next: cos.detach\(\)"),
 }
