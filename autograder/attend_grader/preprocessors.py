@@ -10,7 +10,6 @@ points; a number: that many; anything else: full marks) can only read what is wr
 from __future__ import annotations
 
 import secrets
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,10 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Integer
 
 from attend_grader.chapters import INDEX
+from attend_grader.classes.work import warm_parent
 from attend_grader.grading import Verdict, grade_notebook
 from attend_grader.rebuild import rebuild
 from attend_grader.sandbox.jail import SandboxMissing
-from attend_grader.sandbox.warm import WarmParent
 
 
 class RebuildFromRelease(NbGraderPreprocessor):
@@ -45,7 +44,7 @@ class RebuildFromRelease(NbGraderPreprocessor):
         for flag in flags:
             self.log.warning("%s, %s: %s", ids["student"], ids["notebook"], flag)
         if flags:
-            rebuilt.cells.insert(0, _notice(flags))
+            rebuilt.cells.insert(0, notice(flags))
         return rebuilt, resources
 
     def _release(self, assignment: str, notebook: str) -> Path:
@@ -61,7 +60,8 @@ class RebuildFromRelease(NbGraderPreprocessor):
         return path
 
 
-def _notice(flags: list[str]) -> NotebookNode:
+def notice(flags: list[str]) -> NotebookNode:
+    """A cell that tells what was put back before grading."""
     lines = "\n".join(f"- {flag}" for flag in flags)
     text = (
         "**Graded from a restored copy.** What was handed in differed from the released notebook; "
@@ -105,12 +105,6 @@ class RunChecks(NbGraderPreprocessor):
             raise NbGraderException(str(missing)) from None
         write_verdicts(nb, verdicts)
         return nb, resources
-
-
-@cache
-def warm_parent(chapter_id: str, unsafe: bool) -> WarmParent:
-    """This process's warm parent for a chapter; it serves all its submissions."""
-    return WarmParent(chapter_id, unsafe=unsafe)
 
 
 def write_verdicts(notebook: NotebookNode, verdicts: list[Verdict]) -> None:

@@ -86,6 +86,56 @@ def readme(
     raise typer.Exit(main(check))
 
 
+@_typer.command()
+def grade(
+    assignment: Annotated[str, typer.Argument(help="Such as 03_attention.")],
+    course: Annotated[Path, typer.Option(help="The course directory.")] = Path(),
+    students: Annotated[
+        str | None, typer.Option(help="Only these, separated by commas. [default: all]")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes. [default: one for each processor]")
+    ] = None,
+    scheduler: Annotated[
+        str, typer.Option(help="Grade on a Dask scheduler's workers, like tcp://host:8786.")
+    ] = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="Grade also what has not changed since.")
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(help="Draw the same inputs for all. [default: fresh for each]")
+    ] = None,
+    replay: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="STUDENT EXERCISE", help="Show one verdict again, with its inputs."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say only what is wrong.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    unsafe: Annotated[
+        bool,
+        typer.Option("--unsafe-no-sandbox", help="Run submissions with your rights. Dangerous."),
+    ] = False,
+) -> None:
+    """Grade all submissions of an assignment that changed, in a sandbox, into the gradebook."""
+    from attend import grade as module
+
+    if replay is not None:
+        raise typer.Exit(module.show_replay(assignment, *replay, course=course, unsafe=unsafe))
+    raise typer.Exit(
+        module.main(
+            assignment,
+            course=course,
+            students=students,
+            workers=module.default_workers() if workers is None else workers,
+            scheduler=scheduler,
+            force=force,
+            seed=seed,
+            unsafe=unsafe,
+            mode="json" if as_json else "quiet" if quiet else "rich",
+        )
+    )
+
+
 @_class.command("init")
 def class_init(
     directory: Annotated[Path, typer.Argument(help="A new or empty directory.")],

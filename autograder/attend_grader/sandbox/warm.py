@@ -58,6 +58,7 @@ class WarmParent:
     ) -> None:
         self.limits = limits or Limits()
         self.unsafe = unsafe
+        self._peak = 0
         self.packages = Path(tempfile.mkdtemp(prefix="attend-jail-"))
         self.packages.chmod(0o755)
         atexit.register(self.close)
@@ -105,7 +106,14 @@ class WarmParent:
 
     def end(self, pid: int, wait: float) -> int | None:
         """End a child; its exit code if it ended by itself within ``wait`` seconds."""
-        return self._ask({"op": "end", "pid": pid, "wait": wait})["status"]
+        answer = self._ask({"op": "end", "pid": pid, "wait": wait})
+        self._peak = max(self._peak, answer["peak"])
+        return answer["status"]
+
+    def peak_memory(self) -> int:
+        """Bytes, the most that a child had in use, of those that ended since the last call."""
+        peak, self._peak = self._peak, 0
+        return peak
 
     def close(self) -> None:
         """End the parent, all children and the files it was given."""
@@ -193,8 +201,11 @@ class Child:
         except codec.ProtocolError as error:
             raise self._died("protocol", str(error)) from None
 
-    def close(self, wait: float = 0.0) -> int | None:
-        """End the process and all it started; its exit code if it ended by itself in time."""
+    def close(self, wait: float = 0.5) -> int | None:
+        """End the process and all it started; its exit code if it ended by itself in time.
+
+        It ends by itself where it waits for a request: the channel is closed.
+        """
         if self._closed:
             return None
         self._closed = True

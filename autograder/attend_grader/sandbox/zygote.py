@@ -53,7 +53,8 @@ def main() -> None:
                 children[pid] = None
                 answer = {"pid": pid}
             case "end":
-                answer = {"status": _end(request["pid"], request["wait"])}
+                status, peak = _end(request["pid"], request["wait"])
+                answer = {"status": status, "peak": peak}
                 children.pop(request["pid"], None)
             case _:
                 return
@@ -163,27 +164,30 @@ def _run(channel: int, limits: dict[str, int]) -> None:
     os._exit(0)
 
 
-def _end(pid: int, wait: float) -> int | None:
-    """Kill a child and all it started; how it had ended by itself, or None if it had not.
+def _end(pid: int, wait: float) -> tuple[int | None, int]:
+    """Kill a child and all it started.
 
     Args:
         pid: the child.
         wait: seconds to let it end by itself first.
+
+    Returns:
+        how it had ended by itself, or None if it had not; and the most memory that one of its
+        processes had in use, in bytes.
     """
     until = time.monotonic() + wait
-    done, status = os.waitpid(pid, os.WNOHANG)
+    done, status, usage = os.wait4(pid, os.WNOHANG)
     while not done and time.monotonic() < until:
         time.sleep(0.005)
-        done, status = os.waitpid(pid, os.WNOHANG)
+        done, status, usage = os.wait4(pid, os.WNOHANG)
     if not done:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)  # without a jail there is only the session
-    if done:
-        return _exit_code(status)
-    os.waitpid(pid, 0)
-    return None
+    if not done:
+        _, status, usage = os.wait4(pid, 0)
+    return (_exit_code(status) if done else None), usage.ru_maxrss * 1024
 
 
 def _exit_code(status: int) -> int:

@@ -1,0 +1,187 @@
+"""``attend grade``: every submission of an assignment to one result, the gradebook included."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from nbformat import NotebookNode
+from nbgrader.api import Gradebook
+
+from attend_grader.classes import handed_in, work
+from attend_grader.classes.directory import Course, CourseError
+from attend_grader.classes.handed_in import HandedIn
+from attend_grader.classes.record import Record, Store
+from attend_grader.classes.work import Job
+from attend_grader.preprocessors import notice, write_verdicts
+from attend_grader.rebuild import rebuild
+from attend_grader.sandbox import jail
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something a display may show: a submission waits, is unchanged, or is done."""
+
+    kind: Literal["waiting", "unchanged", "done"]
+    student: str
+    notebook: str
+    record: Record | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be graded, and what has been graded as it stands."""
+
+    jobs: tuple[Job, ...]
+    unchanged: tuple[Record, ...]
+    handed: dict[tuple[str, str], HandedIn]
+    released: dict[str, bytes]
+
+
+def grade_assignment(
+    course: Course,
+    assignment: str,
+    *,
+    students: Sequence[str] = (),
+    workers: int = 2,
+    scheduler: str = "",
+    force: bool = False,
+    seed: int | None = None,
+    unsafe: bool = False,
+    show: Callable[[Event], None] = lambda event: None,
+) -> list[Record]:
+    """Grade all submissions of ``assignment`` that changed, and bring the gradebook up to date.
+
+    Killed at any moment and run again, it ends in the same gradebook: a record is whole or not
+    there, scores of one submission are one transaction, and what is not in the gradebook yet is
+    written again.
+
+    Args:
+        course: the course directory.
+        assignment: its name.
+        students: grade these only; empty for all.
+        workers: processes on this machine.
+        scheduler: address of a Dask scheduler, to grade there instead.
+        force: grade also what has been graded as it stands.
+        seed: draw the same inputs for all; None: fresh ones for each submission.
+        unsafe: without a jail.
+        show: called with what happens, as it happens.
+
+    Returns:
+        one record for each submission, in the order of students.
+
+    Raises:
+        CourseError: the course directory does not allow it.
+        SandboxMissing: submissions cannot be run safely here.
+    """
+    if not unsafe and not scheduler:
+        jail.available()
+    plan = _plan(course, assignment, students, force=force, seed=seed, unsafe=unsafe)
+    store = Store(course.records / assignment)
+    for record in plan.unchanged:
+        show(Event("unchanged", record.student, record.notebook, record))
+    for job in plan.jobs:
+        show(Event("waiting", job.record.student, job.record.notebook))
+    records = list(plan.unchanged)
+    with course.gradebook() as gradebook:
+        known = course.scores(gradebook, assignment)
+        for record in plan.unchanged:
+            there = known.get((record.student, record.notebook)) == record.score
+            if not there or not course.is_saved(record):
+                _merge(course, gradebook, plan, record)
+        for record in _graded(plan.jobs, workers, scheduler):
+            store.put(record)
+            _merge(course, gradebook, plan, record)
+            records.append(record)
+            show(Event("done", record.student, record.notebook, record))
+    return sorted(records, key=lambda r: (r.student, r.notebook))
+
+
+def _graded(jobs: Sequence[Job], workers: int, scheduler: str) -> Iterator[Record]:
+    if not jobs:
+        return iter(())
+    if scheduler:
+        return work.on_scheduler(jobs, scheduler)
+    return work.in_processes(jobs, min(workers, len(jobs)))
+
+
+def _plan(
+    course: Course,
+    assignment: str,
+    students: Sequence[str],
+    *,
+    force: bool,
+    seed: int | None,
+    unsafe: bool,
+) -> Plan:
+    released = course.release(assignment)
+    present = course.students(assignment)
+    unknown = sorted(set(students) - set(present))
+    if unknown:
+        raise CourseError(f"no submission of {assignment} by {', '.join(unknown)}.")
+    store = Store(course.records / assignment)
+    jobs: list[Job] = []
+    unchanged: list[Record] = []
+    handed: dict[tuple[str, str], HandedIn] = {}
+    for student in students or present:
+        folder = course.submitted(student, assignment)
+        for name, release in released.items():
+            found = handed_in.read(folder, name)
+            handed[student, name] = found
+            record = Record(
+                student=student,
+                assignment=assignment,
+                notebook=name,
+                submission=found.sha256,
+                release=hashlib.sha256(release).hexdigest(),
+                seed=secrets.randbits(32) if seed is None else seed,
+                problem=found.problem,
+                flags=found.flags,
+            )
+            old = None if force else store.get(record.key)
+            if old is not None and seed in (None, old.seed):
+                unchanged.append(old)
+            else:
+                jobs.append(Job(record, found.content, release, unsafe))
+    return Plan(tuple(jobs), tuple(unchanged), handed, released)
+
+
+def _merge(course: Course, gradebook: Gradebook, plan: Plan, record: Record) -> None:
+    handed = plan.handed[record.student, record.notebook]
+    copy = None
+    if not record.problem:
+        copy = graded_copy(record, handed.content, plan.released[record.notebook])
+    course.save(gradebook, record, copy, handed.timestamp)
+
+
+def graded_copy(record: Record, content: bytes, release: bytes) -> NotebookNode:
+    """The notebook that nbgrader's feedback and formgrader show: rebuilt, with the verdicts."""
+    notebook, _ = rebuild(handed_in.parse(content), handed_in.parse(release))
+    write_verdicts(notebook, list(record.verdicts))
+    if record.flags:
+        notebook.cells.insert(0, notice(list(record.flags)))
+    notebook.metadata.attend.update(
+        record=record.key, seed=record.seed, grader_version=record.version
+    )
+    return notebook
+
+
+def replay(course: Course, assignment: str, student: str, *, unsafe: bool = False) -> Record:
+    """Grade one submission again with the seed of its record, and change nothing.
+
+    Raises:
+        CourseError: it was not graded as it stands.
+    """
+    plan = _plan(course, assignment, [student], force=False, seed=None, unsafe=unsafe)
+    if not plan.unchanged:
+        raise CourseError(
+            f"{student}'s {assignment} was not graded as it stands: run `attend grade "
+            f"{assignment} --students {student}` first."
+        )
+    old = plan.unchanged[0]
+    handed = plan.handed[student, old.notebook]
+    blank = replace(old, verdicts=(), flags=handed.flags)
+    return work.grade(Job(blank, handed.content, plan.released[old.notebook], unsafe))

@@ -1,0 +1,125 @@
+"""What a student handed in, read without trusting it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+MAX_BYTES = 32 * 2**20
+"""A learner's notebook is about 0.1 to 3 MiB, outputs included."""
+
+
+@dataclass(frozen=True)
+class HandedIn:
+    """One submitted notebook, or why there is none.
+
+    Attributes:
+        content: the file's bytes; empty where it could not be read.
+        problem: one sentence on why it cannot be graded; empty where it can.
+        flags: what an instructor should know about the folder.
+        timestamp: when it was handed in, in UTC, where the folder says so.
+    """
+
+    content: bytes
+    problem: str = ""
+    flags: tuple[str, ...] = ()
+    timestamp: datetime | None = None
+
+    @property
+    def sha256(self) -> str:
+        """Which version this is: a hash of the bytes, or of the problem."""
+        return hashlib.sha256(self.content or self.problem.encode()).hexdigest()
+
+
+def read(folder: Path, notebook: str) -> HandedIn:
+    """Read ``folder/notebook.ipynb`` and what else the folder says.
+
+    A symbolic link could point at somebody else's work, and is refused.
+    """
+    timestamp, flags = _timestamp(folder / "timestamp.txt")
+    content, problem = _content(folder, f"{notebook}.ipynb")
+    if not problem:
+        problem = _unreadable(content)
+    return HandedIn(content, problem, tuple(flags), timestamp)
+
+
+def parse(content: bytes) -> NotebookNode:
+    """The notebook in ``content``, in the current format.
+
+    Raises:
+        ValueError: it is no notebook; one sentence says why.
+    """
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise ValueError("the file is not text") from None
+    if not text.strip():
+        raise ValueError("the file is empty")
+    try:
+        raw = json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        raise ValueError("the file is not a notebook, or only a part of one") from None
+    if not isinstance(raw, dict) or not isinstance(raw.get("cells", raw.get("worksheets")), list):
+        raise ValueError("the file is not a notebook: it holds no cells")
+    try:
+        notebook = nbformat.reads(text, as_version=4)
+        for cell in notebook.cells:
+            if not isinstance(cell.source, str) or not isinstance(cell.metadata, dict):
+                raise ValueError("the file is not a notebook: a cell has no source")
+    except ValueError:
+        raise
+    except Exception as error:  # nbformat raises whatever its own code trips over
+        raise ValueError(f"the notebook cannot be read ({type(error).__name__})") from None
+    return notebook
+
+
+def _content(folder: Path, name: str) -> tuple[bytes, str]:
+    path = folder / name
+    if folder.is_symlink():
+        return b"", "the submission's folder is a link; submissions are folders of their own"
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        others = sorted(p.name for p in folder.glob("*.ipynb"))
+        more = f"; it holds {', '.join(others[:3])}" if others else ""
+        return b"", f"there is no {name} in the folder{more}"
+    except OSError as error:
+        if path.is_symlink():
+            return b"", f"{name} is a link; a submission is a file of its own"
+        return b"", f"{name} cannot be read ({error.strerror})"
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            return b"", f"{name} is not a file"
+        if status.st_size > MAX_BYTES:
+            size = status.st_size / 2**20
+            return b"", f"{name} has {size:.0f} MiB; {MAX_BYTES // 2**20} are allowed"
+        return file.read(), ""
+
+
+def _unreadable(content: bytes) -> str:
+    try:
+        parse(content)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _timestamp(path: Path) -> tuple[datetime | None, list[str]]:
+    from nbgrader.utils import parse_utc
+
+    try:
+        if path.is_symlink() or not path.is_file():
+            return None, []
+        text = path.read_bytes()[:200].decode().strip()
+        return (parse_utc(text), []) if text else (None, [])
+    except Exception:  # a learner's file; dateutil raises many kinds of errors
+        return None, ["timestamp.txt holds no time; the submission counts as undated."]

@@ -1,0 +1,246 @@
+"""``attend grade``: what people and scripts see of grading a class."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Literal
+
+from attend_grader.classes.directory import Course, CourseError
+from attend_grader.classes.grade import Event, grade_assignment, replay
+from attend_grader.classes.record import Record
+from attend_grader.sandbox.jail import SandboxMissing
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from attend.errors import AttendError
+
+Mode = Literal["rich", "quiet", "json"]
+
+NOT_GRADED = 3
+"""Exit code where submissions could not be graded at all; their records say why."""
+
+STYLES = {
+    "PASSED": "green",
+    "PARTIAL": "yellow",
+    "NOT_STARTED": "dim",
+    "FAILED": "red",
+    "INVALID": "bold red",
+    "TIMEOUT": "magenta",
+    "MEMORY": "magenta",
+    "CRASH": "magenta",
+}
+
+
+def main(
+    assignment: str,
+    *,
+    course: Path,
+    students: str | None,
+    workers: int,
+    scheduler: str,
+    force: bool,
+    seed: int | None,
+    unsafe: bool,
+    mode: Mode,
+) -> int:
+    """Grade an assignment; the exit code.
+
+    Raises:
+        AttendError: one sentence on what prevents it.
+    """
+    if workers < 1:
+        raise AttendError(f"--workers: at least 1 is needed, got {workers}", 2)
+    show = {"rich": Lines, "quiet": Quiet, "json": JsonLines}[mode]()
+    if unsafe:
+        show.warn("Submissions run without a sandbox, with your rights: --unsafe-no-sandbox.")
+    try:
+        with show:
+            records = grade_assignment(
+                Course.open(course),
+                assignment,
+                students=[s.strip() for s in students.split(",") if s.strip()] if students else (),
+                workers=workers,
+                scheduler=scheduler,
+                force=force,
+                seed=seed,
+                unsafe=unsafe,
+                show=show.event,
+            )
+    except (CourseError, SandboxMissing) as error:
+        raise AttendError(str(error)) from None
+    except OSError as error:
+        raise AttendError(
+            f"grading stopped: {error.strerror or error}"
+            f"{f' ({error.filename})' if error.filename else ''}. What is graded is kept: run the "
+            "same command again to go on."
+        ) from None
+    except KeyboardInterrupt:
+        raise AttendError(
+            "interrupted. What is graded is kept: run the same command again to go on.", 130
+        ) from None
+    show.summary(records)
+    return NOT_GRADED if any(record.problem for record in records) else 0
+
+
+def show_replay(assignment: str, student: str, exercise: str, course: Path, unsafe: bool) -> int:
+    """Print one verdict again, with the inputs it was made from.
+
+    Raises:
+        AttendError: it was not graded, or there is no such exercise.
+    """
+    try:
+        record = replay(Course.open(course), assignment, student, unsafe=unsafe)
+    except (CourseError, SandboxMissing) as error:
+        raise AttendError(str(error)) from None
+    names = {verdict.name.removeprefix("check-"): verdict for verdict in record.verdicts}
+    if exercise not in names:
+        known = ", ".join(names) or "none"
+        raise AttendError(f"{assignment} has no exercise {exercise!r}; it has: {known}", 2)
+    print(f"{student}, {assignment}, seed {record.seed}, grader version {record.version}")
+    print(names[exercise].report or names[exercise].error or "passed")
+    return 0
+
+
+class Display:
+    """What is shown while grading; made to be used in a ``with``."""
+
+    def __enter__(self) -> Display:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+    def warn(self, text: str) -> None:
+        """Say something that must be seen in every mode."""
+        print(text, file=sys.stderr)
+
+    def event(self, event: Event) -> None:
+        """Something happened."""
+
+    def summary(self, records: list[Record]) -> None:
+        """All is done."""
+
+
+class Quiet(Display):
+    """Nothing but warnings and what could not be graded."""
+
+    def event(self, event: Event) -> None:
+        """Tell what could not be graded."""
+        if event.record is not None and event.record.problem:
+            self.warn(f"{event.student}: {event.record.problem}")
+
+
+class JsonLines(Display):
+    """One JSON object a line, for scripts."""
+
+    def event(self, event: Event) -> None:
+        """Print the event."""
+        line: dict[str, object] = {
+            "event": event.kind,
+            "student": event.student,
+            "notebook": event.notebook,
+        }
+        if event.record is not None:
+            line |= _facts(event.record)
+        print(json.dumps(line, ensure_ascii=False), flush=True)
+
+    def summary(self, records: list[Record]) -> None:
+        """Print how many ended how."""
+        reasons = Counter(record.reason for record in records)
+        print(json.dumps({"event": "summary", "submissions": len(records), "reasons": reasons}))
+
+
+class Lines(Display):
+    """A line for each submission, a bar below, a table at the end."""
+
+    def __init__(self) -> None:
+        self.console = Console(highlight=False)
+        self.bar = Progress(
+            TextColumn("grading"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self.console,
+            transient=True,
+        )
+        self.task = self.bar.add_task("grading", total=0)
+        self.unchanged = self.waiting = 0
+        self.start = time.monotonic()
+
+    def __enter__(self) -> Lines:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.bar.stop()
+
+    def event(self, event: Event) -> None:
+        """Show it."""
+        if event.kind == "unchanged":
+            self.unchanged += 1
+            return
+        if event.kind == "waiting":
+            self.waiting += 1
+            self.bar.update(self.task, total=self.waiting)
+            return
+        assert event.record is not None
+        self.bar.advance(self.task)
+        self.console.print(_line(event.record), soft_wrap=True)
+        for flag in event.record.flags:
+            self.console.print(f"    flagged: {flag}", style="yellow", markup=False, soft_wrap=True)
+
+    def summary(self, records: list[Record]) -> None:
+        """Show how many ended how."""
+        table = Table(title="Submissions by outcome", title_justify="left")
+        table.add_column("outcome")
+        table.add_column("submissions", justify="right")
+        table.add_column("mean score", justify="right")
+        for reason, style in STYLES.items():
+            mine = [record for record in records if record.reason == reason]
+            if mine:
+                mean = sum(record.score for record in mine) / len(mine)
+                table.add_row(f"[{style}]{reason}[/]", str(len(mine)), f"{mean:.1f}")
+        self.console.print(table)
+        seconds = time.monotonic() - self.start
+        flagged = sum(bool(record.flags) for record in records)
+        self.console.print(
+            f"{self.waiting} graded in {seconds:.1f} s, {self.unchanged} unchanged, "
+            f"{flagged} flagged."
+        )
+
+
+def _line(record: Record) -> str:
+    style = STYLES[record.reason]
+    if record.problem:
+        return f"[{style}]{record.reason:11}[/] {record.student}: {record.problem}"
+    score = f"{record.score:g} / {record.points:g}"
+    memory = f"{record.peak_memory / 2**20:.0f} MiB"
+    return (
+        f"[{style}]{record.reason:11}[/] {record.student:24} {score:>9}  "
+        f"{record.seconds:5.1f} s  {memory:>8}"
+    )
+
+
+def _facts(record: Record) -> dict[str, object]:
+    return {
+        "reason": record.reason,
+        "score": record.score,
+        "points": record.points,
+        "problem": record.problem,
+        "flags": record.flags,
+        "seconds": record.seconds,
+        "peak_memory": record.peak_memory,
+        "seed": record.seed,
+        "exercises": {v.name: {"score": v.score, "reason": v.reason} for v in record.verdicts},
+    }
+
+
+def default_workers() -> int:
+    """As many as there are processors to use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
