@@ -112,7 +112,7 @@ def permutation_matrix_test(
 
     The inputs are not modified.
 
-    Source: Lee et al. 2019, "Set Transformer", property 1 (permutation equivariance).
+    Source: Lee et al. 2019, "Set Transformer", §3 (permutation equivariance).
 
     >>> x, one = np.array([[10.0], [20.0], [60.0]]), np.zeros((1, 1))
     >>> look_at_first = np.array([[True, False, False]] * 3)

@@ -186,6 +186,11 @@ class TestMasks:
             theirs = sdpa(q, k, k, attn_mask=causal_lower_right(queries, keys))
             assert torch.allclose(theirs, sdpa(q, k, k, attn_mask=torch.tensor(mask)), atol=1e-6)
 
+    def test_torchs_flag_is_causal_starts_at_the_upper_left(self) -> None:
+        """What the chapter warns of: one new query sees the first key only."""
+        q, k = torch.randn(1, 1, 1, 4), torch.randn(1, 1, 5, 4)
+        assert torch.allclose(sdpa(q, k, k, is_causal=True)[0, 0, 0], k[0, 0, 0])
+
     def test_causal_of_new_queries_is_the_end_of_the_whole(self) -> None:
         assert (causal_mask(2, 6) == causal_mask(6)[-2:]).all()
 

@@ -16,6 +16,27 @@ INDEX: dict[str, tuple[str, ...]] = {
         "softmax_jacobian",
         "attention_backward",
     ),
+    "04_self_attention": (
+        "masked_softmax",
+        "self_attention",
+        "permutation_matrix_test",
+        "causal_mask",
+        "padding_mask",
+        "combine_masks",
+        "cross_attention",
+    ),
+    "06_positions": (
+        "sinusoidal_encoding",
+        "shift_matrix",
+        "LearnedPositions",
+        "relative_bias",
+        "apply_rope",
+        "alibi_slopes",
+        "alibi_bias",
+        "position_interpolation",
+        "ntk_scale",
+        "yarn_frequencies",
+    ),
 }
 """Chapter id → names of its exercises, in order: enough to find one without importing the rest."""
 

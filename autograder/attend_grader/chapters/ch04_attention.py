@@ -188,8 +188,8 @@ def self_draws(rng: np.random.Generator) -> list[Call]:
     x, w_q, w_k, w_v = text(rng, 3, 2, 3, 2)
     return [
         Call(text(rng, 4, 3, 2, 5)),
-        Call(text(rng, 4, 4, 4, 4)),
         Call((*text(rng, 5, 3, 2, 3), seen(rng, 5, 5))),
+        Call(text(rng, 4, 4, 4, 4)),
         Call((*text(rng, 4, 3, 4, 4), some)),
         Call((*text(rng, 3, 4, 4, 2, (2,)), seen(rng, 2, 1, 3))),
         Call((10 * x, w_q, w_k, w_v, seen(rng, 3, 3))),
@@ -295,8 +295,8 @@ def cross_draws(rng: np.random.Generator) -> list[Call]:
     some[1] = False
     return [
         Call(two_texts(rng, 3, 5, 2, 4, 3, 2)),
+        Call((*two_texts(rng, 4, 4, 3, 3, 2, 3), seen(rng, 4, 4))),
         Call(two_texts(rng, 4, 4, 4, 4, 4, 4)),
         Call((*two_texts(rng, 3, 5, 2, 4, 3, 2), some)),
-        Call((*two_texts(rng, 4, 4, 3, 3, 2, 3), seen(rng, 4, 4))),
         Call((*two_texts(rng, 3, 4, 4, 2, 4, 3, (2,)), seen(rng, 2, 1, 4))),
     ]

@@ -241,8 +241,8 @@ def combine_draws(rng: np.random.Generator) -> list[Call]:
             mask.flat[place] = bool(value)
     return [
         Call((one, two)),
-        Call((one, two, three)),
         Call((one, None, two)),
+        Call((one, two, three)),
         Call((None, three)),
         Call((None, None)),
         Call(()),

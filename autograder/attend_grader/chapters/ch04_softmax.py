@@ -205,8 +205,8 @@ def masked_draws(rng: np.random.Generator) -> list[Call]:
     lowest[0, 1] = lowest[1] = -np.inf
     return [
         Call((scores, mask)),
-        Call((rng.standard_normal((4, 4)), seen(rng, 4, 4))),
         Call((rng.standard_normal((3, 4)),)),
+        Call((rng.standard_normal((4, 4)), seen(rng, 4, 4))),
         Call((rng.standard_normal((4, 4)), some)),
         Call((held, mask)),
         Call((rng.standard_normal((2, 3, 4)), seen(rng, 3, 4))),
