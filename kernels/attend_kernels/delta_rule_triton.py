@@ -273,14 +273,15 @@ def backward(
     written = (strength * error).to(v.dtype)
     k_scaled = (strength * k).to(k.dtype)
     dq, dk = torch.empty_like(q), torch.empty_like(k)
-    parts = [torch.empty(k.shape, dtype=torch.float32, device=k.device) for _ in range(3)]
+    total, part = (torch.empty(k.shape, dtype=torch.float32, device=k.device) for _ in range(2))
     first = None if initial is None else initial.transpose(-1, -2)
     last = None if grad_final is None else grad_final.transpose(-1, -2)
     attend(grad, written, k, dq, first, chunk)
-    attend(written, grad, q, parts[0], last, chunk, reverse=True)
-    attend(written, d_written, k_scaled, parts[1], None, chunk, reverse=True, own=False)
-    attend(-dv, written, k, parts[2], first, chunk, own=False)
-    dk.copy_(parts[0] - parts[1] + parts[2])
+    attend(written, grad, q, total, last, chunk, reverse=True)
+    attend(written, d_written, k_scaled, part, None, chunk, reverse=True, own=False)
+    total -= part
+    attend(-dv, written, k, part, first, chunk, own=False)
+    dk.copy_(total.add_(part))
     return dq, dk, dv, d_beta, d_initial
 
 

@@ -13,19 +13,24 @@ from attend_kernels import (
     linear_attention_backward,
     linear_attention_gated_backward,
     linear_attention_gated_triton,
+    linear_attention_segments,
     linear_attention_step_triton,
     linear_attention_triton,
 )
 from attend_kernels.compiled.case import Case
 from attend_kernels.compiled.compiler import SHARED_LIMIT, Launch, argument_types
 from attend_kernels.linear_attention_configs import STEPS, TABLE, Tile
+from attend_kernels.linear_attention_gated_triton import AGE_COLUMNS
+from attend_kernels.linear_attention_segments import JOIN_BLOCK
 
 NOTE = """\
 blocks: steps × columns of the state, or of q and k. plain, fading (a gate a step), kept (the same,
 writing the state before each chunk), scored (GLA): walks that give o and, with other tensors, dq,
-dk and dv; columns: GLA's dq and dk. gates: the gradient of gates a step. scores, products, pairs:
-inside GLA's chunks. inverse, delta, back: the delta rule's systems, walk, and walk back. D_v is D;
-"states" is the first pass over segments."""
+dk and dv; columns: GLA's dq and dk. gates: the gradient of gates a step. ages, scores, products,
+pairs: GLA's gates summed, and what is inside its chunks. inverse, delta, back: the delta rule's
+systems, its walk, and its walk back. D_v is D. "others alone" is a walk whose steps do not read
+themselves; "states" the first pass over segments, join what adds those up. fp32 wider than 128 is
+for checking: there the walks spill."""
 
 KERNELS: dict[str, Any] = {
     "plain": linear_attention_triton.walk_kernel,
@@ -42,6 +47,9 @@ KERNELS: dict[str, Any] = {
     "back": delta_rule_triton.delta_back_kernel,
 }
 WALKS = ("plain", "fading", "kept", "scored", "columns", "delta", "back")
+# Bytes a thread: fp32 wider than 128 is for checking (``linear_attention_configs``).
+WIDE_SPILL = 4096
+MAY_SPILL = {(80, "back", "fp32", 64): 8}
 # How each is launched: the walks both ways in time, and over segments for their states alone.
 WAYS = dict.fromkeys(KERNELS, ("forwards",)) | {
     "plain": ("forwards", "backwards", "others alone", "states"),
@@ -83,13 +91,15 @@ def cases(architecture: int) -> list[Case]:
         for width in (64, 128, 256)
         for mode in ("plain", "gates", "delta")
     ]
-    return found + steps
+    joins = [_join(architecture, fades) for fades in (None, 1, 128)]
+    return [*found, _ages(architecture), *joins, *steps]
 
 
 def _case(architecture: int, kernel: str, kind: str, width: int, way: str) -> Case:
     tile = TABLE[architecture, kernel, kind, width]
     tile = replace(tile, columns=min(tile.columns, width))
     chunk = STEPS[architecture, kind, width]
+    wide = kind == "fp32" and width > 128 and kernel in WALKS
     made = launch(architecture, kernel, kind, width, way, chunk, tile)
     # Hopper's instruction takes 64 rows: of a state, or of a chunk.
     hopper = architecture == 90 and kernel != "inverse" and (kernel in WALKS or chunk == 64)
@@ -100,7 +110,9 @@ def _case(architecture: int, kernel: str, kind: str, width: int, way: str) -> Ca
         f"D {width}, {way}",
         f"{chunk} × {tile.columns}",
         product="FFMA" if kind == "fp32" else "HGMMA" if hopper else "HMMA",
+        may_spill=MAY_SPILL.get((architecture, kernel, kind, width), WIDE_SPILL if wide else 0),
         most_shared=SHARED_LIMIT[86 if architecture == 80 else architecture],
+        programs=2 if architecture == 90 and kind == "half" and tile.warps == 4 else 1,
     )
 
 
@@ -130,6 +142,28 @@ def launch(
     others = dict.fromkeys(FP32, "*fp32") | {"wholes_ptr": "*i16"}
     types = argument_types(function, constants, element, others)
     return Launch(function, types, constants, architecture, tile.warps, tile.stages, UNALIGNED)
+
+
+def _ages(architecture: int) -> Case:
+    function, columns = linear_attention_gated_triton.age_kernel, AGE_COLUMNS
+    constants = {"CHUNK": 64, "BLOCK_D": columns, "gate_column": 1}
+    others = dict.fromkeys(FP32, "*fp32") | {"wholes_ptr": "*i16"}
+    types = argument_types(function, constants, "bf16", others)
+    odd = (*UNALIGNED, "gate_batch", "gate_head")
+    made = Launch(function, types, constants, architecture, 4, 3, odd)
+    return Case(made, "ages", "fp16, bf16", "D 128", f"64 × {columns}", wide=False, programs=4)
+
+
+def _join(architecture: int, fades: int | None) -> Case:
+    function = linear_attention_segments.join_kernel
+    constants = {"REVERSE": False, "FADES": fades or 1, "BLOCK": JOIN_BLOCK}
+    constants |= dict.fromkeys(("start_column", "end_column"), 1)
+    constants |= {} if fades else {"fade_ptr": None}
+    types = argument_types(function, constants, "fp32", {})
+    odd = (*UNALIGNED, "blocks")
+    fading = "no gates" if fades is None else f"gates a {'head' if fades == 1 else 'dimension'}"
+    made = Launch(function, types, constants, architecture, 4, 3, odd)
+    return Case(made, "join", "fp32", f"D 128, {fading}", str(JOIN_BLOCK), programs=4)
 
 
 def _step(architecture: int, width: int, mode: str) -> Case:
