@@ -25,18 +25,6 @@ INDEX: dict[str, tuple[str, ...]] = {
         "combine_masks",
         "cross_attention",
     ),
-    "06_positions": (
-        "sinusoidal_encoding",
-        "shift_matrix",
-        "LearnedPositions",
-        "relative_bias",
-        "apply_rope",
-        "alibi_slopes",
-        "alibi_bias",
-        "position_interpolation",
-        "ntk_scale",
-        "yarn_frequencies",
-    ),
 }
 """Chapter id → names of its exercises, in order: enough to find one without importing the rest."""
 
