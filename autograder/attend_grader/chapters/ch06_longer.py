@@ -1,0 +1,230 @@
+"""Chapter 06, beyond the trained length: what must hold of three ways to slow RoPE down.
+
+The oracles are powers and logarithms of Python's own, number by number.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attend_grader.chapters.ch06_absolute import expect_dtype
+from attend_grader.compare import FLOAT64, PRINTED
+from attend_grader.exercise import Call, Probe, Property
+from attend_grader.subject import Subject
+from attend_grader.torch_properties import agree_untouched
+
+# position_interpolation
+
+
+def interpolation_worked(subject: Subject, probe: Probe) -> None:
+    """A model trained on 4 positions reads 8: every position is halved."""
+    want = torch.tensor([0.0, 0.5, 1.5, 3.5], dtype=torch.float64)
+    probe.agree(subject, torch.tensor([0, 1, 3, 7]), 4, 8, want=want)
+
+
+def interpolation_squeezes(subject: Subject, probe: Probe) -> None:
+    """p · L / L', whatever the ratio."""
+    for trained, length in ((64, 1024), (10, 15), (2048, 8192), (3, 100)):
+        where = torch.from_numpy(probe.rng.integers(0, length, 6))
+        want = where.double() * trained / length
+        why = f"trained on {trained}, reads {length}"
+        probe.agree(subject, where, trained, length, want=want, why=why)
+
+
+def interpolation_short(subject: Subject, probe: Probe) -> None:
+    """A text that fits keeps its positions; one token more, and it is squeezed."""
+    where = torch.arange(8)
+    for length in (8, 10):
+        probe.agree(subject, where, 10, length, want=where.double(), why="the text fits")
+    where = torch.arange(11)
+    probe.agree(subject, where, 10, 11, want=where.double() * 10 / 11, why="one token too many")
+
+
+def interpolation_kinds(subject: Subject, probe: Probe) -> None:
+    """float64 comes out; positions stay as they were."""
+    where = torch.tensor([5, 1, 30])
+    outcome = probe.agree(subject, where, 8, 31)
+    expect_dtype(probe, outcome.value, torch.float64, where, 8, 31)
+    agree_untouched(probe, subject, torch.tensor([1.0, 8.0, 12.0]), 8, 16, tolerance=FLOAT64)
+
+
+INTERPOLATION = (
+    Property("a hand-worked example: twice the trained length", 1, interpolation_worked),
+    Property("p · L / L' for any lengths", 1, interpolation_squeezes),
+    Property("a text that fits keeps its positions", 1, interpolation_short),
+    Property("float64 comes out; positions stay as they were", 1, interpolation_kinds),
+)
+
+
+def interpolation_draws(rng: np.random.Generator) -> list[Call]:
+    """Longer, a little longer, and no longer than what was trained."""
+    return [
+        Call((torch.from_numpy(rng.integers(1, 40, 5)), 10, 40)),
+        Call((torch.arange(15), 10, 15)),
+        Call((torch.arange(6), 10, 6)),
+        Call((torch.from_numpy(rng.integers(0, 1024, 4)), 64, 1024)),
+    ]
+
+
+# ntk_scale
+
+
+def ntk_worked(subject: Subject, probe: Probe) -> None:
+    """Width 4: the exponent is 4/2, so 3 becomes 9."""
+    probe.agree(subject, 4, 100.0, 3.0, want=900.0)
+
+
+def ntk_slowest(subject: Subject, probe: Probe) -> None:
+    """The slowest pair turns `factor` times more slowly."""
+    for width, base, factor in ((6, 100.0, 2.0), (64, 10_000.0, 4.0), (16, 500_000.0, 32.0)):
+        got = probe.call(subject, width, base, factor).value
+        if not isinstance(got, (int, float)) or not got > 0:
+            probe.agree(subject, width, base, factor)
+        slowest = -(width - 2) / width
+        slowed = base**slowest / got**slowest
+        if abs(slowed - factor) > 1e-6 * factor:
+            raise probe.miss(
+                f"with your base {got:.6g} the slowest pair turns {slowed:.6g} times more slowly, "
+                f"expected {factor:g} times. Its frequency is base^(−(D−2)/D).",
+                width,
+                base,
+                factor,
+            )
+
+
+def ntk_published(subject: Subject, probe: Probe) -> None:
+    """Width 128 and base 10,000: 20,221 for twice the length; nothing for the same length."""
+    for factor, want in ((2.0, 20_221.3), (4.0, 40_889.9), (8.0, 82_684.6)):
+        why = "Llama's width and base"
+        probe.agree(subject, 128, 10_000.0, factor, want=want, tolerance=PRINTED, why=why)
+    probe.agree(subject, 128, 10_000.0, 1.0, want=10_000.0, why="factor 1")
+
+
+def ntk_any(subject: Subject, probe: Probe) -> None:
+    """Any width from 4 on, any base and factor; a plain number comes out."""
+    for width in (4, 8, 10, 256):
+        base, factor = (round(float(x), 1) for x in probe.rng.uniform((50, 1), (9000, 20)))
+        want = math.exp(math.log(base) + math.log(factor) * width / (width - 2))
+        probe.agree(subject, width, base, factor, want=want)
+
+
+NTK = (
+    Property("a hand-worked example: width 4", 1, ntk_worked),
+    Property("the slowest pair turns factor times more slowly", 1, ntk_slowest),
+    Property("Llama's published bases; factor 1", 1, ntk_published),
+    Property("any width, base and factor", 1, ntk_any),
+)
+
+
+def ntk_draws(rng: np.random.Generator) -> list[Call]:
+    """Several widths, bases and factors."""
+    return [
+        Call((width, round(float(rng.uniform(100, 20_000)), 1), round(float(rng.uniform(2, 9)), 2)))
+        for width in (4, 6, 64, 128)
+    ]
+
+
+# yarn_frequencies
+
+
+def blend(
+    width: int, base: float, factor: float, trained: int, alpha: float = 1.0, beta: float = 32.0
+) -> tuple[Tensor, float]:
+    """The answer, pair by pair."""
+    found = []
+    for i in range(width // 2):
+        rate = base ** (-2 * i / width)
+        keep = (trained * rate / (2 * math.pi) - alpha) / (beta - alpha)
+        keep = min(max(keep, 0.0), 1.0)
+        found.append(keep * rate + (1 - keep) * rate / factor)
+    return torch.tensor(found, dtype=torch.float64), 1 + 0.1 * math.log(factor)
+
+
+def yarn_worked(subject: Subject, probe: Probe) -> None:
+    """32 and 16 turns between alpha 8 and beta 24: all of the first stays, half of the second."""
+    want = (torch.tensor([1.0, 0.3125], dtype=torch.float64), 1.1386)
+    trained = 64 * math.pi
+    given = (4, 4.0, 4.0, trained, 8.0, 24.0)
+    why = "frequencies 1 and 1/2, which make 32 and 16 turns"
+    for part in (0, 1):
+        probe.agree(subject, *given, want=want, part=part, tolerance=PRINTED, why=why)
+
+
+def yarn_ends(subject: Subject, probe: Probe) -> None:
+    """More than beta turns: as before. Fewer than alpha: divided by the factor."""
+    width, base, factor, trained = 64, 10_000.0, 8.0, 4096
+    found = probe.agree(subject, width, base, factor, trained, part=0).value[0]
+    plain, _ = blend(width, base, 1.0, trained)
+    for rate, got in zip(plain.tolist(), torch.as_tensor(found).tolist(), strict=True):
+        turns = trained * rate / (2 * math.pi)
+        want = rate if turns > 32 else rate / factor if turns < 1 else got
+        if abs(got - want) > 1e-9:
+            raise probe.miss(
+                f"a pair with {turns:.3g} turns has the frequency {got:.6g}, expected {want:.6g}.",
+                width,
+                base,
+                factor,
+                trained,
+            )
+
+
+def yarn_ramp(subject: Subject, probe: Probe) -> None:
+    """Between alpha and beta turns the share kept grows linearly with the turns."""
+    for _ in probe.repeat(1, 3):
+        for width, base, factor, trained, alpha, beta in (
+            (128, 10_000.0, 16.0, 4096, 1.0, 32.0),
+            (64, 500_000.0, 4.0, 8192, 1.0, 4.0),
+            (16, 100.0, 2.0, 64, 0.5, 8.0),
+        ):
+            trained += int(probe.rng.integers(0, 50))
+            given = (width, base, factor, trained)
+            want = blend(*given, alpha=alpha, beta=beta)
+            probe.agree(subject, *given, want=want, part=0, alpha=alpha, beta=beta)
+
+
+def yarn_scale(subject: Subject, probe: Probe) -> None:
+    """0.1 ln(factor) + 1; a factor of 1 changes nothing at all."""
+    for factor, printed in ((16.0, 1.2773), (32.0, 1.3466)):
+        want = (blend(128, 10_000.0, factor, 4096)[0], printed)
+        given = (128, 10_000.0, factor, 4096)
+        why = f"factor {factor:g}"
+        probe.agree(subject, *given, want=want, part=1, tolerance=PRINTED, why=why)
+    want = (blend(64, 10_000.0, 1.0, 64)[0], 1.0)
+    for part in (0, 1):
+        why = "factor 1, where nothing changes"
+        probe.agree(subject, 64, 10_000.0, 1.0, 64, want=want, part=part, why=why)
+
+
+def yarn_kinds(subject: Subject, probe: Probe) -> None:
+    """Both numbers at odd sizes; frequencies in float64."""
+    for width, trained in ((2, 30), (6, 100), (10, 1000)):
+        factor = round(float(probe.rng.uniform(2, 20)), 1)
+        given = (width, 300.0, factor, trained)
+        for part in (0, 1):
+            outcome = probe.agree(subject, *given, part=part)
+        expect_dtype(probe, outcome.value[0], torch.float64, *given)
+
+
+YARN = (
+    Property("a hand-worked example: 32 and 16 turns", 1, yarn_worked),
+    Property("many turns: as before; less than one: slowed", 1, yarn_ends),
+    Property("in between, linear in the number of turns", 2, yarn_ramp),
+    Property("the factor for queries and keys, as published", 1, yarn_scale),
+    Property("any width; frequencies in float64", 1, yarn_kinds),
+)
+
+
+def yarn_draws(rng: np.random.Generator) -> list[Call]:
+    """Many pairs on the ramp, other ends of it, a short training, factor 1."""
+    factors = [round(float(f), 1) for f in rng.uniform(2, 30, 4)]
+    return [
+        Call((64, 10_000.0, factors[0], 4096)),
+        Call((32, 500_000.0, factors[1], 8192), {"alpha": 2.0, "beta": 16.0}),
+        Call((8, 100.0, factors[2], 64), {"beta": 8.0}),
+        Call((16, 10_000.0, factors[3], 512)),
+        Call((16, 10_000.0, 1.0, 512)),
+    ]
