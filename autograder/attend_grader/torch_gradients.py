@@ -33,7 +33,7 @@ def gradients(
         named = dict(target.named_parameters())  # type: ignore[attr-defined]  # a Module
         leaves |= {name: named[name] for name in wanted["parameters"]}
     value = target(*moved, **kwargs)
-    outputs: Sequence[torch.Tensor] = value if isinstance(value, tuple) else (value,)
+    outputs: Sequence[torch.Tensor] = value if isinstance(value, (tuple, list)) else (value,)
     expected = len(wanted["cotangents"])
     if len(outputs) != expected or not all(isinstance(o, torch.Tensor) for o in outputs):
         kinds = ", ".join(type(o).__name__ for o in outputs)
@@ -49,6 +49,6 @@ def gradients(
         )
     detached = tuple(o.detach() for o in outputs)
     return {
-        "value": detached if isinstance(value, tuple) else detached[0],
+        "value": detached if isinstance(value, (tuple, list)) else detached[0],
         "gradients": dict(zip(leaves, pulled, strict=True)),
     }

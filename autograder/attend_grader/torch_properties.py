@@ -161,7 +161,7 @@ def agree_dtype(
     Raises:
         Miss: dtype or values differ.
     """
-    wide = [a.double().round(decimals=6) if _floating(a) else a for a in args]
+    wide = [_doubled(a) for a in args]
     value, right = probe.call(subject, *wide, **kwargs).value, probe.reference(*wide, **kwargs)
     many = isinstance(right, tuple) and isinstance(value, (tuple, list))
     names = item_names(probe.results or "result", len(right)) if many else ("result",)
@@ -174,6 +174,12 @@ def agree_dtype(
                 "`torch.zeros(…, dtype=x.dtype)`, `x.new_zeros(…)` or `torch.zeros_like(x)`.",
             ).on(probe.given(wide, kwargs), "")
     probe.agree(subject, *wide, tolerance=tolerance, why="float64 arguments", **kwargs)
+
+
+def _doubled(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_doubled(item) for item in value)
+    return value.double().round(decimals=6) if _floating(value) else value
 
 
 def _floating(value: Any) -> bool:
