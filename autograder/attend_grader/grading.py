@@ -232,6 +232,7 @@ class _Trusting:
 
 _ENDED: Mapping[str, tuple[Status, str]] = {
     "timeout": ("timeout", "Stopped: it did not come to an end. Is there a loop that never ends?"),
+    "memory": ("memory", "Stopped: {death}."),
     "crash": ("crash", "Its process is gone: {death}."),
     "protocol": ("crash", "The process answered what no right answer looks like ({death})."),
 }

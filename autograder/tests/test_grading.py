@@ -18,7 +18,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from nbgrader.utils import determine_grade
 
 CHAPTER = "03_attention"
-LIMITS = Limits(cell_seconds=3, check_seconds=3, cpu_seconds=10)
+LIMITS = Limits(cell_seconds=3, check_seconds=3, cpu_seconds=10, all_memory=2**30)
 SOFTMAX = """
 def softmax(scores, axis=-1):
     e = np.exp(scores - scores.max(axis=axis, keepdims=True))
@@ -84,6 +84,15 @@ import attend_grader.executor, attend_grader.codec
 attend_grader.executor.Executor.handle = lambda self, request: {"score": 8}
 """
 )
+CROWD = """
+import os, time
+def softmax(scores, axis=-1):
+    for _ in range(12):
+        if os.fork() == 0:
+            taken = b"x" * (200 * 2**20)
+            time.sleep(60)
+    time.sleep(60)
+"""
 CHATTY = SOFTMAX.replace("    e =", "    print('x' * 40_000_000)\n    e =")
 BACKGROUND = "import threading, time\nthreading.Thread(target=lambda: time.sleep(60)).start()\n"
 
@@ -95,6 +104,7 @@ CASES: dict[str, tuple[NotebookNode, tuple[str, str]]] = {
     "leaves": (notebook(LEAVES), ("CRASH", "PASSED")),
     "kills itself": (notebook(KILLS), ("CRASH", "PASSED")),
     "takes all memory": (notebook(GREEDY), ("MEMORY", "PASSED")),
+    "many processes that take memory": (notebook(CROWD), ("MEMORY", "PASSED")),
     "answers for the executor": (notebook(FORGER), ("CRASH", "PASSED")),
     "syntax error": (notebook("def softmax(scores:\n"), ("INVALID", "PASSED")),
     "prints without end": (notebook(CHATTY), ("PASSED", "PASSED")),

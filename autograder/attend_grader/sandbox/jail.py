@@ -35,7 +35,8 @@ class Limits:
         cell_seconds: one cell of the notebook, wall clock.
         check_seconds: all calls of one exercise's check together, wall clock.
         cpu_seconds: processor time of one process.
-        memory: bytes of address space beyond what the warm parent has mapped already.
+        memory: bytes of address space of one process, beyond what the warm parent has mapped.
+        all_memory: bytes in use by all processes together.
         processes: processes and threads at a time.
         file_bytes: one file.
         tmp_bytes: all of /tmp.
@@ -45,6 +46,7 @@ class Limits:
     check_seconds: float = 20.0
     cpu_seconds: int = 60
     memory: int = 2048 * MIB
+    all_memory: int = 4096 * MIB
     processes: int = 64
     file_bytes: int = 32 * MIB
     tmp_bytes: int = 64 * MIB

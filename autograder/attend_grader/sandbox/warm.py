@@ -22,7 +22,8 @@ from attend_grader.sandbox.jail import Limits, SandboxMissing
 START_SECONDS = 120.0
 """Importing torch and the course takes 2 to 5 s; a busy machine must not fail."""
 
-SIGXCPU, SIGKILL, OUT_OF_TIME = 128 + 24, 128 + 9, "timeout"
+SIGXCPU, OUT_OF_MEMORY = 128 + 24, 77
+"""Exit codes of a child: out of processor time; and as in :mod:`.zygote`."""
 
 PRELOAD = ("numpy", "IPython.core.interactiveshell", "altair", "ipywidgets", "tqdm", "attend")
 
@@ -59,6 +60,7 @@ class WarmParent:
         self.limits = limits or Limits()
         self.unsafe = unsafe
         self._peak = 0
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (closed in close)
         self.packages = Path(tempfile.mkdtemp(prefix="attend-jail-"))
         self.packages.chmod(0o755)
         atexit.register(self.close)
@@ -70,7 +72,7 @@ class WarmParent:
                 self.process = subprocess.Popen(
                     jail.command(self.packages, theirs.fileno(), self.limits, unsafe=unsafe),
                     stdin=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
+                    stderr=self._said,
                     env=jail.environment(str(self.packages)) if unsafe else {},
                     cwd="/",
                     pass_fds=(theirs.fileno(),),
@@ -122,10 +124,9 @@ class WarmParent:
         if process is not None:
             process.kill()
             process.wait()
-            if process.stderr:
-                process.stderr.close()
         if hasattr(self, "control"):
             self.control.close()
+        self._said.close()
         shutil.rmtree(self.packages, ignore_errors=True)
 
     def _ask(self, request: dict[str, Any], descriptor: int | None = None) -> dict[str, Any]:
@@ -140,7 +141,8 @@ class WarmParent:
         process = getattr(self, "process", None)
         if process is None or process.poll() is None:
             return ""
-        return process.stderr.read().decode(errors="replace").strip()[-500:]
+        self._said.seek(0)
+        return self._said.read().decode(errors="replace").strip()[-500:]
 
 
 class Child:
@@ -233,7 +235,7 @@ class Child:
                 reply = self._reference(answer)
                 codec.write_frame(self._stream, {"number": self._number, "request": reply})  # type: ignore[arg-type]  # same
         except TimeoutError:
-            raise self._died(OUT_OF_TIME, "it did not end in time") from None
+            raise self._died("timeout", "it did not end in time") from None
         except codec.ProtocolError as error:
             raise self._died("protocol", str(error)) from None
         except (OSError, EOFError):
@@ -250,7 +252,9 @@ class Child:
     def _died(self, reason: str, message: str) -> SubmissionDied:
         status = self.close(wait=1.0 if reason == "crash" else 0.0)
         if reason == "crash" and status == SIGXCPU:
-            return SubmissionDied(OUT_OF_TIME, "it used up its processor time")
+            return SubmissionDied("timeout", "it used up its processor time")
+        if reason == "crash" and status == OUT_OF_MEMORY:
+            return SubmissionDied("memory", "its processes took too much memory together")
         if reason == "crash" and status is not None and status >= 128:
             return SubmissionDied("crash", f"it was ended by signal {status - 128}")
         if reason == "crash" and status is not None:

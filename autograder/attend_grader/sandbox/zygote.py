@@ -24,6 +24,8 @@ from typing import Any
 from attend_grader.sandbox import notebook
 
 NOBODY = 65534
+OUT_OF_MEMORY = 77
+"""Exit code of a submission whose processes together took more memory than they may."""
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID = (
     0x00020000,
@@ -39,7 +41,6 @@ def main() -> None:
     """Serve the control socket whose descriptor is the first argument."""
     control = socket.socket(fileno=int(sys.argv[1]))
     _libc().prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    children: dict[int, None] = {}
     while True:
         text, descriptors, _, _ = socket.recv_fds(control, 65536, 1)
         if not text:
@@ -50,12 +51,10 @@ def main() -> None:
                 answer = {"missing": preload(request["modules"]), "memory": _mapped()}
             case "fork":
                 pid = _fork(control, descriptors[0], request["limits"], request["jailed"])
-                children[pid] = None
                 answer = {"pid": pid}
             case "end":
                 status, peak = _end(request["pid"], request["wait"])
                 answer = {"status": status, "peak": peak}
-                children.pop(request["pid"], None)
             case _:
                 return
         control.send(json.dumps(answer).encode())
@@ -119,17 +118,35 @@ def _leave(channel: int, limits: dict[str, int]) -> int:
     size = f"mode=1777,size={limits['tmp_bytes']}".encode()
     for place in (b"/tmp", b"/dev/shm"):  # private: nothing is left for the next submission
         _hold(libc.mount(b"tmpfs", place, b"tmpfs", _MS_NOSUID | _MS_NODEV, size), "mount")
-    libc.mount(b"proc", b"/proc", b"proc", 0, None)  # not allowed everywhere, nor needed
     os.chdir("/tmp")
     runner = os.fork()  # not process 1 itself: that one ignores signals
     if runner == 0:
         _give_up_rights(libc)
         _run(channel, limits)
     os.close(channel)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     while True:
-        pid, status = os.wait()
-        if pid == runner:
-            os._exit(_exit_code(status))  # and the kernel ends all that is left here
+        signal.sigtimedwait({signal.SIGCHLD}, 0.1)
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        while pid > 0:
+            if pid == runner:
+                os._exit(_exit_code(status))  # and the kernel ends all that is left here
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        if _in_use() > limits["all_memory"]:
+            os._exit(OUT_OF_MEMORY)  # same
+
+
+def _in_use() -> int:
+    """Bytes in use by all processes of the jail but its first two, which are the grader's own."""
+    pages = 0
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) > 2:
+            with (
+                contextlib.suppress(OSError),
+                open(f"/proc/{name}/statm", encoding="ascii") as file,
+            ):
+                pages += int(file.read().split()[1])
+    return pages * resource.getpagesize()
 
 
 def _hold(result: int, what: str) -> None:
