@@ -31,7 +31,8 @@ import triton
 import triton.language as tl
 
 from attend_kernels import selective_scan_configs as configs
-from attend_kernels.selective_scan_triton import (
+from attend_kernels.selective_scan_segments_triton import segment_starts
+from attend_kernels.selective_scan_steps_triton import (
     LOG2E,
     constants,
     load_rows,
@@ -50,34 +51,42 @@ def selective_scan_backward_kernel(
     grad_ptr, grad_last_ptr, kept_ptr, scratch_ptr,
     du_ptr, ddelta_ptr, da_ptr, db_ptr, dc_ptr, dd_ptr, dz_ptr, dbias_ptr, dfirst_ptr,
     u_batch, u_row, delta_batch, delta_row, a_channel, a_state, b_batch, b_row, c_batch, c_row,
-    z_batch, z_row, grad_batch, grad_row, last_batch, last_channel, last_state, B, T, C,
+    z_batch, z_row, grad_batch, grad_row, last_batch, last_segment, last_channel, last_state,
+    B, T, C, segment,
     N: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr, STEPS: tl.constexpr,
     CHUNK: tl.constexpr, SOFTPLUS: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """Write the gradients of BLOCK_C channels of a sequence, and their share of dB and dC."""
+    """Write gradients of BLOCK_C channels of a segment of a sequence; their share of dB and dC.
+
+    One segment may be all of the sequence. ``grad_last`` is dL/dh of the state after each.
+    """
     block = tl.program_id(0)
     channel = block * BLOCK_C + tl.arange(0, BLOCK_C)
     state = tl.arange(0, BLOCK_N)
     batch = tl.program_id(1).to(tl.int64)
+    piece = tl.program_id(2).to(tl.int64)
+    begin = piece * segment
     live = channel < C
     in_n = state < N
     real = in_n if BLOCK_N > N else None  # None: no mask, where N is a power of two
     both = in_n[:, None] & live[None, :]
-    chunks = tl.cdiv(T, CHUNK)
-    u_ptr += batch * u_batch + channel
-    delta_ptr += batch * delta_batch + channel
-    b_ptr += batch * b_batch + state
-    c_ptr += batch * c_batch + state
-    grad_ptr += batch * grad_batch + channel
-    own = batch * T * C + channel  # gradients of inputs are contiguous (B, T, C)
+    u_ptr += batch * u_batch + begin * u_row + channel
+    delta_ptr += batch * delta_batch + begin * delta_row + channel
+    b_ptr += batch * b_batch + begin * b_row + state
+    c_ptr += batch * c_batch + begin * c_row + state
+    grad_ptr += batch * grad_batch + begin * grad_row + channel
+    own = (batch * T + begin) * C + channel  # gradients of inputs are contiguous (B, T, C)
     du_ptr += own
     ddelta_ptr += own
-    share = (block.to(tl.int64) * B + batch) * T * N + state
+    share = ((block.to(tl.int64) * B + batch) * T + begin) * N + state
     db_ptr += share
     dc_ptr += share
     tile = state[:, None] * C + channel[None, :]
-    kept_ptr += batch * chunks * N * C + tile
-    scratch_ptr += batch * (CHUNK // STEPS) * N * C + tile
+    row = batch * tl.num_programs(2) + piece  # of what every segment has of its own
+    kept_ptr += (batch * tl.cdiv(T, CHUNK) + begin // CHUNK) * N * C + tile
+    scratch_ptr += row * (CHUNK // STEPS) * N * C + tile
+    T = tl.minimum(T - begin, segment).to(tl.int32)  # of this segment
+    chunks = tl.cdiv(T, CHUNK)
     at = state[:, None] * a_state + channel[None, :] * a_channel
     rate = tl.load(a_ptr + at, mask=both, other=0.0).to(WIDE) * LOG2E
     bias = 0.0
@@ -86,7 +95,7 @@ def selective_scan_backward_kernel(
     if d_ptr is not None:
         skip = tl.load(d_ptr + channel, mask=live, other=0.0).to(WIDE)
     if z_ptr is not None:
-        z_ptr += batch * z_batch + channel
+        z_ptr += batch * z_batch + begin * z_row + channel
         dz_ptr += own
     da = tl.zeros((BLOCK_N, BLOCK_C), WIDE)
     dd = tl.zeros((BLOCK_C,), WIDE)
@@ -94,7 +103,8 @@ def selective_scan_backward_kernel(
     g = tl.zeros((BLOCK_N, BLOCK_C), WIDE)
     if grad_last_ptr is not None:
         at = state[:, None] * last_state + channel[None, :] * last_channel
-        g = tl.load(grad_last_ptr + batch * last_batch + at, mask=both, other=0.0).to(WIDE)
+        grad_last_ptr += batch * last_batch + piece * last_segment
+        g = tl.load(grad_last_ptr + at, mask=both, other=0.0).to(WIDE)
     final = (tl.cdiv(T, STEPS) - 1) * STEPS  # where the last group starts
     next_grad = load_rows(grad_ptr, final, grad_row, T - 1, live, STEPS, WIDE)
     if z_ptr is not None:
@@ -142,7 +152,7 @@ def selective_scan_backward_kernel(
             for i in tl.static_range(STEPS - 1, -1, -1):
                 inside = t + i < T
                 mask = live & inside
-                row = tl.cast(t + i, tl.int64) * C
+                offset = tl.cast(t + i, tl.int64) * C
                 dy = tl.where(inside, grad[i], 0.0)
                 if z_ptr is not None:
                     gate = sigmoid(z[i])
@@ -150,7 +160,7 @@ def selective_scan_backward_kernel(
                     if d_ptr is not None:
                         y += skip * u[i]
                     dz = dy * y * gate * (1.0 + z[i] * (1.0 - gate))
-                    tl.store(dz_ptr + row, dz.to(dz_ptr.dtype.element_ty), mask=mask)
+                    tl.store(dz_ptr + offset, dz.to(dz_ptr.dtype.element_ty), mask=mask)
                     dy *= z[i] * gate
                 g += c[i][:, None] * dy[None, :]  # (BLOCK_N, BLOCK_C)
                 here = tl.cast(t + i, tl.int64) * N
@@ -165,7 +175,7 @@ def selective_scan_backward_kernel(
                 if d_ptr is not None:
                     du += skip * dy
                     dd += u[i] * dy
-                tl.store(du_ptr + row, du.to(du_ptr.dtype.element_ty), mask=mask)
+                tl.store(du_ptr + offset, du.to(du_ptr.dtype.element_ty), mask=mask)
                 g *= tl.exp2(delta[None, :] * rate)  # now dL/dh of the state before
                 through = g * before[i]  # dL/d(delta A)
                 da += through * delta[None, :]
@@ -174,15 +184,15 @@ def selective_scan_backward_kernel(
                     ddelta *= sigmoid(raw[i] + bias)
                 ddelta = tl.where(inside, ddelta, 0.0)
                 dbias += ddelta
-                tl.store(ddelta_ptr + row, ddelta.to(ddelta_ptr.dtype.element_ty), mask=mask)
+                tl.store(ddelta_ptr + offset, ddelta.to(ddelta_ptr.dtype.element_ty), mask=mask)
         tl.debug_barrier()  # the next chunk writes over the scratch
-    tl.store(da_ptr + batch * N * C + tile, da, mask=both)
+    tl.store(da_ptr + row * N * C + tile, da, mask=both)
     if d_ptr is not None:
-        tl.store(dd_ptr + batch * C + channel, dd, mask=live)
+        tl.store(dd_ptr + row * C + channel, dd, mask=live)
     if bias_ptr is not None:
-        tl.store(dbias_ptr + batch * C + channel, dbias, mask=live)
+        tl.store(dbias_ptr + row * C + channel, dbias, mask=live)
     if dfirst_ptr is not None:
-        tl.store(dfirst_ptr + batch * N * C + tile, g, mask=both)
+        tl.store(dfirst_ptr + batch * N * C + tile, g, mask=both & (piece == 0))
 
 
 def backward(
@@ -210,27 +220,34 @@ def backward(
     def new(*shape: int, dtype: torch.dtype = wide, given: bool = True) -> torch.Tensor:
         return torch.empty(shape if given else (0,), dtype=dtype, device=u.device)
 
-    scratch = new(B, configs.CHUNK // config.steps, N, C)
+    segment = configs.segment(u, N)
+    pieces = -(-T // segment)
+    scratch = new(B * pieces, configs.CHUNK // config.steps, N, C)
     du, ddelta = new(B, T, C, dtype=u.dtype), new(B, T, C, dtype=delta.dtype)
     dz = new(0) if z is None else new(B, T, C, dtype=z.dtype)
     da, dd, dbias = (
-        new(B, N, C),
-        new(B, C, given=d is not None),
-        new(B, C, given=bias is not None),
+        new(B * pieces, N, C),
+        new(B * pieces, C, given=d is not None),
+        new(B * pieces, C, given=bias is not None),
     )
     db, dc = new(blocks, B, T, N), new(blocks, B, T, N)
     dfirst = new(B, N, C, given=has_initial)
     kernel: Any = selective_scan_backward_kernel
     wide_b, wide_c = (widened(x, wide) for x in (b, c))
+    after = None if grad_last is None else grad_last[:, None]  # (B, segments, C, N)
+    if pieces > 1:
+        after = segment_starts(
+            grad, delta, a, wide_c, z, bias, grad_last, softplus, segment, reverse=True
+        ).transpose(2, 3)
     with torch.cuda.device_of(u):
-        kernel[(blocks, B)](
+        kernel[(blocks, B, pieces)](
             u, delta, a, wide_b, wide_c, d, z, bias,
-            grad, grad_last, kept, scratch,
+            grad, after, kept, scratch,
             du, ddelta, da, db, dc, dd, dz, dbias, dfirst if has_initial else None,
             *u.stride()[:2], *delta.stride()[:2], *a.stride(),
             *wide_b.stride()[:2], *wide_c.stride()[:2],
             *(z.stride()[:2] if z is not None else (0, 0)), *grad.stride()[:2],
-            *(grad_last.stride() if grad_last is not None else (0, 0, 0)), B, T, C,
+            *(after.stride() if after is not None else (0, 0, 0, 0)), B, T, C, segment,
             **constants(N, config, softplus, wide),
         )  # fmt: skip
     da, dfirst = da.sum(0).T, dfirst.transpose(-1, -2) if has_initial else dfirst

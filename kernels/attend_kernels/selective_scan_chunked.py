@@ -27,6 +27,11 @@ The kernel keeps the state in registers, and for the backward pass it writes one
 store less and need more scratch (see ``selective_scan_backward_triton``). Backward: 5, with a gate
 7, and for dB and dC 4 N / BLOCK_C fp32 numbers.
 
+Where a batch has too few channels to fill the GPU, time is cut into segments that run side by side,
+after a pass that finds the state each starts from (``selective_scan_segments_triton``). That reads
+u, Δ and B once more, backward dy, Δ, C and z, and writes a state a segment, of which there are only
+as many as the GPU has room for: still no (B, T, C, N) tensor.
+
 Arithmetic: an exponential and 5 other operations a state and step forward, 3 exponentials and about
 20 operations backward. The exponentials bound the forward kernel: a streaming multiprocessor does
 16 a clock. There is nothing for the tensor cores, which is what Mamba-2 changed.

@@ -16,7 +16,6 @@ in ``HIDDEN`` are strides kept from it for that reason.
 """
 
 # ruff: noqa: N803, N806  # axis letters and compile-time values are written in capitals
-# ruff: noqa: RUF005  # Triton has no starred tuples
 # Pyright takes a call from one jitted function to another for one that raises:
 # pyright: reportGeneralTypeIssues=false
 
@@ -29,48 +28,18 @@ import triton
 import triton.language as tl
 
 from attend_kernels import selective_scan_configs as configs
+from attend_kernels.selective_scan_segments_triton import segment_starts
+from attend_kernels.selective_scan_steps_triton import (
+    LOG2E,
+    constants,
+    pull,
+    sigmoid,
+    step_size,
+    widened,
+)
 
-LOG2E = tl.constexpr(1.4426950408889634)
-LINEAR_FROM = tl.constexpr(20.0)  # beyond it softplus(x) is x to the last bit of fp32
 HIDDEN = ["a_channel", "a_state", "first_channel", "first_state", "last_channel", "last_state"]
 HIDDEN += ["kept_channel"]
-
-
-@triton.jit
-def load_rows(ptr, first, row_stride, last, live, STEPS: tl.constexpr, WIDE: tl.constexpr):
-    """Rows first, first + 1, ... as a tuple of STEPS vectors; beyond the last row, that again."""
-    rows = ()
-    ptr += tl.cast(first, tl.int64) * row_stride
-    for i in tl.static_range(STEPS):
-        at = ptr + tl.minimum(i, last - first) * row_stride
-        row = tl.load(at) if live is None else tl.load(at, mask=live, other=0.0)
-        rows = rows + (row.to(WIDE),)
-    return rows
-
-
-@triton.jit
-def pull(rows, ptr, stride, live, WIDE: tl.constexpr):
-    """Load one more row into a tuple of them; also return where the next one lies."""
-    row = tl.load(ptr) if live is None else tl.load(ptr, mask=live, other=0.0)
-    return rows + (row.to(WIDE),), ptr + stride
-
-
-@triton.jit
-def sigmoid(x):
-    """Logistic function."""
-    return 1.0 / (1.0 + tl.exp2(-x * LOG2E))
-
-
-@triton.jit
-def step_size(raw, bias, SOFTPLUS: tl.constexpr):
-    """Return softplus(raw + bias), or the bare sum; log(1 + e) keeps its digits for small e."""
-    x = raw + bias
-    if SOFTPLUS:
-        e = tl.exp2(tl.minimum(x, LINEAR_FROM) * LOG2E)
-        w = 1.0 + e  # log(w) is off by e's rounding in w; e / (w - 1) is off by as much
-        log = tl.where(w == 1.0, e, tl.log(w) * (e / tl.where(w == 1.0, 1.0, w - 1.0)))
-        x = tl.where(x > LINEAR_FROM, x, log)
-    return x
 
 
 @triton.jit(do_not_specialize=HIDDEN)
@@ -78,26 +47,31 @@ def selective_scan_forward_kernel(
     u_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, d_ptr, z_ptr, bias_ptr,
     out_ptr, first_ptr, last_ptr, kept_ptr,
     u_batch, u_row, delta_batch, delta_row, a_channel, a_state, b_batch, b_row, c_batch, c_row,
-    z_batch, z_row, first_batch, first_channel, first_state, last_batch, last_channel, last_state,
-    kept_channel, T, C,
+    z_batch, z_row, first_batch, first_segment, first_channel, first_state,
+    last_batch, last_channel, last_state, kept_channel, T, C, segment,
     N: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr, STEPS: tl.constexpr,
     CHUNK: tl.constexpr, AHEAD: tl.constexpr, SOON: tl.constexpr, SOFTPLUS: tl.constexpr,
     WIDE: tl.constexpr,
 ):  # fmt: skip
-    """Write y for BLOCK_C channels of a sequence, their last state, and those kept for later."""
+    """Write y for BLOCK_C channels of a segment of a sequence, and the states kept for later.
+
+    The last segment also writes the last state. One segment may be all of the sequence.
+    """
     channel = tl.program_id(0) * BLOCK_C + tl.arange(0, BLOCK_C)
     state = tl.arange(0, BLOCK_N)
     batch = tl.program_id(1).to(tl.int64)
+    piece = tl.program_id(2).to(tl.int64)
+    begin = piece * segment
     live = channel < C
     real = state < N if BLOCK_N > N else None  # None: no mask, where N is a power of two
     both = (state < N)[:, None] & live[None, :]
-    u_ptr += batch * u_batch + channel
-    delta_ptr += batch * delta_batch + channel
+    u_ptr += batch * u_batch + begin * u_row + channel
+    delta_ptr += batch * delta_batch + begin * delta_row + channel
     if z_ptr is not None:
-        z_ptr += batch * z_batch + channel
-    b_ptr += batch * b_batch + state
-    c_ptr += batch * c_batch + state
-    out_ptr += batch * T * C + channel
+        z_ptr += batch * z_batch + begin * z_row + channel
+    b_ptr += batch * b_batch + begin * b_row + state
+    c_ptr += batch * c_batch + begin * c_row + state
+    out_ptr += (batch * T + begin) * C + channel
     at = state[:, None] * a_state + channel[None, :] * a_channel
     rate = tl.load(a_ptr + at, mask=both, other=0.0).to(WIDE) * LOG2E  # exp(x) = exp2(x log2(e))
     bias = 0.0
@@ -108,11 +82,13 @@ def selective_scan_forward_kernel(
     h = tl.zeros((BLOCK_N, BLOCK_C), WIDE)
     if first_ptr is not None:
         at = state[:, None] * first_state + channel[None, :] * first_channel
-        h = tl.load(first_ptr + batch * first_batch + at, mask=both, other=0.0).to(WIDE)
+        first_ptr += batch * first_batch + piece * first_segment
+        h = tl.load(first_ptr + at, mask=both, other=0.0).to(WIDE)
     kept = kept_ptr
     if kept_ptr is not None:
-        kept += batch * tl.cdiv(T, CHUNK) * N * C
+        kept += (batch * tl.cdiv(T, CHUNK) + begin // CHUNK) * N * C
         kept += state[:, None] * C + channel[None, :] * kept_channel
+    T = tl.minimum(T - begin, segment).to(tl.int32)  # of this segment
     last = T - 1  # beyond it the pointers stay where they are
     u = ()
     raw = ()
@@ -159,8 +135,9 @@ def selective_scan_forward_kernel(
             raw = raw[1:]
             b = b[1:]
             c = c[1:]
-    at = state[:, None] * last_state + channel[None, :] * last_channel
-    tl.store(last_ptr + batch * last_batch + at, h, mask=both)
+    if piece == tl.num_programs(2) - 1:
+        at = state[:, None] * last_state + channel[None, :] * last_channel
+        tl.store(last_ptr + batch * last_batch + at, h, mask=both)
 
 
 def forward(
@@ -186,40 +163,21 @@ def forward(
     chunks = configs.chunks(T) if keep else 0
     kept = torch.empty((B, chunks, N, C), dtype=wide, device=u.device)
     b, c = (widened(x, wide) for x in (b, c))
+    segment = configs.segment(u, N)
+    first = None if initial is None else initial[:, None]  # (B, segments, C, N)
+    if segment < T:
+        first = segment_starts(u, delta, a, b, None, bias, initial, softplus, segment, False)
+        first = first.transpose(2, 3)
     kernel: Any = selective_scan_forward_kernel
-    grid = (triton.cdiv(C, config.block_c), B)
+    grid = (triton.cdiv(C, config.block_c), B, triton.cdiv(T, segment))
     with torch.cuda.device_of(u):  # the launch goes to the current device, not to the tensor's
         kernel[grid](
             u, delta, a, b, c, d, z, bias,
-            out, initial, last, kept if keep else None,
+            out, first, last, kept if keep else None,
             *u.stride()[:2], *delta.stride()[:2], *a.stride(), *b.stride()[:2], *c.stride()[:2],
             *(z.stride()[:2] if z is not None else (0, 0)),
-            *(initial.stride() if initial is not None else (0, 0, 0)), *last.stride(),
-            1, T, C,
+            *(first.stride() if first is not None else (0, 0, 0, 0)), *last.stride(),
+            1, T, C, segment,
             **constants(N, config, softplus, wide), AHEAD=configs.AHEAD, SOON=configs.SOON,
         )  # fmt: skip
     return out, last, kept
-
-
-def widened(x: torch.Tensor, wide: torch.dtype) -> torch.Tensor:
-    """Cast B or C (B, T, N) to the dtype of the state, once for all channels.
-
-    Left to the kernel, it would be 2 N conversions a warp and step beside about 6 N other things.
-    """
-    return x.to(wide)
-
-
-def constants(
-    n: int, config: configs.Config, softplus: bool, wide: torch.dtype = torch.float32
-) -> dict[str, Any]:
-    """Compile-time values of a scan kernel."""
-    return {
-        "N": n,
-        "BLOCK_N": triton.next_power_of_2(n),
-        "BLOCK_C": config.block_c,
-        "STEPS": config.steps,
-        "CHUNK": configs.CHUNK,
-        "SOFTPLUS": softplus,
-        "WIDE": tl.float64 if wide == torch.float64 else tl.float32,
-        "num_warps": config.warps,
-    }

@@ -20,6 +20,7 @@ from attend_kernels import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from .allocations import allocated, assert_linear
 from .numerics import DTYPES, TOLERANCE, assert_right, poisoned, relative_error
 
 needs_triton = pytest.mark.skipif(
@@ -200,6 +201,19 @@ def test_the_same_inputs_give_the_same_bits(device: str):
     first, second = (run(causal_conv1d, inputs) for _ in range(2))
     for name, value in first.items():
         assert torch.equal(value, second[name]), name
+
+
+@needs_triton
+def test_memory_is_linear_in_time(device: str):
+    """Forward y; backward dx, and sums of dw and db of a band of 16 steps. Nothing K times that."""
+
+    def bytes_at(t: int) -> list[int]:
+        leaves = {k: m.requires_grad_() for k, m in make(t, state=False, device=device).items()}
+        return allocated(lambda: causal_conv1d(**leaves).sum().backward())
+
+    rows = 2 * 64 * 5 * 4  # bytes of x
+    sizes = assert_linear(bytes_at, 16)
+    assert sum(size >= rows for size in sizes) <= 4  # y, its gradient, dx, the sums of the bands
 
 
 @needs_triton

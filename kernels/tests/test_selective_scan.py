@@ -30,8 +30,9 @@ BY_LENGTH = [1, 2, 4, 7, 8, 9, 17]  # a chunk is 8 here, a group of steps 4 when
 
 @pytest.fixture(autouse=True)
 def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several chunks without a long sequence."""
+    """Several chunks without a long sequence, and one program for all of it."""
     monkeypatch.setattr(selective_scan_configs, "CHUNK", 8)
+    monkeypatch.setattr(selective_scan_configs, "multiprocessors", lambda _: 0)
 
 
 @pytest.mark.parametrize("T", [1, 2, 17], ids=lambda n: f"T{n}")

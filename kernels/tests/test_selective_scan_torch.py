@@ -18,8 +18,8 @@ from attend_kernels import (
     selective_scan_ops,
     selective_scan_step,
 )
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from .allocations import Allocations, assert_linear
 from .numerics import TOLERANCE, relative_error
 from .scan_cases import Case, Tensors, fast, run, wide
 
@@ -30,22 +30,9 @@ needs_triton = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several chunks without a long sequence."""
+    """Several chunks without a long sequence, and one program for all of it."""
     monkeypatch.setattr(selective_scan_configs, "CHUNK", 8)
-
-
-class Allocations(TorchDispatchMode):
-    """Counts the bytes of every tensor that PyTorch makes while it is on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sizes: list[int] = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        made = func(*args, **(kwargs or {}))
-        if isinstance(made, torch.Tensor) and not func.is_view:
-            self.sizes.append(made.numel() * made.element_size())
-        return made
+    monkeypatch.setattr(selective_scan_configs, "multiprocessors", lambda _: 0)
 
 
 def allocated(length: int, device: str) -> list[int]:
@@ -63,14 +50,39 @@ def allocated(length: int, device: str) -> list[int]:
     return seen.sizes
 
 
+EVERY_STATE = 16 * 64 * torch.float32.itemsize  # bytes a step
+
+
 @needs_triton
 def test_no_state_of_every_step_is_ever_in_memory(device: str):
     """The largest tensor is far below (B, T, C, N), and what T adds is linear in it."""
-    channels, states = 16, 64
-    short, middle, long = (allocated(length, device) for length in (8, 16, 24))
-    every_state = 24 * channels * states * torch.float32.itemsize
-    assert max(long) <= every_state / 8
-    assert sum(long) - sum(middle) == sum(middle) - sum(short)
+    sizes = assert_linear(lambda length: allocated(length, device), 8)
+    assert max(sizes) <= 32 * EVERY_STATE / 8
+
+
+@needs_triton
+def test_segments_cost_a_state_each(monkeypatch: pytest.MonkeyPatch, device: str):
+    """Starts forward and backward; and of each segment its scratch, and its share of dA, D, bias.
+
+    None of it grows with T: the rule caps the segments.
+    """
+    monkeypatch.setattr(selective_scan_configs, "CHUNK", 4)
+    whole = [sum(allocated(length, device)) for length in (12, 20)]
+    monkeypatch.setattr(selective_scan_configs, "multiprocessors", lambda _: 1)
+    monkeypatch.setattr(selective_scan_configs, "WARPS", 3 * warps(device))
+    cut = [allocated(length, device) for length in (12, 20)]
+    extra = [sum(c) - w for c, w in zip(cut, whole, strict=True)]
+    state, row = EVERY_STATE, 16 * torch.float32.itemsize
+    scratch = 4 // selective_scan_configs.choose("backward", torch.device(device), 64).steps
+    starts = 2 * 3 * (state + row)
+    shares = 2 * (scratch * state + state + 2 * row)  # of two segments more than one
+    assert extra == [starts + shares] * 2
+
+
+def warps(device: str) -> int:
+    """How many scan the 16 channels of ``allocated``."""
+    config = selective_scan_configs.choose("forward", torch.device(device), 64)
+    return -(-16 // config.block_c) * config.warps
 
 
 @needs_triton

@@ -1,0 +1,42 @@
+"""The compiled cases of the causal convolution: two and four taps, with and without SiLU."""
+
+from __future__ import annotations
+
+import torch
+
+from attend_kernels import conv1d_triton
+from attend_kernels.compiled.case import Case
+from attend_kernels.compiled.compiler import Launch, argument_types
+
+NOTE = """\
+Memory bound: no products. blocks: steps × channels a program holds. With bias and state."""
+
+DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
+NARROW: tuple[str, ...] = ("x_ptr", "out_ptr", "grad_ptr", "dx_ptr")
+UNALIGNED = ("T", "w_tap", "state_tap")
+
+
+def cases(architecture: int) -> list[Case]:
+    """Both directions in both dtypes."""
+    return [
+        _case(architecture, direction, dtype, taps, silu)
+        for dtype in DTYPES
+        for direction in ("forward", "backward")
+        for taps in (2, 4)
+        for silu in (False, True)
+    ]
+
+
+def _case(architecture: int, direction: str, dtype: str, taps: int, silu: bool) -> Case:
+    kernel = getattr(conv1d_triton, f"conv1d_{direction}_kernel")
+    constants = conv1d_triton.constants(direction, taps, silu, DTYPES[dtype])
+    warps = constants.pop("num_warps")
+    narrow = dict.fromkeys(NARROW, f"*{dtype}")
+    types = argument_types(kernel, constants, "fp32", narrow)
+    return Case(
+        Launch(kernel, types, constants, architecture, warps, 3, UNALIGNED),
+        direction,
+        dtype,
+        f"{taps} taps, {'SiLU' if silu else 'linear'}",
+        f"{constants['BLOCK_T']} × {constants['BLOCK_C']}",
+    )

@@ -1,0 +1,74 @@
+"""The compiled cases of the selective scan's kernels: their whole table, with every option."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attend_kernels import (
+    selective_scan_backward_triton,
+    selective_scan_configs,
+    selective_scan_segments_triton,
+    selective_scan_triton,
+)
+from attend_kernels.compiled.case import ATOMIC, Case
+from attend_kernels.compiled.compiler import Launch, argument_types
+from attend_kernels.selective_scan_steps_triton import constants
+
+NOTE = """\
+No products; exponentials are the bound. blocks: channels a program × time steps unrolled. With D,
+gate, bias, softplus and an initial state. ends and join are launched where time is cut into
+segments, with the tiles of the forward kernel. Up to 16 states a thread has all of its channel: the
+forward kernel and ends then exchange nothing between threads."""
+
+KERNELS: dict[str, Any] = {
+    "forward": selective_scan_triton.selective_scan_forward_kernel,
+    "ends": selective_scan_segments_triton.selective_scan_ends_kernel,
+    "join": selective_scan_segments_triton.selective_scan_join_kernel,
+    "backward": selective_scan_backward_triton.selective_scan_backward_kernel,
+}
+NARROW = ("u_ptr", "delta_ptr", "z_ptr", "out_ptr", "grad_ptr", "du_ptr", "ddelta_ptr", "dz_ptr")
+NARROW += ("x_ptr",)
+# Not multiples of 16, as a launch finds them, or kept from Triton.
+UNALIGNED = {
+    *selective_scan_triton.HIDDEN,
+    *selective_scan_segments_triton.HIDDEN,
+    *selective_scan_backward_triton.HIDDEN,
+    "T", "segment", "pieces",
+}  # fmt: skip
+
+
+def cases(architecture: int) -> list[Case]:
+    """Every entry of the table, in both dtypes; and the kernels that start segments."""
+    found = []
+    for dtype in ("bf16", "fp32"):
+        for name, states in selective_scan_configs.TABLE:
+            found.append(_case(architecture, name, dtype, states))
+            if name == "forward":
+                for helper in ("ends", "join"):
+                    found += [_case(architecture, helper, dtype, states, b) for b in (False, True)]
+    return found
+
+
+def _case(
+    architecture: int, name: str, dtype: str, states: int, reverse: bool | None = None
+) -> Case:
+    kernel = KERNELS[name]
+    config = selective_scan_configs.TABLE["backward" if name == "backward" else "forward", states]
+    fixed: dict[str, Any] = constants(states, config, softplus=True)
+    warps = fixed.pop("num_warps")
+    fixed |= {"AHEAD": selective_scan_configs.AHEAD, "SOON": selective_scan_configs.SOON}
+    fixed["REVERSE"] = reverse
+    if name == "ends" and not reverse:
+        fixed["z_ptr"] = None
+    fixed = {key: value for key, value in fixed.items() if key in kernel.arg_names}
+    types = argument_types(kernel, fixed, "fp32", dict.fromkeys(NARROW, f"*{dtype}"))
+    alone = states == 16 and name in ("forward", "ends")
+    return Case(
+        Launch(kernel, types, fixed, architecture, warps, 3, UNALIGNED),
+        name + ", backward in time" * bool(reverse),
+        dtype,
+        f"N {states}",
+        f"{config.block_c} × {config.steps}",
+        wide=False,
+        without=(*ATOMIC, "SHFL", "BAR") if alone else ATOMIC,
+    )
