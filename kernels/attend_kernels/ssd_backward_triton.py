@@ -45,6 +45,8 @@ from attend_kernels.ssd_triton import (
     cut,
     decay_between,
     difference,
+    dot_rows,
+    dot_states,
     extent,
     first_chunk,
     load_state,
@@ -109,7 +111,7 @@ def ssd_sweep_kernel(
         before = tl.exp2(tl.load(logs + plane + t))
         dt = tl.load(logs + t)
         after = tl.exp2(tl.load(logs + 2 * plane + t))
-        read = tl.dot(c, state.to(DOT), input_precision=PRECISION)  # (CHUNK, BLOCK_P)
+        read = dot_states(c, state.to(DOT), PRECISION)  # (CHUNK, BLOCK_P)
         flow = tl.sum(read * grad.to(tl.float32), axis=1)
         weights = before if REVERSE else dt * after
         written = (x.to(tl.float32) * weights[:, None]).to(DOT)
@@ -117,7 +119,9 @@ def ssd_sweep_kernel(
         state = tl.dot(b.T, written, state, input_precision=PRECISION)
         if REVERSE:
             tl.store(flows_ptr + place * CHUNK + t, flow * after)
-            scores = tl.dot(c, b.T, input_precision=PRECISION)  # earlier × later
+            scores = dot_rows(  # earlier × later
+                c, b, c_ptr, b_ptr, first, c_row, b_row, T, CHUNK, N, BLOCK_N, PRECISION
+            )
             scores *= decay_between(logs, plane, 1, CHUNK, PRECISION == "ieee")
             read *= after[:, None]
             dx = tl.dot(scores.to(DOT), x, read, input_precision=PRECISION) * dt[:, None]
@@ -161,32 +165,32 @@ def ssd_keys_kernel(
     t = tl.arange(0, CHUNK)
     db = tl.zeros((CHUNK, BLOCK_N), tl.float32)
     dc = tl.zeros((CHUNK, BLOCK_N), tl.float32)
-    for member in range(share * MEMBERS, tl.minimum(share * MEMBERS + MEMBERS, GROUP)):
-        head = group * GROUP + member
+    across = 0.0
+    dd = 0.0
+    for number in range(
+        share * MEMBERS * BLOCKS, tl.minimum(share * MEMBERS + MEMBERS, GROUP) * BLOCKS
+    ):
+        block = number % BLOCKS
+        head = group * GROUP + number // BLOCKS
         place = tile * heads + head
         logs = logs_ptr + place * CHUNK
-        across = 0.0
-        dd = 0.0
-        for block in tl.static_range(BLOCKS):
-            x_at = x_ptr + head * x_head + block * BLOCK_P
-            grad_at = grad_ptr + head * grad_head + block * BLOCK_P
-            at = place * (N * P) + block * BLOCK_P
-            x = load_rows(x_at, first, x_row, T, True, CHUNK, WIDTH, BLOCK_P).to(tl.float32)
-            grad = load_rows(grad_at, first, grad_row, T, True, CHUNK, WIDTH, BLOCK_P)
-            grad = grad.to(tl.float32)
-            dd += tl.sum(x * grad)
-            written = tl.load(logs + t) * tl.exp2(tl.load(logs + 2 * plane + t))
-            x = (x * written[:, None]).to(DOT)
-            grad_state = load_rows(
-                grad_states_ptr + at, 0, P, N, BLOCK_N > N, BLOCK_N, WIDTH, BLOCK_P
-            )
-            db = tl.dot(x, grad_state.to(DOT).T, db, input_precision=PRECISION)
-            before = tl.exp2(tl.load(logs + plane + t))
-            grad = (grad * before[:, None]).to(DOT)
-            state = load_rows(states_ptr + at, 0, P, N, BLOCK_N > N, BLOCK_N, WIDTH, BLOCK_P)
-            dc = tl.dot(grad, state.to(DOT).T, dc, input_precision=PRECISION)
-            across += tl.sum(state.to(tl.float32) * grad_state.to(tl.float32))
-        tl.store(dd_ptr + place, dd)
+        at = place * (N * P) + block * BLOCK_P
+        x_at = x_ptr + head * x_head + block * BLOCK_P
+        grad_at = grad_ptr + head * grad_head + block * BLOCK_P
+        x = load_rows(x_at, first, x_row, T, True, CHUNK, WIDTH, BLOCK_P).to(tl.float32)
+        grad = load_rows(grad_at, first, grad_row, T, True, CHUNK, WIDTH, BLOCK_P).to(tl.float32)
+        dd = tl.where(block == 0, 0.0, dd) + tl.sum(x * grad)
+        written = tl.load(logs + t) * tl.exp2(tl.load(logs + 2 * plane + t))
+        x = (x * written[:, None]).to(DOT)
+        grad_state = load_rows(grad_states_ptr + at, 0, P, N, BLOCK_N > N, BLOCK_N, WIDTH, BLOCK_P)
+        db = tl.dot(x, grad_state.to(DOT).T, db, input_precision=PRECISION)
+        before = tl.exp2(tl.load(logs + plane + t))
+        grad = (grad * before[:, None]).to(DOT)
+        state = load_rows(states_ptr + at, 0, P, N, BLOCK_N > N, BLOCK_N, WIDTH, BLOCK_P)
+        dc = tl.dot(grad, state.to(DOT).T, dc, input_precision=PRECISION)
+        flow = tl.sum(state.to(tl.float32) * grad_state.to(tl.float32))
+        across = tl.where(block == 0, 0.0, across) + flow
+        tl.store(dd_ptr + place, dd)  # whole after the last block of the head
         tl.store(across_ptr + place, across * tl.exp2(tl.load(logs + plane + CHUNK - 1)))
     at = share * db_share + sequence * db_batch + start * db_row + group * db_group
     store_rows(db_ptr + at, first, db_row, T, db, CHUNK, N, BLOCK_N)

@@ -1,14 +1,15 @@
 """Which tile each kernel of ``ssd`` uses: a fixed table by architecture, dtype and widths.
 
 The entries were chosen without a GPU, from the compiler's word alone: with the Triton of
-constraints.txt each fits its architecture's shared memory, and none for fp16 and bf16 spills a
-register (the tests hold it). None has been timed on a GPU yet.
+constraints.txt each fits its architecture's shared memory and none spills a register. (Masks for
+widths that are no power of two, and packed sequences, need a few more: up to 64 bytes a thread
+spill.) The tests hold it; COMPILED.md lists it. None has been timed on a GPU yet.
 
 What limits them, at 255 registers a thread of 4 warps: the state, N × BLOCK_P numbers in fp32, the
 scores of a chunk and what is made of them, CHUNK² each. 64 steps are the least that Hopper's matrix
 instruction (HGMMA) takes; 8 warps would want 128, for where one product feeds the next Triton gives
 each warp rows of its own. fp32 products are made of single FMAs, which keep their operands in
-registers: small tiles, and states of more than 64 spill all the same. They are there for checking.
+registers: small tiles. They are there for checking.
 """
 
 from __future__ import annotations
@@ -42,40 +43,43 @@ def _add(architecture: int, kind: str, wide: bool, states: int, *tiles: Tile) ->
 
 
 # Hopper (H100, H200); also used for anything newer, untested.
-_add(
-    90, "half", False, 64,
-    Tile(64, 32, 4, 2), Tile(64, 64, 4, 2), Tile(64, 64, 8, 2), Tile(64, 64, 4, 3),
-)  # fmt: skip
-_add(
-    90, "half", False, 128,
-    Tile(64, 32, 4, 2), Tile(64, 32, 4, 2), Tile(64, 64, 8, 2), Tile(64, 64, 4, 2),
-)  # fmt: skip
-_add(
-    90, "half", False, 256,
-    Tile(64, 16, 4, 2), Tile(64, 16, 4, 2), Tile(64, 64, 8, 1), Tile(64, 64, 8, 2),
-)  # fmt: skip
-_add(
-    90, "half", True, 64,
-    Tile(64, 32, 4, 2), Tile(32, 32, 4, 2), Tile(32, 64, 8, 2), Tile(32, 64, 4, 2),
-)  # fmt: skip
-_add(
-    90, "half", True, 128,
-    Tile(64, 32, 4, 2), Tile(32, 16, 4, 2), Tile(32, 64, 8, 2), Tile(32, 64, 4, 2),
-)  # fmt: skip
-_add(
-    90, "half", True, 256,
-    Tile(64, 16, 4, 2), Tile(32, 16, 4, 2), Tile(32, 64, 8, 2), Tile(32, 64, 4, 2),
-)  # fmt: skip
+for _wide in (False, True):
+    _add(
+        90, "half", _wide, 64,
+        Tile(64, 32, 4, 2), Tile(64, 64, 4, 2), Tile(64, 64, 8, 2), Tile(64, 64, 8, 2),
+    )  # fmt: skip
+    _add(
+        90, "half", _wide, 128,
+        Tile(64, 32, 4, 2), Tile(64, 32, 4, 2), Tile(64, 64, 8, 2), Tile(64, 64, 8, 2),
+    )  # fmt: skip
+    _add(
+        90, "half", _wide, 256,
+        Tile(64, 16, 4, 2), Tile(32, 16, 4, 2), Tile(32, 64, 8, 2), Tile(32, 64, 4, 2),
+    )  # fmt: skip
+# Ampere and Ada. All fit the 99 KiB of the consumer cards (8.6, 8.9), not only the A100's 163 KiB.
+for _wide in (False, True):
+    _add(
+        80, "half", _wide, 64,
+        Tile(64, 32, 4, 2), Tile(64, 32, 4, 2), Tile(64, 64, 8, 2), Tile(64, 64, 8, 2),
+    )  # fmt: skip
+    _add(
+        80, "half", _wide, 128,
+        Tile(32, 32, 4, 2), Tile(32, 32, 4, 2), Tile(32, 64, 8, 2), Tile(32, 64, 4, 2),
+    )  # fmt: skip
+    _add(
+        80, "half", _wide, 256,
+        Tile(16, 16, 4, 2), Tile(16, 16, 4, 2), Tile(16, 32, 8, 1), Tile(16, 64, 4, 2),
+    )  # fmt: skip
 # fp32, the same on both.
 for _architecture in (80, 90):
     for _wide in (False, True):
         _add(
             _architecture, "fp32", _wide, 64,
-            Tile(32, 16, 4, 1), Tile(16, 32, 4, 1), Tile(16, 32, 8, 1), Tile(16, 32, 4, 1),
+            Tile(32, 16, 4, 1), Tile(16, 32, 4, 1), Tile(16, 16, 8, 1), Tile(16, 32, 4, 1),
         )  # fmt: skip
         _add(
             _architecture, "fp32", _wide, 128,
-            Tile(16, 16, 8, 1), Tile(16, 16, 8, 1), Tile(16, 32, 8, 1), Tile(16, 32, 4, 1),
+            Tile(16, 16, 8, 1), Tile(16, 16, 8, 1), Tile(16, 16, 8, 1), Tile(16, 16, 16, 1),
         )  # fmt: skip
         _add(
             _architecture, "fp32", _wide, 256,
@@ -103,5 +107,26 @@ def choose(x: torch.Tensor, N: int) -> dict[str, Tile]:  # noqa: N803
     if fallback.interpreted():
         return INTERPRETED
     kind = "fp32" if x.dtype == torch.float32 else "half"
+    return entry(flash_configs.architecture(x.device), kind, x.shape[-1], N)
+
+
+def entry(architecture: int, kind: str, P: int, N: int) -> dict[str, Tile]:  # noqa: N803
+    """Look up the tiles for heads P wide, up to 128, and states N wide, up to 256.
+
+    Widths that are no power of two need masks, which take registers: they use the tiles of states
+    twice as wide, where there are any.
+
+    Raises:
+        ValueError: wider than the table, or another architecture or kind than it has.
+    """
     states = max(64, flash_configs.padded(N))
-    return TABLE[flash_configs.architecture(x.device), kind, x.shape[-1] > 64, states]
+    masked = flash_configs.padded(P) != P or flash_configs.padded(N) != N
+    if masked and states < 256:
+        states *= 2
+    key = (architecture, kind, P > 64, states)
+    if P > 128 or key not in TABLE:
+        raise ValueError(
+            f"ssd: no tiles for heads {P} wide and states {N} wide in {kind} on sm_{architecture}; "
+            f"expected up to 128 and 256, half or fp32, sm_80 or sm_90. Next: naive_ssd_chunked."
+        )
+    return TABLE[key]

@@ -44,6 +44,7 @@ from attend_kernels.flash_triton import (
 from attend_kernels.ssd_configs import Tile
 
 LOG2E = tl.constexpr(math.log2(math.e))
+PART = tl.constexpr(64)  # states at once, where they come in parts
 HIDDEN = tl.constexpr(-1e30)  # logarithm of the decay from a later step to an earlier one
 
 
@@ -128,6 +129,47 @@ def difference(v, LATER: tl.constexpr):
 
 
 @triton.jit
+def dot_states(a, b, PRECISION: tl.constexpr):
+    """Product over the states: (M, BLOCK_N) by (BLOCK_N, K).
+
+    Exact products are made by single FMAs, whose operands a thread keeps in registers: rows of 256
+    states are more than it has, so they come in two halves.
+    """
+    if PRECISION == "ieee" and a.shape[1] > 128:
+        HALF: tl.constexpr = a.shape[1] // 2
+        a_low, a_high = a.reshape(a.shape[0], 2, HALF).permute(0, 2, 1).split()
+        b_low, b_high = b.reshape(2, HALF, b.shape[1]).permute(1, 2, 0).split()
+        low = tl.dot(a_low, b_low, input_precision=PRECISION)
+        return tl.dot(a_high, b_high, low, input_precision=PRECISION)
+    else:
+        return tl.dot(a, b, input_precision=PRECISION)
+
+
+@triton.jit
+def dot_rows(
+    a, b, a_ptr, b_ptr, first, a_row, b_row, T,
+    CHUNK: tl.constexpr, N: tl.constexpr, BLOCK_N: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """All products of a row of ``a`` with one of ``b``, both (CHUNK, BLOCK_N): (CHUNK, CHUNK).
+
+    Exact ones are added up in a loop over the states, which loads both anew: as one product they
+    would take their registers beside those of ``dot_states``.
+    """
+    if PRECISION == "ieee" and BLOCK_N > PART:
+        t = tl.arange(0, CHUNK)[:, None]
+        column = tl.arange(0, PART)[None, :]
+        scores = tl.zeros((CHUNK, CHUNK), tl.float32)
+        for n in range(0, BLOCK_N, PART):
+            real = (first + t < T) & (n + column < N)
+            a_part = tl.load(a_ptr + (first + t).to(tl.int64) * a_row + n + column, real, 0.0)
+            b_part = tl.load(b_ptr + (first + t).to(tl.int64) * b_row + n + column, real, 0.0)
+            scores = tl.dot(a_part, b_part.T, scores, input_precision=PRECISION)
+        return scores
+    else:
+        return tl.dot(a, b.T, input_precision=PRECISION)
+
+
+@triton.jit
 def load_state(ptr, P, N, BLOCK_P: tl.constexpr, BLOCK_N: tl.constexpr):
     """Load rows of a state (P, N) as its transpose (BLOCK_N, BLOCK_P); zeros outside it."""
     n = tl.arange(0, BLOCK_N)[:, None]
@@ -178,9 +220,11 @@ def ssd_forward_kernel(
         c = load_rows(c_ptr, first, c_row, T, True, CHUNK, N, BLOCK_N).to(DOT)
         x = load_rows(x_ptr, first, x_row, T, True, CHUNK, WIDTH, BLOCK_P).to(DOT)
         dt = tl.load(logs_ptr + t)
-        y = tl.dot(c, state.to(DOT), input_precision=PRECISION)  # (CHUNK, BLOCK_P)
+        y = dot_states(c, state.to(DOT), PRECISION)  # (CHUNK, BLOCK_P)
         y *= tl.exp2(tl.load(logs_ptr + plane + t))[:, None]
-        scores = tl.dot(c, b.T, input_precision=PRECISION)  # (CHUNK, CHUNK), later × earlier
+        scores = dot_rows(  # (CHUNK, CHUNK), later × earlier
+            c, b, c_ptr, b_ptr, first, c_row, b_row, T, CHUNK, N, BLOCK_N, PRECISION
+        )
         scores *= decay_between(logs_ptr, plane, 0, CHUNK, PRECISION == "ieee")
         values = (x * dt[:, None]).to(DOT)
         y = tl.dot(scores.to(DOT), values, y, input_precision=PRECISION)
