@@ -38,9 +38,9 @@ def test_the_twins_agree_in_float64(T: int, kind: str):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("T", [1, 2, 17, 64, 97], ids=lambda n: f"T{n}")
+@pytest.mark.parametrize("T", [1, 2, 17, 64, 97, 128, 256], ids=lambda n: f"T{n}")
 def test_lengths(T: int, kind: str, device: str):
-    hold(Case(T, kind=kind), device)
+    hold(Case(T, kind=kind, chunk=64 if T > 100 else 32), device)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -58,6 +58,27 @@ def test_dtypes(kind: str, name: str, device: str):
 @pytest.mark.parametrize("widths", [(1, 16), (40, 59), (64, 17), (128, 33), (256, 1)], ids=str)
 def test_widths(widths: tuple[int, int], kind: str, device: str):
     hold(Case(20, D=widths[0], E=widths[1], kind=kind), device)
+
+
+class Compiled:
+    """What ``fallback`` says where kernels are compiled."""
+
+    @staticmethod
+    def interpreted() -> bool:
+        return False
+
+
+@pytest.mark.parametrize("name", ["fp32", "fp16"])
+@pytest.mark.parametrize("D", [64, 128], ids=lambda n: f"D{n}")
+@pytest.mark.parametrize("architecture", [80, 90], ids=lambda a: f"sm_{a}")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_tables_tiles_and_chunks(
+    kind: str, architecture: int, D: int, name: str, monkeypatch: Any, device: str
+):
+    """The launches a GPU would get, interpreted: its columns, its steps a chunk, its segments."""
+    monkeypatch.setattr(linear_attention_configs, "fallback", Compiled)
+    monkeypatch.setattr(linear_attention_configs, "_where", lambda _: (architecture, 132))
+    hold(Case(40 if D == 64 else 24, D=D, dtype=DTYPES[name], kind=kind, chunk=64), device)
 
 
 @pytest.mark.parametrize("chunk", linear_attention_configs.CHUNKS, ids=lambda n: f"chunk{n}")
