@@ -808,7 +808,7 @@ if ready(masked_softmax, self_attention, causal_mask, padding_mask, combine_mask
 # the sliders and turn it). Your `self_attention` runs on it at once. Try these:
 #
 # - *causal*; then give "the" (row 1) a single 1 further right. Which row of the weights changes?
-# - Empty a whole row.
+# - Make a row empty.
 # - *window*: each token sees itself and its neighbours. Follow "the" (1) on the right-hand side:
 #   whom has it reached after 1, 2, 3 layers?
 # - *padding left* and *padding right*: whom does the filling reach? Whom does a word reach?
@@ -822,11 +822,20 @@ if ready(masked_softmax, self_attention):
 
 # %% [markdown]
 # The widget measures too: it changes the followed token and lets *your* function say who notices.
-# If that ever differs from the walks it draws, it tells you.
+# If somebody does whom no arrow leads to, it tells you.
 #
-# Under *all* or *window*, how can the first token's information arrive where the first token is
-# not seen? It walks. Token 3 sees token 2, and token 2 has already heard of token 1. Section 9
-# measures how far such walks get.
+# <details><summary>With padding left, follow the first token. It is hidden from all, also from
+# itself. Why does a dashed arrow lead from it to itself?</summary>
+#
+# It is still a *query*. It asks, the others answer, and what it asked shapes its own output. A mask
+# hides keys and values, not the question. (Where there is only one key to see, the question does
+# not matter: that one gets the weight 1.)
+#
+# </details>
+#
+# Under *window*, how can the first token's information arrive where the first token is not seen?
+# It walks. Token 3 sees token 2, and token 2 has already heard of token 1. Section 9 measures how
+# far such walks get.
 
 # %% [markdown]
 # ## 8 · One text looks at another
@@ -913,8 +922,8 @@ if ready(masked_softmax, cross_attention):
 # $$R^{(0)} = I, \qquad R^{(L)}_{ts} = \bigvee_{u} \big(M_{tu} \wedge R^{(L-1)}_{us}\big),
 # \qquad\text{so}\qquad R^{(L)} = M^L$$
 #
-# with "and" ($\wedge$) for times, "or" ($\vee$) for plus, and $u$ for the token in between. If
-# everyone sees itself, nothing is lost on the way: a walk may also wait.
+# with "and" ($\wedge$) for times, "or" ($\vee$) for plus, and $u$ for the token in between. In what
+# follows everyone sees itself, so nothing is lost on the way: a walk may also wait.
 #
 # What follows? Let a token see $w$ places to each side. One layer reaches $w$ places, $L$ layers
 # reach $L\,w$. To see is to look at $2w + 1$ tokens in one layer; to know of all $T$ takes about
@@ -928,12 +937,12 @@ if ready(masked_softmax, cross_attention):
 #
 # | mask | ones in a row |
 # |---|---|
-# | everyone sees everyone (control: one layer should do) | 24 |
-# | causal | 1 to 24 |
+# | all: everyone sees everyone (control: one layer should do) | 24 |
+# | causal: itself and all before | 1 to 24 |
 # | random: itself and two others, drawn anew in each run | 3 |
 # | window: itself and one on each side | 3 (2 at the ends) |
 # | causal window: itself and the two before | 3 (fewer at the start) |
-# | itself only (control: nothing should ever arrive) | 1 |
+# | self: only itself (control: nothing should ever arrive) | 1 |
 #
 # Random, window and causal window cost the same. Five runs, each with fresh tokens and matrices.
 #
@@ -963,12 +972,12 @@ def masks_of(rng):
     for t in range(SIZE):
         random[t, rng.choice(np.delete(np.arange(SIZE), t), 2, replace=False)] = True
     return {
-        "everyone": np.ones((SIZE, SIZE), dtype=bool),
+        "all": np.ones((SIZE, SIZE), dtype=bool),
         "causal": ahead >= 0,
         "random": random,
         "window": abs(ahead) <= 1,
         "causal window": (ahead >= 0) & (ahead <= 2),
-        "itself only": ahead == 0,
+        "self": ahead == 0,
     }
 
 
@@ -1033,7 +1042,7 @@ if ready(masked_softmax, self_attention) and measured:
             title="Three ones in a row: a window walks, a random mask jumps",
             description="Share of all pairs of tokens in which a change of one is noticed by the "
             "other, against the number of layers, for six masks, mean and range of 5 runs. "
-            "Everyone: 1 from the first layer on. Itself only: 0.04 throughout. Causal: 0.52 from "
+            "All: 1 from the first layer on. Self: 0.04 throughout. Causal: 0.52 from "
             "the first layer on. Random: rises from 0.12 to about 0.7 within five layers, then "
             "stays, with a wide band. Window: a steady rise to 1 at layer 23. Causal window: a "
             "steady rise to 0.52 at layer 12.",

@@ -12,20 +12,33 @@ from attend.widgets.svg import INK, MUTED, PAPER, element, hover, panel, readabl
 _EDGE = "#c5ccd3"
 
 
-def reached(mask: np.ndarray, start: int, layers: int) -> np.ndarray:
-    """Follow a token through the layers: a walk takes one edge of the mask in each.
+def arrows(mask: np.ndarray) -> np.ndarray:
+    """Return who hears of whom in one layer: whoever is seen, and oneself by one's own question.
 
-    Shapes: mask (T, T), boolean, row t for query t; returns (layers + 1, T), boolean: row 0 holds
-    the token alone, row n all that n layers can bring it to.
+    A token that is hidden from itself still makes the query of its row, and that decides between
+    the keys where there are two or more.
+
+    Shapes: mask (T, T), boolean, row t for query t; returns the same.
+    """
+    return mask | np.diag(mask.sum(axis=1) >= 2)
+
+
+def reached(mask: np.ndarray, start: int, layers: int) -> np.ndarray:
+    """Follow a token through the layers: a walk takes one of the `arrows` in each.
+
+    Shapes: mask (T, T), boolean; returns (layers + 1, T), boolean: row 0 holds the token alone,
+    row n all that n layers can bring it to.
     """
     steps = [np.arange(len(mask)) == start]
     for _ in range(layers):
-        steps.append((mask & steps[-1]).any(axis=1))
+        steps.append((arrows(mask) & steps[-1]).any(axis=1))
     return np.stack(steps)
 
 
 def flow(mask: np.ndarray, start: int, layers: int, tokens: Sequence[str]) -> str:
-    """Draw every token once per layer, every edge of the mask between, and the walks from one.
+    """Draw every token once per layer, all arrows between, and the walks from one.
+
+    An arrow that is only a token's own question is dashed.
 
     Shapes: mask (T, T), boolean; T = len(tokens).
     """
@@ -39,7 +52,7 @@ def flow(mask: np.ndarray, start: int, layers: int, tokens: Sequence[str]) -> st
 
     edges, walks, nodes = [], [], []
     for layer in range(layers):
-        for t, s in zip(*np.nonzero(mask), strict=True):
+        for t, s in zip(*np.nonzero(arrows(mask)), strict=True):
             (x1, y1), (x2, y2) = place(layer, s), place(layer + 1, t)
             taken = bool(met[layer, s])
             line = element(
@@ -50,6 +63,7 @@ def flow(mask: np.ndarray, start: int, layers: int, tokens: Sequence[str]) -> st
                 y2=y2,
                 stroke=ROLE["Q"] if taken else _EDGE,
                 stroke_width=2.5 if taken else 1.0,
+                stroke_dasharray="none" if mask[t, s] else "5 4",
             )
             (walks if taken else edges).append(line)
     for layer in range(layers + 1):

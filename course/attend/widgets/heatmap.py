@@ -89,7 +89,7 @@ def heat_map(
             if numbered and not (covered and value == 0):
                 x, y = at.left + (j + 0.5) * at.cell, at.top + (i + 0.5) * at.tall + 5
                 style = {"text_anchor": "middle", "pointer_events": "none"}
-                body.append(text(x, y, number(value), fill=ink_on(colour), **style))
+                body.append(text(x, y, _short(value), fill=ink_on(colour), **style))
     body.append(
         element(
             "rect",
@@ -109,6 +109,15 @@ def heat_map(
         body.append(_colour_key(at.left, bottom + 14, low, high))
     height = bottom + (14 if numbered else 52)
     return panel(name, width, height, label, description, *body)
+
+
+def _short(value: float) -> str:
+    """Return `number(value)`, or where that is too wide for a cell one digit: 9e−3."""
+    words = number(value)
+    if len(words) <= 6:
+        return words
+    digit, _, power = f"{value:.0e}".partition("e")
+    return f"{digit}e{int(power)}".replace("-", "−")
 
 
 def _names(at: _Layout, rows: Sequence[str], columns: Sequence[str], chosen: int) -> str:

@@ -20,8 +20,8 @@ MAY, MAY_NOT = "#b7d7ea", "#f1f3f5"  # the grounds of 1 and 0
 
 SEE = (
     "Click a cell of the mask: the weights of that row are shared out anew among its 1s. Then"
-    " follow one token on the right: what it sees is one layer, what it can hear of grows layer by"
-    " layer."
+    " follow a token in the second picture: one layer takes it to those who see it, each further"
+    " layer on to those who see them."
 )
 
 
