@@ -74,8 +74,8 @@ def examine(cases: Sequence[Case], known: Mapping[str, Result], exact: bool) -> 
     """Compare a family's cases with its results: counts, what is stale, what promise is broken.
 
     All promises are held against the results. That the results are those of this code is known from
-    the fingerprints, and from compiling again, of each kernel and architecture, the case with the
-    most registers. Where Triton is not the ``exact`` version, the code differs: then that one case
+    the fingerprints, and from compiling again, for each architecture, the case with the most
+    registers. Where Triton is not the ``exact`` version, the code differs: then that one case
     is all that is held, with ``SLACK_ELSEWHERE``.
     """
     titles = [case.title for case in cases]
@@ -90,9 +90,9 @@ def examine(cases: Sequence[Case], known: Mapping[str, Result], exact: bool) -> 
             if case.launch.fingerprint() != known[case.title].fingerprint
         ]
     broken = [fault for case in found for fault in case.faults(known[case.title].made)]
-    hardest: dict[tuple[int, str], Case] = {}
+    hardest: dict[int, Case] = {}
     for case in sorted(found, key=lambda case: known[case.title].made.registers):
-        hardest[case.launch.architecture, case.kernel] = case
+        hardest[case.launch.architecture] = case
     for case in hardest.values():
         made = kept(case.launch.compile())
         broken += case.faults(made, 0 if exact else SLACK_ELSEWHERE)
