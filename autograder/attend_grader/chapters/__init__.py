@@ -8,6 +8,14 @@ from importlib import import_module
 from attend_grader.exercise import Chapter, Exercise
 
 INDEX: dict[str, tuple[str, ...]] = {
+    "01_recurrence": (
+        "rnn_step",
+        "rnn_forward",
+        "bptt",
+        "gradient_norms",
+        "lstm_cell",
+        "gru_cell",
+    ),
     "03_attention": (
         "softmax",
         "attention_scores",

@@ -7,8 +7,16 @@ the arrow keys.
 
 from attend.widgets.dk import dk_explorer
 from attend.widgets.explorer import attention_explorer
+from attend.widgets.gradient import gradient_explorer
 from attend.widgets.mask_painter import mask_painter
 from attend.widgets.table import attention_table
 from attend.widgets.view import View
 
-__all__ = ["View", "attention_explorer", "attention_table", "dk_explorer", "mask_painter"]
+__all__ = [
+    "View",
+    "attention_explorer",
+    "attention_table",
+    "dk_explorer",
+    "gradient_explorer",
+    "mask_painter",
+]

@@ -1,0 +1,124 @@
+"""Chapter 01 as a learner sees it: its widget moved by keys and lists, its charts drawn."""
+
+from __future__ import annotations
+
+import nbformat
+import pytest
+
+from .browser import Lab, lab
+
+__all__ = ["lab"]  # the fixture
+pytestmark = pytest.mark.browser
+
+SETUP = """
+import numpy as np
+from attend import charts, widgets
+from attend_solutions.recurrence import gradient_norms, rnn_forward
+charts.use()
+"""
+EXPLORER = "widgets.gradient_explorer(gradient_norms, rnn_forward, seed=1)"
+DECAY = """
+rows = []
+for radius in (0.9, 1.0, 1.1):
+    for seed in range(5):
+        w_h = np.random.default_rng(seed).standard_normal((8, 8))
+        w_h *= radius / np.abs(np.linalg.eigvals(w_h)).max()
+        norms = gradient_norms(np.zeros((1, 41, 8)), w_h)[0, ::-1]
+        rows += [
+            {"distance": d, "norm": float(norms[d]), "radius": f"radius {radius}"}
+            for d in range(41)
+        ]
+charts.bands(
+    rows, "distance", "norm", "radius", title="At rest, the spectral radius decides", log_y=10,
+    description="Norm against distance for three radii.",
+    x_title="distance T − t (steps back)", y_title="norm (log scale)",
+)
+"""
+LAGS = """
+names = ("plain", "GRU", "LSTM", "LSTM, half open", "chance")
+charts.bands(
+    [
+        {"lag": lag, "accuracy": 0.125 + 0.8 / (place + lag / 20 + 0.1 * run), "model": name}
+        for place, name in enumerate(names, 1)
+        for lag in (5, 10, 20, 40)
+        for run in range(5)
+    ],
+    "lag", "accuracy", "model", title="How far back each network learns to look", log_x=2,
+    description="Share of right answers against the lag.",
+    x_title="lag (log scale)", y_title="share of right answers",
+)
+"""
+CELLS = (SETUP, EXPLORER, DECAY, LAGS)
+EXPLORER_AT, DECAY_AT, LAGS_AT = 1, 2, 3
+
+
+@pytest.fixture(scope="module")
+def opened(lab: Lab) -> Lab:
+    cells = [
+        nbformat.v4.new_code_cell(source.strip(), id=f"c{i}") for i, source in enumerate(CELLS)
+    ]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    lab.write("recurrence.ipynb", nbformat.v4.new_notebook(cells=cells, metadata=kernel))
+    lab.open("recurrence.ipynb")
+    lab.run_all()
+    lab.cell(EXPLORER_AT).locator("svg[data-panel]").first.wait_for()
+    return lab
+
+
+def told(lab: Lab) -> str:
+    """What the curve says of itself."""
+    curve = lab.cell(EXPLORER_AT).locator("svg[data-panel=curve]")
+    return curve.get_attribute("aria-label") or ""
+
+
+def wait_for(lab: Lab, words: str) -> None:
+    for _ in range(100):
+        if words in told(lab):
+            return
+        lab.page.wait_for_timeout(50)
+    raise AssertionError(f"the curve does not say {words!r} within 5 s; it says {told(lab)!r}")
+
+
+def test_the_explorer_follows_keys_and_lists(opened: Lab) -> None:
+    cell = opened.cell(EXPLORER_AT)
+    wait_for(opened, "At radius 0.90 (linear, no tanh)")
+    cell.scroll_into_view_if_needed()
+    cell.locator(".noUi-handle").focus()
+    opened.page.keyboard.press("ArrowRight")
+    wait_for(opened, "At radius 0.95")
+    for _ in range(3):
+        opened.page.keyboard.press("ArrowRight")
+    wait_for(opened, "At radius 1.10")
+    cell.locator("select").nth(1).select_option(label="stretched rotation")
+    wait_for(opened, f"the norm is {1.1**40:.2f}")
+    cell.locator("select").nth(0).select_option(label="tanh, inputs of size 1")
+    wait_for(opened, "tanh, inputs of size 1")
+    opened.assert_quiet()
+
+
+def test_charts_are_drawn(opened: Lab) -> None:
+    for index in (DECAY_AT, LAGS_AT):
+        chart = opened.cell(index).locator("canvas.marks")
+        chart.wait_for()
+        box = chart.bounding_box()
+        assert box is not None
+        assert box["width"] > 300
+        assert box["height"] > 200
+    opened.assert_quiet()
+
+
+@pytest.mark.parametrize("width", [1280, 800])
+def test_pictures_fit_the_window(opened: Lab, width: int) -> None:
+    opened.resize(width)
+    names = {EXPLORER_AT: "gradient", DECAY_AT: "decay", LAGS_AT: "lags"}
+    for index, name in names.items():
+        cell = opened.cell(index)
+        area = cell.locator(".jp-OutputArea-output").first.bounding_box()
+        assert area is not None
+        for panel in cell.locator("svg[data-panel], canvas.marks").all():
+            box = panel.bounding_box()
+            assert box is not None
+            assert box["x"] + box["width"] <= area["x"] + area["width"] + 1
+            assert box["width"] >= 240, "too small to read"
+        opened.screenshot(f"recurrence-{width}-{name}", cell)
+    opened.assert_quiet()

@@ -1,0 +1,162 @@
+"""The gradient explorer: right numbers, words for every failure, alive without a kernel."""
+
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ET
+
+import ipywidgets
+import numpy as np
+import pytest
+from attend.widgets import View, gradient_explorer
+from attend.widgets.gradient import (
+    MATRICES,
+    NETWORKS,
+    RADII,
+    STEPS,
+    WIDTH,
+    GradientState,
+    draw,
+    measure,
+    unit_radius,
+)
+from attend_solutions.recurrence import gradient_norms, rnn_forward
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def panels(html: str) -> dict[str, ET.Element]:
+    """Return the panels by name; fails where the picture is not well-formed XML."""
+    root = ET.fromstring(f"<body>{html}</body>")
+    return {svg.get("data-panel", ""): svg for svg in root.iter(f"{SVG}svg")}
+
+
+def controls(view: View, kind: type) -> list:
+    found, queue = [], list(view.children)
+    while queue:
+        widget = queue.pop(0)
+        queue = [*getattr(widget, "children", ()), *queue]
+        if isinstance(widget, kind):
+            found.append(widget)
+    return found
+
+
+def explorer(norms=gradient_norms, forward=rnn_forward) -> View:
+    return gradient_explorer(norms, forward)
+
+
+def test_it_shows_itself_with_and_without_a_kernel() -> None:
+    view = explorer()
+    bundle = view._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+    assert bundle["text/html"] == view.static()
+    assert view.see in bundle["text/plain"]
+    drawn = panels(view.static())
+    assert list(drawn) == ["curve", "map"]
+    for panel in drawn.values():
+        assert panel.get("role") == "img"
+        assert len(panel.get("aria-label", "")) > 30
+        assert next(panel.iter(f"{SVG}title")).text, "marks tell their value on hover"
+    assert sum(len(list(panel.iter())) for panel in drawn.values()) < 4096
+    assert "<script" not in view.static()
+
+
+@pytest.mark.parametrize("matrix", MATRICES)
+def test_matrices_have_radius_one(matrix: str) -> None:
+    eigenvalues = np.linalg.eigvals(unit_radius(matrix, 3))
+    assert np.abs(eigenvalues).max() == pytest.approx(1.0)
+
+
+def test_a_stretched_rotation_follows_the_powers_of_the_radius() -> None:
+    found = measure(gradient_norms, rnn_forward, "linear, no tanh", "stretched rotation", 0)
+    assert found.norms.shape == (len(RADII), STEPS)
+    for radius, norms in zip(RADII, found.norms, strict=True):
+        np.testing.assert_allclose(norms[::-1], radius ** np.arange(STEPS), rtol=1e-9)
+
+
+def test_tanh_takes_away_and_larger_inputs_take_more() -> None:
+    linear, small, large = (
+        measure(gradient_norms, rnn_forward, network, "random", 0).norms[:, 0]
+        for network in NETWORKS
+    )
+    assert (small < linear).all()
+    assert (large < small).all()
+
+
+def test_controls_redraw() -> None:
+    view = explorer()
+    (slider,) = controls(view, ipywidgets.SelectionSlider)
+    network, matrix = controls(view, ipywidgets.Dropdown)
+    slider.value, matrix.value = 1.1, "stretched rotation"
+    curve = panels(view.static())["curve"].get("aria-label", "")
+    assert f"the norm is {1.1**40:.2f}" in curve
+    assert "radius 1.10 (linear, no tanh)" in curve
+    network.value = "tanh, inputs of size 1"
+    after = panels(view.static())
+    assert "tanh, inputs of size 1" in after["curve"].get("aria-label", "")
+    framed = [r.get("data-chosen") for r in after["map"].iter(f"{SVG}rect") if r.get("data-chosen")]
+    assert framed == [str(RADII.index(1.1))]
+
+
+def test_each_network_is_measured_once() -> None:
+    calls = []
+
+    def counted(states, w_h):
+        calls.append(states.shape)
+        return gradient_norms(states, w_h)
+
+    view = explorer(counted)
+    assert calls == [(1, STEPS, WIDTH)] * len(RADII)
+    (slider,) = controls(view, ipywidgets.SelectionSlider)
+    slider.value = 1.5
+    assert len(calls) == len(RADII)
+
+
+def waits(*_args):
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("norms", "forward", "message"),
+    [
+        (waits, rnn_forward, "waits for the exercise gradient_norms"),
+        (gradient_norms, waits, "waits for the exercise rnn_forward"),
+        (lambda states, w_h: w_h, rnn_forward, "should return norms of shape (1, 41)"),
+        (lambda states, w_h: None, rnn_forward, "nothing (None)"),
+        (lambda states, w_h: states @ states, rnn_forward, "gradient_norms stopped with"),
+        (lambda s, w: np.full(s.shape[:2], math.nan), rnn_forward, "NaN or infinity"),
+    ],
+    ids=["norms-wait", "forward-waits", "shape", "none", "raises", "nan"],
+)
+def test_a_wrong_function_gets_one_sentence(norms, forward, message: str) -> None:
+    view = explorer(norms, forward)
+    network, _ = controls(view, ipywidgets.Dropdown)
+    network.value = "tanh, small inputs"
+    html = view.static()
+    assert message in html.replace("&#x27;", "'")
+    assert "Traceback" not in html
+    assert panels(html) == {}
+
+
+def test_wrong_numbers_are_drawn_all_the_same() -> None:
+    for wrong in (0.0, -1.0, 1e300):
+        html = explorer(lambda states, w_h, w=wrong: np.full(states.shape[:2], w)).static()
+        assert list(panels(html)) == ["curve", "map"]
+        assert "nan" not in html
+
+
+def test_what_a_function_prints_is_told() -> None:
+    def chatty(states, w_h):
+        print("here")
+        return gradient_norms(states, w_h)
+
+    assert "Your gradient_norms printed: here" in explorer(chatty).static()
+
+
+def test_bad_arguments_are_refused() -> None:
+    with pytest.raises(ValueError, match="gradient_norms must be your function"):
+        gradient_explorer(3, rnn_forward)  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(ValueError, match="radius must be one of"):
+        draw(GradientState(0.93), lambda network, matrix: measure(waits, waits, network, matrix, 0))
+    with pytest.raises(ValueError, match="matrix must be one of"):
+        unit_radius("square", 0)
