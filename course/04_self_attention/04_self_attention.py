@@ -4,8 +4,8 @@
 # **The question.** Who may look at whom?
 #
 # At the end a sentence looks at itself, in your own NumPy code, and a *mask* says which word may
-# look at which. You will have a test that finds any glimpse of the future, wherever it hides. You
-# will have measured how far information gets through a stack of layers. It takes about 100
+# look at which. You will have a test that finds glimpses of the future without opening the model.
+# You will have measured how far information gets through a stack of layers. It takes about 100
 # minutes, an hour of them in the exercises.
 #
 # You need: Python, a little NumPy, matrix products, and the idea of attention: weights from
@@ -24,7 +24,7 @@
 # | 2 | `masked_softmax` | how to hide, and what to do when nothing is left |
 # | 3 | `self_attention` | how a sentence looks at itself |
 # | 4 | `permutation_matrix_test` | that it does not notice the order of its words |
-# | 5 | `causal_mask` | how to hide the future, and a test that finds every leak |
+# | 5 | `causal_mask` | how to hide the future, and a test for leaks that no eye would find |
 # | 6 | `padding_mask`, `combine_masks` | how sentences of different lengths share a batch |
 # | 7 | | a mask to paint |
 # | 8 | `cross_attention` | how one text looks at another |
@@ -36,11 +36,7 @@ from attend import charts, widgets
 from attend.leaks import influence, leak_test
 from attend_grader import check, hint, ready, solution
 from attend_solutions.attention import attention_scores, softmax  # chapter 03
-from attend_solutions.types import (
-    Array,
-    Integers,
-    Mask,
-)  # arrays of floats, whole numbers, booleans
+from attend_solutions.types import Array, Integers, Mask  # of floats, whole numbers, booleans
 from IPython.display import display
 
 SEED = 4  # the only seed in this notebook: every random number below follows from it
@@ -80,7 +76,7 @@ np.set_printoptions(precision=3, suppress=True)
 # See it as a **graph**. The tokens are points; $P_{ts}$ is an arrow that carries something from
 # token $s$ to token $t$. In a recurrent network (chapter 01) the arrows are fixed: each word hears
 # from the one before it. Here the sentence itself decides how strong each arrow is. Another
-# sentence, another graph, with the same three matrices.
+# sentence, another graph, with the same three matrices: the topology is dynamic.
 #
 # **But not everyone may look at everyone.** Two reasons:
 #
@@ -131,7 +127,7 @@ identity = np.eye(2)
 #
 # The shift by $m$ changes no weight and keeps $e$ from overflowing (chapter 03). Mind the order:
 # first hide, then look for the largest score. A hidden score of 1,000 would otherwise press all
-# visible ones down to $e^{-1000} = 0$.
+# visible ones down to $e^{-1000}$, which is rounded to 0.
 #
 # **When nothing is left.** What if *all* places of a row are hidden? Then $m = -\infty$, and
 # $-\infty - (-\infty)$ is not a number (NaN). It spreads: one NaN in one row, and the loss of the
@@ -148,9 +144,9 @@ identity = np.eye(2)
 #
 # | symbol | argument | shape |
 # |---|---|---|
-# | $s$ | `scores` | $(\ldots, T, S)$; the last axis is normalised |
+# | $s$ | `scores` | $(\ldots, S)$, usually $(\ldots, T, S)$; the last axis is normalised |
 # | $M$ | `mask`, True where one may look; None hides nothing | broadcasts with the scores |
-# | $p$ | returned | $(\ldots, T, S)$ |
+# | $p$ | returned | what both broadcast to |
 #
 # A score that is $-\infty$ already counts as hidden too, with or without a mask.
 #
@@ -328,7 +324,8 @@ if ready(masked_softmax, self_attention):
 # <!-- exercise: permutation_matrix_test -->
 #
 # **Why.** A proof is about equations; your code might do something else. Compute the two sides, and
-# see whether they agree. You need three outputs:
+# see whether they agree. You need three outputs (not the weights, which `self_attention` returns
+# too):
 #
 # | result | equation | in words |
 # |---|---|---|
@@ -346,7 +343,7 @@ if ready(masked_softmax, self_attention):
 #
 # **By hand.** Three tokens of one number, $x = (3, 9, 6)$. All matrices are such that the scores
 # are 0 and the values are $x$. The mask hides the future, so each output is the mean of the tokens
-# so far: $f_M(x) = (3, 6, 6)$. The order is $(2, 0, 1)$:
+# so far: $f_M(x) = (3, 6, 6)$. The order is $(2, 0, 1)$; places count from 0.
 #
 # $$P = \begin{pmatrix} 0 & 0 & 1 \\ 1 & 0 & 0 \\ 0 & 1 & 0 \end{pmatrix}, \qquad
 # P x = (6, 3, 9), \qquad P M P^\top = \begin{pmatrix} 1 & 1 & 1 \\ 0 & 1 & 0 \\ 0 & 1 & 1
@@ -354,8 +351,8 @@ if ready(masked_softmax, self_attention):
 #
 # 1. `expected`: $P f_M(x) = (6, 3, 6)$.
 # 2. `mask_stays`: means of $6, 3, 9$ so far: $(6,\ 4.5,\ 6)$. Not the same.
-# 3. `mask_moves`: row 1 of the moved mask lets all three be seen: $6$. Row 2: only place 2, the
-#    token 3: $3$. Row 3: places 2 and 3, so $(3 + 9)/2 = 6$. Together $(6, 3, 6)$: the same.
+# 3. `mask_moves`: row 0 of the moved mask lets all three be seen: $6$. Row 1: only place 1, the
+#    token 3: $3$. Row 2: places 1 and 2, so $(3 + 9)/2 = 6$. Together $(6, 3, 6)$: the same.
 
 # %% [markdown]
 # **NumPy you need: rows in another order.** Index an array with a list of whole numbers, and you
@@ -502,15 +499,15 @@ if ready(causal_mask):
 # Changing token $s$ for every $s$ gives a table like a mask, but *measured*: what each output
 # **does** depend on. `influence(function, x)` returns how far output $t$ moves when token $s$ is
 # changed; exactly 0 where not a bit differs. `leak_test(function, x)` names each pair $(t, s)$ with
-# $s > t$ that is not 0. (Give it `allowed=...` for a mask other than causal.) Both take any
-# function from tokens to outputs, so you can use them on every model you will ever write:
-# `from attend.leaks import influence, leak_test`.
+# $s > t$ that is not 0. (`allowed=...` is for a mask other than causal, `size=...` says how
+# strongly a token is changed.) Both take any function from tokens to outputs, so you can use them
+# on every model you will ever write: `from attend.leaks import influence, leak_test`.
 #
 # Why compare bits, and not "nearly equal"? Because a hidden key has the weight 0, and $0 \cdot v$
-# adds 0, whatever $v$ is. Nothing is rounded differently. "Nearly" would only hide small leaks.
+# adds 0, whatever number $v$ is. Nothing is rounded differently. "Nearly" would only hide small
+# leaks.
 #
-# Below are eight suspects. Seven of them have been written by somebody who meant well. Which ones
-# leak?
+# Below are eight suspects. Which ones leak?
 #
 # <details><summary>Predict first: weights are set to 0 after the softmax, outside the triangle. Row
 # by row the future has no weight. Does it leak?</summary>
@@ -809,7 +806,7 @@ if ready(masked_softmax, self_attention, causal_mask, padding_mask, combine_mask
 #
 # - *causal*; then give "the" (row 1) a single 1 further right. Which row of the weights changes?
 # - Make a row empty.
-# - *window*: each token sees itself and its neighbours. Follow "the" (1) on the right-hand side:
+# - *window*: each token sees itself and its neighbours. Follow "the" (1) in the second picture:
 #   whom has it reached after 1, 2, 3 layers?
 # - *padding left* and *padding right*: whom does the filling reach? Whom does a word reach?
 
@@ -895,16 +892,16 @@ from attend_solutions.self_attention import cross_attention
 
 # %%
 french, english = ["le", "chat", "noir"], ["the", "black", "cat"]
-asks = np.eye(3)  # (T, C): le, chat, noir each ask for a thing of their own
-#                     article, colour, animal, noun
+features = ["article", "colour", "animal", "noun"]  # of the English words
 context = np.array([[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1]])  # (S, C_c)
-ask_for = 6 * np.array([[1.0, 0, 0], [0, 0, 1], [0, 1, 0]])  # (C, D): chat asks for an animal, …
-found_by = np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]])  # (C_c, D)
+found_by = np.eye(4, 3)  # (C_c, D): an English word is found by its first three features
+asking = np.eye(3)  # (T, C): each French word is a token of its own
+ask_for = 6 * np.array([[1.0, 0, 0], [0, 0, 1], [0, 1, 0]])  # (C, D): article, animal, colour
 
 if ready(masked_softmax, cross_attention):
-    output, weights = cross_attention(asks, context, ask_for, found_by, np.eye(4))
+    output, weights = cross_attention(asking, context, ask_for, found_by, np.eye(4))
     for word, row in zip(french, output, strict=True):
-        print(f"{word:5} finds article, colour, animal, noun: {row}")
+        print(f"{word:4} finds", dict(zip(features, row.round(2).tolist(), strict=True)))
     display(widgets.attention_explorer(french, weights, key_tokens=english))
 
 # %% [markdown]
@@ -1134,18 +1131,18 @@ if rows:
 # something is visible, that works. In an empty row it does not: here row 0 of the left-padded
 # causal mask from section 6. What comes out is the softmax of the scores as if *nothing* were
 # hidden. And float16 has no number as low as $-10^9$: it becomes $-\infty$ by itself, and the row
-# NaN.
+# NaN. So some programs add $-10^4$ there; you have seen in section 5 what that does.
 
 # %%
 if ready(masked_softmax, causal_mask, padding_mask, combine_masks):
     both = combine_masks(causal_mask(3), padding_mask([2], 3, side="left"))
-    mask = np.zeros((1, 3, 3), dtype=bool) if both is None else both
+    empty_row = np.zeros(3, dtype=bool) if both is None else both[0, 0]
     row_scores = np.array([0.0, 1.0, 2.0])
-    added = np.where(mask[0, 0], 0.0, -1e9)
-    print("row 0 of the mask:             ", mask[0, 0].astype(int))
+    added = np.where(empty_row, 0.0, -1e9)
+    print("row 0 of the mask:             ", empty_row.astype(int))
     print("−1e9 added, then softmax:      ", softmax(row_scores + added))
     print("the scores without any mask:   ", softmax(row_scores))
-    print("yours:                         ", masked_softmax(row_scores, mask[0, 0]))
+    print("yours:                         ", masked_softmax(row_scores, empty_row))
     with np.errstate(all="ignore"):  # the overflow is the point
         print("−1e9 in float16:               ", np.float16(-1e9))
 

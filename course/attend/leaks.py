@@ -82,7 +82,8 @@ def leak_test(
     Args:
         function: as in :func:`influence`.
         x: the tokens, (S, C).
-        allowed: what may depend on what, (T, S); None means causal: only s ≤ t.
+        allowed: what may depend on what, (T, S); None means causal: only s ≤ t. A token hidden from
+            itself by a mask still asks its own question: allow (t, t) all the same.
         size: as in :func:`influence`.
         seed: as in :func:`influence`.
 

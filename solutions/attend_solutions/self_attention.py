@@ -33,7 +33,7 @@ def masked_softmax(scores: Array, mask: Mask | None = None) -> Array:
     the weight 0 everywhere.
 
     Shapes:
-        scores: (..., T, S), any numbers, also integers
+        scores: (..., S), any numbers, also integers; usually (..., T, S)
         mask: boolean, any shape that broadcasts with the scores; None hides nothing
         returns: the shape both broadcast to, floating point
 
