@@ -90,7 +90,7 @@ def test_controls_redraw() -> None:
     slider.value, matrix.value = 1.1, "stretched rotation"
     curve = panels(view.static())["curve"].get("aria-label", "")
     assert f"the norm is {1.1**40:.2f}" in curve
-    assert "radius 1.10 (linear, no tanh)" in curve
+    assert "radius 1.1 (linear, no tanh)" in curve
     network.value = "tanh, inputs of size 1"
     after = panels(view.static())
     assert "tanh, inputs of size 1" in after["curve"].get("aria-label", "")

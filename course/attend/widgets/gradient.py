@@ -17,11 +17,11 @@ from attend.widgets.learner import ask
 from attend.widgets.svg import GRID, INK, MUTED, beside, element, hover, number, panel, text
 from attend.widgets.view import View, note
 
-RADII = tuple(round(0.05 * k, 2) for k in range(10, 31))  # 0.5 … 1.5
+RADII = tuple(k / 10 for k in range(5, 16))  # 0.5 … 1.5
 NETWORKS = {"linear, no tanh": 0.0, "tanh, small inputs": 0.1, "tanh, inputs of size 1": 1.0}
 """What the network is called → the standard deviation of its inputs; 0: no tanh at all."""
 MATRICES = ("random", "stretched rotation")
-WIDTH, STEPS, EVERY = 16, 41, 2  # numbers in a state, states, columns of the map
+WIDTH, STEPS, EVERY = 16, 41, 4  # numbers in a state, states, columns of the map
 REACH = 8  # powers of ten above and below 1 that the curve shows
 
 SEE = (
@@ -63,7 +63,7 @@ def gradient_explorer(
         if not callable(function):
             raise ValueError(f"gradient_explorer: {name} must be your function; got {function!r}.")
     slider = ipywidgets.SelectionSlider(
-        options=[(f"{radius:.2f}", radius) for radius in RADII],
+        options=[(f"{radius:.1f}", radius) for radius in RADII],
         value=GradientState.radius,
         description="radius",
         tooltip="spectral radius of W_h: the largest absolute value of its eigenvalues",
@@ -144,13 +144,13 @@ def draw(state: GradientState, found: Measure) -> str:
         logs = np.log10(np.abs(measured.norms))  # wrong functions may give 0 or less
     by_distance = logs[:, ::-1]  # (len(RADII), STEPS), distance 0 first
     last = number(float(measured.norms[chosen, 0]))
-    said = f"At radius {state.radius:.2f} ({state.network}), 40 steps back, the norm is {last}."
+    said = f"At radius {state.radius:.1f} ({state.network}), 40 steps back, the norm is {last}."
     picture = heat_map(
         "map",
         "log₁₀ of the norm, by radius and distance",
         said,
         np.clip(by_distance[:, ::EVERY], -4, 4),
-        [f"{radius:.2f}" for radius in RADII],
+        [f"{radius:.1f}" for radius in RADII],
         [str(distance) for distance in range(0, STEPS, EVERY)],
         chosen=chosen,
         low=-4.0,
@@ -200,7 +200,7 @@ def _curve(state: GradientState, logs: np.ndarray, last: str, said: str) -> str:
     for colour, dash, words, x in sides:
         body.append(_path([(x - 46, 47), (x - 8, 47)], colour, dash, 2.5))
         body.append(text(x, 52, words, font_size=13))
-    label = f"The gradient at radius {state.radius:.2f}"
+    label = f"The gradient at radius {state.radius:.1f}"
     return panel("curve", _W, _H, label, said, *body)
 
 
