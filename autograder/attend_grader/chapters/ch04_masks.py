@@ -54,7 +54,7 @@ def causal_fewer_keys(subject: Subject, probe: Probe) -> None:
 def causal_boolean(subject: Subject, probe: Probe) -> None:
     """True and False, not 1 and 0."""
     agree_mask(probe, subject, 3, boolean=True)
-    agree_mask(probe, subject, 2, 5, boolean=True)
+    agree_mask(probe, subject, 4, 4, boolean=True)
 
 
 CAUSAL = (
@@ -186,8 +186,7 @@ def combine_none(subject: Subject, probe: Probe) -> None:
 
 def combine_nothing(subject: Subject, probe: Probe) -> None:
     """Nothing to combine: None, which hides nothing."""
-    (mask,) = _masks(probe.rng, (2, 3))
-    agree_mask(_named(probe, 2), subject, mask, None, why="a mask and None")
+    agree_mask(_named(probe, 2), subject, *_masks(probe.rng, (2, 3), (2, 3)), why="two masks")
     for count in (1, 2, 0):
         named = _named(probe, count)
         masks = (None,) * count

@@ -111,6 +111,10 @@ def masked_empty(subject: Subject, probe: Probe) -> None:
         mask[1] = False
         why = "row 1 has nothing to look at"
         probe.agree(subject, scores, mask, why=why, clue=empty_rows)
+    scores = normal(probe.rng, 3, 4)
+    scores[2] = -np.inf
+    why = "no mask, but row 2 is all −inf"
+    probe.agree(subject, scores, why=why, clue=empty_rows)
     why = "everything is hidden"
     probe.agree(
         subject,
@@ -164,9 +168,6 @@ def masked_infinite(subject: Subject, probe: Probe) -> None:
     mask = seen(probe.rng, 3, 4)
     mask[0] = [False, True, False, True]
     probe.agree(subject, scores, mask, why="one score is −inf, and a mask", clue=within(mask))
-    scores[2] = -np.inf
-    why = "row 2 is all −inf: nothing to look at"
-    probe.agree(subject, scores, why=why, clue=empty_rows)
 
 
 def masked_awkward(subject: Subject, probe: Probe) -> None:
