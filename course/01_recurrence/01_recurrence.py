@@ -677,6 +677,7 @@ def decay(radius, seed, size):
 def picture_of(size, title, description):
     """Draw the length of the gradient for the three radii, five matrices each."""
     rows, worst = [], 0.0
+    print(f"{STEPS_BACK} steps back, five matrices:")
     for radius in RADII:
         runs = [decay(radius, seed, size) for seed in range(5)]
         for lengths, _bound, off in runs:
@@ -688,9 +689,8 @@ def picture_of(size, title, description):
         ends = sorted(float(lengths[-1]) for lengths, _, _ in runs)
         bounds = sorted(float(bound[-1]) for _, bound, _ in runs)
         print(
-            f"radius {radius}, 40 steps back: length {ends[0]:.2g} to {ends[-1]:.2g}, at most"
-            f" {bounds[0]:.2g} to {bounds[-1]:.2g} (gradient_norms); {radius}^40 ="
-            f" {radius**40:.3g}"
+            f"radius {radius}: length {ends[0]:.2g} to {ends[-1]:.2g}; gradient_norms"
+            f" {bounds[0]:.2g} to {bounds[-1]:.2g}; {radius}^40 = {radius**40:.3g}"
         )
     print(f"largest difference to PyTorch, relative to the gradient's length: {worst:.0e}")
     display(
@@ -714,7 +714,7 @@ if ready(rnn_step, rnn_forward, bptt, gradient_norms):
         "At rest, the spectral radius decides",
         "Length of the gradient against distance from 0 to 40 steps, logarithmic, mean and range "
         "of five random matrices for each radius. At 0.9 it falls along a straight line to below "
-        "0.01, at 1.0 it levels off at about one half, at 1.1 it rises to about 20.",
+        "0.01, at 1.0 it levels off at about 0.4, at 1.1 it rises to about 20.",
     )
 
 # %% [markdown]
@@ -791,8 +791,8 @@ if ready(rnn_step, rnn_forward, gradient_norms):
 # \sigma(\ln 3) = \tfrac34, \quad \sigma(\infty) = 1 .$$
 #
 # It is a tanh in other clothes, moved and squeezed: $\sigma(a) = \tfrac12 \tanh(\tfrac a2) +
-# \tfrac12$. The function below is written like that, so that no $e^{-a}$ can overflow. It is
-# given; use it.
+# \tfrac12$. Just above the exercise stands a function `sigmoid` that is written like that, so that
+# no $e^{-a}$ can overflow. It is given; use it.
 
 # %% [markdown]
 # <!-- exercise: lstm_cell -->
@@ -949,23 +949,23 @@ def plain_norms(seed):
 
 
 if ready(rnn_step, rnn_forward, gradient_norms, lstm_cell):
-    curves = {"plain, radius 1": [plain_norms(seed) for seed in range(5)]}
+    curves = {"plain": [plain_norms(seed) for seed in range(5)]}
     for bias in (0, 1, 2, 4):
-        curves[f"LSTM, forget bias {bias}"] = [memory_norms(bias, seed) for seed in range(5)]
+        curves[f"LSTM {bias}"] = [memory_norms(bias, seed) for seed in range(5)]
     for name, runs in curves.items():
         ends = sorted(float(run[STEPS_BACK]) for run in runs)
-        print(f"{name:19s}  40 steps back: {ends[0]:.1e} to {ends[-1]:.1e}")
+        print(f"{name:6s}  40 steps back: {ends[0]:.1e} to {ends[-1]:.1e}")
     display(
         charts.bands(
             [
-                {"distance": d, "norm": float(run[d]), "network": name}
+                {"distance": d, "norm": float(run[d]), "network, forget bias": name}
                 for name, runs in curves.items()
                 for run in runs
                 for d in range(0, STEPS_BACK + 1, 2)
             ],
             "distance",
             "norm",
-            "network",
+            "network, forget bias",
             title="An LSTM remembers as long as its forget gate is open",
             description="Norm of the derivative of the last memory by an earlier one against "
             "distance, logarithmic, mean and range of five draws. With forget bias 0 it falls to "
@@ -984,7 +984,7 @@ if ready(rnn_step, rnn_forward, gradient_norms, lstm_cell):
 # > bias of 4 nothing is lost; it even grows, through the gates. The LSTM does not solve the
 # > problem. It makes it *solvable*: whether the gradient survives is now up to a gate, which can
 # > be learned, and to where you let it start. (Gers et al. 2000 already started theirs open;
-# > Jozefowicz et al. 2015 found a bias of 1 to be the most useful single change.)
+# > Jozefowicz et al. 2015 found that a bias of 1 is all it takes to bring an LSTM up to a GRU.)
 #
 # > **Takeaway.** A gate is a learned number between 0 and 1 that multiplies. A memory that is
 # > gated and added to keeps its gradient while the gate is near 1, and no longer.
@@ -1018,8 +1018,9 @@ if ready(rnn_step, rnn_forward, gradient_norms, lstm_cell):
 #
 # **Papers differ, twice.** Here, as in PyTorch, the reset gate acts *after* the product with
 # $W_{hn}$ and its bias; in Cho et al. it multiplies $h$ *before* the product. The first lets all
-# three products with $h$ be one. And here, as in both, $z = 1$ *keeps* the old state; in Chung et
-# al. (2014) it replaces it. Weights trained with one convention are useless with another.
+# three products with $h$ be one. And here, as in PyTorch and in Cho et al., $z = 1$ *keeps* the old
+# state; in Chung et al. (2014) it replaces it. Weights trained with one convention are useless with
+# another.
 #
 # **By hand.** One number. The gates are $r = \tfrac12$ and $z = 0.9$. From the input comes $0$ to
 # the candidate, from the state $2 \ln 2 = 1.386$, bias included. The candidate is $\tanh(0 +
@@ -1086,9 +1087,11 @@ for sequence, answer in zip(tokens, answers, strict=True):
 # **A fair comparison.** The models are PyTorch's: you have just seen that your cells compute the
 # same, and PyTorch's loops run faster. All have nearly the same number of weights, about 2,160;
 # so the plain network has a state of 35 numbers, the GRU of 18 and the LSTM of 15. All are trained
-# alike: Adam, 150 steps of 64 fresh sequences, rate 0.005. The state after the question goes
-# through a matrix to 8 scores; the loss is the cross-entropy, the usual one for "which of 8". Then
-# 1,000 fresh sequences are counted. Each model and lag is run 5 times from the start.
+# alike: 150 steps of 64 fresh sequences with Adam, a gradient descent that adapts each weight's
+# step to the size of its gradients, at the rate 0.005. The state after the question goes through a
+# matrix to 8 scores. The loss is the cross-entropy, which is small when the right symbol has the
+# largest score by far. Then 1,000 fresh sequences are counted. Each model and lag is run 5 times
+# from the start.
 #
 # After section 7 you know that it matters how open the gates are at the start. So the forget gate
 # of the LSTM and the update gate of the GRU begin with a bias of 4: 98 % is kept. A fourth model is
@@ -1101,10 +1104,10 @@ for sequence, answer in zip(tokens, answers, strict=True):
 # <details><summary>Predict first: at which of the lags 5, 10, 20 and 40 does each of the four
 # models fail?</summary>
 #
-# By section 6, a plain network driven by inputs loses a factor of about $10^{-3}$ of its gradient
-# in 10 steps and $10^{-7}$ or more in 40. By section 7, the half-open LSTM loses about as much. The
-# open ones lose little. Training can also change the weights on the way, so this is a guess, not a
-# proof. See below.
+# By section 6, the gradient of a plain network driven by inputs shrinks by a factor of about 100
+# to 1,000 in 10 steps, and of more than $10^7$ in 40. By section 7, that of the half-open LSTM
+# shrinks about as much, and that of the open one hardly. But training changes the weights on the
+# way, and Adam makes small gradients larger, so this is a guess. See below.
 #
 # </details>
 
@@ -1202,11 +1205,11 @@ if ready(lstm_cell, gru_cell):
 # %% [markdown]
 # **What it shows.** The half-open LSTM fails first: at lag 10 it is right in about a quarter of the
 # cases, from 20 on all its runs are at chance. The plain network gets further, but it is a
-# lottery: at lags 10 and 20 some runs are perfect and others, with the same recipe, learn next to
-# nothing. At lag 40 all five are at chance. The networks whose gates start open are dependable: up
-# to lag 20 the GRU makes no mistakes, and the LSTM is right in three cases of four at the very
-# least. At lag 40 none of their runs is at chance; the GRU's are right in two cases of three or
-# more, mostly in all, and the LSTM's in a half to nine tenths. The control stays at chance.
+# lottery: at lags 10 and 20 some runs are perfect and others, with the same recipe, learn little
+# or nothing. At lag 40 all five are at chance. The networks whose gates start open are dependable:
+# up to lag 20 the GRU makes hardly a mistake, and the LSTM is right in three cases of four at the
+# very least. At lag 40 none of their runs is at chance; the GRU's are right in two cases of three
+# or more, mostly in all, and the LSTM's in a half to nine tenths. The control stays at chance.
 #
 # (The numbers are those of this notebook's seed, widened by what other roundings did to them.
 # Training amplifies the last digits, so yours may differ a little.)
@@ -1214,7 +1217,7 @@ if ready(lstm_cell, gru_cell):
 # **What it does not show.**
 #
 # - That a GRU is better than an LSTM. They started with the same bias, which means different
-#   things for them, and one task is one task. (Chung et al. 2014 found no clear winner.)
+#   things for them, and one task is one task. (Chung et al. 2014 found them comparable.)
 # - That the plain network *cannot* do it. Section 3 has a network of one number that remembers for
 #   ever. And with other seeds, now and then a plain network does learn lag 40: try `SEED = 3` and
 #   look at single runs. What fails is finding the weights, reliably, by gradient descent.
