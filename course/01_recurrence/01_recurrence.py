@@ -562,7 +562,8 @@ if ready(rnn_step, rnn_forward, bptt):
 # - $\rho < 1$: the gradient **vanishes**. What lies far back has no say in what is learned.
 # - $\rho > 1$: it **explodes**, until tanh's flat ends hold it back, or not.
 #
-# tanh adds a factor of at most 1 per number and step. It can only take away.
+# tanh adds a factor of at most 1 per number and step. As a rule that takes away more. (Not always:
+# where contributions cancel in a power of $W_h$, unequal slopes can spoil the cancelling.)
 #
 # ### How large is a matrix?
 #
@@ -761,8 +762,8 @@ if ready(rnn_step, rnn_forward, gradient_norms):
 # steps, and what the distant ones say is drowned (Bengio et al. 1994).
 #
 # > **Takeaway.** $\partial h_T / \partial h_t$ is a product of $T - t$ Jacobians with the same
-# > $W_h$. Products of equal factors vanish or explode; the spectral radius says which, and tanh
-# > only takes away.
+# > $W_h$. Products of equal factors vanish or explode; the spectral radius says which, and tanh, as
+# > a rule, takes away more.
 
 # %% [markdown]
 # ## 7 · Gates: the LSTM
