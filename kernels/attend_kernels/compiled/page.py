@@ -15,7 +15,7 @@ from attend_kernels.compiled.compiler import SHARED_LIMIT, Compiled
 
 # Each is a module beside this one, with a NOTE for the page and ``cases(architecture)``.
 FAMILIES = ("flash", "decode", "norm", "rope", "cross_entropy", "softmax")
-FAMILIES += ("linear_attention",)  # the recurrences
+FAMILIES += ("linear_attention", "selective_scan", "ssd", "conv1d")  # the recurrences
 ARCHITECTURES = (90, 80)
 
 HOME = Path(__file__).parents[2]
