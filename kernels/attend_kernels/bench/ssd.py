@@ -48,7 +48,9 @@ SETTINGS = {
     Setting(8, 4096, 80, 1, 64, 128): 0,  # Mamba-2 2.7B
     Setting(2, 16_384, 80, 1, 64, 128): 1,
     Setting(1, 4096, 80, 1, 64, 128): 1,  # one sequence: few programs
-    Setting(8, 4096, 24, 1, 64, 128): 1,  # Mamba-2 130M
+    Setting(8, 4096, 24, 1, 64, 128): 1,  # Mamba-2 130M; then other lengths
+    Setting(8, 1024, 24, 1, 64, 128): 2,
+    Setting(8, 16_384, 24, 1, 64, 128): 2,
     Setting(8, 4096, 64, 8, 64, 128): 1,  # groups, as hybrids have them
     Setting(8, 4096, 80, 1, 64, 64): 2,
     Setting(8, 4096, 32, 1, 64, 256): 2,
