@@ -137,7 +137,7 @@ def expect_item(
         order = f"is the order `return {', '.join(names)}`?"
         others = [other for other in range(len(names)) if other != index]
         for other in others:
-            if np.any(want[other]) and _agree(got[index], want[other], tolerance):
+            if np.any(_numeric(want[other])) and _agree(got[index], want[other], tolerance):
                 miss.cause, miss.topic = f"That is {names[other]}: {order}", order
                 raise
         mine = as_array(got[index])
