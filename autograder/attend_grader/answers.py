@@ -7,6 +7,9 @@ from typing import Any
 
 from attend_grader.codec import ProtocolError
 
+MAX_TEXT, MAX_ITEMS = 2**20, 10_000
+"""Characters of a text and items of a list that no honest answer has."""
+
 Test = Callable[[Any], bool]
 
 
@@ -14,8 +17,14 @@ def _is(*types: type) -> Test:
     return lambda value: type(value) in types
 
 
+def _text(value: Any) -> bool:
+    return type(value) is str and len(value) <= MAX_TEXT
+
+
 def _each(test: Test) -> Test:
-    return lambda value: type(value) in (list, tuple) and all(map(test, value))
+    return lambda value: (
+        type(value) in (list, tuple) and len(value) <= MAX_ITEMS and all(map(test, value))
+    )
 
 
 def _row(*tests: Test) -> Test:
@@ -29,7 +38,9 @@ def _row(*tests: Test) -> Test:
 
 def _by_name(test: Test) -> Test:
     return lambda value: (
-        type(value) is dict and all(type(key) is str and test(v) for key, v in value.items())
+        type(value) is dict
+        and len(value) <= MAX_ITEMS
+        and all(_text(key) and test(v) for key, v in value.items())
     )
 
 
@@ -55,30 +66,30 @@ def _anything(value: Any) -> bool:
     return True
 
 
-_TEXT, _TRUTH = _is(str), _is(bool)
+_TRUTH = _is(bool)
 
 _ERROR = _record(
-    type=_TEXT,
-    message=_TEXT,
-    lines=_each(_row(_TEXT, _count, _TEXT)),
-    shapes=_by_name(lambda value: _TEXT(value) or _each(_count)(value)),
+    type=_text,
+    message=_text,
+    lines=_each(_row(_text, _count, _text)),
+    shapes=_by_name(lambda value: _text(value) or _each(_count)(value)),
     own=_TRUTH,
 )
 _DESCRIPTION = {
-    "name": _TEXT,
-    "type": _TEXT,
+    "name": _text,
+    "type": _text,
     "callable": _TRUTH,
-    "parameters": _or_none(_each(_row(_TEXT, _TEXT, _TRUTH))),
-    "source": _or_none(_TEXT),
+    "parameters": _or_none(_each(_row(_text, _text, _TRUTH))),
+    "source": _or_none(_text),
     "first_line": _count,
-    "origins": _by_name(_row(_TEXT, _TEXT, _is(int))),
+    "origins": _by_name(_row(_text, _text, _is(int))),
 }
 _OUTCOME = {
     "value": _anything,
     "error": _or_none(_ERROR),
     "mutated": _each(_is(int, str)),
-    "printed": _TEXT,
-    "warnings": _each(_TEXT),
+    "printed": _text,
+    "warnings": _each(_text),
 }
 _EXTRAS: dict[str, Test] = {
     "gradients": lambda value: type(value) is dict and all(map(_is(int, str), value)),
@@ -94,7 +105,7 @@ def hold_answer(request: dict[str, Any], answer: Any) -> dict[str, Any]:
     """
     if type(answer) is not dict:
         raise ProtocolError("an answer must be a dict")
-    forms: dict[str, Test] = {"error": _or_none(_TEXT)}
+    forms: dict[str, Test] = {"error": _or_none(_text)}
     extras: dict[str, Test] = {}
     match request["op"]:
         case "describe":

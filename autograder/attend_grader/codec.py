@@ -20,9 +20,12 @@ import numpy as np
 MAX_FRAME_BYTES = 256 * 2**20
 """No exercise moves more than a few MiB; a larger frame is refused before it is read."""
 
+MAX_TYPE_NAME = 200
+"""Characters kept of the name of a type that is not data."""
+
 _ARRAY_KINDS = "biufc"
 _SPACED = "spaced"
-_MALFORMED = (ValueError, KeyError, TypeError, IndexError, RecursionError)
+_MALFORMED = (ValueError, LookupError, TypeError, ArithmeticError, RuntimeError, MemoryError)
 """What decoding raises where the other side sent nonsense."""
 
 
@@ -89,7 +92,7 @@ def decode(form: Any, buffers: list[bytes]) -> Any:
         case "$tensor":
             return _decode_tensor(body, buffers)
         case "$opaque":
-            return Opaque(str(body))
+            return Opaque(str(body)[:MAX_TYPE_NAME])
     raise ProtocolError(f"unknown tag {tag!r}")
 
 
@@ -175,6 +178,8 @@ def read_frame(stream: IO[bytes]) -> Any:
     ends = np.cumsum([0, *sizes])
     try:
         return decode(form, [body[a:b] for a, b in pairwise(ends)])
+    except ProtocolError:
+        raise
     except _MALFORMED as error:
         raise ProtocolError(f"not a value: {type(error).__name__}: {error}") from None
 

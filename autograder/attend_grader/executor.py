@@ -28,6 +28,10 @@ from attend_grader.origins import origins
 MAX_PRINTED = 2_000
 """Characters kept of what a submission prints in one call, and of an exception's text."""
 
+MAX_WARNINGS = 20
+"""Different warnings kept of one call."""
+
+
 class Beginning(io.TextIOBase):
     """A stream that keeps the first ``room`` characters of what is written, and no more."""
 
@@ -161,7 +165,8 @@ class Executor:
             n for n, old, new in zip(names, before, after, strict=True) if old != new
         ]
         answer["printed"] = printed.text
-        answer["warnings"] = list(dict.fromkeys(str(w.message) for w in caught))
+        said = dict.fromkeys(str(w.message)[:MAX_PRINTED] for w in caught)
+        answer["warnings"] = list(said)[:MAX_WARNINGS]
         return answer
 
     @contextlib.contextmanager

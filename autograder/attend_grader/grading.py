@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from attend_grader.engine import judge, references_for
 from attend_grader.exercise import Exercise
 from attend_grader.rebuild import graded_name
 from attend_grader.report import Report, Status, empty_report
+from attend_grader.sandbox.jail import SandboxMissing
 from attend_grader.sandbox.warm import Child, SubmissionDied, WarmParent
 from attend_grader.subject import Subject
 
@@ -77,7 +78,11 @@ def called_by_check(cell: NotebookNode) -> str | None:
 
 
 def grade_notebook(
-    notebook: NotebookNode, chapter_id: str, parent: WarmParent, seed: int
+    notebook: NotebookNode,
+    chapter_id: str,
+    parent: WarmParent,
+    seed: int,
+    tell: Callable[[str], None] = lambda flag: None,
 ) -> list[Verdict]:
     """Grade every test of a rebuilt notebook.
 
@@ -86,6 +91,7 @@ def grade_notebook(
         chapter_id: such as ``"03_attention"``.
         parent: a warm parent for this chapter.
         seed: draws all random inputs.
+        tell: called with what an instructor should know besides.
 
     Returns:
         one verdict for each graded test cell, in order.
@@ -114,6 +120,8 @@ def grade_notebook(
             verdicts.append(replace(verdict, seconds=time.monotonic() - start))
     finally:
         run.end()
+    for flag in run.flags():
+        tell(flag)
     return verdicts
 
 
@@ -127,6 +135,22 @@ class _Run:
         self.done: list[int] = []  # cells that have run in the child, in order
         self.wanted: list[int] = []  # cells that have been reached
         self.deadly: dict[int, SubmissionDied] = {}
+        self.until = time.monotonic() + parent.limits.submission_seconds
+
+    @property
+    def late(self) -> bool:
+        """Whether the time for the whole submission is used up."""
+        return time.monotonic() >= self.until
+
+    def flags(self) -> list[str]:
+        """What became of cells that are no exercise's."""
+        flags = []
+        for index, death in sorted(self.deadly.items()):
+            if graded_name(self.cells[index]) is None:
+                flags.append(f"A cell that is not graded was stopped ({death}); it was left out.")
+        if self.late:
+            flags.append("The time for the whole submission was used up; the rest did not run.")
+        return flags
 
     def reach(self, index: int) -> None:
         """Run a cell after all those before it; remember if it ends the process."""
@@ -138,8 +162,9 @@ class _Run:
         while True:
             if self.child is None:
                 self.child, self.done = self.parent.child(), []
+                self.child.until = self.until
             for index in self.wanted:
-                if index in self.done or index in self.deadly:
+                if index in self.done or index in self.deadly or self.late:
                     continue
                 try:
                     self.child.run_cell(self.cells[index].source)
@@ -170,6 +195,13 @@ class _Run:
             self.child = None
             if home is not None:  # later exercises are checked without it, given what they need
                 self.deadly[home] = death
+            return _ended(exercise, worth, death, "it was checked", seed)
+        except SandboxMissing:
+            raise
+        except Exception as error:  # whatever a submission answers, grading goes on
+            self.end()
+            self.child = None
+            death = SubmissionDied("protocol", f"judging it raised {type(error).__name__}")
             return _ended(exercise, worth, death, "it was checked", seed)
         if not report.score and _out_of_memory(report):
             note = "It asked for more memory than there is for one submission."

@@ -18,13 +18,13 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
 from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import NbGraderPreprocessor
-from traitlets import Bool, Integer
+from traitlets import Bool, Dict, Integer
 
 from attend_grader.chapters import INDEX
 from attend_grader.classes.work import warm_parent
 from attend_grader.grading import Verdict, grade_notebook
 from attend_grader.rebuild import rebuild
-from attend_grader.sandbox.jail import SandboxMissing
+from attend_grader.sandbox.jail import Limits, SandboxMissing
 
 
 class RebuildFromRelease(NbGraderPreprocessor):
@@ -83,6 +83,9 @@ class RunChecks(NbGraderPreprocessor):
     unsafe_no_sandbox = Bool(
         False, help="Run submissions without a jail: only where you trust every one of them."
     ).tag(config=True)
+    limits = Dict(
+        help="How much a submission may use, by name: see attend_grader.sandbox.jail.Limits."
+    ).tag(config=True)
     seed = Integer(
         None, allow_none=True, help="Draw the same inputs for all; None: fresh ones for each."
     ).tag(config=True)
@@ -99,8 +102,8 @@ class RunChecks(NbGraderPreprocessor):
         chapter_id = next((i for i in (ids["notebook"], ids["assignment"]) if i in INDEX), "")
         seed = secrets.randbits(32) if self.seed is None else self.seed
         try:
-            parent = warm_parent(chapter_id, self.unsafe_no_sandbox)
-            verdicts = grade_notebook(nb, chapter_id, parent, seed)
+            parent = warm_parent(chapter_id, self.unsafe_no_sandbox, Limits(**self.limits))
+            verdicts = grade_notebook(nb, chapter_id, parent, seed, self.log.warning)
         except SandboxMissing as missing:
             raise NbGraderException(str(missing)) from None
         write_verdicts(nb, verdicts)

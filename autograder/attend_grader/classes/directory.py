@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from traitlets.config import Config
 from traitlets.config.loader import ConfigFileNotFound, PyFileConfigLoader
 
 from attend_grader.classes.record import Record, write_whole
+from attend_grader.sandbox.jail import Limits
 
 CONFIG = "nbgrader_config.py"
 
@@ -67,6 +68,22 @@ class Course:
     def records(self) -> Path:
         """Where records are kept."""
         return self.root / ".attend" / "records"
+
+    @property
+    def limits(self) -> Limits:
+        """How much a submission may use: the config's ``c.RunChecks.limits``, else the defaults.
+
+        Raises:
+            CourseError: the config names a limit there is none of.
+        """
+        chosen = dict(self.config.RunChecks.get("limits", {}))
+        try:
+            return Limits(**chosen)
+        except TypeError:
+            known = ", ".join(f.name for f in fields(Limits))
+            raise CourseError(
+                f"c.RunChecks.limits in {CONFIG} holds {', '.join(chosen)}; limits are: {known}."
+            ) from None
 
     def release(self, assignment: str) -> dict[str, bytes]:
         """The released notebooks of an assignment, by name.

@@ -145,7 +145,7 @@ def _plan(
             if old is not None and seed in (None, old.seed):
                 unchanged.append(old)
             else:
-                jobs.append(Job(record, found.content, release, unsafe))
+                jobs.append(Job(record, found.content, release, unsafe, course.limits))
     return Plan(tuple(jobs), tuple(unchanged), handed, released)
 
 
@@ -184,4 +184,5 @@ def replay(course: Course, assignment: str, student: str, *, unsafe: bool = Fals
     old = plan.unchanged[0]
     handed = plan.handed[student, old.notebook]
     blank = replace(old, verdicts=(), flags=handed.flags)
-    return work.grade(Job(blank, handed.content, plan.released[old.notebook], unsafe))
+    job = Job(blank, handed.content, plan.released[old.notebook], unsafe, course.limits)
+    return work.grade(job)

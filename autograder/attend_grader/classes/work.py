@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from multiprocessing import get_context
 
@@ -16,6 +16,7 @@ from attend_grader.classes.record import Record, overall
 from attend_grader.grading import Verdict, grade_notebook
 from attend_grader.rebuild import rebuild
 from attend_grader.report import Report
+from attend_grader.sandbox.jail import Limits
 from attend_grader.sandbox.warm import WarmParent
 
 
@@ -28,12 +29,14 @@ class Job:
         content: the submitted notebook.
         release: the released notebook.
         unsafe: without a jail.
+        limits: how much it may use.
     """
 
     record: Record
     content: bytes
     release: bytes
     unsafe: bool = False
+    limits: Limits = field(default_factory=Limits)
 
 
 def grade(job: Job) -> Record:
@@ -49,8 +52,8 @@ def grade(job: Job) -> Record:
         return replace(record, reason="INVALID", verdicts=nothing_earned(job, record.problem))
     notebook, flags = rebuild(handed_in.parse(job.content), release)
     chapter_id = next((i for i in (record.notebook, record.assignment) if i in INDEX), "")
-    parent = warm_parent(chapter_id, job.unsafe)
-    verdicts = tuple(grade_notebook(notebook, chapter_id, parent, record.seed))
+    parent = warm_parent(chapter_id, job.unsafe, job.limits)
+    verdicts = tuple(grade_notebook(notebook, chapter_id, parent, record.seed, flags.append))
     return replace(
         record,
         reason=overall(verdicts),
@@ -62,9 +65,9 @@ def grade(job: Job) -> Record:
 
 
 @cache
-def warm_parent(chapter_id: str, unsafe: bool) -> WarmParent:
+def warm_parent(chapter_id: str, unsafe: bool, limits: Limits) -> WarmParent:
     """This process's warm parent for a chapter; it serves all its submissions."""
-    return WarmParent(chapter_id, unsafe=unsafe)
+    return WarmParent(chapter_id, limits, unsafe=unsafe)
 
 
 def nothing_earned(job: Job, why: str) -> tuple[Verdict, ...]:

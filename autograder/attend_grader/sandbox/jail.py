@@ -34,6 +34,7 @@ class Limits:
     Attributes:
         cell_seconds: one cell of the notebook, wall clock.
         check_seconds: all calls of one exercise's check together, wall clock.
+        submission_seconds: all cells and checks together, wall clock.
         cpu_seconds: processor time of one process.
         memory: bytes of address space of one process, beyond what the warm parent has mapped.
         all_memory: bytes in use by all processes together.
@@ -44,6 +45,7 @@ class Limits:
 
     cell_seconds: float = 20.0
     check_seconds: float = 20.0
+    submission_seconds: float = 300.0
     cpu_seconds: int = 60
     memory: int = 2048 * MIB
     all_memory: int = 4096 * MIB

@@ -25,6 +25,9 @@ START_SECONDS = 120.0
 SIGXCPU, OUT_OF_MEMORY = 128 + 24, 77
 """Exit codes of a child: out of processor time; and as in :mod:`.zygote`."""
 
+MAX_ERROR, MAX_OUTPUT = 2_000, 20_000
+"""Characters kept of a cell's error and output; :mod:`.notebook` cuts them, if it is still ours."""
+
 PRELOAD = ("numpy", "IPython.core.interactiveshell", "altair", "ipywidgets", "tqdm", "attend")
 
 
@@ -152,6 +155,7 @@ class Child:
         self.parent = parent
         self.pid = pid
         self.references: Mapping[str, Callable[..., Any]] = {}
+        self.until = float("inf")  # no request may last longer, whatever it is allowed
         self.deadline = 0.0
         self._socket = connection
         self._stream = Stream(connection, self)
@@ -166,7 +170,7 @@ class Child:
 
     def allow(self, seconds: float) -> None:
         """Let all requests from now on take this long together."""
-        self.deadline = time.monotonic() + seconds
+        self.deadline = min(time.monotonic() + seconds, self.until)
 
     def run_cell(self, source: str) -> tuple[str | None, str]:
         """Run a cell; its error in a line (or None) and what it printed.
@@ -183,7 +187,8 @@ class Child:
             or type(answer["error"]) not in (str, type(None))
         ):
             raise self._died("protocol", "an answer that is not of the form agreed")
-        return answer["error"], answer["printed"]
+        error = answer["error"]
+        return error and error[:MAX_ERROR], answer["printed"][:MAX_OUTPUT]
 
     def candidate(self, name: str) -> bool:
         """Point requests at what the notebook calls ``name``; whether there is such a thing."""
