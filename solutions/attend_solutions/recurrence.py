@@ -59,7 +59,8 @@ def rnn_forward(x: Array, h0: Array, w_x: Array, w_h: Array, b: Array) -> Array:
         b: (N,)
         returns: (B, T, N); entry [:, t] holds the states after reading x[:, t]
 
-    The state before the first step is not among those returned. The inputs are not modified.
+    The state before the first step is not among those returned. The inputs may be integers. They
+    are not modified.
 
     Source: Elman 1990, "Finding Structure in Time", figure 2.
 
@@ -94,7 +95,8 @@ def bptt(
         returns: grad_x (B, T, C), grad_h0 (B, N), grad_w_x (C, N), grad_w_h (N, N), grad_b (N,)
 
     The weights serve every sequence and every step, so their gradients are sums over B and T.
-    The inputs may be integers. They are not modified.
+    The inputs may be integers. They are not modified. Do not call rnn_forward, nor a library that
+    differentiates.
 
     Source: Werbos 1990, "Backpropagation Through Time"; Pascanu et al. 2013, §2, equations
     (3) to (5).
@@ -191,7 +193,7 @@ def lstm_cell(
         b: (4N,)
         returns: the new states (B, N) and the new memory cells (B, N)
 
-    The inputs are not modified.
+    The inputs may be integers. They are not modified. Do not call PyTorch's cell.
 
     Source: Hochreiter and Schmidhuber 1997, "Long Short-Term Memory"; the forget gate: Gers,
     Schmidhuber and Cummins 2000, "Learning to Forget: Continual Prediction with LSTM".
@@ -224,7 +226,7 @@ def gru_cell(x: Array, h: Array, w_x: Array, w_h: Array, b_x: Array, b_h: Array)
         b_h: (3N,), added to what comes from the state
         returns: (B, N), the states after the step
 
-    The inputs are not modified.
+    The inputs may be integers. They are not modified. Do not call PyTorch's cell.
 
     Source: Cho et al. 2014, §2.3, equations (5) to (8), where the reset gate multiplies the state
     before the product.

@@ -199,11 +199,11 @@ _DRAWN = ((2, 4, 3, 5), (3, 3, 3, 3), (1, 5, 2, 3), (2, 1, 2, 2))
 
 
 def norms_worked(subject: Subject, probe: Probe) -> None:
-    """W_h = diag(3, 1/2), no tanh: the larger factor wins, 27, 9, 3, 1."""
-    w_h = np.array([[3.0, 0.0], [0.0, 0.5]])
-    want = np.array([[27.0, 9.0, 3.0, 1.0]])
-    why = "states of 0, so every slope is 1; W_h stretches by 3 and by 1/2"
-    probe.agree(subject, np.zeros((1, 4, 2)), w_h, want=want, why=why)
+    """One number, W_h = 10, slopes 1, 0.19 and 0.36 on the way from h_1 to h_4."""
+    states = np.array([[[0.5], [0.8], [0.9], [0.0]]])
+    want = np.array([[68.4, 19.0, 10.0, 1.0]])
+    why = "W_h = 10 and tanh's slopes are 0.36, 0.19 and 1"
+    probe.agree(subject, states, np.array([[10.0]]), want=want, why=why)
 
 
 def norms_last(subject: Subject, probe: Probe) -> None:
@@ -250,15 +250,14 @@ def norms_product(subject: Subject, probe: Probe) -> None:
 
 def norms_slopes(subject: Subject, probe: Probe) -> None:
     """The slope of tanh at state t counts on the way from t−1 to t, not on the way onwards."""
-    w_h = np.array([[2.0, 0.0], [0.0, 2.0]])
     for step in (0, 1, 2, 3):
-        states = np.zeros((1, 4, 2))
+        states = np.zeros((1, 4, 1))
         states[0, step] = 0.6
         factors = np.ones(4)
         factors[:step] = 0.64  # 1 − 0.36
         want = (factors * 2.0 ** np.arange(3.0, -1, -1))[None]
         why = f"only the state at index {step} is not 0: it is 0.6, where tanh has the slope 0.64"
-        probe.agree(subject, states, w_h, want=want, why=why)
+        probe.agree(subject, states, np.array([[2.0]]), want=want, why=why)
 
 
 def norms_numerical(subject: Subject, probe: Probe) -> None:
@@ -283,24 +282,24 @@ def norms_numerical(subject: Subject, probe: Probe) -> None:
 
 
 def norms_batch(subject: Subject, probe: Probe) -> None:
-    """Each sequence has its own states, and so its own norms."""
-    for b, t, n in ((3, 4, 2), (3, 3, 3), (2, 5, 1)):
-        states = probe.rng.uniform(-0.9, 0.9, (b, t, n)).round(2)
-        why = f"B = {b}, T = {t}, N = {n}"
-        probe.agree(subject, states, 2 * weights(probe.rng, n, n), why=why)
+    """Each sequence has its own states, and so its own norms (N = 1: the norm is the size)."""
+    for b, t in ((3, 4), (3, 3), (2, 5)):
+        states = probe.rng.uniform(-0.9, 0.9, (b, t, 1)).round(2)
+        why = f"B = {b}, T = {t}, N = 1"
+        probe.agree(subject, states, np.array([[-1.5]]), why=why)
 
 
 def norms_awkward(subject: Subject, probe: Probe) -> None:
-    """float32, views; and the arguments stay as they were."""
-    states = probe.rng.uniform(-0.9, 0.9, (2, 4, 3)).round(2)
-    w_h = weights(probe.rng, 3, 3)
+    """float32, views; and the arguments stay as they were (N = 1: the norm is the size)."""
+    states = probe.rng.uniform(-0.9, 0.9, (2, 4, 1)).round(2)
+    w_h = np.array([[1.5]])
     small = states.astype(np.float32), w_h.astype(np.float32)
     probe.agree(subject, *small, tolerance=FLOAT32, why="float32")
     agree_untouched(probe, subject, states, w_h)
 
 
 NORMS = (
-    Property("a hand-worked example: 27, 9, 3, 1", 1, norms_worked),
+    Property("a hand-worked example: one number, 68.4, 19, 10, 1", 1, norms_worked),
     Property("the last one is 1, for any state size", 1, norms_last),
     Property("a stretched rotation without tanh gives powers", 1, norms_powers),
     Property("the norm of the product, not a product of norms", 1, norms_product),

@@ -90,7 +90,7 @@ def step_huge(subject: Subject, probe: Probe) -> None:
 
 def step_awkward(subject: Subject, probe: Probe) -> None:
     """Whole numbers, float32, views; and the arguments stay as they were."""
-    inputs = step_inputs(probe.rng, 2, 4, 3)
+    inputs = (*step_inputs(probe.rng, 2, 4, 3)[:-1], np.zeros(3))
     one_hot = np.eye(4, dtype=int)[probe.rng.permutation(4)[:2]]
     probe.agree(subject, one_hot, *inputs[1:], why="whole numbers as inputs")
     small = [a.astype(np.float32) for a in inputs]
