@@ -27,7 +27,8 @@ import torch
 from torch.nn import functional
 
 from attend_kernels import fallback
-from attend_kernels.shapes import assert_shape
+from attend_kernels.arguments import assert_tensors
+from attend_kernels.shapes import ShapeError, assert_shape
 
 Activation = Literal["silu"] | None
 MOST_TAPS = 8  # the backward kernel keeps 2 K - 1 tiles of x in registers
@@ -143,6 +144,7 @@ def causal_conv1d_step(
     Raises:
         ShapeError, TypeError, ValueError: as ``causal_conv1d``.
     """
+    assert_tensors("causal_conv1d_step", state=state, x=x)
     assert_shape(x, "B C", name="x")
     y, state = causal_conv1d(
         x[:, None], w, b, activation=activation, state=state, output_state=True
@@ -221,17 +223,35 @@ def _with_past(x: torch.Tensor, state: torch.Tensor | None, taps: int) -> torch.
 
 
 def _check(function: str, tensors: dict[str, torch.Tensor | None], activation: Activation) -> int:
+    assert_tensors(function, ("b", "state"), **tensors)
+    given = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    x, w = given["x"], given["w"]
+    if w.dim() == 2 and x.dim() == 3 and x.shape[1] == w.shape[0] != x.shape[2]:
+        raise ShapeError(
+            f"{function}: x must be (B, T, C) with C={w.shape[0]}, as w has it; got "
+            f"{tuple(x.shape)}. Likely cause: channels before time, as nn.Conv1d has them. "
+            f"Next: x.transpose(1, 2)."
+        )
     sizes: dict[str, int] = {}
     patterns = {"x": "B T C", "w": "C K", "b": "C"}
-    for name, tensor in tensors.items():
-        if tensor is None:
-            continue
+    for name, tensor in given.items():
+        if name == "state" and tensor.dim() == 3 and tensor.shape[2] == sizes["K"]:
+            raise ShapeError(
+                f"{function}: state must be (B, C, {sizes['K'] - 1}), one input less than the "
+                f"{sizes['K']} taps; got {tuple(tensor.shape)}. Likely cause: the state of "
+                f"causal-conv1d or Hugging Face. Next: state[..., 1:]."
+            )
         pattern = patterns.get(name) or f"B C {sizes['K'] - 1}"
         sizes = assert_shape(tensor, pattern, sizes, name=name)
         if tensor.dtype not in DTYPES:
             raise TypeError(
                 f"{function}: expected float16, bfloat16, float32 or float64, got {name} of "
                 f"{tensor.dtype}. Next: {name}.float()."
+            )
+        if tensor.device != x.device:
+            raise ValueError(
+                f"{function}: all tensors must be on one device, got x on {x.device} and {name} on "
+                f"{tensor.device}. Next: {name}.to(x.device)."
             )
     if not 1 <= sizes["K"] <= MOST_TAPS:
         raise ValueError(
@@ -241,12 +261,6 @@ def _check(function: str, tensors: dict[str, torch.Tensor | None], activation: A
     if activation not in ("silu", None):
         raise ValueError(
             f"{function}: activation must be 'silu' or None, got {activation!r}. "
-            f"Next: None, then the activation of your choice."
-        )
-    devices = {x.device for x in tensors.values() if x is not None}
-    if len(devices) > 1:
-        names = " and ".join(sorted(str(device) for device in devices))
-        raise ValueError(
-            f"{function}: all tensors must be on one device, got {names}. Next: x.to(w.device)."
+            f"Next: 'silu' (which is swish), or None and another activation after it."
         )
     return sizes["K"]

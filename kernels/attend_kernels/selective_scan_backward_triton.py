@@ -5,8 +5,9 @@ sequence, as in the forward pass, and walks along time from the end: ``g`` is dL
 stands at. Each step also needs the state before it, which was never stored. For each chunk:
 
 1. from the state kept at the chunk's start, run forward, and write down the state at the start of
-   each group of STEPS steps in ``scratch``. Every chunk uses the same scratch: B C N CHUNK / STEPS
-   numbers whatever T is, small enough to stay in the L2 cache.
+   each group of STEPS steps in ``scratch``. Every chunk uses the same scratch: a program has CHUNK
+   / STEPS states whatever T is, and the programs of a full GPU have few enough for the L2 cache of
+   a Hopper.
 2. For each group, last first: run forward once more with its STEPS states in registers, then back.
 
 Rows of memory are asked for a group ahead; what step 2 reads of u, delta and B, step 1 has brought

@@ -51,11 +51,12 @@ import torch
 
 from attend_kernels import fallback, selective_scan_ops
 from attend_kernels import selective_scan_configs as configs
+from attend_kernels.arguments import assert_tensors
 from attend_kernels.selective_scan_naive import (
     naive_parallel_selective_scan,
     naive_selective_scan,
 )
-from attend_kernels.shapes import assert_shape
+from attend_kernels.shapes import ShapeError, assert_shape
 
 __all__ = [
     "naive_parallel_selective_scan",
@@ -147,11 +148,13 @@ def selective_scan(
     Raises:
         ShapeError: the shapes do not belong together.
         TypeError: an argument is not real floating point.
-        ValueError: N is too large, or the tensors are on different devices.
+        ValueError: N is too large, or the tensors are on different devices; on a CPU also if A is
+            positive or, without softplus, a step size negative.
     """
     tensors = {"u": u, "delta": delta, "A": A, "B": B, "C": C, "D": D, "z": z}
     tensors |= {"delta_bias": delta_bias, "initial_state": initial_state}
-    _check("selective_scan", tensors)
+    _check("selective_scan", tensors, PATTERNS)
+    _check_values("selective_scan", delta, A, delta_bias, softplus)
     reason = fallback.why_not(u) if u.numel() else None
     if reason:
         fallback.warn_once("selective_scan", "naive_selective_scan", reason)
@@ -193,7 +196,11 @@ def selective_scan_step(
     Raises:
         ShapeError, TypeError, ValueError: as ``selective_scan``.
     """
-    assert_shape(u, "B C", name="u")
+    tensors = {"u": u, "delta": delta, "A": A, "B": B, "C": C, "D": D, "z": z}
+    tensors |= {"delta_bias": delta_bias, "state": state}
+    patterns = {name: pattern.replace("T ", "") for name, pattern in PATTERNS.items()}
+    patterns["state"] = patterns.pop("initial_state")
+    _check("selective_scan_step", tensors, patterns)
     y, state = selective_scan(
         u[:, None], delta.unsqueeze(1), A, B.unsqueeze(1), C.unsqueeze(1), D=D,
         z=None if z is None else z.unsqueeze(1), delta_bias=delta_bias, softplus=softplus,
@@ -202,31 +209,63 @@ def selective_scan_step(
     return y[:, 0], state
 
 
-def _check(function: str, tensors: dict[str, torch.Tensor | None]) -> None:
+def _check(
+    function: str, tensors: dict[str, torch.Tensor | None], patterns: dict[str, str]
+) -> None:
     """Refuse what no kernel can compute, and say what comes nearest."""
+    assert_tensors(function, ("D", "z", "delta_bias", "initial_state"), **tensors)
+    given = {name: x for name, x in tensors.items() if x is not None}
+    u, rates = given["u"], given["A"]
+    channels = rates.shape[0] if rates.dim() == 2 else -1
+    if u.dim() == 3 and u.shape[1] == channels != u.shape[2] and patterns["u"] == "B T C":
+        raise ShapeError(
+            f"{function}: u must be (B, T, C) with C={channels}, as A has it; got "
+            f"{tuple(u.shape)}. Likely cause: channels before time, as in mamba_ssm. "
+            f"Next: u.transpose(1, 2), likewise delta, B, C and z."
+        )
     sizes: dict[str, int] = {}
-    for name, tensor in tensors.items():
-        if tensor is None:
-            continue
-        sizes = assert_shape(tensor, PATTERNS[name], sizes, name=name)
-        if tensor.dtype not in DTYPES:
-            real = "complex" in str(tensor.dtype)
+    for name, x in given.items():
+        sizes = assert_shape(x, patterns[name], sizes, name=name)
+        if x.dtype not in DTYPES:
+            real = x.is_complex()
             raise TypeError(
                 f"{function}: expected float16, bfloat16, float32 or float64, got {name} of "
-                f"{tensor.dtype}. "
+                f"{x.dtype}. "
                 + ("Mamba's A is real. " if real else "")
                 + f"Next: {name}.{'real' if real else 'float()'}."
             )
-    devices = {x.device for x in tensors.values() if x is not None}
-    if len(devices) > 1:
-        names = " and ".join(sorted(str(device) for device in devices))
-        raise ValueError(
-            f"{function}: all tensors must be on one device, got {names}. Likely cause: a state "
-            f"kept from another device. Next: x.to(u.device)."
-        )
+        if x.device != u.device:
+            raise ValueError(
+                f"{function}: all tensors must be on one device, got u on {u.device} and {name} on "
+                f"{x.device}. Likely cause: a state or parameter not moved. "
+                f"Next: {name}.to(u.device)."
+            )
     if not 1 <= sizes["N"] <= configs.MOST_STATES:
         raise ValueError(
             f"{function}: A has N={sizes['N']} states a channel; expected 1 to "
             f"{configs.MOST_STATES}, what a GPU's registers hold. Likely cause: A passed "
             f"transposed. Next: A.T if it is (N, C); else naive_selective_scan, which takes any N."
+        )
+
+
+def _check_values(
+    function: str,
+    delta: torch.Tensor,
+    A: torch.Tensor,
+    delta_bias: torch.Tensor | None,
+    softplus: bool,
+) -> None:
+    """Refuse growth; only on a CPU, for to look the CPU would have to wait for a GPU."""
+    if delta.device.type != "cpu" or torch.compiler.is_compiling() or not delta.numel():
+        return
+    if bool((A > 0).any()):
+        raise ValueError(
+            f"{function}: A must be 0 or less, a rate of decay; got {float(A.max()):.3g}. Likely "
+            f"cause: the parameter A_log passed as it is. Next: -torch.exp(A_log)."
+        )
+    steps = delta if delta_bias is None else delta + delta_bias
+    if not softplus and bool((steps < 0).any()):
+        raise ValueError(
+            f"{function}: step sizes must be 0 or more, got {float(steps.min()):.3g}. Likely "
+            f"cause: delta as the projection makes it. Next: softplus=True."
         )

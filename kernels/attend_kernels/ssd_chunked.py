@@ -53,9 +53,9 @@ from typing import Literal, overload
 import torch
 
 from attend_kernels import fallback, ssd_ops
+from attend_kernels.arguments import assert_tensors
 from attend_kernels.flash import autocast
-from attend_kernels.flash_varlen import check_starts
-from attend_kernels.shapes import ShapeError, assert_shape
+from attend_kernels.ssd_checks import PATTERNS, check, check_values, split_groups
 from attend_kernels.ssd_naive import (
     naive_ssd,
     naive_ssd_chunked,
@@ -75,19 +75,6 @@ __all__ = [
     "ssd_step",
     "step_sizes",
 ]
-MOST_STATES = 256  # N: a state any wider leaves no room for a chunk in the registers
-WIDEST_HEAD = 128  # P
-DTYPES = (torch.float16, torch.bfloat16, torch.float32)
-PATTERNS = {
-    "x": "B T H P",
-    "dt": "B T H",
-    "A": "H",
-    "B": "B T G N",
-    "C": "B T G N",
-    "D": "H",
-    "dt_bias": "H",
-    "initial_state": "B H P N",
-}
 
 
 @overload
@@ -177,20 +164,23 @@ def ssd(
         ValueError: groups, sizes, chunk, cu_seqlens or devices are not ones it can work with; on a
             CPU also if A is positive or a step size negative.
     """
+    optional = {"D": D, "dt_bias": dt_bias, "initial_state": initial_state}
+    optional |= {"cu_seqlens": cu_seqlens}
+    assert_tensors("ssd", tuple(optional), x=x, dt=dt, A=A, B=B, C=C, **optional)
     x, B, C = autocast(x, B, C)
-    B, C = (_split(name, m, groups) for name, m in (("B", B), ("C", C)))
+    B, C = (split_groups(name, m, groups) for name, m in (("B", B), ("C", C)))
     patterns = PATTERNS
     if cu_seqlens is not None:
         patterns = PATTERNS | {"initial_state": "S H P N"}
     tensors = {"x": x, "dt": dt, "A": A, "B": B, "C": C, "D": D, "dt_bias": dt_bias}
-    _check("ssd", tensors | {"initial_state": initial_state}, patterns, cu_seqlens)
-    if chunk not in (16, 32, 64, 128, 256):
+    check("ssd", tensors | {"initial_state": initial_state}, patterns, cu_seqlens)
+    if not isinstance(chunk, int) or chunk not in (16, 32, 64, 128, 256):
         raise ValueError(
-            f"ssd: chunk must be 16, 32, 64, 128 or 256, got {chunk}. Next: leave it out for 64; "
+            f"ssd: chunk must be 16, 32, 64, 128 or 256, got {chunk!r}. Next: leave it out for 64; "
             f"the answer does not depend on it."
         )
     dt = step_sizes(dt, dt_bias, softplus)
-    _check_values(dt, A)
+    check_values("ssd", dt, A)
     if reason := fallback.why_not(x):
         fallback.warn_once("ssd", "naive_ssd_chunked", reason)
         y, state = naive_ssd_chunked(
@@ -231,10 +221,13 @@ def ssd_step(
     Raises:
         ShapeError, TypeError, ValueError: as ``ssd``.
     """
+    assert_tensors(
+        "ssd_step", ("D", "dt_bias"), state=state, x=x, dt=dt, A=A, B=B, C=C, D=D, dt_bias=dt_bias
+    )
     x, B, C = autocast(x, B, C)
     tensors = {"x": x, "dt": dt, "A": A, "B": B, "C": C, "D": D, "dt_bias": dt_bias, "state": state}
     patterns = {name: pattern.replace("T ", "") for name, pattern in PATTERNS.items()}
-    _check("ssd_step", tensors, patterns | {"state": "B H P N"})
+    check("ssd_step", tensors, patterns | {"state": "B H P N"})
     if torch.is_grad_enabled() and any(m is not None and m.requires_grad for m in tensors.values()):
         y, state = ssd(
             x[:, None], dt[:, None], A, B[:, None], C[:, None], D=D, dt_bias=dt_bias,
@@ -242,97 +235,10 @@ def ssd_step(
         )  # fmt: skip
         return y[:, 0], state
     dt = step_sizes(dt, dt_bias, softplus)
-    _check_values(dt, A)
+    check_values("ssd_step", dt, A)
     A, D, state = A.float(), None if D is None else D.float(), state.float()
     if reason := fallback.why_not(x):
         fallback.warn_once("ssd_step", "naive_ssd_step", reason)
         y, state = naive_ssd_step(state, x.float(), dt, A, B.float(), C.float(), D)
         return y.to(x.dtype), state
     return ssd_ops.ssd_step(state, x, dt, A, B, C, D)
-
-
-def _split(name: str, m: torch.Tensor, groups: int | None) -> torch.Tensor:
-    """``(B, T, groups N)`` as ``(B, T, groups, N)``; what has four axes already is held to it."""
-    if groups is None:
-        return m
-    if m.dim() == 3 and groups > 0 and m.shape[-1] % groups == 0:
-        return m.unflatten(-1, (groups, -1))
-    if m.dim() == 4 and m.shape[2] == groups:
-        return m
-    raise ShapeError(
-        f"ssd: with groups={groups}, {name} must be (B, T, {groups}, N) or (B, T, {groups} N); got "
-        f"{tuple(m.shape)}. Next: leave groups out, or give the number {name} was made with."
-    )
-
-
-def _check(
-    function: str,
-    tensors: dict[str, torch.Tensor | None],
-    patterns: dict[str, str],
-    cu_seqlens: torch.Tensor | None = None,
-) -> None:
-    """Refuse what no kernel can compute, and say what comes nearest."""
-    given = {name: m for name, m in tensors.items() if m is not None}
-    x = given["x"]
-    sizes: dict[str, int] = {}
-    if cu_seqlens is not None:
-        sizes["S"] = assert_shape(cu_seqlens, "sequences+1", name="cu_seqlens")["sequences+1"] - 1
-    for name, m in given.items():
-        sizes = assert_shape(m, patterns[name], sizes, name=name)
-        if not m.is_floating_point():
-            raise TypeError(
-                f"{function}: expected real floating-point numbers, got {name} of {m.dtype}. "
-                f"Next: {name}.{'real' if m.is_complex() else 'float()'}."
-            )
-        if m.device != x.device:
-            raise ValueError(
-                f"{function}: all tensors must be on one device, got x on {x.device} and {name} on "
-                f"{m.device}. Likely cause: a state or parameter not moved. "
-                f"Next: {name}.to(x.device)."
-            )
-    if not x.dtype == given["B"].dtype == given["C"].dtype:
-        raise TypeError(
-            f"{function}: x, B and C must have one dtype, got {x.dtype}, {given['B'].dtype} and "
-            f"{given['C'].dtype}. Next: B.to(x.dtype), C.to(x.dtype)."
-        )
-    if x.dtype not in DTYPES:
-        raise TypeError(
-            f"{function}: expected float16, bfloat16 or float32, got {x.dtype}. "
-            f"Next: x.float(); for float64, naive_ssd_chunked."
-        )
-    H, G = sizes["H"], sizes["G"]
-    if G == 0 or H % G:
-        near = ", ".join(str(g) for g in range(1, H + 1) if H % g == 0)
-        raise ValueError(
-            f"{function}: x has H={H} heads, B and C have G={G} groups; expected a divisor of {H}, "
-            f"so that each group serves as many heads. Next: one of {near} groups."
-        )
-    for letter, what, most in (("P", "heads", WIDEST_HEAD), ("N", "states", MOST_STATES)):
-        if not 1 <= sizes[letter] <= most:
-            raise ValueError(
-                f"{function}: {what} are {letter}={sizes[letter]} wide; expected 1 to {most}, what "
-                f"a GPU's registers hold. Next: naive_ssd_chunked, which takes any width."
-            )
-    if cu_seqlens is not None:
-        if x.shape[0] != 1:
-            raise ValueError(
-                f"{function}: packed sequences lie one after another in one row, so B must be 1; "
-                f"got B={x.shape[0]}. Next: x.flatten(0, 1)[None], likewise dt, B and C."
-            )
-        check_starts("cu_seqlens", cu_seqlens, x[0])
-
-
-def _check_values(dt: torch.Tensor, A: torch.Tensor) -> None:
-    """Refuse growth; only on a CPU, for to look the CPU would have to wait for a GPU."""
-    if dt.is_cuda or torch.compiler.is_compiling() or not dt.numel():
-        return
-    if bool((A > 0).any()):
-        raise ValueError(
-            f"ssd: A must be 0 or less, a rate of decay; got {float(A.max()):.3g}. Likely cause: "
-            f"the parameter A_log passed as it is. Next: -torch.exp(A_log)."
-        )
-    if bool((dt < 0).any()):
-        raise ValueError(
-            f"ssd: step sizes must be 0 or more, got {float(dt.min()):.3g}. Likely cause: dt as "
-            f"the projection makes it. Next: softplus=True."
-        )

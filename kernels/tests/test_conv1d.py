@@ -243,6 +243,15 @@ def test_torch_compile_keeps_the_graph_whole(device: str):
 
 
 @needs_triton
+def test_a_step_compiles_too(device: str):
+    inputs = make(1, device=device)
+    now = (inputs["state"], inputs["x"][:, 0], inputs["w"], inputs["b"])
+    compiled = torch.compile(causal_conv1d_step, fullgraph=True, backend="aot_eager")
+    for got, want in zip(compiled(*now), causal_conv1d_step(*now), strict=True):
+        assert torch.equal(got, want)
+
+
+@needs_triton
 def test_mixed_dtypes_as_autocast_leaves_them(device: str):
     inputs = make(6, device=device)
     inputs["x"] = inputs["x"].bfloat16()
@@ -258,14 +267,32 @@ def test_mixed_dtypes_as_autocast_leaves_them(device: str):
 X, W, B = torch.zeros(2, 7, 6), torch.zeros(6, 4), torch.zeros(6)
 WRONG: dict[str, tuple[type[Exception], str, Tensors]] = {
     "two-axes": (ShapeError, r"x has 2 axes; expected 3 \(B T C\)", {"x": X[0]}),
-    "channels-first": (ShapeError, "w has the wrong shape.*C=7", {"x": X.transpose(1, 2)}),
+    "channels-first": (
+        ShapeError,
+        r"x must be \(B, T, C\) with C=6.*x\.transpose\(1, 2\)",
+        {"x": X.transpose(1, 2)},
+    ),
     "conv1d-weight": (ShapeError, r"w has 3 axes.*x\.squeeze\(1\)", {"w": W[:, None]}),
     "bias": (ShapeError, "b has the wrong shape.*C=6", {"b": B[:4]}),
-    "state": (ShapeError, r"state has the wrong shape: expected B C 3", {"state": X[:, :6, :4]}),
+    "state": (ShapeError, r"state has the wrong shape: expected B C 3", {"state": X[:, :6, :2]}),
+    "state-of-K": (
+        ShapeError,
+        r"one input less than the 4 taps.*state\[\.\.\., 1:\]",
+        {"state": X[:, :6, :4].mT.reshape(2, 6, 4)},
+    ),
     "taps": (ValueError, r"K=9 taps; expected 1 to 8.*w\.T", {"w": torch.zeros(6, 9)}),
-    "activation": (ValueError, "must be 'silu' or None, got 'relu'", {"activation": "relu"}),
+    "activation": (
+        ValueError,
+        "must be 'silu' or None, got 'relu'.*is swish",
+        {"activation": "relu"},
+    ),
     "integers": (TypeError, r"got x of torch.int64.*x\.float\(\)", {"x": X.long()}),
-    "devices": (ValueError, "one device, got cpu and meta", {"w": W.to("meta")}),
+    "devices": (
+        ValueError,
+        r"got x on cpu and w on meta. Next: w\.to\(x\.device\)",
+        {"w": W.to("meta")},
+    ),
+    "list": (TypeError, "b must be a tensor, got list", {"b": [0.0] * 6}),
 }
 
 

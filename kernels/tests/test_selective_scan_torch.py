@@ -112,6 +112,16 @@ def test_stays_whole_under_torch_compile(device: str):
 
 
 @needs_triton
+def test_a_step_compiles_too(device: str):
+    inputs = Case(1, options=("D", "z")).inputs(device)
+    now = {k: x[:, 0] if x.dim() == 3 else x for k, x in inputs.items()}
+    state = torch.ones(1, 5, 3, device=device)
+    compiled: Any = torch.compile(selective_scan_step, backend="aot_eager", fullgraph=True)
+    for got, want in zip(compiled(state, **now), selective_scan_step(state, **now), strict=True):
+        assert torch.equal(got, want)
+
+
+@needs_triton
 def test_one_compilation_serves_other_lengths(device: str):
     compiled = torch.compile(selective_scan, backend="aot_eager", fullgraph=True, dynamic=True)
     for length in (3, 9, 12):
@@ -125,7 +135,7 @@ def test_one_compilation_serves_other_lengths(device: str):
 )
 def test_operators_keep_pytorchs_contract(options: tuple[str, ...], device: str):
     """Schema, fake kernels (shapes, dtypes, strides) and gradient, by PyTorch's own checker."""
-    inputs = Case(5, B=2, options=options).inputs(device)
+    inputs = Case(2, B=2, options=options).inputs(device)
     names = ("u", "delta", "A", "B", "C", "D", "z", "delta_bias", "initial_state")
     leaves = [inputs[n].requires_grad_() if n in inputs else None for n in names]
     torch.library.opcheck(selective_scan_ops.scan_forward, (*leaves, True, True))
@@ -166,8 +176,10 @@ def test_the_gradient_has_no_gradient_and_says_so(device: str):
 U, A, BC, STATE = (torch.zeros(*s) for s in ((2, 7, 6), (6, 4), (2, 7, 4), (2, 6, 4)))
 WRONG: dict[str, tuple[type[Exception], str, Tensors]] = {
     "two-axes": (ShapeError, r"u has 2 axes; expected 3 \(B T C\)", {"u": U[0]}),
-    "channels-first": (ShapeError, "delta has the wrong.*axes 1 and 2 are swapped",
-                       {"u": U.transpose(1, 2)}),
+    "delta-channels-first": (ShapeError, "delta has the wrong.*axes 1 and 2 are swapped",
+                             {"delta": U.transpose(1, 2)}),
+    "channels-first": (ShapeError, r"u must be \(B, T, C\) with C=6.*Next: u.transpose\(1, 2\)",
+                       {"u": U.mT, "delta": U.mT, "B": BC.mT, "C": BC.mT}),
     "A-transposed": (ShapeError, "A has the wrong shape.*axes 0 and 1 are swapped", {"A": A.T}),
     "B-states-first": (ShapeError, "B has the wrong shape.*swapped", {"B": BC.transpose(1, 2)}),
     "C-length": (ShapeError, "C has the wrong shape.*T=7", {"C": BC[:, :3]}),
@@ -182,7 +194,13 @@ WRONG: dict[str, tuple[type[Exception], str, Tensors]] = {
     "states": (ValueError, "N=300 states a channel; expected 1 to 256.*takes any N",
                {"A": torch.zeros(6, 300), "B": torch.zeros(2, 7, 300),
                 "C": torch.zeros(2, 7, 300)}),
-    "devices": (ValueError, "one device, got cpu and meta", {"A": A.to("meta")}),
+    "devices": (ValueError, r"got u on cpu and A on meta.*A\.to\(u\.device\)",
+                {"A": A.to("meta")}),
+    "list": (TypeError, r"D must be a tensor, got list. Next: torch\.as_tensor\(D\)",
+             {"D": [1.0] * 6}),
+    "A-log": (ValueError, r"A must be 0 or less.*A_log passed.*-torch\.exp", {"A": A + 1}),
+    "negative-step": (ValueError, "step sizes must be 0 or more, got -1.*softplus=True",
+                      {"delta": U - 1, "softplus": False}),
 }  # fmt: skip
 
 
@@ -195,9 +213,14 @@ def test_errors_say_what_was_expected_and_what_to_do(
         selective_scan(**arguments)
 
 
-def test_a_step_takes_no_time_axis():
+def test_a_steps_errors_are_its_own():
     with pytest.raises(ShapeError, match=r"u has 3 axes; expected 2 \(B C\)"):
         selective_scan_step(STATE, U, U, A, BC, BC)
+    with pytest.raises(ShapeError, match=r"^state has the wrong shape.*swapped"):
+        selective_scan_step(STATE.mT, U[:, 0], U[:, 0], A, BC[:, 0], BC[:, 0])
+    nothing: Any = None
+    with pytest.raises(TypeError, match="selective_scan_step: state must be a tensor, got None"):
+        selective_scan_step(nothing, U[:, 0], U[:, 0], A, BC[:, 0], BC[:, 0])
 
 
 def test_without_a_gpu_the_twin_runs_and_says_so_once():

@@ -192,7 +192,11 @@ WRONG: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
         "initial_state has the wrong shape",
         {"initial_state": zeros(1, 6, 8, 16)},
     ),
-    "flat": (ShapeError, "B has 3 axes; expected 4", {"B": zeros(1, 5, 32)}),
+    "flat": (
+        ShapeError,
+        r"B must be \(B, T, G, N\), or with groups.*got \(1, 5, 32\).*Next: groups=1",
+        {"B": zeros(1, 5, 32)},
+    ),
     "flat-groups": (
         ShapeError,
         r"with groups=3, B must be \(B, T, 3, N\) or \(B, T, 3 N\); got \(1, 5, 32\)",
@@ -222,6 +226,13 @@ WRONG: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
     "complex": (TypeError, r"got A of torch.complex64. Next: A\.real", {"A": GOOD["A"].cfloat()}),
     "integers": (TypeError, r"got x of torch.int64. Next: x\.float\(\)", {"x": GOOD["x"].long()}),
     "chunk": (ValueError, "chunk must be 16, 32, 64, 128 or 256, got 48", {"chunk": 48}),
+    "chunk-float": (ValueError, r"chunk must be .* got 64\.0", {"chunk": 64.0}),
+    "array": (TypeError, "x must be a tensor, got a NumPy ndarray", {"x": GOOD["x"].numpy()}),
+    "starts-list": (
+        TypeError,
+        r"cu_seqlens must be a tensor, got list. Next: torch\.as_tensor",
+        {"cu_seqlens": [0, 2, 5]},
+    ),
     "devices": (ValueError, r"one device, got x on cpu and D on meta", {"D": zeros(6).to("meta")}),
     "A-log": (ValueError, r"A_log passed as it is. Next: -torch\.exp", {"A": GOOD["A"] + 1}),
     "negative-step": (ValueError, "Next: softplus=True", {"dt": GOOD["dt"] - 1}),
