@@ -66,8 +66,11 @@ def test_segments_of_several_chunks(monkeypatch: pytest.MonkeyPatch, device: str
 
 
 def test_one_pass_and_two_give_the_same(monkeypatch: pytest.MonkeyPatch, device: str):
-    inputs = Case(18, B=2, dtype=torch.float64).inputs(device)
+    monkeypatch.setattr(selective_scan_configs, "CHUNK", 4)
     monkeypatch.setattr(selective_scan_configs, "multiprocessors", lambda _: 4)
+    case = Case(10, B=2, dtype=torch.float64)
+    assert segments(case, device) == 3
+    inputs = case.inputs(device)
     cut = run(fast, inputs)
     monkeypatch.setattr(selective_scan_configs, "multiprocessors", lambda _: 0)
     for name, want in run(fast, inputs).items():
