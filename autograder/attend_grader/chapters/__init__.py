@@ -33,6 +33,15 @@ INDEX: dict[str, tuple[str, ...]] = {
         "combine_masks",
         "cross_attention",
     ),
+    "05_multi_head": (
+        "split_heads",
+        "merge_heads",
+        "MultiHeadAttention",
+        "repeat_kv",
+        "GroupedQueryAttention",
+        "LatentAttention",
+        "kv_cache_bytes",
+    ),
 }
 """Chapter id → names of its exercises, in order: enough to find one without importing the rest."""
 

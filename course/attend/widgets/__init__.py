@@ -8,6 +8,8 @@ the arrow keys.
 from attend.widgets.dk import dk_explorer
 from attend.widgets.explorer import attention_explorer
 from attend.widgets.gradient import gradient_explorer
+from attend.widgets.heads import head_explorer
+from attend.widgets.kv_cache import kv_cache_calculator
 from attend.widgets.mask_painter import mask_painter
 from attend.widgets.table import attention_table
 from attend.widgets.view import View
@@ -18,5 +20,7 @@ __all__ = [
     "attention_table",
     "dk_explorer",
     "gradient_explorer",
+    "head_explorer",
+    "kv_cache_calculator",
     "mask_painter",
 ]
