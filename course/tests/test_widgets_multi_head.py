@@ -94,6 +94,13 @@ def test_marks_say_where_to_look_and_heads_are_told_apart():
     assert len({(p.get("stroke"), p.get("stroke-dasharray")) for p in paths}) == 4
 
 
+def test_sixteen_heads_look_different():
+    data, module = two_relations(0, 1), MultiHeadAttention(48, 16)
+    html = head_explorer(module, data.x, [data.row(0)]).static()
+    lines = list(panels(html)["arcs"].iter(f"{SVG}line"))
+    assert len({(p.get("stroke"), p.get("stroke-dasharray")) for p in lines}) == 16
+
+
 def test_a_head_that_is_gone_is_not_asked_for():
     weights = np.full((2, 3, 3), 1 / 3)
     html = draw_heads(HeadsState(head=7), list("abc"), weights)

@@ -206,7 +206,7 @@ def _arcs(
     told: str,
 ) -> str:
     """Draw the tokens in a row and an arc for each head and weight; the chosen head in full."""
-    width, left, ground = 960.0, 40.0, 232.0
+    width, left, ground = 760.0, 38.0, 216.0
     step = (width - 2 * left) / max(len(tokens) - 1, 1)
     spots = [left + step * i for i in range(len(tokens))]
     body = []
@@ -221,10 +221,10 @@ def _arcs(
     for i, token in enumerate(tokens):
         weight = 700 if i == query else 400
         if i == query:
-            box = {"x": spots[i] - 36, "y": ground - 14, "width": 72, "height": 30, "rx": 6}
+            box = {"x": spots[i] - 32, "y": ground - 14, "width": 64, "height": 30, "rx": 6}
             body.append(element("rect", **box, fill="#e8f2f9", stroke="#0072B2", stroke_width=2))
         style = {"text_anchor": "middle", "font_weight": weight}
-        body.append(text(spots[i], ground + 6, readable(token, 9), **style))
+        body.append(text(spots[i], ground + 6, readable(token, 7), **style))
     for line, (word, place) in enumerate(right.items()):
         y = ground + 36 + 18 * line
         body.append(text(spots[place], y, f"▲ {word}", font_size=12, text_anchor="middle"))
@@ -240,9 +240,8 @@ def _arc(
     """Draw one arc; to the token itself, a loop."""
     style = {
         "fill": "none",
-        "stroke": GROUPS[head % len(GROUPS)],
+        **_look(head),
         "stroke_width": 0.75 + 8.0 * weight,
-        "stroke_dasharray": " ".join(map(str, DASHES[head % len(DASHES)])),
         "opacity": 0.85 if full else 0.28,
         "data_head": head + 1,
         "data_weight": f"{weight:.4f}",
@@ -250,22 +249,27 @@ def _arc(
     if start == end:
         path = f"M{start - 8:.1f} {ground:.1f}c-34 -52 50 -52 16 0"
     else:
-        rise = min(30 + 0.33 * abs(end - start), 142)
+        rise = min(30 + 0.33 * abs(end - start), 128)
         path = f"M{start:.1f} {ground:.1f}C{start:.1f} {ground - 1.33 * rise:.1f}"
         path += f" {end:.1f} {ground - 1.33 * rise:.1f} {end:.1f} {ground:.1f}"
     return element("path", hover(words), d=path, **style)
+
+
+def _look(head: int) -> dict[str, str]:
+    """Return a head's colour and dash; no two of the first 49 heads share both."""
+    turn, place = divmod(head, len(GROUPS))
+    dash = DASHES[(place + turn) % len(DASHES)]
+    return {"stroke": GROUPS[place], "stroke_dasharray": " ".join(map(str, dash))}
 
 
 def _legend(heads: int, chosen: int, y: float) -> list[str]:
     """Name the heads' colours and dashes, as many as fit."""
     drawn = []
     for h in range(heads):
-        x = 14 + 58 * h
-        colour = GROUPS[h % len(GROUPS)]
-        dash = " ".join(map(str, DASHES[h % len(DASHES)]))
-        line = {"stroke": colour, "stroke_width": 3, "stroke_dasharray": dash}
-        drawn.append(element("line", x1=x, x2=x + 24, y1=y - 4, y2=y - 4, **line))
+        x = 14 + 46 * h
+        line = {**_look(h), "stroke_width": 3}
+        drawn.append(element("line", x1=x, x2=x + 22, y1=y - 4, y2=y - 4, **line))
         weight = 700 if h == chosen else 400
         fill = INK if h == chosen else MUTED
-        drawn.append(text(x + 29, y, str(h + 1), font_size=13, fill=fill, font_weight=weight))
+        drawn.append(text(x + 26, y, str(h + 1), font_size=13, fill=fill, font_weight=weight))
     return drawn

@@ -1,0 +1,116 @@
+"""Chapter 05's widgets as a learner sees them: drawn, moved by keys, offline."""
+
+from __future__ import annotations
+
+import nbformat
+import pytest
+
+from .browser import Lab, lab
+
+__all__ = ["lab"]  # the fixture
+pytestmark = pytest.mark.browser
+
+SETUP = """
+import torch
+from attend import charts, widgets
+from attend.data.two_relations import two_relations
+from attend_solutions.multi_head import MultiHeadAttention, kv_cache_bytes
+torch.manual_seed(0)
+data = two_relations(0, 3)
+"""
+HEADS = """
+marks = {"friend": data.places[..., 0], "house": data.places[..., 1]}
+names = [data.row(n) for n in range(3)]
+widgets.head_explorer(MultiHeadAttention(48, 8), 4 * data.x, names, marks=marks)
+"""
+CACHE = "widgets.kv_cache_calculator(kv_cache_bytes)"
+CELLS = (SETUP, HEADS, CACHE)
+HEADS_AT, CACHE_AT = 1, 2
+
+
+@pytest.fixture(scope="module")
+def opened(lab: Lab) -> Lab:
+    cells = [
+        nbformat.v4.new_code_cell(source.strip(), id=f"c{i}") for i, source in enumerate(CELLS)
+    ]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    lab.write("heads.ipynb", nbformat.v4.new_notebook(cells=cells, metadata=kernel))
+    lab.open("heads.ipynb")
+    lab.run_all()
+    for index in (HEADS_AT, CACHE_AT):
+        lab.cell(index).locator("svg[data-panel]").first.wait_for()
+    return lab
+
+
+def label(lab: Lab, index: int, panel: str) -> str:
+    return lab.cell(index).locator(f"svg[data-panel={panel}]").get_attribute("aria-label") or ""
+
+
+def changed(lab: Lab, index: int, panel: str, before: str) -> str:
+    """Wait until a panel says something else than `before`; return it."""
+    for _ in range(100):
+        now = label(lab, index, panel)
+        if now != before:
+            return now
+        lab.page.wait_for_timeout(50)
+    raise AssertionError("the picture did not change within 5 s")
+
+
+def test_every_picture_is_drawn(opened: Lab):
+    counts = [opened.cell(i).locator("svg[data-panel]").count() for i in (HEADS_AT, CACHE_AT)]
+    assert counts == [3, 2]
+    assert opened.page.locator(".jp-RenderedText[data-mime-type*=stderr]").count() == 0
+    opened.assert_quiet()
+
+
+def test_heads_follow_both_sliders_and_the_example(opened: Lab):
+    cell = opened.cell(HEADS_AT)
+    cell.scroll_into_view_if_needed()
+    query, head = cell.locator(".noUi-handle").all()
+    before = label(opened, HEADS_AT, "arcs")
+    assert "head 1 in full" in before
+    query.focus()
+    opened.page.keyboard.press("ArrowRight")
+    moved = changed(opened, HEADS_AT, "arcs", before)
+    head.focus()
+    opened.page.keyboard.press("ArrowRight")
+    other = changed(opened, HEADS_AT, "arcs", moved)
+    assert "head 2 in full" in other
+    assert "In head 2" in other
+    cell.locator("select").select_option(label="3 of 3")
+    changed(opened, HEADS_AT, "arcs", other)
+    opened.assert_quiet()
+
+
+def test_the_calculator_follows_model_tokens_and_bits(opened: Lab):
+    cell = opened.cell(CACHE_AT)
+    cell.scroll_into_view_if_needed()
+    before = label(opened, CACHE_AT, "models")
+    assert "Llama 2 70B keeps 1.25 GiB" in before
+    cell.locator(".noUi-handle").first.focus()
+    opened.page.keyboard.press("ArrowRight")
+    longer = changed(opened, CACHE_AT, "models", before)
+    assert "Llama 2 70B keeps 2.5 GiB" in longer
+    cell.locator("select").first.select_option(label="DeepSeek-V2")
+    other = changed(opened, CACHE_AT, "models", longer)
+    assert "DeepSeek-V2 keeps 540 MiB" in other
+    cell.locator("select").nth(1).select_option(label="8 bits")
+    assert "DeepSeek-V2 keeps 270 MiB" in changed(opened, CACHE_AT, "models", other)
+    assert "DeepSeek-V2 with other heads" in label(opened, CACHE_AT, "variants")
+    opened.assert_quiet()
+
+
+@pytest.mark.parametrize("width", [1280, 800])
+def test_pictures_fit_the_window(opened: Lab, width: int):
+    opened.resize(width)
+    for index, name in {HEADS_AT: "heads", CACHE_AT: "cache"}.items():
+        cell = opened.cell(index)
+        area = cell.locator(".jp-OutputArea-output").first.bounding_box()
+        assert area is not None
+        for panel in cell.locator("svg[data-panel]").all():
+            box = panel.bounding_box()
+            assert box is not None
+            assert box["x"] + box["width"] <= area["x"] + area["width"] + 1
+            assert box["width"] >= 240, "too small to read"
+        opened.screenshot(f"multi-head-{width}-{name}", cell)
+    opened.assert_quiet()
