@@ -64,14 +64,13 @@ torch.set_printoptions(precision=3, sci_mode=False)
 # %% [markdown]
 # ## 1 · One head, one mean
 #
-# Chapter 03 ended with one sentence: attention is a dictionary that returns a mean. A query spreads
+# Chapter 03 put attention in one sentence: it is a dictionary that returns a mean. A query spreads
 # *one* unit of weight over the keys, and gets the mean of the values under these weights. That is
-# its strength, and its limit.
+# its strength, and its limit. One such look-up, with queries, keys and values of its own, is called
+# a **head**.
 #
-# Read *The cat that chased the mouse was tired.* To go on from "was", you want to know two things:
-# who was tired (the cat), and whether the verb fits its number (one cat). From "it" you may want
-# what it refers to *and* what it is doing. Often one token has two questions, with two answers at
-# two different places.
+# Read *Ann gave Ben her book.* To understand "her" you want two things: whose (Ann's), and what
+# (the book). Often one token has two questions, with two answers at two different places.
 #
 # **What can one head do with two questions?** Let the two answers be the values $a$ and $b$, two
 # numbers that know nothing of each other, each with mean 0 and variance 1. The head can give the
@@ -120,8 +119,8 @@ for p in (1.0, 0.9, 0.7, 0.5, 0.2):
 # %% [markdown]
 # ## 2 · Many heads in one tensor
 #
-# A head needs queries, keys and values of its own. You could give each head its own three
-# matrices, from $C$ numbers to $D$, and run a loop over the heads. Nobody does, because one large
+# Each head needs queries, keys and values of its own. You could give it its own three matrices,
+# from $C$ numbers to $D$, and run a loop over the heads. Nobody does, because one large
 # matrix product is faster than many small ones. Lay the heads' matrices side by side instead: with
 # $D = C / H$, all $H$ of them together are one $C \times C$ matrix. One product makes the queries
 # of all heads:
@@ -551,8 +550,8 @@ if (
 #
 # It is tempting to give heads names. Measure first. For each head of a model with eight: how much
 # weight it gives to the friend and to the first of the house, on average; and what happens to the
-# two errors if its findings are set to 0. (Its $D$ columns of $W_o$ are set to 0, which is the
-# same.)
+# two errors if its findings are set to 0. (The part of $W_o$ that reads this head is set to 0,
+# which is the same.) Heads are counted from 1 here, as in the explorer.
 
 # %%
 if (
@@ -972,7 +971,7 @@ if ready(kv_cache_bytes):
 # - Llama 2 7B at 131,072 tokens: how many such texts fit beside each other on a device of 80 GiB?
 # - GPT-3 and DeepSeek-V2 have about the same number of parameters (175 and 236 billion).
 # - Mistral 7B: from which length on does it stop growing?
-# - Take numbers of 4 bits. What is that worth in heads?
+# - Take numbers of 4 bits instead of 16. As how many fewer heads is that?
 
 # %%
 if ready(kv_cache_bytes):
