@@ -31,6 +31,9 @@ MAX_PRINTED = 2_000
 MAX_WARNINGS = 20
 """Different warnings kept of one call."""
 
+MAX_LINES = 20
+"""Lines kept of an exception's way: its beginning and its end."""
+
 
 class Beginning(io.TextIOBase):
     """A stream that keeps the first ``room`` characters of what is written, and no more."""
@@ -156,7 +159,9 @@ class Executor:
             try:
                 answer |= action(args, kwargs, request)
                 codec.encode(answer["value"], [])  # a value nested without end fails here
-            except (Exception, SystemExit) as error:  # submitted code may raise anything
+            except KeyboardInterrupt:  # the learner's own, in a notebook
+                raise
+            except BaseException as error:  # submitted code may raise anything
                 answer["value"] = None
                 answer["error"] = self._error(error)
         after = [_bits(value) for value in (*args, *kwargs.values())]
@@ -196,6 +201,8 @@ class Executor:
             if trace.tb_frame.f_globals is namespace:
                 frames.append((trace.tb_frame, trace.tb_lineno))
             trace = trace.tb_next
+        if len(frames) > MAX_LINES:  # recursion without end
+            frames = frames[: MAX_LINES // 2] + frames[-MAX_LINES // 2 :]
         lines = []
         for frame, number in frames:
             code = frame.f_code
@@ -262,7 +269,7 @@ def _source(candidate: Any) -> tuple[str | None, int]:
 def _text_of(error: BaseException) -> str:
     try:
         return str(error)[:MAX_PRINTED]
-    except Exception:  # submitted code may define exceptions that cannot be shown
+    except BaseException:  # submitted code may define exceptions that cannot be shown
         return ""
 
 

@@ -19,6 +19,7 @@ from nbformat import NotebookNode
 from attend_grader import chapters
 from attend_grader.engine import judge, references_for
 from attend_grader.exercise import Exercise
+from attend_grader.reading import parse
 from attend_grader.rebuild import graded_name
 from attend_grader.report import Report, Status, empty_report
 from attend_grader.sandbox.jail import SandboxMissing
@@ -235,11 +236,8 @@ class _Run:
         found = None
         for index in self.done:
             source = self.cells[index].source
-            try:
-                body = ast.parse(source).body
-            except (SyntaxError, ValueError):  # a cell with magics defines nothing we can read
-                continue
-            for node in body:
+            tree = parse(source)  # a cell with magics defines nothing we can read
+            for node in tree.body if tree is not None else ():
                 if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
                     lines = source.split("\n")[node.lineno - 1 : node.end_lineno]
                     found = "\n".join(lines) + "\n", node.lineno

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dis
+import functools
 import types
 from collections.abc import Iterator
 from typing import Any
+
+_OWN = ("__main__", "attend_solutions")
+"""Where candidates are written: a notebook, or the course's own answers when they are checked."""
 
 
 def origins(candidate: Any, namespace: dict[str, Any]) -> dict[str, list[Any]]:
@@ -20,6 +24,11 @@ def origins(candidate: Any, namespace: dict[str, Any]) -> dict[str, list[Any]]:
     """
     found: dict[str, list[Any]] = {}
     pending, seen = _codes(candidate, namespace), set()
+    inner = _inside(candidate)
+    home, name = getattr(inner, "__module__", None), getattr(inner, "__qualname__", None)
+    if isinstance(home, str) and isinstance(name, str) and home.split(".")[0] not in _OWN:
+        found[f"{home}.{name}"] = [f"{home}.{name}", name, 1]
+    pending += _codes(inner, namespace)
     while pending:
         code = pending.pop()
         if code in seen:
@@ -60,6 +69,17 @@ def _uses(code: types.CodeType, namespace: dict[str, Any]) -> Iterator[tuple[str
             module = getattr(value, "__module__", None) or home
             yield written, f"{module}.{getattr(value, '__name__', name)}", line, value
             value = None
+
+
+def _inside(candidate: Any) -> Any:
+    """What a ``functools.partial`` or a bound method stands for; else the candidate itself."""
+    while True:
+        if isinstance(candidate, functools.partial):
+            candidate = candidate.func
+        elif isinstance(candidate, types.MethodType):
+            candidate = candidate.__func__
+        else:
+            return candidate
 
 
 def _codes(value: Any, namespace: dict[str, Any]) -> list[types.CodeType]:

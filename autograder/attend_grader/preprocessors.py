@@ -21,8 +21,10 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Dict, Integer
 
 from attend_grader.chapters import INDEX
+from attend_grader.classes import handed_in
 from attend_grader.classes.work import warm_parent
 from attend_grader.grading import Verdict, grade_notebook
+from attend_grader.reach import reached
 from attend_grader.rebuild import rebuild
 from attend_grader.sandbox.jail import Limits, SandboxMissing
 
@@ -39,25 +41,31 @@ class RebuildFromRelease(NbGraderPreprocessor):
             NbGraderException: the released notebook is missing.
         """
         ids = resources["nbgrader"]
-        release = self._release(ids["assignment"], ids["notebook"])
-        rebuilt, flags = rebuild(nb, nbformat.read(release, as_version=4))
-        for flag in flags:
+        release = nbformat.read(self._release(ids["assignment"], ids["notebook"]), as_version=4)
+        handed = self._folder("submitted_directory", ids["student"], ids["assignment"])
+        problem = handed_in.link(handed, f"{ids['notebook']}.ipynb")
+        rebuilt, flags = rebuild(release if problem else nb, release)
+        if problem:
+            flags.append(f"Nothing was taken from this submission: {problem}.")
+        for flag in (*flags, *reached(rebuilt)):
             self.log.warning("%s, %s: %s", ids["student"], ids["notebook"], flag)
         if flags:
             rebuilt.cells.insert(0, notice(flags))
         return rebuilt, resources
 
     def _release(self, assignment: str, notebook: str) -> Path:
-        converter: Any = self.parent and self.parent.parent  # ours is the exporter, its the step
-        course = converter.coursedir
-        folder = course.format_path(course.release_directory, ".", assignment)
-        path = Path(folder, f"{notebook}.ipynb")
+        path = self._folder("release_directory", ".", assignment) / f"{notebook}.ipynb"
         if not path.is_file():
             raise NbGraderException(
                 f"{path} is missing, and submissions are rebuilt from it: run "
                 f"`nbgrader generate_assignment {assignment} --force` first"
             )
         return path
+
+    def _folder(self, step: str, student: str, assignment: str) -> Path:
+        converter: Any = self.parent and self.parent.parent  # ours is the exporter, its the step
+        course = converter.coursedir
+        return Path(course.format_path(getattr(course, step), student, assignment))
 
 
 def notice(flags: list[str]) -> NotebookNode:

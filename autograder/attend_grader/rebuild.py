@@ -25,6 +25,8 @@ from typing import Any
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
+from attend_grader.reading import parse
+
 SKIP_TAG = "skip-execution"
 """nbclient leaves out cells with this tag, and nbgrader gives full marks to what did not run."""
 
@@ -112,13 +114,13 @@ def _answer(
 ) -> list[str]:
     """Put the learner's answer into a solution cell; return flags."""
     if theirs is not None:
-        given.source = theirs.source
+        given.source = whole(theirs.source)
         return _differences(given, theirs, name)
     wanted = _defined(given)
     for index in sorted(extras, reverse=True):  # the last definition is the one that holds
         for cell in reversed(extras[index]):
             if cell.cell_type == "code" and wanted & _defined(cell):
-                given.source = cell.source
+                given.source = whole(cell.source)
                 extras[index].remove(cell)
                 return [f"The cell of `{name}` was gone; the one that defines it was taken."]
     return [f"`{name}` was deleted; it counts as not started."]
@@ -165,7 +167,7 @@ def _adopt(cells: list[NotebookNode]) -> list[NotebookNode]:
     for cell in cells:
         text = cell.get("source", "")
         own = _NEW.get(cell.cell_type, new_raw_cell)(
-            text if cell.cell_type == "code" else harmless(text)
+            whole(text) if cell.cell_type == "code" else harmless(text)
         )
         own.id = ""
         if cell.cell_type == "markdown" and "attachments" in cell:
@@ -174,13 +176,18 @@ def _adopt(cells: list[NotebookNode]) -> list[NotebookNode]:
     return adopted
 
 
+def whole(text: str) -> str:
+    """Text that can be written to a file: halves of surrogate pairs become question marks."""
+    return str(text).encode("utf-8", "replace").decode()
+
+
 def harmless(text: str) -> str:
     """Markdown of the learner's own, in which nothing can act; it reads as before.
 
     Feedback and formgrader show it in somebody else's browser. Tags become visible text;
     entities and schemes that run or embed code get a space of no width, which no browser follows.
     """
-    plain = re.sub(r"&(?=#|[A-Za-z]+;)", "&\u200b", str(text))
+    plain = re.sub(r"&(?=#|[A-Za-z]+;)", "&\u200b", whole(text))
     plain = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", plain)
     return re.sub(r"(?i)(javascript|vbscript|data|file)(?=\s*\\?:)", "\\1\u200b", plain)
 
@@ -201,10 +208,8 @@ def _kernel(notebook: NotebookNode) -> Any:
 
 def _defined(cell: NotebookNode) -> set[str]:
     """Functions and classes that a code cell defines at its top level."""
-    try:
-        body = ast.parse(cell.source).body
-    except (SyntaxError, ValueError):
-        return set()
+    tree = parse(cell.source)
+    body = [] if tree is None else tree.body
     return {node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 
-from attend_grader.classes import handed_in, work
+from attend_grader.classes import cluster, handed_in, processes, work
 from attend_grader.classes.directory import Course, CourseError
 from attend_grader.classes.handed_in import HandedIn
 from attend_grader.classes.record import Record, Store
@@ -75,6 +76,7 @@ def grade_assignment(
 
     Raises:
         CourseError: the course directory does not allow it.
+        ClusterError: the scheduler's workers cannot grade.
         SandboxMissing: submissions cannot be run safely here.
     """
     if not unsafe and not scheduler:
@@ -86,7 +88,7 @@ def grade_assignment(
     for job in plan.jobs:
         show(Event("waiting", job.record.student, job.record.notebook))
     records = list(plan.unchanged)
-    with course.gradebook() as gradebook:
+    with _alone(store, assignment), course.gradebook() as gradebook:
         known = course.scores(gradebook, assignment)
         for record in plan.unchanged:
             there = known.get((record.student, record.notebook)) == record.score
@@ -100,12 +102,23 @@ def grade_assignment(
     return sorted(records, key=lambda r: (r.student, r.notebook))
 
 
+@contextmanager
+def _alone(store: Store, assignment: str) -> Iterator[None]:
+    try:
+        with store.alone():
+            yield
+    except BlockingIOError:
+        raise CourseError(
+            f"another `attend grade {assignment}` is at work in this course: wait until it is done."
+        ) from None
+
+
 def _graded(jobs: Sequence[Job], workers: int, scheduler: str) -> Iterator[Record]:
     if not jobs:
         return iter(())
     if scheduler:
-        return work.on_scheduler(jobs, scheduler)
-    return work.in_processes(jobs, min(workers, len(jobs)))
+        return cluster.on_scheduler(jobs, scheduler)
+    return processes.in_processes(jobs, workers)
 
 
 def _plan(
@@ -159,10 +172,10 @@ def _merge(course: Course, gradebook: Gradebook, plan: Plan, record: Record) -> 
 
 def graded_copy(record: Record, content: bytes, release: bytes) -> NotebookNode:
     """The notebook that nbgrader's feedback and formgrader show: rebuilt, with the verdicts."""
-    notebook, _ = rebuild(handed_in.parse(content), handed_in.parse(release))
+    notebook, put_back = rebuild(handed_in.parse(content), handed_in.parse(release))
     write_verdicts(notebook, list(record.verdicts))
-    if record.flags:
-        notebook.cells.insert(0, notice(list(record.flags)))
+    if put_back:  # what else is flagged is for the instructor
+        notebook.cells.insert(0, notice(put_back))
     notebook.metadata.attend.update(
         record=record.key, seed=record.seed, grader_version=record.version
     )

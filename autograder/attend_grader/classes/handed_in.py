@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import stat
+import warnings
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +16,13 @@ from nbformat import NotebookNode
 
 MAX_BYTES = 32 * 2**20
 """A learner's notebook is about 0.1 to 3 MiB, outputs included."""
+
+MAX_OBJECTS, MAX_CELLS = 2_000_000, 5_000
+"""Objects and lists in a file, and cells: more would take a grader's memory and time."""
+
+
+ARCHIVES = (".zip", ".gz", ".tar", ".7z", ".rar")
+"""Files that a message names; nothing is ever unpacked."""
 
 
 @dataclass(frozen=True)
@@ -63,16 +71,27 @@ def parse(content: bytes) -> NotebookNode:
         raise ValueError("the file is not text") from None
     if not text.strip():
         raise ValueError("the file is empty")
+    if content.count(b"{") + content.count(b"[") > MAX_OBJECTS:
+        raise ValueError(f"the file holds more than {MAX_OBJECTS:,} objects")
     try:
         raw = json.loads(text)
     except (json.JSONDecodeError, RecursionError):
         raise ValueError("the file is not a notebook, or only a part of one") from None
     if not isinstance(raw, dict) or not isinstance(raw.get("cells", raw.get("worksheets")), list):
         raise ValueError("the file is not a notebook: it holds no cells")
+    cells = raw.get("cells", ())
+    if len(cells) > MAX_CELLS:
+        raise ValueError(f"the notebook has {len(cells):,} cells; {MAX_CELLS:,} are allowed")
+    for cell in cells:
+        if isinstance(cell, dict) and "outputs" in cell:
+            cell["outputs"] = []  # nobody reads them, and they may be many
     try:
-        notebook = nbformat.reads(text, as_version=4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nbformat mends ids, and says so
+            notebook = nbformat.reads(json.dumps(raw), as_version=4)
         for cell in notebook.cells:
-            if not isinstance(cell.source, str) or not isinstance(cell.metadata, dict):
+            texts = isinstance(cell.source, str) and isinstance(cell.cell_type, str)
+            if not texts or not isinstance(cell.metadata, dict):
                 raise ValueError("the file is not a notebook: a cell has no source")
     except ValueError:
         raise
@@ -81,19 +100,27 @@ def parse(content: bytes) -> NotebookNode:
     return notebook
 
 
+def link(folder: Path, name: str) -> str:
+    """Why the file is not a student's own: it is reached by a symbolic link; empty if not."""
+    if folder.is_symlink() or folder.parent.is_symlink():
+        return "the submission's folder is a link; submissions are folders of their own"
+    if (folder / name).is_symlink():
+        return f"{name} is a link; a submission is a file of its own"
+    return ""
+
+
 def _content(folder: Path, name: str) -> tuple[bytes, str]:
     path = folder / name
-    if folder.is_symlink():
-        return b"", "the submission's folder is a link; submissions are folders of their own"
+    problem = link(folder, name)
+    if problem:
+        return b"", problem
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
-        others = sorted(p.name for p in folder.glob("*.ipynb"))
+        others = sorted(p.name for p in folder.glob("*") if p.suffix in (".ipynb", *ARCHIVES))
         more = f"; it holds {', '.join(others[:3])}" if others else ""
         return b"", f"there is no {name} in the folder{more}"
     except OSError as error:
-        if path.is_symlink():
-            return b"", f"{name} is a link; a submission is a file of its own"
         return b"", f"{name} cannot be read ({error.strerror})"
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(file.fileno())

@@ -1,23 +1,24 @@
-"""Grading submissions in several processes, or on several machines: one function, many callers."""
+"""Grading one submission: the function that runs in any process, on any machine."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+import traceback
 from dataclasses import dataclass, field, replace
-from functools import cache
-from multiprocessing import get_context
 
 from attend_grader.chapters import INDEX
 from attend_grader.classes import handed_in
 from attend_grader.classes.record import Record, overall
 from attend_grader.grading import Verdict, grade_notebook
+from attend_grader.reach import reached
 from attend_grader.rebuild import rebuild
 from attend_grader.report import Report
-from attend_grader.sandbox.jail import Limits
+from attend_grader.sandbox.jail import Limits, SandboxMissing
 from attend_grader.sandbox.warm import WarmParent
+
+_thread = threading.local()
+_started: list[WarmParent] = []
 
 
 @dataclass(frozen=True)
@@ -40,34 +41,70 @@ class Job:
 
 
 def grade(job: Job) -> Record:
-    """Grade one submission; its record is complete.
+    """Grade one submission; its record is complete, whatever the submission is.
 
     Raises:
         SandboxMissing: submissions cannot be run safely here.
     """
+    try:
+        return _grade(job)
+    except SandboxMissing:
+        raise
+    except Exception as error:  # a submission that trips the grader must not stop the others
+        traceback.print_exc()
+        return given_up(job, f"the grader itself failed on it ({type(error).__name__}: {error})")
+
+
+def given_up(job: Job, why: str) -> Record:
+    """The record of a submission that the grader could not come to an end with."""
+    return replace(job.record, reason="CRASH", problem=why, verdicts=nothing_earned(job, why))
+
+
+def _grade(job: Job) -> Record:
     start = time.monotonic()
     release = handed_in.parse(job.release)
     record = job.record
     if record.problem:
         return replace(record, reason="INVALID", verdicts=nothing_earned(job, record.problem))
     notebook, flags = rebuild(handed_in.parse(job.content), release)
+    flags += reached(notebook)
     chapter_id = next((i for i in (record.notebook, record.assignment) if i in INDEX), "")
-    parent = warm_parent(chapter_id, job.unsafe, job.limits)
-    verdicts = tuple(grade_notebook(notebook, chapter_id, parent, record.seed, flags.append))
+    for _ in range(2):
+        told: list[str] = []
+        parent = warm_parent(chapter_id, job.unsafe, job.limits)
+        try:
+            verdicts = tuple(grade_notebook(notebook, chapter_id, parent, record.seed, told.append))
+        except SandboxMissing:
+            if parent.is_alive():
+                raise
+        if parent.is_alive():  # else what it ended with is not the submission's doing
+            break
+    else:
+        raise RuntimeError("its sandbox was ended from outside, twice")
     return replace(
         record,
         reason=overall(verdicts),
         verdicts=verdicts,
-        flags=(*record.flags, *flags),
+        flags=(*record.flags, *flags, *told),
         seconds=round(time.monotonic() - start, 3),
         peak_memory=parent.peak_memory(),
     )
 
 
-@cache
 def warm_parent(chapter_id: str, unsafe: bool, limits: Limits) -> WarmParent:
-    """This process's warm parent for a chapter; it serves all its submissions."""
-    return WarmParent(chapter_id, limits, unsafe=unsafe)
+    """This thread's warm parent for a chapter; it serves all its submissions."""
+    mine: dict[tuple[str, bool, Limits], WarmParent] = _thread.__dict__
+    key = chapter_id, unsafe, limits
+    if key not in mine or not mine[key].is_alive():
+        mine[key] = WarmParent(chapter_id, limits, unsafe=unsafe)
+        _started.append(mine[key])
+    return mine[key]
+
+
+def end_warm_parents() -> None:
+    """End those of all threads of this process."""
+    for parent in _started:
+        parent.close()
 
 
 def nothing_earned(job: Job, why: str) -> tuple[Verdict, ...]:
@@ -79,48 +116,3 @@ def nothing_earned(job: Job, why: str) -> tuple[Verdict, ...]:
             report = Report(None, (), "invalid", why)
             verdicts.append(Verdict(marks["grade_id"], float(marks["points"]), report))
     return tuple(verdicts)
-
-
-def in_processes(jobs: Iterable[Job], workers: int) -> Iterator[Record]:
-    """Grade jobs in ``workers`` processes; records come as they are done.
-
-    A worker that dies takes nothing with it: what it was grading is graded once more, each
-    submission in a process of its own, and only what dies there again counts as a crash.
-    """
-    waiting = list(jobs)
-    lost: list[Job] = []
-    with _pool(workers) as pool:
-        tasks: dict[Future[Record], Job] = {pool.submit(grade, job): job for job in waiting}
-        for task in as_completed(tasks):
-            try:
-                yield task.result()
-            except BrokenProcessPool:
-                lost.append(tasks[task])
-    for job in lost:
-        with _pool(1) as pool:
-            try:
-                yield pool.submit(grade, job).result()
-            except BrokenProcessPool:
-                why = "the grader's own process died twice while grading this submission"
-                yield replace(
-                    job.record, reason="CRASH", problem=why, verdicts=nothing_earned(job, why)
-                )
-
-
-def on_scheduler(jobs: Iterable[Job], address: str) -> Iterator[Record]:
-    """Grade jobs on the workers of a Dask scheduler; a worker that is lost loses nothing.
-
-    Raises:
-        OSError: no scheduler answers at ``address``.
-    """
-    from distributed import Client
-    from distributed import as_completed as completed
-
-    with Client(address, timeout=20) as client:
-        tasks = client.map(grade, list(jobs), pure=False, retries=2)
-        for task in completed(tasks):
-            yield task.result()
-
-
-def _pool(workers: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))

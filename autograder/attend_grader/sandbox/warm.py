@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from attend_grader import codec
 from attend_grader.answers import hold_answer
 from attend_grader.sandbox import jail, tree
 from attend_grader.sandbox.jail import Limits, SandboxMissing
+from attend_grader.sandbox.references import References
 
 START_SECONDS = 120.0
 """Importing torch and the course takes 2 to 5 s; a busy machine must not fail."""
@@ -63,6 +64,8 @@ class WarmParent:
         self.limits = limits or Limits()
         self.unsafe = unsafe
         self._peak = 0
+        self._gone = False
+        self.references = References()
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 (closed in close)
         self.packages = Path(tempfile.mkdtemp(prefix="attend-jail-"))
         self.packages.chmod(0o755)
@@ -115,6 +118,10 @@ class WarmParent:
         self._peak = max(self._peak, answer["peak"])
         return answer["status"]
 
+    def is_alive(self) -> bool:
+        """Whether it still answers, as far as is known."""
+        return not self._gone and self.process.poll() is None
+
     def peak_memory(self) -> int:
         """Bytes, the most that a child had in use, of those that ended since the last call."""
         peak, self._peak = self._peak, 0
@@ -123,6 +130,7 @@ class WarmParent:
     def close(self) -> None:
         """End the parent, all children and the files it was given."""
         atexit.unregister(self.close)
+        self.references.close()
         process = getattr(self, "process", None)
         if process is not None:
             process.kill()
@@ -134,9 +142,14 @@ class WarmParent:
 
     def _ask(self, request: dict[str, Any], descriptor: int | None = None) -> dict[str, Any]:
         descriptors = [] if descriptor is None else [descriptor]
-        socket.send_fds(self.control, [json.dumps(request).encode()], descriptors)
-        answer = self.control.recv(65536)
+        try:
+            socket.send_fds(self.control, [json.dumps(request).encode()], descriptors)
+            answer = self.control.recv(65536)
+        except OSError:
+            self._gone = True
+            raise
         if not answer:
+            self._gone = True
             raise EOFError("it closed its socket")
         return json.loads(answer)
 
@@ -237,7 +250,7 @@ class Child:
                 answer = frame["answer"]
                 if type(answer) is not dict or answer.get("op") != "reference":
                     return answer
-                reply = self._reference(answer)
+                reply = self._reference(answer, request.get("references", ()))
                 codec.write_frame(self._stream, {"number": self._number, "request": reply})  # type: ignore[arg-type]  # same
         except TimeoutError:
             raise self._died("timeout", "it did not end in time") from None
@@ -246,13 +259,19 @@ class Child:
         except (OSError, EOFError):
             raise self._died("crash", "it ended") from None
 
-    def _reference(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Answer a submission's call to an earlier exercise; its bad arguments are its own."""
-        try:
-            reference = self.references[question["name"]]
-            return {"value": reference(*question["args"], **question["kwargs"])}
-        except Exception as error:  # whatever a reference raises goes back to the caller
-            return {"error": f"{type(error).__name__}: {error}"}
+    def _reference(self, question: dict[str, Any], offered: Sequence[str]) -> dict[str, Any]:
+        """Answer a submission's call to an earlier exercise that this request offers.
+
+        Raises:
+            ProtocolError: it does not offer that one, or the question has another form.
+        """
+        name, args, kwargs = (question.get(key) for key in ("name", "args", "kwargs"))
+        if type(name) is not str or name not in offered:
+            raise codec.ProtocolError("a question for what is not offered")
+        if type(args) is not tuple or type(kwargs) is not dict:
+            raise codec.ProtocolError("a question without arguments")
+        left = self.deadline - time.monotonic()
+        return self.parent.references.answer(self.references[name], args, kwargs, left)
 
     def _died(self, reason: str, message: str) -> SubmissionDied:
         status = self.close(wait=1.0 if reason == "crash" else 0.0)

@@ -1,0 +1,40 @@
+"""Code that reaches for what runs it: a pointer for the instructor, never a verdict.
+
+Verdicts are made in another process, and no code gains values it has not worked out. But what a
+call did besides (arguments changed in place, steps and memory) is seen from inside the process
+that runs it, and could be hidden there; so whoever touches these parts is named.
+"""
+
+from __future__ import annotations
+
+import re
+
+from nbformat import NotebookNode
+
+_OURS = r"(?:(?!check\b|hint\b|ready\b|solution\b)\w+)"
+_SIGNS = (
+    (rf"\battend_grader\s*\.\s*({_OURS})", "attend_grader.{}"),
+    (rf"\bfrom\s+attend_grader\s+import\s[^\n]*?\b({_OURS})", "attend_grader.{}"),
+    (r"\bsys\s*\.\s*(_getframe|modules|setprofile|settrace)\b", "sys.{}"),
+    (r"\bfrom\s+sys\s+import\s[^\n]*?\b(_getframe|modules|setprofile|settrace)\b", "sys.{}"),
+    (r"\bgc\s*\.\s*(get_objects|get_referrers|get_referents)\b", "gc.{}"),
+    (r"\binspect\s*\.\s*(currentframe|stack)\b", "inspect.{}"),
+    (r"\b(ast_transformers|input_transformers_cleanup|input_transformers_post)\b", "{}"),
+    (r"^\s*(?:import|from)\s[^\n#]*?\b(ctypes)\b", "{}"),
+)
+
+
+def reached(notebook: NotebookNode) -> list[str]:
+    """A flag if code of ``notebook`` names parts of Python or of the grader that run it."""
+    text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    names = sorted(
+        {
+            label.format(found)
+            for pattern, label in _SIGNS
+            for found in re.findall(pattern, text, re.MULTILINE)
+        }
+    )
+    if not names:
+        return []
+    shown = ", ".join(names[:6])
+    return [f"The code reaches into the grader's side of its process ({shown})."]

@@ -1,0 +1,63 @@
+"""References that answer a submission's calls to earlier exercises, in processes of their own.
+
+A submission chooses their arguments: sizes that would take all memory, or loops of 10¹² steps.
+What such a call costs is bounded here, and the grader itself runs none of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from attend_grader.remote import ProcessChannel, SubjectDied
+
+MEMORY = 2 * 2**30
+"""Bytes that one reference may hold."""
+
+_BOUNDED = f"""
+import ctypes, resource, runpy
+ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)  # end when the grader does
+resource.setrlimit(resource.RLIMIT_DATA, ({MEMORY}, {MEMORY}))
+runpy.run_module("attend_grader.worker", run_name="__main__")
+"""
+
+
+class References:
+    """One process for each reference that was asked, started at its first question."""
+
+    def __init__(self) -> None:
+        self._channels: dict[Callable[..., Any], ProcessChannel] = {}
+
+    def answer(
+        self, reference: Callable[..., Any], args: tuple, kwargs: dict, seconds: float
+    ) -> dict[str, Any]:
+        """The reference's value, or its error in words: bad arguments are the caller's own.
+
+        Raises:
+            TimeoutError: no answer within ``seconds``.
+        """
+        try:
+            channel = self._channels.get(reference) or self._start(reference)
+            channel.timeout = max(seconds, 0.01)
+            outcome = channel.request({"op": "call", "args": args, "kwargs": kwargs})
+        except SubjectDied as death:
+            self._channels.pop(reference, None)
+            if "no answer within" in str(death):
+                raise TimeoutError from None
+            return {"error": f"RuntimeError: the course's own function ended: {death}"}
+        if outcome["error"] is not None:
+            return {"error": f"{outcome['error']['type']}: {outcome['error']['message']}"}
+        return {"value": outcome["value"]}
+
+    def close(self) -> None:
+        """End all processes."""
+        while self._channels:
+            self._channels.popitem()[1].close()
+
+    def _start(self, reference: Callable[..., Any]) -> ProcessChannel:
+        name = reference.__name__
+        source = f"from {reference.__module__} import {name}"
+        command = (sys.executable, "-c", _BOUNDED)
+        self._channels[reference] = ProcessChannel(source, name, command=command)
+        return self._channels[reference]
