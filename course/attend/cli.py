@@ -136,6 +136,20 @@ def grade(
     )
 
 
+@_typer.command()
+def report(
+    assignment: Annotated[str, typer.Argument(help="Such as 03_attention.")],
+    course: Annotated[Path, typer.Option(help="The course directory.")] = Path(),
+    out: Annotated[
+        Path | None, typer.Option(help="The page. [default: reports/ASSIGNMENT.html]")
+    ] = None,
+) -> None:
+    """Write one page on a graded assignment: scores, misconceptions, exercises, flags."""
+    from attend import report as module
+
+    raise typer.Exit(module.main(assignment, course, out))
+
+
 @_class.command("init")
 def class_init(
     directory: Annotated[Path, typer.Argument(help="A new or empty directory.")],

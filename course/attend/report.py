@@ -1,0 +1,110 @@
+"""``attend report``: one page on a class's assignment, with a CSV and a JSON file beside it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from attend_grader.classes import similar
+from attend_grader.classes.analysis import Analysis, analyse, exercise_of
+from attend_grader.classes.directory import Course, CourseError
+from attend_grader.classes.gather import Gathered, gather
+from attend_grader.classes.record import write_whole
+from attend_grader.classes.tables import to_csv
+
+from attend.errors import AttendError
+from attend.report_page import page
+
+HEAD = ("student", "exercise", "score", "points", "outcome", "misconception", "hints", "seconds")
+
+
+def main(assignment: str, course: Path, out: Path | None) -> int:
+    """Write the report; the exit code.
+
+    Args:
+        assignment: its name.
+        course: the course directory.
+        out: the page's file, ending in .html; None for reports/ASSIGNMENT.html in the course.
+
+    Raises:
+        AttendError: one sentence on what prevents it.
+    """
+    try:
+        opened = Course.open(course)
+        gathered = gather(opened, assignment)
+    except CourseError as error:
+        raise AttendError(str(error)) from None
+    path = opened.root / "reports" / f"{assignment}.html" if out is None else out.absolute()
+    if path.suffix != ".html":
+        raise AttendError(f"--out: the page's name should end in .html, got {path.name}", 2)
+    analysis = analyse(gathered.records)
+    alike = near_identical(gathered)
+    files = {
+        path: page(gathered, analysis, alike),
+        path.with_suffix(".csv"): table(gathered),
+        path.with_suffix(".json"): to_json(gathered, analysis, alike),
+    }
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for file, text in files.items():
+            write_whole(file, text.encode())
+    except OSError as error:
+        raise AttendError(f"{path.parent} cannot be written: {error.strerror}") from None
+    print(f"{len(analysis.students)} students in {path}, with .csv and .json beside it.")
+    if gathered.waiting:
+        print(
+            f"{len(gathered.waiting)} more are not graded as they stand: run `attend grade "
+            f"{assignment}`, then this again."
+        )
+    return 0
+
+
+def near_identical(gathered: Gathered) -> list[similar.Group]:
+    """Groups of near-identical answers, over all exercises."""
+    return [
+        group
+        for name, answers in gathered.answers.items()
+        for group in similar.groups(name, answers, gathered.stubs[name])
+    ]
+
+
+def table(gathered: Gathered) -> str:
+    """CSV: a line for each student and exercise."""
+    rows = []
+    for record in gathered.records:
+        if record.problem:
+            rows.append((record.student, "", None, None, record.reason, "", None, None))
+        for verdict in record.verdicts:
+            name = exercise_of(record, verdict)
+            slip = verdict.report.diagnosis if verdict.report is not None else None
+            hints = gathered.hints.get(name, {}).get(record.student)
+            rows.append(
+                (
+                    record.student,
+                    name,
+                    verdict.score,
+                    verdict.points,
+                    verdict.reason,
+                    slip or "",
+                    hints,
+                    round(verdict.seconds, 3),
+                )
+            )
+    return to_csv(HEAD, rows)
+
+
+def to_json(gathered: Gathered, analysis: Analysis, alike: list[similar.Group]) -> str:
+    """All that the page says, for programs."""
+    return json.dumps(
+        {
+            "assignment": gathered.assignment,
+            "not_graded_as_they_stand": gathered.waiting,
+            **asdict(analysis),
+            "hints": gathered.hints,
+            "near_identical": [asdict(group) for group in alike],
+            "records": [json.loads(record.to_json()) for record in gathered.records],
+        },
+        ensure_ascii=False,
+        indent=1,
+    )
