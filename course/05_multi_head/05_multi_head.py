@@ -1036,7 +1036,7 @@ if savings and ready(kv_cache_bytes):
             "bytes",
             "error",
             "way",
-            title="A latent does more with the same bytes, down to what the task needs",
+            title="Latents do more with equal bytes, until too few are left",
             description="Error against bytes kept of a token, both axes logarithmic, mean and "
             "range of 5 runs. Shared heads: low at 384 and 192 bytes, somewhat higher at 96, near "
             "0.03 at 48. Latents: low at 96 and 48 bytes, near 0.46 at 24.",
