@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Literal
 
+from attend_grader.classes.cluster import ClusterError
 from attend_grader.classes.directory import Course, CourseError
 from attend_grader.classes.grade import Event, grade_assignment, replay
 from attend_grader.classes.record import Record
@@ -72,7 +73,7 @@ def main(
                 unsafe=unsafe,
                 show=show.event,
             )
-    except (CourseError, SandboxMissing) as error:
+    except (ClusterError, CourseError, SandboxMissing) as error:
         raise AttendError(str(error)) from None
     except OSError as error:
         raise AttendError(

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -121,6 +121,20 @@ class Store:
         self.directory.mkdir(parents=True, exist_ok=True)
         write_whole(self.directory / f"{record.key}.json", record.to_json().encode())
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep any other grader away from these records meanwhile.
+
+        Raises:
+            BlockingIOError: another one is at work.
+        """
+        import fcntl  # not on Windows, where there is no sandbox either
+
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with (self.directory / ".lock").open("w") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+
     def all(self) -> Iterator[Record]:
         """Every record, in the order of students."""
         found = [self.get(path.stem) for path in self.directory.glob("*.json")]
@@ -128,17 +142,19 @@ class Store:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or as it was, whenever the process is killed."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    """Write a file so that it is there whole or as it was, whenever the process is killed.
+
+    A part that a kill leaves is written over by the next try: one grader at a time writes.
+    """
+    part = path.with_name(f".{path.name}.part")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with part.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
+        part.replace(path)
     except BaseException:
-        os.unlink(name)
+        part.unlink(missing_ok=True)
         raise
 
 

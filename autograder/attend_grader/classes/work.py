@@ -69,6 +69,7 @@ def _grade(job: Job) -> Record:
     notebook, flags = rebuild(handed_in.parse(job.content), release)
     flags += reached(notebook)
     chapter_id = next((i for i in (record.notebook, record.assignment) if i in INDEX), "")
+    verdicts: tuple[Verdict, ...] = ()
     for _ in range(2):
         told: list[str] = []
         parent = warm_parent(chapter_id, job.unsafe, job.limits)
@@ -93,10 +94,13 @@ def _grade(job: Job) -> Record:
 
 def warm_parent(chapter_id: str, unsafe: bool, limits: Limits) -> WarmParent:
     """This thread's warm parent for a chapter; it serves all its submissions."""
-    mine: dict[tuple[str, bool, Limits], WarmParent] = _thread.__dict__
+    mine = _thread.__dict__.setdefault("parents", {})
     key = chapter_id, unsafe, limits
     if key not in mine or not mine[key].is_alive():
-        mine[key] = WarmParent(chapter_id, limits, unsafe=unsafe)
+        try:
+            mine[key] = WarmParent(chapter_id, limits, unsafe=unsafe)
+        except SandboxMissing:  # ended from outside as it started? what is missing stays missing
+            mine[key] = WarmParent(chapter_id, limits, unsafe=unsafe)
         _started.append(mine[key])
     return mine[key]
 

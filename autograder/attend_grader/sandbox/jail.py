@@ -100,7 +100,7 @@ def command(packages: Path, descriptor: int, limits: Limits, *, unsafe: bool = F
         *("--remount-ro", "/dev", "--remount-ro", "/"),
         *("--clearenv", "--chdir", "/tmp"),
         *(word for pair in environment(TREE).items() for word in ("--setenv", *pair)),
-        *(sys.executable, *module),
+        *(os.path.abspath(sys.executable), *module),  # its ".." may lead through what is not there
     ]
 
 

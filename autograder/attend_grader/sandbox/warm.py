@@ -155,7 +155,11 @@ class WarmParent:
 
     def _last_words(self) -> str:
         process = getattr(self, "process", None)
-        if process is None or process.poll() is None:
+        if process is None:
+            return ""
+        try:
+            process.wait(1)  # it may have closed its socket first
+        except subprocess.TimeoutExpired:
             return ""
         self._said.seek(0)
         return self._said.read().decode(errors="replace").strip()[-500:]
