@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
 
-import altair as alt
 from attend_grader.classes.analysis import EASY, ENOUGH, HARD, WEAK, Analysis, Remark, exercise_of
 from attend_grader.classes.gather import Gathered
 from attend_grader.classes.similar import SIMILARITY, TOKENS, Group
 from attend_grader.grading import Verdict
 
-from attend.charts import GROUPS, WIDTH, theme
-from attend.errors import AttendError
+from attend.report_charts import dots, histogram
 
 CIVIDIS = ("#00224e", "#35456c", "#666970", "#948e77", "#c8b866", "#fee838")
 """Six of matplotlib's cividis, in equal steps (Nuñez, Anderton and Renslow 2018)."""
@@ -140,7 +137,7 @@ def _scores(gathered: Gathered, analysis: Analysis) -> str:
         for i in range(6)
     )
     return (
-        f'{_histogram(analysis)}<p class="key">Share of points: {steps}'
+        f'{histogram(analysis)}<p class="key">Share of points: {steps}'
         '<span class="none">not started</span></p>'
         '<div class="scroll" tabindex="0"><table class="heat"><thead><tr><th scope="col">student'
         f'</th>{head}<th class="n" scope="col">total</th></tr></thead><tbody>{rows}</tbody>'
@@ -241,7 +238,7 @@ def _items(analysis: Analysis) -> str:
         "Theory</i>, 1986, chapter 14.) “–”: not defined, as scores do not vary or there are fewer "
         f"than three. Noted are p ≥ {EASY}, p ≤ {HARD} and r &lt; {WEAK} (poor, in Ebel and "
         "Frisbie, <i>Essentials of Educational Measurement</i>, 1991, chapter 13). In a small "
-        "class both are rough.</p>" + _table(heads, rows, (1, 2, 3, 4, 5)) + _dots(analysis)
+        "class both are rough.</p>" + _table(heads, rows, (1, 2, 3, 4, 5)) + dots(analysis)
     )
 
 
@@ -304,75 +301,6 @@ def _alike(gathered: Gathered, alike: Sequence[Group]) -> str:
             f"<details><summary>two of them</summary>{pair}</details>"
         )
     return "".join(parts)
-
-
-def _histogram(analysis: Analysis) -> str:
-    bins = 10
-    width = analysis.points / bins or 1.0  # an assignment may be worth nothing
-    counts = [0] * bins
-    for total in analysis.totals.values():
-        counts[min(max(int(total / width), 0), bins - 1)] += 1
-    step = max(1, -(-max(counts) // 5))
-    ticks = list(range(0, max(counts) + step, step))
-    rows = [
-        {"low": i * width, "high": (i + 1) * width, "students": n} for i, n in enumerate(counts)
-    ]
-    chart = (
-        alt.Chart(alt.Data(values=rows))
-        .mark_bar(color=GROUPS[0], stroke="white")
-        .encode(
-            x=alt.X("low:Q", title="total score (points)", axis=alt.Axis(grid=False)).bin("binned"),
-            x2="high:Q",
-            y=alt.Y(
-                "students:Q",
-                title="students",
-                axis=alt.Axis(values=ticks, format="d"),
-            ),
-        )
-        .properties(width=WIDTH, height=160)
-    )
-    said = ", ".join(f"{r['low']:g} to {r['high']:g}: {r['students']}" for r in rows)
-    return _figure(chart, f"Students by total score. {said}.")
-
-
-def _dots(analysis: Analysis) -> str:
-    rows = [
-        {"exercise": item.exercise, "measure": name, "value": value}
-        for item in analysis.items
-        for name, value in (
-            ("facility p", item.facility),
-            ("discrimination r", item.discrimination),
-        )
-        if value is not None
-    ]
-    low = min(0.0, *(float(row["value"] or 0) for row in rows), 0.0)
-    names = ["facility p", "discrimination r"]
-    chart = (
-        alt.Chart(alt.Data(values=rows))
-        .mark_point(size=80)
-        .encode(
-            x=alt.X("value:Q", title="", scale=alt.Scale(domain=[low, 1])),
-            y=alt.Y("exercise:N", sort=None, title="", axis=alt.Axis(grid=True, labelLimit=260)),
-            color=alt.Color("measure:N", title="").scale(domain=names, range=list(GROUPS[:2])),
-            shape=alt.Shape("measure:N", title="", legend=alt.Legend(symbolSize=80)).scale(
-                domain=names, range=["circle", "square"]
-            ),
-        )
-        .properties(width=WIDTH - 60, height=26 * len(analysis.items))
-    )
-    return _figure(chart, "Facility and discrimination; the table above has the numbers.")
-
-
-def _figure(chart: alt.TopLevelMixin, description: str) -> str:
-    try:
-        from vl_convert import vegalite_to_svg
-    except ModuleNotFoundError:
-        raise AttendError(
-            "the report's charts need vl-convert: pip install 'vl-convert-python>=1.7'"
-        ) from None
-    config: Any = theme()
-    svg = vegalite_to_svg(chart.to_dict(), config=config["config"])
-    return f'<figure role="img" aria-label="{escape(description)}">{svg}</figure>'
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()) -> str:

@@ -1,0 +1,83 @@
+"""The charts of ``attend report``, drawn beforehand as SVG: the page needs no script for them."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import altair as alt
+from attend_grader.classes.analysis import Analysis
+
+from attend.charts import GROUPS, WIDTH, theme
+from attend.errors import AttendError
+
+
+def histogram(analysis: Analysis) -> str:
+    """Students by total score."""
+    bins = 10
+    width = analysis.points / bins or 1.0  # an assignment may be worth nothing
+    counts = [0] * bins
+    for total in analysis.totals.values():
+        counts[min(max(int(total / width), 0), bins - 1)] += 1
+    step = max(1, -(-max(counts) // 5))
+    ticks = list(range(0, max(counts) + step, step))
+    rows = [
+        {"low": i * width, "high": (i + 1) * width, "students": n} for i, n in enumerate(counts)
+    ]
+    chart = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_bar(color=GROUPS[0], stroke="white")
+        .encode(
+            x=alt.X("low:Q", title="total score (points)", axis=alt.Axis(grid=False)).bin("binned"),
+            x2="high:Q",
+            y=alt.Y(
+                "students:Q",
+                title="students",
+                axis=alt.Axis(values=ticks, format="d"),
+            ),
+        )
+        .properties(width=WIDTH, height=160)
+    )
+    said = ", ".join(f"{r['low']:g} to {r['high']:g}: {r['students']}" for r in rows)
+    return _figure(chart, f"Students by total score. {said}.")
+
+
+def dots(analysis: Analysis) -> str:
+    """Facility and discrimination of each exercise."""
+    names = ["facility p", "discrimination r"]
+    rows = [
+        {"exercise": item.exercise, "measure": name, "value": value}
+        for item in analysis.items
+        for name, value in (
+            ("facility p", item.facility),
+            ("discrimination r", item.discrimination),
+        )
+        if value is not None
+    ]
+    low = min(0.0, *(float(row["value"] or 0) for row in rows))
+    chart = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_point(size=80)
+        .encode(
+            x=alt.X("value:Q", title="", scale=alt.Scale(domain=[low, 1])),
+            y=alt.Y("exercise:N", sort=None, title="", axis=alt.Axis(grid=True, labelLimit=260)),
+            color=alt.Color("measure:N", title="").scale(domain=names, range=list(GROUPS[:2])),
+            shape=alt.Shape("measure:N", title="", legend=alt.Legend(symbolSize=80)).scale(
+                domain=names, range=["circle", "square"]
+            ),
+        )
+        .properties(width=WIDTH - 60, height=26 * len(analysis.items))
+    )
+    return _figure(chart, "Facility and discrimination; the table above has the numbers.")
+
+
+def _figure(chart: alt.TopLevelMixin, description: str) -> str:
+    try:
+        from vl_convert import vegalite_to_svg
+    except ModuleNotFoundError:
+        raise AttendError(
+            "the report's charts need vl-convert: pip install 'vl-convert-python>=1.7'"
+        ) from None
+    config: Any = theme()
+    svg = vegalite_to_svg(chart.to_dict(), config=config["config"])
+    return f'<figure role="img" aria-label="{escape(description)}">{svg}</figure>'
