@@ -94,7 +94,7 @@ def diagnose(
     if len(first) != 1:
         return None, ""
     told = explanation(exercise.misconceptions[first[0]])
-    return first[0], f"{told} There is another slip besides: see the lines below."
+    return first[0], f"{told} Other lines may have another cause."
 
 
 def _lost(subject: Subject, exercise: Exercise, seed: int) -> list[str]:

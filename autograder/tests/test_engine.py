@@ -179,7 +179,7 @@ def test_two_slips_at_once_keep_the_name_of_the_plainer(define: Any) -> None:
     source = "def attention_scores(q, k, scaled=True):\n    return q @ k.T\n"
     report = grade(define(source, "attention_scores"), SCORES.id, 0)
     assert report.diagnosis == "forgot 1/√d_k"
-    assert report.explanation.endswith("There is another slip besides: see the lines below.")
+    assert report.explanation.endswith("Other lines may have another cause.")
 
 
 SAID_ONCE = {

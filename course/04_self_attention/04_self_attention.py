@@ -55,6 +55,9 @@ np.set_printoptions(precision=3, suppress=True)
 #
 # In an equation a capital letter is a matrix: scores $S$, weights $P$, mask $M$, output $O$. In a
 # shape, $S$ is the number of keys. The context tells you which.
+#
+# Code counts from 0: row 0 is the first. So do the exercises and what they print. Where the text
+# tells of the first word, the third token or "place $t$ (from 1)", it counts from 1, as one speaks.
 
 # %% [markdown]
 # ## 1 · Who looks at whom
@@ -169,6 +172,10 @@ identity = np.eye(2)
 # broadcasts back. `-np.inf` is $-\infty$: it is smaller than every number, `np.exp(-np.inf)` is
 # exactly 0, and `-np.inf == -np.inf` is True.
 #
+# **Without NaN.** A row that is all $-\infty$ has the maximum $-\infty$ and the sum 0. Replace both
+# by harmless numbers, before you subtract and before you divide: a maximum of $-\infty$ by 0, a sum
+# of 0 by 1. Its exponentials are 0 then, and $0/1$ is 0. Other rows keep theirs.
+#
 # `a = a - b` makes a new array, `a -= b` and `a[...] = b` write into the caller's.
 
 # %% [markdown]
@@ -185,8 +192,10 @@ identity = np.eye(2)
 # <details><summary>Somebody adds −1,000,000,000 to hidden scores. What comes out for a row in which
 # everything is hidden?</summary>
 #
-# The softmax as if nothing were hidden: the same number is added to all scores, and a shift
-# changes no weight. Section 10 shows it.
+# Weights, not zeros. On paper the softmax as if nothing were hidden: the same number is added to
+# all scores, and a shift changes no weight. In float64 it comes out so. In float32 it does not:
+# next to $-10^9$ a score of 2 is smaller than rounding, so all sums are equal and so are the
+# weights. Section 10 shows both.
 #
 # </details>
 
@@ -194,8 +203,9 @@ identity = np.eye(2)
 from attend_solutions.self_attention import masked_softmax
 
 # %% [markdown]
-# **What you should see.** Four masks on the same three scores. Each row sums to 1, hidden places
-# are 0, and the visible ones keep their proportions. The last row is 0 throughout.
+# **What you should see.** Four masks on the same three scores. Each row but the last sums
+# to 1, hidden places are 0, and the visible ones keep their proportions. The last row is 0
+# throughout.
 
 # %%
 if ready(masked_softmax):
@@ -556,12 +566,13 @@ if ready(masked_softmax, self_attention, causal_mask):
             tokens - tokens.mean(axis=0)
         ),
     }
-    print(f"{'':36}leaks, of {T * (T - 1) // 2}   largest   leaks when a token changes by 100,000")
+    pairs = T * (T - 1) // 2
+    print(f"{'':34}{f'leaks, of {pairs}':>14}{'largest':>10}{'leaks, changed by 100,000':>28}")
     for name, function in suspects.items():
         with np.errstate(all="ignore"):  # 0 / 0 is the point of one of them
             few, many = (len(leak_test(function, text, size=size)) for size in (1.0, 1e5))
             largest = np.where(triangle, 0, influence(function, text)).max()
-        print(f"{name:36}{few:9d} {largest:12.1e} {many:9d}")
+        print(f"{name:34}{few:14d}{largest:10.1e}{many:28d}")
 
 # %% [markdown]
 # **What it shows.**
@@ -697,6 +708,8 @@ if ready(padding_mask):
 #
 # $$M = M^{(1)} \wedge M^{(2)} \wedge \ldots$$
 #
+# Here $\wedge$ is "and", place by place: 1 where both are 1.
+#
 # | symbol | argument | shape |
 # |---|---|---|
 # | $M^{(1)}, M^{(2)}, \ldots$ | `*masks`, any number; None hides nothing | they broadcast |
@@ -819,7 +832,37 @@ if ready(masked_softmax, self_attention):
 
 # %% [markdown]
 # The widget measures too: it changes the followed token and lets *your* function say who notices.
-# If somebody does whom no arrow leads to, it tells you.
+# When a token notices although no arrows lead to it, the widget tells you.
+#
+# <details><summary>causal, and one more 1 in row 1: which row of the weights changes?</summary>
+#
+# Only row 1. A row of the mask is the permissions of one query, and the softmax shares out each row
+# by itself. In this one layer nobody else notices. In the second picture a way back in time opens:
+# from the token you allowed to token 1, and from there to everyone who sees token 1.
+#
+# </details>
+#
+# <details><summary>An empty row: what becomes of it?</summary>
+#
+# Its weights are all 0, and so is its output. A line above the pictures says so. If your function
+# gave NaN or $1/6$ each, you would see it here.
+#
+# </details>
+#
+# <details><summary>window, following token 1: whom has it reached after 1, 2, 3 layers?</summary>
+#
+# Tokens 1 and 2, then 1 to 3, then 1 to 4: one more with each layer. All six take five layers.
+#
+# </details>
+#
+# <details><summary>padding left or right: whom does the filling reach, and whom does a
+# word?</summary>
+#
+# The filling reaches nobody else, however many layers: its columns are 0. A word reaches everyone
+# in one layer, the filling too: the filling's rows are not empty, so it listens. That harms
+# nobody, since nobody listens to it.
+#
+# </details>
 #
 # <details><summary>With padding left, follow the first token. It is hidden from all, also from
 # itself. Why does a dashed arrow lead from it to itself?</summary>
@@ -876,8 +919,9 @@ if ready(masked_softmax, self_attention):
 #
 # <details><summary>You write the context in another order. What happens to the output?</summary>
 #
-# Nothing at all. The columns of the weights move with the tokens, and the sum over them stays.
-# Queries do not notice the order of what they look at.
+# Nothing, but for rounding. The columns of the weights move with the tokens, and the sum over them
+# stays: it only adds in another order. Queries do not notice the order of what they look at. If
+# there is a mask, its columns must move along, or it hides other tokens than before.
 #
 # </details>
 
@@ -1017,11 +1061,10 @@ if ready(masked_softmax, self_attention):
         )
 
 # %% [markdown]
-# **What you should see.** Nothing is ever noticed without a walk: not one of 415,000 comparisons,
-# to the last bit. And where there is a walk, the change is noticed, but for about twenty cases
-# under the causal mask. There the change has become smaller than rounding; the second picture
-# explains it. Now the shares, layer by layer: the line is the mean over the runs, the band goes
-# from the smallest run to the largest.
+# **What you should see.** Of 415,000 comparisons about 179,000 have no walk, and in not one of
+# those is anything noticed, to the last bit. Where there is a walk, the change is noticed, but for
+# about twenty cases under the causal mask, which come back below. Now the shares, layer by layer:
+# the line is the mean over the runs, the band goes from the smallest run to the largest.
 
 # %%
 if ready(masked_softmax, self_attention) and measured:
@@ -1066,19 +1109,24 @@ if ready(masked_softmax, self_attention) and measured:
 # among the pairs that are reached for the first time at each layer: for the window that is at
 # distance 1, 2, 3, …
 
+
 # %%
-rows = []
-for name in ("random", "window", "causal window") if measured else ():
-    for run in range(RUNS):
-        change, walk = measured[name][run], possible[name][run]
+def first_arrivals(name):
+    """For each run and layer, the median change among the pairs that layer reaches first."""
+    rows = []
+    for change, walk in zip(measured[name], possible[name], strict=True):
+        earlier = np.eye(SIZE, dtype=bool)
         for layer in range(12):
-            earlier = walk[layer - 1] if layer else np.eye(SIZE, dtype=bool)
-            first = walk[layer] & ~earlier
-            if (change[layer][first] > 0).any():
-                typical = float(np.median(change[layer][first]))
+            first, earlier = walk[layer] & ~earlier, walk[layer]
+            typical = float(np.median(change[layer][first])) if first.any() else 0.0
+            if typical > 0:  # a logarithmic axis has no place for 0
                 rows.append({"layer": layer + 1, "change": typical, "mask": name})
-rows = [row for row in rows if row["change"] > 0]  # a logarithmic axis has no place for 0
-if rows:
+    return rows
+
+
+if ready(masked_softmax, self_attention) and measured:
+    three = ("random", "window", "causal window")
+    rows = [row for name in three for row in first_arrivals(name)]
     display(
         charts.bands(
             rows,
@@ -1096,23 +1144,26 @@ if rows:
             colors=dict(zip(measured, charts.GROUPS, strict=False)),
         )
     )
-    for name in ("random", "window", "causal window"):
-        by_layer = {layer: [] for layer in (1, 2, 3, 5, 8, 12)}
-        for row in rows:
-            if row["mask"] == name and row["layer"] in by_layer:
-                by_layer[row["layer"]].append(row["change"])
-        told = ", ".join(f"{layer}: {np.mean(v):.1g}" for layer, v in by_layer.items() if v)
+    for name in three:
+        at = {
+            n: [row["change"] for row in rows if (row["mask"], row["layer"]) == (name, n)]
+            for n in (1, 2, 3, 5, 8, 12)
+        }
+        told = ", ".join(f"{layer}: {np.mean(v):.1g}" for layer, v in at.items() if v)
         print(f"{name:14} mean of the runs at layer {told}")
 
 # %% [markdown]
-# **What it shows.** Each hop costs a factor of two to three, since at each one the message is mixed
-# with two others. After twelve hops less than a thousandth is left. "The receptive field is $L\,w$"
-# is true and says little about how much is *received*. A token reaches more in few hops than in
-# many; that is what the long jumps of the random mask buy.
+# **What it shows.** Each hop costs a factor of about three, since at each one the message is mixed
+# with two others. Under the window, a change arrives at a thousandth of its size after seven or
+# eight hops, and after twelve at millionths; under the causal window, at hundred-thousandths. "The
+# receptive field is $L\,w$" is true and says little about how much is *received*. A token reaches
+# more in few hops than in many; that is what the long jumps of the random mask buy.
 #
-# The causal mask shows the strongest effect of this kind. In each layer a late token mixes itself
-# with all before it. After 24 layers, what was special about it is smaller than rounding: these are
-# the cases above in which a walk went unnoticed.
+# The walks that went unnoticed are of the same kind. Under the causal mask a late token mixes
+# itself with all before it, in each layer anew, so little of its own is left. Here it fell below
+# rounding a few times: nearly all of these cases are two late tokens of one of the five runs, which
+# after some 17 layers no longer noticed a change of themselves. That is rare; with other random
+# numbers it is other tokens, or none.
 #
 # **What it does not show.**
 #
@@ -1129,8 +1180,10 @@ if rows:
 #
 # **A very low number is not $-\infty$.** Many programs add $-10^9$ to hidden scores. As long as
 # something is visible, that works. In an empty row it does not: here row 0 of the left-padded
-# causal mask from section 6. What comes out is the softmax of the scores as if *nothing* were
-# hidden. And float16 has no number as low as $-10^9$: it becomes $-\infty$ by itself, and the row
+# causal mask from section 6. In float64 what comes out is the softmax of the scores as if *nothing*
+# were hidden. In float32, which many models use, all weights come out equal: near $-10^9$ its
+# numbers are 64 apart, so 0, 1 and 2 are rounded away. Either way the query looks at what is hidden
+# from it. And float16 has no number as low as $-10^9$: it becomes $-\infty$ by itself, and the row
 # NaN. So some programs add $-10^4$ there; you have seen in section 5 what that does.
 
 # %%
@@ -1141,6 +1194,7 @@ if ready(masked_softmax, causal_mask, padding_mask, combine_masks):
     added = np.where(empty_row, 0.0, -1e9)
     print("row 0 of the mask:             ", empty_row.astype(int))
     print("−1e9 added, then softmax:      ", softmax(row_scores + added))
+    print("the same in float32:           ", softmax((row_scores + added).astype(np.float32)))
     print("the scores without any mask:   ", softmax(row_scores))
     print("yours:                         ", masked_softmax(row_scores, empty_row))
     with np.errstate(all="ignore"):  # the overflow is the point

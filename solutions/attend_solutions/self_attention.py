@@ -37,7 +37,7 @@ def masked_softmax(scores: Array, mask: Mask | None = None) -> Array:
         mask: boolean, any shape that broadcasts with the scores; None hides nothing
         returns: the shape both broadcast to, floating point
 
-    The inputs are not modified. Do not call a ready-made softmax.
+    The inputs are not modified. Chapter 03's softmax may be called, a library's may not.
 
     Source: Vaswani et al. 2017, §3.2.3 ("setting to −∞"); the empty row is this course's choice.
 

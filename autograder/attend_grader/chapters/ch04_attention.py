@@ -80,13 +80,14 @@ def _own(probe: Probe, subject: Subject, args: tuple[Array, ...], values: Array)
 
 
 def self_worked(subject: Subject, probe: Probe) -> None:
-    """D = 1: weights (1/4, 3/4) and (1/2, 1/2)."""
-    w_q, w_k = np.array([[np.log(3.0)], [0.0]]), np.array([[0.0], [1.0]])
-    w_v = np.array([[8.0, 0.0, 4.0], [0.0, 4.0, 0.0]])
+    """D = 1: weights (1/4, 3/4) and (1/2, 1/2). C = 4, so that no shape is another's."""
+    w_q, w_k = np.zeros((4, 1)), np.zeros((4, 1))
+    w_q[0], w_k[1] = np.log(3.0), 1.0
+    w_v = np.array([[8.0, 0.0, 4.0], [0.0, 4.0, 0.0], [5.0, 5.0, 5.0], [7.0, 7.0, 7.0]])
     weights = np.array([[0.25, 0.75], [0.5, 0.5]])
     output = np.array([[2.0, 3.0, 1.0], [4.0, 2.0, 2.0]])
     for part in (1, 0):
-        probe.agree(subject, np.eye(2), w_q, w_k, w_v, want=(output, weights), part=part)
+        probe.agree(subject, np.eye(2, 4), w_q, w_k, w_v, want=(output, weights), part=part)
 
 
 def self_roles(subject: Subject, probe: Probe) -> None:
@@ -124,7 +125,8 @@ def self_masked(subject: Subject, probe: Probe) -> None:
     why = "token 2 may look at nothing"
     args = text(probe.rng, 4, 3, 1, 2)
     for part in (1, 0):
-        probe.agree(subject, *args, mask, part=part, why=why, clue=empty_rows)
+        clue = empty_rows(~mask.any(axis=-1))
+        probe.agree(subject, *args, mask, part=part, why=why, clue=clue)
 
 
 def self_moved(subject: Subject, probe: Probe) -> None:
@@ -246,7 +248,8 @@ def cross_masked(subject: Subject, probe: Probe) -> None:
     mask[1] = False
     why = "query 1 may look at nothing"
     for part in (1, 0):
-        probe.agree(subject, *args, mask, part=part, why=why, clue=empty_rows)
+        clue = empty_rows(~mask.any(axis=-1))
+        probe.agree(subject, *args, mask, part=part, why=why, clue=clue)
 
 
 def cross_order(subject: Subject, probe: Probe) -> None:

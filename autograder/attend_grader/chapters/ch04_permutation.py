@@ -94,6 +94,26 @@ def permutation_moves(subject: Subject, probe: Probe) -> None:
             probe.agree(subject, *args, mask, part=2, why=why)
 
 
+def permutation_measured(subject: Subject, probe: Probe) -> None:
+    """Two runs add in another order, so ``expected`` and ``mask_moves`` differ in last bits.
+
+    (2) makes them equal, so values cannot show a third result that was never computed; rounding
+    can. That all bits of six texts agree by chance is out of the question.
+    """
+    args: tuple = ()
+    for _ in range(6):
+        args = (*_moved(probe.rng, 12, 5, 3, 5), seen(probe.rng, 12, 12))
+        value = probe.agree(subject, *args, part=2, why="12 tokens").value
+        if (np.asarray(value[0]) != np.asarray(value[2])).any():
+            return
+    raise probe.miss(
+        "expected and mask_moves agree to the last bit, in each of six texts. Two runs add in "
+        "another order and so differ in rounding. Is each a result of its own: the output of x, "
+        "moved; and the output of the moved tokens under the moved mask?",
+        *args,
+    )
+
+
 def permutation_awkward(subject: Subject, probe: Probe) -> None:
     """An order as a list, one token, float32; and the arguments stay as they were."""
     order, *rest = _moved(probe.rng, 4, 3, 2, 2)
@@ -113,7 +133,8 @@ PERMUTATION = (
     Property("expected: P f(x), the output moved", 1, permutation_expected),
     Property("without a mask, or with nothing moved, all three agree", 1, permutation_unmasked),
     Property("mask_stays: P x under the mask as it was", 1, permutation_stays),
-    Property("mask_moves: P x under P M Pᵀ", 2, permutation_moves),
+    Property("mask_moves: P x under P M Pᵀ", 1, permutation_moves),
+    Property("mask_moves is a run of its own, not a copy", 1, permutation_measured),
     Property("lists, one token, views; arguments stay as they were", 1, permutation_awkward),
 )
 

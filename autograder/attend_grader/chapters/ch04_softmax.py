@@ -51,20 +51,26 @@ def within(mask: Any) -> Callable[[Array], str]:
     return clue
 
 
-def empty_rows(weights: Array) -> str:
-    """A clue for rows in which everything is hidden."""
-    if np.isnan(weights).any():
-        return (
-            "NaN comes from −inf − (−inf), or from 0 / 0: in a row with nothing to look at the "
-            "largest score is −inf, and the sum of the exponentials is 0. Put harmless numbers "
-            "in their place before you subtract and divide."
-        )
-    if np.isfinite(weights).all() and weights.max(initial=0) > 0:
-        return (
-            "A row with nothing to look at gets the weight 0 everywhere, yours shares out "
-            f"{weights.max():.3g} and more: a hidden score must be −inf, not just very low."
-        )
-    return ""
+def empty_rows(empty: Any) -> Callable[[Array], str]:
+    """A clue for the rows of the scores (True in ``empty``, (..., T)) with everything hidden."""
+
+    def clue(weights: Array) -> str:
+        rows = weights[np.broadcast_to(empty, weights.shape[:-1])]
+        if np.isnan(rows).any():
+            return (
+                "NaN comes from −inf − (−inf), or from 0 / 0: in a row with nothing to look at "
+                "the largest score is −inf, and the sum of the exponentials is 0. Put harmless "
+                "numbers in their place before you subtract and divide."
+            )
+        if np.isfinite(rows).all() and np.abs(rows).max(initial=0) > 0:
+            return (
+                "A row with nothing to look at gets the weight 0 everywhere; yours holds "
+                f"{rows.flat[np.abs(rows).argmax()]:.3g}. Hidden scores are −inf, not just very "
+                "low, and a row of nothing else is settled by itself."
+            )
+        return ""
+
+    return clue
 
 
 def _own_largest(weights: Array) -> str:
@@ -110,11 +116,11 @@ def masked_empty(subject: Subject, probe: Probe) -> None:
         mask = seen(probe.rng, *scores.shape)
         mask[1] = False
         why = "row 1 has nothing to look at"
-        probe.agree(subject, scores, mask, why=why, clue=empty_rows)
+        probe.agree(subject, scores, mask, why=why, clue=empty_rows(~mask.any(axis=-1)))
     scores = normal(probe.rng, 3, 4)
     scores[2] = -np.inf
     why = "no mask, but row 2 is all −inf"
-    probe.agree(subject, scores, why=why, clue=empty_rows)
+    probe.agree(subject, scores, why=why, clue=empty_rows(np.isneginf(scores).all(axis=-1)))
     why = "everything is hidden"
     probe.agree(
         subject,
@@ -122,7 +128,7 @@ def masked_empty(subject: Subject, probe: Probe) -> None:
         np.zeros((2, 3), bool),
         want=np.zeros((2, 3)),
         why=why,
-        clue=empty_rows,
+        clue=empty_rows(True),
     )
 
 
@@ -142,9 +148,10 @@ def masked_ignores(subject: Subject, probe: Probe) -> None:
         held = np.where(mask, scores, garbage)
         why = f"hidden places hold {name}, which should not matter"
         probe.agree(subject, held, mask, want=want, why=why, clue=clue)
-    low = scores - 1e6
-    why = "visible scores lie near −1,000,000, hidden ones near 0"
-    probe.agree(subject, np.where(mask, low, 0.0), mask, why=why, clue=clue)
+    for far, name in ((1e6, "−1,000,000"), (1e12, "−1,000,000,000,000")):
+        low = scores - far  # fills as −1e9 are above some, below others
+        why = f"visible scores lie near {name}, hidden ones near 0"
+        probe.agree(subject, np.where(mask, low, 0.0), mask, why=why, clue=clue)
 
 
 def masked_broadcasts(subject: Subject, probe: Probe) -> None:
