@@ -68,6 +68,7 @@ def make(root: Path, db: str = "") -> Course:
     """A course directory with a release, a gradebook and all submissions."""
     db = db or f"sqlite:///{root}/gradebook.db"
     config = f"c = get_config()\nc.CourseDirectory.db_url = {db!r}\n"
+    config += "c.CourseDirectory.course_id = 'toy'\n"
     config += "c.RunChecks.limits = {'cell_seconds': 5.0, 'check_seconds': 5.0}\n"
     write(root / "nbgrader_config.py", config)
     write(root / "release" / CHAPTER / f"{CHAPTER}.ipynb", nbformat.writes(notebook()))
