@@ -162,7 +162,8 @@ def _undefined(name: str, space: dict[str, Any]) -> Report:
     note = (
         f"{name} is not defined. Run the cell that defines it, and read its error, if any.{guess}"
     )
-    return Report(None, (), "invalid", note)
+    ids = chapters.named(name)
+    return Report(ids[0] if len(ids) == 1 else None, (), "invalid", note)
 
 
 def explain_missing_names(shell: Any) -> None:

@@ -32,7 +32,7 @@ class CallError:
     """An exception raised by the candidate, cut to its own lines.
 
     ``lines`` holds (function, line within it, text), outermost first; ``shapes`` the arrays that
-    were alive where it failed, and words such as "a tuple of 2"; ``own`` is true where the
+    were alive where it failed, and words: "a tuple of 2", "None"; ``own`` is true where the
     innermost line is the candidate's own rather than that of another function it calls.
     """
 

@@ -192,6 +192,10 @@ def test_a_missing_function_in_a_cell_shows_a_card_and_stays_an_error(
     explain_missing_names(shell)
     result = shell.run_cell("softmax([1.0])")
     assert isinstance(result.error_in_exec, NameError)
-    assert "softmax is not defined. Run the cell that defines it" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "softmax is not defined. Run the cell that defines it" in shown
+    assert shown.startswith("! softmax ("), (
+        "the card is headed by the function, whatever was called"
+    )
     assert isinstance(shell.run_cell("something_else").error_in_exec, NameError)
     assert "Run the cell that defines it" not in capsys.readouterr().out

@@ -164,6 +164,18 @@ def padding_left_from_length(lengths, size, side="right"):
     return place >= count if side == "left" else place < count
 
 
+def padding_left_minus_zero(lengths, size, side="right"):
+    """On the left side a sentence of length 0 is all tokens. −0 is 0, so `row[-n:]` with n = 0 is
+    the whole row: write row[size - n:].
+    """
+    if side == "right":
+        return _tokens(lengths, size)
+    mask = np.zeros((len(lengths), 1, size), dtype=bool)
+    for b, n in enumerate(lengths):
+        mask[b, :, -n:] = True
+    return mask
+
+
 def padding_numbers(lengths, size, side="right"):
     """The entries are 1 and 0, as tokenizers give them, not True and False. `~` and `&` read such
     numbers otherwise than you mean: return the comparison itself, or .astype(bool).
@@ -188,6 +200,7 @@ PADDING = {
     "queries hidden instead of keys": padding_of_queries,
     "repeated for every query": padding_square,
     "left side counted from the wrong end": padding_left_from_length,
+    "left side of an empty sentence": padding_left_minus_zero,
     "numbers instead of booleans": padding_numbers,
     "0 and −inf instead of booleans": padding_additive,
 }

@@ -94,7 +94,7 @@ def mask_painter(
 
     grid = ipywidgets.GridBox(
         [_name("query ↓  key →"), *map(_name, names)]
-        + [part for name, row in zip(names, cells, strict=True) for part in (_name(name), *row)],
+        + [part for i, row in enumerate(cells) for part in (_name(f"{i + 1} · {names[i]}"), *row)],
         layout=ipywidgets.Layout(
             grid_template_columns=f"104px repeat({size}, 44px)", grid_gap="2px", width="auto"
         ),

@@ -80,18 +80,19 @@ def draw(
         remarks.append(f"Nothing to look at, so weights and output are 0: {', '.join(empty)}.")
     seen = int(mask.sum())
     description = f"{seen} of {mask.size} pairs may look; hidden cells are grey and empty."
+    numbered = [f"{i + 1} · {readable(token)}" for i, token in enumerate(tokens)]
     panels = [
         heat_map(
             "weights",
             "Weights, by your self_attention",
             description,
             weights,
-            tokens,
+            numbered,
             tokens,
             chosen=state.token,
             hidden=~mask,
         ),
-        flow(mask, state.token, state.layers, tokens),
+        flow(mask, state.token, state.layers, numbered),
     ]
     said = " ".join(remark for remark in remarks if remark)
     return (note(said) if said else "") + beside(*panels)
