@@ -208,7 +208,7 @@ class Executor:
             code = frame.f_code
             lines.append([code.co_name, number - code.co_firstlineno + 1, _line(frame, number)])
         last = frames[-1][0] if frames else None
-        shapes = {} if last is None else _shapes(last.f_locals)
+        shapes = {} if last is None else _shapes(last)
         own = getattr(inspect.unwrap(self.candidate), "__code__", None)
         return {
             "type": type(error).__name__,
@@ -281,8 +281,10 @@ def _line(frame: types.FrameType, number: int) -> str:
     return lines[number - 1].strip() if number <= len(lines) else ""
 
 
-def _shapes(variables: dict[str, Any]) -> dict[str, list[int] | str]:
-    """Shapes of arrays; of a tuple that holds arrays, how many things it holds."""
+def _shapes(frame: types.FrameType) -> dict[str, list[int] | str]:
+    """Shapes of arrays; of a tuple that holds arrays, how many things it holds; what is None."""
+    variables, code = frame.f_locals, frame.f_code
+    arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     torch = sys.modules.get("torch")
     arrays = (np.ndarray,) if torch is None else (np.ndarray, torch.Tensor)
     found: dict[str, list[int] | str] = {}
@@ -291,6 +293,8 @@ def _shapes(variables: dict[str, Any]) -> dict[str, list[int] | str]:
             found[name] = list(value.shape)
         elif type(value) is tuple and any(isinstance(item, arrays) for item in value):
             found[name] = f"a tuple of {len(value)}"
+        elif value is None:
+            found[name] = "None in this call" if name in arguments else "None"
     return found
 
 

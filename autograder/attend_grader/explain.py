@@ -44,14 +44,17 @@ def explain(
     if lines:
         evidence.append(("your line", line))
         used = set(re.findall(r"[A-Za-z_]\w*", line))
-        shapes = {n: s for n, s in error.shapes.items() if n in used} or error.shapes
+        shapes = {n: s for n, s in error.shapes.items() if n in used} or {
+            n: s for n, s in error.shapes.items() if not _is_none(s)
+        }
         if shapes:
             each = [f"{n} is {s if isinstance(s, str) else tuple(s)}" for n, s in shapes.items()]
             evidence.append(("shapes there", ", ".join(each)))
         if lines[0][0] != lines[-1][0]:
             evidence.append(("called in", f"{lines[0][2]} (line {lines[0][1]} of {lines[0][0]})"))
     advice = (
-        _about_unpacking(error, line, results or {})
+        _about_none(error, line)
+        or _about_unpacking(error, line, results or {})
         or _about_names(error)
         or _about_shapes(error, line)
         or _about_kinds(error)
@@ -75,10 +78,39 @@ def _plain(message: str) -> str:
     return message
 
 
+def _is_none(shape: Sequence[int] | str) -> bool:
+    return isinstance(shape, str) and shape.startswith("None")
+
+
+def _about_none(error: CallError, line: str) -> str:
+    """A name in ``line`` is None, and the error comes of it."""
+    if not any(sign in error.message for sign in ("NoneType", "not have enough dimensions")):
+        return ""
+    for name, shape in error.shapes.items():
+        if not _is_none(shape) or not re.search(rf"(?<![\w.]){re.escape(name)}\b(?!\s*=)", line):
+            continue
+        if shape == "None":
+            return f"`{name}` is None here: was it given so, or by a function without `return`?"
+        return f"`{name}` is {shape}: settle that case first, `if {name} is None`."
+    return ""
+
+
 def _about_unpacking(error: CallError, line: str, results: Results) -> str:
     """A tuple of results is used in ``line`` as if it were one array."""
+    if "inhomogeneous shape" in error.message:
+        for function, names in results.items():
+            if re.search(rf"\b{re.escape(function)}\(", line):
+                words = {2: "two", 3: "three"}.get(len(names), str(len(names)))
+                return (
+                    f"{function} returns {words} things, {', '.join(names)}: take the one you "
+                    f"need, as in `{function}(…)[0]`."
+                )
     for name, shape in error.shapes.items():
-        if not isinstance(shape, str) or not re.search(rf"\b{re.escape(name)}\b(?!\[)", line):
+        if (
+            not isinstance(shape, str)
+            or _is_none(shape)
+            or not re.search(rf"\b{re.escape(name)}\b(?!\[)", line)
+        ):
             continue
         for function, names in results.items():
             if shape.endswith(f" {len(names)}"):
@@ -157,6 +189,10 @@ def _about_shapes(error: CallError, line: str) -> str:
         )
     if "setting an array element with a sequence" in text and re.search(r"\]\s*=[^=]", line):
         return "one place of an array takes one number; what it is given here is an array."
+    if "boolean index did not match" in text:
+        return (
+            "a mask in brackets must have the array's own shape; np.where(mask, a, b) broadcasts."
+        )
     if error.type == "IndexError" and "out of bounds" in text:
         return "an index is past the end of its axis: the last one is the axis's length minus 1."
     return ""
@@ -197,6 +233,8 @@ def _about_kinds(error: CallError) -> str:
         )
     if re.search(r"\b(max|min|sum)\(\) (takes|got)|keyword argument for (max|min|sum)\(\)", text):
         return "that is Python's own function; NumPy's is `np.max(…)` or the method `x.max(…)`."
+    if "list indices must be integers or slices, not" in text:
+        return "a list takes one whole number in brackets; `np.asarray(…)` makes an array of it."
     listed = re.search(r"'list' object has no attribute '(\w+)'", text)
     if listed and hasattr(np.ndarray, listed.group(1)):
         return "a list has no such method; `np.array(…)` makes an array of it."

@@ -214,6 +214,8 @@ ADVICE = {
     "own sum": ("TypeError", "'axis' is an invalid keyword argument for sum()", "Python's own"),
     "casting": ("UFuncTypeError", "Cannot cast ufunc 'subtract' output from", "`a = a - b`"),
     "math": ("NameError", "name 'math' is not defined", "np.exp"),
+    "list index": ("TypeError", "list indices must be integers or slices, not tuple", "asarray"),
+    "mask index": ("IndexError", "boolean index did not match indexed array along", "np.where"),
     "list method": ("AttributeError", "'list' object has no attribute 'var'", "np.array"),
     "lists": ("TypeError", "unsupported operand type(s) for /: 'list' and 'float'", "np.array"),
     "numbers": ("ValueError", "matmul: Input operand 0 does not have enough dimensions", "`*`"),
@@ -289,6 +291,33 @@ def test_a_row_given_to_one_place_is_told() -> None:
     text = "setting an array element with a sequence."
     assert "takes one number" in _explained("ValueError", text, "J[i, j] = a[i]")[1]["try"]
     assert "try" not in _explained("ValueError", text, "return np.array([a, q])")[1]
+
+
+NONE = {
+    "argument": ("y = a @ given", "`given` is None in this call: settle that case first"),
+    "local": ("y = a @ made", "`made` is None here: was it given so"),
+    "neither": ("y = a @ b", "a single number"),
+    "an attribute": ("y = a @ b.given", "a single number"),
+    "keyword": ("y = a @ f(made=1)", "a single number"),
+}
+
+
+@pytest.mark.parametrize(("line", "told"), NONE.values(), ids=NONE)
+def test_what_is_none_is_named(line: str, told: str) -> None:
+    shapes = {"a": [2, 2], "given": "None in this call", "made": "None"}
+    text = "matmul: Input operand 1 does not have enough dimensions"
+    evidence = dict(explain(CallError("ValueError", text, [["f", 2, line]], shapes))[1])
+    assert told in evidence["try"]
+    away = dict(explain(CallError("ValueError", "?", [["f", 2, "return 1"]], shapes))[1])
+    assert away["shapes there"] == "a is (2, 2)"
+    assert "try" not in dict(explain(CallError("KeyError", "?", [["f", 2, line]], shapes))[1])
+
+
+def test_a_call_that_returns_a_tuple_used_as_an_array_is_told() -> None:
+    text = "setting an array element with a sequence. … inhomogeneous shape after 1 dimensions."
+    told = _explained("ValueError", text, "return a @ earlier(q)")[1]["try"]
+    assert told.startswith("earlier returns two things, first, second")
+    assert "try" not in _explained("ValueError", text, "return a @ other(q)")[1]
 
 
 SILENT = {
