@@ -138,11 +138,18 @@ def expect_item(
         others = [other for other in range(len(names)) if other != index]
         for other in others:
             if np.any(_numeric(want[other])) and _agree(got[index], want[other], tolerance):
-                miss.cause, miss.topic = f"That is {names[other]}: {order}", order
+                if _agree(got[other], want[other], tolerance):  # in both places, so not exchanged
+                    miss.cause = f"That is {names[other]}, which you return in its own place too."
+                else:
+                    miss.cause, miss.topic = f"That is {names[other]}: {order}", order
                 raise
         mine = as_array(got[index])
         shape = None if mine is None else mine.shape
-        alike = [names[other] for other in others if np.shape(want[other]) == shape]
+        alike = [
+            names[other]
+            for other in others
+            if np.shape(want[other]) == shape != np.shape(got[other])
+        ]
         if shape is not None and alike and shape != np.shape(want[index]):
             miss.cause, miss.topic = f"That is the shape of {alike[0]}: {order}", order
         raise

@@ -180,6 +180,9 @@ def _about_shapes(error: CallError, line: str) -> str:
         return rule
     if "not have enough dimensions" in text and "matmul" in text:
         return "`@` multiplies arrays; one of these is a single number, for which it is `*`."
+    built_in = _about_numpy(text)
+    if built_in:
+        return built_in
     if error.type == "AxisError" or "axes don't match" in text or "too many indices" in text:
         return "count axes from the end (-1 is the last): inputs may have any number of axes."
     if "values to unpack" in text and ".shape" in line:
@@ -195,6 +198,28 @@ def _about_shapes(error: CallError, line: str) -> str:
         )
     if error.type == "IndexError" and "out of bounds" in text:
         return "an index is past the end of its axis: the last one is the axis's length minus 1."
+    return ""
+
+
+def _about_numpy(text: str) -> str:
+    """Advice on what NumPy says of its own functions' arguments, and of arrays written to."""
+    if "non-broadcastable output operand" in text:
+        return (
+            "`a += b` keeps the shape of a, and b has more numbers or axes than fit in there: sum "
+            "over the axis that is too many, or write `a = a + b` where the larger shape is meant."
+        )
+    if "Improper number of dimensions to norm" in text:
+        return (
+            "this is a stack of matrices: tell np.linalg.norm which two axes are the matrix, "
+            "axis=(1, 2) or axis=(-2, -1)."
+        )
+    if "does not result in an equal division" in text:
+        return "np.split cuts axis 0 unless told otherwise: axis=-1 cuts the last one."
+    if "is read-only" in text:
+        return (
+            "this array may be read, not written: np.broadcast_to gives such arrays. `a = a * b` "
+            "makes a new one where `a *= b` writes."
+        )
     return ""
 
 

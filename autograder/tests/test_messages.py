@@ -103,8 +103,12 @@ def test_results_are_called_by_their_names_and_swaps_noticed() -> None:
     miss = _miss((3 * two, one), (one, two), what=names)
     assert miss.message.endswith(f"(2, 3). That is the shape of grad_k: {order}")
     miss = _miss((SQUARE, SQUARE), (SQUARE + 1, SQUARE), what=names)
+    assert miss.message.endswith("That is grad_k, which you return in its own place too.")
+    miss = _miss((SQUARE, SQUARE + 1), (SQUARE + 1, SQUARE), what=names)
     assert miss.message.endswith(f"(4 of 4 differ). That is grad_k: {order}")
     assert miss.topic == order
+    miss = _miss((3 * two, two), (one, two), what=names)  # grad_k is in its own place too
+    assert "order" not in miss.message
     other, zero = _miss((SQUARE, SQUARE), (SQUARE + 1, SQUARE + 2), what=names), np.zeros((2, 2))
     assert "grad_k" not in other.message
     assert "grad_k" not in _miss((zero, zero), (SQUARE, zero), what=names).message
@@ -193,6 +197,10 @@ def test_numpys_gufunc_wording_is_put_plainly() -> None:
 
 
 ADVICE = {
+    "in-place shape": ("ValueError", "non-broadcastable output operand", "keeps the shape"),
+    "norm of a stack": ("ValueError", "Improper number of dimensions to norm.", "axis=(1, 2)"),
+    "split rows": ("ValueError", "array split does not result in an equal division", "axis=-1"),
+    "read-only": ("ValueError", "output array is read-only", "may be read"),
     "name": ("NameError", "name 'qq' is not defined", "define `qq` above"),
     "unbound": ("UnboundLocalError", "local variable 'x' referenced", "before using it"),
     "exit": ("SystemExit", "None", "remove the call to exit"),

@@ -139,18 +139,21 @@ def bands(
     x_title: str,
     y_title: str,
     spread: Literal["range", "std"] = "range",
+    middle: Literal["mean", "median"] = "mean",
     log_x: int | None = None,
     log_y: int | None = None,
     colors: Mapping[str, str] | None = None,
     height: int = 280,
 ) -> alt.LayerChart:
-    """Draw the mean of repeated runs, one line per group, inside a band of their spread.
+    """Draw the middle of repeated runs, one line per group, inside a band of their spread.
 
     `rows` are dicts with one value of `y` per run: rows of equal (`x`, `group`) are one point.
-    The band runs from the smallest to the largest run (`spread="range"`) or one population standard
-    deviation each way ("std"). Other arguments and errors as for `line`.
+    The line is their mean, or their median (`middle="median"`: for logarithmic axes, where the
+    largest run would drag a mean along). The band runs from the smallest to the largest run
+    (`spread="range"`) or one population standard deviation each way from the mean ("std"). Other
+    arguments and errors as for `line`.
     """
-    points = _points(rows, x, y, group, spread)
+    points = _points(rows, x, y, group, spread, middle)
     if log_y is not None and any(point["low"] <= 0 for point in points):
         raise ValueError(
             f"bands: the band of {y!r} reaches 0 or below, which a logarithmic axis cannot show."
@@ -162,9 +165,9 @@ def bands(
 
 
 def _points(
-    rows: Iterable[Row], x: str, y: str, group: str | None, spread: str
+    rows: Iterable[Row], x: str, y: str, group: str | None, spread: str, middle: str = "mean"
 ) -> list[dict[str, Any]]:
-    """Gather rows of equal (x, group) into one point with mean, low and high, as they appear."""
+    """Gather rows of equal (x, group) into one point with middle, low and high, as they appear."""
     runs: dict[tuple[str, float], list[float]] = {}
     for number, row in enumerate(rows):
         for column in (x, y, *([group] if group else [])):
@@ -192,8 +195,9 @@ def _points(
         low, high = min(values), max(values)
         if spread == "std":
             low, high = mean - statistics.pstdev(values), mean + statistics.pstdev(values)
+        shown = statistics.median(values) if middle == "median" else mean
         points.append(
-            {"x": at, "group": name, "mean": mean, "low": low, "high": high, "runs": len(values)}
+            {"x": at, "group": name, "mean": shown, "low": low, "high": high, "runs": len(values)}
         )
     return points
 

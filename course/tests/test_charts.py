@@ -77,6 +77,12 @@ def test_bands_are_mean_and_spread_over_runs(spread, low, high):
     assert first["high"] == pytest.approx(high)
 
 
+def test_the_line_may_be_the_median_of_the_runs():
+    rows = [{"x": 1, "y": y, "g": "a"} for y in (1.0, 10.0, 1000.0)]
+    (first,) = points(charts.bands(rows, "x", "y", "g", middle="median", log_y=10, **WORDS))
+    assert (first["mean"], first["low"], first["high"]) == (10.0, 1.0, 1000.0)
+
+
 def test_groups_differ_in_colour_dash_and_shape():
     colors = {"unscaled": charts.UNSCALED}
     chart = charts.bands(ROWS, "d_k", "loss", "way", colors=colors, log_x=2, **WORDS)

@@ -98,6 +98,13 @@ def test_controls_redraw() -> None:
     assert framed == [str(RADII.index(1.1))]
 
 
+def test_the_map_tells_numbers_beyond_its_colours() -> None:
+    cells = panels(explorer().static())["map"].iter(f"{SVG}rect")
+    told = [title.text or "" for cell in cells for title in cell.iter(f"{SVG}title")]
+    (words,) = [words for words in told if words.startswith("radius 0.5, steps back 40:")]
+    assert float(words.rpartition(": ")[2]) < -10
+
+
 def test_each_network_is_measured_once() -> None:
     calls = []
 

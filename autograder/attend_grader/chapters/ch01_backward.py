@@ -27,6 +27,11 @@ def _states(x: Any, h: Any, w_x: Any, w_h: Any, b: Any) -> Any:
     return np.stack(found, axis=1)
 
 
+def _rotation(rng: np.random.Generator, n: int) -> Array:
+    rotation, _ = np.linalg.qr(rng.standard_normal((n, n)))
+    return rotation
+
+
 # bptt
 
 POSITIONS = {"grad_x": 0, "grad_h0": 1, "grad_w_x": 2, "grad_w_h": 3, "grad_b": 4}
@@ -48,14 +53,14 @@ def _arguments(forward: tuple[Array, ...], grad_states: Array) -> tuple[Array, .
 
 def bptt_worked(subject: Subject, probe: Probe) -> None:
     """Two steps of one number: states 0.5 and 0, so the slopes are 0.75 and 1."""
-    x, h0 = np.array([[[2.0], [5.0]]]), np.array([[-1.0]])
+    x, h0 = np.array([[[3.0], [5.0]]]), np.array([[-1.0]])
     states = np.array([[[0.5], [0.0]]])
     w_x, w_h = np.array([[3.0]]), np.array([[2.0]])
     grad_states = np.array([[[4.0], [2.0]]])
     want = (
         np.array([[[18.0], [6.0]]]),  # 6 · 3, 2 · 3
         np.array([[12.0]]),  # 6 · 2
-        np.array([[22.0]]),  # 2·6 + 5·2
+        np.array([[28.0]]),  # 3·6 + 5·2
         np.array([[-5.0]]),  # −1·6 + 0.5·2
         np.array([8.0]),  # 6 + 2
     )
@@ -116,6 +121,13 @@ def bptt_direction(subject: Subject, probe: Probe) -> None:
 
     why = "the loss looks at the first state only"
     probe.agree(subject, x, h0, states, w_x, w_h, only_first, part=0, why=why, clue=clue)
+    batch, steps, width = 1, 40, 3
+    x, h0, states, w_x, _, grad_states = _problem(probe.rng, batch, steps, 2, width)[1]
+    only_last = np.zeros_like(states)
+    only_last[:, -1] = grad_states[:, -1]
+    turn = _rotation(probe.rng, width)  # keeps the gradient's length, so that nothing fades
+    why = f"{steps} steps, nearly all states 0, W_h a rotation: the way back has no end but h0"
+    probe.agree(subject, x, h0, 0.1 * states, w_x, turn, only_last, part=0, why=why)
 
 
 def bptt_batch(subject: Subject, probe: Probe) -> None:
@@ -210,6 +222,12 @@ def norms_last(subject: Subject, probe: Probe) -> None:
     """∂h_T/∂h_T is the identity: 1, however large N is."""
 
     def clue(norms: Array) -> str:
+        if np.isclose(norms[0, -1], np.sqrt(8.0)):
+            return (
+                "√8 is the root of the sum of the squares of both sequences' 4 × 4 identities. "
+                "Wanted is one number for each, its largest singular value: "
+                "np.linalg.norm(…, ord=2, axis=(1, 2))."
+            )
         if np.isclose(norms[0, -1], 2.0):
             return (
                 "2 = √4 is the Frobenius norm (the root of the sum of squares) of the 4 × 4 "
@@ -221,11 +239,6 @@ def norms_last(subject: Subject, probe: Probe) -> None:
     why = "one step only, and ∂h_T/∂h_T is the identity"
     w_h = weights(probe.rng, 4, 4)
     probe.agree(subject, states, w_h, want=np.ones((2, 1)), why=why, clue=clue)
-
-
-def _rotation(rng: np.random.Generator, n: int) -> Array:
-    rotation, _ = np.linalg.qr(rng.standard_normal((n, n)))
-    return rotation
 
 
 def norms_powers(subject: Subject, probe: Probe) -> None:

@@ -176,9 +176,13 @@ def _gated(probe: Probe, reset: float, update: float) -> tuple[Array, ...]:
 
 
 def gru_keeps(subject: Subject, probe: Probe) -> None:
-    """Update gate 1: the state stays. Update gate 0: the candidate replaces it."""
+    """Update gate 1: the state stays."""
     inputs = _gated(probe, WIDE, WIDE)
     probe.agree(subject, *inputs, want=inputs[1], why="the update gate is 1, so the state stays")
+
+
+def gru_replaces(subject: Subject, probe: Probe) -> None:
+    """Update gate 0: the candidate replaces the state."""
     inputs = _gated(probe, WIDE, -WIDE)
     why = "the update gate is 0, so the candidate replaces the state"
     probe.agree(subject, *inputs, why=why)
@@ -187,11 +191,11 @@ def gru_keeps(subject: Subject, probe: Probe) -> None:
 def gru_reset(subject: Subject, probe: Probe) -> None:
     """Reset gate 0 leaves the input's part of the candidate; at 1/2 half of the other comes too."""
     for reset, share in ((-WIDE, 0.0), (0.0, 0.5), (WIDE, 1.0)):
-        x, h, w_x, w_h, b_x, b_h = _gated(probe, reset, -WIDE)
+        x, h, w_x, w_h, b_x, b_h = _gated(probe, reset, 0.0)
         b_h[8:] = 0.0
         from_x, from_h = x @ w_x + b_x, h @ w_h
-        want = np.tanh(from_x[:, 8:] + share * from_h[:, 8:])
-        why = f"the reset gate is {share:g} and the update gate 0"
+        want = 0.5 * np.tanh(from_x[:, 8:] + share * from_h[:, 8:]) + 0.5 * h
+        why = f"the reset gate is {share:g} and the update gate 1/2"
         probe.agree(subject, x, h, w_x, w_h, b_x, b_h, want=want, why=why)
 
 
@@ -235,7 +239,8 @@ def gru_awkward(subject: Subject, probe: Probe) -> None:
 
 GRU = (
     Property("a hand-worked example: gates 1/2 and 1/4 → 0.575", 1, gru_worked),
-    Property("update gate 1 keeps the state, 0 replaces it", 1, gru_keeps),
+    Property("update gate 1 keeps the state", 1, gru_keeps),
+    Property("update gate 0 replaces it by the candidate", 1, gru_replaces),
     Property("the reset gate mutes what comes from the state", 1, gru_reset),
     Property("it does so after the product and the bias, number by number", 1, gru_placed),
     Property("any batch, input and state size", 1, gru_sizes),

@@ -7,7 +7,8 @@ from attend_grader.exercise import Chapter, Exercise
 from attend_grader.misconceptions import ch01_alternatives as right
 from attend_grader.misconceptions import ch01_bptt as wrong_bptt
 from attend_grader.misconceptions import ch01_forward as wrong
-from attend_grader.misconceptions import ch01_gates as wrong_gates
+from attend_grader.misconceptions import ch01_gru as wrong_gru
+from attend_grader.misconceptions import ch01_lstm as wrong_lstm
 from attend_grader.misconceptions import ch01_norms as wrong_norms
 
 ID = "01_recurrence"
@@ -141,12 +142,12 @@ EXERCISES = (
         reference=recurrence.lstm_cell,
         properties=ch01_gates.LSTM,
         draws=ch01_gates.lstm_draws,
-        misconceptions=wrong_gates.LSTM,
+        misconceptions=wrong_lstm.LSTM,
         alternatives=right.LSTM,
         hints=(
             (
-                "The sums are those of rnn_step, four times as wide. Which four things do they "
-                "decide, in which order, and which of them is no gate?"
+                "The sums are those of rnn_step before its tanh, four times as wide. Which four "
+                "things do they decide, in which order, and which of them is no gate?"
             ),
             (
                 "np.split(sums, 4, axis=-1) gives the blocks i, f, g, o. Sigmoid for the three "
@@ -170,7 +171,7 @@ EXERCISES = (
         reference=recurrence.gru_cell,
         properties=ch01_gates.GRU,
         draws=ch01_gates.gru_draws,
-        misconceptions=wrong_gates.GRU,
+        misconceptions=wrong_gru.GRU,
         alternatives=right.GRU,
         hints=(
             (

@@ -217,6 +217,54 @@ def bptt_bias_keeps_batch(x, h0, states, w_x, w_h, grad_states):
     return (*answer[:4], grad_b)
 
 
+def bptt_slope_on_carried_only(x, h0, states, w_x, w_h, grad_states):
+    """Only what comes back from later steps is multiplied by tanh's slope, the direct part is not:
+    brackets are missing. (grad_states[:, t] + carried) * (1 - states[:, t]**2).
+    """
+    grad_x, carried = np.zeros(x.shape), np.zeros(h0.shape)
+    grad_w_x, grad_w_h = np.zeros(w_x.shape), np.zeros(w_h.shape)
+    grad_b = np.zeros(w_h.shape[0])
+    for t in reversed(range(x.shape[1])):
+        before = states[:, t - 1] if t > 0 else h0
+        grad_sum = grad_states[:, t] + carried * (1 - states[:, t] ** 2)
+        grad_x[:, t] = grad_sum @ w_x.T
+        grad_w_x += x[:, t].T @ grad_sum
+        grad_w_h += before.T @ grad_sum
+        grad_b += grad_sum.sum(axis=0)
+        carried = grad_sum @ w_h.T
+    return grad_x, carried, grad_w_x, grad_w_h, grad_b
+
+
+def bptt_stops_before_the_first(x, h0, states, w_x, w_h, grad_states):
+    """The walk ends before the first step: its input's gradient stays 0, and it is missing from the
+    sums. range(T - 1, 0, -1) stops before 0; reversed(range(T)) does not.
+    """
+    rest = _walk(x[:, 1:], states[:, 0], states[:, 1:], w_x, w_h, grad_states[:, 1:])
+    grad_x = np.concatenate([np.zeros((x.shape[0], 1, x.shape[2])), rest[0]], axis=1)
+    return grad_x, *rest[1:]
+
+
+def bptt_first_state_for_h0(x, h0, states, w_x, w_h, grad_states):
+    """grad_h0 is the gradient of the first state, not of the one before it. After the first step it
+    goes through tanh's slope and w_h once more: what is carried back at the end is grad_h0.
+    """
+    answer = _walk(x, h0, states, w_x, w_h, grad_states)
+    later = np.zeros(h0.shape)
+    if x.shape[1] > 1:
+        rest = (x[:, 1:], states[:, 0], states[:, 1:], w_x, w_h, grad_states[:, 1:])
+        later = _walk(*rest)[1]
+    return (answer[0], grad_states[:, 0] + later, *answer[2:])
+
+
+def bptt_carries_h0(x, h0, states, w_x, w_h, grad_states):
+    """The walk back begins with h0 in hand. What comes back to the last step from later ones is
+    nothing: begin with zeros of h0's shape.
+    """
+    more = grad_states.astype(float)
+    more[:, -1] = more[:, -1] + h0
+    return _walk(x, h0, states, w_x, w_h, more)
+
+
 def bptt_restarts(x, h0, states, w_x, w_h, grad_states):
     """For every step the way back is walked again from the end, so that twice the length costs four
     times the work. Walk back once, and hand one array from each step to the one before.
@@ -259,5 +307,9 @@ BPTT = {
     "changed grad_states in place": bptt_in_place,
     "grad_h0 one product short": bptt_h0_one_short,
     "grad_b not summed over the batch": bptt_bias_keeps_batch,
+    "slope on what comes back only": bptt_slope_on_carried_only,
+    "stopped before the first step": bptt_stops_before_the_first,
+    "gradient of h₁ returned as grad_h0": bptt_first_state_for_h0,
+    "began with h0 instead of zeros": bptt_carries_h0,
     "starts again for every step": bptt_restarts,
 }

@@ -113,6 +113,13 @@ def step_adds_the_old_state(x, h, w_x, w_h, b):
     return h + np.tanh(x @ w_x + h @ w_h + b)
 
 
+def step_weights_exchanged(x, h, w_x, w_h, b):
+    """Input and state meet each other's weights, which fits only where C = N. The input goes
+    through w_x, the state through w_h.
+    """
+    return np.tanh(x @ w_h + h @ w_x + b)
+
+
 STEP = {
     "no tanh": step_without_tanh,
     "forgot the bias": step_without_bias,
@@ -129,6 +136,7 @@ STEP = {
     "tanh overflows": step_tanh_overflows,
     "bias along the batch": step_bias_per_sequence,
     "added the old state": step_adds_the_old_state,
+    "w_x and w_h exchanged": step_weights_exchanged,
 }
 
 # rnn_forward
@@ -268,6 +276,50 @@ def forward_width_last(x, h0, w_x, w_h, b):
     return np.stack(states, axis=-1)
 
 
+def _states(x, h0, w_x, w_h, b, order=None):
+    """Every state, in the order they were made."""
+    h, states = h0, []
+    for t in order or range(x.shape[1]):
+        h = rnn_step(x[:, t], h, w_x, w_h, b)
+        states.append(h)
+    return states
+
+
+def forward_last_first(x, h0, w_x, w_h, b):
+    """Your states are in reverse order: the last comes first. Entry [:, t] must hold the state
+    after reading x[:, t]; append each state at the end of the list.
+    """
+    return np.stack(_states(x, h0, w_x, w_h, b)[::-1], axis=1)
+
+
+def forward_from_the_end(x, h0, w_x, w_h, b):
+    """The sequence is read from its end, and the states are kept as they came. Start at t = 0 and
+    go up: range(x.shape[1]).
+    """
+    return np.stack(_states(x, h0, w_x, w_h, b, reversed(range(x.shape[1]))), axis=1)
+
+
+def forward_side_by_side(x, h0, w_x, w_h, b):
+    """The states are joined along an axis they have, side by side, and time has no axis of its own.
+    np.concatenate does that; np.stack(states, axis=1) makes a new axis.
+    """
+    return np.concatenate(_states(x, h0, w_x, w_h, b), axis=1)
+
+
+def forward_returns_in_the_loop(x, h0, w_x, w_h, b):
+    """Only one step is taken: the result holds the first state alone. Is `return` inside the loop?
+    It belongs after it, as far left as `for`.
+    """
+    return _states(x, h0, w_x, w_h, b)[0][:, None]
+
+
+def forward_same_copy(x, h0, w_x, w_h, b):
+    """All your states are the last one: each step writes into the same array, which the list holds
+    many times over. `h[...] = …` does that; `h = …` makes a new array.
+    """
+    return np.stack([_states(x, h0, w_x, w_h, b)[-1]] * x.shape[1], axis=1)
+
+
 FORWARD = {
     "every step starts from h0": forward_always_from_start,
     "returned the last state only": forward_last_only,
@@ -278,6 +330,11 @@ FORWARD = {
     "looped over the batch": forward_over_batch,
     "started from zeros, not from h0": forward_from_zeros,
     "one array for all states": forward_same_array,
+    "one array for all states, h0 spared": forward_same_copy,
+    "states in reverse order": forward_last_first,
+    "read from the end, states as they came": forward_from_the_end,
+    "states side by side": forward_side_by_side,
+    "returned inside the loop": forward_returns_in_the_loop,
     "stored states as integers": forward_into_integers,
     "skipped the first input": forward_skips_the_first,
     "stopped one step early": forward_stops_early,

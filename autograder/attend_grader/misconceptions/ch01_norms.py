@@ -164,8 +164,45 @@ def norms_elementwise_powers(states, w_h):
     )
 
 
+def norms_whole_stack(states, w_h):
+    """Your numbers are the root of the sum of squares over the matrices of all sequences at once,
+    NumPy's default. Wanted is the largest singular value of each: ord=2, axis=(1, 2).
+    """
+    jacobians = _jacobians(states, w_h)[::-1]
+    return np.tile([np.linalg.norm(j) for j in jacobians], (states.shape[0], 1))
+
+
+def norms_slope_not_squared(states, w_h):
+    """The slopes are 1 − h instead of 1 − h²: the square is missing."""
+    return _spectral(_jacobians(states, w_h, slope_at=lambda t: 1 - states[:, t]))
+
+
+def norms_from_the_left(states, w_h):
+    """The steps are multiplied in the wrong order. Earlier steps stand further right in the product
+    ∂h_T/∂h_{T−1} ⋯ ∂h_{t+1}/∂h_t: multiply what you hold from the right.
+    """
+    return _spectral(
+        _jacobians(
+            states,
+            w_h,
+            step=lambda jacobian, slopes: (slopes[:, :, None] * w_h.T) @ jacobian,
+        )
+    )
+
+
+def norms_last_left_empty(states, w_h):
+    """The last entry stays 0. It belongs to ∂h_T/∂h_T, the identity: 1."""
+    norms = _spectral(_jacobians(states, w_h))
+    norms[:, -1] = 0.0
+    return norms
+
+
 NORMS = {
     "Frobenius norm": norms_frobenius,
+    "Frobenius norm of the whole stack": norms_whole_stack,
+    "slope not squared": norms_slope_not_squared,
+    "steps multiplied from the left": norms_from_the_left,
+    "last entry left at 0": norms_last_left_empty,
     "product of norms, not norm of the product": norms_product_of_norms,
     "largest eigenvalue, not singular value": norms_radius,
     "forgot tanh's slopes": norms_without_slopes,

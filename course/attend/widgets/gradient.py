@@ -149,7 +149,7 @@ def draw(state: GradientState, found: Measure) -> str:
         "map",
         "log₁₀ of the norm, by radius and distance",
         said,
-        np.clip(by_distance[:, ::EVERY], -4, 4),
+        by_distance[:, ::EVERY],  # colours end at ±4, the words on hover do not
         [f"{radius:.1f}" for radius in RADII],
         [str(distance) for distance in range(0, STEPS, EVERY)],
         chosen=chosen,
