@@ -204,8 +204,9 @@ Run these here, in this directory, with the course's environment active.
 |---|---|
 | make the notebook to hand out: `release/{first}/` | `nbgrader generate_assignment {first}` |
 | put submissions at `submitted/STUDENT/{first}/{first}.ipynb` | `nbgrader collect`, or copy them |
-| grade all submissions | `nbgrader autograde {first}` |
-| grade again after a change | `nbgrader autograde {first} --force` |
+| grade all submissions that changed | `attend grade {first}` |
+| show one verdict again, with its inputs | `attend grade {first} --replay STUDENT EXERCISE` |
+| write a report on the class: `reports/{first}.html` | `attend report {first}` |
 | write `feedback/STUDENT/{first}/{first}.html` | `nbgrader generate_feedback {first}` |
 | write `grades.csv` | `nbgrader export` |
 | look at it in the browser | `jupyter lab`, then menu Nbgrader → Formgrader |
@@ -215,4 +216,5 @@ skipped test cells are put back, and the copy says so at its top. `submitted/` i
 
 Submissions are programs. They run in a jail (bubblewrap) that sees neither this directory nor the
 network, and the checks decide outside it. Without bubblewrap grading stops and says so.
+`nbgrader autograde {first}` grades in the same way, more slowly.
 """
