@@ -14,7 +14,7 @@ Letters:
     H    heads                          D    width of a query and of a key; its θ_i use D for C
     T    queries, or tokens             S    keys
 
-Angles are worked out in float64: at position 10⁵ a float32 angle is off by up to 0.004.
+Angles are worked out in float64: at position 10⁵ float32 angles are off by thousandths.
 
 Source: Vaswani et al. 2017, "Attention Is All You Need", §3.5; Gehring et al. 2017, "Convolutional
 Sequence to Sequence Learning", §3.1; Raffel et al. 2020, "Exploring the Limits of Transfer Learning

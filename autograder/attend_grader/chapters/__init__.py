@@ -42,6 +42,18 @@ INDEX: dict[str, tuple[str, ...]] = {
         "LatentAttention",
         "kv_cache_bytes",
     ),
+    "06_positions": (
+        "sinusoidal_encoding",
+        "shift_matrix",
+        "LearnedPositions",
+        "relative_bias",
+        "apply_rope",
+        "alibi_slopes",
+        "alibi_bias",
+        "position_interpolation",
+        "ntk_scale",
+        "yarn_frequencies",
+    ),
 }
 """Chapter id → names of its exercises, in order: enough to find one without importing the rest."""
 

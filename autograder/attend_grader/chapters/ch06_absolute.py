@@ -24,7 +24,7 @@ ROUNDED = Tolerance(
     "one rounding",
     1e-6,
     "sines of float64 angles, rounded once to float32, are off by 6e-8; float32 angles at position "
-    "10⁵ by up to 4e-3",
+    "10⁵ by thousandths",
 )
 
 
@@ -107,7 +107,7 @@ def sinusoid_anywhere(subject: Subject, probe: Probe) -> None:
 def sinusoid_far(subject: Subject, probe: Probe) -> None:
     """Positions about 10⁵: angles in float32 would be off in the third decimal."""
     where = [FAR + int(p) for p in probe.rng.integers(0, 1000, 4)]
-    why = "positions about 100,000, where float32 angles are off by up to 0.004"
+    why = "positions about 100,000, where float32 angles are off by thousandths"
     want = encode(where, 16)
     probe.agree(subject, torch.tensor(where), 16, want=want, tolerance=ROUNDED, why=why)
 
@@ -206,7 +206,7 @@ def shift_zero(subject: Subject, probe: Probe) -> None:
 def shift_far(subject: Subject, probe: Probe) -> None:
     """An offset of 10⁵ as exactly; float32 comes out."""
     offset = FAR + int(probe.rng.integers(0, 1000))
-    why = "an offset about 100,000, where float32 angles are off by up to 0.004"
+    why = "an offset about 100,000, where float32 angles are off by thousandths"
     outcome = probe.agree(subject, offset, 8, tolerance=ROUNDED, why=why)
     expect_dtype(probe, outcome.value, torch.float32, offset, 8)
 

@@ -137,7 +137,7 @@ def rope_far(subject: Subject, probe: Probe) -> None:
     x = normal(probe.rng, 3, 8)
     where = torch.from_numpy(FAR + probe.rng.integers(0, 1000, 3))
     given = (x, where, rates(8))
-    why = "positions about 100,000, where float32 angles are off by up to 0.004"
+    why = "positions about 100,000, where float32 angles are off by thousandths"
     probe.agree(subject, *given, want=turned(*given), tolerance=ROUNDED, why=why)
     given = (x, torch.tensor([0.25, 7.5, 3.0], dtype=torch.float64), rates(8))
     why = "positions between whole numbers"

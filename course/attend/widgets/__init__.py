@@ -7,10 +7,12 @@ the arrow keys.
 
 from attend.widgets.dk import dk_explorer
 from attend.widgets.explorer import attention_explorer
+from attend.widgets.frequency_map import frequency_map
 from attend.widgets.gradient import gradient_explorer
 from attend.widgets.heads import head_explorer
 from attend.widgets.kv_cache import kv_cache_calculator
 from attend.widgets.mask_painter import mask_painter
+from attend.widgets.rope_dial import rope_dial
 from attend.widgets.table import attention_table
 from attend.widgets.view import View
 
@@ -19,8 +21,10 @@ __all__ = [
     "attention_explorer",
     "attention_table",
     "dk_explorer",
+    "frequency_map",
     "gradient_explorer",
     "head_explorer",
     "kv_cache_calculator",
     "mask_painter",
+    "rope_dial",
 ]
