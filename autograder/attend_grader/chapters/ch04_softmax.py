@@ -66,7 +66,7 @@ def empty_rows(empty: Any) -> Callable[[Array], str]:
             return (
                 "A row with nothing to look at gets the weight 0 everywhere; yours holds "
                 f"{rows.flat[np.abs(rows).argmax()]:.3g}. Hidden scores are −inf, not just very "
-                "low, and a row of nothing else is settled by itself."
+                "low, and a row of nothing but −inf needs a line of its own."
             )
         return ""
 
