@@ -108,7 +108,7 @@ def multiplicative_score(queries: Tensor, keys: Tensor, weight: Tensor | None = 
 
     The inputs are not modified.
 
-    Source: Luong et al. 2015, §3.1, equation (8).
+    Source: Luong et al. 2015, §3.1 (the functions "dot" and "general").
 
     >>> queries, keys = torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 1.0], [0.0, 4.0]])
     >>> multiplicative_score(queries, keys)
@@ -207,7 +207,7 @@ def hard_attention_sample(
 
     The inputs are not modified.
 
-    Source: Williams 1992, §2 and §3 (REINFORCE); Xu et al. 2015, §4.1, equations (8) to (12).
+    Source: Williams 1992 (REINFORCE); Xu et al. 2015, §4.1.
 
     >>> weights = torch.tensor([[0.25, 0.75], [0.25, 0.75]])
     >>> rewards = torch.tensor([[8.0, 4.0], [8.0, 4.0]])

@@ -16,6 +16,15 @@ INDEX: dict[str, tuple[str, ...]] = {
         "lstm_cell",
         "gru_cell",
     ),
+    "02_alignment": (
+        "encode",
+        "additive_score",
+        "multiplicative_score",
+        "attend",
+        "attention_decoder_step",
+        "hard_attention_sample",
+        "local_attention",
+    ),
     "03_attention": (
         "softmax",
         "attention_scores",

@@ -5,6 +5,7 @@ that a picture can be tested, printed and shown where no kernel runs (`.static()
 the arrow keys.
 """
 
+from attend.widgets.alignment import alignment_matrix
 from attend.widgets.dk import dk_explorer
 from attend.widgets.explorer import attention_explorer
 from attend.widgets.frequency_map import frequency_map
@@ -18,6 +19,7 @@ from attend.widgets.view import View
 
 __all__ = [
     "View",
+    "alignment_matrix",
     "attention_explorer",
     "attention_table",
     "dk_explorer",
