@@ -96,7 +96,7 @@ def test_a_cell_is_painted_with_keys_alone(opened: Lab):
     until(opened, "weights", "21 of 36 pairs may look")
     follow.focus()
     opened.page.keyboard.press("ArrowRight")
-    until(opened, "flow", "Who can know of “cat”")
+    until(opened, "flow", "Who can know of “2 · cat”")
     layers.focus()
     opened.page.keyboard.press("ArrowRight")
     until(opened, "flow", "after 4 layers")
