@@ -6,10 +6,13 @@ import json
 import shutil
 import warnings
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import nbgrader
+from alembic.script import ScriptDirectory
 from nbformat import NotebookNode
 from nbformat.v4 import new_notebook
 from nbgrader.api import Gradebook, MissingEntry
@@ -22,6 +25,8 @@ from nbgrader.utils import (
     is_solution,
     is_task,
 )
+from sqlalchemy import text
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError, SAWarning, SQLAlchemyError
 from traitlets.config import Config
 from traitlets.config.loader import ConfigFileNotFound, PyFileConfigLoader
@@ -30,6 +35,9 @@ from attend_grader.classes.record import Record, write_whole
 from attend_grader.sandbox.jail import Limits
 
 CONFIG = "nbgrader_config.py"
+
+LOCK_SECONDS = 30
+"""To wait for a gradebook that another program holds: formgrader writes for less than one."""
 
 
 class CourseError(RuntimeError):
@@ -125,9 +133,30 @@ class Course:
             CourseError: it cannot be opened.
         """
         try:
-            return Gradebook(self.places.db_url, self.places.course_id)
+            opened = Gradebook(self.db_url, self.places.course_id)
+            made_by = opened.db.execute(text("SELECT version_num FROM alembic_version")).scalar()
         except (SQLAlchemyError, ModuleNotFoundError) as error:
             raise CourseError(f"the gradebook cannot be opened: {_first_line(error)}") from None
+        except FileNotFoundError:
+            raise CourseError(
+                "a new gradebook needs nbgrader's command `alembic`: activate the environment that "
+                "nbgrader is installed in."
+            ) from None
+        if made_by != _gradebook_version():
+            opened.close()
+            raise CourseError(
+                f"the gradebook is of another version of nbgrader ({made_by}): run `nbgrader db "
+                "upgrade`, which keeps a copy, or install the nbgrader that made it."
+            )
+        return opened
+
+    @property
+    def db_url(self) -> str:
+        """The gradebook's URL; a locked SQLite file is waited for."""
+        url = make_url(self.places.db_url)
+        if url.get_backend_name() == "sqlite":
+            url = url.update_query_dict({"timeout": str(LOCK_SECONDS)})
+        return url.render_as_string(hide_password=False)
 
     def save(
         self, gradebook: Gradebook, record: Record, notebook: NotebookNode | None, timestamp: Any
@@ -151,14 +180,17 @@ class Course:
             ) from None
         except OperationalError as error:
             gradebook.db.rollback()
-            raise CourseError(f"the gradebook cannot be written: {_first_line(error)}") from None
+            raise CourseError(
+                f"the gradebook cannot be written: {_first_line(error)}. What is graded is kept: "
+                "run the same command again to go on."
+            ) from None
         folder = self.autograded(record.student, record.assignment)
         if notebook is None:
             shutil.rmtree(folder, ignore_errors=True)  # no stale copy of an earlier version
             return
         folder.mkdir(parents=True, exist_ok=True)
-        text = nbformat.writes(notebook)
-        write_whole(folder / f"{record.notebook}.ipynb", text.encode())
+        content = nbformat.writes(notebook).encode()
+        write_whole(folder / f"{record.notebook}.ipynb", content)
 
     def is_saved(self, record: Record) -> bool:
         """Whether :meth:`save` came to its end for this record."""
@@ -166,22 +198,28 @@ class Course:
         if record.problem:
             return not folder.exists()
         try:
-            text = (folder / f"{record.notebook}.ipynb").read_text(encoding="utf-8")
-            return json.loads(text)["metadata"]["attend"]["record"] == record.key
+            copy = (folder / f"{record.notebook}.ipynb").read_text(encoding="utf-8")
+            return json.loads(copy)["metadata"]["attend"]["record"] == record.key
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return False
 
     def scores(self, gradebook: Gradebook, assignment: str) -> dict[tuple[str, str], float]:
-        """(student, notebook) → the score that the checks gave, as the gradebook has it now."""
+        """(student, notebook) → the score that the checks gave, as the gradebook has it now.
+
+        Raises:
+            CourseError: the gradebook cannot be read.
+        """
         try:
             submissions: Any = gradebook.assignment_submissions(assignment)
+            return {
+                (submission.student_id, book.name): sum(g.auto_score or 0 for g in book.grades)
+                for submission in submissions
+                for book in submission.notebooks
+            }
         except MissingEntry:
             return {}
-        return {
-            (submission.student_id, notebook.name): sum(g.auto_score or 0 for g in notebook.grades)
-            for submission in submissions
-            for notebook in submission.notebooks
-        }
+        except OperationalError as error:
+            raise CourseError(f"the gradebook cannot be read: {_first_line(error)}.") from None
 
     def _save_scores(
         self, gradebook: Gradebook, record: Record, notebook: NotebookNode | None, timestamp: Any
@@ -216,7 +254,7 @@ class Course:
             comment.auto_comment = "No response." if empty else None
         gradebook.db.commit()
         ids = {name: getattr(record, name) for name in ("student", "assignment", "notebook")}
-        resources: Any = {"nbgrader": {**ids, "db_url": self.places.db_url}}
+        resources: Any = {"nbgrader": {**ids, "db_url": self.db_url}}
         AssignLatePenalties(config=self.config).preprocess(new_notebook(), resources)
 
     def _path(self, step: str, student: str, assignment: str) -> Path:
@@ -229,6 +267,12 @@ def _marked(notebook: NotebookNode) -> dict[str, NotebookNode]:
         for cell in notebook.cells
         if cell.metadata.get("nbgrader", {}).get("grade_id")
     }
+
+
+@cache
+def _gradebook_version() -> str | None:
+    """The version of gradebooks that the installed nbgrader makes."""
+    return ScriptDirectory(str(Path(nbgrader.__file__).parent / "alembic")).get_current_head()
 
 
 def _first_line(error: Exception) -> str:
