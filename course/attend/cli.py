@@ -150,6 +150,23 @@ def report(
     raise typer.Exit(module.main(assignment, course, out))
 
 
+@_typer.command()
+def export(
+    assignment: Annotated[str, typer.Argument(help="Such as 03_attention.")],
+    form: Annotated[
+        str, typer.Option("--format", help="nbgrader, canvas, moodle or lti.")
+    ] = "nbgrader",
+    course: Annotated[Path, typer.Option(help="The course directory.")] = Path(),
+    out: Annotated[
+        Path | None, typer.Option(help="The file. [default: exports/ASSIGNMENT-FORMAT.csv]")
+    ] = None,
+) -> None:
+    """Write an assignment's scores as another system imports them."""
+    from attend import export as module
+
+    raise typer.Exit(module.main(assignment, form, course, out))
+
+
 @_class.command("init")
 def class_init(
     directory: Annotated[Path, typer.Argument(help="A new or empty directory.")],

@@ -1,0 +1,37 @@
+"""``attend export``: the gradebook's scores of one assignment, as another system imports them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from attend_grader.classes.directory import Course, CourseError
+from attend_grader.classes.export import FORMATS, exported, lines
+from attend_grader.classes.record import write_whole
+
+from attend.errors import AttendError
+
+
+def main(assignment: str, form: str, course: Path, out: Path | None) -> int:
+    """Write the file; the exit code.
+
+    Raises:
+        AttendError: one sentence on what prevents it.
+    """
+    if form not in FORMATS:
+        raise AttendError(f"--format: one of {', '.join(FORMATS)}, got {form!r}", 2)
+    try:
+        opened = Course.open(course)
+        with opened.gradebook() as gradebook:
+            rows = lines(gradebook, assignment)
+    except CourseError as error:
+        raise AttendError(str(error)) from None
+    ending = "json" if form == "lti" else "csv"
+    path = out.absolute() if out else opened.root / "exports" / f"{assignment}-{form}.{ending}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, exported(form, assignment, rows, datetime.now(UTC)).encode())
+    except OSError as error:
+        raise AttendError(f"{path} cannot be written: {error.strerror}") from None
+    print(f"{len(rows)} students in {path}.")
+    return 0
