@@ -286,12 +286,14 @@ def _shapes(frame: types.FrameType) -> dict[str, list[int] | str]:
     variables, code = frame.f_locals, frame.f_code
     arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     torch = sys.modules.get("torch")
-    arrays = (np.ndarray,) if torch is None else (np.ndarray, torch.Tensor)
+    arrays: tuple[type, ...] = (np.ndarray,)  # no subclasses: these may do anything when asked
+    if torch is not None:
+        arrays = (np.ndarray, torch.Tensor, torch.nn.Parameter)
     found: dict[str, list[int] | str] = {}
     for name, value in variables.items():
-        if isinstance(value, arrays):
+        if type(value) in arrays:
             found[name] = list(value.shape)
-        elif type(value) is tuple and any(isinstance(item, arrays) for item in value):
+        elif type(value) is tuple and any(type(item) in arrays for item in value):
             found[name] = f"a tuple of {len(value)}"
         elif value is None:
             found[name] = "None in this call" if name in arguments else "None"

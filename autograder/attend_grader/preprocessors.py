@@ -1,5 +1,6 @@
-"""What nbgrader runs for us: its ``Autograde`` step with these two in its lists of preprocessors.
+"""What nbgrader runs for us: its ``Autograde`` step with these in its settings.
 
+``SubmissionReader`` opens what was handed in (:mod:`attend_grader.classes.handed_in`).
 ``RebuildFromRelease`` stands first among the sanitizers: what is graded is made from the released
 notebook and the learner's answers (:mod:`attend_grader.rebuild`). ``RunChecks`` stands in the place
 of nbgrader's ``Execute``: submitted code runs in a jail (:mod:`attend_grader.sandbox`), verdicts
@@ -14,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
-from nbformat.v4 import new_markdown_cell, new_output
+from nbformat.v4 import new_markdown_cell, new_notebook, new_output
 from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Dict, Integer
@@ -25,8 +27,28 @@ from attend_grader.classes import handed_in
 from attend_grader.classes.work import warm_parent
 from attend_grader.grading import Verdict, grade_notebook
 from attend_grader.reach import reached
-from attend_grader.rebuild import rebuild
+from attend_grader.rebuild import harmless, rebuild
 from attend_grader.sandbox.jail import Limits, SandboxMissing
+
+
+class SubmissionReader(NotebookExporter):
+    """Read what was handed in without trusting it: ``Autograde.exporter_class``.
+
+    Where there is no notebook to read, an empty one says why, and a score of 0 takes the place of
+    an earlier version's.
+    """
+
+    def from_file(
+        self, file_stream: Any, resources: dict[str, Any] | None = None, **kw: Any
+    ) -> Any:
+        """Convert the notebook in an opened file."""
+        path = Path(file_stream.name)
+        found = handed_in.read(path.parent, path.stem)
+        if found.problem:
+            notebook = new_notebook(metadata={"attend": {"problem": found.problem}})
+        else:
+            notebook = handed_in.parse(found.content)
+        return self.from_notebook_node(notebook, resources=resources, **kw)
 
 
 class RebuildFromRelease(NbGraderPreprocessor):
@@ -42,30 +64,28 @@ class RebuildFromRelease(NbGraderPreprocessor):
         """
         ids = resources["nbgrader"]
         release = nbformat.read(self._release(ids["assignment"], ids["notebook"]), as_version=4)
-        handed = self._folder("submitted_directory", ids["student"], ids["assignment"])
-        problem = handed_in.link(handed, f"{ids['notebook']}.ipynb")
+        problem = nb.metadata.get("attend", {}).get("problem")
         rebuilt, flags = rebuild(release if problem else nb, release)
-        if problem:
-            flags.append(f"Nothing was taken from this submission: {problem}.")
-        for flag in (*flags, *reached(rebuilt)):
+        for flag in (*flags, *reached(rebuilt), *([str(problem)] if problem else ())):
             self.log.warning("%s, %s: %s", ids["student"], ids["notebook"], flag)
-        if flags:
+        if problem:
+            text = f"**Nothing could be graded.** {harmless(problem).capitalize()}."
+            rebuilt.cells.insert(0, new_markdown_cell(text, id="attend-problem"))
+        elif flags:
             rebuilt.cells.insert(0, notice(flags))
         return rebuilt, resources
 
     def _release(self, assignment: str, notebook: str) -> Path:
-        path = self._folder("release_directory", ".", assignment) / f"{notebook}.ipynb"
+        converter: Any = self.parent and self.parent.parent  # ours is the exporter, its the step
+        course = converter.coursedir
+        folder = course.format_path(course.release_directory, ".", assignment)
+        path = Path(folder, f"{notebook}.ipynb")
         if not path.is_file():
             raise NbGraderException(
                 f"{path} is missing, and submissions are rebuilt from it: run "
                 f"`nbgrader generate_assignment {assignment} --force` first"
             )
         return path
-
-    def _folder(self, step: str, student: str, assignment: str) -> Path:
-        converter: Any = self.parent and self.parent.parent  # ours is the exporter, its the step
-        course = converter.coursedir
-        return Path(course.format_path(getattr(course, step), student, assignment))
 
 
 def notice(flags: list[str]) -> NotebookNode:

@@ -168,7 +168,9 @@ c = get_config()  # noqa: F821 (nbgrader provides it)
 
 c.CourseDirectory.course_id = {course_id!r}
 {url}
-# What is graded is rebuilt from the released notebook and the learner's answers, ...
+# What was handed in is read without trusting it, ...
+c.Autograde.exporter_class = "attend_grader.preprocessors.SubmissionReader"
+# ... what is graded is rebuilt from the released notebook and the learner's answers, ...
 c.Autograde.sanitize_preprocessors = [
     "attend_grader.preprocessors.RebuildFromRelease",
     "nbgrader.preprocessors.ClearOutput",

@@ -1,0 +1,255 @@
+"""The corpus of bad submissions: one class holds them all, graded in one batch."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import pytest
+from attend import chapter, classroom
+from attend.build import release_notebook
+from attend_grader.classes.directory import Course
+from attend_grader.classes.grade import grade_assignment
+from attend_grader.classes.record import Record, Store
+from attend_grader.reach import reached
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
+
+from .submissions import table
+from .submissions.case import CHAPTER, EXERCISES, FILE, TOTAL, Case, solved, write
+from .submissions.table import CASES
+
+pytestmark = pytest.mark.slow
+
+HONEST = ("honest-a", "honest-b")
+CANARY = f"canary-{secrets.token_hex(8)}"
+LIMITS = {
+    "cell_seconds": 6.0,
+    "check_seconds": 6.0,
+    "submission_seconds": 40.0,
+    "cpu_seconds": 30,
+    "memory": 512 * 2**20,
+    "all_memory": 1024 * 2**20,
+    "processes": 24,
+    "file_bytes": 8 * 2**20,
+    "tmp_bytes": 24 * 2**20,
+}
+
+
+def snapshot(root: Path) -> dict[str, object]:
+    """Everything under ``root``: a file's bytes, where a link points, what else there is."""
+
+    def what(path: Path) -> object:
+        if path.is_symlink():
+            return "link", os.readlink(path)
+        if path.is_file():
+            return path.read_bytes(), path.stat().st_mode
+        return path.stat().st_mode
+
+    found = (Path(place) / name for place, dirs, files in os.walk(root) for name in dirs + files)
+    return {str(path.relative_to(root)): what(path) for path in found}
+
+
+def running(words: str) -> list[str]:
+    """Command lines of processes that hold ``words``."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            text = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:  # it ended just now
+            continue
+        if words in text:
+            found.append(text)
+    return found
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A class graded twice: the honest and a first version of case 56, then everybody."""
+
+    course: Course
+    first: dict[str, Record]
+    records: list[Record]
+    before: dict[str, object]
+    after: dict[str, object]
+
+    def of(self, student: str) -> Record:
+        """The one record of a student."""
+        (record,) = [r for r in self.records if r.student == student]
+        return record
+
+
+def hand_in(root: Path, student: str) -> Path:
+    """A student's folder, made anew."""
+    folder = root / "submitted" / student / CHAPTER
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def make_class(root: Path) -> NotebookNode:
+    """A course directory with chapter 03 released; the released notebook."""
+    classroom.init(root, [CHAPTER], None)
+    with (root / "nbgrader_config.py").open("a") as file:
+        file.write(f"c.RunChecks.limits = {LIMITS!r}\n")
+    nbgrader(root, "generate_assignment")
+    return nbformat.read(root / "release" / CHAPTER / FILE, as_version=4)
+
+
+def nbgrader(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run one of nbgrader's commands in the course directory, without a user's settings."""
+    names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")
+    return subprocess.run(
+        [Path(sysconfig.get_path("scripts"), "nbgrader"), *arguments, CHAPTER],
+        cwd=root,
+        env={**os.environ, **{name: str(root.parent / "home" / name) for name in names}},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+def honest(root: Path, release: NotebookNode) -> None:
+    """Hand in two right submissions; one of them holds the canary."""
+    for student in HONEST:
+        notebook = solved(release)
+        notebook.cells.append(new_code_cell(f"# {CANARY if student == 'honest-b' else student}"))
+        write(hand_in(root, student), notebook)
+
+
+@pytest.fixture(scope="module")
+def batch(tmp_path_factory: pytest.TempPathFactory) -> Batch:
+    if not shutil.which("bwrap"):
+        pytest.skip("bubblewrap is not installed")
+    root = tmp_path_factory.mktemp("corpus") / "class"
+    release = make_class(root)
+    honest(root, release)
+    write(hand_in(root, CASES["56"].student), solved(release))
+    course = Course.open(root)
+    first = {r.student: r for r in grade_assignment(course, CHAPTER, workers=1)}
+    for case in CASES.values():
+        case.make(hand_in(root, case.student), solved(release), release)
+    before = snapshot(root.parent)
+    records = grade_assignment(course, CHAPTER, workers=2)
+    return Batch(course, first, records, before, snapshot(root.parent))
+
+
+@pytest.mark.parametrize(
+    "case", CASES.values(), ids=[f"{c.number}-{c.does}" for c in CASES.values()]
+)
+def test_one_record_with_its_reasons(batch: Batch, case: Case) -> None:
+    record = batch.of(case.student)
+    got = {v.name.removeprefix("check-"): (v.reason, v.score) for v in record.verdicts}
+    assert got == {name: (case.reason(name), case.score(name)) for name in EXERCISES}, [
+        str(v.report) for v in record.verdicts if v.reason != "PASSED"
+    ]
+    assert record.score == sum(map(case.score, EXERCISES))
+    assert record.points == TOTAL
+    assert len(record.flags) == len(case.flags), record.flags
+    assert all(words in flag for words, flag in zip(case.flags, record.flags, strict=True)), (
+        record.flags
+    )
+    assert case.problem in record.problem
+    assert bool(case.problem) == bool(record.problem), record.problem
+    if case.says:
+        (first, *_) = case.reasons
+        report = next(v.report for v in record.verdicts if v.name == f"check-{first}")
+        assert case.says in str(report)
+
+
+def test_everybody_has_one_record(batch: Batch) -> None:
+    students = sorted([*HONEST, *(case.student for case in CASES.values())])
+    assert [record.student for record in batch.records] == students
+    kept = Store(batch.course.records / CHAPTER)
+    assert {r.key for r in batch.records} <= {r.key for r in kept.all()}
+
+
+def test_honest_submissions_have_full_marks_and_no_flags(batch: Batch) -> None:
+    for student in HONEST:
+        record = batch.of(student)
+        assert (record.reason, record.score, record.flags) == ("PASSED", TOTAL, ())
+
+
+def test_the_gradebook_holds_the_records_scores(batch: Batch) -> None:
+    with batch.course.gradebook() as gradebook:
+        held = batch.course.scores(gradebook, CHAPTER)
+    assert held == {(r.student, CHAPTER): r.score for r in batch.records}
+
+
+def test_no_old_score_survives(batch: Batch) -> None:
+    student = CASES["56"].student
+    assert batch.first[student].score == TOTAL
+    assert batch.of(student).score < TOTAL
+
+
+def test_submissions_are_not_touched_and_nothing_else_is_written(batch: Batch) -> None:
+    ours = ("class/autograded", "class/.attend", "class/gradebook.db")
+    written = {n for n in batch.after if batch.before.get(n) != batch.after[n]}
+    assert {name for name in written if not name.startswith(ours)} == set()
+    assert batch.before.keys() <= batch.after.keys()
+
+
+def test_no_secret_of_another_is_in_a_record_or_a_graded_copy(batch: Batch) -> None:
+    held = [name for name, what in batch.after.items() if CANARY.encode() in repr(what).encode()]
+    honest_b = [f"class/{step}/honest-b/{CHAPTER}/{FILE}" for step in ("autograded", "submitted")]
+    assert sorted(held) == honest_b
+
+
+def test_nothing_is_left_running(batch: Batch) -> None:
+    assert batch.records
+    assert running("sleep 98765") == []
+    assert running("attend_grader.sandbox.zygote") == []
+
+
+def test_no_script_is_alive_in_a_graded_copy(batch: Batch) -> None:
+    path = batch.course.autograded(CASES["55"].student, CHAPTER) / FILE
+    notebook = nbformat.read(path, as_version=4)
+    shown = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    shown += [str(cell.get("outputs", "")) for cell in notebook.cells]
+    assert any("window.stolen" in text for text in shown)
+    assert not any("<script" in text or "<img src=x" in text for text in shown)
+
+
+def test_plain_nbgrader_autograde_gives_the_same_scores(
+    batch: Batch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.mktemp("stock") / "class"
+    release = make_class(root)
+    honest(root, release)
+    chosen = [case for case in CASES.values() if case.stock]
+    for case in chosen:
+        if case.problem or case.number == "56":  # no score of a good version may survive
+            write(hand_in(root, case.student), solved(release))
+    said = nbgrader(root, "autograde").stdout
+    for case in chosen:
+        case.make(hand_in(root, case.student), solved(release), release)
+    said += nbgrader(root, "autograde", "--force").stdout
+    course = Course.open(root)
+    with course.gradebook() as gradebook:
+        held = course.scores(gradebook, CHAPTER)
+    expected = {case.student: sum(map(case.score, EXERCISES)) for case in chosen}
+    expected |= dict.fromkeys(HONEST, TOTAL)
+    assert held == {(student, CHAPTER): score for student, score in expected.items()}, said[-4000:]
+
+
+def test_the_manuals_table_is_up_to_date() -> None:
+    assert table.main(check=True) == 0, "python -m autograder.tests.submissions.table"
+
+
+def test_the_56_every_grader_should_know_are_there() -> None:
+    known = {int(number.rstrip("abcd")) for number in CASES}
+    assert set(range(1, 57)) <= known
+    assert len(known) >= 56 + 15
+
+
+def test_released_chapters_reach_for_nothing() -> None:
+    for chapter_id in chapter.chapter_ids():
+        assert reached(release_notebook(chapter_id)) == [], chapter_id
