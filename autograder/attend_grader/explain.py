@@ -110,6 +110,7 @@ def _about_unpacking(error: CallError, line: str, results: Results) -> str:
             not isinstance(shape, str)
             or _is_none(shape)
             or not re.search(rf"\b{re.escape(name)}\b(?!\[)", line)
+            or re.search(rf"[(,]\s*\*{re.escape(name)}\b", line)  # unpacked already
         ):
             continue
         for function, names in results.items():
@@ -119,6 +120,8 @@ def _about_unpacking(error: CallError, line: str, results: Results) -> str:
                     f"{function} returns {words} things: take them apart, "
                     f"`{', '.join(names)} = {function}(…)`."
                 )
+        if "must be Tensor, not tuple" in error.message:
+            return f"`{name}` is {shape}: a star passes them one by one, `*{name}`."
         return f"`{name}` is {shape} results: take them apart, as in `a, b = {name}`."
     return ""
 
@@ -172,7 +175,8 @@ def _about_shapes(error: CallError, line: str) -> str:
         if _multiplies(line):
             return f"did you mean a matrix product, `@`? `*` multiplies entry by entry, where {fit}"
         return fit
-    if any(sign in text for sign in ("core dimension", "not aligned", "mat1 and mat2")):
+    product = ("core dimension", "not aligned", "mat1 and mat2")
+    if any(sign in text for sign in product) and "same dtype" not in text:
         rule = "in `a @ b` the last axis of a must be as long as the second-to-last axis of b."
         stacks = [n for n, s in error.shapes.items() if not isinstance(s, str) and len(s) > 2]
         if any(re.search(rf"\b{re.escape(name)}\.T\b", line) for name in stacks):
@@ -283,6 +287,10 @@ def _about_torch(error: CallError) -> str:
         )
     if "Expected size for first two dimensions of batch2" in text or "at dimension 0" in text:
         return "in `a @ b` the leading axes must be equal (or 1), and the inner lengths too."
+    if "must have same number of dimensions" in text:
+        return (
+            "one has an axis more: `x[:, None]` adds an axis of length 1, `x[:, 0]` takes it out."
+        )
     if "view size is not compatible" in text:
         return "`.view` needs memory in order, which a transposed tensor has not: use `.reshape`."
     if "is invalid for input of size" in text:

@@ -185,6 +185,23 @@ def test_an_exception_is_told_with_line_shapes_and_advice() -> None:
     assert _explained("_UFuncOutputCastingError", "x")[0].startswith("your function raised UFunc")
 
 
+def test_a_tuple_behind_a_star_is_not_blamed() -> None:
+    line = "h = torch.gru_cell(x, h, *weights)"
+    shapes = {"weights": "a tuple of 4", "x": [2, 3], "h": [2, 5]}
+
+    def advice(text: str, line: str) -> str:
+        error = CallError("RuntimeError", text, [["f", 2, line]], shapes, True)
+        return dict(explain(error, {})[1]).get("try", "")
+
+    assert advice("hidden0 has inconsistent hidden_size: got 5, expected 4", line) == ""
+    told = advice("mat1 and mat2 must have the same dtype, but got Float and Double", line)
+    assert "dtype=x.dtype" in told
+    told = advice("argument 'w_ih' must be Tensor, not tuple", line.replace("*", ""))
+    assert "`*weights`" in told
+    told = advice("Tensors must have same number of dimensions: got 2 and 3", line)
+    assert "x[:, 0]" in told
+
+
 def test_numpys_gufunc_wording_is_put_plainly() -> None:
     with pytest.raises(ValueError, match="core dimension") as raised:
         np.matmul(np.ones((2, 3)), np.ones((4, 5)))
