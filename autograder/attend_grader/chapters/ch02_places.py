@@ -45,13 +45,13 @@ def hard_inputs(rng: np.random.Generator, *shape: int) -> tuple[Tensor, Tensor, 
 
 
 def hard_worked(subject: Subject, probe: Probe) -> None:
-    """Weights 0.5, 0.25, 0.25; u = 0.6 falls into the second piece; reward 4."""
-    weights = torch.tensor([0.5, 0.25, 0.25])
-    rewards = torch.tensor([9.0, 4.0, -3.0])
-    want = (torch.tensor(1), torch.tensor([-2.0, 3.0, -1.0]))
+    """Weights 0.5, 0.25, 0.25: u = 0.6 falls into the second piece, 0.8 into the last."""
+    weights = torch.tensor([[0.5, 0.25, 0.25]] * 2)
+    rewards = torch.tensor([[9.0, 4.0, -3.0], [9.0, 1.0, 8.0]])
+    want = (torch.tensor([1, 2]), torch.tensor([[-2.0, 3.0, -1.0], [-4.0, -2.0, 6.0]]))
     for part in (0, 1):
-        why = "u = 0.6 lies in the second piece, from 0.5 to 0.75; reward 4"
-        arguments = (weights, torch.tensor(0.6), rewards)
+        why = "the pieces end at 0.5, 0.75 and 1; u is 0.6 (reward 4) and 0.8 (reward 8)"
+        arguments = (weights, torch.tensor([0.6, 0.8]), rewards)
         probe.agree(subject, *arguments, want=want, part=part, tolerance=FLOAT32, why=why)
 
 
@@ -69,21 +69,18 @@ def hard_places(subject: Subject, probe: Probe) -> None:
 
 def hard_edges(subject: Subject, probe: Probe) -> None:
     """A piece begins at its left edge; a weight of 0 owns nothing; a rest belongs to the last."""
-    halves = torch.tensor([0.5, 0.25, 0.25])
-    reward = torch.zeros(3)
-    for u, place in ((0.0, 0), (0.5, 1), (0.75, 2)):
-        want = (torch.tensor(place), torch.zeros(3))
-        why = f"u = {u} is the left edge of place {place}, which owns it"
-        probe.agree(subject, halves, torch.tensor(u), reward, want=want, part=0, why=why)
-    never = torch.tensor([0.0, 0.5, 0.0, 0.5])
-    for u, place in ((0.0, 1), (0.5, 3)):
-        want = (torch.tensor(place), torch.zeros(4))
-        why = "a place of weight 0 owns no number"
-        probe.agree(subject, never, torch.tensor(u), torch.zeros(4), want=want, part=0, why=why)
-    thirds = torch.full((3,), 0.333333)
-    want = (torch.tensor(2), torch.zeros(3))
-    why = "the weights sum to 0.999999 and u is larger: the rest belongs to the last place"
-    probe.agree(subject, thirds, torch.tensor(0.9999999), reward, want=want, part=0, why=why)
+
+    def hold(row: list[float], uniforms: list[float], places: list[int], why: str) -> None:
+        weights = torch.tensor([row] * len(uniforms))
+        want = (torch.tensor(places), torch.zeros_like(weights))
+        arguments = (weights, torch.tensor(uniforms), torch.zeros_like(weights))
+        probe.agree(subject, *arguments, want=want, part=0, why=why)
+
+    why = "each u is the left edge of a piece, which owns it"
+    hold([0.5, 0.25, 0.25], [0.0, 0.5, 0.75], [0, 1, 2], why)
+    hold([0.0, 0.5, 0.0, 0.5], [0.0, 0.5], [1, 3], "a place of weight 0 owns no number")
+    why = "the weights sum to 0.999 and u is larger: the rest belongs to the last place"
+    hold([0.333] * 3, [0.9995], [2], why)
 
 
 def hard_estimate(subject: Subject, probe: Probe) -> None:
@@ -134,8 +131,15 @@ def hard_unknown(subject: Subject, probe: Probe) -> None:
     known = torch.full((3, 4), torch.nan)
     known.scatter_(-1, places[..., None], rewards.gather(-1, places[..., None]))
     why = "only the drawn place's reward is known, the others are NaN"
-    right = (places, want)
-    probe.agree(subject, weights, uniforms, known, want=right, tolerance=FLOAT32, why=why)
+
+    def clue(value: Any) -> str:
+        if value.dtype.kind != "f" or not np.isnan(value).any():
+            return ""
+        return "NaN times 0 is NaN: do not multiply by zeros, pick the drawn reward with gather."
+
+    given = (weights, uniforms, known)
+    probe.agree(subject, *given, want=(places, want), part=0, why=why)
+    probe.agree(subject, *given, want=(places, want), part=1, tolerance=FLOAT32, why=why, clue=clue)
 
 
 def hard_unbiased(subject: Subject, probe: Probe) -> None:
@@ -181,7 +185,7 @@ def hard_awkward(subject: Subject, probe: Probe) -> None:
 
 
 HARD = (
-    Property("a hand-worked example: u = 0.6, reward 4", 1, hard_worked),
+    Property("a hand-worked example: u = 0.6 and u = 0.8", 1, hard_worked),
     Property("places: the piece in which u lies, as int64", 1, hard_places),
     Property("edges, weights of 0 and a rest from rounding", 1, hard_edges),
     Property("the estimate is right at baseline 0", 1, hard_estimate),
@@ -195,13 +199,13 @@ HARD = (
 def hard_draws(rng: np.random.Generator) -> list[Call]:
     """With a baseline; without; edges; a rest from rounding; leading axes; float64."""
     edges = torch.tensor([[0.5, 0.25, 0.25]] * 3), torch.tensor([0.0, 0.5, 0.75])
-    thirds = torch.full((3,), 0.333333), torch.tensor(0.9999999)
+    thirds = torch.full((1, 3), 0.333), torch.tensor([0.9995])
     return [
         Call(hard_inputs(rng, 6, 5), {"baseline": 1.5}),
         Call(hard_inputs(rng, 6, 4)),
         Call(hard_inputs(rng, 4, 4), {"baseline": -0.5}),
         Call((*edges, normal(rng, 3, 3))),
-        Call((*thirds, normal(rng, 3))),
+        Call((*thirds, normal(rng, 1, 3))),
         Call(hard_inputs(rng, 2, 3, 4)),
     ]
 
