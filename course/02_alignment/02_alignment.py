@@ -5,7 +5,7 @@
 #
 # At the end you will have a translator that is made of your own functions, in PyTorch. You will
 # have trained it, seen where it looks, and measured what it gains by looking. It takes about two
-# hours, 85 minutes of them in the exercises.
+# hours, 83 minutes of them in the exercises.
 #
 # You need: Python, a little PyTorch (tensors, `@`, shapes), and the chain rule for section 10. You
 # need no other chapter. What an exercise needs of PyTorch is explained just before it.
@@ -40,7 +40,6 @@ from attend.training import fit, over_seeds
 from attend_grader import check, hint, ready, solution
 from IPython.display import display
 from torch import Tensor
-from tqdm import tqdm
 
 SEED = 2  # the only seed in this notebook: every random number below follows from it
 torch.set_num_threads(1)  # the matrices are small: a second thread would mostly wait
@@ -155,7 +154,7 @@ print(len(dates.SOURCE), "words can be read,", len(dates.TARGET) - 1, "can be wr
 # \overleftarrow{h}_s = \operatorname{GRU}'(x_s, \overleftarrow{h}_{s+1}), \qquad
 # k_s = [\,\overrightarrow{h}_s\,;\ \overleftarrow{h}_s\,] .$$
 #
-# Both start from zeros: $\overrightarrow{h}$ before the first word, $\overleftarrow{h}$ behind the
+# Both start from zeros: $\overrightarrow{h}$ before the first word, $\overleftarrow{h}$ after the
 # last one.
 #
 # | symbol | argument | shape |
@@ -171,9 +170,10 @@ print(len(dates.SOURCE), "words can be read,", len(dates.TARGET) - 1, "can be wr
 # $(0.75,\ 0.25)$, the third $(-0.125,\ -0.5)$.
 
 # %% [markdown]
-# **PyTorch you need.** `x.new_zeros(2, 5)` makes zeros of the same type as `x`. A list of tensors
-# becomes one tensor by `stack`, which makes a new axis, or by `cat`, which lengthens an axis that
-# is there:
+# **PyTorch you need.** `x.new_zeros(2, 5)` makes zeros of the same type as `x`. Lengths stand in
+# `shape`: `x.shape[0]` is $B$ here, and the second tensor of a cell is $(3N, N)$, so
+# `forward[1].shape[1]` is $N$. A list of tensors becomes one tensor by `stack`, which makes a new
+# axis, or by `cat`, which lengthens an axis that is there:
 #
 # ```python
 # monday, tuesday = torch.zeros(4, 3), torch.ones(4, 3)   # 4 cities, 3 measurements
@@ -310,9 +310,9 @@ if ready(additive_score):
 # %% [markdown]
 # <!-- exercise: multiplicative_score -->
 #
-# **Why.** Luong, Pham and Manning (2015) found that a product does as well, and it needs no hidden
-# layer. The plain dot product ("dot") asks that query and key have the same width and speak the
-# same language. A matrix $W$ in between ("general") translates:
+# **Why.** Luong, Pham and Manning (2015) try a product instead, which needs no hidden layer. The
+# plain dot product ("dot") asks that query and key have the same width and speak the same
+# language. A matrix $W$ in between ("general") translates:
 #
 # $$e_{ts} = q_t \cdot k_s \;\text{ (dot)}, \qquad e_{ts} = q_t\, W\, k_s^\top \;\text{ (general)}$$
 #
@@ -346,8 +346,8 @@ from attend_solutions.alignment import multiplicative_score
 
 # %% [markdown]
 # **What you should see.** The first query resembles the first key, so with dot it scores it
-# highest. A matrix can ask for something else: here it turns the query round by 90 degrees, and
-# each query now scores the *other* key highest.
+# highest. A matrix can ask for something else: here it exchanges the two components, and each query
+# now scores the *other* key highest.
 
 # %%
 if ready(multiplicative_score):
@@ -509,7 +509,7 @@ if ready(encode, multiplicative_score, attend, attention_decoder_step):
 # **Training.** 160 steps with Adam, each on 48 of 10,000 sentences, all of one length (so no
 # padding is needed; chapter 04 deals with that). The loss is the cross-entropy of each written
 # word, given the right words before it. Three runs each, with fresh weights and another order of
-# the data.
+# the data. (Three, so that the notebook stays within a minute.)
 #
 # **Measured** on 1,000 other sentences, where the model now reads its *own* words: the share that
 # is right from the first word to `end`.
@@ -645,15 +645,12 @@ def train_and_mark(seed: int, model: str) -> list[dict]:
 
 if ready(encode, multiplicative_score, attend, attention_decoder_step):
     results = over_seeds(train_and_mark, range(RUNS), model=("dot", "fixed vector"))
-    for look in ("dot", "fixed vector"):
-        for seed in range(RUNS):
-            count = sum(p.numel() for p in models[look, seed].parameters)
-            parts = [f"{share(results, model=look, seed=seed, dates=d):.3f}" for d in (1, 2, 3)]
-            last = np.mean(losses[look, seed][-20:])
-            print(
-                f"{look:12s} run {seed + 1}  {count:,} parameters   loss of the last 20 steps "
-                f"{last:.3f}   right with 1, 2, 3 dates: {', '.join(parts)}"
-            )
+    print("                     parameters   last losses   right with 1, 2, 3 dates")
+    for (look, seed), model in models.items():
+        count = sum(p.numel() for p in model.parameters)
+        parts = [f"{share(results, model=look, seed=seed, dates=d):.3f}" for d in (1, 2, 3)]
+        last = np.mean(losses[look, seed][-20:])
+        print(f"{look:12s}  run {seed + 1} {count:12,}{last:14.3f}   {'  '.join(parts)}")
 
 # %% [markdown]
 # **What you should see.** The share of sentences translated without any mistake, against the length
@@ -678,7 +675,7 @@ if results:
             "words",
             "right",
             "model",
-            title="Looking back, length does not matter; from one vector, it does",
+            title="Looking back, a second date costs nothing; from one vector, all",
             description="Share of sentences translated without a mistake against the number of "
             "source words, 3 to 20, mean and range of three runs. With attention it stays near 1 "
             "at all lengths. With one fixed vector it is about 0.9 up to 6 words, which is one "
@@ -783,7 +780,8 @@ if results:
 #
 # Nobody told the model any of this. It has seen source and target only. How often does it look at
 # the right word? For these sentences the right word is known, so count it: the share of written
-# years, months and days for which the largest weight lies on the word that they translate.
+# years, months and days for which the largest weight lies on the word that they translate. It is
+# more than 99 in 100.
 
 # %%
 if results:
@@ -886,9 +884,9 @@ if results:
 # %% [markdown]
 # Twice the width helps a little: with two dates, about 5 in a hundred are right, instead of one at
 # most. But with no more than its 48 numbers and three times the training, the vector manages more
-# than a quarter of them. So they *do* fit into it. And attention with half the width, 24 numbers,
-# is right for about 94 in a hundred. (With three dates it has hardly begun: narrow models learn
-# slowly, also with attention.)
+# than a quarter of them. So two dates *do* fit into it. And attention with half the width, 24
+# numbers, is right for about 94 in a hundred. (With three dates it has hardly begun: narrow models
+# learn slowly, also with attention.)
 #
 # > **Myth refuted.** *The vector is too small.* There is room. What is hard is to *learn* to write
 # > everything into it, and to read it out in order. Attention does not enlarge the vector. It takes
@@ -965,8 +963,8 @@ if ready(encode, multiplicative_score, attend, attention_decoder_step):
 # $$\frac{\partial J}{\partial e_j} = \sum_s a_s \; R_s \frac{\partial \ln a_s}{\partial e_j} =
 # \mathbb E_{s \sim a}\!\left[ R_s \frac{\partial \ln a_s}{\partial e_j} \right] .$$
 #
-# What is that derivative? $\ln a_s = e_s - \ln \sum_i e^{e_i}$. The first term gives 1 if $j = s$,
-# the second gives $a_j$:
+# What is that derivative? $\ln a_s = e_s - \ln \sum_i e^{e_i}$. The first term gives $\delta_{sj}$,
+# which is 1 if $j = s$ and 0 otherwise; the second gives $a_j$:
 #
 # $$\frac{\partial \ln a_s}{\partial e_j} = \delta_{sj} - a_j .$$
 #
@@ -1133,6 +1131,8 @@ def climb(seed: int, way: str, rate: float) -> list[dict]:
 if ready(hard_attention_sample):
     climbed = over_seeds(climb, range(5), way=WAYS, rate=(0.02, 0.1, 0.5))
     best_rows = []
+    print("weight of the best place after 300 steps, by rate")
+    print("                          0.02        0.1         0.5")
     for way in WAYS:
         ends = {
             rate: [
@@ -1142,8 +1142,8 @@ if ready(hard_attention_sample):
         }
         best = max(ends, key=lambda rate: np.mean(ends[rate]))
         best_rows += [r for r in climbed if r["way"] == way and r["rate"] == best]
-        told = ", ".join(f"{rate}: {min(e):.2f}–{max(e):.2f}" for rate, e in ends.items())
-        print(f"{way:26s} weight of the best place after 300 steps, by rate  {told}")
+        told = "   ".join(f"{min(e):.2f}–{max(e):.2f}" for e in ends.values())
+        print(f"{way:26s}{told}")
     display(
         charts.bands(
             best_rows,
@@ -1175,9 +1175,10 @@ if ready(hard_attention_sample):
 # Luong et al. (2015) take a middle way: soft, but only over a **window** around a centre $p_t$.
 # Then a written word costs as many scores as the window has places, however long the source is.
 # Where is the centre? Two proposals: *local-m* sets $p_t = t$, as if both languages kept the same
-# pace; *local-p* predicts it from the state, a number between the first and the last place:
+# pace; *local-p* predicts it from the state, with parameters $W_p$ and $v_p$ of its own, as a
+# number between the first and the last place:
 #
-# $$p_t = (S - 1) \cdot \sigma\big(v_p \cdot \tanh(h_t W_p)\big) .$$
+# $$p_t = (S - 1) \cdot \operatorname{sigmoid}\big(\tanh(h_t W_p) \cdot v_p\big) .$$
 #
 # But a window has hard edges: moving the centre a little changes nothing, until a word drops out.
 # Again no slope. So a bell (a Gaussian) is laid over the window, and it moves with the centre.
@@ -1206,7 +1207,8 @@ if ready(hard_attention_sample):
 # places 2 and 3, at a distance of $0.5$: half the weight each, times $e^{-0.5} = 0.607$, so $0.303$
 # each. Places 1 and 4 are $1.5$ away: 0.
 #
-# **PyTorch you need.** `torch.arange(5)` is $0, 1, 2, 3, 4$. `x.masked_fill(condition, -torch.inf)`
+# **PyTorch you need.** `torch.arange(5)` is $0, 1, 2, 3, 4$; `x.abs()` and `torch.exp(x)` work
+# entry by entry. `x.masked_fill(condition, -torch.inf)`
 # gives `x` with $-\infty$ wherever the condition is True; and $e^{-\infty} = 0$, so a softmax gives
 # these places no weight.
 
@@ -1255,9 +1257,7 @@ class AdditiveTranslator(Translator):
     def step(self, latest: Tensor, state: Tensor, encoded: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         scores = additive_score(state[:, None], encoded, self.w_query, self.w_key, self.v[0])
         looked = attend(scores, encoded)
-        state, both, _ = super().step(
-            latest, state, looked[0]
-        )  # S = 1: your step takes it as it is
+        state, both, _ = super().step(latest, state, looked[0])  # S = 1: it is the context
         return state, both, looked[1][:, 0]
 
 
@@ -1291,10 +1291,11 @@ compared: list[dict] = []
 if ready(additive_score, local_attention) and results:
     compared = over_seeds(compare, range(RUNS), look=tuple(LOOKS))
     compared += [{**row, "look": "dot"} for row in results if row["model"] == "dot"]
+    print("           parameters       1 date      2 dates      3 dates")
     for look in ("dot", *LOOKS):
         count = sum(p.numel() for p in models[look, 0].parameters)
-        told = [spread(compared, look=look, dates=number) for number in (1, 2, 3)]
-        print(f"{look:9s} {count:,} parameters   right with 1, 2, 3 dates: {', '.join(told)}")
+        told = [f"{spread(compared, look=look, dates=number):>13s}" for number in (1, 2, 3)]
+        print(f"{look:9s}{count:12,}{''.join(told)}")
     display(
         charts.bands(
             [
@@ -1310,9 +1311,9 @@ if ready(additive_score, local_attention) and results:
             "score",
             title="Dot learns first; who must predict the place learns last",
             description="Training loss against step, 0 to 160, means of ten steps, mean and range "
-            "of three runs. All four start near 4.4 and fall alike to about 2 at step 50. At step "
-            "100 dot is near 0.1, general and additive between 0.2 and 0.5, local attention near "
-            "0.7. At the end dot is at 0.02, local attention still between 0.2 and 0.5.",
+            "of three runs. All four start near 4.4 and fall alike until about step 35. At step "
+            "95 dot is below 0.2, general and additive near 0.5, local attention near 0.8. At the "
+            "end dot is at 0.02, local attention still between 0.2 and 0.6.",
             x_title="training step",
             y_title="cross-entropy (nats per word)",
         )
@@ -1321,10 +1322,11 @@ if ready(additive_score, local_attention) and results:
 # %% [markdown]
 # After 160 steps dot has learned the task. General and additive have, or nearly so: with three
 # dates they are right for between a half and nearly all of the sentences, depending on the run.
-# Local attention is the slowest, with at most a third. It has to know *where* a word is before it
-# looks. Where the third date stands depends on how wordy the first two were, and the state must
-# have been told that in advance, through the start state: the bottleneck of section 1 is back.
-# (Luong et al. translated between languages whose words come in a similar order, with a window of
+# Local attention is the slowest: in the runs from which this was written, a third at most. It has
+# to know *where* a word is before it looks. Where the third date stands depends on how wordy the
+# first two were, and the state must have been told that in advance, through the start state: the
+# bottleneck of section 1 is back. (Luong et al. translated between languages whose words come in a
+# similar order, with a window of
 # 10 words to each side.)
 #
 # **What it does not show.** Which score is best. That dot learns faster here, with one rate and
@@ -1399,6 +1401,7 @@ if results:
 #   Encoder-Decoder for Statistical Machine Translation*; Sutskever, Vinyals and Le 2014, *Sequence
 #   to Sequence Learning with Neural Networks*. Its trouble with long sentences: Cho et al. 2014b,
 #   *On the Properties of Neural Machine Translation: Encoder-Decoder Approaches*, §4.
+# - Attention without recurrence: Vaswani et al. 2017, *Attention Is All You Need*.
 # - Adam: Kingma and Ba 2015, *Adam: A Method for Stochastic Optimization*, algorithm 1.
 # - Do weights explain? Jain and Wallace 2019, *Attention is not Explanation*; Wiegreffe and Pinter
 #   2019, *Attention is not not Explanation*.

@@ -55,7 +55,7 @@ def alignment_matrix(translate: Translate, sentences: Sequence[str]) -> View:
     examples = [str(sentence) for sentence in sentences]
     if not examples:
         raise ValueError("alignment_matrix: pass at least one sentence to choose from.")
-    wide = ipywidgets.Layout(width="min(640px, 100%)")
+    wide = ipywidgets.Layout(width="min(640px, 98%)")
     chooser = ipywidgets.Dropdown(options=examples, description="sentence", layout=wide)
     own = ipywidgets.Text(
         value=examples[0],
