@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
@@ -59,7 +60,7 @@ def doubled(name: str, new_id: str, source: str | None = None) -> Edit:
 
     def edit(notebook: NotebookNode) -> None:
         cell = at(notebook, name)
-        twin = nbformat.from_dict({**cell, "id": new_id})
+        twin: Any = nbformat.from_dict({**cell, "id": new_id})
         twin.source = cell.source if source is None else source
         notebook.cells.insert(notebook.cells.index(cell) + 1, twin)
 
