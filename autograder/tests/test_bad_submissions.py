@@ -56,16 +56,17 @@ def snapshot(root: Path) -> dict[str, object]:
     return {str(path.relative_to(root)): what(path) for path in found}
 
 
-def running(words: str) -> list[str]:
-    """Command lines of processes that hold ``words``."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+def running(words: str) -> dict[int, int]:
+    """Processes whose command lines hold ``words``, each with its parent."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
         try:
-            text = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            text = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:  # it ended just now
             continue
         if words in text:
-            found.append(text)
+            found[int(path.name)] = parent
     return found
 
 
@@ -205,8 +206,9 @@ def test_no_secret_of_another_is_in_a_record_or_a_graded_copy(batch: Batch) -> N
 
 def test_nothing_is_left_running(batch: Batch) -> None:
     assert batch.records
-    assert running("sleep 98765") == []
-    assert running("attend_grader.sandbox.zygote") == []
+    assert running("sleep 98765") == {}
+    jails = running("attend_grader.sandbox.zygote")  # other tests' have living parents
+    assert [pid for pid, parent in jails.items() if parent == 1] == []
 
 
 def test_no_script_is_alive_in_a_graded_copy(batch: Batch) -> None:

@@ -119,6 +119,7 @@ CHANNEL = (
             )
         ),
         CRASH,
+        says="answer to another question",
     ),
     Case(
         "68",
@@ -151,18 +152,24 @@ CHANNEL = (
     Case(
         "71",
         "asking the grader for the right answer over its channel",
-        "Only what the check itself put within reach is answered: CRASH.",
+        "Only what a call itself offers is answered, and never the exercise's own: CRASH; flagged.",
         edited(
             softmax(
-                frame(
-                    '{"message": {"$dict": [["number", 3], ["answer", {"$dict": [["op", "reference"'
-                    '], ["name", "softmax"], ["args", {"$tuple": [1]}], ["kwargs", {"$dict": []}]'
-                    ']}]]}, "sizes": []}'
-                ),
-                SOCKETS,
+                """
+                frame = sys._getframe()
+                while frame.f_code.co_name != "serve":
+                    frame = frame.f_back
+                number, answers = frame.f_locals["number"], frame.f_locals["answers"]
+                question = {"op": "reference", "name": "softmax", "args": (scores,), "kwargs": {}}
+                codec.write_frame(answers, {"number": number, "answer": question})
+                return codec.read_frame(frame.f_locals["requests"])["request"]["value"]
+                """,
+                "import sys\nfrom attend_grader import codec",
             )
         ),
         CRASH,
+        flags=(INSIDE.format("attend_grader.codec, sys._getframe"),),
+        says="not offered",
     ),
     Case(
         "73",
