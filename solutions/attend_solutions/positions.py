@@ -180,7 +180,7 @@ def apply_rope(x: Tensor, positions: Tensor, frequencies: Tensor) -> Tensor:
     The inputs are not modified.
 
     Source: Su et al. 2021, §3.4.2, which pairs neighbours (x_{2i}, x_{2i+1}); the pairs above are
-    those of GPT-NeoX and Llama.
+    those of GPT-NeoX and of Hugging Face's Llama.
 
     >>> x = torch.tensor([[1.0, 4.0, 0.0, 5.0]])  # the pairs are (1, 0) and (4, 5)
     >>> frequencies = torch.tensor([math.pi / 6, 0.0], dtype=torch.float64)

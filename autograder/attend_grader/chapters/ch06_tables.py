@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attend_grader.compare import FLOAT32
 from attend_grader.exercise import Call, Probe, Property
-from attend_grader.subject import Subject
+from attend_grader.subject import Subject, SubjectError
 from attend_grader.torch_properties import agree_gradients, agree_untouched, module_call, normal
 
 # LearnedPositions
@@ -62,6 +62,8 @@ def learned_end(subject: Subject, probe: Probe) -> None:
         outcome = built.run((x, start))
         if outcome.error is not None and outcome.error.type == "ValueError":
             continue
+        if outcome.error is not None and outcome.error.type == "NotImplementedError":
+            raise SubjectError(outcome.error, inside.given((x, start), {}))
         did = "raises " + outcome.error.type if outcome.error is not None else "answers"
         raise inside.miss(
             f"tokens at positions {start} to {start + count - 1}, but the table has 5 rows, 0 to "

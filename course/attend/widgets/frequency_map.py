@@ -95,11 +95,11 @@ def draw(state: MapState, sinusoidal_encoding: Callable[..., Any]) -> str:
     chosen = f"{places[state.row]:,}"
     shown = heat_map(
         "map",
-        f"Encodings at base {state.base:,}",
+        f"Encodings at base {state.base:,}, from position {state.first:,}",
         f"Rows are positions {places[0]:,} to {places[-1]:,}, columns alternate sine and cosine of"
         f" ever slower angles, from θ = 1 to {state.base ** (-(WIDTH - 2) / WIDTH):.2g}.",
         table,
-        [f"{p:,}" for p in places],
+        [f"{p}" if p < 1_000 else f"…{p % 1_000:03d}" for p in places],
         ["·" if c % 2 else str(c) for c in range(WIDTH)],
         chosen=state.row,
         low=-1.0,
