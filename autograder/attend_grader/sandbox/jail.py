@@ -92,10 +92,10 @@ def command(packages: Path, descriptor: int, limits: Limits, *, unsafe: bool = F
         *_identity(),
         *("--die-with-parent", "--new-session", "--hostname", "jail"),
         *_system(),
-        *_python(),
         *("--proc", "/proc", "--dev", "/dev"),
         *("--perms", "1777", "--size", str(limits.tmp_bytes), "--tmpfs", "/tmp"),
         *("--perms", "1777", "--size", str(limits.tmp_bytes), "--tmpfs", "/dev/shm"),
+        *_python(),  # after /tmp: it may lie there
         *("--ro-bind", str(packages), TREE),
         *("--remount-ro", "/dev", "--remount-ro", "/"),
         *("--clearenv", "--chdir", "/tmp"),
@@ -140,15 +140,21 @@ def _system() -> Iterator[str]:
         yield from ("--ro-bind-try", name, name)
 
 
+def prefixes() -> list[Path]:
+    """Directories that hold Python and its packages, none within another."""
+    paths = (sys.base_prefix, sys.prefix, sysconfig.get_path("purelib"))
+    found = {Path(path).resolve() for path in paths}
+    return sorted(p for p in found if not any(p != o and p.is_relative_to(o) for o in found))
+
+
 def _python() -> Iterator[str]:
     """Python and its packages, read-only, with the course's own packages masked."""
-    paths = (sys.base_prefix, sys.prefix, sysconfig.get_path("purelib"))
-    prefixes = {Path(path).resolve() for path in paths}
-    outer = sorted(p for p in prefixes if not any(p != o and p.is_relative_to(o) for o in prefixes))
+    outer = prefixes()
     for prefix in outer:
         if not prefix.is_relative_to("/usr"):
             for parent in reversed(prefix.parents[:-1]):  # else only root may pass through them
-                yield from ("--perms", "0755", "--dir", str(parent))
+                if str(parent) != "/tmp":
+                    yield from ("--perms", "0755", "--dir", str(parent))
             yield from ("--ro-bind", str(prefix), str(prefix))
     for name in ("attend", "attend_grader", "attend_solutions", "attend_kernels"):
         place = tree.package(name).resolve()

@@ -103,7 +103,8 @@ class WarmParent:
         """
         ours, theirs = socket.socketpair()
         sizes = {k: v for k, v in asdict(self.limits).items() if isinstance(v, int)}
-        request = {"op": "fork", "limits": sizes, "jailed": not self.unsafe}
+        kept = [str(prefix) for prefix in jail.prefixes() if prefix.is_relative_to("/tmp")]
+        request = {"op": "fork", "limits": sizes, "jailed": not self.unsafe, "kept": kept}
         with theirs:
             try:
                 answer = self._ask(request, theirs.fileno())

@@ -33,7 +33,7 @@ _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID = (
     0x10000000,
     0x20000000,
 )
-_MS_NOSUID, _MS_NODEV = 2, 4
+_MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC = 2, 4, 4096, 16384
 _CAPABILITY_VERSION_3 = 0x20080522
 
 
@@ -50,7 +50,7 @@ def main() -> None:
             case "preload":
                 answer = {"missing": preload(request["modules"]), "memory": _mapped()}
             case "fork":
-                pid = _fork(control, descriptors[0], request["limits"], request["jailed"])
+                pid = _fork(control, descriptors[0], request)
                 answer = {"pid": pid}
             case "end":
                 status, peak = _end(request["pid"], request["wait"])
@@ -71,7 +71,7 @@ def preload(modules: list[str]) -> list[str]:
     return missing
 
 
-def _fork(control: socket.socket, channel: int, limits: dict[str, int], jailed: bool) -> int:
+def _fork(control: socket.socket, channel: int, request: dict[str, Any]) -> int:
     pid = os.fork()
     if pid:
         os.close(channel)
@@ -79,19 +79,25 @@ def _fork(control: socket.socket, channel: int, limits: dict[str, int], jailed: 
     status = 70
     try:
         control.close()
-        if jailed:
-            status = _leave(channel, limits)
+        if request["jailed"]:
+            status = _leave(channel, request["limits"], request["kept"])
         else:
             os.setsid()
-            _run(channel, limits)
+            _run(channel, request["limits"])
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(status)
 
 
-def _leave(channel: int, limits: dict[str, int]) -> int:
-    """Become nobody in namespaces of its own; wait there for what runs the submission."""
+def _leave(channel: int, limits: dict[str, int], kept: list[str]) -> int:
+    """Become nobody in namespaces of its own; wait there for what runs the submission.
+
+    Args:
+        channel: the child's own.
+        limits: sizes.
+        kept: directories below /tmp that hold Python: they stay when /tmp becomes private.
+    """
     libc = _libc()
     if os.getuid() == 0:
         os.setgroups([])
@@ -109,15 +115,22 @@ def _leave(channel: int, limits: dict[str, int]) -> int:
     ):
         with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
             file.write(text)
-    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     init = os.fork()
     if init:
+        libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
         os.close(channel)
         return _exit_code(os.waitpid(init, 0)[1])
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     size = f"mode=1777,size={limits['tmp_bytes']}".encode()
+    held = {path: os.open(path, os.O_PATH) for path in kept}
     for place in (b"/tmp", b"/dev/shm"):  # private: nothing is left for the next submission
         _hold(libc.mount(b"tmpfs", place, b"tmpfs", _MS_NOSUID | _MS_NODEV, size), "mount")
+    for path, descriptor in held.items():
+        os.makedirs(path, 0o755)
+        below = f"/proc/self/fd/{descriptor}".encode()
+        _hold(libc.mount(below, path.encode(), None, _MS_BIND | _MS_REC, None), "bind")
+        os.close(descriptor)
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     os.chdir("/tmp")
     runner = os.fork()  # not process 1 itself: that one ignores signals
     if runner == 0:
