@@ -56,12 +56,15 @@ def _layout(positions: Sequence[float], width: int, base: float = 10_000.0) -> A
     right = encode(positions, width, base).numpy()
     halves = np.concatenate((right[:, ::2], right[:, 1::2]), axis=1)
     swapped = right.reshape(len(positions), -1, 2)[..., ::-1].reshape(right.shape)
+    usual = encode(positions, width).numpy()
 
     def clue(value: Any) -> str:
         if np.allclose(value, halves, atol=1e-4):
             return "The numbers are right, but sines come first here: let them take turns."
         if np.allclose(value, swapped, atol=1e-4):
             return "Sine and cosine have changed places: even columns hold the sine."
+        if base != 10_000.0 and np.allclose(value, usual, atol=1e-4):
+            return "That is base 10,000: use the argument."
         return ""
 
     return clue
@@ -181,7 +184,7 @@ def shift_proof(subject: Subject, probe: Probe) -> None:
         where = [int(p) for p in probe.rng.integers(0, 200, 4)]
         moved = encode([p + offset for p in where], width, base)
         got = encode(where, width, base) @ matrix.T
-        what = f"M @ PE(p) for p = {', '.join(map(str, where))}, a row each,"
+        what = f"M @ PE(p) for p = {', '.join(map(str, where))}, in rows: entry "
         _hold(probe, got, moved, what, offset, width, base=base)
 
 
@@ -189,7 +192,9 @@ def shift_group(subject: Subject, probe: Probe) -> None:
     """A rotation keeps lengths, and shifts add up."""
     for width in (4, 10):
         one, two, both = (_matrix(subject, probe, k, width) for k in (2, 5, 7))
-        _hold(probe, two @ one, both, "shift by 2, then by 5, which is a shift by 7,", 7, width)
+        _hold(
+            probe, two @ one, both, "a shift by 2, then by 5, which is one by 7: entry ", 7, width
+        )
         _hold(probe, one @ one.T, torch.eye(width).double(), "M times its transpose", 2, width)
 
 

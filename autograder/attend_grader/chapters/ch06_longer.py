@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attend_grader.chapters.ch06_absolute import expect_dtype
-from attend_grader.compare import FLOAT64, PRINTED
+from attend_grader.compare import FLOAT32, FLOAT64, PRINTED
 from attend_grader.exercise import Call, Probe, Property
 from attend_grader.subject import Subject
 from attend_grader.torch_properties import agree_untouched
@@ -23,7 +23,7 @@ from attend_grader.torch_properties import agree_untouched
 def interpolation_worked(subject: Subject, probe: Probe) -> None:
     """A model trained on 4 positions reads 8: every position is halved."""
     want = torch.tensor([0.0, 0.5, 1.5, 3.5], dtype=torch.float64)
-    probe.agree(subject, torch.tensor([0, 1, 3, 7]), 4, 8, want=want)
+    probe.agree(subject, torch.tensor([0, 1, 3, 7]), 4, 8, want=want, tolerance=FLOAT32)
 
 
 def interpolation_squeezes(subject: Subject, probe: Probe) -> None:
@@ -32,23 +32,26 @@ def interpolation_squeezes(subject: Subject, probe: Probe) -> None:
         where = torch.from_numpy(probe.rng.integers(0, length, 6))
         want = where.double() * trained / length
         why = f"trained on {trained}, reads {length}"
-        probe.agree(subject, where, trained, length, want=want, why=why)
+        probe.agree(subject, where, trained, length, want=want, tolerance=FLOAT32, why=why)
 
 
 def interpolation_short(subject: Subject, probe: Probe) -> None:
     """A text that fits keeps its positions; one token more, and it is squeezed."""
     where = torch.arange(8)
     for length in (8, 10):
-        probe.agree(subject, where, 10, length, want=where.double(), why="the text fits")
+        why, want = "the text fits", where.double()
+        probe.agree(subject, where, 10, length, want=want, tolerance=FLOAT32, why=why)
     where = torch.arange(11)
-    probe.agree(subject, where, 10, 11, want=where.double() * 10 / 11, why="one token too many")
+    why, want = "one token too many", where.double() * 10 / 11
+    probe.agree(subject, where, 10, 11, want=want, tolerance=FLOAT32, why=why)
 
 
 def interpolation_kinds(subject: Subject, probe: Probe) -> None:
     """float64 comes out; positions stay as they were."""
     where = torch.tensor([5, 1, 30])
-    outcome = probe.agree(subject, where, 8, 31)
+    outcome = probe.agree(subject, where, 8, 31, tolerance=FLOAT32)
     expect_dtype(probe, outcome.value, torch.float64, where, 8, 31)
+    probe.agree(subject, where, 8, 31)
     agree_untouched(probe, subject, torch.tensor([1.0, 8.0, 12.0]), 8, 16, tolerance=FLOAT64)
 
 

@@ -64,11 +64,12 @@ def learned_end(subject: Subject, probe: Probe) -> None:
             continue
         if outcome.error is not None and outcome.error.type == "NotImplementedError":
             raise SubjectError(outcome.error, inside.given((x, start), {}))
-        did = "raises " + outcome.error.type if outcome.error is not None else "answers"
+        did = "answers" if outcome.error is None else f"raises {outcome.error.type}"
+        slices = " Slices never fail: they come out shorter, and a single row serves all tokens."
+        own = outcome.error is not None and outcome.error.type != "RuntimeError"
         raise inside.miss(
             f"tokens at positions {start} to {start + count - 1}, but the table has 5 rows, 0 to "
-            f"4: expected a ValueError; yours {did}. Slices never fail: they come out shorter, and "
-            "a single row is broadcast to all tokens.",
+            f"4: expected a ValueError; yours {did}.{'' if own else slices}",
             x,
             start,
         )

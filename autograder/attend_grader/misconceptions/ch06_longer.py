@@ -120,6 +120,13 @@ def ntk_divides(width, base, factor):
     return base / factor ** (width / (width - 2))
 
 
+def ntk_inner_brackets(width, base, factor):
+    """Python reads `width / width - 2` as (width / width) − 2, which is −1. Put width − 2 in
+    brackets: factor ** (width / (width - 2)).
+    """
+    return base * factor ** (width / width - 2)
+
+
 def ntk_power_of_product(width, base, factor):
     """The base itself is raised to D/(D−2) too. Only the factor is: base * factor ** (…)."""
     return (base * factor) ** (width / (width - 2))
@@ -139,6 +146,7 @@ NTK = {
     "exponent D/(D−1)": ntk_minus_one,
     "exponent D/(D−4)": ntk_per_pair,
     "divided": ntk_divides,
+    "width − 2 without brackets": ntk_inner_brackets,
     "the base raised too": ntk_power_of_product,
     "exponent without brackets": ntk_precedence,
 }
@@ -272,6 +280,13 @@ def yarn_scores_factor(width, base, factor, trained_length, alpha=1.0, beta=32.0
     return _yarn(width, base, factor, trained_length, alpha, beta, scale=scale)
 
 
+def yarn_one_result(width, base, factor, trained_length, alpha=1.0, beta=32.0):
+    """There is one result, the frequencies. Return the factor for queries and keys too: `return
+    frequencies, scale`.
+    """
+    return _yarn(width, base, factor, trained_length, alpha, beta)[0]
+
+
 YARN = {
     "ramp the wrong way": yarn_other_way,
     "radians instead of turns": yarn_without_two_pi,
@@ -284,4 +299,5 @@ YARN = {
     "logarithm to base 10": yarn_decimal_logarithm,
     "forgot the + 1": yarn_without_one,
     "the scores' factor": yarn_scores_factor,
+    "frequencies alone": yarn_one_result,
 }

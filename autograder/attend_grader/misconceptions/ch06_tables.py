@@ -269,6 +269,21 @@ def bias_quarter_exact(table, relative, bidirectional=True, max_distance=128):
     return _bias(table, relative, bidirectional, max_distance, exact_share=4)
 
 
+def bias_halved_by_division(table, relative, bidirectional=True, max_distance=128):
+    """A half of the buckets was made by `/`, which gives a float, and a table cannot be indexed by
+    floats. Halve with `//`.
+    """
+    one_side, first = len(table), 0
+    distance = (-relative).clamp(min=0)
+    if bidirectional:
+        one_side = one_side / 2
+        first, distance = (relative > 0) * one_side, relative.abs()
+    exact = one_side // 2
+    share = (distance / exact).log() / math.log(max_distance / exact)
+    far = (exact + (one_side - exact) * share).clamp(0, one_side - 1).long()
+    return table[first + torch.where(distance < exact, distance, far)].movedim(-1, 0)
+
+
 def bias_heads_last(table, relative, bidirectional=True, max_distance=128):
     """Your heads are the last axis, as the table has them. Scores are (H, T, S): move the last axis
     to the front.
@@ -294,6 +309,7 @@ BIAS = {
     "the query itself in the second half": bias_query_in_second_half,
     "ignored bidirectional=False": bias_always_both_ways,
     "a quarter of the buckets exact": bias_quarter_exact,
+    "halved with / instead of //": bias_halved_by_division,
     "heads last": bias_heads_last,
     "table cut from the graph": bias_detached,
 }

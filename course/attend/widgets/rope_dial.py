@@ -117,7 +117,7 @@ def _turn(
     return ask(call, EXERCISE, (rows, places.astype(np.int64), np.array([frequency])), shapes)
 
 
-_SIZE, _MIDDLE, _RADIUS = 380.0, (190.0, 236.0), 128.0
+_SIZE, _MIDDLE, _RADIUS = 380.0, (190.0, 246.0), 128.0
 
 
 def _dial(state: DialState, query: np.ndarray, key: np.ndarray) -> str:
@@ -152,6 +152,7 @@ def _dial(state: DialState, query: np.ndarray, key: np.ndarray) -> str:
         angle = (place + state.shift) * state.frequency
         words = f"{kind} at {place + state.shift:,}: turned by {angle:,.2f} rad"
         body.append(text(56, y, words, font_size=13))
+    body.append(text(56, 88, "dotted: before turning, as at 0", font_size=13, fill=MUTED))
     apart = (state.m - state.n) * state.frequency
     description = (
         f"The query at {state.m + state.shift:,} and the key at {state.n + state.shift:,}; the turn"
