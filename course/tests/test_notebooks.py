@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import time
 
 import nbformat
 import pytest
@@ -12,17 +12,24 @@ from attend_grader import chapters
 from nbclient import NotebookClient
 
 SECONDS = 60
-"""What a solved chapter may take on two cores."""
+"""What a solved chapter may take on two cores; counted in processor time of its kernel, which does
+not depend on what else the machine is doing (and is more than the time on the clock)."""
 
 
 def run(notebook: nbformat.NotebookNode, folder) -> tuple[nbformat.NotebookNode, float]:
     """Execute ``notebook`` in ``folder``; an error in any cell stops it, as Run All does."""
-    start = time.monotonic()
+    start = spent()
     client = NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+        notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
     )
     client.execute()
-    return notebook, time.monotonic() - start
+    return notebook, spent() - start
+
+
+def spent() -> float:
+    """Processor seconds of this process's children that have ended."""
+    used = os.times()
+    return used.children_user + used.children_system
 
 
 def texts(cell: nbformat.NotebookNode) -> str:
@@ -59,7 +66,7 @@ def test_solved_chapter_runs_in_time_with_full_marks(chapter_id, tmp_path):
     assert scores(notebook) == expected
     assert errors_written(notebook) == []
     assert "This cell waits for" not in "".join(texts(c) for c in notebook.cells if "outputs" in c)
-    assert seconds <= SECONDS, f"{chapter_id} took {seconds:.0f} s"
+    assert seconds <= SECONDS, f"{chapter_id} took {seconds:.0f} s of processor time"
 
 
 @pytest.mark.slow
