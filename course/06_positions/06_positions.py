@@ -824,10 +824,10 @@ if ready(alibi_slopes, alibi_bias):
 # %% [markdown]
 # ## 8 · Reading further than trained
 #
-# Most models turn (RoPE), and each was trained at some length $L$. Beyond $L$ slow pairs reach
+# Most models turn (RoPE), and each was trained at some length $T_0$. Beyond it slow pairs reach
 # angles they never had in training. Their scores there are whatever the trained weights happen to
-# give. Three repairs share one idea: make the angles of a text of length $L'$ look like those of
-# length $L$. Let $s = L'/L$ be the factor. They differ in *what* they slow down.
+# give. Three repairs share one idea: make the angles of a text of $T$ tokens look like those of
+# $T_0$. Let $s = T/T_0$ be the factor. They differ in *what* they slow down.
 #
 # | | changes | fast pairs | slow pairs |
 # |---|---|---|---|
@@ -838,15 +838,16 @@ if ready(alibi_slopes, alibi_bias):
 # %% [markdown]
 # <!-- exercise: position_interpolation -->
 #
-# **Why.** The plainest repair (Chen et al. 2023): squeeze the positions. A text of 8,192 tokens has
-# positions $0,\ 0.25,\ 0.5, \ldots$ up to 2,048, and no angle is new.
+# **Why.** The plainest repair (Chen et al. 2023): squeeze the positions. With
+# $T_0 = 2{,}048$, a text of 8,192 tokens has positions $0,\ 0.25,\ 0.5, \ldots$ below 2,048, and no
+# slow pair goes further than it did.
 #
-# $$p' = p \cdot \frac{L}{L'} \quad\text{if } L' > L, \qquad\text{else}\quad p' = p$$
+# $$p' = p \cdot \frac{T_0}{T} \quad\text{if } T > T_0, \qquad\text{else}\quad p' = p$$
 #
 # | symbol | argument | shape |
 # |---|---|---|
 # | $p$ | `positions` | $(T,)$ |
-# | $L$, $L'$ | `trained_length`, `length` | whole numbers |
+# | $T_0$, $T$ | `trained_length`, `length` | whole numbers |
 # | $p'$ | returned | $(T,)$ in float64 |
 #
 # **By hand.** Trained on 2, wanted 8: $(0, 1, 5)$ becomes $(0,\ 0.25,\ 1.25)$.
@@ -886,8 +887,8 @@ if ready(position_interpolation):
 # <!-- exercise: ntk_scale -->
 #
 # **Why.** Squeezing everything blurs the near, which the fast pairs tell apart and which needs no
-# repair. Change the base instead (bloc97 2023; the name comes from the neural tangent kernel, where
-# the idea was found): $\theta_i = b^{-2i/D}$. The fastest pair has $b^0 = 1$ whatever $b$ is. The
+# repair. Change the base instead (bloc97 2023; the name comes from the neural tangent kernel, which
+# inspired it): $\theta_i = b^{-2i/D}$. The fastest pair has $b^0 = 1$ whatever $b$ is. The
 # slowest has $i = D/2 - 1$, so $b^{-(D-2)/D}$. Ask that this one be $s$ times slower with a new
 # base $b'$:
 #
@@ -934,7 +935,7 @@ if ready(ntk_scale):
 #
 # **Why.** How slow is slow? Count the turns that a pair makes within the trained length:
 #
-# $$r_i = \frac{L\,\theta_i}{2\pi}$$
+# $$r_i = \frac{T_0\,\theta_i}{2\pi}$$
 #
 # A pair with many turns has shown all its angles in training; nothing it meets later is new. Leave
 # it. A pair with less than one turn has not: slow it down $s$ times, as PI does. In between, blend
@@ -952,12 +953,12 @@ if ready(ntk_scale):
 #
 # | symbol | argument | shape |
 # |---|---|---|
-# | $D$, $b$, $s$, $L$ | `width`, `base`, `factor`, `trained_length` | one number each |
+# | $D$, $b$, $s$, $T_0$ | `width`, `base`, `factor`, `trained_length` | one number each |
 # | $\alpha$, $\beta$ | `alpha`, `beta` | one number each |
 # | $\theta'$ | first result | $(D/2,)$ in float64 |
 # | $0.1 \ln s + 1$ | second result | one Python float |
 #
-# **By hand.** $\theta = (1,\ 0.1)$, $L = 63$, so $r = (10,\ 1)$. With $\alpha = 0$, $\beta = 2$:
+# **By hand.** $\theta = (1,\ 0.1)$, $T_0 = 63$, so $r = (10,\ 1)$. With $\alpha = 0$, $\beta = 2$:
 # $\gamma = (1,\ 0.5)$. With $s = 8$: $\theta_0' = 1$, and $\theta_1' = 0.5 \cdot 0.1 + 0.5 \cdot
 # 0.0125 = 0.0563$. The second result is $0.1 \cdot 2.08 + 1 = 1.208$.
 #

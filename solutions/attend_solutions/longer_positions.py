@@ -1,14 +1,14 @@
 """Positions beyond the trained length: a penalty for distance, and RoPE read more slowly.
 
     S_ts ← S_ts − m_h · |p_t − p_s|                  ALiBi: a slope m_h for each head
-    p → p · L / L'                                   position interpolation (PI)
+    p → p · T_0 / T                                  position interpolation (PI)
     base → base · s^(D/(D−2))                        NTK-aware scaling
     θ_i → keep_i · θ_i + (1 − keep_i) · θ_i / s      YaRN; keep_i is 1 for fast pairs, 0 for slow
 
 Letters:
     H    heads                          T    queries
     D    width of a query and of a key  S    keys
-    In equations L is the trained length, L' the wanted one, and s = L'/L the factor between them.
+    T_0 is the trained length, T that of the text, and s = T / T_0 the factor between them.
 
 Source: Press, Smith and Lewis 2022, "Train Short, Test Long: Attention with Linear Biases Enables
 Input Length Extrapolation"; Chen et al. 2023, "Extending Context Window of Large Language Models

@@ -27,7 +27,7 @@ def interpolation_worked(subject: Subject, probe: Probe) -> None:
 
 
 def interpolation_squeezes(subject: Subject, probe: Probe) -> None:
-    """p · L / L', whatever the ratio."""
+    """Trained over wanted length, whatever the ratio."""
     for trained, length in ((64, 1024), (10, 15), (2048, 8192), (3, 100)):
         where = torch.from_numpy(probe.rng.integers(0, length, 6))
         want = where.double() * trained / length
@@ -57,7 +57,7 @@ def interpolation_kinds(subject: Subject, probe: Probe) -> None:
 
 INTERPOLATION = (
     Property("a hand-worked example: twice the trained length", 1, interpolation_worked),
-    Property("p · L / L' for any lengths", 1, interpolation_squeezes),
+    Property("p times trained over wanted length, for any lengths", 1, interpolation_squeezes),
     Property("a text that fits keeps its positions", 1, interpolation_short),
     Property("float64 comes out; positions stay as they were", 1, interpolation_kinds),
 )

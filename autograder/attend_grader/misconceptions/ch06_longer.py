@@ -51,8 +51,8 @@ def interpolation_wraps(positions, trained_length, length):
 
 
 def interpolation_to_last(positions, trained_length, length):
-    """The last position is mapped to the last trained one, by (L − 1)/(L' − 1). Chen et al.
-    multiply by L/L'.
+    """The last position is mapped to the last trained one, by (trained − 1) / (wanted − 1).
+    Chen et al. multiply by trained / wanted.
     """
     return positions.double() * min(1.0, (trained_length - 1) / (length - 1))
 
