@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from attend_grader.classes.export import FORMATS, exported, lines
 from attend_grader.classes.record import write_whole
 
 from attend.errors import AttendError
+
+LEFT_OUT = 3
+"""Exit code where somebody has a score that is not in the file; a message names them."""
 
 
 def main(assignment: str, form: str, course: Path, out: Path | None) -> int:
@@ -28,10 +32,16 @@ def main(assignment: str, form: str, course: Path, out: Path | None) -> int:
         raise AttendError(str(error)) from None
     ending = "json" if form == "lti" else "csv"
     path = out.absolute() if out else opened.root / "exports" / f"{assignment}-{form}.{ending}"
+    made = exported(form, assignment, rows, datetime.now(UTC))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, exported(form, assignment, rows, datetime.now(UTC)).encode())
+        write_whole(path, made.text.encode())
     except OSError as error:
         raise AttendError(f"{path} cannot be written: {error.strerror}") from None
-    print(f"{len(rows)} students in {path}.")
+    print(f"{made.students} student{'' if made.students == 1 else 's'} in {path}.")
+    if made.unscored:
+        print(f"Without a score yet, and not in it: {', '.join(made.unscored)}.")
+    if made.left_out:
+        print(f"Not in it: {', '.join(made.left_out)}: {made.why}.", file=sys.stderr)
+        return LEFT_OUT
     return 0

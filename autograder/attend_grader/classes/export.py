@@ -1,13 +1,20 @@
 """Scores in the shapes that other systems import.
 
 - ``nbgrader``: the columns of nbgrader 0.9's own ``nbgrader export`` (nbgrader.plugins.export).
-- ``canvas``: the gradebook import of Canvas (Instructors' Guide, "How do I import grades in the
-  Gradebook?"): Student, ID, SIS User ID, SIS Login ID, Section, the assignment; a line of points
-  possible first.
-- ``moodle``: grade import from CSV (Moodle documentation, "Grade import"): an identifier to be
-  mapped to the user, the grade, a feedback text.
-- ``lti``: scores as LTI Assignment and Grade Services 2.0 takes them (1EdTech, section 3.4, Score
-  publish service), one object for each student.
+- ``canvas``: a gradebook import of Canvas, as its importer reads it (instructure/canvas-lms,
+  lib/gradebook_importer.rb): Student, ID, SIS User ID, SIS Login ID, Section, the assignment; a
+  line of points possible first. Canvas looks for a user by ID, a whole number of its own, then by
+  SIS user id, login id and name; an empty score would take a score away.
+- ``moodle``: a grade import from CSV (Moodle documentation, "Grade import"; moodle/moodle,
+  grade/import/csv/classes/load_data.php): identifiers to be mapped to a user, the grade, a feedback
+  text. One user that Moodle does not find ends the whole import, and a line whose identifier is
+  empty can go to the user of the line before: the column of addresses is there where all are known.
+- ``lti``: scores as LTI Assignment and Grade Services 2.0 takes them (1EdTech, "Learning Tools
+  Interoperability Assignment and Grade Services Version 2.0", Score publish service; Canvas
+  documentation, "Score API"): a list of objects, each the body of one POST
+  of application/vnd.ims.lis.v1.score+json to LINE_ITEM/scores.
+
+Who cannot be told to another system safely is left out and named: see :class:`Exported`.
 """
 
 from __future__ import annotations
@@ -21,9 +28,15 @@ from typing import Any
 from nbgrader.api import Gradebook, MissingEntry
 
 from attend_grader.classes.directory import CourseError
-from attend_grader.classes.tables import to_csv
+from attend_grader.classes.tables import defused, to_csv
 
 FORMATS = ("nbgrader", "canvas", "moodle", "lti")
+LIVE_ID = (
+    "their ids begin as formulas do, and with the apostrophe that keeps a spreadsheet from running "
+    "them they would match nobody: enter these scores by hand"
+)
+NO_LMS_ID = "the gradebook has no LMS user id for them: `nbgrader db student add ID --lms-user-id=…` sets it"
+
 NBGRADER = (
     "assignment",
     "duedate",
@@ -94,12 +107,38 @@ def lines(gradebook: Gradebook, assignment: str) -> list[Line]:
     return found
 
 
-def exported(form: str, assignment: str, rows: Sequence[Line], now: datetime) -> str:
-    """The text of the file; ``now`` is when scores are published, for ``lti``."""
-    makers = {"nbgrader": _nbgrader, "canvas": _canvas, "moodle": _moodle}
+@dataclass(frozen=True)
+class Exported:
+    """A file, and who is not in it.
+
+    Attributes:
+        text: of the file.
+        students: how many are in it.
+        unscored: who is not in it, as there is no score yet.
+        left_out: who has a score and is not in it; ``why`` says why, for all of them.
+    """
+
+    text: str
+    students: int
+    unscored: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    why: str = ""
+
+
+def exported(form: str, assignment: str, rows: Sequence[Line], now: datetime) -> Exported:
+    """The file in the format ``form``; ``now`` is when scores are published, for ``lti``."""
+    if form == "nbgrader":
+        return Exported(_nbgrader(assignment, rows), len(rows))
+    scored = [row for row in rows if row.score is not None]
+    unscored = tuple(row.student for row in rows if row.score is None)
     if form == "lti":
-        return _lti(rows, now)
-    return makers[form](assignment, rows)
+        told = [row for row in scored if row.lms_user_id]
+        text, why = _lti(told, now), NO_LMS_ID
+    else:
+        told = [row for row in scored if defused(row.student) == row.student]
+        text, why = {"canvas": _canvas, "moodle": _moodle}[form](assignment, told), LIVE_ID
+    left_out = tuple(row.student for row in scored if row not in told)
+    return Exported(text, len(told), unscored, left_out, why if left_out else "")
 
 
 def _nbgrader(assignment: str, rows: Sequence[Line]) -> str:
@@ -114,16 +153,23 @@ def _nbgrader(assignment: str, rows: Sequence[Line]) -> str:
 def _canvas(assignment: str, rows: Sequence[Line]) -> str:
     head = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment)
     points = ("    Points Possible", "", "", "", "", rows[0].points if rows else None)
-    table = [(_name(r), r.lms_user_id, r.student, r.email or r.student, "", r.score) for r in rows]
+    table = [(_name(r), _canvas_id(r), r.student, r.student, "", r.score) for r in rows]
     return to_csv(head, [points, *table])
 
 
+def _canvas_id(line: Line) -> str:
+    """Canvas reads the digits that an ID begins with: an LTI id would name somebody else."""
+    known = line.lms_user_id or ""
+    return known if known.isascii() and known.isdigit() else ""
+
+
 def _moodle(assignment: str, rows: Sequence[Line]) -> str:
-    head = ("Username", "Email address", assignment, f"{assignment} (feedback)")
+    addresses = [r.email or "" for r in rows]
+    sound = all(text and defused(text) == text for text in addresses)
+    head = ("Username", *(["Email address"] if sound else []), assignment, f"{assignment} feedback")
     table = [
-        (r.student, r.email, r.score, f"{r.score:g} of {r.points:g} points")
-        for r in rows
-        if r.score is not None
+        (r.student, *([text] if sound else []), r.score, f"{r.score:g} of {r.points:g} points")
+        for r, text in zip(rows, addresses, strict=True)
     ]
     return to_csv(head, table)
 
@@ -132,17 +178,21 @@ def _lti(rows: Sequence[Line], now: datetime) -> str:
     stamp = now.astimezone(UTC).isoformat(timespec="milliseconds")
     scores = [
         {
-            "userId": r.lms_user_id or r.student,
+            "userId": r.lms_user_id,
             "scoreGiven": r.score,
             "scoreMaximum": r.points,
-            "activityProgress": "Submitted",
+            "activityProgress": "Submitted" if _open(r, now) else "Completed",
             "gradingProgress": "FullyGraded" if r.complete else "PendingManual",
             "timestamp": stamp,
         }
         for r in rows
-        if r.score is not None
     ]
     return json.dumps(scores, ensure_ascii=False, indent=1) + "\n"
+
+
+def _open(line: Line, now: datetime) -> bool:
+    """Whether another version may be handed in; the gradebook's times are in UTC."""
+    return line.due is not None and line.due.replace(tzinfo=UTC) > now
 
 
 def _name(line: Line) -> str:
