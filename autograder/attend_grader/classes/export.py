@@ -35,8 +35,10 @@ LIVE_ID = (
     "their ids begin as formulas do, and with the apostrophe that keeps a spreadsheet from running "
     "them they would match nobody: enter these scores by hand"
 )
-NO_LMS_ID = "the gradebook has no LMS user id for them: `nbgrader db student add ID --lms-user-id=…` sets it"
-
+NO_LMS_ID = (
+    "the gradebook has no LMS user id for them: `nbgrader db student add ID --lms-user-id=…` "
+    "sets one"
+)
 NBGRADER = (
     "assignment",
     "duedate",
