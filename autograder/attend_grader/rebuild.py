@@ -19,7 +19,7 @@ import ast
 import copy
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from nbformat import NotebookNode
@@ -31,6 +31,16 @@ SKIP_TAG = "skip-execution"
 """nbclient leaves out cells with this tag, and nbgrader gives full marks to what did not run."""
 
 _NEW = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
+
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/svg+xml")
+_BASE64, _PLAIN_NAME = re.compile(r"[A-Za-z0-9+/=\s]*"), re.compile(r"[\w.-]+")
+_ATTACHED = re.compile(r"(?<=\()attachment:([\w.-]+)(?=[) \t\n])|attachment(?=\\?:)")
+_SCHEMES = re.compile(
+    "|".join(r"[\t\r\n]*".join(name) for name in ("javascript", "vbscript", "data", "file"))
+    + r"(?=\s*\\?:)",
+    re.IGNORECASE,
+)
+"""Browsers skip tabs and ends of lines within a scheme."""
 
 
 def rebuild(submission: NotebookNode, release: NotebookNode) -> tuple[NotebookNode, list[str]]:
@@ -114,8 +124,12 @@ def _answer(
 ) -> list[str]:
     """Put the learner's answer into a solution cell; return flags."""
     if theirs is not None:
-        given.source = whole(theirs.source)
-        return _differences(given, theirs, name)
+        flags = _differences(given, theirs, name)
+        if given.cell_type == "code":
+            given.source = whole(theirs.source)
+        elif _text(theirs) != _text(given):
+            _say(given, theirs)
+        return flags
     wanted = _defined(given)
     for index in sorted(extras, reverse=True):  # the last definition is the one that holds
         for cell in reversed(extras[index]):
@@ -157,7 +171,7 @@ def _given(given: NotebookNode, theirs: NotebookNode | None) -> list[NotebookNod
     if given.cell_type == "code":
         return [given, *_adopt([theirs])]
     if theirs.cell_type == given.cell_type:
-        given.source = harmless(theirs.source)
+        _say(given, theirs)
     return [given]
 
 
@@ -165,15 +179,34 @@ def _adopt(cells: list[NotebookNode]) -> list[NotebookNode]:
     """Cells of the learner's own, ungraded and without what they say about themselves."""
     adopted = []
     for cell in cells:
-        text = cell.get("source", "")
-        own = _NEW.get(cell.cell_type, new_raw_cell)(
-            whole(text) if cell.cell_type == "code" else harmless(text)
-        )
+        own = _NEW.get(cell.cell_type, new_raw_cell)()
+        if cell.cell_type == "code":
+            own.source = whole(cell.get("source", ""))
+        else:
+            _say(own, cell)
         own.id = ""
-        if cell.cell_type == "markdown" and "attachments" in cell:
-            own.attachments = cell.attachments
         adopted.append(own)
     return adopted
+
+
+def _say(cell: NotebookNode, theirs: NotebookNode) -> None:
+    """Put a learner's text, and the pictures pasted into it, in a cell that is not code."""
+    pictures = _pictures(theirs) if cell.cell_type == "markdown" else {}
+    cell.source = harmless(theirs.get("source", ""), pictures)
+    cell.pop("attachments", None)
+    if pictures:
+        cell.attachments = pictures
+
+
+def _pictures(cell: NotebookNode) -> dict[str, dict[str, str]]:
+    """Attachments that can be nothing but pictures."""
+    found: dict[str, dict[str, str]] = {}
+    for name, forms in _mapping(cell.get("attachments")).items():
+        for kind, content in _mapping(forms).items():
+            sound = isinstance(content, str) and _BASE64.fullmatch(content)
+            if kind in _PICTURES and sound and _PLAIN_NAME.fullmatch(str(name)):
+                found.setdefault(name, {})[kind] = content
+    return found
 
 
 def whole(text: str) -> str:
@@ -181,15 +214,21 @@ def whole(text: str) -> str:
     return str(text).encode("utf-8", "replace").decode()
 
 
-def harmless(text: str) -> str:
+def harmless(text: str, pictures: Collection[str] = ()) -> str:
     """Markdown of the learner's own, in which nothing can act; it reads as before.
 
-    Feedback and formgrader show it in somebody else's browser. Tags become visible text;
-    entities and schemes that run or embed code get a space of no width, which no browser follows.
+    Feedback and formgrader show it in somebody else's browser. What begins a tag or an entity, and
+    schemes that run or embed code, get a space of no width behind them, which no browser follows.
+    So do attachments that are not among ``pictures``: nbconvert gives up on a page that misses one.
     """
     plain = re.sub(r"&(?=#|[A-Za-z]+;)", "&\u200b", whole(text))
-    plain = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", plain)
-    return re.sub(r"(?i)(javascript|vbscript|data|file)(?=\s*\\?:)", "\\1\u200b", plain)
+    plain = re.sub(r"<(?=[A-Za-z/!?])", "<\u200b", plain)
+    plain = _SCHEMES.sub("\\g<0>\u200b", plain)
+
+    def attached(match: re.Match[str]) -> str:
+        return match[0] if match[1] in pictures else f"attachment\u200b{match[0][10:]}"
+
+    return _ATTACHED.sub(attached, plain)
 
 
 def _with_ids(cells: list[NotebookNode]) -> list[NotebookNode]:
