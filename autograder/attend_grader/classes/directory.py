@@ -199,7 +199,8 @@ class Course:
             return not folder.exists()
         try:
             copy = (folder / f"{record.notebook}.ipynb").read_text(encoding="utf-8")
-            return json.loads(copy)["metadata"]["attend"]["record"] == record.key
+            said = json.loads(copy)["metadata"]["attend"]
+            return (said["record"], said["seed"]) == (record.key, record.seed)
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return False
 

@@ -20,6 +20,7 @@ from attend_grader.classes.work import Job
 from attend_grader.preprocessors import notice, write_verdicts
 from attend_grader.rebuild import rebuild
 from attend_grader.sandbox import jail
+from attend_grader.sandbox.folder import sweep
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ def grade_assignment(
     for job in plan.jobs:
         show(Event("waiting", job.record.student, job.record.notebook))
     records = list(plan.unchanged)
+    sweep()
     with _alone(store, assignment), course.gradebook() as gradebook:
         known = course.scores(gradebook, assignment)
         for record in plan.unchanged:

@@ -133,6 +133,8 @@ class Store:
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / ".lock").open("w") as file:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for part in self.directory.glob(".*.part"):  # of one that was killed
+                part.unlink()
             yield
 
     def all(self) -> Iterator[Record]:
@@ -144,7 +146,7 @@ class Store:
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole or as it was, whenever the process is killed.
 
-    A part that a kill leaves is written over by the next try: one grader at a time writes.
+    A part that a kill leaves is written over or removed later: one grader at a time writes.
     """
     part = path.with_name(f".{path.name}.part")
     try:

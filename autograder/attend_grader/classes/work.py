@@ -15,10 +15,9 @@ from attend_grader.reach import reached
 from attend_grader.rebuild import rebuild
 from attend_grader.report import Report
 from attend_grader.sandbox.jail import Limits, SandboxMissing
-from attend_grader.sandbox.warm import WarmParent
+from attend_grader.sandbox.warm import JailKilled, WarmParent
 
 _thread = threading.local()
-_started: list[WarmParent] = []
 
 
 @dataclass(frozen=True)
@@ -96,19 +95,14 @@ def warm_parent(chapter_id: str, unsafe: bool, limits: Limits) -> WarmParent:
     """This thread's warm parent for a chapter; it serves all its submissions."""
     mine = _thread.__dict__.setdefault("parents", {})
     key = chapter_id, unsafe, limits
-    if key not in mine or not mine[key].is_alive():
+    if key in mine and not mine[key].is_alive():
+        mine.pop(key).close()
+    if key not in mine:
         try:
             mine[key] = WarmParent(chapter_id, limits, unsafe=unsafe)
-        except SandboxMissing:  # ended from outside as it started? what is missing stays missing
+        except JailKilled:
             mine[key] = WarmParent(chapter_id, limits, unsafe=unsafe)
-        _started.append(mine[key])
     return mine[key]
-
-
-def end_warm_parents() -> None:
-    """End those of all threads of this process."""
-    for parent in _started:
-        parent.close()
 
 
 def nothing_earned(job: Job, why: str) -> tuple[Verdict, ...]:

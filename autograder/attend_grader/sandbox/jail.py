@@ -7,10 +7,13 @@ gradebook, releases) or of the grader's checks is in it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import sys
 import sysconfig
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,6 +105,33 @@ def command(packages: Path, descriptor: int, limits: Limits, *, unsafe: bool = F
         *(word for pair in environment(TREE).items() for word in ("--setenv", *pair)),
         *(os.path.abspath(sys.executable), *module),  # its ".." may lead through what is not there
     ]
+
+
+def end(folder: Path, seconds: float = 5.0) -> None:
+    """Kill the jails whose packages are in ``folder``, and wait until they are gone.
+
+    ``--die-with-parent`` does not reach one that is still being set up: where its first process is
+    killed in that moment, the second waits for it forever, holding the control socket.
+    """
+    until = time.monotonic() + seconds
+    while (found := list(_running(folder))) and time.monotonic() < until:
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.005)
+
+
+def _running(folder: Path) -> Iterator[int]:
+    """Processes of bubblewrap started by :func:`command` with packages in ``folder``."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_text(errors="replace").split("\0")
+        except OSError:  # it has ended, or is somebody else's
+            continue
+        if TREE in words[2:]:
+            at = words.index(TREE)
+            if words[at - 2] == "--ro-bind" and Path(words[at - 1]).is_relative_to(folder):
+                yield int(process.name)
 
 
 def environment(packages: str) -> dict[str, str]:

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import atexit
 import json
-import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from attend_grader import codec
 from attend_grader.answers import hold_answer
 from attend_grader.sandbox import jail, tree
+from attend_grader.sandbox.folder import Folder
 from attend_grader.sandbox.jail import Limits, SandboxMissing
 from attend_grader.sandbox.references import References
 
 START_SECONDS = 120.0
 """Importing torch and the course takes 2 to 5 s; a busy machine must not fail."""
+
+LOOK_SECONDS = 0.25
+"""While it does not answer, look this often whether it has ended."""
+
+STARTING = threading.Lock()
+"""Held while bubblewrap is started; who ends a process holds it and sees no new jail after that."""
 
 SIGXCPU, OUT_OF_MEMORY = 128 + 24, 77
 """Exit codes of a child: out of processor time; and as in :mod:`.zygote`."""
@@ -40,6 +46,10 @@ class SubmissionDied(RuntimeError):
         self.reason = reason
 
 
+class JailKilled(SandboxMissing):
+    """The jail was ended from outside as it started: another try may do."""
+
+
 class WarmParent:
     """A jail for one chapter, whose parent process has imported what its notebooks need.
 
@@ -50,6 +60,7 @@ class WarmParent:
         unsafe: no jail (a person asked for that).
 
     Raises:
+        JailKilled: the jail was ended from outside as it started.
         SandboxMissing: bubblewrap is not installed, or the jail does not start.
     """
 
@@ -67,14 +78,15 @@ class WarmParent:
         self._gone = False
         self.references = References()
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 (closed in close)
-        self.packages = Path(tempfile.mkdtemp(prefix="attend-jail-"))
+        self._folder = Folder()
+        self.packages = self._folder.path
         self.packages.chmod(0o755)
         atexit.register(self.close)
         tree.write(self.packages, chapter_id)
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.control.settimeout(START_SECONDS)
+        self.control.settimeout(LOOK_SECONDS)
         try:
-            with theirs:
+            with theirs, STARTING:
                 self.process = subprocess.Popen(
                     jail.command(self.packages, theirs.fileno(), self.limits, unsafe=unsafe),
                     stdin=subprocess.DEVNULL,
@@ -84,10 +96,13 @@ class WarmParent:
                     pass_fds=(theirs.fileno(),),
                 )
             self._ask({"op": "preload", "modules": [*PRELOAD, *modules]})
+            if not self.is_alive():  # bubblewrap is gone, and what it started is not bound to it
+                raise EOFError("it ended")
         except (OSError, EOFError) as error:
             said = self._last_words()
+            kind = JailKilled if self._was_killed() else SandboxMissing
             self.close()
-            raise SandboxMissing(f"the jail did not start: {said or error}") from None
+            raise kind(f"the jail did not start: {said or error}") from None
 
     def __enter__(self) -> WarmParent:
         return self
@@ -139,20 +154,40 @@ class WarmParent:
         if hasattr(self, "control"):
             self.control.close()
         self._said.close()
-        shutil.rmtree(self.packages, ignore_errors=True)
+        self._folder.remove()
 
     def _ask(self, request: dict[str, Any], descriptor: int | None = None) -> dict[str, Any]:
         descriptors = [] if descriptor is None else [descriptor]
         try:
             socket.send_fds(self.control, [json.dumps(request).encode()], descriptors)
-            answer = self.control.recv(65536)
-        except OSError:
+            return json.loads(self._answer())
+        except (OSError, EOFError):
             self._gone = True
             raise
-        if not answer:
-            self._gone = True
-            raise EOFError("it closed its socket")
-        return json.loads(answer)
+
+    def _answer(self) -> bytes:
+        """What comes over the control socket.
+
+        A socket that is open is no sign of life: see :func:`.jail.end`.
+        """
+        until = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                answer = self.control.recv(65536)
+            except TimeoutError:
+                if self.process.poll() is not None:
+                    raise EOFError("it ended") from None
+                if time.monotonic() > until:
+                    raise
+                continue
+            if not answer:
+                raise EOFError("it closed its socket")
+            return answer
+
+    def _was_killed(self) -> bool:
+        process = getattr(self, "process", None)
+        code = 0 if process is None else process.poll()
+        return code is not None and (code < 0 or code > 128)  # bubblewrap's own, or its child's
 
     def _last_words(self) -> str:
         process = getattr(self, "process", None)

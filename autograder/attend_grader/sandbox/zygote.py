@@ -83,6 +83,7 @@ def _fork(control: socket.socket, channel: int, request: dict[str, Any]) -> int:
             status = _leave(channel, request["limits"], request["kept"])
         else:
             os.setsid()
+            _libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             _run(channel, request["limits"])
     except BaseException:
         traceback.print_exc()
