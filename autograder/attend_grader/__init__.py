@@ -1,6 +1,7 @@
 """Checks that explain what went wrong, and scores that can be trusted.
 
-In a notebook: ``check(softmax)``, ``hint(softmax)``, ``solution("softmax")``, ``ready(softmax)``.
+In a notebook: ``check(softmax)``, ``hint(softmax)``, ``solution("softmax")``, ``ready(softmax)``,
+``share("03_attention")``.
 For grading: ``grade(candidate, "03_attention/softmax", seed=…)`` and ``exercises()``.
 
 Names load on first use, so that a sandboxed worker imports neither checks nor answers.
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from attend_grader.exercise import Exercise
     from attend_grader.report import Finding, Report
     from attend_grader.session import check, grade, hint, ready, solution
+    from attend_grader.sharing import share
 
 __all__ = [
     "Exercise",
@@ -24,6 +26,7 @@ __all__ = [
     "grade",
     "hint",
     "ready",
+    "share",
     "solution",
 ]
 
@@ -36,6 +39,7 @@ _HOMES = {
     "grade": "session",
     "hint": "session",
     "ready": "session",
+    "share": "sharing",
     "solution": "session",
 }
 

@@ -28,7 +28,7 @@ def test_progress_is_kept_in_the_nearest_home_upwards(
     progress.record("x/y", hints=2)
     progress.record("x/z", score=1)
     saved = json.loads((attend_home / ".attend" / "progress.json").read_text())
-    assert saved == {"exercises": {"x/y": {"score": 3, "hints": 2}, "x/z": {"score": 1}}}
+    assert saved["exercises"] == {"x/y": {"score": 3, "hints": 2}, "x/z": {"score": 1}}
     assert progress.of("x/y") == {"score": 3, "hints": 2}
     assert progress.of("x/unknown") == {}
     assert [p.name for p in (attend_home / ".attend").iterdir()] == ["progress.json"]

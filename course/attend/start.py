@@ -29,7 +29,9 @@ _PROGRESS = """\
 ## Your progress
 
 Run the cell below (click it, then <kbd>Shift</kbd>+<kbd>Enter</kbd>). It also shows that Python
-works here.
+works here. All this stays with you, unless you choose otherwise: in a class, a cell with
+`from attend_grader import share; share("03_attention")` at a chapter's end puts your hints and time
+into that notebook, for your instructor. No score depends on it.
 """
 
 

@@ -1,8 +1,8 @@
 """The packages a submission can import in the jail: the course without its answers and checks.
 
 - ``attend``: as it is.
-- ``attend_grader``: ``check``, ``hint``, ``ready`` and ``solution`` that do nothing (a notebook's
-  first cell imports them), and the side of a subject that runs submitted code.
+- ``attend_grader``: ``check``, ``hint``, ``ready``, ``share`` and ``solution`` that do nothing (a
+  notebook imports them), and the side of a subject that runs submitted code.
 - ``attend_solutions``: answers of earlier chapters, which notebooks import; those of the chapter
   being graded and of later ones are cut out.
 """
@@ -35,6 +35,10 @@ def check(candidate=None, exercise_id=None):
 
 def hint(candidate_or_name=None):
     """Do nothing."""
+
+
+def share(chapter_id=None):
+    """Do nothing: what was shared stands in the notebook that was handed in."""
 
 
 def solution(candidate_or_name=None):
