@@ -12,6 +12,7 @@ import builtins
 import contextlib
 import inspect
 import io
+import linecache
 import sys
 import textwrap
 import tracemalloc
@@ -250,7 +251,7 @@ def _source(candidate: Any) -> tuple[str | None, int]:
     try:
         if isinstance(candidate, type):
             code = next(m.__code__ for m in vars(candidate).values() if inspect.isfunction(m))
-            lines, _ = inspect.findsource(code)
+            lines = linecache.getlines(code.co_filename)
             around = [
                 node
                 for node in ast.walk(ast.parse("".join(lines)))
@@ -274,11 +275,8 @@ def _text_of(error: BaseException) -> str:
 
 
 def _line(frame: types.FrameType, number: int) -> str:
-    try:
-        lines, _ = inspect.findsource(frame.f_code)
-    except OSError:
-        return ""
-    return lines[number - 1].strip() if number <= len(lines) else ""
+    """A line of a frame's source; not by inspect, which asks every module of torch for its file."""
+    return linecache.getline(frame.f_code.co_filename, number).strip()
 
 
 def _shapes(frame: types.FrameType) -> dict[str, list[int] | str]:

@@ -63,7 +63,7 @@ class RebuildFromRelease(NbGraderPreprocessor):
             NbGraderException: the released notebook is missing.
         """
         ids = resources["nbgrader"]
-        release = nbformat.read(self._release(ids["assignment"], ids["notebook"]), as_version=4)
+        release = released(self, ids["assignment"], ids["notebook"])
         problem = nb.metadata.get("attend", {}).get("problem")
         rebuilt, flags = rebuild(release if problem else nb, release)
         for flag in (*flags, *reached(rebuilt), *([str(problem)] if problem else ())):
@@ -75,17 +75,23 @@ class RebuildFromRelease(NbGraderPreprocessor):
             rebuilt.cells.insert(0, notice(flags))
         return rebuilt, resources
 
-    def _release(self, assignment: str, notebook: str) -> Path:
-        converter: Any = self.parent and self.parent.parent  # ours is the exporter, its the step
-        course = converter.coursedir
-        folder = course.format_path(course.release_directory, ".", assignment)
-        path = Path(folder, f"{notebook}.ipynb")
-        if not path.is_file():
-            raise NbGraderException(
-                f"{path} is missing, and submissions are rebuilt from it: run "
-                f"`nbgrader generate_assignment {assignment} --force` first"
-            )
-        return path
+
+def released(step: NbGraderPreprocessor, assignment: str, notebook: str) -> NotebookNode:
+    """The released notebook of the class directory that nbgrader works in.
+
+    Raises:
+        NbGraderException: it is missing.
+    """
+    converter: Any = step.parent and step.parent.parent  # a step's is the exporter, its nbgrader
+    course = converter.coursedir
+    folder = course.format_path(course.release_directory, ".", assignment)
+    path = Path(folder, f"{notebook}.ipynb")
+    if not path.is_file():
+        raise NbGraderException(
+            f"{path} is missing, and submissions are rebuilt from it: run "
+            f"`nbgrader generate_assignment {assignment} --force` first"
+        )
+    return nbformat.read(path, as_version=4)
 
 
 def notice(flags: list[str]) -> NotebookNode:
@@ -130,7 +136,9 @@ class RunChecks(NbGraderPreprocessor):
         chapter_id = next((i for i in (ids["notebook"], ids["assignment"]) if i in INDEX), "")
         seed = secrets.randbits(32) if self.seed is None else self.seed
         try:
-            parent = warm_parent(chapter_id, self.unsafe_no_sandbox, Limits(**self.limits))
+            limits = Limits(**self.limits)
+            modules = handed_in.imported(released(self, ids["assignment"], ids["notebook"]))
+            parent = warm_parent(chapter_id, self.unsafe_no_sandbox, limits, modules)
             verdicts = grade_notebook(nb, chapter_id, parent, seed, self.log.warning)
         except SandboxMissing as missing:
             raise NbGraderException(str(missing)) from None

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from attend_grader import chapters
+from attend_grader.classes import handed_in
 from attend_grader.grading import Verdict, called_by_check, grade_notebook
 from attend_grader.preprocessors import outputs, write_verdicts
 from attend_grader.report import Finding, Report
@@ -161,6 +162,18 @@ def test_the_jail_holds(parent: WarmParent, probe: str) -> None:
         "FileNotFoundError",
         "PermissionError",
     ), error
+
+
+@needs_jail
+def test_what_a_release_imports_is_imported_before_any_fork() -> None:
+    cells = ["import wave, json.tool", "from colorsys import nothing", "%magic", "import no_such"]
+    release = new_notebook(cells=[new_code_cell(source) for source in cells])
+    modules = handed_in.imported(release)
+    assert modules == ("wave", "json.tool", "colorsys", "colorsys.nothing", "no_such")
+    with WarmParent(CHAPTER, LIMITS, modules=modules) as parent, parent.child() as child:
+        loaded = "import sys; print(*({'wave', 'json.tool', 'colorsys'} & {*sys.modules}))"
+        assert sorted(child.run_cell(loaded)[1].split()) == ["colorsys", "json.tool", "wave"]
+        assert "No module named 'no_such'" in str(child.run_cell("import no_such")[0])
 
 
 @needs_jail

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -9,10 +10,13 @@ import stat
 import warnings
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
+
+from attend_grader import reading
 
 MAX_BYTES = 32 * 2**20
 """A learner's notebook is about 0.1 to 3 MiB, outputs included."""
@@ -57,6 +61,25 @@ def read(folder: Path, notebook: str) -> HandedIn:
     if not problem:
         problem = _unreadable(content)
     return HandedIn(content, problem, tuple(flags), timestamp)
+
+
+@lru_cache(maxsize=4)
+def released(content: bytes) -> NotebookNode:
+    """A released notebook, the same one for all its submissions: not to be modified."""
+    return parse(content)
+
+
+def imported(notebook: NotebookNode) -> tuple[str, ...]:
+    """Names that may be modules in the imports of a notebook's code cells, in order, each once."""
+    names: list[str] = []
+    for cell in notebook.cells:
+        tree = reading.parse(cell.source) if cell.cell_type == "code" else None
+        for node in tree.body if tree is not None else ():
+            if isinstance(node, ast.Import):
+                names += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return tuple(dict.fromkeys(names))
 
 
 def parse(content: bytes) -> NotebookNode:
@@ -118,7 +141,8 @@ def _content(folder: Path, name: str) -> tuple[bytes, str]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         others = sorted(p.name for p in folder.glob("*") if p.suffix in (".ipynb", *ARCHIVES))
-        more = f"; it holds {', '.join(others[:3])}" if others else ""
+        shown = ", ".join(map(_shown, others[:3]))
+        more = f"; it holds {shown}" if others else ""
         return b"", f"there is no {name} in the folder{more}"
     except OSError as error:
         return b"", f"{name} cannot be read ({error.strerror})"
@@ -130,6 +154,11 @@ def _content(folder: Path, name: str) -> tuple[bytes, str]:
             size = status.st_size / 2**20
             return b"", f"{name} has {size:.0f} MiB; {MAX_BYTES // 2**20} are allowed"
         return file.read(), ""
+
+
+def _shown(name: str) -> str:
+    """A file's name as it can be printed anywhere: names may hold control codes, or no text."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name[:80])
 
 
 def _unreadable(content: bytes) -> str:

@@ -61,17 +61,18 @@ def given_up(job: Job, why: str) -> Record:
 
 def _grade(job: Job) -> Record:
     start = time.monotonic()
-    release = handed_in.parse(job.release)
+    release = handed_in.released(job.release)
     record = job.record
     if record.problem:
         return replace(record, reason="INVALID", verdicts=nothing_earned(job, record.problem))
     notebook, flags = rebuild(handed_in.parse(job.content), release)
     flags += reached(notebook)
     chapter_id = next((i for i in (record.notebook, record.assignment) if i in INDEX), "")
+    modules = handed_in.imported(release)
     verdicts: tuple[Verdict, ...] = ()
     for _ in range(2):
         told: list[str] = []
-        parent = warm_parent(chapter_id, job.unsafe, job.limits)
+        parent = warm_parent(chapter_id, job.unsafe, job.limits, modules)
         try:
             verdicts = tuple(grade_notebook(notebook, chapter_id, parent, record.seed, told.append))
         except SandboxMissing:
@@ -91,24 +92,33 @@ def _grade(job: Job) -> Record:
     )
 
 
-def warm_parent(chapter_id: str, unsafe: bool, limits: Limits) -> WarmParent:
-    """This thread's warm parent for a chapter; it serves all its submissions."""
+def warm_parent(
+    chapter_id: str, unsafe: bool, limits: Limits, modules: tuple[str, ...]
+) -> WarmParent:
+    """This thread's warm parent for a chapter; it serves all its submissions.
+
+    Args:
+        chapter_id: such as ``"03_attention"``.
+        unsafe: without a jail.
+        limits: for every submission.
+        modules: what the released notebook imports.
+    """
     mine = _thread.__dict__.setdefault("parents", {})
-    key = chapter_id, unsafe, limits
+    key = chapter_id, unsafe, limits, modules
     if key in mine and not mine[key].is_alive():
         mine.pop(key).close()
     if key not in mine:
         try:
-            mine[key] = WarmParent(chapter_id, limits, unsafe=unsafe)
+            mine[key] = WarmParent(chapter_id, limits, modules=modules, unsafe=unsafe)
         except JailKilled:
-            mine[key] = WarmParent(chapter_id, limits, unsafe=unsafe)
+            mine[key] = WarmParent(chapter_id, limits, modules=modules, unsafe=unsafe)
     return mine[key]
 
 
 def nothing_earned(job: Job, why: str) -> tuple[Verdict, ...]:
     """A verdict of 0 points for each graded test of the release."""
     verdicts = []
-    for cell in handed_in.parse(job.release).cells:
+    for cell in handed_in.released(job.release).cells:
         marks = cell.metadata.get("nbgrader", {})
         if cell.cell_type == "code" and marks.get("grade") and not marks.get("solution"):
             report = Report(None, (), "invalid", why)
