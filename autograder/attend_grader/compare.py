@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from attend_grader.codec import Opaque
+from attend_grader.report import CALLED
 
 SHOWN_ELEMENTS = 16
 """Arrays up to this size are shown whole in a message."""
@@ -49,8 +50,8 @@ PRINTED = Tolerance("printed", 5e-4, "hand-worked numbers are printed to three d
 class Miss(Exception):
     """A property does not hold: what was expected, what came, where, and the likely cause.
 
-    Misses of one ``topic`` have one reason, which a card tells once; without a topic, misses are
-    the same where their messages are.
+    Misses of one ``topic`` have one reason, which a card tells once; without a topic, misses of a
+    call are the same where their causes are, any others where their messages are.
     """
 
     def __init__(
@@ -74,8 +75,9 @@ class Miss(Exception):
     def on(self, given: str, why: str, more: Sequence[tuple[str, str]] = ()) -> Miss:
         """The same miss, with the call it happened on and what is special about it."""
         text = f"{why}: {self.text}" if why else self.text
-        called = (("called with", given),) if given else ()
-        return Miss(text, (*called, *self.evidence, *more), self.cause, self.topic)
+        called = ((CALLED, given),) if given else ()
+        evidence = (*called, *self.evidence, *more)
+        return Miss(text, evidence, self.cause, self.topic or self.cause)
 
 
 def expect_close(
@@ -106,7 +108,9 @@ def expect_close(
         text = f"wrong type: {what} is a NumPy array, expected a torch tensor."
         raise Miss(text, cause="Stay in torch throughout: gradients flow only there.", topic=text)
     if not isinstance(got, (np.ndarray, np.generic, int, float, complex)) and not _is_tensor(got):
-        kind = "an array" if want_array.ndim else "a number"
+        kind = "a number"
+        if want_array.ndim:
+            kind = "a tensor" if _is_tensor(want) else "an array"
         text = f"wrong type: {what} is of type {_type_name(got)}, expected {kind}."
         raise Miss(text, topic=text)
     got_array = _numeric(got)
@@ -114,11 +118,14 @@ def expect_close(
         text, cause = _shape_message(got_array.shape, want_array.shape, what)
         raise Miss(text, cause=cause)
     if want_array.dtype.kind == "f" and got_array.dtype.kind != "f":
-        raise Miss(
-            f"wrong type: {what} has dtype {got_array.dtype}, expected a floating one. "
-            "Was it stored into an integer or boolean array?",
-            _shown(got_array, want_array),
-        )
+        cause = "Was it stored into an integer or boolean array, or divided by `//`?"
+        if _is_tensor(want):
+            cause = (
+                "Whole numbers stay whole under `//`, and where they are returned as they came: "
+                "divide by `/`, convert with `.double()` or `.float()`."
+            )
+        text = f"wrong type: {what} has dtype {got_array.dtype}, expected a floating one."
+        raise Miss(text, _shown(got_array, want_array), cause)
     _expect_values(got_array, want_array, tolerance, what)
 
 
@@ -201,8 +208,8 @@ def _expect_values(got: np.ndarray, want: np.ndarray, tolerance: Tolerance, what
     where = np.unravel_index(int(np.argmax(distance)), distance.shape)
     index = f"[{', '.join(map(str, where))}]" if want.ndim else ""
     count = f" ({int(bad.sum())} of {want.size} differ)" if want.size > 1 else ""
-    message = f"wrong value: {what}{index} is {_number(got[where])}, "
-    message += f"expected {_number(want[where])}{count}."
+    mine, right = told_apart(got[where], want[where])
+    message = f"wrong value: {what}{index} is {mine}, expected {right}{count}."
     with np.errstate(all="ignore"):  # a guess may overflow on wild values; then it is no match
         cause = likely_cause(got, want, tolerance)
     raise Miss(message, _shown(got, want), cause)
@@ -232,6 +239,9 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
         )
     if np.isinf(got).any() and not np.isinf(want).any():
         return "Some of your values are infinite: look for an overflow or a division by zero."
+    rounded = _rounded(got, want, tolerance)
+    if rounded:
+        return rounded
     if not np.isfinite(got).all() or not np.isfinite(want).all() or want.size < 2:
         return ""
     if want.ndim >= 2 and same(np.swapaxes(got, -1, -2), want):
@@ -241,13 +251,32 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
     if (want == want.flat[0]).all():  # any constant is a factor, or a shift, of another
         return ""
     ratio = float((got * want).sum() / (want * want).sum())
-    if abs(ratio) > 1e-12 and same(got / ratio, want):
+    if f"{ratio:.4g}" != "1" and abs(ratio) > 1e-12 and same(got / ratio, want):
         return f"Yours is everywhere {ratio:.4g} times what is expected: a factor is off."
     shift = float((got - want).mean())
     if same(got - shift, want):
         side = "larger" if shift > 0 else "smaller"
         return f"Yours is everywhere {side} by {abs(shift):.4g}: a constant is off."
     return ""
+
+
+SINGLE = Tolerance(
+    "float32 at best",
+    1e-6,
+    "float32 rounds at 6e-8; a dozen roundings in a row stay below ten of these",
+)
+
+
+def _rounded(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str:
+    """What to say of numbers right to float32's digits where float64's are asked for, or ""."""
+    if tolerance.relative >= SINGLE.relative or got.dtype.kind != "f":
+        return ""
+    if mismatches(got, want, SINGLE).any():
+        return ""
+    if got.dtype == np.float32:
+        kind = "a Python float or float64" if want.ndim == 0 else "float64"
+        return f"Yours is float32, which holds seven digits: expected {kind}."
+    return "Right to six digits or so, no further: was something rounded to float32 on the way?"
 
 
 def _shape_message(got: tuple[int, ...], want: tuple[int, ...], what: str) -> tuple[str, str]:
@@ -268,15 +297,26 @@ def _shape_message(got: tuple[int, ...], want: tuple[int, ...], what: str) -> tu
 def _shown(got: np.ndarray, want: np.ndarray) -> tuple[tuple[str, str], ...]:
     if not want.ndim or want.size > SHOWN_ELEMENTS:
         return ()
-    return (("expected", _text(want)), ("got", _text(got)))
+    texts: tuple[str, ...] = ()
+    for digits in (4, 8, 16):
+        texts = tuple(_text(array, digits) for array in (want, got))
+        if texts[0] != texts[1]:
+            break
+    return (("expected", texts[0]), ("got", texts[1]))
 
 
-def _text(array: np.ndarray) -> str:
-    return np.array2string(array, precision=4, suppress_small=True)
+def _text(array: np.ndarray, digits: int) -> str:
+    return np.array2string(array, precision=digits, suppress_small=True)
 
 
-def _number(value: Any) -> str:
-    return f"{float(value):.6g}"
+def told_apart(got: Any, want: Any) -> tuple[str, str]:
+    """Two numbers as text, six digits each or as many as it takes to see that they differ."""
+    texts = ("", "")
+    for digits in range(6, 18):
+        texts = (f"{float(got):.{digits}g}", f"{float(want):.{digits}g}")
+        if texts[0] != texts[1]:
+            break
+    return texts
 
 
 def as_array(value: Any) -> np.ndarray | None:

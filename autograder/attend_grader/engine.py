@@ -20,10 +20,10 @@ from attend_grader.reading import (
     parameter_names,
     signature_problem,
 )
-from attend_grader.report import Finding, Report, empty_report
+from attend_grader.report import CALLED, Finding, Report, empty_report
 from attend_grader.subject import Subject, SubjectError, local
 
-GRADER_VERSION = "1"
+GRADER_VERSION = "2"
 """Raised whenever the same submission and seed could score differently than before."""
 
 
@@ -104,7 +104,7 @@ def run_properties(
             unwritten += error.type == "NotImplementedError" and error.own
             message, evidence = explain(error, results_of_earlier(exercise))
             if failure.given:
-                evidence = (("called with", failure.given), *evidence)
+                evidence = ((CALLED, failure.given), *evidence)
             topic = f"{error.type} {list(error.lines)[-1:]}" if error.lines else message
             again = "the same error, in the same line" if error.lines else "the same as above"
         else:

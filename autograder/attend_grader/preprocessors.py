@@ -11,6 +11,7 @@ points; a number: that many; anything else: full marks) can only read what is wr
 from __future__ import annotations
 
 import secrets
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ import nbformat
 from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_notebook, new_output
+from nbgrader.api import Gradebook
+from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Dict, Integer
 
 from attend_grader.chapters import INDEX
-from attend_grader.classes import handed_in
+from attend_grader.classes import handed_in, scores
 from attend_grader.classes.work import warm_parent
 from attend_grader.grading import Verdict, grade_notebook
 from attend_grader.reach import reached
@@ -35,8 +38,14 @@ class SubmissionReader(NotebookExporter):
     """Read what was handed in without trusting it: ``Autograde.exporter_class``.
 
     Where there is no notebook to read, an empty one says why, and a score of 0 takes the place of
-    an earlier version's.
+    an earlier version's. Folders without the notebook are passed over by nbgrader, so their scores
+    are set as it begins.
     """
+
+    def __init__(self, config: Any = None, **kw: Any) -> None:
+        super().__init__(config=config, **kw)
+        if isinstance(self.parent, Autograde):
+            _clear_missing(self.parent)
 
     def from_file(
         self, file_stream: Any, resources: dict[str, Any] | None = None, **kw: Any
@@ -49,6 +58,20 @@ class SubmissionReader(NotebookExporter):
         else:
             notebook = handed_in.parse(found.content)
         return self.from_notebook_node(notebook, resources=resources, **kw)
+
+
+def _clear_missing(converter: Autograde) -> None:
+    """Give 0 for notebooks that an earlier version had, and the folder has no more."""
+    course: Any = converter.coursedir
+    assignment = course.assignment_id
+    folders = course.format_path(course.submitted_directory, course.student_id, assignment)
+    with Gradebook(course.db_url, course.course_id) as gradebook:
+        for folder in map(Path, sorted(glob(folders))):
+            student = folder.parent.name
+            for name in scores.without_file(gradebook, folder, student, assignment):
+                step = course.format_path(course.autograded_directory, student, assignment)
+                Path(step, f"{name}.ipynb").unlink(missing_ok=True)
+                converter.log.warning("%s: there is no %s.ipynb in %s", student, name, folder)
 
 
 class RebuildFromRelease(NbGraderPreprocessor):
@@ -69,8 +92,7 @@ class RebuildFromRelease(NbGraderPreprocessor):
         for flag in (*flags, *reached(rebuilt), *([str(problem)] if problem else ())):
             self.log.warning("%s, %s: %s", ids["student"], ids["notebook"], flag)
         if problem:
-            text = f"**Nothing could be graded.** {harmless(problem).capitalize()}."
-            rebuilt.cells.insert(0, new_markdown_cell(text, id="attend-problem"))
+            rebuilt.cells.insert(0, not_graded(problem))
         elif flags:
             rebuilt.cells.insert(0, notice(flags))
         return rebuilt, resources
@@ -92,6 +114,12 @@ def released(step: NbGraderPreprocessor, assignment: str, notebook: str) -> Note
             f"`nbgrader generate_assignment {assignment} --force` first"
         )
     return nbformat.read(path, as_version=4)
+
+
+def not_graded(problem: str) -> NotebookNode:
+    """A cell that tells why there is no score."""
+    text = f"**Nothing could be graded:** {harmless(problem)}."
+    return new_markdown_cell(text, id="attend-problem")
 
 
 def notice(flags: list[str]) -> NotebookNode:
@@ -120,6 +148,9 @@ class RunChecks(NbGraderPreprocessor):
     limits = Dict(
         help="How much a submission may use, by name: see attend_grader.sandbox.jail.Limits."
     ).tag(config=True)
+    show_inputs = Bool(
+        False, help="Show learners, in feedback, the inputs that their answers were checked with."
+    ).tag(config=True)
     seed = Integer(
         None, allow_none=True, help="Draw the same inputs for all; None: fresh ones for each."
     ).tag(config=True)
@@ -142,11 +173,13 @@ class RunChecks(NbGraderPreprocessor):
             verdicts = grade_notebook(nb, chapter_id, parent, seed, self.log.warning)
         except SandboxMissing as missing:
             raise NbGraderException(str(missing)) from None
-        write_verdicts(nb, verdicts)
+        write_verdicts(nb, verdicts, show_inputs=self.show_inputs)
         return nb, resources
 
 
-def write_verdicts(notebook: NotebookNode, verdicts: list[Verdict]) -> None:
+def write_verdicts(
+    notebook: NotebookNode, verdicts: list[Verdict], *, show_inputs: bool = False
+) -> None:
     """Write outputs that give each graded test just its score, and clear all other outputs."""
     by_name = {verdict.name: verdict for verdict in verdicts}
     for cell in notebook.cells:
@@ -155,13 +188,14 @@ def write_verdicts(notebook: NotebookNode, verdicts: list[Verdict]) -> None:
         cell.outputs, cell.execution_count = [], None
         verdict = by_name.get(cell.metadata.get("nbgrader", {}).get("grade_id"))
         if verdict is not None:
-            cell.outputs = outputs(verdict)
+            cell.outputs = outputs(verdict, show_inputs=show_inputs)
 
 
-def outputs(verdict: Verdict) -> list[NotebookNode]:
+def outputs(verdict: Verdict, *, show_inputs: bool = False) -> list[NotebookNode]:
     """What a graded test's cell shows: nbgrader reads the score from it, people the card."""
     if verdict.report is not None:
-        data = {"text/plain": f"{verdict.score:g}", "text/html": verdict.report._repr_html_()}
+        card = verdict.report if show_inputs else verdict.report.without_inputs()
+        data = {"text/plain": f"{verdict.score:g}", "text/html": card._repr_html_()}
         return [new_output("execute_result", data=data, execution_count=1)]
     if verdict.error is None:
         return []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, Literal
 
@@ -21,6 +21,9 @@ _WORDS = {
     "memory": ("!", "#9c3a00", "used too much memory"),
     "crash": ("!", "#9c3a00", "ended its process"),
 }
+
+CALLED = "called with"
+"""The label of evidence that shows inputs."""
 
 _SHORT = ("your line", "try")
 """Evidence shown at every miss; the rest is left out or folded after the first: mend that first."""
@@ -78,6 +81,14 @@ class Report:
     def max_score(self) -> int:
         """Points there were."""
         return sum(f.points for f in self.findings)
+
+    def without_inputs(self) -> Report:
+        """The same, without the calls it was made from: what learners see of a grading."""
+        findings = tuple(
+            replace(f, evidence=tuple(pair for pair in f.evidence if pair[0] != CALLED))
+            for f in self.findings
+        )
+        return replace(self, findings=findings, printed="")
 
     @property
     def _title(self) -> str:

@@ -90,7 +90,8 @@ def test_only_what_changed_is_graded_and_replaces_the_old_score(course: Course) 
     assert done == ["dan"]
     assert records[3].reason == "INVALID"
     assert score(course, "dan") == 0
-    assert not course.autograded("dan", CHAPTER).exists(), "no stale copy"
+    copy = course.autograded("dan", CHAPTER) / f"{CHAPTER}.ipynb"
+    assert "**Nothing could be graded:** the file is not a notebook" in copy.read_text()
 
 
 def test_students_force_and_seed_choose(course: Course) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import sysconfig
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -75,7 +72,7 @@ def make(root: Path, db: str = "") -> Course:
     for student, answers in ANSWERS.items():
         hand_in(root, student, notebook(*answers))
     course = Course.open(root)
-    with scripts_on_path(), Gradebook(course.places.db_url, course.places.course_id) as gradebook:
+    with course.gradebook() as gradebook:
         gradebook.add_assignment(CHAPTER)
         gradebook.add_notebook(CHAPTER, CHAPTER)
         for name in EXERCISES:
@@ -83,17 +80,6 @@ def make(root: Path, db: str = "") -> Course:
             gradebook.add_grade_cell(f"check-{name}", CHAPTER, CHAPTER, **facts)
             gradebook.add_solution_cell(name, CHAPTER, CHAPTER)
     return course
-
-
-@contextmanager
-def scripts_on_path() -> Iterator[None]:
-    """A new gradebook asks the command ``alembic`` for its version."""
-    before = os.environ["PATH"]
-    os.environ["PATH"] = sysconfig.get_path("scripts") + os.pathsep + before
-    try:
-        yield
-    finally:
-        os.environ["PATH"] = before
 
 
 def hand_in(root: Path, student: str, submitted: NotebookNode | str) -> Path:

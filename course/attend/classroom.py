@@ -6,12 +6,9 @@ here only adds the course's preprocessors (:mod:`attend_grader.preprocessors`) t
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
-import sysconfig
-from collections.abc import Iterator
 from pathlib import Path
 
 from attend import chapter
@@ -135,24 +132,11 @@ def _write(directory: Path, files: dict[str, str], course_id: str | None) -> Non
 
 def _gradebook(path: Path, course_id: str) -> None:
     """An empty SQLite gradebook."""
+    from attend_grader.classes.scripts import scripts_on_path
     from nbgrader.api import Gradebook
 
-    with _scripts_on_path():
+    with scripts_on_path():
         Gradebook(f"sqlite:///{path}", course_id).close()
-
-
-@contextlib.contextmanager
-def _scripts_on_path() -> Iterator[None]:
-    """For nbgrader, which calls `alembic` by name: it stands beside this Python.
-
-    (nbgrader's own ``setenv`` leaves PATH deleted behind it.)
-    """
-    before = os.environ.get("PATH", os.defpath)
-    os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), before])
-    try:
-        yield
-    finally:
-        os.environ["PATH"] = before
 
 
 def _course_id(directory: Path) -> str:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from attend import export
-from attend.classroom import _scripts_on_path
 from attend.errors import AttendError
 from attend_grader.classes.export import NBGRADER, Line, exported, lines
+from attend_grader.classes.scripts import scripts_on_path
 from nbgrader.api import Gradebook
 from nbgrader.plugins import CsvExportPlugin
 
@@ -108,7 +108,7 @@ def test_the_command_names_who_is_left_out(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "nbgrader_config.py").write_text(
         f"c = get_config()\nc.CourseDirectory.db_url = 'sqlite:///{tmp_path}/g.db'\n"
     )
-    with _scripts_on_path():
+    with scripts_on_path():
         gradebook: Any = Gradebook(f"sqlite:///{tmp_path}/g.db", "")
     with gradebook:
         gradebook.add_assignment("03")
@@ -126,7 +126,7 @@ def test_the_command_names_who_is_left_out(tmp_path: Path, capsys: pytest.Captur
 
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")  # nbgrader's own queries
 def test_nbgrader_has_the_columns_and_values_of_its_own_export(tmp_path: Path):
-    with _scripts_on_path():
+    with scripts_on_path():
         gradebook: Any = Gradebook(f"sqlite:///{tmp_path}/g.db", "c")
     with gradebook:
         gradebook.add_assignment("03")

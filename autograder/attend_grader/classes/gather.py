@@ -14,7 +14,7 @@ from nbformat import NotebookNode
 
 from attend_grader.classes import handed_in
 from attend_grader.classes.directory import Course
-from attend_grader.classes.grade import _plan
+from attend_grader.classes.grade import planned
 from attend_grader.classes.record import Record
 from attend_grader.rebuild import graded_name
 
@@ -49,7 +49,7 @@ def gather(course: Course, assignment: str) -> Gathered:
     Raises:
         CourseError: the assignment is unknown or not released.
     """
-    plan = _plan(course, assignment, (), force=False, seed=None, unsafe=False)
+    plan = planned(course, assignment)
     stubs: dict[str, str] = {}
     for notebook, content in plan.released.items():
         stubs |= dict(_cells(handed_in.parse(content), notebook, assignment))

@@ -12,12 +12,13 @@ from typing import Literal
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 
-from attend_grader.classes import cluster, handed_in, processes, work
+from attend_grader.classes import cluster, handed_in, processes, scores, work
 from attend_grader.classes.directory import Course, CourseError
 from attend_grader.classes.handed_in import HandedIn
+from attend_grader.classes.late import Penalties
 from attend_grader.classes.record import Record, Store
 from attend_grader.classes.work import Job
-from attend_grader.preprocessors import notice, write_verdicts
+from attend_grader.preprocessors import not_graded, notice, write_verdicts
 from attend_grader.rebuild import rebuild
 from attend_grader.sandbox import jail
 from attend_grader.sandbox.folder import sweep
@@ -82,23 +83,27 @@ def grade_assignment(
     """
     if not unsafe and not scheduler:
         jail.available()
-    plan = _plan(course, assignment, students, force=force, seed=seed, unsafe=unsafe)
+    course.release(assignment)  # before anything is written for an assignment that is none
+    penalties = Penalties(course.config)
     store = Store(course.records / assignment)
-    for record in plan.unchanged:
-        show(Event("unchanged", record.student, record.notebook, record))
-    for job in plan.jobs:
-        show(Event("waiting", job.record.student, job.record.notebook))
-    records = list(plan.unchanged)
     sweep()
     with _alone(store, assignment), course.gradebook() as gradebook:
-        known = course.scores(gradebook, assignment)
+        plan = planned(course, assignment, students, force=force, seed=seed, unsafe=unsafe)
         for record in plan.unchanged:
-            there = known.get((record.student, record.notebook)) == record.score
-            if not there or not course.is_saved(record):
-                _merge(course, gradebook, plan, record)
+            show(Event("unchanged", record.student, record.notebook, record))
+        for job in plan.jobs:
+            show(Event("waiting", job.record.student, job.record.notebook))
+        records = list(plan.unchanged)
+        known = scores.held(gradebook, assignment)
+        for record in plan.unchanged:
+            handed = plan.handed[record.student, record.notebook]
+            there = known.get((record.student, record.notebook))
+            if there != (record.score, handed.timestamp) or not course.is_saved(record):
+                _merge(course, gradebook, plan, record, penalties)
+        course.renew_penalties(gradebook, assignment, penalties)
         for record in _graded(plan.jobs, workers, scheduler):
             store.put(record)
-            _merge(course, gradebook, plan, record)
+            _merge(course, gradebook, plan, record, penalties)
             records.append(record)
             show(Event("done", record.student, record.notebook, record))
     return sorted(records, key=lambda r: (r.student, r.notebook))
@@ -123,20 +128,30 @@ def _graded(jobs: Sequence[Job], workers: int, scheduler: str) -> Iterator[Recor
     return processes.in_processes(jobs, workers)
 
 
-def _plan(
+def planned(
     course: Course,
     assignment: str,
-    students: Sequence[str],
+    students: Sequence[str] = (),
     *,
-    force: bool,
-    seed: int | None,
-    unsafe: bool,
+    force: bool = False,
+    seed: int | None = None,
+    unsafe: bool = False,
 ) -> Plan:
+    """What there is to grade; nothing that was handed in is run.
+
+    Raises:
+        CourseError: the assignment or a student is unknown, or nobody handed anything in.
+    """
     released = course.release(assignment)
     present = course.students(assignment)
     unknown = sorted(set(students) - set(present))
     if unknown:
         raise CourseError(f"no submission of {assignment} by {', '.join(unknown)}.")
+    if not present:
+        raise CourseError(
+            f"nobody has handed in {assignment}: put submissions at "
+            f"{course.submitted('STUDENT', assignment)}/{next(iter(released))}.ipynb."
+        )
     store = Store(course.records / assignment)
     jobs: list[Job] = []
     unchanged: list[Record] = []
@@ -164,19 +179,29 @@ def _plan(
     return Plan(tuple(jobs), tuple(unchanged), handed, released)
 
 
-def _merge(course: Course, gradebook: Gradebook, plan: Plan, record: Record) -> None:
+def _merge(
+    course: Course, gradebook: Gradebook, plan: Plan, record: Record, penalties: Penalties
+) -> None:
     handed = plan.handed[record.student, record.notebook]
-    copy = None
-    if not record.problem:
-        copy = graded_copy(record, handed.content, plan.released[record.notebook])
-    course.save(gradebook, record, copy, handed.timestamp)
+    release = plan.released[record.notebook]
+    copy = graded_copy(record, handed.content, release, show_inputs=course.show_inputs)
+    course.save(gradebook, record, copy, handed.timestamp, penalties)
 
 
-def graded_copy(record: Record, content: bytes, release: bytes) -> NotebookNode:
-    """The notebook that nbgrader's feedback and formgrader show: rebuilt, with the verdicts."""
-    notebook, put_back = rebuild(handed_in.parse(content), handed_in.parse(release))
-    write_verdicts(notebook, list(record.verdicts))
-    if put_back:  # what else is flagged is for the instructor
+def graded_copy(
+    record: Record, content: bytes, release: bytes, *, show_inputs: bool = False
+) -> NotebookNode:
+    """The notebook that nbgrader's feedback and formgrader show: rebuilt, with the verdicts.
+
+    Where nothing could be graded, it is the released one, and says why.
+    """
+    given = handed_in.released(release)
+    lost = record.problem
+    notebook, put_back = rebuild(given if lost else handed_in.parse(content), given)
+    write_verdicts(notebook, list(record.verdicts), show_inputs=show_inputs)
+    if lost:
+        notebook.cells.insert(0, not_graded(lost))
+    elif put_back:  # what else is flagged is for the instructor
         notebook.cells.insert(0, notice(put_back))
     notebook.metadata.attend.update(
         record=record.key, seed=record.seed, grader_version=record.version
@@ -184,20 +209,34 @@ def graded_copy(record: Record, content: bytes, release: bytes) -> NotebookNode:
     return notebook
 
 
-def replay(course: Course, assignment: str, student: str, *, unsafe: bool = False) -> Record:
+def replay(
+    course: Course, assignment: str, student: str, exercise: str = "", *, unsafe: bool = False
+) -> Record:
     """Grade one submission again with the seed of its record, and change nothing.
+
+    Args:
+        course: the course directory.
+        assignment: its name.
+        student: whose.
+        exercise: decides which notebook, where the assignment has several.
+        unsafe: without a jail.
 
     Raises:
         CourseError: it was not graded as it stands.
+        SandboxMissing: submissions cannot be run safely here.
     """
-    plan = _plan(course, assignment, [student], force=False, seed=None, unsafe=unsafe)
+    if not unsafe:
+        jail.available()
+    plan = planned(course, assignment, [student], unsafe=unsafe)
     if not plan.unchanged:
         raise CourseError(
             f"{student}'s {assignment} was not graded as it stands: run `attend grade "
             f"{assignment} --students {student}` first."
         )
-    old = plan.unchanged[0]
+    names = {f"check-{exercise}", exercise}
+    chosen = [r for r in plan.unchanged if names & {verdict.name for verdict in r.verdicts}]
+    old = [*chosen, plan.unchanged[0]][0]
     handed = plan.handed[student, old.notebook]
-    blank = replace(old, verdicts=(), flags=handed.flags)
+    blank = replace(old, verdicts=(), flags=handed.flags, problem=handed.problem)
     job = Job(blank, handed.content, plan.released[old.notebook], unsafe, course.limits)
     return work.grade(job)
