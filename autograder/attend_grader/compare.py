@@ -306,7 +306,8 @@ def _shown(got: np.ndarray, want: np.ndarray) -> tuple[tuple[str, str], ...]:
 
 
 def _text(array: np.ndarray, digits: int) -> str:
-    return np.array2string(array, precision=digits, suppress_small=True)
+    wide = array.astype(float) if array.dtype.kind == "f" else array  # float32 would print short
+    return np.array2string(wide, precision=digits, suppress_small=True)
 
 
 def told_apart(got: Any, want: Any) -> tuple[str, str]:

@@ -58,7 +58,7 @@ def explain(
         or _about_names(error)
         or _about_shapes(error, line)
         or _about_kinds(error)
-        or _about_torch(error)
+        or _about_torch(error, line)
     )
     if advice:
         evidence.append(("try", advice))
@@ -276,7 +276,7 @@ def _about_kinds(error: CallError) -> str:
     return ""
 
 
-def _about_torch(error: CallError) -> str:
+def _about_torch(error: CallError, line: str) -> str:
     """Advice on what only torch says."""
     text = error.message
     if "must match the size of tensor b" in text:
@@ -303,6 +303,14 @@ def _about_torch(error: CallError) -> str:
         return "autograd still needs the old numbers: assign `x = x + y` instead of `x += y`."
     if "does not require grad" in text:
         return "something before this cuts the graph: .detach(), .data, .numpy() or .item()."
+    if "tensors used as indices must be long" in text:
+        return "an index is a whole number: halve with `//`, cut a fraction off with `.long()`."
+    if "must be tuple of Tensors, not Tensor" in text:
+        return "tensors to be joined go in as one tuple: `torch.cat((a, b), dim=-1)`."
+    if "block_diag" in text or ("element 0 in argument 0" in text and "block_diag" in line):
+        return "the matrices go in one by one, with a star: `torch.block_diag(*blocks)`."
+    if re.search(r"'input' \(position 1\) must be Tensor, not (float|int)", text):
+        return "torch's functions take tensors; for a single number there is `math`."
     if "can't be cast to the desired output type" in text:
         return "a tensor of whole numbers cannot take fractions: `.float()` makes floats of it."
     return ""

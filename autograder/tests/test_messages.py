@@ -1,9 +1,11 @@
 """What learners read: differences, likely causes, exceptions, cards."""
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from attend_grader.codec import Opaque
 from attend_grader.compare import FLOAT32, FLOAT64, PRINTED, Miss, expect_close
 from attend_grader.explain import explain
@@ -72,6 +74,47 @@ def test_the_largest_difference_is_pointed_out_with_both_values() -> None:
         "got": "[[1.  2.5 3. ]\n [4.  5.  9. ]]",
     }
     assert _miss(np.zeros((5, 5)), np.ones((5, 5))).evidence == ()
+
+
+ALMOST = np.array([0.421697, 1.2])
+ROUNDED = {
+    "float32": (ALMOST.astype(np.float32), ALMOST, "Yours is float32", "float64."),
+    "on the way": (ALMOST.astype(np.float32).astype(float), ALMOST, "Right to six digits", "?"),
+    "a number": (np.float32(41829.4), 41829.4, "Yours is float32", "a Python float or float64."),
+    "a factor near 1": (A * (1 + 2e-5), A, "(6 of 6 differ).", ""),
+}
+
+
+@pytest.mark.parametrize(("got", "want", "told", "end"), ROUNDED.values(), ids=ROUNDED)
+def test_numbers_that_differ_late_are_told_apart_and_why(
+    got: Any, want: Any, told: str, end: str
+) -> None:
+    miss = _miss(got, want)
+    ((mine, right),) = re.findall(r"is (\S+), expected (\S+?)\.? ", miss.message)
+    assert mine != right
+    assert told in miss.message
+    assert miss.message.endswith(end)
+    assert "1 times" not in miss.message
+    shown = dict(miss.evidence)
+    assert not shown or shown["got"] != shown["expected"]
+
+
+def test_float32_is_no_cause_where_it_is_allowed_or_far_off() -> None:
+    off = ALMOST.astype(np.float32) + np.float32(0.1)
+    for tolerance in (FLOAT64, FLOAT32):
+        assert "float32" not in _miss(off, ALMOST, tolerance=tolerance).message
+
+
+def test_one_cause_is_one_topic() -> None:
+    one, two = (_miss(-A, A).on(given, "") for given in ("f(1)", "f(2)"))
+    assert one.topic == two.topic == "Every sign is flipped."
+
+
+def test_torchs_answers_are_asked_for_in_torchs_words() -> None:
+    want = torch.ones(2)
+    assert "of type list, expected a tensor." in _miss([1.0, 1.0], want).message
+    told = _miss(torch.tensor([1, 1]), want).message
+    assert "dtype int64, expected a floating one. Whole numbers stay whole under `//`" in told
 
 
 TYPES = {
@@ -246,6 +289,10 @@ ADVICE = {
     "numbers": ("ValueError", "matmul: Input operand 0 does not have enough dimensions", "`*`"),
     "none": ("TypeError", "unsupported operand: 'NoneType' and 'int'", "without `return`"),
     "arguments": ("TypeError", "f() takes 2 positional arguments but 3", "signature"),
+    "torch's float index": ("IndexError", "tensors used as indices must be long, int", "`//`"),
+    "torch's join": ("TypeError", "(position 1) must be tuple of Tensors, not Tensor", "((a, b)"),
+    "no star": ("RuntimeError", "torch.block_diag: Input tensors must have 2 or", "with a star"),
+    "torch's number": ("TypeError", "'input' (position 1) must be Tensor, not float", "`math`"),
     "unwritten": ("NotImplementedError", "", "write this part; or delete this line"),
 }
 
