@@ -23,7 +23,7 @@ from attend_grader.sandbox.references import References
 START_SECONDS = 120.0
 """Importing torch and the course takes 2 to 5 s; a busy machine must not fail."""
 
-LOOK_SECONDS = 0.25
+LOOK_SECONDS = 0.1
 """While it does not answer, look this often whether it has ended."""
 
 STARTING = threading.Lock()
