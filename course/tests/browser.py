@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -158,6 +158,18 @@ class Lab:
         nbformat.write(notebook, path)
         return path
 
+    def show(self, name: str, *sources: str) -> None:
+        """Open a notebook of these code cells, and run it."""
+        cells = [
+            nbformat.v4.new_code_cell(source.strip(), id=f"c{number}")
+            for number, source in enumerate(sources)
+        ]
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+        self.write(name, notebook)
+        self.open(name)
+        self.run_all()
+
     def visit(self, path: str) -> None:
         """Go to a path of the server (with the token)."""
         mark = "&" if "?" in path else "?"
@@ -213,6 +225,38 @@ class Lab:
     def cell(self, index: int) -> Locator:
         """Return a cell's place in the page, counting all cells from 0."""
         return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
+
+    def said(self, panel: str, index: int | None = None) -> str:
+        """What a widget's picture says of itself; of the cell at `index`, or of the whole page."""
+        place = self.page if index is None else self.cell(index)
+        return place.locator(f"svg[data-panel={panel}]").get_attribute("aria-label") or ""
+
+    def until(self, words: str, say: Callable[[], str]) -> str:
+        """Wait up to 5 s until `say()` holds `words`; return all it says."""
+        for _ in range(100):
+            if words in say():
+                return say()
+            self.page.wait_for_timeout(50)
+        raise AssertionError(f"not said within 5 s: {words!r}, but {say()!r}")
+
+    def changed(self, before: str, say: Callable[[], str]) -> str:
+        """Wait up to 5 s until `say()` is another than `before`; return it."""
+        for _ in range(100):
+            now = say()
+            if now != before:
+                return now
+            self.page.wait_for_timeout(50)
+        raise AssertionError(f"the picture did not change within 5 s from {before[:500]!r}")
+
+    def assert_fits(self, cell: Locator, pictures: str = "svg[data-panel]") -> None:
+        """Fail when a picture is wider than its cell's outputs, or too small to read."""
+        area = cell.locator(".jp-OutputArea-output").first.bounding_box()
+        assert area is not None
+        for picture in cell.locator(pictures).all():
+            box = picture.bounding_box()
+            assert box is not None
+            assert box["x"] + box["width"] <= area["x"] + area["width"] + 1
+            assert box["width"] >= 240, "too small to read"
 
     def resize(self, width: int, height: int = 900) -> None:
         """Give the window another size and let the page settle."""

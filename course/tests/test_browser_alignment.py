@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import nbformat
 import pytest
 
 from .browser import Lab, lab
@@ -32,28 +31,19 @@ widgets.alignment_matrix(translate, [
 
 @pytest.fixture(scope="module")
 def opened(lab: Lab) -> Lab:
-    cells = [
-        nbformat.v4.new_code_cell(source.strip(), id=f"c{i}")
-        for i, source in enumerate((SETUP, WIDGET))
-    ]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    lab.write("alignment.ipynb", nbformat.v4.new_notebook(cells=cells, metadata=kernel))
-    lab.open("alignment.ipynb")
-    lab.run_all()
+    lab.show("alignment.ipynb", SETUP, WIDGET)
     lab.cell(1).locator("svg[data-panel]").first.wait_for()
     return lab
 
 
 def until(lab: Lab, words: str) -> str:
     """Wait until the picture (or the message in its place) says `words`; return all it says."""
-    said = ""
-    for _ in range(100):
+
+    def said() -> str:
         place = lab.cell(1).locator("svg[data-panel=sentences], .attend-note").first
-        said = place.get_attribute("aria-label") or place.inner_text()
-        if words in said:
-            return said
-        lab.page.wait_for_timeout(50)
-    raise AssertionError(f"within 5 s the picture did not say {words!r}, but {said!r}")
+        return place.get_attribute("aria-label") or place.inner_text()
+
+    return lab.until(words, said)
 
 
 def test_arrow_keys_choose_the_written_word(opened: Lab):
@@ -95,12 +85,6 @@ def test_pictures_fit_the_window(opened: Lab, width: int):
         field.fill(sentence)
         field.press("Enter")
         until(opened, f"weight 0.{'85' if number == 0 else '96'}")
-        area = cell.locator(".jp-OutputArea-output").first.bounding_box()
-        assert area is not None
-        for panel in cell.locator("svg[data-panel]").all():
-            box = panel.bounding_box()
-            assert box is not None
-            assert box["x"] + box["width"] <= area["x"] + area["width"] + 1
-            assert box["width"] >= 240, "too small to read"
+        opened.assert_fits(cell)
         opened.screenshot(f"alignment-{width}-{number}", cell)
     opened.assert_quiet()

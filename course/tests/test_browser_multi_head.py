@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import nbformat
 import pytest
 
 from .browser import Lab, lab
@@ -30,30 +29,10 @@ HEADS_AT, CACHE_AT = 1, 2
 
 @pytest.fixture(scope="module")
 def opened(lab: Lab) -> Lab:
-    cells = [
-        nbformat.v4.new_code_cell(source.strip(), id=f"c{i}") for i, source in enumerate(CELLS)
-    ]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    lab.write("heads.ipynb", nbformat.v4.new_notebook(cells=cells, metadata=kernel))
-    lab.open("heads.ipynb")
-    lab.run_all()
+    lab.show("heads.ipynb", *CELLS)
     for index in (HEADS_AT, CACHE_AT):
         lab.cell(index).locator("svg[data-panel]").first.wait_for()
     return lab
-
-
-def label(lab: Lab, index: int, panel: str) -> str:
-    return lab.cell(index).locator(f"svg[data-panel={panel}]").get_attribute("aria-label") or ""
-
-
-def changed(lab: Lab, index: int, panel: str, before: str) -> str:
-    """Wait until a panel says something else than `before`; return it."""
-    for _ in range(100):
-        now = label(lab, index, panel)
-        if now != before:
-            return now
-        lab.page.wait_for_timeout(50)
-    raise AssertionError("the picture did not change within 5 s")
 
 
 def test_every_picture_is_drawn(opened: Lab):
@@ -67,36 +46,38 @@ def test_heads_follow_both_sliders_and_the_example(opened: Lab):
     cell = opened.cell(HEADS_AT)
     cell.scroll_into_view_if_needed()
     query, head = cell.locator(".noUi-handle").all()
-    before = label(opened, HEADS_AT, "arcs")
+    before = opened.said("arcs", HEADS_AT)
     assert "head 1 in full" in before
     query.focus()
     opened.page.keyboard.press("ArrowRight")
-    moved = changed(opened, HEADS_AT, "arcs", before)
+    moved = opened.changed(before, lambda: opened.said("arcs", HEADS_AT))
     head.focus()
     opened.page.keyboard.press("ArrowRight")
-    other = changed(opened, HEADS_AT, "arcs", moved)
+    other = opened.changed(moved, lambda: opened.said("arcs", HEADS_AT))
     assert "head 2 in full" in other
     assert "In head 2" in other
     cell.locator("select").select_option(label="3 of 3")
-    changed(opened, HEADS_AT, "arcs", other)
+    opened.changed(other, lambda: opened.said("arcs", HEADS_AT))
     opened.assert_quiet()
 
 
 def test_the_calculator_follows_model_tokens_and_bits(opened: Lab):
     cell = opened.cell(CACHE_AT)
     cell.scroll_into_view_if_needed()
-    before = label(opened, CACHE_AT, "models")
+    before = opened.said("models", CACHE_AT)
     assert "Llama 2 70B keeps 1.25 GiB" in before
     cell.locator(".noUi-handle").first.focus()
     opened.page.keyboard.press("ArrowRight")
-    longer = changed(opened, CACHE_AT, "models", before)
+    longer = opened.changed(before, lambda: opened.said("models", CACHE_AT))
     assert "Llama 2 70B keeps 2.5 GiB" in longer
     cell.locator("select").first.select_option(label="DeepSeek-V2")
-    other = changed(opened, CACHE_AT, "models", longer)
+    other = opened.changed(longer, lambda: opened.said("models", CACHE_AT))
     assert "DeepSeek-V2 keeps 540 MiB" in other
     cell.locator("select").nth(1).select_option(label="8 bits")
-    assert "DeepSeek-V2 keeps 270 MiB" in changed(opened, CACHE_AT, "models", other)
-    assert "DeepSeek-V2 with other heads" in label(opened, CACHE_AT, "variants")
+    assert "DeepSeek-V2 keeps 270 MiB" in opened.changed(
+        other, lambda: opened.said("models", CACHE_AT)
+    )
+    assert "DeepSeek-V2 with other heads" in opened.said("variants", CACHE_AT)
     opened.assert_quiet()
 
 
@@ -105,12 +86,6 @@ def test_pictures_fit_the_window(opened: Lab, width: int):
     opened.resize(width)
     for index, name in {HEADS_AT: "heads", CACHE_AT: "cache"}.items():
         cell = opened.cell(index)
-        area = cell.locator(".jp-OutputArea-output").first.bounding_box()
-        assert area is not None
-        for panel in cell.locator("svg[data-panel]").all():
-            box = panel.bounding_box()
-            assert box is not None
-            assert box["x"] + box["width"] <= area["x"] + area["width"] + 1
-            assert box["width"] >= 240, "too small to read"
+        opened.assert_fits(cell)
         opened.screenshot(f"multi-head-{width}-{name}", cell)
     opened.assert_quiet()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import nbformat
 import pytest
 
 from .browser import Lab, lab
@@ -21,27 +20,14 @@ DIAL, MAP = 1, 2
 
 @pytest.fixture(scope="module")
 def opened(lab: Lab) -> Lab:
-    cells = [nbformat.v4.new_code_cell(source, id=f"c{i}") for i, source in enumerate(CELLS)]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    lab.write("positions.ipynb", nbformat.v4.new_notebook(cells=cells, metadata=kernel))
-    lab.open("positions.ipynb")
-    lab.run_all()
+    lab.show("positions.ipynb", *CELLS)
     for index in (DIAL, MAP):
         lab.cell(index).locator("svg[data-panel]").first.wait_for()
     return lab
 
 
-def label(lab: Lab, panel: str) -> str:
-    svg = lab.page.locator(f"svg[data-panel={panel}]")
-    return svg.get_attribute("aria-label") or ""
-
-
 def until(lab: Lab, panel: str, words: str) -> str:
-    for _ in range(100):
-        if words in label(lab, panel):
-            return label(lab, panel)
-        lab.page.wait_for_timeout(50)
-    raise AssertionError(f"within 5 s {panel} did not say {words!r}, but {label(lab, panel)!r}")
+    return lab.until(words, lambda: lab.said(panel))
 
 
 def press(lab: Lab, index: int, slider: int, *keys: str) -> None:
@@ -62,10 +48,10 @@ def test_keys_turn_the_query_and_the_score_follows(opened: Lab):
 
 
 def test_moving_both_leaves_the_score(opened: Lab):
-    before = label(opened, "score")
+    before = opened.said("score")
     press(opened, DIAL, 2, *["ArrowRight"] * 6)
     until(opened, "dial", "The query at 100,008 and the key at 100,004")
-    assert label(opened, "score") == before
+    assert opened.said("score") == before
     opened.assert_quiet()
 
 
@@ -100,12 +86,6 @@ def test_pictures_fit_the_window(opened: Lab, width: int):
     opened.resize(width)
     for index, name in {DIAL: "rope-dial", MAP: "frequency-map"}.items():
         cell = opened.cell(index)
-        area = cell.locator(".jp-OutputArea-output").first.bounding_box()
-        assert area is not None
-        for panel in cell.locator("svg[data-panel]").all():
-            box = panel.bounding_box()
-            assert box is not None
-            assert box["x"] + box["width"] <= area["x"] + area["width"] + 1
-            assert box["width"] >= 240, "too small to read"
+        opened.assert_fits(cell)
         opened.screenshot(f"positions-{width}-{name}", cell)
     opened.assert_quiet()

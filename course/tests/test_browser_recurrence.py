@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import nbformat
 import pytest
 
 from .browser import Lab, lab
@@ -54,29 +53,13 @@ EXPLORER_AT, DECAY_AT, LAGS_AT = 1, 2, 3
 
 @pytest.fixture(scope="module")
 def opened(lab: Lab) -> Lab:
-    cells = [
-        nbformat.v4.new_code_cell(source.strip(), id=f"c{i}") for i, source in enumerate(CELLS)
-    ]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    lab.write("recurrence.ipynb", nbformat.v4.new_notebook(cells=cells, metadata=kernel))
-    lab.open("recurrence.ipynb")
-    lab.run_all()
+    lab.show("recurrence.ipynb", *CELLS)
     lab.cell(EXPLORER_AT).locator("svg[data-panel]").first.wait_for()
     return lab
 
 
-def told(lab: Lab) -> str:
-    """What the curve says of itself."""
-    curve = lab.cell(EXPLORER_AT).locator("svg[data-panel=curve]")
-    return curve.get_attribute("aria-label") or ""
-
-
 def wait_for(lab: Lab, words: str) -> None:
-    for _ in range(100):
-        if words in told(lab):
-            return
-        lab.page.wait_for_timeout(50)
-    raise AssertionError(f"the curve does not say {words!r} within 5 s; it says {told(lab)!r}")
+    lab.until(words, lambda: lab.said("curve", EXPLORER_AT))
 
 
 def test_the_explorer_follows_keys_and_lists(opened: Lab) -> None:
@@ -112,12 +95,6 @@ def test_pictures_fit_the_window(opened: Lab, width: int) -> None:
     names = {EXPLORER_AT: "gradient", DECAY_AT: "decay", LAGS_AT: "lags"}
     for index, name in names.items():
         cell = opened.cell(index)
-        area = cell.locator(".jp-OutputArea-output").first.bounding_box()
-        assert area is not None
-        for panel in cell.locator("svg[data-panel], canvas.marks").all():
-            box = panel.bounding_box()
-            assert box is not None
-            assert box["x"] + box["width"] <= area["x"] + area["width"] + 1
-            assert box["width"] >= 240, "too small to read"
+        opened.assert_fits(cell, "svg[data-panel], canvas.marks")
         opened.screenshot(f"recurrence-{width}-{name}", cell)
     opened.assert_quiet()

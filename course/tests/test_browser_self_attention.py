@@ -36,17 +36,8 @@ def painter() -> int:
     return index
 
 
-def label(lab: Lab, panel: str) -> str:
-    svg = lab.cell(painter()).locator(f"svg[data-panel={panel}]")
-    return svg.get_attribute("aria-label") or ""
-
-
-def until(lab: Lab, panel: str, words: str) -> None:
-    for _ in range(100):
-        if words in label(lab, panel):
-            return
-        lab.page.wait_for_timeout(50)
-    raise AssertionError(f"within 5 s {panel} did not say {words!r}, but {label(lab, panel)!r}")
+def until(lab: Lab, panel: str, words: str) -> str:
+    return lab.until(words, lambda: lab.said(panel, painter()))
 
 
 def test_every_card_and_picture_is_there(opened: Lab):
@@ -112,8 +103,7 @@ def test_presets_change_mask_and_flow(opened: Lab):
     cell.get_by_role("button", name="window", exact=True).click()
     until(opened, "flow", "after 1 layer 1 · the, 2 · cat; after 2 layers 1 · the, 2 · cat, 3")
     cell.get_by_role("button", name="self", exact=True).click()
-    until(opened, "flow", "after 3 layers 1 · the")
-    assert "2 · cat" not in label(opened, "flow")
+    assert "2 · cat" not in until(opened, "flow", "after 3 layers 1 · the")
     cell.get_by_role("button", name="padding left").click()
     until(opened, "weights", "24 of 36 pairs may look")
     opened.assert_quiet()
@@ -129,12 +119,6 @@ def test_pictures_fit_the_window(opened: Lab, width: int):
         opened.screenshot(f"chapter04-{width}-{name.replace(' ', '-')}", opened.cell(painter()))
     for number, index in enumerate(showing("charts.bands", "widgets.")):
         cell = opened.cell(index)
-        area = cell.locator(".jp-OutputArea-output").first.bounding_box()
-        assert area is not None
-        for panel in cell.locator("svg[data-panel], canvas.marks, .widget-gridbox").all():
-            box = panel.bounding_box()
-            assert box is not None
-            assert box["x"] + box["width"] <= area["x"] + area["width"] + 1
-            assert box["width"] >= 240, "too small to read"
+        opened.assert_fits(cell, "svg[data-panel], canvas.marks, .widget-gridbox")
         opened.screenshot(f"chapter04-{width}-{number}", cell)
     opened.assert_quiet()

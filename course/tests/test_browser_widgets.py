@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import nbformat
 import pytest
 
 from .browser import Lab, lab
@@ -54,13 +53,7 @@ DK, TABLE_AT, EXPLORER_AT, CHART_AT = 1, 2, 3, 4
 
 @pytest.fixture(scope="module")
 def opened(lab: Lab) -> Lab:
-    cells = [
-        nbformat.v4.new_code_cell(source.strip(), id=f"c{i}") for i, source in enumerate(CELLS)
-    ]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    lab.write("widgets.ipynb", nbformat.v4.new_notebook(cells=cells, metadata=kernel))
-    lab.open("widgets.ipynb")
-    lab.run_all()
+    lab.show("widgets.ipynb", *CELLS)
     for index in (DK, TABLE_AT, EXPLORER_AT):
         lab.cell(index).locator("svg[data-panel]").first.wait_for()
     return lab
@@ -71,13 +64,7 @@ def picture(lab: Lab, index: int) -> str:
 
 
 def changed(lab: Lab, index: int, before: str) -> str:
-    """Wait until a cell's picture is another than `before`; return it."""
-    for _ in range(100):
-        now = picture(lab, index)
-        if now != before:
-            return now
-        lab.page.wait_for_timeout(50)
-    raise AssertionError("the picture did not change within 5 s")
+    return lab.changed(before, lambda: picture(lab, index))
 
 
 def test_every_widget_and_chart_is_drawn(opened: Lab):
@@ -167,13 +154,7 @@ def test_pictures_fit_the_window(opened: Lab, width: int):
     names = {DK: "dk", TABLE_AT: "table", EXPLORER_AT: "explorer", CHART_AT: "chart"}
     for index, name in names.items():
         cell = opened.cell(index)
-        area = cell.locator(".jp-OutputArea-output").first.bounding_box()
-        assert area is not None
-        for panel in cell.locator("svg[data-panel], canvas.marks").all():
-            box = panel.bounding_box()
-            assert box is not None
-            assert box["x"] + box["width"] <= area["x"] + area["width"] + 1
-            assert box["width"] >= 240, "too small to read"
+        opened.assert_fits(cell, "svg[data-panel], canvas.marks")
         opened.screenshot(f"widgets-{width}-{name}", cell)
     opened.cell(0).scroll_into_view_if_needed()
     opened.screenshot(f"widgets-{width}-window")
