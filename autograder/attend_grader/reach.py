@@ -11,10 +11,10 @@ import re
 
 from nbformat import NotebookNode
 
-_OURS = r"(?:(?!check\b|hint\b|ready\b|solution\b)\w+)"
+_OURS = r"(?:(?!check\b|hint\b|ready\b|share\b|solution\b)\w+)"
 _SIGNS = (
     (rf"\battend_grader\s*\.\s*({_OURS})", "attend_grader.{}"),
-    (rf"\bfrom\s+attend_grader\s+import\s[^\n]*?\b({_OURS})", "attend_grader.{}"),
+    (rf"\bfrom\s+attend_grader\s+import\s[^\n;#]*?\b({_OURS})", "attend_grader.{}"),
     (r"\bsys\s*\.\s*(_getframe|modules|setprofile|settrace)\b", "sys.{}"),
     (r"\bfrom\s+sys\s+import\s[^\n]*?\b(_getframe|modules|setprofile|settrace)\b", "sys.{}"),
     (r"\bgc\s*\.\s*(get_objects|get_referrers|get_referents)\b", "gc.{}"),

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from attend_grader import chapters, progress, share
+from attend_grader.reach import reached
 from attend_grader.sharing import MEDIA_TYPE, MOST_HINTS, MOST_MINUTES, Effort, read
 from IPython.core.formatters import DisplayFormatter
+from nbformat.v4 import new_code_cell, new_notebook
 
 CHAPTER = "03_attention"
 FINE = {"hints": 2, "minutes": 7, "solution_shown": False}
@@ -111,6 +113,13 @@ def test_what_share_does_not_write_is_passed_over(form: Any) -> None:
 )
 def test_odd_notebooks_say_nothing(content: bytes) -> None:
     assert read(content, CHAPTER) == {}
+
+
+def test_a_cell_that_shares_is_no_reason_for_a_flag() -> None:
+    sharing = new_code_cell('from attend_grader import share; share("03_attention")  # for Ann')
+    assert reached(new_notebook(cells=[sharing])) == []
+    reaching = new_code_cell("from attend_grader import share, executor; executor")
+    assert reached(new_notebook(cells=[reaching])) != []
 
 
 def test_every_chapter_can_be_shared() -> None:

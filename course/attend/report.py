@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 
 from attend_grader.classes import similar
@@ -16,7 +17,18 @@ from attend_grader.classes.tables import to_csv
 from attend.errors import AttendError
 from attend.report_page import page
 
-HEAD = ("student", "exercise", "score", "points", "outcome", "misconception", "hints", "seconds")
+HEAD = (
+    "student",
+    "exercise",
+    "score",
+    "points",
+    "outcome",
+    "misconception",
+    "flags",
+    "hints shared",
+    "minutes shared",
+    "grading seconds",
+)
 
 
 def main(assignment: str, course: Path, out: Path | None) -> int:
@@ -41,7 +53,7 @@ def main(assignment: str, course: Path, out: Path | None) -> int:
     analysis = analyse(gathered.records)
     alike = near_identical(gathered)
     files = {
-        path: page(gathered, analysis, alike),
+        path: page(gathered, analysis, alike, date.today().isoformat(), path.stem),
         path.with_suffix(".csv"): table(gathered),
         path.with_suffix(".json"): to_json(gathered, analysis, alike),
     }
@@ -51,7 +63,8 @@ def main(assignment: str, course: Path, out: Path | None) -> int:
             write_whole(file, text.encode())
     except OSError as error:
         raise AttendError(f"{path.parent} cannot be written: {error.strerror}") from None
-    print(f"{len(analysis.students)} students in {path}, with .csv and .json beside it.")
+    students = len(analysis.students)
+    print(f"{students} student{'' if students == 1 else 's'} in {path}; beside it .csv and .json.")
     if gathered.waiting:
         print(
             f"{len(gathered.waiting)} more are not graded as they stand: run `attend grade "
@@ -72,13 +85,11 @@ def near_identical(gathered: Gathered) -> list[similar.Group]:
 def table(gathered: Gathered) -> str:
     """CSV: a line for each student and exercise."""
     rows = []
-    for record in gathered.records:
-        if record.problem:
-            rows.append((record.student, "", None, None, record.reason, "", None, None))
+    for record in sorted(gathered.records, key=lambda record: record.student.casefold()):
         for verdict in record.verdicts:
             name = exercise_of(record, verdict)
             slip = verdict.report.diagnosis if verdict.report is not None else None
-            hints = gathered.hints.get(name, {}).get(record.student)
+            effort = gathered.shared.get(name, {}).get(record.student)
             rows.append(
                 (
                     record.student,
@@ -87,7 +98,9 @@ def table(gathered: Gathered) -> str:
                     verdict.points,
                     verdict.reason,
                     slip or "",
-                    hints,
+                    len(record.flags),
+                    effort and effort.hints,
+                    effort and effort.minutes,
                     round(verdict.seconds, 3),
                 )
             )
@@ -101,8 +114,12 @@ def to_json(gathered: Gathered, analysis: Analysis, alike: list[similar.Group]) 
             "assignment": gathered.assignment,
             "not_graded_as_they_stand": gathered.waiting,
             **asdict(analysis),
-            "hints": gathered.hints,
+            "shared": {
+                name: {student: asdict(effort) for student, effort in by.items()}
+                for name, by in gathered.shared.items()
+            },
             "near_identical": [asdict(group) for group in alike],
+            "near_identical_pairs": [asdict(pair) for pair in similar.pairs(alike)],
             "records": [json.loads(record.to_json()) for record in gathered.records],
         },
         ensure_ascii=False,

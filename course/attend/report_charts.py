@@ -14,8 +14,8 @@ from attend.errors import AttendError
 
 def histogram(analysis: Analysis) -> str:
     """Students by total score."""
-    bins = 10
-    width = analysis.points / bins or 1.0  # an assignment may be worth nothing
+    width = max(1, -(-int(analysis.points) // 10))  # whole points; at most ten bars and a bit
+    bins = max(1, -(-int(analysis.points) // width))
     counts = [0] * bins
     for total in analysis.totals.values():
         counts[min(max(int(total / width), 0), bins - 1)] += 1
@@ -24,22 +24,24 @@ def histogram(analysis: Analysis) -> str:
     rows = [
         {"low": i * width, "high": (i + 1) * width, "students": n} for i, n in enumerate(counts)
     ]
+    edges = [i * width for i in range(bins + 1)]
     chart = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(alt.Data(values=rows), title="Students by total score")
         .mark_bar(color=GROUPS[0], stroke="white")
         .encode(
-            x=alt.X("low:Q", title="total score (points)", axis=alt.Axis(grid=False)).bin("binned"),
+            x=alt.X(
+                "low:Q",
+                title="total score (points)",
+                axis=alt.Axis(grid=False, values=edges, format="d"),
+                scale=alt.Scale(domain=[0, edges[-1]], nice=False),
+            ).bin("binned"),
             x2="high:Q",
-            y=alt.Y(
-                "students:Q",
-                title="students",
-                axis=alt.Axis(values=ticks, format="d"),
-            ),
+            y=alt.Y("students:Q", title="students", axis=alt.Axis(values=ticks, format="d")),
         )
-        .properties(width=WIDTH, height=160)
+        .properties(width=WIDTH - 70, height=160)
     )
-    said = ", ".join(f"{r['low']:g} to {r['high']:g}: {r['students']}" for r in rows)
-    return _figure(chart, f"Students by total score. {said}.")
+    said = ", ".join(f"{r['low']} to {r['high']} points: {r['students']}" for r in rows)
+    return _figure(chart, f"Bar chart: students by total score. {said}.")
 
 
 def dots(analysis: Analysis) -> str:
@@ -56,10 +58,10 @@ def dots(analysis: Analysis) -> str:
     ]
     low = min(0.0, *(float(row["value"] or 0) for row in rows))
     chart = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(alt.Data(values=rows), title="Facility and discrimination of the exercises")
         .mark_point(size=80)
         .encode(
-            x=alt.X("value:Q", title="", scale=alt.Scale(domain=[low, 1])),
+            x=alt.X("value:Q", title="index", scale=alt.Scale(domain=[low, 1])),
             y=alt.Y("exercise:N", sort=None, title="", axis=alt.Axis(grid=True, labelLimit=260)),
             color=alt.Color("measure:N", title="").scale(domain=names, range=list(GROUPS[:2])),
             shape=alt.Shape("measure:N", title="", legend=alt.Legend(symbolSize=80)).scale(
@@ -68,7 +70,8 @@ def dots(analysis: Analysis) -> str:
         )
         .properties(width=WIDTH - 60, height=26 * len(analysis.items))
     )
-    return _figure(chart, "Facility and discrimination; the table above has the numbers.")
+    said = ", ".join(f"{r['exercise']} {r['measure']} {r['value']:.2f}" for r in rows)
+    return _figure(chart, f"Dot plot: {said}.")
 
 
 def _figure(chart: alt.TopLevelMixin, description: str) -> str:

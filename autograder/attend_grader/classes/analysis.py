@@ -4,11 +4,13 @@ Facility of an exercise: p = (mean score) / (points), 0 to 1; high is easy. Disc
 corrected item-total correlation, r = corr(x, T − x), with x the scores of the exercise and T those
 of the whole assignment: whether those who do well elsewhere do well here. Both as in Crocker and
 Algina, Introduction to Classical and Modern Test Theory (1986), chapter 14. r is not defined where
-x or T − x does not vary, nor for fewer than three students.
+x or T − x does not vary, nor for fewer than three students. Its interval is Fisher's, by the
+hyperbolic tangent, which takes scores for normally distributed: a rough one.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
@@ -20,9 +22,9 @@ from attend_grader.grading import Verdict
 EASY, HARD = 0.95, 0.3
 """An exercise of a facility beyond these tells little about who can do it."""
 
-WEAK = 0.2
-"""A discrimination below this is called poor (Ebel and Frisbie, Essentials of Educational
-Measurement, 5th ed., 1991, chapter 13)."""
+WEAK, GOOD = 0.2, 0.4
+"""A discrimination below the first is called poor, from the second on very good (Ebel and Frisbie,
+Essentials of Educational Measurement, 5th ed., 1991, chapter 13, for their index D)."""
 
 ENOUGH = 8
 """Fewer students than this have no outliers: there is nothing to lie outside of."""
@@ -42,17 +44,38 @@ class Item:
     graded: int
 
     @property
-    def note(self) -> str:
-        """What an instructor might look at."""
-        if self.facility is None:
-            return ""
-        if self.facility >= EASY:
+    def interval(self) -> tuple[float, float] | None:
+        """Where the discrimination may well lie (95 %); None where that cannot be said."""
+        if self.discrimination is None or self.graded < 4:
+            return None
+        middle = math.atanh(min(max(self.discrimination, -0.999999), 0.999999))
+        reach = 1.96 / math.sqrt(self.graded - 3)
+        return math.tanh(middle - reach), math.tanh(middle + reach)
+
+    @property
+    def reading(self) -> str:
+        """Both indices in plain words."""
+        p, r = self.facility, self.discrimination
+        if p is None:
+            return "worth no points"
+        if p >= EASY:
             return "too easy to tell learners apart"
-        if self.facility <= HARD:
+        if p <= HARD:
             return "too hard for most"
-        if self.discrimination is not None and self.discrimination < WEAK:
-            return "says little about the rest: is it clear?"
-        return ""
+        ease = "easy" if p >= 0.8 else "hard" if p < 0.5 else "neither easy nor hard"
+        if r is None:
+            return ease
+        if r < 0:
+            return f"{ease}; who does well elsewhere does worse here: see whether it is clear"
+        if r < WEAK:
+            return f"{ease}; says little about the rest: see whether it is clear"
+        return f"{ease}; who does well elsewhere {'clearly ' if r >= GOOD else ''}does better here"
+
+    @property
+    def odd(self) -> bool:
+        """Whether an instructor might look at it."""
+        p, r = self.facility, self.discrimination
+        return p is not None and (p >= EASY or p <= HARD or (r is not None and r < WEAK))
 
 
 @dataclass(frozen=True)
@@ -107,7 +130,7 @@ def analyse(records: Sequence[Record]) -> Analysis:
         totals[record.student] += record.score
     items = _items(graded, totals)
     return Analysis(
-        students=tuple(sorted({record.student for record in records})),
+        students=tuple(sorted({record.student for record in records}, key=str.casefold)),
         points=sum(item.points for item in items),
         totals=dict(totals),
         items=items,
@@ -115,7 +138,11 @@ def analyse(records: Sequence[Record]) -> Analysis:
         misconceptions=_misconceptions(graded),
         outliers=_outliers(graded, totals, items),
         stopped=_stopped(records),
-        flags=tuple(Remark(r.student, flag) for r in records for flag in r.flags),
+        flags=tuple(
+            Remark(record.student, flag)
+            for record in sorted(records, key=lambda record: record.student.casefold())
+            for flag in record.flags
+        ),
     )
 
 
@@ -176,7 +203,9 @@ def _losses(records: Sequence[Record]) -> tuple[Loss, ...]:
                     missed.setdefault(finding.property, {})[student] = lost
         for name, by in missed.items():
             mean = sum(by.values()) / len(begun)
-            losses.append(Loss(exercise, name, worth[name], mean, tuple(sorted(by))))
+            losses.append(
+                Loss(exercise, name, worth[name], mean, tuple(sorted(by, key=str.casefold)))
+            )
     return tuple(sorted(losses, key=lambda loss: -loss.mean))
 
 
@@ -189,46 +218,64 @@ def _misconceptions(records: Sequence[Record]) -> tuple[Misconception, ...]:
                 key = exercise, verdict.report.diagnosis
                 found[key].append(student)
                 explained[key] = verdict.report.explanation
-    named = [Misconception(*key, explained[key], tuple(sorted(who))) for key, who in found.items()]
+    named = [
+        Misconception(*key, explained[key], tuple(sorted(who, key=str.casefold)))
+        for key, who in found.items()
+    ]
     return tuple(sorted(named, key=lambda m: -len(m.students)))
 
 
 def _outliers(
     records: Sequence[Record], totals: dict[str, float], items: Sequence[Item]
 ) -> tuple[Remark, ...]:
-    """Totals beyond Tukey's fences, and exercises that do not fit a student's other results."""
-    if len(totals) < ENOUGH:
-        return ()
+    """Who began nothing; totals beyond Tukey's fences; exercises unlike a student's others."""
+    idle = {r.student for r in records} - {
+        r.student for r in records if any(v.reason != "NOT_STARTED" for v in r.verdicts)
+    }
+    found = [Remark(student, "began nothing") for student in idle]
+    if len(totals) >= ENOUGH:
+        found += _far(totals, idle, sum(item.points for item in items))
+        found += _unlike(records, totals, {item.exercise: item for item in items})
+    return tuple(sorted(found, key=lambda remark: remark.student.casefold()))
+
+
+def _far(totals: dict[str, float], idle: set[str], points: float) -> list[Remark]:
     low, _, high = statistics.quantiles(totals.values(), n=4, method="inclusive")
-    reach = 1.5 * (high - low)
-    found = [
-        Remark(
-            student, f"{total:g} points lie far {where} the class's middle half, {low:g}–{high:g}"
-        )
+    reach = max(1.5 * (high - low), 0.1 * points)  # in a class of equals one point is not far
+    return [
+        Remark(student, f"{total:g} points: far {where} the middle half, {low:g} to {high:g}")
         for student, total in totals.items()
         for where, far in (("below", total < low - reach), ("above", total > high + reach))
-        if far
+        if far and student not in idle
     ]
-    facility = {item.exercise: item.facility for item in items}
-    points = sum(item.points for item in items)
+
+
+def _unlike(
+    records: Sequence[Record], totals: dict[str, float], items: dict[str, Item]
+) -> list[Remark]:
+    found = []
+    points = sum(item.points for item in items.values())
     for exercise, verdicts in _verdicts(records).items():
-        p = facility[exercise]
+        p, rest = items[exercise].facility, points - items[exercise].points
         for student, verdict in verdicts:
-            share = totals[student] / points if points else 0
-            if p is None or verdict.reason == "NOT_STARTED":
+            if p is None or not rest or verdict.reason == "NOT_STARTED":
                 continue
-            if p >= 0.8 and not verdict.score and share >= 0.6:
-                found.append(Remark(student, f"strong, but nothing for {exercise} (p = {p:.2f})"))
-            if p <= HARD and verdict.score == verdict.points and share <= 0.4:
-                found.append(Remark(student, f"weak, but all of {exercise} (p = {p:.2f})"))
-    return tuple(sorted(found, key=lambda remark: remark.student))
+            elsewhere = totals[student] - verdict.score
+            said = f"{elsewhere:g} of {rest:g} points elsewhere, but"
+            if p >= 0.7 and not verdict.score and elsewhere >= 0.75 * rest:
+                found.append(Remark(student, f"{said} nothing for `{exercise}` (p = {p:.2f})"))
+            if p <= 0.5 and verdict.reason == "PASSED" and elsewhere <= 0.4 * rest:
+                found.append(Remark(student, f"{said} all of `{exercise}` (p = {p:.2f})"))
+    return found
 
 
 def _stopped(records: Sequence[Record]) -> tuple[Remark, ...]:
-    found = [Remark(r.student, f"not graded: {r.problem}") for r in records if r.problem]
-    for exercise, verdicts in _verdicts(records).items():
+    found = [Remark(r.student, f"Not graded: {r.problem}") for r in records if r.problem]
+    for exercise, verdicts in _verdicts([r for r in records if not r.problem]).items():
         for student, verdict in verdicts:
             if verdict.reason in ("TIMEOUT", "MEMORY", "CRASH", "INVALID"):
                 note = verdict.report.note if verdict.report else verdict.error
-                found.append(Remark(student, f"{exercise}: {verdict.reason}. {note or ''}".strip()))
-    return tuple(sorted(found, key=lambda remark: remark.student))
+                found.append(
+                    Remark(student, f"`{exercise}`: {verdict.reason}. {note or ''}".strip())
+                )
+    return tuple(sorted(found, key=lambda remark: remark.student.casefold()))

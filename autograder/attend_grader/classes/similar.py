@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import builtins
 import io
+import itertools
 import keyword
 import tokenize
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rapidfuzz.distance import Indel
@@ -55,6 +57,19 @@ class Group:
     similarity: float
     tokens: int
     answered: int
+
+    @property
+    def common(self) -> bool:
+        """Whether so many write it like this that it is likely the plain way."""
+        return len(self.students) >= 4 and len(self.students) > min(10, self.answered / 4)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two students in the same group in several exercises, common ways to write left out."""
+
+    students: tuple[str, str]
+    exercises: tuple[str, ...]
 
 
 def tokens(source: str) -> tuple[str, ...]:
@@ -101,7 +116,7 @@ def groups(exercise: str, answers: Mapping[str, str], stub: str) -> list[Group]:
         stub: the cell as it was released.
 
     Returns:
-        the longest answers first.
+        the longest answers first; those that many write alike last.
     """
     written = {student: own(text, stub) for student, text in sorted(answers.items())}
     same: dict[tuple[str, ...], list[str]] = {}
@@ -127,7 +142,18 @@ def groups(exercise: str, answers: Mapping[str, str], stub: str) -> list[Group]:
             shortest = min(len(form) for form in members)
             count = sum(len(s) for s in same.values())
             found.append(Group(exercise, tuple(students), least[root], shortest, count))
-    return sorted(found, key=lambda g: (-g.tokens, g.students))
+    return sorted(found, key=lambda g: (g.common, -g.tokens, g.students))
+
+
+def pairs(found: Iterable[Group]) -> list[Pair]:
+    """Who is together in two exercises or more; the most often first."""
+    together: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for group in found:
+        if not group.common:
+            for first, second in itertools.combinations(group.students, 2):
+                together[first, second].append(group.exercise)
+    several = [Pair(who, tuple(where)) for who, where in together.items() if len(where) > 1]
+    return sorted(several, key=lambda pair: (-len(pair.exercises), pair.students))
 
 
 def _readable(source: str) -> list[tokenize.TokenInfo]:
