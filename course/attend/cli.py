@@ -37,7 +37,7 @@ def app() -> None:
 @_typer.command()
 def lab(
     port: Annotated[
-        int | None, typer.Option(help="Use this port. [default: the first free from 8888]")
+        int | None, typer.Option(help="Use this port.", show_default="the first free from 8888")
     ] = None,
     browser: Annotated[bool, typer.Option(help="Open the start page in a browser.")] = True,
 ) -> None:
@@ -50,7 +50,7 @@ def lab(
 @_typer.command()
 def copy(
     directory: Annotated[
-        Path | None, typer.Argument(help="Where to. [default: work/ in the clone]")
+        Path | None, typer.Argument(help="Where to.", show_default="work/ in the clone")
     ] = None,
 ) -> None:
     """Copy the chapters without opening JupyterLab: for another editor, or for Binder."""
@@ -63,7 +63,8 @@ def copy(
 @_typer.command()
 def build(
     chapters: Annotated[
-        list[str] | None, typer.Argument(help="Chapter ids, like 03_attention. [default: all]")
+        list[str] | None,
+        typer.Argument(help="Chapter ids, like 03_attention.", show_default="all"),
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Only say what is stale.")] = False,
     solved: Annotated[
@@ -91,10 +92,10 @@ def grade(
     assignment: Annotated[str, typer.Argument(help="Such as 03_attention.")],
     course: Annotated[Path, typer.Option(help="The course directory.")] = Path(),
     students: Annotated[
-        str | None, typer.Option(help="Only these, separated by commas. [default: all]")
+        str | None, typer.Option(help="Only these, separated by commas.", show_default="all")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Processes. [default: one for each processor]")
+        int | None, typer.Option(help="Processes.", show_default="one for each processor")
     ] = None,
     scheduler: Annotated[
         str, typer.Option(help="Grade on a Dask scheduler's workers, like tcp://host:8786.")
@@ -103,7 +104,8 @@ def grade(
         bool, typer.Option("--force", help="Grade also what has not changed since.")
     ] = False,
     seed: Annotated[
-        int | None, typer.Option(help="Draw the same inputs for all. [default: fresh for each]")
+        int | None,
+        typer.Option(help="Draw the same inputs for all.", show_default="fresh ones for each"),
     ] = None,
     replay: Annotated[
         tuple[str, str] | None,
@@ -141,7 +143,7 @@ def report(
     assignment: Annotated[str, typer.Argument(help="Such as 03_attention.")],
     course: Annotated[Path, typer.Option(help="The course directory.")] = Path(),
     out: Annotated[
-        Path | None, typer.Option(help="The page. [default: reports/ASSIGNMENT.html]")
+        Path | None, typer.Option(help="The page.", show_default="reports/ASSIGNMENT.html")
     ] = None,
 ) -> None:
     """Write one page on a graded assignment: scores, misconceptions, exercises, flags."""
@@ -158,7 +160,7 @@ def export(
     ] = "nbgrader",
     course: Annotated[Path, typer.Option(help="The course directory.")] = Path(),
     out: Annotated[
-        Path | None, typer.Option(help="The file. [default: exports/ASSIGNMENT-FORMAT.csv]")
+        Path | None, typer.Option(help="The file.", show_default="exports/ASSIGNMENT-FORMAT.csv")
     ] = None,
 ) -> None:
     """Write an assignment's scores as another system imports them."""
@@ -171,10 +173,10 @@ def export(
 def class_init(
     directory: Annotated[Path, typer.Argument(help="A new or empty directory.")],
     chapters: Annotated[
-        str | None, typer.Option(help="Chapter ids, separated by commas. [default: all]")
+        str | None, typer.Option(help="Chapter ids, separated by commas.", show_default="all")
     ] = None,
     db: Annotated[
-        str | None, typer.Option(help="The gradebook's URL. [default: SQLite in DIRECTORY]")
+        str | None, typer.Option(help="The gradebook's URL.", show_default="SQLite in DIRECTORY")
     ] = None,
 ) -> None:
     """Make an nbgrader course directory: its config, solved notebooks in source/, gradebook."""

@@ -16,6 +16,7 @@ from attend_grader.classes.grade import Event, grade_assignment, replay
 from attend_grader.classes.record import Record
 from attend_grader.sandbox.jail import SandboxMissing
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -25,6 +26,15 @@ Mode = Literal["rich", "quiet", "json"]
 
 NOT_GRADED = 3
 """Exit code where submissions could not be graded at all; their records say why."""
+
+UNSAFE = (
+    "Submissions run without a sandbox, with your rights: --unsafe-no-sandbox. Limits on time, "
+    "files and the memory of one process hold; nothing bounds what several processes take together."
+)
+LIMITS = (
+    "Limits are kept without cgroups, some of them less strictly than others: see “Limits” in "
+    "autograder/README.md."
+)
 
 STYLES = {
     "PASSED": "green",
@@ -57,15 +67,20 @@ def main(
     """
     if workers < 1:
         raise AttendError(f"--workers: at least 1 is needed, got {workers}", 2)
+    if seed is not None and seed < 0:
+        raise AttendError(f"--seed: 0 or more is needed, got {seed}", 2)
+    chosen = None if students is None else [s.strip() for s in students.split(",") if s.strip()]
+    if chosen == []:
+        raise AttendError("--students: name at least one, or leave it out to grade all", 2)
     show = {"rich": Lines, "quiet": Quiet, "json": JsonLines}[mode]()
     if unsafe:
-        show.warn("Submissions run without a sandbox, with your rights: --unsafe-no-sandbox.")
+        show.warn(UNSAFE)
     try:
         with show:
             records = grade_assignment(
                 Course.open(course),
                 assignment,
-                students=[s.strip() for s in students.split(",") if s.strip()] if students else (),
+                students=chosen or (),
                 workers=workers,
                 scheduler=scheduler,
                 force=force,
@@ -95,8 +110,10 @@ def show_replay(assignment: str, student: str, exercise: str, course: Path, unsa
     Raises:
         AttendError: it was not graded, or there is no such exercise.
     """
+    if unsafe:
+        Display().warn(UNSAFE)
     try:
-        record = replay(Course.open(course), assignment, student, unsafe=unsafe)
+        record = replay(Course.open(course), assignment, student, exercise, unsafe=unsafe)
     except (CourseError, SandboxMissing) as error:
         raise AttendError(str(error)) from None
     names = {verdict.name.removeprefix("check-"): verdict for verdict in record.verdicts}
@@ -169,9 +186,11 @@ class Lines(Display):
             TimeElapsedColumn(),
             console=self.console,
             transient=True,
+            disable=not self.console.is_terminal,
         )
         self.task = self.bar.add_task("grading", total=0)
         self.unchanged = self.waiting = 0
+        self.stopped = False
         self.start = time.monotonic()
 
     def __enter__(self) -> Lines:
@@ -183,8 +202,10 @@ class Lines(Display):
 
     def event(self, event: Event) -> None:
         """Show it."""
-        if event.kind == "unchanged":
+        if event.kind == "unchanged" and event.record is not None:
             self.unchanged += 1
+            if event.record.problem:
+                self.console.print(_line(event.record), soft_wrap=True)
             return
         if event.kind == "waiting":
             self.waiting += 1
@@ -193,6 +214,8 @@ class Lines(Display):
         assert event.record is not None
         self.bar.advance(self.task)
         self.console.print(_line(event.record), soft_wrap=True)
+        reasons = {verdict.reason for verdict in event.record.verdicts}
+        self.stopped |= not reasons.isdisjoint(("TIMEOUT", "MEMORY"))
         for flag in event.record.flags:
             self.console.print(f"    flagged: {flag}", style="yellow", markup=False, soft_wrap=True)
 
@@ -212,18 +235,20 @@ class Lines(Display):
         flagged = sum(bool(record.flags) for record in records)
         self.console.print(
             f"{self.waiting} graded in {seconds:.1f} s, {self.unchanged} unchanged, "
-            f"{flagged} flagged."
+            f"{flagged} flagged{' (`attend report` lists them)' if flagged else ''}."
         )
+        if self.stopped:
+            self.console.print(LIMITS, style="dim", soft_wrap=True)
 
 
 def _line(record: Record) -> str:
     style = STYLES[record.reason]
     if record.problem:
-        return f"[{style}]{record.reason:11}[/] {record.student}: {record.problem}"
+        return f"[{style}]{record.reason:11}[/] {escape(f'{record.student}: {record.problem}')}"
     score = f"{record.score:g} / {record.points:g}"
     memory = f"{record.peak_memory / 2**20:.0f} MiB"
     return (
-        f"[{style}]{record.reason:11}[/] {record.student:24} {score:>9}  "
+        f"[{style}]{record.reason:11}[/] {escape(f'{record.student:24}')} {score:>9}  "
         f"{record.seconds:5.1f} s  {memory:>8}"
     )
 
@@ -238,6 +263,8 @@ def _facts(record: Record) -> dict[str, object]:
         "seconds": record.seconds,
         "peak_memory": record.peak_memory,
         "seed": record.seed,
+        "submission": record.submission,
+        "grader_version": record.version,
         "exercises": {v.name: {"score": v.score, "reason": v.reason} for v in record.verdicts},
     }
 

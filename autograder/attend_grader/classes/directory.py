@@ -19,6 +19,7 @@ from nbgrader.coursedir import CourseDirectory
 from sqlalchemy import text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
+from traitlets import TraitError
 from traitlets.config import Config
 from traitlets.config.loader import ConfigFileNotFound, PyFileConfigLoader
 
@@ -61,7 +62,10 @@ class Course:
         except Exception as error:  # the config is a program of the instructor's
             raise CourseError(f"{root / CONFIG} fails: {type(error).__name__}: {error}") from None
         config.CourseDirectory.setdefault("root", str(root))
-        return cls(root, config, CourseDirectory(config=config))
+        try:
+            return cls(root, config, CourseDirectory(config=config))
+        except TraitError as error:
+            raise CourseError(f"{root / CONFIG} cannot be used: {error}") from None
 
     @property
     def records(self) -> Path:
@@ -75,14 +79,20 @@ class Course:
         Raises:
             CourseError: the config names a limit there is none of.
         """
-        chosen = dict(self.config.RunChecks.get("limits", {}))
-        try:
-            return Limits(**chosen)
-        except TypeError:
-            known = ", ".join(f.name for f in fields(Limits))
-            raise CourseError(
-                f"c.RunChecks.limits in {CONFIG} holds {', '.join(chosen)}; limits are: {known}."
-            ) from None
+        chosen: Any = self.config.RunChecks.get("limits", {})
+        known = [f.name for f in fields(Limits)]
+        for name, value in dict(chosen).items():
+            if name not in known:
+                raise CourseError(
+                    f"c.RunChecks.limits in {CONFIG} holds {name!r}; limits are: "
+                    f"{', '.join(known)}."
+                )
+            if type(value) not in (int, float) or not value > 0:
+                raise CourseError(
+                    f"c.RunChecks.limits in {CONFIG}: {name} should be a number above 0, "
+                    f"got {value!r}."
+                )
+        return Limits(**chosen)
 
     @property
     def show_inputs(self) -> bool:

@@ -84,7 +84,7 @@ def grade_assignment(
     if not unsafe and not scheduler:
         jail.available()
     course.release(assignment)  # before anything is written for an assignment that is none
-    penalties = Penalties(course.config)
+    penalties = Penalties(course.config, course.root)
     store = Store(course.records / assignment)
     sweep()
     with _alone(store, assignment), course.gradebook() as gradebook:
@@ -173,7 +173,8 @@ def planned(
             )
             old = None if force else store.get(record.key)
             if old is not None and seed in (None, old.seed):
-                unchanged.append(old)
+                kept = (flag for flag in old.flags if flag != handed_in.UNDATED)
+                unchanged.append(replace(old, flags=(*found.flags, *kept)))
             else:
                 jobs.append(Job(record, found.content, release, unsafe, course.limits))
     return Plan(tuple(jobs), tuple(unchanged), handed, released)

@@ -28,6 +28,11 @@ MAX_OBJECTS, MAX_CELLS = 2_000_000, 5_000
 ARCHIVES = (".zip", ".gz", ".tar", ".7z", ".rar")
 """Files that a message names; nothing is ever unpacked."""
 
+UNDATED = (
+    "timestamp.txt holds no time; the submission counts as undated. Mend or delete that file: "
+    "nbgrader's formgrader fails at it."
+)
+
 
 @dataclass(frozen=True)
 class HandedIn:
@@ -178,4 +183,4 @@ def _timestamp(path: Path) -> tuple[datetime | None, list[str]]:
         text = path.read_bytes()[:200].decode().strip()
         return (parse_utc(text), []) if text else (None, [])
     except Exception:  # a learner's file; dateutil raises many kinds of errors
-        return None, ["timestamp.txt holds no time; the submission counts as undated."]
+        return None, [UNDATED]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import AssignLatePenalties
-from traitlets import TraitError
 from traitlets.config import Config
 
 from attend_grader.classes.database import CourseError
@@ -17,20 +18,24 @@ class Penalties:
 
     Args:
         config: of the course.
+        root: the course directory; the rule may be a module there, as for nbgrader's own commands.
 
     Raises:
         CourseError: the rule cannot be loaded.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, root: Path) -> None:
+        if str(root) not in sys.path:
+            sys.path.append(str(root))
         try:
             step = AssignLatePenalties(config=config)
             self._rule: Any = step.plugin_class(parent=step)
-        except (TraitError, ImportError) as error:
+        except Exception as error:  # it is a program of the instructor's
             named = config.AssignLatePenalties.get("plugin_class", "")
             raise CourseError(
                 f"the rule for late penalties, c.AssignLatePenalties.plugin_class = {named!r}, "
-                f"cannot be loaded: {error}"
+                f"cannot be loaded from {root} or the installed packages: "
+                f"{error.__context__ or error}"
             ) from None
 
     def renew(self, gradebook: Gradebook, submission: Any, book: Any) -> None:
@@ -46,7 +51,7 @@ class Penalties:
             try:
                 asked = self._rule.late_submission_penalty(submission.student_id, book.score, late)
                 penalty = None if asked is None else min(max(float(asked), 0.0), book.score)
-            except Exception as error:  # it is a program of the instructor's
+            except Exception as error:  # same
                 raise CourseError(
                     f"the rule for late penalties fails for {submission.student_id}: "
                     f"{type(error).__name__}: {error}"
