@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,9 +12,13 @@ from attend_grader.classes.export import FORMATS, exported, lines
 from attend_grader.classes.record import write_whole
 
 from attend.errors import AttendError
+from attend.report_html import visible
 
 LEFT_OUT = 3
 """Exit code where somebody has a score that is not in the file; a message names them."""
+
+NAMED = 12
+"""Students that a message names; how many more there are it says."""
 
 
 def main(assignment: str, form: str, course: Path, out: Path | None) -> int:
@@ -40,8 +45,13 @@ def main(assignment: str, form: str, course: Path, out: Path | None) -> int:
         raise AttendError(f"{path} cannot be written: {error.strerror}") from None
     print(f"{made.students} student{'' if made.students == 1 else 's'} in {path}.")
     if made.unscored:
-        print(f"Without a score yet, and not in it: {', '.join(made.unscored)}.")
+        print(f"Without a score yet, and not in it: {_named(made.unscored)}.")
     if made.left_out:
-        print(f"Not in it: {', '.join(made.left_out)}: {made.why}.", file=sys.stderr)
+        print(f"Not in it: {_named(made.left_out)}: {made.why}.", file=sys.stderr)
         return LEFT_OUT
     return 0
+
+
+def _named(students: Sequence[str]) -> str:
+    more = f" and {len(students) - NAMED} more" if len(students) > NAMED else ""
+    return ", ".join(map(visible, students[:NAMED])) + more

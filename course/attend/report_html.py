@@ -39,6 +39,7 @@ td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 thead th.n{white-space:normal}
 .heat td.n,.heat thead th.n,.heat tfoot td{text-align:center}.heat td.n{border:1px solid #fff}
 .heat thead th.n{font-size:.86rem}.heat small{font-size:.78rem}
+.heat{border-collapse:separate;border-spacing:0}
 .heat th:first-child{position:sticky;left:0;background:#fff;z-index:1;max-width:11rem}
 .heat thead th:first-child{z-index:2;background:#f3f5f7}
 .heat tfoot th,.heat tfoot td{position:sticky;bottom:0;border-top:2px solid #b9c1c9;

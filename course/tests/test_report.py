@@ -359,6 +359,18 @@ class TestPage:
         assert "Made 2026-01-02" in whole
         assert 'href="03.csv"' in whole
 
+    def test_pairs_that_are_alike_in_several_exercises_come_first(self):
+        both = {"ann": LONG, "bob": renamed(LONG)}
+        answers = {"steady": both, "hard": both}
+        found = gathered(thirty(), answers=answers, stubs=dict.fromkeys(answers, STUB))
+        part = section(page_of(found), "near-identical-answers")
+        (row,) = part.select("tbody tr")
+        assert row.get_text("|").startswith("ann| and |bob|2|")
+        assert [p.get_text() for p in part.select("pre")] == [
+            LONG.strip(),
+            renamed(LONG).strip(),
+        ] * 2
+
     def test_in_short_says_what_matters_most(self, toy: Gathered):
         said = [point.get_text() for point in section(page_of(toy), "in-short").select("li")]
         assert said == [
