@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from attend import report, report_page
+from attend_grader.classes.analysis import analyse
+from attend_grader.classes.gather import Gathered
 from attend_grader.classes.record import Record, overall
 from attend_grader.grading import Verdict
 from attend_grader.report import Finding, Report, Status
+from bs4 import BeautifulSoup, Tag
 
 SLIP = "forgot 1/√d_k"
 EVIL = "</pre><script>document.title = 'stolen'</script><img src=x onerror=alert(1)>"
@@ -48,3 +54,60 @@ def thirty() -> list[Record]:
             )
         )
     return records
+
+
+LONG = """
+def steady(rows, scale):
+    total = 0.0
+    count = 0
+    for row in rows:
+        for value in row:
+            if value > 0:
+                total = total + value * scale
+                count = count + 1
+    if count == 0:
+        return 0.0
+    return total / count + scale * max(count, 1)
+"""
+STUB = (
+    'def steady(rows, scale):\n    """Mean of what is positive."""\n    raise NotImplementedError\n'
+)
+
+
+def renamed(source: str) -> str:
+    """The same answer, other names and a comment."""
+    for old, new in {
+        "total": "acc",
+        "count": "n_seen",
+        "value": "v",
+        "row ": "r ",
+        "row:": "r:",
+    }.items():
+        source = source.replace(old, new)
+    return source.replace("acc = 0.0", "acc = 0.0  # mine")
+
+
+def gathered(records: list[Record], **more: object) -> Gathered:
+    """A class with these records and what else is named."""
+    plain = {"waiting": (), "answers": {}, "stubs": {}, "shared": {}}
+    return Gathered("toy", tuple(records), **{**plain, **more})  # type: ignore[arg-type]
+
+
+def ungraded(student: str, of: Record | None = None) -> Record:
+    """As the grader leaves what it cannot read."""
+    nothing = Verdict("check-easy", 4.0, Report(None, (), "invalid", "the file is empty"))
+    if of is not None:
+        return replace(of, reason="INVALID", verdicts=(nothing,))
+    return record(student, nothing, problem="the file is empty", reason="INVALID")
+
+
+def page_of(toy: Gathered) -> str:
+    """Its page."""
+    return report_page.page(toy, analyse(toy.records), report.near_identical(toy))
+
+
+def section(whole: str, anchor: str) -> Tag:
+    """The section under one heading."""
+    found = BeautifulSoup(whole, "html.parser").select_one(f"section[aria-labelledby={anchor}]")
+    assert found is not None
+    return found
