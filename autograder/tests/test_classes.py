@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from attend_grader.classes import directory
 from attend_grader.classes.directory import Course, CourseError
-from attend_grader.classes.grade import Event, grade_assignment, replay
+from attend_grader.classes.grade import Event, grade_assignment, planned, replay
 from attend_grader.classes.record import Record, Store
 
 from . import toy_class
@@ -100,6 +100,14 @@ def test_students_force_and_seed_choose(course: Course) -> None:
     records, done = again(course, students=["bob"], seed=2)
     assert (done, records[0].seed) == (["bob"], 2)
     assert again(course, students=["bob"], seed=2)[1] == []
+
+
+def test_each_submission_has_a_seed_of_its_own(course: Course) -> None:
+    for student in toy_class.ANSWERS:
+        toy_class.hand_in(course.root, student, "changed")
+    seeds = [job.record.seed for job in planned(course, CHAPTER).jobs]
+    assert len(set(seeds)) == len(toy_class.ANSWERS)
+    assert len({job.record.seed for job in planned(course, CHAPTER).jobs} | {*seeds}) > len(seeds)
 
 
 def test_replay_makes_the_same_verdict_and_changes_nothing(course: Course) -> None:
