@@ -27,11 +27,12 @@ from traitlets import Bool, Dict, Integer
 
 from attend_grader.chapters import INDEX
 from attend_grader.classes import handed_in, scores
+from attend_grader.classes.directory import CourseError, limits_from
 from attend_grader.classes.work import warm_parent
 from attend_grader.grading import Verdict, grade_notebook
 from attend_grader.reach import reached
 from attend_grader.rebuild import harmless, rebuild
-from attend_grader.sandbox.jail import Limits, SandboxMissing
+from attend_grader.sandbox.jail import SandboxMissing
 
 
 class SubmissionReader(NotebookExporter):
@@ -167,12 +168,12 @@ class RunChecks(NbGraderPreprocessor):
         chapter_id = next((i for i in (ids["notebook"], ids["assignment"]) if i in INDEX), "")
         seed = secrets.randbits(32) if self.seed is None else self.seed
         try:
-            limits = Limits(**self.limits)
+            limits = limits_from(self.limits)
             modules = handed_in.imported(released(self, ids["assignment"], ids["notebook"]))
             parent = warm_parent(chapter_id, self.unsafe_no_sandbox, limits, modules)
             verdicts = grade_notebook(nb, chapter_id, parent, seed, self.log.warning)
-        except SandboxMissing as missing:
-            raise NbGraderException(str(missing)) from None
+        except (CourseError, SandboxMissing) as error:
+            raise NbGraderException(str(error)) from None
         write_verdicts(nb, verdicts, show_inputs=self.show_inputs)
         return nb, resources
 

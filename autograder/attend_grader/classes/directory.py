@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -77,22 +78,9 @@ class Course:
         """How much a submission may use: the config's ``c.RunChecks.limits``, else the defaults.
 
         Raises:
-            CourseError: the config names a limit there is none of.
+            CourseError: the config's are none.
         """
-        chosen: Any = self.config.RunChecks.get("limits", {})
-        known = [f.name for f in fields(Limits)]
-        for name, value in dict(chosen).items():
-            if name not in known:
-                raise CourseError(
-                    f"c.RunChecks.limits in {CONFIG} holds {name!r}; limits are: "
-                    f"{', '.join(known)}."
-                )
-            if type(value) not in (int, float) or not value > 0:
-                raise CourseError(
-                    f"c.RunChecks.limits in {CONFIG}: {name} should be a number above 0, "
-                    f"got {value!r}."
-                )
-        return Limits(**chosen)
+        return limits_from(self.config.RunChecks.get("limits", {}))
 
     @property
     def show_inputs(self) -> bool:
@@ -245,6 +233,24 @@ class Course:
 
     def _path(self, step: str, student: str, assignment: str) -> Path:
         return Path(self.places.format_path(step, student, assignment))
+
+
+def limits_from(chosen: Any) -> Limits:
+    """Limits by name, the defaults for all others.
+
+    Raises:
+        CourseError: there is no such limit, or this is no number for one.
+    """
+    known = asdict(Limits())
+    where = f"c.RunChecks.limits in {CONFIG}"
+    if not isinstance(chosen, Mapping):
+        raise CourseError(f'{where} should look like {{"cell_seconds": 60.0}}, got {chosen!r}.')
+    for name, value in chosen.items():
+        if name not in known:
+            raise CourseError(f"{where} holds {name!r}; limits are: {', '.join(known)}.")
+        if type(value) not in (int, float) or not 0 < value < float("inf"):
+            raise CourseError(f"{where}: {name} should be a number above 0, got {value!r}.")
+    return Limits(**{name: type(known[name])(value) for name, value in chosen.items()})
 
 
 @cache

@@ -152,7 +152,7 @@ def planned(
             f"nobody has handed in {assignment}: put submissions at "
             f"{course.submitted('STUDENT', assignment)}/{next(iter(released))}.ipynb."
         )
-    store = Store(course.records / assignment)
+    store, limits = Store(course.records / assignment), course.limits
     jobs: list[Job] = []
     unchanged: list[Record] = []
     handed: dict[tuple[str, str], HandedIn] = {}
@@ -176,7 +176,7 @@ def planned(
                 kept = (flag for flag in old.flags if flag != handed_in.UNDATED)
                 unchanged.append(replace(old, flags=(*found.flags, *kept)))
             else:
-                jobs.append(Job(record, found.content, release, unsafe, course.limits))
+                jobs.append(Job(record, found.content, release, unsafe, limits))
     return Plan(tuple(jobs), tuple(unchanged), handed, released)
 
 
