@@ -94,7 +94,7 @@ class TestWhatIsSaid:
             "reasons": {"PASSED": 1, "PARTIAL": 1, "INVALID": 1},
         }
         manual = (ROOT / "autograder" / "README.md").read_text(encoding="utf-8")
-        told = manual.split("`--json` prints", 1)[1].split("\n### ", 1)[0]
+        told = manual.split("`--json` prints", 1)[1].split("\n## ", 1)[0]
         assert [name for name in {**cleo, **summary} if f"`{name}`" not in told] == []
 
     def test_a_stopped_submission_tells_where_limits_are_weak(self, root: Path) -> None:
