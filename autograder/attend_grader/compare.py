@@ -100,20 +100,8 @@ def expect_close(
             expect_item(got, want, index, tolerance, names)
         return
     assert isinstance(what, str)
-    if got is None:
-        text = f"your function returned None instead of the {what}. Is `return` missing?"
-        raise Miss(text, topic="None")
-    want_array = _numeric(want)
-    if _is_tensor(want) and want_array.ndim and isinstance(got, np.ndarray):
-        text = f"wrong type: {what} is a NumPy array, expected a torch tensor."
-        raise Miss(text, cause="Stay in torch throughout: gradients flow only there.", topic=text)
-    if not isinstance(got, (np.ndarray, np.generic, int, float, complex)) and not _is_tensor(got):
-        kind = "a number"
-        if want_array.ndim:
-            kind = "a tensor" if _is_tensor(want) else "an array"
-        text = f"wrong type: {what} is of type {_type_name(got)}, expected {kind}."
-        raise Miss(text, topic=text)
-    got_array = _numeric(got)
+    expect_kind(got, want, what)
+    got_array, want_array = _numeric(got), _numeric(want)
     if got_array.shape != want_array.shape:
         text, cause = _shape_message(got_array.shape, want_array.shape, what)
         raise Miss(text, cause=cause)
@@ -127,6 +115,27 @@ def expect_close(
         text = f"wrong type: {what} has dtype {got_array.dtype}, expected a floating one."
         raise Miss(text, _shown(got_array, want_array), cause)
     _expect_values(got_array, want_array, tolerance, what)
+
+
+def expect_kind(got: Any, want: Any, what: str) -> None:
+    """Hold ``got`` to being numbers of the kind of ``want``: an array, a tensor or a number.
+
+    Raises:
+        Miss: it is something else.
+    """
+    if got is None:
+        text = f"your function returned None instead of the {what}. Is `return` missing?"
+        raise Miss(text, topic="None")
+    want_array = _numeric(want)
+    if _is_tensor(want) and want_array.ndim and isinstance(got, np.ndarray):
+        text = f"wrong type: {what} is a NumPy array, expected a torch tensor."
+        raise Miss(text, cause="Stay in torch throughout: gradients flow only there.", topic=text)
+    if not isinstance(got, (np.ndarray, np.generic, int, float, complex)) and not _is_tensor(got):
+        kind = "a number"
+        if want_array.ndim:
+            kind = "a tensor" if _is_tensor(want) else "an array"
+        text = f"wrong type: {what} is of type {_type_name(got)}, expected {kind}."
+        raise Miss(text, topic=text)
 
 
 def expect_item(
@@ -284,7 +293,9 @@ def _shape_message(got: tuple[int, ...], want: tuple[int, ...], what: str) -> tu
     message = f"wrong shape: {what} is {got}, expected {want}."
     extra = len(got) - len(want)
     if sorted(got) == sorted(want):
-        return message, "The axes are there, in another order."
+        if len(set(want)) == len(want):
+            return message, "The axes are there, in another order."
+        return message, "The same lengths, in another order: are axes exchanged, or is it chance?"
     if [n for n in got if n != 1] == [n for n in want if n != 1]:
         return message, f"An axis of length 1 was {'kept' if extra > 0 else 'lost'}."
     if extra:
@@ -311,7 +322,12 @@ def _text(array: np.ndarray, digits: int) -> str:
 
 
 def told_apart(got: Any, want: Any) -> tuple[str, str]:
-    """Two numbers as text, six digits each or as many as it takes to see that they differ."""
+    """Two numbers as text, six digits each or as many as it takes to see that they differ.
+
+    Large whole numbers are written out.
+    """
+    if all(1e6 <= abs(x) < 2**53 and float(x).is_integer() for x in (got, want)):
+        return f"{float(got):,.0f}", f"{float(want):,.0f}"
     texts = ("", "")
     for digits in range(6, 18):
         texts = (f"{float(got):.{digits}g}", f"{float(want):.{digits}g}")

@@ -262,6 +262,8 @@ def _about_kinds(error: CallError) -> str:
         )
     if re.search(r"\b(max|min|sum)\(\) (takes|got)|keyword argument for (max|min|sum)\(\)", text):
         return "that is Python's own function; NumPy's is `np.max(…)` or the method `x.max(…)`."
+    if re.search(r"(ints,? ?but got|ints?, not) float|'float' object cannot be interpreted", text):
+        return "lengths and counts are whole numbers: `/` makes a float, `//` a whole number."
     if "list indices must be integers or slices, not" in text:
         return "a list takes one whole number in brackets; `np.asarray(…)` makes an array of it."
     listed = re.search(r"'list' object has no attribute '(\w+)'", text)
@@ -293,6 +295,8 @@ def _about_torch(error: CallError, line: str) -> str:
         )
     if "view size is not compatible" in text:
         return "`.view` needs memory in order, which a transposed tensor has not: use `.reshape`."
+    if re.search(r"shape '\[.*\b0\b.*\]' is invalid for input of size", text):
+        return "one length came out as 0: a whole number was divided by a larger one."
     if "is invalid for input of size" in text:
         return "the new shape must hold as many numbers as the old one: multiply the lengths."
     if "Dimension out of range" in text:

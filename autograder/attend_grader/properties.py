@@ -67,7 +67,7 @@ def agree_untouched(
 ) -> None:
     """Hold the subject to the reference and to leaving ``args`` alone, in three memory layouts."""
     expect_unchanged(probe, probe.call(subject, *args))
-    why = "arguments stay as they were, but the values are wrong"
+    why = "in a plain call"
     probe.agree(subject, *args, tolerance=tolerance, why=why)
     for why, lay in VIEWS.items():
         probe.agree(subject, *(lay(a) for a in args), tolerance=tolerance, why=why)

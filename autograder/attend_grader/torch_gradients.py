@@ -22,7 +22,8 @@ def gradients(
 
     Returns:
         ``value`` (the detached outputs) and ``gradients`` (position or parameter name → tensor,
-        or None where the output does not depend on it through the graph).
+        or None where the output does not depend on it through the graph). There are no gradients
+        of outputs that do not fit the cotangents.
     """
     leaves: dict[Any, torch.Tensor] = {}
     moved = list(args)
@@ -34,10 +35,11 @@ def gradients(
         leaves |= {name: named[name] for name in wanted["parameters"]}
     value = target(*moved, **kwargs)
     outputs: Sequence[torch.Tensor] = value if isinstance(value, (tuple, list)) else (value,)
-    expected = len(wanted["cotangents"])
-    if len(outputs) != expected or not all(isinstance(o, torch.Tensor) for o in outputs):
-        kinds = ", ".join(type(o).__name__ for o in outputs)
-        raise TypeError(f"expected {expected} tensor(s) to be returned, got: {kinds}")
+    plain = tuple(o.detach() if isinstance(o, torch.Tensor) else o for o in outputs)
+    answer = {"value": plain if isinstance(value, (tuple, list)) else plain[0], "gradients": {}}
+    shapes = [o.shape if isinstance(o, torch.Tensor) else None for o in outputs]
+    if shapes != [c.shape for c in wanted["cotangents"]]:
+        return answer
     pulled: Sequence[torch.Tensor | None] = [None] * len(leaves)
     pairs = [(o, c) for o, c in zip(outputs, wanted["cotangents"], strict=True) if o.requires_grad]
     if pairs:
@@ -47,8 +49,4 @@ def gradients(
             [c for _, c in pairs],
             allow_unused=True,
         )
-    detached = tuple(o.detach() for o in outputs)
-    return {
-        "value": detached if isinstance(value, (tuple, list)) else detached[0],
-        "gradients": dict(zip(leaves, pulled, strict=True)),
-    }
+    return answer | {"gradients": dict(zip(leaves, pulled, strict=True))}

@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from attend_grader.compare import FLOAT32, Miss, Tolerance, expect_close, item_names
+from attend_grader.compare import (
+    FLOAT32,
+    Miss,
+    Tolerance,
+    expect_close,
+    expect_items,
+    expect_kind,
+    item_names,
+)
 from attend_grader.exercise import Call, Probe
 from attend_grader.properties import expect_unchanged, strided
 from attend_grader.properties import transposed as transposed_array
@@ -89,7 +97,7 @@ def agree_untouched(
     Arguments that are not floating tensors stay as they are.
     """
     expect_unchanged(probe, probe.call(subject, *args, **kwargs))
-    why = "arguments stay as they were, but the values are wrong"
+    why = "in a plain call"
     probe.agree(subject, *args, tolerance=tolerance, why=why, **kwargs)
     for why, lay in VIEWS.items():
         laid = [lay(a) if _floating(a) and a.ndim else a for a in args]
@@ -119,7 +127,7 @@ def agree_gradients(
         **kwargs: the call's keyword arguments.
 
     Raises:
-        Miss: a gradient is missing (the graph is cut) or differs.
+        Miss: the answer has another form, or a gradient is missing (the graph is cut) or differs.
         SubjectError: the candidate raised.
     """
     value = probe.reference(*args, **kwargs)
@@ -131,6 +139,10 @@ def agree_gradients(
     given = probe.given(args, kwargs)
     if outcome.error is not None:
         raise SubjectError(outcome.error, given)
+    try:
+        _expect_form(outcome.value, value, probe.results or "result")
+    except Miss as miss:
+        raise miss.on(given, why) from None
     got: Mapping[int | str, Any] = outcome.gradients or {}
     names = {key: probe.names[key] if isinstance(key, int) else key for key in right}
     cut = [names[k] for k, v in right.items() if v is not None and v.any() and got.get(k) is None]
@@ -151,6 +163,26 @@ def agree_gradients(
         except Miss as miss:
             raise miss.on(given, why) from None
     return outcome
+
+
+def _expect_form(got: Any, want: Any, what: str | tuple[str, ...]) -> None:
+    """Hold an answer to a form that has the gradients asked for: tensors of the right shapes.
+
+    Raises:
+        Miss: it has another; one that other lines of the card tell too is the same as theirs.
+    """
+    names = item_names(what, len(want)) if isinstance(want, tuple) else (str(what),)
+    if isinstance(want, tuple):
+        expect_items(got, names)
+    pairs = zip(got, want, strict=True) if isinstance(want, tuple) else [(got, want)]
+    for name, (mine, right) in zip(names, pairs, strict=True):
+        expect_kind(mine, right, name)
+        shape = tuple(getattr(mine, "shape", ()))
+        if shape != tuple(right.shape):
+            raise Miss(
+                f"no gradient was looked at: {name} is {shape}, expected {tuple(right.shape)}. "
+                "Mend the shape first."
+            )
 
 
 def agree_dtype(

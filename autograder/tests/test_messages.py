@@ -48,6 +48,11 @@ def test_the_likely_cause_is_told(got: np.ndarray, want: np.ndarray, cause: str)
 
 SHAPES = {
     "order": ((3, 2), (2, 3), "in another order"),
+    "order, perhaps": (
+        (2, 3, 2),
+        (2, 2, 3),
+        "in another order: are axes exchanged, or is it chance",
+    ),
     "kept": ((2, 1), (2,), "length 1 was kept"),
     "lost": ((2,), (2, 1), "length 1 was lost"),
     "few": ((2,), (2, 3), "One axis too few"),
@@ -74,6 +79,18 @@ def test_the_largest_difference_is_pointed_out_with_both_values() -> None:
         "got": "[[1.  2.5 3. ]\n [4.  5.  9. ]]",
     }
     assert _miss(np.zeros((5, 5)), np.ones((5, 5))).evidence == ()
+
+
+WHOLES = {
+    "large": (2**30, 2**31, "is 1,073,741,824, expected 2,147,483,648."),
+    "a fraction": (1234567.5, 2**31, "is 1.23457e+06, expected 2.14748e+09."),
+    "small": (480, 960, "is 480, expected 960."),
+}
+
+
+@pytest.mark.parametrize(("got", "want", "told"), WHOLES.values(), ids=WHOLES)
+def test_large_whole_numbers_are_written_out(got: float, want: int, told: str) -> None:
+    assert told in _miss(got, want).message
 
 
 ALMOST = np.array([0.421697, 1.2])
@@ -256,7 +273,13 @@ def test_numpys_gufunc_wording_is_put_plainly() -> None:
     assert ".T" not in _explained("ValueError", str(raised.value), "y = a.T @ stack")[1]["try"]
 
 
+WHOLE = "argument 'shape' failed to unpack … type must be tuple of ints,but got float"
 ADVICE = {
+    "float length": ("TypeError", WHOLE, "`//` a whole number"),
+    "float count": ("TypeError", "argument 'chunks' must be int, not float", "`//`"),
+    "float of NumPy": ("TypeError", "'float' object cannot be interpreted as an integer", "`//`"),
+    "length 0": ("RuntimeError", "shape '[2, 3, 6, 0]' is invalid for input of size 24", "as 0"),
+    "lengths": ("RuntimeError", "shape '[2, 30]' is invalid for input of size 24", "multiply"),
     "in-place shape": ("ValueError", "non-broadcastable output operand", "keeps the shape"),
     "norm of a stack": ("ValueError", "Improper number of dimensions to norm.", "axis=(1, 2)"),
     "split rows": ("ValueError", "array split does not result in an equal division", "axis=-1"),

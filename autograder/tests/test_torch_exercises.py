@@ -153,6 +153,35 @@ def test_slips_of_tensors_are_told(
     assert any(told in f.message for f in report.findings), str(report)
 
 
+def _summed(scores: Tensor, values: Tensor) -> Tensor:
+    return (torch.softmax(scores, dim=-1) @ values).sum(dim=-1)
+
+
+def _both(scores: Tensor, values: Tensor) -> Any:
+    return torch.softmax(scores, dim=-1) @ values, scores
+
+
+FORMS = {
+    "shape": (
+        _summed,
+        "no gradient was looked at: result is (2,), expected (2, 4). Mend the shape",
+    ),
+    "several": (_both, "the same as above"),
+    "NumPy": (_numpy, "the same as above"),
+}
+
+
+@pytest.mark.parametrize(("wrong", "told"), FORMS.values(), ids=FORMS)
+def test_gradients_of_an_answer_of_another_form_are_no_error_of_the_learner(
+    wrong: Callable[..., Any], told: str
+) -> None:
+    report = _judge(wrong)
+    gradients, untouched = report.findings[1:3]
+    assert gradients.message.startswith(told), str(report)
+    assert untouched.message.startswith(("in a plain call: wrong shape: ", "the same as above"))
+    assert "your function raised" not in str(report)
+
+
 def _projects(subject: Subject, probe: Probe) -> None:
     built, probe = probe.build(subject, 4, 3)
     probe.agree(built, normal(probe.rng, 2, 4), tolerance=FLOAT32)
