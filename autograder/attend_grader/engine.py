@@ -62,7 +62,9 @@ def judge(subject: Subject, exercise: Exercise, seed: int, *, extra: bool) -> Re
     if exercise.uses and not _all_passed(findings):
         chosen, findings, mend = _follow_through(subject, exercise, seed, extra, findings)
     passed = _all_passed(findings)
-    name, explanation = (None, "") if passed else diagnose(chosen, exercise, findings, seed)
+    name, explanation = (
+        (None, "") if passed else diagnose(chosen, exercise, findings, seed, extra=extra)
+    )
     if exercise.uses and not passed and name is None and not mend:
         name, explanation, found, mend = _diagnose_behind(subject, exercise, seed, extra)
         findings = found or findings
@@ -161,7 +163,7 @@ def _diagnose_behind(
     def named(names: tuple[str, ...]) -> tuple[str | None, str, list[Finding]]:
         variant = subject.with_references(names)
         findings = run_properties(variant, exercise, seed, extra=extra) or []
-        return *diagnose(variant, exercise, findings, seed), findings
+        return *diagnose(variant, exercise, findings, seed, extra=extra), findings
 
     name, explanation, findings = named(exercise.uses)
     if name is None:

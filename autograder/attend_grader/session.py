@@ -19,6 +19,9 @@ from attend_grader.subject import Subject, local
 NOTEBOOK_SEED = 0
 """A notebook check draws the same inputs each time: a verdict changes only when the code does."""
 
+_checked: dict[str, tuple[Any, Report]] = {}
+"""By exercise, what was checked last in this kernel, and what came of it."""
+
 
 def check(candidate: Any, exercise_id: str | None = None) -> Report:
     """Check your function and say what holds, what does not, and why.
@@ -43,6 +46,7 @@ def check(candidate: Any, exercise_id: str | None = None) -> Report:
     grading = os.environ.get("NBGRADER_EXECUTION") == "autograde"
     seed = secrets.randbits(32) if grading else NOTEBOOK_SEED
     report = judge(_subject(candidate, found), found, seed, extra=grading)
+    _checked[found.id] = candidate, report
     if report.status != "not started" and not grading:  # a submission is nobody's progress here
         done = progress.of(found.id)
         best = max(report.score, done.get("score", 0))
@@ -99,9 +103,10 @@ def ready(*functions: Callable[..., Any]) -> bool:
     """Whether the cell below can run: all of your ``functions`` can be called.
 
     Prints which exercise the cell waits for where one is not started, raises, or returns the
-    wrong shape. Wrong values are no reason to wait: see what a wrong function does.
+    wrong shape. Wrong values are no reason to wait: see what a wrong function does. But where the
+    latest check of that very function found them, it is said.
     """
-    waiting = []
+    waiting, wrong = [], []
     for function in functions:
         ids = chapters.named(getattr(function, "__name__", ""))
         if not ids:
@@ -110,8 +115,13 @@ def ready(*functions: Callable[..., Any]) -> bool:
         problem = smoke(_subject(function, exercise), exercise)
         if problem:
             waiting.append(f"{exercise.name} ({problem})")
+        last, report = _checked.get(exercise.id, (None, None))
+        if report is not None and last is function and report.status != "passed":
+            wrong.append(f"{exercise.name} ({report.score} of {report.max_score} points)")
     if waiting:
         print(f"This cell waits for: {', '.join(waiting)}. Solve it above, then run this again.")
+    elif wrong:
+        print(f"Not right yet: {', '.join(wrong)}. Do not trust what this cell shows.")
     return not waiting
 
 

@@ -173,6 +173,24 @@ def test_a_cell_that_is_not_ready_says_which_exercises_it_waits_for(
     )
 
 
+def test_what_was_checked_and_is_wrong_is_not_to_be_trusted(
+    define: Any, capsys: pytest.CaptureFixture
+) -> None:
+    wrong, unchecked = (_stub(define, body="return scores * 0.0") for _ in range(2))
+    best = check(softmax).score
+    assert check(wrong).score == 0 < best
+    assert ready(wrong, attention_scores)
+    said = f"Not right yet: softmax (0 of {best} points). Do not trust what this cell shows.\n"
+    assert capsys.readouterr().out == said
+    crashing = _stub(define, "attention_scores", "return q.nothing")
+    assert not ready(wrong, crashing)
+    assert "Not right yet" not in capsys.readouterr().out
+    assert ready(unchecked)  # written anew since: nobody knows
+    check(softmax)
+    assert ready(softmax)
+    assert capsys.readouterr().out == ""
+
+
 def test_ready_takes_exercises_only() -> None:
     with pytest.raises(ValueError, match="takes exercises' functions"):
         ready(np.exp)

@@ -5,7 +5,8 @@ from attend_solutions import alignment
 from attend_grader.chapters import ch02_places, ch02_recurrent, ch02_scores
 from attend_grader.exercise import Chapter, Exercise
 from attend_grader.misconceptions import ch02_alternatives as right
-from attend_grader.misconceptions import ch02_places as wrong_places
+from attend_grader.misconceptions import ch02_hard as wrong_hard
+from attend_grader.misconceptions import ch02_local as wrong_local
 from attend_grader.misconceptions import ch02_recurrent as wrong_recurrent
 from attend_grader.misconceptions import ch02_scores as wrong_scores
 
@@ -171,7 +172,7 @@ EXERCISES = (
         reference=alignment.hard_attention_sample,
         properties=ch02_places.HARD,
         draws=ch02_places.hard_draws,
-        misconceptions=wrong_places.HARD,
+        misconceptions=wrong_hard.HARD,
         alternatives=right.HARD,
         hints=(
             (
@@ -203,7 +204,7 @@ EXERCISES = (
         reference=alignment.local_attention,
         properties=ch02_places.LOCAL,
         draws=ch02_places.local_draws,
-        misconceptions=wrong_places.LOCAL,
+        misconceptions=wrong_local.LOCAL,
         alternatives=right.LOCAL,
         hints=(
             "How far is every place from every query's centre? Almost all you need follows from "

@@ -181,7 +181,8 @@ def hard_awkward(subject: Subject, probe: Probe) -> None:
     inputs = hard_inputs(probe.rng, 3, 4)
     expect_unchanged(probe, probe.call(subject, *inputs))
     agree_untouched(probe, subject, *inputs)
-    agree_dtype(probe, subject, *inputs, tolerance=FLOAT64)
+    wide = [tensor.double().round(decimals=6) for tensor in inputs]
+    probe.agree(subject, *wide, tolerance=FLOAT64, why="float64 arguments")
 
 
 HARD = (
@@ -223,12 +224,16 @@ def local_inputs(
 
 
 def local_worked(subject: Subject, probe: Probe) -> None:
-    """Window 2 about place 2 of 6, equal scores: 1/5 each, then the bell exp(-d²/2)."""
-    scores, values = torch.zeros(1, 6), torch.tensor([[1.0], [2.0], [3.0], [4.0], [5.0], [99.0]])
-    bell = torch.tensor([[0.0271, 0.1213, 0.2, 0.1213, 0.0271, 0.0]])
-    want = (torch.tensor([[1.4902]]), bell)
-    why = "equal scores, centre 2, window 2 (σ = 1): 1/5 times exp(-d²/2)"
-    arguments = (scores, values, torch.tensor([2.0]), 2)
+    """Window 3 about place 4 of 9, equal scores: 1/7 each, then the bell exp(-d²/4.5).
+
+    A place is outside on either side, and σ is neither 1 nor whole, so that 2 σ² is not 2 σ.
+    """
+    values = torch.tensor([[99.0], [0.0], [0.0], [0.0], [7.0], [14.0], [0.0], [0.0], [99.0]])
+    side = [0.0193, 0.0587, 0.1144]
+    bell = torch.tensor([[0.0, *side, 0.1429, *side[::-1], 0.0]])
+    want = (torch.tensor([[2.6015]]), bell)
+    why = "equal scores, centre 4, window 3 (σ = 1.5): 1/7 times exp(-d²/4.5)"
+    arguments = (torch.zeros(1, 9), values, torch.tensor([4.0]), 3)
     for part in (1, 0):
         probe.agree(subject, *arguments, want=want, part=part, tolerance=PRINTED, why=why)
 
@@ -323,7 +328,7 @@ def local_awkward(subject: Subject, probe: Probe) -> None:
 
 
 LOCAL = (
-    Property("a hand-worked example: window 2 about place 2", 1, local_worked),
+    Property("a hand-worked example: window 3 about place 4", 1, local_worked),
     Property("without the bell: a softmax over the window alone", 2, local_window),
     Property("with it: times the bell, not summing to 1 again", 2, local_bell),
     Property("contexts: these weights times the values", 1, local_contexts),

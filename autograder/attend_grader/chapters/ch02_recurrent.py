@@ -80,20 +80,45 @@ def _half(which: int) -> Callable[[Subject, Probe], None]:
                     want[..., mine] = got[..., mine].detach()  # the other half is not looked at
                 side = "backward states, last N numbers" if which else "forward states, first N"
                 why = f"{side} (B = {b}, S = {s}, N = {n})"
-                clue = _order_clue(want[..., n * which : n * (which + 1)], which * n, n)
+                clue = _half_clue(x, cells[which], which)
                 probe.agree(subject, x, *cells, want=want, tolerance=FLOAT32, why=why, clue=clue)
 
     return test
 
 
-def _order_clue(want: Tensor, first: int, n: int) -> Callable[[Any], str]:
+def _half_clue(x: Tensor, cell: Cell, which: int) -> Callable[[Any], str]:
+    """A clue: what one direction's states are instead of what they should be."""
+    words = x.flip(1) if which else x  # in the order in which they are read
+    zeros = x.new_zeros(x.shape[0], cell[1].shape[1])
+    states = [zeros]
+    for word in words.unbind(1):
+        states.append(torch.gru_cell(word, states[-1], *cell))
+    alone = [torch.gru_cell(word, zeros, *cell) for word in words.unbind(1)]
+    slips = (
+        (
+            states[:0:-1],
+            "The states are there, in the opposite order: those of the last word belong to the "
+            "last place.",
+        ),
+        (
+            states[:-1],
+            "The states are there, each one place late: the state at a word is the one after "
+            "reading it. Take the step first, then keep the state.",
+        ),
+        (
+            alone,
+            "Each word is read by itself, from zeros: give the cell the state that the step before "
+            "returned.",
+        ),
+    )
+
     def clue(value: Any) -> str:
-        got = torch.as_tensor(value)[..., first : first + n]
-        if torch.allclose(got.flip(1), want, atol=1e-5):
-            return (
-                "The states are there, in the order in which they were made: those of the last "
-                "word belong to the last place."
-            )
+        n = zeros.shape[1]
+        got = torch.as_tensor(value)[..., which * n : (which + 1) * n]
+        for read, told in slips:
+            like = torch.stack(read, dim=1)
+            if torch.allclose(got, like.flip(1) if which else like, atol=1e-5):
+                return told
         return ""
 
     return clue
@@ -217,9 +242,10 @@ def step_gradients(subject: Subject, probe: Probe) -> None:
 
 def step_awkward(subject: Subject, probe: Probe) -> None:
     """Views, float64; and the arguments stay as they were."""
-    inputs = step_inputs(probe.rng, 2, 3, 2, 4, 3)
-    agree_untouched(probe, subject, *inputs)
-    agree_dtype(probe, subject, *inputs, tolerance=FLOAT64)
+    for general in (True, False):
+        inputs = step_inputs(probe.rng, 2, 3, 2, 4, 3, general=general)
+        agree_untouched(probe, subject, *inputs)
+        agree_dtype(probe, subject, *inputs, tolerance=FLOAT64)
 
 
 STEP = (

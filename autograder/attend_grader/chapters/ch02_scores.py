@@ -185,10 +185,13 @@ def multiplicative_gradients(subject: Subject, probe: Probe) -> None:
 
 
 def multiplicative_awkward(subject: Subject, probe: Probe) -> None:
-    """Views, float64; and the arguments stay as they were."""
-    inputs = (*pair(probe.rng, 2, 3, 4, 3), normal(probe.rng, 4, 3))
-    agree_untouched(probe, subject, *inputs)
-    agree_dtype(probe, subject, *inputs, tolerance=FLOAT64)
+    """Views, float64, with a weight and without; and the arguments stay as they were."""
+    for inputs in (
+        (*pair(probe.rng, 2, 3, 4, 3), normal(probe.rng, 4, 3)),
+        pair(probe.rng, 2, 3, 4, 4),
+    ):
+        agree_untouched(probe, subject, *inputs)
+        agree_dtype(probe, subject, *inputs, tolerance=FLOAT64)
 
 
 MULTIPLICATIVE = (

@@ -127,6 +127,34 @@ def encode_detached(x, forward, backward):
     return torch.cat([read(_there(x), forward), read(_back(x), backward)], dim=-1)
 
 
+def encode_states_again(x, forward, backward):
+    """The backward cell reads the forward states, which are N wide; it fits where C = N only. Both
+    cells read the words: x[:, s].
+    """
+    there = torch.stack(_read(x, forward, _there(x)), dim=1)
+    back = _read(there, backward, _back(x))
+    return torch.cat([there, torch.stack(back[::-1], dim=1)], dim=-1)
+
+
+def encode_state_as_wide_as_words(x, forward, backward):
+    """It works where C = N only: the state of zeros is as wide as an embedding. It is (B, N), and N
+    is the second length of a cell's second tensor: forward[1].shape[1].
+    """
+    zeros = x.new_zeros(x.shape[0], x.shape[2])
+    there, back = _read(x, forward, _there(x), zeros), _read(x, backward, _back(x), zeros)
+    return torch.cat([torch.stack(there, dim=1), torch.stack(back[::-1], dim=1)], dim=-1)
+
+
+def encode_sentence_as_step(x, forward, backward):
+    """x[s] is sentence s with all its words; it fits where B = S only. The cell wants word s of all
+    sentences: x[:, s].
+    """
+    turned = x.transpose(0, 1)
+    there = _read(turned, forward, _there(x), x.new_zeros(x.shape[0], forward[1].shape[1]))
+    back = _read(turned, backward, _back(x), x.new_zeros(x.shape[0], backward[1].shape[1]))
+    return torch.cat([torch.stack(there, dim=1), torch.stack(back[::-1], dim=1)], dim=-1)
+
+
 def encode_first_axis(x, forward, backward):
     """The loop runs over the sentences, as if they were the words. The words lie on axis 1: take
     x[:, s], for s from 0 to S - 1.
@@ -146,14 +174,21 @@ ENCODE = {
     "state not carried on": encode_without_memory,
     "kept the state before the step": encode_state_before,
     "read along the batch": encode_first_axis,
+    "x[s] instead of x[:, s]": encode_sentence_as_step,
+    "backward cell reads the forward states": encode_states_again,
+    "state as wide as an embedding": encode_state_as_wide_as_words,
     "detached the state between steps": encode_detached,
 }
 
 # attention_decoder_step
 
 
+def _look_keeping_axis(state, encoded, weight):
+    return attend(multiplicative_score(state[:, None], encoded, weight), encoded)
+
+
 def _look(state, encoded, weight):
-    context, weights = attend(multiplicative_score(state[:, None], encoded, weight), encoded)
+    context, weights = _look_keeping_axis(state, encoded, weight)
     return context[:, 0], weights[:, 0]
 
 
@@ -200,6 +235,31 @@ def step_squeezes(embedded, state, encoded, weight, cell):
     return state, context.squeeze(), weights.squeeze()
 
 
+def step_squeezes_early(embedded, state, encoded, weight, cell):
+    """With one sentence (B = 1) the context loses that axis too, and no longer fits beside the
+    embedding: squeeze() without an axis takes every axis of length 1. Take the query's own:
+    squeeze(1), or [:, 0].
+    """
+    context, weights = _look_keeping_axis(state, encoded, weight)
+    context, weights = context.squeeze(), weights.squeeze()
+    return (
+        torch.gru_cell(torch.cat([embedded, context], dim=-1), state, *cell),
+        context,
+        weights,
+    )
+
+
+def step_squeezes_context(embedded, state, encoded, weight, cell):
+    """With one sentence (B = 1) the context loses that axis too, and no longer fits beside the
+    embedding: squeeze() without an axis takes every axis of length 1. Take the query's own, as from
+    the weights: context[:, 0].
+    """
+    context, weights = _look_keeping_axis(state, encoded, weight)
+    context = context.squeeze()
+    state = torch.gru_cell(torch.cat([embedded, context], dim=-1), state, *cell)
+    return state, context, weights[:, 0]
+
+
 def step_order(embedded, state, encoded, weight, cell):
     """The weights come before the context. Return state, context, weights, in this order."""
     context, weights = _look(state, encoded, weight)
@@ -233,6 +293,25 @@ def step_mixes_sentences(embedded, state, encoded, weight, cell):
     return state, context, weights
 
 
+def step_first_state_asks(embedded, state, encoded, weight, cell):
+    """The first sentence's state asks all sentences. Each state asks its own: the queries are
+    (B, 1, N), which is state[:, None]; state[None] is (1, B, N), and then [:, 0] takes the first.
+    """
+    context, weights = attend(multiplicative_score(state[None], encoded, weight), encoded)
+    context, weights = context[:, 0], weights[:, 0]
+    state = torch.gru_cell(torch.cat([embedded, context], dim=-1), state, *cell)
+    return state, context, weights
+
+
+def step_embedding_asks(embedded, state, encoded, weight, cell):
+    """The embedding asks, which fits where C = N only. The query is the state; the embedding goes
+    into the cell.
+    """
+    context, weights = _look(embedded, encoded, weight)
+    state = torch.gru_cell(torch.cat([embedded, context], dim=-1), state, *cell)
+    return state, context, weights
+
+
 def step_mean_context(embedded, state, encoded, weight, cell):
     """The context is the plain mean of the encoded words, whatever the weights are. Take what
     attend returns first.
@@ -261,17 +340,31 @@ def step_detached(embedded, state, encoded, weight, cell):
     return state, context, weights
 
 
+def step_detached_result(embedded, state, encoded, weight, cell):
+    """State and context are right, with their gradients; the weights you *return* are detached. A
+    loss may use them too: return them as they are.
+    """
+    context, weights = _look(state, encoded, weight)
+    state = torch.gru_cell(torch.cat([embedded, context], dim=-1), state, *cell)
+    return state, context, weights.detach()
+
+
 STEP = {
     "context before the embedding": step_context_first,
     "returned the state before the step": step_old_state,
     "looked back with the state after the step": step_looks_twice,
     "kept the axis of the one query": step_keeps_axis,
     "squeezed every axis of length 1": step_squeezes,
+    "squeezed every axis before the cell": step_squeezes_early,
+    "squeezed the context before the cell": step_squeezes_context,
     "weights before the context": step_order,
     "weights not returned": step_two_results,
     "ignored the weight": step_ignores_weight,
     "states ask other sentences": step_mixes_sentences,
+    "the first state asks every sentence": step_first_state_asks,
+    "the embedding asks": step_embedding_asks,
     "mean of all words as context": step_mean_context,
     "started the cell from zeros": step_fresh_state,
     "detached the context": step_detached,
+    "detached the weights it returns": step_detached_result,
 }

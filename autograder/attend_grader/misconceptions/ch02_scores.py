@@ -87,6 +87,22 @@ def additive_softmax(queries, keys, w_query, w_key, v):
     return torch.softmax(torch.tanh(hidden) @ v, dim=-1)
 
 
+def additive_softmax_over_queries(queries, keys, w_query, w_key, v):
+    """These are weights already, and it is the columns that sum to 1. A score may be any number;
+    the softmax comes later, in attend.
+    """
+    hidden = (queries @ w_query)[..., :, None, :] + (keys @ w_key)[..., None, :, :]
+    return torch.softmax(torch.tanh(hidden) @ v, dim=-2)
+
+
+def additive_softmax_over_units(queries, keys, w_query, w_key, v):
+    """A softmax runs over the hidden units, so that a score is a mean of v's entries. There is none
+    in a score: v times the tanh of the sum; the softmax over the keys comes later, in attend.
+    """
+    hidden = (queries @ w_query)[..., :, None, :] + (keys @ w_key)[..., None, :, :]
+    return torch.softmax(torch.tanh(hidden), dim=-1) @ v
+
+
 def additive_weights_exchanged(queries, keys, w_query, w_key, v):
     """w_key is applied to the queries and w_query to the keys, which goes unnoticed where N = E."""
     hidden = (queries @ w_key)[..., :, None, :] + (keys @ w_query)[..., None, :, :]
@@ -113,6 +129,8 @@ ADDITIVE = {
     "not summed over the hidden units": additive_not_summed,
     "mean over the hidden units": additive_mean,
     "softmax taken already": additive_softmax,
+    "softmax taken already, over the queries": additive_softmax_over_queries,
+    "softmax over the hidden units": additive_softmax_over_units,
     "w_query and w_key exchanged": additive_weights_exchanged,
     "axes counted from the start": additive_hard_coded_axes,
 }
@@ -198,6 +216,16 @@ def multiplicative_tanh(queries, keys, weight=None):
     return torch.tanh(_general(queries, weight) @ keys.mT)
 
 
+def multiplicative_if_weight(queries, keys, weight=None):
+    """It stops where a weight is given, and there only. `if weight:` asks whether a tensor is true,
+    which PyTorch cannot answer for many numbers; `if weight is not None:` asks whether there is
+    one.
+    """
+    if weight:
+        queries = queries @ weight
+    return queries @ keys.mT
+
+
 def multiplicative_added(queries, keys, weight=None):
     """With a weight, the dot product is added to q W k, as if to a residual. "General" is q W k
     alone (N = E here, or the two could not be added).
@@ -220,6 +248,7 @@ MULTIPLICATIVE = {
     "query t with key t only": multiplicative_rows,
     "keys not transposed": multiplicative_without_transpose,
     "tanh of the score": multiplicative_tanh,
+    "asked whether the weight is true": multiplicative_if_weight,
     "dot product added to general": multiplicative_added,
 }
 
@@ -314,11 +343,27 @@ def attend_mean(scores, values):
 
 
 def attend_detached(scores, values):
-    """The values are right, but the weights are detached: no gradient reaches the scores from
-    anything, and the decoder never learns where to look. Pass them on as they are.
+    """The values are right, but the weights are detached as soon as they are made: no gradient
+    reaches the scores, and the decoder never learns where to look. Pass them on as they are.
     """
     weights = torch.softmax(scores, dim=-1).detach()
     return weights @ values, weights
+
+
+def attend_detached_contexts(scores, values):
+    """The values are right, but the contexts are made from detached weights. The gradient that
+    teaches the decoder where to look comes through the contexts: use the weights as they are.
+    """
+    weights = torch.softmax(scores, dim=-1)
+    return weights.detach() @ values, weights
+
+
+def attend_detached_result(scores, values):
+    """The contexts are right, with their gradients; the weights you *return* are detached. A loss
+    may use them too (to ask for a sharp alignment, say): return them as they are.
+    """
+    weights = torch.softmax(scores, dim=-1)
+    return weights @ values, weights.detach()
 
 
 ATTEND = {
@@ -335,4 +380,6 @@ ATTEND = {
     "weights transposed in the contexts": attend_transposed,
     "contexts divided by S": attend_mean,
     "detached the weights": attend_detached,
+    "detached the weights in the contexts": attend_detached_contexts,
+    "detached the weights it returns": attend_detached_result,
 }
