@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from attend.widgets import dk_explorer
+from nbformat.v4 import new_code_cell, new_output
 
 from .browser import Lab, lab
 
@@ -158,4 +160,22 @@ def test_pictures_fit_the_window(opened: Lab, width: int):
         opened.screenshot(f"widgets-{width}-{name}", cell)
     opened.cell(0).scroll_into_view_if_needed()
     opened.screenshot(f"widgets-{width}-window")
+    opened.assert_quiet()
+
+
+def test_a_notebook_that_is_not_trusted_shows_images(opened: Lab):
+    view = dk_explorer()
+    output = new_output("display_data", data=view._repr_mimebundle_())
+    opened.show_saved("reopened.ipynb", new_code_cell("", outputs=[output]))
+    cell = opened.cell(0)
+    cell.locator("img").first.wait_for()
+    opened.assert_fits(cell, "img")
+    assert cell.locator("img").count() == 4
+    drawn = cell.locator("img").evaluate_all("all => all.map(image => image.naturalWidth)")
+    assert min(drawn) > 0
+    said = cell.locator(".jp-OutputArea").inner_text()
+    assert said.strip().startswith("What to see.")
+    assert view.see in said
+    assert len(said) < len(view.see) + 50, "nothing but the sentence is text"
+    opened.screenshot("widgets-not-trusted", cell)
     opened.assert_quiet()

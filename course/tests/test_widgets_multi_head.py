@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
-
 import ipywidgets
 import numpy as np
 import pytest
@@ -17,22 +15,7 @@ from attend.widgets.kv_cache import CacheState, amount, variants
 from attend.widgets.kv_cache import draw as draw_cache
 from attend_solutions.multi_head import MultiHeadAttention, kv_cache_bytes
 
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def panels(html: str) -> dict[str, ET.Element]:
-    root = ET.fromstring(f"<body>{html}</body>")
-    return {svg.get("data-panel", ""): svg for svg in root.iter(f"{SVG}svg")}
-
-
-def controls(view: View, kind: type) -> list:
-    found, queue = [], list(view.children)
-    while queue:
-        widget = queue.pop(0)
-        queue = [*getattr(widget, "children", ()), *queue]
-        if isinstance(widget, kind):
-            found.append(widget)
-    return found
+from .pictures import SVG, assert_shows_itself, controls, panels
 
 
 def explorer(module=None, **more) -> View:
@@ -42,23 +25,9 @@ def explorer(module=None, **more) -> View:
     return head_explorer(module, data.x, [data.row(n) for n in range(3)], **more)
 
 
-@pytest.mark.parametrize(
-    "view", [explorer, lambda: kv_cache_calculator(kv_cache_bytes)], ids=["heads", "cache"]
-)
-def test_each_widget_shows_itself_with_and_without_a_kernel(view):
-    made = view()
-    bundle = made._repr_mimebundle_()
-    assert "application/vnd.jupyter.widget-view+json" in bundle
-    assert bundle["text/html"] == made.static()
-    assert made.see in bundle["text/plain"]
-    drawn = panels(made.static())
-    assert drawn
-    for panel in drawn.values():
-        assert panel.get("role") == "img"
-        assert len(panel.get("aria-label", "")) > 30
-        assert next(panel.iter(f"{SVG}title")).text, "marks tell their value on hover"
-    assert sum(len(list(panel.iter())) for panel in drawn.values()) < 4096
-    assert "<script" not in made.static()
+def test_each_widget_shows_itself_with_and_without_a_kernel():
+    assert_shows_itself(explorer(), "arcs", "heads", "matrix")
+    assert_shows_itself(kv_cache_calculator(kv_cache_bytes), "models", "variants")
 
 
 # --- head explorer
@@ -268,6 +237,24 @@ def test_a_wrong_function_gets_one_sentence(function, message):
     html = kv_cache_calculator(function).static()
     assert message in html
     assert panels(html) == {}
+
+
+def test_no_line_crosses_what_a_dot_is_labelled_with():
+    """The limit of the device and the grid lie behind a ground as wide as the words."""
+    for tokens in (4096, 65536):
+        panel = panels(draw_cache(CacheState(tokens=tokens), kv_cache_bytes))["models"]
+        parts = list(panel)
+        for place, node in enumerate(parts):
+            if node.tag == f"{SVG}text" and (node.text or "").split(" · ")[0].endswith("iB"):
+                if node.get("text-anchor"):  # the axis
+                    continue
+                ground = parts[place - 1]
+                assert ground.tag == f"{SVG}rect"
+                assert float(ground.get("width", 0)) > 7 * len(node.text or "")
+                assert not any(
+                    later.tag == f"{SVG}line" and later.get("x1") == later.get("x2")
+                    for later in parts[place:]
+                )
 
 
 def test_zero_and_huge_counts_are_drawn():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import xml.etree.ElementTree as ET
 
 import ipywidgets
 import numpy as np
@@ -22,23 +21,7 @@ from attend.widgets.gradient import (
 )
 from attend_solutions.recurrence import gradient_norms, rnn_forward
 
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def panels(html: str) -> dict[str, ET.Element]:
-    """Return the panels by name; fails where the picture is not well-formed XML."""
-    root = ET.fromstring(f"<body>{html}</body>")
-    return {svg.get("data-panel", ""): svg for svg in root.iter(f"{SVG}svg")}
-
-
-def controls(view: View, kind: type) -> list:
-    found, queue = [], list(view.children)
-    while queue:
-        widget = queue.pop(0)
-        queue = [*getattr(widget, "children", ()), *queue]
-        if isinstance(widget, kind):
-            found.append(widget)
-    return found
+from .pictures import SVG, assert_shows_itself, controls, panels
 
 
 def explorer(norms=gradient_norms, forward=rnn_forward) -> View:
@@ -46,19 +29,7 @@ def explorer(norms=gradient_norms, forward=rnn_forward) -> View:
 
 
 def test_it_shows_itself_with_and_without_a_kernel() -> None:
-    view = explorer()
-    bundle = view._repr_mimebundle_()
-    assert "application/vnd.jupyter.widget-view+json" in bundle
-    assert bundle["text/html"] == view.static()
-    assert view.see in bundle["text/plain"]
-    drawn = panels(view.static())
-    assert list(drawn) == ["curve", "map"]
-    for panel in drawn.values():
-        assert panel.get("role") == "img"
-        assert len(panel.get("aria-label", "")) > 30
-        assert next(panel.iter(f"{SVG}title")).text, "marks tell their value on hover"
-    assert sum(len(list(panel.iter())) for panel in drawn.values()) < 4096
-    assert "<script" not in view.static()
+    assert_shows_itself(explorer(), "curve", "map")
 
 
 @pytest.mark.parametrize("matrix", MATRICES)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
-
 import ipywidgets
 import numpy as np
 import pytest
@@ -14,15 +12,11 @@ from attend.widgets.mask_painter import PRESETS, preset
 from attend.widgets.mask_picture import PainterState, draw
 from attend_solutions.self_attention import causal_mask, self_attention
 
+from .pictures import SVG, assert_shows_itself, controls, panels
+
 TOKENS = ["the", "cat", "sat", "on", "the", "mat"]
 X = np.random.default_rng(0).standard_normal((6, 4))
 ARRAYS = (X, np.eye(4), np.eye(4), np.eye(4))
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def panels(html: str) -> dict[str, ET.Element]:
-    root = ET.fromstring(f"<body>{html}</body>")
-    return {svg.get("data-panel", ""): svg for svg in root.iter(f"{SVG}svg")}
 
 
 def state(mask: np.ndarray, token: int = 0, layers: int = 3) -> PainterState:
@@ -31,16 +25,6 @@ def state(mask: np.ndarray, token: int = 0, layers: int = 3) -> PainterState:
 
 def picture(mask: np.ndarray, function=self_attention, **more) -> str:
     return draw(state(mask, **more), TOKENS, ARRAYS, function)
-
-
-def controls(view: View, kind: type) -> list:
-    found, queue = [], list(view.children)
-    while queue:
-        widget = queue.pop(0)
-        queue = [*getattr(widget, "children", ()), *queue]
-        if type(widget) is kind:
-            found.append(widget)
-    return found
 
 
 def cells(view: View) -> np.ndarray:
@@ -64,16 +48,7 @@ def view() -> View:
 
 
 def test_it_shows_itself_with_and_without_a_kernel(view):
-    bundle = view._repr_mimebundle_()
-    assert "application/vnd.jupyter.widget-view+json" in bundle
-    assert bundle["text/html"] == view.static()
-    drawn = panels(view.static())
-    assert list(drawn) == ["weights", "flow"]
-    for panel in drawn.values():
-        assert panel.get("role") == "img"
-        assert len(panel.get("aria-label", "")) > 30
-        assert panel.find(f"{SVG}desc") is not None
-    assert sum(len(list(panel.iter())) for panel in drawn.values()) < 4096
+    assert_shows_itself(view, "weights", "flow")
 
 
 def test_it_starts_causal_and_a_click_turns_one_cell(view):

@@ -5,7 +5,9 @@ All sizes are in the user units of a panel's `viewBox`; a panel shrinks and grow
 
 from __future__ import annotations
 
-from html import escape
+import base64
+import re
+from html import escape, unescape
 
 INK, MUTED, GRID, PAPER = "#1f2328", "#57606a", "#d8dee4", "#ffffff"
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
@@ -112,3 +114,29 @@ def beside(*panels: str, widest: str = "100%") -> str:
     style = "display: flex; flex-wrap: wrap; gap: 10px; width: 100%; line-height: 1.2;"
     style += f" max-width: {widest};"
     return element("div", *panels, style=style, class_="attend-panels")
+
+
+_SVG = re.compile(r"<svg\b[^>]*>.*?</svg>", re.DOTALL)
+_SHOWN = re.compile(r'(aria-label|viewBox|style)="([^"]*)"')
+
+
+def still(picture: str) -> str:
+    """Return HTML in which every panel is an image, its words as the image's.
+
+    A notebook that is opened but not trusted loses its SVG, all but the words in it; an image
+    stays.
+    """
+
+    def image(found: re.Match[str]) -> str:
+        head = found[0][: found[0].index(">")]
+        given = {name: unescape(value) for name, value in _SHOWN.findall(head)}
+        content = base64.b64encode(found[0].encode()).decode()
+        return element(
+            "img",
+            alt=given["aria-label"],
+            src=f"data:image/svg+xml;base64,{content}",
+            width=given["viewBox"].split()[2],
+            style=given["style"],
+        )
+
+    return _SVG.sub(image, picture)

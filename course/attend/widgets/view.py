@@ -8,6 +8,8 @@ from typing import Any
 
 import ipywidgets
 
+from attend.widgets import svg
+
 
 class View(ipywidgets.VBox):
     """A picture with controls.
@@ -42,9 +44,10 @@ class View(ipywidgets.VBox):
         return f'<div class="attend-{self.name}">{_sentence(self.see)}{self._draw()}</div>'
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        """Show the live widget; where none runs, the static picture; in a terminal, a sentence."""
+        """Show the live widget; where none runs, images; in a terminal, a sentence."""
         bundle = super()._repr_mimebundle_(**kwargs) or {}
-        return bundle | {"text/html": self.static(), "text/plain": f"[{self.name}] {self.see}"}
+        words = f"[{self.name}] {self.see}"
+        return bundle | {"text/html": svg.still(self.static()), "text/plain": words}
 
 
 def note(words: str) -> str:
