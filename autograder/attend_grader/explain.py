@@ -260,6 +260,11 @@ def _about_kinds(error: CallError) -> str:
             "Python's own max, min, and, or, if ask whether an array is true; for arrays there "
             "are np.max, np.maximum, np.where, …"
         )
+    if "Boolean value of Tensor" in text:
+        return (
+            "if, and, or, max, min of Python ask whether a tensor is true: `if x is not None` asks "
+            "whether there is one; number by number there are torch.where, torch.maximum, …"
+        )
     if re.search(r"\b(max|min|sum)\(\) (takes|got)|keyword argument for (max|min|sum)\(\)", text):
         return "that is Python's own function; NumPy's is `np.max(…)` or the method `x.max(…)`."
     if re.search(r"(ints,? ?but got|ints?, not) float|'float' object cannot be interpreted", text):
@@ -317,4 +322,31 @@ def _about_torch(error: CallError, line: str) -> str:
         return "torch's functions take tensors; for a single number there is `math`."
     if "can't be cast to the desired output type" in text:
         return "a tensor of whole numbers cannot take fractions: `.float()` makes floats of it."
+    if "must have the same number of dimensions as input" in text:
+        return "gather's index needs as many axes as the tensor: `index[..., None]` adds one."
+    if "zero-dimensional tensor" in text:
+        return (
+            "a single number has no axis to be joined along. squeeze() without an axis takes every "
+            "axis of length 1: name the one, as in squeeze(1)."
+        )
+    return _about_cells(text)
+
+
+def _about_cells(text: str) -> str:
+    """Advice on what torch.gru_cell and its like say of lengths; a cell's weights come first."""
+    if "inconsistent hidden_size" in text:
+        return (
+            "the state is (B, N), and N is the second length of the second weight, here what is "
+            "expected (its first length is a multiple of N)."
+        )
+    if "inconsistent input_size" in text:
+        return (
+            "the input is (B, C), as wide as the second length of the first weight, here what is "
+            "expected: is a part left out, or one too many?"
+        )
+    if "doesn't match hidden0 batch size" in text:
+        return (
+            "input and state need the same number of rows: x[:, s] is place s of every row of x, "
+            "x[s] is row s with all its places."
+        )
     return ""

@@ -51,12 +51,21 @@ def _literal(value: Any) -> str:
         kind = str(value.dtype)
         dtype = "" if kind in ("torch.float32", "torch.int64", "torch.bool") else f", dtype={kind}"
         exact = value.double().round(decimals=6) if kind == "torch.float32" else value
+        if kind == "torch.float32" and _only_zeros(exact.numpy()):
+            return f"torch.zeros({', '.join(map(str, value.shape))})"
         return f"torch.tensor({_nested(exact.tolist()).replace('np.', 'torch.')}{dtype})"
     if not isinstance(value, np.ndarray):
         return repr(value)
     plain = value.dtype in (np.dtype(float), np.dtype(int), np.dtype(bool))
     dtype = "" if plain else f", dtype=np.{value.dtype}"
+    if value.dtype == np.dtype(float) and _only_zeros(value):
+        return f"np.zeros({value.shape if value.ndim > 1 else len(value)})"
     return f"np.array({_nested(value.tolist())}{dtype})"
+
+
+def _only_zeros(array: np.ndarray) -> bool:
+    """Whether it is told in short as zeros: three numbers or more, none of them -0."""
+    return array.size > 2 and not array.any() and not np.signbit(array).any()
 
 
 def _nested(value: Any) -> str:

@@ -207,6 +207,14 @@ def test_calls_are_described_so_that_they_can_be_repeated() -> None:
     assert kwargs == {"scaled": False}
 
 
+def test_zeros_are_written_in_short() -> None:
+    cell = (torch.zeros(3, 1), torch.zeros(3), torch.zeros(2), np.zeros((2, 2)), np.zeros(3))
+    told = describe_call("f", ("cell",), (cell,), {})
+    assert told.startswith("cell = (torch.zeros(3, 1), torch.zeros(3), torch.tensor([0.0, 0.0]), ")
+    assert "np.zeros((2, 2)), np.zeros(3))" in told
+    assert "-0.0" in describe_call("f", ("x",), (-np.zeros(3),), {})
+
+
 def test_calls_that_cannot_be_written_down_are_told_by_shapes() -> None:
     small, large = np.array([1, 2]), np.zeros((3, 6))
     text = describe_call("f", ("q", "k"), (small, large), {"scaled": False})
@@ -253,7 +261,8 @@ def test_a_tuple_behind_a_star_is_not_blamed() -> None:
         error = CallError("RuntimeError", text, [["f", 2, line]], shapes, True)
         return dict(explain(error, {})[1]).get("try", "")
 
-    assert advice("hidden0 has inconsistent hidden_size: got 5, expected 4", line) == ""
+    told = advice("hidden0 has inconsistent hidden_size: got 5, expected 4", line)
+    assert "the state is (B, N)" in told
     told = advice("mat1 and mat2 must have the same dtype, but got Float and Double", line)
     assert "dtype=x.dtype" in told
     told = advice("argument 'w_ih' must be Tensor, not tuple", line.replace("*", ""))
@@ -315,6 +324,20 @@ ADVICE = {
     "torch's float index": ("IndexError", "tensors used as indices must be long, int", "`//`"),
     "torch's join": ("TypeError", "(position 1) must be tuple of Tensors, not Tensor", "((a, b)"),
     "no star": ("RuntimeError", "torch.block_diag: Input tensors must have 2 or", "with a star"),
+    "torch's truth": ("RuntimeError", "Boolean value of Tensor with more", "`if x is not None`"),
+    "gather": (
+        "RuntimeError",
+        "Index tensor must have the same number of dimensions as input t",
+        "[..., None]",
+    ),
+    "joined number": (
+        "RuntimeError",
+        "zero-dimensional tensor (at position 1) cannot",
+        "squeeze(1)",
+    ),
+    "state": ("RuntimeError", "hidden0 has inconsistent hidden_size: got 9, expected 3", "(B, N)"),
+    "input": ("RuntimeError", "input has inconsistent input_size: got 3 expected 4", "(B, C)"),
+    "rows": ("RuntimeError", "Input batch size 5 doesn't match hidden0 batch size 2", "x[:, s]"),
     "torch's number": ("TypeError", "'input' (position 1) must be Tensor, not float", "`math`"),
     "unwritten": ("NotImplementedError", "", "write this part; or delete this line"),
 }
