@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import copy
-import re
-from typing import Any, cast
+from typing import Any
 
 import nbformat
 import pytest
 from attend_grader.rebuild import harmless, rebuild
-from bs4 import BeautifulSoup
-from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from .pages import active, shown
 
 STUB = "def softmax(x):\n    raise NotImplementedError"
 ANSWER = "def softmax(x):\n    return x"
@@ -302,24 +301,6 @@ ACTIVE = [
     "```mermaid\n</pre><script>alert(1)</script>\n```",
     "![x](y 'z\" onerror=\"alert(1)')",
 ]
-
-
-def shown(cell: NotebookNode) -> BeautifulSoup:
-    """A cell's text as feedback and formgrader show it."""
-    page = HTMLExporter().markdown2html(cast(Any, {"cell": cell}), cell.source)
-    return BeautifulSoup(page, "html.parser")
-
-
-def active(page: BeautifulSoup) -> list[str]:
-    """What could act in a browser."""
-    found = [tag.name for tag in page.find_all(["script", "iframe", "object", "style"])]
-    for tag in page.find_all():
-        for name, value in tag.attrs.items():
-            scheme = re.match(r"(?i)\s*(javascript|vbscript|data|file)\s*:", str(value))
-            picture = tag.name == "img" and str(value).startswith("data:image/")
-            if name.startswith("on") or (scheme and not picture):
-                found.append(f"{tag.name} {name}")
-    return found + re.findall(r"\\href\{java\s*script:", page.get_text())  # for MathJax
 
 
 @pytest.mark.parametrize("text", ACTIVE)
