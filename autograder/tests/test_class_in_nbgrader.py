@@ -276,29 +276,28 @@ class TestPlainAutograde:
             assert not (root / "autograded" / student / CHAPTER / f"{CHAPTER}.ipynb").exists()
 
 
-def test_one_of_two_notebooks_missing(here: None, tmp_path: Path) -> None:
+def test_one_of_two_notebooks_missing(root: Path) -> None:
     """The other keeps its score and its copy, and a second run has nothing to do."""
-    course, second = toy_class.make(tmp_path / "class"), "second"
+    course, second = Course.open(root), "second"
     release = course.root / "release" / CHAPTER
     shutil.copy(release / f"{CHAPTER}.ipynb", release / f"{second}.ipynb")
-    for student in toy_class.ANSWERS.keys() - {"ann", "cleo"}:
-        shutil.rmtree(course.root / "submitted" / student)
+    for student in {*STUDENTS} - {"ann", "cleo"}:
+        shutil.rmtree(root / "submitted" / student)
+    for made in (".attend", "autograded"):
+        shutil.rmtree(root / made)
     theirs = course.submitted("ann", CHAPTER)
     shutil.copy(theirs / f"{CHAPTER}.ipynb", theirs / f"{second}.ipynb")
     with course.gradebook() as gradebook:
-        gradebook.add_notebook(second, CHAPTER)
-        for name in toy_class.EXERCISES:
-            facts: Any = {"max_score": toy_class.points(name), "cell_type": "code"}
-            gradebook.add_grade_cell(f"check-{name}", second, CHAPTER, **facts)
-            gradebook.add_solution_cell(name, second, CHAPTER)
-    said = grade(course.root, "--workers", "1")
+        gradebook.remove_assignment(CHAPTER)
+        toy_class.register(gradebook, CHAPTER, second)
+    said = grade(root)
     assert said.code == 3
     assert f"cleo: there is no {second}.ipynb in the folder; it holds {CHAPTER}.ipynb" in said.out
-    found = submissions(course.root)
+    found = submissions(root)
     assert found["ann"]["score"] == 2 * FULL
     assert found["cleo"]["score"] > toy_class.points("softmax")
     copies = sorted(path.name for path in course.autograded("cleo", CHAPTER).glob("*.ipynb"))
     assert copies == [f"{CHAPTER}.ipynb", f"{second}.ipynb"]
-    before = state(course.root)
-    assert "0 graded in" in grade(course.root).out
-    assert state(course.root) == before
+    before = state(root)
+    assert "0 graded in" in grade(root).out
+    assert state(root) == before

@@ -73,13 +73,19 @@ def make(root: Path, db: str = "") -> Course:
         hand_in(root, student, notebook(*answers))
     course = Course.open(root)
     with course.gradebook() as gradebook:
-        gradebook.add_assignment(CHAPTER)
-        gradebook.add_notebook(CHAPTER, CHAPTER)
+        register(gradebook, CHAPTER)
+    return course
+
+
+def register(gradebook: Gradebook, *notebooks: str) -> None:
+    """Make the assignment known, as `nbgrader generate_assignment` does."""
+    gradebook.add_assignment(CHAPTER)
+    for notebook in notebooks:
+        gradebook.add_notebook(notebook, CHAPTER)
         for name in EXERCISES:
             facts: Any = {"max_score": points(name), "cell_type": "code"}
-            gradebook.add_grade_cell(f"check-{name}", CHAPTER, CHAPTER, **facts)
-            gradebook.add_solution_cell(name, CHAPTER, CHAPTER)
-    return course
+            gradebook.add_grade_cell(f"check-{name}", notebook, CHAPTER, **facts)
+            gradebook.add_solution_cell(name, notebook, CHAPTER)
 
 
 def hand_in(root: Path, student: str, submitted: NotebookNode | str) -> Path:
