@@ -12,7 +12,7 @@ import ipywidgets
 
 from attend.charts import GROUPS
 from attend.data.published_models import MODELS, PublishedModel
-from attend.widgets.svg import GRID, INK, MUTED, beside, element, hover, panel, text
+from attend.widgets.svg import GRID, INK, MUTED, PAPER, beside, element, hover, panel, text
 from attend.widgets.view import View, note
 
 EXERCISE = "kv_cache_bytes"
@@ -24,6 +24,7 @@ TOKENS = tuple(2**power for power in range(10, 21))
 SENTENCES = (1, 2, 4, 8, 16, 32, 64)
 BITS = (16, 8, 4)
 DEVICE = 80 * 2**30  # bytes: the memory of an accelerator that is common in data centres
+BAND = "#eef3f7"  # behind the chosen model
 KINDS = {"MHA": GROUPS[1], "GQA": GROUPS[0], "MQA": GROUPS[2], "MLA": GROUPS[3]}
 _LOW, _HIGH = 2.0**20, 2.0**44  # the axis, in bytes: 1 MiB to 16 TiB
 
@@ -217,7 +218,7 @@ def _dots(
         weight = 700 if mine else 400
         if mine:
             band = {"x": 4, "y": y - tall / 2, "width": 672, "height": tall, "rx": 5}
-            body.append(element("rect", **band, fill="#eef3f7"))
+            body.insert(0, element("rect", **band, fill=BAND))  # behind the lines
             body.append(text(8, y + 4, "▶", font_size=12))
         line = {"x1": left, "x2": at(size), "y1": y, "y2": y}
         body.append(element("line", **line, stroke=KINDS[kind], stroke_width=1.5, opacity=0.6))
@@ -227,8 +228,9 @@ def _dots(
         )
         body.append(text(left - 10, y + 5, row, text_anchor="end", font_weight=weight))
         end = f"{amount(size)} · {kind}" if kind not in row else amount(size)
-        halo = {"stroke": "#ffffff", "stroke_width": 4, "paint_order": "stroke"}
-        body.append(text(at(size) + 12, y + 5, end, font_size=13, font_weight=weight, **halo))
+        ground = {"x": at(size) + 10, "y": y - 9, "width": 7.2 * len(end) + 4, "height": 18}
+        body.append(element("rect", **ground, fill=BAND if mine else PAPER))  # hides the lines
+        body.append(text(at(size) + 12, y + 5, end, font_size=13, font_weight=weight))
     lines = textwrap.wrap(told, 96)
     for number, part in enumerate(lines):
         body.append(text(12, bottom + 40 + 17 * number, part, font_size=13))

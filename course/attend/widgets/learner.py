@@ -84,12 +84,14 @@ def _array(value: object) -> np.ndarray | None:
         return None
 
 
-def _kind(value: object) -> str:
+def _kind(value: Any) -> str:
     """Say in a few words what a value is."""
     if value is None:
         return "nothing (None)"
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape} and type {value.dtype}"
+    if type(value).__module__.startswith("torch") and hasattr(value, "shape"):
+        return f"a tensor of shape {tuple(value.shape)} and type {value.dtype}"
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__} of {len(value)}"
     return f"a {type(value).__name__}"
