@@ -7,6 +7,7 @@ that a killed one could leave half written or held.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
 import signal
@@ -141,8 +142,8 @@ class _Team:
 
 def _serve(pipe: connection.Connection, files: Path) -> None:
     """What a worker does: say that it is ready, then grade what comes."""
-    tempfile.tempdir = str(files)
-    follower = threading.Thread(target=_follow, args=(files,), daemon=True)
+    tempfile.tempdir = tempfile.mkdtemp(dir=files)
+    follower = threading.Thread(target=_follow, args=(Path(tempfile.tempdir),), daemon=True)
     follower.start()
     signal.signal(signal.SIGINT, _leave_it)
     pipe.send(None)
@@ -168,10 +169,11 @@ def _follow(files: Path) -> None:
     starter = parent_process()
     assert starter is not None
     connection.wait([starter.sentinel])
-    sys.stderr = None  # from now on things go wrong in the other thread
+    sys.stdout = sys.stderr = io.StringIO()  # things go wrong in the other thread now
     warm.STARTING.acquire()
     try:
         jail.end(files)
         shutil.rmtree(files, ignore_errors=True)
+        files.parent.rmdir()  # the last worker can
     finally:
         os._exit(1)
