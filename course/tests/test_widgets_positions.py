@@ -137,7 +137,7 @@ def test_one_sentence_where_there_is_nothing_to_draw(draw, exercise) -> None:
     for function, said in (
         (unfinished, "not started"),
         (lambda *a, **k: None, "nothing (None)"),
-        (lambda *a, **k: torch.zeros(3), "returned a Tensor"),
+        (lambda *a, **k: torch.zeros(3), "returned a tensor of shape (3,)"),
         (lambda *a, **k: a[0][99], "stopped with IndexError"),
     ):
         html = draw(function)

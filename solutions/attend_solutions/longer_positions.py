@@ -1,14 +1,15 @@
 """Positions beyond the trained length: a penalty for distance, and RoPE read more slowly.
 
-    S_ts ← S_ts − m_h · |p_t − p_s|                  ALiBi: a slope m_h for each head
-    p → p · T_0 / T                                  position interpolation (PI)
-    base → base · s^(D/(D−2))                        NTK-aware scaling
-    θ_i → keep_i · θ_i + (1 − keep_i) · θ_i / s      YaRN; keep_i is 1 for fast pairs, 0 for slow
+    score(m, n) ← score(m, n) − slope_h · |m − n|         ALiBi: a slope for each head h
+    p → p · T_0 / T                                       position interpolation (PI)
+    base → base · factor^(D/(D−2))                        NTK-aware scaling
+    θ_i → keep_i · θ_i + (1 − keep_i) · θ_i / factor      YaRN: fast pairs keep all, slow ones none
 
 Letters:
-    H    heads                          T    queries
+    H    heads                          T    queries, or tokens of a text
     D    width of a query and of a key  S    keys
-    T_0 is the trained length, T that of the text, and s = T / T_0 the factor between them.
+    m    a query's position             n    a key's position
+    T_0 is the length that was trained, T that of the text, and factor = T / T_0.
 
 Source: Press, Smith and Lewis 2022, "Train Short, Test Long: Attention with Linear Biases Enables
 Input Length Extrapolation"; Chen et al. 2023, "Extending Context Window of Large Language Models
@@ -27,9 +28,9 @@ from attend_solutions.positions import angular_frequencies
 def alibi_slopes(heads: int) -> Tensor:
     """Give the slope of each head's penalty for distance.
 
-    For a power of two, head h = 1 … H has 2^(−8h/H). For another number of heads, let n be the
-    largest power of two below it: first come the n slopes of n heads, then the first, third, fifth
-    … slope of 2n heads, until there are enough.
+    For a power of two, head h = 1 … H has 2^(−8h/H). For another number of heads, let power be the
+    largest power of two below it: first come the slopes of that many heads, then the first, third,
+    fifth … slope of twice as many heads, until there are H.
 
     Shapes:
         returns: (H,) in float32
@@ -74,10 +75,11 @@ def position_interpolation(positions: Tensor, trained_length: int, length: int) 
     """Squeeze the positions of a longer text into the range that was trained.
 
     Shapes:
-        positions: (T,), whole numbers below length
-        returns: (T,) in float64; below trained_length
+        positions: any shape, whole numbers below length: all of a text's positions or some
+        returns: the same shape in float64; below trained_length
 
-    A text no longer than trained_length keeps its positions. The input is not modified.
+    A text no longer than trained_length keeps its positions (in float64). The input is not
+    modified.
 
     Source: Chen et al. 2023, §2.3, equation (4).
 
@@ -127,7 +129,7 @@ def yarn_frequencies(
     Source: Peng et al. 2023, definitions 2 and 3.
 
     >>> frequencies, scale = yarn_frequencies(4, 100.0, 8.0, trained_length=63, alpha=0, beta=2)
-    >>> frequencies, round(scale, 3)  # 10 turns and 1 turn: the second keeps a half
+    >>> frequencies, round(scale, 3)  # 10 turns and 1.003 turns: the second keeps 0.5013
     (tensor([1.0000, 0.0564], dtype=torch.float64), 1.208)
     """
     plain = angular_frequencies(width, base)

@@ -6,13 +6,14 @@ step, i = 0 … C/2 − 1:
     θ_i = base^(−2i/C)                                      angular frequencies
     PE(p) = (sin pθ_0, cos pθ_0, sin pθ_1, cos pθ_1, …)     added to the embedding of a token
     PE(p) = row p of a table that is trained                the same
-    S_ts ← S_ts + table[bucket(s − t)]                      added to the scores, trained
+    score(m, n) ← score(m, n) + table[bucket(n − m)]        added to the scores, trained
     (x_i, x_{i+D/2}) turned by the angle pθ_i               done to queries and keys
 
 Letters:
     B    sequences in a batch           C    width of an embedding
     H    heads                          D    width of a query and of a key; its θ_i use D for C
     T    queries, or tokens             S    keys
+    m    a query's position             n    a key's position
 
 Angles are worked out in float64: at position 10⁵ float32 angles are off by thousandths.
 
@@ -48,7 +49,7 @@ def sinusoidal_encoding(positions: Tensor, width: int, base: float = 10_000.0) -
     so that the answer is good to 1e-6 at any position up to a million; it is returned in float32.
 
     Shapes:
-        positions: (T,), whole numbers or not, in any order
+        positions: (T,), whole numbers or not, also below 0, in any order
         returns: (T, C) in float32, where C = width is even
 
     The positions are not modified.
@@ -125,21 +126,21 @@ def relative_bias(
 ) -> Tensor:
     """Look up what T5 adds to the score of each query and key, by how far apart they are.
 
-    Distances share buckets. Let n be how many buckets there are for one side. A distance below
-    n // 2 has a bucket of its own; a larger one, d, has bucket
+    Distances share buckets. Let side be how many buckets there are for one side of the query, and
+    exact = side // 2. A distance below exact has a bucket of its own; a larger one, d, has bucket
 
-        n // 2 + floor((n - n // 2) · ln(d / (n // 2)) / ln(max_distance / (n // 2))),
+        exact + floor((side - exact) · ln(d / exact) / ln(max_distance / exact)),
 
-    but at most n - 1. If ``bidirectional``, the first half of the table (n = buckets / 2) serves
-    keys at or before the query, the second half keys after it. Else the whole table (n = buckets)
-    serves keys at or before it, and keys after it count as distance 0.
+    but at most side - 1. If ``bidirectional``, the first half of the table (side = buckets // 2)
+    serves keys at or before the query, the second half keys after it. Else the whole table (side =
+    buckets) serves keys at or before it, and keys after it count as distance 0.
 
     Shapes:
         table: (buckets, H), a trained number for each bucket and head
         relative: (T, S), whole numbers: the key's position minus the query's
         returns: (H, T, S)
 
-    n // 2 is at least 1 and smaller than max_distance. The inputs are not modified.
+    exact is at least 1 and smaller than max_distance. The inputs are not modified.
 
     Source: Raffel et al. 2020, §2.1; the formula is in the code released with it.
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attend_grader.chapters.ch06_absolute import expect_dtype
 from attend_grader.compare import FLOAT32
 from attend_grader.exercise import Call, Probe, Property
 from attend_grader.subject import Subject
@@ -53,11 +54,19 @@ def slopes_others(subject: Subject, probe: Probe) -> None:
         probe.agree(subject, heads, want=want, tolerance=FLOAT32, why=f"{heads} heads")
 
 
+def slopes_kinds(subject: Subject, probe: Probe) -> None:
+    """float32 comes out, as all that the slopes meet is float32."""
+    for heads in (4, 6):
+        outcome = probe.agree(subject, heads, tolerance=FLOAT32, why=f"{heads} heads")
+        expect_dtype(probe, outcome.value, torch.float32, heads)
+
+
 SLOPES = (
     Property("a hand-worked example: 8 heads", 1, slopes_worked),
     Property("powers of two: from 2^(−8/H) down to 2^−8", 1, slopes_powers),
     Property("one head more than a power of two", 1, slopes_between),
     Property("any number of heads: 6, 12, 20, 112 …", 2, slopes_others),
+    Property("float32 comes out", 1, slopes_kinds),
 )
 
 

@@ -60,13 +60,13 @@ EXERCISES = (
         alternatives=right.SHIFT,
         hints=(
             (
-                "Write sin(a + b) and cos(a + b) with a = pθ and b = kθ. Which numbers multiply "
-                "sin(pθ) and cos(pθ)? Do they depend on p?"
+                "Write sin(a + b) and cos(a + b) with a = pθ and b = offset · θ. Which numbers "
+                "multiply sin(pθ) and cos(pθ)? Do they depend on p?"
             ),
             (
-                "For each pair you get a 2 × 2 block with cos(kθ) on its diagonal, sin(kθ) in the "
-                "upper right and −sin(kθ) in the lower left. The blocks lie along the diagonal of "
-                "a matrix that is 0 elsewhere."
+                "For each pair you get a 2 × 2 block with cos(offset · θ) on its diagonal, the "
+                "sine in the upper right and minus the sine in the lower left. The blocks lie "
+                "along the diagonal of a matrix that is 0 elsewhere."
             ),
             (
                 "Angles: offset times angular_frequencies(width, base). Stack cos, sin, −sin, cos "
@@ -130,11 +130,10 @@ EXERCISES = (
                 "bucket for near and for far distances, and choose between them with torch.where."
             ),
             (
-                "With n buckets for a side and e = n // 2: far = e + (n − e) · log(distance / e) / "
-                "log(max_distance / e), clamped to 0 … n − 1, then .long(), which cuts off. "
-                "Distance 0 gives log 0 = −inf, which the clamp catches. Bucket = start + where("
-                "distance < e, distance, far). table[bucket] has shape (T, S, H): move the last "
-                "axis to the front."
+                "With side buckets for one side and exact = side // 2: far = exact + (side − exact)"
+                " · log(distance / exact) / log(max_distance / exact). Clamp that to 0 … side − 1 "
+                "(distance 0 gives log 0 = −inf), and only then cut off with .long(). Choose near "
+                "or far, add where the side starts, look up, and mind the order of the axes."
             ),
         ),
         minutes=20,
@@ -185,14 +184,14 @@ EXERCISES = (
         hints=(
             ("What are the slopes of 4 heads, and of 8? Which of the 8 lie between two of the 4?"),
             (
-                "Find the largest power of two n that is not above the number of heads. Its slopes "
-                "are 2^(−8h/n) for h = 1 … n. What is missing comes from the list for 2n heads: "
-                "every other slope, beginning with the first."
+                "Find the largest power of two that is not above the number of heads. Its slopes "
+                "are 2^(−8h/power) for h = 1 … power. What is missing comes from the list for "
+                "twice that many heads: every other slope, beginning with the first."
             ),
             (
-                "n = 2 ** int(math.log2(heads)). First part: 2.0 ** (−8/n · arange(1, n + 1)). "
-                "Second part: the odd h of 2n heads, 2.0 ** (−4/n · arange(1, 2n, 2)). Join them "
-                "with torch.cat and keep the first `heads`."
+                "power = 2 ** int(math.log2(heads)). First part: 2.0 ** (−8/power · arange(1, "
+                "power + 1)). Second part: the odd h of twice as many heads, 2.0 ** (−4/power · "
+                "arange(1, 2 · power, 2)). Join them with torch.cat and keep the first `heads`."
             ),
         ),
         minutes=10,
@@ -259,12 +258,12 @@ EXERCISES = (
         alternatives=right_longer.NTK,
         hints=(
             (
-                "Write down the frequency of the slowest pair, i = D/2 − 1, with the old base b "
-                "and with the new base b'. What must their ratio be?"
+                "Write down the frequency of the slowest pair, i = D/2 − 1, with the old base "
+                "and with the new one. What must their ratio be?"
             ),
             (
-                "b'^(−(D−2)/D) must be b^(−(D−2)/D) divided by the factor. Take both sides to the "
-                "power −D/(D−2)."
+                "new base^(−(D−2)/D) must be base^(−(D−2)/D) divided by the factor. Take both "
+                "sides to the power −D/(D−2)."
             ),
             ("base * factor ** (width / (width - 2)); the brackets are needed."),
         ),

@@ -197,6 +197,6 @@ def rope_draws(rng: np.random.Generator) -> list[Call]:
         Call((normal(rng, 2, 3, 4, 6), where(4), rates(6))),
         Call((normal(rng, 4, 4), torch.arange(4), rates(4, 100.0))),
         Call((normal(rng, 2, 2, 3, 6), where(2, 1, 3), rates(6))),
-        Call((normal(rng, 3, 8), FAR + where(3), rates(8))),
+        Call((normal(rng, 3, 64), FAR + where(3), rates(64))),
         Call((normal(rng, 3, 4).bfloat16(), 40 * where(3), rates(4))),
     ]

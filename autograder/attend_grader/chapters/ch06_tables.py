@@ -21,11 +21,15 @@ from attend_grader.torch_properties import agree_gradients, agree_untouched, mod
 
 
 def learned_worked(subject: Subject, probe: Probe) -> None:
-    """Two tokens get the first two rows."""
-    table = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    built, inside = probe.build(subject, 3, 2, parameters={"table": table})
+    """Two tokens get the first two rows; from start = 1, the other two."""
+    table = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]])
+    built, inside = probe.build(subject, 4, 2, parameters={"table": table})
     x = torch.tensor([[[10.0, 10.0], [20.0, 20.0]]])
-    inside.agree(built, x, want=torch.tensor([[[11.0, 12.0], [23.0, 24.0]]]), tolerance=FLOAT32)
+    why = "the rows of the table are (1, 2), (3, 4), (5, 6), (7, 8)"
+    want = torch.tensor([[[11.0, 12.0], [23.0, 24.0]]])
+    inside.agree(built, x, want=want, tolerance=FLOAT32, why=why)
+    want = torch.tensor([[[13.0, 14.0], [25.0, 26.0]]])
+    inside.agree(built, x, start=1, want=want, tolerance=FLOAT32, why=why)
 
 
 def learned_axes(subject: Subject, probe: Probe) -> None:
@@ -37,14 +41,14 @@ def learned_axes(subject: Subject, probe: Probe) -> None:
 
 
 def learned_start(subject: Subject, probe: Probe) -> None:
-    """Tokens that follow others go on in the table; up to its last row."""
+    """Tokens that follow others go on in the table."""
     built, inside = probe.build(subject, 9, 3)
     table = inside.reference.state_dict()["table"]  # type: ignore[attr-defined]  # an instance
     x = normal(probe.rng, 2, 4, 3)
-    for start in (2, 5):
+    for start in (2, 4):
         want = x + table[start : start + 4]
         inside.agree(built, x, start, want=want, tolerance=FLOAT32, why=f"start = {start}")
-    inside.agree(built, x[:, :1], start=8, want=x[:, :1] + table[8], tolerance=FLOAT32)
+    inside.agree(built, x[:, :1], start=7, want=x[:, :1] + table[7], tolerance=FLOAT32)
 
 
 def learned_gradient(subject: Subject, probe: Probe) -> None:
@@ -55,24 +59,40 @@ def learned_gradient(subject: Subject, probe: Probe) -> None:
 
 
 def learned_end(subject: Subject, probe: Probe) -> None:
-    """Past the table's end there is nothing to add: ValueError, also where shapes would fit."""
+    """The last row can be used; past it there is nothing to add, also where shapes would fit."""
     built, inside = probe.build(subject, 5, 2)
+    for count, start in ((2, 3), (1, 4)):
+        why = f"5 rows, {count} from start = {start}: the last row, row 4, can be used"
+        inside.agree(built, normal(probe.rng, 1, count, 2), start, tolerance=FLOAT32, why=why)
+    refused, failed = False, []
     for count, start in ((6, 0), (3, 4), (1, 5), (2, 9)):
         x = normal(probe.rng, 1, count, 2)
-        outcome = built.run((x, start))
-        if outcome.error is not None and outcome.error.type == "ValueError":
-            continue
-        if outcome.error is not None and outcome.error.type == "NotImplementedError":
-            raise SubjectError(outcome.error, inside.given((x, start), {}))
-        did = "answers" if outcome.error is None else f"raises {outcome.error.type}"
-        slices = " Slices never fail: they come out shorter, and a single row serves all tokens."
-        own = outcome.error is not None and outcome.error.type != "RuntimeError"
-        raise inside.miss(
-            f"tokens at positions {start} to {start + count - 1}, but the table has 5 rows, 0 to "
-            f"4: expected a ValueError; yours {did}.{'' if own else slices}",
-            x,
-            start,
+        error = built.run((x, start)).error
+        if error is not None and error.type == "NotImplementedError":
+            raise SubjectError(error, inside.given((x, start), {}))
+        if error is not None and error.type == "ValueError":
+            refused = True
+        else:
+            did = "answers" if error is None else f"raises {error.type}"
+            failed.append((x, start, did, error is None or error.type == "RuntimeError"))
+    if not failed:
+        return
+    x, start, did, by_slice = failed[0]
+    advice = ""
+    if refused:
+        advice = " It does refuse other calls: start + T may be 5 here, and not more."
+    elif by_slice:
+        advice = (
+            " Slices never fail: they come out shorter, and a single row serves all tokens. "
+            "Compare start + T with the number of rows first."
         )
+    end = start + x.shape[1] - 1
+    raise inside.miss(
+        f"tokens at positions {start} to {end}, but the table has 5 rows, 0 to 4: expected a "
+        f"ValueError; yours {did}.{advice}",
+        x,
+        start,
+    )
 
 
 def learned_awkward(subject: Subject, probe: Probe) -> None:
@@ -82,11 +102,11 @@ def learned_awkward(subject: Subject, probe: Probe) -> None:
 
 
 LEARNED = (
-    Property("a hand-worked example: two tokens, three rows", 1, learned_worked),
+    Property("a hand-worked example: two tokens, four rows", 1, learned_worked),
     Property("the same rows for every sequence, any leading axes", 1, learned_axes),
     Property("start: the first token's row", 2, learned_start),
     Property("gradients reach the rows used, and x", 1, learned_gradient),
-    Property("past the end of the table: ValueError", 1, learned_end),
+    Property("the last row is used; past it, ValueError", 2, learned_end),
     Property("views; x stays as it was", 1, learned_awkward),
 )
 
@@ -221,7 +241,7 @@ BIAS = (
 
 
 def bias_draws(rng: np.random.Generator) -> list[Call]:
-    """Both directions and one, near and far, T ≠ S and T = S = H, other sizes."""
+    """Both directions and one, near and far, T ≠ S and T = S = H, other sizes, nothing ahead."""
     near = torch.arange(6) - torch.arange(4)[:, None]
     wide = torch.tensor([_clear(8, 128, 400)[::7]])
     return [
@@ -231,4 +251,5 @@ def bias_draws(rng: np.random.Generator) -> list[Call]:
         Call((normal(rng, 16, 4), near[:, :4], False)),
         Call((normal(rng, 8, 1), torch.tensor([[-50, -13, -3, 0, 3, 5, 13, 50]]), True, 16)),
         Call((normal(rng, 12, 2), torch.tensor([[-700, -31, -9, -7], [2, 9, 31, 700]]), False, 50)),
+        Call((normal(rng, 16, 2), torch.tensor([[0, -2, -5, -9, -40]]))),
     ]

@@ -70,6 +70,14 @@ def sinusoid_in_float32(positions, width, base=10_000.0):
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
 
 
+def sinusoid_product_in_float32(positions, width, base=10_000.0):
+    """Near 0 all is right, but far out digits are lost: position times frequency is right, and
+    then the angles themselves are converted to float32. Take sine and cosine first, then convert.
+    """
+    angles = (positions[:, None] * angular_frequencies(width, base)).float()
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
+
+
 def sinusoid_in_turns(positions, width, base=10_000.0):
     """Your angles are 2π times too large. The frequencies are radians a step: no 2π is needed."""
     angles = 2 * math.pi * positions[:, None] * angular_frequencies(width, base)
@@ -101,6 +109,7 @@ SINUSOID = {
     "ignored the base": sinusoid_ignores_base,
     "counted instead of reading positions": sinusoid_counts,
     "angles in float32": sinusoid_in_float32,
+    "angles converted before the sine": sinusoid_product_in_float32,
     "angles in turns, not radians": sinusoid_in_turns,
     "left in float64": sinusoid_stays_float64,
     "stacked along the first axis": sinusoid_transposed,
@@ -166,6 +175,31 @@ def shift_in_float32(offset, width, base=10_000.0):
     return _blocks(angles.cos(), angles.sin(), -angles.sin(), angles.cos())
 
 
+def shift_product_in_float32(offset, width, base=10_000.0):
+    """Small offsets are right, large ones lose digits: offset times frequency is right, and then
+    the angles themselves are converted to float32. Take sine and cosine first, then convert.
+    """
+    angles = (offset * angular_frequencies(width, base)).float()
+    return _blocks(angles.cos(), angles.sin(), -angles.sin(), angles.cos())
+
+
+def shift_without_sign(offset, width, base=10_000.0):
+    """An offset of −3 gives the same matrix as 3: its sign is lost. A shift back is a rotation the
+    other way; use the offset as it is.
+    """
+    angles = abs(offset) * angular_frequencies(width, base)
+    return _blocks(angles.cos(), angles.sin(), -angles.sin(), angles.cos())
+
+
+def shift_left_in_float64(offset, width, base=10_000.0):
+    """All numbers are right, but they come in float64, while encodings are float32. Convert the
+    finished matrix with .float().
+    """
+    angles = offset * angular_frequencies(width, base)
+    cos, sin = angles.cos(), angles.sin()
+    return torch.block_diag(*torch.stack((cos, sin, -sin, cos), dim=-1).unflatten(-1, (2, 2)))
+
+
 def shift_diagonal_only(offset, width, base=10_000.0):
     """Only the diagonal of your matrix is filled. A shift mixes sine and cosine of a pair: each
     block has two more numbers beside the diagonal.
@@ -190,6 +224,9 @@ SHIFT = {
     "one frequency for all pairs": shift_one_frequency,
     "ignored the base": shift_ignores_base,
     "angles in float32": shift_in_float32,
+    "angles converted before the sine": shift_product_in_float32,
+    "ignored the offset's sign": shift_without_sign,
+    "left in float64": shift_left_in_float64,
     "diagonal only": shift_diagonal_only,
     "whole steps only": shift_whole_steps,
 }

@@ -63,6 +63,28 @@ def slopes_sorted(heads):
     return _right(heads).sort(descending=True).values
 
 
+def slopes_growing(heads):
+    """Your slopes are above 1 and grow: the exponent has lost its minus sign. It is 2^(−8h/H)."""
+    return 1 / _right(heads)
+
+
+def slopes_power_strictly_below(heads):
+    """A power of two is treated like any other number: it gets the slopes of half as many heads
+    first. The largest power of two that is not above 8 is 8 itself.
+    """
+    power = 1
+    while 2 * power < heads:
+        power *= 2
+    return torch.cat((_of(power), _of(2 * power)[::2][: heads - power]))
+
+
+def slopes_left_in_float64(heads):
+    """All numbers are right, but they come in float64, while scores are float32. Convert them with
+    .float(), or count with a float32 tensor.
+    """
+    return _right(heads).double()
+
+
 def slopes_halved(heads):
     """Your slopes halve from head to head, whatever their number. For H heads (a power of two) the
     ratio is 2^(−8/H), so that the last slope is always 1/256.
@@ -76,6 +98,13 @@ def slopes_negative(heads):
     return -_right(heads)
 
 
+def slopes_as_a_list(heads):
+    """The numbers are right, but they come as a list, which does not calculate with tensors. Make a
+    tensor of it: torch.tensor(…).
+    """
+    return _right(heads).tolist()
+
+
 SLOPES = {
     "one formula for all head counts": slopes_same_formula,
     "counted heads from 0": slopes_from_zero,
@@ -85,6 +114,10 @@ SLOPES = {
     "sorted": slopes_sorted,
     "halved from head to head": slopes_halved,
     "negative slopes": slopes_negative,
+    "exponent without its minus": slopes_growing,
+    "a power of two passed over": slopes_power_strictly_below,
+    "left in float64": slopes_left_in_float64,
+    "a list": slopes_as_a_list,
 }
 
 # alibi_bias
@@ -102,6 +135,14 @@ def alibi_bonus(slopes, query_positions, key_positions):
 def alibi_signed(slopes, query_positions, key_positions):
     """Keys after the query get a bonus: the distance has kept its sign. Take its absolute value."""
     return -slopes[:, None, None] * (query_positions[:, None] - key_positions)
+
+
+def alibi_nothing_ahead(slopes, query_positions, key_positions):
+    """Keys after the query have no penalty at all: the distance is held at 0 or above (clamp). It
+    has no sign: take the absolute value.
+    """
+    distance = (query_positions[:, None] - key_positions).clamp(min=0)
+    return -slopes[:, None, None] * distance
 
 
 def alibi_keys_by_queries(slopes, query_positions, key_positions):
@@ -156,6 +197,7 @@ def alibi_one_slope(slopes, query_positions, key_positions):
 ALIBI = {
     "a bonus for distance": alibi_bonus,
     "the sign of the distance kept": alibi_signed,
+    "no penalty for keys ahead": alibi_nothing_ahead,
     "keys and queries exchanged": alibi_keys_by_queries,
     "heads last": alibi_heads_last,
     "counted instead of reading positions": alibi_counts,

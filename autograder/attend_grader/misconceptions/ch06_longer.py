@@ -31,6 +31,29 @@ def interpolation_whole(positions, trained_length, length):
     return (positions.double() * min(1.0, trained_length / length)).floor()
 
 
+def interpolation_whole_division(positions, trained_length, length):
+    """Your positions come as whole numbers, so that neighbours share one. Divide by `/`, not by
+    `//`, and convert with .double().
+    """
+    if length <= trained_length:
+        return positions
+    return positions * trained_length // length
+
+
+def interpolation_short_as_they_came(positions, trained_length, length):
+    """Longer texts are right, but a text that fits gives back whole numbers, just as they came in.
+    Asked for are float64 positions, always: positions.double().
+    """
+    return positions.double() * (trained_length / length) if length > trained_length else positions
+
+
+def interpolation_by_count(positions, trained_length, length):
+    """You divide by how many positions there are, len(positions) or the like, where the text's
+    length is wanted. `positions` may hold only some of them: use the argument `length`.
+    """
+    return positions.double() * min(1.0, trained_length / positions.numel())
+
+
 def interpolation_whole_factor(positions, trained_length, length):
     """The ratio of the lengths is cut to a whole number. Divide with `/`, not `//`."""
     return positions.double() / max(1, length // trained_length)
@@ -71,16 +94,27 @@ def interpolation_in_float32(positions, trained_length, length):
     return positions.float() * min(1.0, trained_length / length)
 
 
+def interpolation_doubled_late(positions, trained_length, length):
+    """The dtype is float64, but the values are right to seven digits only: whole numbers times a
+    Python float are float32, and .double() comes too late. Convert before you multiply.
+    """
+    return (positions * min(1.0, trained_length / length)).double()
+
+
 INTERPOLATION = {
     "stretched instead of squeezed": interpolation_inverse,
     "stretched short texts": interpolation_always,
     "whole positions": interpolation_whole,
+    "divided with //": interpolation_whole_division,
+    "short texts as they came": interpolation_short_as_they_came,
+    "counted the positions given": interpolation_by_count,
     "a whole factor": interpolation_whole_factor,
     "clamped": interpolation_clamped,
     "started from 0 again": interpolation_wraps,
     "last to last": interpolation_to_last,
     "changed nothing": interpolation_not_at_all,
     "positions in float32": interpolation_in_float32,
+    "converted too late": interpolation_doubled_late,
 }
 
 # ntk_scale
@@ -139,6 +173,13 @@ def ntk_precedence(width, base, factor):
     return base * factor**width / (width - 2)
 
 
+def ntk_in_float32(width, base, factor):
+    """The value is right to seven digits: it was worked out in a float32 tensor. Return a Python
+    float: no tensor is needed, `**` takes numbers.
+    """
+    return torch.tensor(base) * torch.tensor(factor) ** (width / (width - 2))
+
+
 NTK = {
     "base times factor": ntk_base_times_factor,
     "exponent upside down": ntk_exponent_inverse,
@@ -149,6 +190,7 @@ NTK = {
     "width − 2 without brackets": ntk_inner_brackets,
     "the base raised too": ntk_power_of_product,
     "exponent without brackets": ntk_precedence,
+    "a float32 tensor": ntk_in_float32,
 }
 
 # yarn_frequencies
@@ -183,6 +225,38 @@ def yarn_without_two_pi(width, base, factor, trained_length, alpha=1.0, beta=32.
         return ((trained_length * plain - alpha) / (beta - alpha)).clamp(0, 1)
 
     return _yarn(width, base, factor, trained_length, alpha, beta, keep=keep)
+
+
+def yarn_times_pi(width, base, factor, trained_length, alpha=1.0, beta=32.0):
+    """Your turns are π² times too many: Python reads `/ 2 * math.pi` as (… / 2) · π. Put the
+    divisor in brackets: / (2 * math.pi).
+    """
+
+    def keep(turns, plain):
+        return ((trained_length * plain / 2 * math.pi - alpha) / (beta - alpha)).clamp(0, 1)
+
+    return _yarn(width, base, factor, trained_length, alpha, beta, keep=keep)
+
+
+def yarn_fixed_ends(width, base, factor, trained_length, alpha=1.0, beta=32.0):
+    """Your ramp runs from 1 to 32 turns whatever alpha and beta say. Use the arguments."""
+    return _yarn(width, base, factor, trained_length, 1.0, 32.0)
+
+
+def yarn_in_float32(width, base, factor, trained_length, alpha=1.0, beta=32.0):
+    """The frequencies are right to seven digits: a float32 tensor was at work. Far out angles need
+    float64: start from angular_frequencies, without .float().
+    """
+    frequencies, scale = _yarn(width, base, factor, trained_length, alpha, beta)
+    return frequencies.float(), scale
+
+
+def yarn_scale_in_float32(width, base, factor, trained_length, alpha=1.0, beta=32.0):
+    """The factor for queries and keys is right to seven digits: it was worked out in a float32
+    tensor. Return a Python float: math.log takes numbers.
+    """
+    frequencies, _ = _yarn(width, base, factor, trained_length, alpha, beta)
+    return frequencies, 0.1 * torch.log(torch.tensor(factor)) + 1
 
 
 def yarn_without_clamp(width, base, factor, trained_length, alpha=1.0, beta=32.0):
@@ -290,6 +364,10 @@ def yarn_one_result(width, base, factor, trained_length, alpha=1.0, beta=32.0):
 YARN = {
     "ramp the wrong way": yarn_other_way,
     "radians instead of turns": yarn_without_two_pi,
+    "times π instead of divided": yarn_times_pi,
+    "alpha and beta ignored": yarn_fixed_ends,
+    "frequencies in float32": yarn_in_float32,
+    "the factor as a float32 tensor": yarn_scale_in_float32,
     "no clamp": yarn_without_clamp,
     "ramp over the index": yarn_by_index,
     "a step instead of a ramp": yarn_step,

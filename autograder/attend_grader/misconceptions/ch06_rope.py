@@ -88,6 +88,32 @@ def rope_in_float32(x, positions, frequencies):
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
 
 
+def rope_product_in_float32(x, positions, frequencies):
+    """Near 0 all is right, but far out digits are lost: position times frequency is right, and
+    then the angles themselves are converted to float32. Take sine and cosine first, then convert.
+    """
+    angles = (positions[..., None].double() * frequencies.double()).float()
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+
+
+def rope_stacked(x, positions, frequencies):
+    """The two halves lie on an axis of their own: you stack them. They belong one after the other
+    on the last axis: torch.cat((…, …), dim=-1).
+    """
+    cos, sin = _waves(positions, frequencies, x)
+    first, second = x.chunk(2, dim=-1)
+    return torch.stack((first * cos - second * sin, second * cos + first * sin), dim=-1)
+
+
+def rope_in_turns(x, positions, frequencies):
+    """The numbers are right, but those of the two halves take turns, as if pairs were neighbours
+    (torch.stack and .flatten do this). Put the first half before the second: torch.cat.
+    """
+    return rope_stacked(x, positions, frequencies).flatten(-2)
+
+
 def rope_in_dtype_of_x(x, positions, frequencies):
     """The angles were rounded to the dtype of x: in bfloat16 that is wrong by radians from position
     a few hundred on, in float32 by a thousandth at 100,000. Convert sines and cosines, not angles.
@@ -146,6 +172,9 @@ ROPE = {
     "two conventions mixed": rope_mixed_pairing,
     "counted instead of reading positions": rope_counts,
     "angles in float32": rope_in_float32,
+    "angles converted before the sine": rope_product_in_float32,
+    "stacked instead of joined": rope_stacked,
+    "halves laid out in turns": rope_in_turns,
     "angles in the dtype of x": rope_in_dtype_of_x,
     "left in float64": rope_stays_float64,
     "one frequency for all pairs": rope_one_frequency,

@@ -28,6 +28,17 @@ class IgnoresStart(LearnedPositions):
         return x + self.table[: x.shape[-2]]
 
 
+class KnowsNoStart(LearnedPositions):
+    """`start` is not used at all: the first token always gets row 0, and only T is compared with
+    the number of rows. The rows run from start to start + T, and so does what must fit.
+    """
+
+    def forward(self, x, start=0):
+        """x with rows of the table."""
+        _refuse(x.shape[-2], len(self.table))
+        return x + self.table[: x.shape[-2]]
+
+
 class EndIsLength(LearnedPositions):
     """The slice ends at row T, wherever it starts: with `start` some rows are missing. It must run
     from start to start + T.
@@ -59,6 +70,19 @@ class OneRowTooEarly(LearnedPositions):
         """x with rows of the table."""
         end = start + x.shape[-2]
         _refuse(end + 1, len(self.table))
+        return x + self.table[start:end]
+
+
+class OneRowTooLate(LearnedPositions):
+    """One position too many is let through, and then a row serves tokens that it does not belong
+    to, or none is left. The end of a slice is not part of it: refuse as soon as start + T is more
+    than the number of rows, not start + T − 1.
+    """
+
+    def forward(self, x, start=0):
+        """x with rows of the table."""
+        end = start + x.shape[-2]
+        _refuse(end - 1, len(self.table))
         return x + self.table[start:end]
 
 
@@ -152,9 +176,11 @@ class Detached(LearnedPositions):
 
 LEARNED = {
     "ignored start": IgnoresStart,
+    "start not used at all": KnowsNoStart,
     "the slice ends at T": EndIsLength,
     "no error past the end": AnswersPastTheEnd,
     "refused the last row": OneRowTooEarly,
+    "refused a row too late": OneRowTooLate,
     "clamped past the end": LastRowAgain,
     "started from the top again": FromTheTopAgain,
     "length from the second axis": CountsSequences,
@@ -175,9 +201,11 @@ def _bias(
     max_distance,
     *,
     sign=1,
-    halve=True,
+    halves=2,
+    second=None,
     ahead=0,
     exact_share=2,
+    span=lambda one_side, exact: one_side - exact,
     log=True,
     last=True,
     look_back=lambda r: (-r).clamp(min=0),
@@ -187,17 +215,16 @@ def _bias(
     relative = sign * relative
     one_side, first = len(table), torch.zeros_like(relative)
     if bidirectional:
-        one_side = one_side // 2 if halve else one_side
-        first = (relative > ahead).long() * (len(table) // 2)
+        one_side = one_side // halves
+        first = (relative > ahead).long() * (second or len(table) // 2)
         distance = relative.abs()
     else:
         distance = look_back(relative)
     exact = one_side // exact_share
-    share = (distance / exact).log() / math.log(max_distance / exact) if log else distance * 0.0
-    far = exact + (one_side - exact) * share if log else distance.double()
+    share = (distance / exact).log() / math.log(max_distance / exact)
+    far = exact + span(one_side, exact) * share if log else distance.double()
     far = whole(far).clamp(0, one_side - 1 if last else 10**9)
-    bucket = first + torch.where(distance < exact, distance, far.long())
-    return table[bucket.clamp(max=len(table) - 1)].movedim(-1, 0)
+    return table[first + torch.where(distance < exact, distance, far.long())].movedim(-1, 0)
 
 
 def bias_other_sign(table, relative, bidirectional=True, max_distance=128):
@@ -207,11 +234,51 @@ def bias_other_sign(table, relative, bidirectional=True, max_distance=128):
     return _bias(table, relative, bidirectional, max_distance, sign=-1)
 
 
+def bias_never_halved(table, relative, bidirectional=True, max_distance=128):
+    """With bidirectional each side has only half of the table, and yours has all of it: keys after
+    the query end up past the table's end, and far keys before it in the half that is not theirs.
+    The buckets of one side are len(table) // 2.
+    """
+    every = len(table)
+    return _bias(table, relative, bidirectional, max_distance, halves=1, second=every)
+
+
 def bias_whole_table_both_ways(table, relative, bidirectional=True, max_distance=128):
     """With bidirectional each side has only half of the table, and your ranges are made for all of
     it: halve the number of buckets before you halve it again for the exact ones.
     """
-    return _bias(table, relative, bidirectional, max_distance, halve=False)
+    return _bias(table, relative, bidirectional, max_distance, halves=1)
+
+
+def bias_second_half_too_early(table, relative, bidirectional=True, max_distance=128):
+    """The buckets of keys after the query begin too early: at the number of exact buckets, a
+    quarter of the table. They begin at half of the table: all buckets of one side come before.
+    """
+    return _bias(table, relative, bidirectional, max_distance, second=len(table) // 4)
+
+
+def bias_no_last_bucket(table, relative, bidirectional=True, max_distance=128):
+    """Buckets of far keys run past the last bucket of their side, into the other half or past the
+    table's end. Hold them at one side's number of buckets minus 1: .clamp(0, … − 1).
+    """
+    return _bias(table, relative, bidirectional, max_distance, last=False)
+
+
+def bias_looks_ahead(table, relative, bidirectional=True, max_distance=128):
+    """Looking back, before and after have changed places: keys before the query count as distance
+    0 and those after it by how far they are. Keys before it have a negative `relative`: the
+    distance is −relative, but at least 0.
+    """
+    return _bias(table, relative, bidirectional, max_distance, look_back=lambda r: r.clamp(min=0))
+
+
+def bias_spread_too_wide(table, relative, bidirectional=True, max_distance=128):
+    """Far distances climb too fast: the logarithm is multiplied by all buckets of a side. Only
+    those that are not exact are left to share, one side's buckets minus the exact ones.
+    """
+    return _bias(
+        table, relative, bidirectional, max_distance, span=lambda one_side, exact: one_side
+    )
 
 
 def bias_clipped(table, relative, bidirectional=True, max_distance=128):
@@ -300,7 +367,12 @@ def bias_detached(table, relative, bidirectional=True, max_distance=128):
 
 BIAS = {
     "before and after exchanged": bias_other_sign,
-    "the whole table for each side": bias_whole_table_both_ways,
+    "did not halve the table": bias_never_halved,
+    "ranges made for the whole table": bias_whole_table_both_ways,
+    "second half begun too early": bias_second_half_too_early,
+    "no last bucket": bias_no_last_bucket,
+    "looked ahead instead of back": bias_looks_ahead,
+    "the logarithm spread too wide": bias_spread_too_wide,
     "a bucket for every distance": bias_clipped,
     "keys ahead count by distance": bias_future_by_distance,
     "rounded instead of cut off": bias_rounded,
