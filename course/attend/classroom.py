@@ -193,9 +193,10 @@ Run these here, in this directory, with the course's environment active.
 | grade all submissions that changed | `attend grade {first}` |
 | show one verdict again, with its inputs | `attend grade {first} --replay STUDENT EXERCISE` |
 | write a report on the class: `reports/{first}.html` | `attend report {first}` |
+| look at it in the browser, score by hand | `jupyter lab`, then menu Nbgrader → Formgrader |
 | write `feedback/STUDENT/{first}/{first}.html` | `nbgrader generate_feedback {first}` |
-| write `grades.csv` | `nbgrader export` |
-| look at it in the browser | `jupyter lab`, then menu Nbgrader → Formgrader |
+| write scores for Canvas, Moodle or LTI: `exports/` | `attend export {first} --format canvas` |
+| write `grades.csv` with all assignments | `nbgrader export` |
 
 What is graded is a copy, rebuilt from `release/` and the learner's answers: edited, deleted or
 skipped test cells are put back, and the copy says so at its top. `submitted/` is never changed.

@@ -1,0 +1,99 @@
+"""Cards: what a check found, as text and as HTML."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attend_grader.report import CALLED, Finding, Report, empty_report
+
+HOSTILE = '<script>alert("x")</script>'
+
+
+def _report(**changes: Any) -> Report:
+    findings = (
+        Finding("sums to 1", 2, 2),
+        Finding("huge", 1, 0, "wrong value", (("got", "[nan]"),)),
+        Finding("inf", 1, 0, "wrong value too", (("got", "[inf]\n[1]"),)),
+    )
+    given: dict[str, Any] = {
+        "exercise_id": "03_attention/softmax",
+        "findings": findings,
+        "status": "partial",
+        "diagnosis": "ignored the axis",
+        "explanation": "Pass it on.",
+        **changes,
+    }
+    return Report(**given)
+
+
+def test_the_repr_of_a_report_is_its_score_alone() -> None:
+    assert repr(_report()) == "2"
+    assert repr(Report(None, (), "invalid")) == "0"
+    assert float(repr(_report())) == _report().score
+
+
+def test_the_text_card_says_it_all() -> None:
+    text = str(_report(mend=("softmax",), printed="hello\n", status="partial"))
+    for part in (
+        "softmax: 2 of 4 points",
+        "Looks like: ignored the axis. Pass it on.",
+        "✓ 2/2  sums to 1",
+        "✗ 0/1  huge",
+        "wrong value too",
+        "got: [nan]\n",
+        "Your function printed: hello",
+    ):
+        assert part in text
+    assert "[inf]" not in text, "arrays are shown at the first miss only"
+
+
+def test_cards_keep_what_is_short_at_every_miss() -> None:
+    evidence = (("called with", "f(1)"), ("your line", "y = a @ b"), ("try", "a.T"))
+    findings = (Finding("one", 1, 0, "wrong"), Finding("two", 1, 0, "raised", evidence))
+    report = _report(findings=findings)
+    text, html = str(report), report._repr_html_()
+    assert "your line: y = a @ b" in text
+    assert "try: a.T" in text
+    assert "called with" not in text
+    assert html.index("a.T") < html.index("<details>") < html.index("f(1)")
+
+
+def test_the_html_card_escapes_whatever_came_from_the_candidate() -> None:
+    finding = Finding(HOSTILE, 1, 0, HOSTILE, ((HOSTILE, HOSTILE),))
+    report = _report(
+        exercise_id=f"x/{HOSTILE}",
+        findings=(finding,),
+        note=HOSTILE,
+        diagnosis=HOSTILE,
+        explanation=HOSTILE,
+        mend=(HOSTILE,),
+        printed=HOSTILE,
+    )
+    html = report._repr_html_()
+    assert "<script" not in html
+    assert html.count("&lt;script&gt;") >= 8
+
+
+def test_the_html_card_folds_all_evidence_but_that_of_the_first_miss() -> None:
+    html = _report()._repr_html_()
+    assert html.index("[nan]") < html.index("<details>") < html.index("[inf]")
+    assert html.count("<details>") == 1
+
+
+def test_a_card_of_something_not_started_lists_no_misses() -> None:
+    report = empty_report("03_attention/softmax", [("a", 2), ("b", 1)], "not started", "Write it.")
+    assert (report.score, report.max_score) == (0, 3)
+    assert "✗" not in str(report)
+    assert "Write it." in str(report)
+    assert "not started" in report._repr_html_()
+
+
+def test_what_learners_see_of_a_grading_shows_no_inputs() -> None:
+    evidence = ((CALLED, "softmax(np.array([1.0]))"), ("got", "[nan]"), ("your line", "y = x"))
+    findings = (Finding("huge", 1, 0, "wrong value", evidence),)
+    report = _report(findings=findings, printed="[1.0]\n")
+    kept = report.without_inputs()
+    assert "np.array([1.0])" in str(report)
+    assert "[1.0]" not in f"{kept}{kept._repr_html_()}"
+    assert all(text in str(kept) for text in ("[nan]", "y = x", "wrong value", "ignored the axis"))
+    assert (kept.score, kept.status, kept.seed) == (report.score, report.status, report.seed)
