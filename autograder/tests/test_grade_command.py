@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from attend.curriculum import ROOT
-from attend_grader.classes import directory
+from attend_grader.classes import directory, processes
 from attend_grader.classes.record import Store
 from attend_grader.engine import GRADER_VERSION
 
@@ -211,6 +211,16 @@ class TestWhatIsRefused:
             assert f"another `attend grade {CHAPTER}` is at work" in refused(grade(root))
             other.communicate()
         assert grade(root).code == 3
+
+    def test_an_interrupt_says_that_nothing_is_lost(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def interrupted(jobs: object, workers: int) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(processes, "in_processes", interrupted)
+        sentence = refused(grade(root, "--force", "--quiet", "--students", "ann"), 130)
+        assert sentence.startswith("interrupted. What is graded is kept")
 
 
 class TestSandbox:
