@@ -453,7 +453,7 @@ if ready(LearnedPositions):
 # Let *side* be the number of buckets for one side of the query, and *exact* = side // 2 how many of
 # them hold a single distance. A distance $d$ has the bucket
 #
-# $$d \ \text{ if } d < \text{exact}, \qquad \text{else}\quad \min\!\left(\text{side} - 1,\ \
+# $$d \ \text{ if } d < \text{exact}, \qquad \text{else}\quad \min\!\left(\text{side} - 1,\quad
 # \text{exact} + \left\lfloor (\text{side} - \text{exact})\, \frac{\ln(d/\text{exact})}
 # {\ln(\text{max\_distance}/\text{exact})} \right\rfloor\right).$$
 #
@@ -990,8 +990,8 @@ if ready(ntk_scale):
 # <details><summary>Predict first: D = 16, base 10,000, trained on 64 tokens. How many of the 8
 # pairs make more than one turn, and how many more than 32?</summary>
 #
-# $64\,\theta/2\pi = 10.2\,\theta$, with $\theta = 1,\ 0.316,\ 0.1, \ldots$: that is $10.2,\
-# 3.2,\ 1.02,\ 0.32, \ldots$ Three make more than one turn, none more than 32. With $\beta = 32$ no
+# $64\,\theta/2\pi = 10.2\,\theta$, with $\theta = 1,\ 0.316,\ 0.1, \ldots$: that is
+# $10.2,\ 3.2,\ 1.02,\ 0.32, \ldots$ Three make more than one turn, none more than 32. With $\beta = 32$ no
 # pair would be left alone. Section 9 comes back to this.
 #
 # </details>
