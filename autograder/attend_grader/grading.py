@@ -19,7 +19,7 @@ from nbformat import NotebookNode
 from attend_grader import chapters
 from attend_grader.engine import judge, references_for
 from attend_grader.exercise import Exercise
-from attend_grader.reading import parse
+from attend_grader.reading import MAX_SOURCE, parse
 from attend_grader.rebuild import graded_name
 from attend_grader.report import Report, Status, empty_report
 from attend_grader.sandbox.jail import SandboxMissing
@@ -136,6 +136,7 @@ class _Run:
         self.done: list[int] = []  # cells that have run in the child, in order
         self.wanted: list[int] = []  # cells that have been reached
         self.deadly: dict[int, SubmissionDied] = {}
+        self.errors: dict[int, str | None] = {}  # of cells that have run
         self.until = time.monotonic() + parent.limits.submission_seconds
 
     @property
@@ -168,7 +169,7 @@ class _Run:
                 if index in self.done or index in self.deadly or self.late:
                     continue
                 try:
-                    self.child.run_cell(self.cells[index].source)
+                    self.errors[index], _ = self.child.run_cell(self.cells[index].source)
                 except SubmissionDied as death:
                     self.deadly[index] = death
                     self.child = None
@@ -188,7 +189,7 @@ class _Run:
         child.allow(self.parent.limits.check_seconds)
         try:
             if not child.candidate(exercise.name):
-                note = f"{exercise.name} is not defined after the cells above the check have run."
+                note = self._not_defined(exercise.name, home)
                 return replace(empty_report(exercise.id, worth, "invalid", note), seed=seed)
             subject = Subject(_Trusting(child, self._definition(exercise.name)))
             report = judge(subject, exercise, seed, extra=True)
@@ -208,6 +209,8 @@ class _Run:
             death = SubmissionDied("protocol", f"judging it raised {type(error).__name__}")
             return _ended(exercise, worth, death, "it was checked", seed)
         if not report.score and _out_of_memory(report):
+            child.close()
+            self.child = None  # what it holds is not there for the exercises that follow
             note = "It asked for more memory than there is for one submission."
             return replace(report, status="memory", note=note)
         return report
@@ -254,6 +257,14 @@ class _Run:
                 return index
         return None
 
+    def _not_defined(self, name: str, home: int | None) -> str:
+        """Why there is nothing of this name to check, as far as is known."""
+        error = None if home is None else self.errors.get(home)
+        if home is None or error is None:
+            return f"{name} is not defined after the cells above the check have run."
+        told = _syntax_error(self.cells[home].source) or error
+        return f"{name} is not defined: its cell ended with {told}"
+
     def _definition(self, name: str) -> tuple[str, int] | None:
         """The last definition of ``name`` in the cells that ran: (source, its first line)."""
         found = None
@@ -295,6 +306,19 @@ def _ended(exercise: Exercise, worth: Any, death: SubmissionDied, when: str, see
     status, text = _ENDED[death.reason]
     note = f"{text.format(death=death)} This happened while {when}; other exercises are graded."
     return replace(empty_report(exercise.id, worth, status, note), seed=seed)
+
+
+def _syntax_error(source: str) -> str:
+    """What Python says of a text it cannot read, or "" where it can: IPython only says a part."""
+    if len(source) > MAX_SOURCE:
+        return ""
+    try:
+        ast.parse(source)
+    except SyntaxError as error:
+        return f"{type(error).__name__}: {error.msg} (line {error.lineno})"
+    except (ValueError, RecursionError, MemoryError):  # a source made to trip the parser
+        return ""
+    return ""
 
 
 def _out_of_memory(report: Report) -> bool:

@@ -94,7 +94,7 @@ def softmax(scores, axis=-1):
             time.sleep(60)
     time.sleep(60)
 """
-CHATTY = SOFTMAX.replace("    e =", "    print('x' * 40_000_000)\n    e =")
+CHATTY = SOFTMAX.replace("    e =", "    print('x' * 4_000_000)\n    e =")
 BACKGROUND = "import threading, time\nthreading.Thread(target=lambda: time.sleep(60)).start()\n"
 
 CASES: dict[str, tuple[NotebookNode, tuple[str, str]]] = {
@@ -131,6 +131,20 @@ def test_one_exercise_costs_no_other(
     assert tuple(v.reason for v in verdicts) == reasons, [str(v.report) for v in verdicts]
     for verdict, full in zip(verdicts, FULL, strict=True):
         assert verdict.score == (full if verdict.reason == "PASSED" else 0)
+
+
+@needs_jail
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("def softmax(scores:\n", "SyntaxError: '(' was never closed (line 1)"),
+        ("1 / 0\n" + SOFTMAX, "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_cell_that_ends_early_says_so(parent: WarmParent, source: str, said: str) -> None:
+    report = grade_notebook(notebook(source), CHAPTER, parent, 7)[0].report
+    assert report is not None
+    assert report.note == f"softmax is not defined: its cell ended with {said}"
 
 
 @needs_jail
