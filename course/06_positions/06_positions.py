@@ -991,8 +991,8 @@ if ready(ntk_scale):
 # pairs make more than one turn, and how many more than 32?</summary>
 #
 # $64\,\theta/2\pi = 10.2\,\theta$, with $\theta = 1,\ 0.316,\ 0.1, \ldots$: that is
-# $10.2,\ 3.2,\ 1.02,\ 0.32, \ldots$ Three make more than one turn, none more than 32. With $\beta = 32$ no
-# pair would be left alone. Section 9 comes back to this.
+# $10.2,\ 3.2,\ 1.02,\ 0.32, \ldots$ Three make more than one turn, none more than 32. With
+# $\beta = 32$ no pair would be left alone. Section 9 comes back to this.
 #
 # </details>
 
