@@ -187,13 +187,14 @@ class _Run:
         child = self.process()
         child.references = references_for(exercise, chapters.references(exercise))
         child.allow(self.parent.limits.check_seconds)
+        channel = _Trusting(child, self._definition(exercise.name))
         try:
             if not child.candidate(exercise.name):
                 note = self._not_defined(exercise.name, home)
                 return replace(empty_report(exercise.id, worth, "invalid", note), seed=seed)
-            subject = Subject(_Trusting(child, self._definition(exercise.name)))
-            report = judge(subject, exercise, seed, extra=True)
-        except SubmissionDied as death:
+            report = judge(Subject(channel), exercise, seed, extra=True)
+        except SubmissionDied as died:
+            death = SubmissionDied("memory", "it used up its memory") if channel.starved else died
             self.child = None
             report = self._given_right_parts(exercise, seed)
             if report is not None:
@@ -208,9 +209,12 @@ class _Run:
             self.child = None
             death = SubmissionDied("protocol", f"judging it raised {type(error).__name__}")
             return _ended(exercise, worth, death, "it was checked", seed)
+        if channel.starved:
+            self._replace(child)
+            right = None if report.status == "passed" else self._given_right_parts(exercise, seed)
+            if right is not None and right.score > report.score:
+                return right
         if not report.score and _out_of_memory(report):
-            child.close()
-            self.child = None  # what it holds is not there for the exercises that follow
             note = "It asked for more memory than there is for one submission."
             return replace(report, status="memory", note=note)
         return report
@@ -228,12 +232,20 @@ class _Run:
         try:
             if not child.candidate(exercise.name):
                 return None
-            subject = Subject(_Trusting(child, self._definition(exercise.name)))
-            report = judge(subject.with_references(exercise.uses), exercise, seed, extra=True)
+            channel = _Trusting(child, self._definition(exercise.name))
+            subject = Subject(channel).with_references(exercise.uses)
+            report = judge(subject, exercise, seed, extra=True)
         except SubmissionDied:
             self.child = None
             return None
+        if channel.starved:
+            self._replace(child)
         return replace(report, mend=exercise.uses) if report.score else None
+
+    def _replace(self, child: Child) -> None:
+        """Go on in a fresh process: in this one memory ran out, and may be held still."""
+        child.close()
+        self.child = None
 
     def instructors_own(self, index: int) -> Verdict:
         """Run a test made of assertions: it passes where it raises nothing."""
@@ -278,16 +290,26 @@ class _Run:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Trusting:
-    """A child's channel, with the candidate's source as it was handed in, not as it is told."""
+    """A child's channel, with the candidate's source as it was handed in, not as it is told.
+
+    Attributes:
+        child: whose.
+        definition: the source, and its first line.
+        starved: whether a call ended for want of memory.
+    """
 
     child: Child
     definition: tuple[str, int] | None
+    starved: bool = False
 
     def request(self, message: dict[str, Any]) -> dict[str, Any]:
         """Carry a request; a description's source is our own."""
         answer = self.child.request(message)
+        error = answer.get("error")
+        if isinstance(error, dict) and "MemoryError" in error["type"]:
+            self.starved = True
         if message["op"] == "describe" and self.definition is not None:
             source, line = self.definition
             answer = {**answer, "source": source, "first_line": line}

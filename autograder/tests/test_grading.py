@@ -78,6 +78,12 @@ def softmax(scores, axis=-1):
 LEAVES = "import os\ndef softmax(scores, axis=-1):\n    os._exit(0)\n"
 KILLS = "import os\ndef softmax(scores, axis=-1):\n    os.kill(os.getpid(), 9)\n"
 GREEDY = "def softmax(scores, axis=-1):\n    return np.ones((10**6, 10**6))\n"
+HOARDER = """
+taken = []
+def softmax(scores, axis=-1):
+    while True:
+        taken.append(np.empty(2**17))
+"""
 FORGER = (
     SOFTMAX.replace("return e", "return 0 * e")
     + """
@@ -105,6 +111,7 @@ CASES: dict[str, tuple[NotebookNode, tuple[str, str]]] = {
     "leaves": (notebook(LEAVES), ("CRASH", "PASSED")),
     "kills itself": (notebook(KILLS), ("CRASH", "PASSED")),
     "takes all memory": (notebook(GREEDY), ("MEMORY", "PASSED")),
+    "takes all memory and keeps it": (notebook(HOARDER), ("MEMORY", "PASSED")),
     "many processes that take memory": (notebook(CROWD), ("MEMORY", "PASSED")),
     "answers for the executor": (notebook(FORGER), ("CRASH", "PASSED")),
     "syntax error": (notebook("def softmax(scores:\n"), ("INVALID", "PASSED")),
