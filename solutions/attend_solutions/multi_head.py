@@ -106,7 +106,8 @@ class MultiHeadAttention(nn.Module):
     Shapes of a call:
         x: (B, T, C)
         mask: boolean, broadcasts with (B, H, T, T): (T, T) serves all sentences and heads, and
-            (B, 1, T, T) has a table for each sentence; None: everyone may look at everyone
+            (B, 1, T, T) has a table for each sentence; every query may look at one key at
+            least; None: everyone may look at everyone
         returns: output (B, T, C) and weights (B, H, T, T)
 
     Do not call torch's own attention.
@@ -171,7 +172,8 @@ class GroupedQueryAttention(nn.Module):
 
     Shapes of a call:
         x: (B, T, C)
-        mask: boolean, broadcasts with (B, H, T, T); None: everyone may look at everyone
+        mask: boolean, broadcasts with (B, H, T, T); every query may look at one key at least;
+            None: everyone may look at everyone
         returns: output (B, T, C) and weights (B, H, T, T)
 
     Do not call torch's own attention.
@@ -214,7 +216,8 @@ class LatentAttention(nn.Module):
 
     Shapes of a call, of ``forward`` and of ``forward_absorbed``:
         x: (B, T, C)
-        mask: boolean, broadcasts with (B, H, T, T); None: everyone may look at everyone
+        mask: boolean, broadcasts with (B, H, T, T); every query may look at one key at least;
+            None: everyone may look at everyone
         returns: output (B, T, C) and weights (B, H, T, T)
 
     Left out of the paper's MLA: latents for queries, and the part of the key that carries RoPE.

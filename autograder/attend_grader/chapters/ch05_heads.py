@@ -202,20 +202,29 @@ def padded(batch: int, tokens: int) -> Tensor:
 
 
 def worked_parameters() -> Mapping[str, Tensor]:
-    """Width 2, 2 heads: W_q = ln 3 · 1, W_k = 1, W_v = 8 · 1, and an output that adds."""
-    identity = torch.eye(2)
-    output = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
-    matrices = (float(np.log(3)) * identity, identity, 8 * identity, output)
-    return dict(zip(LAYERS, matrices, strict=True))
+    """Width 4, 2 heads of 2: what two one-hot tokens become, and an output that adds.
+
+    Nothing is symmetric, so that an exchange or a transpose shows.
+    """
+    asked = float(np.log(3)) * 2**0.5
+    rows = (
+        [[0.0, 0.0, 0.0, asked], [asked, 0.0, 0.0, 0.0]],  # queries of tokens 0 and 1
+        [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 1.0]],  # keys
+        [[8.0, 0.0, 0.0, 8.0], [0.0, 8.0, 4.0, 0.0]],  # values
+    )
+    stored = [torch.cat([torch.tensor(two), torch.zeros(2, 4)]).T for two in rows]
+    output = torch.eye(4)
+    output[1, 0] = 1.0
+    return dict(zip(LAYERS, (*stored, output), strict=True))
 
 
 def heads_worked(subject: Subject, probe: Probe) -> None:
-    """Tokens (1, 0) and (0, 1): weights of quarters and halves in each head."""
-    built, inside = probe.build(subject, 2, 2, parameters=worked_parameters())
-    weights = torch.tensor([[[[0.75, 0.25], [0.5, 0.5]], [[0.5, 0.5], [0.25, 0.75]]]])
-    want = (torch.tensor([[[6.0, 10.0], [4.0, 10.0]]]), weights)
+    """Two one-hot tokens: weights of quarters and halves in each head."""
+    built, inside = probe.build(subject, 4, 2, parameters=worked_parameters())
+    weights = torch.tensor([[[[0.5, 0.5], [0.75, 0.25]], [[0.25, 0.75], [0.5, 0.5]]]])
+    want = (torch.tensor([[[4.0, 8.0, 3.0, 2.0], [6.0, 8.0, 2.0, 4.0]]]), weights)
     for part in (1, 0):
-        inside.agree(built, torch.eye(2)[None], want=want, part=part, tolerance=PRINTED)
+        inside.agree(built, torch.eye(4)[None, :2], want=want, part=part, tolerance=PRINTED)
 
 
 def row_sums(weights: np.ndarray) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attend_grader.chapters.ch05_heads import SCALE, agree_mask, causal, padded, row_sums
 from attend_grader.compare import FLOAT32, PRINTED
-from attend_grader.exercise import Call, Probe, Property
+from attend_grader.exercise import Call, Probe, Property, Test
 from attend_grader.subject import Subject
 from attend_grader.torch_properties import (
     agree_gradients,
@@ -85,6 +85,22 @@ def latent_awkward(subject: Subject, probe: Probe) -> None:
     agree_untouched(inside, built, normal(probe.rng, 3, 4, 6))
 
 
+def _scale_clue(right: Tensor, width: int, rank: int) -> Callable[[np.ndarray], str]:
+    """What to say of weights that are those of scores divided by √R."""
+    powers = right.detach().double() ** (width / rank) ** 0.5
+    other = (powers / powers.sum(dim=-1, keepdim=True)).numpy()
+
+    def clue(weights: np.ndarray) -> str:
+        if rank != width and np.allclose(weights, other, atol=1e-4):
+            return (
+                f"Your scores are divided by √R = √{rank}. The queries are {rank} numbers wide now,"
+                f" but their scores are those of queries of width D: the scale is still 1/√{width}."
+            )
+        return row_sums(weights)
+
+    return clue
+
+
 def absorbed_equal(subject: Subject, probe: Probe) -> None:
     """The output and the weights of forward, for any rank, larger and smaller than D."""
     for _ in probe.repeat(1, 3):
@@ -95,15 +111,7 @@ def absorbed_equal(subject: Subject, probe: Probe) -> None:
                 f"forward_absorbed against forward, {heads} heads of {width // heads}, rank {rank}"
             )
             want = inside.reference(x)
-
-            def clue(weights: np.ndarray, d: int = width // heads, r: int = rank) -> str:
-                return row_sums(weights) or (
-                    f"Is the scale still 1/√D = 1/√{d}? The queries are {r} numbers wide now, but "
-                    "their scores are those of queries of width D."
-                    if r != d
-                    else ""
-                )
-
+            clue = _scale_clue(want[1], width // heads, rank)
             for part, told in ((1, clue), (0, lambda value: "")):
                 inside.agree(
                     built,
@@ -137,47 +145,54 @@ def _extreme(which: str) -> Mapping[str, Tensor]:
     }
 
 
-def absorbed_makes_none(subject: Subject, probe: Probe) -> None:
-    """Where keys or values would overflow, the absorbed form is unmoved: it has none.
+def absorbed_without(which: str, matrix: str, instead: str) -> Test:
+    """Where keys (or values) would overflow, the absorbed form is unmoved: it has none.
 
     The queries are 0, so all weights are 1/2; the two latents are (±10²⁵, 3) and cancel.
     """
-    x = torch.tensor([[[1.0, 3.0, 0.0, 0.0], [-1.0, 3.0, 0.0, 0.0]]])
-    for which in ("keys", "values"):
+
+    def clue(value: np.ndarray) -> str:
+        if np.isfinite(value).all():
+            return ""
+        return (
+            f"These {which}, c {matrix}, would be 10⁵⁰: too large for float32. You make them; "
+            f"{instead}."
+        )
+
+    def test(subject: Subject, probe: Probe) -> None:
+        x = torch.tensor([[[1.0, 3.0, 0.0, 0.0], [-1.0, 3.0, 0.0, 0.0]]])
         built, inside = probe.build(subject, 4, 2, 2, parameters=_extreme(which))
         want = (torch.full((1, 2, 4), 3.0), torch.full((1, 2, 2, 2), 0.5))
-
-        def clue(value: np.ndarray, which: str = which) -> str:
-            if np.isfinite(value).all():
-                return ""
-            matrix, instead = {
-                "keys": ("W_uk", "carry W_uk over to the queries, q W_ukᵀ, and meet the latents"),
-                "values": ("W_uv", "take the weighted mean of the latents, then apply W_uv"),
-            }[which]
-            return (
-                f"These {which}, c {matrix}, would be 10⁵⁰: too large for float32. You make them; "
-                f"{instead}."
-            )
-
         for part in (1, 0):
             why = f"forward_absorbed must make no {which}"
             inside.agree(built, x, want=want, part=part, why=why, clue=clue, method=ABSORBED)
 
+    return test
+
+
+absorbed_makes_no_keys = absorbed_without(
+    "keys", "W_uk", "carry W_uk over to the queries, q W_ukᵀ, and meet the latents"
+)
+absorbed_makes_no_values = absorbed_without(
+    "values", "W_uv", "take the weighted mean of the latents, then apply W_uv"
+)
+
 
 LATENT = (
     Property("a hand-worked example: rank 1", 1, latent_worked),
-    Property("forward: keys and values made from the latents", 2, latent_naive),
+    Property("forward: keys and values made from the latents", 1, latent_naive),
     Property("forward: mask", 1, latent_mask),
     Property("forward: gradients reach all five projections", 1, latent_gradients),
     Property("forward: views; argument stays as it was", 1, latent_awkward),
     Property("forward_absorbed: the same output and weights", 2, absorbed_equal),
     Property("forward_absorbed: mask", 1, absorbed_mask),
-    Property("forward_absorbed: makes neither keys nor values", 1, absorbed_makes_none),
+    Property("forward_absorbed: makes no keys", 2, absorbed_makes_no_keys),
+    Property("forward_absorbed: makes no values", 2, absorbed_makes_no_values),
 )
 
 
 def latent_draws(rng: np.random.Generator) -> list[Call]:
-    """Both ways; rank smaller and larger than D; masks of both kinds; keys that overflow."""
+    """Both ways; R smaller and larger than D, and equal; masks of both kinds; what overflows."""
 
     def call(width: int, heads: int, rank: int, *args: Any) -> Call:
         build = Call((width, heads, rank))
@@ -189,13 +204,14 @@ def latent_draws(rng: np.random.Generator) -> list[Call]:
     many, few = call(8, 2, 5, normal(rng, 2, 3, 8)), call(8, 2, 3, normal(rng, 2, 5, 8))
     hidden = call(6, 3, 4, normal(rng, 3, 4, 6), padded(3, 4))
     ahead = call(6, 2, 2, normal(rng, 2, 3, 6), causal(3))
+    square = call(6, 2, 3, normal(rng, 2, 4, 6))  # R = D: a transpose too many goes unnoticed
     x = torch.tensor([[[1.0, 3.0, 0.0, 0.0], [-1.0, 3.0, 0.0, 0.0]]])
     extreme = [
         Call((x,), build=Call((4, 2, 2)), parameters=_extreme(which), method=ABSORBED)
         for which in ("keys", "values")
     ]
     plain = [many, few, hidden, ahead]
-    return [*plain, *(absorbed(made) for made in plain), *extreme]
+    return [*plain, *(absorbed(made) for made in (*plain, square)), *extreme]
 
 
 # kv_cache_bytes
@@ -222,8 +238,8 @@ def bytes_options(subject: Subject, probe: Probe) -> None:
     probe.agree(subject, 10, 2, 3, 4, want=480, bits=8, why="8 bits")
     probe.agree(subject, 10, 2, 3, 4, want=1440, bits=4, batch=6, why="4 bits, 6 sentences")
     probe.agree(subject, 3, 1, 1, 1, want=3, bits=4, why="6 numbers of 4 bits")
-    probe.agree(subject, 1, 1, 1, 1, want=1, bits=3, why="6 bits: rounded up to a whole byte")
-    probe.agree(subject, 3, 1, 1, 1, want=3, bits=3, why="18 bits: rounded up to whole bytes")
+    probe.agree(subject, 1, 1, 1, 1, want=1, bits=3, why="two numbers of 3 bits")
+    probe.agree(subject, 3, 1, 1, 1, want=3, bits=3, why="six numbers of 3 bits")
     outcome = probe.call(subject, 3, 1, 1, 1, bits=4)
     if type(outcome.value) is not int:
         kind = type(outcome.value).__name__

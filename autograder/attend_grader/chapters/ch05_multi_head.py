@@ -5,6 +5,8 @@ from attend_solutions import multi_head
 from attend_grader.chapters import ch05_heads, ch05_latent, ch05_shared
 from attend_grader.exercise import Chapter, Exercise
 from attend_grader.misconceptions import ch05_alternatives as right
+from attend_grader.misconceptions import ch05_attention as wrong_attention
+from attend_grader.misconceptions import ch05_bytes as wrong_bytes
 from attend_grader.misconceptions import ch05_heads as wrong_heads
 from attend_grader.misconceptions import ch05_latent as wrong_latent
 from attend_grader.misconceptions import ch05_shared as wrong_shared
@@ -71,7 +73,7 @@ EXERCISES = (
             ),
             "Transpose axes 1 and 2, which gives (B, T, H, D), then reshape that to (B, T, H * D).",
         ),
-        minutes=5,
+        minutes=4,
         difficulty=1,
         importance=4,
         forbidden=READY_MADE,
@@ -83,13 +85,13 @@ EXERCISES = (
         reference=multi_head.MultiHeadAttention,
         properties=ch05_heads.HEADS,
         draws=ch05_heads.heads_draws,
-        misconceptions=wrong_heads.HEADS,
+        misconceptions=wrong_attention.HEADS,
         alternatives=right.HEADS,
         hints=(
             (
-                "Follow one token through the picture above: three projections, then heads, then "
-                "attention, then one token again, then the last projection. Which of your two "
-                "functions stands where?"
+                "Follow one token through the five steps at the head of section 4: three "
+                "projections, then heads, then attention, then one token again, then the last "
+                "projection. Which of your two functions stands where?"
             ),
             (
                 "Project first, split afterwards: split_heads(self.query(x), self.heads), and the "
@@ -158,7 +160,7 @@ EXERCISES = (
                 "both by self.heads // self.kv_heads; the rest is as in MultiHeadAttention."
             ),
         ),
-        minutes=10,
+        minutes=8,
         difficulty=2,
         importance=5,
         uses=("split_heads", "merge_heads", "repeat_kv"),
@@ -206,7 +208,7 @@ EXERCISES = (
         reference=multi_head.kv_cache_bytes,
         properties=ch05_latent.BYTES,
         draws=ch05_latent.bytes_draws,
-        misconceptions=wrong_latent.BYTES,
+        misconceptions=wrong_bytes.BYTES,
         alternatives=right.BYTES,
         hints=(
             (

@@ -1,10 +1,8 @@
 # ruff: noqa: D102  # the class's docstring is what learners are told; its methods say no more
-"""Chapter 05, latents and bytes: how LatentAttention and kv_cache_bytes go wrong in practice.
+"""Chapter 05, latents: how LatentAttention goes wrong in practice.
 
 Each docstring is what the learner is told; see :mod:`attend_grader.misconceptions.ch05_heads`.
 """
-
-import math
 
 from attend_solutions.multi_head import (
     LatentAttention,
@@ -137,6 +135,61 @@ class HeadsBehindWidth(_Wrong):
         return self.output(merge_heads(values)), weights
 
 
+class ValueReshaped(_Wrong):
+    """forward is right. In forward_absorbed W_uv is cut to (H, R, D) by a reshape, which mixes the
+    heads. Cut the rows of the stored weight first, (H, D, R), then exchange the last two axes.
+    """
+
+    def up_value(self):
+        return self.value.weight.T.reshape(self.heads, self.value.in_features, -1)
+
+    def forward_absorbed(self, x, mask=None):
+        latents = self.compress(x)[:, None]
+        q = self.queries(x)
+        asked = q @ self.up(self.key)
+        found, weights = masked_attention(asked, latents, latents, mask, q.shape[-1] ** -0.5)
+        return self.output(merge_heads(found @ self.up_value())), weights
+
+
+class BothReshaped(_Wrong):
+    """forward is right. In forward_absorbed both W_uk and W_uv are cut to (H, R, D) by a reshape,
+    which mixes the heads. Cut the rows of the stored weights first: unflatten(0, (H, -1)) makes
+    (H, D, R).
+    """
+
+    def up(self, layer):
+        return layer.weight.T.reshape(self.heads, layer.in_features, -1).mT
+
+    def forward_absorbed(self, x, mask=None):
+        latents = self.compress(x)[:, None]
+        q = self.queries(x)
+        asked = q @ self.up(self.key)
+        found, weights = masked_attention(asked, latents, latents, mask, q.shape[-1] ** -0.5)
+        return self.output(merge_heads(found @ self.up(self.value).mT)), weights
+
+
+class ValueNotTransposed(ValueReshaped):
+    """forward is right. In forward_absorbed the means, (B, H, T, R), meet W_uv as it is stored,
+    (H, D, R). The product needs (H, R, D): exchange its last two axes.
+    """
+
+    def up_value(self):
+        return self.up(self.value)
+
+
+class KeyTransposed(_Wrong):
+    """forward is right. In forward_absorbed W_uk is transposed once too often: the stored weight is
+    W_ukᵀ already. Cut into heads, (H, D, R), it is what the queries are multiplied by.
+    """
+
+    def forward_absorbed(self, x, mask=None):
+        latents = self.compress(x)[:, None]
+        q = self.queries(x)
+        asked = q @ self.up(self.key).mT
+        found, weights = masked_attention(asked, latents, latents, mask, q.shape[-1] ** -0.5)
+        return self.output(merge_heads(found @ self.up(self.value).mT)), weights
+
+
 class MatricesExchanged(_Wrong):
     """forward is right. forward_absorbed uses W_uv for the queries and W_uk at the end: it is the
     other way round.
@@ -175,6 +228,7 @@ class GraphCut(_Wrong):
 
 
 LATENT = {
+    "graph cut": GraphCut,
     "mask not used": WithoutMask,
     "values from the key matrix": ValuesFromKeys,
     "no output projection": WithoutOutput,
@@ -185,144 +239,10 @@ LATENT = {
     "absorbed: makes keys": KeysNotAbsorbed,
     "absorbed: mask not used": AbsorbedWithoutMask,
     "absorbed: rows given in turn": HeadsBehindWidth,
+    "absorbed: W_uv cut across the heads": ValueReshaped,
+    "absorbed: both matrices cut across the heads": BothReshaped,
+    "absorbed: W_uv not transposed": ValueNotTransposed,
+    "absorbed: W_uk transposed twice": KeyTransposed,
     "absorbed: the two matrices exchanged": MatricesExchanged,
     "absorbed: no output projection": AbsorbedWithoutOutput,
-    "graph cut": GraphCut,
-}
-
-# kv_cache_bytes
-
-
-def _numbers(tokens, layers, kv_heads, head_dim, batch, latent, window):
-    kept = tokens if window is None else min(tokens, window)
-    return batch * layers * kept * (2 * kv_heads * head_dim if latent is None else latent)
-
-
-def bytes_of_keys_only(
-    tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None
-):
-    """You count half: keys alone. A value lies beside each key, so there are 2 · D numbers for
-    each head.
-    """
-    kept = tokens if window is None else min(tokens, window)
-    per_token = kv_heads * head_dim if latent is None else latent
-    return -(-batch * layers * kept * per_token * bits // 8)
-
-
-def bytes_are_bits(
-    tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None
-):
-    """You return bits. A byte has 8 of them."""
-    return _numbers(tokens, layers, kv_heads, head_dim, batch, latent, window) * bits
-
-
-def bytes_of_one_layer(
-    tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None
-):
-    """You count one layer. Every layer keeps keys and values of its own."""
-    count = _numbers(tokens, 1, kv_heads, head_dim, batch, latent, window)
-    return -(-count * bits // 8)
-
-
-def bytes_without_batch(
-    tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None
-):
-    """You count one sentence, whatever batch says. Sentences share no keys: multiply by batch."""
-    count = _numbers(tokens, layers, kv_heads, head_dim, 1, latent, window)
-    return -(-count * bits // 8)
-
-
-def bytes_always_sixteen_bits(
-    tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None
-):
-    """You count 2 bytes for every number, whatever bits says."""
-    return 2 * _numbers(tokens, layers, kv_heads, head_dim, batch, latent, window)
-
-
-def bytes_latent_twice(
-    tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None
-):
-    """You count each latent twice. Keys and values are both made from the same one: it is kept
-    once.
-    """
-    count = _numbers(tokens, layers, kv_heads, head_dim, batch, latent, window)
-    return -(-count * (1 if latent is None else 2) * bits // 8)
-
-
-def bytes_latent_of_each_head(
-    tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None
-):
-    """You count a latent for every head. There is one for all heads: that is what it saves."""
-    count = _numbers(tokens, layers, kv_heads, head_dim, batch, latent, window)
-    return -(-count * (1 if latent is None else kv_heads) * bits // 8)
-
-
-def bytes_latent_added(
-    tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None
-):
-    """You add the latent to the keys and values. It is kept in their place."""
-    kept = tokens if window is None else min(tokens, window)
-    per_token = 2 * kv_heads * head_dim + (latent or 0)
-    return -(-batch * layers * kept * per_token * bits // 8)
-
-
-def bytes_without_window(
-    tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None
-):
-    """The window changes nothing. No more than that many tokens are kept."""
-    count = _numbers(tokens, layers, kv_heads, head_dim, batch, latent, None)
-    return -(-count * bits // 8)
-
-
-def bytes_full_window(
-    tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None
-):
-    """You count a full window also where there are fewer tokens than that: take the smaller of
-    the two.
-    """
-    kept = tokens if window is None else window
-    count = _numbers(kept, layers, kv_heads, head_dim, batch, latent, None)
-    return -(-count * bits // 8)
-
-
-def bytes_as_float(
-    tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None
-):
-    """You return a float. Bytes are whole: round up and return an int; `/` always makes a float."""
-    return _numbers(tokens, layers, kv_heads, head_dim, batch, latent, window) * bits / 8
-
-
-def bytes_rounded_down(
-    tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None
-):
-    """Your bytes are rounded down: `//` drops the rest, and the last bits have no room. Round up,
-    once, at the end.
-    """
-    return _numbers(tokens, layers, kv_heads, head_dim, batch, latent, window) * bits // 8
-
-
-def bytes_of_a_number_rounded(
-    tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None
-):
-    """You give every number whole bytes of its own. Numbers of 4 bits lie two in a byte: multiply
-    by the bits first, round up once at the end.
-    """
-    count = _numbers(tokens, layers, kv_heads, head_dim, batch, latent, window)
-    return count * math.ceil(bits / 8)
-
-
-BYTES = {
-    "keys counted, values not": bytes_of_keys_only,
-    "bits, not bytes": bytes_are_bits,
-    "one layer": bytes_of_one_layer,
-    "batch not used": bytes_without_batch,
-    "bits not used": bytes_always_sixteen_bits,
-    "latent counted twice": bytes_latent_twice,
-    "a latent for every head": bytes_latent_of_each_head,
-    "latent added to keys and values": bytes_latent_added,
-    "window not used": bytes_without_window,
-    "window always full": bytes_full_window,
-    "a float": bytes_as_float,
-    "rounded down": bytes_rounded_down,
-    "every number rounded up": bytes_of_a_number_rounded,
 }

@@ -16,8 +16,9 @@ from attend_solutions.multi_head import (
 
 
 def repeat_in_rounds(x, repeats):
-    """Your copies come in rounds: heads 0, 1, 0, 1. Expected are neighbours: 0, 0, 1, 1. That is
-    the difference between x.repeat(…) or torch.cat and repeat_interleave.
+    """Your copies come in rounds: heads 0, 1, 0, 1, as x.repeat(…) or torch.cat lays them. Expected
+    are neighbours: 0, 0, 1, 1. Put the axis of the copies behind that of the heads, x[:, :, None],
+    expand it, and make one axis of the two.
     """
     return x.repeat(1, repeats, 1, 1)
 
@@ -102,6 +103,63 @@ class GroupsInRounds(_Wrong):
         q, k, v = self.parts(x)
         rounds = (1, self.repeats, 1, 1)
         found, weights = masked_attention(q, k.repeat(rounds), v.repeat(rounds), mask)
+        return self.output(merge_heads(found)), weights
+
+
+class NotRepeated(_Wrong):
+    """Queries have H heads, your keys and values only G, and the two do not fit. Hand each head of
+    keys and values to its group first: repeat_kv(k, H // G), and the values alike.
+    """
+
+    def forward(self, x, mask=None):
+        q, k, v = self.parts(x)
+        found, weights = masked_attention(q, k, v, mask)
+        return self.output(merge_heads(found)), weights
+
+
+class RepeatedByGroups(_Wrong):
+    """Every head of keys gets G copies, so there are G · G of them. It takes H / G copies to have
+    as many as queries: self.heads // self.kv_heads.
+    """
+
+    @property
+    def repeats(self):
+        return self.kv_heads
+
+    def forward(self, x, mask=None):
+        found, weights = masked_attention(*self.shared(x), mask)
+        return self.output(merge_heads(found)), weights
+
+
+class RepeatedByHeads(RepeatedByGroups):
+    """Every head of keys gets H copies, so there are G · H of them. It takes H / G copies to have
+    as many as queries: self.heads // self.kv_heads.
+    """
+
+    @property
+    def repeats(self):
+        return self.heads
+
+
+class SplitByHeads(_Wrong):
+    """Keys and values are split into self.heads, and do not fit the queries or cannot be split at
+    all. They are only G·D wide: split them into self.kv_heads.
+    """
+
+    def forward(self, x, mask=None):
+        q, k, v = (split_heads(p(x), self.heads) for p in (self.query, self.key, self.value))
+        found, weights = masked_attention(q, k, v, mask)
+        return self.output(merge_heads(found)), weights
+
+
+class ScaledByWidth(_Wrong):
+    """Your scores are divided by √C. A head's queries are D wide: divide by √D, as
+    masked_attention does by itself.
+    """
+
+    def forward(self, x, mask=None):
+        q, k, v = self.shared(x)
+        found, weights = masked_attention(q, k, v, mask, x.shape[-1] ** -0.5)
         return self.output(merge_heads(found)), weights
 
 
@@ -208,8 +266,14 @@ class GraphCut(_Wrong):
 
 
 GROUPED = {
+    "graph cut": GraphCut,
     "groups in rounds": GroupsInRounds,
     "values in rounds": ValuesInRounds,
+    "keys not repeated": NotRepeated,
+    "G copies": RepeatedByGroups,
+    "H copies": RepeatedByHeads,
+    "keys split like queries": SplitByHeads,
+    "scaled by √C": ScaledByWidth,
     "first group for all": FirstGroupOnly,
     "keys and values averaged": KeysAveraged,
     "queries averaged over the group": QueriesAveraged,
@@ -218,5 +282,4 @@ GROUPED = {
     "weights averaged over the group": WeightsAveraged,
     "values from the key projection": ValuesFromKeys,
     "weights not returned": OutputOnly,
-    "graph cut": GraphCut,
 }
