@@ -81,8 +81,13 @@ GREEDY = "def softmax(scores, axis=-1):\n    return np.ones((10**6, 10**6))\n"
 HOARDER = """
 taken = []
 def softmax(scores, axis=-1):
-    while True:
-        taken.append(np.empty(2**17))
+    for size in (2**20, 2**12, 2**8):
+        try:
+            while True:
+                taken.append(np.empty(size))
+        except MemoryError:
+            pass
+    raise MemoryError
 """
 FORGER = (
     SOFTMAX.replace("return e", "return 0 * e")
