@@ -114,14 +114,14 @@ def end(folder: Path, seconds: float = 5.0) -> None:
     killed in that moment, the second waits for it forever, holding the control socket.
     """
     until = time.monotonic() + seconds
-    while (found := list(_running(folder))) and time.monotonic() < until:
+    while (found := list(running(folder))) and time.monotonic() < until:
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.005)
 
 
-def _running(folder: Path) -> Iterator[int]:
+def running(folder: Path) -> Iterator[int]:
     """Processes of bubblewrap started by :func:`command` with packages in ``folder``."""
     for process in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,0 +1,90 @@
+"""Killed at any moment and run again, grading ends in the same gradebook and the same records."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from attend_grader.sandbox import jail, warm
+from attend_grader.sandbox.folder import Folder
+from attend_grader.sandbox.warm import JailKilled, WarmParent
+
+KILLS = 50
+
+needs_bubblewrap = pytest.mark.skipif(
+    not shutil.which("bwrap"), reason="bubblewrap is not installed"
+)
+
+
+@pytest.mark.slow
+@needs_bubblewrap
+def test_killed_at_random_moments_nothing_is_lost(tmp_path: Path) -> None:
+    """Graders, their workers and their sandboxes are killed, alone and all at once."""
+    (tmp_path / "tmp").mkdir()
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("killing.py"), tmp_path, str(KILLS), "1"],
+        env={**os.environ, "TMPDIR": str(tmp_path / "tmp"), "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=900,  # it ends itself where a grader hangs
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-20_000:]
+    result = json.loads(done.stdout)
+    assert [r["reason"] for r in result["undisturbed"]["records"]] == [
+        *("PASSED", "PARTIAL", "PARTIAL", "CRASH", "NOT_STARTED"),
+    ]
+    assert len(result["undisturbed"]["grades"]) == 10
+    assert result["different"] == []
+    assert result["left"] == [], "processes or files outlived their grader"
+    assert all(result["kills"].values()), result["kills"]
+    assert sum(result["kills"].values()) >= KILLS
+
+
+_DIES = """#!{python}
+import os, signal, time
+if os.fork():
+    os.kill(os.getpid(), signal.SIGKILL)
+time.sleep(1000)
+"""
+
+
+def test_a_jail_that_waits_for_a_killed_bubblewrap_is_noticed_and_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What bubblewrap does when it is killed between its first process and its word to that one.
+
+    The process that is left holds the control socket and waits: a socket that stays open.
+    """
+    program = tmp_path / "bwrap"
+    program.write_text(_DIES.format(python=sys.executable))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    start = time.monotonic()
+    with pytest.raises(JailKilled, match="the jail did not start: it ended"):
+        WarmParent("03_attention")
+    assert time.monotonic() - start < warm.START_SECONDS / 2
+    assert list(jail.running(tmp_path)) == []
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_folders_go_when_nobody_holds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    killed, alive = Folder(), Folder()
+    os.close(killed._lock)  # as the kernel does
+    killed._lock = -1
+    new = Folder()
+    assert not killed.path.exists()
+    assert sorted(tmp_path.iterdir()) == sorted([alive.path, new.path])
+    for folder in (alive, new):
+        folder.remove()
+    assert list(tmp_path.iterdir()) == []
