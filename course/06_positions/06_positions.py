@@ -1020,18 +1020,20 @@ if ready(position_interpolation, ntk_scale, yarn_frequencies):
         for way, theta in slowed.items()
         for i, ratio in enumerate(plain / theta)
     ]
+    print("turns in training, and how many times slower:")
     for i in (0, 8, 16, 24, 31):
         turns = 4096 * float(plain[i]) / (2 * math.pi)
         told = "  ".join(
             f"{way} {float(plain[i] / theta[i]):5.2f}" for way, theta in slowed.items()
         )
-        print(f"pair {i:2d}: {turns:6.2f} turns in training, slower by  {told}")
+        print(f"pair {i:2d}: {turns:6.2f}   slower by  {told}")
+    print("turns in training, and in 16 times the text:")
     for i in (23, 24, 28, 31):
         turns = 4096 * plain[i] / (2 * math.pi)
         told = "  ".join(
             f"{way} {float(16 * turns * theta[i] / plain[i]):4.2f}" for way, theta in slowed.items()
         )
-        print(f"pair {i:2d}: {float(turns):6.2f} turns in training, in 16 times the text  {told}")
+        print(f"pair {i:2d}: {float(turns):6.2f}   then  {told}")
     display(
         charts.line(
             rows,

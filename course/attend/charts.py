@@ -28,6 +28,8 @@ UNSCALED, SCALED = "#D55E00", "#7B3F98"  # vermillion against purple: apart in h
 GROUPS = ("#0072B2", "#D55E00", "#009E73", "#7B3F98", "#56B4E9", "#E69F00", "#000000")
 DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4], [12, 3], [1, 3])
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
+IN_A_ROW = 5
+"""Entries of a legend that stand side by side in a narrow window; more take two rows."""
 
 Row = Mapping[str, Any]
 
@@ -224,7 +226,8 @@ def _lines(
     ticks = sorted({point["x"] for point in points})
     few = ticks if log_x is not None and len(ticks) <= 12 else alt.Undefined
     x = alt.X("x:Q", title=x_title, scale=_scale(log_x), axis=alt.Axis(values=few, grid=False))
-    legend = None if alone else alt.Legend(title=group)
+    columns = alt.Undefined if len(names) <= IN_A_ROW else math.ceil(len(names) / 2)
+    legend = None if alone else alt.Legend(title=group, columns=columns)
     colours = _by_name(names, [palette[name] for name in names])
     color = alt.Color("group:N", scale=colours, legend=legend)
     dash = alt.StrokeDash("group:N", scale=_by_name(names, DASHES), legend=legend)
