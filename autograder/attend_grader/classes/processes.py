@@ -146,18 +146,18 @@ def _serve(pipe: connection.Connection, files: Path) -> None:
     follower = threading.Thread(target=_follow, args=(Path(tempfile.tempdir),), daemon=True)
     follower.start()
     signal.signal(signal.SIGINT, _leave_it)
-    pipe.send(None)
-    while True:
-        try:
-            job = pipe.recv()
-        except (EOFError, OSError):
-            follower.join()
-            return
-        try:
-            answer = work.grade(job)
-        except SandboxMissing as missing:
-            answer = missing
-        pipe.send(answer)
+    with contextlib.suppress(EOFError, OSError):  # nobody is at the other end any more
+        pipe.send(None)
+        while True:
+            pipe.send(_answer(pipe.recv()))
+    follower.join()
+
+
+def _answer(job: Job) -> Record | SandboxMissing:
+    try:
+        return work.grade(job)
+    except SandboxMissing as missing:
+        return missing
 
 
 def _leave_it(*signal: object) -> None:
