@@ -210,8 +210,8 @@ def latent_draws(rng: np.random.Generator) -> list[Call]:
         Call((x,), build=Call((4, 2, 2)), parameters=_extreme(which), method=ABSORBED)
         for which in ("keys", "values")
     ]
-    plain = [many, few, hidden, ahead]
-    return [*plain, *(absorbed(made) for made in (*plain, square)), *extreme]
+    pairs = [way for made in (many, few, hidden, ahead) for way in (made, absorbed(made))]
+    return [*pairs, absorbed(square), *extreme]
 
 
 # kv_cache_bytes
