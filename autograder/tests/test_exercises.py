@@ -188,9 +188,9 @@ def test_blank_stubs_are_not_started(exercise: Exercise, body: str, define: Any)
 def test_a_check_takes_no_longer_than_promised(exercise: Exercise) -> None:
     slowest = [exercise.reference, *exercise.alternatives.values()]
     for candidate in (*slowest, *exercise.misconceptions.values()):
-        start = time.perf_counter()
+        start = time.process_time()  # the clock would count what else this machine does
         judge(local(candidate), exercise, NOTEBOOK_SEED, extra=False)
-        assert time.perf_counter() - start <= 2.0  # the promise made to learners
+        assert time.process_time() - start <= 2.0  # the promise made to learners
 
 
 @pytest.mark.parametrize("exercise", EXERCISES)
