@@ -142,7 +142,10 @@ class _Team:
 
 def _serve(pipe: connection.Connection, files: Path) -> None:
     """What a worker does: say that it is ready, then grade what comes."""
-    tempfile.tempdir = tempfile.mkdtemp(dir=files)
+    try:
+        tempfile.tempdir = tempfile.mkdtemp(dir=files)
+    except FileNotFoundError:  # the starter is gone already, and the other workers
+        return
     follower = threading.Thread(target=_follow, args=(Path(tempfile.tempdir),), daemon=True)
     follower.start()
     signal.signal(signal.SIGINT, _leave_it)
