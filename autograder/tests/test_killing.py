@@ -88,3 +88,52 @@ def test_folders_go_when_nobody_holds_them(tmp_path: Path, monkeypatch: pytest.M
     for folder in (alive, new):
         folder.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+_WORKERS = """
+import os, signal
+from dataclasses import replace
+from multiprocessing import get_context
+
+import nbformat
+from attend_grader.classes import processes, work
+from attend_grader.classes.record import Record
+from attend_grader.sandbox.jail import SandboxMissing
+
+def grade(job):
+    if job.record.student == "deadly":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if job.record.student == "homeless":
+        raise SandboxMissing("there is no jail.")
+    return replace(job.record, reason="PASSED")
+
+def run(*students):
+    release = nbformat.writes(nbformat.v4.new_notebook()).encode()
+    jobs = [work.Job(Record(s, "a", "a", "", "", 0), b"", release) for s in students]
+    try:
+        for record in processes.in_processes(jobs, 2):
+            print(record.student, record.reason, record.problem)
+    except SandboxMissing as missing:
+        print(missing)
+
+processes.get_context = lambda method: get_context("fork")
+work.grade = grade
+run("ann", "deadly", "bob", "deadly", "cleo")
+run("homeless")
+processes._serve = lambda *what: os._exit(1)
+run("ann")
+"""
+
+
+def test_what_ends_its_worker_each_time_is_a_crash_and_costs_no_other() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _WORKERS], capture_output=True, text=True, timeout=120, check=True
+    )
+    lines = done.stdout.splitlines()
+    assert sorted(lines[:3]) == ["ann PASSED ", "bob PASSED ", "cleo PASSED "]
+    given_up = "deadly CRASH the grader's own process died each time it was graded"
+    assert lines[3:] == [
+        *(given_up, given_up),
+        "there is no jail.",
+        "the grader's own processes end as they start; see above why.",
+    ]
