@@ -3,7 +3,7 @@
 Equations and letters: see ``attend_kernels.delta_rule``. Three kernels: ``inverse_kernel`` solves
 every chunk's triangular system for all right-hand sides at once, ``delta_walk_kernel`` finds e and
 o by walking forwards, ``delta_back_kernel`` du by walking backwards. Everything else is linear
-attention, by ``walk_kernel``.
+attention, by ``walk_kernel``; so is o where the registers do not hold both, in fp32 with D > 128.
 """
 
 # ruff: noqa: N803, N806  # axis letters and compile-time values are written in capitals
@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 
 from attend_kernels import linear_attention_configs
-from attend_kernels.flash_triton import launch, load_rows
+from attend_kernels.flash_triton import launch
 from attend_kernels.linear_attention_gated_triton import across, levels
 from attend_kernels.linear_attention_segments import Fading, state_like, strides
 from attend_kernels.linear_attention_tiles import (
@@ -28,6 +28,7 @@ from attend_kernels.linear_attention_tiles import (
     store_state,
 )
 from attend_kernels.linear_attention_triton import constants, segment_states, walk
+from attend_kernels.wide_products import dot_rows, dot_wide, is_wide
 
 Pair = tuple[torch.Tensor, torch.Tensor]
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
@@ -61,8 +62,7 @@ def inverse_kernel(
     k_ptr, beta_ptr, inverse_ptr,
     k_batch, k_head, k_row, beta_batch, beta_head, beta_row, chunks, heads, T,
     BY_READER: tl.constexpr, CHUNK: tl.constexpr, PART: tl.constexpr, LEVELS: tl.constexpr,
-    D: tl.constexpr, BLOCK_D: tl.constexpr,
-    DOT: tl.constexpr, PRECISION: tl.constexpr, EXACT: tl.constexpr,
+    D: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """Write (I + N)⁻¹, N_ts = k_t · k_s below the diagonal times beta_s, or beta_t if BY_READER.
 
@@ -75,16 +75,16 @@ def inverse_kernel(
     k_ptr += batch * k_batch + head * k_head
     beta_ptr += batch * beta_batch + head * beta_head
     inverse_ptr += (batch * heads + head) * T * CHUNK
-    k = load_rows(k_ptr, first, k_row, T, True, PART, D, BLOCK_D).to(DOT)
+    k = load_part(k_ptr, first, k_row, T, PART, D).to(DOT)
     beta = load_column(beta_ptr, first, beta_row, T, PART)
     t = first + tl.arange(0, PART)
     system = tl.dot(k, k.T, input_precision=PRECISION)
     system *= beta if BY_READER else tl.trans(beta)
     early = invert(system, t, LEVELS, EXACT)
-    store_part(inverse_ptr, first, CHUNK, T, CHUNK, early, PART, PART)
+    store_part(inverse_ptr, first, CHUNK, T, early, PART, PART)
     if PART < CHUNK:
         later = first + PART
-        k_late = load_rows(k_ptr, later, k_row, T, True, PART, D, BLOCK_D).to(DOT)
+        k_late = load_part(k_ptr, later, k_row, T, PART, D).to(DOT)
         beta_late = load_column(beta_ptr, later, beta_row, T, PART)
         system = tl.dot(k_late, k_late.T, input_precision=PRECISION)
         system *= beta_late if BY_READER else tl.trans(beta_late)
@@ -93,9 +93,9 @@ def inverse_kernel(
         corner *= beta_late if BY_READER else tl.trans(beta)
         corner = tl.dot(late, corner, input_precision=EXACT)
         corner = -tl.dot(corner, early, input_precision=EXACT)
-        store_part(inverse_ptr + PART, first, CHUNK, T, PART, early * 0.0, PART, PART)
-        store_part(inverse_ptr, later, CHUNK, T, PART, corner, PART, PART)
-        store_part(inverse_ptr + PART, later, CHUNK, T, PART, late, PART, PART)
+        store_part(inverse_ptr + PART, first, CHUNK, T, early * 0.0, PART, PART)
+        store_part(inverse_ptr, later, CHUNK, T, corner, PART, PART)
+        store_part(inverse_ptr + PART, later, CHUNK, T, late, PART, PART)
 
 
 @triton.jit
@@ -104,13 +104,15 @@ def delta_walk_kernel(
     q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
     beta_batch, beta_head, beta_row, out_batch, out_head, out_row,
     start_batch, start_head, start_row, start_column, slices, heads, T,
-    CHUNK: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
-    E: tl.constexpr, BLOCK_E: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
+    CHUNK: tl.constexpr, D: tl.constexpr, E: tl.constexpr, BLOCK_E: tl.constexpr,
+    DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Write BLOCK_E columns of the output, of e (``error_ptr``) and of the last state."""
+    """Write BLOCK_E columns of the output, of e (``error_ptr``) and of the last state.
+
+    ``out_ptr`` None: the output is left to ``walk_kernel``.
+    """
     pid = tl.program_id(0)
     first_column = pid % slices * BLOCK_E
-    columns = E - first_column
     head = pid // slices % heads
     batch = (pid // (slices * heads)).to(tl.int64)
     line = batch * heads + head
@@ -118,34 +120,33 @@ def delta_walk_kernel(
     k_ptr += batch * k_batch + head * k_head
     v_ptr += batch * v_batch + head * v_head + first_column
     beta_ptr += batch * beta_batch + head * beta_head
-    out_ptr += batch * out_batch + head * out_head + first_column
     error_ptr += line * T * E + first_column
     if start_ptr is None:
-        state = tl.zeros((BLOCK_D, BLOCK_E), tl.float32)
+        state = tl.zeros((D, BLOCK_E), tl.float32)
     else:
         start_ptr += batch * start_batch + head * start_head
-        state = load_state(
-            start_ptr, start_row, start_column, first_column, D, E, BLOCK_D, BLOCK_E
-        )  # fmt: skip
+        state = load_state(start_ptr, start_row, start_column, first_column, D, BLOCK_E)
     for first in range(0, T, CHUNK):
         t = first + tl.arange(0, CHUNK)
-        k = load_rows(k_ptr, first, k_row, T, True, CHUNK, D, BLOCK_D).to(DOT)
-        v = load_part(v_ptr, first, v_row, T, columns, CHUNK, BLOCK_E)
+        k = load_part(k_ptr, first, k_row, T, CHUNK, D).to(DOT)
+        v = load_part(v_ptr, first, v_row, T, CHUNK, BLOCK_E)
         inverse = load_scores(inverse_ptr + line * T * CHUNK, first, T, False, CHUNK).to(DOT)
         held = state.to(DOT)
-        told = v.to(tl.float32) - tl.dot(k, held, input_precision=PRECISION)
+        told = v.to(tl.float32) - dot_wide(k, held, PRECISION)
         error = tl.dot(inverse, told.to(DOT), input_precision=PRECISION)
-        store_part(error_ptr, first, E, T, columns, error, CHUNK, BLOCK_E)
+        store_part(error_ptr, first, E, T, error, CHUNK, BLOCK_E)
         written = (error * load_column(beta_ptr, first, beta_row, T, CHUNK)).to(DOT)
-        q = load_rows(q_ptr, first, q_row, T, True, CHUNK, D, BLOCK_D).to(DOT)
-        weights = tl.dot(q, k.T, input_precision=PRECISION)  # (CHUNK, CHUNK)
-        weights = tl.where(t[:, None] >= t[None, :], weights, 0.0).to(DOT)
-        out = tl.dot(q, held, input_precision=PRECISION)
-        out = tl.dot(weights, written, out, input_precision=PRECISION)
-        store_part(out_ptr, first, out_row, T, columns, out, CHUNK, BLOCK_E)
+        if out_ptr is not None:
+            q = load_part(q_ptr, first, q_row, T, CHUNK, D).to(DOT)
+            weights = tl.dot(q, k.T, input_precision=PRECISION)  # (CHUNK, CHUNK)
+            weights = tl.where(t[:, None] >= t[None, :], weights, 0.0).to(DOT)
+            out = tl.dot(q, held, input_precision=PRECISION)
+            out = tl.dot(weights, written, out, input_precision=PRECISION)
+            to = out_ptr + batch * out_batch + head * out_head + first_column
+            store_part(to, first, out_row, T, out, CHUNK, BLOCK_E)
         state = tl.dot(k.T, written, state, input_precision=PRECISION)
     end_ptr += line * D * E
-    store_state(end_ptr, E, 1, first_column, state, D, E, BLOCK_D, BLOCK_E)
+    store_state(end_ptr, E, 1, first_column, state, D, BLOCK_E)
 
 
 @triton.jit
@@ -154,13 +155,12 @@ def delta_back_kernel(
     q_batch, q_head, q_row, k_batch, k_head, k_row, grad_batch, grad_head, grad_row,
     beta_batch, beta_head, beta_row, start_batch, start_head, start_row, start_column,
     slices, heads, T,
-    CHUNK: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
-    E: tl.constexpr, BLOCK_E: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
+    CHUNK: tl.constexpr, D: tl.constexpr, E: tl.constexpr, BLOCK_E: tl.constexpr,
+    DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Write BLOCK_E columns of du, and of the first state's gradient, from the last one's."""
     pid = tl.program_id(0)
     first_column = pid % slices * BLOCK_E
-    columns = E - first_column
     head = pid // slices % heads
     batch = (pid // (slices * heads)).to(tl.int64)
     line = batch * heads + head
@@ -170,30 +170,28 @@ def delta_back_kernel(
     beta_ptr += batch * beta_batch + head * beta_head
     d_written_ptr += line * T * E + first_column
     if start_ptr is None:
-        state = tl.zeros((BLOCK_D, BLOCK_E), tl.float32)
+        state = tl.zeros((D, BLOCK_E), tl.float32)
     else:
         start_ptr += batch * start_batch + head * start_head
-        state = load_state(
-            start_ptr, start_row, start_column, first_column, D, E, BLOCK_D, BLOCK_E
-        )  # fmt: skip
+        state = load_state(start_ptr, start_row, start_column, first_column, D, BLOCK_E)
     for step in range(0, T, CHUNK):
         first = (tl.cdiv(T, CHUNK) - 1) * CHUNK - step
         t = first + tl.arange(0, CHUNK)
-        q = load_rows(q_ptr, first, q_row, T, True, CHUNK, D, BLOCK_D).to(DOT)
-        k = load_rows(k_ptr, first, k_row, T, True, CHUNK, D, BLOCK_D).to(DOT)
-        grad = load_part(grad_ptr, first, grad_row, T, columns, CHUNK, BLOCK_E).to(DOT)
-        weights = tl.dot(k, q.T, input_precision=PRECISION)  # (writer s, reader t)
+        q = load_part(q_ptr, first, q_row, T, CHUNK, D).to(DOT)
+        k = load_part(k_ptr, first, k_row, T, CHUNK, D).to(DOT)
+        grad = load_part(grad_ptr, first, grad_row, T, CHUNK, BLOCK_E).to(DOT)
+        weights = dot_rows(k, q, k_ptr, q_ptr, first, k_row, q_row, T, PRECISION)  # (s, t)
         weights = tl.where(t[:, None] <= t[None, :], weights, 0.0).to(DOT)
-        wanted = tl.dot(k, state.to(DOT), input_precision=PRECISION)
+        wanted = dot_wide(k, state.to(DOT), PRECISION)
         wanted = tl.dot(weights, grad, wanted, input_precision=PRECISION)
         inverse = load_scores(inverse_ptr + line * T * CHUNK, first, T, True, CHUNK).to(DOT)
         d_written = tl.dot(inverse, wanted.to(DOT), input_precision=PRECISION)
-        store_part(d_written_ptr, first, E, T, columns, d_written, CHUNK, BLOCK_E)
+        store_part(d_written_ptr, first, E, T, d_written, CHUNK, BLOCK_E)
         state = tl.dot(q.T, grad, state, input_precision=PRECISION)
         back = -d_written * load_column(beta_ptr, first, beta_row, T, CHUNK)
         state = tl.dot(k.T, back.to(DOT), state, input_precision=PRECISION)
     end_ptr += line * D * E
-    store_state(end_ptr, E, 1, first_column, state, D, E, BLOCK_D, BLOCK_E)
+    store_state(end_ptr, E, 1, first_column, state, D, BLOCK_E)
 
 
 def forward(
@@ -212,12 +210,18 @@ def forward(
     inverse = solve(k, beta, chunk, by_reader=False)
     tile = linear_attention_configs.choose("delta", k, v)
     slices = -(-E // tile.columns)
+    # Two exact products with the state at once are too many operands for the registers.
+    apart = is_wide(k)
     launch(
-        delta_walk_kernel, slices * H * B, q, k, v, beta, inverse, out, error, initial, final,
+        delta_walk_kernel, slices * H * B, q, k, v, beta, inverse, None if apart else out, error,
+        initial, final,
         *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *beta.stride(), *out.stride()[:3],
         *strides(initial, 4), slices, H, T,
         CHUNK=chunk, E=E, BLOCK_E=tile.columns, **constants(k, tile),
     )  # fmt: skip
+    if apart:
+        written = (beta[..., None].float() * error).to(v.dtype)
+        attend(q, k, written, out, initial, chunk)
     return out, final, error
 
 

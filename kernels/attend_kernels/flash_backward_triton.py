@@ -285,7 +285,7 @@ def backward(
     """Launch the backward kernels: (dQ, dK, dV) laid out like q, k, v. Last axes have stride 1."""
     B, H, T, D = q.shape
     G, S = k.shape[1:3]
-    causal = options.right is not None
+    mask = options.mask(slopes, packing)
     deterministic = deterministic or not flash_configs.has_atomic(q)
     dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     dq_sum = None
@@ -301,7 +301,7 @@ def backward(
         tiles, H, T, BLOCK_T=DELTA_ROWS, D=D, BLOCK_D=flash_configs.padded(D),
     )  # fmt: skip
 
-    tile = keys_tile or flash_configs.choose("keys" if deterministic else "atomic", q, causal)
+    tile = keys_tile or flash_configs.choose("keys" if deterministic else "atomic", q, mask)
     tiles, table, starts = schedule(S, packing, tile.block_s, over_queries=False)
     launch(
         flash_keys_kernel, tiles * G * B, q, k, v, grad, lse, delta, dq_sum, dk, dv, slopes,
@@ -311,7 +311,7 @@ def backward(
     if dq_sum is not None:
         return dq.copy_(dq_sum), dk, dv
 
-    tile = queries_tile or flash_configs.choose("queries", q, causal)
+    tile = queries_tile or flash_configs.choose("queries", q, mask)
     tiles, table, starts = schedule(T, packing, tile.block_t, over_queries=True)
     launch(
         flash_queries_kernel, tiles * H * B, q, k, v, grad, lse, delta, dq, slopes,

@@ -1,4 +1,4 @@
-"""Which tile each flash kernel uses: a fixed table by architecture, kernel, dtype, width, causal.
+"""Which tile each flash kernel uses: a fixed table by architecture, kernel, dtype, width, mask.
 
 A tile is BLOCK_T queries by BLOCK_S keys, the warps of a program, and the stages of its software
 pipeline (how many tiles of the loop are on their way to shared memory).
@@ -35,12 +35,16 @@ class Tile:
 
 # Kernels: "forward", "keys" (dK and dV), "queries" (dQ), "atomic" (all three, dQ with atomics).
 # Widths are those of the padded head, the next power of two; narrower heads use the entry for 64.
-# (architecture, kernel, dtype class, width): (tile, tile if causal)
-TABLE: dict[tuple[int, str, str, int], tuple[Tile, Tile]] = {}
+# (architecture, kernel, dtype class, width): tiles by mask
+TABLE: dict[tuple[int, str, str, int], dict[str, Tile]] = {}
+# Only causal or not, or with a window, ALiBi, a soft cap or packed sequences: these take registers.
+MASKS = ("full", "causal", "options")
 
 
 def _add(architecture: int, kernel: str, kind: str, width: int, *tiles: Tile) -> None:
-    TABLE[architecture, kernel, kind, width] = (tiles[0], tiles[-1])
+    """Set the tiles of the masks in order; the last one stands for those left out."""
+    tiles += tiles[-1:] * (len(MASKS) - len(tiles))
+    TABLE[architecture, kernel, kind, width] = dict(zip(MASKS, tiles, strict=True))
 
 
 # Hopper (H100, H200); also used for anything newer, untested.
@@ -48,18 +52,19 @@ _add(90, "forward", "half", 64, Tile(128, 128, 8, 3))
 _add(90, "forward", "half", 128, Tile(128, 64, 8, 3))
 _add(90, "forward", "half", 256, Tile(128, 32, 8, 3))
 _add(90, "keys", "half", 64, Tile(64, 128, 8, 3))
-_add(90, "keys", "half", 128, Tile(64, 128, 8, 2))
+_add(90, "keys", "half", 128, *[Tile(64, 128, 8, 2)] * 2, Tile(32, 128, 8, 2))
 _add(90, "keys", "half", 256, Tile(64, 32, 8, 2))  # 32 rows: HMMA; 64 keys would spill
 _add(90, "queries", "half", 64, Tile(128, 64, 8, 3))
 _add(90, "queries", "half", 128, Tile(128, 64, 8, 3))
 _add(90, "queries", "half", 256, Tile(128, 32, 8, 2))
-_add(90, "atomic", "half", 64, Tile(64, 128, 8, 3))
-_add(90, "atomic", "half", 128, Tile(32, 128, 8, 2))
+_add(90, "atomic", "half", 64, *[Tile(64, 128, 8, 3)] * 2, Tile(32, 128, 8, 3))
+_add(90, "atomic", "half", 128, *[Tile(32, 128, 8, 2)] * 2, Tile(32, 64, 8, 2))
 # Ampere and Ada. All fit the 99 KiB of the consumer cards (8.6, 8.9), not only the A100's 163 KiB.
 _add(80, "forward", "half", 64, Tile(128, 64, 8, 3))
-_add(80, "forward", "half", 128, Tile(128, 64, 8, 3))
+_add(80, "forward", "half", 128, *[Tile(128, 64, 8, 3)] * 2, Tile(128, 32, 8, 3))
 _add(80, "forward", "half", 256, Tile(64, 32, 8, 2))
-_add(80, "keys", "half", 64, Tile(64, 64, 8, 2), Tile(64, 128, 8, 2))  # 128 keys spill if full
+# 128 keys spill if full or with options.
+_add(80, "keys", "half", 64, Tile(64, 64, 8, 2), Tile(64, 128, 8, 2), Tile(64, 64, 8, 2))
 _add(80, "keys", "half", 128, Tile(64, 64, 8, 2))
 _add(80, "keys", "half", 256, Tile(32, 32, 8, 1))
 _add(80, "queries", "half", 64, Tile(128, 64, 8, 2))
@@ -92,13 +97,13 @@ def padded(width: int) -> int:
     return max(16, 1 << (width - 1).bit_length())
 
 
-def choose(kernel: str, q: torch.Tensor, causal: bool) -> Tile:
-    """Pick the tile for ``kernel`` on q's device, dtype and width."""
+def choose(kernel: str, q: torch.Tensor, mask: str) -> Tile:
+    """Pick the tile for ``kernel`` on q's device, dtype and width, with one of the ``MASKS``."""
     if fallback.interpreted():
         return INTERPRETED
     kind = "fp32" if q.dtype == torch.float32 else "half"
     key = (architecture(q.device), kernel, kind, max(64, padded(q.shape[-1])))
-    return TABLE[key][causal]
+    return TABLE[key][mask]
 
 
 def has_atomic(q: torch.Tensor) -> bool:

@@ -270,6 +270,12 @@ class Options:
         left, right = (None if n is None else min(n, 2**30) for n in (self.left, self.right))
         return left, right, self.scale, self.softcap
 
+    def mask(self, slopes: torch.Tensor | None, packing: Packing | None) -> str:
+        """Which of ``flash_configs.MASKS`` it is."""
+        if any(x is not None for x in (self.softcap, self.left, slopes, packing)):
+            return "options"
+        return "full" if self.right is None else "causal"
+
 
 @dataclass(frozen=True)
 class Packing:
@@ -300,7 +306,7 @@ def forward(
     B, H, T, _ = q.shape
     out = torch.empty_like(q)
     lse = torch.empty((B, H, T), dtype=torch.float32, device=q.device)
-    tile = tile or flash_configs.choose("forward", q, options.right is not None)
+    tile = tile or flash_configs.choose("forward", q, options.mask(slopes, packing))
     tiles, table, starts = schedule(T, packing, tile.block_t, over_queries=True)
     launch(
         flash_forward_kernel, tiles * H * B, q, k, v, out, lse, slopes, table, *starts,

@@ -41,7 +41,7 @@ import triton
 import triton.language as tl
 
 from attend_kernels import linear_attention_configs
-from attend_kernels.flash_triton import launch, load_rows
+from attend_kernels.flash_triton import launch
 from attend_kernels.linear_attention_segments import Fading, state_like
 from attend_kernels.linear_attention_tiles import NEVER, load_part, load_state, sum_gates
 from attend_kernels.linear_attention_triton import constants, segment_states, walk
@@ -55,8 +55,7 @@ def gate_gradient_kernel(
     q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
     grad_batch, grad_head, grad_row, gate_batch, gate_head, gate_row,
     chunks, heads, T,
-    CHUNK: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
-    E: tl.constexpr, BLOCK_E: tl.constexpr,
+    CHUNK: tl.constexpr, D: tl.constexpr, E: tl.constexpr, BLOCK_E: tl.constexpr,
     DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Write the gradient of a chunk's gates; the states before and after it lie as (E, D)."""
@@ -71,18 +70,18 @@ def gate_gradient_kernel(
     grad_ptr += batch * grad_batch + head * grad_head
     gate_ptr += batch * gate_batch + head * gate_head
     state = (line * chunks + pid % chunks) * (D * E)
-    q = load_rows(q_ptr, first, q_row, T, True, CHUNK, D, BLOCK_D).to(DOT)
-    k = load_rows(k_ptr, first, k_row, T, True, CHUNK, D, BLOCK_D).to(DOT)
+    q = load_part(q_ptr, first, q_row, T, CHUNK, D).to(DOT)
+    k = load_part(k_ptr, first, k_row, T, CHUNK, D).to(DOT)
     products = tl.zeros((CHUNK, CHUNK), tl.float32)  # do_u · v_s
     read = tl.zeros((CHUNK,), tl.float32)  # by step u of the chunk, from before it
     written = tl.zeros((CHUNK,), tl.float32)  # by step s of the chunk, and read after it
     through = tl.zeros((), tl.float32)  # from before the chunk, and read after it
     for column in range(0, E, BLOCK_E):
-        v = load_part(v_ptr + column, first, v_row, T, E - column, CHUNK, BLOCK_E).to(DOT)
-        grad = load_part(grad_ptr + column, first, grad_row, T, E - column, CHUNK, BLOCK_E).to(DOT)
+        v = load_part(v_ptr + column, first, v_row, T, CHUNK, BLOCK_E).to(DOT)
+        grad = load_part(grad_ptr + column, first, grad_row, T, CHUNK, BLOCK_E).to(DOT)
         products = tl.dot(grad, v.T, products, input_precision=PRECISION)
-        before = load_state(before_ptr + state, 1, D, column, D, E, BLOCK_D, BLOCK_E)
-        after = load_state(after_ptr + state, 1, D, column, D, E, BLOCK_D, BLOCK_E)
+        before = load_state(before_ptr + state, 1, D, column, D, BLOCK_E)
+        after = load_state(after_ptr + state, 1, D, column, D, BLOCK_E)
         through += tl.sum(before * after)
         here = tl.dot(q, before.to(DOT), input_precision=PRECISION)
         read += tl.sum(here * grad.to(tl.float32), axis=1)

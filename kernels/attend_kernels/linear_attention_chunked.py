@@ -33,9 +33,10 @@ Memory traffic, in elements a head. The least possible is T (2 D + 2 D_v): q, k,
 gates add T, or T D. The kernel reads q and k once for every few columns of v
 (``linear_attention_configs``), mostly from the L2 cache; the state stays in registers. No chunk's
 state reaches memory. Where heads are few, a sequence is cut into segments of at least 4 chunks,
-whose states do: D D_v a segment, and k and v are read twice. GLA also writes and reads the weights
-of a chunk's pairs, T C, and q and k faded to its ends; the delta rule an inverse, T C, and what the
-state gets wrong, T D_v. The gradients are the same walk three times more. One step moves 2 D D_v.
+whose states do: D D_v a segment, and k and v are read twice. Where a width is no power of two, q, k
+and v are copied first, filled up with zeros. GLA also writes and reads the weights of a chunk's
+pairs, T C, and q and k faded to its ends; the delta rule an inverse, T C, and what the state gets
+wrong, T D_v. The gradients are the same walk three times more. One step moves 2 D D_v.
 
 Sources: Katharopoulos et al. 2020, "Transformers are RNNs", equations 10-12 and 16-20; chunks: Sun
 et al. 2023, "Retentive network", equation 7; Yang et al. 2024, "Gated linear attention transformers
@@ -50,8 +51,9 @@ from typing import Literal, overload
 
 import torch
 
-from attend_kernels import delta_rule, fallback, linear_attention_ops
+from attend_kernels import delta_rule, fallback, flash_configs, linear_attention_ops
 from attend_kernels.flash import autocast
+from attend_kernels.flash_ops import filled
 from attend_kernels.linear_attention_checks import as_gates, check, check_beta, check_chunk
 from attend_kernels.linear_attention_configs import CHUNKS
 from attend_kernels.linear_attention_naive import (
@@ -147,11 +149,19 @@ def linear_attention(
     if reason := fallback.why_not(q):
         fallback.warn_once("linear_attention", "naive_linear_attention_parallel", reason)
         output, state = by_chunks(q, k, v, gate, beta, initial_state, chunk)
-    elif beta is not None:
+        return (output, state) if output_state else output
+    wide, wide_v = flash_configs.padded(sizes["D"]), flash_configs.padded(sizes["D_v"])
+    q, k, v = filled(q, wide), filled(k, wide), filled(v, wide_v)
+    if initial_state is not None:
+        initial_state = filled(initial_state, wide, wide_v)
+    if gate is not None and gate.dim() == 4:
+        gate = filled(gate, wide)
+    if beta is not None:
         output, state, _ = delta_rule.forward(q, k, v, beta, initial_state, chunk)
     else:
         output, state = linear_attention_ops.forward(q, k, v, gate, initial_state, chunk)
-    return (output, state) if output_state else output
+    output = output[..., : sizes["D_v"]]
+    return (output, state[:, :, : sizes["D"], : sizes["D_v"]]) if output_state else output
 
 
 def linear_attention_step(

@@ -5,18 +5,17 @@ stages of its software pipeline. All D rows of the state's columns are in the re
 program.
 
 The entries were chosen without a GPU, from the compiler's word alone: with the Triton of
-constraints.txt each fits its architecture's shared memory, and none spills a register but the walks
-in fp32 wider than 128 and, by 8 bytes a thread, the delta rule's walk back in fp32 on sm_80
-(kernels/COMPILED.md lists them, the tests hold it). Widths between powers of two need a few more
-registers: of 40, 80 and 160 columns, one spills, 16 bytes. Of programs of 4 warps in half precision
-two fit a multiprocessor of an H200. None has been timed on a GPU yet.
+constraints.txt each fits its architecture's shared memory, and none spills a register
+(kernels/COMPILED.md lists them, the tests hold it). Widths between powers of two are filled up with
+zeros. Of programs of 4 warps in half precision two fit a multiprocessor of an H200. None has been
+timed on a GPU yet.
 
 What limits them, at 255 registers a thread: the state, D × columns numbers in fp32, as many again
 for the product that is added to it, and the chunk's pairs, C². 64 steps are the least that Hopper's
 matrix instruction (HGMMA) takes; wide heads leave room for fewer, and use the older one (HMMA).
 fp32 products are made of single FMAs, which keep their operands in registers: small tiles, and with
-D > 128 rows of a state as one operand no tile is small enough: up to 3,888 bytes a thread spill.
-There fp32 is for checking; where speed matters, take bf16 or narrower heads.
+D > 128 they come in parts (``wide_products``). There fp32 is for checking; where speed matters,
+take bf16 or narrower heads.
 """
 
 from __future__ import annotations
@@ -62,13 +61,13 @@ def _add(architecture: int, kind: str, width: int, most: int, *tiles: tuple[int,
 # Hopper (H100, H200); also used for anything newer, untested.
 _add(
     90, "half", 64, 64,
-    (64, 4, 3), (64, 4, 3), (64, 4, 3), (64, 4, 3), (64, 8, 3),
+    (64, 4, 3), (64, 4, 3), (64, 4, 3), (64, 4, 3), (32, 8, 3),
     (64, 4, 2), (64, 8, 2), (64, 4, 1), (32, 8, 2),
     (64, 4, 1), (64, 4, 3), (64, 4, 3),
 )  # fmt: skip
 _add(
     90, "half", 128, 64,
-    (64, 4, 2), (32, 4, 2), (32, 4, 2), (64, 4, 2), (32, 4, 2),
+    (64, 4, 2), (32, 4, 2), (32, 8, 2), (64, 4, 2), (32, 4, 2),
     (64, 4, 2), (64, 8, 2), (128, 4, 1), (32, 8, 2),
     (128, 8, 1), (64, 8, 3), (64, 8, 3),
 )  # fmt: skip
@@ -81,13 +80,13 @@ _add(
 # Ampere and Ada. All fit the 99 KiB of the consumer cards (8.6, 8.9), not only the A100.
 _add(
     80, "half", 64, 64,
-    (64, 4, 3), (32, 8, 2), (32, 8, 2), (64, 4, 2), (32, 4, 2),
+    (32, 4, 3), (32, 8, 2), (32, 8, 2), (64, 4, 2), (32, 4, 2),
     (32, 4, 2), (64, 8, 2), (64, 4, 1), (32, 8, 2),
     (64, 4, 1), (32, 4, 3), (64, 4, 3),
 )  # fmt: skip
 _add(
     80, "half", 128, 32,
-    (64, 4, 3), (64, 8, 3), (64, 8, 2), (64, 4, 3), (32, 4, 2),
+    (64, 4, 3), (64, 8, 3), (64, 8, 2), (64, 4, 2), (32, 4, 2),
     (64, 4, 2), (64, 4, 2), (128, 4, 1), (64, 4, 2),
     (128, 4, 1), (32, 8, 2), (64, 4, 3),
 )  # fmt: skip
@@ -103,7 +102,7 @@ for _architecture in (80, 90):
         _architecture, "fp32", 64, 32,
         (16, 8, 1), (16, 8, 1), (16, 8, 1), (32, 8, 1), (32, 8, 1),
         (16, 4, 1), (32, 4, 1), (64, 4, 1), (32, 4, 1),
-        (64, 4, 1), (16, 8, 1), (16, 8, 1),
+        (64, 4, 1), (16, 8, 1), (16, 8, 2),
     )  # fmt: skip
     _add(
         _architecture, "fp32", 128, 16,

@@ -30,7 +30,7 @@ import triton
 import triton.language as tl
 
 from attend_kernels import linear_attention_configs
-from attend_kernels.flash_triton import launch, load_rows
+from attend_kernels.flash_triton import launch
 from attend_kernels.linear_attention_gated_triton import (
     Gated,
     across,
@@ -49,6 +49,7 @@ from attend_kernels.linear_attention_tiles import (
     store_state,
 )
 from attend_kernels.linear_attention_triton import constants, segment_states, walk
+from attend_kernels.wide_products import dot_wide
 
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
 
@@ -57,8 +58,7 @@ Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.
 def products_kernel(
     grad_ptr, v_ptr, products_ptr,
     grad_batch, grad_head, grad_row, v_batch, v_head, v_row, chunks, heads, T,
-    CHUNK: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
-    DOT: tl.constexpr, PRECISION: tl.constexpr,
+    CHUNK: tl.constexpr, D: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Write do_t · v_s of a chunk's pairs, reader t and writer s <= t, at (t, s) and at (s, t)."""
     pid = tl.program_id(0)
@@ -67,14 +67,14 @@ def products_kernel(
     batch = (pid // (chunks * heads)).to(tl.int64)
     grad_ptr += batch * grad_batch + head * grad_head
     v_ptr += batch * v_batch + head * v_head
-    grad = load_rows(grad_ptr, first, grad_row, T, True, CHUNK, D, BLOCK_D).to(DOT)
-    v = load_rows(v_ptr, first, v_row, T, True, CHUNK, D, BLOCK_D).to(DOT)
+    grad = load_part(grad_ptr, first, grad_row, T, CHUNK, D).to(DOT)
+    v = load_part(v_ptr, first, v_row, T, CHUNK, D).to(DOT)
     t = first + tl.arange(0, CHUNK)
     products = tl.dot(grad, v.T, input_precision=PRECISION)
     mirrored = tl.dot(v, grad.T, input_precision=PRECISION)
     products = tl.where(t[:, None] >= t[None, :], products, mirrored)
     to = products_ptr + (batch * heads + head) * T * CHUNK
-    store_part(to, first, CHUNK, T, CHUNK, products, CHUNK, CHUNK)
+    store_part(to, first, CHUNK, T, products, CHUNK, CHUNK)
 
 
 @triton.jit
@@ -88,7 +88,6 @@ def pairs_kernel(
     """Write what pairs inside a chunk give to BLOCK_D columns of dq, dk and the gates' gradient."""
     pid = tl.program_id(0)
     column = pid % slices * BLOCK_D
-    columns = D - column
     first = pid // slices % chunks * CHUNK
     head = pid // (slices * chunks) % heads
     batch = (pid // (slices * chunks * heads)).to(tl.int64)
@@ -100,18 +99,18 @@ def pairs_kernel(
     products_ptr += line * CHUNK
     i = tl.arange(0, CHUNK)
     t = first + i
-    q = load_part(q_ptr, first, q_row, T, columns, CHUNK, BLOCK_D).to(tl.float32)
-    k = load_part(k_ptr, first, k_row, T, columns, CHUNK, BLOCK_D).to(tl.float32)
+    q = load_part(q_ptr, first, q_row, T, CHUNK, BLOCK_D).to(tl.float32)
+    k = load_part(k_ptr, first, k_row, T, CHUNK, BLOCK_D).to(tl.float32)
     at = products_ptr + t.to(tl.int64) * CHUNK + i
     own = tl.load(at, mask=t < T, other=0.0).to(tl.float32)[:, None]  # no gate between t and t
     dq = own * k
     dk = own * q
     d_gate = tl.zeros((CHUNK, BLOCK_D), tl.float32)
     for half in range(LEVELS):
-        wholes, fractions = load_ages(wholes_ptr, fractions_ptr, t, D, T, columns, BLOCK_D)
+        wholes, fractions = load_ages(wholes_ptr, fractions_ptr, t, D, T, BLOCK_D)
         factors = part_factors(
             wholes, fractions, wholes_ptr, fractions_ptr,
-            i, half, first, D, T, columns, BLOCK_D,
+            i, half, first, D, T, BLOCK_D,
         )  # fmt: skip
         # Rows of the second half read, so they get dq from k; of the first, dk from q. One product.
         second = ((t >> half & 1) == 1)[:, None]
@@ -127,12 +126,12 @@ def pairs_kernel(
         product = (part * tl.where(second, q, k)).to(DOT)
         d_gate = tl.dot(passes.to(DOT), product, d_gate, input_precision=PRECISION)
     dq_ptr += batch * dq_batch + head * dq_head + column
-    store_part(dq_ptr, first, dq_row, T, columns, dq, CHUNK, BLOCK_D)
+    store_part(dq_ptr, first, dq_row, T, dq, CHUNK, BLOCK_D)
     dk_ptr += batch * dk_batch + head * dk_head + column
-    store_part(dk_ptr, first, dk_row, T, columns, dk, CHUNK, BLOCK_D)
+    store_part(dk_ptr, first, dk_row, T, dk, CHUNK, BLOCK_D)
     if d_gate_ptr is not None:
         to = d_gate_ptr + line * D + column
-        store_part(to, first, D, T, columns, d_gate, CHUNK, BLOCK_D)
+        store_part(to, first, D, T, d_gate, CHUNK, BLOCK_D)
 
 
 @triton.jit
@@ -144,7 +143,7 @@ def gated_walk_kernel(
     start_batch, start_head, start_segment, start_row, start_column,
     slices, segments, heads, T, span,
     REVERSE: tl.constexpr, CHUNK: tl.constexpr,
-    D: tl.constexpr, BLOCK_D: tl.constexpr, E: tl.constexpr, BLOCK_E: tl.constexpr,
+    D: tl.constexpr, E: tl.constexpr, BLOCK_E: tl.constexpr,
     DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Add to dq, forwards, or to dk, backwards, what comes by the state.
@@ -159,7 +158,6 @@ def gated_walk_kernel(
     head = pid // (slices * segments) % heads
     batch = (pid // (slices * segments * heads)).to(tl.int64)
     line = batch * heads + head
-    columns = E - first_column
     read_ptr += batch * read_batch + head * read_head
     write_ptr += batch * write_batch + head * write_head
     partner_ptr += batch * partner_batch + head * partner_head + first_column
@@ -170,12 +168,10 @@ def gated_walk_kernel(
     i = tl.arange(0, CHUNK)
     e = tl.arange(0, BLOCK_E)
     if start_ptr is None:
-        state = tl.zeros((BLOCK_D, BLOCK_E), tl.float32)
+        state = tl.zeros((D, BLOCK_E), tl.float32)
     else:
         start_ptr += batch * start_batch + head * start_head + segment * start_segment
-        state = load_state(
-            start_ptr, start_row, start_column, first_column, D, E, BLOCK_D, BLOCK_E
-        )  # fmt: skip
+        state = load_state(start_ptr, start_row, start_column, first_column, D, BLOCK_E)
 
     begin = segment * span
     stop = tl.minimum(begin + span, T)
@@ -184,38 +180,38 @@ def gated_walk_kernel(
         if REVERSE:
             first = begin + (tl.cdiv(stop - begin, CHUNK) - 1) * CHUNK - step
         t = first + i
-        read = load_rows(read_ptr, first, read_row, stop, True, CHUNK, D, BLOCK_D).to(DOT)
-        age, fractions = load_ages(wholes_ptr, fractions_ptr, t, E, stop, columns, BLOCK_E)
+        read = load_part(read_ptr, first, read_row, stop, CHUNK, D).to(DOT)
+        age, fractions = load_ages(wholes_ptr, fractions_ptr, t, E, stop, BLOCK_E)
         if REVERSE:
             age = ages_after(
                 age, fractions, wholes_ptr, fractions_ptr,
-                i, first, E, stop, columns, CHUNK, BLOCK_E,
+                i, first, E, stop, CHUNK, BLOCK_E,
             )  # fmt: skip
         else:
             age += fractions
         chunk = line * tl.cdiv(T, CHUNK) + first // CHUNK
-        total = tl.load(totals_ptr + chunk * E + first_column + e, mask=e < columns, other=0.0)
-        out = tl.dot(read, state.to(DOT), input_precision=PRECISION) * tl.exp2(age)
+        total = tl.load(totals_ptr + chunk * E + first_column + e)
+        out = dot_wide(read, state.to(DOT), PRECISION) * tl.exp2(age)
         if d_gate_ptr is not None:
             kept = kept_ptr + chunk * (D * E)
             if REVERSE:
-                before = load_state(kept, E, 1, first_column, D, E, BLOCK_D, BLOCK_E)
+                before = load_state(kept, E, 1, first_column, D, BLOCK_E)
                 past = tl.sum(state * before, axis=0) * tl.exp2(total)
                 passes = t[:, None] > t[None, :]  # (t, writer s)
             else:
-                store_state(kept, E, 1, first_column, state, D, E, BLOCK_D, BLOCK_E)
+                store_state(kept, E, 1, first_column, state, D, BLOCK_E)
                 past = tl.zeros((BLOCK_E,), tl.float32)
                 passes = t[:, None] <= t[None, :]  # (t, reader u)
             to = d_gate_ptr + line * T * E + first_column
-            d_gate = load_part(to, first, E, stop, columns, CHUNK, BLOCK_E) + past[None, :]
-            partner = load_part(partner_ptr, first, partner_row, stop, columns, CHUNK, BLOCK_E)
+            d_gate = load_part(to, first, E, stop, CHUNK, BLOCK_E) + past[None, :]
+            partner = load_part(partner_ptr, first, partner_row, stop, CHUNK, BLOCK_E)
             product = (out * partner.to(tl.float32)).to(DOT)
             d_gate = tl.dot(passes.to(DOT), product, d_gate, input_precision=PRECISION)
-            store_part(to, first, E, stop, columns, d_gate, CHUNK, BLOCK_E)
-        out += load_part(out_ptr, first, out_row, stop, columns, CHUNK, BLOCK_E).to(tl.float32)
-        store_part(out_ptr, first, out_row, stop, columns, out, CHUNK, BLOCK_E)
-        write = load_rows(write_ptr, first, write_row, stop, True, CHUNK, D, BLOCK_D).to(DOT)
-        faded = load_part(faded_ptr, first, E, stop, columns, CHUNK, BLOCK_E).to(DOT)
+            store_part(to, first, E, stop, d_gate, CHUNK, BLOCK_E)
+        out += load_part(out_ptr, first, out_row, stop, CHUNK, BLOCK_E).to(tl.float32)
+        store_part(out_ptr, first, out_row, stop, out, CHUNK, BLOCK_E)
+        write = load_part(write_ptr, first, write_row, stop, CHUNK, D).to(DOT)
+        faded = load_part(faded_ptr, first, E, stop, CHUNK, BLOCK_E).to(DOT)
         state *= tl.exp2(total)[None, :]
         state = tl.dot(write.T, faded, state, input_precision=PRECISION)
 
@@ -277,7 +273,7 @@ def inside(
         pairs_kernel, slices * chunks * H * B, q, k, g.wholes, g.fractions, products,
         dq, dk, d_gate, *q.stride()[:3], *k.stride()[:3], *dq.stride()[:3], *dk.stride()[:3],
         slices, chunks, H, T, CHUNK=chunk, LEVELS=levels(chunk),
-        **constants(q, tile) | {"BLOCK_D": tile.columns},
+        BLOCK_D=tile.columns, **constants(q, tile),
     )  # fmt: skip
 
 

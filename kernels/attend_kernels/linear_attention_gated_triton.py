@@ -55,7 +55,7 @@ def age_kernel(
     line = batch * heads + head
     row = tl.arange(0, CHUNK)[:, None]
     t = (chunk * CHUNK + row).to(tl.int64)
-    live = (t < T) & (column < D)
+    live = t < T
     at = gate_ptr + batch * gate_batch + head * gate_head + t * gate_row + column * gate_column
     gates = tl.load(at, mask=live, other=0.0).to(tl.float32)
     gates = tl.minimum(tl.maximum(gates, LEAST_GATE), 0.0) * LOG2E
@@ -66,28 +66,28 @@ def age_kernel(
     tl.store(wholes_ptr + to, wholes.to(tl.int16), mask=live)
     tl.store(fractions_ptr + to, fractions, mask=live)
     total = tl.sum(whole, axis=0, keep_dims=True) + tl.sum(gates - whole, axis=0, keep_dims=True)
-    tl.store(totals_ptr + (line * chunks + chunk) * D + column, total, mask=column < D)
+    tl.store(totals_ptr + (line * chunks + chunk) * D + column, total)
 
 
 @triton.jit
-def load_ages(wholes_ptr, fractions_ptr, row, row_stride, length, columns, COLUMNS: tl.constexpr):
+def load_ages(wholes_ptr, fractions_ptr, row, row_stride, length, COLUMNS: tl.constexpr):
     """Load both parts of the sums of gates at these rows, each a row of the chunk or another."""
     column = tl.arange(0, COLUMNS)[None, :]
     at = row[:, None].to(tl.int64) * row_stride + column
-    live = (row[:, None] < length) & (column < columns)
+    live = row[:, None] < length
     wholes = tl.load(wholes_ptr + at, mask=live, other=0).to(tl.float32)
     return wholes, tl.load(fractions_ptr + at, mask=live, other=0.0)
 
 
 @triton.jit
 def ages_after(
-    wholes, fractions, wholes_ptr, fractions_ptr, i, first, row_stride, length, columns,
+    wholes, fractions, wholes_ptr, fractions_ptr, i, first, row_stride, length,
     CHUNK: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Sums of the gates after each row of a chunk."""
     last = tl.minimum(first + CHUNK, length) - 1 + i * 0
     whole, fraction = load_ages(
-        wholes_ptr, fractions_ptr, last, row_stride, length, columns, COLUMNS
+        wholes_ptr, fractions_ptr, last, row_stride, length, COLUMNS
     )  # fmt: skip
     return tl.minimum((whole - wholes) + (fraction - fractions), 0.0)  # no row beyond the end
 
@@ -95,7 +95,7 @@ def ages_after(
 @triton.jit
 def part_factors(
     wholes, fractions, wholes_ptr, fractions_ptr, i, half, first, row_stride, length,
-    columns, COLUMNS: tl.constexpr,
+    COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Fading of each row to the middle of its part, two halves of 2 ** half rows: from it if after.
 
@@ -104,7 +104,7 @@ def part_factors(
     middle = (i >> half + 1 << half + 1) + (1 << half) - 1
     middle = tl.minimum(first + middle, length - 1)
     whole, fraction = load_ages(
-        wholes_ptr, fractions_ptr, middle, row_stride, length, columns, COLUMNS
+        wholes_ptr, fractions_ptr, middle, row_stride, length, COLUMNS
     )  # fmt: skip
     age = (wholes - whole) + (fractions - fraction)
     age = tl.where(((i >> half & 1) == 1)[:, None], age, -age)
@@ -132,29 +132,28 @@ def scores_kernel(
     scores = tl.zeros((CHUNK, CHUNK), tl.float32)
     own = tl.zeros((CHUNK,), tl.float32)
     for column in range(0, D, BLOCK_D):
-        columns = D - column
-        q = load_part(q_ptr + column, first, q_row, T, columns, CHUNK, BLOCK_D).to(tl.float32)
-        k = load_part(k_ptr + column, first, k_row, T, columns, CHUNK, BLOCK_D).to(tl.float32)
+        q = load_part(q_ptr + column, first, q_row, T, CHUNK, BLOCK_D).to(tl.float32)
+        k = load_part(k_ptr + column, first, k_row, T, CHUNK, BLOCK_D).to(tl.float32)
         wholes, fractions = load_ages(
-            wholes_ptr + column, fractions_ptr + column, first + i, D, T, columns, BLOCK_D
+            wholes_ptr + column, fractions_ptr + column, first + i, D, T, BLOCK_D
         )  # fmt: skip
         faded = q * tl.exp2(wholes + fractions)
         to = q_faded_ptr + line * T * D + column
-        store_part(to, first, D, T, columns, faded, CHUNK, BLOCK_D)
+        store_part(to, first, D, T, faded, CHUNK, BLOCK_D)
         after = ages_after(
             wholes, fractions, wholes_ptr + column, fractions_ptr + column,
-            i, first, D, T, columns, CHUNK, BLOCK_D,
+            i, first, D, T, CHUNK, BLOCK_D,
         )  # fmt: skip
         faded = k * tl.exp2(after)
         to = k_faded_ptr + line * T * D + column
-        store_part(to, first, D, T, columns, faded, CHUNK, BLOCK_D)
+        store_part(to, first, D, T, faded, CHUNK, BLOCK_D)
         own += tl.sum(q * k, axis=1)
         for half in range(
             LEVELS
         ):  # not unrolled: all parts' gates at once would fill the registers
             factors = part_factors(
                 wholes, fractions, wholes_ptr + column, fractions_ptr + column,
-                i, half, first, D, T, columns, BLOCK_D,
+                i, half, first, D, T, BLOCK_D,
             )  # fmt: skip
             # Rows of the second half read, with q; those of the first were written, at k.
             second = ((i >> half & 1) == 1)[:, None]
@@ -164,7 +163,7 @@ def scores_kernel(
     t = first + i
     scores = tl.where(t[:, None] == t[None, :], own[:, None], scores)
     to = scores_ptr + line * T * CHUNK
-    store_part(to, first, CHUNK, T, CHUNK, scores, CHUNK, CHUNK)
+    store_part(to, first, CHUNK, T, scores, CHUNK, CHUNK)
 
 
 @triton.jit
@@ -205,7 +204,7 @@ def prepare(q: torch.Tensor, k: torch.Tensor, gate: torch.Tensor, chunk: int) ->
     launch(
         scores_kernel, chunks * H * B, q, k, wholes, fractions, scores, q_faded, k_faded,
         *q.stride()[:3], *k.stride()[:3], chunks, H, T, CHUNK=chunk, LEVELS=levels(chunk),
-        **constants(q, tile) | {"BLOCK_D": tile.columns},
+        BLOCK_D=tile.columns, **constants(q, tile),
     )  # fmt: skip
     return Gated(Fading(scores=scores, totals=totals), q_faded, k_faded, wholes, fractions)
 

@@ -16,7 +16,6 @@ import triton.language as tl
 from attend_kernels import flash_configs
 from attend_kernels.flash_triton import launch
 from attend_kernels.linear_attention_segments import strides
-from attend_kernels.linear_attention_tiles import load_state, store_state
 
 TILE = 4_096  # numbers of the state a program owns: 32 a thread of 4 warps
 
@@ -39,7 +38,9 @@ def step_kernel(
     batch = (pid // (slices * heads)).to(tl.int64)
     d, e = tl.arange(0, BLOCK_D), first + tl.arange(0, BLOCK_E)
     state_ptr += batch * state_batch + head * state_head
-    state = load_state(state_ptr, state_row, state_column, first, D, E, BLOCK_D, BLOCK_E)
+    live = (d < D)[:, None] & (e < E)[None, :]
+    at = state_ptr + d[:, None] * state_row + e[None, :] * state_column
+    state = tl.load(at, mask=live, other=0.0).to(tl.float32)
     q = tl.load(q_ptr + batch * q_batch + head * q_head + d, mask=d < D, other=0.0).to(tl.float32)
     k = tl.load(k_ptr + batch * k_batch + head * k_head + d, mask=d < D, other=0.0).to(tl.float32)
     v = tl.load(v_ptr + batch * v_batch + head * v_head + e, mask=e < E, other=0.0).to(tl.float32)
@@ -53,7 +54,7 @@ def step_kernel(
     out = tl.sum(q[:, None] * state, axis=0)
     line = batch * heads + head
     tl.store(out_ptr + line * E + e, out.to(out_ptr.dtype.element_ty), mask=e < E)
-    store_state(new_ptr + line * (D * E), E, 1, first, state, D, E, BLOCK_D, BLOCK_E)
+    tl.store(new_ptr + line * (D * E) + d[:, None] * E + e[None, :], state, mask=live)
 
 
 def step(

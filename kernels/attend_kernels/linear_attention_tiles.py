@@ -1,7 +1,8 @@
 """What the kernels of linear attention share: how they read, write and sum tiles.
 
 Letters: see ``attend_kernels.linear_attention_chunked``. Rows are steps, columns are D or D_v; a
-state is D × D_v and may lie transposed.
+state is D × D_v and may lie transposed. Widths are powers of two, for the caller has filled up all
+others (``flash_ops.filled``): only steps need masks.
 """
 
 # ruff: noqa: N803  # axis letters and compile-time values are written in capitals
@@ -21,23 +22,22 @@ NEVER = tl.constexpr(-1e30)
 
 
 @triton.jit
-def load_state(ptr, row_stride, column_stride, first, D, E, BLOCK_D: tl.constexpr,
-               BLOCK_E: tl.constexpr):  # fmt: skip
-    """Load columns ``first..first+BLOCK_E`` of a D × E state, which may lie transposed."""
-    row = tl.arange(0, BLOCK_D)[:, None]
+def load_state(ptr, row_stride, column_stride, first, D: tl.constexpr, BLOCK_E: tl.constexpr):
+    """Load columns ``first..first+BLOCK_E`` of a state of D rows, which may lie transposed."""
+    row = tl.arange(0, D)[:, None]
     column = first + tl.arange(0, BLOCK_E)[None, :]
-    at = ptr + row * row_stride + column * column_stride
-    return tl.load(at, mask=(row < D) & (column < E), other=0.0).to(tl.float32)
+    return tl.load(ptr + row * row_stride + column * column_stride).to(tl.float32)
 
 
 @triton.jit
-def store_state(ptr, row_stride, column_stride, first, state, D, E, BLOCK_D: tl.constexpr,
-                BLOCK_E: tl.constexpr):  # fmt: skip
+def store_state(
+    ptr, row_stride, column_stride, first, state, D: tl.constexpr, BLOCK_E: tl.constexpr
+):
     """Store ``state`` where ``load_state`` finds it."""
-    row = tl.arange(0, BLOCK_D)[:, None]
+    row = tl.arange(0, D)[:, None]
     column = first + tl.arange(0, BLOCK_E)[None, :]
     at = ptr + row * row_stride + column * column_stride
-    tl.store(at, state.to(ptr.dtype.element_ty), mask=(row < D) & (column < E))
+    tl.store(at, state.to(ptr.dtype.element_ty))
 
 
 @triton.jit
@@ -60,23 +60,21 @@ def sum_gates(ptr, first, row_stride, T, CHUNK: tl.constexpr):
 
 
 @triton.jit
-def load_part(ptr, first, row_stride, length, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Load rows ``first..first+ROWS`` and COLUMNS columns, of which ``columns`` exist."""
+def load_part(ptr, first, row_stride, length, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Load rows ``first..first+ROWS`` and COLUMNS columns; zeros beyond the length."""
     row = tl.arange(0, ROWS)[:, None]
     column = tl.arange(0, COLUMNS)[None, :]
     at = ptr + tl.cast(first, tl.int64) * row_stride + (row * row_stride + column)
-    return tl.load(at, mask=(first + row < length) & (column < columns), other=0.0)
+    return tl.load(at, mask=first + row < length, other=0.0)
 
 
 @triton.jit
-def store_part(
-    ptr, first, row_stride, length, columns, x, ROWS: tl.constexpr, COLUMNS: tl.constexpr
-):
+def store_part(ptr, first, row_stride, length, x, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """Store ``x`` where ``load_part`` finds it."""
     row = tl.arange(0, ROWS)[:, None]
     column = tl.arange(0, COLUMNS)[None, :]
     at = ptr + tl.cast(first, tl.int64) * row_stride + (row * row_stride + column)
-    tl.store(at, x.to(ptr.dtype.element_ty), mask=(first + row < length) & (column < columns))
+    tl.store(at, x.to(ptr.dtype.element_ty), mask=first + row < length)
 
 
 @triton.jit

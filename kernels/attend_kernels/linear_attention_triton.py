@@ -35,7 +35,7 @@ import triton
 import triton.language as tl
 
 from attend_kernels import fallback, flash_configs, linear_attention_configs
-from attend_kernels.flash_triton import TRITON_TYPES, launch, load_rows
+from attend_kernels.flash_triton import TRITON_TYPES, launch
 from attend_kernels.linear_attention_segments import Fading, join, state_like, strides
 from attend_kernels.linear_attention_tiles import (
     NEVER,
@@ -46,6 +46,7 @@ from attend_kernels.linear_attention_tiles import (
     store_state,
     sum_gates,
 )
+from attend_kernels.wide_products import dot_rows, dot_wide
 
 
 @triton.jit
@@ -59,7 +60,7 @@ def walk_kernel(
     end_batch, end_head, end_segment, end_row, end_column,
     slices, segments, heads, T, span,
     REVERSE: tl.constexpr, OWN: tl.constexpr, CHUNK: tl.constexpr,
-    D: tl.constexpr, BLOCK_D: tl.constexpr, E: tl.constexpr, BLOCK_E: tl.constexpr,
+    D: tl.constexpr, E: tl.constexpr, BLOCK_E: tl.constexpr,
     DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Walk over ``span`` steps of one head with BLOCK_E columns of its state.
@@ -78,15 +79,12 @@ def walk_kernel(
     read_ptr += batch * read_batch + head * read_head
     write_ptr += batch * write_batch + head * write_head
     value_ptr += batch * value_batch + head * value_head + first_column
-    columns = E - first_column
     i = tl.arange(0, CHUNK)
     if start_ptr is None:
-        state = tl.zeros((BLOCK_D, BLOCK_E), tl.float32)
+        state = tl.zeros((D, BLOCK_E), tl.float32)
     else:
         start_ptr += batch * start_batch + head * start_head + segment * start_segment
-        state = load_state(
-            start_ptr, start_row, start_column, first_column, D, E, BLOCK_D, BLOCK_E
-        )  # fmt: skip
+        state = load_state(start_ptr, start_row, start_column, first_column, D, BLOCK_E)
 
     begin = segment * span
     stop = tl.minimum(begin + span, T)
@@ -96,24 +94,24 @@ def walk_kernel(
             first = begin + (tl.cdiv(stop - begin, CHUNK) - 1) * CHUNK - step
         if kept_ptr is not None:
             kept = (batch * heads + head) * tl.cdiv(T, CHUNK) + first // CHUNK
-            store_state(
-                kept_ptr + kept * (D * E), E, 1, first_column, state, D, E, BLOCK_D, BLOCK_E
-            )  # fmt: skip
-        write = load_rows(write_ptr, first, write_row, stop, True, CHUNK, D, BLOCK_D).to(DOT)
-        value = load_part(value_ptr, first, value_row, stop, columns, CHUNK, BLOCK_E)
+            store_state(kept_ptr + kept * (D * E), E, 1, first_column, state, D, BLOCK_E)
+        write = load_part(write_ptr, first, write_row, stop, CHUNK, D).to(DOT)
+        value = load_part(value_ptr, first, value_row, stop, CHUNK, BLOCK_E)
         if gate_ptr is not None:
             gates = gate_ptr + batch * gate_batch + head * gate_head
             wholes, fractions, after = sum_gates(gates, first, gate_row, stop, CHUNK)
             through = wholes + fractions
             total = tl.sum(tl.where(i == CHUNK - 1, through, 0.0), axis=0)
         if out_ptr is not None:
-            read = load_rows(read_ptr, first, read_row, stop, True, CHUNK, D, BLOCK_D).to(DOT)
+            read = load_part(read_ptr, first, read_row, stop, CHUNK, D).to(DOT)
             t = first + i  # masks made of i alone would stay in registers, a number for each pair
             seen = t[:, None] <= t[None, :] if REVERSE else t[:, None] >= t[None, :]
             if scores_ptr is not None:
                 weights = load_scores(scores_ptr + line * CHUNK, first, stop, REVERSE, CHUNK)
             else:
-                weights = tl.dot(read, write.T, input_precision=PRECISION)  # (CHUNK, CHUNK)
+                weights = dot_rows(  # (CHUNK, CHUNK)
+                    read, write, read_ptr, write_ptr, first, read_row, write_row, stop, PRECISION
+                )
             if gate_ptr is not None:
                 age = wholes[:, None] - wholes[None, :] + (fractions[:, None] - fractions[None, :])
                 weights *= tl.exp2(tl.where(seen, -age if REVERSE else age, NEVER))
@@ -121,26 +119,23 @@ def walk_kernel(
                 weights = tl.where(seen, weights, 0.0)
             if not OWN:
                 weights = tl.where(t[:, None] == t[None, :], 0.0, weights)
-            out = tl.dot(read, state.to(DOT), input_precision=PRECISION)
+            out = dot_wide(read, state.to(DOT), PRECISION)
             if gate_ptr is not None:
                 out *= tl.exp2(after if REVERSE else through)[:, None]
             out = tl.dot(weights.to(DOT), value.to(DOT), out, input_precision=PRECISION)
             to = out_ptr + batch * out_batch + head * out_head + first_column
-            store_part(to, first, out_row, stop, columns, out, CHUNK, BLOCK_E)
+            store_part(to, first, out_row, stop, out, CHUNK, BLOCK_E)
         if gate_ptr is not None:  # the values fade, not the keys: those are as memory has them
             state *= tl.exp2(total)
             value = value.to(tl.float32) * tl.exp2(through if REVERSE else after)[:, None]
         if totals_ptr is not None:
-            d = tl.arange(0, BLOCK_D)
-            at = ((batch * heads + head) * tl.cdiv(T, CHUNK) + first // CHUNK) * D + d
-            state *= tl.exp2(tl.load(totals_ptr + at, mask=d < D, other=0.0))[:, None]
+            at = ((batch * heads + head) * tl.cdiv(T, CHUNK) + first // CHUNK) * D
+            state *= tl.exp2(tl.load(totals_ptr + at + tl.arange(0, D)))[:, None]
         state = tl.dot(write.T, value.to(DOT), state, input_precision=PRECISION)
 
     if end_ptr is not None:
         end_ptr += batch * end_batch + head * end_head + segment * end_segment
-        store_state(
-            end_ptr, end_row, end_column, first_column, state, D, E, BLOCK_D, BLOCK_E
-        )  # fmt: skip
+        store_state(end_ptr, end_row, end_column, first_column, state, D, BLOCK_E)
 
 
 def forward(
@@ -245,7 +240,6 @@ def constants(write: torch.Tensor, tile: linear_attention_configs.Tile) -> dict[
     tf32 = not half and flash_configs.tf32_allowed()
     return {
         "D": write.shape[-1],
-        "BLOCK_D": flash_configs.padded(write.shape[-1]),
         "DOT": tl.float32 if widen else TRITON_TYPES[write.dtype],
         "PRECISION": "tf32" if tf32 or half else "ieee",
         "num_warps": tile.warps,

@@ -37,7 +37,8 @@ import triton
 import triton.language as tl
 
 from attend_kernels import ssd_configs
-from attend_kernels.flash_triton import launch, load_rows, store_rows
+from attend_kernels.flash_triton import launch
+from attend_kernels.linear_attention_tiles import load_part, load_state, store_part, store_state
 from attend_kernels.ssd_configs import Tile
 from attend_kernels.ssd_triton import (
     Inputs,
@@ -45,14 +46,11 @@ from attend_kernels.ssd_triton import (
     cut,
     decay_between,
     difference,
-    dot_rows,
-    dot_states,
     extent,
     first_chunk,
-    load_state,
     locate_chunk,
-    store_state,
 )
+from attend_kernels.wide_products import dot_rows, dot_wide
 
 MEMBERS = 8  # heads a program walks over for dB and dC
 
@@ -66,7 +64,7 @@ def ssd_sweep_kernel(
     tiles, heads, T,
     REVERSE: tl.constexpr,
     GROUP: tl.constexpr, P: tl.constexpr, BLOCK_P: tl.constexpr,
-    N: tl.constexpr, BLOCK_N: tl.constexpr, CHUNK: tl.constexpr,
+    N: tl.constexpr, CHUNK: tl.constexpr,
     DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Write BLOCK_P rows of the state at each chunk's start, and what flows out of it to the loss.
@@ -76,7 +74,6 @@ def ssd_sweep_kernel(
     ``edge`` is the state to begin with, ``last`` (if wanted) the one to end with.
     """
     BLOCKS: tl.constexpr = tl.cdiv(P, BLOCK_P)
-    WIDTH: tl.constexpr = P if BLOCKS == 1 else BLOCK_P
     pid = tl.program_id(0)
     block = pid % BLOCKS
     head = (pid // BLOCKS % heads).to(tl.int64)
@@ -92,26 +89,25 @@ def ssd_sweep_kernel(
     flows_ptr += block * plane
     t = tl.arange(0, CHUNK)
     own_state = ((sequence * heads + head) * P + block * BLOCK_P) * N
-    state = tl.zeros((BLOCK_N, BLOCK_P), tl.float32)
+    state = tl.zeros((N, BLOCK_P), tl.float32)
     if edge_ptr is not None:
-        state = load_state(edge_ptr + own_state, WIDTH, N, BLOCK_P, BLOCK_N)
+        state = load_state(edge_ptr + own_state, 1, N, 0, N, BLOCK_P)
     chunks = tl.cdiv(T, CHUNK)
     for step in range(0, chunks):
         number = chunks - 1 - step if REVERSE else step
         first = number * CHUNK
         place = (tile + number) * heads + head
         logs = logs_ptr + place * CHUNK
-        store_rows(
-            states_ptr + place * (N * P) + block * BLOCK_P, 0, P, N, state, BLOCK_N, WIDTH, BLOCK_P
-        )
-        b = load_rows(b_ptr, first, b_row, T, True, CHUNK, N, BLOCK_N).to(DOT)
-        c = load_rows(c_ptr, first, c_row, T, True, CHUNK, N, BLOCK_N).to(DOT)
-        x = load_rows(x_ptr, first, x_row, T, True, CHUNK, WIDTH, BLOCK_P).to(DOT)
-        grad = load_rows(grad_ptr, first, grad_row, T, True, CHUNK, WIDTH, BLOCK_P)
+        at = states_ptr + place * (N * P) + block * BLOCK_P
+        store_state(at, P, 1, 0, state, N, BLOCK_P)
+        b = load_part(b_ptr, first, b_row, T, CHUNK, N).to(DOT)
+        c = load_part(c_ptr, first, c_row, T, CHUNK, N).to(DOT)
+        x = load_part(x_ptr, first, x_row, T, CHUNK, BLOCK_P).to(DOT)
+        grad = load_part(grad_ptr, first, grad_row, T, CHUNK, BLOCK_P)
         before = tl.exp2(tl.load(logs + plane + t))
         dt = tl.load(logs + t)
         after = tl.exp2(tl.load(logs + 2 * plane + t))
-        read = dot_states(c, state.to(DOT), PRECISION)  # (CHUNK, BLOCK_P)
+        read = dot_wide(c, state.to(DOT), PRECISION)  # (CHUNK, BLOCK_P)
         flow = tl.sum(read * grad.to(tl.float32), axis=1)
         weights = before if REVERSE else dt * after
         written = (x.to(tl.float32) * weights[:, None]).to(DOT)
@@ -119,19 +115,18 @@ def ssd_sweep_kernel(
         state = tl.dot(b.T, written, state, input_precision=PRECISION)
         if REVERSE:
             tl.store(flows_ptr + place * CHUNK + t, flow * after)
-            scores = dot_rows(  # earlier × later
-                c, b, c_ptr, b_ptr, first, c_row, b_row, T, CHUNK, N, BLOCK_N, PRECISION
-            )
+            # earlier × later
+            scores = dot_rows(c, b, c_ptr, b_ptr, first, c_row, b_row, T, PRECISION)
             scores *= decay_between(logs, plane, 1, CHUNK, PRECISION == "ieee")
             read *= after[:, None]
             dx = tl.dot(scores.to(DOT), x, read, input_precision=PRECISION) * dt[:, None]
             if d_ptr is not None:
                 dx += tl.load(d_ptr + head) * x.to(tl.float32)
-            store_rows(dx_ptr, first, dx_row, T, dx, CHUNK, WIDTH, BLOCK_P)
+            store_part(dx_ptr, first, dx_row, T, dx, CHUNK, BLOCK_P)
         else:
             tl.store(flows_ptr + place * CHUNK + t, flow * before)
     if last_ptr is not None:
-        store_state(last_ptr + own_state, state, WIDTH, N, BLOCK_P, BLOCK_N)
+        store_state(last_ptr + own_state, 1, N, 0, state, N, BLOCK_P)
 
 
 @triton.jit
@@ -141,7 +136,7 @@ def ssd_keys_kernel(
     x_batch, x_row, x_head, grad_batch, grad_row, grad_head, db_batch, db_row, db_group, db_share,
     tiles, groups, T,
     MEMBERS: tl.constexpr, GROUP: tl.constexpr, P: tl.constexpr, BLOCK_P: tl.constexpr,
-    N: tl.constexpr, BLOCK_N: tl.constexpr, CHUNK: tl.constexpr,
+    N: tl.constexpr, CHUNK: tl.constexpr,
     DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Write what dB and dC owe to the states, of one chunk and MEMBERS heads, and what crosses it.
@@ -150,7 +145,6 @@ def ssd_keys_kernel(
     """
     SHARES: tl.constexpr = tl.cdiv(GROUP, MEMBERS)
     BLOCKS: tl.constexpr = tl.cdiv(P, BLOCK_P)
-    WIDTH: tl.constexpr = P if BLOCKS == 1 else BLOCK_P
     pid = tl.program_id(0)
     share = (pid % SHARES).to(tl.int64)
     group = (pid // SHARES % groups).to(tl.int64)
@@ -163,8 +157,8 @@ def ssd_keys_kernel(
     x_ptr += sequence * x_batch + start * x_row
     grad_ptr += sequence * grad_batch + start * grad_row
     t = tl.arange(0, CHUNK)
-    db = tl.zeros((CHUNK, BLOCK_N), tl.float32)
-    dc = tl.zeros((CHUNK, BLOCK_N), tl.float32)
+    db = tl.zeros((CHUNK, N), tl.float32)
+    dc = tl.zeros((CHUNK, N), tl.float32)
     across = 0.0
     dd = 0.0
     for number in range(
@@ -177,24 +171,24 @@ def ssd_keys_kernel(
         at = place * (N * P) + block * BLOCK_P
         x_at = x_ptr + head * x_head + block * BLOCK_P
         grad_at = grad_ptr + head * grad_head + block * BLOCK_P
-        x = load_rows(x_at, first, x_row, T, True, CHUNK, WIDTH, BLOCK_P).to(tl.float32)
-        grad = load_rows(grad_at, first, grad_row, T, True, CHUNK, WIDTH, BLOCK_P).to(tl.float32)
+        x = load_part(x_at, first, x_row, T, CHUNK, BLOCK_P).to(tl.float32)
+        grad = load_part(grad_at, first, grad_row, T, CHUNK, BLOCK_P).to(tl.float32)
         dd = tl.where(block == 0, 0.0, dd) + tl.sum(x * grad)
         written = tl.load(logs + t) * tl.exp2(tl.load(logs + 2 * plane + t))
         x = (x * written[:, None]).to(DOT)
-        grad_state = load_rows(grad_states_ptr + at, 0, P, N, BLOCK_N > N, BLOCK_N, WIDTH, BLOCK_P)
+        grad_state = load_state(grad_states_ptr + at, P, 1, 0, N, BLOCK_P)
         db = tl.dot(x, grad_state.to(DOT).T, db, input_precision=PRECISION)
         before = tl.exp2(tl.load(logs + plane + t))
         grad = (grad * before[:, None]).to(DOT)
-        state = load_rows(states_ptr + at, 0, P, N, BLOCK_N > N, BLOCK_N, WIDTH, BLOCK_P)
+        state = load_state(states_ptr + at, P, 1, 0, N, BLOCK_P)
         dc = tl.dot(grad, state.to(DOT).T, dc, input_precision=PRECISION)
-        flow = tl.sum(state.to(tl.float32) * grad_state.to(tl.float32))
+        flow = tl.sum(state * grad_state)
         across = tl.where(block == 0, 0.0, across) + flow
         tl.store(dd_ptr + place, dd)  # whole after the last block of the head
         tl.store(across_ptr + place, across * tl.exp2(tl.load(logs + plane + CHUNK - 1)))
     at = share * db_share + sequence * db_batch + start * db_row + group * db_group
-    store_rows(db_ptr + at, first, db_row, T, db, CHUNK, N, BLOCK_N)
-    store_rows(dc_ptr + at, first, db_row, T, dc, CHUNK, N, BLOCK_N)
+    store_part(db_ptr + at, first, db_row, T, db, CHUNK, N)
+    store_part(dc_ptr + at, first, db_row, T, dc, CHUNK, N)
 
 
 @triton.jit
@@ -205,7 +199,7 @@ def ssd_scores_kernel(
     c_batch, c_row, c_group, ddt_batch, ddt_row, ddt_head, db_batch, db_row, db_group, db_share,
     tiles, groups, T,
     PARTS: tl.constexpr, MEMBERS: tl.constexpr, GROUP: tl.constexpr,
-    P: tl.constexpr, BLOCK_P: tl.constexpr, N: tl.constexpr, BLOCK_N: tl.constexpr,
+    P: tl.constexpr, BLOCK_P: tl.constexpr, N: tl.constexpr,
     CHUNK: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Write ddt and a chunk's share of dA; add to dB and dC what they owe to the scores.
@@ -214,7 +208,6 @@ def ssd_scores_kernel(
     """
     SHARES: tl.constexpr = tl.cdiv(GROUP, MEMBERS)
     BLOCKS: tl.constexpr = tl.cdiv(P, BLOCK_P)
-    WIDTH: tl.constexpr = P if BLOCKS == 1 else BLOCK_P
     pid = tl.program_id(0)
     share = (pid % SHARES).to(tl.int64)
     group = (pid // SHARES % groups).to(tl.int64)
@@ -230,8 +223,8 @@ def ssd_scores_kernel(
     ddt_ptr += sequence * ddt_batch + (start + first) * ddt_row
     b_ptr += sequence * b_batch + start * b_row + group * b_group
     c_ptr += sequence * c_batch + start * c_row + group * c_group
-    b = load_rows(b_ptr, first, b_row, T, True, CHUNK, N, BLOCK_N).to(DOT)
-    c = load_rows(c_ptr, first, c_row, T, True, CHUNK, N, BLOCK_N).to(DOT)
+    b = load_part(b_ptr, first, b_row, T, CHUNK, N).to(DOT)
+    c = load_part(c_ptr, first, c_row, T, CHUNK, N).to(DOT)
     scores = tl.dot(b, c.T, input_precision=PRECISION)  # (CHUNK, CHUNK), earlier × later
     dscores = tl.zeros((CHUNK, CHUNK), tl.float32)
     sooner = (difference(t, 0) > 0).to(DOT)  # (r, j): 1 where j < r
@@ -250,8 +243,8 @@ def ssd_scores_kernel(
         for block in tl.static_range(BLOCKS):
             x_at = x_ptr + head * x_head + block * BLOCK_P
             grad_at = grad_ptr + head * grad_head + block * BLOCK_P
-            x = load_rows(x_at, first, x_row, T, True, CHUNK, WIDTH, BLOCK_P).to(DOT)
-            grad = load_rows(grad_at, first, grad_row, T, True, CHUNK, WIDTH, BLOCK_P).to(DOT)
+            x = load_part(x_at, first, x_row, T, CHUNK, BLOCK_P).to(DOT)
+            grad = load_part(grad_at, first, grad_row, T, CHUNK, BLOCK_P).to(DOT)
             flow = tl.dot(x, grad.T, flow, input_precision=PRECISION)
         flow *= decay_between(logs, plane, 1, CHUNK, PRECISION == "ieee")
         dscores += flow * dt[:, None]
@@ -265,14 +258,14 @@ def ssd_scores_kernel(
         tl.store(ddt_ptr + head * ddt_head + t * ddt_row, ddt, mask=first + t < T)
         tl.store(da_ptr + place, tl.sum(dt * dlog, axis=0))
     db_ptr += share * db_share + sequence * db_batch + start * db_row + group * db_group
-    db = load_rows(db_ptr, first, db_row, T, True, CHUNK, N, BLOCK_N)
+    db = load_part(db_ptr, first, db_row, T, CHUNK, N)
     db = tl.dot(dscores.to(DOT), c, db, input_precision=PRECISION)
-    store_rows(db_ptr, first, db_row, T, db, CHUNK, N, BLOCK_N)
+    store_part(db_ptr, first, db_row, T, db, CHUNK, N)
     dc_ptr += share * db_share + sequence * db_batch + (start + first) * db_row + group * db_group
-    n = tl.arange(0, BLOCK_N)[:, None]
+    n = tl.arange(0, N)[:, None]
     at = dc_ptr + t[None, :] * db_row + n
-    real = (n < N) & (first + t < T)[None, :]
-    dc = tl.load(at, mask=real, other=0.0)  # (BLOCK_N, CHUNK)
+    real = (first + t < T)[None, :]
+    dc = tl.load(at, mask=real, other=0.0)  # (N, CHUNK)
     dc = tl.dot(b.T, dscores.to(DOT), dc, input_precision=PRECISION)
     tl.store(at, dc, mask=real)
 

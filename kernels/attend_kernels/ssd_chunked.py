@@ -29,12 +29,13 @@ the B and C of group h // (H / G)), ``N`` state size. The *arguments* ``A``, ``B
 the paper's, as in every Mamba; in the kernels b and c.
 
 Memory traffic, in elements a step and head. The least is 2 P, for x read and y written; dt, B and C
-are shared or small. ``naive_ssd`` writes the state of every step, P N. The forward kernel keeps the
-state in registers: 2 P, and what BLOCK_P rows read of B and C, mostly from the L2 cache; 3 or 4
-numbers a step for the decays. Nothing is kept for the gradient but the arguments. The backward pass
-makes the states again and writes those at chunk starts, and their gradients at chunk ends, in x's
-dtype: 2 P N / chunk, read back once. With P = 64, N = 128 and chunks of 64 that is 8 P; with 9 P of
-x, dy and dx it moves 17 P.
+are shared or small. (Where P or N is no power of two, x, B and C are copied first, filled up with
+zeros.) ``naive_ssd`` writes the state of every step, P N. The forward kernel keeps the state in
+registers: 2 P, and what BLOCK_P rows read of B and C, mostly from the L2 cache; 3 or 4 numbers a
+step for the decays. Nothing is kept for the gradient but the arguments. The backward pass makes the
+states again and writes those at chunk starts, and their gradients at chunk ends, in x's dtype: 2 P
+N / chunk, read back once. With P = 64, N = 128 and chunks of 64 that is 8 P; with 9 P of x, dy and
+dx it moves 17 P.
 
 Arithmetic, in multiplications a step and head with chunks of Q: Q (N + P) + 2 P N forward, about
 3 times as much backward.
@@ -52,9 +53,10 @@ from typing import Literal, overload
 
 import torch
 
-from attend_kernels import fallback, ssd_ops
+from attend_kernels import fallback, flash_configs, ssd_ops
 from attend_kernels.arguments import assert_tensors
 from attend_kernels.flash import autocast
+from attend_kernels.flash_ops import filled
 from attend_kernels.ssd_checks import PATTERNS, check, check_values, split_groups
 from attend_kernels.ssd_naive import (
     naive_ssd,
@@ -189,11 +191,15 @@ def ssd(
         )  # fmt: skip
         y = y.to(x.dtype)
     else:
+        P, N = x.shape[-1], B.shape[-1]
+        wide, states = flash_configs.padded(P), flash_configs.padded(N)
         y, state = ssd_ops.ssd_forward(
-            x, dt, A.float(), B, C, None if D is None else D.float(),
-            None if initial_state is None else initial_state.float(),
+            filled(x, wide), dt, A.float(), filled(B, states), filled(C, states),
+            None if D is None else D.float(),
+            None if initial_state is None else filled(initial_state.float(), wide, states),
             None if cu_seqlens is None else cu_seqlens.to(torch.int32), chunk,
         )  # fmt: skip
+        y, state = y[..., :P], state[:, :, :P, :N]
     return (y, state) if output_state else y
 
 

@@ -1,9 +1,8 @@
 """Which tile each kernel of ``ssd`` uses: a fixed table by architecture, dtype and widths.
 
 The entries were chosen without a GPU, from the compiler's word alone: with the Triton of
-constraints.txt each fits its architecture's shared memory and none spills a register. (Masks for
-widths that are no power of two, and packed sequences, need a few more: up to 64 bytes a thread
-spill.) The tests hold it; COMPILED.md lists it. None has been timed on a GPU yet.
+constraints.txt each fits its architecture's shared memory and none spills a register. The tests
+hold it; COMPILED.md lists it. None has been timed on a GPU yet.
 
 What limits them, at 255 registers a thread of 4 warps: the state, N × BLOCK_P numbers in fp32, the
 scores of a chunk and what is made of them, CHUNK² each. 64 steps are the least that Hopper's matrix
@@ -46,7 +45,7 @@ def _add(architecture: int, kind: str, wide: bool, states: int, *tiles: Tile) ->
 for _wide in (False, True):
     _add(
         90, "half", _wide, 64,
-        Tile(64, 32, 4, 2), Tile(64, 64, 4, 2), Tile(64, 64, 8, 2), Tile(64, 64, 8, 2),
+        Tile(64, 32, 4, 2), Tile(64, 64, 8, 2), Tile(64, 64, 8, 2), Tile(64, 64, 8, 2),
     )  # fmt: skip
     _add(
         90, "half", _wide, 128,
@@ -54,13 +53,13 @@ for _wide in (False, True):
     )  # fmt: skip
     _add(
         90, "half", _wide, 256,
-        Tile(64, 16, 4, 2), Tile(32, 16, 4, 2), Tile(32, 64, 8, 2), Tile(32, 64, 4, 2),
+        Tile(64, 16, 4, 2), Tile(32, 16, 8, 2), Tile(32, 64, 8, 2), Tile(32, 64, 4, 2),
     )  # fmt: skip
 # Ampere and Ada. All fit the 99 KiB of the consumer cards (8.6, 8.9), not only the A100's 163 KiB.
 for _wide in (False, True):
     _add(
         80, "half", _wide, 64,
-        Tile(64, 32, 4, 2), Tile(64, 32, 4, 2), Tile(64, 64, 8, 2), Tile(64, 64, 8, 2),
+        Tile(64, 32, 4, 2), Tile(64, 32, 8, 2), Tile(64, 64, 8, 2), Tile(64, 64, 8, 3),
     )  # fmt: skip
     _add(
         80, "half", _wide, 128,
@@ -95,13 +94,6 @@ INTERPRETED = {
 }
 
 
-def split(rows: int, most: int) -> int:
-    """Rows of the state a program owns: all (padded), or a power of two that divides them."""
-    whole = flash_configs.padded(rows)
-    fitting = [block for block in (128, 64, 32, 16) if block <= most and rows % block == 0]
-    return whole if whole <= most or not fitting else fitting[0]
-
-
 def choose(x: torch.Tensor, N: int) -> dict[str, Tile]:  # noqa: N803
     """Pick the kernels' tiles for x's device, dtype and head width, with states N wide."""
     if fallback.interpreted():
@@ -113,16 +105,10 @@ def choose(x: torch.Tensor, N: int) -> dict[str, Tile]:  # noqa: N803
 def entry(architecture: int, kind: str, P: int, N: int) -> dict[str, Tile]:  # noqa: N803
     """Look up the tiles for heads P wide, up to 128, and states N wide, up to 256.
 
-    Widths that are no power of two need masks, which take registers: they use the tiles of states
-    twice as wide, where there are any.
-
     Raises:
         ValueError: wider than the table, or another architecture or kind than it has.
     """
     states = max(64, flash_configs.padded(N))
-    masked = flash_configs.padded(P) != P or flash_configs.padded(N) != N
-    if masked and states < 256:
-        states *= 2
     key = (architecture, kind, P > 64, states)
     if P > 128 or key not in TABLE:
         raise ValueError(

@@ -37,14 +37,13 @@ from attend_kernels.flash_triton import (
     TRITON_TYPES,
     Packing,
     launch,
-    load_rows,
     schedule,
-    store_rows,
 )
+from attend_kernels.linear_attention_tiles import load_part, load_state, store_part, store_state
 from attend_kernels.ssd_configs import Tile
+from attend_kernels.wide_products import dot_rows, dot_wide
 
 LOG2E = tl.constexpr(math.log2(math.e))
-PART = tl.constexpr(64)  # states at once, where they come in parts
 HIDDEN = tl.constexpr(-1e30)  # logarithm of the decay from a later step to an earlier one
 
 
@@ -129,75 +128,17 @@ def difference(v, LATER: tl.constexpr):
 
 
 @triton.jit
-def dot_states(a, b, PRECISION: tl.constexpr):
-    """Product over the states: (M, BLOCK_N) by (BLOCK_N, K).
-
-    Exact products are made by single FMAs, whose operands a thread keeps in registers: rows of 256
-    states are more than it has, so they come in two halves.
-    """
-    if PRECISION == "ieee" and a.shape[1] > 128:
-        HALF: tl.constexpr = a.shape[1] // 2
-        a_low, a_high = a.reshape(a.shape[0], 2, HALF).permute(0, 2, 1).split()
-        b_low, b_high = b.reshape(2, HALF, b.shape[1]).permute(1, 2, 0).split()
-        low = tl.dot(a_low, b_low, input_precision=PRECISION)
-        return tl.dot(a_high, b_high, low, input_precision=PRECISION)
-    else:
-        return tl.dot(a, b, input_precision=PRECISION)
-
-
-@triton.jit
-def dot_rows(
-    a, b, a_ptr, b_ptr, first, a_row, b_row, T,
-    CHUNK: tl.constexpr, N: tl.constexpr, BLOCK_N: tl.constexpr, PRECISION: tl.constexpr,
-):  # fmt: skip
-    """All products of a row of ``a`` with one of ``b``, both (CHUNK, BLOCK_N): (CHUNK, CHUNK).
-
-    Exact ones are added up in a loop over the states, which loads both anew: as one product they
-    would take their registers beside those of ``dot_states``.
-    """
-    if PRECISION == "ieee" and BLOCK_N > PART:
-        t = tl.arange(0, CHUNK)[:, None]
-        column = tl.arange(0, PART)[None, :]
-        scores = tl.zeros((CHUNK, CHUNK), tl.float32)
-        for n in range(0, BLOCK_N, PART):
-            real = (first + t < T) & (n + column < N)
-            a_part = tl.load(a_ptr + (first + t).to(tl.int64) * a_row + n + column, real, 0.0)
-            b_part = tl.load(b_ptr + (first + t).to(tl.int64) * b_row + n + column, real, 0.0)
-            scores = tl.dot(a_part, b_part.T, scores, input_precision=PRECISION)
-        return scores
-    else:
-        return tl.dot(a, b.T, input_precision=PRECISION)
-
-
-@triton.jit
-def load_state(ptr, P, N, BLOCK_P: tl.constexpr, BLOCK_N: tl.constexpr):
-    """Load rows of a state (P, N) as its transpose (BLOCK_N, BLOCK_P); zeros outside it."""
-    n = tl.arange(0, BLOCK_N)[:, None]
-    p = tl.arange(0, BLOCK_P)[None, :]
-    return tl.load(ptr + p * N + n, mask=(n < N) & (p < P), other=0.0)
-
-
-@triton.jit
-def store_state(ptr, state, P, N, BLOCK_P: tl.constexpr, BLOCK_N: tl.constexpr):
-    """Store a transposed state to rows of (P, N)."""
-    n = tl.arange(0, BLOCK_N)[:, None]
-    p = tl.arange(0, BLOCK_P)[None, :]
-    tl.store(ptr + p * N + n, state, mask=(n < N) & (p < P))
-
-
-@triton.jit
 def ssd_forward_kernel(
     x_ptr, logs_ptr, b_ptr, c_ptr, d_ptr, initial_ptr, starts_ptr, firsts_ptr, y_ptr, final_ptr,
     x_batch, x_row, x_head, b_batch, b_row, b_group, c_batch, c_row, c_group,
     y_batch, y_row, y_head,
     tiles, heads, T,
     GROUP: tl.constexpr, P: tl.constexpr, BLOCK_P: tl.constexpr,
-    N: tl.constexpr, BLOCK_N: tl.constexpr, CHUNK: tl.constexpr,
+    N: tl.constexpr, CHUNK: tl.constexpr,
     DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Write BLOCK_P columns of y over all of time, and as many rows of the last state."""
     BLOCKS: tl.constexpr = tl.cdiv(P, BLOCK_P)
-    WIDTH: tl.constexpr = P if BLOCKS == 1 else BLOCK_P  # more than one: they divide P
     pid = tl.program_id(0)
     block = pid % BLOCKS
     head = (pid // BLOCKS % heads).to(tl.int64)  # heads of a group run side by side: B, C in L2
@@ -211,31 +152,31 @@ def ssd_forward_kernel(
     c_ptr += sequence * c_batch + start * c_row + head // GROUP * c_group
     y_ptr += sequence * y_batch + start * y_row + head * y_head + block * BLOCK_P
     own_state = ((sequence * heads + head) * P + block * BLOCK_P) * N
-    state = tl.zeros((BLOCK_N, BLOCK_P), tl.float32)
+    state = tl.zeros((N, BLOCK_P), tl.float32)
     if initial_ptr is not None:
-        state = load_state(initial_ptr + own_state, WIDTH, N, BLOCK_P, BLOCK_N)
+        state = load_state(initial_ptr + own_state, 1, N, 0, N, BLOCK_P)
     t = tl.arange(0, CHUNK)
     for first in range(0, T, CHUNK):
-        b = load_rows(b_ptr, first, b_row, T, True, CHUNK, N, BLOCK_N).to(DOT)
-        c = load_rows(c_ptr, first, c_row, T, True, CHUNK, N, BLOCK_N).to(DOT)
-        x = load_rows(x_ptr, first, x_row, T, True, CHUNK, WIDTH, BLOCK_P).to(DOT)
+        b = load_part(b_ptr, first, b_row, T, CHUNK, N).to(DOT)
+        c = load_part(c_ptr, first, c_row, T, CHUNK, N).to(DOT)
+        x = load_part(x_ptr, first, x_row, T, CHUNK, BLOCK_P).to(DOT)
         dt = tl.load(logs_ptr + t)
-        y = dot_states(c, state.to(DOT), PRECISION)  # (CHUNK, BLOCK_P)
+        y = dot_wide(c, state.to(DOT), PRECISION)  # (CHUNK, BLOCK_P)
         y *= tl.exp2(tl.load(logs_ptr + plane + t))[:, None]
         scores = dot_rows(  # (CHUNK, CHUNK), later × earlier
-            c, b, c_ptr, b_ptr, first, c_row, b_row, T, CHUNK, N, BLOCK_N, PRECISION
+            c, b, c_ptr, b_ptr, first, c_row, b_row, T, PRECISION
         )
         scores *= decay_between(logs_ptr, plane, 0, CHUNK, PRECISION == "ieee")
         values = (x * dt[:, None]).to(DOT)
         y = tl.dot(scores.to(DOT), values, y, input_precision=PRECISION)
         if d_ptr is not None:
             y += tl.load(d_ptr + head) * x.to(tl.float32)
-        store_rows(y_ptr, first, y_row, T, y, CHUNK, WIDTH, BLOCK_P)
+        store_part(y_ptr, first, y_row, T, y, CHUNK, BLOCK_P)
         written = (x * (dt * tl.exp2(tl.load(logs_ptr + 2 * plane + t)))[:, None]).to(DOT)
         state *= tl.exp2(tl.load(logs_ptr + plane + CHUNK - 1))
         state = tl.dot(b.T, written, state, input_precision=PRECISION)
         logs_ptr += heads * CHUNK
-    store_state(final_ptr + own_state, state, WIDTH, N, BLOCK_P, BLOCK_N)
+    store_state(final_ptr + own_state, 1, N, 0, state, N, BLOCK_P)
 
 
 @dataclass(frozen=True)
@@ -333,9 +274,8 @@ def constants(inputs: Inputs, tile: Tile, chunk: int) -> dict[str, Any]:
     return {
         "GROUP": x.shape[2] // inputs.B.shape[2],
         "P": x.shape[3],
-        "BLOCK_P": ssd_configs.split(x.shape[3], tile.block_p),
+        "BLOCK_P": min(x.shape[3], tile.block_p),
         "N": inputs.B.shape[3],
-        "BLOCK_N": flash_configs.padded(inputs.B.shape[3]),
         "CHUNK": chunk,
         "DOT": TRITON_TYPES[x.dtype] if narrow else tl.float32,
         "PRECISION": precision(x),

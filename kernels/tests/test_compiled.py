@@ -98,7 +98,7 @@ GOOD = Case(LAUNCH, "forward", "bf16", "D 64", "64 × 64", product="HGMMA", most
     ("change", "fault"),
     [
         ({"registers": 256}, "256 registers"),
-        ({"spilled": 8}, "spills 8 bytes, may 0"),
+        ({"spilled": 8}, "spills 8 bytes"),
         ({"shared": 101_377}, "101,377 bytes of shared memory"),
         ({"instructions": {"HMMA": 4, "LDG.E.128": 2}}, "no HGMMA"),
         ({"instructions": {"HGMMA": 4, "LDG.E.64": 2}}, "no load of 16 bytes"),

@@ -139,5 +139,5 @@ def test_the_table_covers_this_gpu():
     q = torch.empty(1, 1, 1, 64, device="cuda", dtype=torch.bfloat16)
     assert flash_configs.architecture(q.device) in (80, 90)
     limit = torch.cuda.get_device_properties(q.device).shared_memory_per_block_optin
-    tile = flash_configs.choose("forward", q, True)
+    tile = flash_configs.choose("forward", q, "causal")
     assert (tile.block_t + 2 * tile.stages * tile.block_s) * 64 * 2 <= limit

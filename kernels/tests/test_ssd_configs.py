@@ -15,13 +15,6 @@ def test_every_width_has_tiles():
                     assert set(found) == set(ssd_configs.KERNELS)
 
 
-def test_masks_take_the_tiles_of_more_states():
-    table = ssd_configs.TABLE
-    assert ssd_configs.entry(90, "half", 64, 64) == table[90, "half", False, 64]
-    assert ssd_configs.entry(90, "half", 40, 64) == table[90, "half", False, 128]
-    assert ssd_configs.entry(90, "half", 64, 200) == table[90, "half", False, 256]
-
-
 @pytest.mark.parametrize(
     ("place", "said"),
     [

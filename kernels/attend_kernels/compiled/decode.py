@@ -10,10 +10,9 @@ from attend_kernels.compiled.compiler import SHARED_LIMIT, Launch, argument_type
 
 NOTE = """\
 blocks: query rows × keys a tile, or parts × D of the merge. One token at a time, without options:
-16 rows, as usual, on pages; and the most rows a tile may have, on a contiguous cache. These may not
-spill, and where rows are 16, two programs fit a multiprocessor. "Options" is a window, a soft cap
-and four tokens at once: it may spill, a little. An 8-bit cache has bf16 queries."""
-MAY_SPILL = 256  # bytes a thread, with every option on
+16 rows, as usual, on pages; and the most rows a tile may have, on a contiguous cache. "Options" is
+a window, a soft cap and four tokens at once. Nothing may spill, and where rows are 16, without
+options, two programs fit a multiprocessor. An 8-bit cache has bf16 queries."""
 
 CODES = {"half": ("bf16",), "fp32": ("fp32",), "byte": ("i8", "fp8e4nv")}
 NAMES = {"bf16": "fp16, bf16", "fp32": "fp32", "i8": "int8", "fp8e4nv": "fp8"}
@@ -75,7 +74,6 @@ def _case(architecture: int, kind: str, codes: str, width: int, rows: int, how: 
         f"D {width}, {rows} rows, {how}",
         f"{rows} × {tile.block_s}",
         product="FFMA" if kind == "fp32" else "HGMMA" if hopper else "HMMA",
-        may_spill=MAY_SPILL if options else 0,
         most_shared=SHARED_LIMIT[86 if architecture == 80 else architecture],
         programs=decode_configs.OCCUPANCY if few else 1,
     )

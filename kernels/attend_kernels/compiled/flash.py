@@ -11,10 +11,9 @@ from attend_kernels.compiled.case import ATOMIC, Case
 from attend_kernels.compiled.compiler import SHARED_LIMIT, Launch
 
 NOTE = """\
-blocks: queries × keys a tile. Tiles are chosen for plain and causal attention, and those may not
-spill. "All options" is window, ALiBi, soft cap, packed sequences and four query heads a key/value
-head at once: it may, a little. fp32 products are FFMA by intent: tensor cores would round their
-factors to tf32. sm_80's tiles fit the consumer cards of that family too."""
+blocks: queries × keys a tile. "All options" is window, ALiBi, soft cap, packed sequences and four
+query heads a key/value head at once. Nothing may spill. fp32 products are FFMA by intent: tensor
+cores would round their factors to tf32. sm_80's tiles fit the consumer cards of that family too."""
 
 KERNELS: dict[str, Any] = {
     "forward": flash_triton.flash_forward_kernel,
@@ -23,7 +22,6 @@ KERNELS: dict[str, Any] = {
     "atomic": flash_backward_triton.flash_keys_kernel,
 }
 PACKING = {"tiles_ptr", "q_starts_ptr", "k_starts_ptr"}
-MAY_SPILL = 512  # bytes a thread, with every option on
 
 
 def cases(architecture: int) -> list[Case]:
@@ -39,7 +37,7 @@ def cases(architecture: int) -> list[Case]:
 
 def _case(architecture: int, name: str, kind: str, width: int, mask: str) -> Case:
     kernel, options = KERNELS[name], mask == "all options"
-    tile = flash_configs.TABLE[architecture, name, kind, width][mask != "full"]
+    tile = flash_configs.TABLE[architecture, name, kind, width]["options" if options else mask]
     dtype = "bf16" if kind == "half" else "fp32"
     types: dict[str, str] = {"scale": "fp32"}
     for argument in kernel.arg_names:
@@ -75,7 +73,6 @@ def _case(architecture: int, name: str, kind: str, width: int, mask: str) -> Cas
         f"D {width}, {mask}",
         f"{tile.block_t} × {tile.block_s}",
         product="FFMA" if kind == "fp32" else "HGMMA" if hopper else "HMMA",
-        may_spill=MAY_SPILL if options else 0,
         most_shared=SHARED_LIMIT[86 if architecture == 80 else architecture],
         without=() if name == "atomic" else ATOMIC,
     )

@@ -16,6 +16,7 @@ from attend_kernels import (
     linear_attention_segments,
     linear_attention_step_triton,
     linear_attention_triton,
+    wide_products,
 )
 from attend_kernels.compiled.case import Case
 from attend_kernels.compiled.compiler import SHARED_LIMIT, Launch, argument_types
@@ -29,8 +30,8 @@ writing the state before each chunk), scored (GLA): walks that give o and, with 
 dk and dv; columns: GLA's dq and dk. gates: the gradient of gates a step. ages, scores, products,
 pairs: GLA's gates summed, and what is inside its chunks. inverse, delta, back: the delta rule's
 systems, its walk, and its walk back. D_v is D. "others alone" is a walk whose steps do not read
-themselves; "states" the first pass over segments, join what adds those up. fp32 wider than 128 is
-for checking: there the walks spill."""
+themselves; "states" the first pass over segments, join what adds those up. Other widths are filled
+up with zeros to these. Nothing may spill."""
 
 KERNELS: dict[str, Any] = {
     "plain": linear_attention_triton.walk_kernel,
@@ -47,9 +48,6 @@ KERNELS: dict[str, Any] = {
     "back": delta_rule_triton.delta_back_kernel,
 }
 WALKS = ("plain", "fading", "kept", "scored", "columns", "delta", "back")
-# Bytes a thread: fp32 wider than 128 is for checking (``linear_attention_configs``).
-WIDE_SPILL = 4096
-MAY_SPILL = {(80, "back", "fp32", 64): 8}
 # How each is launched: the walks both ways in time, and over segments for their states alone.
 WAYS = dict.fromkeys(KERNELS, ("forwards",)) | {
     "plain": ("forwards", "backwards", "others alone", "states"),
@@ -85,7 +83,8 @@ def cases(architecture: int) -> list[Case]:
     found = []
     for arch, kernel, kind, width in TABLE:
         if arch == architecture:
-            found += [_case(arch, kernel, kind, width, way) for way in WAYS[kernel]]
+            for narrower in (16, 32, 64) if width == 64 else (width,):
+                found += [_case(arch, kernel, kind, narrower, way) for way in WAYS[kernel]]
     steps = [
         _step(architecture, width, mode)
         for width in (64, 128, 256)
@@ -96,13 +95,13 @@ def cases(architecture: int) -> list[Case]:
 
 
 def _case(architecture: int, kernel: str, kind: str, width: int, way: str) -> Case:
-    tile = TABLE[architecture, kernel, kind, width]
+    tile = TABLE[architecture, kernel, kind, max(64, width)]
     tile = replace(tile, columns=min(tile.columns, width))
-    chunk = STEPS[architecture, kind, width]
-    wide = kind == "fp32" and width > 128 and kernel in WALKS
+    chunk = STEPS[architecture, kind, max(64, width)]
     made = launch(architecture, kernel, kind, width, way, chunk, tile)
     # Hopper's instruction takes 64 rows: of a state, or of a chunk.
-    hopper = architecture == 90 and kernel != "inverse" and (kernel in WALKS or chunk == 64)
+    rows = width if way == "states" else max(chunk, width if kernel in WALKS else 0)
+    hopper = architecture == 90 and kernel != "inverse" and rows >= 64
     return Case(
         made,
         kernel,
@@ -110,7 +109,7 @@ def _case(architecture: int, kernel: str, kind: str, width: int, way: str) -> Ca
         f"D {width}, {way}",
         f"{chunk} × {tile.columns}",
         product="FFMA" if kind == "fp32" else "HGMMA" if hopper else "HMMA",
-        may_spill=MAY_SPILL.get((architecture, kernel, kind, width), WIDE_SPILL if wide else 0),
+        wide=width > 16,  # less is one load of a warp for few threads
         most_shared=SHARED_LIMIT[86 if architecture == 80 else architecture],
         programs=2 if architecture == 90 and kind == "half" and tile.warps == 4 else 1,
     )
@@ -123,6 +122,8 @@ def launch(
     function, element = KERNELS[kernel], "fp32" if kind == "fp32" else "bf16"
     part = min(chunk, delta_rule_triton.MOST_ROWS) if kernel == "inverse" else chunk
     off = LEFT_OUT.get(kernel, set()) | LEFT_OUT.get(way, set())
+    if kernel == "delta" and kind == "fp32" and width > wide_products.MOST.value:
+        off = off | {"out_ptr"}
     constants: dict[str, Any] = dict.fromkeys(off) | dict.fromkeys(ONES, 1) | {
         "REVERSE": way in ("backwards", "others alone"),
         "BY_READER": way == "backwards",
@@ -131,7 +132,7 @@ def launch(
         "PART": part,
         "LEVELS": linear_attention_gated_triton.levels(part),
         "D": width,
-        "BLOCK_D": tile.columns if kernel in ("scores", "pairs") else width,
+        "BLOCK_D": tile.columns,
         "E": width,
         "BLOCK_E": tile.columns,
         "DOT": tl.float32 if kind == "fp32" else tl.bfloat16,

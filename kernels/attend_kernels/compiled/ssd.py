@@ -1,4 +1,4 @@
-"""The compiled cases of the SSD kernels: the table, narrower widths, masks, packed sequences."""
+"""The compiled cases of the SSD kernels: all widths, and packed sequences."""
 
 # ruff: noqa: N803, N806  # the paper's letters are capitals
 
@@ -10,7 +10,6 @@ from typing import Any
 import triton.language as tl
 
 from attend_kernels import (
-    flash_configs,
     ssd_backward_triton,
     ssd_configs,
     ssd_step_triton,
@@ -21,11 +20,10 @@ from attend_kernels.compiled.compiler import SHARED_LIMIT, Launch, argument_type
 from attend_kernels.ssd_configs import Tile
 
 NOTE = """\
-blocks: steps × columns of x a program handles at once. No entry of the table may spill. Widths that
-are no power of two need masks and packed sequences their places: those may, a little. Products of
-bf16 with chunks of 64 steps use Hopper's instruction, which takes no fewer; fp32 products are FFMA
-by intent. sm_80's tiles fit the consumer cards of that family too. sweep runs forward and backward
-in time; decays and step have no products."""
+blocks: steps × columns of x a program handles at once. Nothing may spill. Widths that are no power
+of two are filled up with zeros. Products of bf16 with chunks of 64 steps use Hopper's instruction,
+which takes no fewer; fp32 products are FFMA by intent. sm_80's tiles fit the consumer cards of that
+family too. sweep runs forward and backward in time; decays and step have no products."""
 
 KERNELS: dict[str, Any] = {
     "forward": ssd_triton.ssd_forward_kernel,
@@ -39,26 +37,23 @@ NARROW += ("states_ptr", "grad_states_ptr")
 COUNTS = ("T", "tiles", "heads", "groups")  # no multiples of 16, as a launch finds them
 ONES = {"dt_head": 1, "ddt_head": 1}  # a launch makes a stride of 1 a constant
 GROUP = 80  # heads that share B and C
-TABLE = [(P, N) for P in (64, 128) for N in (64, 128, 256)]
-OTHERS = [(32, 16), (32, 64), (32, 128), (32, 256), (64, 16), (128, 16)]
-MASKED = [(40, 40), (80, 24)]
+SIZES = [(P, N) for P in (16, 32, 64, 128) for N in (16, 32, 64, 128, 256)]
 PACKED = [(64, 64), (64, 128), (64, 256), (128, 128)]
-MAY_SPILL = 64  # bytes a thread, with masks or packed
 
 
 def cases(architecture: int) -> list[Case]:
     """Every kernel at every pair of widths, (P, N), in bf16 and fp32; packed in bf16."""
     found = [_step(architecture, dtype) for dtype in ("bf16", "fp32")]
     for dtype, sizes, packed in (
-        ("bf16", TABLE + OTHERS + MASKED, False),
+        ("bf16", SIZES, False),
         ("bf16", PACKED, True),
-        ("fp32", TABLE + OTHERS[:1] + MASKED[:1], False),
+        ("fp32", SIZES, False),
     ):
         found.append(_decays(architecture, dtype, packed))
         for P, N in sizes:
             tiles = ssd_configs.entry(architecture, "fp32" if dtype == "fp32" else "half", P, N)
             least = min(tile.chunk for name, tile in tiles.items() if name != "forward")
-            parts = -(-P // ssd_configs.split(P, tiles["sweep"].block_p))
+            parts = -(-P // min(P, tiles["sweep"].block_p))
             for name, tile in tiles.items():
                 tile = tile if name == "forward" else replace(tile, chunk=least)
                 for reverse in (False, True) if name == "sweep" else (False,):
@@ -78,21 +73,19 @@ def _case(
     options: dict[str, Any],
 ) -> Case:
     kernel, exact = KERNELS[name], dtype == "fp32"
-    block = ssd_configs.split(P, tile.block_p)
+    block = min(P, tile.block_p)
     constants = options | {
         "GROUP": GROUP,
         "MEMBERS": ssd_backward_triton.MEMBERS,
         "P": P,
         "BLOCK_P": block,
         "N": N,
-        "BLOCK_N": flash_configs.padded(N),
         "CHUNK": tile.chunk,
         "DOT": tl.float32 if exact else tl.bfloat16,
         "PRECISION": "ieee" if exact else "tf32",
     }
     launch = _launch(kernel, dtype, constants, packed, architecture, tile.warps, tile.stages)
     hopper = architecture == 90 and tile.chunk >= 64
-    masked = (P, N) in MASKED
     return Case(
         launch,
         name + ", backward in time" * options["REVERSE"],
@@ -100,8 +93,7 @@ def _case(
         f"P {P}, N {N}" + ", packed" * packed,
         f"{tile.chunk} × {block}",
         product="FFMA" if exact else "HGMMA" if hopper else "HMMA",
-        wide=not masked and N > 16,  # less is one load of a warp for few threads
-        may_spill=MAY_SPILL if masked or packed else 0,
+        wide=P > 16 and N > 32,  # less is one load of a warp for few threads
         most_shared=SHARED_LIMIT[86 if architecture == 80 else architecture],
     )
 
