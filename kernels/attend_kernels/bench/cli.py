@@ -30,10 +30,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from attend_kernels import fallback
 
-    if torch.cuda.is_available() and not fallback.interpreted():
+    if torch.cuda.is_available() and not fallback.interpreted() and not options.work:
         return _measure(options.only, 60 * options.minutes, options.out)
     if "triton" not in sys.modules:  # else it has read the variable already
         os.environ.setdefault("TRITON_INTERPRET", "1")
+    if not (fallback.HAS_TRITON and fallback.interpreted()):
+        print("There is no NVIDIA GPU here, and Triton's interpreter is not installed or not on.")
+        print("Nothing was checked and nothing was measured.")
+        return 0
+    if options.work:
+        from attend_kernels.bench import work
+
+        print(work.table(), end="")
+        return 0
     return _rehearse(options.only)
 
 
@@ -52,6 +61,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--report", type=Path, metavar="FILE", help="only make tables and charts of a results file"
+    )
+    parser.add_argument(
+        "--work", action="store_true", help="only count what kernels do as T grows, interpreted"
     )
     return parser.parse_args(arguments)
 
@@ -97,13 +109,8 @@ def _cases(only: Sequence[str], tiny: bool) -> list[Case]:
 
 def _rehearse(only: Sequence[str]) -> int:
     """Check each kernel at a tiny size on the CPU, and say what that does not tell."""
-    from attend_kernels import fallback
     from attend_kernels.bench.runner import check_peers
 
-    if not (fallback.HAS_TRITON and fallback.interpreted()):
-        print("There is no NVIDIA GPU here, and Triton's interpreter is not installed or not on.")
-        print("Nothing was checked and nothing was measured.")
-        return 0
     rows: list[dict[str, Any]] = []
     wrong = False
     for case in _cases(only, tiny=True):
