@@ -81,12 +81,12 @@ for _architecture in (80, 90):
     _add(_architecture, "keys", "fp32", 128, Tile(16, 16, 4, 1))
     _add(_architecture, "keys", "fp32", 256, Tile(16, 16, 8, 1))
     _add(_architecture, "queries", "fp32", 64, Tile(32, 32, 8, 1))
-    _add(_architecture, "queries", "fp32", 128, Tile(16, 32, 4, 1))
+    _add(_architecture, "queries", "fp32", 128, *[Tile(16, 32, 4, 1)] * 2, Tile(16, 16, 4, 1))
     _add(_architecture, "queries", "fp32", 256, Tile(16, 16, 4, 1))
 # Without a causal mask these three would spill 8 or 16 bytes with the tile of the causal kernel.
 _add(90, "forward", "fp32", 256, Tile(16, 16, 8, 1), Tile(16, 16, 4, 1))
 _add(80, "keys", "fp32", 256, Tile(16, 32, 8, 1), Tile(16, 16, 8, 1))
-_add(80, "queries", "fp32", 128, Tile(16, 16, 4, 1), Tile(16, 32, 4, 1))
+_add(80, "queries", "fp32", 128, Tile(16, 16, 4, 1), Tile(16, 32, 4, 1), Tile(16, 16, 4, 1))
 
 # Interpreted: unequal sides show an exchanged axis; a step costs the same for any small tile.
 INTERPRETED = Tile(64, 32, 4, 1)

@@ -63,7 +63,7 @@ def test_flash_cases_are_its_whole_table():
         for launch in [case.launch]
     }
     for architecture, kernel, kind, width in flash_configs.TABLE:
-        for mask in ("causal", "full"):
+        for mask in ("causal", "full", "all options"):
             dtype = "fp32" if kind == "fp32" else "fp16, bf16"
             assert (architecture, kernel, dtype, f"D {width}, {mask}") in listed
 

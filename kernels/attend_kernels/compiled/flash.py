@@ -25,13 +25,12 @@ PACKING = {"tiles_ptr", "q_starts_ptr", "k_starts_ptr"}
 
 
 def cases(architecture: int) -> list[Case]:
-    """Every entry of the table, causal and full; and, where tests run it, all options on."""
+    """Every entry of the table: causal, full, and with all options on."""
     found = []
     for arch, kernel, kind, width in flash_configs.TABLE:
         if arch == architecture:
-            found += [_case(arch, kernel, kind, width, mask) for mask in ("causal", "full")]
-            if kind == "half" and width <= 128:
-                found.append(_case(arch, kernel, kind, width, "all options"))
+            for mask in ("causal", "full", "all options"):
+                found.append(_case(arch, kernel, kind, width, mask))
     return found
 
 

@@ -29,9 +29,9 @@ blocks: steps × columns of the state, or of q and k. plain, fading (a gate a st
 writing the state before each chunk), scored (GLA): walks that give o and, with other tensors, dq,
 dk and dv; columns: GLA's dq and dk. gates: the gradient of gates a step. ages, scores, products,
 pairs: GLA's gates summed, and what is inside its chunks. inverse, delta, back: the delta rule's
-systems, its walk, and its walk back. D_v is D. "others alone" is a walk whose steps do not read
-themselves; "states" the first pass over segments, join what adds those up. Other widths are filled
-up with zeros to these. Nothing may spill."""
+systems, its walk, and its walk back. D_v is D unless said. "others alone" is a walk whose steps do
+not read themselves; "states" the first pass over segments, join what adds those up. Other widths
+are filled up with zeros to these. Nothing may spill."""
 
 KERNELS: dict[str, Any] = {
     "plain": linear_attention_triton.walk_kernel,
@@ -61,6 +61,8 @@ WAYS = dict.fromkeys(KERNELS, ("forwards",)) | {
     "inverse": ("forwards", "backwards"),
     "back": ("backwards",),
 }
+# Widths of keys and of values, where they differ: both decide what ``gates`` holds at once.
+MIXED = [(64, 128), (64, 256), (128, 64), (256, 64)]
 # Pointers a launch leaves out.
 LEFT_OUT = {
     "plain": {"gate_ptr", "scores_ptr", "totals_ptr", "kept_ptr"},
@@ -85,6 +87,11 @@ def cases(architecture: int) -> list[Case]:
         if arch == architecture:
             for narrower in (16, 32, 64) if width == 64 else (width,):
                 found += [_case(arch, kernel, kind, narrower, way) for way in WAYS[kernel]]
+    found += [
+        _case(architecture, "gates", kind, width, "backwards", values)
+        for kind in ("half", "fp32")
+        for width, values in MIXED
+    ]
     steps = [
         _step(architecture, width, mode)
         for width in (64, 128, 256)
@@ -94,11 +101,12 @@ def cases(architecture: int) -> list[Case]:
     return [*found, _ages(architecture), *joins, *steps]
 
 
-def _case(architecture: int, kernel: str, kind: str, width: int, way: str) -> Case:
+def _case(architecture: int, kernel: str, kind: str, width: int, way: str, values: int = 0) -> Case:
+    values = values or width
     tile = TABLE[architecture, kernel, kind, max(64, width)]
-    tile = replace(tile, columns=min(tile.columns, width))
-    chunk = STEPS[architecture, kind, max(64, width)]
-    made = launch(architecture, kernel, kind, width, way, chunk, tile)
+    tile = replace(tile, columns=min(tile.columns, values))
+    chunk = STEPS[architecture, kind, max(64, width, values)]
+    made = launch(architecture, kernel, kind, width, values, way, chunk, tile)
     # Hopper's instruction takes 64 rows: of a state, or of a chunk.
     rows = width if way == "states" else max(chunk, width if kernel in WALKS else 0)
     hopper = architecture == 90 and kernel != "inverse" and rows >= 64
@@ -106,7 +114,7 @@ def _case(architecture: int, kernel: str, kind: str, width: int, way: str) -> Ca
         made,
         kernel,
         "fp32" if kind == "fp32" else "fp16, bf16",
-        f"D {width}, {way}",
+        f"D {width}, {way}" if values == width else f"D {width}, D_v {values}, {way}",
         f"{chunk} × {tile.columns}",
         product="FFMA" if kind == "fp32" else "HGMMA" if hopper else "HMMA",
         wide=width > 16,  # less is one load of a warp for few threads
@@ -116,7 +124,14 @@ def _case(architecture: int, kernel: str, kind: str, width: int, way: str) -> Ca
 
 
 def launch(
-    architecture: int, kernel: str, kind: str, width: int, way: str, chunk: int, tile: Tile
+    architecture: int,
+    kernel: str,
+    kind: str,
+    width: int,
+    values: int,
+    way: str,
+    chunk: int,
+    tile: Tile,
 ) -> Launch:
     """One launch, with halves as bf16: fp16 differs in the type of its instructions alone."""
     function, element = KERNELS[kernel], "fp32" if kind == "fp32" else "bf16"
@@ -133,7 +148,7 @@ def launch(
         "LEVELS": linear_attention_gated_triton.levels(part),
         "D": width,
         "BLOCK_D": tile.columns,
-        "E": width,
+        "E": values,
         "BLOCK_E": tile.columns,
         "DOT": tl.float32 if kind == "fp32" else tl.bfloat16,
         "PRECISION": "ieee" if kind == "fp32" else "tf32",
