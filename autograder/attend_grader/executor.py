@@ -12,6 +12,7 @@ import builtins
 import contextlib
 import inspect
 import io
+import itertools
 import linecache
 import sys
 import textwrap
@@ -139,10 +140,11 @@ class Executor:
             from attend_grader.torch_gradients import gradients
 
             return gradients(target, args, kwargs, request["gradients"])
+        take = request.get("take")
         if not request.get("measure"):
-            return {"value": target(*args, **kwargs)}
+            return {"value": _taken(target(*args, **kwargs), take)}
         with _measured(self.namespace) as cost:
-            value = target(*args, **kwargs)
+            value = _taken(target(*args, **kwargs), take)
         return {"value": value, "cost": cost}
 
     def _run(self, request: dict[str, Any], action: Callable[..., dict]) -> dict[str, Any]:
@@ -218,6 +220,21 @@ class Executor:
             "shapes": shapes,
             "own": last is not None and (own is None or last.f_code is own),
         }
+
+
+def _taken(value: Any, count: int | None) -> Any:
+    """The first ``count`` values of a generator, which may have no end; None: the value itself.
+
+    Raises:
+        TypeError: it is no generator.
+    """
+    if count is None:
+        return value
+    if not isinstance(value, Iterator):
+        raise TypeError(
+            f"expected a generator (a function with `yield`), got {type(value).__name__}"
+        )
+    return list(itertools.islice(value, count))
 
 
 def _hold_parameters(module: Any, parameters: dict[str, Any]) -> None:

@@ -113,6 +113,7 @@ class Subject:
         *,
         method: str | None = None,
         measure: bool = False,
+        take: int | None = None,
     ) -> Outcome:
         """Call the candidate and return all that happened; never raises for its errors.
 
@@ -121,8 +122,9 @@ class Subject:
             kwargs: keyword arguments.
             method: call this method of the built instance instead of the instance itself.
             measure: also count bytecode steps in the candidate's own code and peak bytes.
+            take: of the generator it returns, take so many values, as a list.
         """
-        return self._send("call", args, kwargs, method=method, measure=measure)
+        return self._send("call", args, kwargs, method=method, measure=measure, take=take)
 
     def gradients(
         self,

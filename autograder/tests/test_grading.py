@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from attend_grader.preprocessors import outputs, write_verdicts
 from attend_grader.report import Finding, Report
 from attend_grader.sandbox.jail import Limits
 from attend_grader.sandbox.warm import WarmParent
+from attend_grader.subject import Subject
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 from nbgrader.utils import determine_grade
@@ -116,7 +118,8 @@ CASES: dict[str, tuple[NotebookNode, tuple[str, str]]] = {
     "leaves": (notebook(LEAVES), ("CRASH", "PASSED")),
     "kills itself": (notebook(KILLS), ("CRASH", "PASSED")),
     "takes all memory": (notebook(GREEDY), ("MEMORY", "PASSED")),
-    "takes all memory and keeps it": (notebook(HOARDER), ("MEMORY", "PASSED")),
+    # what fails first may be its own code or Python itself
+    "takes all memory and keeps it": (notebook(HOARDER), ("MEMORY or CRASH", "PASSED")),
     "many processes that take memory": (notebook(CROWD), ("MEMORY", "PASSED")),
     "answers for the executor": (notebook(FORGER), ("CRASH", "PASSED")),
     "syntax error": (notebook("def softmax(scores:\n"), ("INVALID", "PASSED")),
@@ -140,7 +143,8 @@ def test_one_exercise_costs_no_other(
     parent: WarmParent, submitted: NotebookNode, reasons: tuple[str, str]
 ) -> None:
     verdicts = grade_notebook(submitted, CHAPTER, parent, 7)
-    assert tuple(v.reason for v in verdicts) == reasons, [str(v.report) for v in verdicts]
+    for verdict, expected in zip(verdicts, reasons, strict=True):
+        assert verdict.reason in expected.split(" or "), str(verdict.report)
     for verdict, full in zip(verdicts, FULL, strict=True):
         assert verdict.score == (full if verdict.reason == "PASSED" else 0)
 
@@ -200,6 +204,58 @@ def test_what_a_release_imports_is_imported_before_any_fork() -> None:
         loaded = "import sys; print(*({'wave', 'json.tool', 'colorsys'} & {*sys.modules}))"
         assert sorted(child.run_cell(loaded)[1].split()) == ["colorsys", "json.tool", "wave"]
         assert "No module named 'no_such'" in str(child.run_cell("import no_such")[0])
+
+
+KERNEL = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def rows_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    column = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * columns + column, mask=column < columns, other=float("-inf"))
+    e = tl.exp(x - tl.max(x, axis=0))
+    tl.store(out_ptr + row * columns + column, e / tl.sum(e, axis=0), mask=column < columns)
+
+def softmax_rows(x):
+    out = torch.empty_like(x)
+    rows_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+"""
+
+
+@needs_jail
+def test_all_kinds_of_answers_are_asked_in_the_jail() -> None:
+    """NumPy functions are everywhere above; here tensors, modules, gradients and all the others."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    toys = Path(__file__).with_name("toy_torch.py").read_text(encoding="utf-8")
+    x, two = torch.tensor([[1.0, 2.0, -1.0], [0.0, 5.0, 5.0]]), torch.tensor([2.0])
+    with (
+        WarmParent(CHAPTER, LIMITS, modules=("torch", "triton")) as parent,
+        parent.child() as child,
+    ):
+        for source in (toys, KERNEL):
+            error, printed = child.run_cell(source)
+            assert error is None, printed
+
+        def subject(name: str) -> Subject:
+            assert child.candidate(name)
+            return Subject(child)
+
+        child.allow(LIMITS.check_seconds)
+        torch.testing.assert_close(subject("softmax_rows")(x), x.softmax(dim=-1))
+        module = subject("Linear").build(1, 1, parameters={"weight": torch.tensor([[3.0]])})
+        assert module(two).tolist() == [6.0]
+        found = subject("product").gradients((two, two), wrt=(0,), cotangents=(two,)).gradients
+        assert found is not None
+        assert found[0].tolist() == [4.0]
+        total = subject("Sum").build(1.0)
+        assert [total.run((two,), method="add").value for _ in range(2)] == [3.0, 5.0]
+        powers = subject("powers").run((two,), take=3).value
+        assert [power.item() for power in powers] == [1.0, 2.0, 4.0]
 
 
 @needs_jail

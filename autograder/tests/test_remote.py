@@ -297,3 +297,25 @@ def test_a_parameter_without_gradient_is_named(
     module, probe = probe.build(toy("DetachedLinear"), 2, 3)
     with pytest.raises(Miss, match="no gradient reaches weight"):
         agree_gradients(probe, module, torch.ones(1, 2), parameters=("weight",))
+
+
+def test_a_class_keeps_its_state_from_call_to_call(toy: Callable[[str], Subject]) -> None:
+    import torch
+
+    kind = toy("Sum")
+    first, second = kind.build(1.0), kind.build(100.0)
+    assert first.run((torch.ones(3),), method="add").value == 4.0
+    assert second.run((torch.ones(2),), method="add").value == 102.0
+    assert first.run((torch.ones(5),), method="add").value == 9.0
+
+
+def test_the_first_values_of_a_generator_are_taken(toy: Callable[[str], Subject]) -> None:
+    import torch
+
+    x = torch.tensor([2.0, 3.0])
+    outcome = toy("powers").run((x,), take=3)
+    assert [power.tolist() for power in outcome.value] == [[1.0, 1.0], [2.0, 3.0], [4.0, 9.0]]
+    assert outcome.mutated == []
+    other = toy("product").run((x, x), take=3)
+    assert other.error is not None
+    assert other.error.message == "expected a generator (a function with `yield`), got Tensor"

@@ -146,6 +146,7 @@ def environment(packages: str) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
+        "TRITON_INTERPRET": "1",  # no GPU is in the jail
     }
 
 
