@@ -24,7 +24,7 @@ test:  ## check everything: style, types, notebooks up to date, tests
 	@$(BIN)/pyright --level error
 	@$(BIN)/attend build --check
 	@$(BIN)/attend readme --check
-	@$(BIN)/pytest --quiet -n 2 --dist loadfile
+	@$(BIN)/pytest --quiet -n 2 --dist loadfile --no-loadscope-reorder
 
 build:  ## rebuild the learners' notebooks from the chapters' sources
 	@$(PYTHON) course/install.py test

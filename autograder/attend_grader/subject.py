@@ -203,7 +203,7 @@ class LocalChannel:
 
     def request(self, message: dict[str, Any]) -> dict[str, Any]:
         """Answer ``message`` here."""
-        return _through_codec(self.executor.handle(_through_codec(message)))
+        return codec.copied(self.executor.handle(codec.copied(message)))
 
 
 def local(candidate: Any, references: Mapping[str, Callable[..., Any]] | None = None) -> Subject:
@@ -222,8 +222,3 @@ def local(candidate: Any, references: Mapping[str, Callable[..., Any]] | None = 
             raise RuntimeError(f"{type(error).__name__}: {error}") from None
 
     return Subject(LocalChannel(Executor(candidate, ask)))
-
-
-def _through_codec(value: Any) -> Any:
-    buffers: list[bytes] = []
-    return codec.decode(codec.encode(value, buffers), buffers)

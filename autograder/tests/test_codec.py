@@ -10,6 +10,7 @@ from attend_grader.codec import (
     MAX_FRAME_BYTES,
     Opaque,
     ProtocolError,
+    copied,
     decode,
     encode,
     read_frame,
@@ -204,3 +205,39 @@ def test_encoding_shares_no_memory() -> None:
     result = decode(encode(array, buffers), buffers)
     result[0] = 9
     assert array[0] == 0
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *PLAIN,
+        *LAYOUTS.values(),
+        *(np.arange(6).reshape(2, 3).astype(dtype) for dtype in DTYPES),
+        [np.float32(1.5), (np.arange(3), {"deep": BASE.T, (1, 2): Opaque("set")})],
+        [lambda: 0, np.array([None]), {1, 2}, type("Int", (int,), {})(3), Opaque("function")],
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_copied_is_encoded_and_decoded(value: Any) -> None:
+    buffers: list[bytes] = []
+    long_way, short_way = decode(encode(value, buffers), buffers), copied(value)
+    one: list[bytes] = []
+    other: list[bytes] = []
+    assert encode(short_way, one) == encode(long_way, other)
+    assert one == other
+    assert type(short_way) is type(long_way)
+    if isinstance(value, np.ndarray):
+        assert short_way.strides == long_way.strides
+        assert short_way.flags.writeable
+        assert not np.shares_memory(short_way, value)
+
+
+def test_a_copied_tensor_is_one_of_its_own() -> None:
+    import torch
+
+    parameter = torch.nn.Parameter(torch.arange(6.0).reshape(2, 3))
+    (result,) = copied((parameter,))
+    assert type(result) is torch.Tensor
+    assert torch.equal(result, parameter.detach())
+    result[0, 0] = 9
+    assert parameter[0, 0] == 0

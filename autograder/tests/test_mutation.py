@@ -1,9 +1,19 @@
 """The checks against mutants of the references: nearly all must lose points."""
 
+import sys
+
+import numpy as np
 import pytest
 from attend_grader import exercises
 from attend_grader.exercise import Exercise
-from attend_grader.mutation import MutantHangs, mutants, run_mutants, table, time_limit
+from attend_grader.mutation import (
+    MutantHangs,
+    memory_limit,
+    mutants,
+    run_mutants,
+    table,
+    time_limit,
+)
 
 EXPLAINED: dict[str, dict[str, str]] = {}
 """Exercise id → surviving mutant → why no check should notice it."""
@@ -61,3 +71,12 @@ def test_a_mutant_that_hangs_is_stopped() -> None:
 
     with pytest.raises(MutantHangs), time_limit(0.05):
         hang()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory in use is read from /proc")
+def test_a_mutant_that_takes_all_memory_is_refused() -> None:
+    with memory_limit(2**28):
+        assert np.zeros(2**25, np.uint8).size == 2**25
+        with pytest.raises(MemoryError):
+            np.zeros(2**29, np.uint8)
+    assert np.zeros(2**29, np.uint8).size == 2**29

@@ -229,15 +229,25 @@ class Lab:
     def said(self, panel: str, index: int | None = None) -> str:
         """What a widget's picture says of itself; of the cell at `index`, or of the whole page."""
         place = self.page if index is None else self.cell(index)
-        return place.locator(f"svg[data-panel={panel}]").get_attribute("aria-label") or ""
+        return self.words(place.locator(f"svg[data-panel={panel}]"))
+
+    def words(self, place: Locator) -> str:
+        """What a picture says of itself, or an element's text: of one node, asked in one go.
+
+        Asked twice, the node may be another: a widget puts a picture in the place of a message
+        while it is read, and a picture has no inner text.
+        """
+        return place.evaluate("node => node.getAttribute('aria-label') || node.textContent || ''")
 
     def until(self, words: str, say: Callable[[], str]) -> str:
         """Wait up to 5 s until `say()` holds `words`; return all it says."""
+        said = ""
         for _ in range(100):
-            if words in say():
-                return say()
+            said = say()
+            if words in said:
+                return said
             self.page.wait_for_timeout(50)
-        raise AssertionError(f"not said within 5 s: {words!r}, but {say()!r}")
+        raise AssertionError(f"not said within 5 s: {words!r}, but {said!r}")
 
     def changed(self, before: str, say: Callable[[], str]) -> str:
         """Wait up to 5 s until `say()` is another than `before`; return it."""

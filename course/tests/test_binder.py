@@ -60,9 +60,10 @@ def image() -> Image:
         pytest.skip("Binder's machines run Linux, and so do binder/'s requirements")
     root = ROOT / "artifacts" / "binder"
     environment_path, stamp = root / ".venv", root / ".venv" / "made-from"
-    # Where an extra index cannot be reached, pip asks it again for each of ~150 packages.
-    environment = {**os.environ, "PIP_RETRIES": "0", "PIP_NO_COMPILE": "1"}
-    for name in ("PYTHONPATH", "VIRTUAL_ENV"):
+    # Where an extra index cannot be reached, pip asks it again for each of ~150 packages. And 0 is
+    # pip's way to say that it shall not compile them: Python does that for the few that are used.
+    environment = {**os.environ, "PIP_RETRIES": "0", "PIP_NO_COMPILE": "0"}
+    for name in ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE"):
         environment.pop(name, None)
     environment["PATH"] = f"{environment_path / 'bin'}{os.pathsep}{environment['PATH']}"
     made = Image(root, environment)

@@ -38,12 +38,8 @@ def opened(lab: Lab) -> Lab:
 
 def until(lab: Lab, words: str) -> str:
     """Wait until the picture (or the message in its place) says `words`; return all it says."""
-
-    def said() -> str:
-        place = lab.cell(1).locator("svg[data-panel=sentences], .attend-note").first
-        return place.get_attribute("aria-label") or place.inner_text()
-
-    return lab.until(words, said)
+    place = lab.cell(1).locator("svg[data-panel=sentences], .attend-note").first
+    return lab.until(words, lambda: lab.words(place))
 
 
 def test_arrow_keys_choose_the_written_word(opened: Lab):

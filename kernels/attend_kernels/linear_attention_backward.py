@@ -45,6 +45,7 @@ from attend_kernels.flash_triton import launch
 from attend_kernels.linear_attention_segments import Fading, state_like
 from attend_kernels.linear_attention_tiles import NEVER, load_part, load_state, sum_gates
 from attend_kernels.linear_attention_triton import constants, segment_states, walk
+from attend_kernels.wide_products import dot_rows, dot_wide
 
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
 
@@ -54,11 +55,15 @@ def gate_gradient_kernel(
     q_ptr, k_ptr, v_ptr, grad_ptr, gate_ptr, before_ptr, after_ptr, d_gate_ptr,
     q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
     grad_batch, grad_head, grad_row, gate_batch, gate_head, gate_row,
-    chunks, heads, T,
-    CHUNK: tl.constexpr, D: tl.constexpr, E: tl.constexpr, BLOCK_E: tl.constexpr,
+    chunks, heads, T, columns,
+    CHUNK: tl.constexpr, D: tl.constexpr, BLOCK_E: tl.constexpr,
     DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Write the gradient of a chunk's gates; the states before and after it lie as (E, D)."""
+    """Write the gradient of a chunk's gates; the states before and after it lie as (E, D).
+
+    ``after_ptr`` None: only of what is read inside the chunk. ``columns`` (D_v) is no constant: a
+    loop of one turn would be written out, which takes more registers.
+    """
     pid = tl.program_id(0)
     first = pid % chunks * CHUNK
     head = pid // chunks % heads
@@ -69,39 +74,43 @@ def gate_gradient_kernel(
     v_ptr += batch * v_batch + head * v_head
     grad_ptr += batch * grad_batch + head * grad_head
     gate_ptr += batch * gate_batch + head * gate_head
-    state = (line * chunks + pid % chunks) * (D * E)
+    state = (line * chunks + pid % chunks) * (columns * D)
     q = load_part(q_ptr, first, q_row, T, CHUNK, D).to(DOT)
     k = load_part(k_ptr, first, k_row, T, CHUNK, D).to(DOT)
     products = tl.zeros((CHUNK, CHUNK), tl.float32)  # do_u · v_s
     read = tl.zeros((CHUNK,), tl.float32)  # by step u of the chunk, from before it
     written = tl.zeros((CHUNK,), tl.float32)  # by step s of the chunk, and read after it
     through = tl.zeros((), tl.float32)  # from before the chunk, and read after it
-    for column in range(0, E, BLOCK_E):
+    for column in range(0, columns, BLOCK_E):
         v = load_part(v_ptr + column, first, v_row, T, CHUNK, BLOCK_E).to(DOT)
         grad = load_part(grad_ptr + column, first, grad_row, T, CHUNK, BLOCK_E).to(DOT)
         products = tl.dot(grad, v.T, products, input_precision=PRECISION)
         before = load_state(before_ptr + state, 1, D, column, D, BLOCK_E)
-        after = load_state(after_ptr + state, 1, D, column, D, BLOCK_E)
-        through += tl.sum(before * after)
-        here = tl.dot(q, before.to(DOT), input_precision=PRECISION)
+        if after_ptr is not None:
+            after = load_state(after_ptr + state, 1, D, column, D, BLOCK_E)
+            through += tl.sum(before * after)
+        here = dot_wide(q, before.to(DOT), PRECISION)
         read += tl.sum(here * grad.to(tl.float32), axis=1)
-        here = tl.dot(k, after.to(DOT), input_precision=PRECISION)
-        written += tl.sum(here * v.to(tl.float32), axis=1)
+        if after_ptr is not None:
+            here = dot_wide(k, after.to(DOT), PRECISION)
+            written += tl.sum(here * v.to(tl.float32), axis=1)
 
     wholes, fractions, rest = sum_gates(gate_ptr, first, gate_row, T, CHUNK)
     ages = wholes + fractions
     i = tl.arange(0, CHUNK)
-    through *= tl.exp2(tl.sum(tl.where(i == CHUNK - 1, ages, 0.0), axis=0))
+    if after_ptr is not None:
+        through *= tl.exp2(tl.sum(tl.where(i == CHUNK - 1, ages, 0.0), axis=0))
+        written *= tl.exp2(rest)
     read *= tl.exp2(ages)
-    written *= tl.exp2(rest)
     age = wholes[:, None] - wholes[None, :] + (fractions[:, None] - fractions[None, :])
-    products *= tl.dot(q, k.T, input_precision=PRECISION)
+    products *= dot_rows(q, k, q_ptr, k_ptr, first, q_row, k_row, T, PRECISION)
     products *= tl.exp2(tl.where(i[:, None] > i[None, :], age, NEVER))
     # (u, t): the sum over s < t; then over u >= t.
     earlier = (i[:, None] < i[None, :]).to(DOT)
     crossing = tl.dot(products.to(DOT), earlier, input_precision=PRECISION) + read[:, None]
     d_gate = tl.sum(tl.where(i[:, None] >= i[None, :], crossing, 0.0), axis=0)
-    d_gate += tl.sum(tl.where(i[:, None] < i[None, :], written[:, None], 0.0), axis=0) + through
+    if after_ptr is not None:
+        d_gate += tl.sum(tl.where(i[:, None] < i[None, :], written[:, None], 0.0), axis=0) + through
     tl.store(d_gate_ptr + line * T + first + i, d_gate, mask=first + i < T)
 
 
@@ -146,7 +155,7 @@ def gate_gradient(
     v: torch.Tensor,
     gate: torch.Tensor,
     before: torch.Tensor,
-    after: torch.Tensor,
+    after: torch.Tensor | None,
     chunk: int,
 ) -> torch.Tensor:
     """Launch ``gate_gradient_kernel``: ``(B, H, T)`` in fp32."""
@@ -158,7 +167,7 @@ def gate_gradient(
     launch(
         gate_gradient_kernel, chunks * H * B, q, k, v, grad, gate, before, after, d_gate,
         *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *grad.stride()[:3], *gate.stride(),
-        chunks, H, T, CHUNK=chunk, E=E, BLOCK_E=tile.columns,
+        chunks, H, T, E, CHUNK=chunk, BLOCK_E=tile.columns,
         **constants(q, tile),
     )  # fmt: skip
     return d_gate

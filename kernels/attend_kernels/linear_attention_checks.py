@@ -129,12 +129,17 @@ def check_beta(
     sizes: dict[str, int],
     axes: str = "B H T",
 ) -> None:
-    """Refuse a beta of the wrong shape or kind, or beside gates."""
-    if gate is not None:
+    """Refuse a beta of the wrong shape or kind, or beside gates of a key dimension.
+
+    ``gate``: as ``as_gates`` gives them; None for a step that needs no gradient, which takes all.
+    """
+    if gate is not None and gate.dim() == len(axes.split()) + 1:
+        least = "" if "T" in axes else " Without a gradient, under torch.no_grad(), one step can."
         raise ValueError(
-            f"{function}: expected beta or gates, got both. The kernels have the delta rule for a "
-            f"state that does not fade. Next: leave gate and decay out, or naive_linear_attention, "
-            f"which has both."
+            f"{function}: expected beta beside a gate a step, got it beside a gate a key "
+            f"dimension, of shape {tuple(gate.shape)}. The delta rule's chunks fade all of a state "
+            f"alike.{least} Next: a gate of ({', '.join(axes.split())}), a decay a head, or "
+            f"naive_linear_attention, which has both."
         )
     assert_shape(beta, axes, sizes, name="beta")
     if not beta.is_floating_point():

@@ -9,7 +9,8 @@ Equation, for one head; the state S is a D × D_v matrix, the sum of what was wr
     a_t = exp(gate_t)                   one number a step      (Mamba-2's and xLSTM's form)
     a_t = diag(exp(gate_t))             D numbers a step       (GLA, Yang et al. 2024)
 
-    S_t = S_t-1 + beta_t k_t (v_t - S_t-1ᵀ k_t)ᵀ               (the delta rule)
+    S_t = S'_t + beta_t k_t (v_t - S'_tᵀ k_t)ᵀ                 the delta rule, S'_t = a_t S_t-1
+                                        (Schlag et al. 2021; faded, Yang, Kautz et al. 2025)
 
 The same as attention with a mask of numbers for weights and no softmax::
 
@@ -26,8 +27,8 @@ the recurrence from chunk to chunk, T (2 C (D + D_v) + 4 D D_v) operations, all 
 
 Which kernels: without gates or with one a step, ``linear_attention_triton`` (gradients:
 ``linear_attention_backward``); with one a key dimension, ``linear_attention_gated_triton`` and
-``linear_attention_gated_backward``; with beta, ``delta_rule_triton``, explained in ``delta_rule``;
-one step, ``linear_attention_step_triton``.
+``linear_attention_gated_backward``; with beta, ``delta_rule_triton`` and ``delta_rule_backward``,
+explained in ``delta_rule``; one step, ``linear_attention_step_triton``.
 
 Memory traffic, in elements a head. The least possible is T (2 D + 2 D_v): q, k, v read, o written;
 gates add T, or T D. The kernel reads q and k once for every few columns of v
@@ -36,13 +37,14 @@ state reaches memory. Where heads are few, a sequence is cut into segments of at
 whose states do: D D_v a segment, and k and v are read twice. Where a width is no power of two, q, k
 and v are copied first, filled up with zeros. GLA also writes and reads the weights of a chunk's
 pairs, T C, and q and k faded to its ends; the delta rule an inverse, T C, and what the state gets
-wrong, T D_v. The gradients are the same walk three times more. One step moves 2 D D_v.
+wrong, T D_v; with gates, or D > 128, it reads k and that once more, for o. The gradients are the
+same walk three times more. One step moves 2 D D_v.
 
 Sources: Katharopoulos et al. 2020, "Transformers are RNNs", equations 10-12 and 16-20; chunks: Sun
 et al. 2023, "Retentive network", equation 7; Yang et al. 2024, "Gated linear attention transformers
 with hardware-efficient training", sections 3 and 4; Yang et al. 2024, "Parallelizing linear
-transformers with the delta rule over sequence length", section 3. Nothing here has been timed on a
-GPU yet.
+transformers with the delta rule over sequence length", section 3; Yang, Kautz, Hatamizadeh 2025,
+"Gated delta networks", section 3. Nothing here has been timed on a GPU yet.
 """
 
 from __future__ import annotations
@@ -125,7 +127,8 @@ def linear_attention(
             0, which makes the state grow; one a key dimension may not (on a GPU, where nobody
             looks, it counts as 0). Below -80 both count as -80.
         beta: the delta rule: how much of what the state gets wrong at k to correct, from 0 to 1.
-            Not beside decay or gate. Keys should have norm 1, else the state may blow up.
+            Keys should have norm 1, else the state may blow up. Beside decay or a gate a step the
+            state first fades, then is corrected (Gated DeltaNet); not beside one a key dimension.
         initial_state: the state before the first step; None is 0.
         output_state: also return the state after the last step, to go on from.
         chunk: steps a chunk at most: 16, 32 or 64. It changes the speed, not the answer. Wide heads
@@ -157,7 +160,7 @@ def linear_attention(
     if gate is not None and gate.dim() == 4:
         gate = filled(gate, wide)
     if beta is not None:
-        output, state, _ = delta_rule.forward(q, k, v, beta, initial_state, chunk)
+        output, state, _ = delta_rule.forward(q, k, v, beta, gate, initial_state, chunk)
     else:
         output, state = linear_attention_ops.forward(q, k, v, gate, initial_state, chunk)
     output = output[..., : sizes["D_v"]]
@@ -178,8 +181,8 @@ def linear_attention_step(
 
     The state given is left as it is. It is read once and a new one written, 2 D D_v numbers a head:
     that is all the time it takes, however long the past. Where a gradient is wanted, it is that of
-    ``linear_attention`` with T = 1. Without Triton or a GPU it warns once and runs
-    ``naive_linear_attention``.
+    ``linear_attention`` with T = 1; where none is, beta may also stand beside a gate a key
+    dimension. Without Triton or a GPU it warns once and runs ``naive_linear_attention``.
 
     Shapes: state ``(B, H, D, D_v)``, q and k ``(B, H, D)``, v ``(B, H, D_v)``, decay ``(H,)``, gate
     ``(B, H)`` or ``(B, H, D)``, beta ``(B, H)`` -> output ``(B, H, D_v)`` in v's dtype, and the new
@@ -192,10 +195,10 @@ def linear_attention_step(
     q, k, v = autocast(q, k, v)
     sizes = check(name, q, k, v, state, (decay, gate, beta), axes="B H")
     gates = as_gates(name, decay, gate, sizes, axes="B H")
-    if beta is not None:
-        check_beta(name, beta, gates, sizes, axes="B H")
     tensors = (state, q, k, v, gates, beta)
     learns = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+    if beta is not None:
+        check_beta(name, beta, gates if learns else None, sizes, axes="B H")
     reason = fallback.why_not(q)
     if not learns and not reason:
         return linear_attention_ops.step(state, q, k, v, gates, beta)

@@ -43,9 +43,10 @@ class Tile:
 
 # Walks over a head: without gates, with scalar gates, the same keeping states, with GLA's scores,
 # and with GLA's gates on the columns; the gradient of scalar gates; GLA's scores, products and
-# pairs inside chunks; the delta rule's inverse, its walk, and its walk back.
+# pairs inside chunks; the delta rule's inverse, its walk, and its walk back, and the same with a
+# gate a step.
 KERNELS = ("plain", "fading", "kept", "scored", "columns", "gates", "scores", "products", "pairs")
-KERNELS += ("inverse", "delta", "back")
+KERNELS += ("inverse", "delta", "back", "gated inverse", "gated delta", "gated back")
 # (architecture, kernel, dtype class, padded D): tile; narrower heads use the entry for 64
 TABLE: dict[tuple[int, str, str, int], Tile] = {}
 # (architecture, dtype class, padded D): most steps of a chunk that the registers hold
@@ -64,59 +65,68 @@ _add(
     (64, 4, 3), (64, 4, 3), (64, 4, 3), (64, 4, 3), (32, 8, 3),
     (64, 4, 2), (64, 8, 2), (64, 4, 1), (32, 8, 2),
     (64, 4, 1), (64, 4, 3), (64, 4, 3),
+    (64, 4, 1), (64, 4, 3), (64, 8, 3),
 )  # fmt: skip
 _add(
     90, "half", 128, 64,
     (64, 4, 2), (32, 4, 2), (32, 8, 2), (64, 4, 2), (32, 4, 2),
     (64, 4, 2), (64, 8, 2), (128, 4, 1), (32, 8, 2),
     (128, 8, 1), (64, 8, 3), (64, 8, 3),
+    (128, 8, 1), (64, 4, 3), (32, 8, 3),
 )  # fmt: skip
 _add(
     90, "half", 256, 32,
     (32, 4, 2), (32, 8, 2), (32, 8, 2), (32, 4, 2), (32, 8, 2),
     (32, 8, 2), (64, 4, 2), (256, 4, 1), (64, 4, 2),
     (256, 4, 1), (64, 8, 1), (16, 8, 2),
+    (256, 4, 1), (64, 8, 1), (16, 8, 2),
 )  # fmt: skip
 # Ampere and Ada. All fit the 99 KiB of the consumer cards (8.6, 8.9), not only the A100.
 _add(
     80, "half", 64, 64,
     (32, 4, 3), (32, 8, 2), (32, 8, 2), (64, 4, 2), (32, 4, 2),
-    (32, 4, 2), (64, 8, 2), (64, 4, 1), (32, 8, 2),
+    (32, 8, 1), (64, 8, 2), (64, 4, 1), (32, 8, 2),
     (64, 4, 1), (32, 4, 3), (64, 4, 3),
+    (64, 4, 1), (64, 4, 3), (16, 8, 3),
 )  # fmt: skip
 _add(
     80, "half", 128, 32,
-    (64, 4, 3), (64, 8, 3), (64, 8, 2), (64, 4, 2), (32, 4, 2),
+    (32, 4, 3), (64, 8, 3), (64, 8, 2), (64, 4, 2), (32, 4, 2),
     (32, 4, 2), (64, 4, 2), (128, 4, 1), (64, 4, 2),
     (128, 4, 1), (32, 8, 2), (64, 4, 3),
+    (128, 4, 1), (64, 4, 3), (64, 8, 3),
 )  # fmt: skip
 _add(
     80, "half", 256, 16,
-    (64, 8, 3), (64, 8, 2), (32, 8, 2), (64, 8, 3), (32, 8, 2),
+    (64, 8, 3), (32, 8, 2), (32, 8, 2), (64, 8, 3), (32, 8, 2),
     (32, 8, 2), (64, 4, 2), (256, 4, 1), (64, 4, 2),
-    (256, 4, 1), (16, 4, 2), (64, 8, 1),
+    (256, 4, 1), (64, 8, 2), (64, 8, 1),
+    (256, 4, 1), (64, 8, 2), (32, 8, 3),
 )  # fmt: skip
 # fp32, the same on both.
 for _architecture in (80, 90):
     _add(
         _architecture, "fp32", 64, 32,
-        (16, 8, 1), (16, 8, 1), (16, 8, 1), (32, 8, 1), (32, 8, 1),
+        (16, 8, 1), (16, 8, 2), (16, 8, 1), (32, 8, 1), (32, 8, 1),
         (16, 8, 1), (32, 4, 1), (64, 4, 1), (32, 4, 1),
         (64, 4, 1), (16, 8, 1), (16, 8, 2),
+        (64, 4, 1), (32, 8, 1), (16, 8, 3),
     )  # fmt: skip
     _add(
         _architecture, "fp32", 128, 16,
         (16, 8, 1), (16, 8, 1), (16, 8, 1), (16, 8, 1), (16, 8, 1),
-        (32, 4, 1), (32, 4, 1), (128, 4, 1), (32, 4, 1),
+        (32, 8, 2), (32, 4, 1), (128, 4, 1), (32, 4, 1),
+        (128, 4, 1), (16, 8, 1), (16, 8, 1),
         (128, 4, 1), (16, 8, 1), (16, 8, 1),
     )  # fmt: skip
     _add(
         _architecture, "fp32", 256, 16,
         (16, 8, 1), (16, 8, 1), (16, 8, 1), (16, 8, 1), (16, 8, 1),
-        (32, 8, 1), (32, 4, 1), (256, 4, 1), (32, 4, 1),
+        (16, 8, 1), (32, 4, 1), (256, 4, 1), (32, 4, 1),
         (256, 4, 1), (16, 8, 1), (16, 8, 1),
+        (256, 4, 1), (32, 8, 2), (16, 8, 1),
     )  # fmt: skip
-TABLE[80, "gates", "fp32", 64] = Tile(16, 4, 2)  # the other spills where v is wider
+TABLE[80, "gates", "fp32", 64] = Tile(16, 8, 2)  # the other spills where v is wider
 
 INTERPRETED = Tile(32, 4, 1)  # narrow: several slices show an exchanged axis
 PROGRAMS_PER_PROCESSOR = 2  # so many must be there for each to hide the other's waits

@@ -60,6 +60,16 @@ def sum_gates(ptr, first, row_stride, T, CHUNK: tl.constexpr):
 
 
 @triton.jit
+def pair_fading(wholes, fractions, seen, REVERSE: tl.constexpr):
+    """What is left of row j of a chunk when row i reads it: for the pairs in ``seen``, else 0.
+
+    REVERSE: rows are read by earlier ones, as gradients are.
+    """
+    age = wholes[:, None] - wholes[None, :] + (fractions[:, None] - fractions[None, :])
+    return tl.exp2(tl.where(seen, -age if REVERSE else age, NEVER))
+
+
+@triton.jit
 def load_part(ptr, first, row_stride, length, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """Load rows ``first..first+ROWS`` and COLUMNS columns; zeros beyond the length."""
     row = tl.arange(0, ROWS)[:, None]

@@ -38,10 +38,10 @@ from attend_kernels import fallback, flash_configs, linear_attention_configs
 from attend_kernels.flash_triton import TRITON_TYPES, launch
 from attend_kernels.linear_attention_segments import Fading, join, state_like, strides
 from attend_kernels.linear_attention_tiles import (
-    NEVER,
     load_part,
     load_scores,
     load_state,
+    pair_fading,
     store_part,
     store_state,
     sum_gates,
@@ -113,8 +113,7 @@ def walk_kernel(
                     read, write, read_ptr, write_ptr, first, read_row, write_row, stop, PRECISION
                 )
             if gate_ptr is not None:
-                age = wholes[:, None] - wholes[None, :] + (fractions[:, None] - fractions[None, :])
-                weights *= tl.exp2(tl.where(seen, -age if REVERSE else age, NEVER))
+                weights *= pair_fading(wholes, fractions, seen, REVERSE)
             elif scores_ptr is None:
                 weights = tl.where(seen, weights, 0.0)
             if not OWN:

@@ -35,6 +35,7 @@ from attend_kernels import selective_scan_configs as configs
 from attend_kernels.selective_scan_segments_triton import segment_starts
 from attend_kernels.selective_scan_steps_triton import (
     LOG2E,
+    channels_last,
     constants,
     load_rows,
     sigmoid,
@@ -43,17 +44,15 @@ from attend_kernels.selective_scan_steps_triton import (
 )
 
 LN2 = tl.constexpr(0.6931471805599453)
-HIDDEN = ["a_channel", "a_state", "last_channel", "last_state"]
 
 
-@triton.jit(do_not_specialize=HIDDEN)
+@triton.jit
 def selective_scan_backward_kernel(
     u_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, d_ptr, z_ptr, bias_ptr,
     grad_ptr, grad_last_ptr, kept_ptr, scratch_ptr,
     du_ptr, ddelta_ptr, da_ptr, db_ptr, dc_ptr, dd_ptr, dz_ptr, dbias_ptr, dfirst_ptr,
-    u_batch, u_row, delta_batch, delta_row, a_channel, a_state, b_batch, b_row, c_batch, c_row,
-    z_batch, z_row, grad_batch, grad_row, last_batch, last_segment, last_channel, last_state,
-    B, T, C, segment,
+    u_batch, u_row, delta_batch, delta_row, b_batch, b_row, c_batch, c_row,
+    z_batch, z_row, grad_batch, grad_row, B, T, C, segment,
     N: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr, STEPS: tl.constexpr,
     CHUNK: tl.constexpr, SOFTPLUS: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
@@ -88,8 +87,7 @@ def selective_scan_backward_kernel(
     scratch_ptr += row * (CHUNK // STEPS) * N * C + tile
     T = tl.minimum(T - begin, segment).to(tl.int32)  # of this segment
     chunks = tl.cdiv(T, CHUNK)
-    at = state[:, None] * a_state + channel[None, :] * a_channel
-    rate = tl.load(a_ptr + at, mask=both, other=0.0).to(WIDE) * LOG2E
+    rate = tl.load(a_ptr + tile, mask=both, other=0.0).to(WIDE) * LOG2E
     bias = 0.0
     if bias_ptr is not None:
         bias = tl.load(bias_ptr + channel, mask=live, other=0.0).to(WIDE)
@@ -103,9 +101,7 @@ def selective_scan_backward_kernel(
     dbias = tl.zeros((BLOCK_C,), WIDE)
     g = tl.zeros((BLOCK_N, BLOCK_C), WIDE)
     if grad_last_ptr is not None:
-        at = state[:, None] * last_state + channel[None, :] * last_channel
-        grad_last_ptr += batch * last_batch + piece * last_segment
-        g = tl.load(grad_last_ptr + at, mask=both, other=0.0).to(WIDE)
+        g = tl.load(grad_last_ptr + row * N * C + tile, mask=both, other=0.0).to(WIDE)
     final = (tl.cdiv(T, STEPS) - 1) * STEPS  # where the last group starts
     next_grad = load_rows(grad_ptr, final, grad_row, T - 1, live, STEPS, WIDE)
     if z_ptr is not None:
@@ -234,21 +230,18 @@ def backward(
     db, dc = new(blocks, B, T, N), new(blocks, B, T, N)
     dfirst = new(B, N, C, given=has_initial)
     kernel: Any = selective_scan_backward_kernel
-    wide_b, wide_c = (widened(x, wide) for x in (b, c))
-    after = None if grad_last is None else grad_last[:, None]  # (B, segments, C, N)
+    a, wide_b, wide_c = channels_last(a), widened(b, wide), widened(c, wide)
+    after = None if grad_last is None else channels_last(grad_last)  # of each segment
     if pieces > 1:
-        after = segment_starts(
-            grad, delta, a, wide_c, z, bias, grad_last, softplus, segment, reverse=True
-        ).transpose(2, 3)
+        after = segment_starts(grad, delta, a, wide_c, z, bias, after, softplus, segment, True)
     with torch.cuda.device_of(u):
         kernel[(blocks, B, pieces)](
             u, delta, a, wide_b, wide_c, d, z, bias,
             grad, after, kept, scratch,
             du, ddelta, da, db, dc, dd, dz, dbias, dfirst if has_initial else None,
-            *u.stride()[:2], *delta.stride()[:2], *a.stride(),
-            *wide_b.stride()[:2], *wide_c.stride()[:2],
+            *u.stride()[:2], *delta.stride()[:2], *wide_b.stride()[:2], *wide_c.stride()[:2],
             *(z.stride()[:2] if z is not None else (0, 0)), *grad.stride()[:2],
-            *(after.stride() if after is not None else (0, 0, 0, 0)), B, T, C, segment,
+            B, T, C, segment,
             **constants(N, config, softplus, wide),
         )  # fmt: skip
     da, dfirst = da.sum(0).T, dfirst.transpose(-1, -2) if has_initial else dfirst

@@ -138,7 +138,7 @@ def selective_scan(
         z: gate, before its SiLU.
         delta_bias: added to delta.
         softplus: whether delta (with its bias) goes through softplus.
-        initial_state: h_0, as an earlier call returned it; zeros if left out.
+        initial_state: h_0; zeros if left out. As an earlier call returned it, it is not copied.
         output_state: also return the last state. Gradients flow through it.
 
     Shapes: u, delta and z ``(B, T, C)``, A ``(C, N)``, B and C ``(B, T, N)``, D and delta_bias
@@ -187,8 +187,8 @@ def selective_scan_step(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """One step of ``selective_scan``, for decoding: y and the state after it.
 
-    The state given is left as it is. It is read and a new one written: 2 N numbers a channel, which
-    is all the time it takes, however long the past.
+    The state given is left as it is. It is read and a new one written, 2 N numbers a channel,
+    however long the past.
 
     Shapes: state ``(B, C, N)``, u, delta and z ``(B, C)``, A ``(C, N)``, B and C ``(B, N)``, D and
     delta_bias ``(C,)`` -> y ``(B, C)`` and the new state ``(B, C, N)``.

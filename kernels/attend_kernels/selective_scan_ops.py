@@ -41,7 +41,7 @@ def _(u, delta, a, b, c, d, z, bias, initial, softplus, keep):
     chunks = configs.chunks(length) if keep else 0
     return (
         u.new_empty(u.shape),
-        u.new_empty((size, channels, states), dtype=wide),
+        u.new_empty((size, states, channels), dtype=wide).transpose(1, 2),
         u.new_empty((size, chunks, states, channels), dtype=wide),
     )
 

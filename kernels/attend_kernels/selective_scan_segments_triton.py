@@ -38,14 +38,13 @@ from attend_kernels.selective_scan_steps_triton import (
     step_size,
 )
 
-HIDDEN = ["a_channel", "a_state", "edge_channel", "edge_state", "ends_channel"]
+HIDDEN = ["C"]  # so that a thread has all states of a channel: see ``selective_scan_triton``
 
 
 @triton.jit(do_not_specialize=HIDDEN)
 def selective_scan_ends_kernel(
     x_ptr, delta_ptr, a_ptr, b_ptr, z_ptr, bias_ptr, ends_ptr, sums_ptr,
-    x_batch, x_row, delta_batch, delta_row, a_channel, a_state, b_batch, b_row, z_batch, z_row,
-    ends_channel, T, C, segment,
+    x_batch, x_row, delta_batch, delta_row, b_batch, b_row, z_batch, z_row, T, C, segment,
     REVERSE: tl.constexpr, N: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr,
     STEPS: tl.constexpr, AHEAD: tl.constexpr, SOON: tl.constexpr, SOFTPLUS: tl.constexpr,
     WIDE: tl.constexpr,
@@ -66,8 +65,8 @@ def selective_scan_ends_kernel(
     x_ptr += batch * x_batch + first * x_row + channel
     delta_ptr += batch * delta_batch + first * delta_row + channel
     b_ptr += batch * b_batch + first * b_row + state
-    at = state[:, None] * a_state + channel[None, :] * a_channel
-    rate = tl.load(a_ptr + at, mask=both, other=0.0).to(WIDE) * LOG2E
+    tile = state[:, None] * C + channel[None, :]
+    rate = tl.load(a_ptr + tile, mask=both, other=0.0).to(WIDE) * LOG2E
     bias = 0.0
     if bias_ptr is not None:
         bias = tl.load(bias_ptr + channel, mask=live, other=0.0).to(WIDE)
@@ -119,14 +118,13 @@ def selective_scan_ends_kernel(
             raw = raw[1:]
             b = b[1:]
     row = batch * tl.num_programs(2) + piece
-    tl.store(ends_ptr + row * N * C + state[:, None] * C + channel[None, :] * ends_channel, h, both)
+    tl.store(ends_ptr + row * N * C + tile, h, both)
     tl.store(sums_ptr + row * C + channel, total, live)
 
 
-@triton.jit(do_not_specialize=HIDDEN)
+@triton.jit
 def selective_scan_join_kernel(
-    ends_ptr, sums_ptr, a_ptr, edge_ptr,
-    a_channel, a_state, edge_batch, edge_channel, edge_state, pieces, C,
+    ends_ptr, sums_ptr, a_ptr, edge_ptr, pieces, C,
     REVERSE: tl.constexpr, N: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr,
     WIDE: tl.constexpr,
 ):  # fmt: skip
@@ -139,13 +137,11 @@ def selective_scan_join_kernel(
     batch = tl.program_id(1).to(tl.int64)
     live = channel < C
     both = (state < N)[:, None] & live[None, :]
-    at = state[:, None] * a_state + channel[None, :] * a_channel
-    rate = tl.load(a_ptr + at, mask=both, other=0.0).to(WIDE) * LOG2E
+    tile = state[:, None] * C + channel[None, :]
+    rate = tl.load(a_ptr + tile, mask=both, other=0.0).to(WIDE) * LOG2E
     h = tl.zeros((BLOCK_N, BLOCK_C), WIDE)
     if edge_ptr is not None:
-        at = state[:, None] * edge_state + channel[None, :] * edge_channel
-        h = tl.load(edge_ptr + batch * edge_batch + at, mask=both, other=0.0).to(WIDE)
-    tile = state[:, None] * C + channel[None, :]
+        h = tl.load(edge_ptr + batch * N * C + tile, mask=both, other=0.0).to(WIDE)
     for number in range(pieces):
         row = batch * pieces + (pieces - 1 - number if REVERSE else number)
         own = ends_ptr + row * N * C + tile
@@ -169,11 +165,11 @@ def segment_starts(
 ) -> torch.Tensor:
     """Return the state each segment of ``segment`` steps starts from, (B, segments, N, C).
 
-    ``b`` is in the dtype of the state, which is returned; ``edge`` (B, C, N) is the state at the
-    end of time where the walk begins.
+    ``a`` is (N, C). ``b`` is in the dtype of the state, which is returned; ``edge`` (B, N, C) is
+    the state at the end of time where the walk begins.
     """
     B, T, C = x.shape
-    N = a.shape[1]
+    N = a.shape[0]
     config = configs.choose("forward", x.device, N)
     pieces = -(-T // segment)
     ends = torch.empty((B, pieces, N, C), dtype=b.dtype, device=x.device)
@@ -185,14 +181,13 @@ def segment_starts(
     with torch.cuda.device_of(x):
         ends_kernel[blocks, B, pieces](
             x, delta, a, b, z, bias, ends, sums,
-            *x.stride()[:2], *delta.stride()[:2], *a.stride(), *b.stride()[:2],
-            *(z.stride()[:2] if z is not None else (0, 0)), 1, T, C, segment,
+            *x.stride()[:2], *delta.stride()[:2], *b.stride()[:2],
+            *(z.stride()[:2] if z is not None else (0, 0)), T, C, segment,
             AHEAD=configs.AHEAD, SOON=configs.SOON,
             **{k: v for k, v in settings.items() if k != "CHUNK"},
         )  # fmt: skip
         join_kernel[blocks, B](
-            ends, sums, a, edge,
-            *a.stride(), *(edge.stride() if edge is not None else (0, 0, 0)), pieces, C,
+            ends, sums, a, edge, pieces, C,
             **{k: v for k, v in settings.items() if k not in ("CHUNK", "STEPS", "SOFTPLUS")},
         )  # fmt: skip
     return ends

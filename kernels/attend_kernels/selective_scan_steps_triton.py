@@ -64,6 +64,14 @@ def widened(x: torch.Tensor, wide: torch.dtype) -> torch.Tensor:
     return x.to(wide)
 
 
+def channels_last(x: torch.Tensor) -> torch.Tensor:
+    """Lay A or states (..., C, N) out as the kernels hold them, (..., N, C), in a copy if need be.
+
+    That is N numbers a channel once a call. The last state of another call lies so already.
+    """
+    return x.transpose(-1, -2).contiguous()
+
+
 def constants(
     n: int, config: configs.Config, softplus: bool, wide: torch.dtype = torch.float32
 ) -> dict[str, Any]:

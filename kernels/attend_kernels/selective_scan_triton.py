@@ -11,8 +11,13 @@ the other. With STEPS steps unrolled such a queue costs no moves from register t
 
 States are held as (N, C), channels last, so that a warp's 32 threads hold 32 channels and each
 thread all states of its channel: the sum over N then needs no exchange between threads. Triton
-derives who holds what from the loads and stores whose strides it knows to be 1; the arguments named
-in ``HIDDEN`` are strides kept from it for that reason.
+derives who holds what from the loads and stores of the tile, so all of them say the same:
+
+- A and the states lie as (N, C) in memory too, so that neighbouring threads take neighbouring
+  channels. With both strides arguments, which Triton knows nothing of, its version would decide:
+  3.5 and 3.6 take neighbours along the first axis then, 3.7 along the last.
+- that C is a multiple of 16 is kept from Triton (``HIDDEN``). A thread would else take 4 channels
+  at once, in loads of 16 bytes, with a quarter of their states.
 """
 
 # ruff: noqa: N803, N806  # axis letters and compile-time values are written in capitals
@@ -31,6 +36,7 @@ from attend_kernels import selective_scan_configs as configs
 from attend_kernels.selective_scan_segments_triton import segment_starts
 from attend_kernels.selective_scan_steps_triton import (
     LOG2E,
+    channels_last,
     constants,
     pull,
     sigmoid,
@@ -38,17 +44,15 @@ from attend_kernels.selective_scan_steps_triton import (
     widened,
 )
 
-HIDDEN = ["a_channel", "a_state", "first_channel", "first_state", "last_channel", "last_state"]
-HIDDEN += ["kept_channel"]
+HIDDEN = ["C"]
 
 
 @triton.jit(do_not_specialize=HIDDEN)
 def selective_scan_forward_kernel(
     u_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, d_ptr, z_ptr, bias_ptr,
     out_ptr, first_ptr, last_ptr, kept_ptr,
-    u_batch, u_row, delta_batch, delta_row, a_channel, a_state, b_batch, b_row, c_batch, c_row,
-    z_batch, z_row, first_batch, first_segment, first_channel, first_state,
-    last_batch, last_channel, last_state, kept_channel, T, C, segment,
+    u_batch, u_row, delta_batch, delta_row, b_batch, b_row, c_batch, c_row, z_batch, z_row,
+    T, C, segment,
     N: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr, STEPS: tl.constexpr,
     CHUNK: tl.constexpr, AHEAD: tl.constexpr, SOON: tl.constexpr, SOFTPLUS: tl.constexpr,
     WIDE: tl.constexpr,
@@ -72,8 +76,8 @@ def selective_scan_forward_kernel(
     b_ptr += batch * b_batch + begin * b_row + state
     c_ptr += batch * c_batch + begin * c_row + state
     out_ptr += (batch * T + begin) * C + channel
-    at = state[:, None] * a_state + channel[None, :] * a_channel
-    rate = tl.load(a_ptr + at, mask=both, other=0.0).to(WIDE) * LOG2E  # exp(x) = exp2(x log2(e))
+    tile = state[:, None] * C + channel[None, :]
+    rate = tl.load(a_ptr + tile, mask=both, other=0.0).to(WIDE) * LOG2E  # exp(x) = exp2(x log2(e))
     bias = 0.0
     if bias_ptr is not None:
         bias = tl.load(bias_ptr + channel, mask=live, other=0.0).to(WIDE)
@@ -81,13 +85,10 @@ def selective_scan_forward_kernel(
         skip = tl.load(d_ptr + channel, mask=live, other=0.0).to(WIDE)
     h = tl.zeros((BLOCK_N, BLOCK_C), WIDE)
     if first_ptr is not None:
-        at = state[:, None] * first_state + channel[None, :] * first_channel
-        first_ptr += batch * first_batch + piece * first_segment
-        h = tl.load(first_ptr + at, mask=both, other=0.0).to(WIDE)
-    kept = kept_ptr
+        first_ptr += (batch * tl.num_programs(2) + piece) * N * C
+        h = tl.load(first_ptr + tile, mask=both, other=0.0).to(WIDE)
     if kept_ptr is not None:
-        kept += (batch * tl.cdiv(T, CHUNK) + begin // CHUNK) * N * C
-        kept += state[:, None] * C + channel[None, :] * kept_channel
+        kept_ptr += (batch * tl.cdiv(T, CHUNK) + begin // CHUNK) * N * C
     T = tl.minimum(T - begin, segment).to(tl.int32)  # of this segment
     last = T - 1  # beyond it the pointers stay where they are
     u = ()
@@ -108,8 +109,8 @@ def selective_scan_forward_kernel(
     for t in range(0, T, STEPS):
         if kept_ptr is not None:  # noqa: SIM102  # decided when compiled, the next is not
             if t % CHUNK == 0:
-                tl.store(kept, h, mask=both)
-                kept += N * C
+                tl.store(kept_ptr + tile, h, mask=both)
+                kept_ptr += N * C
         for i in tl.static_range(STEPS):
             step = tl.where(t + i + AHEAD < last, 1, 0)
             u, u_ptr = pull(u, u_ptr, step * u_row, live, WIDE)
@@ -136,8 +137,7 @@ def selective_scan_forward_kernel(
             b = b[1:]
             c = c[1:]
     if piece == tl.num_programs(2) - 1:
-        at = state[:, None] * last_state + channel[None, :] * last_channel
-        tl.store(last_ptr + batch * last_batch + at, h, mask=both)
+        tl.store(last_ptr + batch * N * C + tile, h, mask=both)
 
 
 def forward(
@@ -159,25 +159,22 @@ def forward(
     wide = torch.float64 if u.dtype == torch.float64 else torch.float32
     config = configs.choose("forward", u.device, N)
     out = torch.empty((B, T, C), dtype=u.dtype, device=u.device)
-    last = torch.empty((B, C, N), dtype=wide, device=u.device)
+    last = torch.empty((B, N, C), dtype=wide, device=u.device)
     chunks = configs.chunks(T) if keep else 0
     kept = torch.empty((B, chunks, N, C), dtype=wide, device=u.device)
-    b, c = (widened(x, wide) for x in (b, c))
+    a, b, c = channels_last(a), widened(b, wide), widened(c, wide)
     segment = configs.segment(u, N)
-    first = None if initial is None else initial[:, None]  # (B, segments, C, N)
+    first = None if initial is None else channels_last(initial)  # of each segment
     if segment < T:
-        first = segment_starts(u, delta, a, b, None, bias, initial, softplus, segment, False)
-        first = first.transpose(2, 3)
+        first = segment_starts(u, delta, a, b, None, bias, first, softplus, segment, False)
     kernel: Any = selective_scan_forward_kernel
     grid = (triton.cdiv(C, config.block_c), B, triton.cdiv(T, segment))
     with torch.cuda.device_of(u):  # the launch goes to the current device, not to the tensor's
         kernel[grid](
             u, delta, a, b, c, d, z, bias,
             out, first, last, kept if keep else None,
-            *u.stride()[:2], *delta.stride()[:2], *a.stride(), *b.stride()[:2], *c.stride()[:2],
-            *(z.stride()[:2] if z is not None else (0, 0)),
-            *(first.stride() if first is not None else (0, 0, 0, 0)), *last.stride(),
-            1, T, C, segment,
+            *u.stride()[:2], *delta.stride()[:2], *b.stride()[:2], *c.stride()[:2],
+            *(z.stride()[:2] if z is not None else (0, 0)), T, C, segment,
             **constants(N, config, softplus, wide), AHEAD=configs.AHEAD, SOON=configs.SOON,
         )  # fmt: skip
-    return out, last, kept
+    return out, last.transpose(1, 2), kept

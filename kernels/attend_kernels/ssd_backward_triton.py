@@ -73,7 +73,7 @@ def ssd_sweep_kernel(
     gradient of the state at each chunk's end and what flows into that, and dx is written too.
     ``edge`` is the state to begin with, ``last`` (if wanted) the one to end with.
     """
-    BLOCKS: tl.constexpr = tl.cdiv(P, BLOCK_P)
+    BLOCKS: tl.constexpr = P // BLOCK_P
     pid = tl.program_id(0)
     block = pid % BLOCKS
     head = (pid // BLOCKS % heads).to(tl.int64)
@@ -143,8 +143,8 @@ def ssd_keys_kernel(
 
     y_i reads the state at the chunk's start, decayed; each step writes to the state at its end.
     """
-    SHARES: tl.constexpr = tl.cdiv(GROUP, MEMBERS)
-    BLOCKS: tl.constexpr = tl.cdiv(P, BLOCK_P)
+    SHARES: tl.constexpr = (GROUP + MEMBERS - 1) // MEMBERS
+    BLOCKS: tl.constexpr = P // BLOCK_P
     pid = tl.program_id(0)
     share = (pid % SHARES).to(tl.int64)
     group = (pid // SHARES % groups).to(tl.int64)
@@ -206,8 +206,8 @@ def ssd_scores_kernel(
 
     ``entering`` and ``leaving`` come in PARTS parts, from as many blocks of rows of the states.
     """
-    SHARES: tl.constexpr = tl.cdiv(GROUP, MEMBERS)
-    BLOCKS: tl.constexpr = tl.cdiv(P, BLOCK_P)
+    SHARES: tl.constexpr = (GROUP + MEMBERS - 1) // MEMBERS
+    BLOCKS: tl.constexpr = P // BLOCK_P
     pid = tl.program_id(0)
     share = (pid % SHARES).to(tl.int64)
     group = (pid // SHARES % groups).to(tl.int64)

@@ -138,7 +138,7 @@ def ssd_forward_kernel(
     DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Write BLOCK_P columns of y over all of time, and as many rows of the last state."""
-    BLOCKS: tl.constexpr = tl.cdiv(P, BLOCK_P)
+    BLOCKS: tl.constexpr = P // BLOCK_P
     pid = tl.program_id(0)
     block = pid % BLOCKS
     head = (pid // BLOCKS % heads).to(tl.int64)  # heads of a group run side by side: B, C in L2

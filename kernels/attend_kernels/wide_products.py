@@ -9,17 +9,12 @@ keeps in registers: rows of 256 numbers are more than it has. ``dot_wide`` and `
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 
 MOST = tl.constexpr(128)  # columns that are no more than the registers hold
-PART = tl.constexpr(64)  # columns at once, where rows come in parts
-
-
-def is_wide(x: torch.Tensor) -> bool:
-    """Tell whether x's rows are fp32 and too wide."""
-    return x.dtype == torch.float32 and x.shape[-1] > MOST.value
+PART = tl.constexpr(64)  # columns at once at most, where rows come in parts
+LEAST = tl.constexpr(32)  # columns that never do
 
 
 @triton.jit
@@ -39,16 +34,17 @@ def dot_wide(a, b, PRECISION: tl.constexpr):
 def dot_rows(a, b, a_ptr, b_ptr, first, a_row, b_row, T, PRECISION: tl.constexpr):
     """All products of a row of ``a`` with one of ``b``, both (CHUNK, K): (CHUNK, CHUNK).
 
-    Rows of more than one PART are added up in a loop over the parts, which loads them anew from
-    ``a_ptr`` and ``b_ptr``, at row ``first`` of T: as one product they would take their registers
-    beside those of ``dot_wide``.
+    Rows of more than LEAST are added up in a loop over two parts or more, which loads them anew
+    from ``a_ptr`` and ``b_ptr``, at row ``first`` of T: as one product they would take their
+    registers beside those of ``dot_wide``.
     """
     CHUNK: tl.constexpr = a.shape[0]
-    if PRECISION == "ieee" and a.shape[1] > PART:
+    if PRECISION == "ieee" and a.shape[1] > LEAST:
+        AT_ONCE: tl.constexpr = PART if a.shape[1] >= 2 * PART else a.shape[1] // 2
         t = tl.arange(0, CHUNK)[:, None]
-        column = tl.arange(0, PART)[None, :]
+        column = tl.arange(0, AT_ONCE)[None, :]
         products = tl.zeros((CHUNK, CHUNK), tl.float32)
-        for k in range(0, a.shape[1], PART):
+        for k in range(0, a.shape[1], AT_ONCE):
             real = first + t < T
             a_part = tl.load(a_ptr + (first + t).to(tl.int64) * a_row + k + column, real, 0.0)
             b_part = tl.load(b_ptr + (first + t).to(tl.int64) * b_row + k + column, real, 0.0)

@@ -18,6 +18,8 @@ if not HAS_GPU and "TRITON_INTERPRET" not in os.environ:
     if "triton" in sys.modules:
         raise RuntimeError("triton was imported before kernels/tests/conftest.py could set it up")
     os.environ["TRITON_INTERPRET"] = "1"
+# Outputs are poisoned by PyTorch's deterministic mode, in which cuBLAS wants this.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

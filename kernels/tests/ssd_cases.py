@@ -96,10 +96,14 @@ def hold(
         got = run(fast, inputs, **options)
     want = run(naive_ssd, wide(inputs))
     plain = run(naive_ssd_quadratic, inputs)
+    # dA sums over time what dt owes to its decay: terms of both signs, which may leave little.
+    decay = inputs["A"].double().abs().mean().clamp(min=1.0)
+    floors = {"dA": float((inputs["dt"].double() * want["ddt"]).norm() / decay)}
     for name, value in got.items():
         expected = torch.float32 if name == "state" else inputs.get(name[1:], inputs["x"]).dtype
         assert value.dtype == expected, name
         assert_right(
-            value, want[name], case.dtype, plain[name], floor=1e-2, what=name, tolerance=tolerance
-        )
+            value, want[name], case.dtype, plain[name],
+            floor=floors.get(name, 1e-2), what=name, tolerance=tolerance,
+        )  # fmt: skip
     return got

@@ -52,10 +52,11 @@ WRONG: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
         "0 or less; got 0.5. Likely cause: the sigmoid itself.*logsigmoid",
         {"gate": zeros(2, 3, 5, 16) + 0.5},
     ),
-    "beta-and-gate": (
+    "beta-and-gates": (
         ValueError,
-        "expected beta or gates, got both.*naive_linear_attention, which has both",
-        {"beta": zeros(2, 3, 5), "decay": zeros(3)},
+        r"expected beta beside a gate a step, got.*of shape \(2, 3, 5, 16\).*Next: a gate of "
+        r"\(B, H, T\), a decay a head, or naive_linear_attention, which has both",
+        {"beta": zeros(2, 3, 5), "gate": zeros(2, 3, 5, 16)},
     ),
     "beta-a-head": (ShapeError, "beta has 1 axis; expected 3", {"beta": zeros(3)}),
     "beta-as-integers": (
@@ -97,5 +98,6 @@ def test_a_steps_errors_are_its_own():
         linear_attention_step(**now | {"state": zeros(2, 3, 8, 16)})
     with pytest.raises(ShapeError, match=r"gate has 1 axis; expected 2 \(B H\)"):
         linear_attention_step(**now, gate=zeros(3))
-    with pytest.raises(ValueError, match="linear_attention_step: expected beta or gates, got both"):
-        linear_attention_step(**now, decay=zeros(3), beta=zeros(2, 3))
+    now["beta"] = zeros(2, 3).requires_grad_()  # with a gradient, by the chunks' kernels
+    with pytest.raises(ValueError, match=r"linear_attention_step: expected beta.*torch\.no_grad"):
+        linear_attention_step(**now, gate=zeros(2, 3, 16))

@@ -19,11 +19,10 @@ from attend_kernels import (
     naive_linear_attention_parallel,
 )
 
-from .linear_attention_cases import Case, Results, hold, run, widened
+from .linear_attention_cases import KINDS, Case, Results, hold, run, widened
 from .numerics import DTYPES, TF32_TOLERANCE, TOLERANCE, relative_error
 
 pytestmark = pytest.mark.gpu
-KINDS = ["plain", "decay", "gate", "gates", "delta"]
 FLOORS = {"d_decay": 1.0, "d_initial_state": 1e-2}
 
 

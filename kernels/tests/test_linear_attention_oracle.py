@@ -122,14 +122,11 @@ def test_matrix_memory_of_xlstm(form: Any, device: str):
 
 
 @forms
-@pytest.mark.parametrize(
-    "name", ["torch_recurrent_gated_delta_rule", "torch_chunk_gated_delta_rule"]
-)
-def test_delta_rule_of_qwen3_next(name: str, form: Any, device: str):
-    """Its two forms, without gates, from an initial state; queries are scaled there."""
+def test_delta_rule_of_qwen3_next(form: Any, device: str):
+    """Step by step, without gates, from an initial state; queries are scaled there."""
     inputs = Case(21, B=2, H=2, E=24, kind="delta").inputs(device)
     q, k, v, beta, initial = (inputs[n] for n in ("q", "k", "v", "beta", "initial_state"))
-    their = getattr(model("qwen3_next"), name)
+    their = model("qwen3_next").torch_recurrent_gated_delta_rule
     want, last = their(
         q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), torch.zeros_like(beta.mT),
         beta.mT, initial_state=initial, output_final_state=True,
@@ -139,16 +136,22 @@ def test_delta_rule_of_qwen3_next(name: str, form: Any, device: str):
     hold_same(last, state, [k, v, beta, initial])
 
 
-@twins
-def test_gated_delta_rule_of_qwen3_next(form: Any, device: str):
-    """Gates beside the delta rule, which the twins alone have."""
-    their = model("qwen3_next").torch_chunk_gated_delta_rule
-    inputs = Case(21, B=2, H=2, kind="delta").inputs(device)
-    q, k, v, beta = (inputs[n] for n in ("q", "k", "v", "beta"))
-    gate = (-draw(2, 2, 21, seed=5, device=device).abs()).detach().requires_grad_()
-    want, _ = their(*(x.transpose(1, 2) for x in (q, k, v)), gate.mT, beta.mT)
-    got, _ = form(16**-0.5 * q, k, v, gate=gate, beta=beta)
-    hold_same(want.transpose(1, 2), got, [q, k, v, beta, gate])
+@forms
+@pytest.mark.parametrize(
+    "name", ["torch_recurrent_gated_delta_rule", "torch_chunk_gated_delta_rule"]
+)
+def test_gated_delta_rule_of_qwen3_next(name: str, form: Any, device: str):
+    """Gates beside the delta rule, as that model has them: its two forms, outputs and states."""
+    inputs = Case(37, H=2, E=24, kind="gated delta").inputs(device)
+    q, k, v, gate, beta, initial = (inputs[n] for n in (*"qkv", "gate", "beta", "initial_state"))
+    their = getattr(model("qwen3_next"), name)
+    want, last = their(
+        *(x.transpose(1, 2) for x in (q, k, v)), gate.mT, beta.mT,
+        initial_state=initial, output_final_state=True,
+    )  # fmt: skip
+    got, state = form(16**-0.5 * q, k, v, gate=gate, beta=beta, initial_state=initial)
+    hold_same(want.transpose(1, 2), got, [q, k, v, gate, beta, initial])
+    hold_same(last, state, [k, v, gate, beta, initial])
 
 
 @twins
@@ -196,14 +199,12 @@ def test_ssd_is_linear_attention_with_a_gate_a_step(form: Any, device: str):
 @needs_triton
 def test_decoding_step_by_step_is_qwen3_nexts(device: str):
     their = model("qwen3_next").torch_recurrent_gated_delta_rule
-    inputs = {k: x.detach() for k, x in Case(7, H=2, kind="delta").inputs(device).items()}
-    q, k, v, beta, state = (inputs[n] for n in ("q", "k", "v", "beta", "initial_state"))
-    want, last = their(
-        q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), torch.zeros_like(beta.mT),
-        beta.mT, initial_state=state, output_final_state=True,
-    )  # fmt: skip
+    inputs = {k: x.detach() for k, x in Case(7, H=2, kind="gated delta").inputs(device).items()}
+    state = inputs.pop("initial_state")
+    q, k, v, gate, beta = (inputs[n].transpose(1, 2) for n in (*"qkv", "gate", "beta"))
+    want, last = their(q, k, v, gate, beta, initial_state=state, output_final_state=True)
     for t in range(7):
-        now = (x[:, :, t] for x in (q, k, v))
-        output, state = linear_attention_step(state, *now, beta=beta[:, :, t])
+        now = {name: x[:, :, t] for name, x in inputs.items()}
+        output, state = linear_attention_step(state, **now)
         assert relative_error(16**-0.5 * output, want[:, t].double()) < LIMIT
     assert relative_error(state, last.double()) < LIMIT

@@ -20,12 +20,11 @@ from attend_kernels import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .linear_attention_cases import Case, run, widened
+from .linear_attention_cases import KINDS, Case, run, widened
 
 needs_triton = pytest.mark.skipif(
     not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"
 )
-KINDS = ["plain", "decay", "gate", "gates", "delta"]
 
 
 def fast(**inputs: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -53,12 +52,14 @@ def allocated(kind: str, length: int, device: str) -> list[int]:
     q, k, v, state = (inputs[name] for name in ("q", "k", "v", "initial_state"))
     grad, last = torch.ones_like(v), torch.ones_like(state)
     # Below the operators, which PyTorch shows to no mode.
-    if kind == "delta":
-        from attend_kernels import delta_rule_triton
+    if kind.endswith("delta"):
+        from attend_kernels import delta_rule_backward, delta_rule_triton
 
+        steps = inputs["beta"], inputs.get("gate")
         with Allocations() as seen:
-            _, _, error = delta_rule_triton.forward(q, k, v, inputs["beta"], state, 16)
-            delta_rule_triton.backward(grad, last, q, k, v, inputs["beta"], state, error, 16)
+            _, _, error = delta_rule_triton.forward(q, k, v, *steps, state, 16)
+            learns = steps[1] is not None
+            delta_rule_backward.backward(grad, last, q, k, v, *steps, state, error, 16, learns)
         return seen.sizes
     from attend_kernels import (
         linear_attention_backward,
@@ -102,7 +103,7 @@ def test_autograd_keeps_the_arguments_alone(kind: str, device: str):
     ):
         fast(**inputs)
     expected = sum(x.nbytes for x in inputs.values())
-    assert sum(saved.values()) == expected + (inputs["v"].nbytes if kind == "delta" else 0)
+    assert sum(saved.values()) == expected + (inputs["v"].nbytes if kind.endswith("delta") else 0)
 
 
 @needs_triton
@@ -168,19 +169,22 @@ def test_operators_keep_pytorchs_contract(kind: str, device: str):
 
 
 @needs_triton
-@pytest.mark.parametrize("state", [False, True], ids=["bare", "state"])
-def test_the_delta_rules_operators_keep_it_too(state: bool, device: str):
-    inputs = Case(5, kind="delta", state=state).inputs(device)
-    leaves: Any = [inputs.get(name) for name in ("q", "k", "v", "beta", "initial_state")]
+@pytest.mark.parametrize(
+    "case", [Case(5, kind="delta", state=False), Case(5, kind="gated delta")], ids=str
+)
+def test_the_delta_rules_operators_keep_it_too(case: Case, device: str):
+    inputs = case.inputs(device)
+    leaves: Any = [inputs.get(name) for name in ("q", "k", "v", "beta", "gate", "initial_state")]
     torch.library.opcheck(delta_rule.forward, (*leaves, 16))
     plain: Any = [None if x is None else x.detach() for x in leaves]
     output, last, error = delta_rule.forward(*plain, 16)
-    arguments = (torch.ones_like(output), torch.ones_like(last), *plain, error, 16)
+    grads = torch.ones_like(output), torch.ones_like(last)
+    arguments = (*grads, *plain, error, 16, "gate" in inputs)
     torch.library.opcheck(delta_rule.backward, arguments)
 
 
 @needs_triton
-@pytest.mark.parametrize("kind", ["plain", "gates", "delta"])
+@pytest.mark.parametrize("kind", ["plain", "gates", "gated delta"])
 def test_the_steps_operator_keeps_it_too(kind: str, device: str):
     now = step_arguments(kind, device)
     names = ("state", "q", "k", "v", "gate", "beta")
@@ -281,7 +285,8 @@ from attend_kernels import linear_attention, linear_attention_step, naive_linear
 q, k, v = (torch.randn(1, 2, 40, 8).bfloat16() for _ in range(3))
 q.requires_grad_()
 modes = ({}, {"decay": -torch.rand(2)}, {"gate": -torch.rand(1, 2, 40)},
-         {"gate": -torch.rand(1, 2, 40, 8)}, {"beta": 0.1 * torch.rand(1, 2, 40)})
+         {"gate": -torch.rand(1, 2, 40, 8)}, {"beta": 0.1 * torch.rand(1, 2, 40)},
+         {"beta": 0.1 * torch.rand(1, 2, 40), "gate": -torch.rand(1, 2, 40)})
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     for mode in modes:
@@ -299,7 +304,7 @@ with warnings.catch_warnings(record=True) as caught:
 assert [w.filename for w in caught] == ["<string>"] * 2, caught
 print(*[w.message for w in caught])
 compiled = torch.compile(linear_attention, backend="aot_eager", fullgraph=True)
-torch.testing.assert_close(compiled(q, k, v, beta=modes[-1]["beta"], chunk=16), output)
+torch.testing.assert_close(compiled(q, k, v, **modes[-1], chunk=16), output)
 """
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ)

@@ -61,6 +61,22 @@ def test_no_state_of_every_step_is_ever_in_memory(device: str):
 
 
 @needs_triton
+def test_a_state_handed_on_is_not_copied(device: str):
+    from attend_kernels import selective_scan_triton
+
+    inputs = Case(3, B=2, C=16, N=8, options=()).inputs(device)
+    tensors = [inputs[k] for k in ("u", "delta", "A", "B", "C")]
+    scan: Any = selective_scan_triton.forward  # Any, for the arguments are splatted
+    sizes: list[int] = []
+    _, state, _ = scan(*tensors, None, None, None, None, True, False)
+    for given in (state, state.contiguous()):
+        with Allocations() as seen:
+            scan(*tensors, None, None, None, given, True, False)
+        sizes.append(sum(seen.sizes))
+    assert sizes[1] - sizes[0] == state.numel() * torch.float32.itemsize
+
+
+@needs_triton
 def test_segments_cost_a_state_each(monkeypatch: pytest.MonkeyPatch, device: str):
     """Starts forward and backward; and of each segment its scratch, and its share of dA, D, bias.
 

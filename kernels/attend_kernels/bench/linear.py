@@ -1,4 +1,5 @@
-"""The cases of linear attention: plain, RetNet's decay, GLA's gates, the delta rule; and peers.
+"""The cases of linear attention: plain, RetNet's decay, GLA's gates, the delta rule without and
+with gates; and peers.
 
 Tensors lie as a model's projections leave them, (B, T, H, D), which is how flash-linear-attention
 wants them and which costs our kernels nothing. RetNet's decay is fixed, as theirs is.
@@ -7,6 +8,7 @@ Bytes are q, k, v (and gates, beta) read and o written; backward, those and do r
 gradients written. Operations are those of the algorithm with chunks of 64
 (``linear_attention_chunked``), of which the part inside a chunk counts half, for half of it is
 masked; backward twice as many. The delta rule has two more products by the state, and its solve.
+"gated_delta" is the delta rule with a gate a step (Gated DeltaNet).
 
 The compiled twin is the one that runs without a GPU, chunk by chunk, in fp32. GLA's writes (T, T,
 D) numbers a chunk and is left out: no size fits both.
@@ -36,7 +38,9 @@ CHUNK = 64  # of the operation count
 TWIN_CHUNK = 256  # of the compiled twin: a loop unrolled over its chunks
 ORACLE_CHUNK = 64
 LONGEST_TWIN = 4096
-MODES = ("plain", "retnet", "gla", "delta")
+MODES = ("plain", "retnet", "gla", "delta", "gated_delta")
+# What a mode adds to q, k and v, in this order: gates, betas.
+ADDED = {"gla": ("gate",), "delta": ("beta",), "gated_delta": ("gate", "beta")}
 
 
 @dataclass(frozen=True)
@@ -79,11 +83,12 @@ def cases(tiny: bool) -> list[Case]:
 
 def _case(s: Setting, wave: int, peers: dict[str, Callable[[], Function]]) -> Case:
     steps = s.batch * s.length * s.heads
-    gates = {"gla": s.width, "delta": 1}.get(s.mode, 0)
+    added = ADDED.get(s.mode, ())
+    gates = s.width if s.mode == "gla" else len(added)
     numbers = steps * s.dtype.itemsize
     read, written = (3 * s.width + gates) * numbers, s.width * numbers
     inside, between = CHUNK * s.width, 2 * s.width * s.width
-    if s.mode == "delta":  # K S; the inverse times that; the inverse from K Kᵀ
+    if "beta" in added:  # K S; the inverse times that; the inverse from K Kᵀ
         between += s.width * s.width
         inside += CHUNK * s.width
     flops = 2.0 * steps * (inside + between)
@@ -93,7 +98,7 @@ def _case(s: Setting, wave: int, peers: dict[str, Callable[[], Function]]) -> Ca
         size={"B": s.batch, "T": s.length, "H": s.heads, "D": s.width},
         wave=wave,
         make=partial(_make, s),
-        learn=(0, 1, 2, 3) if gates else (0, 1, 2),
+        learn=tuple(range(3 + len(added))),
         peers=peers,
         oracle=partial(_oracle, s),
         flops={"forward": flops, "backward": 2 * flops, "both": 3 * flops},
@@ -112,13 +117,15 @@ def _make(s: Setting, seed: int) -> Tensors:
     on: dict[str, Any] = {"generator": generator, "device": s.device}
     rows = (s.batch, s.length, s.heads)
     q, k, v = (torch.randn(*rows, s.width, **on).transpose(1, 2) for _ in range(3))
-    if s.mode == "delta":
+    added = ADDED.get(s.mode, ())
+    if "beta" in added:
         k = torch.nn.functional.normalize(k, dim=-1)
     tensors = [x.to(s.dtype) for x in (s.width**-0.5 * q, k, v)]
-    if s.mode == "gla":
-        gate = torch.nn.functional.logsigmoid(torch.randn(*rows, s.width, **on)) / 16
+    if "gate" in added:
+        shape = (*rows, s.width) if s.mode == "gla" else rows
+        gate = torch.nn.functional.logsigmoid(torch.randn(shape, **on)) / 16
         tensors.append(gate.transpose(1, 2).to(s.dtype))
-    if s.mode == "delta":
+    if "beta" in added:
         tensors.append(torch.rand(*rows, **on).transpose(1, 2).to(s.dtype))
     return tuple(tensors)
 
@@ -128,7 +135,7 @@ def _options(s: Setting, *more: torch.Tensor) -> dict[str, torch.Tensor]:
     if s.mode == "retnet":  # 1 - 2 ** (-5 - head), Sun et al. 2023, section 3.1
         heads = torch.arange(s.heads, device=s.device, dtype=torch.float64)
         return {"decay": torch.log1p(-(2.0 ** (-5 - heads))).float()}
-    return dict(zip({"gla": ("gate",), "delta": ("beta",)}.get(s.mode, ()), more, strict=True))
+    return dict(zip(ADDED.get(s.mode, ()), more, strict=True))
 
 
 def _attend(s: Setting) -> Function:
@@ -179,10 +186,15 @@ def _fla(s: Setting) -> Function:
         "retnet": ops.chunk_retention,
         "gla": ops.chunk_gla,
         "delta": ops.chunk_delta_rule,
+        "gated_delta": getattr(ops, "chunk_gated_delta_rule", None),
     }[s.mode]
+    if function is None:
+        raise AbsentError("this flash-linear-attention has no chunk_gated_delta_rule")
 
-    def run(*tensors: torch.Tensor) -> torch.Tensor:
-        output, _ = function(*(x.transpose(1, 2) for x in tensors), scale=1.0)
+    def run(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *more: torch.Tensor) -> torch.Tensor:
+        names = ["g" if name == "gate" else name for name in ADDED.get(s.mode, ())]
+        added = {n: x.transpose(1, 2) for n, x in zip(names, more, strict=True)}
+        output, _ = function(*(x.transpose(1, 2) for x in (q, k, v)), **added, scale=1.0)
         return output.transpose(1, 2)
 
     return run

@@ -92,15 +92,15 @@ def _made(*shapes: tuple[str, Sequence[int]]) -> dict[str, torch.Tensor]:
 
 
 def linear(mode: str, length: int) -> tuple[Work, Work]:
-    """``linear_attention``; "gate" is one a step, "gates" one a key dimension."""
+    """``linear_attention``; "gate" is one a step, as "gated delta" has, "gates" one a dimension."""
     sides = (1, 1, length, WIDTH)
     inputs = _made(("q", sides), ("k", sides), ("v", sides))
-    shapes = {"decay": sides[1:2], "gate": sides[:3], "gates": sides, "delta": sides[:3]}
-    if mode in shapes:
-        name = {"gates": "gate", "delta": "beta"}.get(mode, mode)
-        inputs |= _made((name, shapes[mode]))
-        if mode != "delta":
-            inputs[name].neg_()
+    gates = {"decay": sides[1:2], "gate": sides[:3], "gates": sides, "gated delta": sides[:3]}
+    if mode in gates:
+        name = "decay" if mode == "decay" else "gate"
+        inputs[name] = -_made((name, gates[mode]))[name]
+    if mode.endswith("delta"):
+        inputs |= _made(("beta", sides[:3]))
     return work_of(partial(kernels.linear_attention, chunk=CHUNK), inputs)
 
 
@@ -145,6 +145,7 @@ LINEAR: dict[str, tuple[Callable[[int], tuple[Work, Work]], int]] = {
             ("gate", "a gate a step"),
             ("gates", "gates a dimension"),
             ("delta", "delta rule"),
+            ("gated delta", "delta rule, a gate a step"),
         )
     },
     "selective scan": (selective_scan, SCAN_CHUNK),

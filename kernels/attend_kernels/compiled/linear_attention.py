@@ -8,6 +8,7 @@ from typing import Any
 import triton.language as tl
 
 from attend_kernels import (
+    delta_rule_backward,
     delta_rule_triton,
     flash_configs,
     linear_attention_backward,
@@ -29,10 +30,12 @@ blocks: steps × columns of the state, or of q and k. plain, fading (a gate a st
 writing the state before each chunk), scored (GLA): walks that give o and, with other tensors, dq,
 dk and dv; columns: GLA's dq and dk. gates: the gradient of gates a step. ages, scores, products,
 pairs: GLA's gates summed, and what is inside its chunks. inverse, delta, back: the delta rule's
-systems, its walk, and its walk back. D_v is D unless said. "others alone" is a walk whose steps do
-not read themselves; "states" the first pass over segments, join what adds those up. Other widths
-are filled up with zeros to these. Nothing may spill."""
+systems, its walk, and its walk back; gated: with a gate a step. D_v is D unless said. "others
+alone" is a walk whose steps do not read themselves; "readers alone" what its gates add to gates;
+"gates fixed" is without what gates that learn need; "states" the first pass over segments, join
+what adds those up. Other widths are filled up with zeros to these. Nothing may spill."""
 
+INVERSE = delta_rule_triton.inverse_kernel
 KERNELS: dict[str, Any] = {
     "plain": linear_attention_triton.walk_kernel,
     "fading": linear_attention_triton.walk_kernel,
@@ -43,34 +46,49 @@ KERNELS: dict[str, Any] = {
     "scores": linear_attention_gated_triton.scores_kernel,
     "products": linear_attention_gated_backward.products_kernel,
     "pairs": linear_attention_gated_backward.pairs_kernel,
-    "inverse": delta_rule_triton.inverse_kernel,
+    "inverse": INVERSE,
     "delta": delta_rule_triton.delta_walk_kernel,
-    "back": delta_rule_triton.delta_back_kernel,
+    "back": delta_rule_backward.delta_back_kernel,
 }
-WALKS = ("plain", "fading", "kept", "scored", "columns", "delta", "back")
+KERNELS |= {f"gated {name}": KERNELS[name] for name in ("inverse", "delta", "back")}
+WALKS = ("plain", "fading", "kept", "scored", "columns")
+WALKS += ("delta", "back", "gated delta", "gated back")
+OTHERS = ("others alone, forwards", "others alone, backwards")
 # How each is launched: the walks both ways in time, and over segments for their states alone.
 WAYS = dict.fromkeys(KERNELS, ("forwards",)) | {
-    "plain": ("forwards", "backwards", "others alone", "states"),
-    "fading": ("forwards", "backwards", "states"),
+    "plain": ("forwards", "backwards", "states", *OTHERS),
+    "fading": ("forwards", "backwards", "states", *OTHERS),
     "kept": ("forwards", "backwards"),
     "scored": ("forwards", "backwards", "states"),
     "columns": ("forwards", "backwards", "gates fixed"),
-    "gates": ("backwards",),
+    "gates": ("backwards", "readers alone"),
     "products": ("backwards",),
     "pairs": ("backwards",),
     "inverse": ("forwards", "backwards"),
+    "gated inverse": ("forwards", "backwards"),
     "back": ("backwards",),
+    "gated back": ("backwards", "gates fixed"),
 }
-# Widths of keys and of values, where they differ: both decide what ``gates`` holds at once.
-MIXED = [(64, 128), (64, 256), (128, 64), (256, 64)]
+# Widths of keys and of values, where they differ: both decide what ``gates`` holds at once, and the
+# wider decides the steps of a chunk.
+MIXED = {
+    "gates": [(64, 16), (64, 32), (64, 256), (128, 16), (128, 64), (256, 16), (256, 32), (256, 64)],
+    "gated delta": [(64, 256), (128, 256), (256, 64)],
+    "gated back": [(64, 256), (128, 256), (256, 64)],
+}
 # Pointers a launch leaves out.
 LEFT_OUT = {
     "plain": {"gate_ptr", "scores_ptr", "totals_ptr", "kept_ptr"},
     "fading": {"scores_ptr", "totals_ptr", "kept_ptr"},
     "kept": {"scores_ptr", "totals_ptr"},
     "scored": {"gate_ptr", "kept_ptr"},
+    "inverse": {"gate_ptr"},
+    "delta": {"gate_ptr"},
+    "gated delta": {"out_ptr"},
+    "back": {"gate_ptr", "kept_ptr"},
     "states": {"out_ptr", "start_ptr"},
     "gates fixed": {"d_gate_ptr", "kept_ptr"},
+    "readers alone": {"after_ptr"},
 }
 FP32 = ("start_ptr", "end_ptr", "totals_ptr", "fractions_ptr", "d_gate_ptr", "gate_ptr", "beta_ptr")
 FP32 += ("state_ptr", "new_ptr")
@@ -88,14 +106,16 @@ def cases(architecture: int) -> list[Case]:
             for narrower in (16, 32, 64) if width == 64 else (width,):
                 found += [_case(arch, kernel, kind, narrower, way) for way in WAYS[kernel]]
     found += [
-        _case(architecture, "gates", kind, width, "backwards", values)
+        _case(architecture, kernel, kind, width, way, values)
+        for kernel in MIXED
         for kind in ("half", "fp32")
-        for width, values in MIXED
+        for width, values in MIXED[kernel]
+        for way in WAYS[kernel]
     ]
     steps = [
         _step(architecture, width, mode)
         for width in (64, 128, 256)
-        for mode in ("plain", "gates", "delta")
+        for mode in ("plain", "gates", "delta", "gated delta")
     ]
     joins = [_join(architecture, fades) for fades in (None, 1, 128)]
     return [*found, _ages(architecture), *joins, *steps]
@@ -109,7 +129,7 @@ def _case(architecture: int, kernel: str, kind: str, width: int, way: str, value
     made = launch(architecture, kernel, kind, width, values, way, chunk, tile)
     # Hopper's instruction takes 64 rows: of a state, or of a chunk.
     rows = width if way == "states" else max(chunk, width if kernel in WALKS else 0)
-    hopper = architecture == 90 and kernel != "inverse" and rows >= 64
+    hopper = architecture == 90 and KERNELS[kernel] is not INVERSE and rows >= 64
     return Case(
         made,
         kernel,
@@ -135,14 +155,14 @@ def launch(
 ) -> Launch:
     """One launch, with halves as bf16: fp16 differs in the type of its instructions alone."""
     function, element = KERNELS[kernel], "fp32" if kind == "fp32" else "bf16"
-    part = min(chunk, delta_rule_triton.MOST_ROWS) if kernel == "inverse" else chunk
+    part = min(chunk, delta_rule_triton.MOST_ROWS) if function is INVERSE else chunk
     off = LEFT_OUT.get(kernel, set()) | LEFT_OUT.get(way, set())
-    if kernel == "delta" and kind == "fp32" and width > wide_products.MOST.value:
+    if kernel == "delta" and width > wide_products.MOST.value:
         off = off | {"out_ptr"}
     constants: dict[str, Any] = dict.fromkeys(off) | dict.fromkeys(ONES, 1) | {
-        "REVERSE": way in ("backwards", "others alone"),
+        "REVERSE": way.endswith("backwards"),
         "BY_READER": way == "backwards",
-        "OWN": way != "others alone",
+        "OWN": way not in OTHERS,
         "CHUNK": chunk,
         "PART": part,
         "LEVELS": linear_attention_gated_triton.levels(part),
@@ -185,7 +205,8 @@ def _join(architecture: int, fades: int | None) -> Case:
 def _step(architecture: int, width: int, mode: str) -> Case:
     function = linear_attention_step_triton.step_kernel
     columns = min(flash_configs.padded(width), linear_attention_step_triton.TILE // width)
-    off = {"gate_ptr", "beta_ptr"} - {{"gates": "gate_ptr", "delta": "beta_ptr"}.get(mode, "")}
+    given = {"gates": {"gate_ptr"}, "delta": {"beta_ptr"}, "gated delta": {"gate_ptr", "beta_ptr"}}
+    off = {"gate_ptr", "beta_ptr"} - given.get(mode, set())
     constants = dict.fromkeys(off) | dict.fromkeys(("gate_column", "state_column"), 1)
     constants |= {"D": width, "BLOCK_D": width, "E": width, "BLOCK_E": columns}
     types = argument_types(function, constants, "bf16", dict.fromkeys(FP32, "*fp32"))

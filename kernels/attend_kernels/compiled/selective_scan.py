@@ -28,13 +28,13 @@ KERNELS: dict[str, Any] = {
 }
 NARROW = ("u_ptr", "delta_ptr", "z_ptr", "out_ptr", "grad_ptr", "du_ptr", "ddelta_ptr", "dz_ptr")
 NARROW += ("x_ptr",)
-# Not multiples of 16, as a launch finds them, or kept from Triton.
-UNALIGNED = {
-    *selective_scan_triton.HIDDEN,
-    *selective_scan_segments_triton.HIDDEN,
-    *selective_scan_backward_triton.HIDDEN,
-    "T", "segment", "pieces",
-}  # fmt: skip
+UNALIGNED = {"T", "segment", "pieces"}  # not multiples of 16, as a launch finds them
+
+# Integers that a kernel keeps from Triton.
+HIDDEN = {
+    "forward": set(selective_scan_triton.HIDDEN),
+    "ends": set(selective_scan_segments_triton.HIDDEN),
+}
 
 
 def cases(architecture: int) -> list[Case]:
@@ -64,7 +64,7 @@ def _case(
     types = argument_types(kernel, fixed, "fp32", dict.fromkeys(NARROW, f"*{dtype}"))
     alone = states == 16 and name in ("forward", "ends")
     return Case(
-        Launch(kernel, types, fixed, architecture, warps, 3, UNALIGNED),
+        Launch(kernel, types, fixed, architecture, warps, 3, UNALIGNED | HIDDEN.get(name, set())),
         name + ", backward in time" * bool(reverse),
         dtype,
         f"N {states}",

@@ -1,0 +1,36 @@
+"""How the whole suite shares a machine: one thread for each process, the longest files first."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+# NumPy and PyTorch read it when they are first imported, here and in every kernel, grader and
+# server that a test starts. Two workers fill two cores: a second thread of each would mostly wait,
+# and it waits by spinning. To test with more threads: OMP_NUM_THREADS=2 pytest ...
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+LONGEST = (
+    "course/tests/test_notebooks.py",
+    "autograder/tests/test_exercises.py",
+    "kernels/tests/test_compiled.py",
+    "autograder/tests/test_bad_submissions.py",
+    "course/tests/test_binder.py",
+    "kernels/tests/test_linear_attention.py",
+    "course/tests/test_nbgrader.py",
+    "course/tests/test_browser_chapter.py",
+    "autograder/tests/test_killing.py",
+    "autograder/tests/test_mutation.py",
+    "autograder/tests/test_cluster.py",
+)
+"""Files of half a minute and more, the longest first: begun last, one would run on alone."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let the workers of pytest-xdist begin with what takes longest, whatever was named first."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    places = {config.rootpath / Path(name): place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
