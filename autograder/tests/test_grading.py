@@ -13,8 +13,9 @@ from attend_grader.classes import handed_in
 from attend_grader.grading import Verdict, called_by_check, grade_notebook
 from attend_grader.preprocessors import outputs, write_verdicts
 from attend_grader.report import Finding, Report
+from attend_grader.sandbox import jail, warm
 from attend_grader.sandbox.jail import Limits
-from attend_grader.sandbox.warm import WarmParent
+from attend_grader.sandbox.warm import NotSetUp, WarmParent
 from attend_grader.subject import Subject
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
@@ -204,6 +205,24 @@ def test_what_a_release_imports_is_imported_before_any_fork() -> None:
         loaded = "import sys; print(*({'wave', 'json.tool', 'colorsys'} & {*sys.modules}))"
         assert sorted(child.run_cell(loaded)[1].split()) == ["colorsys", "json.tool", "wave"]
         assert "No module named 'no_such'" in str(child.run_cell("import no_such")[0])
+
+
+@needs_jail
+@pytest.mark.parametrize("refused", [1, 3])
+def test_a_process_that_cannot_be_set_up_is_not_the_submissions_fault(
+    parent: WarmParent, monkeypatch: pytest.MonkeyPatch, refused: int
+) -> None:
+    """Once, and it is tried again; each time, and grading stops without a verdict."""
+    found = [[Path("/tmp/no-such-place")]] * refused + [jail.prefixes()] * 9
+    monkeypatch.setattr(jail, "prefixes", lambda: found.pop(0))
+    monkeypatch.setattr(warm, "PAUSES", (0.0, 0.0))
+    if refused == 1:
+        verdicts = grade_notebook(notebook(SOFTMAX), CHAPTER, parent, 7)
+        assert [v.reason for v in verdicts] == ["PASSED", "PASSED"]
+    else:
+        with pytest.raises(NotSetUp, match=r"for a submission: FileNotFoundError.*no-such-place"):
+            grade_notebook(notebook(SOFTMAX), CHAPTER, parent, 7)
+    assert parent.is_alive()
 
 
 KERNEL = """

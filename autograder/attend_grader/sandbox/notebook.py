@@ -40,6 +40,8 @@ def serve(descriptor: int) -> None:
         number, request = frame["number"], frame["request"]
         answer: dict[str, Any]
         match request["op"]:
+            case "greet":
+                answer = {}
             case "cell":
                 answer = run_cell(shell, request["source"])
             case "candidate":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import socket
 import subprocess
@@ -26,6 +27,9 @@ START_SECONDS = 120.0
 LOOK_SECONDS = 0.1
 """While it does not answer, look this often whether it has ended."""
 
+PAUSES = (0.2, 2.0)
+"""Seconds before a process for a submission is tried again, where the machine refused it one."""
+
 STARTING = threading.Lock()
 """Held while bubblewrap is started; who ends a process holds it and sees no new jail after that."""
 
@@ -48,6 +52,10 @@ class SubmissionDied(RuntimeError):
 
 class JailKilled(SandboxMissing):
     """The jail was ended from outside as it started: another try may do."""
+
+
+class NotSetUp(SandboxMissing):
+    """The machine refused what a process for a submission needs: another try may do."""
 
 
 class WarmParent:
@@ -111,11 +119,18 @@ class WarmParent:
         self.close()
 
     def child(self) -> Child:
-        """A fresh process for one submission.
+        """A fresh process for one submission, ready to run its cells.
 
         Raises:
-            SandboxMissing: the warm parent is gone.
+            SandboxMissing: the warm parent is gone, or such a process cannot be set up.
         """
+        for pause in PAUSES:
+            with contextlib.suppress(NotSetUp):
+                return self._child()
+            time.sleep(pause)
+        return self._child()
+
+    def _child(self) -> Child:
         ours, theirs = socket.socketpair()
         sizes = {k: v for k, v in asdict(self.limits).items() if isinstance(v, int)}
         kept = [str(prefix) for prefix in jail.prefixes() if prefix.is_relative_to("/tmp")]
@@ -126,7 +141,18 @@ class WarmParent:
             except (OSError, EOFError) as error:
                 ours.close()
                 raise SandboxMissing(f"the warm parent is gone: {error}") from None
-        return Child(self, ours, answer["pid"])
+        child = Child(self, ours, answer["pid"])
+        try:
+            child.greet()
+        except SubmissionDied as died:  # nothing of a submission has run yet
+            if not self.is_alive():
+                raise SandboxMissing(f"the warm parent is gone: {died}") from None
+            why = self._said_last().rpartition("\n")[2] or died
+            raise NotSetUp(
+                f"the jail can set up no process for a submission: {why}. No score was made of "
+                "this: when it is mended, grade again."
+            ) from None
+        return child
 
     def end(self, pid: int, wait: float) -> int | None:
         """End a child; its exit code if it ended by itself within ``wait`` seconds."""
@@ -197,6 +223,9 @@ class WarmParent:
             process.wait(1)  # it may have closed its socket first
         except subprocess.TimeoutExpired:
             return ""
+        return self._said_last()
+
+    def _said_last(self) -> str:
         self._said.seek(0)
         return self._said.read().decode(errors="replace").strip()[-500:]
 
@@ -224,6 +253,15 @@ class Child:
     def allow(self, seconds: float) -> None:
         """Let all requests from now on take this long together."""
         self.deadline = min(time.monotonic() + seconds, self.until)
+
+    def greet(self) -> None:
+        """Wait until the process is set up.
+
+        Raises:
+            SubmissionDied: it is gone, or takes too long; whose doing that is, the caller knows.
+        """
+        self.allow(START_SECONDS)
+        self._send({"op": "greet"})
 
     def run_cell(self, source: str) -> tuple[str | None, str]:
         """Run a cell; its error in a line (or None) and what it printed.
