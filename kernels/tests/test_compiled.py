@@ -151,6 +151,20 @@ def test_what_is_out_of_date_is_named(known: dict[str, page.Result], stale: list
     assert (found["stale"], found["broken"]) == (stale, [])
 
 
+def test_a_case_that_was_never_compiled_leaves_the_page_out_of_date(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    version, known = page.read()
+    title = page.cases("rope")[0].title
+    without = {**known, "rope": {k: v for k, v in known["rope"].items() if k != title}}
+    monkeypatch.setattr(check, "examine", lambda cases, known, exact: len(known))
+    for results, fresh in ((known, True), (without, False)):
+        monkeypatch.setattr(page, "read", lambda results=results: (version, results))
+        report = check.report()
+        assert report["page"] is fresh
+        assert report["families"]["rope"] == len(results["rope"])
+
+
 def test_another_triton_may_spill_a_little(monkeypatch: pytest.MonkeyPatch):
     known = {GOOD.title: page.Result("as it was", Fake.made)}
     for bytes_, broken in ((check.SLACK_ELSEWHERE, 0), (check.SLACK_ELSEWHERE + 1, 1)):
