@@ -244,7 +244,7 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
         count = int(np.isnan(got).sum())
         return (
             f"{count} of your values {'is' if count == 1 else 'are'} NaN: look for inf − inf, "
-            "0 / 0 or inf / inf (did something overflow?)."
+            "0 · inf, 0 / 0 or inf / inf (did something overflow?)."
         )
     if np.isinf(got).any() and not np.isinf(want).any():
         return "Some of your values are infinite: look for an overflow or a division by zero."

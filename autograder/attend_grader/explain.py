@@ -184,11 +184,16 @@ def _about_shapes(error: CallError, line: str) -> str:
         return rule
     if "not have enough dimensions" in text and "matmul" in text:
         return "`@` multiplies arrays; one of these is a single number, for which it is `*`."
-    built_in = _about_numpy(text)
+    built_in = _about_numpy(text, line)
     if built_in:
         return built_in
     if error.type == "AxisError" or "axes don't match" in text or "too many indices" in text:
         return "count axes from the end (-1 is the last): inputs may have any number of axes."
+    if "values to unpack" in text and "np.split(" in line:
+        return (
+            "np.split(x, n, axis=-1) cuts the last axis into n blocks: n is how many names are on "
+            "the left, not how long a block is."
+        )
     if "values to unpack" in text and ".shape" in line:
         return (
             "inputs may have any number of axes: x.shape[-1] is the length of the last one, "
@@ -205,7 +210,7 @@ def _about_shapes(error: CallError, line: str) -> str:
     return ""
 
 
-def _about_numpy(text: str) -> str:
+def _about_numpy(text: str, line: str) -> str:
     """Advice on what NumPy says of its own functions' arguments, and of arrays written to."""
     if "non-broadcastable output operand" in text:
         return (
@@ -218,6 +223,8 @@ def _about_numpy(text: str) -> str:
             "axis=(1, 2) or axis=(-2, -1)."
         )
     if "does not result in an equal division" in text:
+        if re.search(r"axis\s*=\s*-1", line):
+            return "the last axis cannot be cut into so many equal blocks: how many are there?"
         return "np.split cuts axis 0 unless told otherwise: axis=-1 cuts the last one."
     if "is read-only" in text:
         return (

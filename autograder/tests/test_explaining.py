@@ -182,6 +182,18 @@ def test_a_shape_taken_apart_is_not_a_result_taken_apart() -> None:
     assert "try" not in _explained("ValueError", text, "o, w = f(q)")[1]
 
 
+def test_split_is_told_what_is_wrong_with_it_and_nothing_else() -> None:
+    text = "array split does not result in an equal division"
+    last, first = "a, b, c = np.split(x, 4, axis=-1)", "a, b = np.split(x, 4)"
+    assert "so many equal blocks" in _explained("ValueError", text, last)[1]["try"]
+    assert "axis=-1 cuts the last one" in _explained("ValueError", text, first)[1]["try"]
+    text = "not enough values to unpack (expected 4, got 1)"
+    line = "i, f, g, o = np.split(x, x.shape[-1] // 4, axis=-1)"
+    advice = _explained("ValueError", text, line)[1]["try"]
+    assert "how many names" in advice
+    assert "any number of axes" not in advice
+
+
 def test_a_row_given_to_one_place_is_told() -> None:
     text = "setting an array element with a sequence."
     assert "takes one number" in _explained("ValueError", text, "J[i, j] = a[i]")[1]["try"]

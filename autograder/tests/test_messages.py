@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from attend_grader import grade
 from attend_grader.codec import Opaque
 from attend_grader.compare import FLOAT32, FLOAT64, PRINTED, Miss, expect_close
+from attend_grader.misconceptions.ch04_softmax import masked_added_infinite
 from attend_grader.replay import describe_call
 
 
@@ -28,6 +30,7 @@ CAUSES = {
     "shift down": (A - 0.25, A, "Yours is everywhere smaller by 0.25: a constant is off."),
     "NaN": (np.where(A > 4, np.nan, A), A, "2 of your values are NaN"),
     "one NaN": (np.where(A > 5, np.nan, A), A, "1 of your values is NaN"),
+    "where NaN comes from": (np.where(A > 5, np.nan, A), A, "0 · inf, 0 / 0 or inf / inf"),
     "infinite": (np.where(A > 4, np.inf, A), A, "Some of your values are infinite"),
     "nothing in particular": (A * [1, 2, 3], A, "(4 of 6 differ)."),
     "constants": (np.full(3, 2.0), np.full(3, 0.5), "(3 of 3 differ)."),
@@ -41,6 +44,12 @@ def test_the_likely_cause_is_told(got: np.ndarray, want: np.ndarray, cause: str)
     assert message.startswith("wrong value: result[")
     assert cause in message
     assert ("everywhere" in message) is ("everywhere" in cause)
+
+
+def test_adding_minus_infinity_is_told_apart_from_putting_it_there() -> None:
+    report = grade(masked_added_infinite, "04_self_attention/masked_softmax", 1)
+    (lost,) = [finding for finding in report.findings if not finding.passed]
+    assert "np.where does not care what stood there, while adding does" in lost.message
 
 
 SHAPES = {

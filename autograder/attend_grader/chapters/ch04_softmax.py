@@ -140,8 +140,9 @@ def masked_ignores(subject: Subject, probe: Probe) -> None:
     def clue(weights: Array) -> str:
         del weights
         return (
-            "Put −inf there first (np.where takes it from nowhere else), and only then look for "
-            "the largest score: it must be the largest of the visible ones."
+            "Put −inf in the place of hidden scores first: np.where does not care what stood "
+            "there, while adding does (inf − inf and NaN − inf are NaN). Only then look for the "
+            "largest score: it must be the largest of the visible ones."
         )
 
     for garbage, name in ((1e6, "1,000,000"), (np.inf, "inf"), (np.nan, "NaN")):

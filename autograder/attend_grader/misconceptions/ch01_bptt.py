@@ -286,6 +286,32 @@ def bptt_restarts(x, h0, states, w_x, w_h, grad_states):
     return grad_x, grad_h0, grad_w_x, grad_w_h, grad_b
 
 
+def bptt_slope_without_brackets(x, h0, states, w_x, w_h, grad_states):
+    """h² is subtracted from the gradient, in place of multiplying it by 1 − h²: brackets are
+    missing. `a * 1 - h**2` is a − h²; write a * (1 - h**2).
+    """
+    grad_x, carried = np.zeros(x.shape), np.zeros(h0.shape)
+    grad_w_x, grad_w_h = np.zeros(w_x.shape), np.zeros(w_h.shape)
+    grad_b = np.zeros(w_h.shape[0])
+    for t in reversed(range(x.shape[1])):
+        before = states[:, t - 1] if t > 0 else h0
+        grad_sum = grad_states[:, t] + carried - states[:, t] ** 2
+        grad_x[:, t] = grad_sum @ w_x.T
+        grad_w_x += x[:, t].T @ grad_sum
+        grad_w_h += before.T @ grad_sum
+        grad_b += grad_sum.sum(axis=0)
+        carried = grad_sum @ w_h.T
+    return grad_x, carried, grad_w_x, grad_w_h, grad_b
+
+
+def bptt_bias_of_one_number(x, h0, states, w_x, w_h, grad_states):
+    """All entries of grad_b are the same: the sum runs over the numbers of a state too. Each has a
+    bias of its own: .sum(axis=0) sums over the batch only.
+    """
+    answer = _walk(x, h0, states, w_x, w_h, grad_states)
+    return (*answer[:4], np.full(answer[4].shape, answer[4].sum()))
+
+
 BPTT = {
     "nothing comes back from later steps": bptt_truncated,
     "forgot tanh's slope": bptt_without_slope,
@@ -308,6 +334,8 @@ BPTT = {
     "grad_h0 one product short": bptt_h0_one_short,
     "grad_b not summed over the batch": bptt_bias_keeps_batch,
     "slope on what comes back only": bptt_slope_on_carried_only,
+    "h² subtracted: brackets missing": bptt_slope_without_brackets,
+    "grad_b the same for all": bptt_bias_of_one_number,
     "stopped before the first step": bptt_stops_before_the_first,
     "gradient of h₁ returned as grad_h0": bptt_first_state_for_h0,
     "began with h0 instead of zeros": bptt_carries_h0,

@@ -48,6 +48,13 @@ def step_state_squeezed_first(x, h, w_x, w_h, b):
     return np.tanh(x @ w_x) + h @ w_h + b
 
 
+def step_three_parts(x, h, w_x, w_h, b):
+    """Input and state go through a tanh each, and the bias through none. Add all three first: one
+    tanh of the whole sum.
+    """
+    return np.tanh(x @ w_x) + np.tanh(h @ w_h) + b
+
+
 def step_sigmoid(x, h, w_x, w_h, b):
     """Your states lie between 0 and 1: that is the logistic sigmoid. Use np.tanh, whose values lie
     between −1 and 1.
@@ -127,6 +134,7 @@ STEP = {
     "bias added after tanh": step_bias_outside,
     "a tanh for each part": step_two_tanhs,
     "tanh of one part only": step_state_squeezed_first,
+    "a tanh for each part, none for the bias": step_three_parts,
     "sigmoid instead of tanh": step_sigmoid,
     "ReLU instead of tanh": step_relu,
     "w_h transposed": step_state_weights_transposed,
@@ -212,6 +220,17 @@ def forward_over_batch(x, h0, w_x, w_h, b):
     return np.stack(states, axis=1)
 
 
+def forward_over_batch_first(x, h0, w_x, w_h, b):
+    """The loop runs over axis 0, the sequences, as `for x_t in x` does, so that one is read into
+    the other. Time is axis 1: range(x.shape[1]) and x[:, t], and np.stack(states, axis=1).
+    """
+    h, states = h0, []
+    for x_t in x:
+        h = rnn_step(x_t, h, w_x, w_h, b)
+        states.append(h)
+    return np.stack(states)
+
+
 def forward_from_zeros(x, h0, w_x, w_h, b):
     """The first step starts from zeros. Start from the argument: h = h0."""
     h, states = np.zeros(h0.shape), []
@@ -250,6 +269,24 @@ def forward_skips_the_first(x, h0, w_x, w_h, b):
     h, states = h0, np.zeros((*x.shape[:2], h0.shape[1]))
     for t in range(1, x.shape[1]):
         h = rnn_step(x[:, t], h, w_x, w_h, b)
+        states[:, t] = h
+    return states
+
+
+def forward_without_the_first(x, h0, w_x, w_h, b):
+    """Your result is one step short, and begins with the second input. The loop begins at t = 0:
+    range(x.shape[1]).
+    """
+    return np.stack(_states(x, h0, w_x, w_h, b, range(1, x.shape[1])), axis=1)
+
+
+def forward_in_place(x, h0, w_x, w_h, b):
+    """Each state is written into the caller's h0, which is changed, and cut to whole numbers where
+    h0 holds such. `h[...] = …` writes into the array; `h = …` gives the name to a new one.
+    """
+    h, states = h0, np.zeros((*x.shape[:2], h0.shape[1]))
+    for t in range(x.shape[1]):
+        h[...] = rnn_step(x[:, t], h, w_x, w_h, b)
         states[:, t] = h
     return states
 
@@ -328,6 +365,7 @@ FORWARD = {
     "states before the step, not after": forward_one_late,
     "read from the end": forward_reversed,
     "looped over the batch": forward_over_batch,
+    "looped over the batch, stacked in front": forward_over_batch_first,
     "started from zeros, not from h0": forward_from_zeros,
     "one array for all states": forward_same_array,
     "one array for all states, h0 spared": forward_same_copy,
@@ -337,6 +375,8 @@ FORWARD = {
     "returned inside the loop": forward_returns_in_the_loop,
     "stored states as integers": forward_into_integers,
     "skipped the first input": forward_skips_the_first,
+    "one step short": forward_without_the_first,
+    "changed h0 in place": forward_in_place,
     "stopped one step early": forward_stops_early,
     "time last": forward_width_last,
 }

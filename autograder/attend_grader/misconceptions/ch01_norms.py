@@ -177,6 +177,22 @@ def norms_slope_not_squared(states, w_h):
     return _spectral(_jacobians(states, w_h, slope_at=lambda t: 1 - states[:, t]))
 
 
+def norms_tanh_again(states, w_h):
+    """The slopes are 1 − tanh(h)², with tanh taken of the state once more. The state already is a
+    tanh: 1 − states[:, t]**2.
+    """
+    return _spectral(_jacobians(states, w_h, slope_at=lambda t: 1 - np.tanh(states[:, t]) ** 2))
+
+
+def norms_weights_on_the_left(states, w_h):
+    """w_h.T is multiplied from the left, the slopes from the right. Both belong on the right of
+    what you hold, the slopes first: (jacobian * slopes[:, None, :]) @ w_h.T.
+    """
+    return _spectral(
+        _jacobians(states, w_h, step=lambda jacobian, slopes: w_h.T @ (jacobian * slopes[:, None]))
+    )
+
+
 def norms_from_the_left(states, w_h):
     """The steps are multiplied in the wrong order. Earlier steps stand further right in the product
     ∂h_T/∂h_{T−1} ⋯ ∂h_{t+1}/∂h_t: multiply what you hold from the right.
@@ -201,7 +217,9 @@ NORMS = {
     "Frobenius norm": norms_frobenius,
     "Frobenius norm of the whole stack": norms_whole_stack,
     "slope not squared": norms_slope_not_squared,
+    "tanh taken twice in the slope": norms_tanh_again,
     "steps multiplied from the left": norms_from_the_left,
+    "w_h multiplied from the left": norms_weights_on_the_left,
     "last entry left at 0": norms_last_left_empty,
     "product of norms, not norm of the product": norms_product_of_norms,
     "largest eigenvalue, not singular value": norms_radius,

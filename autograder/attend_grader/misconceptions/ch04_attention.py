@@ -118,6 +118,27 @@ def self_transposed_weights(x, w_q, w_k, w_v, mask=None):
     return _look_up(x @ w_q.T, x @ w_k.T, x @ w_v.T, mask)
 
 
+def self_mask_inverted(x, w_q, w_k, w_v, mask=None):
+    """True hides and False shows. masked_softmax takes the mask as it is given: True means "may
+    look".
+    """
+    return _look_up(x @ w_q, x @ w_k, x @ w_v, None if mask is None else ~mask)
+
+
+def self_mask_multiplied(x, w_q, w_k, w_v, mask=None):
+    """Hidden scores are set to 0, as a product with the mask does, and e⁰ is no small weight. Hand
+    scores and mask to masked_softmax.
+    """
+    scores = attention_scores(x @ w_q, x @ w_k)
+    weights = softmax(scores if mask is None else scores * mask)
+    return weights @ (x @ w_v), weights
+
+
+def self_keys_like_queries(x, w_q, w_k, w_v, mask=None):
+    """Keys are made by w_q, so w_k has no effect. The key is x @ w_k."""
+    return _look_up(x @ w_q, x @ w_q, x @ w_v, mask)
+
+
 SELF = {
     "queries and keys exchanged": self_exchanged,
     "scaled by √C instead of √D": self_scaled_by_width,
@@ -132,6 +153,9 @@ SELF = {
     "the weights are not returned": self_output_only,
     "weights returned first": self_weights_first,
     "mask turned over": self_mask_turned,
+    "True taken for hidden": self_mask_inverted,
+    "hidden scores set to 0": self_mask_multiplied,
+    "one matrix for queries and keys": self_keys_like_queries,
     "matrices turned over": self_transposed_weights,
 }
 
@@ -173,6 +197,23 @@ def permutation_mask_back(order, x, w_q, w_k, w_v, mask=None):
     """
     back = np.argsort(order)
     moved = None if mask is None else mask[back][:, back]
+    return _three(order, x, w_q, w_k, w_v, mask, moved)
+
+
+def permutation_rows_twice(order, x, w_q, w_k, w_v, mask=None):
+    """The rows of the mask move twice, its columns never: each [order] takes rows. Columns are
+    mask[order][:, order], or P M Pᵀ.
+    """
+    moved = None if mask is None else mask[np.asarray(order)][np.asarray(order)]
+    return _three(order, x, w_q, w_k, w_v, mask, moved)
+
+
+def permutation_not_transposed(order, x, w_q, w_k, w_v, mask=None):
+    """The columns of the mask move the opposite way to its rows: P M P. On the right stands the
+    transpose: P M Pᵀ.
+    """
+    back = np.argsort(order)
+    moved = None if mask is None else mask[np.asarray(order)][:, back]
     return _three(order, x, w_q, w_k, w_v, mask, moved)
 
 
@@ -232,6 +273,8 @@ PERMUTATION = {
     "only the mask's rows move": permutation_rows_only,
     "only the mask's columns move": permutation_columns_only,
     "the mask moves the opposite way": permutation_mask_back,
+    "the mask's rows move twice": permutation_rows_twice,
+    "P M P instead of P M Pᵀ": permutation_not_transposed,
     "the mask never moves": permutation_mask_never_moves,
     "the mask always moves": permutation_mask_always_moves,
     "the output is not moved": permutation_output_stays,

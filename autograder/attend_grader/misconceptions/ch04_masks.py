@@ -176,6 +176,23 @@ def padding_left_minus_zero(lengths, size, side="right"):
     return mask
 
 
+def padding_left_one_too_few(lengths, size, side="right"):
+    """On the left side the first token counts as filling. With 3 tokens in 5 places they are 2, 3,
+    4: place >= 5 − 3, where 2 itself belongs to it.
+    """
+    return _tokens(lengths, size, side) & (
+        side == "right" or np.arange(size) > size - np.asarray(lengths)[:, None, None]
+    )
+
+
+def padding_left_sentences_reversed(lengths, size, side="right"):
+    """On the left side the sentences are in reverse order, and the filling is still on the right:
+    [::-1] turns axis 0 round. The places are the last axis: [..., ::-1].
+    """
+    mask = _tokens(lengths, size)
+    return mask[::-1] if side == "left" else mask
+
+
 def padding_numbers(lengths, size, side="right"):
     """The entries are 1 and 0, as tokenizers give them, not True and False. `~` and `&` read such
     numbers otherwise than you mean: return the comparison itself, or .astype(bool).
@@ -201,6 +218,8 @@ PADDING = {
     "repeated for every query": padding_square,
     "left side counted from the wrong end": padding_left_from_length,
     "left side of an empty sentence": padding_left_minus_zero,
+    "one place too few on the left": padding_left_one_too_few,
+    "left side turns the batch round": padding_left_sentences_reversed,
     "numbers instead of booleans": padding_numbers,
     "0 and −inf instead of booleans": padding_additive,
 }

@@ -139,11 +139,31 @@ def masked_added_boolean(scores, mask=None):
     return softmax(scores if mask is None else scores + mask)
 
 
+def masked_added_infinite(scores, mask=None):
+    """−inf is added to hidden scores. That hides every number, but where a hidden place holds inf
+    or NaN the sum is NaN. Put −inf in its place, whatever was there: np.where(mask, scores, -inf).
+    """
+    with np.errstate(invalid="ignore"):
+        return _right(scores + np.where(_visible(mask), 0.0, -np.inf))
+
+
+def masked_times_infinite(scores, mask=None):
+    """Visible scores are NaN: they get 0 · −inf, which is not 0 but NaN. An infinity cannot be
+    switched off by a product: choose place by place, np.where(mask, scores, -np.inf).
+    """
+    if mask is None:
+        return _right(scores)
+    with np.errstate(invalid="ignore"):
+        return softmax(scores + (1 - mask.astype(int)) * -np.inf)
+
+
 MASKED = {
     "hidden scores set to 0": masked_multiplied,
     "NaN where everything is hidden": masked_nan,
     "filled with −1e9 instead of −inf": masked_filled_low,
     "−1e9 added instead of −inf": masked_added_low,
+    "−inf added, not put in its place": masked_added_infinite,
+    "−inf multiplied by 0": masked_times_infinite,
     "True taken for hidden": masked_inverted,
     "masked after the softmax": masked_after,
     "masked after the softmax, then divided": masked_after_renormalised,
