@@ -7,8 +7,14 @@ from typing import Any
 
 from attend_grader.codec import ProtocolError
 
-MAX_TEXT, MAX_ITEMS = 2**20, 10_000
-"""Characters of a text and items of a list that no honest answer has."""
+MAX_SOURCE, MAX_TEXT, MAX_ITEMS = 2**20, 2_000, 10_000
+"""Characters of a source and of any other text, and items of a list, that no honest answer has.
+
+Messages are searched for what may have gone wrong, each text for each name: short ones only.
+"""
+
+MAX_NAMES = 200
+"""Names whose shapes are told; :mod:`.executor` keeps to all of these."""
 
 Test = Callable[[Any], bool]
 
@@ -19,6 +25,10 @@ def _is(*types: type) -> Test:
 
 def _text(value: Any) -> bool:
     return type(value) is str and len(value) <= MAX_TEXT
+
+
+def _source(value: Any) -> bool:
+    return type(value) is str and len(value) <= MAX_SOURCE
 
 
 def _each(test: Test) -> Test:
@@ -36,10 +46,10 @@ def _row(*tests: Test) -> Test:
     )
 
 
-def _by_name(test: Test) -> Test:
+def _by_name(test: Test, most: int = MAX_ITEMS) -> Test:
     return lambda value: (
         type(value) is dict
-        and len(value) <= MAX_ITEMS
+        and len(value) <= most
         and all(_text(key) and test(v) for key, v in value.items())
     )
 
@@ -72,7 +82,7 @@ _ERROR = _record(
     type=_text,
     message=_text,
     lines=_each(_row(_text, _count, _text)),
-    shapes=_by_name(lambda value: _text(value) or _each(_count)(value)),
+    shapes=_by_name(lambda value: _text(value) or _each(_count)(value), MAX_NAMES),
     own=_TRUTH,
 )
 _DESCRIPTION = {
@@ -80,7 +90,7 @@ _DESCRIPTION = {
     "type": _text,
     "callable": _TRUTH,
     "parameters": _or_none(_each(_row(_text, _text, _TRUTH))),
-    "source": _or_none(_text),
+    "source": _or_none(_source),
     "first_line": _count,
     "origins": _by_name(_row(_text, _text, _is(int))),
 }

@@ -20,8 +20,15 @@ import numpy as np
 MAX_FRAME_BYTES = 256 * 2**20
 """No exercise moves more than a few MiB; a larger frame is refused before it is read."""
 
+MAX_ANSWER_TEXT = 4 * 2**20
+"""Bytes of JSON that a submission may answer with: three of them can make a list of 64 bytes."""
+
 MAX_TYPE_NAME = 200
 """Characters kept of the name of a type that is not data."""
+
+MAX_NUMBERED = 1_000
+"""Keys of a dict that are no text: their hashes can be chosen to be all the same, and then making
+the dict takes the square of their number; hashes of text cannot."""
 
 _ARRAY_KINDS = "biufc"
 _SPACED = "spaced"
@@ -68,7 +75,13 @@ def encode(value: Any, buffers: list[bytes]) -> Any:
 
 
 def decode(form: Any, buffers: list[bytes]) -> Any:
-    """Inverse of :func:`encode`; every array is a fresh, writable copy with the same layout."""
+    """Inverse of :func:`encode`; every array is a fresh, writable copy with the same layout.
+
+    Each buffer makes one array: ``buffers`` is empty where it has been used. Text comes out as it
+    can be written to a file: halves of surrogate pairs become question marks.
+    """
+    if isinstance(form, str):
+        return form if form.isascii() else form.encode("utf-8", "replace").decode()
     if isinstance(form, list):
         return [decode(item, buffers) for item in form]
     if not isinstance(form, dict):
@@ -84,6 +97,8 @@ def decode(form: Any, buffers: list[bytes]) -> Any:
         case "$tuple":
             return tuple(decode(item, buffers) for item in body)
         case "$dict":
+            if sum(type(key) is not str for key, _ in body) > MAX_NUMBERED:
+                raise ProtocolError(f"a dict with over {MAX_NUMBERED} keys that are no text")
             return {decode(k, buffers): decode(v, buffers) for k, v in body}
         case "$array":
             return _decode_array(body, buffers)
@@ -92,7 +107,7 @@ def decode(form: Any, buffers: list[bytes]) -> Any:
         case "$tensor":
             return _decode_tensor(body, buffers)
         case "$opaque":
-            return Opaque(str(body)[:MAX_TYPE_NAME])
+            return Opaque(decode(str(body)[:MAX_TYPE_NAME], buffers))
     raise ProtocolError(f"unknown tag {tag!r}")
 
 
@@ -144,7 +159,7 @@ def _decode_array(body: dict[str, Any], buffers: list[bytes]) -> np.ndarray:
         raise ProtocolError(f"arrays of dtype {dtype} are not data")
     spaced = layout == _SPACED
     stored = shape if spaced else tuple(shape[axis] for axis in layout)
-    raw = buffers[body["buffer"]]
+    raw, buffers[body["buffer"]] = buffers[body["buffer"]], b""
     if math.prod(stored) * dtype.itemsize != len(raw):
         raise ProtocolError(f"{len(raw)} bytes do not make an array of shape {shape} and {dtype}")
     array = np.frombuffer(raw, dtype).reshape(stored).copy()
@@ -182,17 +197,19 @@ def write_frame(stream: IO[bytes], message: Any) -> None:
     stream.flush()
 
 
-def read_frame(stream: IO[bytes]) -> Any:
-    """Read one message.
+def read_frame(stream: IO[bytes], *, most_text: int = MAX_ANSWER_TEXT) -> Any:
+    """Read one message, whose JSON has ``most_text`` bytes at most.
 
     Raises:
         EOFError: the other side closed the channel.
-        ProtocolError: the bytes are not a frame, or it is larger than ``MAX_FRAME_BYTES``.
+        ProtocolError: the bytes are not a frame, or it is larger than it may be.
     """
     head = _read_exactly(stream, 16)
     text_bytes, body_bytes = (int.from_bytes(head[i : i + 8], "little") for i in (0, 8))
     if text_bytes + body_bytes > MAX_FRAME_BYTES:
         raise ProtocolError(f"a frame of {text_bytes + body_bytes} bytes is over the limit")
+    if text_bytes > most_text:
+        raise ProtocolError(f"a frame with {text_bytes} bytes of text is over the limit")
     try:
         header = json.loads(_read_exactly(stream, text_bytes))
         sizes = [int(size) for size in header["sizes"]]

@@ -23,7 +23,7 @@ from attend_grader.reading import (
 from attend_grader.report import CALLED, Finding, Report, empty_report
 from attend_grader.subject import Subject, SubjectError, local
 
-GRADER_VERSION = "2"
+GRADER_VERSION = "3"
 """Raised whenever the same submission and seed could score differently than before."""
 
 

@@ -36,6 +36,9 @@ MAX_WARNINGS = 20
 MAX_LINES = 20
 """Lines kept of an exception's way: its beginning and its end."""
 
+MAX_NAMES = 200
+"""Names kept whose shapes are told; and characters of a name."""
+
 
 class Beginning(io.TextIOBase):
     """A stream that keeps the first ``room`` characters of what is written, and no more."""
@@ -209,12 +212,13 @@ class Executor:
         lines = []
         for frame, number in frames:
             code = frame.f_code
-            lines.append([code.co_name, number - code.co_firstlineno + 1, _line(frame, number)])
+            text = _line(frame, number)[:MAX_PRINTED]
+            lines.append([code.co_name[:MAX_NAMES], number - code.co_firstlineno + 1, text])
         last = frames[-1][0] if frames else None
         shapes = {} if last is None else _shapes(last)
         own = getattr(inspect.unwrap(self.candidate), "__code__", None)
         return {
-            "type": type(error).__name__,
+            "type": type(error).__name__[:MAX_NAMES],
             "message": _text_of(error),
             "lines": lines,
             "shapes": shapes,
@@ -306,6 +310,8 @@ def _shapes(frame: types.FrameType) -> dict[str, list[int] | str]:
         arrays = (np.ndarray, torch.Tensor, torch.nn.Parameter)
     found: dict[str, list[int] | str] = {}
     for name, value in variables.items():
+        if len(found) == MAX_NAMES or len(name) > MAX_NAMES:
+            continue
         if type(value) in arrays:
             found[name] = list(value.shape)
         elif type(value) is tuple and any(type(item) in arrays for item in value):

@@ -19,7 +19,7 @@ from nbformat import NotebookNode
 from attend_grader import chapters
 from attend_grader.engine import judge, references_for
 from attend_grader.exercise import Exercise
-from attend_grader.reading import MAX_SOURCE, parse
+from attend_grader.reading import MAX_SOURCE, bound
 from attend_grader.rebuild import graded_name
 from attend_grader.report import Report, Status, empty_report
 from attend_grader.sandbox.jail import SandboxMissing
@@ -274,19 +274,25 @@ class _Run:
         error = None if home is None else self.errors.get(home)
         if home is None or error is None:
             return f"{name} is not defined after the cells above the check have run."
-        told = _syntax_error(self.cells[home].source) or error
+        told = error
+        if error.startswith(("SyntaxError", "IndentationError", "TabError")):
+            told = _syntax_error(self.cells[home].source) or error
         return f"{name} is not defined: its cell ended with {told}"
 
     def _definition(self, name: str) -> tuple[str, int] | None:
-        """The last definition of ``name`` in the cells that ran: (source, its first line)."""
+        """The last definition of ``name`` in the cells that ran: (source, its first line).
+
+        None where the name stands for something else by then, or cannot be told to: what the
+        process says of it is all there is.
+        """
         found = None
         for index in self.done:
             source = self.cells[index].source
-            tree = parse(source)  # a cell with magics defines nothing we can read
-            for node in tree.body if tree is not None else ():
-                if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
-                    lines = source.split("\n")[node.lineno - 1 : node.end_lineno]
-                    found = "\n".join(lines) + "\n", node.lineno
+            names = bound(source)
+            if names is None:
+                found = None if name in source else found
+            elif name in names:
+                found = names[name]
         return found
 
 

@@ -27,6 +27,7 @@ _SIGNS = (
 def reached(notebook: NotebookNode) -> list[str]:
     """A flag if code of ``notebook`` names parts of Python or of the grader that run it."""
     text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    text = text.replace("\r", "\n")  # Python's ends of lines, but not those of patterns
     names = sorted(
         {
             label.format(found)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from attend_grader.exercise import Exercise
@@ -109,7 +112,8 @@ def forbidden_calls(description: Description, exercise: Exercise) -> list[str]:
     Found by name in the source, and behind an alias or in a helper function by where the name
     comes from. Calling the course's own answer to this very exercise is always forbidden.
     """
-    banned = (*exercise.forbidden, f"{exercise.reference.__module__}.{exercise.name}")
+    listed = (*exercise.forbidden, f"{exercise.reference.__module__}.{exercise.name}")
+    banned = [name for ban in listed for name in (ban, *_written_in(ban))]
     found: dict[str, str] = {}
     tree = parse(description.source)
     for node in _outermost_names(tree) if tree is not None else ():
@@ -127,6 +131,20 @@ def forbidden_calls(description: Description, exercise: Exercise) -> list[str]:
             where = f"line {line}" + ("" if function == description.name else f" of {function}")
             found[written] = _told(written, origin, where)
     return list(found.values())
+
+
+@lru_cache(maxsize=256)
+def _written_in(name: str) -> tuple[str, ...]:
+    """Where the library's function or class of this name is written, if that is elsewhere.
+
+    ``from torch.nn import GRU`` gives a class that says it is ``torch.nn.modules.rnn.GRU``.
+    """
+    module, _, last = name.rpartition(".")
+    value = getattr(sys.modules.get(module), last, None)
+    home, own = getattr(value, "__module__", None), getattr(value, "__name__", None)
+    if not callable(value) or not isinstance(home, str) or own != last:
+        return ()
+    return (f"{home}.{own}",)
 
 
 def _told(written: str, origin: str, where: str) -> str:
@@ -169,6 +187,50 @@ def _dotted_names(node: ast.AST) -> list[str]:
         case ast.ImportFrom():
             return [f"{node.module}.{alias.name}" for alias in node.names]
     return []
+
+
+_MAGIC = re.compile(r"^([ \t]*)(?:%|!).*$|^([ \t]*)[\w.]+\?{1,2}[ \t]*$", re.MULTILINE)
+_TRANSPARENT = re.compile(r"%%(?:time|capture|prun|memit)\b")
+"""Cell magics under which a cell does as it does without them."""
+
+
+@lru_cache(maxsize=256)
+def bound(source: str) -> Mapping[str, tuple[str, int] | None] | None:
+    """What a cell binds at its top level: names and what stands there, as its last binding.
+
+    Returns:
+        name → (the source of the function or class, its first line), or None where something else
+        is bound to the name: a value, an import, a function in an ``if``. None instead of all this
+        where the cell cannot be read. Lines that hold IPython's magics bind nothing.
+    """
+    text = source.replace("\r\n", "\n").replace("\r", "\n")
+    tree = parse(text)
+    if tree is None and (not text.startswith("%%") or _TRANSPARENT.match(text)):
+        text = _MAGIC.sub(r"\1\2pass", text)
+        tree = parse(text)
+    if tree is None:
+        return None
+    found: dict[str, tuple[str, int] | None] = {}
+    lines = text.split("\n")
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            own = lines[node.lineno - 1 : node.end_lineno]
+            found[node.name] = "\n".join(own) + "\n", node.lineno
+        elif not isinstance(node, ast.AsyncFunctionDef):
+            found |= dict.fromkeys(_stored(node))
+    return found
+
+
+def _stored(statement: ast.stmt) -> Iterator[str]:
+    """Names that a statement which is no definition may bind."""
+    for node in ast.walk(statement):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield name
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.alias(name=name, asname=other):
+                yield other or name.partition(".")[0]
 
 
 def parse(source: str | None) -> ast.Module | None:

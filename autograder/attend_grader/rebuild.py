@@ -15,7 +15,6 @@ Whatever was tampered with becomes a flag: one short sentence that quotes nothin
 
 from __future__ import annotations
 
-import ast
 import copy
 import re
 from collections import defaultdict
@@ -25,7 +24,7 @@ from typing import Any
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
-from attend_grader.reading import parse
+from attend_grader.reading import bound
 
 SKIP_TAG = "skip-execution"
 """nbclient leaves out cells with this tag, and nbgrader gives full marks to what did not run."""
@@ -247,9 +246,7 @@ def _kernel(notebook: NotebookNode) -> Any:
 
 def _defined(cell: NotebookNode) -> set[str]:
     """Functions and classes that a code cell defines at its top level."""
-    tree = parse(cell.source)
-    body = [] if tree is None else tree.body
-    return {node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    return {name for name, text in (bound(cell.source) or {}).items() if text is not None}
 
 
 def _text(cell: NotebookNode) -> str:

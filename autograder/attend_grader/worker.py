@@ -12,7 +12,7 @@ import os
 from typing import IO, Any
 
 from attend_grader import codec
-from attend_grader.executor import Executor
+from attend_grader.executor import MAX_PRINTED, Executor
 
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
@@ -22,7 +22,7 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         codec.write_frame(
             answers, {"op": "reference", "name": name, "args": args, "kwargs": kwargs}
         )
-        answer = codec.read_frame(requests)
+        answer = codec.read_frame(requests, most_text=codec.MAX_FRAME_BYTES)
         if "error" in answer:
             raise RuntimeError(answer["error"])
         return answer["value"]
@@ -30,7 +30,7 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     executor: Executor | None = None
     while True:
         try:
-            message = codec.read_frame(requests)
+            message = codec.read_frame(requests, most_text=codec.MAX_FRAME_BYTES)
         except EOFError:
             return
         if message["op"] == "load":
@@ -38,7 +38,8 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
                 executor = Executor(_load(message["source"], message["name"]), ask)
                 codec.write_frame(answers, {"error": None})
             except (Exception, SystemExit) as error:  # submitted code may raise anything
-                codec.write_frame(answers, {"error": f"{type(error).__name__}: {error}"})
+                told = f"{type(error).__name__}: {error}"[:MAX_PRINTED]
+                codec.write_frame(answers, {"error": told})
         elif executor is not None:
             codec.write_frame(answers, executor.handle(message))
 

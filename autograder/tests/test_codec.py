@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attend_grader.codec import (
+    MAX_ANSWER_TEXT,
     MAX_FRAME_BYTES,
     Opaque,
     ProtocolError,
@@ -169,6 +170,15 @@ GARBAGE = {
     "shape that is no list": _frame(_array(shape="ab"), bytes(16)),
     "tuple of nothing": _frame(b'{"message": {"$tuple": 3}, "sizes": []}'),
     "float of nothing": _frame(b'{"message": {"$float": "one"}, "sizes": []}'),
+    "one buffer for two arrays": _frame(
+        b'{"message": [%(a)s, %(a)s], "sizes": [16]}'
+        % {b"a": b'{"$array": {"dtype": "<f8", "shape": [2], "layout": [0], "buffer": 0}}'},
+        bytes(16),
+    ),
+    "more keys that can be made to collide than anybody needs": _frame(
+        b'{"message": {"$dict": [%s]}, "sizes": []}'
+        % b", ".join(b"[%d, 0]" % (n * (2**61 - 1)) for n in range(2_000))
+    ),
     "unhashable key": _frame(b'{"message": {"$dict": [[[1], 2]]}, "sizes": []}'),
 }
 
@@ -190,6 +200,27 @@ def test_a_large_frame_is_refused_before_it_is_read() -> None:
     head = MAX_FRAME_BYTES.to_bytes(8, "little") + (1).to_bytes(8, "little")
     with pytest.raises(ProtocolError, match="over the limit"):
         read_frame(io.BytesIO(head))
+
+
+def test_json_that_would_become_many_objects_is_refused_before_it_is_read() -> None:
+    head = (MAX_ANSWER_TEXT + 1).to_bytes(8, "little") + bytes(8)
+    with pytest.raises(ProtocolError, match="over the limit"):
+        read_frame(io.BytesIO(head))
+
+
+def test_a_request_may_hold_a_cell_of_any_length() -> None:
+    stream = io.BytesIO()
+    write_frame(stream, "x" * (MAX_ANSWER_TEXT + 1))
+    stream.seek(0)
+    assert len(read_frame(stream, most_text=MAX_FRAME_BYTES)) == MAX_ANSWER_TEXT + 1
+
+
+@pytest.mark.parametrize("value", ["\ud800 half", ["\udfff"], {"\ud800": 1}])
+def test_all_text_can_be_written_to_a_file(value: Any) -> None:
+    stream = io.BytesIO()
+    write_frame(stream, value)
+    stream.seek(0)
+    assert "?" in repr(read_frame(stream))
 
 
 def test_a_truncated_frame_is_the_end() -> None:

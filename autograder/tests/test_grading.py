@@ -111,6 +111,12 @@ def softmax(scores, axis=-1):
 CHATTY = SOFTMAX.replace("    e =", "    print('x' * 4_000_000)\n    e =")
 BACKGROUND = "import threading, time\nthreading.Thread(target=lambda: time.sleep(60)).start()\n"
 
+STUB = "def softmax(scores, axis=-1):\n    raise NotImplementedError()\n"
+LAMBDA = STUB + (
+    "softmax = lambda s, axis=-1: (lambda e: e / e.sum(axis, keepdims=True))"
+    "(np.exp(s - s.max(axis, keepdims=True)))"
+)
+
 CASES: dict[str, tuple[NotebookNode, tuple[str, str]]] = {
     "right": (notebook(SOFTMAX), ("PASSED", "PASSED")),
     "infinite loop in the function": (notebook(LOOP), ("TIMEOUT", "PASSED")),
@@ -125,6 +131,12 @@ CASES: dict[str, tuple[NotebookNode, tuple[str, str]]] = {
     "answers for the executor": (notebook(FORGER), ("CRASH", "PASSED")),
     "syntax error": (notebook("def softmax(scores:\n"), ("INVALID", "PASSED")),
     "prints without end": (notebook(CHATTY), ("PASSED", "PASSED")),
+    "a picture's magic": (notebook("%matplotlib inline\n" + SOFTMAX), ("PASSED", "PASSED")),
+    "the stub left above a lambda": (notebook(LAMBDA), ("PASSED", "PASSED")),
+    "the stub left above another name": (
+        notebook(STUB + SOFTMAX.replace("softmax", "mine") + "softmax = mine"),
+        ("PASSED", "PASSED"),
+    ),
     "a thread in the background": (notebook(BACKGROUND + SOFTMAX), ("PASSED", "PASSED")),
     "a deadly cell between": (
         notebook(SOFTMAX, SCORES, "import os; os._exit(1)"),
@@ -156,6 +168,7 @@ def test_one_exercise_costs_no_other(
     [
         ("def softmax(scores:\n", "SyntaxError: '(' was never closed (line 1)"),
         ("1 / 0\n" + SOFTMAX, "ZeroDivisionError: division by zero"),
+        ("%time 1 / 0\n1 / 0\n" + SOFTMAX, "ZeroDivisionError: division by zero"),
     ],
 )
 def test_a_cell_that_ends_early_says_so(parent: WarmParent, source: str, said: str) -> None:
@@ -180,6 +193,20 @@ def test_a_cell_that_ends_early_says_so(parent: WarmParent, source: str, said: s
         "open('/dev/x', 'w')",
         "open('/tmp/x', 'wb').write(bytes(40 * 2**20))",
         "open('/proc/1/mem', 'rb')",
+        "import os; os.memfd_create('x')",
+        "import mmap; mmap.mmap(-1, 4096)",
+        "import mmap; mmap.mmap(open('/dev/zero', 'r+b').fileno(), 4096)",
+        *(
+            f"import ctypes, os; libc = ctypes.CDLL(None, use_errno=True)\nif libc.{call} < 0:\n"
+            "    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))"
+            for call in (
+                "unshare(0x10000000)",  # a user namespace: it may mount a tmpfs of any size
+                "syscall(56 if os.uname().machine == 'x86_64' else 220, 0x10000011, 0, 0, 0, 0)",
+                "shmget(0, 4096, 0o600)",
+                "msgget(0, 0o600)",
+                "syscall(250 if os.uname().machine == 'x86_64' else 219, 0, -3, 1)",  # a keyring
+            )
+        ),
     ],
 )
 def test_the_jail_holds(parent: WarmParent, probe: str) -> None:
@@ -193,6 +220,24 @@ def test_the_jail_holds(parent: WarmParent, probe: str) -> None:
         "FileNotFoundError",
         "PermissionError",
     ), error
+
+
+@needs_jail
+def test_what_the_jail_refuses_is_missed_by_nobody(parent: WarmParent) -> None:
+    source = """
+import mmap, multiprocessing, subprocess, tempfile, threading
+thread = threading.Thread(target=print, args=("thread",)); thread.start(); thread.join()
+print(subprocess.run(["head", "-c3", "/dev/zero"], capture_output=True).stdout)
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    print(pool.map(abs, [-1, 2]))
+with tempfile.TemporaryFile() as file:
+    file.truncate(4096)
+    print(len(mmap.mmap(file.fileno(), 4096)), multiprocessing.Value("i", 3).value)
+"""
+    with parent.child() as child:
+        error, printed = child.run_cell(source)
+    assert error is None, printed
+    assert printed.splitlines() == ["thread", r"b'\x00\x00\x00'", "[1, 2]", "4096 3"]
 
 
 @needs_jail

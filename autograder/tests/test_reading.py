@@ -6,7 +6,7 @@ import attend_solutions.attention
 import pytest
 import scipy.special
 from attend_grader import chapters
-from attend_grader.reading import blank, forbidden_calls, signature_problem
+from attend_grader.reading import blank, bound, forbidden_calls, signature_problem
 from attend_grader.subject import local
 
 BLANK = {
@@ -161,3 +161,46 @@ def test_a_forbidden_exercise_of_the_same_chapter_is_found(define: Any) -> None:
     exercise = chapters.exercise("03_attention/attention_backward")
     found = forbidden_calls(local(define(source, exercise.name)).description, exercise)
     assert found == ["softmax_jacobian (line 2)"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from torch.nn import GRU",
+        "from torch.nn import GRU as Loop; GRU = Loop",
+        "from torch.nn.modules.rnn import GRU",
+        "import torch; GRU = torch.nn.RNNBase",
+    ],
+)
+def test_a_class_that_is_written_elsewhere_is_found(line: str, define: Any) -> None:
+    source = f"{line}\n\ndef encode(x, forward, backward):\n    return GRU(3, 4)(x)\n"
+    exercise = chapters.exercise("02_alignment/encode")
+    (found,) = forbidden_calls(local(define(source, "encode")).description, exercise)
+    assert found.startswith("GRU (line 2")
+
+
+DEFINED = "def f(x):\n    return x\n"
+BOUND = {
+    "a function": (DEFINED, (DEFINED, 1)),
+    "the last of two": (f"def f():\n    pass\n{DEFINED}", (DEFINED, 3)),
+    "a decorated one": (f"@cache\n{DEFINED}", (DEFINED, 2)),
+    "under a magic": (f"%%time\n{DEFINED}", (DEFINED, 2)),
+    "between magics": (f"%matplotlib inline\n!ls\n{DEFINED}%time f(1)\nf?\n", (DEFINED, 3)),
+    "Windows' ends of lines": (DEFINED.replace("\n", "\r\n"), (DEFINED, 1)),
+    "a stub, then a lambda": (f"{DEFINED}\nf = lambda x: x\n", None),
+    "a stub, then another's name": (f"{DEFINED}\ndef g(x):\n    return x\n\nf = g\n", None),
+    "a stub, then an import": (f"{DEFINED}\nfrom g import h as f\n", None),
+    "in an if": ("if True:\n    def f(x):\n        return x\n", None),
+}
+
+
+@pytest.mark.parametrize(("source", "found"), BOUND.values(), ids=BOUND)
+def test_what_a_cell_binds_to_a_name(source: str, found: tuple[str, int] | None) -> None:
+    names = bound(source)
+    assert names is not None
+    assert names["f"] == found
+
+
+@pytest.mark.parametrize("source", ["def f(:", f"%%bash\n{DEFINED}", "-" * 300_000])
+def test_a_cell_that_cannot_be_read_binds_nobody_knows_what(source: str) -> None:
+    assert bound(source) is None

@@ -164,6 +164,10 @@ MALFORMED = {
     "error": GOOD | {"error": {"type": "ValueError"}},
     "error with more": GOOD | {"error": RAISED | {"points": 10}},
     "lines": GOOD | {"error": RAISED | {"lines": [["f", "2", "x"]]}},
+    "a message as long as a book": GOOD | {"error": RAISED | {"message": "(" * 100_000}},
+    "a line as long as a book": GOOD | {"error": RAISED | {"lines": [["f", 2, "a " * 50_000]]}},
+    "more names than anybody reads": GOOD
+    | {"error": RAISED | {"shapes": {f"x{n}": [3] for n in range(1_000)}}},
     "shapes": GOOD | {"error": RAISED | {"shapes": {"x": 3}}},
     "mutated": GOOD | {"mutated": None},
     "an argument there was not": GOOD | {"mutated": [7]},

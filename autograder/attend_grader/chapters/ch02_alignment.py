@@ -21,6 +21,9 @@ READY_MADE = (
 )
 """Where a finished score or attention lies."""
 
+FINISHED_GRU = ("torch.nn.GRU", "torch.nn.RNNBase", "torch.gru", "torch._VF.gru", "torch.ops")
+"""Where the loop over the words lies finished."""
+
 EXERCISES = (
     Exercise(
         chapter=ID,
@@ -51,7 +54,7 @@ EXERCISES = (
         minutes=15,
         difficulty=3,
         importance=4,
-        forbidden=("torch.nn.GRU", "torch.gru", "torch._VF.gru"),
+        forbidden=FINISHED_GRU,
     ),
     Exercise(
         chapter=ID,
@@ -162,7 +165,7 @@ EXERCISES = (
         difficulty=3,
         importance=5,
         uses=("multiplicative_score", "attend"),
-        forbidden=(*READY_MADE, "torch.nn.GRU", "torch.gru"),
+        forbidden=(*READY_MADE, *FINISHED_GRU),
         results=("state", "context", "weights"),
     ),
     Exercise(

@@ -19,7 +19,9 @@ READY_MADE = (
     "torch.nn.functional.multi_head_attention_forward",
     "torch.nn.functional.scaled_dot_product_attention",
     "torch._C._nn.scaled_dot_product_attention",
+    "torch._native_multi_head_attention",
     "torch.nn.attention",
+    "torch.ops",
     "transformers",
     "einops",
 )

@@ -94,7 +94,7 @@ def parse(content: bytes) -> NotebookNode:
         ValueError: it is no notebook; one sentence says why.
     """
     try:
-        text = content.decode()
+        text = content.decode("utf-8-sig")  # some editors on Windows put a mark in front
     except UnicodeDecodeError:
         raise ValueError("the file is not text") from None
     if not text.strip():
@@ -146,8 +146,8 @@ def _content(folder: Path, name: str) -> tuple[bytes, str]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         others = sorted(p.name for p in folder.glob("*") if p.suffix in (".ipynb", *ARCHIVES))
-        shown = ", ".join(map(_shown, others[:3]))
-        more = f"; it holds {shown}" if others else ""
+        listed = ", ".join(shown(name[:80]) for name in others[:3])
+        more = f"; it holds {listed}" if others else ""
         return b"", f"there is no {name} in the folder{more}"
     except OSError as error:
         return b"", f"{name} cannot be read ({error.strerror})"
@@ -161,9 +161,9 @@ def _content(folder: Path, name: str) -> tuple[bytes, str]:
         return file.read(), ""
 
 
-def _shown(name: str) -> str:
+def shown(name: str) -> str:
     """A file's name as it can be printed anywhere: names may hold control codes, or no text."""
-    return "".join(letter if letter.isprintable() else "?" for letter in name[:80])
+    return "".join(letter if letter.isprintable() else "?" for letter in name)
 
 
 def _unreadable(content: bytes) -> str:

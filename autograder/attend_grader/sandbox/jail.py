@@ -96,6 +96,7 @@ def command(packages: Path, descriptor: int, limits: Limits, *, unsafe: bool = F
         *("--die-with-parent", "--new-session", "--hostname", "jail"),
         *_system(),
         *("--proc", "/proc", "--dev", "/dev"),
+        *("--dev-bind", "/dev/full", "/dev/zero"),  # zeros as well, but none to map as memory
         *("--perms", "1777", "--size", str(limits.tmp_bytes), "--tmpfs", "/tmp"),
         *("--perms", "1777", "--size", str(limits.tmp_bytes), "--tmpfs", "/dev/shm"),
         *_python(),  # after /tmp: it may lie there

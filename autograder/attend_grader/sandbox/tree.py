@@ -21,6 +21,7 @@ INSIDE = (
     "executor.py",
     "origins.py",
     "torch_gradients.py",
+    "sandbox/calls.py",
     "sandbox/notebook.py",
     "sandbox/zygote.py",
 )

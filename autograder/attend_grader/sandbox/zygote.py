@@ -21,7 +21,7 @@ import traceback
 from importlib import import_module
 from typing import Any
 
-from attend_grader.sandbox import notebook
+from attend_grader.sandbox import calls, notebook
 
 NOBODY = 65534
 OUT_OF_MEMORY = 77
@@ -145,6 +145,7 @@ def _leave(channel: int, limits: dict[str, int], kept: list[str]) -> int:
     runner = os.fork()  # not process 1 itself: that one ignores signals
     if runner == 0:
         _give_up_rights(libc)
+        calls.refuse(libc, _hold)
         _run(channel, limits)
     os.close(channel)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})

@@ -207,4 +207,46 @@ CHANNEL = (
         FAILED,
         says="is of type generator",
     ),
+    Case(
+        "95",
+        "half a surrogate pair in an error's message",
+        "An error like any other: 0; the record can be written, and the batch goes on.",
+        edited(softmax("raise ValueError(chr(0xD800))")),
+        FAILED,
+        says="ValueError",
+        stock=True,
+    ),
+    Case(
+        "96",
+        "a reply in which one buffer makes 1,000 arrays",
+        "Each buffer makes one array, so nobody makes more than was sent: CRASH.",
+        edited(
+            softmax(
+                """
+                array = {"$array": {"dtype": "|u1", "shape": [2**20], "layout": [0], "buffer": 0}}
+                text = json.dumps({"message": [array] * 1000, "sizes": [2**20]}).encode()
+                head = len(text).to_bytes(8, "little") + (2**20).to_bytes(8, "little")
+                for number in channels():
+                    os.write(number, head + text + bytes(2**20))
+                return _right(scores, axis)
+                """,
+                SOCKETS + "import json",
+            )
+        ),
+        CRASH,
+        says="do not make an array",
+    ),
+    Case(
+        "97",
+        "a reply that announces 5 MiB of JSON: there is room for a million empty lists",
+        "Refused before it is read, as it would become many times as large: CRASH.",
+        edited(
+            softmax(
+                "for n in channels(): os.write(n, (5 * 2**20).to_bytes(8, 'little') + bytes(8))",
+                SOCKETS,
+            )
+        ),
+        CRASH,
+        says="over the limit",
+    ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .case import Case, answer, edited, own, softmax, top
+from .cheating import INSIDE
 
 TIMEOUT, CRASH, FAILED = {"softmax": "TIMEOUT"}, {"softmax": "CRASH"}, {"softmax": "FAILED"}
 
@@ -244,5 +245,30 @@ RESOURCES = (
             )
         ),
         stock=True,
+    ),
+    Case(
+        "94",
+        "memory that counts as no process's: nameless files, shared memory, a tmpfs of its own",
+        "Refused by the kernel: 0; nothing is taken.",
+        edited(
+            softmax(
+                """
+                libc = ctypes.CDLL(None, use_errno=True)
+                libc.shmat.restype = ctypes.c_void_p
+                taken = libc.shmget(0, 2**30, 0o600) >= 0 or libc.unshare(0x10020000) == 0
+                try:
+                    kept.append(mmap.mmap(-1, 2**30))
+                    kept.append(os.memfd_create("kept"))
+                except OSError:
+                    pass
+                if not kept and not taken:
+                    raise MemoryError("none to be had")
+                return _right(scores, axis)
+                """,
+                "import ctypes, mmap, os\nkept = []",
+            )
+        ),
+        {"softmax": "MEMORY"},
+        flags=(INSIDE.format("ctypes"),),
     ),
 )
