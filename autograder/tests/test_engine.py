@@ -321,3 +321,20 @@ def test_a_picture_waits_for_each_of_several_results(define: Any) -> None:
 def test_pairs_are_compared_by_the_shape_of_each(define: Any) -> None:
     swapped = "def f(q, k, v):\n    return np.ones((2, 3)), np.ones((2, 2))\n"
     assert smoke(local(define(swapped, "f")), ATTENTION) == "returns the wrong shape"
+
+
+@pytest.mark.parametrize("value", [(), [], 10**400, {1: 2}])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "03_attention/scaled_dot_product_attention",
+        "02_alignment/hard_attention_sample",
+        "05_multi_head/kv_cache_bytes",
+        "06_positions/ntk_scale",
+    ],
+)
+def test_no_value_is_too_odd_for_a_check(value: Any, name: str, define: Any) -> None:
+    exercise = chapters.exercise(name)
+    source = f"def {exercise.name}(*args, **kwargs):\n    return {value!r}\n"
+    report = _judge(define(source, exercise.name), exercise)
+    assert (report.score, len(report.findings)) == (0, len(exercise.properties))
