@@ -231,8 +231,9 @@ if ready(masked_softmax):
 # They are three because what a token looks for, what it can be found by, and what it says are
 # three different things. They are the same for all tokens: the sentence may have any length.
 #
-# $$Q = x W_q, \quad K = x W_k, \quad V = x W_v, \qquad
-# P = \operatorname{softmax}_M\!\left(\frac{QK^\top}{\sqrt D}\right), \qquad O = P\,V,$$
+# $$Q = x W_q, \qquad K = x W_k, \qquad V = x W_v,$$
+#
+# $$P = \operatorname{softmax}_M\!\left(\frac{QK^\top}{\sqrt D}\right), \qquad O = P\,V,$$
 #
 # where $\operatorname{softmax}_M$ is your `masked_softmax` with the mask $M$.
 #
@@ -319,14 +320,19 @@ if ready(masked_softmax, self_attention):
 # moved in the same two ways, and the output is
 #
 # $$\big(P\,\operatorname{softmax}(\ldots)\,P^\top\big)\,\big(P V\big)
-# = P\,\operatorname{softmax}(\ldots)\,V, \qquad\text{that is}\qquad f(Px) = P f(x) . \tag{1}$$
+# = P\,\operatorname{softmax}(\ldots)\,V,$$
+#
+# since $P^\top P = I$. That is, with $f$ for self-attention,
+#
+# $$f(Px) = P f(x) . \tag{1}$$
 #
 # The outputs are moved as the tokens were, and otherwise the same. This is called **permutation
 # equivariance**. For self-attention without a mask, a sentence is a bag of words.
 #
 # **With a mask** the step that fails is "nothing else": the mask is laid over the moved table, but
 # the mask has not moved. Token 5, now in place 1, gets the permissions of place 1. Equation (1)
-# holds again if the mask moves along, in its rows and in its columns:
+# holds again if the mask moves along, in its rows and in its columns. With $f_M$ for self-attention
+# under the mask $M$:
 #
 # $$f_{P M P^\top}(P x) = P f_M(x) . \tag{2}$$
 
@@ -567,12 +573,12 @@ if ready(masked_softmax, self_attention, causal_mask):
         ),
     }
     pairs = T * (T - 1) // 2
-    print(f"{'':34}{f'leaks, of {pairs}':>14}{'largest':>10}{'leaks, changed by 100,000':>28}")
+    print(f"{'':34}{f'leaks, of {pairs}':>13}{'largest':>10}{'leaks at 100,000':>18}")
     for name, function in suspects.items():
         with np.errstate(all="ignore"):  # 0 / 0 is the point of one of them
             few, many = (len(leak_test(function, text, size=size)) for size in (1.0, 1e5))
             largest = np.where(triangle, 0, influence(function, text)).max()
-        print(f"{name:34}{few:14d}{largest:10.1e}{many:28d}")
+        print(f"{name:34}{few:13d}{largest:10.1e}{many:18d}")
 
 # %% [markdown]
 # **What it shows.**
@@ -778,7 +784,7 @@ from attend_solutions.self_attention import combine_masks
 if ready(masked_softmax, self_attention, causal_mask, padding_mask, combine_masks):
     rng = np.random.default_rng(SEED)
     sentences = [rng.standard_normal((n, C)) for n in lengths]
-    print("filled on   with   padding mask   causal mask   largest difference   empty rows")
+    print("filled on   with   padding mask   causal mask   difference   empty rows")
     yes_no = ((False, False), (False, True), (True, False), (True, True))
     for side in ("right", "left"):
         real = [slice(0, n) if side == "right" else slice(5 - n, 5) for n in lengths]
@@ -798,7 +804,7 @@ if ready(masked_softmax, self_attention, causal_mask, padding_mask, combine_mask
                 worst = max(worst, np.abs(output[b, real[b]] - wanted).max())
             used = ("yes" if padded else "no", "yes" if causal else "no")
             empty = int((weights.sum(axis=-1) == 0).sum())
-            print(f"{side:9}{filling:7g}   {used[0]:15}{used[1]:11}{worst:18.1e}{empty:14d}")
+            print(f"{side:9}{filling:7g}   {used[0]:15}{used[1]:11}{worst:10.1e}{empty:14d}")
 
 # %% [markdown]
 # Without a padding mask the difference is 1 to 2 with zeros and about 180 with hundreds, except in
@@ -889,8 +895,9 @@ if ready(masked_softmax, self_attention):
 # attention", Vaswani et al. 2017, §3.2.3), and self-attention is the case in which a text is its
 # own context.
 #
-# $$Q = x W_q, \quad K = c\, W_k, \quad V = c\, W_v, \qquad
-# P = \operatorname{softmax}_M\!\left(\frac{QK^\top}{\sqrt D}\right), \qquad O = P\,V .$$
+# $$Q = x W_q, \qquad K = c\, W_k, \qquad V = c\, W_v,$$
+#
+# $$P = \operatorname{softmax}_M\!\left(\frac{QK^\top}{\sqrt D}\right), \qquad O = P\,V .$$
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -1057,7 +1064,7 @@ if ready(masked_softmax, self_attention):
         noticed, walk = np.array(measured[name]) > 0, np.array(possible[name])
         print(
             f"{name:14} noticed without a walk: {int((noticed & ~walk).sum())}   "
-            f"a walk, but not noticed: {int((~noticed & walk).sum()):3d}   of {walk.size}"
+            f"walk, not noticed: {int((~noticed & walk).sum()):2d}   of {walk.size}"
         )
 
 # %% [markdown]
@@ -1144,13 +1151,14 @@ if ready(masked_softmax, self_attention) and measured:
             colors=dict(zip(measured, charts.GROUPS, strict=False)),
         )
     )
+    print("mean of the runs at layer")
     for name in three:
         at = {
             n: [row["change"] for row in rows if (row["mask"], row["layer"]) == (name, n)]
             for n in (1, 2, 3, 5, 8, 12)
         }
         told = ", ".join(f"{layer}: {np.mean(v):.1g}" for layer, v in at.items() if v)
-        print(f"{name:14} mean of the runs at layer {told}")
+        print(f"{name:14} {told}")
 
 # %% [markdown]
 # **What it shows.** Each hop costs a factor of about three, since at each one the message is mixed

@@ -268,6 +268,26 @@ class Lab:
             assert box["x"] + box["width"] <= area["x"] + area["width"] + 1
             assert box["width"] >= 240, "too small to read"
 
+    def assert_text_fits(self) -> None:
+        """Fail when an equation sticks out of its cell, or a printed line had to be broken."""
+        wide = self.page.evaluate(
+            """() => [...document.querySelectorAll('.jp-RenderedMarkdown')].flatMap(text => {
+                const edge = text.getBoundingClientRect().right + 1;
+                return [...text.querySelectorAll('mjx-math')]
+                    .filter(math => math.getBoundingClientRect().right > edge)
+                    .map(math => math.closest('mjx-container').textContent);
+            })"""
+        )
+        assert not wide, f"equations wider than the page: {wide}"
+        broken = self.page.evaluate(
+            """() => [...document.querySelectorAll('.jp-RenderedText pre')].flatMap(pre => {
+                const lines = pre.textContent.replace(/\\n$/, '').split('\\n');
+                const shown = pre.clientHeight / parseFloat(getComputedStyle(pre).lineHeight);
+                return Math.round(shown) > lines.length ? [lines.slice(0, 2).join(' / ')] : [];
+            })"""
+        )
+        assert not broken, f"printed lines too long for the page: {broken}"
+
     def resize(self, width: int, height: int = 900) -> None:
         """Give the window another size and let the page settle."""
         self.page.set_viewport_size({"width": width, "height": height})

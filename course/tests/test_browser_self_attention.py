@@ -112,6 +112,7 @@ def test_presets_change_mask_and_flow(opened: Lab):
 @pytest.mark.parametrize("width", [1280, 800])
 def test_pictures_fit_the_window(opened: Lab, width: int):
     opened.resize(width)
+    opened.assert_text_fits()
     names = ("causal", "padding left", "window")
     for name in names:
         opened.cell(painter()).get_by_role("button", name=name, exact=True).click()
