@@ -24,8 +24,12 @@ _SIGNS = (
 )
 
 
+_HIDDEN = r"(?<![\w.])(eval|exec|__import__)\s*\(|\b(importlib)\b"
+"""Ways to call what no reading of the code finds."""
+
+
 def reached(notebook: NotebookNode) -> list[str]:
-    """A flag if code of ``notebook`` names parts of Python or of the grader that run it."""
+    """Flags: code names parts of Python or of the grader that run it, or hides what it calls."""
     text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
     text = text.replace("\r", "\n")  # Python's ends of lines, but not those of patterns
     names = sorted(
@@ -35,7 +39,13 @@ def reached(notebook: NotebookNode) -> list[str]:
             for found in re.findall(pattern, text, re.MULTILINE)
         }
     )
-    if not names:
-        return []
-    shown = ", ".join(names[:6])
-    return [f"The code reaches into the grader's side of its process ({shown})."]
+    flags = []
+    if names:
+        shown = ", ".join(names[:6])
+        flags.append(f"The code reaches into the grader's side of its process ({shown}).")
+    hidden = sorted({one or other for one, other in re.findall(_HIDDEN, re.sub(r"#.*", "", text))})
+    if hidden:
+        flags.append(
+            f"The code uses {', '.join(hidden)}: functions that are not allowed could be behind it."
+        )
+    return flags

@@ -81,7 +81,7 @@ class ProcessChannel:
                 codec.write_frame(stdin, self._reference(answer))
         except (OSError, EOFError, codec.ProtocolError) as error:
             self.close()
-            reason = f"no answer within {self.timeout:g} s" if late.is_set() else str(error)
+            reason = f"no answer within {self.timeout:g} s" if late.is_set() else str(error)[:2_000]
             raise SubjectDied(reason) from None
         finally:
             timer.cancel()

@@ -25,6 +25,11 @@ _WORDS = {
 CALLED = "called with"
 """The label of evidence that shows inputs."""
 
+_CONTROLS = dict.fromkeys(
+    {*range(32), *range(127, 160)} - {ord("\n"), ord("\t")}, "\N{REPLACEMENT CHARACTER}"
+)
+"""A terminal acts on these: a learner's text may hold them, and an instructor looks at it."""
+
 _SHORT = ("your line", "try")
 """Evidence shown at every miss; the rest is left out or folded after the first: mend that first."""
 
@@ -114,7 +119,7 @@ class Report:
                     continue
                 indented = text.replace("\n", "\n" + " " * (11 + len(label)))
                 lines.append(f"         {label}: {indented}")
-        return "\n".join(lines)
+        return "\n".join(lines).translate(_CONTROLS)
 
     def _listed(self) -> tuple[Finding, ...]:
         """The findings, unless nothing was tested and a note says all there is to say."""

@@ -47,6 +47,14 @@ def test_the_text_card_says_it_all() -> None:
     assert "[inf]" not in text, "arrays are shown at the first miss only"
 
 
+def test_a_terminal_does_not_act_on_what_a_candidate_said() -> None:
+    said = "\x1b]52;c;cm0=\x07 \x1b[2J \x9b2J gone"
+    missed = Finding("sums to 1", 2, 0, said, (("your line", f"{said}\nnext"),))
+    text = str(_report(findings=(missed,), note=said, printed=said))
+    assert "gone" in text
+    assert not any(not letter.isprintable() for letter in text if letter != "\n")
+
+
 def test_cards_keep_what_is_short_at_every_miss() -> None:
     evidence = (("called with", "f(1)"), ("your line", "y = a @ b"), ("try", "a.T"))
     findings = (Finding("one", 1, 0, "wrong"), Finding("two", 1, 0, "raised", evidence))

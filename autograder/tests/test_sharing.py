@@ -122,6 +122,21 @@ def test_a_cell_that_shares_is_no_reason_for_a_flag() -> None:
     assert reached(new_notebook(cells=[reaching])) != []
 
 
+@pytest.mark.parametrize(
+    ("source", "flags"),
+    [
+        ("def softmax(x):\n    return eval('scipy.special.softmax')(x)", 1),
+        ("softmax = __import__('scipy.special').special.softmax", 1),
+        ("import importlib", 1),
+        ("x = 1 #\rfrom attend_grader import executor", 1),
+        ("from attend_grader import check\rfrom attend import plots", 0),
+        ("model.eval()\nretrieval(3)  # no eval() here", 0),
+    ],
+)
+def test_what_is_flagged(source: str, flags: int) -> None:
+    assert len(reached(new_notebook(cells=[new_code_cell(source)]))) == flags
+
+
 def test_every_chapter_can_be_shared() -> None:
     for chapter_id in chapters.INDEX:
         assert repr(share(chapter_id)).startswith("Nothing to share")

@@ -152,6 +152,10 @@ class TestSimilarity:
         same = "def steady(rows, scale):\n    return 1\n"
         assert similar.groups("steady", {"a": same, "b": same}, STUB) == [], "too short to tell"
 
+    def test_no_more_than_the_beginning_of_a_giant_answer_is_read(self):
+        giant = "x = 1\n" * 200_000
+        assert len(similar.tokens(giant)) <= similar.MOST
+
     def test_a_chain_is_one_group(self):
         third = LONG.replace("max(count, 1)", "count")
         (group,) = similar.groups("steady", {"a": LONG, "b": renamed(LONG), "c": third}, STUB)

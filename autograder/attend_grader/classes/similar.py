@@ -28,6 +28,9 @@ SIMILARITY = 0.9
 TOKENS = 40
 """Answers of fewer tokens of their own are not compared: there are too few ways to write them."""
 
+MOST = 50_000
+"""Characters of an answer that are looked at: time goes with the square of its length."""
+
 _LAYOUT = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -159,7 +162,7 @@ def pairs(found: Iterable[Group]) -> list[Pair]:
 def _readable(source: str) -> list[tokenize.TokenInfo]:
     found: list[tokenize.TokenInfo] = []
     try:
-        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        for token in tokenize.generate_tokens(io.StringIO(source[:MOST]).readline):
             found.append(token)
     except (tokenize.TokenError, SyntaxError, ValueError):
         pass

@@ -361,7 +361,7 @@ class Child:
             return SubmissionDied("crash", f"it was ended by signal {status - 128}")
         if reason == "crash" and status is not None:
             return SubmissionDied("crash", f"it ended itself with exit code {status}")
-        return SubmissionDied(reason, message)
+        return SubmissionDied(reason, message[:MAX_ERROR])
 
 
 class Stream:
