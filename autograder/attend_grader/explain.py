@@ -183,7 +183,10 @@ def _about_shapes(error: CallError, line: str) -> str:
             return f"{rule} `.T` turns all axes round, np.swapaxes(x, -1, -2) only the last two."
         return rule
     if "not have enough dimensions" in text and "matmul" in text:
-        return "`@` multiplies arrays; one of these is a single number, for which it is `*`."
+        return (
+            "`@` multiplies arrays; one of these is a single number, for which it is `*`. What a "
+            "loop begins with in the place of an array is np.zeros(…) of its shape."
+        )
     built_in = _about_numpy(text, line)
     if built_in:
         return built_in

@@ -174,7 +174,8 @@ def _row(finding: Finding, unfolded: bool) -> str:
         line = (
             f'<div style="display:flex;gap:.6em"><span style="color:#56606b;min-width:6.5em">'
             f'{escape(label)}</span><pre style="margin:0;border:0;padding:0;'
-            f'white-space:pre-wrap;background:none;color:inherit;font-size:13px">'
+            "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;"  # else JupyterLab cuts
+            'background:none;color:inherit;font-size:13px">'  # a word in two where a line is full
             f"{escape(text)}</pre></div>"
         )
         if unfolded or label in _SHORT:

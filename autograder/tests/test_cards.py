@@ -88,6 +88,13 @@ def test_the_html_card_folds_all_evidence_but_that_of_the_first_miss() -> None:
     assert html.count("<details>") == 1
 
 
+def test_a_full_line_is_broken_between_words() -> None:
+    evidence = _report()._repr_html_().split("<pre")[1:]
+    assert evidence
+    for pre in evidence:
+        assert "word-break:normal;overflow-wrap:anywhere" in pre
+
+
 def test_a_card_of_something_not_started_lists_no_misses() -> None:
     report = empty_report("03_attention/softmax", [("a", 2), ("b", 1)], "not started", "Write it.")
     assert (report.score, report.max_score) == (0, 3)

@@ -204,6 +204,7 @@ NONE = {
     "argument": ("y = a @ given", "`given` is None in this call: settle that case first"),
     "local": ("y = a @ made", "`made` is None here: was it given so"),
     "neither": ("y = a @ b", "a single number"),
+    "a start value": ("y = g + later @ w.T", "np.zeros(…) of its shape"),
     "an attribute": ("y = a @ b.given", "a single number"),
     "keyword": ("y = a @ f(made=1)", "a single number"),
 }

@@ -304,6 +304,14 @@ def bptt_slope_without_brackets(x, h0, states, w_x, w_h, grad_states):
     return grad_x, carried, grad_w_x, grad_w_h, grad_b
 
 
+def bptt_inputs_last_first(x, h0, states, w_x, w_h, grad_states):
+    """grad_x is in reverse order in time: the last step's comes first, as a list filled on the way
+    back has it. Write into grad_x[:, t], or turn the list round.
+    """
+    answer = _walk(x, h0, states, w_x, w_h, grad_states)
+    return (answer[0][:, ::-1], *answer[1:])
+
+
 def bptt_bias_of_one_number(x, h0, states, w_x, w_h, grad_states):
     """All entries of grad_b are the same: the sum runs over the numbers of a state too. Each has a
     bias of its own: .sum(axis=0) sums over the batch only.
@@ -336,6 +344,7 @@ BPTT = {
     "slope on what comes back only": bptt_slope_on_carried_only,
     "h² subtracted: brackets missing": bptt_slope_without_brackets,
     "grad_b the same for all": bptt_bias_of_one_number,
+    "grad_x in reverse order": bptt_inputs_last_first,
     "stopped before the first step": bptt_stops_before_the_first,
     "gradient of h₁ returned as grad_h0": bptt_first_state_for_h0,
     "began with h0 instead of zeros": bptt_carries_h0,

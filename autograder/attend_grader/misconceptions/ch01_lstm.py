@@ -199,6 +199,24 @@ def lstm_sums_through_tanh(x, h, c, w_x, w_h, b):
     return sigmoid(o) * np.tanh(new_c), new_c
 
 
+def lstm_squeezes_the_memory(x, h, c, w_x, w_h, b):
+    """The memory itself goes through tanh, so that it cannot leave −1 to 1 and is squeezed anew at
+    each step. Keep it as it is, f · c + i · g; only the state shows tanh of it.
+    """
+    i, f, g, o = _blocks(x, h, w_x, w_h, b)
+    new_c = np.tanh(sigmoid(f) * c + sigmoid(i) * np.tanh(g))
+    return sigmoid(o) * new_c, new_c
+
+
+def lstm_gates_the_other_way(x, h, c, w_x, w_h, b):
+    """The gates open where they should shut: a sign is wrong, as in 1 / (1 + eˣ). The sigmoid is
+    1 / (1 + e⁻ˣ); one is given above.
+    """
+    i, f, g, o = _blocks(x, h, w_x, w_h, b)
+    new_c = sigmoid(-f) * c + sigmoid(-i) * np.tanh(g)
+    return sigmoid(-o) * np.tanh(new_c), new_c
+
+
 def lstm_sums_through_tanh_once(x, h, c, w_x, w_h, b):
     """The gates are sigmoids of a tanh: all sums have gone through tanh, though only the
     candidate's should. Cut the sums first; sigmoid for i, f and o, tanh for g.
@@ -222,6 +240,8 @@ LSTM = {
     "tanh on all sums, the candidate's only one": lstm_sums_through_tanh_once,
     "tanh for the gates": lstm_tanh_gates,
     "no sigmoid on the gates": lstm_linear_gates,
+    "tanh on the memory itself": lstm_squeezes_the_memory,
+    "sigmoid with the wrong sign": lstm_gates_the_other_way,
     "no input gate": lstm_without_input_gate,
     "no forget gate": lstm_without_forget_gate,
     "input gate tied to the forget gate": lstm_forgets_what_it_lets_in,
