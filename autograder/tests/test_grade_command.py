@@ -56,7 +56,8 @@ class TestWhatIsSaid:
         assert seen["ann"] == ("PASSED", FULL)
         assert seen["eve"] == ("NOT_STARTED", "0")
         assert seen["dan"][0] == "CRASH"
-        assert re.fullmatch(r"9 graded in [\d.]+ s, 0 unchanged, 0 flagged\.", lines[-1])
+        last = r"9 graded in [\d.]+ s, 0 unchanged, 0 flagged\. "
+        assert re.fullmatch(last + r"3 could not be graded: see INVALID above\.", lines[-1])
 
     def test_again_nothing_is_graded_and_problems_are_said_again(self, root: Path) -> None:
         before = state(root)
@@ -129,6 +130,7 @@ class TestReplay:
         assert "Looks like: forgot 1/√d_k." in said.out
         assert "called with: " in said.out
         assert grade(root, "--replay", "cleo", "attention_scores") == said, "the same inputs"
+        assert grade(root, "--replay", "cleo", "check-attention_scores") == said, "as flags call it"
         assert state(root) == before
 
     def test_what_could_not_be_graded_says_why(self, root: Path) -> None:
@@ -139,7 +141,7 @@ class TestReplay:
     @pytest.mark.parametrize(
         ("student", "exercise", "code", "sentence"),
         [
-            ("zoe", "softmax", 1, "no submission of 03_attention by zoe."),
+            ("zoe", "softmax", 2, "no submission of 03_attention by zoe."),
             ("ann", "sofmax", 2, "03_attention has no exercise 'sofmax'; it has: softmax, "),
         ],
     )
@@ -158,7 +160,7 @@ class TestWhatIsRefused:
     @pytest.mark.parametrize(
         ("words", "code", "sentence"),
         [
-            (("--students", "zoe,ann"), 1, "no submission of 03_attention by zoe."),
+            (("--students", "zoe,ann"), 2, "no submission of 03_attention by zoe."),
             (("--students", " , "), 2, "--students: name at least one"),
             (("--workers", "0"), 2, "--workers: at least 1 is needed, got 0"),
             (("--seed", "-1"), 2, "--seed: 0 or more is needed, got -1"),
@@ -175,8 +177,9 @@ class TestWhatIsRefused:
 
     @pytest.mark.parametrize("name", ["99_none", "03_attention/", "../class", "*"])
     def test_an_unknown_assignment(self, root: Path, name: str) -> None:
-        sentence = refused(attend("grade", name, "--course", root))
-        assert f"there is no assignment {name!r}; this course has: {CHAPTER}." in sentence
+        for command in ("grade", "report", "export"):
+            sentence = refused(attend(command, name, "--course", root), 2)
+            assert f"there is no assignment {name!r}; this course has: {CHAPTER}." in sentence
         assert [path.name for path in (root / ".attend" / "records").iterdir()] == [CHAPTER]
 
     def test_nobody_handed_in(self, root: Path) -> None:
@@ -184,6 +187,39 @@ class TestWhatIsRefused:
         sentence = refused(grade(root))
         place = root / "submitted" / "STUDENT" / CHAPTER / f"{CHAPTER}.ipynb"
         assert sentence == f"nobody has handed in {CHAPTER}: put submissions at {place}.\n"
+
+    def test_a_damaged_release(self, root: Path) -> None:
+        released = root / "release" / CHAPTER / f"{CHAPTER}.ipynb"
+        released.write_text(released.read_text()[:-9])
+        for words in (("grade", CHAPTER), ("report", CHAPTER), ("grade", CHAPTER, "--force")):
+            sentence = refused(attend(*words, "--course", root))
+            assert sentence.startswith(f"{released}, from which submissions are rebuilt, cannot be")
+            assert "the file is not a notebook, or only a part of one. Run `nbgrader" in sentence
+
+    def test_files_where_no_submission_is_looked_for(self, root: Path) -> None:
+        submitted = root / "submitted"
+        name = f"{CHAPTER}.ipynb"
+        (submitted / CHAPTER / "zoe").mkdir(parents=True)
+        (submitted / "yan" / "04_other").mkdir(parents=True)
+        lost = [submitted / CHAPTER / "zoe" / name, submitted / "ann" / name]
+        lost += [submitted / "yan" / "04_other" / name, submitted / name]
+        for path in lost:
+            path.write_text("{}")
+        (submitted / "ann" / "other.ipynb").write_text("{}")
+        for words in ((), ("--quiet",), ("--json",)):
+            said = grade(root, *words)
+            assert said.code == 3
+            sentence = said.err.splitlines()[-1]
+            assert sentence.startswith("Not graded, as no submission is looked for there: ")
+            assert all(str(path) in sentence for path in sorted(lost)[:3])
+            assert " and 1 more. Move each to " in sentence
+            assert sentence.endswith(f"{submitted}/STUDENT/{CHAPTER}.")
+        assert grade(root, "--students", "ann").err == "", "only these were asked for"
+        (root / "source" / "04_other").mkdir(parents=True)
+        assert str(lost[2]) not in grade(root, "--quiet").err, "it belongs to another assignment"
+        for student in (*STUDENTS, CHAPTER):
+            shutil.rmtree(submitted / student)
+        assert f"There is {submitted / name}" in refused(grade(root))
 
     @pytest.mark.parametrize(
         ("line", "sentence"),

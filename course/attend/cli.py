@@ -160,7 +160,8 @@ def export(
     ] = "nbgrader",
     course: Annotated[Path, typer.Option(help="The course directory.")] = Path(),
     out: Annotated[
-        Path | None, typer.Option(help="The file.", show_default="exports/ASSIGNMENT-FORMAT.csv")
+        Path | None,
+        typer.Option(help="The file.", show_default="exports/ASSIGNMENT-FORMAT.csv, .json for lti"),
     ] = None,
 ) -> None:
     """Write an assignment's scores as another system imports them."""

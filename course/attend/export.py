@@ -32,9 +32,13 @@ def main(assignment: str, form: str, course: Path, out: Path | None) -> int:
     try:
         opened = Course.open(course)
         with opened.gradebook() as gradebook:
-            rows = lines(gradebook, assignment)
+            try:
+                rows = lines(gradebook, assignment)
+            except CourseError:
+                opened.check(assignment)  # a name that nothing has is worth another sentence
+                raise
     except CourseError as error:
-        raise AttendError(str(error)) from None
+        raise AttendError(str(error), error.exit_code) from None
     ending = "json" if form == "lti" else "csv"
     path = out.absolute() if out else opened.root / "exports" / f"{assignment}-{form}.{ending}"
     made = exported(form, assignment, rows, datetime.now(UTC))

@@ -12,7 +12,7 @@ from typing import Literal
 
 from attend_grader.classes.cluster import ClusterError
 from attend_grader.classes.directory import Course, CourseError
-from attend_grader.classes.grade import Event, grade_assignment, replay
+from attend_grader.classes.grade import Event, grade_assignment, named, replay
 from attend_grader.classes.record import Record
 from attend_grader.sandbox.jail import SandboxMissing
 from rich.console import Console
@@ -76,9 +76,10 @@ def main(
     if unsafe:
         show.warn(UNSAFE)
     try:
+        opened = Course.open(course)
         with show:
             records = grade_assignment(
-                Course.open(course),
+                opened,
                 assignment,
                 students=chosen or (),
                 workers=workers,
@@ -88,7 +89,10 @@ def main(
                 unsafe=unsafe,
                 show=show.event,
             )
-    except (ClusterError, CourseError, SandboxMissing) as error:
+        lost = [] if chosen else opened.misplaced(assignment, opened.release(assignment))
+    except CourseError as error:
+        raise AttendError(str(error), error.exit_code) from None
+    except (ClusterError, SandboxMissing) as error:
         raise AttendError(str(error)) from None
     except OSError as error:
         raise AttendError(
@@ -101,7 +105,12 @@ def main(
             "interrupted. What is graded is kept: run the same command again to go on.", 130
         ) from None
     show.summary(records)
-    return NOT_GRADED if any(record.problem for record in records) else 0
+    if lost:
+        show.warn(
+            f"Not graded, as no submission is looked for there: {named(lost)}. Move each to "
+            f"{opened.submitted('STUDENT', assignment)}."
+        )
+    return NOT_GRADED if lost or any(record.problem for record in records) else 0
 
 
 def show_replay(assignment: str, student: str, exercise: str, course: Path, unsafe: bool) -> int:
@@ -114,8 +123,11 @@ def show_replay(assignment: str, student: str, exercise: str, course: Path, unsa
         Display().warn(UNSAFE)
     try:
         record = replay(Course.open(course), assignment, student, exercise, unsafe=unsafe)
-    except (CourseError, SandboxMissing) as error:
+    except CourseError as error:
+        raise AttendError(str(error), error.exit_code) from None
+    except SandboxMissing as error:
         raise AttendError(str(error)) from None
+    exercise = exercise.removeprefix("check-")
     names = {verdict.name.removeprefix("check-"): verdict for verdict in record.verdicts}
     if exercise not in names:
         known = ", ".join(names) or "none"
@@ -233,9 +245,12 @@ class Lines(Display):
         self.console.print(table)
         seconds = time.monotonic() - self.start
         flagged = sum(bool(record.flags) for record in records)
+        lost = sum(bool(record.problem) for record in records)
         self.console.print(
             f"{self.waiting} graded in {seconds:.1f} s, {self.unchanged} unchanged, "
             f"{flagged} flagged{' (`attend report` lists them)' if flagged else ''}."
+            + (f" {lost} could not be graded: see INVALID above." if lost else ""),
+            soft_wrap=True,
         )
         if self.stopped:
             self.console.print(LIMITS, style="dim", soft_wrap=True)

@@ -46,7 +46,7 @@ def main(assignment: str, course: Path, out: Path | None) -> int:
         opened = Course.open(course)
         gathered = gather(opened, assignment)
     except CourseError as error:
-        raise AttendError(str(error)) from None
+        raise AttendError(str(error), error.exit_code) from None
     path = opened.root / "reports" / f"{assignment}.html" if out is None else out.absolute()
     if path.suffix != ".html":
         raise AttendError(f"--out: the page's name should end in .html, got {path.name}", 2)

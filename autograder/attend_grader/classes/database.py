@@ -16,6 +16,15 @@ from tornado.log import app_log
 class CourseError(RuntimeError):
     """The course directory does not allow what was asked; one sentence says what to do."""
 
+    exit_code = 1
+    """What a command ends with."""
+
+
+class NotKnown(CourseError):
+    """The request names an assignment or a student that there is not."""
+
+    exit_code = 2
+
 
 @contextmanager
 def written(gradebook: Gradebook) -> Iterator[None]:

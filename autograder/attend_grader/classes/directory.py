@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cache
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,14 @@ from traitlets import TraitError
 from traitlets.config import Config
 from traitlets.config.loader import ConfigFileNotFound, PyFileConfigLoader
 
-from attend_grader.classes import scores
-from attend_grader.classes.database import CourseError, first_line, without_nbgraders_log, written
+from attend_grader.classes import handed_in, scores
+from attend_grader.classes.database import (
+    CourseError,
+    NotKnown,
+    first_line,
+    without_nbgraders_log,
+    written,
+)
 from attend_grader.classes.late import Penalties
 from attend_grader.classes.record import Record, write_whole
 from attend_grader.classes.scripts import scripts_on_path
@@ -95,16 +102,25 @@ class Course:
         found = {path.name for folder in folders for path in folder.glob("[!.]*") if path.is_dir()}
         return sorted(found)
 
-    def release(self, assignment: str) -> dict[str, bytes]:
-        """The released notebooks of an assignment, by name.
+    def check(self, assignment: str) -> None:
+        """Hold that there is such an assignment, released or not.
 
         Raises:
-            CourseError: there are none.
+            NotKnown: there is none; the message names those that there are.
         """
         known = self.assignments
         if assignment not in known:
             listed = ", ".join(known) or "none"
-            raise CourseError(f"there is no assignment {assignment!r}; this course has: {listed}.")
+            raise NotKnown(f"there is no assignment {assignment!r}; this course has: {listed}.")
+
+    def release(self, assignment: str) -> dict[str, bytes]:
+        """The released notebooks of an assignment, by name.
+
+        Raises:
+            NotKnown: the course has no such assignment.
+            CourseError: there are none, or what lies there is no notebook.
+        """
+        self.check(assignment)
         folder = self._path(self.places.release_directory, ".", assignment)
         found = {path.stem: path.read_bytes() for path in sorted(folder.glob("[!.]*.ipynb"))}
         if not found:
@@ -112,6 +128,14 @@ class Course:
                 f"{assignment} is not released yet, and submissions are rebuilt from the released "
                 f"notebook: run `nbgrader generate_assignment {assignment}` first."
             )
+        for name, content in found.items():
+            try:
+                handed_in.released(content)
+            except ValueError as error:
+                raise CourseError(
+                    f"{folder / name}.ipynb, from which submissions are rebuilt, cannot be used: "
+                    f"{error}. Run `nbgrader generate_assignment {assignment} --force`."
+                ) from None
         return found
 
     def students(self, assignment: str) -> list[str]:
@@ -126,6 +150,19 @@ class Course:
             if not name.isprintable():
                 raise CourseError(f"the name of the folder {name!r} is no text: rename it.")
         return found
+
+    def misplaced(self, assignment: str, notebooks: Iterable[str]) -> list[Path]:
+        """Notebooks of the assignment that lie where nobody's submission is looked for, sorted.
+
+        Such as ``submitted/STUDENT/03_attention.ipynb``, which lacks a folder, or
+        ``submitted/03_attention/STUDENT/03_attention.ipynb``, with folders the wrong way round.
+        """
+        top = self.submitted("*", assignment).parent.parent
+        known = {*self.assignments, assignment}
+        names = [f"{escape(notebook)}.ipynb" for notebook in notebooks]
+        loose = {path for name in names for path in (*top.glob(name), *top.glob(f"*/{name}"))}
+        deeper = {path for name in names for path in top.glob(f"*/*/{name}")}
+        return sorted(loose | {path for path in deeper if path.parent.name not in known})
 
     def submitted(self, student: str, assignment: str) -> Path:
         """The folder of one submission."""

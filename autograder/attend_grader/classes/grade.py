@@ -7,12 +7,14 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 
 from attend_grader.classes import cluster, handed_in, processes, scores, work
+from attend_grader.classes.database import NotKnown
 from attend_grader.classes.directory import Course, CourseError
 from attend_grader.classes.handed_in import HandedIn
 from attend_grader.classes.late import Penalties
@@ -140,17 +142,20 @@ def planned(
     """What there is to grade; nothing that was handed in is run.
 
     Raises:
-        CourseError: the assignment or a student is unknown, or nobody handed anything in.
+        NotKnown: there is no such assignment or student.
+        CourseError: it is not released, or nobody handed anything in.
     """
     released = course.release(assignment)
     present = course.students(assignment)
     unknown = sorted(set(students) - set(present))
     if unknown:
-        raise CourseError(f"no submission of {assignment} by {', '.join(unknown)}.")
+        raise NotKnown(f"no submission of {assignment} by {', '.join(unknown)}.")
     if not present:
+        lost = course.misplaced(assignment, released)
+        place = f"{course.submitted('STUDENT', assignment)}/{next(iter(released))}.ipynb"
         raise CourseError(
-            f"nobody has handed in {assignment}: put submissions at "
-            f"{course.submitted('STUDENT', assignment)}/{next(iter(released))}.ipynb."
+            f"nobody has handed in {assignment}: put submissions at {place}."
+            + (f" There is {named(lost)}." if lost else "")
         )
     store, limits = Store(course.records / assignment), course.limits
     jobs: list[Job] = []
@@ -178,6 +183,12 @@ def planned(
             else:
                 jobs.append(Job(record, found.content, release, unsafe, limits))
     return Plan(tuple(jobs), tuple(unchanged), handed, released)
+
+
+def named(paths: Sequence[Path]) -> str:
+    """Files as a message names them: three, and how many more."""
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return ", ".join(handed_in.shown(str(path)) for path in paths[:3]) + more
 
 
 def _merge(
