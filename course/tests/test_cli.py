@@ -30,6 +30,24 @@ def test_help_lists_the_commands():
         assert command in done.stdout
 
 
+@pytest.mark.parametrize("module", ["attend.charts", "attend.chapter", "attend_grader.classes"])
+def test_no_grammar_of_iris_is_built(module: str):
+    code = (
+        f"import sys, {module}; print('rfc3987_syntax' in sys.modules, 'jsonschema' in sys.modules)"
+    )
+    code += "; import rfc3987_syntax; print(rfc3987_syntax.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "False True\nrfc3987_syntax\n", "it can be imported by who wants it"
+
+
+def test_export_names_the_file_of_each_format():
+    from typer.main import get_command
+
+    commands = get_command(cli._typer).commands  # type: ignore[attr-defined]
+    (out,) = (option for option in commands["export"].params if option.name == "out")
+    assert ".json for lti" in out.show_default
+
+
 @pytest.mark.parametrize("code", [1, 2])
 def test_a_users_mistake_is_one_sentence(
     code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
