@@ -119,7 +119,10 @@ def released(step: NbGraderPreprocessor, assignment: str, notebook: str) -> Note
 
 def not_graded(problem: str) -> NotebookNode:
     """A cell that tells why there is no score."""
-    text = f"**Nothing could be graded:** {harmless(problem)}."
+    text = (
+        f"**Nothing could be graded:** {harmless(problem)}. Put that right and hand it in again, "
+        "or ask your instructor."
+    )
     return new_markdown_cell(text, id="attend-problem")
 
 

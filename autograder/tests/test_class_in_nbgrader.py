@@ -247,6 +247,20 @@ class TestFeedback:
         assert "called with" in text
         assert "Your function printed" in text
 
+    def test_it_names_the_exercises_where_the_class_says_so(self, root: Path) -> None:
+        stock = [link.text for link in page(root, "bob").select("#toc a")]
+        assert stock == ["Test cell", "Test cell"], "nbgrader's own"
+        shutil.rmtree(root / "feedback")
+        configure(root, "c.GenerateFeedback.exporter_class = 'attend_grader.feedback.FeedbackPage'")
+        made = page(root, "bob")
+        links = made.select("#toc a")
+        assert [link.text for link in links] == list(toy_class.EXERCISES)
+        targets = {f"#{anchor['name']}" for anchor in made.select("a[name]")}
+        assert all(link["href"] in targets for link in links)
+        assert any(".text_cell_render td" in style.text for style in made.select("head style"))
+        assert made.title is not None
+        assert made.title.text == CHAPTER
+
     def test_a_new_version_gets_new_feedback(self, root: Path) -> None:
         assert "softmax: 0 of 8 points" in page(root, "eve").get_text()
         toy_class.hand_in(root, "eve", toy_class.notebook(SOFTMAX, SCORES))
@@ -256,7 +270,7 @@ class TestFeedback:
 
     def test_who_could_not_be_graded_is_told_why(self, root: Path) -> None:
         found = page(root, MISNAMED)
-        assert f"Nothing could be graded: {PROBLEMS[MISNAMED]}." in found.get_text()
+        assert f"Nothing could be graded: {PROBLEMS[MISNAMED]}. Put that right" in found.get_text()
 
 
 class TestPlainAutograde:

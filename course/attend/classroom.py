@@ -172,6 +172,8 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
+# Feedback names the exercises, and its tables can be read.
+c.GenerateFeedback.exporter_class = "attend_grader.feedback.FeedbackPage"
 '''
 
 

@@ -219,6 +219,11 @@ def test_feedback_shows_the_cards(classroom: Path) -> None:
         assert f"{exercise.name}: {exercise.points} of {exercise.points} points" in card
 
 
+def test_feedback_lists_the_exercises_by_name(classroom: Path) -> None:
+    listed = page(classroom, "solved").split('id="notebook"', 1)[0]
+    assert re.findall(r'<a href="#check-\w+">(\w+)</a>', listed) == list(EXERCISES)
+
+
 def test_deleted_and_skipped_checks_are_restored_without_free_marks(
     gradebook: Gradebook, classroom: Path
 ) -> None:
