@@ -44,7 +44,7 @@ thead th.n{white-space:normal}
 .heat thead th:first-child{z-index:2;background:#f3f5f7}
 .heat tfoot th,.heat tfoot td{position:sticky;bottom:0;border-top:2px solid #b9c1c9;
 background:#f3f5f7;font-weight:500}.heat tfoot th{z-index:2}
-.heat td.n{vertical-align:middle;color:#000}
+.heat tbody th,.heat td{vertical-align:middle}.heat td.n{color:#000}
 .heat td.none,.none{color:#4a535c;
 background:repeating-linear-gradient(45deg,#fff 0 5px,#e9ecef 5px 10px)}
 .key{display:flex;gap:.4em;align-items:center;flex-wrap:wrap}.key span{padding:0 .7em}

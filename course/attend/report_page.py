@@ -204,6 +204,8 @@ def _scores(gathered: Gathered, analysis: Analysis) -> str:
     steps = "".join(f'<span style="background:{colour(i / 5)}">{20 * i}%</span>' for i in range(6))
     return (
         f'<p class="key">Share of points: {steps}<span class="none">not started</span></p>'
+        + "<p>What the checks gave, before manual scores and late penalties: these are in the "
+        "gradebook, and in what <code>attend export</code> writes.</p>"
         + scroll(
             "Scores by student and exercise",
             '<table class="heat"><caption>Scores by student and exercise</caption><thead><tr>'

@@ -48,6 +48,9 @@ class TestPage:
         ):
             assert words in text
 
+    def test_it_says_which_scores_these_are(self, toy: Gathered):
+        assert "before manual scores and late penalties" in page_of(toy)
+
     def test_nothing_of_a_students_is_markup(self, toy: Gathered):
         text = page_of(toy)
         assert EVIL not in text
