@@ -81,8 +81,8 @@ torch.set_num_threads(1)  # for matrices as small as here, one thread is the fas
 # $$h_1 = f(x_1, h_0), \qquad h_2 = f(x_2, h_1), \qquad \dots \qquad h_T = f(x_T, h_{T-1})$$
 #
 # This is a **recurrent** network: its result runs back (Latin *recurrere*) into it as an input.
-# For about twenty-five years, from Elman (1990) until attention, nearly all networks that read
-# text or speech were of this kind. And the idea came back: the last part of this course, from
+# From Elman (1990) until attention, for about twenty-five years, it was a usual choice where a
+# network had to read text or speech. And the idea came back: the last part of this course, from
 # chapter 22 on, is recurrence again, in better clothes.
 #
 # Two questions decide whether it is any good. How long does the state remember? And can the
@@ -825,8 +825,9 @@ if ready(rnn_step, rnn_forward, gradient_norms):
 # %% [markdown]
 # <!-- exercise: lstm_cell -->
 #
-# **Why.** For nearly twenty years this cell was *the* network for sequences. You will need its
-# main idea again: a state that is multiplied by a gate and added to is what Mamba is made of.
+# **Why.** In 2014 networks of such cells translated English into French better than the
+# phrase-based system they were compared with (Sutskever et al. 2014). And you will need the main
+# idea again: a state that is multiplied by a gate and added to is what Mamba is made of.
 #
 # The sums are those of section 2 *before* tanh, four times as wide: one block of $N$ columns for
 # each gate, and one for the new content, the **candidate** $g$. (So `rnn_step` is of no use here:
@@ -1342,6 +1343,8 @@ if ready(gradient_norms):
 #   Schmidhuber and Cummins 2000, *Learning to Forget: Continual Prediction with LSTM*; the bias:
 #   Jozefowicz, Zaremba and Sutskever 2015, *An Empirical Exploration of Recurrent Network
 #   Architectures*.
+# - Translating with LSTMs: Sutskever, Vinyals and Le 2014, *Sequence to Sequence Learning with
+#   Neural Networks*, abstract.
 # - The GRU: Cho et al. 2014, *Learning Phrase Representations using RNN Encoder-Decoder for
 #   Statistical Machine Translation*, §2.3, equations (5) to (8); the other convention and a
 #   comparison: Chung, Gulcehre, Cho and Bengio 2014, *Empirical Evaluation of Gated Recurrent
