@@ -40,6 +40,20 @@ def test_no_grammar_of_iris_is_built(module: str):
     assert done.stdout == "False True\nrfc3987_syntax\n", "it can be imported by who wants it"
 
 
+def test_what_chapters_import_is_there_in_the_jail(tmp_path: Path):
+    from attend_grader.sandbox import tree
+
+    tree.write(tmp_path / "packages", "03_attention")
+    code = "import attend.charts, attend.widgets as w; print(w.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(tmp_path / "packages")},
+    )
+    assert done.stdout == f"{tmp_path}/packages/attend/widgets/__init__.py\n", done.stderr
+
+
 def test_export_names_the_file_of_each_format():
     from typer.main import get_command
 
