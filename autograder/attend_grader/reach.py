@@ -14,15 +14,18 @@ from nbformat import NotebookNode
 _OURS = r"(?:(?!check\b|hint\b|ready\b|share\b|solution\b)\w+)"
 _SIGNS = (
     (rf"\battend_grader\s*\.\s*({_OURS})", "attend_grader.{}"),
-    (rf"\bfrom\s+attend_grader\s+import\s[^\n;#]*?\b({_OURS})", "attend_grader.{}"),
+    (rf"\bfrom\s+attend_grader\s+import\s[^\n;#]{{0,999}}?\b({_OURS})", "attend_grader.{}"),
     (r"\bsys\s*\.\s*(_getframe|modules|setprofile|settrace)\b", "sys.{}"),
-    (r"\bfrom\s+sys\s+import\s[^\n]*?\b(_getframe|modules|setprofile|settrace)\b", "sys.{}"),
+    (r"\bfrom\s+sys\s+import\s[^\n]{0,999}?\b(_getframe|modules|setprofile|settrace)\b", "sys.{}"),
     (r"\bgc\s*\.\s*(get_objects|get_referrers|get_referents)\b", "gc.{}"),
     (r"\binspect\s*\.\s*(currentframe|stack)\b", "inspect.{}"),
     (r"\b(ast_transformers|input_transformers_cleanup|input_transformers_post)\b", "{}"),
-    (r"^\s*(?:import|from)\s[^\n#]*?\b(ctypes)\b", "{}"),
+    (r"^[ \t]*(?:import|from)\s[^\n#]{0,999}?\b(ctypes)\b", "{}"),
 )
+"""Each looks a bounded way ahead: a text may be 2 MB of what almost fits."""
 
+MOST = 2_000_000
+"""Characters of code that are searched; nobody writes as many."""
 
 _HIDDEN = r"(?<![\w.])(eval|exec|__import__)\s*\(|\b(importlib)\b"
 """Ways to call what no reading of the code finds."""
@@ -31,7 +34,8 @@ _HIDDEN = r"(?<![\w.])(eval|exec|__import__)\s*\(|\b(importlib)\b"
 def reached(notebook: NotebookNode) -> list[str]:
     """Flags: code names parts of Python or of the grader that run it, or hides what it calls."""
     text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
-    text = text.replace("\r", "\n")  # Python's ends of lines, but not those of patterns
+    long = len(text) > MOST
+    text = text[:MOST].replace("\r", "\n")  # Python's ends of lines, but not those of patterns
     names = sorted(
         {
             label.format(found)
@@ -48,4 +52,6 @@ def reached(notebook: NotebookNode) -> list[str]:
         flags.append(
             f"The code uses {', '.join(hidden)}: functions that are not allowed could be behind it."
         )
+    if long:
+        flags.append(f"The code has over {MOST:,} characters; the rest was not searched.")
     return flags

@@ -203,6 +203,8 @@ def bound(source: str) -> Mapping[str, tuple[str, int] | None] | None:
         is bound to the name: a value, an import, a function in an ``if``. None instead of all this
         where the cell cannot be read. Lines that hold IPython's magics bind nothing.
     """
+    if len(source) > MAX_SOURCE:
+        return None
     text = source.replace("\r\n", "\n").replace("\r", "\n")
     tree = parse(text)
     if tree is None and (not text.startswith("%%") or _TRANSPARENT.match(text)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -140,3 +141,13 @@ def test_what_is_flagged(source: str, flags: int) -> None:
 def test_every_chapter_can_be_shared() -> None:
     for chapter_id in chapters.INDEX:
         assert repr(share(chapter_id)).startswith("Nothing to share")
+
+
+@pytest.mark.parametrize("text", ["\n", "from sys import a ", " ", "import a, ", "eval "])
+def test_no_text_takes_long_to_search(text: str) -> None:
+    """Where a pattern looks back over all of it from each place, this takes an hour."""
+    cell = new_code_cell(text * 3_000_000)
+    start = time.process_time()
+    (flag,) = reached(new_notebook(cells=[cell]))
+    assert flag.startswith("The code has over 2,000,000 characters")
+    assert time.process_time() - start < 30
