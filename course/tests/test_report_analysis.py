@@ -40,6 +40,13 @@ class TestAnalysis:
         assert items["steady"].reading == "hard; who does well elsewhere clearly does better here"
         assert [item.odd for item in items.values()] == [True, False, True]
 
+    def test_what_most_did_not_begin_is_not_called_hard(self):
+        def read(started: int) -> str:
+            return Item("x", 10, 2, 0.2, None, started, 3, 30).reading
+
+        assert read(14) == "most did not begin it"
+        assert read(15) == "too hard for most"
+
     def test_discrimination_is_the_corrected_correlation(self):
         items = {item.exercise: item for item in analyse(thirty()).items}
         steady = [k // 3 for k in range(30)]

@@ -60,8 +60,10 @@ class Item:
             return "worth no points"
         if p >= EASY:
             return "too easy to tell learners apart"
-        if p <= HARD:
-            return "too hard for most"
+        if p <= HARD:  # who did not begin has no points, which says nothing of hard or easy
+            return (
+                "most did not begin it" if 2 * self.started < self.graded else "too hard for most"
+            )
         ease = "easy" if p >= 0.8 else "hard" if p < 0.5 else "neither easy nor hard"
         if r is None:
             return ease
