@@ -1209,8 +1209,8 @@ for name, model in MODELS.items():
     print(f"{name:16s} {sum(p.numel() for p in Copier(*model).parameters())} weights")
 
 # %% [markdown]
-# The next cell trains 85 models. It takes 15 seconds; on a machine that is busy with other things,
-# up to two minutes.
+# The next cell trains 85 models. It takes 15 seconds, and minutes on a machine that is busy with
+# other things.
 
 # %%
 results: list[dict] = []
