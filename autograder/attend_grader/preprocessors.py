@@ -57,7 +57,7 @@ class SubmissionReader(NotebookExporter):
         if found.problem:
             notebook = new_notebook(metadata={"attend": {"problem": found.problem}})
         else:
-            notebook = handed_in.parse(found.content)
+            notebook = handed_in.submitted(found.content)
         return self.from_notebook_node(notebook, resources=resources, **kw)
 
 

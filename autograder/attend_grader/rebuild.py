@@ -72,7 +72,7 @@ def rebuild(submission: NotebookNode, release: NotebookNode) -> tuple[NotebookNo
     order = [index for index in places if graded_name(release.cells[index])]
     if order != sorted(order):
         flags.append("Graded cells had been moved; they were put back in order.")
-    if _kernel(submission) != _kernel(release):
+    if _kernel(submission) not in (None, _kernel(release)):
         flags.append("The notebook asked for another kernel; the course's own was used.")
     flags = list(dict.fromkeys(flags))
     rebuilt.cells = _with_ids(cells)

@@ -187,6 +187,13 @@ def test_tampering_is_undone_and_flagged(
     assert len([s for s in sources(rebuilt) if s.startswith("check(")]) == 2
 
 
+def test_a_notebook_that_names_no_kernel_asked_for_no_other(
+    handed_in: NotebookNode, release: NotebookNode
+) -> None:
+    handed_in.metadata.pop("kernelspec", None)
+    assert rebuild(handed_in, release)[1] == []
+
+
 def test_own_cells_stay_in_place_ungraded_and_run(
     handed_in: NotebookNode, release: NotebookNode
 ) -> None:

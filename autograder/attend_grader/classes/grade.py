@@ -209,7 +209,7 @@ def graded_copy(
     """
     given = handed_in.released(release)
     lost = record.problem
-    notebook, put_back = rebuild(given if lost else handed_in.parse(content), given)
+    notebook, put_back = rebuild(given if lost else handed_in.submitted(content), given)
     write_verdicts(notebook, list(record.verdicts), show_inputs=show_inputs)
     if lost:
         notebook.cells.insert(0, not_graded(lost))

@@ -8,10 +8,12 @@ import json
 import os
 import stat
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
@@ -24,6 +26,11 @@ MAX_BYTES = 32 * 2**20
 MAX_OBJECTS, MAX_CELLS = 2_000_000, 5_000
 """Objects and lists in a file, and cells: more would take a grader's memory and time."""
 
+MAX_READ = 300_000
+"""Objects and lists besides outputs and metadata that nobody reads: each takes over a kilobyte."""
+
+READ = ("nbgrader", "tags")
+"""Of the metadata of a submission's cells, what is looked at."""
 
 ARCHIVES = (".zip", ".gz", ".tar", ".7z", ".rar")
 """Files that a message names; nothing is ever unpacked."""
@@ -87,8 +94,26 @@ def imported(notebook: NotebookNode) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def submitted(content: bytes) -> NotebookNode:
+    """A submission's notebook, in the current format, without metadata that nobody reads.
+
+    Raises:
+        ValueError: it is no notebook; one sentence says why.
+    """
+    return _parsed(content, whole=False)
+
+
 def parse(content: bytes) -> NotebookNode:
-    """The notebook in ``content``, in the current format.
+    """The notebook in ``content``, in the current format, with all its metadata: one of ours.
+
+    Raises:
+        ValueError: it is no notebook; one sentence says why.
+    """
+    return _parsed(content, whole=True)
+
+
+def _parsed(content: bytes, whole: bool) -> NotebookNode:
+    """The notebook in ``content``, with all of its metadata or with what is read of it.
 
     Raises:
         ValueError: it is no notebook; one sentence says why.
@@ -113,10 +138,15 @@ def parse(content: bytes) -> NotebookNode:
     for cell in cells:
         if isinstance(cell, dict) and "outputs" in cell:
             cell["outputs"] = []  # nobody reads them, and they may be many
+    if not whole:
+        _without_metadata(raw, cells)
+    text = json.dumps(raw)
+    if text.count("{") + text.count("[") > MAX_READ:
+        raise ValueError(f"the notebook holds more than {MAX_READ:,} objects besides its outputs")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # nbformat mends ids, and says so
-            notebook = nbformat.reads(json.dumps(raw), as_version=4)
+            notebook = nbformat.reads(text, as_version=4)
         for cell in notebook.cells:
             texts = isinstance(cell.source, str) and isinstance(cell.cell_type, str)
             if not texts or not isinstance(cell.metadata, dict):
@@ -126,6 +156,16 @@ def parse(content: bytes) -> NotebookNode:
     except Exception as error:  # nbformat raises whatever its own code trips over
         raise ValueError(f"the notebook cannot be read ({type(error).__name__})") from None
     return notebook
+
+
+def _without_metadata(raw: dict[str, Any], cells: Iterable[Any]) -> None:
+    """Leave of a file's metadata what is looked at; what is of a wrong form stays as it is."""
+    kept = raw.get("metadata")
+    if isinstance(kept, dict):
+        raw["metadata"] = {k: v for k, v in kept.items() if k in ("kernelspec", "language_info")}
+    for cell in cells:
+        if isinstance(cell, dict) and isinstance(cell.get("metadata"), dict):
+            cell["metadata"] = {k: v for k, v in cell["metadata"].items() if k in READ}
 
 
 def link(folder: Path, name: str) -> str:
@@ -168,7 +208,7 @@ def shown(name: str) -> str:
 
 def _unreadable(content: bytes) -> str:
     try:
-        parse(content)
+        submitted(content)
     except ValueError as error:
         return str(error)
     return ""

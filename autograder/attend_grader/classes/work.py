@@ -65,7 +65,7 @@ def _grade(job: Job) -> Record:
     record = job.record
     if record.problem:
         return replace(record, reason="INVALID", verdicts=nothing_earned(job, record.problem))
-    notebook, flags = rebuild(handed_in.parse(job.content), release)
+    notebook, flags = rebuild(handed_in.submitted(job.content), release)
     flags += reached(notebook)
     chapter_id = next((i for i in (record.notebook, record.assignment) if i in INDEX), "")
     modules = handed_in.imported(release)
