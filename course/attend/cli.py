@@ -56,7 +56,8 @@ def copy(
     """Copy the chapters without opening JupyterLab: for another editor, or for Binder."""
     from attend import workspace
 
-    for sentence in workspace.prepare((directory or workspace.WORK).resolve()):
+    place = (directory or workspace.WORK).resolve()
+    for sentence in workspace.prepare(place) or [f"Nothing new: {place} has all chapters."]:
         print(sentence)
 
 

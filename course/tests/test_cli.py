@@ -84,6 +84,8 @@ def test_copy_puts_the_chapters_where_asked(
     assert run("copy", str(tmp_path / "mine"), monkeypatch=monkeypatch) == 0
     assert "Copied 03_attention.ipynb." in capsys.readouterr().out
     assert (tmp_path / "mine" / "03_attention.ipynb").is_file()
+    assert run("copy", str(tmp_path / "mine"), monkeypatch=monkeypatch) == 0
+    assert capsys.readouterr().out == f"Nothing new: {tmp_path / 'mine'} has all chapters.\n"
 
 
 def test_an_unknown_command_is_refused(monkeypatch: pytest.MonkeyPatch):
