@@ -131,6 +131,7 @@ class _Run:
 
     def __init__(self, notebook: NotebookNode, parent: WarmParent) -> None:
         self.cells = notebook.cells
+        self.given = notebook.metadata.get("attend", {}).get("given", 0)
         self.parent = parent
         self.child: Child | None = None
         self.done: list[int] = []  # cells that have run in the child, in order
@@ -147,6 +148,13 @@ class _Run:
     def flags(self) -> list[str]:
         """What became of cells that are no exercise's."""
         flags = []
+        for index in range(self.given):
+            error = self.errors.get(index)
+            if error and "raises-exception" not in self.cells[index].metadata.get("tags", ()):
+                flags.append(
+                    f"A cell of the course's own failed ({error[:200]}) before any code of the "
+                    "submission ran: its scores may be wrong."
+                )
         for index, death in sorted(self.deadly.items()):
             if graded_name(self.cells[index]) is None:
                 flags.append(f"A cell that is not graded was stopped ({death}); it was left out.")

@@ -50,7 +50,8 @@ def rebuild(submission: NotebookNode, release: NotebookNode) -> tuple[NotebookNo
         release: the notebook they were given; not modified.
 
     Returns:
-        The rebuilt notebook, its flags also in ``metadata.attend.flags``; and the flags.
+        The rebuilt notebook and its flags. They stand in ``metadata.attend.flags`` too, and in
+        ``metadata.attend.given`` how many cells there are before the first code of the learner's.
     """
     rebuilt = copy.deepcopy(release)
     skeleton = rebuilt.cells
@@ -75,8 +76,11 @@ def rebuild(submission: NotebookNode, release: NotebookNode) -> tuple[NotebookNo
     if _kernel(submission) not in (None, _kernel(release)):
         flags.append("The notebook asked for another kernel; the course's own was used.")
     flags = list(dict.fromkeys(flags))
+    ours = {id(cell) for cell in skeleton if not _nbgrader(cell).get("solution")}
+    code = [n for n, cell in enumerate(cells) if cell.cell_type == "code" and id(cell) not in ours]
     rebuilt.cells = _with_ids(cells)
-    rebuilt.metadata.setdefault("attend", NotebookNode()).flags = flags
+    said = rebuilt.metadata.setdefault("attend", NotebookNode())
+    said.flags, said.given = flags, min(code, default=len(cells))
     return rebuilt, flags
 
 

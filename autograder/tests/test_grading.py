@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ from attend_grader import chapters
 from attend_grader.classes import handed_in
 from attend_grader.grading import Verdict, called_by_check, grade_notebook
 from attend_grader.preprocessors import outputs, write_verdicts
+from attend_grader.rebuild import rebuild
 from attend_grader.report import Finding, Report
 from attend_grader.sandbox import jail, warm
 from attend_grader.sandbox.jail import Limits
@@ -268,6 +271,31 @@ def test_a_process_that_cannot_be_set_up_is_not_the_submissions_fault(
         with pytest.raises(NotSetUp, match=r"for a submission: FileNotFoundError.*no-such-place"):
             grade_notebook(notebook(SOFTMAX), CHAPTER, parent, 7)
     assert parent.is_alive()
+
+
+@needs_jail
+@pytest.mark.parametrize(
+    ("tags", "flags"),
+    [
+        ([], [r"own failed \(ModuleNotFoundError: No module named 'nowhere'\) before any code"]),
+        (["raises-exception"], []),
+    ],
+    ids=["by accident", "on purpose"],
+)
+def test_where_the_courses_own_first_cells_fail_it_is_flagged(
+    parent: WarmParent, tags: list[str], flags: list[str]
+) -> None:
+    """A package that the jail has not would cost every learner all points, without a word."""
+    release = notebook(SOFTMAX)
+    release.cells.insert(0, new_code_cell("import nowhere", metadata={"tags": tags}))
+    release.cells.append(new_code_cell("later"))
+    submitted = copy.deepcopy(release)
+    submitted.cells.insert(2, new_code_cell("import nowhere_else"))
+    told: list[str] = []
+    verdicts = grade_notebook(rebuild(submitted, release)[0], CHAPTER, parent, 7, told.append)
+    assert [v.reason for v in verdicts] == ["PASSED", "PASSED"]
+    assert len(told) == len(flags)
+    assert all(map(re.search, flags, told))
 
 
 KERNEL = """
