@@ -40,10 +40,11 @@ def init(directory: Path, chapters: list[str], db: str | None) -> None:
         "nbgrader_config.py": _config(_course_id(directory), db),
         "README.md": _readme(directory.name, chosen),
     }
+    print(f"Writing {', '.join(chosen)} ...", flush=True)  # 2 s a chapter, more on a slow machine
     for name in chosen:
         files[f"source/{name}/{name}.ipynb"] = to_text(solved_notebook(name))
     _write(directory, files, _course_id(directory) if db is None else None)
-    print(f"Made {directory} with {', '.join(chosen)}. Its README.md has the next commands.")
+    print(f"Made {directory}. Its README.md has the next commands.")
     if driver:
         print(f"This gradebook needs the Python package {driver}: pip install '{driver}'")
 

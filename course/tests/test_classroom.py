@@ -37,9 +37,14 @@ def config(directory: Path) -> str:
     return (directory / "nbgrader_config.py").read_text()
 
 
-def test_a_new_directory_holds_every_chapter_solved(tmp_path: Path) -> None:
+def test_a_new_directory_holds_every_chapter_solved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     directory = tmp_path / "fall 2030"
     classroom.init(directory, [], None)
+    first, last = capsys.readouterr().out.splitlines()
+    assert first == f"Writing {', '.join(chapter_ids())} ...", "it takes some seconds"
+    assert last.startswith(f"Made {directory}.")
     assert files(directory) == ALL_PATHS
     assert sorted(tmp_path.iterdir()) == [directory]
     made = nbformat.read(directory / "source" / CHAPTER / f"{CHAPTER}.ipynb", as_version=4)
