@@ -40,6 +40,13 @@ def test_of_a_submissions_metadata_only_what_is_read_is_kept() -> None:
         handed_in.submitted(hostile)
 
 
+@pytest.mark.parametrize(("said", "kept"), [({"flags": ["x"]}, True), (5, False), (["x"], False)])
+def test_what_we_said_of_our_own_copy_is_kept_in_its_form(said: Any, kept: bool) -> None:
+    """Plain nbgrader has the copy that was rebuilt read once more."""
+    notebook = handed_in.submitted(_file([_cell()], attend=said))
+    assert notebook.metadata == ({"attend": said} if kept else {})
+
+
 @pytest.mark.parametrize("metadata", [3, None, ["x"]])
 def test_metadata_of_another_form_is_no_surprise(metadata: Any) -> None:
     content = json.dumps(

@@ -32,6 +32,9 @@ MAX_READ = 300_000
 READ = ("nbgrader", "tags")
 """Of the metadata of a submission's cells, what is looked at."""
 
+KEPT = ("kernelspec", "language_info", "attend")
+"""Of a notebook's own; the last is what we say of it, where nbgrader has us read our own copy."""
+
 ARCHIVES = (".zip", ".gz", ".tar", ".7z", ".rar")
 """Files that a message names; nothing is ever unpacked."""
 
@@ -162,7 +165,7 @@ def _without_metadata(raw: dict[str, Any], cells: Iterable[Any]) -> None:
     """Leave of a file's metadata what is looked at; what is of a wrong form stays as it is."""
     kept = raw.get("metadata")
     if isinstance(kept, dict):
-        raw["metadata"] = {k: v for k, v in kept.items() if k in ("kernelspec", "language_info")}
+        raw["metadata"] = {k: v for k, v in kept.items() if k in KEPT and isinstance(v, dict)}
     for cell in cells:
         if isinstance(cell, dict) and isinstance(cell.get("metadata"), dict):
             cell["metadata"] = {k: v for k, v in cell["metadata"].items() if k in READ}
