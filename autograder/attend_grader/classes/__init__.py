@@ -6,12 +6,4 @@ kept, :mod:`.work` grades submissions in several processes or on several machine
 :mod:`.grade` does it all in order.
 """
 
-import sys
-
-if "rfc3987_syntax" not in sys.modules:
-    # jsonschema, which reads notebooks, builds a grammar of IRIs from it as it is imported: 0.9 s
-    # in each process, for a format that no notebook's schema has.
-    sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # "not installed"
-    import jsonschema  # noqa: F401
-
-    del sys.modules["rfc3987_syntax"]
+from attend_grader import lean  # noqa: F401  # first, or reading notebooks takes 0.9 s more

@@ -19,6 +19,7 @@ from attend_grader.chapters import INDEX
 INSIDE = (
     "codec.py",
     "executor.py",
+    "lean.py",
     "origins.py",
     "torch_gradients.py",
     "sandbox/calls.py",

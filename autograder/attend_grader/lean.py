@@ -2,8 +2,8 @@
 
 Altair, nbformat and Jupyter's own commands bring jsonschema, and an optional package of its that
 compiles 38 grammars as it is imported, for a format that neither charts nor notebooks use. To be
-imported before them; what is imported afterwards finds that package as usual. (In this package, as
-the jail that submissions are graded in has all of it; :mod:`attend_grader.classes` does the same.)
+imported before them; what is imported afterwards finds that package as usual. The jail has it too,
+as chapters' charts import it there.
 """
 
 import sys
