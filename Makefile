@@ -8,10 +8,10 @@ BIN := .venv/bin
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test build pictures readme constraints clean
+.PHONY: help lab test test-all build pictures readme constraints clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*##  *\(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
 
 lab:  ## install what is missing, copy the chapters to work/ and open JupyterLab there
 	@$(PYTHON) course/install.py lab
@@ -24,7 +24,10 @@ test:  ## check everything: style, types, notebooks up to date, tests
 	@$(BIN)/pyright --level error
 	@$(BIN)/attend build --check
 	@$(BIN)/attend readme --check
-	@$(BIN)/pytest --quiet -n 2 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/pytest --quiet -n 2 --dist loadfile --no-loadscope-reorder -m "not deep"
+
+test-all: test  ## the same, then the deep tests: every mutant, compiled case and notebook
+	@$(BIN)/pytest --quiet -n 2 --dist loadfile --no-loadscope-reorder -m deep
 
 build:  ## rebuild the learners' notebooks from the chapters' sources
 	@$(PYTHON) course/install.py test
