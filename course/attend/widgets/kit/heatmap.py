@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attend.widgets.svg import (
+from attend.widgets.kit.svg import (
     INK,
     MUTED,
     element,

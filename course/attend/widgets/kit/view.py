@@ -8,7 +8,7 @@ from typing import Any
 
 import ipywidgets
 
-from attend.widgets import svg
+from attend.widgets.kit import svg
 
 
 class View(ipywidgets.VBox):

@@ -1,18 +1,19 @@
-"""The charts of ``attend report``, drawn beforehand as SVG: the page needs no script for them."""
+"""The charts of a report, drawn beforehand as SVG: the page needs no script for them."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 import altair as alt
 from attend_grader.grading.analysis import Analysis
+from markupsafe import Markup
 
 from attend.charts import GROUPS, WIDTH, theme
 from attend.errors import AttendError
+from attend.text import visible
 
 
-def histogram(analysis: Analysis) -> str:
+def histogram(analysis: Analysis) -> Markup:
     """Students by total score."""
     width = max(1, -(-int(analysis.points) // 10))  # whole points; at most ten bars and a bit
     bins = max(1, -(-int(analysis.points) // width))
@@ -44,7 +45,7 @@ def histogram(analysis: Analysis) -> str:
     return _figure(chart, f"Bar chart: students by total score. {said}.")
 
 
-def dots(analysis: Analysis) -> str:
+def dots(analysis: Analysis) -> Markup:
     """Facility and discrimination of each exercise."""
     names = ["facility p", "discrimination r"]
     rows = [
@@ -74,7 +75,7 @@ def dots(analysis: Analysis) -> str:
     return _figure(chart, f"Dot plot: {said}.")
 
 
-def _figure(chart: alt.TopLevelMixin, description: str) -> str:
+def _figure(chart: alt.TopLevelMixin, description: str) -> Markup:
     try:
         from vl_convert import vegalite_to_svg
     except ModuleNotFoundError:
@@ -83,4 +84,5 @@ def _figure(chart: alt.TopLevelMixin, description: str) -> str:
         ) from None
     config: Any = theme()
     svg = vegalite_to_svg(chart.to_dict(), config=config["config"])
-    return f'<figure role="img" aria-label="{escape(description)}">{svg}</figure>'
+    figure = Markup('<figure role="img" aria-label="{}">{}</figure>')
+    return figure.format(visible(description), Markup(svg))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attend.charts import ROLE
-from attend.widgets.svg import GRID, INK, MUTED, element, hover, number, panel, readable, text
+from attend.widgets.kit.svg import GRID, INK, MUTED, element, hover, number, panel, readable, text
 
 Spot = tuple[float, float]
 

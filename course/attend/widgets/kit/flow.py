@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attend.charts import ROLE
-from attend.widgets.svg import INK, MUTED, PAPER, element, hover, panel, readable, text
+from attend.widgets.kit.svg import INK, MUTED, PAPER, element, hover, panel, readable, text
 
 _EDGE = "#c5ccd3"
 

@@ -1,4 +1,4 @@
-"""``attend report``: one page on a class's assignment, with a CSV and a JSON file beside it."""
+"""The three files of a report: gather, analyse, write."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from attend_grader.grading.analysis import Analysis, analyse, exercise_of
 from attend_grader.grading.record import write_whole
 
 from attend.errors import AttendError
-from attend.report_page import page
+from attend.report.page import page
 
 HEAD = (
     "student",
