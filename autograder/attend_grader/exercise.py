@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attend_grader.checks.slips import Slip, Slips
 from attend_grader.compare import (
     FLOAT64,
     Miss,
@@ -20,6 +21,9 @@ from attend_grader.compare import (
 )
 from attend_grader.replay import describe_call
 from attend_grader.subject import Outcome, Subject, SubjectError
+
+if TYPE_CHECKING:
+    from attend_grader.checks.contract import Contract
 
 
 @dataclass(frozen=True)
@@ -206,11 +210,16 @@ Test = Callable[[Subject, Probe], None]
 
 @dataclass(frozen=True)
 class Property:
-    """One line of the card: a thing that must hold, and what it is worth."""
+    """One line of the card: a thing that must hold, and what it is worth.
+
+    ``promise`` marks a property of a contract, which compares the candidate with itself: it counts
+    once enough of the others hold.
+    """
 
     name: str
     points: int
     test: Test
+    promise: bool = False
 
 
 @dataclass(frozen=True)
@@ -225,12 +234,15 @@ class Exercise:
         properties: what is checked, cheap first; their points are the exercise's.
         draws: fresh random calls that show behaviour: used to name a misconception, to tell
             mutants apart and as the smoke test before a widget runs the learner's function.
-        misconceptions: name → wrong implementation; its docstring is what the learner is told.
         alternatives: name → right implementation in another style.
         uses: names of earlier exercises the answer calls (follow-through marks).
-        forbidden: dotted names the answer may not call.
+        forbidden: dotted names the answer may not call; a contract says them instead.
         results: what the function's several values are called, in order; empty where it has one.
         importance: 1 (nice to know) to 5 (everything later rests on it).
+        contract: what is promised and forbidden; its properties come after the others.
+        slips: known mistakes, as edits of the answer.
+        misconceptions: name → wrong implementation, whose docstring is what the learner is told;
+            made of ``slips`` where there are any.
     """
 
     chapter: str
@@ -239,7 +251,6 @@ class Exercise:
     reference: Callable[..., Any]
     properties: tuple[Property, ...]
     draws: Callable[[np.random.Generator], Sequence[Call]]
-    misconceptions: Mapping[str, Callable[..., Any]]
     alternatives: Mapping[str, Callable[..., Any]]
     hints: tuple[str, ...]
     minutes: int
@@ -248,6 +259,21 @@ class Exercise:
     uses: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
+    contract: Contract | None = None
+    slips: Sequence[Slip] = ()
+    misconceptions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.slips:
+            object.__setattr__(self, "misconceptions", Slips(self.reference, self.slips))
+        if self.contract is None:
+            return
+        own = tuple(p for p in self.properties if not p.promise)
+        promised = self.contract.properties(self.draws)
+        object.__setattr__(self, "properties", (*own, *promised))
+        if self.forbidden not in ((), self.contract.bans):
+            raise ValueError(f"{self.name}: bans belong into its contract, which states them")
+        object.__setattr__(self, "forbidden", self.contract.bans)
 
     @property
     def name(self) -> str:
