@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from attend_grader import exercises, grade
 from attend_grader.chapters import INDEX
-from attend_grader.diagnosis import behaviour, explanation, same_behaviour
-from attend_grader.engine import judge
-from attend_grader.exercise import Exercise
+from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.subject import local
+from attend_grader.judging.diagnose import behaviour, explanation, same_behaviour
+from attend_grader.judging.judge import judge
 from attend_grader.session import NOTEBOOK_SEED
-from attend_grader.subject import local
 
 SEEDS = range(20)
 SEEDS_OF_TENSORS = range(5)

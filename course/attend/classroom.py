@@ -133,7 +133,7 @@ def _write(directory: Path, files: dict[str, str], course_id: str | None) -> Non
 
 def _gradebook(path: Path, course_id: str) -> None:
     """An empty SQLite gradebook."""
-    from attend_grader.classes.scripts import scripts_on_path
+    from attend_grader.gradebook.scripts import scripts_on_path
     from nbgrader.api import Gradebook
 
     with scripts_on_path():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attend_grader.classes.gather import Gathered
-from attend_grader.classes.similar import SIMILARITY, TOKENS, Group, pairs
+from attend_grader.gradebook.gather import Gathered
+from attend_grader.grading.similar import SIMILARITY, TOKENS, Group, pairs
 
 from attend.report_html import called, code, count, fold, name, names, table
 

@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 import altair as alt
-from attend_grader.classes.analysis import Analysis
+from attend_grader.grading.analysis import Analysis
 
 from attend.charts import GROUPS, WIDTH, theme
 from attend.errors import AttendError

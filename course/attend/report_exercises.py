@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 
 from attend_grader import chapters
-from attend_grader.classes.analysis import EASY, HARD, WEAK, Analysis, Misconception
-from attend_grader.classes.gather import Gathered
+from attend_grader.gradebook.gather import Gathered
+from attend_grader.grading.analysis import EASY, HARD, WEAK, Analysis, Misconception
 
 from attend.report_charts import dots
 from attend.report_html import called, code, count, fold, inline, name, names, number, table, text

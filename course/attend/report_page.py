@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from html import escape
 from urllib.parse import quote
 
-from attend_grader import chapters
-from attend_grader.classes.analysis import ENOUGH, Analysis, Remark, exercise_of
-from attend_grader.classes.gather import Gathered
-from attend_grader.classes.similar import Group
-from attend_grader.grading import Verdict
+from attend_grader.gradebook.gather import Gathered
+from attend_grader.grading.analysis import ENOUGH, Analysis, Remark, exercise_of
+from attend_grader.grading.similar import Group
+from attend_grader.grading.submission import Verdict
 
+from attend.curriculum import CHAPTERS
 from attend.report_alike import near_identical
 from attend.report_charts import histogram
 from attend.report_exercises import effort, items, losses, misconceptions
@@ -102,9 +102,8 @@ def page(
 
 
 def _title(assignment: str) -> str:
-    if assignment not in chapters.INDEX:
-        return text(assignment)
-    return f"{text(assignment)}: {text(chapters.chapter(assignment).title)}"
+    title = next((chapter.title for chapter in CHAPTERS if chapter.id == assignment), "")
+    return f"{text(assignment)}: {text(title)}" if title else text(assignment)
 
 
 def _facts(gathered: Gathered, analysis: Analysis, made: str, stem: str) -> str:

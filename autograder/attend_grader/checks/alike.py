@@ -21,8 +21,8 @@ from attend_grader.checks.calls import (
     reference_on,
     replaced,
 )
-from attend_grader.compare import FLOAT32, FLOAT64, Tolerance, mismatches, told_apart
-from attend_grader.exercise import Call
+from attend_grader.checks.compare import FLOAT32, FLOAT64, Tolerance, mismatches, told_apart
+from attend_grader.checks.probe import Call
 
 ROUNDINGS = 64
 """Roundings that are allowed for, each as large as one of the arguments'."""

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from attend_grader.compare import as_array
-from attend_grader.exercise import Call
-from attend_grader.properties import VIEWS
-from attend_grader.subject import Outcome, Subject, SubjectError, local
+from attend_grader.checks.compare import as_array
+from attend_grader.checks.probe import Call
+from attend_grader.checks.properties import VIEWS
+from attend_grader.checks.subject import Outcome, Subject, SubjectError, local
 
 Path = tuple[int | str, ...]
 """Where an array stands in a call: position or keyword, then indices into nested tuples."""
@@ -171,7 +171,7 @@ def stacked(values: Sequence[Any], shape: Sequence[int]) -> Any:
 def views(value: Any) -> dict[str, Any]:
     """The same numbers in other memory layouts, by how a message tells of them."""
     if is_tensor(value):
-        from attend_grader.torch_properties import VIEWS as LAYOUTS
+        from attend_grader.checks.torch_properties import VIEWS as LAYOUTS
     else:
         LAYOUTS = VIEWS  # noqa: N806 (the same constant, of another library)
     laid = {why.split(" (")[0].removeprefix("arguments "): lay for why, lay in LAYOUTS.items()}

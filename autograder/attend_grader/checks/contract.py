@@ -15,7 +15,7 @@ from typing import Final, Literal
 import numpy as np
 
 from attend_grader.checks import promises
-from attend_grader.exercise import Call, Property, Test
+from attend_grader.checks.probe import Call, Property, Test
 
 Accepted = Literal["float64", "float32", "integers"]
 FLOAT64: Final = "float64"

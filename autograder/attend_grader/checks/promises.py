@@ -31,10 +31,10 @@ from attend_grader.checks.calls import (
     usable,
     views,
 )
-from attend_grader.compare import Miss
-from attend_grader.exercise import Call, Probe, Test
-from attend_grader.replay import describe_call
-from attend_grader.subject import Outcome, Subject, SubjectError
+from attend_grader.checks.compare import Miss
+from attend_grader.checks.probe import Call, Probe, Test
+from attend_grader.checks.replay import describe_call
+from attend_grader.checks.subject import Outcome, Subject, SubjectError
 
 Draws = Callable[[np.random.Generator], Sequence[Call]]
 Whole = Mapping[str, Callable[[np.ndarray], np.ndarray]]

@@ -51,9 +51,8 @@ class Slip:
         if callable(self.edit):
             self.edit.__doc__ = self.told or self.edit.__doc__
             return self.edit
-        edits = (self.edit,) if isinstance(self.edit[0], str) else self.edit
         source = code_of(reference)
-        for old, new in edits:  # type: ignore[misc]  # pairs of texts, as told apart above
+        for old, new in self._edits():
             count = source.count(old)
             if count != 1:
                 found = "is not in the answer" if not count else f"stands there {count} times"
@@ -63,6 +62,14 @@ class Slip:
             return define(source, reference, f"<slip {reference.__name__}: {self.name}>", self.told)
         except SyntaxError as error:
             raise StaleSlip(f"{reference.__name__}, slip {self.name!r}: {error}") from None
+
+    def _edits(self) -> tuple[Edit, ...]:
+        match self.edit:
+            case (str(old), str(new)):
+                return ((old, new),)
+            case tuple(several):
+                return several  # type: ignore[return-value]  # what is no pair of texts holds pairs
+        raise TypeError(f"slip {self.name!r} is a function")
 
 
 def code_of(reference: Callable[..., Any]) -> str:
