@@ -82,7 +82,7 @@ class Alike:
         """What a message calls one of ``count`` results."""
         if self.results:
             return self.results[index]
-        return "the result" if count == 1 else f"result {index + 1}"
+        return "result" if count == 1 else f"result {index + 1}"
 
     def _bad(self, x: np.ndarray, y: np.ndarray, index: int, base: Tolerance) -> np.ndarray | None:
         alike_nan = _nan(x) & _nan(y)
