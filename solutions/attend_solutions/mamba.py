@@ -149,32 +149,32 @@ def raw_scan(
 def associative_scan(decay: Tensor, written: Tensor) -> tuple[Tensor, int, int]:
     """Compute all states h_t = decay_t ∘ h_{t-1} + written_t by a tree, from h_0 = 0.
 
-    Steps 2 and 1, 4 and 3, … are combined into one each (an odd one at the end is left out); the
-    half as many steps that result are scanned by this same function, which gives the states after
-    step 2, 4, …; one more combination of all of them at once gives the states after step 3, 5, ….
+    Up: steps 1 and 2, 3 and 4, … are combined into one each (an odd one at the end is left out),
+    then the same again with what results, until one step is left. Down: the states after each pair
+    of steps are known; one more combination of all at once gives the states in between.
 
     Shapes:
         decay, written: (B, T, E, N), T at least 1
-        returns: states (B, T, E, N); how many pairs of steps were combined in all; in how many
-            rounds, where everything that is combined at once is one round
+        returns: states (B, T, E, N); how many pairs of steps were combined in all, up and down; in
+            how many rounds, where everything that is combined at once is one round
 
-    Source: Blelloch 1990, "Prefix Sums and Their Applications", §1.4; Gu and Dao 2023, §3.3.2.
+    Source: Blelloch 1990, "Prefix Sums and Their Applications", §1.3; Gu and Dao 2023, §3.3.2.
     """
-    length = written.shape[1]
-    if length == 1:
-        return written, 0, 0
-    first, second = slice(0, length - 1, 2), slice(1, length, 2)
-    both = decay[:, second] * decay[:, first]
-    added = decay[:, second] * written[:, first] + written[:, second]
-    even, pairs, rounds = associative_scan(both, added)  # states after steps 2, 4, …
-    pairs, rounds = pairs + both.shape[1], rounds + 1
-    later = slice(2, length, 2)  # steps 3, 5, …
-    before = even[:, : (length - 1) // 2]
-    odd = decay[:, later] * before + written[:, later]
-    if odd.shape[1]:
-        pairs, rounds = pairs + odd.shape[1], rounds + 1
-    states = torch.empty_like(written)
-    states[:, 0], states[:, second], states[:, later] = written[:, 0], even, odd
+    levels, pairs, rounds = [], 0, 0
+    while written.shape[1] > 1:
+        levels.append((decay, written))
+        early, late = slice(0, written.shape[1] - 1, 2), slice(1, None, 2)
+        written = decay[:, late] * written[:, early] + written[:, late]
+        decay = decay[:, late] * decay[:, early]
+        pairs, rounds = pairs + decay.shape[1], rounds + 1
+    states = written
+    for decay, written in reversed(levels):  # states: after steps 2, 4, … of this level
+        before = states[:, : (written.shape[1] - 1) // 2]
+        odd = decay[:, 2::2] * before + written[:, 2::2]  # after steps 3, 5, …
+        if odd.shape[1]:
+            pairs, rounds = pairs + odd.shape[1], rounds + 1
+        even, states = states, torch.empty_like(written)
+        states[:, 0], states[:, 1::2], states[:, 2::2] = written[:, 0], even, odd
     return states, pairs, rounds
 
 

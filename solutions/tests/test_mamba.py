@@ -107,9 +107,7 @@ def test_the_block_is_hugging_faces_with_the_same_weights(
     right = torch.autograd.grad(wanted, [x, *mixer.parameters()], pull)
     names = ["x", *(name for name, _ in ours.named_parameters())]
     found = dict(zip(names, got, strict=True))
-    expected = dict(
-        zip(["x", *(name for name, _ in mixer.named_parameters())], right, strict=True)
-    )
+    expected = dict(zip(["x", *(name for name, _ in mixer.named_parameters())], right, strict=True))
     pairs = dict(zip(found, [None] * len(found), strict=True))
     pairs |= {
         "x": "x",

@@ -6,6 +6,7 @@ the arrow keys.
 """
 
 from attend.widgets.alignment import alignment_matrix
+from attend.widgets.delta_explorer import delta_explorer
 from attend.widgets.dk import dk_explorer
 from attend.widgets.explorer import attention_explorer
 from attend.widgets.frequency_map import frequency_map
@@ -16,12 +17,14 @@ from attend.widgets.kv_cache import kv_cache_calculator
 from attend.widgets.mask_painter import mask_painter
 from attend.widgets.rope_dial import rope_dial
 from attend.widgets.table import attention_table
+from attend.widgets.what_is_kept import what_is_kept
 
 __all__ = [
     "View",
     "alignment_matrix",
     "attention_explorer",
     "attention_table",
+    "delta_explorer",
     "dk_explorer",
     "frequency_map",
     "gradient_explorer",
@@ -29,4 +32,5 @@ __all__ = [
     "kv_cache_calculator",
     "mask_painter",
     "rope_dial",
+    "what_is_kept",
 ]

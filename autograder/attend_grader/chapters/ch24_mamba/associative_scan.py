@@ -1,0 +1,213 @@
+"""Exercise 24_mamba/associative_scan: all states by a tree of combinations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from attend_solutions import mamba
+from torch.nn import functional
+
+from attend_grader.chapters.ch24_mamba import READY_MADE
+from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import agrees, worked
+from attend_grader.checks.properties import expect_growth
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_numbers import normal
+
+
+def _arguments(
+    rng: np.random.Generator, tokens: int, batch: int = 2, e: int = 3, n: int = 2
+) -> tuple[torch.Tensor, torch.Tensor]:
+    decay = torch.from_numpy(rng.uniform(0.1, 0.99, (batch, tokens, e, n)).round(2)).float()
+    return decay, normal(rng, batch, tokens, e, n)
+
+
+def _powers(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for tokens in (2, 4, 8, 32):
+        yield f"T = {tokens}", Call(_arguments(rng, tokens))
+
+
+def _others(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for tokens in (1, 3, 5, 6, 7, 13, 23):
+        yield f"T = {tokens}", Call(_arguments(rng, tokens))
+
+
+def _zeros(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    decay, written = _arguments(rng, 8)
+    decay[:, ::3] = 0.0
+    yield "decays of 0, by which nothing can be divided", Call((decay, written))
+    yield "decays of 10⁻²⁰", Call((decay.clamp(max=1e-20), written))
+
+
+def _rounds(subject: Subject, probe: Probe) -> None:
+    """From 64 to 1,024 steps there are 4 more levels, not 16 times as many operations."""
+    probe.agree(subject, *_arguments(probe.rng, 8), part=0, tolerance=FLOAT32, why="cost counts "
+                "for right states only")  # fmt: skip
+    state = int(probe.rng.integers(2**31))
+    expect_growth(
+        subject,
+        lambda tokens: _arguments(np.random.default_rng(state), tokens, 1, 1, 1),
+        sizes=(64, 1024),
+        at_most=3,
+        cost="steps",
+        of="steps of the text",
+        advice="Is there a loop over time? Combine all pairs of neighbours at once, by slices.",
+    )
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Powers of two, odd lengths, one step."""
+    return [Call(_arguments(rng, tokens)) for tokens in (8, 7, 6, 1, 13)]
+
+
+COMBINED = "decay[:, late] * written[:, early] + written[:, late]"
+
+SLIPS = (
+    Slip(
+        "combined in the wrong order",
+        (COMBINED, "decay[:, early] * written[:, late] + written[:, early]"),
+        "Two steps are combined as if the later came first: it is the earlier input that the later "
+        "step's decay fades.",
+    ),
+    Slip(
+        "what was written early is not faded",
+        (COMBINED, "written[:, early] + written[:, late]"),
+        "Two steps are combined by adding what they write. The later step also fades what the "
+        "earlier one wrote: decay₂ written₁ + written₂.",
+    ),
+    Slip(
+        "the decays are not combined",
+        ("decay = decay[:, late] * decay[:, early]", "decay = decay[:, late]"),
+        "A pair of steps fades by the product of both decays. Here only the later one's is kept.",
+    ),
+    Slip(
+        "the decays are combined too early",
+        (
+            f"written = {COMBINED}\n        decay = decay[:, late] * decay[:, early]",
+            "old, decay = decay, decay[:, late] * decay[:, early]\n"
+            "        written = decay * written[:, early] + written[:, late]",
+        ),
+        "What the earlier step wrote is faded by both decays. It is faded by the later one's only: "
+        "combine `written` before `decay` is overwritten.",
+    ),
+    Slip(
+        "the states in between are not filled in",
+        ("odd = decay[:, 2::2] * before + written[:, 2::2]", "odd = 0 * before"),
+        "The states after steps 3, 5, … are missing. Each is one combination away from the state "
+        "before it, which the level above has given.",
+    ),
+    Slip(
+        "the states in between do not fade what came before",
+        ("odd = decay[:, 2::2] * before + written[:, 2::2]", "odd = before + written[:, 2::2]"),
+        "The states after steps 3, 5, … add the state before without its decay.",
+    ),
+    Slip(
+        "only the way up is counted",
+        ("pairs, rounds = pairs + odd.shape[1], rounds + 1", "pass"),
+        "The counts cover the way up the tree only. Filling in the states between combines pairs "
+        "too, in one more round on each level where there are any.",
+    ),
+    Slip(
+        "a round in which nothing happens",
+        ("if odd.shape[1]:", "if True:"),
+        "At T = 2 there is nothing to fill in, so that is no round.",
+    ),
+    Slip(
+        "numbers are counted, not pairs of steps",
+        ("pairs + decay.shape[1]", "pairs + decay[0].numel()"),
+        "The count of pairs is too large: count pairs of steps, whatever B, E and N are.",
+    ),
+)
+
+
+def with_powers_of_two(decay, written):
+    """Pads to a power of two, goes up and down a tree, counts what is inside the text."""
+    length = written.shape[1]
+    full = 1 << max(length - 1, 0).bit_length()
+    pad = (0, 0, 0, 0, 0, full - length)
+    kept, added = functional.pad(decay, pad, value=1.0), functional.pad(written, pad)
+    levels = [(kept, added)]
+    while levels[-1][1].shape[1] > 1:
+        a, b = levels[-1]
+        levels.append((a[:, ::2] * a[:, 1::2], a[:, 1::2] * b[:, ::2] + b[:, 1::2]))
+    states = levels.pop()[1]
+    while levels:
+        a, b = levels.pop()
+        before = functional.pad(states[:, :-1], (0, 0, 0, 0, 1, 0))
+        states = torch.stack([a[:, ::2] * before + b[:, ::2], states], 2).flatten(1, 2)
+    pairs = rounds = 0
+    while length > 1:
+        pairs, rounds = pairs + length // 2 + (length - 1) // 2, rounds + 1 + (length > 2)
+        length //= 2
+    return states[:, : written.shape[1]], pairs, rounds
+
+
+def by_interleaving(decay, written):
+    """The same recursion, put together by interleaving instead of by slices."""
+    length = written.shape[1]
+    if length == 1:
+        return written, 0, 0
+    half = length // 2
+    a = decay[:, : 2 * half].unflatten(1, (half, 2))
+    b = written[:, : 2 * half].unflatten(1, (half, 2))
+    even, pairs, rounds = by_interleaving(
+        a[:, :, 1] * a[:, :, 0], a[:, :, 1] * b[:, :, 0] + b[:, :, 1]
+    )
+    fill = (length - 1) // 2
+    odd = torch.addcmul(written[:, 2::2], decay[:, 2::2], even[:, :fill])
+    first = torch.cat([written[:, :1], odd], dim=1)
+    if first.shape[1] > even.shape[1]:
+        body = torch.stack([first[:, :-1], even], 2).flatten(1, 2)
+        states = torch.cat([body, first[:, -1:]], 1)
+    else:
+        states = torch.stack([first, even], 2).flatten(1, 2)
+    return states, pairs + half + fill, rounds + 1 + (fill > 0)
+
+
+EXERCISE = Exercise(
+    chapter="24_mamba",
+    title="The scan as a tree",
+    goal="Compute all states in about 2 log₂ T rounds, and count the rounds and the work.",
+    reference=mamba.associative_scan,
+    contract=Contract(
+        views=True,
+        arguments_unchanged=True,
+        forbids=READY_MADE,
+    ),
+    properties=(
+        worked(
+            "the worked example: four steps that halve, 4 pairs in 3 rounds",
+            torch.full((1, 4, 1, 1), 0.5),
+            torch.tensor([4.0, 2.0, 8.0, 1.0]).view(1, 4, 1, 1),
+            want=(torch.tensor([4.0, 4.0, 10.0, 6.0]).view(1, 4, 1, 1), 4, 3),
+            tolerance=FLOAT32,
+        ),
+        agrees("states, where T is a power of two", _powers, part=0, tolerance=FLOAT32),
+        agrees("states for any T", _others, part=0, tolerance=FLOAT32),
+        agrees("pairs and rounds", _others, part=1, tolerance=FLOAT32),
+        agrees("rounds", _powers, part=2, tolerance=FLOAT32),
+        agrees("decays of 0", _zeros, part=0, repeat=1, tolerance=FLOAT32),
+        Property("no loop over time", 1, _rounds),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"padded to a power of two": with_powers_of_two, "interleaved": by_interleaving},
+    hints=(
+        "Do the worked example with pencil and paper: which pairs are combined first, and which "
+        "states do you have after the half-length scan?",
+        "`decay[:, 1::2]` are the later steps of all pairs, `decay[:, 0:T - 1:2]` the earlier "
+        "ones. Either keep a list of levels, or let the function call itself on the pairs and "
+        "return at T = 1.",
+        "Up: written = later decay · earlier written + later written, then decay = product of both. "
+        "The half-length result is the states after steps 2, 4, …. Down: state 3, 5, … = decay · "
+        "the state before + written. Put first, even and odd states into one tensor by slices with "
+        "step 2.",
+    ),
+    minutes=30,
+    difficulty=5,
+    importance=4,
+    results=("states", "pairs", "rounds"),
+)

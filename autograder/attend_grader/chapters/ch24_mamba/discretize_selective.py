@@ -1,0 +1,128 @@
+"""Exercise 24_mamba/discretize_selective: what a step keeps, and what it adds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from attend_solutions import mamba
+
+from attend_grader.chapters.ch24_mamba import READY_MADE
+from attend_grader.chapters.ch24_mamba.shared import scanned
+from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, worked
+
+
+def _case(rng: np.random.Generator, *sizes: int) -> Call:
+    _, delta, a, b, _ = scanned(rng, *sizes)
+    return Call((delta, a, b))
+
+
+def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((2, 3, 4, 5), (3, 3, 3, 3), (1, 6, 2, 1)):
+        yield "", _case(rng, *sizes)
+
+
+def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    delta, a, b = _case(rng, 2, 3, 4, 2).args
+    yield "Δ = 0: all is kept, nothing is added", Call((0 * delta, a, b))
+    yield "Δ near 1,000: all is forgotten", Call((1000 * delta, a, b))
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """All sizes different, all the same, one token, one channel."""
+    sizes = ((2, 3, 4, 5), (3, 3, 3, 3), (2, 1, 3, 2), (1, 4, 1, 3))
+    return [_case(rng, *one) for one in sizes]
+
+
+SLIPS = (
+    Slip(
+        "b without Δ",
+        ("step * b[..., None, :]", "b[..., None, :].expand(*delta.shape, -1)"),
+        "The gain is b itself. A long step must write more: the gain is Δ b.",
+    ),
+    Slip(
+        "no exponential",
+        ("torch.exp(step * a)", "step * a"),
+        "The decay is Δ a, which is negative. What a step keeps is exp(Δ a), between 0 and 1.",
+    ),
+    Slip(
+        "a first-order decay",
+        ("torch.exp(step * a)", "1 + step * a"),
+        "The decay is 1 + Δ a, which is right for small steps only and is below −1 for long ones. "
+        "It is exp(Δ a).",
+    ),
+    Slip(
+        "a growing state",
+        ("torch.exp(step * a)", "torch.exp(-step * a)"),
+        "The decay is above 1, so the state grows. a is negative already: exp(Δ a), no minus.",
+    ),
+    Slip(
+        "the exact gain",
+        ("step * b[..., None, :]", "torch.expm1(step * a) / a * b[..., None, :]"),
+        "This is the exact gain of a held input, (exp(Δ a) − 1) / a · b, as in chapter 23. Mamba's "
+        "code takes the first-order Δ b, and so does this exercise.",
+    ),
+    Slip(
+        "a logarithm of Δ",
+        ("torch.exp(step * a)", "torch.exp(torch.exp(step) * a)"),
+        "exp is taken of Δ as well. Δ is the step size itself; only Δ a goes through exp.",
+    ),
+)
+
+
+def with_einsum(delta, a, b):
+    """Two outer products."""
+    return torch.einsum("bte,en->bten", delta, a).exp(), torch.einsum("bte,btn->bten", delta, b)
+
+
+def as_powers(delta, a, b):
+    """The decay as a power of e, and everything by unsqueeze."""
+    decay = torch.pow(math.e, delta.unsqueeze(-1) * a.unsqueeze(0).unsqueeze(0))
+    return decay, delta.unsqueeze(3) * b.unsqueeze(2)
+
+
+EXERCISE = Exercise(
+    chapter="24_mamba",
+    title="A step of a size of its own",
+    goal="Turn step sizes into what every step keeps of the state and what it adds to it.",
+    reference=mamba.discretize_selective,
+    contract=Contract(
+        views=True,
+        arguments_unchanged=True,
+        gradients=("delta", "a", "b"),
+        forbids=READY_MADE,
+    ),
+    properties=(
+        worked(
+            "the worked example: decay 1/2 and 1/4",
+            torch.tensor([[[math.log(2.0)]]]),
+            torch.tensor([[-1.0, -2.0]]),
+            torch.tensor([[[1.0, 3.0]]]),
+            want=(
+                torch.tensor([[[[0.5, 0.25]]]]),
+                math.log(2.0) * torch.tensor([[[[1.0, 3.0]]]]),
+            ),
+            tolerance=FLOAT32,
+        ),
+        agrees("decay", _usual, part=0, tolerance=FLOAT32),
+        agrees("gain", _usual, part=1, tolerance=FLOAT32),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"einsum": with_einsum, "powers and unsqueeze": as_powers},
+    hints=(
+        "The results have four axes, (B, T, E, N). Which of them does each argument have?",
+        "`delta[..., None]` has a last axis of length 1, which a broadcasts against. b lacks the "
+        "axis of channels, which is the second last.",
+        "`torch.exp(delta[..., None] * a)` is the decay; for the gain multiply `delta[..., None]` "
+        "by `b[..., None, :]`.",
+    ),
+    minutes=7,
+    difficulty=1,
+    importance=4,
+    results=("decay", "gain"),
+)

@@ -1,0 +1,196 @@
+"""Exercise 24_mamba/MambaBlock: convolution, selection, scan and gate put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from attend_solutions import mamba
+from torch.nn import functional
+
+from attend_grader.chapters.ch24_mamba import READY_MADE
+from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.contract import EVERY_PARAMETER
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import agrees
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_numbers import normal
+from attend_grader.checks.torch_properties import module_call
+
+SCALE = 0.5
+"""Of fresh weights: outputs stay near 1."""
+
+
+def _case(rng: np.random.Generator, batch: int, tokens: int, *build: int) -> Call:
+    made = Call(build)
+    return module_call(
+        mamba.MambaBlock, rng, made, normal(rng, batch, tokens, build[0]), scale=SCALE
+    )
+
+
+def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    yield "", _case(rng, 2, 5, 4, 3)
+    yield "other taps and another rank", _case(rng, 1, 6, 3, 2, 2, 2)
+
+
+def _short(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    yield "one token", _case(rng, 2, 1, 4, 3)
+    yield "fewer tokens than taps", _case(rng, 1, 2, 4, 2)
+
+
+def _causal(subject: Subject, probe: Probe) -> None:
+    """What comes later changes nothing earlier."""
+    built, probe = probe.build(subject, 4, 3, scale=SCALE)
+    x = normal(probe.rng, 2, 6, 4)
+    probe.agree(built, x, tolerance=FLOAT32)
+    later = x.clone()
+    later[:, 4:] = normal(probe.rng, 2, 2, 4)
+    want = probe.reference(x)[:, :4].detach()
+    got = probe.call(built, later).value
+    first = got[:, :4] if isinstance(got, torch.Tensor) and got.dim() == 3 else got
+    if not isinstance(first, torch.Tensor) or not torch.allclose(first, want, atol=1e-4):
+        raise probe.miss(
+            "tokens 5 and 6 were changed, and outputs 1 to 4 changed with them.", later
+        )
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Default taps, other taps and rank, one token."""
+    return [_case(rng, 2, 5, 4, 3), _case(rng, 1, 6, 3, 2, 2, 2), _case(rng, 2, 1, 4, 2)]
+
+
+CONVOLVED = "functional.silu(causal_conv1d(u, self.taps, self.taps_bias))"
+
+SLIPS = (
+    Slip(
+        "no convolution",
+        (CONVOLVED, "functional.silu(u)"),
+        "The convolution is missing: u goes through causal_conv1d, then SiLU, then the scan.",
+    ),
+    Slip(
+        "no SiLU after the convolution",
+        (CONVOLVED, "causal_conv1d(u, self.taps, self.taps_bias)"),
+        "u lacks its SiLU after the convolution.",
+    ),
+    Slip(
+        "no gate",
+        ("y * functional.silu(z)", "y"),
+        "The gate is missing: the output of the scan is multiplied by SiLU(z).",
+    ),
+    Slip(
+        "a sigmoid for the gate",
+        ("y * functional.silu(z)", "y * torch.sigmoid(z)"),
+        "The gate is sigmoid(z), as in an LSTM. Mamba's is SiLU(z) = z · sigmoid(z).",
+    ),
+    Slip(
+        "the halves exchanged",
+        ("u, z = self.input", "z, u = self.input"),
+        "The halves are exchanged: the first is convolved and scanned, the second is the gate.",
+    ),
+    Slip(
+        "a_log used as a",
+        ("-torch.exp(self.a_log)", "self.a_log"),
+        "a_log was used as a, so the decay is exp(Δ a_log), which may be above 1. a = −exp(a_log).",
+    ),
+    Slip(
+        "a without its minus",
+        ("-torch.exp(self.a_log)", "torch.exp(self.a_log)"),
+        "a is positive here, so the state grows. a = −exp(a_log).",
+    ),
+    Slip(
+        "selected before the convolution",
+        (
+            f"u = {CONVOLVED}\n        delta, b, c = selective_parameters(u, self.select, "
+            "self.delta, self.delta_bias)",
+            "delta, b, c = selective_parameters(u, self.select, self.delta, self.delta_bias)\n"
+            f"        u = {CONVOLVED}",
+        ),
+        "Δ, b and c are computed from u before the convolution, so they know one token only. "
+        "Convolve first.",
+    ),
+    Slip(
+        "the gate before the scan",
+        (
+            "delta, b, c = selective_parameters(",
+            "u = u * functional.silu(z)\n        z = torch.full_like(z, 1.278464542761074)\n"
+            "        delta, b, c = selective_parameters(",
+        ),
+        "u is gated before the scan. The gate multiplies what the scan returns.",
+    ),
+)
+
+
+Parts: Any = mamba.MambaBlock
+"""What a learner is given: the parameters."""
+
+
+class Spelled(Parts):
+    """Slices, and the recurrence written out."""
+
+    def forward(self, x):
+        """The same output."""
+        inner, taps = self.taps.shape
+        both = torch.einsum("btc,ec->bte", x, self.input.weight)
+        u, z = both[..., :inner], both[..., inner:]
+        late = functional.pad(u, (0, 0, taps - 1, 0))
+        u = sum(late[:, k : k + x.shape[1]] * self.taps[:, k] for k in range(taps))
+        u = u + self.taps_bias
+        u = u * torch.sigmoid(u)
+        delta, b, c = mamba.selective_parameters(u, self.select, self.delta, self.delta_bias)
+        a, h, rows = -self.a_log.exp(), 0.0, []
+        for t in range(x.shape[1]):
+            step = delta[:, t, :, None]
+            h = torch.exp(step * a) * h + step * b[:, t, None] * u[:, t, :, None]
+            rows.append((h @ c[:, t, :, None])[..., 0] + self.skip * u[:, t])
+        return (torch.stack(rows, 1) * z * torch.sigmoid(z)) @ self.output.weight.T
+
+
+class ByTree(Parts):
+    """Through associative_scan."""
+
+    def forward(self, x):
+        """The same output."""
+        u, z = self.input(x).split(self.taps.shape[0], dim=-1)
+        u = functional.silu(mamba.causal_conv1d(u, self.taps, self.taps_bias))
+        delta, b, c = mamba.selective_parameters(u, self.select, self.delta, self.delta_bias)
+        decay, gain = mamba.discretize_selective(delta, torch.neg(torch.exp(self.a_log)), b)
+        states, _, _ = mamba.associative_scan(decay, gain * u[..., None])
+        y = torch.einsum("bten,btn->bte", states, c) + self.skip * u
+        return self.output(functional.silu(z) * y)
+
+
+EXERCISE = Exercise(
+    chapter="24_mamba",
+    title="The Mamba block",
+    goal="Put convolution, selection, scan and gate together.",
+    reference=mamba.MambaBlock,
+    contract=Contract(
+        views=True,
+        arguments_unchanged=True,
+        gradients=("x", EVERY_PARAMETER),
+        forbids=READY_MADE,
+        points={"gradients": 2},
+    ),
+    properties=(
+        agrees("values", _usual, points=2, tolerance=FLOAT32),
+        agrees("one token, and fewer tokens than taps", _short, repeat=1, tolerance=FLOAT32),
+        Property("what comes later changes nothing earlier", 1, _causal),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"the recurrence written out": Spelled, "by associative_scan": ByTree},
+    hints=(
+        "Follow the diagram from the left: two branches, and only one of them looks at other "
+        "tokens.",
+        "`self.input(x).chunk(2, dim=-1)` gives u and z. u takes your convolution, SiLU, your "
+        "selective_parameters and your scan. a is made from self.a_log.",
+        "Scan u with −exp(a_log) and self.skip, multiply the first result by SiLU(z) and send it "
+        "through self.output.",
+    ),
+    minutes=12,
+    difficulty=3,
+    importance=5,
+    uses=("selective_parameters", "selective_scan", "causal_conv1d"),
+)

@@ -1,0 +1,145 @@
+"""Exercise 24_mamba/raw_scan: repair a scan that uses Δ before its softplus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from attend_solutions import mamba
+from torch.nn import functional
+
+from attend_grader.chapters.ch24_mamba import READY_MADE
+from attend_grader.chapters.ch24_mamba.shared import scanned
+from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, worked
+from attend_grader.checks.torch_numbers import normal
+
+
+def _case(rng: np.random.Generator, *sizes: int) -> Call:
+    x, _, a, b, c = scanned(rng, *sizes)
+    return Call((x, normal(rng, *x.shape), normal(rng, sizes[2]), a, b, c))
+
+
+def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((2, 5, 3, 4), (3, 3, 3, 3), (1, 7, 2, 1)):
+        yield "", _case(rng, *sizes)
+
+
+def _far(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    x, raw, bias, a, b, c = _case(rng, 2, 4, 3, 2).args
+    yield "raw step sizes near −8: nearly nothing is forgotten", Call((x, raw - 8, bias, a, b, c))
+    yield "raw step sizes near 200", Call((x / 200, raw + 200, bias, a, b, c))
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """All sizes different, all the same, one step, one channel."""
+    sizes = ((2, 5, 3, 4), (3, 3, 3, 3), (2, 1, 3, 2), (1, 4, 1, 3))
+    return [_case(rng, *one) for one in sizes]
+
+
+SLIPS = (
+    Slip(
+        "the decay is made from the raw step size",
+        ("torch.exp(step[..., None] * a)", "torch.exp((raw + bias)[..., None] * a)"),
+        "The decay is exp(raw a): where the raw number is negative it is above 1, and the state "
+        "grows. Both decay and gain must use Δ, after the softplus.",
+        seen="the broken function in the text",
+    ),
+    Slip(
+        "what is written is made from the raw step size",
+        ("(step * x)", "((raw + bias) * x)"),
+        "The decay is right, but what is written is multiplied by the raw number. Both decay and "
+        "gain must use Δ, after the softplus.",
+    ),
+    Slip(
+        "no softplus at all",
+        ("functional.softplus(raw + bias)", "raw + bias"),
+        "The raw number is used as a step size everywhere. Δ = softplus(raw + bias).",
+    ),
+    Slip(
+        "softplus before the bias",
+        ("functional.softplus(raw + bias)", "functional.softplus(raw) + bias"),
+        "The bias is added after the softplus, so Δ can be negative. It belongs inside.",
+    ),
+    Slip(
+        "no bias",
+        ("functional.softplus(raw + bias)", "functional.softplus(raw)"),
+        "The bias of Δ is missing: Δ = softplus(raw + bias).",
+    ),
+    Slip(
+        "softplus twice",
+        (
+            "functional.softplus(raw + bias)",
+            "functional.softplus(functional.softplus(raw + bias))",
+        ),
+        "Δ went through softplus twice, so it is never below ln 2.",
+    ),
+)
+
+
+def through_selective_scan(x, raw, bias, a, b, c):
+    """Δ first, then the scan of the exercise before, with a skip of 0."""
+    delta = functional.softplus(raw + bias)
+    return mamba.selective_scan(x, delta, a, b, c, torch.zeros_like(bias))
+
+
+def with_einsum(x, raw, bias, a, b, c):
+    """softplus by hand, one einsum a step."""
+    total = raw + bias
+    delta = total.clamp(min=0) + torch.log1p(torch.exp(-total.abs()))
+    h, rows = x.new_zeros(len(x), *a.shape), []
+    for t in range(x.shape[1]):
+        wrote = torch.einsum("be,bn->ben", delta[:, t] * x[:, t], b[:, t])
+        h = torch.einsum("be,en->ben", delta[:, t], a).exp() * h + wrote
+        rows.append(torch.einsum("ben,bn->be", h, c[:, t]))
+    return torch.stack(rows, 1), h
+
+
+EXERCISE = Exercise(
+    chapter="24_mamba",
+    title="Repair: a state that explodes",
+    goal="Find and fix the mistake in a scan that takes raw step sizes, as real kernels do.",
+    reference=mamba.raw_scan,
+    contract=Contract(
+        views=True,
+        arguments_unchanged=True,
+        gradients=("x", "raw", "bias", "a", "b", "c"),
+        forbids=READY_MADE,
+    ),
+    properties=(
+        worked(
+            "raw + bias = 0, so Δ = ln 2 and the state halves: y = ln 2, ln 2 / 2",
+            torch.tensor([[[1.0], [0.0]]]),
+            torch.tensor([[[3.0], [3.0]]]),
+            torch.tensor([-3.0]),
+            torch.tensor([[-1.0]]),
+            torch.ones(1, 2, 1),
+            torch.ones(1, 2, 1),
+            want=(
+                float(np.log(2)) * torch.tensor([[[1.0], [0.5]]]),
+                float(np.log(2)) * torch.tensor([[[0.5]]]),
+            ),
+            tolerance=FLOAT32,
+        ),
+        agrees("y", _usual, part=0, tolerance=FLOAT32),
+        agrees("the last state", _usual, part=1, tolerance=FLOAT32),
+        agrees("very small and very large step sizes", _far, tolerance=FLOAT32),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"through selective_scan": through_selective_scan, "einsum": with_einsum},
+    hints=(
+        "Print the largest decay of the broken function. What is the largest that exp(Δ a) can be, "
+        "when Δ is positive and a negative?",
+        "Follow `raw` line by line: in which lines is it still the raw number, and in which ones "
+        "is it Δ?",
+        "The softplus comes one line too late: make Δ first, then the decay and what is written, "
+        "both from Δ.",
+    ),
+    minutes=8,
+    difficulty=2,
+    importance=4,
+    results=("y", "state"),
+)

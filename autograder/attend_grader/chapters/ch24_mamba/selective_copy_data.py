@@ -1,0 +1,158 @@
+"""Exercise 24_mamba/selective_copy_data: symbols in noise, asked for at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from attend_solutions import mamba
+from torch import Tensor
+
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, worked
+
+
+def _case(rng: np.random.Generator, batch: int, tokens: int, asked: int) -> Call:
+    keys = rng.permuted(np.tile(np.arange(tokens), (batch, 1)), axis=1) / 100 + 0.01
+    symbols = rng.integers(2, 12, (batch, asked))
+    return Call((torch.from_numpy(keys).float(), torch.from_numpy(symbols)))
+
+
+def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((3, 9, 4), (2, 6, 2), (1, 20, 5)):
+        yield "", _case(rng, *sizes)
+
+
+def _edges(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    yield "one symbol", _case(rng, 2, 5, 1)
+    yield "as many symbols as places: no noise", _case(rng, 2, 4, 4)
+    yield "one place", _case(rng, 3, 1, 1)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Few symbols, many symbols, all places taken, one example."""
+    return [_case(rng, *sizes) for sizes in ((3, 9, 4), (2, 7, 3), (2, 4, 4), (1, 12, 2))]
+
+
+CHOICE = "keys.argsort(dim=1)[:, :asked]"
+
+SLIPS = (
+    Slip(
+        "the largest keys",
+        ("keys.argsort(dim=1)", "keys.argsort(dim=1, descending=True)"),
+        "The symbols stand where the M largest keys are. They belong to the M smallest.",
+    ),
+    Slip(
+        "the first places",
+        (CHOICE, "torch.arange(asked).expand_as(symbols)"),
+        "The symbols stand at the beginning, one after the other. Then a model needs to know only "
+        "when they come, not to select them. The keys say where they stand.",
+    ),
+    Slip(
+        "symbols in the order of the keys",
+        (".sort(dim=1).values", ""),
+        "The places are right, but the symbols are dealt to them in the order of the keys. The "
+        "first symbol must stand at the earliest place: sort the places.",
+    ),
+    Slip(
+        "the same places for all examples",
+        (CHOICE, "keys[:1].argsort(dim=1)[:, :asked].expand_as(symbols)"),
+        "All examples have their symbols at the places of the first. Each has keys of its own.",
+    ),
+    Slip(
+        "targets one step later",
+        (
+            "torch.cat([symbols.new_full(keys.shape, IGNORED), symbols], dim=1)",
+            "torch.cat([symbols.new_full(keys.shape, IGNORED), symbols], dim=1).roll(1, 1)",
+        ),
+        "The targets lie one place too late: the target of the first READ is the first symbol, at "
+        "the same place as that READ.",
+    ),
+    Slip(
+        "targets at the symbols",
+        (
+            "torch.cat([symbols.new_full(keys.shape, IGNORED), symbols], dim=1)",
+            "torch.where(tokens > READ, tokens, torch.full_like(tokens, IGNORED))",
+        ),
+        "The targets stand where the symbols stand, so nothing has to be remembered. They stand "
+        "at the READ tokens at the end.",
+    ),
+    Slip(
+        "noise is asked for too",
+        ("symbols.new_full(keys.shape, IGNORED)", "symbols.new_full(keys.shape, NOISE)"),
+        "The targets of the first T places are NOISE, so the loss is mostly about noise. They are "
+        "IGNORED, which cross_entropy leaves out.",
+    ),
+    Slip(
+        "no questions",
+        ("torch.full_like(symbols, READ)", "torch.full_like(symbols, NOISE)"),
+        "At the end stands NOISE, where M tokens READ ask for the symbols.",
+    ),
+)
+
+
+def by_rows(keys: Tensor, symbols: Tensor) -> tuple[Tensor, Tensor]:
+    """Example by example, with Python's sort."""
+    tokens, targets = [], []
+    for key, row in zip(keys.tolist(), symbols.tolist(), strict=True):
+        places = sorted(sorted(range(len(key)), key=key.__getitem__)[: len(row)])
+        noise = [0] * len(key)
+        for place, symbol in zip(places, row, strict=True):
+            noise[place] = symbol
+        tokens.append(noise + [1] * len(row))
+        targets.append([-100] * len(key) + row)
+    return torch.tensor(tokens), torch.tensor(targets)
+
+
+def by_counting(keys: Tensor, symbols: Tensor) -> tuple[Tensor, Tensor]:
+    """A place is chosen where fewer than M keys are smaller; its symbol by counting from the
+    left."""
+    asked = symbols.shape[1]
+    chosen = (keys[:, None, :] < keys[:, :, None]).sum(-1) < asked
+    number = (chosen.cumsum(1) - 1).clamp(min=0)
+    tokens = torch.where(chosen, symbols.gather(1, number), 0)
+    ask = torch.ones_like(symbols)
+    ignored = torch.full(keys.shape, -100)
+    return torch.cat([tokens, ask], 1), torch.cat([ignored, symbols], 1)
+
+
+EXERCISE = Exercise(
+    chapter="24_mamba",
+    title="Selective copying",
+    goal="Make texts in which a few symbols stand anywhere in noise and are asked for at the end.",
+    reference=mamba.selective_copy_data,
+    contract=Contract(
+        views=True,
+        arguments_unchanged=True,
+        says=("Nothing random is drawn inside: the keys are the only chance there is.",),
+    ),
+    properties=(
+        worked(
+            "the worked example: keys 0.8 0.1 0.5 0.9 0.3, symbols 7 4",
+            torch.tensor([[0.8, 0.1, 0.5, 0.9, 0.3]]),
+            torch.tensor([[7, 4]]),
+            want=(
+                torch.tensor([[0, 7, 0, 0, 4, 1, 1]]),
+                torch.tensor([[-100, -100, -100, -100, -100, 7, 4]]),
+            ),
+        ),
+        agrees("tokens", _usual, part=0),
+        agrees("targets", _usual, part=1),
+        agrees("one symbol, no noise, one place", _edges, repeat=1),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"row by row": by_rows, "by counting smaller keys": by_counting},
+    hints=(
+        "Which places does the worked example choose, and in which order do the symbols go there?",
+        "`keys.argsort(dim=1)` lists places from the smallest key to the largest. You want the "
+        "first M of them, in the order in which they stand in the text.",
+        "Sort the M chosen places, then `zeros.scatter(1, places, symbols)` puts one symbol at "
+        "each. Append M times READ. Targets: T times IGNORED, then the symbols.",
+    ),
+    minutes=12,
+    difficulty=2,
+    importance=3,
+    results=("tokens", "targets"),
+)

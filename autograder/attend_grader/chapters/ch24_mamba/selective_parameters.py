@@ -1,0 +1,166 @@
+"""Exercise 24_mamba/selective_parameters: step size, input and output vectors from each token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from attend_solutions import mamba
+from torch import Tensor
+from torch.nn import functional
+
+from attend_grader.chapters.ch24_mamba import READY_MADE
+from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, worked
+from attend_grader.checks.torch_numbers import normal
+
+
+def _case(rng: np.random.Generator, batch: int, tokens: int, e: int, n: int, r: int) -> Call:
+    return Call(
+        (
+            normal(rng, batch, tokens, e),
+            normal(rng, r + 2 * n, e),
+            normal(rng, e, r),
+            normal(rng, e),
+        )
+    )
+
+
+def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((2, 3, 4, 2, 3), (1, 5, 6, 3, 1), (3, 2, 4, 4, 4)):
+        yield "", _case(rng, *sizes)
+
+
+def _large(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    x, select, delta, bias = _case(rng, 2, 3, 4, 2, 3).args
+    yield "raw step sizes near 200, where exp overflows", Call((x, select, delta, bias + 200))
+    yield "raw step sizes near −30", Call((x, select, 0 * delta, bias - 30))
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Ranks below, at and above N; one token."""
+    sizes = ((2, 3, 4, 2, 3), (1, 5, 6, 3, 1), (3, 2, 4, 4, 4), (2, 1, 3, 1, 2))
+    return [_case(rng, *one) for one in sizes]
+
+
+SLIPS = (
+    Slip(
+        "no softplus",
+        ("functional.softplus(low @ w_delta.T + bias_delta)", "low @ w_delta.T + bias_delta"),
+        "Δ can be negative here: it is the raw number. Then exp(Δ a) is above 1, and the state "
+        "grows without limit. Δ goes through softplus.",
+    ),
+    Slip(
+        "exp for softplus",
+        ("functional.softplus(low", "torch.exp(low"),
+        "Δ is exp of the raw number. That is positive too, but Mamba takes softplus, ln(1 + exp), "
+        "which grows like the number itself and not like its exponential.",
+    ),
+    Slip(
+        "softplus before the bias",
+        (
+            "functional.softplus(low @ w_delta.T + bias_delta)",
+            "functional.softplus(low @ w_delta.T) + bias_delta",
+        ),
+        "The bias is added after the softplus, so Δ can be negative. It belongs inside.",
+    ),
+    Slip(
+        "no bias",
+        (" + bias_delta", ""),
+        "The bias of Δ is missing. It says how long the step of a channel is before any token "
+        "changes it.",
+    ),
+    Slip(
+        "b and c exchanged",
+        ("low, b, c =", "low, c, b ="),
+        "b and c are exchanged: after the R numbers of Δ come the N of b, then the N of c.",
+    ),
+    Slip(
+        "Δ last",
+        (
+            "low, b, c = (x @ w_select.T).split([rank, state, state]",
+            "b, c, low = (x @ w_select.T).split([state, state, rank]",
+        ),
+        "The three parts are cut in another order: first R numbers for Δ, then b, then c.",
+    ),
+    Slip(
+        "softplus on b and c",
+        ("bias_delta), b, c", "bias_delta), functional.softplus(b), functional.softplus(c)"),
+        "b and c are positive: softplus is only for Δ. What is written and read may be negative.",
+    ),
+)
+
+
+def with_linear(x, w_select, w_delta, bias_delta):
+    """torch's linear layers, slices, and softplus as a log of a sum."""
+    rank = w_delta.shape[-1]
+    state = (len(w_select) - rank) // 2
+    found = functional.linear(x, w_select)
+    raw = functional.linear(found[..., :rank], w_delta, bias_delta)
+    delta = torch.logaddexp(raw, torch.zeros_like(raw))
+    return delta, found[..., rank : rank + state], found[..., rank + state :]
+
+
+def with_einsum(x, w_select, w_delta, bias_delta):
+    """Three products, one a part."""
+    rank = w_delta.shape[1]
+    weights = [w_select[:rank], *w_select[rank:].chunk(2)]
+    low, b, c = (torch.einsum("bte,ke->btk", x, w) for w in weights)
+    raw = torch.einsum("btr,er->bte", low, w_delta) + bias_delta
+    return raw.clamp(min=0) + torch.log1p(torch.exp(-raw.abs())), b, c
+
+
+def _worked() -> tuple[Tensor, ...]:
+    return (
+        torch.tensor([[[1.0, 2.0]]]),
+        torch.tensor([[1.0, 1.0], [2.0, 0.0], [0.0, -1.0]]),
+        torch.tensor([[0.0], [1.0]]),
+        torch.tensor([0.0, -3.0]),
+    )
+
+
+EXERCISE = Exercise(
+    chapter="24_mamba",
+    title="What a token chooses",
+    goal="Compute the step size, the input vector and the output vector of every token.",
+    reference=mamba.selective_parameters,
+    contract=Contract(
+        views=True,
+        arguments_unchanged=True,
+        gradients=("x", "w_select", "w_delta", "bias_delta"),
+        forbids=READY_MADE,
+        says=("Raw step sizes of any size are safe.",),
+    ),
+    properties=(
+        worked(
+            "the worked example: Δ is ln 2 and ln 2",
+            *_worked(),
+            want=(
+                torch.full((1, 1, 2), float(np.log(2.0))),
+                torch.tensor([[[2.0]]]),
+                torch.tensor([[[-2.0]]]),
+            ),
+            tolerance=FLOAT32,
+        ),
+        agrees("Δ", _usual, part=0, tolerance=FLOAT32),
+        agrees("b and c", _usual, part=1, tolerance=FLOAT32),
+        agrees("very large and very small step sizes", _large, part=0, tolerance=FLOAT32),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"linear and slices": with_linear, "einsum, part by part": with_einsum},
+    hints=(
+        "How many rows does w_select have, and how many of them belong to Δ? The shape of w_delta "
+        "says R.",
+        "`x @ w_select.T` has R + 2N numbers a token: `.split([R, N, N], dim=-1)` cuts them. Only "
+        "the first part goes on.",
+        "Carry the R numbers over to all channels with w_delta, add the bias, and take "
+        "`functional.softplus` of the sum. Return b and c as they are.",
+    ),
+    minutes=10,
+    difficulty=2,
+    importance=5,
+    results=("delta", "b", "c"),
+)

@@ -1,0 +1,179 @@
+"""Exercise 24_mamba/selective_scan: the recurrence, one step after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from attend_solutions import mamba
+
+from attend_grader.chapters.ch24_mamba import READY_MADE
+from attend_grader.chapters.ch24_mamba.shared import scanned
+from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.torch_numbers import normal
+
+
+def _case(rng: np.random.Generator, *sizes: int, going_on: bool = False) -> Call:
+    x, delta, a, b, c = scanned(rng, *sizes)
+    batch, _, channels, state = sizes
+    more = (normal(rng, batch, channels, state),) if going_on else ()
+    return Call((x, delta, a, b, c, normal(rng, channels), *more))
+
+
+def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((2, 5, 3, 4), (3, 3, 3, 3), (1, 7, 2, 1)):
+        yield "", _case(rng, *sizes)
+
+
+def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((2, 4, 3, 2), (1, 1, 2, 3)):
+        yield "a state is given", _case(rng, *sizes, going_on=True)
+
+
+def _forgets(rng: np.random.Generator):
+    """With Δ = 0 nothing is written; with an enormous one only the present is left."""
+    x, delta, a, b, c, skip = _case(rng, 2, 4, 3, 2).args
+    h = normal(rng, 2, 3, 2)
+    kept = (h[:, None] * c[:, :, None]).sum(-1) + skip * x
+    yield "Δ = 0: the state stays as it was given", (x, 0 * delta, a, b, c, skip, h), (kept, h)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """All sizes different, all the same, one step, a state given."""
+    return [
+        _case(rng, 2, 5, 3, 4),
+        _case(rng, 3, 3, 3, 3),
+        _case(rng, 2, 1, 3, 2),
+        _case(rng, 2, 4, 3, 2, going_on=True),
+    ]
+
+
+SLIPS = (
+    Slip(
+        "reads before it writes",
+        (
+            "h = keep * h + add\n        read.append((h * out[:, None]).sum(-1))",
+            "read.append((h * out[:, None]).sum(-1))\n        h = keep * h + add",
+        ),
+        "y_t is read from the state of the step before, so a token never sees itself. Update the "
+        "state first, then read.",
+    ),
+    Slip(
+        "x is not written",
+        ("written = gain * x[..., None]", "written = gain"),
+        "What is written does not depend on x: the gain is for an input of 1. Multiply by x_t.",
+    ),
+    Slip(
+        "the decay hits the new input too",
+        ("keep * h + add", "keep * (h + add)"),
+        "The new input is faded at once, together with the old state. Only the old state is: "
+        "decay ∘ h + gain x.",
+    ),
+    Slip(
+        "nothing is forgotten",
+        ("keep * h + add", "h + add"),
+        "The state is a plain sum of all inputs; the decay is missing.",
+    ),
+    Slip(
+        "no skip",
+        (" + skip * x", ""),
+        "The skip is missing: y_t = c_t · h_t + skip x_t.",
+    ),
+    Slip(
+        "a state that was given is not used",
+        ("torch.zeros_like(written[:, 0]) if state is None else state", "0 * written[:, 0]"),
+        "The scan starts from zeros although a state is given. A long text is read in parts only "
+        "if the next part goes on from the last state.",
+    ),
+    Slip(
+        "the skip is part of the state",
+        ("gain * x[..., None]", "(gain + skip[:, None]) * x[..., None]"),
+        "The skip was written into the state. It goes from x straight to y.",
+    ),
+    Slip(
+        "the first state instead of the last",
+        ("+ skip * x, h", "+ skip * x, written[:, 0]"),
+        "The second result is what the first step wrote. It is the state after the last step.",
+    ),
+    Slip(
+        "a mean over the state",
+        (".sum(-1))", ".mean(-1))"),
+        "y is N times too small: reading is a dot product with c, a sum over N and not a mean.",
+    ),
+)
+
+
+def with_einsum(x, delta, a, b, c, skip, state=None):
+    """Index by index, one einsum a step."""
+    h = x.new_zeros(len(x), *a.shape) if state is None else state.clone()
+    rows = []
+    for t in range(x.shape[1]):
+        step = delta[:, t]
+        wrote = torch.einsum("be,bn->ben", step * x[:, t], b[:, t])
+        h = torch.exp(step[:, :, None] * a) * h + wrote
+        rows.append(torch.einsum("ben,bn->be", h, c[:, t]) + skip * x[:, t])
+    return torch.stack(rows, 1), h
+
+
+def as_attention(x, delta, a, b, c, skip, state=None):
+    """No loop: every step looks at every earlier one, with the decay in between."""
+    time = delta.cumsum(1)
+    between = (time[:, :, None] - time[:, None]).clamp(min=0)  # (B, T, S, E)
+    causal = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()[..., None, None]
+    decay = torch.exp(between[..., None] * a) * causal
+    written = (delta * x)[..., None] * b[:, :, None]
+    h = torch.einsum("btsen,bsen->bten", decay, written)
+    if state is not None:
+        h = h + torch.exp(time[..., None] * a) * state[:, None]
+    return torch.einsum("bten,btn->bte", h, c) + skip * x, h[:, -1]
+
+
+EXERCISE = Exercise(
+    chapter="24_mamba",
+    title="The selective scan",
+    goal="Run the recurrence with a step size of each token's own choice.",
+    reference=mamba.selective_scan,
+    contract=Contract(
+        views=True,
+        arguments_unchanged=True,
+        gradients=("x", "delta", "a", "b", "c", "skip", "state"),
+        forbids=READY_MADE,
+    ),
+    properties=(
+        worked(
+            "the worked example: y = 1, 3.5, 1.75",
+            torch.tensor([[[1.0], [2.0], [0.0]]]),
+            torch.full((1, 3, 1), math.log(2.0)),
+            torch.tensor([[-1.0]]),
+            torch.tensor([[[1.0], [1.5], [1.0]]]) / math.log(2.0),
+            torch.ones(1, 3, 1),
+            torch.zeros(1),
+            want=(torch.tensor([[[1.0], [3.5], [1.75]]]), torch.tensor([[[1.75]]])),
+            tolerance=FLOAT32,
+        ),
+        agrees("y", _usual, part=0, tolerance=FLOAT32),
+        agrees("the last state", _usual, part=1, tolerance=FLOAT32),
+        agrees("goes on from a state that is given", _goes_on, tolerance=FLOAT32),
+        known("Δ = 0 keeps everything", _forgets, tolerance=FLOAT32),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"einsum": with_einsum, "as attention": as_attention},
+    hints=(
+        "What does one step do with the state? Which of decay and gain belongs to it?",
+        "discretize_selective gives the decay and the gain of all steps at once. Multiply the gain "
+        "by x first: then every step is one multiplication and one addition.",
+        "Begin with the given state or zeros (B, E, N). For each t: h = decay_t * h + gain_t * "
+        "x_t; keep (h * c_t).sum(-1), where c_t needs an axis for the channels. Stack along "
+        "axis 1 and add skip * x.",
+    ),
+    minutes=15,
+    difficulty=3,
+    importance=5,
+    uses=("discretize_selective",),
+    results=("y", "state"),
+)
