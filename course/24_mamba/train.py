@@ -14,25 +14,22 @@ import math
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import mixers
 import numpy as np
 import torch
-from attend.data.mamba_words import ALPHABET, text
-from attend_solutions.mamba import IGNORED, selective_copy_data
+from attend.data import mamba_words
+from attend.data.mamba_arms import TABLE, TASKS, VOCABULARY, batch
+from attend_solutions.mamba import IGNORED
 from mixers import ARMS, Size, Weights
 from torch import Tensor
 from torch.nn import functional
 
-DATA = Path(__file__).resolve().parents[1] / "attend" / "data"
 LENGTHS = (64, 128, 256, 512, 1024)
 """Trained at the first, read at all."""
 RATES = (0.005, 0.01, 0.02, 0.04)
 TUNING, SEEDS = (100, 101), (0, 1, 2, 3, 4)
-ASKED, SYMBOLS, TOKENS = 2, 8, 16
-TASKS = ("selective copying", "induction")
 STEPS = {"selective copying": 600, "induction": 300}
 EXAMPLES = 16
 TESTED = 128
@@ -43,32 +40,9 @@ EVERY = 20
 Draw = Callable[[torch.Generator], tuple[Tensor, Tensor]]
 
 
-def batch(
-    task: str, draw: torch.Generator, examples: int, length: int, times: int = 4
-) -> tuple[Tensor, Tensor]:
-    """Tokens and targets, both (examples, T); what is not asked is IGNORED.
-
-    Induction: token 0 stands at ``times`` random places, always followed by the same random token,
-    and at the end; from its second time on, the token that follows is asked for.
-    """
-    if task == "selective copying":
-        keys = torch.rand(examples, length, generator=draw)
-        symbols = torch.randint(2, 2 + SYMBOLS, (examples, ASKED), generator=draw)
-        return selective_copy_data(keys, symbols)
-    tokens = torch.randint(1, TOKENS, (examples, length), generator=draw)
-    targets = torch.full_like(tokens, IGNORED)
-    answer = torch.randint(1, TOKENS, (examples, 1), generator=draw)
-    pairs = torch.rand(examples, length // 2 - 1, generator=draw).argsort(1)[:, :times]
-    places = 2 * pairs.sort(1).values
-    tokens.scatter_(1, places, 0).scatter_(1, places + 1, answer.expand_as(places))
-    targets.scatter_(1, places[:, 1:], answer.expand_as(places[:, 1:]))
-    tokens[:, -1:], targets[:, -1:] = 0, answer
-    return tokens, targets
-
-
 def size(arm: str, task: str) -> Size:
     """An arm's size for a task: widths are such that the arms have nearly as many numbers."""
-    return Size(WIDTHS[arm], 2 + SYMBOLS if task == "selective copying" else TOKENS)
+    return Size(WIDTHS[arm], VOCABULARY[task])
 
 
 def train(
@@ -175,25 +149,24 @@ def arm_row(arm: str, task: str) -> dict[str, Any]:
 
 def arms(only: Sequence[str]) -> None:
     """Write the table; with arguments, only rows whose task or arm is named are made anew."""
-    path = DATA / "mamba_arms.json"
     for task in TASKS:
         for arm in ARMS:
             if only and task not in only and arm not in only:
                 continue
             row = arm_row(arm, task)
-            table = json.loads(path.read_text()) if path.is_file() else {}
+            table = json.loads(TABLE.read_text()) if TABLE.is_file() else {}
             table.setdefault(task, {})[arm] = row
-            path.write_text(json.dumps(table, indent=1) + "\n")
+            TABLE.write_text(json.dumps(table, indent=1) + "\n")
             print(task, arm, row["accuracy"], row["seconds"], flush=True)
 
 
-WORDS = Size(width=64, vocabulary=len(ALPHABET), state=8, rank=4)
+WORDS = Size(width=64, vocabulary=len(mamba_words.ALPHABET), state=8, rank=4)
 WORDS_STEPS, WORDS_EXAMPLES, WORDS_LENGTH, WORDS_RATE = 1500, 12, 128, 0.01
 
 
 def words(stop: int | None = None) -> list[list[float]]:
     """Train the model that writes documentation, and write its weights in half precision."""
-    read, held_out = text()
+    read, held_out = mamba_words.text()
     stream = torch.Generator().manual_seed(0)
     weights = mixers.start("selective", WORDS, [0])
 
@@ -218,7 +191,7 @@ def words(stop: int | None = None) -> list[list[float]]:
         for name, value in weights.items()  # a_log as in MambaBlock: (E, N)
     }
     curve = np.array([one[0] for one in losses[::EVERY]], dtype=np.float32)
-    np.savez_compressed(DATA / "mamba_words.npz", curve=curve, **stored)  # type: ignore[arg-type]
+    np.savez_compressed(mamba_words.WEIGHTS, curve=curve, **stored)  # type: ignore[arg-type]
     return losses
 
 

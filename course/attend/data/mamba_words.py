@@ -51,6 +51,19 @@ def weights() -> dict[str, Tensor]:
         }
 
 
+def state_dict() -> dict[str, Tensor]:
+    """The same weights under the names that chapter 24's module ``Mamba`` gives them."""
+    named = {"embedding": "embedding.weight", "norm": "norms.2.weight", "head": "head.weight"}
+    found = {}
+    for name, value in weights().items():
+        layer, _, rest = name.partition(".")
+        if rest == "norm":
+            found[f"norms.{layer}.weight"] = value
+        else:
+            found[named.get(name) or f"blocks.{layer}.{rest}"] = value
+    return found
+
+
 def curve() -> np.ndarray:
     """Its training loss every 20 steps, in nats a character."""
     with np.load(WEIGHTS) as stored:

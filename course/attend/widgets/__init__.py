@@ -17,9 +17,11 @@ from attend.widgets.kv_cache import kv_cache_calculator
 from attend.widgets.mask_painter import mask_painter
 from attend.widgets.rope_dial import rope_dial
 from attend.widgets.table import attention_table
+from attend.widgets.what_is_kept import TEXT as WHAT_IS_KEPT
 from attend.widgets.what_is_kept import what_is_kept
 
 __all__ = [
+    "WHAT_IS_KEPT",
     "View",
     "alignment_matrix",
     "attention_explorer",

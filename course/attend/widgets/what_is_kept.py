@@ -13,7 +13,7 @@ SEE = (
     "Above, all tokens have the same step size: the noise wears the symbols away, wherever you "
     "put the slider. Below, noise has the step size 0, and only a symbol fades a symbol."
 )
-TEXT = "··7····4······2······"
+TEXT = "··7····4······2·····"
 SYMBOL, NOISE = "#0072B2", "#E69F00"
 
 

@@ -201,7 +201,7 @@ EXERCISE = Exercise(
         "`decay[:, 1::2]` are the later steps of all pairs, `decay[:, 0:T - 1:2]` the earlier "
         "ones. Either keep a list of levels, or let the function call itself on the pairs and "
         "return at T = 1.",
-        "Up: written = later decay · earlier written + later written, then decay = product of both. "
+        "Up: written = later decay · earlier written + later written; decay = product of both. "
         "The half-length result is the states after steps 2, 4, …. Down: state 3, 5, … = decay · "
         "the state before + written. Put first, even and odd states into one tensor by slices with "
         "step 2.",

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from attend_solutions import mamba
-from torch import Tensor
 from torch.nn import functional
 
 from attend_grader.chapters.ch24_mamba import READY_MADE
