@@ -178,7 +178,7 @@ MALFORMED = {
 }
 LIAR = """
 import sys
-from attend_grader import codec
+from attend_grader.inside import codec
 codec.read_frame(sys.stdin.buffer)
 codec.write_frame(sys.stdout.buffer, {{"error": None}})
 codec.read_frame(sys.stdin.buffer)
