@@ -237,6 +237,24 @@ CHANNEL = (
         says="do not make an array",
     ),
     Case(
+        "104",
+        "a description with 20,000 names",
+        "Refused: no honest one has as many, and each costs the grader time. CRASH; flagged.",
+        edited(
+            softmax(
+                "return _right(scores, axis)",
+                """
+                import attend_grader.inside.executor as side
+                told = side.Executor._describe
+                many = {f"n{number}": ["a", "b", 1] for number in range(20_000)}
+                side.Executor._describe = lambda self: {**told(self), "origins": many}
+                """,
+            )
+        ),
+        CRASH,
+        flags=(INSIDE.format("attend_grader.inside"),),
+    ),
+    Case(
         "97",
         "a reply that announces 5 MiB of JSON: there is room for a million empty lists",
         "Refused before it is read, as it would become many times as large: CRASH.",
