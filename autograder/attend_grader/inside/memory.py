@@ -106,7 +106,7 @@ class Arena:
                     name,
                     tuple(tensor.shape),
                     tuple(tensor.stride()),
-                    tensor.storage_offset(),
+                    int(tensor.storage_offset()),
                     item,
                     raw.data_ptr() + shift,
                     owned,
