@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -158,37 +155,6 @@ def test_errors_say_what_was_expected_and_what_to_do(
 ):
     with pytest.raises(error, match=message):
         flash_attention(*tensors, **options)
-
-
-def test_without_a_gpu_the_twin_runs_and_says_so_once():
-    program = """
-import os, warnings, torch
-os.environ.pop("TRITON_INTERPRET", None)
-torch.cuda.is_available = lambda: False
-from attend_kernels import flash_attention, flash_attention_varlen, naive_attention
-q = torch.randn(1, 2, 5, 8, dtype=torch.bfloat16, requires_grad=True)
-at = torch.tensor([0, 5])
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    for _ in range(2):
-        output, lse = flash_attention(q, q, q, causal=True, return_lse=True)
-        packed = flash_attention_varlen(*[q[0].transpose(0, 1)] * 3, at, at, causal=True)
-want, _ = naive_attention(*[q.float()] * 3, causal=True)
-assert torch.equal(output, want.bfloat16()) and lse.dtype == torch.float32
-assert torch.equal(packed.transpose(0, 1)[None], output)
-output.sum().backward()
-assert q.grad.isfinite().all()
-assert [w.filename for w in caught] == ["<string>"] * 2, caught
-print(*[w.message for w in caught])
-compiled = torch.compile(flash_attention, backend="aot_eager")
-torch.testing.assert_close(compiled(q, q, q, causal=True), output)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ)
-    )
-    assert done.returncode == 0, done.stderr
-    assert "flash_attention: no NVIDIA GPU is available here" in done.stdout
-    assert "its PyTorch twin naive_attention_varlen runs instead" in done.stdout
 
 
 def test_twin_gives_empty_rows_zero_gradients():

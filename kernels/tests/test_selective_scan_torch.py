@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -231,32 +228,3 @@ def test_a_steps_errors_are_its_own():
     nothing: Any = None
     with pytest.raises(TypeError, match="selective_scan_step: state must be a tensor, got None"):
         selective_scan_step(nothing, U[:, 0], U[:, 0], A, BC[:, 0], BC[:, 0])
-
-
-def test_without_a_gpu_the_twin_runs_and_says_so_once():
-    program = """
-import os, warnings, torch
-os.environ.pop("TRITON_INTERPRET", None)
-torch.cuda.is_available = lambda: False
-from attend_kernels import naive_selective_scan, selective_scan
-u, bc = torch.randn(1, 5, 3, requires_grad=True), torch.randn(1, 5, 2)
-arguments = (u, u, -torch.ones(3, 2), bc, bc)
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    for _ in range(2):
-        y, state = selective_scan(*arguments, output_state=True)
-want, last = naive_selective_scan(*arguments)
-assert torch.equal(y, want) and torch.equal(state, last)
-y.sum().backward()
-assert u.grad.isfinite().all()
-assert [w.filename for w in caught] == ["<string>"], caught
-print(caught[0].message)
-compiled = torch.compile(selective_scan, backend="aot_eager", fullgraph=True)
-torch.testing.assert_close(compiled(*arguments), y)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ)
-    )
-    assert done.returncode == 0, done.stderr
-    assert "selective_scan: no NVIDIA GPU is available here" in done.stdout
-    assert "its PyTorch twin naive_selective_scan runs instead" in done.stdout
