@@ -209,6 +209,7 @@ def test_memory_is_linear_in_time(device: str):
     assert sum(size >= rows for size in sizes) <= 4  # y, its gradient, dx, the sums of the bands
 
 
+@pytest.mark.thin(keep=1)
 @needs_triton
 @STATE
 def test_registered_with_torch_library(state: bool, device: str):

@@ -18,6 +18,7 @@ needs_triton = pytest.mark.skipif(
 )
 
 
+@pytest.mark.thin(keep=1)
 @needs_triton
 @pytest.mark.parametrize("deterministic", [True, False], ids=["two-pass", "atomic"])
 def test_stays_whole_under_torch_compile(deterministic: bool, device: str):
@@ -31,6 +32,7 @@ def test_stays_whole_under_torch_compile(deterministic: bool, device: str):
         assert torch.equal(value, want[name]), name
 
 
+@pytest.mark.deep
 @needs_triton
 def test_one_compilation_serves_other_lengths(device: str):
     compiled = torch.compile(flash_attention, backend="aot_eager", fullgraph=True, dynamic=True)
@@ -39,6 +41,7 @@ def test_one_compilation_serves_other_lengths(device: str):
         assert torch.equal(compiled(q, k, v, causal=True), flash_attention(q, k, v, causal=True))
 
 
+@pytest.mark.thin(keep=1)
 @needs_triton
 @pytest.mark.parametrize("layout", ["heads-outside", "heads-inside"])
 def test_operators_keep_pytorchs_contract(layout: str, device: str):
@@ -56,6 +59,7 @@ def test_operators_keep_pytorchs_contract(layout: str, device: str):
     )
 
 
+@pytest.mark.thin(keep=2)
 @needs_triton
 @pytest.mark.parametrize("name", ["eager", "compiled"])
 def test_autocast_computes_in_its_dtype(name: str, device: str):

@@ -80,6 +80,7 @@ def test_each_sequence_by_itself(
         assert_right(value, oracle[name], torch.float32, moved[name], floor, name)
 
 
+@pytest.mark.thin(keep=1)
 @pytest.mark.parametrize("deterministic", [True, False], ids=["two-pass", "atomic"])
 def test_equal_lengths_are_a_dense_batch(deterministic: bool, device: str):
     q, k, v, grad, _ = packed(66, 66, H=4, G=2, device=device)

@@ -78,6 +78,7 @@ def allocated(kind: str, length: int, device: str) -> list[int]:
     return seen.sizes
 
 
+@pytest.mark.thin(keep=2)
 @needs_triton
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_state_of_every_step_is_ever_in_memory(kind: str, device: str):
@@ -102,6 +103,7 @@ def test_autograd_keeps_the_arguments_alone(kind: str, device: str):
     assert sum(saved.values()) == expected + (inputs["v"].nbytes if kind.endswith("delta") else 0)
 
 
+@pytest.mark.thin(keep=2)
 @needs_triton
 @pytest.mark.parametrize("kind", KINDS)
 def test_stays_whole_under_torch_compile(kind: str, device: str):
@@ -130,6 +132,7 @@ def step_arguments(kind: str, device: str) -> dict[str, Any]:
     return {k: x if k == "decay" else x[:, :, 0] for k, x in inputs.items()} | {"state": state}
 
 
+@pytest.mark.thin(keep=2)
 @needs_triton
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_step_compiles_and_has_the_chunked_gradient(kind: str, device: str):
@@ -151,6 +154,7 @@ def test_a_step_compiles_and_has_the_chunked_gradient(kind: str, device: str):
         torch.testing.assert_close(g.double(), w, rtol=1e-5, atol=1e-5, msg=name)
 
 
+@pytest.mark.thin(keep=1)
 @needs_triton
 @pytest.mark.parametrize("kind", ["plain", "gate", "gates"])
 def test_operators_keep_pytorchs_contract(kind: str, device: str):
@@ -164,6 +168,7 @@ def test_operators_keep_pytorchs_contract(kind: str, device: str):
     torch.library.opcheck(linear_attention_operators.backward, arguments)
 
 
+@pytest.mark.thin(keep=1)
 @needs_triton
 @pytest.mark.parametrize(
     "case", [Case(5, kind="delta", state=False), Case(5, kind="gated delta")], ids=str

@@ -208,6 +208,7 @@ def test_weight_gradient_does_not_depend_on_the_number_of_programs(
             torch.testing.assert_close(other[part], value, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.thin(keep=1)
 @needs_triton
 @pytest.mark.parametrize("kind", ["rms", "layer"])
 def test_the_same_inputs_give_the_same_bits(kind: str, path: str, device: str):

@@ -200,6 +200,7 @@ def test_any_strides_are_read_and_inputs_left_alone(
     assert torch.equal(base, before)
 
 
+@pytest.mark.thin(keep=1)
 @needs_triton
 @WAYS
 def test_gradcheck_first_and_second_order(interleaved: bool, device: str):

@@ -44,6 +44,7 @@ def allocated(length: int, device: str) -> list[int]:
 EVERY_STATE = 16 * 64 * torch.float32.itemsize  # bytes a step
 
 
+@pytest.mark.deep
 @needs_triton
 def test_no_state_of_every_step_is_ever_in_memory(device: str):
     """The largest tensor is far below (B, T, C, N), and what T adds is linear in it."""
@@ -67,6 +68,7 @@ def test_a_state_handed_on_is_not_copied(device: str):
     assert sizes[1] - sizes[0] == state.numel() * torch.float32.itemsize
 
 
+@pytest.mark.deep
 @needs_triton
 def test_segments_cost_a_state_each(monkeypatch: pytest.MonkeyPatch, device: str):
     """Starts forward and backward; and of each segment its scratch, and its share of dA, D, bias.
@@ -128,6 +130,7 @@ def test_a_step_compiles_too(device: str):
         assert torch.equal(got, want)
 
 
+@pytest.mark.deep
 @needs_triton
 def test_one_compilation_serves_other_lengths(device: str):
     compiled = torch.compile(selective_scan, backend="aot_eager", fullgraph=True, dynamic=True)
@@ -136,6 +139,7 @@ def test_one_compilation_serves_other_lengths(device: str):
         assert torch.equal(compiled(**inputs), selective_scan(**inputs))
 
 
+@pytest.mark.thin(keep=1)
 @needs_triton
 @pytest.mark.parametrize(
     "options", [(), ("D", "z", "delta_bias", "initial_state")], ids=["bare", "all"]

@@ -36,6 +36,7 @@ def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return request.param
 
 
+@pytest.mark.thin(keep=14)
 @needs_triton
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("n", LENGTHS, ids=lambda n: f"S{n}")
@@ -64,6 +65,7 @@ def test_twin_is_torch_softmax(device: str):
     torch.testing.assert_close(naive_softmax(x), torch.softmax(x, -1), rtol=0, atol=1e-15)
 
 
+@pytest.mark.thin(keep=1)
 @needs_triton
 def test_gradcheck(path: str, device: str):
     x = scores(2, 33, dtype=torch.float64, device=device).requires_grad_()

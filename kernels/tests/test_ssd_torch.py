@@ -85,6 +85,7 @@ def test_packed_sequences_and_steps_compile_too(device: str):
     assert torch.equal(step(state, **now)[1], ssd_step(state, **now)[1])
 
 
+@pytest.mark.deep
 @needs_triton
 def test_one_compilation_serves_other_lengths(device: str):
     compiled: Any = torch.compile(ssd, backend="aot_eager", fullgraph=True, dynamic=True)
@@ -93,6 +94,7 @@ def test_one_compilation_serves_other_lengths(device: str):
         assert torch.equal(compiled(**inputs), ssd(**inputs))
 
 
+@pytest.mark.thin(keep=1)
 @needs_triton
 @pytest.mark.parametrize("options", [(), ("D", "initial_state")], ids=["bare", "all"])
 def test_operators_keep_pytorchs_contract(options: tuple[str, ...], device: str):
@@ -112,6 +114,7 @@ def test_operators_keep_pytorchs_contract(options: tuple[str, ...], device: str)
     torch.library.opcheck(ssd_operators.ssd_step, (last, x[:, 0], dt[:, 0], A, B[:, 0], C[:, 0], D))
 
 
+@pytest.mark.deep
 @needs_triton
 def test_packed_operator_keeps_the_contract(device: str):
     inputs = Case(9, H=1, options=()).inputs(device)
