@@ -67,7 +67,7 @@ def gate_gradient_kernel(
     """
     pid = tl.program_id(0)
     first = pid % chunks * CHUNK
-    head = pid // chunks % heads
+    head = (pid // chunks % heads).to(tl.int64)
     batch = (pid // (chunks * heads)).to(tl.int64)
     line = batch * heads + head
     q_ptr += batch * q_batch + head * q_head

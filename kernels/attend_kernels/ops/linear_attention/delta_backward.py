@@ -64,7 +64,7 @@ def delta_back_kernel(
     """
     pid = tl.program_id(0)
     first_column = pid % slices * BLOCK_E
-    head = pid // slices % heads
+    head = (pid // slices % heads).to(tl.int64)
     batch = (pid // (slices * heads)).to(tl.int64)
     line = batch * heads + head
     q_ptr += batch * q_batch + head * q_head

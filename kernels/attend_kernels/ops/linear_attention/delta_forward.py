@@ -66,7 +66,7 @@ def inverse_kernel(
     """
     pid = tl.program_id(0)
     first = pid % chunks * CHUNK
-    head = pid // chunks % heads
+    head = (pid // chunks % heads).to(tl.int64)
     batch = (pid // (chunks * heads)).to(tl.int64)
     k_ptr += batch * k_batch + head * k_head
     beta_ptr += batch * beta_batch + head * beta_head
@@ -118,7 +118,7 @@ def delta_walk_kernel(
     """
     pid = tl.program_id(0)
     first_column = pid % slices * BLOCK_E
-    head = pid // slices % heads
+    head = (pid // slices % heads).to(tl.int64)
     batch = (pid // (slices * heads)).to(tl.int64)
     line = batch * heads + head
     q_ptr += batch * q_batch + head * q_head

@@ -67,7 +67,7 @@ def walk_kernel(
     pid = tl.program_id(0)
     first_column = pid % slices * BLOCK_E
     segment = pid // slices % segments
-    head = pid // (slices * segments) % heads
+    head = (pid // (slices * segments) % heads).to(tl.int64)
     batch = (pid // (slices * segments * heads)).to(tl.int64)
     line = (batch * heads + head) * T  # of tensors (B, H, T, ...) made by the launcher
     read_ptr += batch * read_batch + head * read_head

@@ -58,7 +58,7 @@ def products_kernel(
     """Write do_t · v_s of a chunk's pairs, reader t and writer s <= t, at (t, s) and at (s, t)."""
     pid = tl.program_id(0)
     first = pid % chunks * CHUNK
-    head = pid // chunks % heads
+    head = (pid // chunks % heads).to(tl.int64)
     batch = (pid // (chunks * heads)).to(tl.int64)
     grad_ptr += batch * grad_batch + head * grad_head
     v_ptr += batch * v_batch + head * v_head
@@ -84,7 +84,7 @@ def pairs_kernel(
     pid = tl.program_id(0)
     column = pid % slices * BLOCK_D
     first = pid // slices % chunks * CHUNK
-    head = pid // (slices * chunks) % heads
+    head = (pid // (slices * chunks) % heads).to(tl.int64)
     batch = (pid // (slices * chunks * heads)).to(tl.int64)
     line = (batch * heads + head) * T
     q_ptr += batch * q_batch + head * q_head + column
@@ -150,7 +150,7 @@ def gated_walk_kernel(
     pid = tl.program_id(0)
     first_column = pid % slices * BLOCK_E
     segment = pid // slices % segments
-    head = pid // (slices * segments) % heads
+    head = (pid // (slices * segments) % heads).to(tl.int64)
     batch = (pid // (slices * segments * heads)).to(tl.int64)
     line = batch * heads + head
     read_ptr += batch * read_batch + head * read_head

@@ -50,9 +50,9 @@ def age_kernel(
 ):  # fmt: skip
     """Write the base-2 log gates of a chunk summed through each step, and their total."""
     pid = tl.program_id(0)
-    column = pid % slices * BLOCK_D + tl.arange(0, BLOCK_D)[None, :]
+    column = (pid % slices * BLOCK_D + tl.arange(0, BLOCK_D)[None, :]).to(tl.int64)
     chunk = pid // slices % chunks
-    head = pid // (slices * chunks) % heads
+    head = (pid // (slices * chunks) % heads).to(tl.int64)
     batch = (pid // (slices * chunks * heads)).to(tl.int64)
     line = batch * heads + head
     row = tl.arange(0, CHUNK)[:, None]
@@ -123,7 +123,7 @@ def scores_kernel(
     """Write the weights of a chunk's pairs (reader t, writer s); q and k faded to its ends."""
     pid = tl.program_id(0)
     first = pid % chunks * CHUNK
-    head = pid // chunks % heads
+    head = (pid // chunks % heads).to(tl.int64)
     batch = (pid // (chunks * heads)).to(tl.int64)
     line = batch * heads + head
     q_ptr += batch * q_batch + head * q_head

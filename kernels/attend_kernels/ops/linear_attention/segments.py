@@ -32,7 +32,7 @@ def join_kernel(
     ``fade_ptr`` (B, H, segments, FADES): what a segment leaves of its state, one number or D.
     """
     pid = tl.program_id(0)
-    head = pid // blocks % heads
+    head = (pid // blocks % heads).to(tl.int64)
     batch = (pid // (blocks * heads)).to(tl.int64)
     line = (batch * heads + head) * segments
     at = pid % blocks * BLOCK + tl.arange(0, BLOCK)
