@@ -35,7 +35,7 @@ def operators() -> dict[str, Operator]:
     beta = torch.sigmoid(draw(1, 4, 9))
     mamba = {"u": x, "delta": draw(1, 9, 4, seed=3), **states, "D": w, "delta_bias": w.abs()}
     mamba2 = {"x": heads, "dt": draw(1, 9, 4).abs(), "A": -w.abs(), **keys, "D": w, "dt_bias": w}
-    starts = torch.tensor([0, 3, 9])
+    starts = torch.tensor([0, 3, 9], dtype=torch.int32)
     rows = {f"{n}": m[0].transpose(0, 1) for n, m in qkv.items()}
 
     def delta(**given: torch.Tensor) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -40,6 +41,8 @@ def cross_entropy_kernel(
     ignore_index,
     smoothing,
     z_loss,
+    smoothing_rest,
+    z_loss_rest,
     MEAN: tl.constexpr,  # noqa: N803  # Triton's habit: compile-time values in capitals
     SMOOTH: tl.constexpr,  # noqa: N803
     WITH_GRADIENT: tl.constexpr,  # noqa: N803
@@ -48,6 +51,9 @@ def cross_entropy_kernel(
     ACCUMULATE: tl.constexpr,  # noqa: N803
 ):
     """Write one row's loss and, for WITH_GRADIENT, the loss's gradient by the row's logits."""
+    if tl.float64 == ACCUMULATE:  # numbers come in fp32: what that rounds off comes beside them
+        smoothing = smoothing.to(ACCUMULATE) + smoothing_rest
+        z_loss = z_loss.to(ACCUMULATE) + z_loss_rest
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     logits_row = logits_ptr + row * row_stride
@@ -157,11 +163,16 @@ def loss_and_gradient(
     with torch.cuda.device_of(logits):  # the launch goes to the current device, not the tensor's
         kernel[(n_rows,)](
             *(rows, labels, count, losses, gradient, n_columns, rows.stride(0)),
-            *(ignore_index, label_smoothing, z_loss),
+            *(ignore_index, label_smoothing, z_loss, rest(label_smoothing), rest(z_loss)),
             **settings,
         )
     loss = losses.reshape(targets.shape) if reduction == "none" else losses.sum()
     return loss, gradient
+
+
+def rest(x: float) -> float:
+    """What fp32 rounds off a number."""
+    return x - float(np.float32(x))
 
 
 def scale_in_place(gradient: torch.Tensor, factor: torch.Tensor) -> None:
