@@ -52,8 +52,8 @@ def cross_entropy_kernel(
 ):
     """Write one row's loss and, for WITH_GRADIENT, the loss's gradient by the row's logits."""
     if tl.float64 == ACCUMULATE:  # numbers come in fp32: what that rounds off comes beside them
-        smoothing = smoothing.to(ACCUMULATE) + smoothing_rest
-        z_loss = z_loss.to(ACCUMULATE) + z_loss_rest
+        smoothing = tl.full((), smoothing, ACCUMULATE) + tl.full((), smoothing_rest, ACCUMULATE)
+        z_loss = tl.full((), z_loss, ACCUMULATE) + tl.full((), z_loss_rest, ACCUMULATE)
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     logits_row = logits_ptr + row * row_stride
@@ -159,20 +159,16 @@ def loss_and_gradient(
     settings = config(n_columns, logits.dtype)
     settings.update({"MEAN": reduction == "mean", "SMOOTH": label_smoothing != 0.0})
     settings["WITH_GRADIENT"] = with_gradient
+    smoothing, weight = float(np.float32(label_smoothing)), float(np.float32(z_loss))
     kernel: Any = cross_entropy_kernel
     with torch.cuda.device_of(logits):  # the launch goes to the current device, not the tensor's
         kernel[(n_rows,)](
             *(rows, labels, count, losses, gradient, n_columns, rows.stride(0)),
-            *(ignore_index, label_smoothing, z_loss, rest(label_smoothing), rest(z_loss)),
+            *(ignore_index, smoothing, weight, label_smoothing - smoothing, z_loss - weight),
             **settings,
         )
     loss = losses.reshape(targets.shape) if reduction == "none" else losses.sum()
     return loss, gradient
-
-
-def rest(x: float) -> float:
-    """What fp32 rounds off a number."""
-    return x - float(np.float32(x))
 
 
 def scale_in_place(gradient: torch.Tensor, factor: torch.Tensor) -> None:
