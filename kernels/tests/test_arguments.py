@@ -40,10 +40,10 @@ def operators() -> dict[str, Operator]:
 
     def delta(**given: torch.Tensor) -> Any:
         given["k"] = torch.nn.functional.normalize(given["k"], dim=-1)
-        return kernels.linear_attention(**given, output_state=True, chunk=16)  # pyright: ignore
+        return kernels.linear_attention(**{"chunk": 16, **given}, output_state=True)  # pyright: ignore
 
     def linear(**given: torch.Tensor) -> Any:
-        return kernels.linear_attention(**given, output_state=True, chunk=16)  # pyright: ignore
+        return kernels.linear_attention(**{"chunk": 16, **given}, output_state=True)  # pyright: ignore
 
     def packed(**given: torch.Tensor) -> Any:
         return kernels.ssd(**given, softplus=True, output_state=True)  # pyright: ignore
@@ -149,6 +149,64 @@ def test_gradients_under_checkpoint(name: str):
     assert got.keys() == want.keys()
     for part, value in got.items():
         assert torch.equal(value, want[part]), part
+
+
+HABITS: list[dict[str, Any]] = [
+    {"softcap": 0.0},
+    {"window": (-1, -1)},
+    {"window": -1},
+    {"window": (3, -1)},
+]
+
+
+@pytest.mark.parametrize("habit", HABITS, ids=str)
+def test_values_that_mean_off_elsewhere_mean_it_here(habit: dict[str, Any]):
+    inputs = {n: operators()["flash"][1][n] for n in "qkv"}
+    same = {"window": (3, None)} if habit.get("window") == (3, -1) else {}
+    want = kernels.flash_attention(**inputs, **same)
+    assert torch.equal(kernels.flash_attention(**inputs, **habit), want)
+    assert torch.equal(
+        kernels.naive_attention(**inputs, **habit)[0], kernels.naive_attention(**inputs, **same)[0]
+    )
+
+
+def test_no_cap_and_no_window_of_decoding():
+    q, k, n = draw(2, 4, 8), draw(2, 2, 9, 8), torch.tensor([9, 4])
+    for function in (kernels.decode_attention, kernels.naive_decode_attention):
+        want = function(q, k, k, n)
+        got = function(q, k, k, n, softcap=0.0, window=-1)
+        torch.testing.assert_close(got, want, rtol=0, atol=0)
+
+
+FOREIGN = {
+    "flash_attn's scale": ("flash", "softmax_scale", r"no argument softmax_scale\. Next: scale"),
+    "flash_attn's window": ("flash", "window_size", "Next: window"),
+    "flash_attn's varlen": ("flash-varlen", "max_seqlen_q", "Next: nothing: only the starts"),
+    "SDPA's mask": ("flash", "attn_mask", "Next: causal, window or alibi; for any other mask"),
+    "SDPA's dropout": ("flash", "dropout_p", "there is no dropout here"),
+    "fla's chunk": ("linear", "chunk_size", "Next: chunk"),
+    "fla's state": ("linear", "output_final_state", "Next: output_state"),
+    "mamba_ssm's softplus": ("selective-scan", "delta_softplus", "Next: softplus"),
+    "mamba_ssm's chunk": ("ssd", "chunk_size", "Next: chunk"),
+    "causal_conv1d's bias": ("conv1d", "bias", "Next: b"),
+    "a slip": ("flash", "casual", r"Next: help\(flash_attention\) lists"),
+}
+
+
+@pytest.mark.parametrize(("name", "argument", "said"), FOREIGN.values(), ids=FOREIGN)
+def test_names_brought_from_elsewhere_are_translated(name: str, argument: str, said: str):
+    function, inputs = operators()[name]
+    with pytest.raises(TypeError, match=said):
+        function(**inputs, **{argument: 1})
+
+
+def test_a_name_the_step_has_not_is_named_too():
+    q, k, n = draw(2, 4, 8), draw(2, 2, 9, 8), torch.tensor([9, 4])
+    foreign: Any = {"cache_seqlens": n}
+    with pytest.raises(
+        TypeError, match=r"no argument cache_seqlens\. Next: lengths"
+    ):
+        kernels.decode_attention(q, k, k, n, **foreign)
 
 
 FAR = 2**30  # numbers from head to head: the third head is 2³¹ away

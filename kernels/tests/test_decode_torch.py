@@ -157,7 +157,7 @@ WRONG: dict[str, tuple[type[Exception], str, tuple[Any, ...], dict[str, Any]]] =
     "list": (TypeError, "lengths must be a tensor, got list", (Q, K, K, [7, 7]), {}),
     "splits": (ValueError, "splits must be 1 to 128 parts, got 0", (Q, K, K, N), {"splits": 0}),
     "window": (ValueError, "0 or more keys, got -3", (Q, K, K, N), {"window": -3}),
-    "softcap": (ValueError, "softcap must be a positive", (Q, K, K, N), {"softcap": 0.0}),
+    "softcap": (ValueError, "softcap must be a positive", (Q, K, K, N), {"softcap": -1.0}),
 }
 
 

@@ -133,7 +133,7 @@ WRONG: dict[str, tuple[type[Exception], str, tuple[Any, ...], dict[str, Any]]] =
         (Q, K, K),
         {"alibi": zeros(6).requires_grad_()},
     ),
-    "window": (ValueError, "left side must be 0 or more keys, got -1", (Q, K, K), {"window": -1}),
+    "window": (ValueError, "left side must be 0 or more keys, got -2", (Q, K, K), {"window": -2}),
     "window-float": (TypeError, r"whole number of keys.*got 2\.5", (Q, K, K), {"window": 2.5}),
     "window-three": (
         TypeError,

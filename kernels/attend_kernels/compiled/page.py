@@ -68,14 +68,18 @@ def cases(family: str) -> tuple[Case, ...]:
 def sources(family: str) -> str:
     """Digest of all that decides a family's cases, comments and docstrings aside.
 
-    Where it is as it was, so are all fingerprints, and nobody has to make them again.
+    That is its tables, and modules that know Triton. Where the digest is as it was, so are all
+    fingerprints, and nobody has to make them again.
     """
     files = [HERE / name for name in ("case.py", "compiler.py", f"{family}.py")]
     files += sorted((PACKAGE / "common").glob("*.py"))
     files += sorted((PACKAGE / "ops" / family).glob("*.py"))
     digest = hashlib.sha256()
     for file in files:
-        tree = ast.parse(file.read_text("utf-8"))
+        text = file.read_text("utf-8")
+        if "triton" not in text and file.name != "tiles.py":
+            continue
+        tree = ast.parse(text)
         for node in ast.walk(tree):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (
                 ast.get_docstring(node, clean=False) is not None
