@@ -203,9 +203,7 @@ def test_names_brought_from_elsewhere_are_translated(name: str, argument: str, s
 def test_a_name_the_step_has_not_is_named_too():
     q, k, n = draw(2, 4, 8), draw(2, 2, 9, 8), torch.tensor([9, 4])
     foreign: Any = {"cache_seqlens": n}
-    with pytest.raises(
-        TypeError, match=r"no argument cache_seqlens\. Next: lengths"
-    ):
+    with pytest.raises(TypeError, match=r"no argument cache_seqlens\. Next: lengths"):
         kernels.decode_attention(q, k, k, n, **foreign)
 
 
