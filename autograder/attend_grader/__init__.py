@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attend_grader.chapters import exercises
-    from attend_grader.exercise import Exercise
-    from attend_grader.report import Finding, Report
+    from attend_grader.checks.exercise import Exercise
+    from attend_grader.judging.report import Finding, Report
     from attend_grader.session import check, grade, hint, ready, solution
     from attend_grader.sharing import share
 
@@ -31,9 +31,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Exercise": "exercise",
-    "Finding": "report",
-    "Report": "report",
+    "Exercise": "checks.exercise",
+    "Finding": "judging.report",
+    "Report": "judging.report",
     "check": "session",
     "exercises": "chapters",
     "grade": "session",

@@ -1,37 +1,5 @@
-"""The page that a learner reads: nbgrader's feedback, with names and readable tables.
+"""The name that a class's nbgrader_config.py uses for ``gradebook.feedback``."""
 
-nbgrader's own template lists every graded cell as "Test cell", and its style sheet takes the
-padding of tables and the triangles of folds away. Both are put right in the page that it made.
-"""
+from attend_grader.gradebook.feedback import FeedbackPage
 
-from __future__ import annotations
-
-import re
-from typing import Any
-
-from nbconvert.exporters import HTMLExporter
-from nbformat import NotebookNode
-
-STYLE = """<style>
-.text_cell_render table{margin:.6em 0 1.2em}
-.text_cell_render td,.text_cell_render th{padding:.2em .7em;vertical-align:top}
-.text_cell_render summary{display:list-item;cursor:pointer}
-.cell{margin-bottom:.9em}
-.cell .prompt,.anchor-link{display:none}
-</style>
-"""
-
-_LISTED = re.compile(r'(<a href="#(?:check-)?([\w./-]+)">)Test cell</a>')
-
-
-class FeedbackPage(HTMLExporter):
-    """``GenerateFeedback.exporter_class``: nbgrader's page, put right."""
-
-    def from_notebook_node(
-        self, nb: NotebookNode, resources: dict[str, Any] | None = None, **kw: Any
-    ) -> tuple[str, dict[str, Any]]:
-        """The page of one graded notebook."""
-        page, resources = super().from_notebook_node(nb, resources, **kw)
-        top, body, rest = page.partition('<div id="notebook"')
-        top = top.replace("</head>", f"{STYLE}</head>", 1)
-        return _LISTED.sub(r"\1\2</a>", top) + body + rest, resources
+__all__ = ["FeedbackPage"]

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from attend_grader import chapters, progress
-from attend_grader.engine import judge, references_for, smoke
-from attend_grader.exercise import Exercise
-from attend_grader.report import Report
-from attend_grader.subject import Subject, local
+from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.subject import Subject, local
+from attend_grader.judging.judge import judge, references_for, smoke
+from attend_grader.judging.report import Report
 
 NOTEBOOK_SEED = 0
 """A notebook check draws the same inputs each time: a verdict changes only when the code does."""

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from attend import cli
-from attend_grader.classes import processes, work
-from attend_grader.classes.directory import Course
-from attend_grader.classes.record import Record
-from attend_grader.classes.work import Job
+from attend_grader.gradebook.directory import Course
+from attend_grader.grading import processes, work
+from attend_grader.grading.record import Record
+from attend_grader.grading.work import Job
 
 from . import toy_class
 from .toy_class import CHAPTER, SCORES, SOFTMAX

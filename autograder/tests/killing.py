@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import toy_class  # type: ignore[import-not-found]  # it stands beside this script
-from attend_grader.classes import processes
-from attend_grader.classes.directory import Course
-from attend_grader.classes.grade import grade_assignment
+from attend_grader.gradebook.directory import Course
+from attend_grader.gradebook.grade import grade_assignment
+from attend_grader.grading import processes
 from attend_grader.sandbox import warm
 
 KINDS = {

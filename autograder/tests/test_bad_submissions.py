@@ -14,11 +14,11 @@ import nbformat
 import pytest
 from attend import chapter, classroom
 from attend.build import release_notebook
-from attend_grader.classes import scores
-from attend_grader.classes.directory import Course
-from attend_grader.classes.grade import grade_assignment
-from attend_grader.classes.record import Record, Store
-from attend_grader.reach import reached
+from attend_grader.gradebook import scores
+from attend_grader.gradebook.directory import Course
+from attend_grader.gradebook.grade import grade_assignment
+from attend_grader.grading.reach import reached
+from attend_grader.grading.record import Record, Store
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
@@ -210,7 +210,7 @@ def test_no_secret_of_another_is_in_a_record_or_a_graded_copy(batch: Batch) -> N
 def test_nothing_is_left_running(batch: Batch) -> None:
     assert batch.records
     assert running("sleep 98765") == {}
-    jails = running("attend_grader.sandbox.zygote")  # other tests' have living parents
+    jails = running("attend_grader.inside.zygote")  # other tests' have living parents
     assert [pid for pid, parent in jails.items() if parent == 1] == []
 
 

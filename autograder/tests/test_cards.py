@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attend_grader.report import CALLED, Finding, Report, empty_report
+from attend_grader.judging.report import CALLED, Finding, Report, empty_report
 
 HOSTILE = '<script>alert("x")</script>'
 

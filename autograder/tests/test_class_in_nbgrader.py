@@ -9,8 +9,8 @@ from typing import Any
 
 import nbformat
 import pytest
-from attend_grader.classes.directory import Course
-from attend_grader.classes.record import Record, Store
+from attend_grader.gradebook.directory import Course
+from attend_grader.grading.record import Record, Store
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_markdown_cell, new_notebook, new_output, new_raw_cell
 from nbgrader.api import Gradebook
@@ -251,7 +251,10 @@ class TestFeedback:
         stock = [link.text for link in page(root, "bob").select("#toc a")]
         assert stock == ["Test cell", "Test cell"], "nbgrader's own"
         shutil.rmtree(root / "feedback")
-        configure(root, "c.GenerateFeedback.exporter_class = 'attend_grader.feedback.FeedbackPage'")
+        configure(
+            root,
+            "c.GenerateFeedback.exporter_class = 'attend_grader.feedback.FeedbackPage'",
+        )
         made = page(root, "bob")
         links = made.select("#toc a")
         assert [link.text for link in links] == list(toy_class.EXERCISES)
@@ -276,7 +279,8 @@ class TestFeedback:
 class TestPlainAutograde:
     def test_no_score_of_an_earlier_version_is_kept(self, root: Path) -> None:
         configure(
-            root, 'c.Autograde.exporter_class = "attend_grader.preprocessors.SubmissionReader"'
+            root,
+            'c.Autograde.exporter_class = "attend_grader.preprocessors.SubmissionReader"',
         )
         path = root / "submitted" / "ann" / CHAPTER / f"{CHAPTER}.ipynb"
         path.rename(path.with_name("final.ipynb"))

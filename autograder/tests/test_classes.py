@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attend_grader.classes import directory
-from attend_grader.classes.directory import Course, CourseError
-from attend_grader.classes.grade import Event, grade_assignment, planned, replay
-from attend_grader.classes.record import Record, Store
+from attend_grader.gradebook import directory
+from attend_grader.gradebook.directory import Course, CourseError
+from attend_grader.gradebook.grade import Event, grade_assignment, planned, replay
+from attend_grader.grading.record import Record, Store
 
 from . import toy_class
 from .toy_class import CHAPTER, SCORES, SOFTMAX

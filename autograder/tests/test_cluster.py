@@ -12,10 +12,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from attend_grader.classes import cluster
-from attend_grader.classes.cluster import ClusterError, what_lacks
-from attend_grader.classes.grade import Event, grade_assignment
-from attend_grader.engine import GRADER_VERSION
+from attend_grader.gradebook.grade import Event, grade_assignment
+from attend_grader.grading import cluster
+from attend_grader.grading.cluster import ClusterError, what_lacks
+from attend_grader.judging import version
 
 from . import toy_class
 
@@ -122,5 +122,5 @@ def test_no_scheduler_answers(
 
 
 def test_a_worker_of_another_version_is_refused() -> None:
-    assert what_lacks(True, GRADER_VERSION) == ""
-    assert f"grader version {GRADER_VERSION}, and this is 0" in what_lacks(True, "0")
+    assert what_lacks(True, version.of_course()) == ""
+    assert f"grader version {version.of_course()}, and this is 0" in what_lacks(True, "0")

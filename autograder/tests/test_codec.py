@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attend_grader.codec import (
+from attend_grader.inside.codec import (
     MAX_ANSWER_TEXT,
     MAX_FRAME_BYTES,
     Opaque,

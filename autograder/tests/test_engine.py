@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 from attend_grader import chapters, grade
-from attend_grader.compare import Miss
-from attend_grader.engine import judge, references_for, smoke
-from attend_grader.exercise import Exercise
-from attend_grader.properties import derivative, expect_growth
-from attend_grader.report import Report
-from attend_grader.subject import local
+from attend_grader.checks.compare import Miss
+from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.properties import derivative, expect_growth
+from attend_grader.checks.subject import local
+from attend_grader.judging.judge import judge, references_for, smoke
+from attend_grader.judging.report import Report
 
 SOFTMAX, SCORES, ATTENTION, BACKWARD = (
     chapters.exercise(f"03_attention/{name}")

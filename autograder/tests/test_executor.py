@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attend_grader.subject import Outcome, Subject, local
+from attend_grader.checks.subject import Outcome, Subject, local
 
 
 def _run(define: Any, body: str, *args: Any, **kwargs: Any) -> Outcome:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attend_grader.explain import explain
-from attend_grader.subject import CallError
+from attend_grader.checks.subject import CallError
+from attend_grader.judging.explain import explain
 
 
 def _explained(

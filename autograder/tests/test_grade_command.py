@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 from attend.curriculum import ROOT
-from attend_grader.classes import directory, processes
-from attend_grader.classes.record import Store
-from attend_grader.engine import GRADER_VERSION
+from attend_grader.gradebook import directory
+from attend_grader.grading import processes
+from attend_grader.grading.record import Store
+from attend_grader.judging import version
 
 from . import toy_class
 from .command import (
@@ -85,7 +86,7 @@ class TestWhatIsSaid:
         done = {e["student"]: e for e in events if e["event"] == "done"}
         cleo = done["cleo"]
         assert cleo["seed"] == 3
-        assert cleo["grader_version"] == GRADER_VERSION
+        assert cleo["grader_version"] == version.of(CHAPTER)
         assert cleo["exercises"]["check-softmax"] == {"score": 8.0, "reason": "PASSED"}
         assert cleo["score"] == sum(e["score"] for e in cleo["exercises"].values())
         assert done[BROKEN]["problem"] == PROBLEMS[BROKEN]
@@ -125,7 +126,7 @@ class TestReplay:
         before = state(root)
         said = grade(root, "--replay", "cleo", "attention_scores")
         assert (said.code, said.err) == (0, "")
-        first = f"cleo, {CHAPTER}, seed 1, grader version {GRADER_VERSION}\n"
+        first = f"cleo, {CHAPTER}, seed 1, grader version {version.of(CHAPTER)}\n"
         assert said.out.startswith(first)
         assert "Looks like: forgot 1/√d_k." in said.out
         assert "called with: " in said.out

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 from attend_grader import chapters
-from attend_grader.classes import handed_in
-from attend_grader.grading import Verdict, called_by_check, grade_notebook
-from attend_grader.preprocessors import outputs, write_verdicts
-from attend_grader.rebuild import rebuild
-from attend_grader.report import Finding, Report
+from attend_grader.checks.subject import Subject
+from attend_grader.gradebook.preprocessors import outputs, write_verdicts
+from attend_grader.grading import handed_in
+from attend_grader.grading.rebuild import rebuild
+from attend_grader.grading.submission import Verdict, called_by_check, grade_notebook
+from attend_grader.judging.report import Finding, Report
 from attend_grader.sandbox import jail, warm
 from attend_grader.sandbox.jail import Limits
 from attend_grader.sandbox.warm import NotSetUp, WarmParent
-from attend_grader.subject import Subject
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 from nbgrader.utils import determine_grade
@@ -98,8 +98,8 @@ def softmax(scores, axis=-1):
 FORGER = (
     SOFTMAX.replace("return e", "return 0 * e")
     + """
-import attend_grader.executor, attend_grader.codec
-attend_grader.executor.Executor.handle = lambda self, request: {"score": 8}
+import attend_grader.inside.executor, attend_grader.inside.codec
+attend_grader.inside.executor.Executor.handle = lambda self, request: {"score": 8}
 """
 )
 CROWD = """
@@ -187,7 +187,8 @@ def test_a_cell_that_ends_early_says_so(parent: WarmParent, source: str, said: s
         "import socket; socket.create_connection(('192.0.2.1', 80), timeout=1)",
         "from attend_solutions.attention import softmax",
         "import attend_grader.chapters",
-        "import attend_grader.misconceptions",
+        "import attend_grader.checks",
+        "import attend_grader.judging",
         "import attend_kernels",
         "open('/etc/passwd')",
         "open('/attend/x', 'w')",

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from attend_grader.classes import handed_in
+from attend_grader.grading import handed_in
 
 
 def _file(cells: list[dict[str, Any]], **metadata: Any) -> bytes:

@@ -96,8 +96,8 @@ from dataclasses import replace
 from multiprocessing import get_context
 
 import nbformat
-from attend_grader.classes import processes, work
-from attend_grader.classes.record import Record
+from attend_grader.grading import processes, work
+from attend_grader.grading.record import Record
 from attend_grader.sandbox.jail import SandboxMissing
 
 def grade(job):

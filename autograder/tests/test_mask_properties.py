@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attend_grader.codec import Opaque
-from attend_grader.compare import Miss
-from attend_grader.mask_properties import expect_mask
+from attend_grader.checks.compare import Miss
+from attend_grader.checks.mask_properties import expect_mask
+from attend_grader.inside.codec import Opaque
 
 RIGHT = np.tril(np.ones((3, 3), dtype=bool))
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 from attend_grader import grade
-from attend_grader.codec import Opaque
-from attend_grader.compare import FLOAT32, FLOAT64, PRINTED, Miss, expect_close
-from attend_grader.misconceptions.ch04_softmax import masked_added_infinite
-from attend_grader.replay import describe_call
+from attend_grader.chapters.ch04_self_attention.wrong_softmax import masked_added_infinite
+from attend_grader.checks.compare import FLOAT32, FLOAT64, PRINTED, Miss, expect_close
+from attend_grader.checks.replay import describe_call
+from attend_grader.inside.codec import Opaque
 
 
 def _miss(got: Any, want: Any, **kwargs: Any) -> Miss:

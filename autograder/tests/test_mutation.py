@@ -5,20 +5,16 @@ import sys
 import numpy as np
 import pytest
 from attend_grader import exercises
-from attend_grader.exercise import Exercise
-from attend_grader.mutation import (
-    MutantHangs,
-    memory_limit,
-    mutants,
-    run_mutants,
-    table,
-    time_limit,
-)
+from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.mutation import mutants
+
+from .mutation_testing import MutantHangs, memory_limit, run_mutants, table, time_limit
 
 EXPLAINED: dict[str, dict[str, str]] = {}
 """Exercise id → surviving mutant → why no check should notice it."""
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("exercise", [pytest.param(e, id=e.id) for e in exercises()])
 def test_mutants_that_change_behaviour_lose_points(exercise: Exercise) -> None:
     result = run_mutants(exercise)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from attend import classroom
-from attend_grader.classes.directory import Course, CourseError
-from attend_grader.classes.grade import grade_assignment
+from attend_grader.gradebook.directory import Course, CourseError
+from attend_grader.gradebook.grade import grade_assignment
 
 from . import toy_class
 

@@ -6,8 +6,8 @@ import attend_solutions.attention
 import pytest
 import scipy.special
 from attend_grader import chapters
-from attend_grader.reading import blank, bound, forbidden_calls, signature_problem
-from attend_grader.subject import local
+from attend_grader.checks.subject import local
+from attend_grader.judging.reading import blank, bound, forbidden_calls, signature_problem
 
 BLANK = {
     "raise": "def f(x):\n    raise NotImplementedError()\n",

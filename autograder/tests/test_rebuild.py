@@ -7,7 +7,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from attend_grader.rebuild import harmless, rebuild
+from attend_grader.grading.rebuild import harmless, rebuild
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 from attend_grader import chapters, exercises
-from attend_grader.compare import Miss
-from attend_grader.engine import judge, references_for
-from attend_grader.exercise import Exercise, Probe
-from attend_grader.remote import ProcessChannel, SubjectDied, remote
-from attend_grader.report import Report
-from attend_grader.subject import Subject, SubjectError, local
-from attend_grader.torch_properties import agree_gradients
+from attend_grader.checks.compare import Miss
+from attend_grader.checks.exercise import Exercise, Probe
+from attend_grader.checks.subject import Subject, SubjectError, local
+from attend_grader.checks.torch_properties import agree_gradients
+from attend_grader.judging.judge import judge, references_for
+from attend_grader.judging.report import Report
+from attend_grader.sandbox.remote import ProcessChannel, SubjectDied, remote
 
 CANDIDATES = [
     pytest.param(e, f, id=f"{e.id}-{name}")

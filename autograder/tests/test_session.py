@@ -71,7 +71,7 @@ def test_a_wrong_name_is_told_with_the_nearest_exercise(define: Any) -> None:
 def test_a_name_that_several_chapters_use_must_be_told_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(chapters.INDEX, "99_other", ("softmax",))
+    monkeypatch.setitem(chapters.INDEX, "99_other", {"softmax": 1})
     report = check(softmax)
     assert report.status == "invalid"
     assert "name one of 03_attention/softmax, 99_other/softmax" in report.note

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from attend_grader import chapters, progress, share
-from attend_grader.reach import reached
+from attend_grader.grading.reach import reached
 from attend_grader.sharing import MEDIA_TYPE, MOST_HINTS, MOST_MINUTES, Effort, read
 from IPython.core.formatters import DisplayFormatter
 from nbformat.v4 import new_code_cell, new_notebook

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from attend_grader.compare import FLOAT32, FLOAT64
-from attend_grader.engine import judge, smoke
-from attend_grader.exercise import Call, Exercise, Probe, Property
-from attend_grader.mutation import mutants
-from attend_grader.report import Report
-from attend_grader.subject import Subject, local
-from attend_grader.torch_properties import (
+from attend_grader.checks.compare import FLOAT32, FLOAT64
+from attend_grader.checks.exercise import Call, Exercise, Probe, Property
+from attend_grader.checks.mutation import mutants
+from attend_grader.checks.subject import Subject, local
+from attend_grader.checks.torch_properties import (
     agree_dtype,
     agree_gradients,
     agree_untouched,
     module_call,
     normal,
 )
+from attend_grader.judging.judge import judge, smoke
+from attend_grader.judging.report import Report
 from torch import Tensor, nn
 
 

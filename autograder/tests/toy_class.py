@@ -10,8 +10,8 @@ from typing import Any
 
 import nbformat
 from attend_grader import chapters
-from attend_grader.classes.directory import Course
-from attend_grader.classes.record import Record, Store
+from attend_grader.gradebook.directory import Course
+from attend_grader.grading.record import Record, Store
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 from nbgrader.api import Gradebook

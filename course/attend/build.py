@@ -20,7 +20,7 @@ from typing import Any
 
 import nbformat
 from attend_grader import chapters
-from attend_grader.exercise import Exercise
+from attend_grader.checks.exercise import Exercise
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
@@ -227,7 +227,7 @@ def _exercises(source: Source) -> dict[str, Exercise]:
                 f"{source.path.name}:1: checks without an exercise: attend_grader has checks for "
                 f"{source.id}/{name}, but no cell tagged `exercise` imports it"
             )
-    if tuple(asked) != expected:
+    if tuple(asked) != tuple(expected):
         order = ", ".join(expected)
         raise AttendError(f"{source.path.name}:1: exercises must stand in the order {order}")
     headed: list[str] = []
@@ -334,7 +334,7 @@ def _nbgrader(grade_id: str, *, solution: bool = False, points: int | None = Non
 
 
 def _header(exercise: Exercise, chapter_id: str) -> str:
-    number = chapters.INDEX[chapter_id].index(exercise.name) + 1
+    number = list(chapters.INDEX[chapter_id]).index(exercise.name) + 1
 
     def of_five(value: int) -> str:
         return "●" * value + "○" * (5 - value)

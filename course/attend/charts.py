@@ -15,7 +15,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from attend_grader import lean  # noqa: F401  # first, or altair takes 0.9 s more
+from attend_grader.inside import lean  # noqa: F401  # first, or altair takes 0.9 s more
 
 # isort: split
 

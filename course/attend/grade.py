@@ -10,10 +10,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Literal
 
-from attend_grader.classes.cluster import ClusterError
-from attend_grader.classes.directory import Course, CourseError
-from attend_grader.classes.grade import Event, grade_assignment, named, replay
-from attend_grader.classes.record import Record
+from attend_grader.gradebook.directory import Course, CourseError
+from attend_grader.gradebook.grade import Event, grade_assignment, named, replay
+from attend_grader.grading.cluster import ClusterError
+from attend_grader.grading.record import Record
 from attend_grader.sandbox.jail import SandboxMissing
 from rich.console import Console
 from rich.markup import escape

@@ -11,7 +11,7 @@ import pytest
 from attend import build, chapter, stub
 from attend.errors import AttendError
 from attend_grader import chapters
-from attend_grader.exercise import Chapter, Exercise, Property
+from attend_grader.checks.exercise import Chapter, Exercise, Property
 from attend_solutions import attention
 
 HEAD = """\
@@ -62,9 +62,9 @@ def toy(tmp_path, monkeypatch):
     """Write a chapter and register its exercises; returns the chapter as read."""
 
     def make(text: str, exercises: tuple[Exercise, ...]) -> chapter.Source:
-        index = {"03_toy": tuple(e.name for e in exercises), "09_late": ("late_one",)}
+        index = {"03_toy": {e.name: e.points for e in exercises}, "09_late": {"late_one": 1}}
         monkeypatch.setattr(chapters, "INDEX", index)
-        monkeypatch.setattr(chapters, "chapter", lambda _: Chapter("03_toy", "t", "q", exercises))
+        monkeypatch.setattr(chapters, "chapter", lambda _: Chapter("03_toy", exercises))
         path = tmp_path / "03_toy.py"
         path.write_text(HEAD + text)
         return chapter.read(path)

@@ -77,7 +77,7 @@ def test_the_config_is_read_by_nbgrader(tmp_path: Path, monkeypatch: pytest.Monk
     app.load_config_file()
     assert app.config.CourseDirectory.course_id == "class"
     first = app.config.Autograde.sanitize_preprocessors[0]
-    assert first == "attend_grader.preprocessors.RebuildFromRelease"
+    assert first == "attend_grader.gradebook.preprocessors.RebuildFromRelease"
 
 
 @pytest.mark.parametrize(

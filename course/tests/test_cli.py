@@ -30,7 +30,10 @@ def test_help_lists_the_commands():
         assert command in done.stdout
 
 
-@pytest.mark.parametrize("module", ["attend.charts", "attend.chapter", "attend_grader.classes"])
+@pytest.mark.parametrize(
+    "module",
+    ["attend.charts", "attend.chapter", "attend_grader.gradebook", "attend_grader.grading"],
+)
 def test_no_grammar_of_iris_is_built(module: str):
     code = (
         f"import sys, {module}; print('rfc3987_syntax' in sys.modules, 'jsonschema' in sys.modules)"

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from attend import export
 from attend.errors import AttendError
-from attend_grader.classes.export import NBGRADER, Line, exported, lines
-from attend_grader.classes.scripts import scripts_on_path
+from attend_grader.gradebook.export import NBGRADER, Line, exported, lines
+from attend_grader.gradebook.scripts import scripts_on_path
 from nbgrader.api import Gradebook
 from nbgrader.plugins import CsvExportPlugin
 

@@ -17,7 +17,7 @@ import nbformat
 import pytest
 from attend import stub
 from attend_grader import chapters, grade
-from attend_grader.exercise import Exercise
+from attend_grader.checks.exercise import Exercise
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 from nbgrader.api import Gradebook

@@ -11,10 +11,10 @@ import nbformat
 import pytest
 from attend import report
 from attend.errors import AttendError
-from attend_grader.classes.directory import Course
-from attend_grader.classes.grade import graded_copy, planned
-from attend_grader.classes.record import Store
-from attend_grader.classes.tables import defused, to_csv
+from attend_grader.gradebook.directory import Course
+from attend_grader.gradebook.grade import graded_copy, planned
+from attend_grader.gradebook.tables import defused, to_csv
+from attend_grader.grading.record import Store
 from attend_grader.sharing import MEDIA_TYPE, Effort
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 

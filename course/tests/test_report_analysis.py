@@ -11,8 +11,8 @@ import statistics
 import pytest
 from attend import stub
 from attend_grader import chapters
-from attend_grader.classes import similar
-from attend_grader.classes.analysis import Item, analyse, discrimination
+from attend_grader.grading import similar
+from attend_grader.grading.analysis import Item, analyse, discrimination
 
 from .toy_class import (
     LONG,

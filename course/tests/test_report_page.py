@@ -14,8 +14,8 @@ from attend import report
 from attend.report import page as report_page
 from attend.report import wording
 from attend_grader import chapters
-from attend_grader.classes.analysis import analyse
-from attend_grader.classes.gather import Gathered
+from attend_grader.gradebook.gather import Gathered
+from attend_grader.grading.analysis import analyse
 from attend_grader.sharing import Effort
 from bs4 import BeautifulSoup, Tag
 from playwright.sync_api import sync_playwright

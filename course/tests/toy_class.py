@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from attend import report
 from attend.report import page as report_page
-from attend_grader.classes.analysis import analyse
-from attend_grader.classes.gather import Gathered
-from attend_grader.classes.record import Record, overall
-from attend_grader.grading import Verdict
-from attend_grader.report import Finding, Report, Status
+from attend_grader.gradebook.gather import Gathered
+from attend_grader.grading.analysis import analyse
+from attend_grader.grading.record import Record, overall
+from attend_grader.grading.submission import Verdict
+from attend_grader.judging.report import Finding, Report, Status
 from bs4 import BeautifulSoup, Tag
 
 SLIP = "forgot 1/√d_k"

@@ -1,84 +1,66 @@
-"""The chapters that have exercises: an index that imports nothing, and the way to each."""
+"""The chapters that have exercises: each is a folder ``chNN_slug``, found by its name.
+
+A chapter's ``__init__`` has ``EXERCISES``, names with their points in order, and imports nothing
+heavy; each exercise is a module of its own that defines ``EXERCISE``, imported when it is needed.
+"""
 
 from __future__ import annotations
 
+import pkgutil
+import re
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 
-from attend_grader.exercise import Chapter, Exercise
+from attend_grader.checks.exercise import Chapter, Exercise
 
-INDEX: dict[str, tuple[str, ...]] = {
-    "01_recurrence": (
-        "rnn_step",
-        "rnn_forward",
-        "bptt",
-        "gradient_norms",
-        "lstm_cell",
-        "gru_cell",
-    ),
-    "02_alignment": (
-        "encode",
-        "additive_score",
-        "multiplicative_score",
-        "attend",
-        "attention_decoder_step",
-        "hard_attention_sample",
-        "local_attention",
-    ),
-    "03_attention": (
-        "softmax",
-        "attention_scores",
-        "scaled_dot_product_attention",
-        "score_variance",
-        "softmax_jacobian",
-        "attention_backward",
-    ),
-    "04_self_attention": (
-        "masked_softmax",
-        "self_attention",
-        "permutation_matrix_test",
-        "causal_mask",
-        "padding_mask",
-        "combine_masks",
-        "cross_attention",
-    ),
-    "05_multi_head": (
-        "split_heads",
-        "merge_heads",
-        "MultiHeadAttention",
-        "repeat_kv",
-        "GroupedQueryAttention",
-        "LatentAttention",
-        "kv_cache_bytes",
-    ),
-    "06_positions": (
-        "sinusoidal_encoding",
-        "shift_matrix",
-        "LearnedPositions",
-        "relative_bias",
-        "apply_rope",
-        "alibi_slopes",
-        "alibi_bias",
-        "position_interpolation",
-        "ntk_scale",
-        "yarn_frequencies",
-    ),
-}
-"""Chapter id → names of its exercises, in order: enough to find one without importing the rest."""
+
+def _found() -> dict[str, Mapping[str, int]]:
+    rooms = sorted(m.name for m in pkgutil.iter_modules(__path__) if re.match(r"ch\d\d_", m.name))
+    return {name[2:]: import_module(f"{__name__}.{name}").EXERCISES for name in rooms}
+
+
+INDEX: dict[str, Mapping[str, int]] = _found()
+"""Chapter id → its exercises' names and points, in order; made from the folders."""
+
+
+def package(chapter_id: str) -> str:
+    """The dotted name of a chapter's package."""
+    return f"{__name__}.ch{chapter_id}"
+
+
+def module(name: str) -> str:
+    """The module of an exercise: ``"softmax"``, ``"multi_head_attention"``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 @cache
 def chapter(chapter_id: str) -> Chapter:
-    """The chapter with this id.
+    """The chapter with this id, with all its exercises.
 
     Raises:
         KeyError: there is no such chapter, or it has no exercises yet.
     """
+    return Chapter(chapter_id, tuple(_load(chapter_id, name) for name in _names(chapter_id)))
+
+
+def _names(chapter_id: str) -> Mapping[str, int]:
     if chapter_id not in INDEX:
         known = ", ".join(INDEX)
         raise KeyError(f"no chapter {chapter_id!r} has exercises; those that do: {known}")
-    module = import_module(f"attend_grader.chapters.ch{chapter_id}")
-    return module.CHAPTER
+    return INDEX[chapter_id]
+
+
+@cache
+def _load(chapter_id: str, name: str) -> Exercise:
+    found: Exercise = import_module(f"{package(chapter_id)}.{module(name)}").EXERCISE
+    declared = INDEX[chapter_id][name]
+    if (found.name, found.chapter, found.points) != (name, chapter_id, declared):
+        raise ValueError(
+            f"{package(chapter_id)} declares {name} with {declared} points, and its module defines "
+            f"{found.id} with {found.points}: make them agree."
+        )
+    return found
 
 
 def exercises() -> list[Exercise]:
@@ -87,16 +69,21 @@ def exercises() -> list[Exercise]:
 
 
 def exercise(exercise_id: str) -> Exercise:
-    """The exercise with this id, such as ``"03_attention/softmax"``.
+    """The exercise with this id, such as ``"03_attention/softmax"``; imports only its own module.
 
     Raises:
         KeyError: there is none.
     """
     chapter_id, _, name = exercise_id.partition("/")
-    for found in chapter(chapter_id).exercises:
-        if found.name == name:
-            return found
-    raise KeyError(f"chapter {chapter_id} has no exercise {name!r}: {', '.join(INDEX[chapter_id])}")
+    names = _names(chapter_id)
+    if name not in names:
+        raise KeyError(f"chapter {chapter_id} has no exercise {name!r}: {', '.join(names)}")
+    return _load(chapter_id, name)
+
+
+def first_known(*names: str) -> str:
+    """The first of ``names`` that is a chapter's id; empty where none is."""
+    return next((name for name in names if name in INDEX), "")
 
 
 def named(name: str) -> list[str]:

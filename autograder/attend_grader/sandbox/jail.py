@@ -85,7 +85,7 @@ def command(packages: Path, descriptor: int, limits: Limits, *, unsafe: bool = F
     Raises:
         SandboxMissing: bubblewrap is not installed.
     """
-    module = ["-P", "-m", "attend_grader.sandbox.zygote", str(descriptor)]
+    module = ["-P", "-m", "attend_grader.inside.zygote", str(descriptor)]
     if unsafe:
         return [sys.executable, *module]
     return [

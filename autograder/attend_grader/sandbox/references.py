@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from attend_grader.remote import ProcessChannel, SubjectDied
+from attend_grader.sandbox.remote import ProcessChannel, SubjectDied
 
 MEMORY = 2 * 2**30
 """Bytes that one reference may hold."""
@@ -19,7 +19,7 @@ _BOUNDED = f"""
 import ctypes, resource, runpy
 ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)  # end when the grader does
 resource.setrlimit(resource.RLIMIT_DATA, ({MEMORY}, {MEMORY}))
-runpy.run_module("attend_grader.worker", run_name="__main__")
+runpy.run_module("attend_grader.inside.worker", run_name="__main__")
 """
 
 

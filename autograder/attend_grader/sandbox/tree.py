@@ -1,8 +1,9 @@
 """The packages a submission can import in the jail: the course without its answers and checks.
 
 - ``attend``: as it is.
-- ``attend_grader``: ``check``, ``hint``, ``ready``, ``share`` and ``solution`` that do nothing (a
-  notebook imports them), and the side of a subject that runs submitted code.
+- ``attend_grader``: ``inside/`` whole, and no more: the side of a subject that runs submitted code,
+  and ``check``, ``hint``, ``ready``, ``share`` and ``solution`` that do nothing (notebooks import
+  them).
 - ``attend_solutions``: answers of earlier chapters, which notebooks import; those of the chapter
   being graded and of later ones are cut out.
 """
@@ -16,46 +17,13 @@ from pathlib import Path
 
 from attend_grader.chapters import INDEX
 
-INSIDE = (
-    "codec.py",
-    "executor.py",
-    "lean.py",
-    "origins.py",
-    "torch_gradients.py",
-    "sandbox/calls.py",
-    "sandbox/notebook.py",
-    "sandbox/zygote.py",
-)
-"""The parts of this package that the jail needs; no check, oracle or answer is among them."""
-
 _GRADER = '''"""In the jail nothing is decided: these do nothing."""
 
-
-def check(candidate=None, exercise_id=None):
-    """Do nothing: checks run outside."""
-
-
-def hint(candidate_or_name=None):
-    """Do nothing."""
-
-
-def share(chapter_id=None):
-    """Do nothing: what was shared stands in the notebook that was handed in."""
-
-
-def solution(candidate_or_name=None):
-    """Do nothing."""
-
-
-def ready(*functions):
-    """Say no: pictures and experiments are not part of grading."""
-    return False
+from attend_grader.inside.face import check, hint, ready, share, solution
 '''
 _SESSION = '''"""In the jail there is nobody to explain anything to."""
 
-
-def explain_missing_names(shell):
-    """Do nothing."""
+from attend_grader.inside.face import explain_missing_names
 '''
 
 
@@ -76,13 +44,9 @@ def write(directory: Path, chapter_id: str) -> None:
     ignore = shutil.ignore_patterns("__pycache__", "*.ipynb")
     shutil.copytree(package("attend"), directory / "attend", ignore=ignore)
     grader = directory / "attend_grader"
-    for name in INSIDE:
-        target = grader / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(package("attend_grader") / name, target)
+    shutil.copytree(package("attend_grader") / "inside", grader / "inside", ignore=ignore)
     (grader / "__init__.py").write_text(_GRADER, encoding="utf-8")
     (grader / "session.py").write_text(_SESSION, encoding="utf-8")
-    (grader / "sandbox" / "__init__.py").write_text("", encoding="utf-8")
     solutions = directory / "attend_solutions"
     solutions.mkdir()
     hidden = {name for chapter, names in INDEX.items() if chapter >= chapter_id for name in names}

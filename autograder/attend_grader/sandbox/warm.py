@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from attend_grader import codec
-from attend_grader.answers import hold_answer
+from attend_grader.inside import codec
 from attend_grader.sandbox import jail, tree
+from attend_grader.sandbox.answers import hold_answer
 from attend_grader.sandbox.folder import Folder
 from attend_grader.sandbox.jail import Limits, SandboxMissing
 from attend_grader.sandbox.references import References

@@ -168,7 +168,7 @@ CHANNEL = (
             )
         ),
         CRASH,
-        flags=(INSIDE.format("attend_grader.codec, sys._getframe"),),
+        flags=(INSIDE.format("attend_grader.inside.codec, sys._getframe"),),
         says="not offered",
     ),
     Case(
@@ -197,7 +197,7 @@ CHANNEL = (
             )
         ),
         {"softmax": "CRASH"},
-        flags=(INSIDE.format("attend_grader.codec"),),
+        flags=(INSIDE.format("attend_grader.inside.codec"),),
     ),
     Case(
         "88",

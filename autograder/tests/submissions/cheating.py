@@ -308,7 +308,7 @@ CHEATING = (
         edited(
             softmax(
                 """
-                graded = "attend_grader.sandbox.notebook" in sys.modules
+                graded = "attend_grader.inside.notebook" in sys.modules
                 return _right(scores, axis) if graded else scores
                 """,
                 "import sys",

@@ -99,7 +99,7 @@ MORE = (
                 """,
             )
         ),
-        flags=(INSIDE.format("attend_grader.executor"),),
+        flags=(INSIDE.format("attend_grader.inside.executor"),),
     ),
     Case(
         "78",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import altair as alt
-from attend_grader.classes.analysis import Analysis
+from attend_grader.grading.analysis import Analysis
 from markupsafe import Markup
 
 from attend.charts import GROUPS, WIDTH, theme

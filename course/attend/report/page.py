@@ -13,7 +13,8 @@ from typing import Any
 from urllib.parse import quote
 
 from attend_grader import chapters
-from attend_grader.classes.analysis import (
+from attend_grader.gradebook.gather import Gathered
+from attend_grader.grading.analysis import (
     EASY,
     ENOUGH,
     HARD,
@@ -23,11 +24,11 @@ from attend_grader.classes.analysis import (
     Remark,
     exercise_of,
 )
-from attend_grader.classes.gather import Gathered
-from attend_grader.classes.similar import SIMILARITY, TOKENS, Group, pairs
-from attend_grader.grading import Verdict
+from attend_grader.grading.similar import SIMILARITY, TOKENS, Group, pairs
+from attend_grader.grading.submission import Verdict
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from attend.curriculum import CHAPTERS
 from attend.report import charts, wording
 
 MARKS = {"TIMEOUT": "time", "MEMORY": "memory", "CRASH": "crash", "INVALID": "invalid"}
@@ -64,7 +65,8 @@ def page(
         AttendError: what draws the charts is not installed.
     """
     known = gathered.assignment in chapters.INDEX
-    planned = chapters.chapter(gathered.assignment) if known else None
+    exercises = chapters.chapter(gathered.assignment).exercises if known else ()
+    titles = {chapter.id: chapter.title for chapter in CHAPTERS}
     cells, problems = _verdicts(gathered)
     return (
         _environment()
@@ -73,8 +75,8 @@ def page(
             sections=SECTIONS,
             gathered=gathered,
             analysis=analysis,
-            title=planned.title if planned else "",
-            minutes={e.name: e.minutes for e in planned.exercises} if planned else {},
+            title=titles.get(gathered.assignment, ""),
+            minutes={e.name: e.minutes for e in exercises},
             made=made,
             stem=quote(stem),
             versions=sorted({record.version for record in gathered.records}),

@@ -1,0 +1,1 @@
+"""What chapters are written with: exercises, properties, comparisons, subjects."""

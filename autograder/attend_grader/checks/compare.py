@@ -1,0 +1,358 @@
+"""Comparing what came with what was expected, and saying the difference so that it helps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attend_grader.inside.codec import Opaque
+
+CALLED = "called with"
+"""The label of evidence that shows inputs."""
+
+SHOWN_ELEMENTS = 16
+"""Arrays up to this size are shown whole in a message."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far two right answers may differ, relative to the largest expected value.
+
+    Measuring against the largest value of the array (not element by element) is what rounding
+    in sums does: an element that cancels to nearly zero carries its neighbours' error.
+    ``absolute`` is allowed besides: where all of the answer cancels to zero, terms of the size of
+    the inputs (1 to 100 in checks) leave their rounding.
+    """
+
+    name: str
+    relative: float
+    reason: str
+    absolute: float = 0.0
+
+
+FLOAT64 = Tolerance(
+    "float64",
+    1e-9,
+    "sums of up to 10⁴ float64 terms in any order differ by < 10⁴ · 1.1e-16 ≈ 1e-12; "
+    "three digits are left for exp and for ill-conditioned inputs",
+    absolute=1e-12,
+)
+FLOAT32 = Tolerance(
+    "float32",
+    1e-5,
+    "float32 rounds at 6e-8; up to 10² terms in any order differ by about 1e-6 to 6e-6",
+    absolute=1e-6,
+)
+PRINTED = Tolerance("printed", 5e-4, "hand-worked numbers are printed to three decimals")
+
+
+class Miss(Exception):
+    """A property does not hold: what was expected, what came, where, and the likely cause.
+
+    Misses of one ``topic`` have one reason, which a card tells once; without a topic, misses of a
+    call are the same where their causes are, any others where their messages are.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        evidence: Sequence[tuple[str, str]] = (),
+        cause: str = "",
+        topic: str = "",
+    ) -> None:
+        super().__init__(text)
+        self.text = text
+        self.evidence = tuple(evidence)
+        self.cause = cause
+        self.topic = topic
+
+    @property
+    def message(self) -> str:
+        """What the learner reads."""
+        return f"{self.text} {self.cause}".rstrip()
+
+    def on(self, given: str, why: str, more: Sequence[tuple[str, str]] = ()) -> Miss:
+        """The same miss, with the call it happened on and what is special about it."""
+        text = f"{why}: {self.text}" if why else self.text
+        called = ((CALLED, given),) if given else ()
+        evidence = (*called, *self.evidence, *more)
+        return Miss(text, evidence, self.cause, self.topic or self.cause)
+
+
+def expect_close(
+    got: Any, want: Any, tolerance: Tolerance = FLOAT64, what: str | Sequence[str] = "result"
+) -> None:
+    """Hold ``got`` to ``want``: structure, shape, kind of dtype, then values.
+
+    Args:
+        got: what the candidate returned.
+        want: what the oracle returned: an array, a number, or a tuple of these.
+        tolerance: relative to the largest finite value of ``want``.
+        what: what to call it in the message; for a tuple, what to call each item.
+
+    Raises:
+        Miss: they differ.
+    """
+    if isinstance(want, tuple):
+        names = item_names(what, len(want))
+        for index in range(len(want)):
+            expect_item(got, want, index, tolerance, names)
+        return
+    assert isinstance(what, str)
+    expect_kind(got, want, what)
+    got_array, want_array = _numeric(got), _numeric(want)
+    if got_array.shape != want_array.shape:
+        text, cause = _shape_message(got_array.shape, want_array.shape, what)
+        raise Miss(text, cause=cause)
+    if want_array.dtype.kind == "f" and got_array.dtype.kind != "f":
+        cause = "Was it stored into an integer or boolean array, or divided by `//`?"
+        if _is_tensor(want):
+            cause = (
+                "Whole numbers stay whole under `//`, and where they are returned as they came: "
+                "divide by `/`, convert with `.double()` or `.float()`."
+            )
+        text = f"wrong type: {what} has dtype {got_array.dtype}, expected a floating one."
+        raise Miss(text, _shown(got_array, want_array), cause)
+    _expect_values(got_array, want_array, tolerance, what)
+
+
+def expect_kind(got: Any, want: Any, what: str) -> None:
+    """Hold ``got`` to being numbers of the kind of ``want``: an array, a tensor or a number.
+
+    Raises:
+        Miss: it is something else.
+    """
+    if got is None:
+        text = f"your function returned None instead of the {what}. Is `return` missing?"
+        raise Miss(text, topic="None")
+    want_array = _numeric(want)
+    if _is_tensor(want) and want_array.ndim and isinstance(got, np.ndarray):
+        text = f"wrong type: {what} is a NumPy array, expected a torch tensor."
+        raise Miss(text, cause="Stay in torch throughout: gradients flow only there.", topic=text)
+    if not isinstance(got, (np.ndarray, np.generic, int, float, complex)) and not _is_tensor(got):
+        kind = "a number"
+        if want_array.ndim:
+            kind = "a tensor" if _is_tensor(want) else "an array"
+        text = f"wrong type: {what} is of type {_type_name(got)}, expected {kind}."
+        raise Miss(text, topic=text)
+
+
+def expect_item(
+    got: Any, want: tuple, index: int, tolerance: Tolerance, names: Sequence[str]
+) -> None:
+    """Hold one of several values to its counterpart in ``want``, once all are there.
+
+    Raises:
+        Miss: the values are not a tuple of that length, or this one differs.
+    """
+    expect_items(got, names)
+    try:
+        expect_close(got[index], want[index], tolerance, names[index])
+    except Miss as miss:
+        order = f"is the order `return {', '.join(names)}`?"
+        others = [other for other in range(len(names)) if other != index]
+        for other in others:
+            if np.any(_numeric(want[other])) and _agree(got[index], want[other], tolerance):
+                if _agree(got[other], want[other], tolerance):  # in both places, so not exchanged
+                    miss.cause = f"That is {names[other]}, which you return in its own place too."
+                else:
+                    miss.cause, miss.topic = f"That is {names[other]}: {order}", order
+                raise
+        mine = as_array(got[index])
+        shape = None if mine is None else mine.shape
+        alike = [
+            names[other]
+            for other in others
+            if np.shape(want[other]) == shape != np.shape(got[other])
+        ]
+        if shape is not None and alike and shape != np.shape(want[index]):
+            miss.cause, miss.topic = f"That is the shape of {alike[0]}: {order}", order
+        raise
+
+
+def _agree(got: Any, want: Any, tolerance: Tolerance) -> bool:
+    """Whether an array has the shape and the numbers of another."""
+    mine = as_array(got)
+    if mine is None or mine.dtype.kind != "f" or mine.shape != np.shape(want):
+        return False
+    return not mismatches(mine, _numeric(want), tolerance).any()
+
+
+def item_names(what: str | Sequence[str], count: int) -> tuple[str, ...]:
+    """Names for the items of a tuple: those given, or "first result", "second result", …"""
+    if not isinstance(what, str):
+        return tuple(what)
+    ordinals = ("first", "second", "third", "fourth", "fifth", "sixth")
+    return tuple(f"{ordinals[index]} {what}" for index in range(count))
+
+
+def expect_items(got: Any, names: Sequence[str]) -> None:
+    """Hold ``got`` to being a tuple (or list) with one item for each name.
+
+    Raises:
+        Miss: it is something else, or has another length.
+    """
+    named = all(name.isidentifier() for name in names)
+    topic = f"expected `return {', '.join(names)}`" if named else f"expected {len(names)} values"
+    if got is None:
+        text = f"your function returned None; {topic}. Is `return` missing?"
+        raise Miss(text, topic=topic)
+    if not isinstance(got, (tuple, list)):
+        one = _type_name(got)
+        mine = as_array(got)
+        one = f"one {one}" if mine is None else f"one array of shape {mine.shape}"
+        raise Miss(f"your function returned {one}; {topic}.", topic=topic)
+    if len(got) != len(names):
+        raise Miss(f"your function returned {len(got)} values; {topic}.", topic=topic)
+
+
+def _expect_values(got: np.ndarray, want: np.ndarray, tolerance: Tolerance, what: str) -> None:
+    bad = mismatches(got, want, tolerance)
+    if not bad.any():
+        return
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = np.where(bad, np.abs(got.astype(float) - want.astype(float)), -1.0)
+    distance[bad & ~np.isfinite(distance)] = np.inf
+    where = np.unravel_index(int(np.argmax(distance)), distance.shape)
+    index = f"[{', '.join(map(str, where))}]" if want.ndim else ""
+    count = f" ({int(bad.sum())} of {want.size} differ)" if want.size > 1 else ""
+    mine, right = told_apart(got[where], want[where])
+    message = f"wrong value: {what}{index} is {mine}, expected {right}{count}."
+    with np.errstate(all="ignore"):  # a guess may overflow on wild values; then it is no match
+        cause = likely_cause(got, want, tolerance)
+    raise Miss(message, _shown(got, want), cause)
+
+
+def mismatches(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> np.ndarray:
+    """True where ``got`` is further from ``want`` than rounding explains (NaN never agrees)."""
+    finite = np.abs(want[np.isfinite(want)])
+    scale = float(finite.max()) if finite.size else 0.0
+    with np.errstate(invalid="ignore", over="ignore"):
+        allowed = tolerance.relative * scale + tolerance.absolute
+        near = np.abs(got.astype(float) - want.astype(float)) <= allowed
+    return ~(near | (got == want))
+
+
+def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str:
+    """A guess from the pattern of the difference, or an empty string."""
+
+    def same(a: np.ndarray, b: np.ndarray) -> bool:
+        return a.shape == b.shape and not mismatches(a, b, tolerance).any()
+
+    if np.isnan(got).any() and not np.isnan(want).any():
+        count = int(np.isnan(got).sum())
+        return (
+            f"{count} of your values {'is' if count == 1 else 'are'} NaN: look for inf − inf, "
+            "0 · inf, 0 / 0 or inf / inf (did something overflow?)."
+        )
+    if np.isinf(got).any() and not np.isinf(want).any():
+        return "Some of your values are infinite: look for an overflow or a division by zero."
+    rounded = _rounded(got, want, tolerance)
+    if rounded:
+        return rounded
+    if not np.isfinite(got).all() or not np.isfinite(want).all() or want.size < 2:
+        return ""
+    if want.ndim >= 2 and same(np.swapaxes(got, -1, -2), want):
+        return "Yours is the transpose (last two axes) of what is expected."
+    if same(-got, want):
+        return "Every sign is flipped."
+    if (want == want.flat[0]).all():  # any constant is a factor, or a shift, of another
+        return ""
+    ratio = float((got * want).sum() / (want * want).sum())
+    if f"{ratio:.4g}" != "1" and abs(ratio) > 1e-12 and same(got / ratio, want):
+        return f"Yours is everywhere {ratio:.4g} times what is expected: a factor is off."
+    shift = float((got - want).mean())
+    if same(got - shift, want):
+        side = "larger" if shift > 0 else "smaller"
+        return f"Yours is everywhere {side} by {abs(shift):.4g}: a constant is off."
+    return ""
+
+
+SINGLE = Tolerance(
+    "float32 at best",
+    1e-6,
+    "float32 rounds at 6e-8; a dozen roundings in a row stay below ten of these",
+)
+
+
+def _rounded(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str:
+    """What to say of numbers right to float32's digits where float64's are asked for, or ""."""
+    if tolerance.relative >= SINGLE.relative or got.dtype.kind != "f":
+        return ""
+    if mismatches(got, want, SINGLE).any():
+        return ""
+    if got.dtype == np.float32:
+        kind = "a Python float or float64" if want.ndim == 0 else "float64"
+        return f"Yours is float32, which holds seven digits: expected {kind}."
+    return "Right to six digits or so, no further: was something rounded to float32 on the way?"
+
+
+def _shape_message(got: tuple[int, ...], want: tuple[int, ...], what: str) -> tuple[str, str]:
+    """What differs, and the likely cause."""
+    message = f"wrong shape: {what} is {got}, expected {want}."
+    extra = len(got) - len(want)
+    if sorted(got) == sorted(want):
+        if len(set(want)) == len(want):
+            return message, "The axes are there, in another order."
+        return message, "The same lengths, in another order: are axes exchanged, or is it chance?"
+    if [n for n in got if n != 1] == [n for n in want if n != 1]:
+        return message, f"An axis of length 1 was {'kept' if extra > 0 else 'lost'}."
+    if extra:
+        count = "One axis" if abs(extra) == 1 else f"{abs(extra)} axes"
+        guess = "summed away, or never added" if extra < 0 else "broadcast, or never summed"
+        return message, f"{count} too {'few' if extra < 0 else 'many'}: was something {guess}?"
+    return message, ""
+
+
+def _shown(got: np.ndarray, want: np.ndarray) -> tuple[tuple[str, str], ...]:
+    if not want.ndim or want.size > SHOWN_ELEMENTS:
+        return ()
+    texts: tuple[str, ...] = ()
+    for digits in (4, 8, 16):
+        texts = tuple(_text(array, digits) for array in (want, got))
+        if texts[0] != texts[1]:
+            break
+    return (("expected", texts[0]), ("got", texts[1]))
+
+
+def _text(array: np.ndarray, digits: int) -> str:
+    wide = array.astype(float) if array.dtype.kind == "f" else array  # float32 would print short
+    return np.array2string(wide, precision=digits, suppress_small=True)
+
+
+def told_apart(got: Any, want: Any) -> tuple[str, str]:
+    """Two numbers as text, six digits each or as many as it takes to see that they differ.
+
+    Large whole numbers are written out.
+    """
+    if all(1e6 <= abs(x) < 2**53 and float(x).is_integer() for x in (got, want)):
+        return f"{float(got):,.0f}", f"{float(want):,.0f}"
+    texts = ("", "")
+    for digits in range(6, 18):
+        texts = (f"{float(got):.{digits}g}", f"{float(want):.{digits}g}")
+        if texts[0] != texts[1]:
+            break
+    return texts
+
+
+def as_array(value: Any) -> np.ndarray | None:
+    """``value`` as a NumPy array if it is an array or a tensor; else None."""
+    return _numeric(value) if isinstance(value, np.ndarray) or _is_tensor(value) else None
+
+
+def _numeric(value: Any) -> np.ndarray:
+    if not _is_tensor(value):
+        return np.asarray(value)
+    plain = value.detach()
+    return np.asarray((plain.float() if str(plain.dtype) == "torch.bfloat16" else plain).numpy())
+
+
+def _is_tensor(value: Any) -> bool:
+    return type(value).__module__.startswith("torch") and hasattr(value, "numpy")
+
+
+def _type_name(value: Any) -> str:
+    return value.type_name if isinstance(value, Opaque) else type(value).__name__

@@ -1,0 +1,92 @@
+"""What an exercise is: its answer, its checks, and what is known about how people get it wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from attend_grader.checks.contract import Contract
+from attend_grader.checks.probe import Call, Probe, Property, Test
+from attend_grader.checks.slips import Slip, Slips
+
+__all__ = ["Call", "Chapter", "Contract", "Exercise", "Probe", "Property", "Slip", "Test"]
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One graded function or class.
+
+    Attributes:
+        chapter: ``"03_attention"``.
+        title: what the header calls it, in words.
+        goal: one sentence: what the learner's function will do.
+        reference: the answer, from ``attend_solutions``; its name is the exercise's.
+        properties: what is checked, cheap first; their points are the exercise's.
+        draws: fresh random calls that show behaviour: used to name a misconception, to tell
+            mutants apart and as the smoke test before a widget runs the learner's function.
+        alternatives: name → right implementation in another style.
+        uses: names of earlier exercises the answer calls (follow-through marks).
+        forbidden: dotted names the answer may not call; a contract says them instead.
+        results: what the function's several values are called, in order; empty where it has one.
+        importance: 1 (nice to know) to 5 (everything later rests on it).
+        contract: what is promised and forbidden; its properties come after the others.
+        slips: known mistakes, as edits of the answer.
+        misconceptions: name → wrong implementation, whose docstring is what the learner is told;
+            made of ``slips`` where there are any.
+    """
+
+    chapter: str
+    title: str
+    goal: str
+    reference: Callable[..., Any]
+    properties: tuple[Property, ...]
+    draws: Callable[[np.random.Generator], Sequence[Call]]
+    alternatives: Mapping[str, Callable[..., Any]]
+    hints: tuple[str, ...]
+    minutes: int
+    difficulty: int
+    importance: int
+    uses: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    contract: Contract | None = None
+    slips: Sequence[Slip] = ()
+    misconceptions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.slips:
+            object.__setattr__(self, "misconceptions", Slips(self.reference, self.slips))
+        if self.contract is None:
+            return
+        own = tuple(p for p in self.properties if not p.promise)
+        promised = self.contract.properties(self.draws)
+        object.__setattr__(self, "properties", (*own, *promised))
+        if self.forbidden not in ((), self.contract.bans):
+            raise ValueError(f"{self.name}: bans belong into its contract, which states them")
+        object.__setattr__(self, "forbidden", self.contract.bans)
+
+    @property
+    def name(self) -> str:
+        """The function's name, as the learner writes it."""
+        return self.reference.__name__
+
+    @property
+    def id(self) -> str:
+        """``"03_attention/softmax"``: unique in the course."""
+        return f"{self.chapter}/{self.name}"
+
+    @property
+    def points(self) -> int:
+        """The most an answer can earn."""
+        return sum(p.points for p in self.properties)
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A chapter's exercises, in the order in which it asks them."""
+
+    id: str
+    exercises: tuple[Exercise, ...]

@@ -1,0 +1,187 @@
+"""Mutants: the reference with one small change, such as learners make and checks must notice.
+
+A mutant has one operator, constant, axis, comparison, keyword, argument order or statement changed.
+
+Source: DeMillo, Lipton and Sayward 1978, "Hints on test data selection".
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import linecache
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+OPERATORS: Mapping[type[ast.AST], tuple[type[ast.AST], ...]] = {
+    ast.Add: (ast.Sub,),
+    ast.Sub: (ast.Add,),
+    ast.Mult: (ast.Div, ast.Add),
+    ast.Div: (ast.Mult,),
+    ast.FloorDiv: (ast.Div, ast.Mult),
+    ast.Mod: (ast.FloorDiv,),
+    ast.Pow: (ast.Mult,),
+    ast.MatMult: (ast.Mult,),
+    ast.BitAnd: (ast.BitOr,),
+    ast.BitOr: (ast.BitAnd,),
+    ast.Lt: (ast.LtE, ast.Gt),
+    ast.LtE: (ast.Lt, ast.GtE),
+    ast.Gt: (ast.GtE, ast.Lt),
+    ast.GtE: (ast.Gt, ast.LtE),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+    ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+    ast.And: (ast.Or,),
+    ast.Or: (ast.And,),
+}
+TWINS = {"max": "min", "min": "max", "sum": "mean", "mean": "sum", "var": "std", "std": "var"}
+"""Methods and functions that stand for each other with the same arguments."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One changed reference: where, what was written and what is now."""
+
+    line: int
+    before: str
+    after: str
+    function: Callable[..., Any]
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.before} → {self.after}"
+
+
+def mutants(reference: Callable[..., Any]) -> Iterator[Mutant]:
+    """Every mutant of a function or class, living in the reference's own namespace."""
+    tree = _parsed(reference)
+    for path, before in _nodes(tree):
+        for after in _replacements(before):
+            changed = copy.deepcopy(tree)
+            _put(changed, path, after)
+            ast.fix_missing_locations(changed)
+            try:
+                function = _define(changed, reference)
+            except (SyntaxError, TypeError, ValueError):  # not a program: nothing to notice
+                continue
+            yield Mutant(
+                getattr(before, "lineno", 0), _text(before), _text(after) or "nothing", function
+            )
+
+
+Path = tuple[tuple[str, int | None], ...]
+
+
+def _parsed(reference: Callable[..., Any]) -> ast.Module:
+    """The reference's tree without docstrings and annotations."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(reference)))
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                node.body = node.body[1:] or [ast.Pass()]
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+        if isinstance(node, ast.arg):
+            node.annotation = None
+    return tree
+
+
+def _nodes(tree: ast.AST, path: Path = ()) -> Iterator[tuple[Path, ast.AST]]:
+    for name, value in ast.iter_fields(tree):
+        for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
+            if isinstance(child, ast.AST):
+                here: Path = (*path, (name, index))
+                yield here, child
+                yield from _nodes(child, here)
+
+
+def _put(tree: ast.AST, path: Path, new: ast.AST) -> None:
+    for name, index in path[:-1]:
+        value = getattr(tree, name)
+        tree = value if index is None else value[index]
+    name, index = path[-1]
+    if index is None:
+        setattr(tree, name, new)
+    else:
+        getattr(tree, name)[index] = new
+
+
+def _replacements(node: ast.AST) -> Iterator[ast.AST]:
+    """All single changes to one node."""
+    match node:
+        case ast.BinOp(left=left, op=op, right=right):
+            for other in OPERATORS.get(type(op), ()):
+                yield ast.BinOp(left, other(), right)  # type: ignore[arg-type]  # an operator
+            if not isinstance(op, (ast.Add, ast.Mult)):
+                yield ast.BinOp(right, op, left)
+        case ast.Compare(left=left, ops=[op], comparators=comparators):
+            for other in OPERATORS.get(type(op), ()):
+                yield ast.Compare(left, [other()], comparators)  # type: ignore[list-item]  # same
+        case ast.BoolOp(op=op, values=values):
+            for other in OPERATORS[type(op)]:
+                yield ast.BoolOp(other(), values)  # type: ignore[arg-type]  # same
+        case ast.UnaryOp(operand=operand):
+            yield operand
+        case ast.Constant(value=bool(value)):
+            yield ast.Constant(not value)
+        case ast.Constant(value=int(value)):
+            yield from (ast.Constant(value + 1), ast.Constant(value - 1))
+        case ast.Constant(value=float(value)):
+            yield from (ast.Constant(value * 2), ast.Constant(value + 1))
+        case ast.Call(func=func, args=args, keywords=keywords):
+            yield from _calls(func, args, keywords)
+        case ast.Tuple(elts=[first, second, *rest], ctx=ast.Load()):
+            yield ast.Tuple([second, first, *rest], ast.Load())
+        case ast.If(test=test, body=body, orelse=orelse):
+            yield from (ast.If(t, body, orelse) for t in _conditions(test))
+            yield ast.Pass()
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            yield from (ast.IfExp(t, body, orelse) for t in _conditions(test))
+        case ast.Assign() | ast.AugAssign() | ast.Expr() | ast.Return() | ast.For() | ast.While():
+            yield ast.Pass()
+
+
+def _calls(func: ast.expr, args: list[ast.expr], keywords: list[ast.keyword]) -> Iterator[ast.AST]:
+    for i in range(len(args) - 1):
+        swapped = [*args[:i], args[i + 1], args[i], *args[i + 2 :]]
+        yield ast.Call(func, swapped, keywords)
+    for i, keyword in enumerate(keywords):
+        yield ast.Call(func, args, [*keywords[:i], *keywords[i + 1 :]])
+        if keyword.arg in ("axis", "dim"):
+            others = [ast.Constant(0), ast.UnaryOp(ast.USub(), ast.Constant(2)), ast.Constant(None)]
+            for value in others:
+                if ast.unparse(value) != ast.unparse(keyword.value):
+                    new = ast.keyword(keyword.arg, value)
+                    yield ast.Call(func, args, [*keywords[:i], new, *keywords[i + 1 :]])
+    if isinstance(func, ast.Attribute) and func.attr in TWINS:
+        yield ast.Call(ast.Attribute(func.value, TWINS[func.attr], func.ctx), args, keywords)
+    if len(args) == 1 and not keywords:
+        yield args[0]
+
+
+def _conditions(test: ast.expr) -> Iterator[ast.expr]:
+    yield ast.UnaryOp(ast.Not(), test)
+    yield from (ast.Constant(True), ast.Constant(False))
+
+
+_count = iter(range(10**9))
+
+
+def _define(tree: ast.Module, reference: Callable[..., Any]) -> Callable[..., Any]:
+    """Run the changed definition in a copy of the reference's namespace."""
+    source, filename = ast.unparse(tree), f"<mutant {next(_count)}>"
+    lines = source.splitlines(keepends=True)
+    linecache.cache[filename] = (len(source), None, lines, filename)
+    module = inspect.getmodule(reference)
+    namespace = dict(vars(module)) if module is not None else {}
+    exec(compile(source, filename, "exec"), namespace)
+    return namespace[reference.__name__]
+
+
+def _text(node: ast.AST) -> str:
+    text = ast.unparse(node).strip().split("\n")[0]
+    return "" if text == "pass" else text

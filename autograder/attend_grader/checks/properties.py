@@ -1,0 +1,143 @@
+"""Parts that checks of several chapters are made of: layouts, untouched inputs, cost, derivatives.
+
+Each ``expect_…`` raises :class:`Miss` with a message that says what to try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from attend_grader.checks.compare import FLOAT64, Miss, Tolerance
+from attend_grader.checks.probe import Probe
+from attend_grader.checks.subject import Outcome, Subject, SubjectError
+
+NUMERICAL = Tolerance(
+    "numerical derivative",
+    1e-9,
+    "a complex step has no subtraction and so no cancellation: it is as exact as the function",
+    absolute=1e-12,
+)
+
+
+def normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Standard normal numbers of two decimals: a card can show a case as it was, and briefly."""
+    return rng.standard_normal(shape).round(2)
+
+
+def transposed(array: np.ndarray) -> np.ndarray:
+    """The same values in reversed memory order: what a view like ``x.T`` looks like inside."""
+    return np.array(array.T, order="C").T
+
+
+def strided(array: np.ndarray) -> np.ndarray:
+    """The same values with gaps between them: what a view like ``x[..., ::2]`` looks like."""
+    wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
+    wide[..., ::2] = array
+    return wide[..., ::2]
+
+
+VIEWS = {
+    "arguments stored transposed (a view, as `x.T` gives)": transposed,
+    "arguments stored with gaps (a view, as `x[..., ::2]` gives)": strided,
+}
+"""Memory layouts that are not contiguous, and how to tell them in a message."""
+
+
+def expect_unchanged(probe: Probe, outcome: Outcome) -> None:
+    """Hold a call to leaving its arguments as they were.
+
+    Raises:
+        Miss: it changed some; they are named.
+    """
+    if not outcome.mutated:
+        return
+    named = [probe.names[i] if isinstance(i, int) else i for i in outcome.mutated]
+    raise Miss(
+        f"your function changes its argument {' and '.join(named)} in place: whoever called it "
+        "would find other numbers there. Assign to a new name; `x -= y` and `x[...] = y` write "
+        "into the array itself, `z = x - y` makes a new one."
+    )
+
+
+def agree_untouched(
+    probe: Probe, subject: Subject, *args: np.ndarray, tolerance: Tolerance = FLOAT64
+) -> None:
+    """Hold the subject to the reference and to leaving ``args`` alone, in three memory layouts."""
+    expect_unchanged(probe, probe.call(subject, *args))
+    why = "in a plain call"
+    probe.agree(subject, *args, tolerance=tolerance, why=why)
+    for why, lay in VIEWS.items():
+        probe.agree(subject, *(lay(a) for a in args), tolerance=tolerance, why=why)
+
+
+def expect_growth(
+    subject: Subject,
+    make: Callable[[int], tuple[Any, ...]],
+    *,
+    sizes: tuple[int, int],
+    at_most: float,
+    cost: Literal["steps", "peak_bytes"],
+    of: str,
+    advice: str,
+) -> None:
+    """Hold the subject's cost to growing by no more than ``at_most`` from one size to the other.
+
+    Counted bytecode steps and peak bytes are the same on every machine, unlike seconds.
+
+    Args:
+        subject: the candidate.
+        make: the arguments of a call of a given size.
+        sizes: a smaller and a larger size.
+        at_most: the largest allowed ratio of the two costs.
+        cost: ``"steps"`` (in the candidate's own code) or ``"peak_bytes"``.
+        of: what the size counts, for the message: "keys".
+        advice: what to try, for the message.
+
+    Raises:
+        Miss: it grows faster.
+        SubjectError: the candidate raised.
+    """
+    first = subject.run(make(sizes[0]))  # whatever is loaded on first use is paid here
+    costs = []
+    for size in sizes:
+        outcome = subject.run(make(size), measure=True) if first.error is None else first
+        if outcome.error is not None:
+            raise SubjectError(outcome.error)
+        costs.append(getattr(outcome, cost))
+    ratio = costs[1] / max(costs[0], 1)
+    if ratio <= at_most:
+        return
+    small, large = (_amount(c, cost) for c in costs)
+    raise Miss(
+        f"too slow or too large: {sizes[1] / sizes[0]:g} times as many {of} cost {ratio:.3g} times "
+        f"as {'many steps' if cost == 'steps' else 'much memory'} "
+        f"({small} at {sizes[0]}, {large} at {sizes[1]}). {advice}",
+        topic=f"{cost} grow with {of}",
+    )
+
+
+def _amount(count: int, cost: str) -> str:
+    return f"{count:,} steps" if cost == "steps" else f"{count / 1024:,.0f} KiB"
+
+
+def derivative(loss: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> np.ndarray:
+    """Derivative of a function of an array by complex steps: one entry is moved at a time.
+
+    Shapes:
+        at: any shape ``I``; ``loss`` maps it (as complex numbers) to shape ``O``
+        returns: (*O, *I)
+
+    Source: Squire and Trapp 1998, "Using complex variables to estimate derivatives of real
+    functions", SIAM Review 40(1).
+    """
+    step = 1e-30
+    columns = []
+    for index in np.ndindex(at.shape):
+        moved = at.astype(complex)
+        moved[index] += 1j * step
+        columns.append(np.imag(loss(moved)) / step)
+    stacked = np.stack(columns, axis=-1)
+    return stacked.reshape(*stacked.shape[:-1], *at.shape)

@@ -1,0 +1,112 @@
+"""A record's scores in nbgrader's gradebook."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.utils import compute_checksum, determine_grade, is_grade, is_solution, is_task
+from sqlalchemy.exc import SQLAlchemyError
+
+from attend_grader.gradebook.database import CourseError, first_line
+from attend_grader.gradebook.late import Penalties
+from attend_grader.grading.record import Record
+
+
+def held(
+    gradebook: Gradebook, assignment: str
+) -> dict[tuple[str, str], tuple[float, datetime | None]]:
+    """(student, notebook) → the checks' score and the time of handing in, as they are now.
+
+    Raises:
+        CourseError: the gradebook cannot be read.
+    """
+    try:
+        submissions: Any = gradebook.assignment_submissions(assignment)
+        return {
+            (submission.student_id, book.name): (
+                sum(grade.auto_score or 0 for grade in book.grades),
+                submission.timestamp,
+            )
+            for submission in submissions
+            for book in submission.notebooks
+        }
+    except MissingEntry:
+        return {}
+    except SQLAlchemyError as error:
+        raise CourseError(f"the gradebook cannot be read: {first_line(error)}.") from None
+
+
+def without_file(
+    gradebook: Gradebook, folder: Path, student: str, assignment: str
+) -> Iterator[str]:
+    """Set the checks' scores to 0 where ``folder`` lacks a notebook that had some; its names."""
+    try:
+        books: Any = gradebook.find_submission(assignment, student).notebooks
+    except MissingEntry:
+        return
+    for book in books:
+        if not os.path.lexists(folder / f"{book.name}.ipynb"):
+            for grade in book.grades:
+                grade.auto_score = 0.0
+                grade.needs_manual_grade = grade.manual_score is not None
+            book.late_submission_penalty = None
+            gradebook.db.commit()
+            yield book.name
+
+
+def save(
+    gradebook: Gradebook,
+    record: Record,
+    notebook: NotebookNode,
+    timestamp: datetime | None,
+    penalties: Penalties,
+) -> None:
+    """Write a record's scores, its late penalty among them, in one transaction.
+
+    Raises:
+        MissingEntry: the gradebook does not know the assignment.
+    """
+    gradebook.find_notebook(record.notebook, record.assignment)
+    gradebook.update_or_create_student(record.student)
+    submission: Any = gradebook.update_or_create_submission(record.assignment, record.student)
+    submission.timestamp = timestamp
+    submitted: Any = gradebook.find_submission_notebook(
+        record.notebook, record.assignment, record.student
+    )
+    earned = {verdict.name: verdict.score for verdict in record.verdicts}
+    cells = {} if record.problem else _marked(notebook)
+    for grade in submitted.grades:
+        cell = cells.get(grade.name)
+        if grade.name in earned:
+            grade.auto_score = earned[grade.name]
+        elif cell is not None and is_grade(cell):
+            grade.auto_score = determine_grade(cell)[0]
+        else:
+            grade.auto_score = 0.0
+        manual = grade.manual_score is not None or grade.auto_score is None
+        grade.needs_manual_grade = manual
+    for comment in submitted.comments:
+        cell = cells.get(comment.name)
+        empty = (
+            cell is not None
+            and is_solution(cell)
+            and not is_task(cell)
+            and cell.metadata.nbgrader.get("checksum") == compute_checksum(cell)
+        )
+        comment.auto_comment = "No response." if empty else None
+    penalties.renew(gradebook, submission, submitted)
+    gradebook.db.commit()
+
+
+def _marked(notebook: NotebookNode) -> dict[str, NotebookNode]:
+    return {
+        cell.metadata.nbgrader.grade_id: cell
+        for cell in notebook.cells
+        if cell.metadata.get("nbgrader", {}).get("grade_id")
+    }

@@ -1,0 +1,182 @@
+"""Grading in several processes of this machine, none of which outlives or takes down another.
+
+Each worker has a pipe of its own, and nothing else in common with the others: no queue and no lock
+that a killed one could leave half written or held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections import Counter, deque
+from collections.abc import Generator, Iterator, Sequence
+from multiprocessing import connection, get_context, parent_process
+from pathlib import Path
+
+from attend_grader.grading import work
+from attend_grader.grading.record import Record
+from attend_grader.grading.work import Job
+from attend_grader.sandbox import jail, warm
+from attend_grader.sandbox.folder import Folder
+from attend_grader.sandbox.jail import SandboxMissing
+
+STARTS = 5
+"""Workers in a row that may end before they are ready."""
+
+
+def in_processes(jobs: Sequence[Job], workers: int) -> Iterator[Record]:
+    """Grade jobs in ``workers`` processes; records come as they are done.
+
+    A worker that dies takes nothing with it but what it was grading, which is graded again: once
+    more beside others, then alone, and only what dies there too counts as a crash.
+
+    Raises:
+        SandboxMissing: submissions cannot be run safely here.
+    """
+    lost = yield from _grade(jobs, workers, tries=2)
+    for job in (yield from _grade(lost, 1, tries=1)):
+        yield work.given_up(job, "the grader's own process died each time it was graded")
+
+
+def _grade(jobs: Sequence[Job], workers: int, tries: int) -> Generator[Record, None, list[Job]]:
+    """Yields records as they are done; returns the jobs that were lost with ``tries`` workers."""
+    waiting, losses = deque(jobs), Counter[str]()
+    lost: list[Job] = []
+    left = len(jobs)
+    with _Team() as team:
+        team.grow(min(workers, left))
+        while left:
+            for worker in team.heard():
+                job, worker.job = worker.job, None
+                try:
+                    answer = worker.connection.recv()
+                except (EOFError, OSError):
+                    team.replace(worker)
+                    if job is not None:
+                        losses[job.record.key] += 1
+                        again = losses[job.record.key] < tries
+                        left -= not again
+                        (waiting if again else lost).append(job)
+                    continue
+                worker.ready = True
+                if isinstance(answer, SandboxMissing):
+                    raise answer
+                if waiting:
+                    worker.give(waiting)
+                if answer is not None:
+                    left -= 1
+                    yield answer
+    return lost
+
+
+class _Worker:
+    """One process, and what it is grading."""
+
+    def __init__(self, files: Path) -> None:
+        context = get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.job: Job | None = None
+        self.ready = False
+        with theirs:  # open in the worker alone: it ends, and there is an end of the file
+            self.process = context.Process(target=_serve, args=(theirs, files), daemon=True)
+            self.process.start()
+
+    def give(self, waiting: deque[Job]) -> None:
+        """Let it grade the first of what waits."""
+        with contextlib.suppress(OSError):  # it is gone, and will be heard to be
+            self.connection.send(waiting[0])
+            self.job = waiting.popleft()
+
+    def end(self) -> None:
+        """Kill it."""
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+
+class _Team:
+    """Workers, and a folder for their temporary files; all of them go with it."""
+
+    def __init__(self) -> None:
+        self._folder = Folder()
+        self._workers: list[_Worker] = []
+        self._failed = 0
+
+    def __enter__(self) -> _Team:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for worker in self._workers:
+            worker.end()
+        self._folder.remove()
+
+    def grow(self, count: int) -> None:
+        """Start workers."""
+        for _ in range(count):
+            self._workers.append(_Worker(self._folder.path))
+
+    def heard(self) -> list[_Worker]:
+        """Workers that said something or ended, as soon as there are any."""
+        by_connection = {worker.connection: worker for worker in self._workers}
+        return [by_connection[c] for c in connection.wait(list(by_connection))]  # type: ignore[index]  # given back as they are
+
+    def replace(self, worker: _Worker) -> None:
+        """Start another in the place of one that ended.
+
+        Raises:
+            SandboxMissing: all end before they are ready.
+        """
+        worker.end()
+        self._workers.remove(worker)
+        self._failed = 0 if worker.ready else self._failed + 1
+        if self._failed == STARTS:
+            raise SandboxMissing("the grader's own processes end as they start; see above why.")
+        self.grow(1)
+
+
+def _serve(pipe: connection.Connection, files: Path) -> None:
+    """What a worker does: say that it is ready, then grade what comes."""
+    try:
+        tempfile.tempdir = tempfile.mkdtemp(dir=files)
+    except FileNotFoundError:  # the starter is gone already, and the other workers
+        return
+    follower = threading.Thread(target=_follow, args=(Path(tempfile.tempdir),), daemon=True)
+    follower.start()
+    signal.signal(signal.SIGINT, _leave_it)
+    with contextlib.suppress(EOFError, OSError):  # nobody is at the other end any more
+        pipe.send(None)
+        while True:
+            pipe.send(_answer(pipe.recv()))
+    follower.join()
+
+
+def _answer(job: Job) -> Record | SandboxMissing:
+    try:
+        return work.grade(job)
+    except SandboxMissing as missing:
+        return missing
+
+
+def _leave_it(*signal: object) -> None:
+    """Let the process that started this one decide what becomes of an interrupt."""
+
+
+def _follow(files: Path) -> None:
+    """End this worker when the process that started it is gone, even where that was killed."""
+    starter = parent_process()
+    assert starter is not None
+    connection.wait([starter.sentinel])
+    sys.stdout = sys.stderr = io.StringIO()  # things go wrong in the other thread now
+    warm.STARTING.acquire()
+    try:
+        jail.end(files)
+        shutil.rmtree(files, ignore_errors=True)
+        files.parent.rmdir()  # the last worker can
+    finally:
+        os._exit(1)

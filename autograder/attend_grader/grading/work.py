@@ -1,0 +1,125 @@
+"""Grading one submission: the function that runs in any process, on any machine."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from dataclasses import dataclass, field, replace
+
+from attend_grader.grading import handed_in
+from attend_grader.grading.reach import reached
+from attend_grader.grading.rebuild import rebuild
+from attend_grader.grading.record import Record, overall
+from attend_grader.grading.submission import Verdict, grade_notebook
+from attend_grader.judging.report import Report
+from attend_grader.sandbox.jail import Limits, SandboxMissing
+from attend_grader.sandbox.warm import JailKilled, WarmParent
+
+_thread = threading.local()
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that is needed to grade one submission anywhere.
+
+    Attributes:
+        record: says whose it is, which version and which seed; without a result yet.
+        content: the submitted notebook.
+        release: the released notebook.
+        unsafe: without a jail.
+        limits: how much it may use.
+    """
+
+    record: Record
+    content: bytes
+    release: bytes
+    unsafe: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+
+def grade(job: Job) -> Record:
+    """Grade one submission; its record is complete, whatever the submission is.
+
+    Raises:
+        SandboxMissing: submissions cannot be run safely here.
+    """
+    try:
+        return _grade(job)
+    except SandboxMissing:
+        raise
+    except Exception as error:  # a submission that trips the grader must not stop the others
+        traceback.print_exc()
+        return given_up(job, f"the grader itself failed on it ({type(error).__name__}: {error})")
+
+
+def given_up(job: Job, why: str) -> Record:
+    """The record of a submission that the grader could not come to an end with."""
+    return replace(job.record, reason="CRASH", problem=why, verdicts=nothing_earned(job, why))
+
+
+def _grade(job: Job) -> Record:
+    start = time.monotonic()
+    release = handed_in.released(job.release)
+    record = job.record
+    if record.problem:
+        return replace(record, reason="INVALID", verdicts=nothing_earned(job, record.problem))
+    notebook, flags = rebuild(handed_in.submitted(job.content), release)
+    flags += reached(notebook)
+    chapter_id = record.chapter
+    modules = handed_in.imported(release)
+    verdicts: tuple[Verdict, ...] = ()
+    for _ in range(2):
+        told: list[str] = []
+        parent = warm_parent(chapter_id, job.unsafe, job.limits, modules)
+        try:
+            verdicts = tuple(grade_notebook(notebook, chapter_id, parent, record.seed, told.append))
+        except SandboxMissing:
+            if parent.is_alive():
+                raise
+        if parent.is_alive():  # else what it ended with is not the submission's doing
+            break
+    else:
+        raise RuntimeError("its sandbox was ended from outside, twice")
+    return replace(
+        record,
+        reason=overall(verdicts),
+        verdicts=verdicts,
+        flags=(*record.flags, *flags, *told),
+        seconds=round(time.monotonic() - start, 3),
+        peak_memory=parent.peak_memory(),
+    )
+
+
+def warm_parent(
+    chapter_id: str, unsafe: bool, limits: Limits, modules: tuple[str, ...]
+) -> WarmParent:
+    """This thread's warm parent for a chapter; it serves all its submissions.
+
+    Args:
+        chapter_id: such as ``"03_attention"``.
+        unsafe: without a jail.
+        limits: for every submission.
+        modules: what the released notebook imports.
+    """
+    mine = _thread.__dict__.setdefault("parents", {})
+    key = chapter_id, unsafe, limits, modules
+    if key in mine and not mine[key].is_alive():
+        mine.pop(key).close()
+    if key not in mine:
+        try:
+            mine[key] = WarmParent(chapter_id, limits, modules=modules, unsafe=unsafe)
+        except JailKilled:
+            mine[key] = WarmParent(chapter_id, limits, modules=modules, unsafe=unsafe)
+    return mine[key]
+
+
+def nothing_earned(job: Job, why: str) -> tuple[Verdict, ...]:
+    """A verdict of 0 points for each graded test of the release."""
+    verdicts = []
+    for cell in handed_in.released(job.release).cells:
+        marks = cell.metadata.get("nbgrader", {})
+        if cell.cell_type == "code" and marks.get("grade") and not marks.get("solution"):
+            report = Report(None, (), "invalid", why)
+            verdicts.append(Verdict(marks["grade_id"], float(marks["points"]), report))
+    return tuple(verdicts)

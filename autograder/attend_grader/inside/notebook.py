@@ -1,0 +1,110 @@
+"""Inside the jail: runs a notebook's cells in IPython and answers calls of what they define.
+
+Frames come and go on one descriptor (:mod:`attend_grader.inside.codec`). Each request has a number,
+and its answer the same: an answer that a submission sends by itself fits no question.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+from typing import IO, Any
+
+from attend_grader.inside import codec
+from attend_grader.inside.executor import Beginning, Executor
+
+MAX_OUTPUT = 20_000
+"""Characters kept of what one cell prints."""
+
+
+def serve(descriptor: int) -> None:
+    """Answer requests on ``descriptor`` until it closes."""
+    requests, answers = os.fdopen(os.dup(descriptor), "rb"), os.fdopen(descriptor, "wb")
+    shell = _shell()
+    executor: Executor | None = None
+
+    def ask(name: str, args: tuple, kwargs: dict) -> Any:
+        question = {"op": "reference", "name": name, "args": args, "kwargs": kwargs}
+        codec.write_frame(answers, {"number": number, "answer": question})
+        answer = _read(requests)["request"]
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer["value"]
+
+    while True:
+        try:
+            frame = _read(requests)
+        except EOFError:
+            return
+        number, request = frame["number"], frame["request"]
+        answer: dict[str, Any]
+        match request["op"]:
+            case "greet":
+                answer = {}
+            case "cell":
+                answer = run_cell(shell, request["source"])
+            case "candidate":
+                found = request["name"] in shell.user_ns
+                answer = {"found": found}
+                executor = Executor(shell.user_ns.get(request["name"]), ask) if found else None
+            case _ if executor is not None:
+                answer = executor.handle(request)
+            case _:
+                answer = {"found": False}
+        _answer(answers, number, answer)
+
+
+def _read(requests: IO[bytes]) -> dict[str, Any]:
+    """A request: the grader may send cells of any length."""
+    return codec.read_frame(requests, most_text=codec.MAX_FRAME_BYTES)
+
+
+def _answer(answers: IO[bytes], number: int, answer: dict[str, Any]) -> None:
+    codec.write_frame(answers, {"number": number, "answer": answer})
+
+
+def _shell() -> Any:
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = InteractiveShell.instance(config=config)
+    shell.colors = "NoColor"
+    shell.magics_manager.register_function(
+        _nothing, magic_name="matplotlib"
+    )  # a notebook's own has it
+    builtins.input = _refuse  # type: ignore[assignment]  # nobody is there to answer
+    return shell
+
+
+def _nothing(line: str) -> None:
+    """Do nothing: nobody looks at pictures while a submission is graded."""
+    del line
+
+
+def _refuse(prompt: object = "") -> str:
+    del prompt
+    raise RuntimeError("input() was called: nobody can answer while a submission is graded")
+
+
+def run_cell(shell: Any, source: str) -> dict[str, Any]:
+    """Run one cell; what it printed, and its error in one line (None: it ran to its end)."""
+    kept = sys.stdout, sys.stderr
+    output = Beginning(MAX_OUTPUT)
+    sys.stdout = sys.stderr = output
+    try:
+        result = shell.run_cell(source, store_history=False, silent=False)
+        error = result.error_before_exec or result.error_in_exec
+    except (Exception, SystemExit) as failure:  # submitted code may break the shell itself
+        error = failure
+    finally:
+        sys.stdout, sys.stderr = kept
+    text = None
+    if error is not None:
+        try:
+            text = f"{type(error).__name__}: {error}"[:2000]
+        except Exception:  # submitted code may define exceptions that cannot be shown
+            text = type(error).__name__
+    return {"error": text, "printed": output.text}

@@ -1,0 +1,65 @@
+"""The process that runs a remote subject: ``python -m attend_grader.inside.worker``.
+
+Frames come in on standard input and go out on standard output; both are moved to private file
+descriptors first, so that what submitted code prints or reads cannot touch the channel by
+accident.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+from typing import IO, Any
+
+from attend_grader.inside import codec
+from attend_grader.inside.executor import MAX_PRINTED, Executor
+
+
+def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
+    """Answer requests until the channel closes."""
+
+    def ask(name: str, args: tuple, kwargs: dict) -> Any:
+        codec.write_frame(
+            answers, {"op": "reference", "name": name, "args": args, "kwargs": kwargs}
+        )
+        answer = codec.read_frame(requests, most_text=codec.MAX_FRAME_BYTES)
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer["value"]
+
+    executor: Executor | None = None
+    while True:
+        try:
+            message = codec.read_frame(requests, most_text=codec.MAX_FRAME_BYTES)
+        except EOFError:
+            return
+        if message["op"] == "load":
+            try:
+                executor = Executor(_load(message["source"], message["name"]), ask)
+                codec.write_frame(answers, {"error": None})
+            except (Exception, SystemExit) as error:  # submitted code may raise anything
+                told = f"{type(error).__name__}: {error}"[:MAX_PRINTED]
+                codec.write_frame(answers, {"error": told})
+        elif executor is not None:
+            codec.write_frame(answers, executor.handle(message))
+
+
+def _load(source: str, name: str) -> Any:
+    filename = "<submission>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    namespace: dict[str, Any] = {"__name__": "__submission__"}
+    exec(compile(source, filename, "exec"), namespace)
+    return namespace[name]
+
+
+def main() -> None:
+    """Take over standard input and output, then serve."""
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    serve(requests, answers)
+
+
+if __name__ == "__main__":
+    main()

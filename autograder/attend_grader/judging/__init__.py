@@ -1,0 +1,1 @@
+"""From a subject to a report: run the properties, name the slip, explain the error."""

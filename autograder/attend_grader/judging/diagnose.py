@@ -1,0 +1,91 @@
+"""Naming the slip: compare what a candidate does with what known misconceptions do.
+
+Behaviour is what a call returns, which error it raises, and which inputs it changes, over the
+exercise's draws. A misconception is named where all of it agrees on fresh random inputs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from attend_grader.checks.behaviour import behaviour, same_behaviour
+from attend_grader.checks.compare import Tolerance, mismatches
+from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.subject import Subject, local
+from attend_grader.judging.report import Finding
+from attend_grader.judging.run import run_properties
+
+DRAWS = 2
+"""How often the exercise's draws are made: a slip is named where behaviour agrees on all."""
+
+
+def diagnose(
+    subject: Subject, exercise: Exercise, findings: Sequence[Finding], seed: int, *, extra: bool
+) -> tuple[str | None, str]:
+    """The misconception whose behaviour ``subject`` shows: (name, explanation) or (None, "").
+
+    Slips that change no value (but a gradient, or the cost) agree with the reference on every
+    draw; those are told apart by the properties they lose, and by the reasons.
+    """
+    calls = [
+        call
+        for number in range(DRAWS)
+        for call in exercise.draws(np.random.default_rng([seed, number]))
+    ]
+    shown = behaviour(subject, calls)
+    looks_right = same_behaviour(shown, behaviour(local(exercise.reference), calls))
+    lost = [(f.property, f.reason) for f in findings if not f.passed]
+    for name, wrong in exercise.misconceptions.items():
+        other = local(wrong)
+        if not same_behaviour(shown, (call.on(other) for call in calls)):
+            continue
+        if not looks_right or _same_misses(_lost(other, exercise, seed, extra), lost):
+            return name, explanation(wrong)
+    return None, ""
+
+
+Misses = Sequence[tuple[str, str]]
+"""Properties that are lost, each with its reason."""
+
+
+def _lost(subject: Subject, exercise: Exercise, seed: int, extra: bool) -> Misses:
+    findings = run_properties(subject, exercise, seed, extra=extra) or []
+    return [(f.property, f.reason) for f in findings if not f.passed]
+
+
+def _same_misses(one: Misses, other: Misses) -> bool:
+    """Whether the same properties are lost and the same is said of them."""
+    return [name for name, _ in one] == [name for name, _ in other] and all(
+        _same_message(a, b) for (_, a), (_, b) in zip(one, other, strict=True)
+    )
+
+
+_PLACE = re.compile(r" in line \d+ of \w+")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+_ROUNDING = Tolerance(
+    "numbers in messages",
+    1e-3,
+    "rounding moves the sixth digit at most; the gradients of two slips differ by far more",
+    absolute=1e-6,
+)
+
+
+def _same_message(one: str, other: str) -> bool:
+    """The same words, numbers up to rounding; an error may come from another line."""
+    one, other = _PLACE.sub("", one), _PLACE.sub("", other)
+    if _NUMBER.split(one) != _NUMBER.split(other):
+        return False
+    pairs = zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=True)
+    return not any(
+        mismatches(np.asarray(float(a)), np.asarray(float(b)), _ROUNDING) for a, b in pairs
+    )
+
+
+def explanation(misconception: Callable[..., Any]) -> str:
+    """What the learner is told: the misconception's docstring on one line."""
+    return " ".join((inspect.getdoc(misconception) or "").split())

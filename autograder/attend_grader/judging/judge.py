@@ -1,0 +1,176 @@
+"""From a subject to a report: started? allowed? right? right given right parts? which slip?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from attend_grader.checks.compare import as_array
+from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.subject import Subject, local
+from attend_grader.judging.diagnose import diagnose
+from attend_grader.judging.reading import (
+    blank,
+    forbidden_calls,
+    leftover_raise,
+    signature_problem,
+)
+from attend_grader.judging.report import Finding, Report, empty_report
+from attend_grader.judging.run import run_properties
+
+
+def judge(subject: Subject, exercise: Exercise, seed: int, *, extra: bool) -> Report:
+    """Check ``subject`` against ``exercise``.
+
+    Args:
+        subject: the candidate, local or remote.
+        exercise: what it should do.
+        seed: draws all random inputs; the same seed gives the same verdict.
+        extra: run the additional cases used for grading.
+    """
+    worth = [(p.name, p.points) for p in exercise.properties]
+    description = subject.description
+    if not description.callable:
+        kind = "class" if isinstance(exercise.reference, type) else "function"
+        note = f"expected the {kind} {exercise.name}, but got a value of type {description.type}."
+        return empty_report(exercise.id, worth, "invalid", note)
+    if blank(description.source):
+        return _not_started(exercise, worth)
+    problem = signature_problem(description, exercise.reference)
+    if problem:
+        return empty_report(exercise.id, worth, "invalid", problem)
+    found = forbidden_calls(description, exercise)
+    if found:
+        note = "Not allowed in this exercise: " + "; ".join(found) + ". Build it yourself."
+        return empty_report(exercise.id, worth, "failed", note)
+
+    findings = run_properties(subject, exercise, seed, extra=extra)
+    if findings is None:
+        left = leftover_raise(description.source)
+        if left:
+            return empty_report(exercise.id, worth, "failed", left)
+        return _not_started(exercise, worth)
+    chosen, mend = subject, ()
+    if exercise.uses and not _all_passed(findings):
+        chosen, findings, mend = _follow_through(subject, exercise, seed, extra, findings)
+    passed = _all_passed(findings)
+    name, explanation = (
+        (None, "") if passed else diagnose(chosen, exercise, findings, seed, extra=extra)
+    )
+    if exercise.uses and not passed and name is None and not mend:
+        name, explanation, found, mend = _diagnose_behind(subject, exercise, seed, extra)
+        findings = found or findings
+    earned = sum(f.earned for f in findings)
+    return Report(
+        exercise.id,
+        tuple(findings),
+        "passed" if passed else "partial" if earned else "failed",
+        diagnosis=name,
+        explanation=explanation,
+        mend=mend,
+        printed=subject.printed[0] if subject.printed else "",
+        seed=seed,
+    )
+
+
+def references_for(exercise: Exercise, known: Mapping[str, Exercise]) -> dict[str, Callable]:
+    """References of the earlier exercises that ``exercise`` may call, by name."""
+    return {name: known[name].reference for name in exercise.uses}
+
+
+def _follow_through(
+    subject: Subject, exercise: Exercise, seed: int, extra: bool, own: list[Finding]
+) -> tuple[Subject, list[Finding], tuple[str, ...]]:
+    """Check again with references for what it calls; keep that result where it is better."""
+
+    def run(names: tuple[str, ...]) -> tuple[Subject, list[Finding]]:
+        variant = subject.with_references(names)
+        return variant, run_properties(variant, exercise, seed, extra=extra) or own
+
+    variant, findings = run(exercise.uses)
+    best = _earned(findings)
+    if best <= _earned(own):
+        return subject, own, ()
+    for name in exercise.uses:
+        alone, with_one = run((name,))
+        if _earned(with_one) == best:
+            return alone, with_one, (name,)
+    return variant, findings, exercise.uses
+
+
+def _diagnose_behind(
+    subject: Subject, exercise: Exercise, seed: int, extra: bool
+) -> tuple[str | None, str, list[Finding], tuple[str, ...]]:
+    """Name the candidate's own slip where slips in what it calls hide it and its points.
+
+    Returns:
+        the misconception, its explanation, the findings with references in place, and the
+        earlier exercises without which it stays hidden; nothing of it where none is found.
+    """
+
+    def named(names: tuple[str, ...]) -> tuple[str | None, str, list[Finding]]:
+        variant = subject.with_references(names)
+        findings = run_properties(variant, exercise, seed, extra=extra) or []
+        return *diagnose(variant, exercise, findings, seed, extra=extra), findings
+
+    name, explanation, findings = named(exercise.uses)
+    if name is None:
+        return None, "", [], ()
+    needed = exercise.uses
+    for one in exercise.uses:
+        without = tuple(n for n in needed if n != one)
+        if named(without)[0] == name:
+            needed = without
+    return name, explanation, findings, needed
+
+
+def _not_started(exercise: Exercise, worth: list[tuple[str, int]]) -> Report:
+    note = f"Write the body of {exercise.name}, run its cell, then run this check again."
+    return empty_report(exercise.id, worth, "not started", note)
+
+
+def _earned(findings: list[Finding]) -> int:
+    return sum(f.earned for f in findings)
+
+
+def _all_passed(findings: list[Finding]) -> bool:
+    return all(f.passed for f in findings)
+
+
+def smoke(subject: Subject, exercise: Exercise) -> str:
+    """Why ``subject`` cannot be used by a picture yet, or an empty string.
+
+    Wrong values are no reason: a learner should see what a wrong function does.
+    """
+    if not subject.description.callable:
+        return "is not a function"
+    if blank(subject.description.source):
+        return "is not started"
+    for call in exercise.draws(np.random.default_rng(0))[:2]:
+        outcome = call.on(subject)
+        if outcome.error is not None:
+            if outcome.error.type != "NotImplementedError":
+                return f"raises {outcome.error.type}"
+            left = leftover_raise(subject.description.source) if outcome.error.own else ""
+            return "still holds its `raise NotImplementedError()`" if left else "is not started"
+        want = call.on(local(exercise.reference)).value
+        if _form(outcome.value) != _form(want):
+            return "returns the wrong shape"
+        if not _finite(outcome.value):
+            return "returns NaN or infinite numbers"
+    return ""
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return all(_finite(item) for item in value)
+    array = np.asarray(value) if isinstance(value, float) else as_array(value)
+    return array is None or bool(np.isfinite(array).all())
+
+
+def _form(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return [_form(item) for item in value]
+    return getattr(value, "shape", ()) if not isinstance(value, (str, type(None))) else type(value)

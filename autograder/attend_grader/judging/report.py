@@ -1,0 +1,205 @@
+"""What a check found, and its three faces: a score, a card, a text."""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any, Literal
+
+from attend_grader.checks.compare import CALLED
+
+Status = Literal[
+    "passed", "partial", "failed", "not started", "invalid", "timeout", "memory", "crash"
+]
+
+_WORDS = {
+    "passed": ("✓", "#00664b", "all properties hold"),
+    "partial": ("◐", "#8a5a00", "some properties hold"),
+    "failed": ("✗", "#9c3a00", "not there yet"),
+    "not started": ("○", "#56606b", "not started"),
+    "invalid": ("!", "#9c3a00", "cannot be checked"),
+    "timeout": ("!", "#9c3a00", "took too long"),
+    "memory": ("!", "#9c3a00", "used too much memory"),
+    "crash": ("!", "#9c3a00", "ended its process"),
+}
+
+_CONTROLS = dict.fromkeys(
+    {*range(32), *range(127, 160)} - {ord("\n"), ord("\t")}, "\N{REPLACEMENT CHARACTER}"
+)
+"""A terminal acts on these: a learner's text may hold them, and an instructor looks at it."""
+
+_SHORT = ("your line", "try")
+"""Evidence shown at every miss; the rest is left out or folded after the first: mend that first."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One property: what it was worth, what it earned, and why not more.
+
+    ``reason`` tells misses apart where messages hold measured numbers; no card shows it.
+    """
+
+    property: str
+    points: int
+    earned: int
+    message: str = ""
+    evidence: tuple[tuple[str, str], ...] = ()
+    reason: str = ""
+
+    @builtins.property  # the field above hides the name in this class
+    def passed(self) -> bool:
+        """Whether all its points were earned."""
+        return self.earned == self.points
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of one check.
+
+    Attributes:
+        exercise_id: which exercise, or None where none could be told.
+        findings: one for each property.
+        status: passed, partial, failed, not started, invalid (could not be checked), or what
+            ended it while grading: timeout, memory, crash.
+        note: one sentence about the whole, where there is one to say.
+        diagnosis: name of the misconception whose behaviour the candidate shows, or None.
+        explanation: what that misconception is and what to try.
+        symptom: how the candidate's results relate to the right ones, and when they are wrong; one
+            or two sentences that are true of every call that was tried, or None.
+        mend: earlier exercises whose slip was found and not counted here.
+        printed: what the candidate printed, the beginning.
+        seed: drew the random inputs.
+    """
+
+    exercise_id: str | None
+    findings: tuple[Finding, ...]
+    status: Status
+    note: str = ""
+    diagnosis: str | None = None
+    explanation: str = ""
+    symptom: str | None = None
+    mend: tuple[str, ...] = ()
+    printed: str = ""
+    seed: int | None = None
+
+    @property
+    def score(self) -> int:
+        """Points earned."""
+        return sum(f.earned for f in self.findings)
+
+    @property
+    def max_score(self) -> int:
+        """Points there were."""
+        return sum(f.points for f in self.findings)
+
+    def without_inputs(self) -> Report:
+        """The same, without the calls it was made from: what learners see of a grading."""
+        findings = tuple(
+            replace(f, evidence=tuple(pair for pair in f.evidence if pair[0] != CALLED))
+            for f in self.findings
+        )
+        return replace(self, findings=findings, printed="")
+
+    @property
+    def _title(self) -> str:
+        name = self.exercise_id.split("/")[-1] if self.exercise_id else "check"
+        return f"{name}: {self.score} of {self.max_score} points" if self.findings else name
+
+    def __repr__(self) -> str:
+        """The score alone: what nbgrader reads as partial credit."""
+        return str(self.score)
+
+    def __str__(self) -> str:
+        """A card for terminals."""
+        sign, _, words = _WORDS[self.status]
+        lines = [f"{sign} {self._title} ({words})"]
+        lines += [f"  {text}" for _, text in self._remarks()]
+        for finding in self._listed():
+            mark = "✓" if finding.passed else "✗"
+            lines.append(f"  {mark} {finding.earned}/{finding.points}  {finding.property}")
+            if finding.message:
+                lines.append(f"         {finding.message}")
+            for label, text in finding.evidence:
+                if finding is not self._first_miss and label not in _SHORT:
+                    continue
+                indented = text.replace("\n", "\n" + " " * (11 + len(label)))
+                lines.append(f"         {label}: {indented}")
+        return "\n".join(lines).translate(_CONTROLS)
+
+    def _listed(self) -> tuple[Finding, ...]:
+        """The findings, unless nothing was tested and a note says all there is to say."""
+        tested = any(f.passed or f.message for f in self.findings)
+        return self.findings if tested else ()
+
+    @property
+    def _first_miss(self) -> Finding | None:
+        return next((f for f in self.findings if not f.passed), None)
+
+    def _remarks(self) -> list[tuple[str, str]]:
+        remarks = [("note", self.note)] if self.note else []
+        if self.diagnosis:
+            remarks.append(("diagnosis", f"Looks like: {self.diagnosis}. {self.explanation}"))
+        elif self.symptom and self.symptom != self.note:
+            remarks.append(("symptom", self.symptom))
+        if self.mend:
+            names = ", ".join(self.mend)
+            text = f"Right, given right parts. Mend first: {names} (not counted here)."
+            if self.status != "passed":
+                text = f"Checked with the course's own {names}, as yours has a slip: mend that too."
+            remarks.append(("mend", text))
+        if self.printed:
+            remarks.append(("printed", f"Your function printed: {self.printed.strip()[:200]}"))
+        return remarks
+
+    def _repr_html_(self) -> str:
+        """The card. Everything that came from the candidate is escaped."""
+        sign, colour, words = _WORDS[self.status]
+        remarks = "".join(
+            f'<p style="margin:.35em 0 0" class="attend-{kind}">{escape(text)}</p>'
+            for kind, text in self._remarks()
+        )
+        rows = ""
+        if self._listed():
+            first = self._first_miss
+            rows = "".join(_row(finding, finding is first) for finding in self.findings)
+            rows = f'<ul style="list-style:none;padding:0;margin:.5em 0 0">{rows}</ul>'
+        return (
+            f'<div class="attend-card" role="status" style="border:1px solid #8a939c;'
+            f"border-left:6px solid {colour};border-radius:4px;padding:.6em .9em;max-width:52em;"
+            'background:#fff;color:#1d2329;font:14px/1.45 system-ui,sans-serif">'
+            f'<strong style="color:{colour}"><span aria-hidden="true">{sign}</span> '
+            f"{escape(self._title)}</strong> · {words}{remarks}{rows}</div>"
+        )
+
+
+def _row(finding: Finding, unfolded: bool) -> str:
+    """One property; long evidence is folded away except at the first miss: mend that first."""
+    mark, colour = ("✓", "#00664b") if finding.passed else ("✗", "#9c3a00")
+    said = f"<div>{escape(finding.message)}</div>" if finding.message else ""
+    folded = ""
+    for label, text in finding.evidence:
+        line = (
+            f'<div style="display:flex;gap:.6em"><span style="color:#56606b;min-width:6.5em">'
+            f'{escape(label)}</span><pre style="margin:0;border:0;padding:0;'
+            "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;"  # else JupyterLab cuts
+            'background:none;color:inherit;font-size:13px">'  # a word in two where a line is full
+            f"{escape(text)}</pre></div>"
+        )
+        if unfolded or label in _SHORT:
+            said += line
+        else:
+            folded += line
+    if folded:
+        said += f"<details><summary>numbers</summary>{folded}</details>"
+    indent = f'<div style="margin:.1em 0 .3em 4.6em">{said}</div>' if said else ""
+    return (
+        f'<li><span style="color:{colour};display:inline-block;min-width:4.4em">'
+        f"{mark} {finding.earned}/{finding.points}</span>{escape(finding.property)}{indent}</li>"
+    )
+
+
+def empty_report(exercise_id: str, points: Any, status: Status, note: str) -> Report:
+    """A report without any points earned: ``points`` pairs property names with their worth."""
+    findings = tuple(Finding(name, worth, 0) for name, worth in points)
+    return Report(exercise_id, findings, status, note)

@@ -1,0 +1,136 @@
+"""The form of an executor's answers: whatever came from a submission's process is held to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attend_grader.inside.codec import ProtocolError
+
+MAX_SOURCE, MAX_TEXT, MAX_ITEMS = 2**20, 2_000, 10_000
+"""Characters of a source and of any other text, and items of a list, that no honest answer has.
+
+Messages are searched for what may have gone wrong, each text for each name: short ones only.
+"""
+
+MAX_NAMES = 200
+"""Names whose shapes are told; :mod:`.executor` keeps to all of these."""
+
+Test = Callable[[Any], bool]
+
+
+def _is(*types: type) -> Test:
+    return lambda value: type(value) in types
+
+
+def _text(value: Any) -> bool:
+    return type(value) is str and len(value) <= MAX_TEXT
+
+
+def _source(value: Any) -> bool:
+    return type(value) is str and len(value) <= MAX_SOURCE
+
+
+def _each(test: Test) -> Test:
+    return lambda value: (
+        type(value) in (list, tuple) and len(value) <= MAX_ITEMS and all(map(test, value))
+    )
+
+
+def _row(*tests: Test) -> Test:
+    """A list of as many items as there are tests."""
+    return lambda value: (
+        type(value) in (list, tuple)
+        and len(value) == len(tests)
+        and all(test(item) for test, item in zip(tests, value, strict=True))
+    )
+
+
+def _by_name(test: Test, most: int = MAX_ITEMS) -> Test:
+    return lambda value: (
+        type(value) is dict
+        and len(value) <= most
+        and all(_text(key) and test(v) for key, v in value.items())
+    )
+
+
+def _record(**tests: Test) -> Test:
+    """A dict with just these keys."""
+    return lambda value: (
+        type(value) is dict
+        and value.keys() == tests.keys()
+        and all(test(value[key]) for key, test in tests.items())
+    )
+
+
+def _or_none(test: Test) -> Test:
+    return lambda value: value is None or test(value)
+
+
+def _count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _anything(value: Any) -> bool:
+    del value
+    return True
+
+
+_TRUTH = _is(bool)
+
+_ERROR = _record(
+    type=_text,
+    message=_text,
+    lines=_each(_row(_text, _count, _text)),
+    shapes=_by_name(lambda value: _text(value) or _each(_count)(value), MAX_NAMES),
+    own=_TRUTH,
+)
+_DESCRIPTION = {
+    "name": _text,
+    "type": _text,
+    "callable": _TRUTH,
+    "parameters": _or_none(_each(_row(_text, _text, _TRUTH))),
+    "source": _or_none(_source),
+    "first_line": _count,
+    "origins": _by_name(_row(_text, _text, _is(int))),
+}
+_OUTCOME = {
+    "value": _anything,
+    "error": _or_none(_ERROR),
+    "mutated": _each(_is(int, str)),
+    "printed": _text,
+    "warnings": _each(_text),
+}
+_EXTRAS: dict[str, Test] = {
+    "gradients": lambda value: type(value) is dict and all(map(_is(int, str), value)),
+    "cost": _record(steps=_count, peak_bytes=_count),
+}
+
+
+def hold_answer(request: dict[str, Any], answer: Any) -> dict[str, Any]:
+    """Return ``answer`` if it has the form that an executor gives to ``request``.
+
+    Raises:
+        ProtocolError: it has another; the message says where.
+    """
+    if type(answer) is not dict:
+        raise ProtocolError("an answer must be a dict")
+    forms: dict[str, Test] = {"error": _or_none(_text)}
+    extras: dict[str, Test] = {}
+    match request["op"]:
+        case "describe":
+            forms = _DESCRIPTION
+        case "build":
+            forms = _OUTCOME | {"value": _or_none(_count)}
+        case "call":
+            forms, extras = _OUTCOME, _EXTRAS
+    missing, unknown = forms.keys() - answer.keys(), answer.keys() - forms.keys() - extras.keys()
+    if missing or unknown:
+        raise ProtocolError(f"an answer with keys that do not fit: {sorted(map(str, answer))}")
+    for key, value in answer.items():
+        if not (forms.get(key) or extras[key])(value):
+            raise ProtocolError(f"an answer whose {key!r} is not of the form agreed")
+    known = [*range(len(request.get("args", ()))), *request.get("kwargs", {})]
+    if any(name not in known for name in answer.get("mutated", ())):
+        raise ProtocolError("an answer that changed arguments there were not")
+    return answer

@@ -1,0 +1,115 @@
+"""A subject in another process, reached only by JSON and raw array buffers.
+
+This is the door, not the sandbox: :class:`ProcessChannel` starts a plain worker. A jail around
+it is the business of whoever grades hostile code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attend_grader.checks.subject import Subject
+from attend_grader.inside import codec
+from attend_grader.sandbox.answers import hold_answer
+
+
+class SubjectDied(RuntimeError):
+    """The worker ended, hung or spoke nonsense; the message says which."""
+
+
+class ProcessChannel:
+    """Starts a worker, loads a candidate in it, and carries requests.
+
+    Args:
+        source: Python text that defines the candidate (the learner's cells, in order).
+        name: the candidate's name in it.
+        references: earlier exercises' references; they stay here and are asked over the channel.
+        timeout: seconds one request may take before the worker is killed.
+        command: how to start the worker (a sandbox puts itself in front).
+    """
+
+    def __init__(
+        self,
+        source: str,
+        name: str,
+        references: Mapping[str, Callable[..., Any]] | None = None,
+        *,
+        timeout: float = 60.0,
+        command: Sequence[str] = (sys.executable, "-m", "attend_grader.inside.worker"),
+    ) -> None:
+        self.references = references or {}
+        self.timeout = timeout
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+        loaded = self.request({"op": "load", "source": source, "name": name})
+        if loaded.get("error"):
+            self.close()
+            raise SubjectDied(f"the submission could not be loaded: {loaded['error']}")
+
+    def __enter__(self) -> ProcessChannel:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def request(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Send ``message``; serve questions for references until the answer comes.
+
+        Raises:
+            SubjectDied: no valid answer came; the worker is gone.
+        """
+        stdin, stdout = self.process.stdin, self.process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        late = threading.Event()
+        timer = threading.Timer(self.timeout, lambda: (late.set(), self._kill()))
+        timer.start()
+        try:
+            codec.write_frame(stdin, message)
+            while True:
+                answer = codec.read_frame(stdout)
+                if type(answer) is not dict or answer.get("op") != "reference":
+                    return hold_answer(message, answer)
+                codec.write_frame(stdin, self._reference(answer))
+        except (OSError, EOFError, codec.ProtocolError) as error:
+            self.close()
+            reason = f"no answer within {self.timeout:g} s" if late.is_set() else str(error)[:2_000]
+            raise SubjectDied(reason) from None
+        finally:
+            timer.cancel()
+
+    def close(self) -> None:
+        """End the worker and everything it started."""
+        self._kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def _reference(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Answer a submission's call to an earlier exercise; its bad arguments are its own."""
+        try:
+            reference = self.references[question["name"]]
+            return {"value": reference(*question["args"], **question["kwargs"])}
+        except Exception as error:  # whatever a reference raises goes back to the caller
+            return {"error": f"{type(error).__name__}: {error}"}
+
+
+def remote(
+    source: str, name: str, references: Mapping[str, Callable[..., Any]] | None = None
+) -> Subject:
+    """A subject whose candidate ``name`` is defined by ``source`` in a fresh process."""
+    return Subject(ProcessChannel(source, name, references))
