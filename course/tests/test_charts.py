@@ -35,7 +35,8 @@ def _course_style():
 
 
 def bundle(chart: alt.LayerChart | alt.Chart) -> dict:
-    shown, metadata = chart._repr_mimebundle_()
+    both: Any = chart._repr_mimebundle_()
+    shown, metadata = both
     assert metadata[charts.MIME]["embed_options"]["renderer"] == "svg"
     return shown
 
@@ -75,8 +76,8 @@ def test_a_chart_takes_the_width_there_is_unless_its_author_chose_one():
 
 
 def test_a_long_title_takes_two_lines():
-    long = "Mean norm of the gradient with respect to the queries, by the width of a query"
-    shown = bundle(charts.line([{"x": 1, "y": 1}], "x", "y", **(WORDS | {"title": long})))
+    long: Any = "Mean norm of the gradient with respect to the queries, by the width of a query"
+    shown = bundle(charts.line([{"x": 1, "y": 1}], "x", "y", **WORDS | {"title": long}))
     assert len(shown[charts.MIME]["title"]) == 2
     assert shown["text/plain"].startswith(f"[chart] {long}:")
 
