@@ -12,6 +12,7 @@ import ipywidgets
 
 from attend.theme import INK
 from attend.widgets.kit import svg
+from attend.widgets.kit.live import sentence
 
 
 class _Labels(anywidget.AnyWidget):
@@ -36,9 +37,9 @@ class View(ipywidgets.VBox):
         self.see = see
         self._draw = draw
         self._picture = ipywidgets.HTML(layout=ipywidgets.Layout(width="100%", margin="4px 0"))
-        sentence = ipywidgets.HTML(_sentence(see), layout=ipywidgets.Layout(width="100%"))
+        above = ipywidgets.HTML(sentence(see), layout=ipywidgets.Layout(width="100%"))
         super().__init__(
-            [sentence, *controls, self._picture, _Labels()],
+            [above, *controls, self._picture, _Labels()],
             layout=ipywidgets.Layout(width="100%", overflow="hidden"),
         )
         self.add_class("attend-view")
@@ -51,7 +52,7 @@ class View(ipywidgets.VBox):
 
     def static(self) -> str:
         """Return the sentence and the present picture as HTML that needs no kernel."""
-        return f'<div class="attend-{self.name}">{_sentence(self.see)}{self._draw()}</div>'
+        return f'<div class="attend-{self.name}">{sentence(self.see)}{self._draw()}</div>'
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         """Show the live widget; where none runs, images; in a terminal, a sentence."""
@@ -67,8 +68,3 @@ def note(words: str) -> str:
         f" color: {INK}; white-space: normal;"
     )
     return f'<div role="status" class="attend-note" style="{style}">{escape(words)}</div>'
-
-
-def _sentence(see: str) -> str:
-    style = f"line-height: 1.4; margin: 2px 0; white-space: normal; color: {INK}; font-size: 14px;"
-    return f'<div style="{style}"><strong>What to see.</strong> {escape(see)}</div>'
