@@ -1,7 +1,9 @@
 """Whether two results of one function agree, up to the rounding that its formula has.
 
-How far rounding may carry follows from the formula: its condition, measured on the reference by
-moving each argument by a known relative step, times the unit of rounding.
+How far rounding may carry follows from the formula and the arguments: the unit of rounding times
+the formula's condition (how far its result moves when each argument moves by a known relative
+step), and times the square of the largest argument, which is how large a product can be that
+cancels before the end.
 """
 
 from __future__ import annotations
@@ -88,11 +90,24 @@ class Alike:
         alike_nan = _nan(x) & _nan(y)
         x, y = np.where(alike_nan, 0, x), np.where(alike_nan, 0, y)
         bad = mismatches(x, y, base)
-        if not bad.any() or self._condition is None:
+        if not bad.any():
             return bad
         unit = 2.0**-24 if base is FLOAT32 else 2.0**-53
-        allowed = ROUNDINGS * unit * self._condition[min(index, len(self._condition) - 1)]
+        allowed = ROUNDINGS * unit * self._size
+        if mismatches(x, y, Tolerance("size", base.relative, base.reason, allowed)).any():
+            if self._condition is None:
+                return bad
+            allowed += ROUNDINGS * unit * self._condition[min(index, len(self._condition) - 1)]
         return mismatches(x, y, Tolerance("condition", base.relative, base.reason, float(allowed)))
+
+    @cached_property
+    def _size(self) -> float:
+        """The square of the largest argument, and 1 at least."""
+        sizes = [1.0]
+        for leaf in leaves(self.call, self.names):
+            values = np.abs(numbers(leaf.value).astype(float))
+            sizes.append(float(values[np.isfinite(values)].max(initial=0.0)))
+        return max(sizes) ** 2
 
     @cached_property
     def _condition(self) -> list[float] | None:
