@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import functools
+import importlib
 import inspect
 import io
 import itertools
@@ -25,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from attend_grader.inside import codec
+from attend_grader.inside.compiling import python_function
 from attend_grader.inside.origins import origins
 
 MAX_PRINTED = 2_000
@@ -37,7 +40,7 @@ MAX_LINES = 20
 """Lines kept of an exception's way: its beginning and its end."""
 
 MAX_NAMES = 200
-"""Names kept whose shapes are told; and characters of a name."""
+"""Names kept of a function's variables and of what it uses; and characters of a name."""
 
 
 class Beginning(io.TextIOBase):
@@ -84,13 +87,14 @@ class Executor:
     @property
     def namespace(self) -> dict[str, Any]:
         """The globals in which the candidate's own code looks names up."""
-        owner = inspect.unwrap(self.candidate) if callable(self.candidate) else self.candidate
+        plain = python_function(self.candidate)
+        owner = inspect.unwrap(plain) if callable(plain) else plain
         members = vars(owner).values() if isinstance(owner, type) else (owner,)
         spaces = (getattr(member, "__globals__", None) for member in members)
         return next((space for space in spaces if space is not None), {})
 
     def handle(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer one request: ``describe``, ``build`` or ``call``."""
+        """Answer one request: ``describe``, ``build``, ``call`` or ``compile``."""
         match request["op"]:
             case "describe":
                 return self._describe()
@@ -98,11 +102,14 @@ class Executor:
                 return self._run(request, self._build)
             case "call":
                 return self._run(request, self._call)
+            case "compile":
+                return self._compile(request)
         raise codec.ProtocolError(f"unknown request {request['op']!r}")
 
     def _describe(self) -> dict[str, Any]:
-        candidate = self.candidate
+        candidate = python_function(self.candidate)
         source, first = _source(candidate)
+        found = origins(candidate, self.namespace)
         try:
             parameters = [
                 [p.name, p.kind.name, p.default is not p.empty]
@@ -117,7 +124,7 @@ class Executor:
             "parameters": parameters,
             "source": source,
             "first_line": first,
-            "origins": origins(candidate, self.namespace),
+            "origins": dict(itertools.islice(found.items(), MAX_NAMES)),
         }
 
     def _build(self, args: tuple, kwargs: dict, request: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +132,7 @@ class Executor:
         parameters = request.get("parameters")
         if parameters is not None:
             if hasattr(instance, "load_state_dict"):
-                _hold_parameters(instance, parameters)
+                _expect_parameters(instance, parameters)
                 instance.load_state_dict(parameters)
             else:
                 for name, value in parameters.items():
@@ -139,6 +146,15 @@ class Executor:
             target = self.instances[request["instance"]]
         if request.get("method"):
             target = getattr(target, request["method"])
+        if request.get("launcher"):  # of the course's own: it calls the candidate, a kernel
+            module, _, name = request["launcher"].partition(":")
+            target = functools.partial(getattr(importlib.import_module(module), name), target)
+        if request.get("launcher") or request.get("trace"):  # untraced, a stray store ends us
+            from attend_grader.inside.tracer import traced
+
+            with traced(log=request.get("trace") == "log") as tracer:
+                value = target(*args, **kwargs)
+            return {"value": value, "trace": tracer.to_plain()}
         if request.get("gradients") is not None:
             from attend_grader.inside.torch_gradients import gradients
 
@@ -149,6 +165,14 @@ class Executor:
         with _measured(self.namespace) as cost:
             value = _taken(target(*args, **kwargs), take)
         return {"value": value, "cost": cost}
+
+    def _compile(self, request: dict[str, Any]) -> dict[str, Any]:
+        from attend_grader.inside.compiling import compiled
+
+        wanted = {k: request[k] for k in ("architecture", "warps", "stages")}
+        return {
+            "report": compiled(self.candidate, request["types"], request["constants"], **wanted)
+        }
 
     def _run(self, request: dict[str, Any], action: Callable[..., dict]) -> dict[str, Any]:
         args, kwargs = request.get("args", ()), request.get("kwargs", {})
@@ -202,6 +226,9 @@ class Executor:
     def _error(self, error: BaseException) -> dict[str, Any]:
         """The exception, cut to the candidate's own lines, with the shapes it saw."""
         trace, frames = error.__traceback__, []
+        if type(error).__name__ == "InterpreterError" and error.__cause__ is not None:
+            error = error.__cause__  # Triton's interpreter wraps what happened in a kernel
+            trace = error.__traceback__
         namespace = self.namespace
         while trace is not None:
             if trace.tb_frame.f_globals is namespace:
@@ -216,7 +243,7 @@ class Executor:
             lines.append([code.co_name[:MAX_NAMES], number - code.co_firstlineno + 1, text])
         last = frames[-1][0] if frames else None
         shapes = {} if last is None else _shapes(last)
-        own = getattr(inspect.unwrap(self.candidate), "__code__", None)
+        own = getattr(inspect.unwrap(python_function(self.candidate)), "__code__", None)
         return {
             "type": type(error).__name__[:MAX_NAMES],
             "message": _text_of(error),
@@ -241,8 +268,8 @@ def _taken(value: Any, count: int | None) -> Any:
     return list(itertools.islice(value, count))
 
 
-def _hold_parameters(module: Any, parameters: dict[str, Any]) -> None:
-    """Hold a torch module to having parameters (and buffers) of these names and shapes.
+def _expect_parameters(module: Any, parameters: dict[str, Any]) -> None:
+    """Check that a torch module has parameters (and buffers) of these names and shapes.
 
     Raises:
         ValueError: it has others; the message names the differences.

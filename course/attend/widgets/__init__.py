@@ -8,6 +8,7 @@ the arrow keys.
 from attend.widgets.alignment import alignment_matrix
 from attend.widgets.delta_explorer import delta_explorer
 from attend.widgets.dk import dk_explorer
+from attend.widgets.drag_query import drag_query
 from attend.widgets.explorer import attention_explorer
 from attend.widgets.frequency_map import frequency_map
 from attend.widgets.gradient import gradient_explorer
@@ -28,6 +29,7 @@ __all__ = [
     "attention_table",
     "delta_explorer",
     "dk_explorer",
+    "drag_query",
     "frequency_map",
     "gradient_explorer",
     "head_explorer",
