@@ -426,7 +426,7 @@ from attend_solutions.mamba import MambaBlock
 # **What you should see.** Around your block stand an embedding, norms and residual sums. It learns
 # *induction* in 100 steps: token 0 stands a few times in random tokens, always followed by the same
 # token; at the end stands a 0 again, and the model must say what follows. It trains on texts of 64
-# tokens, and then reads longer ones. This takes 10 to 20 seconds.
+# tokens, and then reads longer ones. This takes 5 to 20 seconds.
 
 
 # %%
@@ -579,7 +579,7 @@ if ready(MambaBlock, mamba_step):
 # what it says. How well does it predict text it has never seen?
 
 # %%
-if ready(MambaBlock):
+if ready(MambaBlock, mamba_step):
     _, unseen = mamba_words.text()
     rows = unseen[: 16 * 512].view(16, 512)
     with torch.no_grad():

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
+from attend.theme import GRID, INK, MUTED, ROLE
 from attend.widgets.kit.svg import (
-    GRID,
-    INK,
-    MUTED,
     beside,
     element,
     hover,
@@ -199,7 +197,7 @@ def _bars(shown: str, kept: Tensor, token: int) -> str:
         words = hover(f"token {place + 1}, {readable(shown[place])}: {100 * share:.1f} % is left")
         high = tall * share
         box = {"x": left + wide * place + 1, "y": base - high, "width": max(wide - 2, 1.0)}
-        fill = "#0072B2"
+        fill = ROLE["Q"]
         body.append(element("rect", words, **box, height=high, fill=fill, data_left=f"{share:.4f}"))
     body += _letters(shown, left, wide, base + 16)
     half = sum(share >= 0.5 for share in kept.tolist()[:token])

@@ -6,7 +6,8 @@ import math
 
 import ipywidgets
 
-from attend.widgets.kit.svg import GRID, INK, MUTED, beside, element, hover, panel, text
+from attend.theme import GRID, GROUPS, INK, MUTED
+from attend.widgets.kit.svg import beside, element, hover, panel, text
 from attend.widgets.kit.view import View
 
 SEE = (
@@ -14,7 +15,7 @@ SEE = (
     "put the slider. Below, noise has the step size 0, and only a symbol fades a symbol."
 )
 TEXT = "··7····4······2·····"
-SYMBOL, NOISE = "#0072B2", "#E69F00"
+SYMBOL, NOISE = GROUPS[0], GROUPS[5]
 
 
 def shares(delta: float, selective: bool) -> list[float]:
