@@ -4,7 +4,8 @@
     python course/24_mamba/train.py words    # → course/attend/data/mamba_words.npz
 
 Both run on one thread of a CPU. Each arm tries every rate of RATES on the seeds of TUNING; the rate
-with the best mean accuracy at the training length is then run on the other seeds of SEEDS.
+with the best mean accuracy at the training length (among equals, the lowest loss at the end) is
+then run on the other seeds of SEEDS.
 """
 
 from __future__ import annotations
@@ -130,10 +131,12 @@ def arm_row(arm: str, task: str) -> dict[str, Any]:
     """Tune one arm on one task, train it on the other seeds, and read longer texts with it."""
     started = time.process_time()
     tried = [(seed, rate) for rate in RATES for seed in TUNING]
-    tuned, _ = runs(arm, task, *zip(*tried, strict=True))
+    tuned, tuning = runs(arm, task, *zip(*tried, strict=True))
     scores = accuracy(arm, tuned, task, LENGTHS[0])
-    by_rate = {rate: scores[i * len(TUNING) :][: len(TUNING)] for i, rate in enumerate(RATES)}
-    rate = max(RATES, key=lambda rate: sum(by_rate[rate]))
+    ends = torch.tensor(tuning[-STEPS[task] // 10 :]).mean(0).tolist()  # mean loss at the end
+    places = {rate: slice(len(TUNING) * i, len(TUNING) * (i + 1)) for i, rate in enumerate(RATES)}
+    by_rate = {rate: scores[place] for rate, place in places.items()}
+    rate = max(RATES, key=lambda rate: (sum(by_rate[rate]), -sum(ends[places[rate]])))
     weights, losses = runs(arm, task, SEEDS, [rate] * len(SEEDS))
     return {
         "numbers": mixers.count(weights),

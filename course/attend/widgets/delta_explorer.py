@@ -1,7 +1,7 @@
 """The Δ explorer: what a trained Mamba does with each token of a text, by the learner's functions.
 
-Above, the step size of the channels that vary most; below, what is left of each token in the
-state of one layer once a chosen token has been read.
+One panel shows the step size of the channels that vary most, the other what is left of each token
+in the state of one layer once a chosen token has been read.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:  # torch is imported when a picture is drawn: other chapters d
 
 SEE = (
     "Bright is a long step: the channel takes the token in and lets go of what it had. Move the "
-    "slider along the text: the bars say what is still left of each token."
+    "token slider along the text: the bars say what is still left of each token."
 )
 START = 'The "assert" statement is\nused to insert'
 CHANNELS, LONGEST = 14, 44
 NEEDED = ("causal_conv1d", "selective_parameters", "discretize_selective", "selective_scan")
-_LOW, _HIGH = -3.0, 1.0  # of the colours: Δ from 0.001 to 10
+_LOW, _HIGH = -3.0, 0.0  # of the colours: Δ from 0.001 to 1
 
 Functions = Mapping[str, Callable[..., Any]]
 
@@ -173,7 +173,7 @@ def _steps(shown: str, delta: Tensor, token: int) -> str:
         share = step / 8
         box = {"x": left + 22 * step, "y": bottom + 30, "width": 22, "height": 10}
         body.append(element("rect", **box, fill=viridis(share)))
-    key = "Δ = 0.001 (dark) to 10 (bright), each colour √10 times the one before"
+    key = "Δ from 0.001 (dark) to 1 (bright), logarithmic"
     body.append(text(left + 206, bottom + 39, key, font_size=11, fill=MUTED))
     means = delta[:, varied].mean(dim=1)
     most = int(means.argmax())
@@ -201,10 +201,7 @@ def _bars(shown: str, kept: Tensor, token: int) -> str:
         body.append(element("rect", words, **box, height=high, fill=fill, data_left=f"{share:.4f}"))
     body += _letters(shown, left, wide, base + 16)
     half = sum(share >= 0.5 for share in kept.tolist()[:token])
-    told = (
-        f"After token {token}, {readable(shown[token - 1])}: {half} of the {token} tokens read are "
-        "still there with half or more of what they wrote."
-    )
+    told = f"{half} of the {token} tokens read have half or more of what they wrote left."
     body.append(text(12, 46, told, font_size=13))
     label = f"What is left of each token after token {token}"
     return panel("left", 580.0, 192.0, label, told, *body)

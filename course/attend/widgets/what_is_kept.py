@@ -11,8 +11,8 @@ from attend.widgets.kit.svg import beside, element, hover, panel, text
 from attend.widgets.kit.view import View
 
 SEE = (
-    "Above, all tokens have the same step size: the noise wears the symbols away, wherever you "
-    "put the slider. Below, noise has the step size 0, and only a symbol fades a symbol."
+    "With the same step size for all tokens the noise wears the symbols away, wherever you put the "
+    "slider. With the step size 0 for noise, only a symbol fades a symbol."
 )
 TEXT = "··7····4······2·····"
 SYMBOL, NOISE = GROUPS[0], GROUPS[5]

@@ -88,6 +88,23 @@ SLIPS = (
         ),
         "The result went through SiLU. That comes later, in the block.",
     ),
+    Slip(
+        "a ring",
+        (
+            "functional.pad(x, (0, 0, width - 1, 0))",
+            "torch.cat([x] * width, 1)[:, (width - 1) * x.shape[1] - width + 1 :]",
+        ),
+        "The end of the text stands before its beginning, so the first steps see the last ones. "
+        "Before the first step there are zeros.",
+    ),
+    Slip(
+        "the first step repeated",
+        (
+            "functional.pad(x, (0, 0, width - 1, 0))",
+            "torch.cat([x[:, :1].expand(-1, width - 1, -1), x], 1)",
+        ),
+        "Before the first step the first value is repeated. There are zeros.",
+    ),
 )
 
 

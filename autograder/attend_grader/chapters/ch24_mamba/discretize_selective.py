@@ -71,6 +71,26 @@ SLIPS = (
         ("torch.exp(step * a)", "torch.exp(torch.exp(step) * a)"),
         "exp is taken of Δ as well. Δ is the step size itself; only Δ a goes through exp.",
     ),
+    Slip(
+        "the gain is faded too",
+        ("step * b[..., None, :]", "step * b[..., None, :] * torch.exp(step * a)"),
+        "The gain is multiplied by the decay. Only the old state fades: the gain is Δ b.",
+    ),
+    Slip(
+        "powers of two",
+        ("torch.exp(step * a)", "torch.exp2(step * a)"),
+        "The decay is 2 to the power of Δ a. It is e to that power: torch.exp.",
+    ),
+    Slip(
+        "the implicit step",
+        ("torch.exp(step * a)", "1 / (1 - step * a)"),
+        "The decay is 1 / (1 − Δ a), that of an implicit Euler step. It is exp(Δ a).",
+    ),
+    Slip(
+        "one rate for all channels",
+        ("torch.exp(step * a)", "torch.exp(step * a.mean(0))"),
+        "All channels decay at the same rates. a has a row for each of the E channels.",
+    ),
 )
 
 

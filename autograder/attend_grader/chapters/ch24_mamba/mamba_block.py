@@ -119,6 +119,11 @@ SLIPS = (
         ),
         "u is gated before the scan. The gate multiplies what the scan returns.",
     ),
+    Slip(
+        "SiLU before the convolution",
+        (CONVOLVED, "causal_conv1d(functional.silu(u), self.taps, self.taps_bias)"),
+        "u goes through SiLU before the convolution. Convolve first.",
+    ),
 )
 
 

@@ -121,6 +121,12 @@ SLIPS = (
         ('-torch.exp(block["a_log"])', 'block["a_log"]'),
         "a_log was used as a, so the decay is exp(Δ a_log), which may be above 1. a = −exp(a_log).",
     ),
+    Slip(
+        "recent grows",
+        ("window[:, 1:], state", "window, state"),
+        "recent is one longer than before, so memory grows with every token. The oldest input drops "
+        "out.",
+    ),
 )
 
 

@@ -76,6 +76,29 @@ SLIPS = (
         ),
         "Δ went through softplus twice, so it is never below ln 2.",
     ),
+    Slip(
+        "relu for softplus",
+        ("functional.softplus(raw + bias)", "functional.relu(raw + bias)"),
+        "Δ is 0 wherever raw + bias is negative. The explosion is gone, but this is a relu: "
+        "Δ = softplus(raw + bias).",
+    ),
+    Slip(
+        "the absolute value",
+        ("functional.softplus(raw + bias)", "(raw + bias).abs()"),
+        "Δ is the absolute value of raw + bias. Positive, but a very negative number then makes a "
+        "long step, where softplus makes a short one.",
+    ),
+    Slip(
+        "only the decay is clamped",
+        ("torch.exp(step[..., None] * a)", "torch.exp((raw + bias).clamp(min=0)[..., None] * a)"),
+        "The decay uses raw + bias cut off at 0, what is written uses Δ. The explosion is gone, "
+        "but both must use the same Δ, after the softplus.",
+    ),
+    Slip(
+        "starts from ones",
+        ("torch.zeros_like(written[:, 0])", "torch.ones_like(written[:, 0])"),
+        "The state starts from ones. Before the first token it is 0.",
+    ),
 )
 
 

@@ -89,6 +89,20 @@ SLIPS = (
         ("torch.full_like(symbols, READ)", "torch.full_like(symbols, NOISE)"),
         "At the end stands NOISE, where M tokens READ ask for the symbols.",
     ),
+    Slip(
+        "targets one step early",
+        (
+            "torch.cat([symbols.new_full(keys.shape, IGNORED), symbols], dim=1)",
+            "torch.cat([symbols.new_full(keys.shape, IGNORED), symbols], dim=1).roll(-1, 1)",
+        ),
+        "The targets lie one place too early: the target of the first READ is the first symbol, at "
+        "the same place as that READ.",
+    ),
+    Slip(
+        "symbols in the order of their numbers",
+        ("scatter(1, places, symbols)", "scatter(1, places, symbols.sort(1).values)"),
+        "The symbols were sorted. They stand in the text in the order in which they were given.",
+    ),
 )
 
 

@@ -90,6 +90,22 @@ SLIPS = (
         ("bias_delta), b, c", "bias_delta), functional.softplus(b), functional.softplus(c)"),
         "b and c are positive: softplus is only for Δ. What is written and read may be negative.",
     ),
+    Slip(
+        "relu for softplus",
+        ("functional.softplus(low", "functional.relu(low"),
+        "Δ is 0 wherever the raw number is negative: that is a relu, and nothing learns there. "
+        "softplus is positive everywhere.",
+    ),
+    Slip(
+        "sigmoid for softplus",
+        ("functional.softplus(low", "torch.sigmoid(low"),
+        "Δ never exceeds 1: that is a sigmoid. A step may be as long as it likes: softplus.",
+    ),
+    Slip(
+        "one Δ for all channels",
+        ("bias_delta), b, c", "bias_delta).mean(-1, keepdim=True).expand_as(x), b, c"),
+        "All channels have the same Δ. Each has its own row of w_delta and its own bias.",
+    ),
 )
 
 

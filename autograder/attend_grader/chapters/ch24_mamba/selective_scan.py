@@ -104,6 +104,11 @@ SLIPS = (
         (".sum(-1))", ".mean(-1))"),
         "y is N times too small: reading is a dot product with c, a sum over N and not a mean.",
     ),
+    Slip(
+        "reads with b",
+        ("c.unbind(1)", "b.unbind(1)"),
+        "y is read with b, by which the token writes. Reading is a dot product with c.",
+    ),
 )
 
 
