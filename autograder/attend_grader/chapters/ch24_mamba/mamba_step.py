@@ -119,7 +119,7 @@ SLIPS = (
     Slip(
         "a_log used as a",
         ('-torch.exp(block["a_log"])', 'block["a_log"]'),
-        "a_log was used as a, so the decay is exp(Δ a_log), which may be above 1. a = −exp(a_log).",
+        "a_log was used as a, so the decay is exp(Δ a_log), maybe above 1. a = −exp(a_log).",
     ),
     Slip(
         "recent grows",

@@ -19,7 +19,8 @@ from attend_grader.checks.torch_numbers import normal
 
 def _case(rng: np.random.Generator, *sizes: int) -> Call:
     x, _, a, b, c = scanned(rng, *sizes)
-    return Call((x, normal(rng, *x.shape), normal(rng, sizes[2]), a, b, c))
+    raw = normal(rng, *x.shape) + 0.005  # raw + bias is never exactly 0, where |·| has a kink
+    return Call((x, raw, normal(rng, sizes[2]), a, b, c))
 
 
 def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
