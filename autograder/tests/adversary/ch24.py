@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # cases are code in strings, kept on their lines
 """Chapter 24: answers as learners write them, wrong and right (see answers.py)."""
 
 COPY = """

@@ -124,8 +124,8 @@ SLIPS = (
     Slip(
         "recent grows",
         ("window[:, 1:], state", "window, state"),
-        "recent is one longer than before, so memory grows with every token. The oldest input drops "
-        "out.",
+        "recent is one longer than before, so memory grows with every token. The oldest input "
+        "drops out.",
     ),
 )
 
