@@ -186,6 +186,10 @@ class Subject:
         """The same candidate, whose calls to the named earlier exercises reach references."""
         return dataclasses.replace(self, references=tuple(names))
 
+    def forbid(self, names: Sequence[str]) -> None:
+        """Let functions of these dotted names raise while the candidate runs; () lifts it."""
+        self.channel.request({"op": "forbid", "names": tuple(names)})
+
     @cached_property
     def description(self) -> Description:
         """Name, signature, source text and the origins of the names it uses."""
