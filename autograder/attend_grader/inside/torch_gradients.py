@@ -15,21 +15,26 @@ def gradients(
 
     Args:
         target: function or module; returns one tensor or a tuple of tensors.
-        args: positional arguments; those at the positions in ``wanted["wrt"]`` need gradients.
+        args: positional arguments; those at the positions in ``wanted["wrt"]`` need gradients:
+            tensors, or tuples of tensors.
         kwargs: keyword arguments.
         wanted: ``wrt`` (positions), ``parameters`` (names, for a module) and ``cotangents``
             (one tensor for each output, same shapes).
 
     Returns:
-        ``value`` (the detached outputs) and ``gradients`` (position or parameter name → tensor,
-        or None where the output does not depend on it through the graph). There are no gradients
-        of outputs that do not fit the cotangents.
+        ``value`` (the detached outputs) and ``gradients`` (position, ``"1[0]"`` for the first
+        tensor of the tuple at position 1, or parameter name → tensor, or None where the output
+        does not depend on it through the graph). There are no gradients of outputs that do not
+        fit the cotangents.
     """
     leaves: dict[Any, torch.Tensor] = {}
     moved = list(args)
     for position in wanted.get("wrt", ()):
-        moved[position] = args[position].clone().requires_grad_(True)
-        leaves[position] = moved[position]
+        moved[position] = _leaf(args[position])
+        if isinstance(moved[position], tuple):
+            leaves |= {f"{position}[{i}]": leaf for i, leaf in enumerate(moved[position])}
+        else:
+            leaves[position] = moved[position]
     if wanted.get("parameters"):
         named = dict(target.named_parameters())  # type: ignore[attr-defined]  # a Module
         leaves |= {name: named[name] for name in wanted["parameters"]}
@@ -50,3 +55,10 @@ def gradients(
             allow_unused=True,
         )
     return answer | {"gradients": dict(zip(leaves, pulled, strict=True))}
+
+
+def _leaf(value: Any) -> Any:
+    """A copy that asks for gradients."""
+    if isinstance(value, (tuple, list)):
+        return tuple(_leaf(item) for item in value)
+    return value.clone().requires_grad_(True)
