@@ -324,7 +324,7 @@ def _try_stack(
     forms = {tuple((leaf.path, numbers(leaf.value).shape) for leaf in row) for row in named}
     if len(forms) != 1 or not named[0]:
         return 0
-    tried = 0
+    tried, widest = 0, max(numbers(leaf.value).ndim for leaf in named[0])
     for common in [(), *((name,) for name in shared if any(root(x) == name for x in named[0]))]:
         single: list[Call] = []
         for row in named:
@@ -339,11 +339,19 @@ def _try_stack(
         whole: dict[Path, Any] = {}
         for column in zip(*named, strict=True):
             if root(column[0]) not in common:
-                whole[column[0].path] = stacked([leaf.value for leaf in column], shape)
+                whole[column[0].path] = stacked([_widened(leaf, widest) for leaf in column], shape)
         call = _shifted(replaced(trial.call, whole), len(shape))
         _same_stack(trial, call, bases, shape, common)
         tried += 1
     return tried
+
+
+def _widened(leaf: Leaf, axes: int) -> Any:
+    """A mask with axes of length 1 in front, so that it still broadcasts once it is stacked."""
+    value = leaf.value
+    if leaf.kind != "boolean":
+        return value
+    return value.reshape((1,) * (axes - value.ndim) + tuple(value.shape))
 
 
 def root(leaf: Leaf) -> str:
