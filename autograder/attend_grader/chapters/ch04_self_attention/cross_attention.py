@@ -11,6 +11,7 @@ from attend_solutions.self_attention import masked_softmax
 from attend_solutions.types import Array
 
 from attend_grader.chapters.ch04_self_attention.shared import (
+    far_below,
     looking,
     own_output,
     scale_clue,
@@ -82,8 +83,9 @@ def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "nobody may look at anything", Call((*args, np.zeros((3, 5), bool)))
     batch = two_texts(rng, 4, 3, 2, 5, 3, 2, (2, 2))
     yield "2 leading axes, mask (2, 1, 1, 3)", Call((*batch, seen(rng, 2, 1, 1, 3)))
-    why = "scores of ±10¹², and a mask"
-    yield why, Call((1e6 * args[0], 1e6 * args[1], *args[2:], seen(rng, 3, 5)))
+    x, w_q, w_k, w_v = far_below(args[0], *args[2:])
+    context = 1e6 * np.abs(args[1]) + 1e6
+    yield "scores near −10¹², and a mask", Call((x, context, w_q, w_k, w_v, mask))
 
 
 def _order(rng: np.random.Generator) -> Iterator[tuple[str, tuple, tuple]]:

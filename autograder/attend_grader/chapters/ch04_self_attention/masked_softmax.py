@@ -69,9 +69,10 @@ def _garbage(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for held, name in ((1e6, "1,000,000"), (np.inf, "inf"), (-np.inf, "−inf"), (np.nan, "NaN")):
         why = f"hidden places hold {name}, which should not matter"
         yield why, Call((np.where(mask, scores, held), mask))
-    for far, name in ((1e6, "−1,000,000"), (1e12, "−1,000,000,000,000")):
+    apart = 1e3 * rng.permutation(15).reshape(3, 5)  # so log-sum-exp loses nothing at 1e12
+    for low, name in ((scores - 1e6, "−1,000,000"), (apart - 1e12, "−1,000,000,000,000")):
         why = f"visible scores lie near {name}, hidden ones near 0"  # above and below -1e9
-        yield why, Call((np.where(mask, scores - far, 0.0), mask))
+        yield why, Call((np.where(mask, low, 0.0), mask))
 
 
 def _infinite(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:

@@ -12,6 +12,7 @@ from attend_solutions.self_attention import masked_softmax
 from attend_solutions.types import Array
 
 from attend_grader.chapters.ch04_self_attention.shared import (
+    far_below,
     looking,
     own_output,
     scale_clue,
@@ -62,8 +63,8 @@ def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         "a mask (2, 1, 3), one row a sentence",
         Call((*text(rng, 3, 4, 2, 5, (2,)), seen(rng, 2, 1, 3))),
     )
-    x, *matrices = text(rng, 5, 3, 2, 4)
-    yield "scores of ±10¹², and a mask", Call((1e6 * x, *matrices, seen(rng, 5, 5)))
+    x, w_q, w_k, w_v = far_below(*text(rng, 5, 3, 2, 4))
+    yield "scores near −10¹², and a mask", Call((x, w_q, w_k, w_v, seen(rng, 5, 5)))
 
 
 def _moved(rng: np.random.Generator) -> Iterator[tuple[str, tuple, tuple]]:

@@ -38,6 +38,11 @@ def text(
     return normal(rng, *lead, t, c), normal(rng, c, d), normal(rng, c, d), normal(rng, c, d_v)
 
 
+def far_below(x: Array, w_q: Array, w_k: Array, w_v: Array) -> tuple[Array, Array, Array, Array]:
+    """The same text with queries below 0 and keys above: scores near -1e12, far below any fill."""
+    return 1e6 * np.abs(x) + 1e6, -np.abs(w_q) - 0.1, np.abs(w_k) + 0.1, w_v
+
+
 def within(mask: Any) -> Clue:
     """A clue about weights: what is wrong in empty rows, in hidden places, in the sums of rows."""
 
