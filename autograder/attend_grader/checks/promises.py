@@ -124,17 +124,20 @@ def trials(subject: Subject, probe: Probe, draws: Draws) -> Iterator[Trial]:
     return (Trial(subject, probe, call) for call in draws(rng))
 
 
-def keep_tried(tried: int) -> None:
+def keep_tried(
+    tried: int, why: str = "your function gave finite numbers for none of the inputs"
+) -> None:
     """Refuse a promise that could be tried on no call.
+
+    Args:
+        tried: on how many it was tried.
+        why: said where there was none.
 
     Raises:
         Miss: there was none.
     """
     if not tried:
-        raise Miss(
-            "this could not be tried: your function gave finite numbers for none of the inputs.",
-            topic="not tried",
-        )
+        raise Miss(f"this could not be tried: {why}.", topic=why)
 
 
 def kinds(
@@ -438,7 +441,7 @@ def masks(draws: Draws, *, named: tuple[str, ...], hidden_rows: bool) -> Test:
                     continue
                 tried += 1
                 _try_masks(trial, leaf, right, single=single, hidden_rows=hidden_rows)
-        keep_tried(tried)
+        keep_tried(tried, "your function is right for none of the inputs with a mask")
 
     return test
 

@@ -2,7 +2,7 @@
 
 EXERCISES = {
     "masked_softmax": 12,
-    "self_attention": 11,
+    "self_attention": 12,
     "permutation_matrix_test": 8,
     "causal_mask": 6,
     "padding_mask": 7,

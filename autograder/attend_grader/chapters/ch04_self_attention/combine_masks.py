@@ -23,11 +23,15 @@ def _masks(rng: np.random.Generator, *shapes: tuple[int, ...]) -> tuple[Mask, ..
 
 
 def _agree(
-    probe: Probe, subject: Subject, masks: tuple[Mask | None, ...], why: str = "", **more: bool
+    probe: Probe,
+    subject: Subject,
+    masks: tuple[Mask | None, ...],
+    why: str = "",
+    boolean: bool = False,
 ) -> None:
     """Hold the subject to the reference; messages call the masks mask_1, mask_2, …"""
     named = replace(probe, names=tuple(f"mask_{i + 1}" for i in range(len(masks))))
-    agree_mask(named, subject, *masks, why=why, **more)
+    agree_mask(named, subject, *masks, why=why, boolean=boolean)
 
 
 def _worked(subject: Subject, probe: Probe) -> None:

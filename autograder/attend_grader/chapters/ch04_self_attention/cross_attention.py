@@ -13,15 +13,15 @@ from attend_solutions.types import Array
 from attend_grader.chapters.ch04_self_attention.shared import (
     far_below,
     looking,
+    own_masked,
     own_output,
     scale_clue,
     seen,
-    text,
+    two_results,
     under_masks,
     with_empty_row,
 )
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import known, worked
 from attend_grader.checks.properties import normal
 from attend_grader.checks.subject import Subject
 
@@ -48,6 +48,10 @@ def two_texts(
     """Random x (*lead, t, c), context (*lead, s, c_c), w_q (c, d), w_k (c_c, d), w_v (c_c, d_v)."""
     x, context = normal(rng, *lead, t, c), normal(rng, *lead, s, c_c)
     return x, context, normal(rng, c, d), normal(rng, c_c, d), normal(rng, c_c, d_v)
+
+
+def _values(x: Array, context: Array, w_q: Array, w_k: Array, w_v: Array) -> Array:
+    return context @ w_v
 
 
 def _two_queries() -> tuple[Array, ...]:
@@ -83,22 +87,27 @@ def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "nobody may look at anything", Call((*args, np.zeros((3, 5), bool)))
     batch = two_texts(rng, 4, 3, 2, 5, 3, 2, (2, 2))
     yield "2 leading axes, mask (2, 1, 1, 3)", Call((*batch, seen(rng, 2, 1, 1, 3)))
-    x, w_q, w_k, w_v = far_below(args[0], *args[2:])
-    context = 1e6 * np.abs(args[1]) + 1e6
-    yield "scores near −10¹², and a mask", Call((x, context, w_q, w_k, w_v, mask))
 
 
-def _order(rng: np.random.Generator) -> Iterator[tuple[str, tuple, tuple]]:
-    x, context, w_q, w_k, w_v = two_texts(rng, 3, 5, 2, 4, 3, 2)
-    output, weights = self_attention.cross_attention(x, context, w_q, w_k, w_v)
-    turn = rng.permutation(5)
-    why = "context in another order: the weights move along, the output stays"
-    yield why, (x, context[turn], w_q, w_k, w_v), (output, weights[:, turn])
-    why = "one of the queries alone: its row stays"
-    yield why, (x[1:2], context, w_q, w_k, w_v), (output[1:2], weights[1:2])
-    x, w_q, w_k, w_v = text(rng, 4, 3, 2, 5)
-    want = self_attention.self_attention(x, w_q, w_k, w_v)
-    yield "context = x: self-attention", (x, x, w_q, w_k, w_v), want
+def _far(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    x, context, *matrices = two_texts(rng, 3, 5, 2, 4, 3, 2)
+    x, w_q, w_k, w_v = far_below(x, *matrices)
+    args = (x, 1e6 * np.abs(context) + 1e6, w_q, w_k, w_v)
+    yield "scores near −10¹²", Call(args)
+    yield "scores near −10¹², and a mask", Call((*args, seen(rng, 3, 5)))
+
+
+def _order(subject: Subject, probe: Probe) -> None:
+    x, context, *matrices = two_texts(probe.rng, 3, 5, 2, 4, 3, 2)
+    probe.agree(subject, x, context[:1], *matrices, part=1, why="one key, whose weight is 1")
+    output, weights = probe.call(subject, x, context, *matrices).value
+    turn = probe.rng.permutation(5)
+    why = "context in another order: your weights should move along, the output stay"
+    want = (output, weights[:, turn])
+    probe.agree(subject, x, context[turn], *matrices, want=want, why=why)
+    why = "one of the queries alone: its row should stay"
+    want = (output[1:2], weights[1:2])
+    probe.agree(subject, x[1:2], context, *matrices, want=want, why=why)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -199,19 +208,16 @@ EXERCISE = Exercise(
     reference=self_attention.cross_attention,
     contract=looking(("x", "context", "mask")),
     properties=(
-        worked(
+        two_results(
             "a hand-worked example: two queries, three keys, D = 4",
             *_two_queries(),
             want=(np.array([[9.0], [8.0]]), np.array([[0.25, 0.5, 0.25], [1 / 3, 1 / 3, 1 / 3]])),
         ),
-        Property("weights: x asks, the context answers; divided by √D", 2, _weights),
-        own_output(
-            "output: your weights times context W_v",
-            _plain,
-            lambda x, context, q, k, v: context @ v,
-        ),
-        under_masks("the mask hides; a query that sees nothing gets 0", _masked, parts=(1, 0)),
-        known("the context is a set; queries do not mix", _order),
+        Property("weights: x asks, the context answers; divided by √D", 1, _weights),
+        own_output("output: your weights times context W_v", _plain, _values),
+        own_masked("the mask hides; a query that sees nothing gets 0", _masked, _values, 1),
+        under_masks("scores far below 0 are safe", _far, parts=(1, 0)),
+        Property("the context is a set; queries do not mix", 1, _order),
     ),
     draws=draws,
     slips=SLIPS,

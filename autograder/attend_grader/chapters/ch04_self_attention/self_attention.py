@@ -14,15 +14,16 @@ from attend_solutions.types import Array
 from attend_grader.chapters.ch04_self_attention.shared import (
     far_below,
     looking,
+    own_masked,
     own_output,
     scale_clue,
     seen,
     text,
+    two_results,
     under_masks,
     with_empty_row,
 )
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import known, worked
 from attend_grader.checks.properties import normal
 from attend_grader.checks.subject import Subject
 
@@ -30,12 +31,16 @@ _SIZES = ((3, 5, 4, 2), (4, 4, 4, 4), (5, 2, 9, 3), (2, 3, 1, 3), (5, 3, 2, 5))
 """T, C, D, D_v: all different; all equal; D = 1."""
 
 
+def _values(x: Array, w_q: Array, w_k: Array, w_v: Array) -> Array:
+    return x @ w_v
+
+
 def _two_tokens() -> tuple[Array, ...]:
     """D = 4, so that the scores ln 9 are halved: weights (1/4, 3/4) and (1/2, 1/2)."""
-    w_q, w_k = np.zeros((5, 4)), np.zeros((5, 4))
+    w_q, w_k = np.zeros((4, 4)), np.zeros((4, 4))
     w_q[0], w_k[1] = np.log(3.0) / 2, 1.0
-    w_v = np.array([[8.0, 0, 4], [0, 4, 0], [5, 5, 5], [7, 7, 7], [1, 1, 1]])
-    return np.eye(2, 5), w_q, w_k, w_v
+    w_v = np.array([[8.0, 0.0, 4.0], [0.0, 4.0, 0.0], [5.0, 5.0, 5.0], [7.0, 7.0, 7.0]])
+    return np.eye(2, 4), w_q, w_k, w_v
 
 
 def _weights(subject: Subject, probe: Probe) -> None:
@@ -59,24 +64,28 @@ def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "token 2 may look at nothing", Call((*text(rng, 4, 3, 2, 5), mask))
     args = text(rng, 4, 3, 2, 5)
     yield "nobody may look at anything", Call((*args, np.zeros((4, 4), bool)))
-    yield (
-        "a mask (2, 1, 3), one row a sentence",
-        Call((*text(rng, 3, 4, 2, 5, (2,)), seen(rng, 2, 1, 3))),
-    )
-    x, w_q, w_k, w_v = far_below(*text(rng, 5, 3, 2, 4))
-    yield "scores near −10¹², and a mask", Call((x, w_q, w_k, w_v, seen(rng, 5, 5)))
+    batch = text(rng, 3, 4, 2, 5, (2,))
+    yield "a mask (2, 1, 3), one row a sentence", Call((*batch, seen(rng, 2, 1, 3)))
 
 
-def _moved(rng: np.random.Generator) -> Iterator[tuple[str, tuple, tuple]]:
-    x, w_q, w_k, w_v = text(rng, 5, 3, 2, 4)
-    output, weights = self_attention.self_attention(x, w_q, w_k, w_v)
-    order = rng.permutation(5)
-    why = "tokens in another order: rows (and columns of the weights) should follow"
-    yield why, (x[order], w_q, w_k, w_v), (output[order], weights[order][:, order])
-    args = (np.ones((4, 3)), normal(rng, 3, 2), w_k, np.ones((3, 5)))
-    yield "equal tokens: equal weights", args, (np.full((4, 5), 3.0), np.full((4, 4), 0.25))
-    why = "one token only, which looks at itself"
-    yield why, (x[:1], w_q, w_k, w_v), (x[:1] @ w_v, np.ones((1, 1)))
+def _far(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for t, c, d, d_v in ((5, 3, 2, 4), (4, 2, 4, 3)):
+        args = far_below(*text(rng, t, c, d, d_v))
+        yield "scores near −10¹²", Call(args)
+        yield "scores near −10¹², and a mask", Call((*args, seen(rng, t, t)))
+
+
+def _moved(subject: Subject, probe: Probe) -> None:
+    x, w_q, w_k, w_v = text(probe.rng, 5, 3, 2, 4)
+    probe.agree(subject, x[:1], w_q, w_k, w_v, why="one token only, which looks at itself")
+    args = (np.ones((4, 3)), normal(probe.rng, 3, 2), w_k, np.ones((3, 5)))
+    want = (np.full((4, 5), 3.0), np.full((4, 4), 0.25))
+    probe.agree(subject, *args, want=want, part=1, why="equal tokens: equal weights")
+    output, weights = probe.call(subject, x, w_q, w_k, w_v).value
+    order = probe.rng.permutation(5)
+    why = "tokens in another order: your rows (and columns of the weights) should follow"
+    want = (output[order], weights[order][:, order])
+    probe.agree(subject, x[order], w_q, w_k, w_v, want=want, why=why)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -215,7 +224,7 @@ EXERCISE = Exercise(
     reference=self_attention.self_attention,
     contract=looking(("x", "mask")),
     properties=(
-        worked(
+        two_results(
             "a hand-worked example: two tokens, D = 4",
             *_two_tokens(),
             want=(
@@ -224,9 +233,10 @@ EXERCISE = Exercise(
             ),
         ),
         Property("weights: x W_q asks, x W_k answers; divided by √D", 2, _weights),
-        own_output("output: your weights times x W_v", _plain, lambda x, q, k, v: x @ v),
-        under_masks("the mask hides; a token that sees nothing gets 0", _masked, 2, parts=(1, 0)),
-        known("tokens moved move the outputs; equal tokens; one token", _moved),
+        own_output("output: your weights times x W_v", _plain, _values),
+        own_masked("the mask hides; a token that sees nothing gets 0", _masked, _values, 2),
+        under_masks("scores far below 0 are safe", _far, parts=(1, 0)),
+        Property("tokens moved move the outputs; equal tokens; one token", 1, _moved),
     ),
     draws=draws,
     slips=SLIPS,

@@ -82,6 +82,11 @@ def within(mask: Any) -> Clue:
     return clue
 
 
+def _no_clue(value: Array) -> str:
+    del value
+    return ""
+
+
 def mask_of(call: Call) -> Mask | None:
     """The mask of a call, its last argument; None where there is none."""
     last = call.args[-1]
@@ -112,8 +117,8 @@ def under_masks(
         for _ in probe.repeat(1, repeat):
             for why, call in cases(probe.rng):
                 for part in parts:
-                    told = {} if part == 0 else {"clue": clue or within(mask_of(call))}
-                    probe.agree(subject, *call.args, part=part, why=why, **told)
+                    told = _no_clue if part == 0 else clue or within(mask_of(call))
+                    probe.agree(subject, *call.args, part=part, why=why, clue=told)
 
     return Property(name, points, test)
 
@@ -129,15 +134,75 @@ def own_output(name: str, cases: Cases, values: Callable[..., Array]) -> Propert
 
     def test(subject: Subject, probe: Probe) -> None:
         for why, call in cases(probe.rng):
-            got, want = probe.call(subject, *call.args).value, probe.reference(*call.args)
-            own = got[1] if isinstance(got, (tuple, list)) and len(got) == 2 else None
-            if isinstance(own, np.ndarray) and own.shape == want[1].shape:
-                if np.allclose(own.sum(axis=-1), 1):
-                    want = (own @ values(*call.args), own)
-                why = "expected: your weights times the values"
+            own, want = _own(subject, probe, call.args), None
+            if own is not None:
+                want, why = (own[1] @ values(*call.args), own[1]), "your weights times the values"
             probe.agree(subject, *call.args, want=want, part=0, why=why)
 
     return Property(name, 1, test)
+
+
+def two_results(name: str, *args: Array, want: tuple[Array, Array]) -> Property:
+    """A hand-worked example: the weights are looked at first, since the output follows from them.
+
+    Args:
+        name: the card's line.
+        *args: the call's arguments.
+        want: output and weights.
+    """
+
+    def test(subject: Subject, probe: Probe) -> None:
+        for part in (1, 0):
+            probe.agree(subject, *args, want=want, part=part)
+
+    return Property(name, 1, test)
+
+
+def _own(subject: Subject, probe: Probe, args: tuple[Any, ...]) -> tuple[Array, Array] | None:
+    """The learner's output and weights, if they have the right form and rows of weights sum to 1.
+
+    Raises:
+        SubjectError: the candidate raised.
+    """
+    got, want = probe.call(subject, *args).value, probe.reference(*args)
+    forms = [np.shape(part) for part in got] if isinstance(got, (tuple, list)) else []
+    if forms != [part.shape for part in want] or not np.allclose(got[1].sum(axis=-1), 1):
+        return None
+    return got[0], got[1]
+
+
+def own_masked(name: str, cases: Cases, values: Callable[..., Array], points: int) -> Property:
+    """Under a mask, the visible keys share in proportion to the learner's own weights without one.
+
+    So a slip in the scores costs nothing here.
+
+    Args:
+        name: the card's line.
+        cases: makes calls whose last argument is the mask.
+        values: of a call's other arguments.
+        points: what it is worth.
+    """
+
+    def test(subject: Subject, probe: Probe) -> None:
+        for why, call in cases(probe.rng):
+            *args, mask = call.args
+            own = _own(subject, probe, tuple(args))
+            if own is None:
+                probe.agree(subject, *call.args, part=1, why=why, clue=within(mask))
+                continue
+            shares = np.where(mask, own[1], 0.0)
+            total = shares.sum(axis=-1, keepdims=True)
+            weights = shares / np.where(total == 0, 1.0, total)
+            looked_up = values(*args)
+            if not np.allclose(own[0], own[1] @ looked_up):
+                looked_up = None  # another slip; its output must only be 0 in empty rows
+            want = (own[0] if looked_up is None else weights @ looked_up, weights)
+            told = f"{why}: compared with your weights without a mask" if why else ""
+            probe.agree(subject, *call.args, want=want, part=1, why=told, clue=within(mask))
+            if looked_up is not None:
+                probe.agree(subject, *call.args, want=want, part=0, why=why)
+
+    return Property(name, points, test)
 
 
 def scale_clue(q: Array, k: Array, widths: dict[str, int]) -> Clue:
