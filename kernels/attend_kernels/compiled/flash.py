@@ -16,7 +16,7 @@ NOTE = """\
 blocks: queries × keys a tile. "All options" is window, ALiBi, soft cap, packed sequences and four
 query heads a key/value head at once; "grouped" is those four heads alone, which only the kernels of
 dK and dV tell apart (compiled for sm_90; two of them spill). fp32 products are FFMA by intent:
-tensor cores would round their factors to tf32. sm_80's tiles fit the consumer cards of that family."""
+tensor cores would round their factors to tf32. sm_80's tiles fit that family's consumer cards."""
 
 KERNELS: dict[str, Any] = {
     "forward": flash_forward.flash_forward_kernel,
