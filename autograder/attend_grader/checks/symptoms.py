@@ -146,7 +146,7 @@ class _Search:
         values = [case.got.value for case in self.off]
         wants = [case.want for case in self.off]
         if all(value is None for value in values) and len(values) == len(self.cases):
-            return "It returns None in every call: nothing is given back by `return`."
+            return "It returns None in every call."
         many = isinstance(wants[0], (tuple, list))
         names = self._names(len(parts(wants[0])))
         if many and all(not isinstance(value, (tuple, list)) for value in values):
