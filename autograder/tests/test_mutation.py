@@ -14,6 +14,7 @@ EXPLAINED: dict[str, dict[str, str]] = {}
 """Exercise id → surviving mutant → why no check should notice it."""
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("exercise", [pytest.param(e, id=e.id) for e in exercises()])
 def test_mutants_that_change_behaviour_lose_points(exercise: Exercise) -> None:
     result = run_mutants(exercise)

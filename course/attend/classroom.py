@@ -1,7 +1,7 @@
 """An instructor's class: an ordinary nbgrader course directory made from the chapters.
 
 From there on, nbgrader's own commands and JupyterLab's formgrader do the work; the config written
-here only adds the course's preprocessors (:mod:`attend_grader.preprocessors`) to them.
+here only adds the course's preprocessors (:mod:`attend_grader.gradebook.preprocessors`) to them.
 """
 
 from __future__ import annotations
@@ -154,10 +154,10 @@ c = get_config()  # noqa: F821 (nbgrader provides it)
 c.CourseDirectory.course_id = {course_id!r}
 {url}
 # What was handed in is read without trusting it, ...
-c.Autograde.exporter_class = "attend_grader.preprocessors.SubmissionReader"
+c.Autograde.exporter_class = "attend_grader.gradebook.preprocessors.SubmissionReader"
 # ... what is graded is rebuilt from the released notebook and the learner's answers, ...
 c.Autograde.sanitize_preprocessors = [
-    "attend_grader.preprocessors.RebuildFromRelease",
+    "attend_grader.gradebook.preprocessors.RebuildFromRelease",
     "nbgrader.preprocessors.ClearOutput",
     "nbgrader.preprocessors.DeduplicateIds",
     "nbgrader.preprocessors.OverwriteKernelspec",
@@ -166,7 +166,7 @@ c.Autograde.sanitize_preprocessors = [
 ]
 # ... and run in a jail, while the checks decide outside it (this needs bubblewrap).
 c.Autograde.autograde_preprocessors = [
-    "attend_grader.preprocessors.RunChecks",
+    "attend_grader.gradebook.preprocessors.RunChecks",
     "nbgrader.preprocessors.IgnorePattern",
     "nbgrader.preprocessors.LimitOutput",
     "nbgrader.preprocessors.SaveAutoGrades",
@@ -174,7 +174,7 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
 # Feedback names the exercises, and its tables can be read.
-c.GenerateFeedback.exporter_class = "attend_grader.feedback.FeedbackPage"
+c.GenerateFeedback.exporter_class = "attend_grader.gradebook.feedback.FeedbackPage"
 '''
 
 

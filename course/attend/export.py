@@ -12,7 +12,7 @@ from attend_grader.gradebook.export import FORMATS, exported, lines
 from attend_grader.grading.record import write_whole
 
 from attend.errors import AttendError
-from attend.report_html import visible
+from attend.text import visible
 
 LEFT_OUT = 3
 """Exit code where somebody has a score that is not in the file; a message names them."""

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 import torch
 from attend.widgets import View, attention_explorer, attention_table, dk_explorer
-from attend.widgets.dk import DkState
+from attend.widgets.dk import KEYS, WIDTHS, DkState, measure
 from attend.widgets.dk import draw as draw_dk
-from attend.widgets.dk_measures import KEYS, WIDTHS, measure
-from attend.widgets.svg import element, ink_on, number, readable, viridis
+from attend.widgets.kit.svg import element, ink_on, number, readable, viridis
 from attend.widgets.table import TableState
 from attend.widgets.table import draw as draw_table
 from attend_solutions.attention import (

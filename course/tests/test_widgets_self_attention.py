@@ -6,10 +6,9 @@ import ipywidgets
 import numpy as np
 import pytest
 from attend.widgets import View, mask_painter
-from attend.widgets.flow import arrows, flow, reached
-from attend.widgets.heatmap import heat_map
-from attend.widgets.mask_painter import PRESETS, preset
-from attend.widgets.mask_picture import PainterState, draw
+from attend.widgets.kit.flow import arrows, flow, reached
+from attend.widgets.kit.heatmap import heat_map
+from attend.widgets.mask_painter import PRESETS, PainterState, draw, preset
 from attend_solutions.self_attention import causal_mask, self_attention
 
 from .pictures import SVG, assert_shows_itself, controls, panels

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from attend import report, report_page
+from attend import report
+from attend.report import page as report_page
 from attend_grader.gradebook.gather import Gathered
 from attend_grader.grading.analysis import analyse
 from attend_grader.grading.record import Record, overall

@@ -36,36 +36,40 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attend_kernels.conv1d import causal_conv1d, causal_conv1d_step, naive_causal_conv1d
-    from attend_kernels.cross_entropy_loss import cross_entropy, naive_cross_entropy
-    from attend_kernels.decode import decode_attention, naive_decode_attention
-    from attend_kernels.flash import flash_attention, naive_attention
-    from attend_kernels.flash_varlen import flash_attention_varlen, naive_attention_varlen
-    from attend_kernels.linear_attention_chunked import (
-        linear_attention,
-        linear_attention_step,
+    from attend_kernels.common.shapes import ShapeError, assert_shape
+    from attend_kernels.ops.conv1d.api import causal_conv1d, causal_conv1d_step
+    from attend_kernels.ops.conv1d.naive import naive_causal_conv1d
+    from attend_kernels.ops.cross_entropy.api import cross_entropy
+    from attend_kernels.ops.cross_entropy.naive import naive_cross_entropy
+    from attend_kernels.ops.decode.api import decode_attention
+    from attend_kernels.ops.decode.naive import naive_decode_attention
+    from attend_kernels.ops.decode.quantise import dequantise_cache, quantise_cache
+    from attend_kernels.ops.flash.api import flash_attention
+    from attend_kernels.ops.flash.naive import naive_attention, naive_attention_varlen
+    from attend_kernels.ops.flash.varlen import flash_attention_varlen
+    from attend_kernels.ops.linear_attention.api import linear_attention, linear_attention_step
+    from attend_kernels.ops.linear_attention.naive import (
         naive_linear_attention,
         naive_linear_attention_parallel,
     )
-    from attend_kernels.norm import layer_norm, naive_layer_norm, naive_rms_norm, rms_norm
-    from attend_kernels.quantise import dequantise_cache, quantise_cache
-    from attend_kernels.rope import apply_rope, naive_rope, rope_table
-    from attend_kernels.selective_scan_chunked import (
+    from attend_kernels.ops.norm.api import layer_norm, rms_norm
+    from attend_kernels.ops.norm.naive import naive_layer_norm, naive_rms_norm
+    from attend_kernels.ops.rope.api import apply_rope
+    from attend_kernels.ops.rope.naive import naive_rope, rope_table
+    from attend_kernels.ops.selective_scan.api import selective_scan, selective_scan_step
+    from attend_kernels.ops.selective_scan.naive import (
         naive_parallel_selective_scan,
         naive_selective_scan,
-        selective_scan,
-        selective_scan_step,
     )
-    from attend_kernels.shapes import ShapeError, assert_shape
-    from attend_kernels.softmax import fused_softmax, naive_softmax
-    from attend_kernels.ssd_chunked import (
+    from attend_kernels.ops.softmax.api import fused_softmax
+    from attend_kernels.ops.softmax.naive import naive_softmax
+    from attend_kernels.ops.ssd.api import ssd, ssd_step
+    from attend_kernels.ops.ssd.naive import (
         naive_ssd,
         naive_ssd_chunked,
         naive_ssd_quadratic,
         naive_ssd_step,
         segsum,
-        ssd,
-        ssd_step,
         step_sizes,
     )
 
@@ -113,46 +117,46 @@ __all__ = [
 ]
 
 _HOME = {
-    "ShapeError": "shapes",
-    "apply_rope": "rope",
-    "assert_shape": "shapes",
-    "causal_conv1d": "conv1d",
-    "causal_conv1d_step": "conv1d",
-    "cross_entropy": "cross_entropy_loss",
-    "decode_attention": "decode",
-    "dequantise_cache": "quantise",
-    "flash_attention": "flash",
-    "flash_attention_varlen": "flash_varlen",
-    "fused_softmax": "softmax",
-    "layer_norm": "norm",
-    "linear_attention": "linear_attention_chunked",
-    "linear_attention_step": "linear_attention_chunked",
-    "naive_attention": "flash",
-    "naive_attention_varlen": "flash_varlen",
-    "naive_causal_conv1d": "conv1d",
-    "naive_cross_entropy": "cross_entropy_loss",
-    "naive_decode_attention": "decode",
-    "naive_layer_norm": "norm",
-    "naive_linear_attention": "linear_attention_chunked",
-    "naive_linear_attention_parallel": "linear_attention_chunked",
-    "naive_parallel_selective_scan": "selective_scan_chunked",
-    "naive_rms_norm": "norm",
-    "naive_rope": "rope",
-    "naive_selective_scan": "selective_scan_chunked",
-    "naive_softmax": "softmax",
-    "naive_ssd": "ssd_chunked",
-    "naive_ssd_chunked": "ssd_chunked",
-    "naive_ssd_quadratic": "ssd_chunked",
-    "naive_ssd_step": "ssd_chunked",
-    "quantise_cache": "quantise",
-    "rms_norm": "norm",
-    "rope_table": "rope",
-    "segsum": "ssd_chunked",
-    "selective_scan": "selective_scan_chunked",
-    "selective_scan_step": "selective_scan_chunked",
-    "ssd": "ssd_chunked",
-    "ssd_step": "ssd_chunked",
-    "step_sizes": "ssd_chunked",
+    "ShapeError": "common.shapes",
+    "apply_rope": "ops.rope.api",
+    "assert_shape": "common.shapes",
+    "causal_conv1d": "ops.conv1d.api",
+    "causal_conv1d_step": "ops.conv1d.api",
+    "cross_entropy": "ops.cross_entropy.api",
+    "decode_attention": "ops.decode.api",
+    "dequantise_cache": "ops.decode.quantise",
+    "flash_attention": "ops.flash.api",
+    "flash_attention_varlen": "ops.flash.varlen",
+    "fused_softmax": "ops.softmax.api",
+    "layer_norm": "ops.norm.api",
+    "linear_attention": "ops.linear_attention.api",
+    "linear_attention_step": "ops.linear_attention.api",
+    "naive_attention": "ops.flash.naive",
+    "naive_attention_varlen": "ops.flash.naive",
+    "naive_causal_conv1d": "ops.conv1d.naive",
+    "naive_cross_entropy": "ops.cross_entropy.naive",
+    "naive_decode_attention": "ops.decode.naive",
+    "naive_layer_norm": "ops.norm.naive",
+    "naive_linear_attention": "ops.linear_attention.naive",
+    "naive_linear_attention_parallel": "ops.linear_attention.naive",
+    "naive_parallel_selective_scan": "ops.selective_scan.naive",
+    "naive_rms_norm": "ops.norm.naive",
+    "naive_rope": "ops.rope.naive",
+    "naive_selective_scan": "ops.selective_scan.naive",
+    "naive_softmax": "ops.softmax.naive",
+    "naive_ssd": "ops.ssd.naive",
+    "naive_ssd_chunked": "ops.ssd.naive",
+    "naive_ssd_quadratic": "ops.ssd.naive",
+    "naive_ssd_step": "ops.ssd.naive",
+    "quantise_cache": "ops.decode.quantise",
+    "rms_norm": "ops.norm.api",
+    "rope_table": "ops.rope.naive",
+    "segsum": "ops.ssd.naive",
+    "selective_scan": "ops.selective_scan.api",
+    "selective_scan_step": "ops.selective_scan.api",
+    "ssd": "ops.ssd.api",
+    "ssd_step": "ops.ssd.api",
+    "step_sizes": "ops.ssd.naive",
 }
 
 

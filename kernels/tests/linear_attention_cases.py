@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from attend_kernels import fallback, linear_attention, naive_linear_attention
+from attend_kernels import linear_attention, naive_linear_attention
+from attend_kernels.common import fallback
 
 from .numerics import TOLERANCE, assert_right, poisoned
 

@@ -16,7 +16,9 @@ from unittest import mock
 import numpy as np
 import torch
 import triton.language as tl
-from attend_kernels import fallback, linear_attention_configs, selective_scan_configs
+from attend_kernels.common import fallback
+from attend_kernels.ops.linear_attention import tiles as linear_attention_tiles
+from attend_kernels.ops.selective_scan import tiles as selective_scan_tiles
 from triton._C.libtriton import ir  # pyright: ignore[reportMissingImports]  # has no stubs
 from triton.runtime import interpreter
 
@@ -37,14 +39,14 @@ def gpu(architecture: int, processors: int = PROCESSORS) -> Iterator[None]:
         (fallback, "interpreted", lambda: False),
         (torch.cuda, "get_device_capability", lambda *_: divmod(architecture, 10)),
         (torch.cuda, "get_device_properties", lambda *_: Properties(processors)),
-        (selective_scan_configs, "multiprocessors", lambda _: processors),  # of the CPU it has none
+        (selective_scan_tiles, "multiprocessors", lambda _: processors),  # of the CPU it has none
     ]
     with replaced(believed):
-        linear_attention_configs._where.cache_clear()
+        linear_attention_tiles._where.cache_clear()
         try:
             yield
         finally:
-            linear_attention_configs._where.cache_clear()
+            linear_attention_tiles._where.cache_clear()
 
 
 @contextmanager

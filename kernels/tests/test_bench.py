@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 import torch
-from attend_kernels import fallback
 from attend_kernels.bench import charts, cli, machine, report
 from attend_kernels.bench.case import AbsentError, Case, Tensors, in_float64
 from attend_kernels.bench.runner import RESERVE, Results, run_all, run_case
 from attend_kernels.bench.timing import FEWEST, MOST, Budget, Run, Times, ceilings, measure
+from attend_kernels.common import fallback
 
 needs_triton = pytest.mark.skipif(
     not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attend_kernels import decode_configs, fallback, flash_configs
+from attend_kernels.common import fallback
+from attend_kernels.ops.decode import tiles as decode_tiles
+from attend_kernels.ops.flash import tiles as flash_tiles
 
 if not fallback.HAS_TRITON:
     pytest.skip("Triton is not installed", allow_module_level=True)
@@ -62,7 +64,7 @@ def test_flash_cases_are_its_whole_table():
         for case in page.cases("flash")
         for launch in [case.launch]
     }
-    for architecture, kernel, kind, width in flash_configs.TABLE:
+    for architecture, kernel, kind, width in flash_tiles.TABLE:
         for mask in ("causal", "full", "all options"):
             dtype = "fp32" if kind == "fp32" else "fp16, bf16"
             assert (architecture, kernel, dtype, f"D {width}, {mask}") in listed
@@ -71,7 +73,7 @@ def test_flash_cases_are_its_whole_table():
 def test_decode_cases_are_its_whole_table():
     listed = {(c.launch.architecture, c.dtype, c.shape) for c in page.cases("decode")}
     names = {"half": "fp16, bf16", "fp32": "fp32", "byte": "int8"}
-    for architecture, kind, width in decode_configs.TABLE:
+    for architecture, kind, width in decode_tiles.TABLE:
         assert (architecture, names[kind], f"D {width}, 16 rows, paged") in listed
         if (architecture, kind) == (90, "byte"):
             assert (architecture, "fp8", f"D {width}, 16 rows, paged") in listed

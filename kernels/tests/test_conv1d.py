@@ -9,14 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from attend_kernels import (
-    ShapeError,
-    causal_conv1d,
-    causal_conv1d_step,
-    conv1d,
-    fallback,
-    naive_causal_conv1d,
-)
+from attend_kernels import ShapeError, causal_conv1d, causal_conv1d_step, naive_causal_conv1d
+from attend_kernels.common import fallback
+from attend_kernels.ops.conv1d import operators as conv1d_operators
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,11 +30,11 @@ STATE = pytest.mark.parametrize("state", [False, True], ids=["fresh", "state"])
 def short_bands(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several programs a sequence, of several tiles each, without a long one."""
     if fallback.HAS_TRITON and not torch.cuda.is_available():
-        from attend_kernels import conv1d_triton
+        from attend_kernels.ops.conv1d import kernels as conv1d_kernels
 
-        monkeypatch.setitem(conv1d_triton.BACKWARD, "TILES", 2)
-        monkeypatch.setitem(conv1d_triton.BACKWARD, "BLOCK_T", 8)
-        monkeypatch.setitem(conv1d_triton.FORWARD, "BLOCK_T", 8)
+        monkeypatch.setitem(conv1d_kernels.BACKWARD, "TILES", 2)
+        monkeypatch.setitem(conv1d_kernels.BACKWARD, "BLOCK_T", 8)
+        monkeypatch.setitem(conv1d_kernels.FORWARD, "BLOCK_T", 8)
 
 
 def make(
@@ -222,10 +217,10 @@ def test_registered_with_torch_library(state: bool, device: str):
     inputs = make(5, state=state, device=device)
     leaves = [x.requires_grad_() for x in inputs.values()]
     leaves += [None] * (not state)
-    torch.library.opcheck(conv1d.conv_forward, (*leaves, True))
+    torch.library.opcheck(conv1d_operators.conv_forward, (*leaves, True))
     plain = [None if x is None else x.detach() for x in leaves]
     grad = torch.ones_like(inputs["x"].detach())
-    torch.library.opcheck(conv1d.conv_backward, (grad, *plain, True))
+    torch.library.opcheck(conv1d_operators.conv_backward, (grad, *plain, True))
 
 
 @needs_triton

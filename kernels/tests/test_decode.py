@@ -6,13 +6,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from attend_kernels import (
-    decode_attention,
-    decode_configs,
-    fallback,
-    flash_attention,
-    naive_decode_attention,
-)
+from attend_kernels import decode_attention, flash_attention, naive_decode_attention
+from attend_kernels.common import fallback
+from attend_kernels.ops.decode import tiles as decode_tiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
@@ -208,23 +204,23 @@ def test_any_shape(data: st.DataObject, device: str):
     hold(case, device)
 
 
-H200 = 132 * decode_configs.OCCUPANCY
+H200 = 132 * decode_tiles.OCCUPANCY
 
 
 @pytest.mark.parametrize("keys", [1, 300, 8192, 131_072], ids=lambda n: f"S{n}")
 @pytest.mark.parametrize("programs", [1, 8, 100, 264, 265, 4096], ids=lambda n: f"programs{n}")
 def test_number_of_splits_keeps_its_bounds(programs: int, keys: int):
-    splits = decode_configs.choose_splits(programs, keys, H200)
-    assert 1 <= splits <= decode_configs.MOST_SPLITS
-    assert splits == 1 or keys // splits >= decode_configs.LEAST_KEYS
+    splits = decode_tiles.choose_splits(programs, keys, H200)
+    assert 1 <= splits <= decode_tiles.MOST_SPLITS
+    assert splits == 1 or keys // splits >= decode_tiles.LEAST_KEYS
 
 
 def test_number_of_splits_fills_the_gpu_and_no_more():
-    choose = decode_configs.choose_splits
+    choose = decode_tiles.choose_splits
     for programs in range(1, 265):
         busy = programs * choose(programs, 131_072, H200)
         waves = -(-busy // H200)
-        possible = min(1.0, programs * decode_configs.MOST_SPLITS / H200)
+        possible = min(1.0, programs * decode_tiles.MOST_SPLITS / H200)
         assert busy / (waves * H200) >= 0.85 * possible, programs
     assert choose(H200, 131_072, H200) == 1
     assert choose(10 * H200, 131_072, H200) == 1
@@ -236,12 +232,12 @@ def test_number_of_splits_fills_the_gpu_and_no_more():
     ("rows", "half", "single"), [(0, 16, 16), (1, 16, 16), (17, 32, 16), (64, 64, 16), (80, 64, 16)]
 )
 def test_rows_of_a_tile(rows: int, half: int, single: int):
-    assert decode_configs.tile_rows(rows, torch.float16) == half
-    assert decode_configs.tile_rows(rows, torch.float32) == single
+    assert decode_tiles.tile_rows(rows, torch.float16) == half
+    assert decode_tiles.tile_rows(rows, torch.float32) == single
 
 
 def test_the_table_has_every_width_and_kind_of_cache():
     for architecture in (80, 90):
         for kind in ("half", "byte", "fp32"):
             for width in (64, 128, 256):
-                assert (architecture, kind, width) in decode_configs.TABLE
+                assert (architecture, kind, width) in decode_tiles.TABLE

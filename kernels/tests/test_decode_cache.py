@@ -10,13 +10,13 @@ import pytest
 import torch
 from attend_kernels import (
     decode_attention,
-    decode_ops,
     dequantise_cache,
-    fallback,
     naive_decode_attention,
     quantise_cache,
 )
-from attend_kernels.quantise import LIMITS
+from attend_kernels.common import fallback
+from attend_kernels.ops.decode import operators as decode_operators
+from attend_kernels.ops.decode.quantise import LIMITS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -145,7 +145,7 @@ def kernel_alone(cache: dict[str, torch.Tensor], q: torch.Tensor) -> torch.Tenso
     names = ("k_cache", "v_cache", "lengths", "block_table", "k_scale", "v_scale")
     with poisoned():
         arguments = (cache.get(name) for name in names)
-        return decode_ops.decode(q[:, :, None], *arguments, 0.25, None, None, 2)[0][:, :, 0]
+        return decode_operators.decode(q[:, :, None], *arguments, 0.25, None, None, 2)[0][:, :, 0]
 
 
 @needs_triton

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from attend_kernels import decode_attention, decode_configs, naive_decode_attention
+from attend_kernels import decode_attention, naive_decode_attention
+from attend_kernels.ops.decode import tiles as decode_tiles
 from torch.nn.functional import scaled_dot_product_attention
 
 from .decode_cases import Case, hold, run
@@ -99,4 +100,4 @@ def test_under_inductor():
 def test_the_number_of_splits_is_for_this_gpu():
     device = torch.device("cuda", torch.cuda.current_device())
     count = torch.cuda.get_device_properties(device).multi_processor_count
-    assert decode_configs.slots(device) == count * decode_configs.OCCUPANCY
+    assert decode_tiles.slots(device) == count * decode_tiles.OCCUPANCY

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from attend_kernels import ShapeError, decode_attention, decode_ops, fallback
+from attend_kernels import ShapeError, decode_attention
+from attend_kernels.common import fallback
+from attend_kernels.ops.decode import operators as decode_operators
 
 from .decode_cases import Case
 
@@ -59,7 +61,7 @@ def test_operator_keeps_pytorchs_contract(case: Case, device: str):
     q = case.queries(device)
     for x in (q, q.transpose(1, 2).contiguous().transpose(1, 2)):
         torch.library.opcheck(
-            decode_ops.decode, (x, *tensors, 0.25, case.softcap, case.window, case.splits)
+            decode_operators.decode, (x, *tensors, 0.25, case.softcap, case.window, case.splits)
         )
 
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from attend_kernels import fallback, flash_attention, naive_attention
+from attend_kernels import flash_attention, naive_attention
+from attend_kernels.common import fallback
 from torch.nn.functional import scaled_dot_product_attention
 
 from .flash_cases import Case, hold, run

@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from attend_kernels import (
-    flash_attention,
-    flash_attention_varlen,
-    flash_configs,
-    naive_attention,
-)
+from attend_kernels import flash_attention, flash_attention_varlen, naive_attention
+from attend_kernels.common import devices
+from attend_kernels.ops.flash import tiles as flash_tiles
 from torch.nn.functional import scaled_dot_product_attention
 
 from .flash_cases import Case, hold, run
@@ -137,7 +134,7 @@ def test_under_inductor():
 
 def test_the_table_covers_this_gpu():
     q = torch.empty(1, 1, 1, 64, device="cuda", dtype=torch.bfloat16)
-    assert flash_configs.architecture(q.device) in (80, 90)
+    assert devices.architecture(q.device) in (80, 90)
     limit = torch.cuda.get_device_properties(q.device).shared_memory_per_block_optin
-    tile = flash_configs.choose("forward", q, "causal")
+    tile = flash_tiles.choose("forward", q, "causal")
     assert (tile.block_t + 2 * tile.stages * tile.block_s) * 64 * 2 <= limit

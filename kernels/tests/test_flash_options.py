@@ -9,8 +9,10 @@ from itertools import product
 
 import pytest
 import torch
-from attend_kernels import fallback, flash_attention, flash_configs, naive_attention
-from attend_kernels.flash_configs import Tile
+from attend_kernels import flash_attention, naive_attention
+from attend_kernels.common import fallback
+from attend_kernels.ops.flash import tiles as flash_tiles
+from attend_kernels.ops.flash.tiles import Tile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -111,7 +113,7 @@ def test_block_size_does_not_change_the_answer(
     case = Case(40, 50, H=2, G=1, D=16, causal=True, window=25, alibi=True)
     inputs = case.inputs(device)
     normal = run(flash_attention, inputs, return_lse=True, **case.options(device))
-    monkeypatch.setattr(flash_configs, "choose", lambda *_: tile)
+    monkeypatch.setattr(flash_tiles, "choose", lambda *_: tile)
     for deterministic in (True, False):
         other = run(
             flash_attention, inputs, return_lse=True, deterministic=deterministic,

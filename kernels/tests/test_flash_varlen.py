@@ -10,11 +10,11 @@ import pytest
 import torch
 from attend_kernels import (
     ShapeError,
-    fallback,
     flash_attention,
     flash_attention_varlen,
     naive_attention_varlen,
 )
+from attend_kernels.common import fallback
 
 from .flash_cases import run
 from .numerics import assert_right, poisoned, relative_error

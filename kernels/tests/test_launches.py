@@ -16,7 +16,7 @@ from typing import Any
 
 import attend_kernels
 import pytest
-from attend_kernels import fallback
+from attend_kernels.common import fallback
 
 if not fallback.HAS_TRITON:
     pytest.skip("Triton is not installed", allow_module_level=True)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 from attend_kernels import (
-    fallback,
     linear_attention,
-    linear_attention_configs,
     linear_attention_step,
     naive_linear_attention,
     naive_linear_attention_parallel,
 )
+from attend_kernels.common import fallback
+from attend_kernels.ops.linear_attention import tiles as linear_attention_tiles
 
 from .linear_attention_cases import KINDS, Case, hold, run, widened
 from .numerics import DTYPES, relative_error
@@ -80,12 +80,12 @@ def test_the_tables_tiles_and_chunks(
 
     Those of fp32 are the same on both, but for the gradient of gates at D = 64.
     """
-    monkeypatch.setattr(linear_attention_configs, "fallback", Compiled)
-    monkeypatch.setattr(linear_attention_configs, "_where", lambda _: (architecture, 132))
+    monkeypatch.setattr(linear_attention_tiles, "fallback", Compiled)
+    monkeypatch.setattr(linear_attention_tiles, "_where", lambda _: (architecture, 132))
     hold(Case(40 if D == 64 else 24, D=D, dtype=DTYPES[name], kind=kind, chunk=64), device)
 
 
-@pytest.mark.parametrize("chunk", linear_attention_configs.CHUNKS, ids=lambda n: f"chunk{n}")
+@pytest.mark.parametrize("chunk", linear_attention_tiles.CHUNKS, ids=lambda n: f"chunk{n}")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_chunk_does_not_change_the_answer(kind: str, chunk: int, device: str):
     hold(Case(75, kind=kind, chunk=chunk), device)
@@ -141,7 +141,7 @@ def test_a_sequence_may_be_cut_anywhere(at: int, kind: str, device: str):
 @pytest.mark.parametrize("case", [Case(90, chunk=16), Case(70, D=20, E=40, state=False)], ids=str)
 def test_segments_side_by_side_give_the_same(case: Case, kind: str, monkeypatch: Any, device: str):
     """What a GPU with too few heads does; elsewhere there is one segment."""
-    monkeypatch.setattr(linear_attention_configs, "INTERPRETED_SPAN", 64)
+    monkeypatch.setattr(linear_attention_tiles, "INTERPRETED_SPAN", 64)
     hold(case.but(kind=kind), device)
 
 

@@ -6,7 +6,8 @@ What came out, and what each case is held to, is checked for all families by ``t
 from __future__ import annotations
 
 import pytest
-from attend_kernels import fallback, linear_attention_configs
+from attend_kernels.common import fallback
+from attend_kernels.ops.linear_attention import tiles as linear_attention_tiles
 
 if not fallback.HAS_TRITON:
     pytest.skip("Triton is not installed", allow_module_level=True)
@@ -20,8 +21,8 @@ def test_the_cases_are_the_whole_table_in_every_way_and_width_it_is_launched():
         (case.launch.architecture, case.kernel, case.dtype, case.shape)
         for case in page.cases("linear_attention")
     }
-    table = linear_attention_configs.TABLE
-    assert len(table) == 2 * 2 * 3 * len(linear_attention_configs.KERNELS)
+    table = linear_attention_tiles.TABLE
+    assert len(table) == 2 * 2 * 3 * len(linear_attention_tiles.KERNELS)
     for architecture, kernel, kind, widest in table:
         dtype = "fp32" if kind == "fp32" else "fp16, bf16"
         for width in (16, 32, 64) if widest == 64 else (widest,):

@@ -12,12 +12,8 @@ from typing import Any
 
 import pytest
 import torch
-from attend_kernels import (
-    linear_attention,
-    linear_attention_configs,
-    linear_attention_step,
-    naive_linear_attention_parallel,
-)
+from attend_kernels import linear_attention, linear_attention_step, naive_linear_attention_parallel
+from attend_kernels.ops.linear_attention import tiles as linear_attention_tiles
 
 from .linear_attention_cases import KINDS, Case, Results, hold, run, widened
 from .numerics import DTYPES, TF32_TOLERANCE, TOLERANCE, relative_error
@@ -33,7 +29,7 @@ def test_every_entry_of_the_table(kind: str, D: int, name: str):
     hold(Case(113, B=2, H=2, D=D, dtype=DTYPES[name], kind=kind, chunk=64), "cuda")
 
 
-@pytest.mark.parametrize("chunk", linear_attention_configs.CHUNKS, ids=lambda n: f"chunk{n}")
+@pytest.mark.parametrize("chunk", linear_attention_tiles.CHUNKS, ids=lambda n: f"chunk{n}")
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_chunk(kind: str, name: str, chunk: int):
@@ -77,7 +73,7 @@ def test_a_long_sequence_in_segments(kind: str, name: str, strength: float):
     case = Case(1025, D=64, dtype=DTYPES[name], kind=kind, strength=strength, chunk=64)
     inputs = case.inputs("cuda")
     k, v = inputs["k"], inputs["v"]
-    assert linear_attention_configs.span("plain", k, v) < 1025
+    assert linear_attention_tiles.span("plain", k, v) < 1025
     got = run(linear_attention, inputs, output_state=True)
     assert_close(got, oracle(inputs), TOLERANCE[DTYPES[name]])
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import torch
 from attend_kernels import (
-    fallback,
     linear_attention,
     linear_attention_step,
     naive_linear_attention,
@@ -21,6 +20,7 @@ from attend_kernels import (
     naive_selective_scan,
     naive_ssd,
 )
+from attend_kernels.common import fallback
 
 from .linear_attention_cases import Case
 from .numerics import relative_error

@@ -9,15 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from attend_kernels import (
-    delta_rule,
-    fallback,
-    linear_attention,
-    linear_attention_configs,
-    linear_attention_ops,
-    linear_attention_step,
-    naive_linear_attention,
-)
+from attend_kernels import linear_attention, linear_attention_step, naive_linear_attention
+from attend_kernels.common import fallback
+from attend_kernels.ops.linear_attention import delta_operators as linear_attention_delta_operators
+from attend_kernels.ops.linear_attention import operators as linear_attention_operators
+from attend_kernels.ops.linear_attention import tiles as linear_attention_tiles
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .linear_attention_cases import KINDS, Case, run, widened
@@ -53,26 +49,29 @@ def allocated(kind: str, length: int, device: str) -> list[int]:
     grad, last = torch.ones_like(v), torch.ones_like(state)
     # Below the operators, which PyTorch shows to no mode.
     if kind.endswith("delta"):
-        from attend_kernels import delta_rule_backward, delta_rule_triton
+        from attend_kernels.ops.linear_attention import (
+            delta_backward,
+            delta_forward,
+        )
 
         steps = inputs["beta"], inputs.get("gate")
         with Allocations() as seen:
-            _, _, error = delta_rule_triton.forward(q, k, v, *steps, state, 16)
+            _, _, error = delta_forward.forward(q, k, v, *steps, state, 16)
             learns = steps[1] is not None
-            delta_rule_backward.backward(grad, last, q, k, v, *steps, state, error, 16, learns)
+            delta_backward.backward(grad, last, q, k, v, *steps, state, error, 16, learns)
         return seen.sizes
-    from attend_kernels import (
-        linear_attention_backward,
-        linear_attention_gated_backward,
-        linear_attention_gated_triton,
-        linear_attention_triton,
+    from attend_kernels.ops.linear_attention import backward as linear_attention_backward
+    from attend_kernels.ops.linear_attention import forward as linear_attention_forward
+    from attend_kernels.ops.linear_attention import (
+        gated_backward as linear_attention_gated_backward,
     )
+    from attend_kernels.ops.linear_attention import gated_forward as linear_attention_gated_forward
 
     gate = inputs["decay"][None, :, None].expand(1, 1, length) if kind == "decay" else None
     gate = inputs.get("gate", gate)
-    forward, backward = linear_attention_triton, linear_attention_backward
+    forward, backward = linear_attention_forward, linear_attention_backward
     if kind == "gates":
-        forward, backward = linear_attention_gated_triton, linear_attention_gated_backward
+        forward, backward = linear_attention_gated_forward, linear_attention_gated_backward
     learns = gate is not None
     launch: Any = forward.forward  # Any, for a module's type hides which one it is
     launch_back: Any = backward.backward
@@ -161,11 +160,11 @@ def test_operators_keep_pytorchs_contract(kind: str, device: str):
     """Schema, fake kernels (shapes, dtypes, strides) and gradient, by PyTorch's own checker."""
     inputs = Case(5, kind=kind, state=kind != "plain").inputs(device)
     leaves = [inputs.get(name) for name in ("q", "k", "v", "gate", "initial_state")]
-    torch.library.opcheck(linear_attention_ops.forward, (*leaves, 16))
+    torch.library.opcheck(linear_attention_operators.forward, (*leaves, 16))
     plain = [None if x is None else x.detach() for x in leaves]
-    output, last = linear_attention_ops.forward(*plain, 16)  # pyright: ignore[reportArgumentType]
+    output, last = linear_attention_operators.forward(*plain, 16)  # pyright: ignore[reportArgumentType]
     arguments = (torch.ones_like(output), torch.ones_like(last), *plain, 16, kind != "plain")
-    torch.library.opcheck(linear_attention_ops.backward, arguments)
+    torch.library.opcheck(linear_attention_operators.backward, arguments)
 
 
 @needs_triton
@@ -175,12 +174,12 @@ def test_operators_keep_pytorchs_contract(kind: str, device: str):
 def test_the_delta_rules_operators_keep_it_too(case: Case, device: str):
     inputs = case.inputs(device)
     leaves: Any = [inputs.get(name) for name in ("q", "k", "v", "beta", "gate", "initial_state")]
-    torch.library.opcheck(delta_rule.forward, (*leaves, 16))
+    torch.library.opcheck(linear_attention_delta_operators.forward, (*leaves, 16))
     plain: Any = [None if x is None else x.detach() for x in leaves]
-    output, last, error = delta_rule.forward(*plain, 16)
+    output, last, error = linear_attention_delta_operators.forward(*plain, 16)
     grads = torch.ones_like(output), torch.ones_like(last)
     arguments = (*grads, *plain, error, 16, "gate" in inputs)
-    torch.library.opcheck(delta_rule.backward, arguments)
+    torch.library.opcheck(linear_attention_delta_operators.backward, arguments)
 
 
 @needs_triton
@@ -188,7 +187,7 @@ def test_the_delta_rules_operators_keep_it_too(case: Case, device: str):
 def test_the_steps_operator_keeps_it_too(kind: str, device: str):
     now = step_arguments(kind, device)
     names = ("state", "q", "k", "v", "gate", "beta")
-    torch.library.opcheck(linear_attention_ops.step, tuple(now.get(name) for name in names))
+    torch.library.opcheck(linear_attention_operators.step, tuple(now.get(name) for name in names))
 
 
 @needs_triton
@@ -261,19 +260,19 @@ def test_the_gradient_has_no_gradient_and_says_so(device: str):
 def test_every_lookup_finds_a_tile(dtype: torch.dtype, architecture: int, monkeypatch: Any):
     """For all widths from 1 to 256 and each kernel; chunks keep to what the registers hold."""
     monkeypatch.setattr(fallback, "interpreted", lambda: False)
-    monkeypatch.setattr(linear_attention_configs, "_where", lambda _: (architecture, 132))
+    monkeypatch.setattr(linear_attention_tiles, "_where", lambda _: (architecture, 132))
     for width in (*range(1, 257, 5), 32, 64, 128):
         k, v = torch.empty(1, 2, 700, width, dtype=dtype), torch.empty(1, 2, 700, 24, dtype=dtype)
-        for kernel in linear_attention_configs.KERNELS:
+        for kernel in linear_attention_tiles.KERNELS:
             for write, value in ((k, v), (v, k)):
-                tile = linear_attention_configs.choose(kernel, write, value)
+                tile = linear_attention_tiles.choose(kernel, write, value)
                 assert tile.columns <= max(16, 2 * value.shape[-1])
-        for chunk in linear_attention_configs.CHUNKS:
-            steps = linear_attention_configs.steps(k, v, chunk)
-            assert steps in linear_attention_configs.CHUNKS
+        for chunk in linear_attention_tiles.CHUNKS:
+            steps = linear_attention_tiles.steps(k, v, chunk)
+            assert steps in linear_attention_tiles.CHUNKS
             assert steps <= chunk
-            assert steps == linear_attention_configs.steps(v, k, chunk)
-            assert linear_attention_configs.span("plain", k, v) % steps == 0
+            assert steps == linear_attention_tiles.steps(v, k, chunk)
+            assert linear_attention_tiles.span("plain", k, v) % steps == 0
 
 
 def test_without_a_gpu_the_twin_runs_and_says_so_once():

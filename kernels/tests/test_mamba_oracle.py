@@ -9,12 +9,12 @@ import torch
 from attend_kernels import (
     causal_conv1d,
     causal_conv1d_step,
-    fallback,
     naive_causal_conv1d,
     naive_selective_scan,
     selective_scan,
     selective_scan_step,
 )
+from attend_kernels.common import fallback
 
 from .numerics import relative_error
 

@@ -10,15 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-from attend_kernels import (
-    ShapeError,
-    fallback,
-    layer_norm,
-    naive_layer_norm,
-    naive_rms_norm,
-    norm,
-    rms_norm,
-)
+from attend_kernels import ShapeError, layer_norm, naive_layer_norm, naive_rms_norm, rms_norm
+from attend_kernels.common import fallback
+from attend_kernels.ops.norm import operators as norm_operators
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
@@ -48,9 +42,9 @@ def poisoned() -> Iterator[None]:
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both kernels: rows held in registers, and rows walked in blocks of columns."""
     if request.param == "wide":
-        from attend_kernels import norm_triton
+        from attend_kernels.ops.norm import kernels as norm_kernels
 
-        monkeypatch.setattr(norm_triton, "MAX_BLOCK", 64)
+        monkeypatch.setattr(norm_kernels, "MAX_BLOCK", 64)
     return request.param
 
 
@@ -200,13 +194,13 @@ def test_any_shape_ignores_scale_and_keeps_its_rows_apart(rows: int, width: int,
 def test_weight_gradient_does_not_depend_on_the_number_of_programs(
     monkeypatch: pytest.MonkeyPatch, device: str
 ):
-    from attend_kernels import norm_triton
+    from attend_kernels.ops.norm import kernels as norm_kernels
 
     leaves = make((70,), 40, torch.float64, device, "layer", residual=False)
     results = []
     for programs in (1, 2, 8):
-        monkeypatch.setattr(norm_triton, "INTERPRETED_PROGRAMS", programs)
-        monkeypatch.setattr(norm_triton, "TILE", 64 * programs)  # rows a program takes at once
+        monkeypatch.setattr(norm_kernels, "INTERPRETED_PROGRAMS", programs)
+        monkeypatch.setattr(norm_kernels, "TILE", 64 * programs)  # rows a program takes at once
         results.append(outputs_and_gradients(FAST, "layer", leaves))
     for other in results[1:]:
         for part, value in results[0].items():
@@ -284,7 +278,7 @@ def test_registered_with_torch_library(kind: str, device: str):
     leaves = make((3,), 17, torch.float32, device, kind, residual=kind == "layer")
     bias = leaves.get("bias")
     arguments = (leaves["x"], leaves.get("residual"), leaves["weight"], bias, 1e-5, kind == "layer")
-    results = torch.library.opcheck(norm._norm, arguments)
+    results = torch.library.opcheck(norm_operators.norm_forward, arguments)
     assert set(results.values()) == {"SUCCESS"}
 
 

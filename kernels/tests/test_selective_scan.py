@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 from attend_kernels import (
-    fallback,
     naive_parallel_selective_scan,
     naive_selective_scan,
     selective_scan,
-    selective_scan_configs,
     selective_scan_step,
 )
+from attend_kernels.common import fallback
+from attend_kernels.ops.selective_scan import tiles as selective_scan_tiles
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -31,8 +31,8 @@ BY_LENGTH = [1, 2, 4, 7, 8, 9, 17]  # a chunk is 8 here, a group of steps 4 when
 @pytest.fixture(autouse=True)
 def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several chunks without a long sequence, and one program for all of it."""
-    monkeypatch.setattr(selective_scan_configs, "CHUNK", 8)
-    monkeypatch.setattr(selective_scan_configs, "multiprocessors", lambda _: 0)
+    monkeypatch.setattr(selective_scan_tiles, "CHUNK", 8)
+    monkeypatch.setattr(selective_scan_tiles, "multiprocessors", lambda _: 0)
 
 
 @pytest.mark.parametrize("T", [1, 2, 17], ids=lambda n: f"T{n}")

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from attend_kernels import naive_selective_scan, selective_scan_configs
+from attend_kernels import naive_selective_scan
+from attend_kernels.ops.selective_scan import tiles as selective_scan_tiles
 
 from .numerics import DTYPES, TOLERANCE, relative_error
 from .scan_cases import Case, Tensors, fast, hold, run, wide
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.gpu
 def passes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Without and with time cut into segments, whatever the rule says."""
     room = 0 if request.param == "one-pass" else 10_000
-    monkeypatch.setattr(selective_scan_configs, "multiprocessors", lambda _: room)
+    monkeypatch.setattr(selective_scan_tiles, "multiprocessors", lambda _: room)
     return request.param
 
 

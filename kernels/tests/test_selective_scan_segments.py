@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from attend_kernels import fallback, naive_selective_scan, selective_scan_configs
+from attend_kernels import naive_selective_scan
+from attend_kernels.common import fallback
+from attend_kernels.ops.selective_scan import tiles as selective_scan_tiles
 
 from .numerics import DTYPES, relative_error
 from .scan_cases import OPTIONAL, Case, fast, hold, run, wide
@@ -21,13 +23,13 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def small_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Room for eight warps: chunks of 8 steps, a segment each up to T = 64 with 16 channels."""
-    monkeypatch.setattr(selective_scan_configs, "CHUNK", 8)
-    monkeypatch.setattr(selective_scan_configs, "multiprocessors", lambda _: 2)
+    monkeypatch.setattr(selective_scan_tiles, "CHUNK", 8)
+    monkeypatch.setattr(selective_scan_tiles, "multiprocessors", lambda _: 2)
 
 
 def segments(case: Case, device: str) -> int:
     """How many a case is cut into."""
-    length = selective_scan_configs.segment(case.inputs(device)["u"], case.N)
+    length = selective_scan_tiles.segment(case.inputs(device)["u"], case.N)
     return -(-case.T // length)
 
 
@@ -46,7 +48,7 @@ def test_every_dtype(name: str, device: str):
 
 @pytest.mark.parametrize("N", [1, 16, 59, 256], ids=lambda n: f"N{n}")
 def test_every_number_of_states(N: int, monkeypatch: pytest.MonkeyPatch, device: str):
-    monkeypatch.setattr(selective_scan_configs, "multiprocessors", lambda _: 16)
+    monkeypatch.setattr(selective_scan_tiles, "multiprocessors", lambda _: 16)
     case = Case(18, C=2, N=N, rate=0.3)
     assert segments(case, device) == 3
     hold(case, device)
@@ -59,20 +61,20 @@ def test_strong_decay_and_none(rate: float, device: str):
 
 def test_segments_of_several_chunks(monkeypatch: pytest.MonkeyPatch, device: str):
     """Five chunks in three segments: 16, 16 and 2 steps."""
-    monkeypatch.setattr(selective_scan_configs, "multiprocessors", lambda _: 1)
+    monkeypatch.setattr(selective_scan_tiles, "multiprocessors", lambda _: 1)
     case = Case(34)
     assert segments(case, device) == 3
     hold(case, device)
 
 
 def test_one_pass_and_two_give_the_same(monkeypatch: pytest.MonkeyPatch, device: str):
-    monkeypatch.setattr(selective_scan_configs, "CHUNK", 4)
-    monkeypatch.setattr(selective_scan_configs, "multiprocessors", lambda _: 4)
+    monkeypatch.setattr(selective_scan_tiles, "CHUNK", 4)
+    monkeypatch.setattr(selective_scan_tiles, "multiprocessors", lambda _: 4)
     case = Case(10, B=2, dtype=torch.float64)
     assert segments(case, device) == 3
     inputs = case.inputs(device)
     cut = run(fast, inputs)
-    monkeypatch.setattr(selective_scan_configs, "multiprocessors", lambda _: 0)
+    monkeypatch.setattr(selective_scan_tiles, "multiprocessors", lambda _: 0)
     for name, want in run(fast, inputs).items():
         assert relative_error(cut[name], want, floor=1e-3) < 1e-12, name
 
@@ -112,7 +114,7 @@ RULE = {  # (B, T, C, N): steps a segment on a GPU of 132 multiprocessors
 
 @pytest.mark.parametrize(("shape", "steps"), RULE.items(), ids=lambda x: str(x))
 def test_the_rule(shape: tuple[int, ...], steps: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(selective_scan_configs, "CHUNK", 64)
-    monkeypatch.setattr(selective_scan_configs, "multiprocessors", lambda _: 132)
+    monkeypatch.setattr(selective_scan_tiles, "CHUNK", 64)
+    monkeypatch.setattr(selective_scan_tiles, "multiprocessors", lambda _: 132)
     B, T, C, N = shape  # noqa: N806
-    assert selective_scan_configs.segment(torch.empty(B, T, C, device="meta"), N) == steps
+    assert selective_scan_tiles.segment(torch.empty(B, T, C, device="meta"), N) == steps

@@ -9,15 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from attend_kernels import (
-    ShapeError,
-    fallback,
-    naive_selective_scan,
-    selective_scan,
-    selective_scan_configs,
-    selective_scan_ops,
-    selective_scan_step,
-)
+from attend_kernels import ShapeError, naive_selective_scan, selective_scan, selective_scan_step
+from attend_kernels.common import fallback
+from attend_kernels.ops.selective_scan import operators as selective_scan_operators
+from attend_kernels.ops.selective_scan import tiles as selective_scan_tiles
 
 from .allocations import Allocations, assert_linear
 from .numerics import TOLERANCE, relative_error
@@ -31,14 +26,13 @@ needs_triton = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several chunks without a long sequence, and one program for all of it."""
-    monkeypatch.setattr(selective_scan_configs, "CHUNK", 8)
-    monkeypatch.setattr(selective_scan_configs, "multiprocessors", lambda _: 0)
+    monkeypatch.setattr(selective_scan_tiles, "CHUNK", 8)
+    monkeypatch.setattr(selective_scan_tiles, "multiprocessors", lambda _: 0)
 
 
 def allocated(length: int, device: str) -> list[int]:
     """Bytes of all that the launchers of both directions allocate, at B 1, C 16, N 64."""
-    from attend_kernels import selective_scan_backward_triton as backward
-    from attend_kernels import selective_scan_triton as forward
+    from attend_kernels.ops.selective_scan import backward, forward
 
     inputs = Case(length, C=16, N=64).inputs(device)
     tensors = [inputs[k] for k in ("u", "delta", "A", "B", "C", "D", "z", "delta_bias")]
@@ -62,11 +56,11 @@ def test_no_state_of_every_step_is_ever_in_memory(device: str):
 
 @needs_triton
 def test_a_state_handed_on_is_not_copied(device: str):
-    from attend_kernels import selective_scan_triton
+    from attend_kernels.ops.selective_scan import forward as selective_scan_forward
 
     inputs = Case(3, B=2, C=16, N=8, options=()).inputs(device)
     tensors = [inputs[k] for k in ("u", "delta", "A", "B", "C")]
-    scan: Any = selective_scan_triton.forward  # Any, for the arguments are splatted
+    scan: Any = selective_scan_forward.forward  # Any, for the arguments are splatted
     sizes: list[int] = []
     _, state, _ = scan(*tensors, None, None, None, None, True, False)
     for given in (state, state.contiguous()):
@@ -82,14 +76,14 @@ def test_segments_cost_a_state_each(monkeypatch: pytest.MonkeyPatch, device: str
 
     None of it grows with T: the rule caps the segments.
     """
-    monkeypatch.setattr(selective_scan_configs, "CHUNK", 4)
+    monkeypatch.setattr(selective_scan_tiles, "CHUNK", 4)
     whole = [sum(allocated(length, device)) for length in (12, 20)]
-    monkeypatch.setattr(selective_scan_configs, "multiprocessors", lambda _: 1)
-    monkeypatch.setattr(selective_scan_configs, "WARPS", 3 * warps(device))
+    monkeypatch.setattr(selective_scan_tiles, "multiprocessors", lambda _: 1)
+    monkeypatch.setattr(selective_scan_tiles, "WARPS", 3 * warps(device))
     cut = [allocated(length, device) for length in (12, 20)]
     extra = [sum(c) - w for c, w in zip(cut, whole, strict=True)]
     state, row = EVERY_STATE, 16 * torch.float32.itemsize
-    scratch = 4 // selective_scan_configs.choose("backward", torch.device(device), 64).steps
+    scratch = 4 // selective_scan_tiles.choose("backward", torch.device(device), 64).steps
     starts = 2 * 3 * (state + row)
     shares = 2 * (scratch * state + state + 2 * row)  # of two segments more than one
     assert extra == [starts + shares] * 2
@@ -97,7 +91,7 @@ def test_segments_cost_a_state_each(monkeypatch: pytest.MonkeyPatch, device: str
 
 def warps(device: str) -> int:
     """How many scan the 16 channels of ``allocated``."""
-    config = selective_scan_configs.choose("forward", torch.device(device), 64)
+    config = selective_scan_tiles.choose("forward", torch.device(device), 64)
     return -(-16 // config.block_c) * config.warps
 
 
@@ -113,7 +107,7 @@ def test_what_autograd_keeps(device: str):
     given = sorted(tuple(x.shape) for k, x in inputs.items() if k != "initial_state")
     assert sorted(map(tuple, saved)) == sorted([*given, (1, 3, 32, 16)])
     arguments = [inputs[k].detach() for k in ("u", "delta", "A", "B", "C")]
-    _, _, kept = selective_scan_ops.scan_forward(*arguments, *[None] * 4, True, False)
+    _, _, kept = selective_scan_operators.scan_forward(*arguments, *[None] * 4, True, False)
     assert kept.numel() == 0
 
 
@@ -154,11 +148,11 @@ def test_operators_keep_pytorchs_contract(options: tuple[str, ...], device: str)
     inputs = Case(2, B=2, options=options).inputs(device)
     names = ("u", "delta", "A", "B", "C", "D", "z", "delta_bias", "initial_state")
     leaves = [inputs[n].requires_grad_() if n in inputs else None for n in names]
-    torch.library.opcheck(selective_scan_ops.scan_forward, (*leaves, True, True))
+    torch.library.opcheck(selective_scan_operators.scan_forward, (*leaves, True, True))
     plain = [None if x is None else x.detach() for x in leaves]
-    y, last, kept = selective_scan_ops.scan_forward(*plain, True, True)
+    y, last, kept = selective_scan_operators.scan_forward(*plain, True, True)
     torch.library.opcheck(
-        selective_scan_ops.scan_backward,
+        selective_scan_operators.scan_backward,
         (torch.ones_like(y), torch.ones_like(last), *plain[:-1], bool(options), kept, True),
     )
 

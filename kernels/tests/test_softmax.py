@@ -8,7 +8,9 @@ import sys
 
 import pytest
 import torch
-from attend_kernels import ShapeError, fallback, fused_softmax, naive_softmax, softmax
+from attend_kernels import ShapeError, fused_softmax, naive_softmax
+from attend_kernels.common import fallback
+from attend_kernels.ops.softmax import api as softmax_api
 
 needs_triton = pytest.mark.skipif(
     not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"
@@ -34,7 +36,7 @@ def scores(*shape: int, dtype: torch.dtype, device: str, seed: int = 0) -> torch
 @pytest.fixture(params=["one-block", "two-pass"])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "two-pass":
-        monkeypatch.setattr(softmax, "MAX_BLOCK", SHORT_BLOCK)
+        monkeypatch.setattr(softmax_api, "MAX_BLOCK", SHORT_BLOCK)
     return request.param
 
 
@@ -144,12 +146,12 @@ def test_empty_input_gives_empty_output(device: str):
 @needs_triton
 def test_unmentioned_columns_are_never_written(path: str, device: str):
     """The last block is ragged: what lies behind each row in memory must survive."""
-    from attend_kernels import softmax_triton
+    from attend_kernels.ops.softmax import kernels as softmax_kernels
 
     x = scores(3, 37, dtype=torch.float32, device=device)
     poisoned = torch.full((4, 37), float("nan"), device=device)
-    settings = softmax_triton.config(37, x.dtype, softmax.MAX_BLOCK, softmax.TILE)
-    softmax_triton.softmax_forward_kernel[(1,)](x, poisoned, 3, 37, 37, 1, **settings)
+    settings = softmax_kernels.config(37, x.dtype, softmax_api.MAX_BLOCK, softmax_api.TILE)
+    softmax_kernels.softmax_forward_kernel[(1,)](x, poisoned, 3, 37, 37, 1, **settings)
     assert torch.isfinite(poisoned[:3]).all()
     assert torch.isnan(poisoned[3]).all()
 

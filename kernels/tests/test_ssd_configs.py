@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from attend_kernels import fallback, ssd_configs
+from attend_kernels.common import fallback
+from attend_kernels.ops.ssd import tiles as ssd_tiles
 
 
 def test_every_width_has_tiles():
@@ -11,8 +12,8 @@ def test_every_width_has_tiles():
         for kind in ("half", "fp32"):
             for width in (1, 16, 33, 64, 65, 128):
                 for states in (1, 16, 40, 64, 65, 129, 255, 256):
-                    found = ssd_configs.entry(architecture, kind, width, states)
-                    assert set(found) == set(ssd_configs.KERNELS)
+                    found = ssd_tiles.entry(architecture, kind, width, states)
+                    assert set(found) == set(ssd_tiles.KERNELS)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ def test_every_width_has_tiles():
 )
 def test_what_the_table_lacks_is_named(place: tuple[int, str, int, int], said: str):
     with pytest.raises(ValueError, match=said):
-        ssd_configs.entry(*place)
+        ssd_tiles.entry(*place)
 
 
 @pytest.mark.skipif(not fallback.HAS_TRITON, reason="Triton is not installed")
@@ -36,8 +37,8 @@ def test_the_whole_table_is_compiled():
 
     for architecture in (80, 90):
         listed = {(case.kernel, case.dtype, case.shape) for case in ssd.cases(architecture)}
-        for of, kind, wide, states in ssd_configs.TABLE:
+        for of, kind, wide, states in ssd_tiles.TABLE:
             dtype = "fp32" if kind == "fp32" else "fp16, bf16"
             shape = f"P {128 if wide else 64}, N {states}"
-            for kernel in (*ssd_configs.KERNELS, "sweep, backward in time"):
+            for kernel in (*ssd_tiles.KERNELS, "sweep, backward in time"):
                 assert of != architecture or (kernel, dtype, shape) in listed

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from attend_kernels import fallback, naive_ssd_chunked, ssd, ssd_step
+from attend_kernels import naive_ssd_chunked, ssd, ssd_step
+from attend_kernels.common import fallback
 
 from .numerics import relative_error
 from .ssd_cases import Case, fast, run, wide

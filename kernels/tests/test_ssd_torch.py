@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from attend_kernels import ShapeError, fallback, naive_ssd, ssd, ssd_ops, ssd_step
+from attend_kernels import ShapeError, naive_ssd, ssd, ssd_step
+from attend_kernels.common import fallback
+from attend_kernels.ops.ssd import operators as ssd_operators
 
 from .allocations import Allocations, assert_linear
 from .ssd_cases import Case, fast, run
@@ -22,13 +24,14 @@ NAMES = ("x", "dt", "A", "B", "C", "D", "initial_state")
 
 def allocated(length: int, device: str) -> list[int]:
     """Bytes of all that the launchers of both directions allocate, at H 2, P 16, N 64."""
-    from attend_kernels import ssd_backward_triton, ssd_triton
+    from attend_kernels.ops.ssd import backward as ssd_backward
+    from attend_kernels.ops.ssd import forward as ssd_forward
 
     inputs = Case(length, N=64).inputs(device)
-    given = ssd_triton.Inputs(*(inputs[k] for k in NAMES), starts=None)
+    given = ssd_forward.Inputs(*(inputs[k] for k in NAMES), starts=None)
     with Allocations() as seen:
-        y, final = ssd_triton.forward(given, 32)
-        ssd_backward_triton.backward(given, y, final, 32)
+        y, final = ssd_forward.forward(given, 32)
+        ssd_backward.backward(given, y, final, 32)
     return seen.sizes
 
 
@@ -42,12 +45,12 @@ def test_no_state_of_every_step_is_ever_in_memory(device: str):
 
 @needs_triton
 def test_forward_alone_keeps_one_state_a_sequence(device: str):
-    from attend_kernels import ssd_triton
+    from attend_kernels.ops.ssd import forward as ssd_forward
 
     inputs = Case(96, N=128).inputs(device)
-    given = ssd_triton.Inputs(*(inputs[k] for k in NAMES), starts=None)
+    given = ssd_forward.Inputs(*(inputs[k] for k in NAMES), starts=None)
     with Allocations() as seen:
-        y, final = ssd_triton.forward(given, 16)
+        y, final = ssd_forward.forward(given, 16)
     assert max(seen.sizes) == final.nbytes > y.nbytes  # six chunks have six states
 
 
@@ -99,17 +102,17 @@ def test_operators_keep_pytorchs_contract(options: tuple[str, ...], device: str)
     """Schema, fake kernels (shapes, dtypes, strides) and gradient, by PyTorch's own checker."""
     inputs = Case(5, H=1, options=options).inputs(device)
     leaves = [inputs[n].requires_grad_() if n in inputs else None for n in NAMES]
-    torch.library.opcheck(ssd_ops.ssd_forward, (*leaves, None, 16))
+    torch.library.opcheck(ssd_operators.ssd_forward, (*leaves, None, 16))
     plain = [None if m is None else m.detach() for m in leaves]
-    y, last = ssd_ops.ssd_forward(*plain, None, 16)
+    y, last = ssd_operators.ssd_forward(*plain, None, 16)
     arguments = (torch.ones_like(y), torch.ones_like(last), *plain, None, 16)
-    torch.library.opcheck(ssd_ops.ssd_backward, arguments)
+    torch.library.opcheck(ssd_operators.ssd_backward, arguments)
     x, dt, A, B, C, D, _ = plain  # noqa: N806
     assert x is not None
     assert dt is not None
     assert B is not None
     assert C is not None
-    torch.library.opcheck(ssd_ops.ssd_step, (last, x[:, 0], dt[:, 0], A, B[:, 0], C[:, 0], D))
+    torch.library.opcheck(ssd_operators.ssd_step, (last, x[:, 0], dt[:, 0], A, B[:, 0], C[:, 0], D))
 
 
 @needs_triton
@@ -117,7 +120,7 @@ def test_packed_operator_keeps_the_contract(device: str):
     inputs = Case(9, H=1, options=()).inputs(device)
     leaves = [inputs[n].requires_grad_() for n in NAMES[:5]]
     starts = torch.tensor([0, 4, 8], device=device, dtype=torch.int32)
-    torch.library.opcheck(ssd_ops.ssd_forward, (*leaves, None, None, starts, 16))
+    torch.library.opcheck(ssd_operators.ssd_forward, (*leaves, None, None, starts, 16))
 
 
 @needs_triton

@@ -7,13 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from attend_kernels import (
-    fallback,
-    naive_ssd,
-    naive_ssd_chunked,
-    naive_ssd_quadratic,
-    ssd,
-)
+from attend_kernels import naive_ssd, naive_ssd_chunked, naive_ssd_quadratic, ssd
+from attend_kernels.common import fallback
 
 from .numerics import poisoned, relative_error
 from .ssd_cases import Case, Tensors, fast, part, run, wide

@@ -16,7 +16,8 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from attend_kernels import fallback, naive_decode_attention
+from attend_kernels import naive_decode_attention
+from attend_kernels.common import fallback
 
 from . import decode_cases, flash_cases, linear_attention_cases, scan_cases, ssd_cases
 from .linear_attention_cases import KINDS

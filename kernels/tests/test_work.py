@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from attend_kernels import fallback, naive_linear_attention_parallel
+from attend_kernels import naive_linear_attention_parallel
+from attend_kernels.common import fallback
 from torch.utils.flop_counter import FlopCounterMode
 
 if not (fallback.HAS_TRITON and fallback.interpreted()):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from attend_grader.checks.compare import Tolerance, as_array, mismatches
-from attend_grader.checks.exercise import Call
+from attend_grader.checks.probe import Call
 from attend_grader.checks.subject import Outcome, Subject
 
 SAME = Tolerance(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from attend_grader.checks.compare import Miss, as_array, expect_close
-from attend_grader.checks.exercise import Probe
+from attend_grader.checks.probe import Probe
 from attend_grader.checks.subject import Outcome, Subject
 
 SHOWN = 64

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from attend_grader.checks.compare import FLOAT64, Miss, Tolerance
-from attend_grader.checks.exercise import Probe
+from attend_grader.checks.probe import Probe
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
 
 NUMERICAL = Tolerance(
@@ -114,7 +114,8 @@ def expect_growth(
     raise Miss(
         f"too slow or too large: {sizes[1] / sizes[0]:g} times as many {of} cost {ratio:.3g} times "
         f"as {'many steps' if cost == 'steps' else 'much memory'} "
-        f"({small} at {sizes[0]}, {large} at {sizes[1]}). {advice}"
+        f"({small} at {sizes[0]}, {large} at {sizes[1]}). {advice}",
+        topic=f"{cost} grow with {of}",
     )
 
 

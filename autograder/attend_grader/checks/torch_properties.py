@@ -21,7 +21,7 @@ from attend_grader.checks.compare import (
     expect_kind,
     item_names,
 )
-from attend_grader.checks.exercise import Call, Probe
+from attend_grader.checks.probe import Call, Probe
 from attend_grader.checks.properties import expect_unchanged, strided
 from attend_grader.checks.properties import transposed as transposed_array
 from attend_grader.checks.subject import Outcome, Subject, SubjectError

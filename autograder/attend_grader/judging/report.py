@@ -35,13 +35,17 @@ _SHORT = ("your line", "try")
 
 @dataclass(frozen=True)
 class Finding:
-    """One property: what it was worth, what it earned, and why not more."""
+    """One property: what it was worth, what it earned, and why not more.
+
+    ``reason`` tells misses apart where messages hold measured numbers; no card shows it.
+    """
 
     property: str
     points: int
     earned: int
     message: str = ""
     evidence: tuple[tuple[str, str], ...] = ()
+    reason: str = ""
 
     @builtins.property  # the field above hides the name in this class
     def passed(self) -> bool:
@@ -61,6 +65,8 @@ class Report:
         note: one sentence about the whole, where there is one to say.
         diagnosis: name of the misconception whose behaviour the candidate shows, or None.
         explanation: what that misconception is and what to try.
+        symptom: how the candidate's results relate to the right ones, and when they are wrong; one
+            or two sentences that are true of every call that was tried, or None.
         mend: earlier exercises whose slip was found and not counted here.
         printed: what the candidate printed, the beginning.
         seed: drew the random inputs.
@@ -72,6 +78,7 @@ class Report:
     note: str = ""
     diagnosis: str | None = None
     explanation: str = ""
+    symptom: str | None = None
     mend: tuple[str, ...] = ()
     printed: str = ""
     seed: int | None = None
@@ -133,6 +140,8 @@ class Report:
         remarks = [("note", self.note)] if self.note else []
         if self.diagnosis:
             remarks.append(("diagnosis", f"Looks like: {self.diagnosis}. {self.explanation}"))
+        elif self.symptom and self.symptom != self.note:
+            remarks.append(("symptom", self.symptom))
         if self.mend:
             names = ", ".join(self.mend)
             text = f"Right, given right parts. Mend first: {names} (not counted here)."

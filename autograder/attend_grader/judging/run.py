@@ -14,6 +14,12 @@ from attend_grader.judging.explain import explain
 from attend_grader.judging.reading import parameter_names
 from attend_grader.judging.report import Finding
 
+NEEDED = 1 / 3
+"""Share of an exercise's own points from which its promises count. They compare the candidate with
+itself, and what returns zeros keeps every promise."""
+
+NOT_YET = "this counts once a third of the points above are earned."
+
 
 def run_properties(
     subject: Subject, exercise: Exercise, seed: int, *, extra: bool
@@ -27,7 +33,12 @@ def run_properties(
     findings: list[Finding] = []
     said: set[str] = set()
     unwritten = 0
-    for prop in exercise.properties:
+    own = [prop for prop in exercise.properties if not prop.promise]
+    needed = NEEDED * sum(prop.points for prop in own)
+    for prop in (*own, *(prop for prop in exercise.properties if prop.promise)):
+        if prop.promise and sum(f.earned for f in findings[: len(own)]) < needed:
+            findings.append(Finding(prop.name, prop.points, 0, NOT_YET, reason=NOT_YET))
+            continue
         rng = np.random.default_rng([seed, zlib.crc32(prop.name.encode())])
         probe = Probe(rng, exercise.reference, extra, names, exercise.results)
         try:
@@ -35,6 +46,7 @@ def run_properties(
         except Miss as miss:
             message, evidence = miss.message, miss.evidence
             topic, again = miss.topic or message, "the same as above"
+            reason = topic
         except SubjectError as failure:
             error = failure.error
             unwritten += error.type == "NotImplementedError" and error.own
@@ -42,6 +54,7 @@ def run_properties(
             if failure.given:
                 evidence = ((CALLED, failure.given), *evidence)
             topic = f"{error.type} {list(error.lines)[-1:]}" if error.lines else message
+            reason = f"raises {error.type}"
             again = "the same error, in the same line" if error.lines else "the same as above"
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # the check's own
             message = (
@@ -49,14 +62,15 @@ def run_properties(
                 f"({type(error).__name__}: {error}). Compare it with what the exercise asks for."
             )
             evidence, topic, again = (), message, "the same as above"
+            reason = topic
         else:
             findings.append(Finding(prop.name, prop.points, prop.points))
             continue
         if topic in said:
             message, evidence = again, ()
         said.add(topic)
-        findings.append(Finding(prop.name, prop.points, 0, message, evidence))
-    return None if unwritten == len(exercise.properties) else findings
+        findings.append(Finding(prop.name, prop.points, 0, message, evidence, reason))
+    return None if unwritten == len(own) else findings
 
 
 def results_of_earlier(exercise: Exercise) -> dict[str, tuple[str, ...]]:

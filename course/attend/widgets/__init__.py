@@ -11,11 +11,11 @@ from attend.widgets.explorer import attention_explorer
 from attend.widgets.frequency_map import frequency_map
 from attend.widgets.gradient import gradient_explorer
 from attend.widgets.heads import head_explorer
+from attend.widgets.kit.view import View
 from attend.widgets.kv_cache import kv_cache_calculator
 from attend.widgets.mask_painter import mask_painter
 from attend.widgets.rope_dial import rope_dial
 from attend.widgets.table import attention_table
-from attend.widgets.view import View
 
 __all__ = [
     "View",

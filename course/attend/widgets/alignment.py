@@ -13,9 +13,9 @@ import ipywidgets
 import numpy as np
 
 from attend.charts import ROLE
-from attend.widgets.heatmap import heat_map
-from attend.widgets.svg import INK, MUTED, beside, element, hover, panel, readable, text
-from attend.widgets.view import View, note
+from attend.widgets.kit.heatmap import heat_map
+from attend.widgets.kit.svg import INK, MUTED, beside, element, hover, panel, readable, text
+from attend.widgets.kit.view import View, note
 
 MAX_WORDS = 32
 """Of a sentence, and of what is written: more words than that are not legible."""

@@ -10,9 +10,9 @@ import ipywidgets
 import numpy as np
 
 from attend.charts import MAX_MARKS, ROLE
-from attend.widgets.heatmap import heat_map
-from attend.widgets.svg import INK, MUTED, beside, element, hover, panel, readable, text
-from attend.widgets.view import View, note
+from attend.widgets.kit.heatmap import heat_map
+from attend.widgets.kit.svg import INK, MUTED, beside, element, hover, panel, readable, text
+from attend.widgets.kit.view import View, note
 
 SHOWN = 16  # keys listed for one query: the largest weights, in reading order
 

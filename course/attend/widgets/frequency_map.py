@@ -9,10 +9,10 @@ from typing import Any
 import ipywidgets
 import numpy as np
 
-from attend.widgets.heatmap import heat_map
-from attend.widgets.learner import ask
-from attend.widgets.svg import GRID, INK, MUTED, beside, element, hover, panel, text
-from attend.widgets.view import View, note
+from attend.widgets.kit.heatmap import heat_map
+from attend.widgets.kit.learner import ask
+from attend.widgets.kit.svg import GRID, INK, MUTED, beside, element, hover, panel, text
+from attend.widgets.kit.view import View, note
 
 EXERCISE = "sinusoidal_encoding"
 BASES = (10, 100, 1_000, 10_000, 100_000)

@@ -12,10 +12,10 @@ import ipywidgets
 import numpy as np
 
 from attend.charts import SCALED, UNSCALED
-from attend.widgets.heatmap import heat_map
-from attend.widgets.learner import ask
-from attend.widgets.svg import GRID, INK, MUTED, beside, element, hover, number, panel, text
-from attend.widgets.view import View, note
+from attend.widgets.kit.heatmap import heat_map
+from attend.widgets.kit.learner import ask
+from attend.widgets.kit.svg import GRID, INK, MUTED, beside, element, hover, number, panel, text
+from attend.widgets.kit.view import View, note
 
 RADII = tuple(k / 10 for k in range(5, 16))  # 0.5 … 1.5
 NETWORKS = {"linear, no tanh": 0.0, "tanh, small inputs": 0.1, "tanh, inputs of size 1": 1.0}

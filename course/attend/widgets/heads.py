@@ -13,9 +13,9 @@ import ipywidgets
 import numpy as np
 
 from attend.charts import DASHES, GROUPS, MAX_MARKS
-from attend.widgets.heatmap import heat_map
-from attend.widgets.svg import INK, MUTED, beside, element, hover, panel, readable, text
-from attend.widgets.view import View, note
+from attend.widgets.kit.heatmap import heat_map
+from attend.widgets.kit.svg import INK, MUTED, beside, element, hover, panel, readable, text
+from attend.widgets.kit.view import View, note
 
 SEE = (
     "Each arc is one head's weight from the chosen token to another, thicker for more; compare the"

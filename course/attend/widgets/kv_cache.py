@@ -12,8 +12,8 @@ import ipywidgets
 
 from attend.charts import GROUPS
 from attend.data.published_models import MODELS, PublishedModel
-from attend.widgets.svg import GRID, INK, MUTED, PAPER, beside, element, hover, panel, text
-from attend.widgets.view import View, note
+from attend.widgets.kit.svg import GRID, INK, MUTED, PAPER, beside, element, hover, panel, text
+from attend.widgets.kit.view import View, note
 
 EXERCISE = "kv_cache_bytes"
 SEE = (

@@ -11,9 +11,9 @@ import ipywidgets
 import numpy as np
 
 from attend.charts import ROLE
-from attend.widgets.learner import Answer, ask
-from attend.widgets.svg import GRID, INK, MUTED, beside, element, hover, panel, text
-from attend.widgets.view import View, note
+from attend.widgets.kit.learner import Answer, ask
+from attend.widgets.kit.svg import GRID, INK, MUTED, beside, element, hover, panel, text
+from attend.widgets.kit.view import View, note
 
 EXERCISE = "apply_rope"
 FREQUENCIES = (1.0, 0.316, 0.1, 0.0316)

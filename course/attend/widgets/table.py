@@ -15,11 +15,11 @@ from typing import Any
 import ipywidgets
 import numpy as np
 
-from attend.widgets.heatmap import heat_map
-from attend.widgets.learner import ask
-from attend.widgets.plane import pair, plane
-from attend.widgets.svg import beside, element, number, readable
-from attend.widgets.view import View, note
+from attend.widgets.kit.heatmap import heat_map
+from attend.widgets.kit.learner import ask
+from attend.widgets.kit.plane import pair, plane
+from attend.widgets.kit.svg import beside, element, number, readable
+from attend.widgets.kit.view import View, note
 
 EXERCISE = "scaled_dot_product_attention"
 MAX_TOKENS, MAX_WIDTH = 8, 6

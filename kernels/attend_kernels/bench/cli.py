@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _publish(report.read(options.report), options.report)
     import torch
 
-    from attend_kernels import fallback
+    from attend_kernels.common import fallback
 
     if torch.cuda.is_available() and not fallback.interpreted() and not options.work:
         return _measure(options.only, 60 * options.minutes, options.out)

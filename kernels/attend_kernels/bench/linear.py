@@ -6,7 +6,7 @@ wants them and which costs our kernels nothing. RetNet's decay is fixed, as thei
 
 Bytes are q, k, v (and gates, beta) read and o written; backward, those and do read and as many
 gradients written. Operations are those of the algorithm with chunks of 64
-(``linear_attention_chunked``), of which the part inside a chunk counts half, for half of it is
+(``ops/linear_attention``), of which the part inside a chunk counts half, for half of it is
 masked; backward twice as many. The delta rule has two more products by the state, and its solve.
 "gated_delta" is the delta rule with a gate a step (Gated DeltaNet).
 

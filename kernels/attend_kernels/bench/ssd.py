@@ -1,7 +1,7 @@
 """The cases of SSD at sizes of Mamba-2 models, and its peers.
 
 Bytes are x read and y written, dt, B and C read; backward, x and dy read and dx written, and twice
-dt, B and C. Operations are those of the algorithm with chunks of 64 (``ssd_chunked``), of which
+dt, B and C. Operations are those of the algorithm with chunks of 64, of which
 the part inside a chunk counts half, for half of it is masked; backward twice as many.
 """
 

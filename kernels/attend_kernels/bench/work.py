@@ -19,7 +19,7 @@ from unittest import mock
 import torch
 
 import attend_kernels as kernels
-from attend_kernels import selective_scan_configs
+from attend_kernels.ops.selective_scan import tiles as selective_scan_tiles
 
 
 @dataclass
@@ -108,7 +108,7 @@ def selective_scan(length: int) -> tuple[Work, Work]:
     """``selective_scan``, with chunks of 8 steps."""
     channels, states = (1, length, WIDTH), (1, length, WIDTH)
     inputs = _made(("u", channels), ("delta", channels), ("B", states), ("C", states))
-    with mock.patch.object(selective_scan_configs, "CHUNK", SCAN_CHUNK):
+    with mock.patch.object(selective_scan_tiles, "CHUNK", SCAN_CHUNK):
         return work_of(kernels.selective_scan, inputs | {"A": -torch.ones(WIDTH, WIDTH)})
 
 
@@ -121,10 +121,10 @@ def ssd(length: int) -> tuple[Work, Work]:
 
 def causal_conv1d(length: int) -> tuple[Work, Work]:
     """``causal_conv1d``, four taps, SiLU, with two tiles a program backward."""
-    from attend_kernels import conv1d_triton
+    from attend_kernels.ops.conv1d import kernels as conv1d_kernels
 
     inputs = _made(("x", (1, length, WIDTH)), ("w", (WIDTH, 4)), ("b", (WIDTH,)))
-    with mock.patch.dict(conv1d_triton.BACKWARD, TILES=2):
+    with mock.patch.dict(conv1d_kernels.BACKWARD, TILES=2):
         return work_of(partial(kernels.causal_conv1d, activation="silu"), inputs)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from attend_kernels import conv1d_triton
 from attend_kernels.compiled.case import Case
 from attend_kernels.compiled.compiler import Launch, argument_types
+from attend_kernels.ops.conv1d import kernels as conv1d_kernels
 
 NOTE = """\
 Memory bound: no products. blocks: steps × channels a program holds. With bias and state."""
@@ -28,8 +28,8 @@ def cases(architecture: int) -> list[Case]:
 
 
 def _case(architecture: int, direction: str, dtype: str, taps: int, silu: bool) -> Case:
-    kernel = getattr(conv1d_triton, f"conv1d_{direction}_kernel")
-    constants = conv1d_triton.constants(direction, taps, silu, DTYPES[dtype])
+    kernel = getattr(conv1d_kernels, f"conv1d_{direction}_kernel")
+    constants = conv1d_kernels.constants(direction, taps, silu, DTYPES[dtype])
     warps = constants.pop("num_warps")
     narrow = dict.fromkeys(NARROW, f"*{dtype}")
     types = argument_types(kernel, constants, "fp32", narrow)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from attend_kernels import cross_entropy_triton
 from attend_kernels.compiled.case import Case
 from attend_kernels.compiled.compiler import Launch, argument_types
+from attend_kernels.ops.cross_entropy import kernels as cross_entropy_kernels
 
 NOTE = """\
 Memory bound: no products. blocks: columns a program holds. loss is loss and gradient of the mean,
@@ -31,13 +31,13 @@ def cases(architecture: int) -> list[Case]:
 
 
 def _case(architecture: int, name: str, dtype: str, vocabulary: int) -> Case:
-    constants = cross_entropy_triton.config(vocabulary, DTYPES[dtype])
+    constants = cross_entropy_kernels.config(vocabulary, DTYPES[dtype])
     warps = constants.pop("num_warps")
     if name == "loss":
-        kernel = cross_entropy_triton.cross_entropy_kernel
+        kernel = cross_entropy_kernels.cross_entropy_kernel
         constants |= {"MEAN": True, "SMOOTH": True, "WITH_GRADIENT": True}
     else:
-        kernel = cross_entropy_triton.scale_kernel
+        kernel = cross_entropy_kernels.scale_kernel
         del constants["ONE_BLOCK"]
     types = argument_types(kernel, constants, dtype, OTHERS)
     odd = ["ignore_index", "factor_stride"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import triton.language as tl
 
-from attend_kernels import decode_configs, decode_triton
 from attend_kernels.compiled.case import Case
 from attend_kernels.compiled.compiler import SHARED_LIMIT, Launch, argument_types
+from attend_kernels.ops.decode import forward as decode_forward
+from attend_kernels.ops.decode import tiles as decode_tiles
 
 NOTE = """\
 blocks: query rows × keys a tile, or parts × D of the merge. One token at a time, without options:
@@ -21,8 +22,8 @@ NAMES = {"bf16": "fp16, bf16", "fp32": "fp32", "i8": "int8", "fp8e4nv": "fp8"}
 def cases(architecture: int) -> list[Case]:
     """Every entry of the table with every type of cache the architecture converts."""
     found = []
-    for arch, kind, width in decode_configs.TABLE:
-        most = decode_configs.MOST_ROWS_FP32 if kind == "fp32" else decode_configs.MOST_ROWS
+    for arch, kind, width in decode_tiles.TABLE:
+        most = decode_tiles.MOST_ROWS_FP32 if kind == "fp32" else decode_tiles.MOST_ROWS
         if arch == architecture:
             for codes in CODES[kind]:
                 if codes == "i8" or arch >= 89 or kind != "byte":  # fp8 came with 8.9
@@ -31,12 +32,12 @@ def cases(architecture: int) -> list[Case]:
                         _case(arch, kind, codes, width, most, "contiguous"),
                         _case(arch, kind, codes, width, 16, "options"),
                     ]
-    widest = decode_configs.MOST_SPLITS
+    widest = decode_tiles.MOST_SPLITS
     return found + [_merge(architecture, D, parts) for D in (64, 256) for parts in (2, widest)]
 
 
 def _case(architecture: int, kind: str, codes: str, width: int, rows: int, how: str) -> Case:
-    kernel, tile = decode_triton.decode_kernel, decode_configs.TABLE[architecture, kind, width]
+    kernel, tile = decode_forward.decode_kernel, decode_tiles.TABLE[architecture, kind, width]
     q, dot = ("fp32", tl.float32) if kind == "fp32" else ("bf16", tl.bfloat16)
     options, paged = how == "options", how != "contiguous"
     constants = {
@@ -65,7 +66,7 @@ def _case(architecture: int, kind: str, codes: str, width: int, rows: int, how: 
         for name in types
         if not name.endswith("_ptr") and ("_scale_" in name or name[:2] not in ("q_", "k_", "v_"))
     ]
-    few = rows == decode_configs.LEAST_ROWS and not options
+    few = rows == decode_tiles.LEAST_ROWS and not options
     hopper = architecture == 90 and rows >= 64  # its instruction takes 64 rows
     return Case(
         Launch(kernel, types, constants, architecture, tile.warps, tile.stages, odd),
@@ -75,17 +76,17 @@ def _case(architecture: int, kind: str, codes: str, width: int, rows: int, how: 
         f"{rows} × {tile.block_s}",
         product="FFMA" if kind == "fp32" else "HGMMA" if hopper else "HMMA",
         most_shared=SHARED_LIMIT[86 if architecture == 80 else architecture],
-        programs=decode_configs.OCCUPANCY if few else 1,
+        programs=decode_tiles.OCCUPANCY if few else 1,
     )
 
 
 def _merge(architecture: int, width: int, parts: int) -> Case:
-    constants = decode_triton.combine_config(parts, width)
+    constants = decode_forward.combine_config(parts, width)
     warps = constants.pop("num_warps")
     others = {"out_ptr": "*bf16"}
-    types = argument_types(decode_triton.combine_kernel, constants, "fp32", others)
+    types = argument_types(decode_forward.combine_kernel, constants, "fp32", others)
     return Case(
-        Launch(decode_triton.combine_kernel, types, constants, architecture, warps, 3, ["splits"]),
+        Launch(decode_forward.combine_kernel, types, constants, architecture, warps, 3, ["splits"]),
         "merge",
         "fp32 to bf16",
         f"D {width}, {parts} parts",

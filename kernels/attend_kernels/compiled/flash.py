@@ -6,9 +6,11 @@ from typing import Any
 
 import triton.language as tl
 
-from attend_kernels import flash_backward_triton, flash_configs, flash_triton
 from attend_kernels.compiled.case import ATOMIC, Case
 from attend_kernels.compiled.compiler import SHARED_LIMIT, Launch
+from attend_kernels.ops.flash import backward as flash_backward
+from attend_kernels.ops.flash import forward as flash_forward
+from attend_kernels.ops.flash import tiles as flash_tiles
 
 NOTE = """\
 blocks: queries × keys a tile. "All options" is window, ALiBi, soft cap, packed sequences and four
@@ -16,10 +18,10 @@ query heads a key/value head at once. Nothing may spill. fp32 products are FFMA 
 cores would round their factors to tf32. sm_80's tiles fit the consumer cards of that family too."""
 
 KERNELS: dict[str, Any] = {
-    "forward": flash_triton.flash_forward_kernel,
-    "keys": flash_backward_triton.flash_keys_kernel,
-    "queries": flash_backward_triton.flash_queries_kernel,
-    "atomic": flash_backward_triton.flash_keys_kernel,
+    "forward": flash_forward.flash_forward_kernel,
+    "keys": flash_backward.flash_keys_kernel,
+    "queries": flash_backward.flash_queries_kernel,
+    "atomic": flash_backward.flash_keys_kernel,
 }
 PACKING = {"tiles_ptr", "q_starts_ptr", "k_starts_ptr"}
 
@@ -27,7 +29,7 @@ PACKING = {"tiles_ptr", "q_starts_ptr", "k_starts_ptr"}
 def cases(architecture: int) -> list[Case]:
     """Every entry of the table: causal, full, and with all options on."""
     found = []
-    for arch, kernel, kind, width in flash_configs.TABLE:
+    for arch, kernel, kind, width in flash_tiles.TABLE:
         if arch == architecture:
             for mask in ("causal", "full", "all options"):
                 found.append(_case(arch, kernel, kind, width, mask))
@@ -36,7 +38,7 @@ def cases(architecture: int) -> list[Case]:
 
 def _case(architecture: int, name: str, kind: str, width: int, mask: str) -> Case:
     kernel, options = KERNELS[name], mask == "all options"
-    tile = flash_configs.TABLE[architecture, name, kind, width]["options" if options else mask]
+    tile = flash_tiles.TABLE[architecture, name, kind, width]["options" if options else mask]
     dtype = "bf16" if kind == "half" else "fp32"
     types: dict[str, str] = {"scale": "fp32"}
     for argument in kernel.arg_names:

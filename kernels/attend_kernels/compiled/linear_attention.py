@@ -7,23 +7,20 @@ from typing import Any
 
 import triton.language as tl
 
-from attend_kernels import (
-    delta_rule_backward,
-    delta_rule_triton,
-    flash_configs,
-    linear_attention_backward,
-    linear_attention_gated_backward,
-    linear_attention_gated_triton,
-    linear_attention_segments,
-    linear_attention_step_triton,
-    linear_attention_triton,
-    wide_products,
-)
+from attend_kernels.common import devices, wide_products
 from attend_kernels.compiled.case import Case
 from attend_kernels.compiled.compiler import SHARED_LIMIT, Launch, argument_types
-from attend_kernels.linear_attention_configs import STEPS, TABLE, Tile
-from attend_kernels.linear_attention_gated_triton import AGE_COLUMNS
-from attend_kernels.linear_attention_segments import JOIN_BLOCK
+from attend_kernels.ops.linear_attention import backward as linear_attention_backward
+from attend_kernels.ops.linear_attention import delta_backward as linear_attention_delta_backward
+from attend_kernels.ops.linear_attention import delta_forward as linear_attention_delta_forward
+from attend_kernels.ops.linear_attention import forward as linear_attention_forward
+from attend_kernels.ops.linear_attention import gated_backward as linear_attention_gated_backward
+from attend_kernels.ops.linear_attention import gated_forward as linear_attention_gated_forward
+from attend_kernels.ops.linear_attention import segments as linear_attention_segments
+from attend_kernels.ops.linear_attention import step as linear_attention_step
+from attend_kernels.ops.linear_attention.gated_forward import AGE_COLUMNS
+from attend_kernels.ops.linear_attention.segments import JOIN_BLOCK
+from attend_kernels.ops.linear_attention.tiles import STEPS, TABLE, Tile
 
 NOTE = """\
 blocks: steps × columns of the state, or of q and k. plain, fading (a gate a step), kept (the same,
@@ -35,20 +32,20 @@ alone" is a walk whose steps do not read themselves; "readers alone" what its ga
 "gates fixed" is without what gates that learn need; "states" the first pass over segments, join
 what adds those up. Other widths are filled up with zeros to these. Nothing may spill."""
 
-INVERSE = delta_rule_triton.inverse_kernel
+INVERSE = linear_attention_delta_forward.inverse_kernel
 KERNELS: dict[str, Any] = {
-    "plain": linear_attention_triton.walk_kernel,
-    "fading": linear_attention_triton.walk_kernel,
-    "kept": linear_attention_triton.walk_kernel,
-    "scored": linear_attention_triton.walk_kernel,
+    "plain": linear_attention_forward.walk_kernel,
+    "fading": linear_attention_forward.walk_kernel,
+    "kept": linear_attention_forward.walk_kernel,
+    "scored": linear_attention_forward.walk_kernel,
     "columns": linear_attention_gated_backward.gated_walk_kernel,
     "gates": linear_attention_backward.gate_gradient_kernel,
-    "scores": linear_attention_gated_triton.scores_kernel,
+    "scores": linear_attention_gated_forward.scores_kernel,
     "products": linear_attention_gated_backward.products_kernel,
     "pairs": linear_attention_gated_backward.pairs_kernel,
     "inverse": INVERSE,
-    "delta": delta_rule_triton.delta_walk_kernel,
-    "back": delta_rule_backward.delta_back_kernel,
+    "delta": linear_attention_delta_forward.delta_walk_kernel,
+    "back": linear_attention_delta_backward.delta_back_kernel,
 }
 KERNELS |= {f"gated {name}": KERNELS[name] for name in ("inverse", "delta", "back")}
 WALKS = ("plain", "fading", "kept", "scored", "columns")
@@ -155,7 +152,7 @@ def launch(
 ) -> Launch:
     """One launch, with halves as bf16: fp16 differs in the type of its instructions alone."""
     function, element = KERNELS[kernel], "fp32" if kind == "fp32" else "bf16"
-    part = min(chunk, delta_rule_triton.MOST_ROWS) if function is INVERSE else chunk
+    part = min(chunk, linear_attention_delta_forward.MOST_ROWS) if function is INVERSE else chunk
     off = LEFT_OUT.get(kernel, set()) | LEFT_OUT.get(way, set())
     if kernel == "delta" and width > wide_products.MOST.value:
         off = off | {"out_ptr"}
@@ -165,7 +162,7 @@ def launch(
         "OWN": way not in OTHERS,
         "CHUNK": chunk,
         "PART": part,
-        "LEVELS": linear_attention_gated_triton.levels(part),
+        "LEVELS": linear_attention_gated_forward.levels(part),
         "D": width,
         "BLOCK_D": tile.columns,
         "E": values,
@@ -181,7 +178,7 @@ def launch(
 
 
 def _ages(architecture: int) -> Case:
-    function, columns = linear_attention_gated_triton.age_kernel, AGE_COLUMNS
+    function, columns = linear_attention_gated_forward.age_kernel, AGE_COLUMNS
     constants = {"CHUNK": 64, "BLOCK_D": columns, "gate_column": 1}
     others = dict.fromkeys(FP32, "*fp32") | {"wholes_ptr": "*i16"}
     types = argument_types(function, constants, "bf16", others)
@@ -203,8 +200,8 @@ def _join(architecture: int, fades: int | None) -> Case:
 
 
 def _step(architecture: int, width: int, mode: str) -> Case:
-    function = linear_attention_step_triton.step_kernel
-    columns = min(flash_configs.padded(width), linear_attention_step_triton.TILE // width)
+    function = linear_attention_step.step_kernel
+    columns = min(devices.padded(width), linear_attention_step.TILE // width)
     given = {"gates": {"gate_ptr"}, "delta": {"beta_ptr"}, "gated delta": {"gate_ptr", "beta_ptr"}}
     off = {"gate_ptr", "beta_ptr"} - given.get(mode, set())
     constants = dict.fromkeys(off) | dict.fromkeys(("gate_column", "state_column"), 1)

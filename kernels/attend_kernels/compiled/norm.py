@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from attend_kernels import norm_triton, norm_wide_triton
 from attend_kernels.compiled.case import Case
 from attend_kernels.compiled.compiler import Launch, argument_types
+from attend_kernels.ops.norm import kernels as norm_kernels
+from attend_kernels.ops.norm import wide as norm_wide
 
 NOTE = """\
 Memory bound: no products. blocks: rows × columns a program holds. rms is RMSNorm alone; layer is
@@ -31,14 +32,14 @@ def cases(architecture: int) -> list[Case]:
 
 
 def _case(architecture: int, direction: str, dtype: str, width: int, layer: bool) -> Case:
-    constants = norm_triton.config(direction, width, DTYPES[dtype])
+    constants = norm_kernels.config(direction, width, DTYPES[dtype])
     constants |= {"CENTER": layer, "HAS_RESIDUAL": layer, "HAS_BIAS": layer}
     warps = constants.pop("num_warps")
     kernel = {
-        "forward": norm_triton.norm_forward_kernel,
-        "backward": norm_triton.norm_backward_kernel,
-        "wide forward": norm_wide_triton.norm_wide_forward_kernel,
-        "wide backward": norm_wide_triton.norm_wide_backward_kernel,
+        "forward": norm_kernels.norm_forward_kernel,
+        "backward": norm_kernels.norm_backward_kernel,
+        "wide forward": norm_wide.norm_wide_forward_kernel,
+        "wide backward": norm_wide.norm_wide_backward_kernel,
     }[name := direction if "ROWS" in constants else f"wide {direction}"]
     types = argument_types(kernel, constants, dtype, OTHERS)
     return Case(

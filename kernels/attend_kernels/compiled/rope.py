@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from attend_kernels import rope_triton
 from attend_kernels.compiled.case import Case
 from attend_kernels.compiled.compiler import Launch, argument_types
+from attend_kernels.ops.rope import kernels as rope_kernels
 
 NOTE = """\
 Memory bound: no products. blocks: tokens × heads a program rotates. The cos and sin tables are
@@ -28,8 +28,8 @@ def cases(architecture: int) -> list[Case]:
 
 
 def _case(architecture: int, dtype: str, width: int, pairs: int, interleaved: bool) -> Case:
-    kernel = rope_triton.rope_kernel
-    constants = ONES | rope_triton.config(pairs, width, DTYPES[dtype])
+    kernel = rope_kernels.rope_kernel
+    constants = ONES | rope_kernels.config(pairs, width, DTYPES[dtype])
     constants |= {"INVERSE": False, "INTERLEAVED": interleaved, "HAS_POSITIONS": True}
     warps = constants.pop("num_warps")
     types = argument_types(kernel, constants, dtype, OTHERS)

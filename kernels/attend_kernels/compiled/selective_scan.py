@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from attend_kernels import (
-    selective_scan_backward_triton,
-    selective_scan_configs,
-    selective_scan_segments_triton,
-    selective_scan_triton,
-)
 from attend_kernels.compiled.case import ATOMIC, Case
 from attend_kernels.compiled.compiler import Launch, argument_types
-from attend_kernels.selective_scan_steps_triton import constants
+from attend_kernels.ops.selective_scan import backward as selective_scan_backward
+from attend_kernels.ops.selective_scan import forward as selective_scan_forward
+from attend_kernels.ops.selective_scan import segments as selective_scan_segments
+from attend_kernels.ops.selective_scan import tiles as selective_scan_tiles
+from attend_kernels.ops.selective_scan.recurrence import constants
 
 NOTE = """\
 No products; exponentials are the bound. blocks: channels a program × time steps unrolled. With D,
@@ -21,10 +19,10 @@ segments, with the tiles of the forward kernel. Up to 16 states a thread has all
 forward kernel and ends then exchange nothing between threads."""
 
 KERNELS: dict[str, Any] = {
-    "forward": selective_scan_triton.selective_scan_forward_kernel,
-    "ends": selective_scan_segments_triton.selective_scan_ends_kernel,
-    "join": selective_scan_segments_triton.selective_scan_join_kernel,
-    "backward": selective_scan_backward_triton.selective_scan_backward_kernel,
+    "forward": selective_scan_forward.selective_scan_forward_kernel,
+    "ends": selective_scan_segments.selective_scan_ends_kernel,
+    "join": selective_scan_segments.selective_scan_join_kernel,
+    "backward": selective_scan_backward.selective_scan_backward_kernel,
 }
 NARROW = ("u_ptr", "delta_ptr", "z_ptr", "out_ptr", "grad_ptr", "du_ptr", "ddelta_ptr", "dz_ptr")
 NARROW += ("x_ptr",)
@@ -32,8 +30,8 @@ UNALIGNED = {"T", "segment", "pieces"}  # not multiples of 16, as a launch finds
 
 # Integers that a kernel keeps from Triton.
 HIDDEN = {
-    "forward": set(selective_scan_triton.HIDDEN),
-    "ends": set(selective_scan_segments_triton.HIDDEN),
+    "forward": set(selective_scan_forward.HIDDEN),
+    "ends": set(selective_scan_segments.HIDDEN),
 }
 
 
@@ -41,7 +39,7 @@ def cases(architecture: int) -> list[Case]:
     """Every entry of the table, in both dtypes; and the kernels that start segments."""
     found = []
     for dtype in ("bf16", "fp32"):
-        for name, states in selective_scan_configs.TABLE:
+        for name, states in selective_scan_tiles.TABLE:
             found.append(_case(architecture, name, dtype, states))
             if name == "forward":
                 for helper in ("ends", "join"):
@@ -53,10 +51,10 @@ def _case(
     architecture: int, name: str, dtype: str, states: int, reverse: bool | None = None
 ) -> Case:
     kernel = KERNELS[name]
-    config = selective_scan_configs.TABLE["backward" if name == "backward" else "forward", states]
+    config = selective_scan_tiles.TABLE["backward" if name == "backward" else "forward", states]
     fixed: dict[str, Any] = constants(states, config, softplus=True)
     warps = fixed.pop("num_warps")
-    fixed |= {"AHEAD": selective_scan_configs.AHEAD, "SOON": selective_scan_configs.SOON}
+    fixed |= {"AHEAD": selective_scan_tiles.AHEAD, "SOON": selective_scan_tiles.SOON}
     fixed["REVERSE"] = reverse
     if name == "ends" and not reverse:
         fixed["z_ptr"] = None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from attend_kernels import softmax, softmax_triton
 from attend_kernels.compiled.case import Case
 from attend_kernels.compiled.compiler import Launch, argument_types
+from attend_kernels.ops.softmax import kernels as softmax_kernels
+from attend_kernels.ops.softmax.api import MAX_BLOCK, TILE
 
 NOTE = """\
 Memory bound: no products. blocks: rows × columns a program holds. Rows of an odd length are not
@@ -14,8 +15,8 @@ aligned: no load of them can be wide."""
 
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 KERNELS = {
-    "forward": softmax_triton.softmax_forward_kernel,
-    "backward": softmax_triton.softmax_backward_kernel,
+    "forward": softmax_kernels.softmax_forward_kernel,
+    "backward": softmax_kernels.softmax_backward_kernel,
 }
 LENGTHS = (17, 128, 1024, 4096, 16_384, 50_257, 65_536)
 
@@ -32,7 +33,7 @@ def cases(architecture: int) -> list[Case]:
 
 def _case(architecture: int, direction: str, dtype: str, length: int) -> Case:
     kernel = KERNELS[direction]
-    constants = softmax_triton.config(length, DTYPES[dtype], softmax.MAX_BLOCK, softmax.TILE)
+    constants = softmax_kernels.config(length, DTYPES[dtype], MAX_BLOCK, TILE)
     warps = constants.pop("num_warps")
     constants["column_stride"] = 1  # a launch makes a stride of 1 a constant
     types = argument_types(kernel, constants, dtype, {})

@@ -9,15 +9,13 @@ from typing import Any
 
 import triton.language as tl
 
-from attend_kernels import (
-    ssd_backward_triton,
-    ssd_configs,
-    ssd_step_triton,
-    ssd_triton,
-)
 from attend_kernels.compiled.case import Case
 from attend_kernels.compiled.compiler import SHARED_LIMIT, Launch, argument_types
-from attend_kernels.ssd_configs import Tile
+from attend_kernels.ops.ssd import backward as ssd_backward
+from attend_kernels.ops.ssd import forward as ssd_forward
+from attend_kernels.ops.ssd import step as ssd_step
+from attend_kernels.ops.ssd import tiles as ssd_tiles
+from attend_kernels.ops.ssd.tiles import Tile
 
 NOTE = """\
 blocks: steps × columns of x a program handles at once. Nothing may spill. Widths that are no power
@@ -26,10 +24,10 @@ which takes no fewer; fp32 products are FFMA by intent. sm_80's tiles fit the co
 family too. sweep runs forward and backward in time; decays and step have no products."""
 
 KERNELS: dict[str, Any] = {
-    "forward": ssd_triton.ssd_forward_kernel,
-    "sweep": ssd_backward_triton.ssd_sweep_kernel,
-    "keys": ssd_backward_triton.ssd_keys_kernel,
-    "scores": ssd_backward_triton.ssd_scores_kernel,
+    "forward": ssd_forward.ssd_forward_kernel,
+    "sweep": ssd_backward.ssd_sweep_kernel,
+    "keys": ssd_backward.ssd_keys_kernel,
+    "scores": ssd_backward.ssd_scores_kernel,
 }
 PLACES: tuple[str, ...] = ("starts_ptr", "table_ptr", "firsts_ptr")
 NARROW: tuple[str, ...] = ("x_ptr", "grad_ptr", "b_ptr", "c_ptr", "y_ptr", "dx_ptr")
@@ -51,7 +49,7 @@ def cases(architecture: int) -> list[Case]:
     ):
         found.append(_decays(architecture, dtype, packed))
         for P, N in sizes:
-            tiles = ssd_configs.entry(architecture, "fp32" if dtype == "fp32" else "half", P, N)
+            tiles = ssd_tiles.entry(architecture, "fp32" if dtype == "fp32" else "half", P, N)
             least = min(tile.chunk for name, tile in tiles.items() if name != "forward")
             parts = -(-P // min(P, tiles["sweep"].block_p))
             for name, tile in tiles.items():
@@ -76,7 +74,7 @@ def _case(
     block = min(P, tile.block_p)
     constants = options | {
         "GROUP": GROUP,
-        "MEMBERS": ssd_backward_triton.MEMBERS,
+        "MEMBERS": ssd_backward.MEMBERS,
         "P": P,
         "BLOCK_P": block,
         "N": N,
@@ -100,7 +98,7 @@ def _case(
 
 def _decays(architecture: int, dtype: str, packed: bool) -> Case:
     constants = {"CHUNK": 64, "BLOCK_H": 16, "EXACT": dtype == "fp32"}
-    launch = _launch(ssd_triton.ssd_decays_kernel, dtype, constants, packed, architecture, 4, 3)
+    launch = _launch(ssd_forward.ssd_decays_kernel, dtype, constants, packed, architecture, 4, 3)
     shape = f"{GROUP} heads" + ", packed" * packed
     kind = "fp32" if dtype == "fp32" else "fp16, bf16"
     return Case(launch, "decays", kind, shape, "64 × 16 heads", wide=False)
@@ -108,9 +106,9 @@ def _decays(architecture: int, dtype: str, packed: bool) -> Case:
 
 def _step(architecture: int, dtype: str) -> Case:
     P, N = 64, 128
-    rows = ssd_step_triton.TILE // N
+    rows = ssd_step.TILE // N
     constants = {"GROUP": GROUP, "BLOCK_P": rows, "BLOCK_N": N}
-    launch = _launch(ssd_step_triton.ssd_step_kernel, dtype, constants, False, architecture, 4, 3)
+    launch = _launch(ssd_step.ssd_step_kernel, dtype, constants, False, architecture, 4, 3)
     kind = "fp32" if dtype == "fp32" else "fp16, bf16"
     return Case(launch, "step", kind, f"P {P}, N {N}", f"1 × {rows}")
 

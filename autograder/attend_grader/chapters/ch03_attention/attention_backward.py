@@ -1,42 +1,262 @@
-"""Exercise 03_attention/attention_backward: attention backwards."""
+"""Exercise 03_attention/attention_backward: gradients of attention, written by hand.
 
+The oracle is a numerical derivative of a forward pass written here, not our formulas.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
 from attend_solutions import attention
+from attend_solutions.attention import scaled_dot_product_attention, softmax
+from attend_solutions.types import Array
 
-from attend_grader.chapters.ch03_attention import READY_MADE, right, wrong_backward
-from attend_grader.chapters.ch03_attention import props_backward as ch03_backward
-from attend_grader.checks.exercise import Exercise
+from attend_grader.chapters.ch03_attention.shared import distribution, qkv
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import agrees, gradient_by_hand, worked
+from attend_grader.checks.properties import expect_growth, normal
+from attend_grader.checks.subject import Subject
+
+Inputs = tuple[Array, Array, Array, Array]
+
+
+def _inputs(
+    rng: np.random.Generator, t: int, s: int, d: int, d_v: int, lead: tuple[int, ...] = ()
+) -> Inputs:
+    q, k, v = qkv(rng, t, s, d, d_v, lead)
+    return q, k, v, normal(rng, *lead, t, d_v)
+
+
+def _loss(q: Any, k: Any, v: Any, grad_output: Any) -> Any:
+    """A number whose gradient with respect to attention's output is ``grad_output``."""
+    weights = distribution(q @ k.T / np.sqrt(q.shape[1]))
+    return (weights @ v * grad_output).sum()
+
+
+def _small(rng: np.random.Generator) -> Iterator[Inputs]:
+    for t, s, d, d_v in ((2, 4, 4, 2), (3, 3, 3, 3)):
+        yield _inputs(rng, t, s, d, d_v)
+
+
+def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for t, s, d, d_v in ((3, 5, 3, 2), (4, 4, 4, 4), (1, 2, 8, 3)):
+        yield "", Call(_inputs(rng, t, s, d, d_v))
+
+
+def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    yield "one key, whose weight is 1 whatever q and k are", Call(_inputs(rng, 3, 1, 4, 2))
+    q, k, v, grad_output = _inputs(rng, 3, 5, 4, 2)
+    yield "scores of ±10,000", Call((100 * q, 100 * k, v, grad_output))
+
+
+def _memory(subject: Subject, probe: Probe) -> None:
+    """From 64 to 256 keys, what is needed per query may grow 4-fold, not 16-fold."""
+    why = "memory counts for right values only"
+    probe.agree(subject, *_inputs(probe.rng, 4, 6, 3, 2), part=2, why=why)
+    state = int(probe.rng.integers(2**31))
+    expect_growth(
+        subject,
+        lambda keys: _inputs(np.random.default_rng(state), 4, keys, 2, 3),
+        sizes=(64, 256),
+        at_most=8,
+        cost="peak_bytes",
+        of="keys",
+        advice="Something of S × S numbers is built. dS needs each row's weighted mean of dP "
+        "only: P * (dP − (P * dP).sum(axis=-1, keepdims=True)).",
+    )
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Oblong and square, leading axes, large scores, one query."""
+    q, k, v, grad_output = _inputs(rng, 2, 3, 4, 2)
+    return [
+        Call(_inputs(rng, 3, 5, 4, 2)),
+        Call(_inputs(rng, 4, 4, 4, 4)),
+        Call(_inputs(rng, 3, 4, 5, 2, (2,))),
+        Call((10 * q, 10 * k, v, grad_output)),
+        Call(_inputs(rng, 1, 2, 3, 2)),
+    ]
+
+
+def with_jacobian(q, k, v, grad_output):  # noqa: D103 (what a learner is told is its slip's)
+    _, weights = scaled_dot_product_attention(q, k, v)
+    grad_v = np.swapaxes(weights, -1, -2) @ grad_output
+    grad_weights = grad_output @ np.swapaxes(v, -1, -2)
+    column, row = weights[..., :, None], weights[..., None, :]
+    jacobian = column * np.eye(k.shape[-2]) - column * row
+    grad_dots = (jacobian @ grad_weights[..., None])[..., 0] / np.sqrt(q.shape[-1])
+    return grad_dots @ k, np.swapaxes(grad_dots, -1, -2) @ q, grad_v
+
+
+ROOT = " / q.shape[-1] ** 0.5"
+UNSCALED = "softmax(q @ np.swapaxes(k, -1, -2))"
+
+SLIPS = (
+    Slip(
+        "forgot 1/√d_k",
+        (ROOT, ""),
+        "grad_q and grad_k are √D times too large. The scores were divided by √D on the way "
+        "forward, so their gradient is divided by √D on the way back.",
+    ),
+    Slip(
+        "scaled twice",
+        (ROOT, " / q.shape[-1]"),
+        "grad_q and grad_k are √D times too small: the scale is in there twice. Divide dS once.",
+    ),
+    Slip(
+        "weights from unscaled scores",
+        ("_, weights = scaled_dot_product_attention(q, k, v)", f"weights = {UNSCALED}"),
+        "These are the gradients of attention whose scores were not divided by √D on the way "
+        "forward. P must be the weights of the scaled scores; scaled_dot_product_attention "
+        "returns them.",
+    ),
+    Slip(
+        "forgot to subtract the row sum",
+        ("(grad_weights - mean_grad)", "grad_weights"),
+        "grad_q and grad_k are those of P ∘ dP. From dP its row's P-weighted sum is missing: "
+        "dS = P ∘ (dP − rowsum(P ∘ dP)), because raising one weight lowers the others.",
+    ),
+    Slip(
+        "plain mean instead of weighted mean",
+        ("(weights * grad_weights).sum(", "grad_weights.mean("),
+        "The plain mean of dP is subtracted. It is the mean weighted by P: rowsum(P ∘ dP).",
+    ),
+    Slip(
+        "lost the axis in the row sum",
+        ("sum(axis=-1, keepdims=True)", "sum(axis=-1)"),
+        "The row sum of P ∘ dP loses its axis, so that it lines up with the keys, which goes "
+        "unnoticed where T = S. Keep it: sum(axis=-1, keepdims=True).",
+    ),
+    Slip(
+        "P instead of Pᵀ in grad_v",
+        ("grad_v = np.swapaxes(weights, -1, -2) @", "grad_v = weights @"),
+        "grad_v is Pᵀ times dO; yours is P times dO, which only fits where T = S. A value "
+        "collects from all queries: swap the last two axes of P.",
+    ),
+    Slip(
+        "grad_q and grad_k exchanged",
+        ("return grad_q, grad_k,", "return grad_k, grad_q,"),
+        "grad_k comes first. The order is that of the arguments: grad_q, grad_k, grad_v.",
+    ),
+    Slip(
+        "right for single matrices only",
+        (
+            ("np.swapaxes(weights, -1, -2)", "weights.T"),
+            ("np.swapaxes(v, -1, -2)", "v.T"),
+            ("np.swapaxes(grad_dots, -1, -2)", "grad_dots.T"),
+        ),
+        "Single matrices come out right, stacks of them do not. That happens with `.T`, which "
+        "turns all axes round, with axes counted from the start, and with a loop over the first "
+        "axis. Swap the last two axes: np.swapaxes(x, -1, -2).",
+    ),
+    Slip(
+        "builds the Jacobian",
+        with_jacobian,
+        "Memory grows with S × S for every query, as with softmax's Jacobian. Its product with "
+        "dP is short: P ∘ (dP − rowsum(P ∘ dP)).",
+    ),
+)
+
+
+def through_output(q, k, v, grad_output):
+    """The row sum from the output: rowsum(P ∘ dP) = rowsum(O ∘ dO), as FlashAttention does."""
+    output, weights = scaled_dot_product_attention(q, k, v)
+    delta = (output * grad_output).sum(-1, keepdims=True)
+    grad_scores = weights * (grad_output @ v.swapaxes(-1, -2) - delta)
+    scale = 1 / math.sqrt(q.shape[-1])
+    grad_k = grad_scores.swapaxes(-1, -2) @ (q * scale)
+    return grad_scores @ (k * scale), grad_k, weights.swapaxes(-1, -2) @ grad_output
+
+
+def einsum(q, k, v, grad_output):
+    """Calls softmax only; einsum for every product."""
+    weights = softmax(np.einsum("...td,...sd->...ts", q, k) / np.sqrt(q.shape[-1]))
+    grad_weights = np.einsum("...tv,...sv->...ts", grad_output, v)
+    grad_scores = weights * grad_weights
+    grad_scores = grad_scores - weights * np.einsum("...ts->...t", grad_scores)[..., None]
+    grad_scores = grad_scores / np.sqrt(q.shape[-1])
+    return (
+        np.einsum("...ts,...sd->...td", grad_scores, k),
+        np.einsum("...ts,...td->...sd", grad_scores, q),
+        np.einsum("...ts,...tv->...sv", weights, grad_output),
+    )
+
+
+def by_queries(q, k, v, grad_output):
+    """One query at a time, adding to the gradients of keys and values."""
+    grad_q, grad_k, grad_v = (np.zeros(x.shape) for x in (q, k, v))
+    scale = math.sqrt(q.shape[-1])
+    for index in np.ndindex(q.shape[:-1]):
+        lead = index[:-1]
+        p = softmax(k[lead] @ q[index] / scale)
+        grad_p = v[lead] @ grad_output[index]
+        grad_s = p * (grad_p - p @ grad_p) / scale
+        grad_q[index] = grad_s @ k[lead]
+        grad_k[lead] += grad_s[:, None] * q[index]
+        grad_v[lead] += p[:, None] * grad_output[index]
+    return grad_q, grad_k, grad_v
+
 
 EXERCISE = Exercise(
     chapter="03_attention",
     title="Attention backwards",
     goal="Carry a gradient back through attention by hand, without ever building a Jacobian.",
     reference=attention.attention_backward,
-    properties=ch03_backward.BACKWARD,
-    draws=ch03_backward.backward_draws,
-    misconceptions=wrong_backward.BACKWARD,
-    alternatives=right.BACKWARD,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=True,
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+        forbids=("softmax_jacobian",),
+        says=("No array of S × S numbers for each query.",),
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: three equal weights",
+            np.array([[2.0] * 4, [4.0] * 4]),
+            np.eye(4)[:3],
+            np.array([[0.0], [6.0], [3.0]]),
+            np.array([[1.0], [2.0]]),
+            want=(
+                np.array([[-0.5, 0.5, 0.0, 0.0], [-1.0, 1.0, 0.0, 0.0]]),
+                np.array([[-5.0] * 4, [5.0] * 4, [0.0] * 4]),
+                np.ones((3, 1)),
+            ),
+            why="every weight is 1/3",
+        ),
+        agrees("grad_v is right", _values, part=2, repeat=1),
+        gradient_by_hand("grad_q agrees with a numerical derivative", 0, _small, _loss),
+        gradient_by_hand("grad_k agrees with a numerical derivative", 1, _small, _loss),
+        agrees("one key only; huge scores", _limits, repeat=1),
+        Property("memory grows with the number of keys, not with its square", 1, _memory),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "row sum from the output": through_output,
+        "einsum": einsum,
+        "query by query": by_queries,
+    },
     hints=(
-        (
-            "Go through the forward pass from the end to the start: output, weights, scaled "
-            "scores, dot products. Check at each step that the gradient has the shape of what"
-            " it is the gradient of."
-        ),
-        (
-            "You need P again (your own forward function returns it). Then five lines, as in "
-            "the table: dV, dP, dS, dQ, dK. In dS the row sum runs over the keys and keeps "
-            "its axis. A transpose in the equations swaps the last two axes only."
-        ),
-        (
-            "dV is Pᵀ times dO; dP is dO times Vᵀ. For dS take from dP its own P-weighted "
-            "mean over the last axis (keepdims), then multiply by P elementwise. Divide by √D"
-            " once, because the scores were divided by it. dQ is that times K; dK is its "
-            "transpose times Q. Return them in the order q, k, v."
-        ),
+        "Go through the forward pass from the end to the start: output, weights, scaled scores, "
+        "dot products. Check at each step that the gradient has the shape of what it is the "
+        "gradient of.",
+        "You need P again (your own forward function returns it). Then five lines, as in the "
+        "table: dV, dP, dS, dQ, dK. In dS the row sum runs over the keys and keeps its axis. A "
+        "transpose in the equations swaps the last two axes only.",
+        "dV is Pᵀ times dO; dP is dO times Vᵀ. For dS take from dP its own P-weighted mean over "
+        "the last axis (keepdims), then multiply by P elementwise. Divide by √D once, because "
+        "the scores were divided by it. dQ is that times K; dK is its transpose times Q. Return "
+        "them in the order q, k, v.",
     ),
     minutes=20,
     difficulty=4,
     importance=5,
     uses=("softmax", "attention_scores", "scaled_dot_product_attention"),
-    forbidden=(*READY_MADE, "softmax_jacobian"),
     results=("grad_q", "grad_k", "grad_v"),
 )

@@ -1,39 +1,234 @@
-"""Exercise 03_attention/softmax: softmax."""
+"""Exercise 03_attention/softmax: what must hold, how it goes wrong, other ways to write it."""
 
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
 from attend_solutions import attention
+from attend_solutions.types import Array
 
-from attend_grader.chapters.ch03_attention import READY_MADE, right, wrong_softmax
-from attend_grader.chapters.ch03_attention import props_softmax as ch03_softmax
-from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.properties import normal
+
+_AXES = (((5,), -1), ((3, 4), -1), ((4, 3), 0), ((4, 4), 0), ((2, 3, 4), 1), ((3, 1, 2), -3))
+"""(shape, axis) pairs: unequal lengths, a square, an axis of length 1."""
+
+_APART = np.array([[1e4], [0.0], [-1e4]])
+"""Added to three rows, it puts them so far apart that no common maximum serves all."""
+
+
+def sums(axis: int) -> Callable[[Any], str]:
+    """A clue: weights below 0, or by how much slices along ``axis`` miss the sum 1."""
+
+    def clue(weights: Array) -> str:
+        if np.isfinite(weights).all() and weights.min(initial=0) < -1e-9:
+            return f"Weights must be positive; yours include {weights.min():.3g}."
+        totals = weights.sum(axis=axis)
+        worst = float(np.ravel(totals)[np.argmax(np.abs(np.ravel(totals) - 1))])
+        if abs(worst - 1) < 1e-6 or not np.isfinite(worst):
+            return ""
+        return f"Along axis {axis} weights must sum to 1; somewhere yours sum to {worst:.4g}."
+
+    return clue
+
+
+def _equal(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Array], Array]]:
+    for count in (3, 1, 7):
+        same = np.full(count, round(rng.uniform(-5, 5), 2))
+        yield "equal scores", (same,), np.full(count, 1 / count)
+    scores = normal(rng, 5)
+    why = "3 was added to every score, which should change no weight"
+    yield why, (scores + 3.0,), attention.softmax(scores)
+
+
+def _axes(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for shape, axis in _AXES:
+        yield "", Call((2 * normal(rng, *shape),), {} if axis == -1 else {"axis": axis})
+
+
+def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    scores = normal(rng, 3, 5)
+    yield "scores near 10,000", Call((1e4 + scores[0],))
+    yield "scores near −10,000", Call((scores[0] - 1e4,))
+    yield "rows near 10,000, 0 and −10,000", Call((scores + _APART,))
+    yield "scores far apart", Call((1e4 * scores,))
+
+
+def _hidden(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    scores = normal(rng, 3, 5)
+    scores[0, 1] = scores[1, 0] = -np.inf
+    scores[2, :4] = -np.inf
+    yield "some scores are −inf and must get the weight 0", Call((scores,))
+
+
+def _overflowed(weights: Array) -> str:
+    if np.isfinite(weights).all():
+        return sums(-1)(weights)
+    return "Subtract each row's own largest score before exp, and nothing can overflow."
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Oblong, square, another axis, rows far apart, hidden places, integers, one row."""
+    hidden = normal(rng, 3, 4)
+    hidden[0, 1] = hidden[2, 3] = -np.inf
+    return [
+        Call((normal(rng, 3, 5),)),
+        Call((normal(rng, 4, 4),)),
+        Call((normal(rng, 3, 4),), {"axis": 0}),
+        Call((normal(rng, 2, 3, 4),), {"axis": 1}),
+        Call((normal(rng, 3, 4) + _APART,)),
+        Call((hidden,)),
+        Call((rng.permutation(12).reshape(3, 4),)),
+        Call((normal(rng, 6),)),
+    ]
+
+
+MAXIMUM = "scores.max(axis=axis, keepdims=True)"
+TOTAL = "exponentials.sum(axis=axis, keepdims=True)"
+
+SLIPS = (
+    Slip(
+        "did not subtract the maximum",
+        ("scores - largest", "scores"),
+        "exp of a large score overflows: exp(710) is already infinite. Subtract the largest score "
+        "along the axis first; that changes no weight.",
+    ),
+    Slip(
+        "one maximum for all rows",
+        (MAXIMUM, "scores.max()"),
+        "One number is subtracted from all rows. A row far below the others becomes all zeros, "
+        "and 0 / 0 is NaN. Subtract each row's own largest score: max(axis=axis, keepdims=True).",
+    ),
+    Slip(
+        "one sum for all rows",
+        (TOTAL, "exponentials.sum()"),
+        "All rows together sum to 1, as if divided by the sum of the whole array. Each row needs "
+        "its own sum: sum(axis=axis, keepdims=True).",
+    ),
+    Slip(
+        "one softmax over the whole array",
+        ((MAXIMUM, "scores.max()"), (TOTAL, "exponentials.sum()")),
+        "All numbers of the array together sum to 1. Each row is a distribution of its own: take "
+        "max and sum along the axis, with axis=axis and keepdims=True.",
+    ),
+    Slip(
+        "ignored the axis",
+        (("max(axis=axis", "max(axis=-1"), ("sum(axis=axis", "sum(axis=-1")),
+        "It is always the last axis that sums to 1, whatever axis is asked for. Both max and sum "
+        "must run along the axis that the function is given: axis=axis.",
+    ),
+    Slip(
+        "lost the axis in max and sum",
+        ((MAXIMUM, "scores.max(axis=axis)"), (TOTAL, "exponentials.sum(axis=axis)")),
+        "max and sum lose the axis they run along, so the result lines up with the wrong axis, "
+        "which goes unnoticed where the array is square. Keep the axis: keepdims=True in both.",
+    ),
+    Slip(
+        "changed the scores in place",
+        (
+            ("np.asarray(scores) * 1.0", "scores"),
+            ("scores - largest", "np.subtract(scores, largest, out=scores)"),
+        ),
+        "What you write into `scores` itself (by `-=`, `scores[...] =` or `out=`) changes the "
+        "caller's array. Make a new one: shifted = scores - largest.",
+    ),
+    Slip(
+        "no exponential",
+        ("np.exp(scores - largest)", "scores"),
+        "The scores are divided by their sum as they are. They can be negative and can sum to 0: "
+        "take exp first, which makes them all positive.",
+    ),
+    Slip(
+        "no division by the sum",
+        (f" / {TOTAL}", ""),
+        "The largest weight is always 1: that is exp, not yet divided. Divide by the sum of the "
+        "exponentials along the axis, so that the weights sum to 1.",
+    ),
+    Slip(
+        "shifted, but not by the maximum",
+        ("scores.max(", "scores.mean("),
+        "Scores are shifted before exp, but not by the largest: where they lie far apart, exp "
+        "still overflows. Only after subtracting the maximum along the axis is every exponent 0 "
+        "or less.",
+    ),
+)
+
+
+def by_logarithm(scores, axis=-1):
+    """exp(score − log Σ exp): never divides."""
+    return np.exp(scores - np.logaddexp.reduce(scores, axis=axis, keepdims=True))
+
+
+def by_slices(scores, axis=-1):
+    """One slice at a time, with Python's own exp and sum."""
+
+    def one(row):
+        shares = [math.exp(score - max(row)) for score in row.tolist()]
+        return np.array([share / math.fsum(shares) for share in shares])
+
+    return np.apply_along_axis(one, axis, scores)
+
+
+def axis_last(scores, axis=-1):
+    """Brings the axis to the end, works in float64 and puts everything back."""
+    moved = np.moveaxis(np.array(scores, dtype=np.float64), axis, -1)
+    moved -= moved.max(axis=-1)[..., None]
+    np.exp(moved, out=moved)
+    weights = np.einsum("...s,...->...s", moved, 1 / np.einsum("...s->...", moved))
+    return np.moveaxis(weights, -1, axis)
+
 
 EXERCISE = Exercise(
     chapter="03_attention",
     title="Softmax",
     goal="Turn any scores into weights that are positive and sum to 1, without overflow.",
     reference=attention.softmax,
-    properties=ch03_softmax.SOFTMAX,
-    draws=ch03_softmax.softmax_draws,
-    misconceptions=wrong_softmax.SOFTMAX,
-    alternatives=right.SOFTMAX,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=True,
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+        says=(
+            "Scores of any finite size are safe, and a score of −inf gets the weight 0 "
+            "(rows of nothing but −inf do not occur).",
+        ),
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: ln 1, ln 2, ln 3 → 1/6, 2/6, 3/6",
+            np.log([1.0, 2.0, 3.0]),
+            want=np.array([1.0, 2.0, 3.0]) / 6,
+            clue=sums(-1),
+        ),
+        known("equal scores share equally; a constant changes nothing", _equal, clue=sums(-1)),
+        agrees("sums to 1 along the axis asked for", _axes),
+        agrees("huge scores are safe", _huge, repeat=1, clue=_overflowed),
+        agrees("a score of −inf gets the weight 0", _hidden, repeat=1, clue=sums(-1)),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "log-sum-exp": by_logarithm,
+        "slice by slice": by_slices,
+        "axis moved to the end, float64 inside": axis_last,
+    },
     hints=(
-        (
-            "Follow the worked number: which score did you subtract from all of them first, "
-            "and why did that not change the weights?"
-        ),
-        (
-            "Three steps, all along `axis`: shift, exponentiate, normalise. The maximum and "
-            "the sum each remove an axis; ask NumPy to keep it with length 1, so that the "
-            "result broadcasts back against the scores."
-        ),
-        (
-            "Make a new float array rather than changing the input: take away each slice's "
-            "own maximum (`axis=axis, keepdims=True`), take `np.exp` of what is left, and "
-            "divide by the sum of those exponentials along the same axis, kept in the same "
-            "way."
-        ),
+        "Follow the worked number: which score did you subtract from all of them first, and why "
+        "did that not change the weights?",
+        "Three steps, all along `axis`: shift, exponentiate, normalise. The maximum and the sum "
+        "each remove an axis; ask NumPy to keep it with length 1, so that the result broadcasts "
+        "back against the scores.",
+        "Make a new float array rather than changing the input: take away each slice's own "
+        "maximum (`axis=axis, keepdims=True`), take `np.exp` of what is left, and divide by the "
+        "sum of those exponentials along the same axis, kept in the same way.",
     ),
     minutes=10,
     difficulty=2,
     importance=5,
-    forbidden=READY_MADE,
 )

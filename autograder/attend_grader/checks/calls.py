@@ -1,0 +1,193 @@
+"""Calls taken apart: every array by the name of its argument, and calls with some replaced.
+
+An array may be NumPy's or torch's; what is written here works for both, and imports torch only
+where a tensor came in.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from attend_grader.checks.compare import as_array
+from attend_grader.checks.probe import Call
+from attend_grader.checks.properties import VIEWS
+from attend_grader.checks.subject import Outcome, Subject, SubjectError, local
+
+Path = tuple[int | str, ...]
+"""Where an array stands in a call: position or keyword, then indices into nested tuples."""
+
+Kind = Literal["floating", "integer", "boolean", "other"]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One array of a call.
+
+    Attributes:
+        path: where it stands.
+        name: what a message calls it: ``q``, or ``state[1]`` for one in a tuple.
+        value: the array or tensor.
+    """
+
+    path: Path
+    name: str
+    value: Any
+
+    @property
+    def kind(self) -> Kind:
+        """Floating, integer or boolean."""
+        return kind_of(self.value)
+
+    @property
+    def finite(self) -> bool:
+        """Whether all its numbers are finite."""
+        return bool(np.isfinite(numbers(self.value)).all())
+
+
+def parameters_of(reference: Any, method: str | None = None) -> tuple[str, ...]:
+    """Names of the parameters of a function, or of a class's ``forward`` (or another method)."""
+    target = reference
+    if isinstance(reference, type):
+        target = getattr(reference, method or "forward", None) or reference.__call__
+    names = tuple(inspect.signature(target).parameters)
+    return names[1:] if isinstance(reference, type) else names
+
+
+def leaves(call: Call, names: Sequence[str]) -> list[Leaf]:
+    """Every array of the call, in the order of its arguments."""
+    found: list[Leaf] = []
+    for position, value in enumerate(call.args):
+        name = names[position] if position < len(names) else f"argument {position + 1}"
+        found += _leaves(value, (position,), name)
+    for name, value in call.kwargs.items():
+        found += _leaves(value, (name,), name)
+    return found
+
+
+def _leaves(value: Any, path: Path, name: str) -> Iterator[Leaf]:
+    if is_array(value):
+        yield Leaf(path, name, value)
+    elif isinstance(value, (tuple, list)):
+        for index, item in enumerate(value):
+            yield from _leaves(item, (*path, index), f"{name}[{index}]")
+
+
+def replaced(call: Call, changes: Mapping[Path, Any]) -> Call:
+    """The same call with other values at the given paths."""
+    args, kwargs = list(call.args), dict(call.kwargs)
+    for (first, *rest), value in changes.items():
+        if isinstance(first, int):
+            args[first] = _put(args[first], rest, value)
+        else:
+            kwargs[first] = _put(kwargs[first], rest, value)
+    return replace(call, args=tuple(args), kwargs=kwargs)
+
+
+def _put(whole: Any, path: Sequence[int | str], value: Any) -> Any:
+    if not path:
+        return value
+    first, *rest = path
+    return type(whole)(_put(v, rest, value) if i == first else v for i, v in enumerate(whole))
+
+
+class Bench:
+    """A subject on variants of one call; a class is built once, with the call's parameters."""
+
+    def __init__(self, subject: Subject, call: Call) -> None:
+        self.subject, self.error = subject, None
+        if call.build is not None:
+            try:
+                built = call.build
+                self.subject = subject.build(
+                    *built.args, parameters=call.parameters, **built.kwargs
+                )
+            except SubjectError as failure:
+                self.error = failure.error
+
+    def __call__(self, call: Call) -> Outcome:
+        """What the subject does; never raises for its errors."""
+        if self.error is not None:
+            return Outcome(None, self.error)
+        return self.subject.run(call.args, call.kwargs, method=call.method)
+
+
+def reference_on(reference: Callable[..., Any], call: Call) -> Bench:
+    """A bench for the reference, which changes no argument of a call."""
+    return Bench(local(reference), call)
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is a NumPy array or a torch tensor."""
+    return isinstance(value, np.ndarray) or is_tensor(value)
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether it is a torch tensor; imports nothing."""
+    return type(value).__module__.startswith("torch") and hasattr(value, "numel")
+
+
+def numbers(value: Any) -> np.ndarray:
+    """An array's or a tensor's numbers (or one plain number), as a NumPy array."""
+    array = as_array(value)
+    return np.asarray(value) if array is None else array
+
+
+def kind_of(value: Any) -> Kind:
+    """What an array holds."""
+    kind = numbers(value).dtype.kind
+    return {"f": "floating", "i": "integer", "u": "integer", "b": "boolean"}.get(kind, "other")  # type: ignore[return-value]
+
+
+def cast(value: Any, dtype: str) -> Any:
+    """An array or tensor in ``float64``, ``float32``, ``int64`` or ``bool``: always a copy."""
+    if is_tensor(value):
+        import torch
+
+        return value.to(getattr(torch, dtype), copy=True)
+    return np.array(value, dtype=dtype)
+
+
+def rounded(value: Any, factor: float = 2.0) -> Any:
+    """Whole numbers near ``factor`` times the value, still stored as floats."""
+    scaled = value * factor
+    return scaled.round() if is_tensor(value) else np.rint(scaled)
+
+
+def stacked(values: Sequence[Any], shape: Sequence[int]) -> Any:
+    """Arrays of one shape along new leading axes of the given lengths."""
+    first = values[0]
+    if is_tensor(first):
+        import torch
+
+        return torch.stack(list(values)).reshape(*shape, *first.shape)
+    return np.stack(values).reshape(*shape, *np.shape(first))
+
+
+def views(value: Any) -> dict[str, Any]:
+    """The same numbers in other memory layouts, by how a message tells of them."""
+    if is_tensor(value):
+        from attend_grader.checks.torch_properties import VIEWS as LAYOUTS
+    else:
+        LAYOUTS = VIEWS  # noqa: N806 (the same constant, of another library)
+    laid = {why.split(" (")[0].removeprefix("arguments "): lay for why, lay in LAYOUTS.items()}
+    return {how: lay(value) for how, lay in laid.items() if not (value.ndim < 2 and "trans" in how)}
+
+
+def parts(value: Any) -> tuple[Any, ...]:
+    """The results of a call: the items of a tuple or list, or the one value."""
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def usable(outcome: Outcome) -> bool:
+    """Whether a call gave arrays or numbers, all of them finite."""
+    if outcome.error is not None or outcome.value is None:
+        return False
+    try:
+        return all(bool(np.isfinite(numbers(part)).all()) for part in parts(outcome.value))
+    except TypeError:  # no numbers
+        return False

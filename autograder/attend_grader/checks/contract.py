@@ -1,0 +1,204 @@
+"""What an exercise promises and forbids: declared once, printed for the learner, and checked.
+
+Each promise becomes one property. It is tried on the exercise's own draws, for each argument in
+turn, and compares the learner's function **with itself**: on a view and on its copy, on whole
+numbers stored as integers and as floats, on a stack and on its entries. So another slip costs
+nothing there, and no degenerate size is needed to keep points apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import numpy as np
+
+from attend_grader.checks import promises
+from attend_grader.checks.probe import Call, Property, Test
+
+Accepted = Literal["float64", "float32", "integers"]
+FLOAT64: Final = "float64"
+FLOAT32: Final = "float32"
+INTEGERS: Final = "integers"
+"""Types of numbers that an exercise may promise to take, in every floating argument."""
+
+EVERY_PARAMETER: Final = "every parameter"
+"""In ``gradients``: every parameter of a module."""
+
+READY_MADE: Final = {
+    "SciPy": "scipy",
+    "PyTorch": "torch",
+    "JAX": "jax",
+    "TensorFlow": "tensorflow",
+    "scikit-learn": "sklearn",
+}
+"""Libraries that a chapter in NumPy does without: they hold what it builds."""
+
+Draws = Callable[[np.random.Generator], Sequence[Call]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contract:
+    """The promises of one exercise. What is not stated here is neither checked nor banned.
+
+    Attributes:
+        numpy_only: NumPy and Python's own modules, no other library.
+        leading_axes: more axes may stand in front: of every array (True), or of the named
+            arguments only, the others being shared by the whole stack.
+        shared: arguments that have leading axes, and may also lack them or have length 1 there.
+        accepts: types of numbers, in every floating argument.
+        views: arguments need not be contiguous.
+        arguments_unchanged: no argument is written to, in whatever type it comes.
+        same_dtype: results have the floating type of the arguments.
+        gradients: arguments and parameters that gradients must reach, or ``EVERY_PARAMETER``.
+        masks: boolean arguments: all True is the same as None, any shape that broadcasts will do.
+        hidden_rows: a row of a mask may be all False.
+        forbids: dotted names that the answer may not use. Names with a part that begins with an
+            underscore, or is ``modules``, are other names of what is stated and are not printed.
+        says: further sentences, of promises that the exercise's own properties check.
+        whole: how an argument gets its whole numbers, where rounding twice its value does not do.
+        points: of each property by its key (``leading``, ``kinds``, ``unchanged``, ``gradients``,
+            ``masks``); 1 where none is named.
+    """
+
+    numpy_only: bool = False
+    leading_axes: bool | tuple[str, ...] = False
+    shared: tuple[str, ...] = ()
+    accepts: tuple[Accepted, ...] = (FLOAT64,)
+    views: bool = False
+    arguments_unchanged: bool = False
+    same_dtype: bool = False
+    gradients: tuple[str, ...] = ()
+    masks: tuple[str, ...] = ()
+    hidden_rows: bool = False
+    forbids: tuple[str, ...] = ()
+    says: tuple[str, ...] = ()
+    whole: Mapping[str, Callable[[np.ndarray], np.ndarray]] = field(default_factory=dict)
+    points: Mapping[str, int] = field(default_factory=dict)
+
+    def sentence(self) -> str:
+        """What the notebook prints under the table: each promise and each ban."""
+        said = []
+        if self.numpy_only:
+            others = _listed(list(READY_MADE), "or")
+            said.append(f"NumPy and Python's own modules only, no {others}.")
+        if self.leading_axes is True:
+            said.append("Any number of leading axes.")
+        elif self.leading_axes:
+            said.append(f"Any number of leading axes in {_listed(_code(self.leading_axes))}.")
+        if self.shared:
+            said.append(f"The leading axes of {_listed(_code(self.shared))} broadcast.")
+        said += self._types()
+        if self.masks:
+            many = len(self.masks) > 1
+            said.append(
+                f"{_listed(_code(self.masks))} may have any shape that broadcasts; all True is the "
+                f"same as None{', in either' if many else ''}."
+            )
+        if self.hidden_rows:
+            said.append("A row of the mask may be all False.")
+        if self.arguments_unchanged:
+            said.append("Arguments stay as they were.")
+        if self.gradients:
+            reached = [g if g == EVERY_PARAMETER else f"`{g}`" for g in self.gradients]
+            said.append(f"Gradients reach {_listed(reached)}.")
+        said += self.says
+        banned = list(dict.fromkeys(_short(name) for name in self.forbids if not _alias(name)))
+        if banned:
+            said.append(f"Not allowed: {_listed(_code(banned))}.")
+        return " ".join(said)
+
+    def _types(self) -> list[str]:
+        plain = FLOAT64 if self.numpy_only else FLOAT32
+        taken = [kind for kind in (INTEGERS, FLOAT32, FLOAT64) if kind in self.accepts]
+        taken = [kind for kind in taken if kind != plain] + ["views"] * self.views
+        said = []
+        if taken:
+            words = _listed(taken)
+            said.append(f"{words[0].upper()}{words[1:]} work too, in every argument.")
+        if self.same_dtype:
+            said.append("Results have the type of the arguments.")
+        return said
+
+    @property
+    def bans(self) -> tuple[str, ...]:
+        """Dotted names that the answer may not use."""
+        return (*(READY_MADE.values() if self.numpy_only else ()), *self.forbids)
+
+    def properties(self, draws: Draws) -> tuple[Property, ...]:
+        """One property for each kind of promise; tried on fresh ``draws``.
+
+        Raises:
+            ValueError: points for a promise that is not made.
+        """
+        made = self._tests(draws)
+        unknown = set(self.points) - {key for key, _, _ in made}
+        if unknown:
+            raise ValueError(f"points for promises that are not made: {sorted(unknown)}")
+        return tuple(
+            Property(name, self.points.get(key, 1), test, promise=True) for key, name, test in made
+        )
+
+    def _tests(self, draws: Draws) -> list[tuple[str, str, Test]]:
+        """(key, name, test) of each kind of promise."""
+        made: list[tuple[str, str, Test]] = []
+        integers, single, double = (kind in self.accepts for kind in (INTEGERS, FLOAT32, FLOAT64))
+        if self.leading_axes:
+            stacks = None if self.leading_axes is True else self.leading_axes
+            test = promises.leading(draws, stacks=stacks, shared=self.shared)
+            made.append(("leading", "any number of leading axes", test))
+        taken = self._types()
+        if taken:
+            test = promises.kinds(
+                draws,
+                integers=integers,
+                single=single,
+                double=double,
+                layouts=self.views,
+                same_dtype=self.same_dtype,
+                whole=self.whole,
+            )
+            made.append(("kinds", _lower(" ".join(taken)), test))
+        if self.masks:
+            test = promises.masks(draws, named=self.masks, hidden_rows=self.hidden_rows)
+            made.append(
+                ("masks", f"any {_listed(self.masks, 'or')} that broadcasts, or None", test)
+            )
+        if self.arguments_unchanged:
+            test = promises.unchanged(draws, integers=integers, widths=True, whole=self.whole)
+            made.append(("unchanged", "arguments stay as they were", test))
+        if self.gradients:
+            from attend_grader.checks import flow
+
+            test = flow.gradients(draws, named=self.gradients)
+            made.append(("gradients", f"gradients reach {_listed(self.gradients)}", test))
+        return made
+
+
+def _alias(name: str) -> bool:
+    """Whether it is another name of something that is stated by its public name."""
+    return any(part.startswith("_") or part == "modules" for part in name.split("."))
+
+
+def _short(name: str) -> str:
+    for long, short in (("torch.nn.functional.", "F."), ("torch.nn.", "nn."), ("numpy.", "np.")):
+        if name.startswith(long):
+            return short + name.removeprefix(long)
+    return name
+
+
+def _lower(sentences: str) -> str:
+    """Sentences as the name of a property: no capital, no full stop at the end."""
+    return (sentences[0].lower() + sentences[1:]).rstrip(".").replace(". Results", "; results")
+
+
+def _code(names: Sequence[str]) -> list[str]:
+    return [f"`{name}`" for name in names]
+
+
+def _listed(words: Sequence[str], last: str = "and") -> str:
+    """``a, b and c``."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"

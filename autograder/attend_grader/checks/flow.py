@@ -1,0 +1,165 @@
+"""Gradients of tensors: that they reach every named argument and parameter, and are right.
+
+Where the learner's values are right, their gradients must be the reference's. Where the values are
+wrong, they must be the derivative of what the learner did compute, by finite differences, so that a
+slip in the values costs nothing here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from attend_grader.checks.alike import Alike
+from attend_grader.checks.calls import Bench, Path, parts, replaced
+from attend_grader.checks.compare import Miss, expect_close
+from attend_grader.checks.probe import Call, Probe, Test
+from attend_grader.checks.promises import Draws, Trial, keep_tried, trials
+from attend_grader.checks.subject import Outcome, Subject, SubjectError
+from attend_grader.checks.torch_properties import GRADIENT
+from attend_grader.inside.torch_gradients import gradients as pull
+
+EVERY = "every parameter"
+STEP = 2.0**-6
+"""Of finite differences in float32: the error is about STEP² plus 2⁻²⁴ / STEP."""
+
+
+def gradients(draws: Draws, *, named: tuple[str, ...]) -> Test:
+    """Pull random cotangents back to each named argument and parameter."""
+
+    def test(subject: Subject, probe: Probe) -> None:
+        tried, asked = 0, set(named)
+        for trial in trials(subject, probe, draws):
+            wrt, parameters = _wanted(trial, named)
+            asked -= {trial.names[i] for i in wrt} | set(parameters)
+            asked -= {EVERY} if parameters else set()
+            if wrt or parameters:
+                tried += _try_gradients(trial, wrt, parameters)
+        if asked:
+            raise ValueError(f"no draw has a tensor or parameter called {sorted(asked)}")
+        keep_tried(tried)
+
+    return test
+
+
+def _wanted(trial: Trial, named: tuple[str, ...]) -> tuple[list[int], list[str]]:
+    """Positions of the named arguments that are floating tensors, and names of parameters."""
+    wrt = [
+        position
+        for position, value in enumerate(trial.call.args)
+        if trial.names[position] in named
+        and isinstance(value, torch.Tensor)
+        and value.is_floating_point()
+    ]
+    own = dict(getattr(trial.module, "named_parameters", dict)())
+    return wrt, [name for name in own if EVERY in named or name in named]
+
+
+def _try_gradients(trial: Trial, wrt: list[int], parameters: list[str]) -> int:
+    """One draw; 1 where there was something to compare."""
+    call, rng = trial.call, trial.probe.rng
+    value = trial.right(*call.args, **call.kwargs)
+    cotangents = [_normal(rng, part.detach()) for part in parts(value)]
+    if trial.bench.error is not None:
+        return 0
+    outcome = trial.bench.subject.gradients(
+        call.args, call.kwargs, wrt=wrt, parameters=parameters, cotangents=cotangents
+    )
+    if outcome.error is not None:
+        if trial.bench(call).error is not None:
+            return 0
+        raise SubjectError(outcome.error, f"with gradients: {trial.given(call)}")
+    mine = parts(outcome.value)
+    if [getattr(part, "shape", None) for part in mine] != [c.shape for c in cotangents]:
+        return 0
+    plain = tuple(part.detach() for part in parts(value))
+    alike = Alike(trial.right, replace(call, build=None), trial.names, trial.probe.results)
+    if alike.difference(mine, plain, single=True) is None:
+        wanted = {"wrt": wrt, "parameters": parameters, "cotangents": cotangents}
+        right = pull(trial.right, call.args, dict(call.kwargs), wanted)["gradients"]
+        _as_reference(trial, outcome, right)
+    else:
+        _as_differences(trial, outcome, [*wrt, *parameters], cotangents)
+    return 1
+
+
+def _name(trial: Trial, key: int | str) -> str:
+    return trial.names[key] if isinstance(key, int) else key
+
+
+def _as_reference(trial: Trial, outcome: Outcome, right: dict[int | str, Any]) -> None:
+    got = outcome.gradients or {}
+    given = trial.given(trial.call)
+    cut = [
+        _name(trial, key)
+        for key, want in right.items()
+        if want is not None and want.any() and got.get(key) is None
+    ]
+    if cut:
+        raise _cut(cut).on(given, "")
+    for key, want in right.items():
+        if want is None:
+            continue
+        mine = torch.zeros_like(want) if got.get(key) is None else got[key]
+        try:
+            expect_close(mine, want, GRADIENT, f"gradient of {_name(trial, key)}")
+        except Miss as miss:
+            miss.cause = miss.cause or "Your values are right, so part of the graph is cut."
+            miss.topic = "cut graph"
+            raise miss.on(given, "") from None
+
+
+def _cut(names: list[str]) -> Miss:
+    return Miss(
+        f"no gradient reaches {' and '.join(names)}.",
+        cause="Is it left out, or does something cut the graph: .detach(), .data, .numpy(), "
+        ".item(), torch.tensor(…) of a tensor, torch.no_grad()? Stay with tensor operations "
+        "from input to output.",
+        topic="cut graph",
+    )
+
+
+def _as_differences(
+    trial: Trial, outcome: Outcome, keys: list[int | str], cotangents: list[torch.Tensor]
+) -> None:
+    """Hold gradients of wrong values to differences of these."""
+    got = outcome.gradients or {}
+    for key in keys:
+        if isinstance(key, int):
+            at = trial.call.args[key]
+        else:
+            at = (trial.call.parameters or {}).get(key)
+        if at is None:
+            continue
+        direction = _normal(trial.probe.rng, at)
+        sums, size = [], 0.0
+        for sign in (STEP, -STEP):
+            moved = _moved(trial.call, key, at + sign * direction)
+            bench = trial.bench if isinstance(key, int) else Bench(trial.subject, moved)
+            there = bench(moved)
+            if there.error is not None:
+                return
+            pairs = list(zip(parts(there.value), cotangents, strict=True))
+            sums.append(sum(float((part * c).sum()) for part, c in pairs))
+            size += sum(float((part * c).abs().sum()) for part, c in pairs)
+        slope = (sums[0] - sums[1]) / (2 * STEP)
+        mine = 0.0 if got.get(key) is None else float((got[key] * direction).sum())
+        noise = 2.0**-20 * size / STEP
+        if not np.isfinite(slope) or abs(slope) <= 10 * noise:
+            continue
+        if mine == 0.0:
+            raise _cut([_name(trial, key)]).on(trial.given(trial.call), "")
+
+
+def _moved(call: Call, key: int | str, value: torch.Tensor) -> Call:
+    if isinstance(key, int):
+        path: Path = (key,)
+        return replaced(call, {path: value})
+    return replace(call, parameters={**(call.parameters or {}), key: value})
+
+
+def _normal(rng: np.random.Generator, like: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(np.asarray(rng.standard_normal(tuple(like.shape)))).to(like.dtype)

@@ -1,0 +1,176 @@
+"""Properties that recur: a worked example, agreement with the reference or with an oracle.
+
+What a contract promises (types, views, leading axes, gradients) needs no property here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from attend_grader.checks.compare import FLOAT64, Tolerance
+from attend_grader.checks.probe import Call, Probe, Property
+from attend_grader.checks.properties import NUMERICAL, derivative
+from attend_grader.checks.subject import Subject
+
+Cases = Callable[[np.random.Generator], Iterable[tuple[str, Call]]]
+"""Fresh cases: what is special about the call, in words, and the call."""
+
+Clue = Callable[[Any], str]
+
+
+def _no_clue(value: Any) -> str:
+    del value
+    return ""
+
+
+def worked(
+    name: str,
+    *args: Any,
+    want: Any,
+    points: int = 1,
+    why: str = "",
+    tolerance: Tolerance = FLOAT64,
+    clue: Clue = _no_clue,
+    **kwargs: Any,
+) -> Property:
+    """One call whose answer was worked out by hand.
+
+    Args:
+        name: the card's line.
+        *args: the call's arguments.
+        want: the right value, or values.
+        points: what it is worth.
+        why: said in front of a miss.
+        tolerance: how far values may differ.
+        clue: the likely cause, given the candidate's numbers.
+        **kwargs: the call's keyword arguments.
+    """
+
+    def test(subject: Subject, probe: Probe) -> None:
+        probe.agree(subject, *args, want=want, why=why, tolerance=tolerance, clue=clue, **kwargs)
+
+    return Property(name, points, test)
+
+
+def agrees(
+    name: str,
+    cases: Cases,
+    *,
+    points: int = 1,
+    repeat: int = 3,
+    part: int | None = None,
+    tolerance: Tolerance = FLOAT64,
+    clue: Clue = _no_clue,
+) -> Property:
+    """Fresh cases on which the candidate must agree with the reference.
+
+    Args:
+        name: the card's line.
+        cases: makes them.
+        points: what it is worth.
+        repeat: how often they are made when grading; once in a notebook.
+        part: of several results, look at this one only.
+        tolerance: how far values may differ.
+        clue: the likely cause, given the candidate's numbers.
+    """
+
+    def test(subject: Subject, probe: Probe) -> None:
+        for _ in probe.repeat(1, repeat):
+            for why, call in cases(probe.rng):
+                on, at = subject, probe
+                if call.build is not None:
+                    built = call.build
+                    on, at = probe.build(
+                        subject, *built.args, parameters=call.parameters, **built.kwargs
+                    )
+                at.agree(
+                    on,
+                    *call.args,
+                    part=part,
+                    tolerance=tolerance,
+                    why=why,
+                    clue=clue,
+                    method=call.method,
+                    **call.kwargs,
+                )
+
+    return Property(name, points, test)
+
+
+def known(
+    name: str,
+    cases: Callable[[np.random.Generator], Iterable[tuple[str, Sequence[Any], Any]]],
+    *,
+    points: int = 1,
+    tolerance: Tolerance = FLOAT64,
+    clue: Clue = _no_clue,
+    options: Mapping[str, Any] | None = None,
+) -> Property:
+    """Cases whose answer is known without the reference: limits and invariants.
+
+    Args:
+        name: the card's line.
+        cases: makes (what is special, arguments, right value).
+        points: what it is worth.
+        tolerance: how far values may differ.
+        clue: the likely cause, given the candidate's numbers.
+        options: keyword arguments of every call.
+    """
+
+    def test(subject: Subject, probe: Probe) -> None:
+        for why, args, want in cases(probe.rng):
+            probe.agree(
+                subject,
+                *args,
+                want=want,
+                why=why,
+                tolerance=tolerance,
+                clue=clue,
+                **(options or {}),
+            )
+
+    return Property(name, points, test)
+
+
+def gradient_by_hand(
+    name: str,
+    position: int,
+    inputs: Callable[[np.random.Generator], Iterable[tuple[np.ndarray, ...]]],
+    loss: Callable[..., Any],
+    *,
+    points: int = 1,
+    repeat: int = 3,
+) -> Property:
+    """One of several gradients that the candidate works out, against complex steps.
+
+    Args:
+        name: the card's line.
+        position: which result, and the argument it is the gradient of.
+        inputs: makes the arguments of some calls.
+        loss: of the same arguments: the number that is differentiated; must take complex numbers.
+        points: what it is worth.
+        repeat: how often inputs are made when grading.
+    """
+
+    def test(subject: Subject, probe: Probe) -> None:
+        for _ in probe.repeat(1, repeat):
+            for args in inputs(probe.rng):
+
+                def moved(value: np.ndarray, args: tuple[np.ndarray, ...] = args) -> Any:
+                    return loss(*(value if i == position else a for i, a in enumerate(args)))
+
+                want = list(probe.reference(*args))
+                want[position] = derivative(moved, args[position])
+                probe.agree(
+                    subject,
+                    *args,
+                    want=tuple(want),
+                    part=position,
+                    tolerance=NUMERICAL,
+                    why="compared with a numerical derivative",
+                )
+
+    return Property(name, points, test)

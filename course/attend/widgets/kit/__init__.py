@@ -1,0 +1,1 @@
+"""What several widgets share: the frame, SVG, heat map, plane, and calling a learner's function."""

@@ -1,0 +1,67 @@
+"""The frame around every widget: a sentence, controls, and a picture that follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import Any
+
+import ipywidgets
+
+from attend.widgets.kit import svg
+
+
+class View(ipywidgets.VBox):
+    """A picture with controls.
+
+    `see` is the one sentence saying what to look for; `draw()` returns the picture (HTML with SVG)
+    for the controls' present values. Nothing is printed: the picture is a value, replaced when a
+    control moves.
+    """
+
+    def __init__(
+        self, name: str, see: str, controls: Sequence[ipywidgets.Widget], draw: Callable[[], str]
+    ) -> None:
+        """Lay out sentence, controls and picture, and draw once."""
+        self.name = name
+        self.see = see
+        self._draw = draw
+        self._picture = ipywidgets.HTML(layout=ipywidgets.Layout(width="100%", margin="4px 0"))
+        sentence = ipywidgets.HTML(_sentence(see), layout=ipywidgets.Layout(width="100%"))
+        super().__init__(
+            [sentence, *controls, self._picture],
+            layout=ipywidgets.Layout(width="100%", overflow="hidden"),
+        )
+        self.add_class(f"attend-{name}")
+        self.refresh()
+
+    def refresh(self, _change: object = None) -> None:
+        """Draw again from the controls' present values."""
+        self._picture.value = self._draw()
+
+    def static(self) -> str:
+        """Return the sentence and the present picture as HTML that needs no kernel."""
+        return f'<div class="attend-{self.name}">{_sentence(self.see)}{self._draw()}</div>'
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """Show the live widget; where none runs, images; in a terminal, a sentence."""
+        bundle = super()._repr_mimebundle_(**kwargs) or {}
+        words = f"[{self.name}] {self.see}"
+        return bundle | {"text/html": svg.still(self.static()), "text/plain": words}
+
+
+def note(words: str) -> str:
+    """Return a message in the place of a picture, or above one."""
+    style = (
+        "border-left: 4px solid #E69F00; padding: 6px 10px; margin: 2px 0 8px; line-height: 1.4;"
+        " color: var(--jp-ui-font-color1, #1f2328); white-space: normal;"
+    )
+    return f'<div role="status" class="attend-note" style="{style}">{escape(words)}</div>'
+
+
+def _sentence(see: str) -> str:
+    style = (
+        "line-height: 1.4; margin: 2px 0; white-space: normal;"
+        " color: var(--jp-ui-font-color1, #1f2328); font-size: 14px;"
+    )
+    return f'<div style="{style}"><strong>What to see.</strong> {escape(see)}</div>'

@@ -1,0 +1,1 @@
+"""Depthwise causal convolution. Begin with ``api``."""

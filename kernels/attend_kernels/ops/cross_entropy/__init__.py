@@ -1,0 +1,1 @@
+"""Cross-entropy, loss and gradient in one pass. Begin with ``api``."""

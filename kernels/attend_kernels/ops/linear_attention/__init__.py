@@ -1,0 +1,1 @@
+"""Attention without softmax: plain, decaying, gated and with the delta rule. Begin with ``api``."""

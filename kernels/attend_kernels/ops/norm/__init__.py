@@ -1,0 +1,1 @@
+"""RMSNorm and LayerNorm. Begin with ``api``."""

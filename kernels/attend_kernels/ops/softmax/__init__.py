@@ -1,0 +1,1 @@
+"""Row softmax with its gradient. Begin with ``api``."""
