@@ -113,6 +113,42 @@ def merge_partials(
     return share * output + other_share * other_output, merged_lse
 
 
+def stream_attention(q: Array, k: Array, v: Array, tile_k: int = 64) -> tuple[Array, float]:
+    """Answer one query while keys and values come in tile by tile.
+
+    Shapes:
+        q: (D,)
+        k: (S, D), S at least 1
+        v: (S, D_v)
+        returns: output (D_v,), and the LSE, one number
+
+    Args:
+        tile_k: keys in a tile; the last tile may be shorter.
+
+    Raises:
+        ValueError: widths of q and k or lengths of k and v differ, or the tile is less than 1.
+
+    Source: Milakov and Gimelshein 2018, algorithm 3; Rabe and Staats 2021, §2.
+
+    >>> k, v = np.zeros((3, 2)), np.array([[1.0], [2.0], [6.0]])
+    >>> stream_attention(np.ones(2), k, v, tile_k=2)[0]
+    array([3.])
+    """
+    expect_shapes(q[None], k, v)
+    ### BEGIN SOLUTION
+    largest, total, weighted = -np.inf, 0.0, np.zeros(v.shape[-1])
+    for part in tiles(len(k), tile_k):
+        scores = k[part] @ q / len(q) ** 0.5
+        new_largest = max(largest, scores.max())
+        exponentials = np.exp(scores - new_largest)
+        shrink = np.exp(largest - new_largest)
+        total = shrink * total + exponentials.sum()
+        weighted = shrink * weighted + exponentials @ v[part]
+        largest = new_largest
+    return weighted / total, float(largest + np.log(total))
+    ### END SOLUTION
+
+
 def flash_forward(
     q: Array, k: Array, v: Array, tile_q: int = 64, tile_k: int = 64
 ) -> tuple[Array, Array]:
@@ -218,60 +254,6 @@ def expect_window(window: int | None) -> None:
     """
     if window is not None and window < 0:
         raise ValueError(f"a window needs 0 or more keys on each side; got {window}")
-
-
-def causal_flash_forward(
-    q: Array, k: Array, v: Array, tile_q: int = 64, tile_k: int = 64
-) -> tuple[Array, Array]:
-    """Causal attention, tile by tile, where tiles with nothing to see are skipped.
-
-    The last query stands at the last key, and T is at most S, so every query sees a key.
-
-    Shapes:
-        q: (..., T, D)
-        k: (..., S, D)
-        v: (..., S, D_v)
-        returns: output (..., T, D_v) and LSE (..., T)
-
-    Raises:
-        ValueError: more queries than keys, shapes that do not fit, or a tile of less than 1.
-
-    Source: Dao 2023, "FlashAttention-2", §3.1.
-
-    >>> x = np.zeros((3, 1))
-    >>> causal_flash_forward(x, x, np.array([[2.0], [4.0], [9.0]]), tile_q=2, tile_k=2)[0]
-    array([[2.],
-           [3.],
-           [5.]])
-    """
-    expect_shapes(q, k, v)
-    queries, keys = q.shape[-2], k.shape[-2]
-    if queries > keys:
-        raise ValueError(f"expected at most as many queries as keys, {keys}; got {queries}")
-    needed = tiles_needed(queries, keys, tile_q, tile_k, causal=True)
-    output = np.zeros((*q.shape[:-1], v.shape[-1]))  # (..., T, D_v)
-    lse = np.zeros(q.shape[:-1])  # (..., T)
-    for i, rows in enumerate(tiles(queries, tile_q)):
-        q_tile = q[..., rows, :]
-        running_max = np.full(q_tile.shape[:-1], -np.inf)
-        running_sum = np.zeros(q_tile.shape[:-1])
-        accumulator = np.zeros((*q_tile.shape[:-1], v.shape[-1]))
-        places = np.arange(rows.start, rows.stop)[:, None] + keys - queries  # (tile_q, 1)
-        for j, columns in enumerate(tiles(keys, tile_k)):
-            if not needed[i, j]:
-                continue
-            scores = q_tile @ np.swapaxes(k[..., columns, :], -1, -2) / q.shape[-1] ** 0.5
-            visible = np.arange(columns.start, columns.stop) <= places
-            scores = np.where(visible, scores, -np.inf)
-            new_max = np.maximum(running_max, scores.max(axis=-1))
-            exponentials = np.exp(scores - new_max[..., None])
-            correction = np.exp(running_max - new_max)
-            running_sum = correction * running_sum + exponentials.sum(axis=-1)
-            accumulator = correction[..., None] * accumulator + exponentials @ v[..., columns, :]
-            running_max = new_max
-        output[..., rows, :] = accumulator / running_sum[..., None]
-        lse[..., rows] = running_max + np.log(running_sum)
-    return output, lse
 
 
 def flash_backward(

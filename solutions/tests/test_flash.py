@@ -14,19 +14,17 @@ import torch
 from attend_solutions import flash
 from attend_solutions.attention import attention_backward, scaled_dot_product_attention
 from attend_solutions.flash import (
-    causal_flash_forward,
     flash_backward,
     flash_forward,
     hbm_traffic,
     merge_partials,
     online_softmax,
+    stream_attention,
     tiles,
     tiles_needed,
 )
-from attend_solutions.self_attention import causal_mask
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 EPS = float(np.finfo(np.float64).eps)
@@ -159,23 +157,24 @@ class TestAgainstTorch:
     def test_forward(self, lead, t, s, d, d_v, tile_q, tile_k) -> None:
         q, k, v, _ = make_inputs(lead, t, s, d, d_v)
         output, lse = flash_forward(q, k, v, tile_q, tile_k)
-        q_, k_, v_ = map(torch.from_numpy, (q, k, v))
+        q_, k_, v_ = torch.from_numpy(q), torch.from_numpy(k), torch.from_numpy(v)
         assert_close(output, sdpa(q_, k_, v_))
         assert_close(lse, torch.logsumexp(q_ @ k_.mT / d**0.5, -1))
 
-    def test_causal(self, lead, t, s, d, d_v, tile_q, tile_k) -> None:
-        q, k, v, _ = make_inputs(lead, t, s, d, d_v)
-        output, lse = causal_flash_forward(q, k, v, tile_q, tile_k)
-        q_, k_, v_ = map(torch.from_numpy, (q, k, v))
-        assert_close(output, sdpa(q_, k_, v_, attn_mask=causal_lower_right(t, s)))
-        hidden = torch.from_numpy(~causal_mask(t, s))
-        scores = (q_ @ k_.mT / d**0.5).masked_fill(hidden, -torch.inf)
-        assert_close(lse, torch.logsumexp(scores, -1))
+    def test_stream(self, lead, t, s, d, d_v, tile_q, tile_k) -> None:
+        del tile_q
+        q, k, v, _ = (x[(0,) * len(lead)] for x in make_inputs(lead, t, s, d, d_v))
+        want, want_lse = flash_forward(q, k, v)
+        for row in range(t):
+            output, lse = stream_attention(q[row], k, v, tile_k)
+            assert_close(output, want[row])
+            assert_close(lse, want_lse[row])
+            assert isinstance(lse, float)
 
     def test_backward(self, lead, t, s, d, d_v, tile_q, tile_k) -> None:
         q, k, v, grad_output = make_inputs(lead, t, s, d, d_v)
         inputs = tensors(q, k, v)
-        sdpa(*inputs).backward(torch.from_numpy(grad_output))
+        sdpa(inputs[0], inputs[1], inputs[2]).backward(torch.from_numpy(grad_output))
         got = flash_backward(q, k, v, *flash_forward(q, k, v, 3, 3), grad_output, tile_q, tile_k)
         for mine, theirs in zip(got, inputs, strict=True):
             assert theirs.grad is not None
@@ -187,7 +186,6 @@ class TestAgainstTorch:
         output, lse = flash_forward(q, k, v, tile_q, tile_k)
         copies += [output.copy(), lse.copy()]
         flash_backward(q, k, v, output, lse, grad_output, tile_q, tile_k)
-        causal_flash_forward(q, k, v, tile_q, tile_k)
         for now, before in zip((q, k, v, grad_output, output, lse), copies, strict=True):
             np.testing.assert_array_equal(now, before)
 
@@ -249,13 +247,22 @@ class Counted:
 
 
 @pytest.mark.parametrize(("t", "s", "tile_q", "tile_k"), [(12, 20, 4, 5), (13, 17, 4, 6)])
-@pytest.mark.parametrize("causal", [False, True])
-def test_traffic_is_what_the_tile_loop_moves(t, s, tile_q, tile_k, causal) -> None:
-    counted = [Counted(x) for x in make_inputs((), t, s, 6, 6)[:3]]
-    forward: Callable[..., Any] = causal_flash_forward if causal else flash_forward
-    written = sum(result.nbytes for result in forward(*counted, tile_q, tile_k))
+def test_traffic_is_what_the_tile_loop_moves(t, s, tile_q, tile_k) -> None:
+    counted: Any = [Counted(x) for x in make_inputs((), t, s, 6, 6)[:3]]
+    written = sum(result.nbytes for result in flash_forward(*counted, tile_q, tile_k))
     moved = sum(x.bytes for x in counted) + written
-    assert hbm_traffic(t, s, 6, tile_q, tile_k, causal, itemsize=8) == moved
+    assert hbm_traffic(t, s, 6, tile_q, tile_k, itemsize=8) == moved
+
+
+def test_traffic_skips_what_no_query_of_the_tile_sees() -> None:
+    """Pair by pair from the mask: K and V of a tile are read where any pair is visible."""
+    t, s, width, tile_q, tile_k = 13, 17, 6, 4, 6
+    for causal, window in MASKS:
+        mask = seen(t, s, causal, window)
+        pairs = itertools.product(tiles(t, tile_q), tiles(s, tile_k))
+        keys = sum(b.stop - b.start for a, b in pairs if mask[a, b].any())
+        numbers = 2 * t * width + t + 2 * keys * width
+        assert hbm_traffic(t, s, width, tile_q, tile_k, causal, window, 4) == 4 * numbers
 
 
 def test_traffic_of_a_window_is_linear() -> None:
@@ -284,20 +291,21 @@ def test_memory_does_not_grow_with_the_keys() -> None:
 class TestRefusals:
     q, k, v = np.ones((2, 3)), np.ones((4, 3)), np.ones((4, 5))
 
-    @pytest.mark.parametrize("forward", [flash_forward, causal_flash_forward])
-    def test_forward(self, forward) -> None:
+    def test_forward(self) -> None:
         with pytest.raises(ValueError, match=r"width of the queries, 3; got 2"):
-            forward(self.q, self.k[:, :2], self.v)
+            flash_forward(self.q, self.k[:, :2], self.v)
         with pytest.raises(ValueError, match=r"expected 4 values; got 3"):
-            forward(self.q, self.k, self.v[:3])
+            flash_forward(self.q, self.k, self.v[:3])
         with pytest.raises(ValueError, match=r"at least 1 place; got 0"):
-            forward(self.q, self.k, self.v, 0, 1)
+            flash_forward(self.q, self.k, self.v, 0, 1)
         with pytest.raises(ValueError, match=r"at least 1 place; got -1"):
-            forward(self.q, self.k, self.v, 1, -1)
+            flash_forward(self.q, self.k, self.v, 1, -1)
 
-    def test_more_queries_than_keys(self) -> None:
-        with pytest.raises(ValueError, match=r"as many queries as keys, 4; got 5"):
-            causal_flash_forward(np.ones((5, 3)), self.k, self.v)
+    def test_stream(self) -> None:
+        with pytest.raises(ValueError, match=r"width of the queries, 3; got 2"):
+            stream_attention(self.q[0], self.k[:, :2], self.v)
+        with pytest.raises(ValueError, match=r"at least 1 place; got 0"):
+            stream_attention(self.q[0], self.k, self.v, 0)
 
     def test_backward(self) -> None:
         output, lse = flash_forward(self.q, self.k, self.v)
