@@ -248,8 +248,9 @@ class Counted:
 
 @pytest.mark.parametrize(("t", "s", "tile_q", "tile_k"), [(12, 20, 4, 5), (13, 17, 4, 6)])
 def test_traffic_is_what_the_tile_loop_moves(t, s, tile_q, tile_k) -> None:
-    counted: Any = [Counted(x) for x in make_inputs((), t, s, 6, 6)[:3]]
-    written = sum(result.nbytes for result in flash_forward(*counted, tile_q, tile_k))
+    forward: Any = flash_forward
+    counted = [Counted(x) for x in make_inputs((), t, s, 6, 6)[:3]]
+    written = sum(result.nbytes for result in forward(*counted, tile_q, tile_k))
     moved = sum(x.bytes for x in counted) + written
     assert hbm_traffic(t, s, 6, tile_q, tile_k, itemsize=8) == moved
 
