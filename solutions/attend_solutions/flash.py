@@ -5,11 +5,11 @@ Forward, for one query, as each tile of keys comes in (z are its scores, v its v
     m' = max(m, max_j z_j)                       running maximum
     l' = e^(m - m') l + Σ_j e^(z_j - m')         running sum
     a' = e^(m - m') a + Σ_j e^(z_j - m') v_j     accumulator
-    at the end:  o = a / l,   L = m + ln l       output, and log of the sum of exponentials (LSE)
+    at the end:  o = a / l,   LSE = m + ln l     output, and log of the sum of exponentials
 
-Backward, where the weights are made again from L, one tile at a time:
+Backward, where the weights are made again from the LSE, one tile at a time:
 
-    P = exp(Z - L),   δ = rowsum(dO ∘ O),   dZ = P ∘ (dO Vᵀ - δ)
+    P = exp(Z - LSE),   δ = rowsum(dO ∘ O),   dZ = P ∘ (dO Vᵀ - δ)
     dV = Pᵀ dO,   dQ = dZ K / √D,   dK = dZᵀ Q / √D
 
 Letters:

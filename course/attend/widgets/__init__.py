@@ -15,7 +15,9 @@ from attend.widgets.kit.view import View
 from attend.widgets.kv_cache import kv_cache_calculator
 from attend.widgets.mask_painter import mask_painter
 from attend.widgets.rope_dial import rope_dial
+from attend.widgets.score_memory import score_memory
 from attend.widgets.table import attention_table
+from attend.widgets.tile_stepper import tile_stepper
 
 __all__ = [
     "View",
@@ -29,4 +31,6 @@ __all__ = [
     "kv_cache_calculator",
     "mask_painter",
     "rope_dial",
+    "score_memory",
+    "tile_stepper",
 ]

@@ -16,7 +16,7 @@ compute capability 9.0); NVIDIA 2023, "H100 Tensor Core GPU" data sheet (80 GB).
 """
 
 
-def score_memory(first: int = 16) -> alt.LayerChart:
+def score_memory(first: int = 16) -> alt.LayerChart | alt.FacetChart:
     """Bars of the bytes of one head's inputs, output and scores, with a slider for the length.
 
     Args:

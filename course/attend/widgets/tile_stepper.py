@@ -15,8 +15,8 @@ import ipywidgets
 import numpy as np
 
 from attend.charts import ROLE
-from attend.widgets.learner import ask
-from attend.widgets.svg import (
+from attend.widgets.kit.learner import ask
+from attend.widgets.kit.svg import (
     GRID,
     INK,
     MUTED,
@@ -27,7 +27,7 @@ from attend.widgets.svg import (
     panel,
     text,
 )
-from attend.widgets.view import View, note
+from attend.widgets.kit.view import View, note
 
 SEE = (
     "Step through the tiles: only one tile of scores exists at a time. When a later tile holds a"
