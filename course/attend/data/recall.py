@@ -45,7 +45,8 @@ class Recall:
 
         Shapes: weights (LAGS,).
         """
-        return (weights[:, None] * self.asked).reshape(len(self.asked), -1)
+        weighted = weights[:, None].astype(np.float32) * self.asked
+        return weighted.reshape(len(self.asked), -1)
 
     def weight_gradient(self, grad_queries: np.ndarray) -> np.ndarray:
         """The gradient of the weights, from that of the queries: (LAGS,)."""
