@@ -47,7 +47,7 @@ class Contract:
         leading_axes: more axes may stand in front: of every array (True), or of the named
             arguments only, the others being shared by the whole stack.
         shared: arguments that have leading axes, and may also lack them or have length 1 there.
-        accepts: types of numbers, in every floating argument.
+        accepts: types of numbers besides that of the draws, in every floating argument.
         views: arguments need not be contiguous.
         arguments_unchanged: no argument is written to, in whatever type it comes.
         same_dtype: results have the floating type of the arguments.
@@ -65,7 +65,7 @@ class Contract:
     numpy_only: bool = False
     leading_axes: bool | tuple[str, ...] = False
     shared: tuple[str, ...] = ()
-    accepts: tuple[Accepted, ...] = (FLOAT64,)
+    accepts: tuple[Accepted, ...] = ()
     views: bool = False
     arguments_unchanged: bool = False
     same_dtype: bool = False
@@ -116,7 +116,8 @@ class Contract:
         said = []
         if taken:
             words = _listed(taken)
-            said.append(f"{words[0].upper()}{words[1:]} work too, in every argument.")
+            verb = "works" if taken in ([FLOAT64], [FLOAT32]) else "work"
+            said.append(f"{words[0].upper()}{words[1:]} {verb} too, in every argument.")
         if self.same_dtype:
             said.append("Results have the type of the arguments.")
         return said

@@ -72,6 +72,90 @@ def mutants(reference: Callable[..., Any]) -> Iterator[Mutant]:
             )
 
 
+def edits(reference: Callable[..., Any]) -> Iterator[tuple[ast.AST, ast.AST, Callable[..., Any]]]:
+    """Mutants and more, as (node before, node after, function): what behaviour is compared with.
+
+    Besides all mutants: one operand alone, a function not applied, another argument or variable.
+    Bodies of ``while`` stay as they are, so that every edit comes to an end.
+    """
+    tree = _parsed(reference)
+    module = inspect.getmodule(reference)
+    space = vars(module) if module is not None else {}
+    looped = {id(n) for w in ast.walk(tree) if isinstance(w, ast.While) for n in ast.walk(w)}
+    nodes = [(path, node) for path, node in _nodes(tree) if id(node) not in looped]
+    plans = [(p, n, after) for p, n in nodes for after in (*_more(n), *_replacements(n))]
+    plans += [(p, n, after) for p, n in nodes for after in _other_names(n, tree)]
+    for path, before, after in plans:
+        if before is not after:
+            _put(tree, path, after)
+            try:
+                code = compile(ast.fix_missing_locations(tree), "<edit>", "exec")
+            except (SyntaxError, TypeError, ValueError):  # not a program
+                continue
+            finally:
+                _put(tree, path, before)
+            namespace = dict(space)
+            try:
+                exec(code, namespace)
+            except Exception:  # a default, a base class, a decorator that is none
+                continue
+            yield before, after, namespace[reference.__name__]
+
+
+_LIBRARIES = ("np", "torch", "F", "nn", "math", "self")
+
+
+def _more(node: ast.AST) -> Iterator[ast.AST]:
+    """Edits that learners make and mutants do not."""
+    match node:
+        case ast.BinOp(left=left, right=right):
+            yield from (left, right)
+        case ast.Call(func=ast.Attribute(value=value), args=args, keywords=keywords):
+            if args and (len(args) > 1 or keywords):
+                yield args[0]
+            if not isinstance(value, ast.Name) or value.id not in (
+                "np",
+                "torch",
+                "F",
+                "nn",
+                "self",
+            ):
+                yield value
+            yield from _other_axes(node)
+        case ast.Call(args=[first, *rest], keywords=keywords) if rest or keywords:
+            yield first
+
+
+def _other_names(node: ast.AST, tree: ast.Module) -> Iterator[ast.AST]:
+    """Another argument or variable in the place of one."""
+    known = _variables(tree)
+    match node:
+        case ast.Name(id=name, ctx=ast.Load()) if name in known:
+            for other in known:
+                if other != name:
+                    yield ast.Name(other, ast.Load())
+
+
+def _other_axes(call: ast.Call) -> Iterator[ast.AST]:
+    """Along axis 1, or the last."""
+    for i, keyword in enumerate(call.keywords):
+        others = [*call.keywords[:i], *call.keywords[i + 1 :]]
+        if keyword.arg in ("axis", "dim"):
+            for value in (ast.Constant(1), ast.Constant(-1)):
+                yield ast.Call(call.func, call.args, [*others, ast.keyword(keyword.arg, value)])
+
+
+def _variables(tree: ast.Module) -> list[str]:
+    """Arguments and local variables of all functions in the tree, in order."""
+    found: dict[str, None] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                found[name] = None
+    found.pop("self", None)
+    return list(found)
+
+
 Path = tuple[tuple[str, int | None], ...]
 
 

@@ -18,6 +18,7 @@ from nbformat import NotebookNode
 
 from attend_grader import chapters
 from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.plain import plain
 from attend_grader.checks.subject import Subject
 from attend_grader.grading.rebuild import graded_name
 from attend_grader.judging.judge import judge, references_for
@@ -25,6 +26,9 @@ from attend_grader.judging.reading import MAX_SOURCE, bound
 from attend_grader.judging.report import Report, Status, empty_report
 from attend_grader.sandbox.jail import SandboxMissing
 from attend_grader.sandbox.warm import Child, SubmissionDied, WarmParent
+
+MAX_TEXT = 4_000
+"""Characters of one message or piece of evidence on a card."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +126,30 @@ def grade_notebook(
     finally:
         run.end()
     for flag in run.flags():
-        tell(flag)
-    return verdicts
+        tell(plain(flag))
+    return [cleaned(verdict) for verdict in verdicts]
+
+
+def cleaned(verdict: Verdict) -> Verdict:
+    """The same verdict, with text from the submission fit to be shown anywhere."""
+
+    def fit(text: str) -> str:
+        return plain(text, MAX_TEXT, lines=True)
+
+    error = None if verdict.error is None else fit(verdict.error)
+    report = verdict.report
+    if report is not None:
+        findings = tuple(
+            replace(
+                finding,
+                message=fit(finding.message),
+                evidence=tuple((label, fit(text)) for label, text in finding.evidence),
+            )
+            for finding in report.findings
+        )
+        said = {"note": fit(report.note), "printed": fit(report.printed)}
+        report = replace(report, findings=findings, explanation=fit(report.explanation), **said)
+    return replace(verdict, error=error, report=report)
 
 
 class _Run:

@@ -37,7 +37,7 @@ MAX_LINES = 20
 """Lines kept of an exception's way: its beginning and its end."""
 
 MAX_NAMES = 200
-"""Names kept whose shapes are told; and characters of a name."""
+"""Names kept of a function's variables and of what it uses; and characters of a name."""
 
 
 class Beginning(io.TextIOBase):
@@ -103,6 +103,7 @@ class Executor:
     def _describe(self) -> dict[str, Any]:
         candidate = self.candidate
         source, first = _source(candidate)
+        found = origins(candidate, self.namespace)
         try:
             parameters = [
                 [p.name, p.kind.name, p.default is not p.empty]
@@ -117,7 +118,7 @@ class Executor:
             "parameters": parameters,
             "source": source,
             "first_line": first,
-            "origins": origins(candidate, self.namespace),
+            "origins": dict(itertools.islice(found.items(), MAX_NAMES)),
         }
 
     def _build(self, args: tuple, kwargs: dict, request: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +126,7 @@ class Executor:
         parameters = request.get("parameters")
         if parameters is not None:
             if hasattr(instance, "load_state_dict"):
-                _hold_parameters(instance, parameters)
+                _expect_parameters(instance, parameters)
                 instance.load_state_dict(parameters)
             else:
                 for name, value in parameters.items():
@@ -241,8 +242,8 @@ def _taken(value: Any, count: int | None) -> Any:
     return list(itertools.islice(value, count))
 
 
-def _hold_parameters(module: Any, parameters: dict[str, Any]) -> None:
-    """Hold a torch module to having parameters (and buffers) of these names and shapes.
+def _expect_parameters(module: Any, parameters: dict[str, Any]) -> None:
+    """Check that a torch module has parameters (and buffers) of these names and shapes.
 
     Raises:
         ValueError: it has others; the message names the differences.

@@ -1,4 +1,4 @@
-"""The form of an executor's answers: whatever came from a submission's process is held to it."""
+"""The form of an executor's answers: what came from a submission's process must have it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 
 from attend_grader.inside.codec import ProtocolError
 
-MAX_SOURCE, MAX_TEXT, MAX_ITEMS = 2**20, 2_000, 10_000
-"""Characters of a source and of any other text, and items of a list, that no honest answer has.
+MAX_SOURCE, MAX_TEXT, MAX_ITEMS = 2**20, 2_000, 200
+"""Characters of a source and of any other text, and items of a list or dict, that no honest answer
+has: the executor keeps to all of these.
 
-Messages are searched for what may have gone wrong, each text for each name: short ones only.
+Messages are searched for what may have gone wrong, each text for each name: 20,000 names took a
+minute of the grader's own time.
 """
 
-MAX_NAMES = 200
-"""Names whose shapes are told; :mod:`.executor` keeps to all of these."""
+MAX_GRADIENTS = 2_000
+"""A module may have that many parameters."""
 
 Test = Callable[[Any], bool]
 
@@ -46,10 +48,10 @@ def _row(*tests: Test) -> Test:
     )
 
 
-def _by_name(test: Test, most: int = MAX_ITEMS) -> Test:
+def _by_name(test: Test) -> Test:
     return lambda value: (
         type(value) is dict
-        and len(value) <= most
+        and len(value) <= MAX_ITEMS
         and all(_text(key) and test(v) for key, v in value.items())
     )
 
@@ -82,7 +84,7 @@ _ERROR = _record(
     type=_text,
     message=_text,
     lines=_each(_row(_text, _count, _text)),
-    shapes=_by_name(lambda value: _text(value) or _each(_count)(value), MAX_NAMES),
+    shapes=_by_name(lambda value: _text(value) or _each(_count)(value)),
     own=_TRUTH,
 )
 _DESCRIPTION = {
@@ -102,12 +104,14 @@ _OUTCOME = {
     "warnings": _each(_text),
 }
 _EXTRAS: dict[str, Test] = {
-    "gradients": lambda value: type(value) is dict and all(map(_is(int, str), value)),
+    "gradients": lambda value: (
+        type(value) is dict and len(value) <= MAX_GRADIENTS and all(map(_is(int, str), value))
+    ),
     "cost": _record(steps=_count, peak_bytes=_count),
 }
 
 
-def hold_answer(request: dict[str, Any], answer: Any) -> dict[str, Any]:
+def checked_answer(request: dict[str, Any], answer: Any) -> dict[str, Any]:
     """Return ``answer`` if it has the form that an executor gives to ``request``.
 
     Raises:

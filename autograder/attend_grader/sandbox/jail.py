@@ -43,7 +43,8 @@ class Limits:
         all_memory: bytes in use by all processes together.
         processes: processes and threads at a time.
         file_bytes: one file.
-        tmp_bytes: all of /tmp.
+        tmp_bytes: all of /tmp, and of /dev/shm.
+        files: in each of them; an empty one takes 1 KB of the kernel's memory all the same.
     """
 
     cell_seconds: float = 20.0
@@ -55,6 +56,7 @@ class Limits:
     processes: int = 64
     file_bytes: int = 32 * MIB
     tmp_bytes: int = 64 * MIB
+    files: int = 4096
 
 
 def available() -> str:

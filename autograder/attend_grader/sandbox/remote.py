@@ -17,7 +17,7 @@ from typing import Any
 
 from attend_grader.checks.subject import Subject
 from attend_grader.inside import codec
-from attend_grader.sandbox.answers import hold_answer
+from attend_grader.sandbox.answers import checked_answer
 
 
 class SubjectDied(RuntimeError):
@@ -77,7 +77,7 @@ class ProcessChannel:
             while True:
                 answer = codec.read_frame(stdout)
                 if type(answer) is not dict or answer.get("op") != "reference":
-                    return hold_answer(message, answer)
+                    return checked_answer(message, answer)
                 codec.write_frame(stdin, self._reference(answer))
         except (OSError, EOFError, codec.ProtocolError) as error:
             self.close()

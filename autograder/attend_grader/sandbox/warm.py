@@ -16,7 +16,7 @@ from typing import Any
 
 from attend_grader.inside import codec
 from attend_grader.sandbox import jail, tree
-from attend_grader.sandbox.answers import hold_answer
+from attend_grader.sandbox.answers import checked_answer
 from attend_grader.sandbox.folder import Folder
 from attend_grader.sandbox.jail import Limits, SandboxMissing
 from attend_grader.sandbox.references import References
@@ -295,7 +295,7 @@ class Child:
             SubmissionDied: no valid answer came in time.
         """
         try:
-            return hold_answer(message, self._send(message))
+            return checked_answer(message, self._send(message))
         except codec.ProtocolError as error:
             raise self._died("protocol", str(error)) from None
 

@@ -1,0 +1,414 @@
+"""How a result can relate to the right one: a factor, an axis, a shift, some places only, …
+
+Each relation looks at one result over several cases. It is told only where it holds in all of them,
+and makes a difference in two at least (in one, where there is one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from attend_grader.checks.calls import numbers, parts
+from attend_grader.checks.cases import AXES, Case
+
+Pairs = Sequence[tuple[Case, np.ndarray, np.ndarray]]
+"""Cases with one result each: what came and what is right."""
+
+Change = Callable[[np.ndarray], np.ndarray]
+"""What may have become of the right result."""
+
+NUMBERS = {
+    -1.0: "the right one with every sign flipped",
+    0.5: "half of the right one",
+    2.0: "twice the right one",
+}
+POWERS = {
+    0.5: "the root of {}",
+    -0.5: "one over the root of {}",
+    1.0: "{}",
+    -1.0: "one over {}",
+    2.0: "the square of {}",
+    -2.0: "one over the square of {}",
+}
+
+
+def pairs_of(cases: Sequence[Case], index: int | None) -> Pairs:
+    """One result of each case, as NumPy arrays; ``None`` for the only one."""
+    made = []
+    for case in cases:
+        got, want = case.got.value, case.want
+        if index is not None:
+            got, want = parts(got)[index], parts(want)[index]
+        made.append((case, numbers(got), numbers(want)))
+    return made
+
+
+def relation(pairs: Pairs) -> str | None:
+    """What the result is, compared with the right one: words that follow "it is", or None."""
+    if any(got.dtype.kind not in "biufc" for _, got, _ in pairs):
+        return None
+    for find in (_constant, _echo, _changed, _factor, _offset, _powers, _one_axis):
+        text = find(pairs)
+        if text:
+            return text
+    return None
+
+
+def _near(pair: tuple[Case, np.ndarray, np.ndarray], value: np.ndarray) -> bool:
+    case, got, _ = pair
+    return value.shape == got.shape and case.matches(got, value)
+
+
+def _holds(pairs: Pairs, change: Change) -> bool:
+    """Whether ``change`` makes every right result what came, and changes enough of them."""
+    informative = 0
+    for pair in pairs:
+        want = pair[2]
+        try:
+            with np.errstate(all="ignore"):
+                value = np.asarray(change(want))
+        except (ValueError, IndexError, TypeError, np.exceptions.AxisError):
+            return False
+        if not _near(pair, value):
+            return False
+        informative += value.shape != want.shape or not pair[0].matches(value, want)
+    return informative >= min(2, len(pairs))
+
+
+def _constant(pairs: Pairs) -> str | None:
+    """The same number at every place."""
+    if not all(got.size for _, got, _ in pairs):
+        return None
+    first = pairs[0][1].flat[0]
+    varied = sum(want.size > 1 and bool((want != want.flat[0]).any()) for _, _, want in pairs)
+    if np.isnan(first):
+        return "NaN everywhere" if all(np.isnan(got).all() for _, got, _ in pairs) else None
+    if all((got == first).all() for _, got, _ in pairs) and varied >= min(2, len(pairs)):
+        return f"{first:.4g} everywhere, whatever goes in"
+    return None
+
+
+def _echo(pairs: Pairs) -> str | None:
+    """One of the arguments, as it came."""
+    for leaf in pairs[0][0].leaves():
+        for turn, text in (
+            (lambda x: x, "{}"),
+            (lambda x: np.swapaxes(x, -1, -2), "{} transposed"),
+        ):
+            found = 0
+            for pair in pairs:
+                mine = {x.path: x for x in pair[0].leaves()}.get(leaf.path)
+                if mine is None or (numbers(mine.value).ndim < 2 and text != "{}"):
+                    break
+                value = turn(numbers(mine.value))
+                if value.dtype.kind not in "iuf" or not _near(pair, value):
+                    break
+                found += 1
+            if found == len(pairs):
+                return f"the argument {text.format(leaf.name)}"
+    return None
+
+
+def _axis(axis: int, ndim: int) -> str:
+    return "its axis" if ndim == 1 else f"its {AXES.get(axis, f'axis {axis}')}"
+
+
+def changes(ndim: int) -> Iterator[tuple[str, Change]]:
+    """Whatever may have become of a right result with so many axes, plainest first."""
+    axes = [axis for axis in (-1, -2, -3) if -axis <= ndim]
+    if ndim >= 2:
+        yield "the right one transposed (last two axes)", lambda w: np.swapaxes(w, -1, -2)
+    if 3 <= ndim <= 4:
+        for order in permutations(range(ndim)):
+            if order != tuple(range(ndim)):
+                listed = ", ".join(map(str, order))
+                text = f"the right one with its axes in the order {listed}"
+                yield text, lambda w, order=order: w.transpose(order)
+    for axis in axes:
+        name = _axis(axis, ndim)
+        yield f"the right one in reversed order along {name}", lambda w, a=axis: np.flip(w, a)
+        for step, way in ((1, "later"), (-1, "earlier")):
+            text = f"the right one shifted along {name}: every entry stands one place {way}"
+            yield f"{text}, and wraps round", lambda w, a=axis, s=step: np.roll(w, s, a)
+            yield f"{text}, with zeros moved in", lambda w, a=axis, s=step: _moved(w, a, s)
+        yield f"the right one sorted along {name}", lambda w, a=axis: np.sort(w, a)
+        yield (
+            f"the right one added up along {name} (a running sum)",
+            lambda w, a=axis: np.cumsum(w, a),
+        )
+        yield (
+            f"the right one summed over {name}",
+            lambda w, a=axis: w.sum(a),
+        )
+        yield f"the right one averaged over {name}", lambda w, a=axis: w.mean(a)
+        yield (
+            f"the right one averaged over {name}, at every place of it",
+            lambda w, a=axis: np.broadcast_to(w.mean(a, keepdims=True), w.shape),
+        )
+        for place, word in ((0, "first"), (-1, "last")):
+            yield (
+                f"only the {word} entry along {name}",
+                lambda w, a=axis, p=place: np.take(w, p, a),
+            )
+            yield (
+                f"the {word} entry along {name}, at every place of it",
+                lambda w, a=axis, p=place: np.broadcast_to(np.take(w, [p], a), w.shape),
+            )
+            yield (
+                f"the right one without the {word} entry along {name}",
+                lambda w, a=axis, p=place: np.delete(w, p, a),
+            )
+        yield (
+            f"the right one divided by its sums along {name}",
+            lambda w, a=axis: w / w.sum(a, keepdims=True),
+        )
+        yield (
+            f"the softmax of the right one along {name}",
+            lambda w, a=axis: np.exp(w) / np.exp(w).sum(a, keepdims=True),
+        )
+        yield (
+            f"the right one less its mean along {name}",
+            lambda w, a=axis: w - w.mean(a, keepdims=True),
+        )
+        yield (
+            f"the right one with an axis of length 1 put in before {name}",
+            (lambda w, a=axis: np.expand_dims(w, a - 1)),
+        )
+    if ndim >= 2:
+        yield "the diagonal of the right one", lambda w: np.diagonal(w, axis1=-2, axis2=-1)
+        yield "the right one with zeros above its diagonal", np.tril
+        yield "the right one with zeros below its diagonal", np.triu
+    yield "the right one with an axis of length 1 too many at the end", lambda w: w[..., None]
+    yield "the right one without its axes of length 1", np.squeeze
+    yield "the right one in one row (flattened)", np.ravel
+    yield "the sum of the right one", np.sum
+    yield "the mean of the right one", np.mean
+    yield from SIMPLE.items()
+    for digits in range(9):
+        text = f"the right one rounded to {digits} decimals" if digits else "the right one rounded"
+        yield text, lambda w, d=digits: np.round(w, d)
+
+
+SIMPLE: dict[str, Change] = {
+    "the size of the right one, without its sign": np.abs,
+    "the right one with everything below 0 set to 0": lambda w: np.maximum(w, 0),
+    "the right one cut to whole numbers": np.trunc,
+    "1 minus the right one": lambda w: 1 - w,
+    "exp of the right one": np.exp,
+    "the logarithm of the right one": np.log,
+    "the square of the right one": np.square,
+    "the square root of the right one": np.sqrt,
+    "1 divided by the right one": lambda w: 1 / w,
+    "the opposite of the right one (True where False is expected)": lambda w: 1 - w.astype(int),
+}
+
+
+def _moved(array: np.ndarray, axis: int, step: int) -> np.ndarray:
+    moved = np.roll(array, step, axis)
+    index: list[Any] = [slice(None)] * array.ndim
+    index[axis] = 0 if step > 0 else -1
+    moved = moved.copy()
+    moved[tuple(index)] = 0
+    return moved
+
+
+def _changed(pairs: Pairs) -> str | None:
+    """One of the usual changes."""
+    ranks = {want.ndim for _, _, want in pairs}
+    for text, change in changes(min(ranks)):
+        if "axes in the order" in text and len(ranks) > 1:
+            continue
+        if _holds(pairs, change):
+            return text
+    return None
+
+
+def _ratio(got: np.ndarray, want: np.ndarray, case: Case) -> float | None:
+    """By which one number all of ``want`` is multiplied; None where by none."""
+    if got.shape != want.shape or not np.isfinite(got).all():
+        return None
+    square = float((want.astype(float) ** 2).sum())
+    ratio = float((got * want).sum()) / square if square else 0.0
+    if not ratio or not case.matches(got / ratio, want.astype(float)):
+        return None
+    return ratio
+
+
+def lengths(case: Case) -> dict[str, float]:
+    """Numbers that a factor may come from: lengths of axes, whole numbers given."""
+    found: dict[str, float] = {}
+    for leaf in case.leaves():
+        shape = numbers(leaf.value).shape
+        for axis in range(-1, -len(shape) - 1, -1):
+            found[f"the length of the {AXES.get(axis, f'axis {axis}')} of {leaf.name}"] = shape[
+                axis
+            ]
+    given = {**dict(zip(case.names, case.call.args, strict=False)), **case.call.kwargs}
+    if case.call.build is not None:
+        given |= {
+            f"argument {i + 1} of the constructor": v for i, v in enumerate(case.call.build.args)
+        }
+        given |= dict(case.call.build.kwargs)
+    for name, value in given.items():
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
+            found[name] = value
+    return found
+
+
+def expression(values: Sequence[float], cases: Sequence[Case]) -> str | None:
+    """In words, what gives these numbers in these cases: a constant, a power of a length."""
+    if np.allclose(values, values[0], rtol=1e-6, atol=0):
+        return f"{values[0]:.6g}"
+    known = [lengths(case) for case in cases]
+    common = [name for name in known[0] if all(name in row for row in known)]
+    for power, words in POWERS.items():
+        for name in common:
+            made = np.array([row[name] for row in known]) ** power
+            if len(set(made)) < 2:
+                continue
+            share = np.asarray(values) / made
+            if np.allclose(share, share[0], rtol=1e-6, atol=0):
+                one = f"{share[0]:.4g} times "
+                return ("" if np.isclose(share[0], 1) else one) + words.format(name)
+    return None
+
+
+def _factor(pairs: Pairs) -> str | None:
+    ratios, cases = [], []
+    for case, got, want in pairs:
+        if not want.any() and got.shape == want.shape and not got.any():
+            continue  # zero times anything
+        ratio = _ratio(got, want, case)
+        if ratio is None:
+            return None
+        ratios.append(ratio)
+        cases.append(case)
+    if sum(not np.isclose(r, 1, rtol=1e-9) for r in ratios) < min(2, len(pairs)) or not ratios:
+        return None
+    if all(want.size == 1 for _, _, want in pairs) and len(pairs) < 3:
+        return None  # any number is a factor of any other
+    for value, text in NUMBERS.items():
+        if np.allclose(ratios, value, rtol=1e-6):
+            return text
+    told = expression(ratios, cases)
+    if told is None:
+        if all(want.size == 1 for _, _, want in pairs):
+            return None
+        return "the right one times a number that changes from call to call"
+    return f"the right one times {told}"
+
+
+def _offset(pairs: Pairs) -> str | None:
+    shifts = []
+    for case, got, want in pairs:
+        if got.shape != want.shape or not np.isfinite(got).all() or want.dtype.kind == "b":
+            return None
+        shift = float((got - want).mean())
+        if not case.matches(got - shift, want.astype(float)):
+            return None
+        shifts.append(shift)
+    sizes = [want.size for _, _, want in pairs]
+    if not all(shifts) or (max(sizes) == 1 and len(pairs) < 3):
+        return None
+    told = expression([abs(s) for s in shifts], [case for case, _, _ in pairs])
+    if told is None and max(sizes) > 1:
+        return "the right one plus a number that changes from call to call"
+    signs = {s > 0 for s in shifts}
+    if told is None or len(signs) > 1:
+        return None
+    return f"the right one {'plus' if shifts[0] > 0 else 'minus'} {told}"
+
+
+def _powers(pairs: Pairs) -> str | None:
+    """A power of the right one, all of it positive."""
+    if not all((want > 0).all() and (got > 0).all() for _, got, want in pairs):
+        return None
+    for power, text in (
+        (2.0, "squared"),
+        (0.5, "under a root"),
+        (-1.0, "turned upside down (1/x)"),
+    ):
+        if _holds(pairs, lambda w, p=power: w**p):
+            return f"the right one {text}"
+    return None
+
+
+def _one_axis(pairs: Pairs) -> str | None:
+    """Every slice along one axis is off by a factor, or by a number, of its own."""
+    if len(pairs) < 2:
+        return None
+    for axis in (-1, -2):
+        if not all(want.ndim >= -axis and want.shape[axis] > 1 for _, _, want in pairs):
+            continue
+        for how in ("factor", "number"):
+            if all(_per_slice(pair, axis, how) for pair in pairs):
+                name = _axis(axis, 2)
+                return (
+                    f"the right one but for a {how} of its own in each slice along {name}"
+                    if how == "factor"
+                    else f"the right one plus a number of its own for each slice along {name}"
+                )
+    return None
+
+
+def _per_slice(pair: tuple[Case, np.ndarray, np.ndarray], axis: int, how: str) -> bool:
+    case, got, want = pair
+    if got.shape != want.shape or not np.isfinite(got).all():
+        return False
+    if how == "number":
+        value = want + (got - want).mean(axis, keepdims=True)
+    else:
+        square = (want * want).sum(axis, keepdims=True)
+        with np.errstate(all="ignore"):
+            value = want * ((got * want).sum(axis, keepdims=True) / square)
+    return bool(np.isfinite(value).all() and got.any()) and case.matches(got, value)
+
+
+def fact(pairs: Pairs) -> str | None:
+    """What every result has that no right one has: words that follow "your result"."""
+    gots, wants = [got for _, got, _ in pairs], [want for _, _, want in pairs]
+    shapes = [(got.shape, want.shape) for got, want in zip(gots, wants, strict=True)]
+    if all(one != other for one, other in shapes):
+        more = {len(one) - len(other) for one, other in shapes}
+        if len(more) == 1 and (extra := more.pop()):
+            count = "one axis" if abs(extra) == 1 else f"{abs(extra)} axes"
+            return f"has {count} too {'many' if extra > 0 else 'few'}"
+        for axis in (-1, -2):
+            bad = all(len(a) == len(b) and a[axis] != b[axis] for a, b in shapes if len(b) >= -axis)
+            if bad and all(len(b) >= -axis for _, b in shapes):
+                one, other = shapes[0]
+                return f"has another length along its {AXES[axis]}, as in {one} instead of {other}"
+        return "has another shape than it should"
+    if any(one != other for one, other in shapes):
+        return None
+    for name, test in (("NaN", np.isnan), ("infinite numbers", np.isinf)):
+        if all(got.dtype.kind == "f" and test(got).any() for got in gots):
+            return f"holds {name}"
+    if not all(np.isfinite(got).all() for got in gots) or not all(w.size > 1 for w in wants):
+        return None
+    for axis in (-1, -2):
+        if not all(want.ndim >= -axis and want.shape[axis] > 1 for want in wants):
+            continue
+        for value in (1.0, 0.0):
+            right = all(np.allclose(want.sum(axis), value, atol=1e-5) for want in wants)
+            if right and not any(np.allclose(got.sum(axis), value, atol=1e-3) for got in gots):
+                name = "it" if max(w.ndim for w in wants) == 1 else f"its {AXES[axis]}"
+                return f"does not sum to {value:g} along {name}, as it must"
+    if all((want >= 0).all() for want in wants) and all((got < 0).any() for got in gots):
+        return "holds negative numbers, which it must not"
+    if all((want <= 1).all() for want in wants) and all((got > 1).any() for got in gots):
+        return "holds numbers above 1, which it must not"
+    turned = [np.swapaxes(want, -1, -2) for want in wants if want.ndim >= 2]
+    symmetric = len(turned) == len(wants) and all(
+        a.shape == b.shape and np.allclose(a, b) for a, b in zip(wants, turned, strict=True)
+    )
+    if symmetric and not any(np.allclose(got, np.swapaxes(got, -1, -2)) for got in gots):
+        return "is not symmetric, as it must be"
+    whole = all(got.dtype.kind in "iu" for got in gots)
+    if whole and all(want.dtype.kind == "f" for want in wants):
+        return "holds whole numbers only"
+    return None

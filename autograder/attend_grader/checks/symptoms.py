@@ -1,0 +1,309 @@
+"""How a wrong result relates to the right one, and when: a sentence that all calls bear out.
+
+In this order: is every value right? does it raise? has it another form? is it a relation of the
+right result (a factor, an axis, …), or the answer on other arguments? is there a single edit of the
+answer that does the same? and if nothing holds of all calls: what have all failing calls in common,
+and what holds of these?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from attend_grader.checks.as_if import as_if, edited
+from attend_grader.checks.calls import numbers, parts
+from attend_grader.checks.cases import Case, observe
+from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.places import places
+from attend_grader.checks.relations import fact, pairs_of, relation
+from attend_grader.checks.subject import Subject
+
+FIRST = (
+    " is given",
+    " is None",
+    "leading axes",
+    "integers",
+    "a view",
+    "float32",
+    "float64",
+    "−inf",
+    "all False",
+    "holds a False",
+    "are large",
+    "length 1",
+    "is 1",
+    "is False",
+    "is True",
+    "its default",
+    "negative",
+    "or more axes",
+    "one axis only",
+    "differ in length",
+    "is not square",
+    "longer than 1",
+    "is not 1",
+    "equally long",
+    "is square",
+)
+"""Traits in the order in which they are told, where several would do; others come last."""
+
+RARE = 3
+"""Cases on either side that a trait needs which is not listed above."""
+
+
+def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
+    """What is wrong with a candidate's results; None where nothing can be said that always holds.
+
+    Args:
+        subject: the candidate.
+        exercise: what it should do.
+        seed: draws the calls; the same seed gives the same sentence.
+    """
+    cases = observe(subject, exercise, seed)
+    if len(cases) < 2:
+        return None
+    with np.errstate(all="ignore"):
+        return _Search(cases, exercise).sentence()
+
+
+class _Search:
+    """Looks for the sentence."""
+
+    def __init__(self, cases: Sequence[Case], exercise: Exercise) -> None:
+        self.cases, self.exercise = cases, exercise
+        self.wrong = [case for case in cases if case.wrong]
+        self.raising = [case for case in self.wrong if case.got.error is not None]
+        self.valued = [case for case in cases if case.got.error is None]
+        self.off = [case for case in self.wrong if case.got.error is None]
+
+    def sentence(self) -> str | None:
+        """The sentence, or None."""
+        if not self.wrong:
+            return self._right()
+        if self.raising:
+            return self._raises()
+        return self._form() or self._whole() or self._edit() or self._sometimes() or self._facts()
+
+    def _right(self) -> str:
+        count = len(self.cases)
+        changed = self._changed()
+        text = f"Every value is right, in {count} calls of all kinds"
+        return (
+            f"{text}; but {changed}." if changed else f"{text}: only what is marked below is not."
+        )
+
+    def _changed(self) -> str:
+        """Which arguments are changed in place, and when."""
+        touched = [case for case in self.cases if case.got.mutated]
+        if not touched:
+            return ""
+        keys = {key for case in touched for key in case.got.mutated}
+        named = sorted(touched[0].names[k] if isinstance(k, int) else str(k) for k in keys)
+        when = self._when(touched, self.cases)
+        return f"{' and '.join(named)} is changed in place" + (f" where {when}" if when else "")
+
+    def _raises(self) -> str | None:
+        types = sorted({case.got.error.type for case in self.raising if case.got.error})
+        kind = " or ".join(types)
+        if len(self.raising) == len(self.cases):
+            return f"It raises {kind} in every call, {len(self.cases)} of them."
+        when = self._when(self.raising, self.cases)
+        if not self.off:
+            right = "everywhere else it is right"
+            if when:
+                return f"It raises {kind} exactly where {when}; {right}."
+            return self._edit() or (
+                f"It raises {kind} in {len(self.raising)} of {len(self.cases)} calls; {right}."
+            )
+        found = self._edit()
+        if found:
+            return found
+        rest = _Search(self.valued, self.exercise).sentence()
+        head = f"It raises {kind} exactly where {when}" if when else f"It raises {kind} at times"
+        if rest and not rest.startswith("Every value"):
+            return f"{head}. In other calls: {rest[0].lower()}{rest[1:]}"
+        return f"{head}." if when else None
+
+    def _form(self) -> str | None:
+        """Another kind of value, or another number of results, in all calls."""
+        values = [case.got.value for case in self.off]
+        wants = [case.want for case in self.off]
+        if all(value is None for value in values) and len(values) == len(self.cases):
+            return "It returns None in every call: nothing is given back by `return`."
+        many = isinstance(wants[0], (tuple, list))
+        names = self._names(len(parts(wants[0])))
+        if many and all(not isinstance(value, (tuple, list)) for value in values):
+            for index, name in enumerate(names):
+                if all(
+                    _array(c.got.value) and c.matches(c.got.value, parts(c.want)[index])
+                    for c in self.off
+                ):
+                    return f"Only {name} is returned, and it is right; the others are missing."
+            return "One value is returned where several belong."
+        if not many and all(isinstance(value, (tuple, list)) for value in values):
+            return "Several values are returned where one belongs."
+        if many and all(len(parts(v)) == len(names) for v in values):
+            return self._exchanged(names)
+        return None
+
+    def _names(self, count: int) -> tuple[str, ...]:
+        if self.exercise.results:
+            return self.exercise.results
+        return tuple(f"result {i + 1}" for i in range(count)) if count > 1 else ("result",)
+
+    def _exchanged(self, names: tuple[str, ...]) -> str | None:
+        if len(names) > 4:
+            return None
+        for order in permutations(range(len(names))):
+            if order == tuple(range(len(names))):
+                continue
+            if all(
+                c.matches(tuple(parts(c.got.value)), tuple(parts(c.want)[i] for i in order))
+                for c in self.off
+            ):
+                told = ", ".join(names[i] for i in order)
+                return f"The results are right but in another order: you return {told}."
+        return None
+
+    def _whole(self) -> str | None:
+        """One relation that holds in all calls that came to a result."""
+        return self._related(self.valued) or self._as_if(self.valued)
+
+    def _as_if(self, cases: Sequence[Case]) -> str | None:
+        text = as_if(cases, self.exercise.reference)
+        return f"The result is what comes out as if {text}." if text else None
+
+    def _facts(self) -> str | None:
+        """What is plainly wrong in all failing calls, where no relation is found."""
+        if any(not _arrays(case) for case in self.off):
+            return None
+        count = len(parts(self.off[0].want))
+        names = self._names(count)
+        several = isinstance(self.off[0].want, (tuple, list))
+        for index, name in enumerate(names):
+            if all(
+                case.agrees(parts(case.want)[index], index if several else None)
+                for case in self.off
+            ):
+                continue
+            text = fact(pairs_of(self.off, index if several else None))
+            if text:
+                return f"{name if several else 'Your result'} {text}."
+        return self._related(self.off, weak=True)
+
+    def _related(self, cases: Sequence[Case], *, weak: bool = False) -> str | None:
+        """How each result relates to the right one; what is right is said too.
+
+        With ``weak``, which results are right will do.
+        """
+        if any(not _arrays(case) for case in cases):
+            return None
+        count = len(parts(cases[0].want))
+        if count == 1 and not isinstance(cases[0].want, (tuple, list)):
+            text = relation(pairs_of(cases, None))
+            return f"Your result is {text}." if text else None
+        names, told, right = self._names(count), {}, []
+        for index, name in enumerate(names):
+            pairs = pairs_of(cases, index)
+            if all(case.agrees(parts(case.want)[index], index) for case in cases):
+                right.append(name)
+                continue
+            told[name] = relation(pairs)
+        if not told or not (weak or all(told.values())):
+            return None
+        return self._results(told, right)
+
+    def _results(self, told: dict[str, str | None], right: list[str]) -> str | None:
+        """Several results: the same said of some, the others right."""
+        known = {name: text for name, text in told.items() if text}
+        if not known and (not right or len(told) == 0):
+            return None
+        said = []
+        for text in dict.fromkeys(known.values()):
+            which = [name for name, other in known.items() if other == text]
+            said.append(f"{' and '.join(which)} {'is' if len(which) == 1 else 'are'} {text}")
+        unknown = [name for name in told if name not in known]
+        if unknown and not known:
+            verb = "is" if len(unknown) == 1 else "are"
+            said.append(f"{' and '.join(unknown)} {verb} wrong")
+        elif unknown:
+            said.append(f"{' and '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} wrong too")
+        if right:
+            said.append(f"{' and '.join(right)} {'is' if len(right) == 1 else 'are'} right")
+        text = "; ".join(said)
+        return f"Of your results, {text}."
+
+    def _sometimes(self) -> str | None:
+        """What failing calls have in common, and what holds of them."""
+        when = self._when(self.wrong, self.cases)
+        if len(self.wrong) == len(self.cases):
+            return self._where()
+        how = self._related(self.off) or self._as_if(self.off) or self._facts()
+        where = self._where()
+        tail = " ".join(text for text in (how, where) if text)
+        count = f"{len(self.wrong)} of {len(self.cases)} calls"
+        if when:
+            return f"Wrong exactly where {when} ({count}), right everywhere else. {tail}".rstrip()
+        return f"Wrong in {count}. {tail}" if tail else None
+
+    def _where(self) -> str | None:
+        """At which places of which result it is wrong."""
+        if any(not _arrays(case) for case in self.off):
+            return None
+        if not isinstance(self.off[0].want, (tuple, list)):
+            text = places(pairs_of(self.off, None))
+            return f"It is wrong {text}." if text else None
+        names = self._names(len(parts(self.off[0].want)))
+        bad = [
+            index
+            for index in range(len(names))
+            if not all(case.agrees(parts(case.want)[index], index) for case in self.off)
+        ]
+        if len(bad) != 1:
+            return None
+        text = places(pairs_of(self.off, bad[0]))
+        return f"{names[bad[0]]} is wrong {text}." if text else None
+
+    def _edit(self) -> str | None:
+        text = edited(self.cases, self.exercise.reference)
+        if not text:
+            return None
+        when = self._when(self.wrong, self.cases) if len(self.wrong) < len(self.cases) else ""
+        return f"It behaves as if {text}." + (f" Wrong exactly where {when}." if when else "")
+
+    def _when(self, some: Sequence[Case], cases: Sequence[Case]) -> str:
+        """What all of ``some`` have in common, and no other case; empty where nothing."""
+        inside = {id(case) for case in some}
+        others = [case for case in cases if id(case) not in inside]
+        if not some or not others:
+            return ""
+        traits = [
+            trait
+            for trait in dict.fromkeys(t for case in some for t in case.traits)
+            if all(case.traits.get(trait, False) for case in some)
+            and not any(case.traits.get(trait, False) for case in others)
+        ]
+        enough = len(some) >= RARE and len(others) >= RARE
+        ranked = sorted(traits, key=_rank)
+        return next((t for t in ranked if enough or _rank(t) < len(FIRST)), "")
+
+
+def _rank(trait: str) -> int:
+    return next((i for i, part in enumerate(FIRST) if part in trait), len(FIRST))
+
+
+def _array(value: Any) -> bool:
+    try:
+        return numbers(value).dtype.kind in "biufc"
+    except (TypeError, ValueError):
+        return False
+
+
+def _arrays(case: Case) -> bool:
+    """Whether a call gave as many arrays or numbers as it should."""
+    got, want = parts(case.got.value), parts(case.want)
+    return len(got) == len(want) and all(_array(part) for part in got)

@@ -1,0 +1,428 @@
+"""Contracts: what they say, and that breaking a promise, in any argument, costs that promise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from attend_grader.checks.contract import (
+    EVERY_PARAMETER,
+    FLOAT32,
+    FLOAT64,
+    INTEGERS,
+    Contract,
+)
+from attend_grader.checks.exercise import Call, Exercise, Property
+from attend_grader.checks.subject import local
+from attend_grader.checks.torch_numbers import normal as tensor
+from attend_grader.checks.torch_properties import module_call
+from attend_grader.judging.judge import judge
+from attend_grader.judging.report import Report
+from attend_grader.judging.run import NOT_YET
+from torch import Tensor, nn
+
+NUMPY = Contract(
+    numpy_only=True,
+    leading_axes=True,
+    accepts=(FLOAT64, FLOAT32, INTEGERS),
+    views=True,
+    arguments_unchanged=True,
+    forbids=("numpy.linalg.inv", "sorted"),
+    says=("Weights may be 0.",),
+)
+
+
+def mix(x: np.ndarray, w: np.ndarray, half: bool = False) -> np.ndarray:
+    """Rows of x (..., T, D) times w (..., D, E), or half of that."""
+    mixed = x @ w
+    return mixed * 0.5 if half else mixed
+
+
+def mixed(x: Any, w: Any, half: bool = False) -> Any:
+    """The same, for candidates: an answer may not be called."""
+    return (x @ w) * (0.5 if half else 1)
+
+
+def _draws(rng: np.random.Generator) -> list[Call]:
+    def pair(t: int, d: int, e: int) -> tuple[np.ndarray, np.ndarray]:
+        return rng.standard_normal((t, d)).round(2), rng.standard_normal((d, e)).round(2)
+
+    return [Call(pair(3, 4, 2)), Call(pair(3, 3, 3)), Call(pair(2, 3, 5), {"half": True})]
+
+
+def _agrees(subject: Any, probe: Any) -> None:
+    for call in _draws(probe.rng):
+        probe.agree(subject, *call.args, **call.kwargs)
+
+
+def _exercise(reference: Callable[..., Any], contract: Contract, draws: Any, test: Any) -> Exercise:
+    reference.__module__ = "attend_solutions.toy"  # answers are the course's own
+    return Exercise(
+        chapter="00_toy",
+        title="Toy",
+        goal="Try contracts.",
+        reference=reference,
+        properties=(Property("values", 2, test),),
+        draws=draws,
+        contract=contract,
+        alternatives={},
+        hints=("",),
+        minutes=1,
+        difficulty=1,
+        importance=1,
+    )
+
+
+MIX = _exercise(mix, NUMPY, _draws, _agrees)
+
+
+def _judge(candidate: Any, exercise: Exercise = MIX) -> Report:
+    return judge(local(candidate), exercise, 1, extra=True)
+
+
+def _lost(report: Report) -> dict[str, str]:
+    return {f.property: f.message for f in report.findings if not f.passed}
+
+
+def test_every_promise_and_every_ban_is_said() -> None:
+    assert NUMPY.sentence() == (
+        "NumPy and Python's own modules only, no SciPy, PyTorch, JAX, TensorFlow or scikit-learn. "
+        "Any number of leading axes. Integers, float32 and views work too, in every argument. "
+        "Arguments stay as they were. Weights may be 0. Not allowed: `np.linalg.inv` and `sorted`."
+    )
+    torch_one = Contract(
+        accepts=(FLOAT32, FLOAT64),
+        leading_axes=("x",),
+        same_dtype=True,
+        gradients=("x", EVERY_PARAMETER),
+        masks=("mask",),
+        hidden_rows=True,
+        forbids=(
+            "torch.nn.functional.scaled_dot_product_attention",
+            "torch._C._nn.scaled_dot_product_attention",
+            "torch.nn.modules.activation.MultiheadAttention",
+            "torch.nn.MultiheadAttention",
+        ),
+    )
+    assert torch_one.sentence() == (
+        "Any number of leading axes in `x`. Float64 works too, in every argument. "
+        "Results have the type of the arguments. `mask` may have any shape that broadcasts; all "
+        "True is the same as None. A row of the mask may be all False. Gradients reach `x` and "
+        "every parameter. Not allowed: `F.scaled_dot_product_attention` and "
+        "`nn.MultiheadAttention`."
+    )
+    assert Contract().sentence() == ""
+
+
+def test_the_bans_are_the_exercises_and_no_others_may_be_added() -> None:
+    assert MIX.forbidden == NUMPY.bans
+    assert {"scipy", "torch", "numpy.linalg.inv"} <= set(NUMPY.bans)
+    with pytest.raises(ValueError, match="bans belong into its contract"):
+        Exercise(**{**vars(MIX), "forbidden": ("numpy.einsum",)})
+
+
+def test_promises_come_last_and_are_worth_a_point_each_unless_told_otherwise() -> None:
+    names = [p.name for p in MIX.properties]
+    assert names == [
+        "values",
+        "any number of leading axes",
+        "integers, float32 and views work too, in every argument",
+        "arguments stay as they were",
+    ]
+    assert MIX.points == 5
+    more = _exercise(mix, Contract(views=True, points={"kinds": 3}), _draws, _agrees)
+    assert more.points == 5
+    with pytest.raises(ValueError, match="leading"):
+        _exercise(mix, Contract(views=True, points={"leading": 3}), _draws, _agrees)
+
+
+def test_right_answers_keep_every_promise() -> None:
+    for right in (
+        mix,
+        mixed,
+        lambda x, w, half=False: np.einsum("...td,...de->...te", x, w) / (2 if half else 1),
+        lambda x, w, half=False: np.matmul(np.float64(x), np.float64(w)) * (0.5 if half else 1),
+    ):
+        assert _lost(_judge(right)) == {}
+
+
+def _in_place(x: Any, w: Any, half: bool = False) -> Any:
+    if half and x.dtype.kind == "f":
+        x *= 0.5
+        return x @ w
+    return mixed(x, w, half)
+
+
+def _alias(x: Any, w: Any, half: bool = False) -> Any:
+    w = np.asarray(w, dtype=np.float64)
+    if half:
+        w *= 0.5
+    return x @ w
+
+
+def _buffer_like_w(x: Any, w: Any, half: bool = False) -> Any:
+    out = np.zeros(mixed(x, w).shape, w.dtype)
+    out[...] = mixed(x, w, half)
+    return out
+
+
+def _buffer_like_x(x: Any, w: Any, half: bool = False) -> Any:
+    return mixed(x, w, half).astype(x.dtype)
+
+
+def _squeezed(x: Any, w: Any, half: bool = False) -> Any:
+    return mixed(x, w, half).squeeze(0) if x.shape[0] == 1 else mixed(x, w, half)
+
+
+def _transposed(x: Any, w: Any, half: bool = False) -> Any:
+    return mixed(w.T, x.T, half).T if x.ndim == 2 else mixed(x, w, half)[::-1]
+
+
+def _rejects_float32(x: Any, w: Any, half: bool = False) -> Any:
+    if w.dtype == np.float32:
+        raise TypeError("float64 only")
+    return mixed(x, w, half)
+
+
+def _reads_memory(x: Any, w: Any, half: bool = False) -> Any:
+    return mixed(x, np.ravel(w, order="K").reshape(w.shape), half)
+
+
+BROKEN = {
+    "in place in one branch": (_in_place, "arguments stay", "changes its argument x"),
+    "in place through an alias": (_alias, "arguments stay", "changes its argument w"),
+    "integers in the second argument": (_buffer_like_w, "integers", "integers in w"),
+    "integers in the first argument": (_buffer_like_x, "integers", "integers in x"),
+    "a leading axis of length 1 squeezed": (_squeezed, "any number", "has the shape"),
+    "leading axes turned round": (_transposed, "any number", "for leading index"),
+    "float32 refused in one argument": (_rejects_float32, "integers", "TypeError"),
+    "views read as they lie in memory": (_reads_memory, "integers", "w stored"),
+}
+
+
+@pytest.mark.parametrize(("wrong", "promise", "told"), BROKEN.values(), ids=BROKEN)
+def test_what_breaks_a_promise_loses_that_promise_only(wrong: Any, promise: str, told: str) -> None:
+    for seed in range(3):
+        lost = _lost(judge(local(wrong), MIX, seed, extra=True))
+        assert len(lost) == 1
+        ((name, message),) = lost.items()
+        assert name.startswith(promise)
+        assert told in message
+
+
+def test_another_slip_costs_nothing_in_a_promise() -> None:
+    """Wrong values: what is promised is still kept, and counts once enough else is right."""
+    wrong_when_half = lambda x, w, half=False: x @ w * 0.3 if half else x @ w  # noqa: E731
+
+    def first_right(subject: Any, probe: Any) -> None:
+        probe.agree(subject, *_draws(probe.rng)[0].args)
+
+    exercise = _exercise(mix, NUMPY, _draws, first_right)
+    assert _lost(_judge(wrong_when_half, exercise)) == {}
+    lost = _lost(_judge(lambda x, w, half=False: np.zeros((len(x), 2)), exercise))
+    assert list(lost.values())[1:] == [NOT_YET] * 3
+
+
+def test_a_promise_that_cannot_be_tried_is_not_kept() -> None:
+    def raises(x: Any, w: Any, half: bool = False) -> Any:
+        raise RuntimeError
+
+    passes = _exercise(mix, NUMPY, _draws, lambda subject, probe: None)
+    lost = _lost(_judge(raises, passes))
+    assert len(lost) == 3
+    assert "could not be tried" in next(iter(lost.values()))
+
+
+# Tensors
+
+
+def gate(x: Tensor, state: Tensor) -> Tensor:
+    """A gated step."""
+    return torch.sigmoid(x) * state + x
+
+
+def _gate_draws(rng: np.random.Generator) -> list[Call]:
+    return [Call((tensor(rng, 2, 3), tensor(rng, 2, 3))) for _ in range(3)]
+
+
+def _gate_values(subject: Any, probe: Any) -> None:
+    from attend_grader.checks.compare import FLOAT32 as SINGLE
+
+    for call in _gate_draws(probe.rng):
+        probe.agree(subject, *call.args, tolerance=SINGLE)
+
+
+GATE = _exercise(
+    gate,
+    Contract(
+        leading_axes=True,
+        accepts=(FLOAT32, FLOAT64),
+        views=True,
+        arguments_unchanged=True,
+        same_dtype=True,
+        gradients=("x", "state"),
+    ),
+    _gate_draws,
+    _gate_values,
+)
+
+
+def _alias_of_float64(x: Tensor, state: Tensor) -> Tensor:
+    wide = state.double()  # no copy, where it is float64 already
+    wide *= torch.sigmoid(x)
+    return wide.to(x.dtype) + x
+
+
+TENSORS = {
+    "detached in one of two places": (
+        lambda x, state: torch.sigmoid(x.detach()) * state + x,
+        "gradients reach x and state",
+        "gradient of x",
+    ),
+    "state detached": (
+        lambda x, state: torch.sigmoid(x) * state.detach() + x,
+        "gradients reach x and state",
+        "no gradient reaches state",
+    ),
+    "changes float64 in place": (
+        _alias_of_float64,
+        "arguments stay",
+        "changes its argument state",
+    ),
+    "always float32": (
+        lambda x, state: torch.sigmoid(x.float()) * state.float() + x.float(),
+        "float64 and views",
+        "type",
+    ),
+}
+
+
+@pytest.mark.parametrize(("wrong", "promise", "told"), TENSORS.values(), ids=TENSORS)
+def test_promises_of_tensors(wrong: Any, promise: str | None, told: str) -> None:
+    lost = _lost(judge(local(wrong), GATE, 2, extra=True))
+    if promise is None:
+        assert lost == {}
+        return
+    assert [name for name in lost if name.startswith(promise)] == list(lost)
+    assert told in next(iter(lost.values()))
+
+
+def test_gradients_of_wrong_values_are_those_of_what_was_computed() -> None:
+    exercise = _exercise(gate, GATE.contract or Contract(), _gate_draws, lambda s, p: None)
+    assert _lost(_judge(lambda x, state: torch.tanh(x) * state, exercise)) == {}
+    lost = _lost(_judge(lambda x, state: torch.tanh(x) * state.detach(), exercise))
+    assert list(lost.values()) == [
+        "no gradient reaches state. Is it left out, or does something cut the graph: .detach(), "
+        ".data, .numpy(), .item(), torch.tensor(…) of a tensor, torch.no_grad()? Stay with tensor "
+        "operations from input to output."
+    ]
+
+
+class Layer(nn.Module):
+    """x Wᵀ + b."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(outputs, inputs))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight.T + self.bias
+
+
+class FrozenBias(Layer):
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight.T + self.bias.detach()
+
+
+def _layer_draws(rng: np.random.Generator) -> list[Call]:
+    return [module_call(Layer, rng, Call((3, n)), tensor(rng, 2, 3)) for n in (2, 4)]
+
+
+def test_gradients_of_every_parameter_of_a_module() -> None:
+    contract = Contract(
+        leading_axes=True,
+        accepts=(FLOAT32,),
+        views=True,
+        arguments_unchanged=True,
+        gradients=("x", EVERY_PARAMETER),
+    )
+    exercise = _exercise(Layer, contract, _layer_draws, lambda subject, probe: None)
+    assert _lost(_judge(Layer, exercise)) == {}
+    (told,) = _lost(_judge(FrozenBias, exercise)).values()
+    assert told.startswith("no gradient reaches bias.")
+
+
+def test_a_gradient_that_no_draw_can_give_is_an_error_of_the_contract() -> None:
+    contract = Contract(accepts=(FLOAT32,), gradients=("weights",))
+    exercise = _exercise(Layer, contract, _layer_draws, lambda subject, probe: None)
+    (told,) = _lost(_judge(Layer, exercise)).values()
+    assert "no draw has a tensor or parameter called ['weights']" in told
+
+
+# Masks
+
+
+def picked(scores: Any, mask: Any = None) -> Any:
+    return scores if mask is None else np.where(mask, scores, 0.0)
+
+
+def pick(scores: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+    """Scores where the mask allows, else 0."""
+    return scores if mask is None else np.where(mask, scores, 0.0)
+
+
+def _pick_draws(rng: np.random.Generator) -> list[Call]:
+    return [
+        Call((rng.standard_normal((3, 4)).round(2), rng.random((3, 4)) < 0.5)),
+        Call((rng.standard_normal((2, 3)).round(2),)),
+    ]
+
+
+def _pick_values(subject: Any, probe: Any) -> None:
+    for call in _pick_draws(probe.rng):
+        probe.agree(subject, *call.args)
+
+
+PICK = _exercise(
+    pick,
+    Contract(numpy_only=True, masks=("mask",), hidden_rows=True, arguments_unchanged=True),
+    _pick_draws,
+    _pick_values,
+)
+
+
+def _no_mask_if_all_false(scores: Any, mask: Any = None) -> Any:
+    return picked(scores, mask) if mask is not None and mask.any() else scores
+
+
+def _row_of_none(scores: Any, mask: Any = None) -> Any:
+    if mask is None:
+        return scores
+    return np.where(mask | ~mask.any(-1, keepdims=True), scores, 0.0)
+
+
+def _changes_mask(scores: Any, mask: Any = None) -> Any:
+    if mask is None:
+        return scores
+    kept = picked(scores, mask.copy())
+    mask &= False
+    return kept
+
+
+MASKS = {
+    "all False taken for no mask": (_no_mask_if_all_false, "any mask", "all of mask False"),
+    "a row of nothing": (_row_of_none, "any mask", "mask"),
+    "the mask changed": (_changes_mask, "arguments stay", "changes its argument mask"),
+}
+
+
+@pytest.mark.parametrize(("wrong", "promise", "told"), MASKS.values(), ids=MASKS)
+def test_promises_of_masks(wrong: Any, promise: str, told: str) -> None:
+    assert _lost(_judge(picked, PICK)) == {}
+    ((name, message),) = _lost(_judge(wrong, PICK)).items()
+    assert name.startswith(promise)
+    assert told in message
