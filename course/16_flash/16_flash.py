@@ -186,6 +186,7 @@ if ready(merge_partials):
 # `tiles(5, 2)` cuts five places into slices of two: `0:2`, `2:4`, `4:5`. `expect_shapes` raises a
 # `ValueError` where shapes do not fit. Both are used below, and yours to use.
 
+
 # %% tags=["repair-stream_attention"]
 def forgetful_stream(q: Array, k: Array, v: Array, tile_k: int = 64) -> tuple[Array, float]:
     """It looks right. It is not."""
@@ -290,8 +291,8 @@ if ready(online_softmax, flash_forward):
         print(f"memory of {memory:6,} letters: {np.round(found, 2)} bits, three pieces of text")
 
 # %% [markdown]
-# The longer the memory, the better the guess. And it can write, one query at a time, through your
-# repaired `stream_attention`:
+# The longer the memory, the better the guess; with 1,024 letters it is hardly better than the
+# control. And it can write, one query at a time, through your repaired `stream_attention`:
 
 # %%
 if ready(stream_attention):
@@ -345,8 +346,9 @@ from attend_solutions.flash import flash_backward
 
 # %% [markdown]
 # **Use it: learn the eight weights.** They start at 1 and follow the gradient that your backward
-# pass gives, for 30 steps, each with a new memory of 4,096 letters. Then they are tried on text that
-# training has not seen, in five runs with other text in each. It takes 10 to 30 seconds.
+# pass gives, for 30 steps, each with a new memory of 4,096 letters. Then they are tried on text
+# that training has not seen, in five runs with other text in each. It takes 10 to 30 seconds.
+
 
 # %%
 def trained(seed: int, rate: float = 2.0) -> Array:
@@ -373,9 +375,10 @@ if ready(online_softmax, flash_forward, flash_backward):
 
 # %% [markdown]
 # The weights fall with distance. At the length they were trained for, the learned weights beat
-# those by hand in every run, by about half a bit. A longer memory holds closer matches, so it pays
-# to be pickier: at 65,536 the learned weights × 1.5 win. What this does not show is that such a
-# reader is a good one. A table of letter sequences might do as well; here it is about the length.
+# those by hand by about half a bit in each of our five runs. At 65,536 they fall behind, because a
+# longer memory holds closer matches, and it pays to be pickier: × 1.5 they are the best in four of
+# the five. (Your numbers differ with your Python's documentation.) What this does not show is that
+# such a reader is good: a table of letter sequences might do as well. Here the length is the point.
 
 # %% [markdown]
 # ## 6 · Tiles that nobody needs
@@ -393,7 +396,7 @@ if ready(online_softmax, flash_forward, flash_backward):
 #
 # | argument | meaning | | result | shape |
 # |---|---|---|---|---|
-# | `queries`, `keys` | $T$, $S$ | | True: some pair is visible | (tiles of queries, tiles of keys) |
+# | `queries`, `keys` | $T$, $S$ | | True: a visible pair | (tiles of queries, tiles of keys) |
 # | `tile_q`, `tile_k` | their sizes | | | |
 #
 # **By hand.** Six queries and keys in tiles of two, causal: the rows are `1 0 0`, `1 1 0`, `1 1 1`.
@@ -468,6 +471,7 @@ if ready(online_softmax, flash_forward, tiles_needed, hbm_traffic):
 # half as much. The standard way does not change.
 #
 # </details>
+
 
 # %%
 def standard_traffic(t: int, s: int, d: int, itemsize: int = 2) -> int:
