@@ -101,6 +101,8 @@ def recall(rng: np.random.Generator, memory: int, questions: int) -> Recall:
     Raises:
         ValueError: one of them is less than 1, or the text is too short.
     """
+    if min(memory, questions) < 1:
+        raise ValueError(f"expected at least 1 place and 1 question; got {memory} and {questions}")
     known, follows = letters(rng, 1, memory + LAGS - 1)
     asked, answers = letters(rng, 1, questions + LAGS - 1, held_out=True)
     keys = _last_letters(known[0]).reshape(memory, -1)

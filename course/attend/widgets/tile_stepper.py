@@ -283,6 +283,8 @@ def _on_chip(now: Moment, arrays: Sequence[np.ndarray]) -> str:
         held += n * (2 + v.shape[1])
         y = top + 48 + 30 * len(now.scores)
         body.append(text(12, y, "thick frame: a new maximum", font_size=12, fill=MUTED))
+    mark = hover("What a program on the chip keeps at this moment.")
+    body.append(element("rect", mark, x=0, y=0, width=WIDTH, height=40, fill="none"))
     foot = top + 76 + 30 * n
     body.append(text(12, foot, f"held at once: {held} numbers"))
     told = f"On chip are {held} numbers: tiles of Q, K and V, one tile of scores, running state."

@@ -45,7 +45,7 @@ def _cases(rng: np.random.Generator, masks: list[tuple[bool, bool]]) -> Iterator
         for _ in range(5):
             sizes = tuple(int(n) for n in rng.integers(1, [20, 20, 9, 7, 7]))
             window = int(rng.integers(5)) if windowed else None
-            args = (*sizes, causal, window, int(rng.choice([1, 2, 4])))
+            args: tuple[Any, ...] = (*sizes, causal, window, int(rng.choice([1, 2, 4])))
             yield "", args, counted(*args)
 
 
