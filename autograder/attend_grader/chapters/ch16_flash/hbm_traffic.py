@@ -117,9 +117,17 @@ SLIPS = (
         "Reading is counted, writing is not: the output and the LSE go back to slow memory.",
     ),
     Slip(
-        "scores counted",
-        ("queries * width + queries ", "queries * width + queries + queries * keys "),
-        "The scores are counted as written. They never leave the chip: that is the point.",
+        "causal taken for half",
+        ("int((needed * lengths).sum())",
+         "keys * needed.shape[0] // 2 if causal else int((needed * lengths).sum())"),
+        "With `causal` exactly half of the keys are counted. Tiles that the diagonal cuts are "
+        "read whole: add the lengths of the tiles that tiles_needed calls needed.",
+    ),
+    Slip(
+        "fractions of tiles",
+        ("int((needed * lengths).sum())", "needed.mean() * keys * queries / tile_q"),
+        "A part of a tile of queries is counted as that part of a reading. A shorter tile reads "
+        "its keys and values like any other.",
     ),
     Slip(
         "mask ignored",
@@ -131,7 +139,7 @@ SLIPS = (
         (" * itemsize", ""),
         "These are numbers, not bytes: multiply by itemsize.",
     ),
-)
+)  # fmt: skip
 
 
 def loops(queries, keys, width, tile_q, tile_k, causal=False, window=None, itemsize=2):

@@ -51,6 +51,7 @@ def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     running_max, *rest, scores, values = _inputs(rng, 3, 4, 2)
     yield "a tile near 10,000", Call((running_max, *rest, scores + 1e4, values))
     yield "a tile near −10,000", Call((running_max, *rest, scores - 1e4, values))
+    yield "all scores near −10,000", Call((running_max - 1e4, *rest, scores - 1e4, values))
 
 
 def _rows(subject: Subject, probe: Probe) -> None:

@@ -117,16 +117,12 @@ def draws(rng: np.random.Generator) -> list[Call]:
     ]
 
 
-OFFSET = "row.start + keys - queries, row.stop - 1 + keys - queries"
+PLACES = "row.start + keys - queries, row.stop - 1 + keys - queries"
 AHEAD, BEHIND = "column.start > last:", "column.stop - 1 < first - window"
+BEYOND = "column.start > last + window"
+HAS_WINDOW = "if window is not None and column.st"
 
 SLIPS = (
-    Slip(
-        "tiles on the diagonal left out",
-        (AHEAD, "column.stop - 1 > first:"),
-        "A tile that the diagonal cuts is left out: it needs only one visible pair. Compare its "
-        "last query with its first key.",
-    ),
     Slip(
         "first query decides",
         (AHEAD, "column.start > first:"),
@@ -140,10 +136,22 @@ SLIPS = (
         "its own place: only s > p is hidden.",
     ),
     Slip(
+        "stop taken for the last place",
+        (PLACES, "row.start + keys - queries, row.stop + keys - queries"),
+        "The last query of a tile is taken to stand one place further than it does. A slice ends "
+        "before its stop: the last place is stop − 1.",
+    ),
+    Slip(
         "queries counted from the first key",
-        (OFFSET, "row.start, row.stop - 1"),
+        (PLACES, "row.start, row.stop - 1"),
         "Right where T = S only. The last query stands at the last key, so query t stands at "
         "t + keys − queries.",
+    ),
+    Slip(
+        "shifted the wrong way",
+        (PLACES, "row.start + queries - keys, row.stop - 1 + queries - keys"),
+        "Right where T = S only: places are shifted by queries − keys. The last query stands at "
+        "the last key, so query t stands at t + keys − queries.",
     ),
     Slip(
         "window measured from the last query",
@@ -152,24 +160,26 @@ SLIPS = (
     ),
     Slip(
         "window one key too short",
-        (BEHIND, "column.stop - 1 <= first - window"),
-        "A tile that is seen at the very edge of the window is left out: |s − p| = window is "
+        ((BEHIND, "column.stop - 1 <= first - window"), (BEYOND, "column.start >= last + window")),
+        "Tiles that are seen at the very edge of the window are left out: |s − p| = window is "
         "still visible.",
     ),
     Slip(
         "window looks back only",
-        ("if window is not None and column.start > last + window:", "if False:"),
+        (f"if window is not None and {BEYOND}:", "if False:"),
         "Without `causal` the window reaches forward as far as back: |s − p| ≤ window.",
     ),
     Slip(
-        "window without causal's limit",
-        ("if causal and", "if causal and window is None and"),
-        "With a window, `causal` is not looked at any more. Both rules hold together.",
+        "a window of 0 taken for none",
+        ((f"{HAS_WINDOW}op", "if window and column.stop"),
+         (f"{HAS_WINDOW}art", "if window and column.start")),
+        "With a window of 0 tiles are kept as if there were none. 0 counts as False in `if window`: "
+        "ask `if window is not None`.",
     ),
     Slip(
         "window ignored",
-        (("if window is not None and column.stop", "if False and column.stop"),
-         ("if window is not None and column.start", "if False and column.start")),
+        ((f"{HAS_WINDOW}op", "if False and column.stop"),
+         (f"{HAS_WINDOW}art", "if False and column.start")),
         "The window is not looked at: tiles too far back are kept.",
     ),
 )  # fmt: skip
