@@ -337,7 +337,7 @@ return O, L
     ("flash_backward", "wrong", "the LSE changed in place", _back("/ root - lse", "/ root + lse").replace("root = np", "lse *= -1\n    root = np")),
     ("flash_backward", "wrong", "results in the order v, k, q", _back("return gq, gk, gv", "return gv, gk, gq")),
     ("flash_backward", "wrong", "delta averaged", _back(".sum(-1)", ".mean(-1)")),
-    ("flash_backward", "right", "the scale in q and k", _back("return gq, gk, gv", "return gq, gk, gv").replace(" / root\n        gq", "\n        gq").replace("dz @ kt", "dz @ (kt / root)").replace("np.swapaxes(dz, -1, -2) @ qt", "np.swapaxes(dz, -1, -2) @ (qt / root)")),
+    ("flash_backward", "right", "the scale in q and k", _back("[..., None]) / root", "[..., None])").replace("dz @ kt", "dz @ (kt / root)").replace("np.swapaxes(dz, -1, -2) @ qt", "np.swapaxes(dz, -1, -2) @ (qt / root)")),
     ("flash_backward", "right", "delta per tile of queries", _back("delta = (grad_output * output).sum(-1)\n", "").replace("delta[..., r][..., None]", "np.einsum('...v,...v->...', go, output[..., r, :])[..., None]")),
     ("flash_backward", "right", "lists of tiles", _with(BACKWARD, """
 R, C = tiles(q.shape[-2], tile_q), tiles(k.shape[-2], tile_k)

@@ -173,8 +173,8 @@ SLIPS = (
         "a window of 0 taken for none",
         ((f"{HAS_WINDOW}op", "if window and column.stop"),
          (f"{HAS_WINDOW}art", "if window and column.start")),
-        "With a window of 0 tiles are kept as if there were none. 0 counts as False in `if window`: "
-        "ask `if window is not None`.",
+        "With a window of 0 tiles are kept as if there were none. 0 counts as False in "
+        "`if window`: ask `if window is not None`.",
     ),
     Slip(
         "window ignored",
