@@ -5,7 +5,7 @@
 
 # %%
 import numpy as np
-from attend import charts, widgets
+from attend import widgets
 from attend.counting import bytes_moved, peak_bytes
 from attend.data.recall import LAGS, continued, recall
 from attend_grader import check, hint, ready, solution
@@ -58,8 +58,9 @@ display(widgets.score_memory())
 #
 # So a tile of scores $z_j$ with values $v_j$ changes the state like this:
 #
-# $$m' = \max(m, \max_j z_j), \qquad c = e^{m - m'}, \qquad
-# \ell' = c\,\ell + \sum_j e^{z_j - m'}, \qquad a' = c\,a + \sum_j e^{z_j - m'} v_j .$$
+# $$m' = \max(m, \max_j z_j), \qquad c = e^{m - m'},$$
+#
+# $$\ell' = c\,\ell + \sum_j e^{z_j - m'}, \qquad a' = c\,a + \sum_j e^{z_j - m'} v_j .$$
 #
 # Start with $m = -\infty$, $\ell = 0$, $a = 0$. After the last tile the output is $a / \ell$.
 #
@@ -121,8 +122,9 @@ if ready(online_softmax):
 # Why its logarithm? The sum itself overflows, like every exponential of a large score. The sums of
 # two parts add up, and each output counts by its share of the total:
 #
-# $$\text{LSE} = \ln\left(e^{\text{LSE}_1} + e^{\text{LSE}_2}\right), \qquad
-# o = e^{\text{LSE}_1 - \text{LSE}}\, o_1 + e^{\text{LSE}_2 - \text{LSE}}\, o_2 .$$
+# $$\text{LSE} = \ln\left(e^{\text{LSE}_1} + e^{\text{LSE}_2}\right),$$
+#
+# $$o = e^{\text{LSE}_1 - \text{LSE}}\, o_1 + e^{\text{LSE}_2 - \text{LSE}}\, o_2 .$$
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -316,13 +318,13 @@ if ready(stream_attention):
 # One more sum ran over a whole row: $\operatorname{rowsum}(P \circ dP)$. With $dP = dO\,V^\top$ it
 # is
 #
-# $$\delta_t = \sum_s P_{ts} \sum_d dO_{td} V_{sd} = \sum_d dO_{td} \sum_s P_{ts} V_{sd}
-# = \sum_d dO_{td}\, O_{td},$$
+# $$\delta_t = \sum_s P_{ts} \sum_d dO_{td} V_{sd} = \sum_d dO_{td}\, O_{td},$$
 #
-# a product of two arrays that you have. So every pair of tiles can be treated alone:
+# because $\sum_s P_{ts} V_{sd} = O_{td}$: a product of two arrays that you have. So every pair of tiles can be treated alone:
 #
-# $$P = e^{Z - \text{LSE}}, \quad dP = dO\,V^\top, \quad dZ = P \circ (dP - \delta)/\sqrt D, \qquad
-# dV \mathrel{+}= P^\top dO, \quad dQ \mathrel{+}= dZ\, K, \quad dK \mathrel{+}= dZ^\top Q .$$
+# $$P = e^{Z - \text{LSE}}, \quad dP = dO\,V^\top, \quad dZ = P \circ (dP - \delta)/\sqrt D,$$
+#
+# $$dV \mathrel{+}= P^\top dO, \quad dQ \mathrel{+}= dZ\, K, \quad dK \mathrel{+}= dZ^\top Q .$$
 #
 # | symbol | argument or result | shape |
 # |---|---|---|
@@ -493,26 +495,10 @@ if ready(tiles_needed, hbm_traffic):
             tile_q = queries_that_fit(numbers, d, scores)
             if tile_q:
                 moved = hbm_traffic(length, length, d, tile_q, 16)
-                rows.append({"kB": kilobytes, "GB": moved / 1e9, "way": name})
+                rows.append({"KiB": kilobytes, "GB": moved / 1e9, "way": name})
         moved = standard_traffic(length, length, d)
-        rows.append({"kB": kilobytes, "GB": moved / 1e9, "way": "standard"})
-    display(
-        charts.line(
-            rows,
-            "kB",
-            "GB",
-            "way",
-            title="At 8,192 tokens, whole rows cost more than the matrix; flash costs less",
-            description="Traffic of one head at 8,192 tokens against on-chip memory, both axes "
-            "logarithmic. Flash and whole rows fall about as one over the memory; flash lies 23 to "
-            "44 times lower. Standard is level at 0.55 GB: flash is below it from 64 KiB on, whole "
-            "rows are above it everywhere up to 1,024 KiB.",
-            x_title="on-chip memory (KiB, log scale)",
-            y_title="traffic of one head (GB, log scale)",
-            log_x=2,
-            log_y=10,
-        )
-    )
+        rows.append({"KiB": kilobytes, "GB": moved / 1e9, "way": "standard"})
+    display(widgets.traffic_chart(rows))
 
 # %% [markdown]
 # Tiles of queries alone avoid storing the matrix. But a query with its whole row takes $S$ numbers
@@ -559,22 +545,7 @@ if ready(online_softmax, flash_forward):
             "results alone": q.nbytes + length * 8,
         }
         rows += [{"T": length, "MB": held[name] / 1e6, "form": name} for name in held]
-    display(
-        charts.line(
-            rows,
-            "T",
-            "MB",
-            "form",
-            title="Beside its results, flash attention holds a few tiles",
-            description="Peak memory against length, both logarithmic. The naive form quadruples "
-            "with each doubling; flash doubles, and keeps a small constant distance from the size "
-            "of the results.",
-            x_title="queries and keys, T = S (log scale)",
-            y_title="peak memory beside the inputs (MB, log scale)",
-            log_x=2,
-            log_y=10,
-        )
-    )
+    display(widgets.peak_chart(rows))
 
 # %%
 if ready(online_softmax, flash_forward):

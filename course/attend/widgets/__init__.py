@@ -9,6 +9,7 @@ from attend.widgets.alignment import alignment_matrix
 from attend.widgets.dk import dk_explorer
 from attend.widgets.drag_query import drag_query
 from attend.widgets.explorer import attention_explorer
+from attend.widgets.flash_charts import peak_chart, traffic_chart
 from attend.widgets.frequency_map import frequency_map
 from attend.widgets.gradient import gradient_explorer
 from attend.widgets.heads import head_explorer
@@ -32,7 +33,9 @@ __all__ = [
     "head_explorer",
     "kv_cache_calculator",
     "mask_painter",
+    "peak_chart",
     "rope_dial",
     "score_memory",
     "tile_stepper",
+    "traffic_chart",
 ]

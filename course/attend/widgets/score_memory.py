@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import altair as alt
 
+from attend.theme import GROUPS, WIDTH
+
 WIDTH_OF_HEAD, ITEMSIZE = 128, 2  # D, and bytes of a float16 number
 ON_CHIP, DEVICE = 232_448, 80e9
 """Shared memory that one program may use on an H100, and that GPU's memory, in bytes.
@@ -65,7 +67,7 @@ def score_memory(first: int = 16) -> alt.LayerChart | alt.FacetChart:
         color=alt.Color(
             "kind:N",
             title=None,
-            scale=alt.Scale(domain=["one head", "an H100 has"], range=["#D55E00", "#56B4E9"]),
+            scale=alt.Scale(domain=["one head", "an H100 has"], range=[GROUPS[1], GROUPS[4]]),
         ),
     )
     words = base.mark_text(align="left", dx=6, fontSize=13).encode(x=x, text="label:N")
@@ -73,7 +75,7 @@ def score_memory(first: int = 16) -> alt.LayerChart | alt.FacetChart:
         alt.Chart(alt.Data(values=[{}]))
         .transform_calculate(label=f"'T = S = ' + format({tokens}, ',') + ' tokens'")
         .mark_text(align="right", fontSize=13, fontWeight=600)
-        .encode(x=alt.value(470), y=alt.value(-10), text="label:N")
+        .encode(x=alt.XValue("width"), y=alt.value(-10), text="label:N")
     )
     description = (
         "Bytes for one head against what a GPU has, on a logarithmic scale. At 65,536 tokens Q, K,"
@@ -82,4 +84,4 @@ def score_memory(first: int = 16) -> alt.LayerChart | alt.FacetChart:
     )
     chart = alt.layer(mark, words, length).add_params(power)
     title = "What one head would have to store, and what there is to store it in"
-    return chart.properties(title=title, description=description, width=470, height=150)
+    return chart.properties(title=title, description=description, width=WIDTH, height=150)

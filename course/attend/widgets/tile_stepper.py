@@ -14,19 +14,9 @@ from typing import Any
 import ipywidgets
 import numpy as np
 
-from attend.charts import ROLE
+from attend.theme import GRID, INK, MUTED, ROLE
 from attend.widgets.kit.learner import ask
-from attend.widgets.kit.svg import (
-    GRID,
-    INK,
-    MUTED,
-    beside,
-    element,
-    hover,
-    number,
-    panel,
-    text,
-)
+from attend.widgets.kit.svg import beside, element, hover, number, panel, text
 from attend.widgets.kit.view import View, note
 
 SEE = (
@@ -35,6 +25,7 @@ SEE = (
 )
 EXERCISE = "online_softmax"
 ITEMSIZE = 2  # bytes of a float16 number
+FIRST = 2  # the step that is shown at first: here the maximum moves
 MOST_QUERIES, MOST_KEYS, MOST_WIDTH = 6, 8, 2
 WIDTH = 330.0  # of a lane
 
@@ -146,7 +137,11 @@ def tile_stepper(step: Callable[..., Any], q: Any, k: Any, v: Any) -> View:
         for name, most in (("tile_q", queries), ("tile_k", keys))
     }
     slider = ipywidgets.IntSlider(
-        value=0, min=0, max=1, description="step", layout=ipywidgets.Layout(width="min(620px, 98%)")
+        value=FIRST,
+        min=0,
+        max=FIRST,
+        description="step",
+        layout=ipywidgets.Layout(width="min(620px, 98%)"),
     )
 
     def state() -> StepperState:
