@@ -320,7 +320,8 @@ if ready(stream_attention):
 #
 # $$\delta_t = \sum_s P_{ts} \sum_d dO_{td} V_{sd} = \sum_d dO_{td}\, O_{td},$$
 #
-# because $\sum_s P_{ts} V_{sd} = O_{td}$: a product of two arrays that you have. So every pair of tiles can be treated alone:
+# because $\sum_s P_{ts} V_{sd} = O_{td}$: a product of two arrays that you have. So every pair of
+# tiles can be treated alone:
 #
 # $$P = e^{Z - \text{LSE}}, \quad dP = dO\,V^\top, \quad dZ = P \circ (dP - \delta)/\sqrt D,$$
 #
@@ -366,6 +367,7 @@ def trained(seed: int, rate: float = 2.0) -> Array:
     return weights
 
 
+# %%
 if ready(online_softmax, flash_forward, flash_backward):
     for seed in range(5):
         weights = trained(seed)
