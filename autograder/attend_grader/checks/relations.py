@@ -47,11 +47,15 @@ def pairs_of(cases: Sequence[Case], index: int | None) -> Pairs:
     return made
 
 
-def relation(pairs: Pairs) -> str | None:
-    """What the result is, compared with the right one: words that follow "it is", or None."""
+def relation(pairs: Pairs, *, weak: bool = False) -> str | None:
+    """What the result is, compared with the right one: words that follow "it is", or None.
+
+    With ``weak`` also what leaves a number open, or one for each slice.
+    """
     if any(got.dtype.kind not in "biufc" for _, got, _ in pairs):
         return None
-    for find in (_constant, _echo, _changed, _factor, _offset, _powers, _one_axis):
+    finds = (_constant, _echo, _changed, _factor, _offset, _powers)
+    for find in (*finds, _some_factor, _some_offset, _one_axis) if weak else finds:
         text = find(pairs)
         if text:
             return text
@@ -296,10 +300,25 @@ def _factor(pairs: Pairs) -> str | None:
             return text
     told = expression(ratios, cases)
     if told is None:
-        if all(want.size == 1 for _, _, want in pairs):
-            return None
-        return "the right one times a number that changes from call to call"
+        return None
     return f"the right one times {told}"
+
+
+def _some_factor(pairs: Pairs) -> str | None:
+    wide = [pair for pair in pairs if pair[2].size > 1 and pair[2].any()]
+    if len(wide) < 2 or any(_ratio(got, want, case) is None for case, got, want in wide):
+        return None
+    return "the right one times a number that changes from call to call"
+
+
+def _some_offset(pairs: Pairs) -> str | None:
+    wide = [pair for pair in pairs if pair[2].size > 1]
+    for case, got, want in wide:
+        if got.shape != want.shape or not np.isfinite(got).all() or want.dtype.kind == "b":
+            return None
+        if not case.matches(got - (got - want).mean(), want.astype(float)):
+            return None
+    return "the right one plus a number that changes from call to call" if len(wide) > 1 else None
 
 
 def _offset(pairs: Pairs) -> str | None:
@@ -315,8 +334,6 @@ def _offset(pairs: Pairs) -> str | None:
     if not all(shifts) or (max(sizes) == 1 and len(pairs) < 3):
         return None
     told = expression([abs(s) for s in shifts], [case for case, _, _ in pairs])
-    if told is None and max(sizes) > 1:
-        return "the right one plus a number that changes from call to call"
     signs = {s > 0 for s in shifts}
     if told is None or len(signs) > 1:
         return None

@@ -181,6 +181,9 @@ class _Search:
         """What is plainly wrong in all failing calls, where no relation is found."""
         if any(not _arrays(case) for case in self.off):
             return None
+        related = self._related(self.off, weak=True)
+        if related and "wrong" not in related:
+            return related
         count = len(parts(self.off[0].want))
         names = self._names(count)
         several = isinstance(self.off[0].want, (tuple, list))
@@ -193,7 +196,7 @@ class _Search:
             text = fact(pairs_of(self.off, index if several else None))
             if text:
                 return f"{name if several else 'Your result'} {text}."
-        return self._related(self.off, weak=True)
+        return related
 
     def _related(self, cases: Sequence[Case], *, weak: bool = False) -> str | None:
         """How each result relates to the right one; what is right is said too.
@@ -204,7 +207,7 @@ class _Search:
             return None
         count = len(parts(cases[0].want))
         if count == 1 and not isinstance(cases[0].want, (tuple, list)):
-            text = relation(pairs_of(cases, None))
+            text = relation(pairs_of(cases, None), weak=weak)
             return f"Your result is {text}." if text else None
         names, told, right = self._names(count), {}, []
         for index, name in enumerate(names):
@@ -212,7 +215,7 @@ class _Search:
             if all(case.agrees(parts(case.want)[index], index) for case in cases):
                 right.append(name)
                 continue
-            told[name] = relation(pairs)
+            told[name] = relation(pairs, weak=weak)
         if not told or not (weak or all(told.values())):
             return None
         return self._results(told, right)

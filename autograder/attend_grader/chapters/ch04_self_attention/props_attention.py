@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 from attend_solutions.types import Array
 
-from attend_grader.chapters.ch03_attention.props_softmax import sums
 from attend_grader.chapters.ch04_self_attention.props_softmax import empty_rows, seen, within
+from attend_grader.checks.clues import sums
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.exercise import Call, Probe, Property
 from attend_grader.checks.properties import agree_untouched, expect_unchanged, normal
