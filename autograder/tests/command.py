@@ -85,7 +85,7 @@ def here() -> Iterator[None]:
 
     def one_by_one(jobs: Sequence[Job], workers: int) -> Iterator[Record]:
         assert workers >= 1
-        return map(work.grade, jobs)
+        return (work.grade(job.loaded()) for job in jobs)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(processes, "in_processes", one_by_one)

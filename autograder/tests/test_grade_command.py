@@ -115,10 +115,38 @@ class TestWhatIsSaid:
         said = grade(root, "--students", MISSING)
         assert said.code == 3
         line = said.out.splitlines()[0]
-        assert line.endswith("it holds [bold]?.zip, ??[31m[red].ipynb")
+        assert line.endswith("it holds [bold]‹U+000A›.zip, ‹U+DCFF›‹U+001B›[31m[red].ipynb")
         assert json.loads(grade(root, "--json", "--students", MISSING).out.splitlines()[0])
         Path(os.fsdecode(bytes(root) + b"/submitted/\xff/" + CHAPTER.encode())).mkdir(parents=True)
-        assert refused(grade(root)) == "the name of the folder '\\udcff' is no text: rename it.\n"
+        (lost,) = (root / "submitted").glob(f"*[!a-z]/{CHAPTER}")
+        shutil.copy(root / "submitted" / "ann" / CHAPTER / f"{CHAPTER}.ipynb", lost)
+        said = grade(root)
+        assert said.code == 3
+        assert "Not graded, as no submission is looked for there: " in said.err
+        assert f"submitted/‹U+DCFF›/{CHAPTER}/{CHAPTER}.ipynb. Move each to" in said.err
+
+    def test_odd_names_are_graded_and_hidden_ones_are_named(self, root: Path) -> None:
+        """As a learning platform exports them: a no-break space, a mark of direction."""
+        handed = root / "submitted" / "ann"
+        for name in ("Ann\u00a0Lee", "\u200fbob", ".cleo"):
+            shutil.copytree(handed, handed.with_name(name))
+        said = grade(root)
+        assert said.code == 3, "there is .cleo, and others that cannot be graded"
+        assert "PASSED      Ann Lee " in said.out
+        assert "PASSED      ‹U+200F›bob " in said.out
+        assert f"submitted/.cleo/{CHAPTER}/{CHAPTER}.ipynb. Move each to" in said.err
+        told = [json.loads(line) for line in grade(root, "--json").out.splitlines()]
+        assert {"Ann\u00a0Lee", "\u200fbob"} <= {event.get("student") for event in told}
+
+    def test_a_folder_in_the_notebooks_place_costs_that_student_alone(self, root: Path) -> None:
+        path = root / "submitted" / "ann" / CHAPTER / f"{CHAPTER}.ipynb"
+        path.unlink()
+        path.mkdir()
+        said = grade(root)
+        assert said.code == 3
+        assert f"INVALID     ann: {CHAPTER}.ipynb is not a file" in said.out
+        assert "PASSED      bob" not in said.err
+        assert attend("report", CHAPTER, "--course", root).code == 0
 
 
 class TestReplay:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from attend_grader import grade
-from attend_grader.chapters.ch04_self_attention.wrong_softmax import masked_added_infinite
+from attend_grader.chapters.ch04_self_attention.masked_softmax import EXERCISE as MASKED_SOFTMAX
 from attend_grader.checks.compare import FLOAT32, FLOAT64, PRINTED, Miss, expect_close
 from attend_grader.checks.replay import describe_call
 from attend_grader.inside.codec import Opaque
@@ -47,7 +47,8 @@ def test_the_likely_cause_is_told(got: np.ndarray, want: np.ndarray, cause: str)
 
 
 def test_adding_minus_infinity_is_told_apart_from_putting_it_there() -> None:
-    report = grade(masked_added_infinite, "04_self_attention/masked_softmax", 1)
+    added = MASKED_SOFTMAX.misconceptions["−inf added, not put in its place"]
+    report = grade(added, "04_self_attention/masked_softmax", 1)
     (lost,) = [finding for finding in report.findings if not finding.passed]
     assert "np.where does not care what stood there, while adding does" in lost.message
 

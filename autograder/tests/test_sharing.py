@@ -129,7 +129,7 @@ def test_a_cell_that_shares_is_no_reason_for_a_flag() -> None:
         ("def softmax(x):\n    return eval('scipy.special.softmax')(x)", 1),
         ("softmax = __import__('scipy.special').special.softmax", 1),
         ("import importlib", 1),
-        ("x = 1 #\rfrom attend_grader import executor", 1),
+        ("x = 1 #\rfrom attend_grader.inside import executor", 1),
         ("from attend_grader import check\rfrom attend import plots", 0),
         ("model.eval()\nretrieval(3)  # no eval() here", 0),
     ],

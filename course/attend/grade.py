@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Literal
 
+from attend_grader.checks.plain import plain
 from attend_grader.gradebook.directory import Course, CourseError
 from attend_grader.gradebook.grade import Event, grade_assignment, named, replay
 from attend_grader.grading.cluster import ClusterError
@@ -132,7 +133,7 @@ def show_replay(assignment: str, student: str, exercise: str, course: Path, unsa
     if exercise not in names:
         known = ", ".join(names) or "none"
         raise AttendError(f"{assignment} has no exercise {exercise!r}; it has: {known}", 2)
-    print(f"{student}, {assignment}, seed {record.seed}, grader version {record.version}")
+    print(f"{plain(student)}, {assignment}, seed {record.seed}, grader version {record.version}")
     print(names[exercise].report or names[exercise].error or "passed")
     return 0
 
@@ -163,7 +164,7 @@ class Quiet(Display):
     def event(self, event: Event) -> None:
         """Tell what could not be graded."""
         if event.record is not None and event.record.problem:
-            self.warn(f"{event.student}: {event.record.problem}")
+            self.warn(f"{plain(event.student)}: {event.record.problem}")
 
 
 class JsonLines(Display):
@@ -178,7 +179,8 @@ class JsonLines(Display):
         }
         if event.record is not None:
             line |= _facts(event.record)
-        print(json.dumps(line, ensure_ascii=False), flush=True)
+        text = json.dumps(line, ensure_ascii=False)
+        print(text if text.isprintable() else json.dumps(line), flush=True)
 
     def summary(self, records: list[Record]) -> None:
         """Print how many ended how."""
@@ -257,13 +259,13 @@ class Lines(Display):
 
 
 def _line(record: Record) -> str:
-    style = STYLES[record.reason]
+    style, student = STYLES[record.reason], plain(record.student)
     if record.problem:
-        return f"[{style}]{record.reason:11}[/] {escape(f'{record.student}: {record.problem}')}"
+        return f"[{style}]{record.reason:11}[/] {escape(f'{student}: {record.problem}')}"
     score = f"{record.score:g} / {record.points:g}"
     memory = f"{record.peak_memory / 2**20:.0f} MiB"
     return (
-        f"[{style}]{record.reason:11}[/] {escape(f'{record.student:24}')} {score:>9}  "
+        f"[{style}]{record.reason:11}[/] {escape(f'{student:24}')} {score:>9}  "
         f"{record.seconds:5.1f} s  {memory:>8}"
     )
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import unicodedata
-
-_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Kinds of characters that change how others look, or cannot be written at all."""
+from attend_grader.checks.plain import plain
 
 
 def visible(source: str) -> str:
-    """Replace control characters (direction marks, half surrogates …) by their names.
+    """Replace control characters (direction marks, half surrogates …) by their numbers.
 
     >>> visible("a\\u202eb\\tc")
     'a‹U+202E›b\\tc'
     """
-    return "".join(
-        f"‹U+{ord(c):04X}›" if c not in "\n\t" and unicodedata.category(c) in _HIDDEN else c
-        for c in source
-    )
+    return plain(source, len(source), lines=True)

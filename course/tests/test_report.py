@@ -20,6 +20,8 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from .toy_class import EVIL, LONG, SLIP, STUB, gathered, record, section, thirty, ungraded, verdict
 
+UNREADABLE = "the file is not a notebook, or only a part of one"
+
 
 class TestTables:
     @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1"])
@@ -95,10 +97,11 @@ class TestCommand:
             path.write_text(handed)
         plan = planned(opened, name, seed=1)
         store = Store(opened.records / name)
-        for job in plan.jobs:  # as `attend grade` would leave it
+        for job in (job.loaded() for job in plan.jobs):  # as `attend grade` would leave it
             graded = replace(job.record, verdicts=(verdict("softmax", 1, 4, SLIP),))
-            store.put(ungraded("Zed", graded) if graded.problem else graded)
-            if not graded.problem:
+            whole = graded.student != "Zed"
+            store.put(graded if whole else ungraded("Zed", replace(graded, problem=UNREADABLE)))
+            if whole:
                 copy = graded_copy(graded, job.content, job.release)
                 path = opened.autograded(graded.student, name) / f"{name}.ipynb"
                 path.parent.mkdir(parents=True)
@@ -106,7 +109,7 @@ class TestCommand:
         assert report.main(name, opened.root, None) == 0
         assert "2 students in" in capsys.readouterr().out
         page = (opened.root / "reports" / f"{name}.html").read_text()
-        assert "not graded: the file is not a notebook" in page
+        assert f"not graded: {UNREADABLE}" in page
         assert EVIL not in page
         assert "document.title" in section(page, "misconceptions").select("pre")[0].get_text()
         form = json.loads((opened.root / "reports" / f"{name}.json").read_text())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -140,30 +141,39 @@ class Course:
         return found
 
     def students(self, assignment: str) -> list[str]:
-        """Who handed something in, sorted.
+        """Who handed something in, sorted; also whose folder cannot be looked into.
 
-        Raises:
-            CourseError: a folder's name is no text.
+        Names that begin with a dot, and names that are not text, are left to :meth:`misplaced`.
         """
-        folder = self._path(self.places.submitted_directory, "*", assignment)
-        found = sorted(p.parent.name for p in folder.parent.parent.glob(f"[!.]*/{assignment}"))
-        for name in found:
-            if not name.isprintable():
-                raise CourseError(f"the name of the folder {name!r} is no text: rename it.")
-        return found
+        top = self.submitted("*", assignment).parent.parent
+        found = []
+        for name in _listed(top):
+            if name.startswith(".") or not _is_text(name):
+                continue
+            try:
+                os.lstat(top / name / assignment)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError:  # it may hold a submission: its record says that it cannot be read
+                pass
+            found.append(name)
+        return sorted(found)
 
     def misplaced(self, assignment: str, notebooks: Iterable[str]) -> list[Path]:
         """Notebooks of the assignment that lie where nobody's submission is looked for, sorted.
 
         Such as ``submitted/STUDENT/03_attention.ipynb``, which lacks a folder, or
-        ``submitted/03_attention/STUDENT/03_attention.ipynb``, with folders the wrong way round.
+        ``submitted/03_attention/STUDENT/03_attention.ipynb``, with folders the wrong way round;
+        and whole submissions in folders whose name begins with a dot or is not text.
         """
         top = self.submitted("*", assignment).parent.parent
         known = {*self.assignments, assignment}
         names = [f"{escape(notebook)}.ipynb" for notebook in notebooks]
         loose = {path for name in names for path in (*top.glob(name), *top.glob(f"*/{name}"))}
         deeper = {path for name in names for path in top.glob(f"*/*/{name}")}
-        return sorted(loose | {path for path in deeper if path.parent.name not in known})
+        astray = {p for p in deeper if p.parent.name not in known}
+        unnamed = {p for p in deeper if p.parts[-3].startswith(".") or not _is_text(p.parts[-3])}
+        return sorted(loose | astray | unnamed)
 
     def submitted(self, student: str, assignment: str) -> Path:
         """The folder of one submission."""
@@ -289,6 +299,22 @@ def limits_from(chosen: Any) -> Limits:
         if type(value) not in (int, float) or not 0 < value < float("inf"):
             raise CourseError(f"{where}: {name} should be a number above 0, got {value!r}.")
     return Limits(**{name: type(known[name])(value) for name, value in chosen.items()})
+
+
+def _listed(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
+
+
+def _is_text(name: str) -> bool:
+    """Whether a file's name can be written to a gradebook: it may hold bytes that are no text."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @cache

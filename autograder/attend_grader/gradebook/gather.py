@@ -59,7 +59,8 @@ def gather(course: Course, assignment: str) -> Gathered:
             for name, source in _cells(copy, record.notebook, assignment):
                 if name in stubs and source.strip() != stubs[name].strip():
                     answers[name][record.student] = source
-            handed = plan.handed[record.student, record.notebook].content
+            folder = course.submitted(record.student, assignment)
+            handed = handed_in.read(folder, record.notebook).content
             for name, effort in sharing.read(handed, record.chapter).items():
                 name = _called(name, record.notebook, assignment)
                 shared.setdefault(name, {})[record.student] = effort

@@ -13,6 +13,7 @@ from typing import Literal
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 
+from attend_grader.checks.plain import plain
 from attend_grader.gradebook import scores
 from attend_grader.gradebook.database import NotKnown
 from attend_grader.gradebook.directory import Course, CourseError
@@ -25,6 +26,9 @@ from attend_grader.grading.record import Record, Store
 from attend_grader.grading.work import Job
 from attend_grader.sandbox import jail
 from attend_grader.sandbox.folder import sweep
+
+ROUNDS = 3
+"""How often a submission that is replaced while it is graded is graded again in the same run."""
 
 
 @dataclass(frozen=True)
@@ -104,11 +108,18 @@ def grade_assignment(
             if there != (record.score, handed.timestamp) or not course.is_saved(record):
                 _merge(course, gradebook, plan, record, penalties)
         course.renew_penalties(gradebook, assignment, penalties)
-        for record in _graded(plan.jobs, workers, scheduler):
-            store.put(record)
-            _merge(course, gradebook, plan, record, penalties)
-            records.append(record)
-            show(Event("done", record.student, record.notebook, record))
+        for _ in range(ROUNDS):
+            changed = []
+            for record in _graded(plan.jobs, workers, scheduler):
+                store.put(record)
+                if _merge(course, gradebook, plan, record, penalties):
+                    records.append(record)
+                    show(Event("done", record.student, record.notebook, record))
+                else:
+                    changed.append(record.student)
+            if not changed:
+                break
+            plan = planned(course, assignment, changed, seed=seed, unsafe=unsafe)
     return sorted(records, key=lambda r: (r.student, r.notebook))
 
 
@@ -165,7 +176,7 @@ def planned(
     for student in students or present:
         folder = course.submitted(student, assignment)
         for name, release in released.items():
-            found = handed_in.read(folder, name)
+            found = handed_in.read(folder, name).without_content()
             handed[student, name] = found
             record = Record(
                 student=student,
@@ -182,23 +193,32 @@ def planned(
                 kept = (flag for flag in old.flags if flag != handed_in.UNDATED)
                 unchanged.append(replace(old, flags=(*found.flags, *kept)))
             else:
-                jobs.append(Job(record, found.content, release, unsafe, limits))
+                jobs.append(Job(record, b"", release, unsafe, limits, folder))
     return Plan(tuple(jobs), tuple(unchanged), handed, released)
 
 
 def named(paths: Sequence[Path]) -> str:
     """Files as a message names them: three, and how many more."""
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-    return ", ".join(handed_in.shown(str(path)) for path in paths[:3]) + more
+    return ", ".join(plain(path) for path in paths[:3]) + more
 
 
 def _merge(
     course: Course, gradebook: Gradebook, plan: Plan, record: Record, penalties: Penalties
-) -> None:
+) -> bool:
+    """Write a record into the gradebook; False if another version has been handed in since."""
     handed = plan.handed[record.student, record.notebook]
+    content = b""
+    if not record.problem:
+        folder = course.submitted(record.student, record.assignment)
+        now = handed_in.read(folder, record.notebook)
+        if now.sha256 != record.submission:
+            return False
+        content = now.content
     release = plan.released[record.notebook]
-    copy = graded_copy(record, handed.content, release, show_inputs=course.show_inputs)
+    copy = graded_copy(record, content, release, show_inputs=course.show_inputs)
     course.save(gradebook, record, copy, handed.timestamp, penalties)
+    return True
 
 
 def graded_copy(
@@ -251,5 +271,5 @@ def replay(
     old = [*chosen, plan.unchanged[0]][0]
     handed = plan.handed[student, old.notebook]
     blank = replace(old, verdicts=(), flags=handed.flags, problem=handed.problem)
-    job = Job(blank, handed.content, plan.released[old.notebook], unsafe, course.limits)
-    return work.grade(job)
+    release, folder = plan.released[old.notebook], course.submitted(student, assignment)
+    return work.grade(Job(blank, b"", release, unsafe, course.limits, folder).loaded())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,6 +11,9 @@ from attend_grader.grading.record import Record
 from attend_grader.grading.work import Job
 from attend_grader.judging import version
 from attend_grader.sandbox import jail
+
+AHEAD = 4
+"""Submissions that a worker's thread has in its queue: more would only fill memory."""
 
 SECONDS = 20
 """To wait for the scheduler, and then for a first worker."""
@@ -52,12 +56,25 @@ def on_scheduler(jobs: Sequence[Job], address: str) -> Iterator[Record]:
         for worker, lack in answers.items():
             if lack:
                 raise ClusterError(f"the worker at {worker} cannot grade: {lack}")
-        tasks = {client.submit(work.grade, job, pure=False): job for job in jobs}
-        for task in completed(tasks):
+        tasks: dict[Any, Job] = {}
+        waiting = deque(jobs)
+
+        def submitted(count: int) -> list[Any]:
+            """Futures of the next jobs: contents are read when their turn is near."""
+            chosen = [waiting.popleft() for _ in range(min(count, len(waiting)))]
+            made = {client.submit(work.grade, job.loaded(), pure=False): job for job in chosen}
+            tasks.update(made)
+            return [*made]
+
+        threads: Any = client.nthreads()
+        done = completed(submitted(AHEAD * max(1, sum(threads.values()))))
+        for task in done:
+            job = tasks.pop(task)
             try:
                 yield task.result()
             except KilledWorker:
-                yield work.given_up(tasks[task], "each worker that graded it died")
+                yield work.given_up(job, "each worker that graded it died")
+            done.update(submitted(1))
 
 
 def what_lacks(unsafe: bool, wanted: str) -> str:

@@ -1,4 +1,8 @@
-"""What a student handed in, read without trusting it."""
+"""What a student handed in, read without trusting it.
+
+Whatever is wrong with one student's files becomes that student's ``problem``; nothing here raises
+for it. Every file is read by :func:`bounded`, which takes no more than it may.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import os
 import stat
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +22,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from attend_grader.checks.plain import plain
 from attend_grader.judging import reading
 
 MAX_BYTES = 32 * 2**20
@@ -32,14 +37,17 @@ MAX_READ = 300_000
 READ = ("nbgrader", "tags")
 """Of the metadata of a submission's cells, what is looked at."""
 
-KEPT = ("kernelspec", "language_info", "attend")
-"""Of a notebook's own; the last is what we say of it, where nbgrader has us read our own copy."""
+KEPT = ("kernelspec", "language_info")
+"""Of a notebook's own."""
+
+MAX_DATE = 200
+"""Bytes of timestamp.txt."""
 
 ARCHIVES = (".zip", ".gz", ".tar", ".7z", ".rar")
 """Files that a message names; nothing is ever unpacked."""
 
 UNDATED = (
-    "timestamp.txt holds no time; the submission counts as undated. Mend or delete that file: "
+    "timestamp.txt holds no time; the submission counts as undated. Correct or delete that file: "
     "nbgrader's formgrader fails at it."
 )
 
@@ -49,33 +57,71 @@ class HandedIn:
     """One submitted notebook, or why there is none.
 
     Attributes:
-        content: the file's bytes; empty where it could not be read.
-        problem: one sentence on why it cannot be graded; empty where it can.
+        content: the file's bytes; empty where it could not be read, and where they were dropped.
+        problem: one sentence on why the file cannot be read; empty where it can. Whether it holds
+            a notebook is found out by :func:`submitted`.
         flags: what an instructor should know about the folder.
         timestamp: when it was handed in, in UTC, where the folder says so.
+        sha256: which version this is: a hash of the bytes, or of the problem.
     """
 
     content: bytes
     problem: str = ""
     flags: tuple[str, ...] = ()
     timestamp: datetime | None = None
+    sha256: str = ""
 
-    @property
-    def sha256(self) -> str:
-        """Which version this is: a hash of the bytes, or of the problem."""
-        return hashlib.sha256(self.content or self.problem.encode()).hexdigest()
+    def __post_init__(self) -> None:
+        """Find the hash where none was given."""
+        if not self.sha256:
+            digest = hashlib.sha256(self.content or self.problem.encode()).hexdigest()
+            object.__setattr__(self, "sha256", digest)
+
+    def without_content(self) -> HandedIn:
+        """The same without its bytes: a class of 2,000 does not fit in memory."""
+        return replace(self, content=b"")
 
 
 def read(folder: Path, notebook: str) -> HandedIn:
-    """Read ``folder/notebook.ipynb`` and what else the folder says.
+    """Read ``folder/notebook.ipynb`` and what else the folder says; never raises.
 
     A symbolic link could point at somebody else's work, and is refused.
     """
-    timestamp, flags = _timestamp(folder / "timestamp.txt")
-    content, problem = _content(folder, f"{notebook}.ipynb")
-    if not problem:
-        problem = _unreadable(content)
-    return HandedIn(content, problem, tuple(flags), timestamp)
+    try:
+        timestamp, flags = _timestamp(folder)
+        content, problem = _content(folder, f"{notebook}.ipynb")
+    except Exception as error:  # one student's files must not stop the class
+        return HandedIn(b"", f"the folder cannot be read ({_why(error)})")
+    return HandedIn(content, plain(problem), flags, timestamp)
+
+
+def bounded(path: Path, most: int) -> bytes:
+    """The contents of a regular file.
+
+    Args:
+        path: of the file; a link, a pipe or a folder is refused, nothing waits for it.
+        most: bytes that it may have.
+
+    Raises:
+        ValueError: it is no regular file, or larger; the message says which.
+        OSError: it cannot be opened or read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError(f"{path.name} is not a file")
+        size = status.st_size
+        if size <= most:
+            with os.fdopen(os.dup(descriptor), "rb") as file:
+                content = file.read(most + 1)
+            size = len(content)
+            if size <= most:
+                return content
+    finally:
+        os.close(descriptor)
+    unit, name = (2**20, "MiB") if most >= 2**20 else (1, "bytes")
+    raise ValueError(f"{path.name} has {size / unit:.0f} {name}; {most // unit} are allowed")
 
 
 @lru_cache(maxsize=4)
@@ -135,7 +181,7 @@ def _parsed(content: bytes, whole: bool) -> NotebookNode:
         raise ValueError("the file is not a notebook, or only a part of one") from None
     if not isinstance(raw, dict) or not isinstance(raw.get("cells", raw.get("worksheets")), list):
         raise ValueError("the file is not a notebook: it holds no cells")
-    cells = raw.get("cells", ())
+    cells = _cells(raw)
     if len(cells) > MAX_CELLS:
         raise ValueError(f"the notebook has {len(cells):,} cells; {MAX_CELLS:,} are allowed")
     for cell in cells:
@@ -154,11 +200,20 @@ def _parsed(content: bytes, whole: bool) -> NotebookNode:
             texts = isinstance(cell.source, str) and isinstance(cell.cell_type, str)
             if not texts or not isinstance(cell.metadata, dict):
                 raise ValueError("the file is not a notebook: a cell has no source")
-    except ValueError:
-        raise
+    except ValueError as error:
+        raise ValueError(plain(error)) from None
     except Exception as error:  # nbformat raises whatever its own code trips over
         raise ValueError(f"the notebook cannot be read ({type(error).__name__})") from None
     return notebook
+
+
+def _cells(raw: dict[str, Any]) -> list[Any]:
+    """All cells of a file, also of format 3, which has them in worksheets."""
+    if isinstance(raw.get("cells"), list):
+        return raw["cells"]
+    sheets = [sheet for sheet in raw["worksheets"] if isinstance(sheet, dict)]
+    lists = [sheet["cells"] for sheet in sheets if isinstance(sheet.get("cells"), list)]
+    return [cell for cells in lists for cell in cells]
 
 
 def _without_metadata(raw: dict[str, Any], cells: Iterable[Any]) -> None:
@@ -173,57 +228,60 @@ def _without_metadata(raw: dict[str, Any], cells: Iterable[Any]) -> None:
 
 def link(folder: Path, name: str) -> str:
     """Why the file is not a student's own: it is reached by a symbolic link; empty if not."""
-    if folder.is_symlink() or folder.parent.is_symlink():
+    if _is_link(folder) or _is_link(folder.parent):
         return "the submission's folder is a link; submissions are folders of their own"
-    if (folder / name).is_symlink():
+    if _is_link(folder / name):
         return f"{name} is a link; a submission is a file of its own"
     return ""
 
 
+def _is_link(path: Path) -> bool:
+    try:
+        return stat.S_ISLNK(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return False
+
+
 def _content(folder: Path, name: str) -> tuple[bytes, str]:
-    path = folder / name
+    """The file's bytes, or why there are none.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
     problem = link(folder, name)
     if problem:
         return b"", problem
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        content = bounded(folder / name, MAX_BYTES)
     except FileNotFoundError:
-        others = sorted(p.name for p in folder.glob("*") if p.suffix in (".ipynb", *ARCHIVES))
-        listed = ", ".join(shown(name[:80]) for name in others[:3])
-        more = f"; it holds {listed}" if others else ""
-        return b"", f"there is no {name} in the folder{more}"
-    except OSError as error:
-        return b"", f"{name} cannot be read ({error.strerror})"
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            return b"", f"{name} is not a file"
-        if status.st_size > MAX_BYTES:
-            size = status.st_size / 2**20
-            return b"", f"{name} has {size:.0f} MiB; {MAX_BYTES // 2**20} are allowed"
-        return file.read(), ""
-
-
-def shown(name: str) -> str:
-    """A file's name as it can be printed anywhere: names may hold control codes, or no text."""
-    return "".join(letter if letter.isprintable() else "?" for letter in name)
-
-
-def _unreadable(content: bytes) -> str:
-    try:
-        submitted(content)
+        return b"", _missing(folder, name)
     except ValueError as error:
-        return str(error)
-    return ""
+        return b"", str(error)
+    except OSError as error:
+        return b"", f"{name} cannot be read ({_why(error)})"
+    return content, "" if content else "the file is empty"
 
 
-def _timestamp(path: Path) -> tuple[datetime | None, list[str]]:
+def _missing(folder: Path, name: str) -> str:
+    if not stat.S_ISDIR(os.lstat(folder).st_mode):
+        return f"{folder.name} is not a folder, so there is no {name} in it"
+    others = sorted(entry for entry in os.listdir(folder) if entry.endswith((".ipynb", *ARCHIVES)))
+    listed = ", ".join(plain(entry, 80) for entry in others[:3])
+    more = f"; it holds {listed}" if others else ""
+    return f"there is no {name} in the folder{more}"
+
+
+def _why(error: Exception) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else type(error).__name__
+
+
+def _timestamp(folder: Path) -> tuple[datetime | None, tuple[str, ...]]:
     from nbgrader.utils import parse_utc
 
     try:
-        if path.is_symlink() or not path.is_file():
-            return None, []
-        text = path.read_bytes()[:200].decode().strip()
-        return (parse_utc(text), []) if text else (None, [])
+        text = bounded(folder / "timestamp.txt", MAX_DATE).decode().strip()
+        return (parse_utc(text) if text else None), ()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return None, ()
     except Exception:  # a learner's file; dateutil raises many kinds of errors
-        return None, [UNDATED]
+        return None, (UNDATED,)

@@ -90,7 +90,7 @@ class _Worker:
     def give(self, waiting: deque[Job]) -> None:
         """Let it grade the first of what waits."""
         with contextlib.suppress(OSError):  # it is gone, and will be heard to be
-            self.connection.send(waiting[0])
+            self.connection.send(waiting[0].loaded())
             self.job = waiting.popleft()
 
     def end(self) -> None:

@@ -6,7 +6,9 @@ import threading
 import time
 import traceback
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from attend_grader.checks.plain import plain
 from attend_grader.grading import handed_in
 from attend_grader.grading.reach import reached
 from attend_grader.grading.rebuild import rebuild
@@ -25,10 +27,11 @@ class Job:
 
     Attributes:
         record: says whose it is, which version and which seed; without a result yet.
-        content: the submitted notebook.
+        content: the submitted notebook; empty until :meth:`loaded` where ``folder`` is given.
         release: the released notebook.
         unsafe: without a jail.
         limits: how much it may use.
+        folder: the submission's, on the machine that has the course directory.
     """
 
     record: Record
@@ -36,6 +39,15 @@ class Job:
     release: bytes
     unsafe: bool = False
     limits: Limits = field(default_factory=Limits)
+    folder: Path | None = None
+
+    def loaded(self) -> Job:
+        """With its content, as it is in its folder now: read when its turn comes, not before."""
+        if self.folder is None or self.content or self.record.problem:
+            return self
+        found = handed_in.read(self.folder, self.record.notebook)
+        record = replace(self.record, submission=found.sha256, problem=found.problem)
+        return replace(self, record=record, content=found.content)
 
 
 def grade(job: Job) -> Record:
@@ -54,7 +66,8 @@ def grade(job: Job) -> Record:
 
 
 def given_up(job: Job, why: str) -> Record:
-    """The record of a submission that the grader could not come to an end with."""
+    """The record of a submission that the grader could not finish."""
+    why = plain(why)
     return replace(job.record, reason="CRASH", problem=why, verdicts=nothing_earned(job, why))
 
 
@@ -64,7 +77,13 @@ def _grade(job: Job) -> Record:
     record = job.record
     if record.problem:
         return replace(record, reason="INVALID", verdicts=nothing_earned(job, record.problem))
-    notebook, flags = rebuild(handed_in.submitted(job.content), release)
+    try:
+        submitted = handed_in.submitted(job.content)
+    except ValueError as error:
+        why = str(error)
+        verdicts = nothing_earned(job, why)
+        return replace(record, reason="INVALID", problem=why, verdicts=verdicts)
+    notebook, flags = rebuild(submitted, release)
     flags += reached(notebook)
     chapter_id = record.chapter
     modules = handed_in.imported(release)

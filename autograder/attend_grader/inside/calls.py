@@ -93,16 +93,16 @@ def program(machine: str) -> bytes | None:
     return b"".join(struct.pack("HBBI", *step) for step in steps)
 
 
-def refuse(libc: ctypes.CDLL, hold: Callable[[int, str], None]) -> None:
+def refuse(libc: ctypes.CDLL, expect: Callable[[int, str], None]) -> None:
     """Refuse them to this process from now on; nothing where the machine is not known.
 
     Args:
         libc: with errno.
-        hold: told a call's result and name; raises where the kernel knows no filters.
+        expect: told a call's result and name; raises where the kernel knows no filters.
     """
     steps = program(os.uname().machine)
     if steps is None:
         return
     kept = ctypes.create_string_buffer(steps, len(steps))
     head = struct.pack("HP", len(steps) // 8, ctypes.addressof(kept))
-    hold(libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.c_char_p(head), 0, 0), "seccomp")
+    expect(libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.c_char_p(head), 0, 0), "seccomp")

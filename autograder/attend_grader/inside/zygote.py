@@ -113,7 +113,7 @@ def _leave(channel: int, limits: dict[str, int], kept: list[str]) -> int:
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     user, group = os.getuid(), os.getgid()
     libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # else its own uid_map would be root's to write
-    _hold(libc.unshare(_CLONE_NEWUSER | _CLONE_NEWPID | _CLONE_NEWIPC | _CLONE_NEWNS), "unshare")
+    _expect(libc.unshare(_CLONE_NEWUSER | _CLONE_NEWPID | _CLONE_NEWIPC | _CLONE_NEWNS), "unshare")
     for name, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{user} {user} 1"),
@@ -127,21 +127,21 @@ def _leave(channel: int, limits: dict[str, int], kept: list[str]) -> int:
         os.close(channel)
         return _exit_code(os.waitpid(init, 0)[1])
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    size = f"mode=1777,size={limits['tmp_bytes']}".encode()
+    size = f"mode=1777,size={limits['tmp_bytes']},nr_inodes={limits['files']}".encode()
     held = {path: os.open(path, os.O_PATH) for path in kept}
     for place in (b"/tmp", b"/dev/shm"):  # private: nothing is left for the next submission
-        _hold(libc.mount(b"tmpfs", place, b"tmpfs", _MS_NOSUID | _MS_NODEV, size), "mount")
+        _expect(libc.mount(b"tmpfs", place, b"tmpfs", _MS_NOSUID | _MS_NODEV, size), "mount")
     for path, descriptor in held.items():
         os.makedirs(path, 0o755)
         below = f"/proc/self/fd/{descriptor}".encode()
-        _hold(libc.mount(below, path.encode(), None, _MS_BIND | _MS_REC, None), "bind")
+        _expect(libc.mount(below, path.encode(), None, _MS_BIND | _MS_REC, None), "bind")
         os.close(descriptor)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     os.chdir("/tmp")
     runner = os.fork()  # not process 1 itself: that one ignores signals
     if runner == 0:
         _give_up_rights(libc)
-        calls.refuse(libc, _hold)
+        calls.refuse(libc, _expect)
         _run(channel, limits)
     os.close(channel)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
@@ -153,7 +153,7 @@ def _leave(channel: int, limits: dict[str, int], kept: list[str]) -> int:
                 os._exit(_exit_code(status))  # and the kernel ends all that is left here
             pid, status = os.waitpid(-1, os.WNOHANG)
         if _in_use() > limits["all_memory"]:
-            os._exit(OUT_OF_MEMORY)  # same
+            os._exit(OUT_OF_MEMORY)  # the kernel ends all that is left here
 
 
 def _in_use() -> int:
@@ -169,7 +169,7 @@ def _in_use() -> int:
     return pages * resource.getpagesize()
 
 
-def _hold(result: int, what: str) -> None:
+def _expect(result: int, what: str) -> None:
     if result != 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}: {os.strerror(code)}")
@@ -178,7 +178,7 @@ def _hold(result: int, what: str) -> None:
 def _give_up_rights(libc: Any) -> None:
     """Drop every capability, as a process gets all of them in a user namespace it makes."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    _hold(libc.capset(header, (ctypes.c_uint32 * 6)()), "capset")
+    _expect(libc.capset(header, (ctypes.c_uint32 * 6)()), "capset")
 
 
 def _run(channel: int, limits: dict[str, int]) -> None:

@@ -171,6 +171,7 @@ class Report:
     def _repr_html_(self) -> str:
         """The card. Everything that came from the candidate is escaped."""
         sign, colour, words = _WORDS[self.status]
+        colour = _shade(colour)
         verdict = (
             f'<strong style="color:{colour}"><span aria-hidden="true">{sign}</span> '
             f"{escape(self._title)}</strong> · {words}"
@@ -190,9 +191,18 @@ class Report:
         return (
             f'<div class="attend-card" role="status" style="border:1px solid #8a939c;'
             f"border-left:6px solid {colour};border-radius:4px;padding:.6em .9em;max-width:52em;"
-            'background:#fff;color:#1d2329;font:14px/1.45 system-ui,sans-serif">'
+            "background:var(--jp-layout-color0,#fff);color:var(--jp-content-font-color1,#1d2329);"
+            'font:14px/1.45 system-ui,sans-serif">'
             f"{verdict}{remarks}{rows}</div>"
         )
+
+
+def _shade(colour: str) -> str:
+    """The colour with some of the page's ink in it, so it can be read in both of Lab's themes."""
+    return f"color-mix(in srgb,{colour} 70%,var(--jp-content-font-color0,#000))"
+
+
+_QUIET = "var(--jp-content-font-color2,#56606b)"
 
 
 def _together(group: list[Finding]) -> Finding:
@@ -208,11 +218,12 @@ def _together(group: list[Finding]) -> Finding:
 def _row(finding: Finding, unfolded: bool) -> str:
     """One property; long evidence is folded away except at the first miss: mend that first."""
     mark, colour = ("✓", "#00664b") if finding.passed else ("✗", "#9c3a00")
+    colour = _shade(colour)
     said = f"<div>{escape(finding.message)}</div>" if finding.message else ""
     folded = ""
     for label, text in finding.evidence:
         line = (
-            f'<div style="display:flex;gap:.6em"><span style="color:#56606b;min-width:6.5em">'
+            f'<div style="display:flex;gap:.6em"><span style="color:{_QUIET};min-width:6.5em">'
             f'{escape(label)}</span><pre style="margin:0;border:0;padding:0;'
             "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;"  # else JupyterLab cuts
             'background:none;color:inherit;font-size:13px">'  # a word in two where a line is full

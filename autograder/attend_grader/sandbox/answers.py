@@ -1,4 +1,4 @@
-"""The form of an executor's answers: whatever came from a submission's process is held to it."""
+"""The form of an executor's answers: what came from a submission's process must have it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 
 from attend_grader.inside.codec import ProtocolError
 
-MAX_SOURCE, MAX_TEXT, MAX_ITEMS = 2**20, 2_000, 10_000
-"""Characters of a source and of any other text, and items of a list, that no honest answer has.
+MAX_SOURCE, MAX_TEXT, MAX_ITEMS = 2**20, 2_000, 200
+"""Characters of a source and of any other text, and items of a list or dict, that no honest answer
+has: the executor keeps to all of these.
 
-Messages are searched for what may have gone wrong, each text for each name: short ones only.
+Messages are searched for what may have gone wrong, each text for each name: 20,000 names took a
+minute of the grader's own time.
 """
 
-MAX_NAMES = 200
-"""Names whose shapes are told; :mod:`.executor` keeps to all of these."""
+MAX_GRADIENTS = 2_000
+"""A module may have that many parameters."""
 
 Test = Callable[[Any], bool]
 
@@ -46,10 +48,10 @@ def _row(*tests: Test) -> Test:
     )
 
 
-def _by_name(test: Test, most: int = MAX_ITEMS) -> Test:
+def _by_name(test: Test) -> Test:
     return lambda value: (
         type(value) is dict
-        and len(value) <= most
+        and len(value) <= MAX_ITEMS
         and all(_text(key) and test(v) for key, v in value.items())
     )
 
@@ -82,7 +84,7 @@ _ERROR = _record(
     type=_text,
     message=_text,
     lines=_each(_row(_text, _count, _text)),
-    shapes=_by_name(lambda value: _text(value) or _each(_count)(value), MAX_NAMES),
+    shapes=_by_name(lambda value: _text(value) or _each(_count)(value)),
     own=_TRUTH,
 )
 _DESCRIPTION = {
@@ -101,13 +103,43 @@ _OUTCOME = {
     "printed": _text,
     "warnings": _each(_text),
 }
+_EVENT = _record(
+    kind=_text,
+    buffer=_text,
+    programs=_each(_each(_count)),
+    count=_count,
+    first=_each(_is(int)),
+    last=_each(_is(int)),
+    line=_count,
+    text=_text,
+)
+_BUFFER = _record(
+    shape=_each(_count), elements=_count, written=_count, fresh=_TRUTH, never=_each(_each(_count))
+)
+_LAUNCH = _record(
+    kernel=_text,
+    grid=_each(_count),
+    bytes_read=_count,
+    bytes_written=_count,
+    sectors=_count,
+    accesses=_count,
+    idle=_each(_each(_count)),
+    buffers=_by_name(_BUFFER),
+    events=_each(_EVENT),
+    log=lambda value: value == [],  # pictures ask for it, in the learner's own process
+)
+_NOT_COMPILED = _record(error=_text, line=_count)
+_COMPILED = _record(registers=_count, spilled=_count, shared=_count, instructions=_by_name(_count))
 _EXTRAS: dict[str, Test] = {
-    "gradients": lambda value: type(value) is dict and all(map(_is(int, str), value)),
+    "gradients": lambda value: (
+        type(value) is dict and len(value) <= MAX_GRADIENTS and all(map(_is(int, str), value))
+    ),
     "cost": _record(steps=_count, peak_bytes=_count),
+    "trace": _each(_LAUNCH),
 }
 
 
-def hold_answer(request: dict[str, Any], answer: Any) -> dict[str, Any]:
+def checked_answer(request: dict[str, Any], answer: Any) -> dict[str, Any]:
     """Return ``answer`` if it has the form that an executor gives to ``request``.
 
     Raises:
@@ -124,6 +156,8 @@ def hold_answer(request: dict[str, Any], answer: Any) -> dict[str, Any]:
             forms = _OUTCOME | {"value": _or_none(_count)}
         case "call":
             forms, extras = _OUTCOME, _EXTRAS
+        case "compile":
+            forms = {"report": lambda value: _COMPILED(value) or _NOT_COMPILED(value)}
     missing, unknown = forms.keys() - answer.keys(), answer.keys() - forms.keys() - extras.keys()
     if missing or unknown:
         raise ProtocolError(f"an answer with keys that do not fit: {sorted(map(str, answer))}")

@@ -164,11 +164,11 @@ CHANNEL = (
                 codec.write_frame(answers, {"number": number, "answer": question})
                 return codec.read_frame(frame.f_locals["requests"])["request"]["value"]
                 """,
-                "import sys\nfrom attend_grader import codec",
+                "import sys\nfrom attend_grader.inside import codec",
             )
         ),
         CRASH,
-        flags=(INSIDE.format("attend_grader.inside.codec, sys._getframe"),),
+        flags=(INSIDE.format("attend_grader.inside, sys._getframe"),),
         says="not offered",
     ),
     Case(
@@ -191,13 +191,13 @@ CHANNEL = (
             softmax(
                 "return scores",
                 """
-                from attend_grader import codec
+                from attend_grader.inside import codec
                 codec.encode = lambda value, buffers: {"$dict": [["score", 8]]}
                 """,
             )
         ),
         {"softmax": "CRASH"},
-        flags=(INSIDE.format("attend_grader.inside.codec"),),
+        flags=(INSIDE.format("attend_grader.inside"),),
     ),
     Case(
         "88",
@@ -235,6 +235,24 @@ CHANNEL = (
         ),
         CRASH,
         says="do not make an array",
+    ),
+    Case(
+        "104",
+        "a description with 20,000 names",
+        "Refused: no honest one has as many, and each costs the grader time. CRASH; flagged.",
+        edited(
+            softmax(
+                "return _right(scores, axis)",
+                """
+                import attend_grader.inside.executor as side
+                told = side.Executor._describe
+                many = {f"n{number}": ["a", "b", 1] for number in range(20_000)}
+                side.Executor._describe = lambda self: {**told(self), "origins": many}
+                """,
+            )
+        ),
+        CRASH,
+        flags=(INSIDE.format("attend_grader.inside"),),
     ),
     Case(
         "97",

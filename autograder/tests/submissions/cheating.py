@@ -314,7 +314,7 @@ CHEATING = (
                 "import sys",
             )
         ),
-        flags=(INSIDE.format("attend_grader.sandbox, sys.modules"),),
+        flags=(INSIDE.format("attend_grader.inside, sys.modules"),),
     ),
     Case(
         "53b",

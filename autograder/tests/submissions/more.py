@@ -94,12 +94,12 @@ MORE = (
                 return _right(scores, axis)
                 """,
                 """
-                from attend_grader import executor
+                from attend_grader.inside import executor
                 executor._bits = lambda value: None
                 """,
             )
         ),
-        flags=(INSIDE.format("attend_grader.inside.executor"),),
+        flags=(INSIDE.format("attend_grader.inside"),),
     ),
     Case(
         "78",

@@ -164,6 +164,22 @@ RESOURCES = (
         says="OSError",
     ),
     Case(
+        "10c",
+        "empty files without end",
+        "A cap on their number: 0 for that exercise; the kernel keeps its memory.",
+        edited(
+            softmax(
+                """
+                for number in range(10**6):
+                    open(f"/tmp/{number}", "w").close()
+                return _right(scores, axis)
+                """
+            )
+        ),
+        FAILED,
+        says="No space left on device",
+    ),
+    Case(
         "11",
         "an orphan child that should outlive grading",
         "Graded; whatever it started ends with its process.",

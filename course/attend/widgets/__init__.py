@@ -7,6 +7,7 @@ the arrow keys.
 
 from attend.widgets.alignment import alignment_matrix
 from attend.widgets.dk import dk_explorer
+from attend.widgets.drag_query import drag_query
 from attend.widgets.explorer import attention_explorer
 from attend.widgets.frequency_map import frequency_map
 from attend.widgets.gradient import gradient_explorer
@@ -23,6 +24,7 @@ __all__ = [
     "attention_explorer",
     "attention_table",
     "dk_explorer",
+    "drag_query",
     "frequency_map",
     "gradient_explorer",
     "head_explorer",

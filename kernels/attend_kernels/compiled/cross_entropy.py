@@ -17,7 +17,7 @@ DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 VOCABULARIES = (256, 2048, 16_384, 50_257, 128_256)
 OTHERS: dict[str, str] = dict.fromkeys(("loss_ptr", "factor_ptr"), "*fp32")
 OTHERS |= dict.fromkeys(("targets_ptr", "count_ptr"), "*i64")
-OTHERS |= dict.fromkeys(("smoothing", "z_loss"), "fp32")
+OTHERS |= dict.fromkeys(("smoothing", "z_loss", "smoothing_rest", "z_loss_rest"), "fp32")
 
 
 def cases(architecture: int) -> list[Case]:

@@ -109,6 +109,9 @@ def cases(architecture: int) -> list[Case]:
         for width, values in MIXED[kernel]
         for way in WAYS[kernel]
     ]
+    found += [  # offsets of 64 bits take registers
+        _case(architecture, kernel, "half", 128, WAYS[kernel][0], far=True) for kernel in KERNELS
+    ]
     steps = [
         _step(architecture, width, mode)
         for width in (64, 128, 256)
@@ -118,12 +121,20 @@ def cases(architecture: int) -> list[Case]:
     return [*found, _ages(architecture), *joins, *steps]
 
 
-def _case(architecture: int, kernel: str, kind: str, width: int, way: str, values: int = 0) -> Case:
+def _case(
+    architecture: int,
+    kernel: str,
+    kind: str,
+    width: int,
+    way: str,
+    values: int = 0,
+    far: bool = False,
+) -> Case:
     values = values or width
     tile = TABLE[architecture, kernel, kind, max(64, width)]
     tile = replace(tile, columns=min(tile.columns, values))
     chunk = STEPS[architecture, kind, max(64, width, values)]
-    made = launch(architecture, kernel, kind, width, values, way, chunk, tile)
+    made = launch(architecture, kernel, kind, width, values, way, chunk, tile, far)
     # Hopper's instruction takes 64 rows: of a state, or of a chunk.
     rows = width if way == "states" else max(chunk, width if kernel in WALKS else 0)
     hopper = architecture == 90 and KERNELS[kernel] is not INVERSE and rows >= 64
@@ -131,7 +142,8 @@ def _case(architecture: int, kernel: str, kind: str, width: int, way: str, value
         made,
         kernel,
         "fp32" if kind == "fp32" else "fp16, bf16",
-        f"D {width}, {way}" if values == width else f"D {width}, D_v {values}, {way}",
+        (f"D {width}, {way}" if values == width else f"D {width}, D_v {values}, {way}")
+        + ", far apart" * far,
         f"{chunk} × {tile.columns}",
         product="FFMA" if kind == "fp32" else "HGMMA" if hopper else "HMMA",
         wide=width > 16,  # less is one load of a warp for few threads
@@ -149,6 +161,7 @@ def launch(
     way: str,
     chunk: int,
     tile: Tile,
+    far: bool = False,
 ) -> Launch:
     """One launch, with halves as bf16: fp16 differs in the type of its instructions alone."""
     function, element = KERNELS[kernel], "fp32" if kind == "fp32" else "bf16"
@@ -160,6 +173,7 @@ def launch(
         "REVERSE": way.endswith("backwards"),
         "BY_READER": way == "backwards",
         "OWN": way not in OTHERS,
+        "FAR": far,
         "CHUNK": chunk,
         "PART": part,
         "LEVELS": linear_attention_gated_forward.levels(part),
@@ -179,7 +193,7 @@ def launch(
 
 def _ages(architecture: int) -> Case:
     function, columns = linear_attention_gated_forward.age_kernel, AGE_COLUMNS
-    constants = {"CHUNK": 64, "BLOCK_D": columns, "gate_column": 1}
+    constants = {"FAR": False, "CHUNK": 64, "BLOCK_D": columns, "gate_column": 1}
     others = dict.fromkeys(FP32, "*fp32") | {"wholes_ptr": "*i16"}
     types = argument_types(function, constants, "bf16", others)
     odd = (*UNALIGNED, "gate_batch", "gate_head")
@@ -189,7 +203,7 @@ def _ages(architecture: int) -> Case:
 
 def _join(architecture: int, fades: int | None) -> Case:
     function = linear_attention_segments.join_kernel
-    constants = {"REVERSE": False, "FADES": fades or 1, "BLOCK": JOIN_BLOCK}
+    constants = {"REVERSE": False, "FADES": fades or 1, "FAR": False, "BLOCK": JOIN_BLOCK}
     constants |= dict.fromkeys(("start_column", "end_column"), 1)
     constants |= {} if fades else {"fade_ptr": None}
     types = argument_types(function, constants, "fp32", {})

@@ -39,6 +39,7 @@ from attend_kernels.ops.selective_scan.recurrence import (
     load_rows,
     sigmoid,
     step_size,
+    where_before,
     widened,
 )
 from attend_kernels.ops.selective_scan.segments import segment_starts
@@ -146,7 +147,8 @@ def selective_scan_backward_kernel(
                 before = before + (h,)
             for i in tl.static_range(STEPS - 1, -1, -1):
                 inside = t + i < T
-                mask = live & inside
+                mask = live & where_before(t + i, T, channel)
+                states = in_n & where_before(t + i, T, state)
                 offset = tl.cast(t + i, tl.int64) * C
                 dy = tl.where(inside, grad[i], 0.0)
                 if z_ptr is not None:
@@ -160,11 +162,11 @@ def selective_scan_backward_kernel(
                 g += c[i][:, None] * dy[None, :]  # (BLOCK_N, BLOCK_C)
                 here = tl.cast(t + i, tl.int64) * N
                 dc = tl.sum(before[i + 1] * dy[None, :], axis=1)  # (BLOCK_N,)
-                tl.store(dc_ptr + here, dc, mask=in_n & inside)
+                tl.store(dc_ptr + here, dc, mask=states)
                 delta = step_size(raw[i], bias, SOFTPLUS)
                 delta = tl.where(inside, delta, 0.0)
                 db = tl.sum(g * (delta * u[i])[None, :], axis=1)
-                tl.store(db_ptr + here, db, mask=in_n & inside)
+                tl.store(db_ptr + here, db, mask=states)
                 write = tl.sum(g * b[i][:, None], axis=0)  # (BLOCK_C,): dL/d(delta u)
                 du = delta * write
                 if d_ptr is not None:
@@ -187,7 +189,9 @@ def selective_scan_backward_kernel(
     if bias_ptr is not None:
         tl.store(dbias_ptr + row * C + channel, dbias, mask=live)
     if dfirst_ptr is not None:
-        tl.store(dfirst_ptr + batch * N * C + tile, g, mask=both & (piece == 0))
+        tl.store(
+            dfirst_ptr + batch * N * C + tile, g, mask=both & where_before(piece, 1, state)[:, None]
+        )
 
 
 def backward(

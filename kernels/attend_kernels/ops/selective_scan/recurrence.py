@@ -39,6 +39,16 @@ def pull(rows, ptr, stride, live, WIDE: tl.constexpr):
 
 
 @triton.jit
+def where_before(time, stop, vector):
+    """Mask of the shape of ``vector``: whether ``time``, one number, is before ``stop``.
+
+    Interpreted, a time in an unrolled loop is a number of Python's, and Triton 3.9 takes no single
+    condition, spread over a vector, for a mask.
+    """
+    return tl.zeros_like(vector) + time < stop
+
+
+@triton.jit
 def sigmoid(x):
     """Logistic function."""
     return 1.0 / (1.0 + tl.exp2(-x * LOG2E))
