@@ -197,14 +197,6 @@ class Report:
         )
 
 
-def _shade(colour: str) -> str:
-    """The colour with some of the page's ink in it, so it can be read in both of Lab's themes."""
-    return f"color-mix(in srgb,{colour} 70%,var(--jp-content-font-color0,#000))"
-
-
-_QUIET = "var(--jp-content-font-color2,#56606b)"
-
-
 def _together(group: list[Finding]) -> Finding:
     """One row for findings of which the same is said."""
     if len(group) == 1:
@@ -213,6 +205,14 @@ def _together(group: list[Finding]) -> Finding:
     return replace(
         group[0], property=" · ".join(f.property for f in group), points=points, earned=earned
     )
+
+
+def _shade(colour: str) -> str:
+    """The colour with some of the page's ink in it, so it can be read in both of Lab's themes."""
+    return f"color-mix(in srgb,{colour} 70%,var(--jp-content-font-color0,#000))"
+
+
+_QUIET = "var(--jp-content-font-color2,#56606b)"
 
 
 def _row(finding: Finding, unfolded: bool) -> str:
