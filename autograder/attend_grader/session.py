@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import inspect
+import linecache
 import os
 import secrets
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from attend_grader import chapters, progress
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.subject import Subject, local
 from attend_grader.judging.judge import judge, references_for, smoke
+from attend_grader.judging.reading import parse
 from attend_grader.judging.report import Report
 
 NOTEBOOK_SEED = 0
@@ -46,12 +50,31 @@ def check(candidate: Any, exercise_id: str | None = None) -> Report:
     grading = os.environ.get("NBGRADER_EXECUTION") == "autograde"
     seed = secrets.randbits(32) if grading else NOTEBOOK_SEED
     report = judge(_subject(candidate, found), found, seed, extra=grading)
+    if not report.note:
+        report = replace(report, note=_forbidden_import(candidate, found))
     _checked[found.id] = candidate, report
     if report.status != "not started" and not grading:  # a submission is nobody's progress here
         done = progress.of(found.id)
         best = max(report.score, done.get("score", 0))
         progress.record(found.id, score=best, max_score=report.max_score)
     return report
+
+
+def _forbidden_import(candidate: Any, exercise: Exercise) -> str:
+    """What to say where the candidate's cell imports a package that the exercise forbids, or ""."""
+    code = getattr(inspect.unwrap(candidate), "__code__", None) if callable(candidate) else None
+    tree = None if code is None else parse("".join(linecache.getlines(code.co_filename)))
+    found = set()
+    for node in tree.body if tree is not None else ():
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    names = ", ".join(sorted(found & {*exercise.forbidden}))
+    return names and (
+        f"This cell imports {names}, which the exercise does not allow: where it is graded, that "
+        "import fails and the rest of the cell does not run. Delete it."
+    )
 
 
 def grade(candidate: Any, exercise_id: str, seed: int | None = None) -> Report:

@@ -22,6 +22,7 @@ from typing import Any
 from attend_grader.inside import codec
 from attend_grader.inside.bans import Bans
 from attend_grader.inside.origins import origins
+from attend_grader.inside.settings import usual_settings
 from attend_grader.inside.telling import (
     MAX_NAMES,
     MAX_PRINTED,
@@ -171,6 +172,7 @@ class Executor:
         printed = Beginning(MAX_PRINTED)
         answer: dict[str, Any] = {"value": None, "error": None}
         with (
+            usual_settings(),
             self._references(request.get("references", ())),
             self.bans,
             contextlib.redirect_stdout(printed),
