@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import inspect
+import linecache
 import os
 import secrets
 import signal
@@ -11,12 +13,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from attend_grader import cells, chapters, progress
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.subject import Subject, local
 from attend_grader.judging.judge import judge, references_for, smoke
+from attend_grader.judging.reading import parse
 from attend_grader.judging.report import Report
 
 NOTEBOOK_SEED = 0
@@ -72,6 +76,8 @@ def check(candidate: Any = _NOTHING, exercise_id: str | None = None) -> Report:
         return Report(found.id, (), "timeout", note)
     except KeyboardInterrupt:
         return Report(found.id, (), "timeout", "You stopped this check; run it again.")
+    if not report.note:
+        report = replace(report, note=_forbidden_import(candidate, found))
     _checked[found.id] = candidate, report
     if report.status != "not started" and not grading:  # a submission is nobody's progress here
         done = progress.of(found.id)
@@ -99,6 +105,23 @@ def _limited(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def _forbidden_import(candidate: Any, exercise: Exercise) -> str:
+    """What to say where the candidate's cell imports a package that the exercise forbids, or ""."""
+    code = getattr(inspect.unwrap(candidate), "__code__", None) if callable(candidate) else None
+    tree = None if code is None else parse("".join(linecache.getlines(code.co_filename)))
+    found = set()
+    for node in tree.body if tree is not None else ():
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    names = ", ".join(sorted(found & {*exercise.forbidden}))
+    return names and (
+        f"This cell imports {names}, which the exercise does not allow: where it is graded, that "
+        "import fails and the rest of the cell does not run. Delete it."
+    )
 
 
 def grade(candidate: Any, exercise_id: str, seed: int | None = None) -> Report:

@@ -15,7 +15,7 @@ import pytest
 from attend_grader.checks.subject import CallError, local
 from attend_grader.grading.names import origins
 from attend_grader.inside.bans import Bans
-from attend_grader.inside.refusal import NotAllowed
+from attend_grader.inside.telling import NotAllowed
 from attend_grader.sandbox import tree
 
 from .chapter_notebooks import Notebooks
@@ -260,7 +260,19 @@ READ = {
 
 @pytest.mark.parametrize("cells", READ.values(), ids=READ)
 def test_where_names_come_from_is_read_outside_the_jail(cells: tuple[str, ...]) -> None:
-    assert "scipy.special.softmax" in {found[0] for found in origins(cells, "softmax").values()}
+    assert "scipy.special.softmax" in {
+        found[0] for found in (origins(cells, "softmax") or {}).values()
+    }
+
+
+def test_what_a_part_uses_is_its_own_affair() -> None:
+    cells = (
+        "import torch\ndef softmax(x):\n    return torch.exp(x)",
+        "def f(x):\n    return softmax(x)",
+    )
+    assert origins(cells, "f", ["softmax"]) == {}
+    assert origins(cells, "softmax", ["softmax"])
+    assert origins(cells, "nothing") is None
 
 
 def test_a_local_name_is_nobodys_alias() -> None:
@@ -360,3 +372,18 @@ def test_the_same_answer_by_its_own_means_has_full_marks(chapter_five: Notebooks
     source = ATTENTION.format(above="", within="", found=found)
     verdict = chapter_five.grade(chapter_five.with_answers({"MultiHeadAttention": source}))
     assert verdict["MultiHeadAttention"].reason == "PASSED"
+
+
+def test_where_all_of_torch_is_forbidden_none_of_it_can_be_called(define: Any) -> None:
+    """A NumPy chapter whose experiments import torch: it is there, and no answer may use it."""
+    torch = pytest.importorskip("torch")
+    f = define(
+        "def f(a, g=torch.tanh, make=torch.tensor):\n    return g(make(a))", "f", torch=torch
+    )
+    subject = local(f)
+    subject.forbid(("torch",))
+    error = subject.run((1.0,)).error
+    subject.forbid(())
+    assert error is not None
+    assert error.type == "NotAllowed"
+    assert subject.run((1.0,)).error is None

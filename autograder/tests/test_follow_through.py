@@ -48,12 +48,24 @@ def test_only_that_exercise_loses_points(
     if chapter_id not in notebooks:
         notebooks[chapter_id] = Notebooks(chapter_id)
     mine = notebooks[chapter_id]
-    verdicts = mine.grade(getattr(mine, how)(name))
+    flags: list[str] = []
+    verdicts = mine.grade(getattr(mine, how)(name), flags.append)
+    assert flags == [], "every released cell runs in the jail"
     lost = {n: str(v.report) for n, v in verdicts.items() if v.score != v.points and n != name}
     assert lost == {}
     if how == "unwritten":
         assert verdicts[name].reason == "NOT_STARTED"
     assert verdicts[name].score < verdicts[name].points
+
+
+def test_another_default_dtype_costs_nothing(notebooks: dict[str, Notebooks]) -> None:
+    """It cost 27 points, and ended the notebook's own check in a traceback."""
+    mine = notebooks.setdefault("05_multi_head", Notebooks("05_multi_head"))
+    notebook = mine.solved()
+    cell = mine.cell(notebook, "split_heads")
+    cell.source = f"import torch\ntorch.set_default_dtype(torch.float64)\n\n{cell.source}"
+    lost = {n: str(v.report) for n, v in mine.grade(notebook).items() if v.score != v.points}
+    assert lost == {}
 
 
 def test_some_exercise_uses_another() -> None:

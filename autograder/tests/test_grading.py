@@ -15,7 +15,7 @@ from attend_grader.checks.subject import Subject
 from attend_grader.gradebook.preprocessors import outputs, write_verdicts
 from attend_grader.grading import handed_in
 from attend_grader.grading.rebuild import rebuild
-from attend_grader.grading.submission import Verdict, called_by_check, grade_notebook
+from attend_grader.grading.submission import HURRIED, Verdict, called_by_check, grade_notebook
 from attend_grader.judging.report import Finding, Report
 from attend_grader.sandbox import jail, warm
 from attend_grader.sandbox.jail import Limits
@@ -120,6 +120,16 @@ LAMBDA = STUB + (
     "(np.exp(s - s.max(axis, keepdims=True)))"
 )
 
+
+def with_helpers() -> NotebookNode:
+    made = notebook(
+        "import helpers\ndef softmax(scores, axis=-1):\n    return helpers.right(scores, axis)"
+    )
+    written = SOFTMAX.replace("softmax(scores, axis=-1)", "right(scores, axis)")
+    made.cells.insert(1, new_code_cell(f"%%writefile helpers.py\nimport numpy as np\n{written}"))
+    return made
+
+
 CASES: dict[str, tuple[NotebookNode, tuple[str, str]]] = {
     "right": (notebook(SOFTMAX), ("PASSED", "PASSED")),
     "infinite loop in the function": (notebook(LOOP), ("TIMEOUT", "PASSED")),
@@ -149,6 +159,7 @@ CASES: dict[str, tuple[NotebookNode, tuple[str, str]]] = {
         notebook(SOFTMAX, SCORES, "softmax = None"),
         ("PASSED", "PASSED"),
     ),
+    "a module that a cell wrote": (with_helpers(), ("PASSED", "PASSED")),
     "a cell of magics": (notebook(SOFTMAX, SCORES, "%%bash\necho hi"), ("PASSED", "PASSED")),
 }
 
@@ -163,6 +174,25 @@ def test_one_exercise_costs_no_other(
         assert verdict.reason in expected.split(" or "), str(verdict.report)
     for verdict, full in zip(verdicts, FULL, strict=True):
         assert verdict.score == (full if verdict.reason == "PASSED" else 0)
+
+
+@needs_jail
+def test_after_a_timeout_less_patience_is_left(
+    parent: WarmParent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A submission of endless loops would keep a worker for minutes."""
+    allowed = []
+    real = warm.Child.allow
+
+    def allow(child: warm.Child, seconds: float) -> None:
+        allowed.append(seconds * child.patience)
+        real(child, seconds)
+
+    monkeypatch.setattr(warm.Child, "allow", allow)
+    verdicts = grade_notebook(notebook(LOOP, SCORES + "while True: pass"), CHAPTER, parent, 7)
+    assert [v.reason for v in verdicts] == ["TIMEOUT", "TIMEOUT"]
+    assert allowed.count(LIMITS.check_seconds) >= 1
+    assert allowed[-1] == LIMITS.check_seconds * HURRIED
 
 
 @needs_jail
@@ -190,6 +220,17 @@ def test_a_cell_that_ends_early_says_so(parent: WarmParent, source: str, said: s
         "import attend_grader.checks",
         "import attend_grader.judging",
         "import attend_kernels",
+        *(
+            f"import socket; socket.socket(socket.{family}, socket.{kind})"
+            for family, kind in (
+                ("AF_INET", "SOCK_STREAM"),
+                ("AF_INET6", "SOCK_DGRAM"),
+                ("AF_NETLINK", "SOCK_RAW"),
+                ("AF_VSOCK", "SOCK_STREAM"),
+                ("AF_ALG", "SOCK_SEQPACKET"),
+                ("AF_PACKET", "SOCK_RAW"),
+            )
+        ),
         "open('/etc/passwd')",
         "open('/attend/x', 'w')",
         "open('/usr/x', 'w')",
@@ -229,7 +270,8 @@ def test_the_jail_holds(parent: WarmParent, probe: str) -> None:
 @needs_jail
 def test_what_the_jail_refuses_is_missed_by_nobody(parent: WarmParent) -> None:
     source = """
-import mmap, multiprocessing, subprocess, tempfile, threading
+import mmap, multiprocessing, socket, subprocess, tempfile, threading
+left, right = socket.socketpair(); left.send(b"local"); print(right.recv(5).decode())
 thread = threading.Thread(target=print, args=("thread",)); thread.start(); thread.join()
 print(subprocess.run(["head", "-c3", "/dev/zero"], capture_output=True).stdout)
 with multiprocessing.get_context("fork").Pool(2) as pool:
@@ -241,7 +283,7 @@ with tempfile.TemporaryFile() as file:
     with parent.child() as child:
         error, printed = child.run_cell(source)
     assert error is None, printed
-    assert printed.splitlines() == ["thread", r"b'\x00\x00\x00'", "[1, 2]", "4096 3"]
+    assert printed.splitlines() == ["local", "thread", r"b'\x00\x00\x00'", "[1, 2]", "4096 3"]
 
 
 @needs_jail

@@ -18,6 +18,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from attend_grader.checks.files import write_whole
+
 from attend import start
 from attend.curriculum import CHAPTERS, ROOT
 from attend.errors import AttendError
@@ -61,7 +63,7 @@ def _update(work: Path, course: Mapping[str, bytes]) -> list[str]:
         known = record.setdefault(name, {})
         theirs = _content(name, target.read_bytes()) if target.is_file() else None
         if not target.exists():
-            _write(target, newest)
+            write_whole(target, newest)
             known |= {"version": version, "content": content}
             said.append(f"Copied {name}.")
         elif version == known.get("version"):
@@ -69,17 +71,17 @@ def _update(work: Path, course: Mapping[str, bytes]) -> list[str]:
         elif theirs and theirs in (known.get("content"), content):
             if theirs != content:
                 said.append(f"Updated {name}: the course has a newer version, yours was unchanged.")
-            _write(target, newest)
+            write_whole(target, newest)
             known |= {"version": version, "content": content}
         elif version != known.get("offered"):
             beside = target.with_name(f"{target.stem}.new-{version[:8]}{target.suffix}")
-            _write(beside, newest)
+            write_whole(beside, newest)
             known["offered"] = version
             said.append(
                 f"The course has a newer version of {name}; yours has your work in it and is left "
                 f"alone. The newer one is beside it: {beside.name}."
             )
-    _write(work / ".attend" / _RECORD, json.dumps(record, indent=1, sort_keys=True).encode())
+    write_whole(work / ".attend" / _RECORD, json.dumps(record, indent=1, sort_keys=True).encode())
     return said
 
 
@@ -115,13 +117,3 @@ def _content(name: str, notebook: bytes) -> str:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write all or nothing: an interrupted copy must not look like the learner's own file."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_bytes(content)
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ it is called (:mod:`attend_grader.inside.bans`).
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from attend_grader.judging import reading
 
@@ -18,16 +18,20 @@ MOST = 200
 """Names that are told."""
 
 
-def origins(sources: Sequence[str], name: str) -> dict[str, list[object]]:
+def origins(
+    sources: Sequence[str], name: str, parts: Collection[str] = ()
+) -> dict[str, list[object]] | None:
     """Map each global name that ``name`` can reach to where it comes from.
 
     Args:
         sources: the cells that ran, in order.
         name: the function or class that is checked.
+        parts: earlier exercises that it may call; what these use is their own affair.
 
     Returns:
         written name (``"sm"``, ``"np.exp"``) → [the dotted name it stands for, the function that
-        uses it, the line within that function], as the jail tells it.
+        uses it, the line within that function], as the jail tells it; None where no cell that
+        can be read defines ``name``.
     """
     aliases: dict[str, str] = {}
     definitions: dict[str, ast.AST] = {}
@@ -35,8 +39,10 @@ def origins(sources: Sequence[str], name: str) -> dict[str, list[object]]:
         tree = reading.parse(source) or reading.parse(reading.without_magics(source))
         for statement in tree.body if tree is not None else ():
             _take(statement, aliases, definitions)
+    if name not in definitions:
+        return None
     found: dict[str, list[object]] = {}
-    pending, seen = [name], set[str]()
+    pending, seen = [name], {*parts} - {name}
     while pending and len(found) < MOST:
         user = pending.pop()
         if user in seen or user not in definitions:

@@ -17,6 +17,7 @@ _SIGNS = (
     (rf"\bfrom\s+attend_grader\s+import\s[^\n;#]{{0,999}}?\b({_OURS})", "attend_grader.{}"),
     (r"\bsys\s*\.\s*(_getframe|modules|setprofile|settrace)\b", "sys.{}"),
     (r"\bfrom\s+sys\s+import\s[^\n]{0,999}?\b(_getframe|modules|setprofile|settrace)\b", "sys.{}"),
+    (r"\b(tracemalloc)\b", "{}"),
     (r"\bgc\s*\.\s*(get_objects|get_referrers|get_referents)\b", "gc.{}"),
     (r"\b(tb_frame|gi_frame|cr_frame|f_back|f_globals|f_locals|meta_path)\b", "{}"),
     (r"\.\s*(__code__|__globals__)\b", "{}"),

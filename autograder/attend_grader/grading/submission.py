@@ -22,11 +22,16 @@ from attend_grader.checks.plain import plain
 from attend_grader.checks.subject import Subject
 from attend_grader.grading.names import origins
 from attend_grader.grading.rebuild import graded_name
+from attend_grader.grading.trusting import Trusting
 from attend_grader.judging.judge import judge, references_for
 from attend_grader.judging.reading import MAX_SOURCE, bound
 from attend_grader.judging.report import Report, Status, empty_report
 from attend_grader.sandbox.jail import SandboxMissing
 from attend_grader.sandbox.warm import Child, SubmissionDied, WarmParent
+
+HURRIED = 0.25
+"""The part of the limits that is left after a first timeout: honest cells and checks need a tenth,
+and a submission of endless loops would keep a worker for minutes."""
 
 MAX_TEXT = 4_000
 """Characters of one message or piece of evidence on a card."""
@@ -200,6 +205,8 @@ class _Run:
             if self.child is None:
                 self.child, self.done = self.parent.child(), []
                 self.child.until = self.until
+                lost = any(death.reason == "timeout" for death in self.deadly.values())
+                self.child.patience = HURRIED if lost else 1.0
             for index in self.wanted:
                 if index in self.done or index in self.deadly or self.late:
                     continue
@@ -222,7 +229,7 @@ class _Run:
         child = self.process()
         child.references = references_for(exercise, chapters.references(exercise))
         child.allow(self.parent.limits.check_seconds)
-        channel = self._channel(child, exercise.name)
+        channel = self._channel(child, exercise)
         try:
             if not child.candidate(exercise.name):
                 note = self._not_defined(exercise.name, home)
@@ -267,7 +274,7 @@ class _Run:
         try:
             if not child.candidate(exercise.name):
                 return None
-            channel = self._channel(child, exercise.name)
+            channel = self._channel(child, exercise)
             subject = Subject(channel).with_references(exercise.uses)
             report = judge(subject, exercise, seed, extra=True)
         except SubmissionDied:
@@ -314,9 +321,10 @@ class _Run:
             told = _syntax_error(self.cells[home].source) or error
         return f"{name} is not defined: its cell ended with {told}"
 
-    def _channel(self, child: Child, name: str) -> _Trusting:
-        read = origins([self.cells[index].source for index in self.done], name)
-        return _Trusting(child, self._definition(name), read)
+    def _channel(self, child: Child, exercise: Exercise) -> Trusting:
+        name = exercise.name
+        read = origins([self.cells[index].source for index in self.done], name, exercise.uses)
+        return Trusting(child, self._definition(name), read)
 
     def _definition(self, name: str) -> tuple[str, int] | None:
         """The last definition of ``name`` in the cells that ran: (source, its first line).
@@ -333,36 +341,6 @@ class _Run:
             elif name in names:
                 found = names[name]
         return found
-
-
-@dataclass
-class _Trusting:
-    """A child's channel, with what decides points read from the submission, not asked of it.
-
-    Attributes:
-        child: whose.
-        definition: the source, and its first line.
-        read: where the names that it uses come from.
-        starved: whether a call ended for want of memory.
-    """
-
-    child: Child
-    definition: tuple[str, int] | None
-    read: Mapping[str, list[object]]
-    starved: bool = False
-
-    def request(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Carry a request; a description's source is our own."""
-        answer = self.child.request(message)
-        error = answer.get("error")
-        if isinstance(error, dict) and "MemoryError" in error["type"]:
-            self.starved = True
-        if message["op"] == "describe":
-            answer = {**answer, "origins": {**answer["origins"], **self.read}}
-            if self.definition is not None:
-                source, line = self.definition
-                answer = {**answer, "source": source, "first_line": line}
-        return answer
 
 
 _ENDED: Mapping[str, tuple[Status, str]] = {

@@ -25,6 +25,7 @@ from attend_grader.inside import codec
 from attend_grader.inside.bans import Bans
 from attend_grader.inside.compiling import python_function
 from attend_grader.inside.origins import origins
+from attend_grader.inside.settings import usual_settings
 from attend_grader.inside.telling import (
     MAX_NAMES,
     MAX_PRINTED,
@@ -194,6 +195,7 @@ class Executor:
         printed = Beginning(MAX_PRINTED)
         answer: dict[str, Any] = {"value": None, "error": None}
         with (
+            usual_settings(),
             self._references(request.get("references", ())),
             self.bans,
             contextlib.redirect_stdout(printed),

@@ -23,6 +23,7 @@ def serve(descriptor: int) -> None:
     """Answer requests on ``descriptor`` until it closes."""
     requests, answers = os.fdopen(os.dup(descriptor), "rb"), os.fdopen(descriptor, "wb")
     shell = _shell()
+    sys.path.insert(0, "")  # as in Jupyter: `%%writefile helpers.py`, then `import helpers`
     executor: Executor | None = None
 
     def question(wanted: dict[str, Any]) -> Any:

@@ -19,6 +19,13 @@ MAX_NAMES = 200
 """Names kept of a function's variables and of what it uses; and characters of a name."""
 
 
+class NotAllowed(RuntimeError):
+    """A function was called that the exercise forbids."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is not allowed in this exercise: build it yourself")
+
+
 def expect_parameters(module: Any, parameters: dict[str, Any]) -> None:
     """Check that a torch module has parameters (and buffers) of these names and shapes.
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from attend_grader.inside.refusal import NotAllowed
+from attend_grader.inside.telling import NotAllowed
 
 _HOME = os.path.join(os.path.dirname(torch.__file__), "")
 _FUSED = (
@@ -36,8 +36,11 @@ _PREFIXES = ("_", "special_", "native_", "fused_", "safe_")
 
 @functools.cache
 def forbidden(names: frozenset[str]) -> frozenset[str]:
-    """Names of functions and operators that these dotted names forbid."""
-    last = frozenset(name.rpartition(".")[2] for name in names)
+    """Names of functions and operators that these dotted names forbid.
+
+    Where all of torch is forbidden the function mode alone refuses: there are 3,000 operators.
+    """
+    last = frozenset(name.rpartition(".")[2] for name in names if name != "torch")
     found = {operator for operator in _operators() if _plain(operator) in last}
     if last & _ATTENTION:
         found |= {operator for operator in _operators() if any(part in operator for part in _FUSED)}
@@ -59,13 +62,16 @@ def _plain(operator: str) -> str:
 
 
 class _Mode(TorchFunctionMode):
+    """Refuses functions of these names; all functions where ``"torch"`` is among them."""
+
     def __init__(self, names: frozenset[str]) -> None:
         super().__init__()
         self._names = names
+        self._all = "torch" in names
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
-        if name in self._names or name.partition(".")[0] in self._names:
+        if self._all or name in self._names or name.partition(".")[0] in self._names:
             raise NotAllowed(name)
         return func(*args, **kwargs) if kwargs else func(*args)
 
@@ -75,7 +81,7 @@ _SEEN = _Mode.__torch_function__.__code__
 
 def mode(names: frozenset[str]) -> TorchFunctionMode:
     """Refuses forbidden functions, within ``with``."""
-    return _Mode(forbidden(names))
+    return _Mode(forbidden(names) | (names & {"torch"}))
 
 
 class Operators:

@@ -12,6 +12,7 @@ from attend_grader.checks.compare import as_array
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.subject import Subject, local
 from attend_grader.checks.symptoms import symptom
+from attend_grader.inside.settings import usual_settings
 from attend_grader.judging.diagnose import diagnose
 from attend_grader.judging.reading import (
     blank,
@@ -34,7 +35,8 @@ def judge(subject: Subject, exercise: Exercise, seed: int, *, extra: bool) -> Re
     """
     subject.forbid(exercise.forbidden)
     try:
-        return _judged(subject, exercise, seed, extra)
+        with usual_settings():  # in a notebook, oracles run in the learner's process
+            return _judged(subject, exercise, seed, extra)
     finally:
         with suppress(Exception):  # the process may be gone, which is told already
             subject.forbid(())

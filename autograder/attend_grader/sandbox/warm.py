@@ -239,6 +239,7 @@ class Child:
         self.pid = pid
         self.references: Mapping[str, Callable[..., Any]] = {}
         self.until = float("inf")  # no request may last longer, whatever it is allowed
+        self.patience = 1.0  # the part of its limits that it is allowed
         self.deadline = 0.0
         self._socket = connection
         self._stream = Stream(connection, self)
@@ -252,8 +253,8 @@ class Child:
         self.close()
 
     def allow(self, seconds: float) -> None:
-        """Let all requests from now on take this long together."""
-        self.deadline = min(time.monotonic() + seconds, self.until)
+        """Let all requests from now on take this long together, or less where time was lost."""
+        self.deadline = min(time.monotonic() + seconds * self.patience, self.until)
 
     def greet(self) -> None:
         """Wait until the process is set up.
