@@ -124,17 +124,20 @@ def trials(subject: Subject, probe: Probe, draws: Draws) -> Iterator[Trial]:
     return (Trial(subject, probe, call) for call in draws(rng))
 
 
-def keep_tried(tried: int) -> None:
+def keep_tried(
+    tried: int, why: str = "your function gave finite numbers for none of the inputs"
+) -> None:
     """Refuse a promise that could be tried on no call.
+
+    Args:
+        tried: on how many it was tried.
+        why: said where there was none.
 
     Raises:
         Miss: there was none.
     """
     if not tried:
-        raise Miss(
-            "this could not be tried: your function gave finite numbers for none of the inputs.",
-            topic="not tried",
-        )
+        raise Miss(f"this could not be tried: {why}.", topic=why)
 
 
 def kinds(
@@ -350,7 +353,7 @@ def _try_stack(
     forms = {tuple((leaf.path, numbers(leaf.value).shape) for leaf in row) for row in named}
     if len(forms) != 1 or not named[0]:
         return 0
-    tried = 0
+    tried, widest = 0, max(numbers(leaf.value).ndim for leaf in named[0])
     for common in [(), *((name,) for name in shared if any(root(x) == name for x in named[0]))]:
         single: list[Call] = []
         for row in named:
@@ -365,11 +368,19 @@ def _try_stack(
         whole: dict[Path, Any] = {}
         for column in zip(*named, strict=True):
             if root(column[0]) not in common:
-                whole[column[0].path] = stacked([leaf.value for leaf in column], shape)
+                whole[column[0].path] = stacked([_widened(leaf, widest) for leaf in column], shape)
         call = _shifted(replaced(trial.call, whole), len(shape))
         _same_stack(trial, call, bases, shape, common)
         tried += 1
     return tried
+
+
+def _widened(leaf: Leaf, axes: int) -> Any:
+    """A mask with axes of length 1 in front, so that it still broadcasts once it is stacked."""
+    value = leaf.value
+    if leaf.kind != "boolean":
+        return value
+    return value.reshape((1,) * (axes - value.ndim) + tuple(value.shape))
 
 
 def root(leaf: Leaf) -> str:
@@ -456,7 +467,7 @@ def masks(draws: Draws, *, named: tuple[str, ...], hidden_rows: bool) -> Test:
                     continue
                 tried += 1
                 _try_masks(trial, leaf, right, single=single, hidden_rows=hidden_rows)
-        keep_tried(tried)
+        keep_tried(tried, "your function is right for none of the inputs with a mask")
 
     return test
 
