@@ -60,11 +60,6 @@ SLIPS = (
         "parts. Without it the state can grow without limit.",
     ),
     Slip(
-        "forgot the bias",
-        (" + b)", ")"),
-        "The bias b is missing from the sums. Add it before tanh; it broadcasts over the batch.",
-    ),
-    Slip(
         "forgot the state",
         (" + h @ w_h", ""),
         "The old state h does not count. Without h @ w_h in the sum, nothing is remembered from "
@@ -86,6 +81,11 @@ SLIPS = (
         (ANSWER, "sigmoid(x @ w_x + h @ w_h + b)"),
         "Your states lie between 0 and 1: that is the logistic sigmoid. Use np.tanh, whose values "
         "lie between −1 and 1.",
+    ),
+    Slip(
+        "ReLU instead of tanh",
+        (ANSWER, "np.maximum(x @ w_x + h @ w_h + b, 0.0)"),
+        "Negative sums become 0 and positive ones stay as they are (ReLU). Use np.tanh.",
     ),
     Slip(
         "w_h transposed",

@@ -5,7 +5,7 @@ EXERCISES = {
     "additive_score": 8,
     "multiplicative_score": 9,
     "attend": 8,
-    "attention_decoder_step": 10,
+    "attention_decoder_step": 11,
     "hard_attention_sample": 10,
     "local_attention": 11,
 }
