@@ -14,7 +14,7 @@ def gradients(
     """Call ``target`` and pull ``wanted["cotangents"]`` back to inputs and parameters.
 
     Args:
-        target: function or module; returns one tensor or a tuple of tensors.
+        target: function, module or method of a module; returns one tensor or a tuple of tensors.
         args: positional arguments; those at the positions in ``wanted["wrt"]`` need gradients.
         kwargs: keyword arguments.
         wanted: ``wrt`` (positions), ``parameters`` (names, for a module) and ``cotangents``
@@ -31,7 +31,8 @@ def gradients(
         moved[position] = args[position].clone().requires_grad_(True)
         leaves[position] = moved[position]
     if wanted.get("parameters"):
-        named = dict(target.named_parameters())  # type: ignore[attr-defined]  # a Module
+        module: Any = getattr(target, "__self__", target)  # a module's own method
+        named = dict(module.named_parameters())
         leaves |= {name: named[name] for name in wanted["parameters"]}
     value = target(*moved, **kwargs)
     outputs: Sequence[torch.Tensor] = value if isinstance(value, (tuple, list)) else (value,)
