@@ -20,6 +20,7 @@ from attend_grader import chapters
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.plain import plain
 from attend_grader.checks.subject import Subject
+from attend_grader.grading.names import origins
 from attend_grader.grading.rebuild import graded_name
 from attend_grader.judging.judge import judge, references_for
 from attend_grader.judging.reading import MAX_SOURCE, bound
@@ -221,7 +222,7 @@ class _Run:
         child = self.process()
         child.references = references_for(exercise, chapters.references(exercise))
         child.allow(self.parent.limits.check_seconds)
-        channel = _Trusting(child, self._definition(exercise.name))
+        channel = self._channel(child, exercise.name)
         try:
             if not child.candidate(exercise.name):
                 note = self._not_defined(exercise.name, home)
@@ -266,7 +267,7 @@ class _Run:
         try:
             if not child.candidate(exercise.name):
                 return None
-            channel = _Trusting(child, self._definition(exercise.name))
+            channel = self._channel(child, exercise.name)
             subject = Subject(channel).with_references(exercise.uses)
             report = judge(subject, exercise, seed, extra=True)
         except SubmissionDied:
@@ -313,11 +314,15 @@ class _Run:
             told = _syntax_error(self.cells[home].source) or error
         return f"{name} is not defined: its cell ended with {told}"
 
+    def _channel(self, child: Child, name: str) -> _Trusting:
+        read = origins([self.cells[index].source for index in self.done], name)
+        return _Trusting(child, self._definition(name), read)
+
     def _definition(self, name: str) -> tuple[str, int] | None:
         """The last definition of ``name`` in the cells that ran: (source, its first line).
 
-        None where the name stands for something else by then, or cannot be told to: what the
-        process says of it is all there is.
+        None where the name stands for something else by then, or that is unclear: then the
+        process's own description counts.
         """
         found = None
         for index in self.done:
@@ -332,16 +337,18 @@ class _Run:
 
 @dataclass
 class _Trusting:
-    """A child's channel, with the candidate's source as it was handed in, not as it is told.
+    """A child's channel, with what decides points read from the submission, not asked of it.
 
     Attributes:
         child: whose.
         definition: the source, and its first line.
+        read: where the names that it uses come from.
         starved: whether a call ended for want of memory.
     """
 
     child: Child
     definition: tuple[str, int] | None
+    read: Mapping[str, list[object]]
     starved: bool = False
 
     def request(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -350,9 +357,11 @@ class _Trusting:
         error = answer.get("error")
         if isinstance(error, dict) and "MemoryError" in error["type"]:
             self.starved = True
-        if message["op"] == "describe" and self.definition is not None:
-            source, line = self.definition
-            answer = {**answer, "source": source, "first_line": line}
+        if message["op"] == "describe":
+            answer = {**answer, "origins": {**answer["origins"], **self.read}}
+            if self.definition is not None:
+                source, line = self.definition
+                answer = {**answer, "source": source, "first_line": line}
         return answer
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,15 @@ def judge(subject: Subject, exercise: Exercise, seed: int, *, extra: bool) -> Re
         seed: draws all random inputs; the same seed gives the same verdict.
         extra: run the additional cases used for grading.
     """
+    subject.forbid(exercise.forbidden)
+    try:
+        return _judged(subject, exercise, seed, extra)
+    finally:
+        with suppress(Exception):  # the process may be gone, which is told already
+            subject.forbid(())
+
+
+def _judged(subject: Subject, exercise: Exercise, seed: int, extra: bool) -> Report:
     worth = [(p.name, p.points) for p in exercise.properties]
     description = subject.description
     if not description.callable:

@@ -12,6 +12,7 @@ from typing import Any
 
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.subject import Description
+from attend_grader.inside.compiling import python_function
 
 MAX_SOURCE = 200_000
 """Characters of a text that is parsed: a tree takes hundreds of bytes for each."""
@@ -19,7 +20,7 @@ MAX_SOURCE = 200_000
 
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     """The names of a function's parameters, in order."""
-    return tuple(inspect.signature(function).parameters)
+    return tuple(inspect.signature(python_function(function)).parameters)
 
 
 def blank(source: str | None) -> bool:
@@ -77,7 +78,7 @@ def signature_problem(description: Description, reference: Callable[..., Any]) -
     """
     if description.parameters is None:
         return ""
-    wanted = inspect.signature(reference)
+    wanted = inspect.signature(python_function(reference))
     kinds = {kind for _, kind, _ in description.parameters}
     positional = [p for p in description.parameters if p[1].startswith("POSITIONAL")]
     names = {name for name, _, _ in description.parameters}
@@ -207,8 +208,8 @@ def bound(source: str) -> Mapping[str, tuple[str, int] | None] | None:
         return None
     text = source.replace("\r\n", "\n").replace("\r", "\n")
     tree = parse(text)
-    if tree is None and (not text.startswith("%%") or _TRANSPARENT.match(text)):
-        text = _MAGIC.sub(r"\1\2pass", text)
+    if tree is None:
+        text = without_magics(text)
         tree = parse(text)
     if tree is None:
         return None
@@ -221,6 +222,14 @@ def bound(source: str) -> Mapping[str, tuple[str, int] | None] | None:
         elif not isinstance(node, ast.AsyncFunctionDef):
             found |= dict.fromkeys(_stored(node))
     return found
+
+
+def without_magics(source: str) -> str:
+    """A cell's source with IPython's own lines taken out; as it is where all of it is a magic's."""
+    text = source.replace("\r\n", "\n").replace("\r", "\n")
+    if text.startswith("%%") and not _TRANSPARENT.match(text):
+        return text
+    return _MAGIC.sub(r"\1\2pass", text)
 
 
 def _stored(statement: ast.stmt) -> Iterator[str]:
