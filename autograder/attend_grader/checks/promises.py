@@ -71,6 +71,7 @@ class Trial:
             plain = [*map(repr, call.build.args)]
             plain += [f"{k}={v!r}" for k, v in call.build.kwargs.items()]
             name = f"{name}({', '.join(plain)})"
+        name = f"{name}.{call.method}" if call.method else name
         return describe_call(name, self.names, call.args, call.kwargs)
 
     def same(self, call: Call, base: Outcome, what: str, *, single: bool, plain: str) -> Outcome:

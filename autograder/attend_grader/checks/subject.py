@@ -159,6 +159,7 @@ class Subject:
         wrt: Sequence[int] = (),
         parameters: Sequence[str] = (),
         cotangents: Sequence[Any],
+        method: str | None = None,
     ) -> Outcome:
         """Call a torch candidate and pull ``cotangents`` back to inputs and named parameters."""
         wanted = {
@@ -166,7 +167,7 @@ class Subject:
             "parameters": list(parameters),
             "cotangents": list(cotangents),
         }
-        return self._send("call", args, kwargs, gradients=wanted)
+        return self._send("call", args, kwargs, gradients=wanted, method=method)
 
     def build(
         self, *args: Any, parameters: Mapping[str, Any] | None = None, **kwargs: Any

@@ -14,18 +14,12 @@ def gradients(
     """Call ``target`` and pull ``wanted["cotangents"]`` back to inputs and parameters.
 
     Args:
-        target: function or module; returns one tensor or a tuple of tensors.
-        args: positional arguments; those at the positions in ``wanted["wrt"]`` need gradients.
+        target: function, module or method of a module; returns one tensor or a tuple of tensors.
+        args: positional arguments; those at the positions in ``wanted["wrt"]`` need gradients:
+            tensors, or tuples of tensors.
         kwargs: keyword arguments; likewise by name.
         wanted: ``wrt`` (positions and names), ``parameters`` (names, for a module) and
             ``cotangents`` (one tensor for each output, same shapes).
-
-
-        args: positional arguments; those at the positions in ``wanted["wrt"]`` need gradients:
-            tensors, or tuples of tensors.
-        kwargs: keyword arguments.
-        wanted: ``wrt`` (positions), ``parameters`` (names, for a module) and ``cotangents``
-            (one tensor for each output, same shapes).
 
     Returns:
         ``value`` (the detached outputs) and ``gradients`` (position, ``"1[0]"`` for the first
@@ -43,7 +37,8 @@ def gradients(
         else:
             leaves[key] = place[key]
     if wanted.get("parameters"):
-        own = dict(target.named_parameters())  # type: ignore[attr-defined]  # a Module
+        module: Any = getattr(target, "__self__", target)  # a module's own method
+        own = dict(module.named_parameters())
         leaves |= {name: own[name] for name in wanted["parameters"]}
     value = target(*moved, **named)
     outputs: Sequence[torch.Tensor] = value if isinstance(value, (tuple, list)) else (value,)
