@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from attend_grader.checks.subject import CallError, local
 from attend_grader.grading.names import origins
-from attend_grader.inside.bans import Bans, NotAllowed
+from attend_grader.inside.bans import Bans
+from attend_grader.inside.refusal import NotAllowed
 from attend_grader.sandbox import tree
 
 from .chapter_notebooks import Notebooks

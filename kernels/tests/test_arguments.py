@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import attend_kernels as kernels
+import attend_kernels
 import pytest
 import torch
 from attend_kernels.common import fallback
@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 pytestmark = pytest.mark.skipif(
     not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"
 )
+kernels: Any = attend_kernels  # Any: arguments are splatted, results of two kinds
 Inputs = dict[str, torch.Tensor]
 Operator = tuple[Callable[..., Any], Inputs]
 
@@ -40,13 +41,13 @@ def operators() -> dict[str, Operator]:
 
     def delta(**given: torch.Tensor) -> Any:
         given["k"] = torch.nn.functional.normalize(given["k"], dim=-1)
-        return kernels.linear_attention(**{"chunk": 16, **given}, output_state=True)  # pyright: ignore
+        return kernels.linear_attention(**{"chunk": 16, **given}, output_state=True)
 
     def linear(**given: torch.Tensor) -> Any:
-        return kernels.linear_attention(**{"chunk": 16, **given}, output_state=True)  # pyright: ignore
+        return kernels.linear_attention(**{"chunk": 16, **given}, output_state=True)
 
     def packed(**given: torch.Tensor) -> Any:
-        return kernels.ssd(**given, softplus=True, output_state=True)  # pyright: ignore
+        return kernels.ssd(**given, softplus=True, output_state=True)
 
     return {
         "softmax": (kernels.fused_softmax, {"x": x}),

@@ -29,6 +29,8 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from attend_grader.inside.refusal import NotAllowed
+
 _PLACES = tuple(
     os.path.join(path, "")
     for name in ("stdlib", "platstdlib", "purelib", "platlib")
@@ -38,13 +40,6 @@ _PLACES = tuple(
 
 _MOST_FUNCTIONS = 5_000
 _MARK = 987_654_321_012
-
-
-class NotAllowed(RuntimeError):
-    """A function was called that the exercise forbids."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"{name} is not allowed in this exercise: build it yourself")
 
 
 class Bans:

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from attend_grader.inside.bans import NotAllowed
+from attend_grader.inside.refusal import NotAllowed
 
 _HOME = os.path.join(os.path.dirname(torch.__file__), "")
 _FUSED = (

@@ -8,4 +8,3 @@ EXERCISES = {
     "softmax_jacobian": 6,
     "attention_backward": 9,
 }
-
