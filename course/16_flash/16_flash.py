@@ -400,7 +400,7 @@ if ready(online_softmax, flash_forward, flash_backward):
 #
 # | argument | meaning | | result | shape |
 # |---|---|---|---|---|
-# | `queries`, `keys` | $T$, $S$ | | True: a visible pair | (tiles of queries, tiles of keys) |
+# | `queries`, `keys` | $T$, $S$ | | booleans: is a pair visible? | (tiles of queries, of keys) |
 # | `tile_q`, `tile_k` | their sizes | | | |
 #
 # **By hand.** Six queries and keys in tiles of two, causal: the rows are `1 0 0`, `1 1 0`, `1 1 1`.

@@ -40,10 +40,10 @@ def by_definition(
     return np.array([[mask[row, column].any() for column in columns] for row in rows])
 
 
-def _agree(subject: Subject, probe: Probe, cases: Iterator[Case]) -> None:
+def _agree(subject: Subject, probe: Probe, cases: Iterator[Case], *, boolean: bool = False) -> None:
     for args, kwargs in cases:
-        probe_want = by_definition(*args, **kwargs)
-        agree_mask(probe, subject, *args, want=probe_want, **kwargs)
+        want = by_definition(*args, **kwargs)
+        agree_mask(probe, subject, *args, want=want, boolean=boolean, **kwargs)
 
 
 SQUARE = ((6, 6, 2, 2), (7, 7, 3, 2), (8, 8, 2, 4), (5, 5, 1, 1))
@@ -52,7 +52,8 @@ OBLONG = ((3, 9, 2, 2), (9, 4, 2, 3), (1, 8, 4, 3), (6, 10, 4, 4))
 
 def _square(subject: Subject, probe: Probe) -> None:
     masks = product(SQUARE, (True, False))
-    _agree(subject, probe, ((sizes, {"causal": causal}) for sizes, causal in masks))
+    cases = ((sizes, {"causal": causal}) for sizes, causal in masks)
+    _agree(subject, probe, cases, boolean=True)
 
 
 def _oblong(subject: Subject, probe: Probe) -> None:
@@ -230,7 +231,7 @@ EXERCISE = Exercise(
         ),
     ),
     properties=(
-        Property("causal or not, as many queries as keys", 1, _square),
+        Property("causal or not, as many queries as keys; booleans", 1, _square),
         Property("causal or not, other numbers of queries and keys", 1, _oblong),
         Property("a window on both sides", 1, _window),
         Property("causal and a window, any sizes", 2, _both),
