@@ -140,6 +140,7 @@ def test_linear_attention(said: Any):
     beta = -0.1 * gate[..., 1]
     modes: list[dict[str, torch.Tensor]] = [{}, {"decay": gate[0, :, 0, 0]}, {"gate": gate[..., 0]}]
     modes += [{"gate": gate}, {"beta": beta}, {"beta": beta, "gate": gate[..., 0]}]
+    output = q
     for mode in modes:
         output, state = kernels.linear_attention(q, k, v, **mode, output_state=True, chunk=16)
         assert (output.dtype, state.dtype) == (torch.bfloat16, torch.float32)
