@@ -16,6 +16,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 
 from attend_grader.checks.files import write_whole
@@ -54,6 +55,36 @@ def prepare(work: Path, root: Path = ROOT) -> list[str]:
             f"{work} cannot be written ({error.strerror or error}), so there is no place for your "
             f"notebooks. Make it writable, or move it away and run make lab again."
         ) from error
+
+
+def reset(work: Path, chapter: str, root: Path = ROOT, now: datetime | None = None) -> list[str]:
+    """Put a fresh copy of a chapter into ``work``; the learner's own stays, with a dated name.
+
+    Args:
+        work: the learner's folder.
+        chapter: its number or id: ``"03"`` or ``"03_attention"``.
+        root: where the course is.
+        now: dates the name of what is kept; by default the present.
+
+    Raises:
+        AttendError: no chapter of that name is ready; or as for ``prepare``.
+    """
+    ready = [c for c in CHAPTERS if c.is_ready(root)]
+    found = next((c for c in ready if chapter in (c.number, c.id)), None)
+    if found is None:
+        known = ", ".join(c.id for c in ready) or "none"
+        raise AttendError(f"There is no chapter {chapter!r} yet; those there are: {known}.", 2)
+    mine, said = work / f"{found.id}.ipynb", []
+    if mine.exists():
+        kept = mine.with_name(f"{found.id}.{now or datetime.now():%Y-%m-%d-%H%M%S}.ipynb")
+        if kept.exists():
+            raise AttendError(f"{kept.name} is there already: try again in a second.")
+        try:
+            mine.rename(kept)
+        except OSError as error:
+            raise AttendError(f"{mine} cannot be renamed: {error.strerror}") from error
+        said.append(f"Your notebook is kept as {kept.name}.")
+    return said + prepare(work, root)
 
 
 def _update(work: Path, course: Mapping[str, bytes]) -> list[str]:
