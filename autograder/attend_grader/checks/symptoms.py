@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from attend_grader.checks.as_if import as_if, edited
+from attend_grader.checks.as_if import as_if
 from attend_grader.checks.calls import numbers, parts
 from attend_grader.checks.cases import Case, observe
+from attend_grader.checks.edited import edited
 from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.facts import fact
 from attend_grader.checks.places import places
-from attend_grader.checks.relations import fact, pairs_of, relation
+from attend_grader.checks.relations import pairs_of, relation
 from attend_grader.checks.subject import Subject
 
 FIRST = (
