@@ -354,6 +354,18 @@ def rows_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
     e = tl.exp(x - tl.max(x, axis=0))
     tl.store(out_ptr + row * columns + column, e / tl.sum(e, axis=0), mask=column < columns)
 
+@triton.jit
+def stray_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    column = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * columns + column)
+    tl.store(out_ptr + column, x)
+
+def launch(kernel, x):
+    out = torch.empty_like(x)
+    kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
 def softmax_rows(x):
     out = torch.empty_like(x)
     rows_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
@@ -391,6 +403,33 @@ def test_all_kinds_of_answers_are_asked_in_the_jail() -> None:
         assert [total.run((two,), method="add").value for _ in range(2)] == [3.0, 5.0]
         powers = subject("powers").run((two,), take=3).value
         assert [power.item() for power in powers] == [1.0, 2.0, 4.0]
+
+
+@needs_jail
+def test_kernels_are_traced_and_compiled_in_the_jail() -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    types = {"x_ptr": "*fp32", "out_ptr": "*fp32", "columns": "i32"}
+    with (
+        WarmParent(CHAPTER, LIMITS, modules=("torch", "triton")) as parent,
+        parent.child() as child,
+    ):
+        error, printed = child.run_cell(KERNEL)
+        assert error is None, printed
+
+        def traced(name: str) -> dict[str, Any]:
+            assert child.candidate(name)
+            outcome = Subject(child).run((torch.ones(3, 5),), launcher="__main__:launch")
+            assert outcome.error is None
+            (launch,) = outcome.trace
+            return dict(launch)
+
+        child.allow(2 * LIMITS.check_seconds)
+        assert traced("rows_kernel")["events"] == []
+        kinds = {event["kind"] for event in traced("stray_kernel")["events"]}
+        assert kinds == {"outside read", "outside write", "two writers"}
+        report = Subject(child).compiled(types, {"BLOCK": 8})
+        assert report.get("registers", 0) > 0, report
 
 
 @needs_jail

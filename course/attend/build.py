@@ -105,6 +105,8 @@ def solved(source: Source) -> NotebookNode:
             added = _exercise_cells(exercise, cell, defined)
         elif cell.kind == "markdown":
             text = chapter_source.HEADER.sub(lambda m: _header(asked[m[1]], source.id), cell.text)
+            for name in chapter_source.HEADER.findall(cell.text):
+                text = _with_contract(text, asked[name])
             added = [new_markdown_cell(text)]
         else:
             added = [new_code_cell(cell.text, metadata={"tags": list(cell.tags)})]
@@ -165,11 +167,16 @@ def refuse_leaks(notebook: NotebookNode, source: Source) -> None:
     Raises:
         AttendError: a distinctive statement of an answer stands in it; names the chapter's line.
     """
-    texts = [(cell.id, _squeeze(cell.source)) for cell in notebook.cells]
     for cell in source.cells:
         if "exercise" not in cell.tags:
             continue
         exercise = _registered(source, cell)
+        given = f"repair-{exercise.name}"  # tag of a cell with the answer as it is to be repaired
+        texts = [
+            (made.id, _squeeze(made.source))
+            for made in notebook.cells
+            if given not in made.metadata.get("tags", ())
+        ]
         for statement in stub.solution_statements(exercise.reference):
             squeezed = _squeeze(statement)
             if len(squeezed) < DISTINCTIVE:
@@ -346,6 +353,20 @@ def _header(exercise: Exercise, chapter_id: str) -> str:
         f"{of_five(exercise.importance)} · about {exercise.minutes} minutes · "
         f"{exercise.points} points"
     )
+
+
+def _with_contract(text: str, exercise: Exercise) -> str:
+    """The text with the exercise's promises and bans under its first table, or at its end."""
+    sentence = exercise.contract.sentence() if exercise.contract else ""
+    if not sentence:
+        return text
+    line = f"**What is checked.** {sentence}"
+    lines = text.split("\n")
+    rows = [number for number, row in enumerate(lines) if row.startswith("|")]
+    ends = [number for number in rows if number + 1 == len(lines) or not lines[number + 1].strip()]
+    if not ends:
+        return f"{text.rstrip()}\n\n{line}"
+    return "\n".join([*lines[: ends[0] + 1], "", line, *lines[ends[0] + 1 :]])
 
 
 def _set_ids(cells: list[NotebookNode], source: Source) -> None:

@@ -3,16 +3,15 @@
 JupyterLab 4 bundles Vega-Lite 5 and ignores the version-6 MIME type that Altair 6 would emit, and
 Altair's own default renderer loads Vega from the web. `use()` registers the course's theme and a
 renderer that emits `application/vnd.vegalite.v5+json`, which Lab draws offline (and for which it
-saves a PNG next to the chart when the notebook is saved).
-
-Colours are the Okabe-Ito set (Okabe and Ito, Color Universal Design, 2008): the roles Q, K and V
-keep theirs in every chapter. Nothing is said by colour alone: lines differ in dash and marker too.
+saves a PNG next to the chart when the notebook is saved). Colours, and how a chart follows Lab's
+theme and width, are in `attend.theme`.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -22,19 +21,27 @@ from attend_grader.inside import lean  # noqa: F401  # first, or altair takes 0.
 
 import altair as alt
 
+from attend.theme import EMBED, GROUPS, ROLE, SCALED, UNSCALED, WIDTH, responsive, vega
+
+__all__ = [
+    "GROUPS",
+    "ROLE",
+    "SCALED",
+    "UNSCALED",
+    "WIDTH",
+    "bands",
+    "line",
+    "render",
+    "theme",
+    "use",
+]
+
 MIME = "application/vnd.vegalite.v5+json"
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 MAX_MARKS = 4096
-WIDTH = 470  # of the plot; with axis and title it fits a window of 800 px
-
-ROLE = {"Q": "#0072B2", "K": "#E69F00", "V": "#009E73"}
-UNSCALED, SCALED = "#D55E00", "#7B3F98"  # vermillion against purple: apart in hue and in lightness
-GROUPS = ("#0072B2", "#D55E00", "#009E73", "#7B3F98", "#56B4E9", "#E69F00", "#000000")
+TITLE = 54  # letters of a title in a line: as many as fit beside a file browser at 800 px
 DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4], [12, 3], [1, 3])
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
-IN_A_ROW = 5
-"""Entries of a legend that stand side by side in a narrow window; more take two rows."""
-
 Row = Mapping[str, Any]
 
 
@@ -46,49 +53,18 @@ def use() -> None:
 
 
 def theme() -> alt.theme.ThemeConfig:
-    """Return the course's look: readable sizes, quiet grid, legend on top, magnitude in viridis."""
-    font = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
-    return {
-        "config": {
-            "background": "white",
-            "font": font,
-            "title": {
-                "anchor": "start",
-                "fontSize": 15,
-                "fontWeight": 600,
-                "subtitleFontSize": 12,
-                "offset": 10,
-            },
-            "axis": {
-                "labelFontSize": 12,
-                "titleFontSize": 13,
-                "titleFontWeight": 500,
-                "titlePadding": 8,
-                "gridColor": "#e6e6e6",
-                "domainColor": "#666666",
-                "tickColor": "#666666",
-            },
-            "legend": {
-                "orient": "top",
-                "labelFontSize": 12,
-                "titleFontSize": 12,
-                "symbolSize": 600,  # the length of a piece of line, squared
-                "symbolStrokeWidth": 2.5,
-                "labelLimit": 240,
-            },
-            "line": {"strokeWidth": 2.25},
-            "point": {"size": 55, "filled": True, "opacity": 1},
-            "range": {"category": list(GROUPS)},  # magnitude: Vega-Lite's default is viridis
-            "view": {"continuousWidth": WIDTH, "continuousHeight": 280, "stroke": None},
-        }
-    }
+    """Return the course's look, as Altair takes it."""
+    return {"config": vega()}  # pyright: ignore[reportReturnType]
 
 
-def render(spec: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """Turn a specification into what Jupyter shows offline, and into words for a terminal."""
-    if spec.get("width") == "container":  # JupyterLab 4.6 hangs on such a chart
-        spec = {**spec, "width": WIDTH}
-    return {MIME: {**spec, "$schema": SCHEMA}, "text/plain": _words(spec)}
+def render(spec: dict[str, Any], **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Turn a specification into what Jupyter shows offline, and into words for a terminal.
+
+    Returns:
+        The MIME bundle, and its metadata.
+    """
+    bundle = {MIME: {**responsive(spec), "$schema": SCHEMA}, "text/plain": _words(spec)}
+    return bundle, {MIME: {"embed_options": EMBED}}
 
 
 def _words(spec: Mapping[str, Any]) -> str:
@@ -230,8 +206,7 @@ def _lines(
     ticks = sorted({point["x"] for point in points})
     few = ticks if log_x is not None and len(ticks) <= 12 else alt.Undefined
     x = alt.X("x:Q", title=x_title, scale=_scale(log_x), axis=alt.Axis(values=few, grid=False))
-    columns = alt.Undefined if len(names) <= IN_A_ROW else math.ceil(len(names) / 2)
-    legend = None if alone else alt.Legend(title=group, columns=columns)
+    legend = None if alone else alt.Legend(title=group, columns=_columns(names))
     colours = _by_name(names, [palette[name] for name in names])
     color = alt.Color("group:N", scale=colours, legend=legend)
     dash = alt.StrokeDash("group:N", scale=_by_name(names, DASHES), legend=legend)
@@ -260,6 +235,12 @@ def _lines(
     return alt.LayerChart(data=alt.Data(values=list(points)), layer=layers)
 
 
+def _columns(names: list[str]) -> Any:
+    """As many columns of the legend as fit beside each other, for the width that the chart gets."""
+    entry = 50 + 7 * max(map(len, names))  # px: the piece of line, and a 12 px letter each
+    return {"expr": f"max(1, floor(width / {entry}))"}
+
+
 def _scale(log: int | None) -> alt.Scale:
     return alt.Scale(type="log", base=log) if log is not None else alt.Scale(zero=False)
 
@@ -272,4 +253,6 @@ def _finish(chart: alt.LayerChart, title: str, description: str, height: int) ->
     for name, words in {"title": title, "description": description}.items():
         if not words.strip():
             raise ValueError(f"a chart needs a {name}: say in words what it shows.")
-    return chart.properties(title=title, description=description, width=WIDTH, height=height)
+    lines = textwrap.wrap(title, TITLE)
+    title_lines = lines if len(lines) > 1 else title
+    return chart.properties(title=title_lines, description=description, width=WIDTH, height=height)

@@ -78,6 +78,16 @@ def build(
     raise typer.Exit(main(chapters or [], check, solved))
 
 
+@_typer.command("new-chapter")
+def new_chapter(
+    chapter: Annotated[str, typer.Argument(help="Its id in the plan, like 07_block.")],
+) -> None:
+    """Write the skeleton of a planned chapter: text, answer, checks and tests that pass."""
+    from attend.skeleton import main
+
+    raise typer.Exit(main(chapter))
+
+
 @_typer.command()
 def readme(
     check: Annotated[bool, typer.Option("--check", help="Only say whether it is stale.")] = False,

@@ -288,6 +288,21 @@ class Lab:
         )
         assert not broken, f"printed lines too long for the page: {broken}"
 
+    def theme(self, name: str) -> None:
+        """Change JupyterLab's theme: Light or Dark."""
+        self.script(
+            "await app.commands.execute('apputils:change-theme', {theme: argument})",
+            f"JupyterLab {name}",
+        )
+        light = "true" if name == "Light" else "false"
+        self.page.wait_for_selector(f"body[data-jp-theme-light={light}]", state="attached")
+        self.page.wait_for_timeout(300)  # the style sheets change places
+
+    def show_files(self) -> None:
+        """Open the file browser, which takes room from the notebook."""
+        self.script("await app.commands.execute('filebrowser:activate')")
+        self.page.wait_for_timeout(300)
+
     def resize(self, width: int, height: int = 900) -> None:
         """Give the window another size and let the page settle."""
         self.page.set_viewport_size({"width": width, "height": height})

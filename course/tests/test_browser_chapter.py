@@ -9,7 +9,7 @@ from attend_grader import chapters
 from .browser import Lab, lab
 
 __all__ = ["lab"]  # the fixture
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.deep]
 
 CHAPTER = "03_attention"
 
@@ -87,7 +87,7 @@ def test_solved_notebook_shows_every_card_and_picture(opened: Lab):
     for name in chapters.INDEX[CHAPTER]:
         points = chapters.exercise(f"{CHAPTER}/{name}").points
         assert f"{points} of {points} points" in card(opened, name).inner_text()
-    opened.page.locator(".vega-embed canvas, .vega-embed svg").last.wait_for()
+    opened.page.locator(".vega-embed svg.marks").last.wait_for()
     source = build.release_notebook(CHAPTER).cells
     for index, cell in enumerate(source):
         if cell.cell_type != "code":
@@ -95,7 +95,7 @@ def test_solved_notebook_shows_every_card_and_picture(opened: Lab):
         if "widgets." in cell.source and "import" not in cell.source:
             opened.cell(index).locator("svg[data-panel]").first.wait_for()
         if "charts." in cell.source and "import" not in cell.source:
-            chart = opened.cell(index).locator(".vega-embed canvas, .vega-embed svg").first
+            chart = opened.cell(index).locator(".vega-embed svg.marks").first
             chart.wait_for()
             box = chart.bounding_box()
             assert box is not None

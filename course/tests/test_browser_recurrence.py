@@ -9,7 +9,7 @@ from attend_grader import chapters
 from .browser import Lab, lab
 
 __all__ = ["lab"]  # the fixture
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.deep]
 
 CHAPTER = "01_recurrence"
 SETUP = """
@@ -83,7 +83,7 @@ def test_the_explorer_follows_keys_and_lists(opened: Lab) -> None:
 
 def test_charts_are_drawn(opened: Lab) -> None:
     for index in (DECAY_AT, LAGS_AT):
-        chart = opened.cell(index).locator("canvas.marks")
+        chart = opened.cell(index).locator("svg.marks")
         chart.wait_for()
         box = chart.bounding_box()
         assert box is not None
@@ -98,7 +98,7 @@ def test_pictures_fit_the_window(opened: Lab, width: int) -> None:
     names = {EXPLORER_AT: "gradient", DECAY_AT: "decay", LAGS_AT: "lags"}
     for index, name in names.items():
         cell = opened.cell(index)
-        opened.assert_fits(cell, "svg[data-panel], canvas.marks")
+        opened.assert_fits(cell, "svg[data-panel], svg.marks")
         opened.screenshot(f"recurrence-{width}-{name}", cell)
     opened.assert_quiet()
 
@@ -122,7 +122,7 @@ def test_the_whole_chapter_is_there(whole: Lab) -> None:
     points = [e.points for e in chapters.chapter(CHAPTER).exercises]
     for card, full in zip(whole.page.locator(".attend-card").all(), points, strict=True):
         assert f"{full} of {full} points" in card.inner_text()
-    assert whole.page.locator("canvas.marks").count() == 4
+    assert whole.page.locator("svg.marks").count() == 4
     assert whole.page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
     assert whole.page.locator("[data-mime-type*=stderr]").all_inner_texts() == []
     whole.assert_quiet()

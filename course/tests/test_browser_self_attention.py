@@ -9,7 +9,7 @@ from attend_grader import chapters
 from .browser import Lab, lab
 
 __all__ = ["lab"]  # the fixture
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.deep]
 
 CHAPTER = "04_self_attention"
 
@@ -20,7 +20,7 @@ def opened(lab: Lab) -> Lab:
     lab.open(f"{CHAPTER}.ipynb")
     lab.run_all()
     lab.cell(painter()).locator("svg[data-panel]").first.wait_for()
-    lab.page.locator(".vega-embed canvas, .vega-embed svg").last.wait_for()
+    lab.page.locator(".vega-embed svg.marks").last.wait_for()
     return lab
 
 
@@ -45,7 +45,7 @@ def test_every_card_and_picture_is_there(opened: Lab):
     for card, full in zip(opened.page.locator(".attend-card").all(), points, strict=True):
         assert f"{full} of {full} points" in card.inner_text()
     for index in showing("charts.bands"):
-        box = opened.cell(index).locator(".vega-embed canvas, .vega-embed svg").first.bounding_box()
+        box = opened.cell(index).locator(".vega-embed svg.marks").first.bounding_box()
         assert box is not None
         assert box["width"] > 300
     assert opened.page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
@@ -120,6 +120,6 @@ def test_pictures_fit_the_window(opened: Lab, width: int):
         opened.screenshot(f"chapter04-{width}-{name.replace(' ', '-')}", opened.cell(painter()))
     for number, index in enumerate(showing("charts.bands", "widgets.")):
         cell = opened.cell(index)
-        opened.assert_fits(cell, "svg[data-panel], canvas.marks, .widget-gridbox")
+        opened.assert_fits(cell, "svg[data-panel], svg.marks, .widget-gridbox")
         opened.screenshot(f"chapter04-{width}-{number}", cell)
     opened.assert_quiet()

@@ -9,7 +9,7 @@ from nbformat.v4 import new_code_cell, new_output
 from .browser import Lab, lab
 
 __all__ = ["lab"]  # the fixture
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.deep]
 
 SETUP = """
 import numpy as np
@@ -74,7 +74,7 @@ def test_every_widget_and_chart_is_drawn(opened: Lab):
         opened.cell(i).locator("svg[data-panel]").count() for i in (DK, TABLE_AT, EXPLORER_AT)
     ]
     assert counts == [4, 4, 2]
-    chart = opened.cell(CHART_AT).locator("canvas.marks")
+    chart = opened.cell(CHART_AT).locator("svg.marks")
     chart.wait_for()
     box = chart.bounding_box()
     assert box is not None
@@ -156,7 +156,7 @@ def test_pictures_fit_the_window(opened: Lab, width: int):
     names = {DK: "dk", TABLE_AT: "table", EXPLORER_AT: "explorer", CHART_AT: "chart"}
     for index, name in names.items():
         cell = opened.cell(index)
-        opened.assert_fits(cell, "svg[data-panel], canvas.marks")
+        opened.assert_fits(cell, "svg[data-panel], svg.marks")
         opened.screenshot(f"widgets-{width}-{name}", cell)
     opened.cell(0).scroll_into_view_if_needed()
     opened.screenshot(f"widgets-{width}-window")

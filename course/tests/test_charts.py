@@ -35,8 +35,9 @@ def _course_style():
 
 
 def bundle(chart: alt.LayerChart | alt.Chart) -> dict:
-    shown = chart._repr_mimebundle_()
-    assert isinstance(shown, dict)
+    both: Any = chart._repr_mimebundle_()
+    shown, metadata = both
+    assert metadata[charts.MIME]["embed_options"]["renderer"] == "svg"
     return shown
 
 
@@ -62,6 +63,23 @@ def test_any_altair_chart_is_rendered_offline():
     assert spec["width"] == charts.WIDTH
     assert spec["config"]["title"]["anchor"] == "start"
     assert "no description" in shown["text/plain"]
+
+
+def test_a_chart_takes_the_width_there_is_unless_its_author_chose_one():
+    chart = alt.Chart(alt.Data(values=[{"a": 1}])).mark_point().encode(x="a:Q")
+    asked = bundle(chart.properties(width=charts.WIDTH))[charts.MIME]
+    assert asked["autosize"]["type"] == "fit-x"
+    assert asked["params"][-1]["name"] == "width"
+    fixed = bundle(chart.properties(width=200))[charts.MIME]
+    assert fixed["width"] == 200
+    assert "autosize" not in fixed
+
+
+def test_a_long_title_takes_two_lines():
+    long: Any = "Mean norm of the gradient with respect to the queries, by the width of a query"
+    shown = bundle(charts.line([{"x": 1, "y": 1}], "x", "y", **WORDS | {"title": long}))
+    assert len(shown[charts.MIME]["title"]) == 2
+    assert shown["text/plain"].startswith(f"[chart] {long}:")
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_what_chapters_import_is_there_in_the_jail(tmp_path: Path):
     from attend_grader.sandbox import tree
 
     tree.write(tmp_path / "packages", "03_attention")
-    code = "import attend.charts, attend.widgets as w; print(w.__file__)"
+    code = "import attend.charts, attend.widgets as w; w.drag_query(); print(w.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from attend_kernels.bench import charts, cli, machine, report
+from attend_kernels.bench import cli, machine, report
 from attend_kernels.bench.case import AbsentError, Case, Tensors, in_float64
 from attend_kernels.bench.runner import RESERVE, Results, run_all, run_case
 from attend_kernels.bench.timing import FEWEST, MOST, Budget, Run, Times, ceilings, measure
@@ -236,66 +236,6 @@ def test_a_run_that_ended_early_says_so():
     assert "**The run ended early.** gone" in report.markdown({**DOCUMENT, "aborted": "gone"})
 
 
-def test_charts_hold_their_data_and_name_no_other_file(tmp_path: Path):
-    paths = charts.write(DOCUMENT, tmp_path / "run")
-    assert [p.name for p in paths] == [
-        "run-tflops.vl.json",
-        "run-roofline.vl.json",
-        "run-ceiling-flash.vl.json",
-        "run-ceiling-rope.vl.json",
-    ]
-    for path in paths:
-        text = path.read_text(encoding="utf-8")
-        assert json.loads(text)["$schema"].endswith("/v5.json")
-        assert '"url"' not in text
-        assert "Invented GPU" in text
-
-
-def peers_told_apart(spec: Any) -> dict[str, tuple[str, str]]:
-    """Color and shape of each name in a chart's legend."""
-    if isinstance(spec, list):
-        return next(filter(None, map(peers_told_apart, spec)), {})
-    if not isinstance(spec, dict):
-        return {}
-    encoding = spec.get("encoding", {})
-    if "shape" in encoding:
-        color, shape = encoding["color"]["scale"], encoding["shape"]["scale"]
-        assert color["domain"] == shape["domain"]
-        looks = zip(color["range"], shape["range"], strict=True)
-        return dict(zip(color["domain"], looks, strict=True))
-    return peers_told_apart(list(spec.values()))
-
-
-@pytest.mark.parametrize("kind", ["tflops", "ceiling-flash"])
-def test_peers_differ_in_color_and_in_shape(kind: str, tmp_path: Path):
-    names = ["sdpa", "attend", "flex", "cudnn", "efficient", "compiled", "liger"]
-    rows = [{**ROW, "peer": n, "size": {**ROW["size"], "N": k}} for n in names for k in (512, 1024)]
-    rows.append({**ROW, "peer": "of another family", "family": "rope", "size": {"T": 9}})
-    charts.write({**DOCUMENT, "rows": rows}, tmp_path / "run")
-    found = peers_told_apart(json.loads((tmp_path / f"run-{kind}.vl.json").read_text()))
-    assert list(found) == ["attend", "sdpa", *names[2:]]
-    for looks in zip(*found.values(), strict=True):
-        assert len(set(looks)) == len(names)
-
-
-def test_a_length_alone_makes_no_line():
-    alone = {**ROW, "peer": "attend"}
-    assert charts.tflops({**DOCUMENT, "rows": [alone]}) is None
-    rows = [alone, {**alone, "size": {**ROW["size"], "N": 512}}, {**alone, "name": "alibi"}]
-    chart = charts.tflops({**DOCUMENT, "rows": rows}).to_dict()
-    assert {p["panel"] for p in chart["data"]["values"]} == {"causal, D = 128"}
-
-
-def test_cases_are_sorted_by_number():
-    rows = [{**ROW, "peer": "attend", "size": {"N": n}} for n in (1024, 16_384, 512)]
-    chart = charts.ceiling({**DOCUMENT, "rows": rows}, "flash").to_dict()
-    assert chart["encoding"]["y"]["sort"] == ["causal, N 512", "causal, N 1024", "causal, N 16384"]
-
-
-def test_nothing_measured_draws_nothing(tmp_path: Path):
-    assert charts.write({**DOCUMENT, "rows": []}, tmp_path / "run") == []
-
-
 def test_results_are_never_overwritten(tmp_path: Path):
     path = report.free_path(tmp_path / "new", "a")
     report.write(path, DOCUMENT)
@@ -303,23 +243,11 @@ def test_results_are_never_overwritten(tmp_path: Path):
     assert report.free_path(tmp_path / "new", "a").name == "a-2.json"
 
 
-def test_report_only_remakes_tables_and_charts(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_report_only_remakes_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = tmp_path / "run.json"
     report.write(path, {**DOCUMENT, "rows": DOCUMENT["rows"][:3]})
     assert cli.main(["--report", str(path)]) == 0
     assert path.with_suffix(".md").read_text(encoding="utf-8") in capsys.readouterr().out
-    assert (tmp_path / "run-tflops.vl.json").exists()
-
-
-def test_without_altair_the_charts_are_skipped_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    path = tmp_path / "run.json"
-    report.write(path, {**DOCUMENT, "rows": DOCUMENT["rows"][:3]})
-    monkeypatch.setitem(sys.modules, "altair", None)
-    assert cli.main(["--report", str(path)]) == 0
-    assert "Charts: skipped, Altair is not installed. run.json holds" in capsys.readouterr().out
-    assert path.with_suffix(".md").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """Tuned configurations compile for GPUs that are not here as promised, and the page says so.
 
-What each is held to stands with its case, in ``attend_kernels.compiled``. Here no case is compiled
-but one of each family and architecture: that the others are as the file of results has them is
-known from the fingerprint of their code.
+What each is held to stands with its case, in ``attend_kernels.compiled``. That the file of results
+is that of this code is known from the digest of a family's sources, and where those changed from
+the fingerprint of each case's IR. The deep test makes all fingerprints, and compiles one case of
+each family and architecture again.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ if not fallback.HAS_TRITON:
 
 from attend_kernels.compiled import Case, Compiled, check, page
 
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads the tools of the Linux wheel")
 REMEDY = "run python -m attend_kernels.compiled, and see in COMPILED.md what changed"
 
 
-@pytest.fixture(scope="module")
-def report() -> dict[str, Any]:
-    """What the command says, in a process without the interpreter."""
+def report(*families: str) -> dict[str, Any]:
+    """What the command says of families, in a process without the interpreter."""
     done = subprocess.run(
-        [sys.executable, "-m", "attend_kernels.compiled", "--check"],
+        [sys.executable, "-m", "attend_kernels.compiled", "--check", *families],
         capture_output=True,
         text=True,
         env={k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"},
@@ -41,21 +42,44 @@ def report() -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="reads the tools of the Linux wheel")
 @pytest.mark.parametrize("family", page.FAMILIES)
-def test_every_case_is_up_to_date_and_keeps_its_promises(family: str, report: dict[str, Any]):
-    found = report["families"][family]
-    assert found["stale"] == [], REMEDY
-    assert found["broken"] == []
+def test_every_case_is_listed_and_keeps_its_promises(family: str):
+    assert check.compare(page.cases(family), page.read().results[family]) == ([], []), REMEDY
+
+
+@linux
+def test_results_are_those_of_this_code():
+    if changed := check.changed():
+        for found in report(*changed).values():
+            assert (found["stale"], found["broken"]) == ([], []), REMEDY
+
+
+@pytest.mark.deep
+@linux
+@pytest.mark.parametrize("family", page.FAMILIES)
+def test_compiling_again_gives_the_same(family: str):
+    found = report(family)[family]
+    assert (found["stale"], found["broken"]) == ([], []), REMEDY
     assert found["cases"] == len(page.cases(family))
     assert found["again"] == len(page.ARCHITECTURES)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="reads the tools of the Linux wheel")
-def test_the_page_is_made_from_the_results(report: dict[str, Any]):
-    assert report["page"], REMEDY
+def test_the_page_is_made_from_the_results():
+    assert check.page_is_fresh(), REMEDY
+
+
+def test_a_digest_says_when_code_changed_but_not_when_words_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    file = tmp_path / "ops/rope/kernels.py"
+    file.parent.mkdir(parents=True)
+    monkeypatch.setattr(page, "PACKAGE", tmp_path)
+    texts = ["import triton\n" + text for text in ("x = 1\n", "x = 1  # why\n", "x = 2\n")]
+    digests = []
+    for text in texts:
+        file.write_text(text)
+        digests.append(page.sources("rope"))
+    assert digests[0] == digests[1] != digests[2]
 
 
 def test_flash_cases_are_its_whole_table():
@@ -156,15 +180,13 @@ def test_what_is_out_of_date_is_named(known: dict[str, page.Result], stale: list
 def test_a_case_that_was_never_compiled_leaves_the_page_out_of_date(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    version, known = page.read()
+    known = page.read()
     title = page.cases("rope")[0].title
-    without = {**known, "rope": {k: v for k, v in known["rope"].items() if k != title}}
-    monkeypatch.setattr(check, "examine", lambda cases, known, exact: len(known))
-    for results, fresh in ((known, True), (without, False)):
-        monkeypatch.setattr(page, "read", lambda results=results: (version, results))
-        report = check.report()
-        assert report["page"] is fresh
-        assert report["families"]["rope"] == len(results["rope"])
+    fewer = {k: v for k, v in known.results["rope"].items() if k != title}
+    without = replace(known, results={**known.results, "rope": fewer})
+    for found, fresh in ((known, True), (without, False)):
+        monkeypatch.setattr(page, "read", lambda found=found: found)
+        assert check.page_is_fresh() is fresh
 
 
 def test_another_triton_may_spill_a_little(monkeypatch: pytest.MonkeyPatch):
@@ -187,9 +209,9 @@ def test_results_are_read_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyP
     }
     monkeypatch.setattr(page, "RESULTS", tmp_path / "compiled.json")
     monkeypatch.setattr(page, "PAGE", tmp_path / "COMPILED.md")
-    assert page.read() == ("", {})
+    assert page.read() == page.Known("", {}, {})
     page.write("9.9.9", results)
-    assert page.read() == ("9.9.9", results)
+    assert (page.read().triton, page.read().results) == ("9.9.9", results)
     text = page.PAGE.read_text()
     assert "Triton 9.9.9" in text
     assert text.count("| 128 | 0 | 1,000 |") == sum(len(page.cases(f)) for f in page.FAMILIES)

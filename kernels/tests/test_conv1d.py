@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -16,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from .allocations import allocated, assert_linear
-from .numerics import DTYPES, TOLERANCE, assert_right, poisoned, relative_error
+from .numerics import DTYPES, TOLERANCE, assert_right, poisoned, relative_error, shaken
 
 needs_triton = pytest.mark.skipif(
     not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"
@@ -72,13 +69,14 @@ def hold(inputs: Tensors, **options: Any) -> None:
         got = run(causal_conv1d, inputs, **options)
     want = run(naive_causal_conv1d, wide(inputs), **options)
     dtype = inputs["x"].dtype
-    plain = None if dtype == torch.float64 else run(naive_causal_conv1d, inputs, **options)
+    moved = None if dtype != torch.float32 else run(naive_causal_conv1d, shaken(inputs), **options)
     for name, value in got.items():
         assert value.dtype == dtype, name
-        if plain is None:
+        if dtype == torch.float64:
             assert relative_error(value, want[name], floor=1e-3) < 1e-12, name
         else:
-            assert_right(value, want[name], dtype, plain[name], 1e-2, name)
+            near = None if moved is None else moved[name]
+            assert_right(value, want[name], dtype, near, 1e-2, name)
 
 
 @SILU
@@ -211,6 +209,7 @@ def test_memory_is_linear_in_time(device: str):
     assert sum(size >= rows for size in sizes) <= 4  # y, its gradient, dx, the sums of the bands
 
 
+@pytest.mark.thin(keep=1)
 @needs_triton
 @STATE
 def test_registered_with_torch_library(state: bool, device: str):
@@ -306,27 +305,6 @@ def test_empty_input_gives_empty_output_and_hands_the_state_on():
     y, state = causal_conv1d(**inputs, output_state=True)
     assert y.shape == (2, 0, 5)
     assert torch.equal(state, inputs["state"])
-
-
-def test_without_a_gpu_the_twin_runs_and_says_so_once():
-    program = """
-import os, warnings, torch
-os.environ.pop("TRITON_INTERPRET", None)
-torch.cuda.is_available = lambda: False
-from attend_kernels import causal_conv1d, naive_causal_conv1d
-x, w = torch.randn(1, 5, 3), torch.randn(3, 4)
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    for _ in range(2):
-        assert torch.equal(causal_conv1d(x, w), naive_causal_conv1d(x, w))
-assert [w.filename for w in caught] == ["<string>"], caught
-print(caught[0].message)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ)
-    )
-    assert done.returncode == 0, done.stderr
-    assert "causal_conv1d: no NVIDIA GPU is available here" in done.stdout
 
 
 @pytest.mark.gpu

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -160,7 +157,7 @@ WRONG: dict[str, tuple[type[Exception], str, tuple[Any, ...], dict[str, Any]]] =
     "list": (TypeError, "lengths must be a tensor, got list", (Q, K, K, [7, 7]), {}),
     "splits": (ValueError, "splits must be 1 to 128 parts, got 0", (Q, K, K, N), {"splits": 0}),
     "window": (ValueError, "0 or more keys, got -3", (Q, K, K, N), {"window": -3}),
-    "softcap": (ValueError, "softcap must be a positive", (Q, K, K, N), {"softcap": 0.0}),
+    "softcap": (ValueError, "softcap must be a positive", (Q, K, K, N), {"softcap": -1.0}),
 }
 
 
@@ -178,33 +175,3 @@ def test_errors_say_what_was_expected_and_what_to_do(
 def test_a_table_may_hold_anything_past_the_last_page():
     table = torch.tensor([[0, -1], [4, 2]])
     assert decode_attention(Q, PAGES, PAGES, torch.tensor([4, 5]), table).eq(0).all()
-
-
-def test_without_a_gpu_the_twin_runs_and_says_so_once():
-    program = """
-import os, warnings, torch
-os.environ.pop("TRITON_INTERPRET", None)
-torch.cuda.is_available = lambda: False
-from attend_kernels import decode_attention, naive_decode_attention, quantise_cache
-q, k = torch.randn(2, 4, 8).bfloat16(), torch.randn(2, 2, 9, 8).bfloat16()
-n = torch.tensor([9, 0])
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    for _ in range(2):
-        output, lse = decode_attention(q, k, k, n, return_lse=True)
-    codes, scale = quantise_cache(k, torch.float8_e4m3fn)
-    coarse = decode_attention(q, codes, codes, n, k_scale=scale, v_scale=scale)
-want, want_lse = naive_decode_attention(q.float(), k, k, n)
-assert torch.equal(output, want.bfloat16()) and torch.equal(lse, want_lse)
-assert 0 < (coarse - output).norm() < 0.1 * output.norm()
-assert [w.filename for w in caught] == ["<string>"], caught
-print(*[w.message for w in caught])
-compiled = torch.compile(decode_attention, backend="aot_eager", fullgraph=True)
-assert torch.equal(compiled(q, k, k, n), output)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ)
-    )
-    assert done.returncode == 0, done.stderr
-    assert "decode_attention: no NVIDIA GPU is available here" in done.stdout
-    assert "its PyTorch twin naive_decode_attention runs instead" in done.stdout

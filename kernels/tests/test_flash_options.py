@@ -106,6 +106,7 @@ def test_keys_out_of_sight_do_not_matter_at_all(device: str):
 TILES = [Tile(16, 16, 4, 1), Tile(32, 64, 4, 1), Tile(64, 16, 4, 1), Tile(128, 128, 8, 1)]
 
 
+@pytest.mark.thin(keep=2)
 @pytest.mark.parametrize("tile", TILES, ids=lambda t: f"{t.block_t}x{t.block_s}")
 def test_block_size_does_not_change_the_answer(
     tile: Tile, device: str, monkeypatch: pytest.MonkeyPatch

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -21,6 +18,7 @@ needs_triton = pytest.mark.skipif(
 )
 
 
+@pytest.mark.thin(keep=1)
 @needs_triton
 @pytest.mark.parametrize("deterministic", [True, False], ids=["two-pass", "atomic"])
 def test_stays_whole_under_torch_compile(deterministic: bool, device: str):
@@ -34,6 +32,7 @@ def test_stays_whole_under_torch_compile(deterministic: bool, device: str):
         assert torch.equal(value, want[name]), name
 
 
+@pytest.mark.deep
 @needs_triton
 def test_one_compilation_serves_other_lengths(device: str):
     compiled = torch.compile(flash_attention, backend="aot_eager", fullgraph=True, dynamic=True)
@@ -42,6 +41,7 @@ def test_one_compilation_serves_other_lengths(device: str):
         assert torch.equal(compiled(q, k, v, causal=True), flash_attention(q, k, v, causal=True))
 
 
+@pytest.mark.thin(keep=1)
 @needs_triton
 @pytest.mark.parametrize("layout", ["heads-outside", "heads-inside"])
 def test_operators_keep_pytorchs_contract(layout: str, device: str):
@@ -59,6 +59,7 @@ def test_operators_keep_pytorchs_contract(layout: str, device: str):
     )
 
 
+@pytest.mark.thin(keep=2)
 @needs_triton
 @pytest.mark.parametrize("name", ["eager", "compiled"])
 def test_autocast_computes_in_its_dtype(name: str, device: str):
@@ -132,7 +133,7 @@ WRONG: dict[str, tuple[type[Exception], str, tuple[Any, ...], dict[str, Any]]] =
         (Q, K, K),
         {"alibi": zeros(6).requires_grad_()},
     ),
-    "window": (ValueError, "left side must be 0 or more keys, got -1", (Q, K, K), {"window": -1}),
+    "window": (ValueError, "left side must be 0 or more keys, got -2", (Q, K, K), {"window": -2}),
     "window-float": (TypeError, r"whole number of keys.*got 2\.5", (Q, K, K), {"window": 2.5}),
     "window-three": (
         TypeError,
@@ -158,37 +159,6 @@ def test_errors_say_what_was_expected_and_what_to_do(
 ):
     with pytest.raises(error, match=message):
         flash_attention(*tensors, **options)
-
-
-def test_without_a_gpu_the_twin_runs_and_says_so_once():
-    program = """
-import os, warnings, torch
-os.environ.pop("TRITON_INTERPRET", None)
-torch.cuda.is_available = lambda: False
-from attend_kernels import flash_attention, flash_attention_varlen, naive_attention
-q = torch.randn(1, 2, 5, 8, dtype=torch.bfloat16, requires_grad=True)
-at = torch.tensor([0, 5])
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    for _ in range(2):
-        output, lse = flash_attention(q, q, q, causal=True, return_lse=True)
-        packed = flash_attention_varlen(*[q[0].transpose(0, 1)] * 3, at, at, causal=True)
-want, _ = naive_attention(*[q.float()] * 3, causal=True)
-assert torch.equal(output, want.bfloat16()) and lse.dtype == torch.float32
-assert torch.equal(packed.transpose(0, 1)[None], output)
-output.sum().backward()
-assert q.grad.isfinite().all()
-assert [w.filename for w in caught] == ["<string>"] * 2, caught
-print(*[w.message for w in caught])
-compiled = torch.compile(flash_attention, backend="aot_eager")
-torch.testing.assert_close(compiled(q, q, q, causal=True), output)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ)
-    )
-    assert done.returncode == 0, done.stderr
-    assert "flash_attention: no NVIDIA GPU is available here" in done.stdout
-    assert "its PyTorch twin naive_attention_varlen runs instead" in done.stdout
 
 
 def test_twin_gives_empty_rows_zero_gradients():

@@ -17,7 +17,7 @@ from attend_kernels import (
 from attend_kernels.common import fallback
 
 from .flash_cases import run
-from .numerics import assert_right, poisoned, relative_error
+from .numerics import assert_right, poisoned, relative_error, shake
 
 pytestmark = pytest.mark.skipif(
     not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"
@@ -73,12 +73,14 @@ def test_each_sequence_by_itself(
     with poisoned():
         got = run(flash_attention_varlen, inputs, return_lse=True, **where, **options)
     oracle = run(naive_attention_varlen, [x.double() for x in inputs], **where, **options)
-    plain = run(naive_attention_varlen, inputs, **where, **options)
+    near = [shake(x, n) for n, x in enumerate(inputs)]
+    moved = run(naive_attention_varlen, near, **where, **options)
     floor = 1e-2 * float(inputs[3].norm())
     for name, value in got.items():
-        assert_right(value, oracle[name], torch.float32, plain[name], floor, name)
+        assert_right(value, oracle[name], torch.float32, moved[name], floor, name)
 
 
+@pytest.mark.thin(keep=1)
 @pytest.mark.parametrize("deterministic", [True, False], ids=["two-pass", "atomic"])
 def test_equal_lengths_are_a_dense_batch(deterministic: bool, device: str):
     q, k, v, grad, _ = packed(66, 66, H=4, G=2, device=device)

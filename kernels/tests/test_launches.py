@@ -38,15 +38,15 @@ def lines() -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_every_launch_makes_code(lines: list[dict[str, Any]]):
     assert [line for line in lines if "error" in line] == []
     assert all(len(line["code"]) == 16 for line in lines)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_every_kernel_is_launched(lines: list[dict[str, Any]]):
     kernels: set[str] = set()
-    for module in Path(attend_kernels.__path__[0]).glob("*.py"):
+    for module in Path(attend_kernels.__path__[0]).rglob("*.py"):
         kernels |= set(re.findall(r"^def (\w+_kernel)\(", module.read_text("utf-8"), re.M))
     assert kernels == {line["kernel"] for line in lines}

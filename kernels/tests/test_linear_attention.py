@@ -68,6 +68,7 @@ class Compiled:
         return False
 
 
+@pytest.mark.thin(keep=3)
 @pytest.mark.parametrize(
     ("architecture", "name"), [(80, "fp16"), (90, "fp16"), (90, "fp32")], ids=str
 )
@@ -85,6 +86,7 @@ def test_the_tables_tiles_and_chunks(
     hold(Case(40 if D == 64 else 24, D=D, dtype=DTYPES[name], kind=kind, chunk=64), device)
 
 
+@pytest.mark.thin(keep=3)
 @pytest.mark.parametrize("chunk", linear_attention_tiles.CHUNKS, ids=lambda n: f"chunk{n}")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_chunk_does_not_change_the_answer(kind: str, chunk: int, device: str):
@@ -117,6 +119,7 @@ def test_gates_of_minus_infinity_forget_everything(kind: str, device: str):
     torch.testing.assert_close(got["state"], alone["state"])
 
 
+@pytest.mark.thin(keep=3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("at", [1, 16, 37])
 def test_a_sequence_may_be_cut_anywhere(at: int, kind: str, device: str):
@@ -137,6 +140,7 @@ def test_a_sequence_may_be_cut_anywhere(at: int, kind: str, device: str):
         assert relative_error(value, whole[name].double()) < 2e-6, name
 
 
+@pytest.mark.thin(keep=6)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", [Case(90, chunk=16), Case(70, D=20, E=40, state=False)], ids=str)
 def test_segments_side_by_side_give_the_same(case: Case, kind: str, monkeypatch: Any, device: str):
@@ -203,6 +207,7 @@ def test_nothing_flows_back_from_the_future(kind: str, device: str):
     assert not torch.equal(before[:, :, 30:], after[:, :, 30:])
 
 
+@pytest.mark.thin(keep=1)
 @pytest.mark.parametrize("kind", ["gate", "gated delta"])
 def test_the_same_bits_each_time(kind: str, device: str):
     inputs = Case(40, kind=kind).inputs(device)

@@ -64,6 +64,7 @@ def hold_same(want: torch.Tensor, got: torch.Tensor, leaves: list[torch.Tensor])
         assert relative_error(g, w.double()) < 3 * LIMIT, number
 
 
+@pytest.mark.thin(keep=1)
 @forms
 def test_lightning_attention_of_minimax(form: Any, device: str):
     """The whole layer with its weights: SiLU, blocks of 8, norm, output gate."""
@@ -136,6 +137,7 @@ def test_delta_rule_of_qwen3_next(form: Any, device: str):
     hold_same(last, state, [k, v, beta, initial])
 
 
+@pytest.mark.thin(keep=2)
 @forms
 @pytest.mark.parametrize(
     "name", ["torch_recurrent_gated_delta_rule", "torch_chunk_gated_delta_rule"]

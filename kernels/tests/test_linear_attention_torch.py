@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -81,6 +78,7 @@ def allocated(kind: str, length: int, device: str) -> list[int]:
     return seen.sizes
 
 
+@pytest.mark.thin(keep=2)
 @needs_triton
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_state_of_every_step_is_ever_in_memory(kind: str, device: str):
@@ -105,6 +103,7 @@ def test_autograd_keeps_the_arguments_alone(kind: str, device: str):
     assert sum(saved.values()) == expected + (inputs["v"].nbytes if kind.endswith("delta") else 0)
 
 
+@pytest.mark.thin(keep=2)
 @needs_triton
 @pytest.mark.parametrize("kind", KINDS)
 def test_stays_whole_under_torch_compile(kind: str, device: str):
@@ -133,6 +132,7 @@ def step_arguments(kind: str, device: str) -> dict[str, Any]:
     return {k: x if k == "decay" else x[:, :, 0] for k, x in inputs.items()} | {"state": state}
 
 
+@pytest.mark.thin(keep=2)
 @needs_triton
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_step_compiles_and_has_the_chunked_gradient(kind: str, device: str):
@@ -154,6 +154,7 @@ def test_a_step_compiles_and_has_the_chunked_gradient(kind: str, device: str):
         torch.testing.assert_close(g.double(), w, rtol=1e-5, atol=1e-5, msg=name)
 
 
+@pytest.mark.thin(keep=1)
 @needs_triton
 @pytest.mark.parametrize("kind", ["plain", "gate", "gates"])
 def test_operators_keep_pytorchs_contract(kind: str, device: str):
@@ -167,6 +168,7 @@ def test_operators_keep_pytorchs_contract(kind: str, device: str):
     torch.library.opcheck(linear_attention_operators.backward, arguments)
 
 
+@pytest.mark.thin(keep=1)
 @needs_triton
 @pytest.mark.parametrize(
     "case", [Case(5, kind="delta", state=False), Case(5, kind="gated delta")], ids=str
@@ -273,43 +275,3 @@ def test_every_lookup_finds_a_tile(dtype: torch.dtype, architecture: int, monkey
             assert steps <= chunk
             assert steps == linear_attention_tiles.steps(v, k, chunk)
             assert linear_attention_tiles.span("plain", k, v) % steps == 0
-
-
-def test_without_a_gpu_the_twin_runs_and_says_so_once():
-    program = """
-import os, warnings, torch
-os.environ.pop("TRITON_INTERPRET", None)
-torch.cuda.is_available = lambda: False
-from attend_kernels import linear_attention, linear_attention_step, naive_linear_attention
-q, k, v = (torch.randn(1, 2, 40, 8).bfloat16() for _ in range(3))
-q.requires_grad_()
-modes = ({}, {"decay": -torch.rand(2)}, {"gate": -torch.rand(1, 2, 40)},
-         {"gate": -torch.rand(1, 2, 40, 8)}, {"beta": 0.1 * torch.rand(1, 2, 40)},
-         {"beta": 0.1 * torch.rand(1, 2, 40), "gate": -torch.rand(1, 2, 40)})
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    for mode in modes:
-        output, state = linear_attention(q, k, v, **mode, output_state=True, chunk=16)
-        assert output.dtype == torch.bfloat16 and state.dtype == torch.float32
-        want, last = naive_linear_attention(q.float(), k.float(), v.float(), **mode)
-        torch.testing.assert_close(output.float(), want, rtol=1e-2, atol=1e-2)
-        torch.testing.assert_close(state, last)
-        (grad,) = torch.autograd.grad(output.float().square().sum(), q)
-        assert grad.isfinite().all()
-        now = {n: x if n == "decay" else x[:, :, 0] for n, x in mode.items()}
-        one, _ = linear_attention_step(torch.zeros(1, 2, 8, 8), *(x[:, :, 0] for x in (q, k, v)),
-                                       **now)
-        torch.testing.assert_close(one, output[:, :, 0])
-assert [w.filename for w in caught] == ["<string>"] * 2, caught
-print(*[w.message for w in caught])
-compiled = torch.compile(linear_attention, backend="aot_eager", fullgraph=True)
-torch.testing.assert_close(compiled(q, k, v, **modes[-1], chunk=16), output)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ)
-    )
-    assert done.returncode == 0, done.stderr
-    assert "linear_attention: no NVIDIA GPU is available here, so its PyTorch tw" in done.stdout
-    assert "its PyTorch twin naive_linear_attention_parallel runs instead" in done.stdout
-    assert "linear_attention_step: no NVIDIA GPU is available here" in done.stdout
-    assert "its PyTorch twin naive_linear_attention runs instead" in done.stdout

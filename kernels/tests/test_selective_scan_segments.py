@@ -33,6 +33,7 @@ def segments(case: Case, device: str) -> int:
     return -(-case.T // length)
 
 
+@pytest.mark.thin(keep=3)
 @pytest.mark.parametrize("T", [17, 24, 25], ids=lambda n: f"T{n}")
 @pytest.mark.parametrize("options", [(), OPTIONAL], ids=["bare", "all"])
 def test_segments_are_the_twin(T: int, options: tuple[str, ...], device: str):
@@ -67,6 +68,7 @@ def test_segments_of_several_chunks(monkeypatch: pytest.MonkeyPatch, device: str
     hold(case, device)
 
 
+@pytest.mark.deep
 def test_one_pass_and_two_give_the_same(monkeypatch: pytest.MonkeyPatch, device: str):
     monkeypatch.setattr(selective_scan_tiles, "CHUNK", 4)
     monkeypatch.setattr(selective_scan_tiles, "multiprocessors", lambda _: 4)
@@ -79,6 +81,7 @@ def test_one_pass_and_two_give_the_same(monkeypatch: pytest.MonkeyPatch, device:
         assert relative_error(cut[name], want, floor=1e-3) < 1e-12, name
 
 
+@pytest.mark.deep
 def test_the_same_bits_each_time(device: str):
     inputs = Case(18, C=9).inputs(device)
     first, second = (run(fast, inputs) for _ in range(2))
@@ -86,6 +89,7 @@ def test_the_same_bits_each_time(device: str):
         assert torch.equal(value, second[name]), name
 
 
+@pytest.mark.thin(keep=1)
 @pytest.mark.parametrize("used", ["y", "state"])
 def test_one_output_unused(used: str, device: str):
     inputs = Case(18).inputs(device)

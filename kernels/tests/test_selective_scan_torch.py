@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -47,6 +44,7 @@ def allocated(length: int, device: str) -> list[int]:
 EVERY_STATE = 16 * 64 * torch.float32.itemsize  # bytes a step
 
 
+@pytest.mark.deep
 @needs_triton
 def test_no_state_of_every_step_is_ever_in_memory(device: str):
     """The largest tensor is far below (B, T, C, N), and what T adds is linear in it."""
@@ -70,6 +68,7 @@ def test_a_state_handed_on_is_not_copied(device: str):
     assert sizes[1] - sizes[0] == state.numel() * torch.float32.itemsize
 
 
+@pytest.mark.deep
 @needs_triton
 def test_segments_cost_a_state_each(monkeypatch: pytest.MonkeyPatch, device: str):
     """Starts forward and backward; and of each segment its scratch, and its share of dA, D, bias.
@@ -131,6 +130,7 @@ def test_a_step_compiles_too(device: str):
         assert torch.equal(got, want)
 
 
+@pytest.mark.deep
 @needs_triton
 def test_one_compilation_serves_other_lengths(device: str):
     compiled = torch.compile(selective_scan, backend="aot_eager", fullgraph=True, dynamic=True)
@@ -139,6 +139,7 @@ def test_one_compilation_serves_other_lengths(device: str):
         assert torch.equal(compiled(**inputs), selective_scan(**inputs))
 
 
+@pytest.mark.thin(keep=1)
 @needs_triton
 @pytest.mark.parametrize(
     "options", [(), ("D", "z", "delta_bias", "initial_state")], ids=["bare", "all"]
@@ -231,32 +232,3 @@ def test_a_steps_errors_are_its_own():
     nothing: Any = None
     with pytest.raises(TypeError, match="selective_scan_step: state must be a tensor, got None"):
         selective_scan_step(nothing, U[:, 0], U[:, 0], A, BC[:, 0], BC[:, 0])
-
-
-def test_without_a_gpu_the_twin_runs_and_says_so_once():
-    program = """
-import os, warnings, torch
-os.environ.pop("TRITON_INTERPRET", None)
-torch.cuda.is_available = lambda: False
-from attend_kernels import naive_selective_scan, selective_scan
-u, bc = torch.randn(1, 5, 3, requires_grad=True), torch.randn(1, 5, 2)
-arguments = (u, u, -torch.ones(3, 2), bc, bc)
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    for _ in range(2):
-        y, state = selective_scan(*arguments, output_state=True)
-want, last = naive_selective_scan(*arguments)
-assert torch.equal(y, want) and torch.equal(state, last)
-y.sum().backward()
-assert u.grad.isfinite().all()
-assert [w.filename for w in caught] == ["<string>"], caught
-print(caught[0].message)
-compiled = torch.compile(selective_scan, backend="aot_eager", fullgraph=True)
-torch.testing.assert_close(compiled(*arguments), y)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ)
-    )
-    assert done.returncode == 0, done.stderr
-    assert "selective_scan: no NVIDIA GPU is available here" in done.stdout
-    assert "its PyTorch twin naive_selective_scan runs instead" in done.stdout

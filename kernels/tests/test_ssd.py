@@ -50,6 +50,7 @@ def test_lengths(T: int, device: str):
     hold(Case(T), device)
 
 
+@pytest.mark.thin(keep=3)
 @needs_triton
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("rate", RATES.values(), ids=RATES)
@@ -57,12 +58,14 @@ def test_dtypes_and_decays(rate: float, name: str, device: str):
     hold(Case(40, rate=rate, dtype=DTYPES[name]), device)
 
 
+@pytest.mark.thin(keep=3)
 @needs_triton
 @pytest.mark.parametrize("N", [1, 16, 24, 64, 128, 256], ids=lambda n: f"N{n}")
 def test_state_sizes(N: int, device: str):
     hold(Case(35, H=1, N=N), device)
 
 
+@pytest.mark.thin(keep=2)
 @needs_triton
 @pytest.mark.parametrize("P", [1, 16, 40, 64, 128], ids=lambda n: f"P{n}")
 def test_head_widths(P: int, device: str):
@@ -70,6 +73,7 @@ def test_head_widths(P: int, device: str):
     hold(Case(35, H=1, P=P), device)
 
 
+@pytest.mark.thin(keep=2)
 @needs_triton
 @pytest.mark.parametrize(("H", "G"), [(4, 1), (4, 2), (3, 3), (9, 1)], ids=lambda n: f"{n}")
 def test_groups(H: int, G: int, device: str):
@@ -182,6 +186,7 @@ def test_bias_and_softplus(device: str):
         assert relative_error(value, want[name], floor=1e-2) < 1e-5, name
 
 
+@pytest.mark.deep
 @needs_triton
 def test_the_same_bits_each_time(device: str):
     inputs = Case(40, H=4, dtype=torch.bfloat16).inputs(device)

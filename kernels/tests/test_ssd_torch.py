@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -88,6 +85,7 @@ def test_packed_sequences_and_steps_compile_too(device: str):
     assert torch.equal(step(state, **now)[1], ssd_step(state, **now)[1])
 
 
+@pytest.mark.deep
 @needs_triton
 def test_one_compilation_serves_other_lengths(device: str):
     compiled: Any = torch.compile(ssd, backend="aot_eager", fullgraph=True, dynamic=True)
@@ -96,6 +94,7 @@ def test_one_compilation_serves_other_lengths(device: str):
         assert torch.equal(compiled(**inputs), ssd(**inputs))
 
 
+@pytest.mark.thin(keep=1)
 @needs_triton
 @pytest.mark.parametrize("options", [(), ("D", "initial_state")], ids=["bare", "all"])
 def test_operators_keep_pytorchs_contract(options: tuple[str, ...], device: str):
@@ -115,6 +114,7 @@ def test_operators_keep_pytorchs_contract(options: tuple[str, ...], device: str)
     torch.library.opcheck(ssd_operators.ssd_step, (last, x[:, 0], dt[:, 0], A, B[:, 0], C[:, 0], D))
 
 
+@pytest.mark.deep
 @needs_triton
 def test_packed_operator_keeps_the_contract(device: str):
     inputs = Case(9, H=1, options=()).inputs(device)
@@ -268,35 +268,3 @@ def test_a_steps_errors_are_its_own():
         ssd_step(zeros(1, 6, 16, 16), **GOOD)
     with pytest.raises(ShapeError, match="state has the wrong shape"):
         ssd_step(zeros(1, 6, 16, 8), **now)
-
-
-def test_without_a_gpu_the_twin_runs_and_says_so_once():
-    program = """
-import os, warnings, torch
-os.environ.pop("TRITON_INTERPRET", None)
-torch.cuda.is_available = lambda: False
-from attend_kernels import naive_ssd, ssd, ssd_step
-x, b = torch.randn(1, 9, 2, 4, dtype=torch.bfloat16, requires_grad=True), torch.randn(1, 9, 1, 3)
-b = b.bfloat16()
-dt, a = torch.rand(1, 9, 2), -torch.ones(2)
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    for _ in range(2):
-        y, state = ssd(x, dt, a, b, b, output_state=True)
-        with torch.no_grad():
-            one, _ = ssd_step(state, x[:, 0], dt[:, 0], a, b[:, 0], b[:, 0])
-want, last = naive_ssd(x.float(), dt, a, b.float(), b.float())
-assert y.dtype == one.dtype == torch.bfloat16 and state.dtype == torch.float32
-torch.testing.assert_close(y.float(), want, rtol=1e-2, atol=1e-2)
-torch.testing.assert_close(state, last)
-y.sum().backward()
-assert x.grad.isfinite().all()
-assert [w.filename for w in caught] == ["<string>"] * 2, caught
-print(*[w.message for w in caught])
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ)
-    )
-    assert done.returncode == 0, done.stderr
-    assert "ssd: no NVIDIA GPU is available here, so its PyTorch twin naive_ssd_chu" in done.stdout
-    assert "its PyTorch twin naive_ssd_step runs instead" in done.stdout

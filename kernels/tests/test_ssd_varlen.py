@@ -57,6 +57,7 @@ def test_the_twins_take_packed_sequences(form: Any):
     torch.testing.assert_close(state, last)
 
 
+@pytest.mark.thin(keep=3)
 @needs_triton
 @pytest.mark.parametrize("spare", [0, 5], ids=["full", "rows-to-spare"])
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)

@@ -77,6 +77,7 @@ def test_ssd(P: int, N: int, name: str):
     ssd_cases.hold(ssd_cases.Case(70, H=2, P=P, N=N, dtype=DTYPES[name]))
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("architecture")
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("N", [16, 32, 64, 128, 256], ids=lambda n: f"N{n}")

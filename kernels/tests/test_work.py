@@ -22,6 +22,7 @@ from attend_kernels.bench import cli, work
 NOTES = Path(__file__).parents[1] / "bench" / "NOTES.md"
 
 
+@pytest.mark.thin(keep=3)
 @pytest.mark.parametrize("name", work.LINEAR)
 def test_work_is_affine_in_the_length(name: str):
     """From T to 2 T to 4 T, the second step adds exactly twice what the first added."""

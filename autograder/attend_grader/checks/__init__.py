@@ -10,47 +10,49 @@ A guide for authors. One file an exercise, ``chapters/chNN_slug/name.py``; the m
         properties=(worked(…), agrees(…)), draws=draws, slips=(Slip(…), …),
         alternatives={"log-sum-exp": by_logarithm, …}, hints=(…), minutes=10, …)
 
-**Contract** (:mod:`.contract`). What you promise is printed in the notebook (``contract.sentence()``)
-and checked: each promise is one property of 1 point (``points={"leading": 2}`` changes that) that is
-tried on your draws, for each argument in turn, and compares the learner's function with itself. So
-write no property for integers, float32, views, leading axes, unchanged arguments, gradients or
-masks, and none at D = 1 to keep points apart. Bans stand in ``forbids``, nowhere else. Promises that
-your own properties check are told in ``says``. Promises count once a third of the other points are
-earned: what returns zeros keeps every promise.
+**Contract** (:mod:`.contract`). What you promise is printed in the notebook
+(``contract.sentence()``) and checked: each promise is one property of 1 point
+(``points={"leading": 2}`` changes that) that is tried on your draws, for each argument in turn,
+and compares the learner's function with itself. So write no property for integers, float32, views,
+leading axes, unchanged arguments, gradients or masks, and none at D = 1 to keep points apart. Bans
+stand in ``forbids``, nowhere else. Promises that your own properties check are told in ``says``.
+Promises count once a third of the other points are earned: what returns zeros keeps every promise.
 
 - NumPy: ``accepts=(FLOAT64, FLOAT32, INTEGERS)``; in torch FLOAT32 is plain, FLOAT64 for functions
   only (a module's parameters are float32).
-- ``leading_axes=("x",)`` where the others (weights) are shared by a stack; ``shared=("mask",)`` for
-  an argument that may also lack the stack's axes.
+- ``leading_axes=("x",)`` where the others (weights) are shared by a stack; ``shared=("mask",)``
+  for an argument that may also lack the stack's axes.
 - ``gradients=("x", EVERY_PARAMETER)``: each argument and parameter, right and not cut.
 - ``masks=("mask",)``: all True is None, broadcasts; ``hidden_rows=True``: a row may be all False.
 - Arguments for which rounding makes no sense (distributions): ``whole={"weights": function}``.
 
-**Draws** ``draws(rng) -> list[Call]``: 4 to 8 calls that show behaviour. They carry everything else:
-promises, slips, symptoms. So let lengths differ (T ≠ S, D ≠ D_v), include a square, an odd length, a
-length of 1, each value of an option, with and without a mask, a large one, one with leading axes. The
-shapes of the n-th call must not depend on ``rng``. Use ``properties.normal`` (two decimals).
+**Draws** ``draws(rng) -> list[Call]``: 4 to 8 calls that show behaviour. They carry everything
+else: promises, slips, symptoms. So let lengths differ (T ≠ S, D ≠ D_v), include a square, an odd
+length, a length of 1, each value of an option, with and without a mask, a large one, one with
+leading axes. The shapes of the n-th call must not depend on ``rng``. Use ``properties.normal``
+(two decimals).
 
-**Properties** (:mod:`.helpers`): ``worked`` (by hand), ``known`` (limits, invariants),
-``agrees`` (fresh cases against the reference; sizes belong here), ``gradient_by_hand`` (complex
-steps). For anything else write ``def test(subject, probe)`` with ``probe.agree(…)``, and wrap it in
-``Property(name, points, test)``. An oracle that is not our own formula is better than the reference.
+**Properties** (:mod:`.helpers`): ``worked`` (by hand), ``known`` (limits, invariants), ``agrees``
+(fresh cases against the reference; sizes belong here), ``gradient_by_hand`` (complex steps). For
+anything else write ``def test(subject, probe)`` with ``probe.agree(…)``, and wrap it in
+``Property(name, points, test)``. An oracle that is not our own formula is better than the
+reference.
 
 **Slips** (:mod:`.slips`): the 10 that you expect most, as edits of the answer::
 
     Slip("did not subtract the maximum", ("scores - largest", "scores"), "exp of a large score …")
 
-The old text must stand once in the answer's code (docstrings do not count); several edits are a tuple
-of pairs, another algorithm is a function in the place of the edit. A slip is named only where the
-learner's behaviour agrees on all draws. ``told`` speaks of what comes out, then of what to try; it is
-told to whoever's code behaves alike, so it must be true of all of them.
+The old text must stand once in the answer's code (docstrings do not count); several edits are a
+tuple of pairs, another algorithm is a function in the place of the edit. A slip is named only
+where the learner's behaviour agrees on all draws. ``told`` speaks of what comes out, then of what
+to try; it is told to whoever's code behaves alike, so it must be true of all of them.
 
-**Symptoms** (:mod:`.symptoms`) need nothing from you. Where no slip matches, the card says what holds
-of every call tried: a factor √D, transposed, "as if q and k had changed places", wrong exactly where
-there are leading axes, "as if a sum ran along another axis". They are as good as your draws.
+**Symptoms** (:mod:`.symptoms`) need nothing from you. Where no slip matches, the card says what
+holds of every call tried: a factor √D, transposed, "as if q and k had changed places", wrong
+exactly where there are leading axes, "as if a sum ran along another axis". They are as good as
+your draws.
 
 **Alternatives**: two or more right answers in other styles; they must get full marks.
 
-Points are declared in the chapter's ``__init__`` too; ``pytest autograder/tests/test_exercises.py -k
-NAME`` says whether all agree. Then write adversary cases (``autograder/tests/adversary``).
-"""
+Points are declared in the chapter's ``__init__`` too; ``pytest autograder/tests/test_exercises.py
+-k NAME`` says whether all agree. Then write adversary cases (``autograder/tests/adversary``)."""

@@ -1,7 +1,9 @@
 """Whether two results of one function agree, up to the rounding that its formula has.
 
-How far rounding may carry follows from the formula: its condition, measured on the reference by
-moving each argument by a known relative step, times the unit of rounding.
+How far rounding may carry follows from the formula and the arguments: the unit of rounding times
+the formula's condition (how far its result moves when each argument moves by a known relative
+step), and times the square of the largest argument, which is how large a product can be that
+cancels before the end.
 """
 
 from __future__ import annotations
@@ -51,13 +53,16 @@ class Alike:
         self.reference, self.call = reference, call
         self.names, self.results = names, results
 
-    def difference(self, got: Any, want: Any, *, single: bool) -> tuple[str, str, str] | None:
+    def difference(
+        self, got: Any, want: Any, *, single: bool, strict: bool = False
+    ) -> tuple[str, str, str] | None:
         """The largest difference: (place, number in ``got``, number in ``want``), or None.
 
         Args:
             got: what the function returned.
             want: what it returned for the same numbers in another guise.
             single: whether float32 took part.
+            strict: allow for a few roundings of the result only, whatever the arguments are.
         """
         mine, other = parts(got), parts(want)
         if len(mine) != len(other):
@@ -69,8 +74,8 @@ class Alike:
                 return f"the type of {name}", type(a).__name__, type(b).__name__
             if x.shape != y.shape:
                 return f"the shape of {name}", str(x.shape), str(y.shape)
-            bad = self._bad(x, y, index, FLOAT32 if single else FLOAT64)
-            if bad is not None and bad.any():
+            bad = self._bad(x, y, index, FLOAT32 if single else FLOAT64, strict)
+            if bad.any():
                 with np.errstate(invalid="ignore"):
                     far = np.where(bad, np.nan_to_num(np.abs(x - y.astype(float)), nan=np.inf), -1)
                 where = np.unravel_index(int(np.argmax(far)), far.shape)
@@ -84,15 +89,30 @@ class Alike:
             return self.results[index]
         return "result" if count == 1 else f"result {index + 1}"
 
-    def _bad(self, x: np.ndarray, y: np.ndarray, index: int, base: Tolerance) -> np.ndarray | None:
+    def _bad(
+        self, x: np.ndarray, y: np.ndarray, index: int, base: Tolerance, strict: bool
+    ) -> np.ndarray:
         alike_nan = _nan(x) & _nan(y)
         x, y = np.where(alike_nan, 0, x), np.where(alike_nan, 0, y)
         bad = mismatches(x, y, base)
-        if not bad.any() or self._condition is None:
+        if strict or not bad.any():
             return bad
         unit = 2.0**-24 if base is FLOAT32 else 2.0**-53
-        allowed = ROUNDINGS * unit * self._condition[min(index, len(self._condition) - 1)]
+        allowed = ROUNDINGS * unit * self._size
+        if mismatches(x, y, Tolerance("size", base.relative, base.reason, allowed)).any():
+            if self._condition is None:
+                return bad
+            allowed += ROUNDINGS * unit * self._condition[min(index, len(self._condition) - 1)]
         return mismatches(x, y, Tolerance("condition", base.relative, base.reason, float(allowed)))
+
+    @cached_property
+    def _size(self) -> float:
+        """The square of the largest argument, and 1 at least."""
+        sizes = [1.0]
+        for leaf in leaves(self.call, self.names):
+            values = np.abs(numbers(leaf.value).astype(float))
+            sizes.append(float(values[np.isfinite(values)].max(initial=0.0)))
+        return max(sizes) ** 2
 
     @cached_property
     def _condition(self) -> list[float] | None:

@@ -99,7 +99,7 @@ def observe(subject: Subject, exercise: Exercise, seed: int) -> list[Case]:
 
 
 def _case(subject: Subject, exercise: Exercise, call: Call) -> Case | None:
-    """One case; None where the reference gives no finite numbers."""
+    """One case; None where the reference gives no finite numbers, or rounding hides the answer."""
     right = reference_on(exercise.reference, call)(call)
     if not usable(right):
         return None
@@ -110,10 +110,11 @@ def _case(subject: Subject, exercise: Exercise, call: Call) -> Case | None:
     kinds = [numbers(leaf.value).dtype for leaf in leaves(call, names)]
     single = any(kind.kind == "f" and kind.itemsize < 8 for kind in kinds)
     single |= any(numbers(part).dtype == np.float32 for part in parts(right.value))
-    wrong = got.error is not None or (
-        _unlike(got.value, right.value)
-        or alike.difference(got.value, right.value, single=single) is not None
-    )
+    wrong = got.error is not None or _unlike(got.value, right.value)
+    if not wrong and alike.difference(got.value, right.value, single=single, strict=True):
+        if alike.difference(got.value, right.value, single=single) is None:
+            return None  # rounding may explain it, so it says nothing
+        wrong = True
     return Case(call, got, right.value, names, wrong, alike, single)
 
 
@@ -223,6 +224,9 @@ def _of_options(case: Case, exercise: Exercise) -> dict[str, bool]:
         for parameter in listed:
             value = given.get(parameter.name, parameter.default)
             name = parameter.name
+            if parameter.default is not parameter.empty:
+                found[f"{name} is left out"] = name not in given
+                found[f"{name} is passed"] = name in given
             if value is None or parameter.default is None:
                 found[f"{name} is None"] = value is None
                 found[f"{name} is given"] = value is not None
@@ -248,6 +252,7 @@ def _of_types(by_name: dict[str, Leaf], names: Sequence[str]) -> dict[str, bool]
         whole = [kind == "integer" for kind in kinds.values()]
         found["any argument holds integers"] = any(whole)
         found["all arguments hold integers"] = all(whole)
+        found["an argument holds fractions"] = not all(whole)
     for name in names:
         here = by_name.get(name)
         found[f"{name} holds integers"] = here is not None and here.kind == "integer"
@@ -278,7 +283,7 @@ def _of_axes(by_name: dict[str, Leaf], fewest: dict[str, int]) -> dict[str, bool
     if set(fewest.values()) != {1} or len(fewest) > 1:
         found["there are leading axes"] = most > 0
         found["there are no leading axes"] = most == 0
-    found["there are two or more leading axes"] = most > 1
+        found["there are two or more leading axes"] = most > 1
     for name, leaf in by_name.items():
         count = numbers(leaf.value).ndim
         for least in (2, 3):
@@ -308,8 +313,14 @@ def _of_lengths(by_name: dict[str, Leaf], names: Sequence[str]) -> dict[str, boo
     for (one, a), (two, b) in combinations(sizes.items(), 2):
         if one.endswith(f"of {two.rpartition(' of ')[2]}"):
             continue
-        found[f"{one} and {two} are equally long"] = a == b
-        found[f"{one} and {two} differ in length"] = a != b
+        (axis, _, first), (other, _, second) = one.rpartition(" of "), two.rpartition(" of ")
+        pair = f"{one} and {two}"
+        if axis == other:
+            pair = f"the {axis.removeprefix('the ')}s of {first} and {second}".replace(
+                "axiss", "axes"
+            )
+        found[f"{pair} are equally long"] = a == b
+        found[f"{pair} differ in length"] = a != b
         found[f"{one} is longer than {two}"] = a > b
         found[f"{one} is shorter than {two}"] = a < b
     return found

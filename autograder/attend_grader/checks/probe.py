@@ -32,6 +32,8 @@ class Call:
         build: for a class: how to construct the instance that is called.
         parameters: for a class: parameters by name, loaded into the instance.
         method: for a class: call this method of the instance instead of the instance itself.
+        launcher: for a Triton kernel: ``"module:function"`` of the course that is called with the
+            kernel in front of the arguments, and launches it (:mod:`.kernels`).
     """
 
     args: tuple[Any, ...]
@@ -39,6 +41,7 @@ class Call:
     build: Call | None = None
     parameters: Mapping[str, Any] | None = None
     method: str | None = None
+    launcher: str = ""
 
     def on(self, subject: Subject) -> Outcome:
         """What ``subject`` does on this call; never raises for its errors."""
@@ -48,7 +51,7 @@ class Call:
                 subject = subject.build(*built.args, parameters=self.parameters, **built.kwargs)
             except SubjectError as failure:
                 return Outcome(None, failure.error)
-        return subject.run(self.args, self.kwargs, method=self.method)
+        return subject.run(self.args, self.kwargs, method=self.method, launcher=self.launcher)
 
 
 @dataclass(frozen=True)

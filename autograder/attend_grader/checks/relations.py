@@ -47,11 +47,15 @@ def pairs_of(cases: Sequence[Case], index: int | None) -> Pairs:
     return made
 
 
-def relation(pairs: Pairs) -> str | None:
-    """What the result is, compared with the right one: words that follow "it is", or None."""
+def relation(pairs: Pairs, *, weak: bool = False) -> str | None:
+    """What the result is, compared with the right one: words that follow "it is", or None.
+
+    With ``weak`` also what leaves a number open, or one for each slice.
+    """
     if any(got.dtype.kind not in "biufc" for _, got, _ in pairs):
         return None
-    for find in (_constant, _echo, _changed, _factor, _offset, _powers, _one_axis):
+    finds = (_constant, _echo, _changed, _factor, _offset, _powers)
+    for find in (*finds, _digits, _some_factor, _some_offset, _one_axis) if weak else finds:
         text = find(pairs)
         if text:
             return text
@@ -274,6 +278,11 @@ def expression(values: Sequence[float], cases: Sequence[Case]) -> str | None:
             if np.allclose(share, share[0], rtol=1e-6, atol=0):
                 one = f"{share[0]:.4g} times "
                 return ("" if np.isclose(share[0], 1) else one) + words.format(name)
+    for one, two in permutations(common, 2):
+        for power, words in ((0.5, "the root of {}, divided by the root of {}"), (1, "{} / {}")):
+            made = np.array([(row[one] / row[two]) ** power for row in known])
+            if len(set(made)) > 1 and np.allclose(values, made, rtol=1e-6, atol=0):
+                return words.format(one, two)
     return None
 
 
@@ -296,10 +305,39 @@ def _factor(pairs: Pairs) -> str | None:
             return text
     told = expression(ratios, cases)
     if told is None:
-        if all(want.size == 1 for _, _, want in pairs):
-            return None
-        return "the right one times a number that changes from call to call"
+        return None
     return f"the right one times {told}"
+
+
+def _digits(pairs: Pairs) -> str | None:
+    """Nearly right: to how many digits, in the worst case."""
+    worst = 0.0
+    for _, got, want in pairs:
+        if got.shape != want.shape or not np.isfinite(got).all():
+            return None
+        scale = float(np.abs(want).max(initial=0.0))
+        far = float(np.abs(got.astype(float) - want.astype(float)).max(initial=0.0))
+        worst = max(worst, far / scale if scale else np.inf)
+    if not 0 < worst < 1e-3:
+        return None
+    return f"right to {int(-np.log10(worst))} digits or so, and no further"
+
+
+def _some_factor(pairs: Pairs) -> str | None:
+    wide = [pair for pair in pairs if pair[2].size > 1 and pair[2].any()]
+    if len(wide) < 2 or any(_ratio(got, want, case) is None for case, got, want in wide):
+        return None
+    return "the right one times a number that changes from call to call"
+
+
+def _some_offset(pairs: Pairs) -> str | None:
+    wide = [pair for pair in pairs if pair[2].size > 1]
+    for case, got, want in wide:
+        if got.shape != want.shape or not np.isfinite(got).all() or want.dtype.kind == "b":
+            return None
+        if not case.matches(got - (got - want).mean(), want.astype(float)):
+            return None
+    return "the right one plus a number that changes from call to call" if len(wide) > 1 else None
 
 
 def _offset(pairs: Pairs) -> str | None:
@@ -315,8 +353,6 @@ def _offset(pairs: Pairs) -> str | None:
     if not all(shifts) or (max(sizes) == 1 and len(pairs) < 3):
         return None
     told = expression([abs(s) for s in shifts], [case for case, _, _ in pairs])
-    if told is None and max(sizes) > 1:
-        return "the right one plus a number that changes from call to call"
     signs = {s > 0 for s in shifts}
     if told is None or len(signs) > 1:
         return None
@@ -388,7 +424,17 @@ def fact(pairs: Pairs) -> str | None:
     for name, test in (("NaN", np.isnan), ("infinite numbers", np.isinf)):
         if all(got.dtype.kind == "f" and test(got).any() for got in gots):
             return f"holds {name}"
-    if not all(np.isfinite(got).all() for got in gots) or not all(w.size > 1 for w in wants):
+    if not all(np.isfinite(got).all() for got in gots):
+        return None
+    for sign, word in ((1, "large"), (-1, "small")):
+        pairs_ = list(zip(gots, wants, strict=True))
+        if len(pairs_) > 2 and all((sign * (got - 1.0 * want) > 0).all() for got, want in pairs_):
+            return (
+                f"is too {word} in every call, at every place"
+                if max(want.size for want in wants) > 1
+                else f"is too {word} in every call"
+            )
+    if not all(w.size > 1 for w in wants):
         return None
     for axis in (-1, -2):
         if not all(want.ndim >= -axis and want.shape[axis] > 1 for want in wants):
@@ -408,6 +454,11 @@ def fact(pairs: Pairs) -> str | None:
     )
     if symmetric and not any(np.allclose(got, np.swapaxes(got, -1, -2)) for got in gots):
         return "is not symmetric, as it must be"
+    for values in ((0.0, 1.0), (0.0,)):
+        if all(np.isin(got, values).all() for got in gots) and not any(
+            np.isin(want, values).all() for want in wants
+        ):
+            return f"holds nothing but {' and '.join(f'{value:g}' for value in values)}"
     whole = all(got.dtype.kind in "iu" for got in gots)
     if whole and all(want.dtype.kind == "f" for want in wants):
         return "holds whole numbers only"

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from attend_grader.inside.compiling import python_function
+
 Edit = tuple[str, str]
 """Old text, new text."""
 
@@ -74,7 +76,7 @@ class Slip:
 
 def code_of(reference: Callable[..., Any]) -> str:
     """The source of a function or class, its docstrings blanked: line numbers stay."""
-    lines = textwrap.dedent(inspect.getsource(reference)).splitlines()
+    lines = textwrap.dedent(inspect.getsource(python_function(reference))).splitlines()
     for node in ast.walk(ast.parse("\n".join(lines))):
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             continue
@@ -90,7 +92,7 @@ def define(
 ) -> Callable[..., Any]:
     """Run a changed definition in a copy of the reference's namespace; the function or class."""
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    module = inspect.getmodule(reference)
+    module = inspect.getmodule(python_function(reference))
     namespace = dict(vars(module)) if module is not None else {}
     exec(compile(source, filename, "exec"), namespace)
     made = namespace[reference.__name__]

@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from attend_grader.inside import codec
 from attend_grader.inside.executor import Executor
@@ -65,6 +65,7 @@ class Outcome:
     gradients: Mapping[int | str, Any] | None = None
     steps: int = 0
     peak_bytes: int = 0
+    trace: Sequence[Mapping[str, Any]] = ()
     printed: str = ""
     warnings: Sequence[str] = ()
 
@@ -114,6 +115,8 @@ class Subject:
         method: str | None = None,
         measure: bool = False,
         take: int | None = None,
+        launcher: str = "",
+        trace: Literal["", "events", "log"] = "",
     ) -> Outcome:
         """Call the candidate and return all that happened; never raises for its errors.
 
@@ -123,8 +126,30 @@ class Subject:
             method: call this method of the built instance instead of the instance itself.
             measure: also count bytecode steps in the candidate's own code and peak bytes.
             take: of the generator it returns, take so many values, as a list.
+            launcher: ``"module:function"`` of the course that is called with the candidate, a
+                Triton kernel, in front of the arguments.
+            trace: record what the Triton kernels that it launches do to memory
+                (:mod:`attend_grader.inside.tracer`); with ``"log"``, each access.
         """
-        return self._send("call", args, kwargs, method=method, measure=measure, take=take)
+        more = {"launcher": launcher, "trace": trace} if launcher or trace else {}
+        return self._send("call", args, kwargs, method=method, measure=measure, take=take, **more)
+
+    def compiled(
+        self,
+        types: Mapping[str, str],
+        constants: Mapping[str, Any],
+        *,
+        architecture: int = 90,
+        warps: int = 4,
+        stages: int = 2,
+    ) -> dict[str, Any]:
+        """What Triton's compiler makes of the candidate, a kernel, for a GPU that is not here.
+
+        See :func:`attend_grader.inside.compiling.compiled`.
+        """
+        wanted = {"architecture": architecture, "warps": warps, "stages": stages}
+        request = {"op": "compile", "types": dict(types), "constants": dict(constants), **wanted}
+        return self.channel.request(request)["report"]
 
     def gradients(
         self,
@@ -134,6 +159,7 @@ class Subject:
         wrt: Sequence[int] = (),
         parameters: Sequence[str] = (),
         cotangents: Sequence[Any],
+        method: str | None = None,
     ) -> Outcome:
         """Call a torch candidate and pull ``cotangents`` back to inputs and named parameters."""
         wanted = {
@@ -141,7 +167,7 @@ class Subject:
             "parameters": list(parameters),
             "cotangents": list(cotangents),
         }
-        return self._send("call", args, kwargs, gradients=wanted)
+        return self._send("call", args, kwargs, gradients=wanted, method=method)
 
     def build(
         self, *args: Any, parameters: Mapping[str, Any] | None = None, **kwargs: Any
@@ -194,6 +220,7 @@ class Subject:
             gradients=answer.get("gradients"),
             steps=cost.get("steps", 0),
             peak_bytes=cost.get("peak_bytes", 0),
+            trace=answer.get("trace", ()),
             printed=answer["printed"],
             warnings=answer["warnings"],
         )

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
+import importlib
 import inspect
 import io
 import itertools
@@ -21,6 +23,7 @@ from typing import Any
 
 from attend_grader.inside import codec
 from attend_grader.inside.bans import Bans
+from attend_grader.inside.compiling import python_function
 from attend_grader.inside.origins import origins
 from attend_grader.inside.settings import usual_settings
 from attend_grader.inside.telling import (
@@ -89,13 +92,14 @@ class Executor:
     @property
     def namespace(self) -> dict[str, Any]:
         """The globals in which the candidate's own code looks names up."""
-        owner = inspect.unwrap(self.candidate) if callable(self.candidate) else self.candidate
+        plain = python_function(self.candidate)
+        owner = inspect.unwrap(plain) if callable(plain) else plain
         members = vars(owner).values() if isinstance(owner, type) else (owner,)
         spaces = (getattr(member, "__globals__", None) for member in members)
         return next((space for space in spaces if space is not None), {})
 
     def handle(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer one request: ``describe``, ``forbid``, ``build`` or ``call``."""
+        """Answer one request: ``describe``, ``forbid``, ``build``, ``call`` or ``compile``."""
         match request["op"]:
             case "forbid":
                 self.forbid(tuple(request["names"]))
@@ -106,6 +110,8 @@ class Executor:
                 return self._run(request, self._build)
             case "call":
                 return self._run(request, self._call)
+            case "compile":
+                return self._compile(request)
         raise codec.ProtocolError(f"unknown request {request['op']!r}")
 
     def forbid(self, names: tuple[str, ...]) -> None:
@@ -116,7 +122,7 @@ class Executor:
             self.bans.close_dispatcher()
 
     def _describe(self) -> dict[str, Any]:
-        candidate = self.candidate
+        candidate = python_function(self.candidate)
         source, first = source_of(candidate)
         found = origins(candidate, self.namespace)
         try:
@@ -155,6 +161,15 @@ class Executor:
             target = self.instances[request["instance"]]
         if request.get("method"):
             target = getattr(target, request["method"])
+        if request.get("launcher"):  # of the course's own: it calls the candidate, a kernel
+            module, _, name = request["launcher"].partition(":")
+            target = functools.partial(getattr(importlib.import_module(module), name), target)
+        if request.get("launcher") or request.get("trace"):  # untraced, a stray store ends us
+            from attend_grader.inside.tracer import traced
+
+            with traced(log=request.get("trace") == "log") as tracer:
+                value = target(*args, **kwargs)
+            return {"value": value, "trace": tracer.to_plain()}
         if request.get("gradients") is not None:
             from attend_grader.inside.torch_gradients import gradients
 
@@ -165,6 +180,14 @@ class Executor:
         with _measured(self.namespace) as cost:
             value = _taken(target(*args, **kwargs), take)
         return {"value": value, "cost": cost}
+
+    def _compile(self, request: dict[str, Any]) -> dict[str, Any]:
+        from attend_grader.inside.compiling import compiled
+
+        wanted = {k: request[k] for k in ("architecture", "warps", "stages")}
+        return {
+            "report": compiled(self.candidate, request["types"], request["constants"], **wanted)
+        }
 
     def _run(self, request: dict[str, Any], action: Callable[..., dict]) -> dict[str, Any]:
         args, kwargs = request.get("args", ()), request.get("kwargs", {})
@@ -225,6 +248,9 @@ class Executor:
     def _error(self, error: BaseException) -> dict[str, Any]:
         """The exception, cut to the candidate's own lines, with the shapes it saw."""
         trace, frames = error.__traceback__, []
+        if type(error).__name__ == "InterpreterError" and error.__cause__ is not None:
+            error = error.__cause__  # Triton's interpreter wraps what happened in a kernel
+            trace = error.__traceback__
         namespace = self.namespace
         while trace is not None:
             if trace.tb_frame.f_globals is namespace:
@@ -249,7 +275,7 @@ class Executor:
 
     def _codes(self) -> Collection[types.CodeType] | None:
         """Code of the function, or of the class's own methods; None where there is none to tell."""
-        candidate = inspect.unwrap(self.candidate)
+        candidate = inspect.unwrap(python_function(self.candidate))
         code = getattr(candidate, "__code__", None)
         if code is not None or not isinstance(candidate, type):
             return None if code is None else (code,)

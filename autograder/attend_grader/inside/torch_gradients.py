@@ -14,24 +14,31 @@ def gradients(
     """Call ``target`` and pull ``wanted["cotangents"]`` back to inputs and parameters.
 
     Args:
-        target: function or module; returns one tensor or a tuple of tensors.
-        args: positional arguments; those at the positions in ``wanted["wrt"]`` need gradients.
+        target: function, module or method of a module; returns one tensor or a tuple of tensors.
+        args: positional arguments; those at the positions in ``wanted["wrt"]`` need gradients:
+            tensors, or tuples of tensors.
         kwargs: keyword arguments; likewise by name.
         wanted: ``wrt`` (positions and names), ``parameters`` (names, for a module) and
             ``cotangents`` (one tensor for each output, same shapes).
 
     Returns:
-        ``value`` (the detached outputs) and ``gradients`` (position or parameter name → tensor,
-        or None where the output does not depend on it through the graph). There are no gradients
-        of outputs that do not fit the cotangents.
+        ``value`` (the detached outputs) and ``gradients`` (position, ``"1[0]"`` for the first
+        tensor of the tuple at position 1, or parameter name → tensor, or None where the output
+        does not depend on it through the graph). There are no gradients of outputs that do not
+        fit the cotangents.
     """
     leaves: dict[Any, torch.Tensor] = {}
     moved, named = list(args), dict(kwargs)
     for key in wanted.get("wrt", ()):
         place: Any = moved if isinstance(key, int) else named
-        place[key] = leaves[key] = place[key].clone().requires_grad_(True)
+        place[key] = _leaf(place[key])
+        if isinstance(place[key], tuple):
+            leaves |= {f"{key}[{i}]": leaf for i, leaf in enumerate(place[key])}
+        else:
+            leaves[key] = place[key]
     if wanted.get("parameters"):
-        own = dict(target.named_parameters())  # type: ignore[attr-defined]  # a Module
+        module: Any = getattr(target, "__self__", target)  # a module's own method
+        own = dict(module.named_parameters())
         leaves |= {name: own[name] for name in wanted["parameters"]}
     value = target(*moved, **named)
     outputs: Sequence[torch.Tensor] = value if isinstance(value, (tuple, list)) else (value,)
@@ -90,3 +97,10 @@ class _Asked(torch.autograd.Function):
         asked = {"wrt": list(ctx.keys), "cotangents": list(cotangents)}
         found = ctx.question({**ctx.wanted, "gradients": asked})
         return (None, None, None, None, *(found[key] for key in ctx.keys))
+
+
+def _leaf(value: Any) -> Any:
+    """A copy that asks for gradients."""
+    if isinstance(value, (tuple, list)):
+        return tuple(_leaf(item) for item in value)
+    return value.clone().requires_grad_(True)

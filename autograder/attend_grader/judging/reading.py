@@ -12,6 +12,7 @@ from typing import Any
 
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.subject import Description
+from attend_grader.inside.compiling import python_function
 
 MAX_SOURCE = 200_000
 """Characters of a text that is parsed: a tree takes hundreds of bytes for each."""
@@ -19,7 +20,7 @@ MAX_SOURCE = 200_000
 
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     """The names of a function's parameters, in order."""
-    return tuple(inspect.signature(function).parameters)
+    return tuple(inspect.signature(python_function(function)).parameters)
 
 
 def blank(source: str | None) -> bool:
@@ -77,7 +78,7 @@ def signature_problem(description: Description, reference: Callable[..., Any]) -
     """
     if description.parameters is None:
         return ""
-    wanted = inspect.signature(reference)
+    wanted = inspect.signature(python_function(reference))
     kinds = {kind for _, kind, _ in description.parameters}
     positional = [p for p in description.parameters if p[1].startswith("POSITIONAL")]
     names = {name for name, _, _ in description.parameters}

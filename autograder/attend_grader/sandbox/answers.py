@@ -103,11 +103,39 @@ _OUTCOME = {
     "printed": _text,
     "warnings": _each(_text),
 }
+_EVENT = _record(
+    kind=_text,
+    buffer=_text,
+    programs=_each(_each(_count)),
+    count=_count,
+    first=_each(_is(int)),
+    last=_each(_is(int)),
+    line=_count,
+    text=_text,
+)
+_BUFFER = _record(
+    shape=_each(_count), elements=_count, written=_count, fresh=_TRUTH, never=_each(_each(_count))
+)
+_LAUNCH = _record(
+    kernel=_text,
+    grid=_each(_count),
+    bytes_read=_count,
+    bytes_written=_count,
+    sectors=_count,
+    accesses=_count,
+    idle=_each(_each(_count)),
+    buffers=_by_name(_BUFFER),
+    events=_each(_EVENT),
+    log=lambda value: value == [],  # pictures ask for it, in the learner's own process
+)
+_NOT_COMPILED = _record(error=_text, line=_count)
+_COMPILED = _record(registers=_count, spilled=_count, shared=_count, instructions=_by_name(_count))
 _EXTRAS: dict[str, Test] = {
     "gradients": lambda value: (
         type(value) is dict and len(value) <= MAX_GRADIENTS and all(map(_is(int, str), value))
     ),
     "cost": _record(steps=_count, peak_bytes=_count),
+    "trace": _each(_LAUNCH),
 }
 
 
@@ -128,6 +156,8 @@ def checked_answer(request: dict[str, Any], answer: Any) -> dict[str, Any]:
             forms = _OUTCOME | {"value": _or_none(_count)}
         case "call":
             forms, extras = _OUTCOME, _EXTRAS
+        case "compile":
+            forms = {"report": lambda value: _COMPILED(value) or _NOT_COMPILED(value)}
     missing, unknown = forms.keys() - answer.keys(), answer.keys() - forms.keys() - extras.keys()
     if missing or unknown:
         raise ProtocolError(f"an answer with keys that do not fit: {sorted(map(str, answer))}")

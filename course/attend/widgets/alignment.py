@@ -12,9 +12,9 @@ from typing import Any
 import ipywidgets
 import numpy as np
 
-from attend.charts import ROLE
+from attend.theme import EDGE, MUTED, ROLE, SHADE
 from attend.widgets.kit.heatmap import heat_map
-from attend.widgets.kit.svg import INK, MUTED, beside, element, hover, panel, readable, text
+from attend.widgets.kit.svg import beside, element, hover, panel, readable, text
 from attend.widgets.kit.view import View, note
 
 MAX_WORDS = 32
@@ -187,7 +187,7 @@ def _sentences(answer: _Answer, chosen: int, said: str) -> str:
             hover(words),
             d=f"M{above[i]:.1f} {top + 8:.1f}L{below[j]:.1f} {bottom - 18:.1f}",
             fill="none",
-            stroke=ROLE["Q"] if mine else "#9aa4ad",
+            stroke=ROLE["Q"] if mine else EDGE,
             stroke_width=0.75 + 7 * float(weight),
             opacity=0.9 if mine else 0.35,
             data_weight=f"{weight:.4f}",
@@ -202,15 +202,14 @@ def _sentences(answer: _Answer, chosen: int, said: str) -> str:
     row = answer.weights[chosen]
     for i, word in enumerate(answer.written):
         weight = 700 if i == chosen else 400
-        fill = ROLE["Q"] if i == chosen else INK
-        style = {"text_anchor": "middle", "font_size": size, "font_weight": weight, "fill": fill}
+        style = {"text_anchor": "middle", "font_size": size, "font_weight": weight}
         body.append(text(above[i], top, readable(word), **style))
     for j, word in enumerate(answer.words):
         tall = 18.0 * float(row[j])
         bar = {"x": below[j] - 9, "y": bottom - 16, "width": 18, "height": 18}
-        body.append(element("rect", fill="#eceff2", **bar))
+        body.append(element("rect", fill=SHADE, **bar))
         bar |= {"y": bottom + 2 - tall, "height": tall}
-        body.append(element("rect", fill=ROLE["K"], stroke="#7a5200", stroke_width=0.5, **bar))
+        body.append(element("rect", fill=ROLE["K"], stroke=EDGE, stroke_width=0.5, **bar))
         x, y = below[j] + 3, bottom + 16
         style = {"font_size": size, "text_anchor": "end"}
         turned = f"rotate(-40 {x:.1f} {y:.1f})"

@@ -15,8 +15,8 @@ from functools import lru_cache
 import ipywidgets
 import numpy as np
 
-from attend.charts import SCALED, UNSCALED
-from attend.widgets.kit.svg import GRID, INK, MUTED, beside, element, hover, number, panel, text
+from attend.theme import GRID, INK, MUTED, PAPER, SCALED, UNSCALED
+from attend.widgets.kit.svg import beside, element, hover, number, panel, text
 from attend.widgets.kit.view import View
 
 WIDTHS = tuple(2**power for power in range(10))  # d_k: 1, 2, 4 … 512
@@ -110,7 +110,7 @@ def _marker(x: float, y: float, scaled: bool, words: str = "", size: float = 5.0
         y=y - size,
         width=side,
         height=side,
-        fill="#ffffff",
+        fill=PAPER,
         stroke=UNSCALED,
         stroke_width=2.5,
     )
@@ -131,7 +131,11 @@ def _histograms(d_k: int, unscaled: Measures, scaled: Measures) -> str:
         beyond = f", {outside:.1%} lie beyond ±{SPAN}" if outside else ""
         side = "scaled" if is_scaled else "unscaled"
         words = f"{side} scores: std {number(measures.scores.std())}{beyond}"
-        style = {"fill": SCALED} if is_scaled else {"fill": "#fbe3d3", "stroke": UNSCALED}
+        style = (
+            {"fill": SCALED}
+            if is_scaled
+            else {"fill": UNSCALED, "fill_opacity": 0.2, "stroke": UNSCALED}
+        )
         path = f"M{_LEFT} {floor}{tops}V{floor}Z"
         body.append(element("path", hover(words), d=path, stroke_width=1.25, **style))
         body.append(_rule(_LEFT, floor, _RIGHT, floor, INK))
@@ -167,7 +171,12 @@ def _weights(d_k: int, unscaled: Measures, scaled: Measures) -> str:
             style = (
                 {"fill": SCALED}
                 if is_scaled
-                else {"fill": "#fbe3d3", "stroke": UNSCALED, "stroke_width": 1.5}
+                else {
+                    "fill": UNSCALED,
+                    "fill_opacity": 0.2,
+                    "stroke": UNSCALED,
+                    "stroke_width": 1.5,
+                }
             )
             name = "scaled" if is_scaled else "unscaled"
             body.append(

@@ -9,9 +9,10 @@ from typing import Any
 import ipywidgets
 import numpy as np
 
-from attend.charts import MAX_MARKS, ROLE
+from attend.charts import MAX_MARKS
+from attend.theme import EDGE, INK, MUTED, ROLE, SHADE
 from attend.widgets.kit.heatmap import heat_map
-from attend.widgets.kit.svg import INK, MUTED, beside, element, hover, panel, readable, text
+from attend.widgets.kit.svg import beside, element, hover, panel, readable, text
 from attend.widgets.kit.view import View, note
 
 SHOWN = 16  # keys listed for one query: the largest weights, in reading order
@@ -186,9 +187,9 @@ def _lines(name: str, row: np.ndarray, key_tokens: Sequence[str], description: s
             )
         body.append(text(key_x, y + 5, readable(key_tokens[key]), font_size=14))
         at = {"x": bar_x, "y": y - 0.3 * tall, "height": 0.6 * tall}
-        body.append(element("rect", words, width=bar_wide, fill="#eceff2", **at))
+        body.append(element("rect", words, width=bar_wide, fill=SHADE, **at))
         if weight > 0:
-            style = {"fill": ROLE["K"], "stroke": "#7a5200", "stroke_width": 0.75}
+            style = {"fill": ROLE["K"], "stroke": EDGE, "stroke_width": 0.75}
             body.append(element("rect", words, width=bar_wide * weight, **style, **at))
         body.append(
             text(bar_x + bar_wide + 50, y + 5, f"{weight:.3f}", font_size=14, text_anchor="end")
@@ -201,7 +202,8 @@ def _lines(name: str, row: np.ndarray, key_tokens: Sequence[str], description: s
             width=104,
             height=36,
             rx=6,
-            fill="#e8f2f9",
+            fill=ROLE["Q"],
+            fill_opacity=0.12,
             stroke=ROLE["Q"],
             stroke_width=2,
         )

@@ -9,9 +9,10 @@ from typing import Any
 import ipywidgets
 import numpy as np
 
+from attend.theme import GRID, INK, MUTED
 from attend.widgets.kit.heatmap import heat_map
 from attend.widgets.kit.learner import ask
-from attend.widgets.kit.svg import GRID, INK, MUTED, beside, element, hover, panel, text
+from attend.widgets.kit.svg import beside, element, hover, panel, text
 from attend.widgets.kit.view import View, note
 
 EXERCISE = "sinusoidal_encoding"

@@ -11,10 +11,10 @@ from typing import Any
 import ipywidgets
 import numpy as np
 
-from attend.charts import SCALED, UNSCALED
+from attend.theme import GRID, INK, MUTED, SCALED, UNSCALED
 from attend.widgets.kit.heatmap import heat_map
 from attend.widgets.kit.learner import ask
-from attend.widgets.kit.svg import GRID, INK, MUTED, beside, element, hover, number, panel, text
+from attend.widgets.kit.svg import beside, element, hover, number, panel, text
 from attend.widgets.kit.view import View, note
 
 RADII = tuple(k / 10 for k in range(5, 16))  # 0.5 … 1.5

@@ -12,9 +12,10 @@ from typing import Any
 import ipywidgets
 import numpy as np
 
-from attend.charts import DASHES, GROUPS, MAX_MARKS
+from attend.charts import DASHES, MAX_MARKS
+from attend.theme import GROUPS, INK, MUTED
 from attend.widgets.kit.heatmap import heat_map
-from attend.widgets.kit.svg import INK, MUTED, beside, element, hover, panel, readable, text
+from attend.widgets.kit.svg import beside, element, hover, panel, readable, text
 from attend.widgets.kit.view import View, note
 
 SEE = (
@@ -222,7 +223,16 @@ def _arcs(
         weight = 700 if i == query else 400
         if i == query:
             box = {"x": spots[i] - 32, "y": ground - 14, "width": 64, "height": 30, "rx": 6}
-            body.append(element("rect", **box, fill="#e8f2f9", stroke="#0072B2", stroke_width=2))
+            body.append(
+                element(
+                    "rect",
+                    **box,
+                    fill=GROUPS[0],
+                    fill_opacity=0.12,
+                    stroke=GROUPS[0],
+                    stroke_width=2,
+                )
+            )
         style = {"text_anchor": "middle", "font_weight": weight}
         body.append(text(spots[i], ground + 6, readable(token, 7), **style))
     for line, (word, place) in enumerate(right.items()):

@@ -10,9 +10,9 @@ from typing import Any
 
 import ipywidgets
 
-from attend.charts import GROUPS
 from attend.data.published_models import MODELS, PublishedModel
-from attend.widgets.kit.svg import GRID, INK, MUTED, PAPER, beside, element, hover, panel, text
+from attend.theme import GRID, GROUPS, INK, MUTED, PAPER, SHADE
+from attend.widgets.kit.svg import beside, element, hover, panel, text
 from attend.widgets.kit.view import View, note
 
 EXERCISE = "kv_cache_bytes"
@@ -24,7 +24,7 @@ TOKENS = tuple(2**power for power in range(10, 21))
 SENTENCES = (1, 2, 4, 8, 16, 32, 64)
 BITS = (16, 8, 4)
 DEVICE = 80 * 2**30  # bytes: the memory of an accelerator that is common in data centres
-BAND = "#eef3f7"  # behind the chosen model
+BAND = SHADE  # behind the chosen model
 KINDS = {"MHA": GROUPS[1], "GQA": GROUPS[0], "MQA": GROUPS[2], "MLA": GROUPS[3]}
 _LOW, _HIGH = 2.0**20, 2.0**44  # the axis, in bytes: 1 MiB to 16 TiB
 

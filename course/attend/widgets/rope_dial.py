@@ -10,9 +10,9 @@ from typing import Any
 import ipywidgets
 import numpy as np
 
-from attend.charts import ROLE
+from attend.theme import GRID, INK, MUTED, PAPER, ROLE
 from attend.widgets.kit.learner import Answer, ask
-from attend.widgets.kit.svg import GRID, INK, MUTED, beside, element, hover, panel, text
+from attend.widgets.kit.svg import beside, element, hover, panel, text
 from attend.widgets.kit.view import View, note
 
 EXERCISE = "apply_rope"
@@ -141,7 +141,7 @@ def _dial(state: DialState, query: np.ndarray, key: np.ndarray) -> str:
         body.append(element("circle", hover(said), cx=tip[0], cy=tip[1], r=6, fill=colour))
         long = max(math.hypot(*after), 1e-9)
         label = _spot(after * (1 + 0.16 / long))
-        halo = {"stroke": "#ffffff", "stroke_width": 4, "paint_order": "stroke"}
+        halo = {"stroke": PAPER, "stroke_width": 4, "paint_order": "stroke"}
         style = {"font_weight": 700, "font_size": 16, "text_anchor": "middle"}
         body.append(text(label[0], label[1] + 5, name, **style, **halo))
     for row, (name, colour, _, _, place, dash) in enumerate(sides):
@@ -198,7 +198,7 @@ def _curve(state: DialState, offsets: np.ndarray, scores: np.ndarray, score: flo
     x, y = spot(here, score)
     body.append(_line((x, _TOP), (x, _BOTTOM), stroke=INK, stroke_dasharray="3 3"))
     said = hover(f"offset {here}: score {score:.5f}")
-    ring = {"fill": "#ffffff", "stroke": ROLE["V"], "stroke_width": 4}
+    ring = {"fill": PAPER, "stroke": ROLE["V"], "stroke_width": 4}
     body.append(element("circle", said, cx=x, cy=y, r=8, data_offset=here, **ring))
     words = f"m − n = {here}: score {score:.5f}".replace("-", "−")
     body.append(text(_LEFT, 52, words, font_size=16, font_weight=700))

@@ -15,6 +15,7 @@ from typing import Any
 import ipywidgets
 import numpy as np
 
+from attend.theme import INK
 from attend.widgets.kit.heatmap import heat_map
 from attend.widgets.kit.learner import ask
 from attend.widgets.kit.plane import pair, plane
@@ -54,7 +55,10 @@ def attention_table(
     Shapes: embeddings (T, D), T = len(tokens) ≤ 8, D ≤ 6. Raises ValueError for anything else.
     """
     rows, vectors = validate(attention, tokens, embeddings)
-    fields = [[_field(value) for value in vector] for vector in vectors]
+    fields = [
+        [_field(value, f"{token}, number {i}") for i, value in enumerate(vector, 1)]
+        for token, vector in zip(rows, vectors, strict=True)
+    ]
     query = ipywidgets.Dropdown(
         options=[(f"{i + 1} · {readable(token, 14)}", i) for i, token in enumerate(rows)],
         description="query",
@@ -122,9 +126,14 @@ def validate(
     return rows, array.tolist()
 
 
-def _field(value: float) -> ipywidgets.FloatText:
+def _field(value: float, name: str) -> ipywidgets.FloatText:
+    """Return a number field; its name takes no room, but screen readers say it."""
     return ipywidgets.FloatText(
-        value=value, step=0.25, layout=ipywidgets.Layout(width="84px", flex="0 1 84px")
+        value=value,
+        step=0.25,
+        description=name,
+        style={"description_width": "0"},
+        layout=ipywidgets.Layout(width="84px", flex="0 1 84px"),
     )
 
 
@@ -214,7 +223,7 @@ def draw(
         escape(sums),
         class_="attend-sum",
         style="margin: 4px 0 8px; line-height: 1.4; white-space: normal; font-size: 14px;"
-        " color: var(--jp-ui-font-color1, #1f2328);",
+        f" color: {INK};",
     )
     said = " ".join(remark for remark in remarks if remark)
     return (note(said) if said else "") + line + beside(*panels)

@@ -12,7 +12,6 @@
 ``runner``      check first, then time: every peer of every case, within the budget
 ``machine``     what the results were measured on
 ``report``      the Markdown tables, made from the results file alone
-``charts``      the charts, likewise (where Altair is installed)
 ``cli``         the command
 ==============  ===================================================================
 """

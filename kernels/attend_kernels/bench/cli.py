@@ -60,7 +60,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--out", type=Path, default=_results(), help="folder for the results (default: %(default)s)"
     )
     parser.add_argument(
-        "--report", type=Path, metavar="FILE", help="only make tables and charts of a results file"
+        "--report", type=Path, metavar="FILE", help="only make the tables of a results file"
     )
     parser.add_argument(
         "--work", action="store_true", help="only count what kernels do as T grows, interpreted"
@@ -130,7 +130,7 @@ def _rehearse(only: Sequence[str]) -> int:
 
 
 def _measure(only: Sequence[str], seconds: float, out: Path) -> int:
-    """Measure on the GPU and write the results file, its tables and its charts."""
+    """Measure on the GPU and write the results file and its tables."""
     import torch
 
     from attend_kernels.bench import machine, report
@@ -179,17 +179,12 @@ def _measure(only: Sequence[str], seconds: float, out: Path) -> int:
 
 
 def _publish(document: Mapping[str, Any], path: Path) -> int:
-    """Write the tables and the charts of a results file, and say what came out."""
-    from attend_kernels.bench import charts, report
+    """Write the tables of a results file, and say what came out."""
+    from attend_kernels.bench import report
 
     table = report.markdown(document)
     path.with_suffix(".md").write_text(table, encoding="utf-8")
     print(table)
-    try:
-        drawn = charts.write(document, path.with_suffix(""))
-        print("Charts: " + (", ".join(p.name for p in drawn) or "nothing to draw"))
-    except ImportError:
-        print(f"Charts: skipped, Altair is not installed. {path.name} holds all they need.")
     print(f"Results: {path}")
     ours = [r for r in document["rows"] if r["peer"] == "attend" and r["status"] != "ok"]
     return int(bool(ours) or document["aborted"] is not None)

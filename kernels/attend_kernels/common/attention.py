@@ -18,7 +18,7 @@ Window = int | tuple[int | None, int | None] | None
 
 
 def reach(causal: bool, window: Window) -> tuple[int | None, int | None]:
-    """How far a query sees: keys before and after its own, None for no limit."""
+    """How far a query sees: keys before and after its own, None (or -1) for no limit."""
     sides = tuple(window) if isinstance(window, tuple | list) else (window, window)
     whole = (int, torch.SymInt, type(None))  # SymInt: an int that torch.compile has not fixed
     if len(sides) != 2 or not all(isinstance(keys, whole) for keys in sides):
@@ -26,7 +26,7 @@ def reach(causal: bool, window: Window) -> tuple[int | None, int | None]:
             f"window must be a whole number of keys, or two, (left, right), got {window!r}. "
             f"Next: window=256 for 256 keys back, window=(256, None) for any number ahead."
         )
-    left, right = sides
+    left, right = (None if keys == -1 else keys for keys in sides)  # -1: as flash_attn has it
     for side, keys in (("left", left), ("right", right)):
         if keys is not None and keys < 0:
             raise ValueError(

@@ -10,6 +10,11 @@ def unit_rows(x: torch.Tensor) -> torch.Tensor:
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
+def unit_stride(x: torch.Tensor | None) -> torch.Tensor | None:
+    """``unit_rows`` of what may be left out: vectors of one number a head or channel."""
+    return None if x is None else unit_rows(x)
+
+
 def filled(x: torch.Tensor, *widths: int) -> torch.Tensor:
     """Return ``x`` with its last axes filled up with zeros to ``widths``, one for each axis.
 

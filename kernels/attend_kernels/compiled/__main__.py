@@ -15,9 +15,15 @@ def main() -> None:
         prog="python -m attend_kernels.compiled",
         description="Compile what changed for GPUs that are not here, and write the page.",
     )
-    parser.add_argument("--check", action="store_true", help="only say what is out of date: JSON")
-    if parser.parse_args().check:
-        json.dump(check.report(), sys.stdout, indent=1)
+    parser.add_argument(
+        "--check",
+        metavar="FAMILY",
+        nargs="*",
+        help="only say what is out of date, of all families or of those named: JSON",
+    )
+    families = parser.parse_args().check
+    if families is not None:
+        json.dump(check.report(families or page.FAMILIES), sys.stdout, indent=1)
         return
     compiled, broken = check.update()
     print(f"compiled {compiled} that changed, wrote {page.RESULTS.name} and {page.PAGE.name}")

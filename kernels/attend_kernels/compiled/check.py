@@ -26,8 +26,8 @@ def update() -> tuple[int, list[str]]:
     Returns:
         How many were compiled, and every promise that a case breaks.
     """
-    version, known = page.read()
-    known = known if version == triton.__version__ else {}
+    on_file = page.read()
+    known = on_file.results if on_file.triton == triton.__version__ else {}
     results: Results = {}
     changed: list[tuple[str, int]] = []
     for family in page.FAMILIES:
@@ -59,20 +59,40 @@ def _compile(place: tuple[str, int]) -> Compiled:
     return kept(page.cases(family)[number].launch.compile())
 
 
-def report() -> dict[str, Any]:
-    """Say what is out of date: the page, and by family what ``examine`` finds."""
-    version, known = page.read()
-    families = {
-        family: examine(page.cases(family), known.get(family, {}), version == triton.__version__)
-        for family in page.FAMILIES
-    }
+def changed() -> list[str]:
+    """Families whose sources, or the version of Triton, are not those of the file of results."""
+    known = page.read()
+    if known.triton != triton.__version__:
+        return list(page.FAMILIES)
+    return [f for f in page.FAMILIES if known.sources.get(f) != page.sources(f)]
+
+
+def report(families: Sequence[str] = page.FAMILIES) -> dict[str, Any]:
+    """Say by family what ``examine`` finds."""
+    known = page.read()
+    exact = known.triton == triton.__version__
+    return {f: examine(page.cases(f), known.results.get(f, {}), exact) for f in families}
+
+
+def page_is_fresh() -> bool:
+    """Tell whether the page is what the file of results makes."""
+    known = page.read()
     complete = all(
-        case.title in known.get(family, {})
+        case.title in known.results.get(family, {})
         for family in page.FAMILIES
         for case in page.cases(family)
     )
-    made = page.render(version, known) if complete else ""
-    return {"families": families, "page": made == page.PAGE.read_text()}
+    return complete and page.render(known.triton, known.results) == page.PAGE.read_text("utf-8")
+
+
+def compare(cases: Sequence[Case], known: Mapping[str, Result]) -> tuple[list[str], list[str]]:
+    """Compare a family's cases with its results, without a compiler: what is stale, what broken."""
+    titles = [case.title for case in cases]
+    stale = [f"{title}: twice" for title in set(titles) if titles.count(title) > 1]
+    stale += [f"{title}: not among the cases" for title in known.keys() - set(titles)]
+    stale += [f"{title}: never compiled" for title in titles if title not in known]
+    found = [case for case in cases if case.title in known]
+    return stale, [fault for case in found for fault in case.faults(known[case.title].made)]
 
 
 def examine(cases: Sequence[Case], known: Mapping[str, Result], exact: bool) -> dict[str, Any]:
@@ -83,10 +103,7 @@ def examine(cases: Sequence[Case], known: Mapping[str, Result], exact: bool) -> 
     registers. Where Triton is not the ``exact`` version, the code differs: then that one case
     is all that is held, with ``SLACK_ELSEWHERE``.
     """
-    titles = [case.title for case in cases]
-    stale = [f"{title}: twice" for title in set(titles) if titles.count(title) > 1]
-    stale += [f"{title}: not among the cases" for title in known.keys() - set(titles)]
-    stale += [f"{title}: never compiled" for title in titles if title not in known]
+    stale, broken = compare(cases, known)
     found = [case for case in cases if case.title in known]
     if exact:
         stale += [
@@ -94,7 +111,6 @@ def examine(cases: Sequence[Case], known: Mapping[str, Result], exact: bool) -> 
             for case in found
             if case.launch.fingerprint() != known[case.title].fingerprint
         ]
-    broken = [fault for case in found for fault in case.faults(known[case.title].made)]
     hardest: dict[int, Case] = {}
     for case in sorted(found, key=lambda case: known[case.title].made.registers):
         hardest[case.launch.architecture] = case

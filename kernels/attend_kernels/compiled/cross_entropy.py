@@ -36,6 +36,7 @@ def _case(architecture: int, name: str, dtype: str, vocabulary: int) -> Case:
     if name == "loss":
         kernel = cross_entropy_kernels.cross_entropy_kernel
         constants |= {"MEAN": True, "SMOOTH": True, "WITH_GRADIENT": True}
+        constants |= {"SMOOTHING": None, "Z_LOSS": None}  # of float64 alone
     else:
         kernel = cross_entropy_kernels.scale_kernel
         del constants["ONE_BLOCK"]

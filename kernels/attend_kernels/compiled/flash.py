@@ -14,8 +14,9 @@ from attend_kernels.ops.flash import tiles as flash_tiles
 
 NOTE = """\
 blocks: queries × keys a tile. "All options" is window, ALiBi, soft cap, packed sequences and four
-query heads a key/value head at once. Nothing may spill. fp32 products are FFMA by intent: tensor
-cores would round their factors to tf32. sm_80's tiles fit the consumer cards of that family too."""
+query heads a key/value head at once; "grouped" is those four heads alone, which only the kernels of
+dK and dV tell apart (compiled for sm_90; two of them spill). fp32 products are FFMA by intent:
+tensor cores would round their factors to tf32. sm_80's tiles fit that family's consumer cards."""
 
 KERNELS: dict[str, Any] = {
     "forward": flash_forward.flash_forward_kernel,
@@ -23,6 +24,10 @@ KERNELS: dict[str, Any] = {
     "queries": flash_backward.flash_queries_kernel,
     "atomic": flash_backward.flash_keys_kernel,
 }
+OPTIONS = ("all options",)
+GROUPED = ("keys", "atomic")
+# Bytes that grouped heads spill, by kernel, dtype class, width and mask.
+SPILLS = {("keys", "half", 128, "full"): 64, ("keys", "fp32", 128, "full"): 16}
 PACKING = {"tiles_ptr", "q_starts_ptr", "k_starts_ptr"}
 
 
@@ -32,12 +37,14 @@ def cases(architecture: int) -> list[Case]:
     for arch, kernel, kind, width in flash_tiles.TABLE:
         if arch == architecture:
             for mask in ("causal", "full", "all options"):
-                found.append(_case(arch, kernel, kind, width, mask))
+                found.append(_case(arch, kernel, kind, width, mask, 4 if mask in OPTIONS else 1))
+                if arch == 90 and kernel in GROUPED and mask not in OPTIONS:
+                    found.append(_case(arch, kernel, kind, width, mask, 4))
     return found
 
 
-def _case(architecture: int, name: str, kind: str, width: int, mask: str) -> Case:
-    kernel, options = KERNELS[name], mask == "all options"
+def _case(architecture: int, name: str, kind: str, width: int, mask: str, group: int) -> Case:
+    kernel, options = KERNELS[name], mask in OPTIONS
     tile = flash_tiles.TABLE[architecture, name, kind, width]["options" if options else mask]
     dtype = "bf16" if kind == "half" else "fp32"
     types: dict[str, str] = {"scale": "fp32"}
@@ -55,7 +62,7 @@ def _case(architecture: int, name: str, kind: str, width: int, mask: str) -> Cas
         off |= {"slopes_ptr", "softcap", "left", *PACKING}
         off |= set() if mask == "causal" else {"right"}
     constants = dict.fromkeys(off) | {
-        "GROUP": 4 if options else 1,
+        "GROUP": group,
         "D": width,
         "BLOCK_D": width,
         "BLOCK_T": tile.block_t,
@@ -71,9 +78,10 @@ def _case(architecture: int, name: str, kind: str, width: int, mask: str) -> Cas
         Launch(kernel, types, constants, architecture, tile.warps, tile.stages, lengths),
         name,
         "fp16, bf16" if kind == "half" else "fp32",
-        f"D {width}, {mask}",
+        f"D {width}, {mask}" + ", grouped" * (group > 1 and not options),
         f"{tile.block_t} × {tile.block_s}",
         product="FFMA" if kind == "fp32" else "HGMMA" if hopper else "HMMA",
         most_shared=SHARED_LIMIT[86 if architecture == 80 else architecture],
+        spills=SPILLS.get((name, kind, width, mask), 0) if group > 1 else 0,
         without=() if name == "atomic" else ATOMIC,
     )

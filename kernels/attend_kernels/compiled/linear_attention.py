@@ -118,7 +118,14 @@ def cases(architecture: int) -> list[Case]:
     return [*found, _ages(architecture), *joins, *steps]
 
 
-def _case(architecture: int, kernel: str, kind: str, width: int, way: str, values: int = 0) -> Case:
+def _case(
+    architecture: int,
+    kernel: str,
+    kind: str,
+    width: int,
+    way: str,
+    values: int = 0,
+) -> Case:
     values = values or width
     tile = TABLE[architecture, kernel, kind, max(64, width)]
     tile = replace(tile, columns=min(tile.columns, values))
@@ -160,6 +167,7 @@ def launch(
         "REVERSE": way.endswith("backwards"),
         "BY_READER": way == "backwards",
         "OWN": way not in OTHERS,
+        "FAR": False,
         "CHUNK": chunk,
         "PART": part,
         "LEVELS": linear_attention_gated_forward.levels(part),
@@ -179,7 +187,7 @@ def launch(
 
 def _ages(architecture: int) -> Case:
     function, columns = linear_attention_gated_forward.age_kernel, AGE_COLUMNS
-    constants = {"CHUNK": 64, "BLOCK_D": columns, "gate_column": 1}
+    constants = {"FAR": False, "CHUNK": 64, "BLOCK_D": columns, "gate_column": 1}
     others = dict.fromkeys(FP32, "*fp32") | {"wholes_ptr": "*i16"}
     types = argument_types(function, constants, "bf16", others)
     odd = (*UNALIGNED, "gate_batch", "gate_head")
@@ -189,7 +197,7 @@ def _ages(architecture: int) -> Case:
 
 def _join(architecture: int, fades: int | None) -> Case:
     function = linear_attention_segments.join_kernel
-    constants = {"REVERSE": False, "FADES": fades or 1, "BLOCK": JOIN_BLOCK}
+    constants = {"REVERSE": False, "FADES": fades or 1, "FAR": False, "BLOCK": JOIN_BLOCK}
     constants |= dict.fromkeys(("start_column", "end_column"), 1)
     constants |= {} if fades else {"fade_ptr": None}
     types = argument_types(function, constants, "fp32", {})

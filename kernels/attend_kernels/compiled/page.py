@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -18,7 +20,8 @@ FAMILIES = ("flash", "decode", "norm", "rope", "cross_entropy", "softmax")
 FAMILIES += ("linear_attention", "selective_scan", "ssd", "conv1d")  # the recurrences
 ARCHITECTURES = (90, 80)
 
-HOME = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+PACKAGE, HOME = HERE.parent, HERE.parents[1]
 RESULTS, PAGE = HOME / "compiled.json", HOME / "COMPILED.md"
 
 HEAD = """\
@@ -46,6 +49,15 @@ class Result:
 Results = dict[str, dict[str, Result]]  # by family and title
 
 
+@dataclass(frozen=True)
+class Known:
+    """What the file of results says."""
+
+    triton: str  # the version that compiled them
+    sources: Mapping[str, str]  # by family: digest of its sources
+    results: Results
+
+
 @cache
 def cases(family: str) -> tuple[Case, ...]:
     """Every case of a family, on every architecture."""
@@ -53,12 +65,36 @@ def cases(family: str) -> tuple[Case, ...]:
     return tuple(case for architecture in ARCHITECTURES for case in module.cases(architecture))
 
 
-def read() -> tuple[str, Results]:
-    """Read the file of results: the version of Triton it was made with, and the results."""
+def sources(family: str) -> str:
+    """Digest of all that decides a family's cases, comments and docstrings aside.
+
+    That is its tables, and modules that know Triton. Where the digest is as it was, so are all
+    fingerprints, and nobody has to make them again.
+    """
+    files = [HERE / name for name in ("case.py", "compiler.py", f"{family}.py")]
+    files += sorted((PACKAGE / "common").glob("*.py"))
+    files += sorted((PACKAGE / "ops" / family).glob("*.py"))
+    digest = hashlib.sha256()
+    for file in files:
+        text = file.read_text("utf-8")
+        if "triton" not in text and file.name != "tiles.py":
+            continue
+        tree = ast.parse(text)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (
+                ast.get_docstring(node, clean=False) is not None
+            ):
+                del node.body[0]
+        digest.update(f"{file.name} {ast.dump(tree)}".encode())
+    return digest.hexdigest()[:16]
+
+
+def read() -> Known:
+    """Read the file of results."""
     if not RESULTS.exists():
-        return "", {}
+        return Known("", {}, {})
     found: dict[str, Any] = json.loads(RESULTS.read_text())
-    version = found.pop("triton")
+    version, digests = found.pop("triton"), found.pop("sources")
     results = {
         family: {
             title: Result(entry.pop("fingerprint"), Compiled(**entry))
@@ -66,12 +102,13 @@ def read() -> tuple[str, Results]:
         }
         for family, entries in found.items()
     }
-    return version, results
+    return Known(version, digests, results)
 
 
 def write(version: str, results: Results) -> None:
     """Write the file of results, a line a case, and the page."""
     blocks = [f'"triton": {json.dumps(version)}']
+    blocks += [f'"sources": {json.dumps({family: sources(family) for family in results})}']
     for family, entries in results.items():
         lines = ",\n".join(
             f" {json.dumps(title)}: "

@@ -8,6 +8,3 @@ EXERCISES = {
     "softmax_jacobian": 6,
     "attention_backward": 9,
 }
-
-READY_MADE = ("scipy", "torch", "jax", "tensorflow", "sklearn")
-"""Libraries that hold a finished softmax or attention."""

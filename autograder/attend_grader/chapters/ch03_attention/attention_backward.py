@@ -71,14 +71,15 @@ def _memory(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong and square, leading axes, large scores, one query."""
+    """Oblong and square, leading axes, large scores, one query, T = S."""
     q, k, v, grad_output = _inputs(rng, 2, 3, 4, 2)
     return [
         Call(_inputs(rng, 3, 5, 4, 2)),
         Call(_inputs(rng, 4, 4, 4, 4)),
         Call(_inputs(rng, 3, 4, 5, 2, (2,))),
-        Call((10 * q, 10 * k, v, grad_output)),
+        Call((100 * q, 100 * k, v, grad_output)),
         Call(_inputs(rng, 1, 2, 3, 2)),
+        Call(_inputs(rng, 3, 3, 2, 4)),
     ]
 
 

@@ -1,39 +1,178 @@
-"""Exercise 03_attention/attention_scores: scores."""
+"""Exercise 03_attention/attention_scores: every query against every key, scaled."""
 
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
 from attend_solutions import attention
 
-from attend_grader.chapters.ch03_attention import READY_MADE, right
-from attend_grader.chapters.ch03_attention import props_forward as ch03_forward
-from attend_grader.chapters.ch03_attention import wrong_attention as wrong
-from attend_grader.checks.exercise import Exercise
+from attend_grader.chapters.ch03_attention.shared import qkv
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import agrees, worked
+from attend_grader.checks.subject import Subject
+
+
+def _pairs(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for t, s, d in ((2, 5, 3), (4, 4, 4), (1, 3, 2), (3, 1, 7), (2, 3, 1)):
+        q, k, _ = qkv(rng, t, s, d, 1)
+        yield "scaled=False", Call((q, k), {"scaled": False})
+        yield "scaled left out, so True", Call((q, k))
+
+
+def _scaled(subject: Subject, probe: Probe) -> None:
+    """The learner's own scores, scaled and not: at D = 4, 9, 16 a half, a third, a quarter."""
+    for d in (4, 9, 16, 3):
+        q, k, _ = qkv(probe.rng, 2, 3, d, 1)
+        raw = probe.call(subject, q, k, scaled=False).value
+        if not isinstance(raw, np.ndarray) or raw.shape != (2, 3):
+            probe.agree(subject, q, k, scaled=False, why="scaled=False")
+        why = f"yours without the scale, divided by √{d} = {d**0.5:.4g}, is expected: scaled"
+        probe.agree(subject, q, k, scaled=True, want=raw / d**0.5, why=f"{why}=True")
+        probe.agree(subject, q, k, want=raw / d**0.5, why=f"{why} left out, so True")
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Oblong and square, leading axes, scaled and not, one key, odd and even widths."""
+    return [
+        Call(qkv(rng, 3, 5, 4, 1)[:2]),
+        Call(qkv(rng, 4, 4, 4, 1)[:2]),
+        Call(qkv(rng, 3, 5, 4, 1)[:2], {"scaled": False}),
+        Call(qkv(rng, 3, 4, 5, 1, (2,))[:2]),
+        Call(qkv(rng, 2, 3, 5, 1, (2, 3))[:2], {"scaled": False}),
+        Call(qkv(rng, 2, 1, 3, 1)[:2], {"scaled": True}),
+        Call((rng.integers(-5, 6, (3, 6)), rng.integers(-5, 6, (2, 6)))),
+    ]
+
+
+DIVIDED = "dots / q.shape[-1] ** 0.5"
+
+SLIPS = (
+    Slip(
+        "forgot 1/√d_k",
+        (DIVIDED, "dots"),
+        "Your scores are the dot products, not divided by √D, also where scaled is True. D is the "
+        "width of a query: q.shape[-1].",
+    ),
+    Slip(
+        "divided by d_k, not √d_k",
+        ("q.shape[-1] ** 0.5", "q.shape[-1]"),
+        "Your scores are divided by D. The dot products spread like √D: divide by that.",
+    ),
+    Slip(
+        "`** 1/2` without brackets",
+        ("** 0.5", "** 1 / 2"),
+        "Your scores are divided by 2 D. Python reads `x / D ** 1/2` as (x / D) / 2: write "
+        "D ** 0.5 or np.sqrt(D).",
+    ),
+    Slip(
+        "scaled by the number of keys",
+        ("q.shape[-1] ** 0.5", "k.shape[-2] ** 0.5"),
+        "Your scores are divided by the square root of how many keys there are. The spread comes "
+        "from the width of the vectors, D: use q.shape[-1].",
+    ),
+    Slip(
+        "multiplied by √d_k",
+        ("dots / q", "dots * q"),
+        "Your scores are multiplied by √D. That spreads the scores further: divide by it.",
+    ),
+    Slip(
+        "ignored scaled=False",
+        ("if not scaled:", "if False:"),
+        "Your scores are divided by √D even where scaled is False. Look at the argument: "
+        "if scaled.",
+    ),
+    Slip(
+        "right for single matrices only",
+        ("np.swapaxes(k, -1, -2)", "k.T"),
+        "Single matrices come out right, stacks of them do not. That happens with `.T`, which "
+        "turns all axes round, with axes counted from the start, and with a loop over the first "
+        "axis. Swap the last two axes, np.swapaxes(k, -1, -2), and let `@` run over the stack.",
+    ),
+    Slip(
+        "keys and queries exchanged",
+        ("q @ np.swapaxes(k, -1, -2)", "k @ np.swapaxes(q, -1, -2)"),
+        "Your rows are keys and your columns queries. Put q on the left: row t must hold the "
+        "scores of query t.",
+    ),
+    Slip(
+        "k was not transposed",
+        ("np.swapaxes(k, -1, -2)", "k"),
+        "q times k as they are, which only fits where S = D. Entry (t, s) is query t times key s, "
+        "both rows: swap the last two axes of k first.",
+    ),
+    Slip(
+        "np.dot or np.inner instead of @",
+        ("q @ np.swapaxes(k, -1, -2)", "np.dot(q, np.swapaxes(k, -1, -2))"),
+        "Every leading index of q is paired with every leading index of k, as np.dot and np.inner "
+        "do. Use `@` (np.matmul), which keeps leading axes side by side.",
+    ),
+)
+
+
+def einsum(q, k, scaled=True):
+    """One einsum; the scale as a power."""
+    return np.einsum("...td,...sd->...ts", q, k) * (q.shape[-1] ** -0.5 if scaled else 1.0)
+
+
+def scaled_first(q, k, scaled=True):
+    """Scales the queries before comparing them, as fast implementations do."""
+    if scaled:
+        q = q / math.sqrt(q.shape[-1])
+    return np.matmul(q, k.swapaxes(-2, -1))
+
+
+def by_loops(q, k, scaled=True):
+    """Entry by entry."""
+    scores = np.zeros((*q.shape[:-1], k.shape[-2]))
+    for *lead, t, s in np.ndindex(scores.shape):
+        dot = sum(float(a) * float(b) for a, b in zip(q[*lead, t], k[*lead, s], strict=True))
+        scores[*lead, t, s] = dot / math.sqrt(q.shape[-1]) if scaled else dot
+    return scores
+
 
 EXERCISE = Exercise(
     chapter="03_attention",
     title="Scores",
     goal="Compare every query with every key in one matrix product, scaled by 1/√D.",
     reference=attention.attention_scores,
-    properties=ch03_forward.SCORES,
-    draws=ch03_forward.scores_draws,
-    misconceptions=wrong.SCORES,
-    alternatives=right.SCORES,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=True,
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+    ),
+    properties=(
+        worked(
+            "a hand-worked example, unscaled",
+            np.array([[1.0, 2.0], [0.0, 1.0], [3.0, 0.0]]),
+            np.array([[3.0, 4.0], [1.0, -1.0]]),
+            want=np.array([[11.0, -1.0], [4.0, -1.0], [9.0, 3.0]]),
+            scaled=False,
+        ),
+        agrees("one score for each query (row) and key (column)", _pairs),
+        Property("scaled divides by √D, and is the default", 1, _scaled),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "einsum": einsum,
+        "queries scaled first": scaled_first,
+        "entry by entry": by_loops,
+    },
     hints=(
-        (
-            "Entry (t, s) is the dot product of row t of q and row s of k. Which matrix "
-            "product holds all of these at once?"
-        ),
-        (
-            "You need k with its last two axes exchanged, and only those two: `.T` would "
-            "reverse the leading axes as well. `@` then multiplies matrix by matrix over all "
-            "leading axes."
-        ),
-        (
-            "Multiply q by k with its axes -1 and -2 swapped: the shape is (..., T, S). If "
-            "`scaled`, divide by the square root of the length of q's last axis, not of the "
-            "number of keys and not of D itself."
-        ),
+        "Entry (t, s) is the dot product of row t of q and row s of k. Which matrix product holds "
+        "all of these at once?",
+        "You need k with its last two axes exchanged, and only those two: `.T` would reverse the "
+        "leading axes as well. `@` then multiplies matrix by matrix over all leading axes.",
+        "Multiply q by k with its axes -1 and -2 swapped: the shape is (..., T, S). If `scaled`, "
+        "divide by the square root of the length of q's last axis, not of the number of keys and "
+        "not of D itself.",
     ),
     minutes=8,
     difficulty=2,
     importance=5,
-    forbidden=READY_MADE,
 )

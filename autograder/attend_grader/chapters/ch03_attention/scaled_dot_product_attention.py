@@ -1,41 +1,227 @@
-"""Exercise 03_attention/scaled_dot_product_attention: attention."""
+"""Exercise 03_attention/scaled_dot_product_attention: scores, weights, mean of the values."""
 
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
 from attend_solutions import attention
+from attend_solutions.attention import attention_scores, softmax
+from attend_solutions.types import Array
 
-from attend_grader.chapters.ch03_attention import READY_MADE, right
-from attend_grader.chapters.ch03_attention import props_forward as ch03_forward
-from attend_grader.chapters.ch03_attention import wrong_attention as wrong
-from attend_grader.checks.exercise import Exercise
+from attend_grader.chapters.ch03_attention.shared import qkv
+from attend_grader.checks.clues import sums
+from attend_grader.checks.compare import PRINTED
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.subject import Subject
+
+CAT_SAT_MAT = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+
+
+def _unscaled(value: Array) -> str:
+    if value.shape != (3, 3):
+        return ""
+    if np.allclose(value[0], [0.4223, 0.1554, 0.4223], atol=1e-3):
+        return "These are the weights of scores that were not divided by √2."
+    return sums(-1)(value)
+
+
+def _limits(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Array, ...], Any]]:
+    q, k, v = qkv(rng, 3, 1, 4, 2)
+    want = (np.repeat(v, 3, axis=0), np.ones((3, 1)))
+    yield "one key only, so its value is the answer", (q, k, v), want
+    q, k, v = qkv(rng, 2, 5, 4, 3)
+    want = (np.repeat(v.mean(axis=0, keepdims=True), 2, axis=0), np.full((2, 5), 0.2))
+    same = np.repeat(k[:1], 5, axis=0)
+    yield "equal keys, so the mean of the values", (q, same, v), want
+    q, k, v = qkv(rng, 3, 5, 4, 2)
+    want = attention.scaled_dot_product_attention(100 * q, 100 * k, v)
+    yield "scores of ±10,000", (100 * q, 100 * k, v), want
+
+
+def _weights(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for t, s, d in ((2, 3, 5), (4, 4, 4), (1, 5, 9)):
+        yield "", Call(qkv(rng, t, s, d, 2))
+
+
+def _output(subject: Subject, probe: Probe) -> None:
+    """The output is the weights (the learner's own) times v; v has its own width."""
+    for t, s, d, d_v in ((3, 5, 3, 2), (4, 4, 4, 4), (2, 3, 2, 5)):
+        q, k, v = qkv(probe.rng, t, s, d, d_v)
+        outcome = probe.call(subject, q, k, v)
+        own = outcome.value[1] if isinstance(outcome.value, (tuple, list)) else None
+        want = probe.reference(q, k, v)
+        if not isinstance(own, np.ndarray) or own.shape != want[1].shape:
+            probe.agree(subject, q, k, v)
+        elif np.allclose(own.sum(axis=-1), 1):  # else the reference's weights
+            want = (own @ v, own)
+        probe.agree(subject, q, k, v, want=want, part=0, why="expected: your weights times v")
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Oblong and square, leading axes, large scores, one query and key."""
+    q, k, v = qkv(rng, 2, 3, 4, 2)
+    return [
+        Call(qkv(rng, 3, 5, 4, 2)),
+        Call(qkv(rng, 4, 4, 4, 4)),
+        Call(qkv(rng, 3, 4, 5, 2, (2,))),
+        Call((100 * q, 100 * k, v)),
+        Call(qkv(rng, 1, 1, 2, 3)),
+        Call(qkv(rng, 5, 2, 3, 3)),
+    ]
+
+
+CALL = "softmax(attention_scores(q, k))"
+ROOT = "np.sqrt(q.shape[-1])"
+
+SLIPS = (
+    Slip(
+        "forgot 1/√d_k",
+        (CALL, "softmax(attention_scores(q, k, scaled=False))"),
+        "Your weights come from scores that are not divided by √D. attention_scores divides "
+        "unless you tell it scaled=False.",
+    ),
+    Slip(
+        "scaled twice",
+        (CALL, f"softmax(attention_scores(q, k) / {ROOT})"),
+        "The scores are divided by √D twice: attention_scores already does it. Drop the other one.",
+    ),
+    Slip(
+        "normalised over queries instead of keys",
+        (CALL, "softmax(attention_scores(q, k), axis=-2)"),
+        "Your columns sum to 1: the softmax ran over the queries. Each query shares one unit of "
+        "weight among the keys, which lie on the last axis.",
+    ),
+    Slip(
+        "returned the output only",
+        ("return weights @ v, weights", "return weights @ v"),
+        "There is one result, the output. Return the weights too: `return output, weights`.",
+    ),
+    Slip(
+        "returned the weights first",
+        ("return weights @ v, weights", "return weights, weights @ v"),
+        "The weights come first. The output comes first: `return output, weights`.",
+    ),
+    Slip(
+        "no softmax",
+        (CALL, "attention_scores(q, k)"),
+        "The values are multiplied by the scores themselves. Turn each row of scores into weights "
+        "with softmax first.",
+    ),
+    Slip(
+        "returned scores instead of weights",
+        ("weights @ v, weights", "weights @ v, attention_scores(q, k)"),
+        "Your output is right, but you return the scores where the weights belong: give back what "
+        "softmax returned.",
+    ),
+    Slip(
+        "scaled after softmax",
+        (CALL, f"softmax(attention_scores(q, k, scaled=False)) / {ROOT}"),
+        "The weights are divided by √D, after softmax, so that they no longer sum to 1. The scale "
+        "belongs to the scores, before softmax.",
+    ),
+    Slip(
+        "weights times keys",
+        ("weights @ v", "weights @ k"),
+        "Your output is the weights times k. Keys only decide how much; what is mixed is v.",
+    ),
+    Slip(
+        "Pᵀ instead of P in the output",
+        ("weights @ v", "np.swapaxes(weights, -1, -2) @ v"),
+        "Your output is the weights' transpose times v. Row t of the weights already belongs to "
+        "query t: multiply weights (T, S) by v (S, D_v) as they are.",
+    ),
+)
+
+
+def self_contained(q, k, v):
+    """Calls nothing of the chapter."""
+    scores = np.einsum("...td,...sd->...ts", q, k) / np.sqrt(q.shape[-1])
+    scores = np.exp(scores - np.amax(scores, -1, keepdims=True))
+    weights = scores / np.add.reduce(scores, -1, keepdims=True)
+    return np.einsum("...ts,...sv->...tv", weights, v), weights
+
+
+def by_queries(q, k, v):
+    """One query at a time."""
+    output = np.empty((*q.shape[:-1], v.shape[-1]))
+    weights = np.empty((*q.shape[:-1], k.shape[-2]))
+    for index in np.ndindex(q.shape[:-1]):
+        lead = index[:-1]
+        weights[index] = softmax(k[lead] @ q[index] / math.sqrt(q.shape[-1]))
+        output[index] = sum(w * row for w, row in zip(weights[index], v[lead], strict=True))
+    return output, weights
+
+
+def divides_last(q, k, v):
+    """Divides by the sum of the exponentials at the very end, as online softmax does."""
+    scores = attention_scores(q, k, scaled=False) / q.shape[-1] ** 0.5
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    total = shares.sum(-1, keepdims=True)
+    return [(shares @ v) / total, shares / total]
+
 
 EXERCISE = Exercise(
     chapter="03_attention",
     title="Attention",
     goal="Build the soft look-up: scores, weights, and the weighted mean of the values.",
     reference=attention.scaled_dot_product_attention,
-    properties=ch03_forward.ATTENTION,
-    draws=ch03_forward.attention_draws,
-    misconceptions=wrong.ATTENTION,
-    alternatives=right.ATTENTION,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=True,
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: cat, sat, mat",
+            CAT_SAT_MAT,
+            CAT_SAT_MAT,
+            np.array([[10.0, 0.0], [0.0, 4.0], [20.0, 10.0]]),
+            want=(
+                np.array([[12.033, 4.802], [10.000, 5.616], [12.552, 6.028]]),
+                np.array(
+                    [[0.4011, 0.1978, 0.4011], [0.1978, 0.4011, 0.4011], [0.2483, 0.2483, 0.5035]]
+                ),
+            ),
+            tolerance=PRINTED,
+            why="the embeddings of cat, sat, mat as q and k, other values as v",
+            clue=_unscaled,
+        ),
+        known("one key; equal keys; huge scores", _limits),
+        agrees(
+            "weights: the softmax of the scaled scores, over the keys",
+            _weights,
+            part=1,
+            clue=sums(-1),
+        ),
+        Property("output: your weights times the values", 1, _output),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "self-contained, einsum": self_contained,
+        "query by query": by_queries,
+        "normalised at the end": divides_last,
+    },
     hints=(
-        (
-            "You have already written two thirds of it. Which two functions take you from q "
-            "and k to weights?"
-        ),
-        (
-            "Each query has its own distribution over the keys: the weights must sum to 1 "
-            "along the key axis, which is the last. The output row of a query is its weights "
-            "times the rows of v."
-        ),
-        (
-            "Call attention_scores on q and k (scaled), pass the result to softmax along the "
-            "last axis, and matrix-multiply the weights (..., T, S) with v (..., S, D_v). "
-            "Return the product first, the weights second."
-        ),
+        "You have already written two thirds of it. Which two functions take you from q and k to "
+        "weights?",
+        "Each query has its own distribution over the keys: the weights must sum to 1 along the "
+        "key axis, which is the last. The output row of a query is its weights times the rows of "
+        "v.",
+        "Call attention_scores on q and k (scaled), pass the result to softmax along the last "
+        "axis, and matrix-multiply the weights (..., T, S) with v (..., S, D_v). Return the "
+        "product first, the weights second.",
     ),
     minutes=8,
     difficulty=1,
     importance=5,
     uses=("attention_scores", "softmax"),
-    forbidden=READY_MADE,
     results=("output", "weights"),
 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 from attend_solutions import attention
 from attend_solutions.types import Array
 
+from attend_grader.checks.clues import sums
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, worked
@@ -20,21 +20,6 @@ _AXES = (((5,), -1), ((3, 4), -1), ((4, 3), 0), ((4, 4), 0), ((2, 3, 4), 1), ((3
 
 _APART = np.array([[1e4], [0.0], [-1e4]])
 """Added to three rows, it puts them so far apart that no common maximum serves all."""
-
-
-def sums(axis: int) -> Callable[[Any], str]:
-    """A clue: weights below 0, or by how much slices along ``axis`` miss the sum 1."""
-
-    def clue(weights: Array) -> str:
-        if np.isfinite(weights).all() and weights.min(initial=0) < -1e-9:
-            return f"Weights must be positive; yours include {weights.min():.3g}."
-        totals = weights.sum(axis=axis)
-        worst = float(np.ravel(totals)[np.argmax(np.abs(np.ravel(totals) - 1))])
-        if abs(worst - 1) < 1e-6 or not np.isfinite(worst):
-            return ""
-        return f"Along axis {axis} weights must sum to 1; somewhere yours sum to {worst:.4g}."
-
-    return clue
 
 
 def _equal(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Array], Array]]:
@@ -73,7 +58,7 @@ def _overflowed(weights: Array) -> str:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong, square, another axis, rows far apart, hidden places, integers, one row."""
+    """Oblong, square, another axis, rows far apart, hidden places, integers, one row, length 1."""
     hidden = normal(rng, 3, 4)
     hidden[0, 1] = hidden[2, 3] = -np.inf
     return [
@@ -85,6 +70,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((hidden,)),
         Call((rng.permutation(12).reshape(3, 4),)),
         Call((normal(rng, 6),)),
+        Call((normal(rng, 3, 1, 2),)),
     ]
 
 

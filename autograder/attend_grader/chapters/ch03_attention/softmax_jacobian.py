@@ -1,39 +1,199 @@
-"""Exercise 03_attention/softmax_jacobian: the softmax's Jacobian."""
+"""Exercise 03_attention/softmax_jacobian: how every weight answers to every score.
 
+The oracle is a numerical derivative of a softmax written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
 from attend_solutions import attention
+from attend_solutions.types import Array
 
-from attend_grader.chapters.ch03_attention import READY_MADE, right, wrong_backward
-from attend_grader.chapters.ch03_attention import props_backward as ch03_backward
-from attend_grader.checks.exercise import Exercise
+from attend_grader.chapters.ch03_attention.shared import distribution
+from attend_grader.checks.contract import FLOAT32, FLOAT64
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import known, worked
+from attend_grader.checks.properties import derivative, normal
+
+
+def _weights(rng: np.random.Generator, *shape: int) -> Array:
+    """Random distributions of three decimals along the last axis."""
+    weights = rng.dirichlet(np.ones(shape[-1]), size=shape[:-1]).round(3)
+    rest = np.where(weights == weights.max(axis=-1, keepdims=True), 1, 0)
+    rest = rest * (np.cumsum(rest, axis=-1) == 1)  # the first of the largest takes up the rest
+    return (weights + rest * (1 - weights.sum(axis=-1, keepdims=True))).round(3)
+
+
+def _limits(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Array], Array]]:
+    del rng
+    yield "equal weights", (np.full(4, 0.25),), (np.eye(4) - 0.25) / 4
+    yield "all weight on one key, so no weight moves", (np.eye(5)[2],), np.zeros((5, 5))
+    yield "one key only", (np.ones(1),), np.zeros((1, 1))
+
+
+def _numerical(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Array], Array]]:
+    for count in (4, 3, 5):
+        scores = 2 * normal(rng, count)
+        want = derivative(distribution, scores)
+        yield "compared with a numerical derivative of softmax", (distribution(scores),), want
+
+
+def _row_sums(jacobian: Array) -> str:
+    worst = float(np.abs(jacobian.sum(axis=-1)).max())
+    if worst < 1e-6 or not np.isfinite(worst):
+        return ""
+    return (
+        f"A row of yours sums to {worst:.4g}; raising all scores alike changes no weight, so each "
+        "row must sum to 0."
+    )
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """One distribution, several, as many as places, more axes, a sharp one, one place."""
+    return [
+        Call((_weights(rng, 4),)),
+        Call((_weights(rng, 3, 4),)),
+        Call((_weights(rng, 3, 3),)),
+        Call((_weights(rng, 2, 3, 2),)),
+        Call((distribution(30 * normal(rng, 5)),)),
+        Call((_weights(rng, 2, 1),)),
+    ]
+
+
+DIAGONAL, TABLE = "column * identity", "column * row"
+
+SLIPS = (
+    Slip(
+        "only the diagonal",
+        (f"{DIAGONAL} - {TABLE}", f"{DIAGONAL} * (1 - column)"),
+        "This is the diagonal p_i (1 − p_i) only. A score also takes weight from all other keys: "
+        "the entries beside the diagonal are −p_i p_j.",
+    ),
+    Slip(
+        "elementwise p (1 − p)",
+        (f"{DIAGONAL} - {TABLE}", "weights * (1 - weights)"),
+        "This is p (1 − p), one number for each weight: the derivative of the sigmoid. Every "
+        "weight answers to every score, so the result is S × S.",
+    ),
+    Slip(
+        "applied softmax to the weights",
+        ("column = weights[", "weights = softmax(weights)\n    column = weights["),
+        "This is the Jacobian at softmax(p). The argument is already softmax's result: use it as "
+        "p.",
+    ),
+    Slip(
+        "every sign flipped",
+        (f"{DIAGONAL} - {TABLE}", f"{TABLE} - {DIAGONAL}"),
+        "Every sign is flipped: a weight grows with its own score, so the diagonal is positive. "
+        "It is diag(p) − p pᵀ.",
+    ),
+    Slip(
+        "identity instead of diag(p)",
+        (DIAGONAL, "identity"),
+        "This is the identity minus p pᵀ. The diagonal term is diag(p): p_i, not 1, at (i, i).",
+    ),
+    Slip(
+        "forgot diag(p)",
+        (f"{DIAGONAL} - ", "-"),
+        "This is −p pᵀ only. Add diag(p): a weight's own score raises it.",
+    ),
+    Slip(
+        "added p pᵀ",
+        (f"{DIAGONAL} - ", f"{DIAGONAL} + "),
+        "This is diag(p) plus p pᵀ. A score takes weight from the other keys: subtract it from "
+        "diag(p).",
+    ),
+    Slip(
+        "right for a single row only",
+        (f"{DIAGONAL} - {TABLE}", "np.diag(weights) - np.outer(weights, weights)"),
+        "A single row comes out right, several do not, as with np.diag and np.outer, which know "
+        "one row only. Use an identity matrix and broadcasting: p[..., :, None] and "
+        "p[..., None, :].",
+    ),
+    Slip(
+        "p @ p.T is one number",
+        (f"{DIAGONAL} - {TABLE}", "np.diag(weights) - weights @ weights.T"),
+        "A single number is subtracted everywhere: `p @ p.T` is no table here, since for one axis "
+        "`.T` does nothing and `@` then sums. All products p_i p_j are a column against a row: "
+        "p[..., :, None] * p[..., None, :].",
+    ),
+    Slip(
+        "1 instead of δ",
+        (f"{DIAGONAL} - {TABLE}", f"column - {TABLE}"),
+        "Every entry is p_i (1 − p_j). The 1 stands for δ_ij, which is 1 on the diagonal only and "
+        "0 beside it: np.eye(S).",
+    ),
+)
+
+
+def by_entries(weights):
+    """Entry by entry: p_i (δ_ij − p_j)."""
+    size = weights.shape[-1]
+    jacobian = np.empty((*weights.shape, size))
+    for i in range(size):
+        for j in range(size):
+            jacobian[..., i, j] = weights[..., i] * ((i == j) - weights[..., j])
+    return jacobian
+
+
+def einsum(weights):
+    """Minus the outer product, with p added along the diagonal in place."""
+    jacobian = -np.einsum("...i,...j->...ij", weights, weights)
+    places = np.arange(weights.shape[-1])
+    jacobian[..., places, places] += weights
+    return jacobian
+
+
+def by_rows(weights):
+    """np.diag and np.outer, row by row."""
+    rows = weights.reshape(-1, weights.shape[-1])
+    return np.stack([np.diag(p) - np.outer(p, p) for p in rows]).reshape(
+        *weights.shape, weights.shape[-1]
+    )
+
 
 EXERCISE = Exercise(
     chapter="03_attention",
     title="The softmax's Jacobian",
     goal="Write down how every weight answers to every score: diag(p) − p pᵀ.",
     reference=attention.softmax_jacobian,
-    properties=ch03_backward.JACOBIAN,
-    draws=ch03_backward.jacobian_draws,
-    misconceptions=wrong_backward.JACOBIAN,
-    alternatives=right.JACOBIAN,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=True,
+        accepts=(FLOAT64, FLOAT32),
+        views=True,
+        arguments_unchanged=True,
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: p = (0.2, 0.3, 0.5)",
+            np.array([0.2, 0.3, 0.5]),
+            want=np.array([[0.16, -0.06, -0.10], [-0.06, 0.21, -0.15], [-0.10, -0.15, 0.25]]),
+            clue=_row_sums,
+        ),
+        known("equal weights; all weight on one key; one key", _limits),
+        known("agrees with a numerical derivative of softmax", _numerical, clue=_row_sums),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "entry by entry": by_entries,
+        "einsum and in-place diagonal": einsum,
+        "np.diag row by row": by_rows,
+    },
     hints=(
-        (
-            "Two terms: one that lives on the diagonal only, and one that is the product of "
-            "every weight with every weight. The argument is already p: no exponential is "
-            "needed."
-        ),
-        (
-            "All products p_i p_j come from broadcasting: p as a column (..., S, 1) against p"
-            " as a row (..., 1, S). For the diagonal, `np.diag` handles one row only; an "
-            "identity matrix broadcasts over all leading axes."
-        ),
-        (
-            "Add an axis at the end of p to get the column, one before the last to get the "
-            "row. The diagonal term is the column times an S×S identity (which keeps p_i at "
-            "(i, i)); subtract column times row from it."
-        ),
+        "Two terms: one that lives on the diagonal only, and one that is the product of every "
+        "weight with every weight. The argument is already p: no exponential is needed.",
+        "All products p_i p_j come from broadcasting: p as a column (..., S, 1) against p as a "
+        "row (..., 1, S). For the diagonal, `np.diag` handles one row only; an identity matrix "
+        "broadcasts over all leading axes.",
+        "Add an axis at the end of p to get the column, one before the last to get the row. The "
+        "diagonal term is the column times an S×S identity (which keeps p_i at (i, i)); subtract "
+        "column times row from it.",
     ),
     minutes=12,
     difficulty=3,
     importance=4,
-    forbidden=READY_MADE,
 )

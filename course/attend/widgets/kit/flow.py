@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attend.charts import ROLE
-from attend.widgets.kit.svg import INK, MUTED, PAPER, element, hover, panel, readable, text
-
-_EDGE = "#c5ccd3"
+from attend.theme import EDGE, INK, MUTED, PAPER, ROLE
+from attend.widgets.kit.svg import element, hover, panel, readable, text
 
 
 def arrows(mask: np.ndarray) -> np.ndarray:
@@ -61,7 +59,7 @@ def flow(mask: np.ndarray, start: int, layers: int, tokens: Sequence[str]) -> st
                 y1=y1,
                 x2=x2,
                 y2=y2,
-                stroke=ROLE["Q"] if taken else _EDGE,
+                stroke=ROLE["Q"] if taken else EDGE,
                 stroke_width=2.5 if taken else 1.0,
                 stroke_dasharray="none" if mask[t, s] else "5 4",
             )

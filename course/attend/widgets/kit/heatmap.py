@@ -7,20 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attend.widgets.kit.svg import (
-    INK,
-    MUTED,
-    element,
-    hover,
-    ink_on,
-    number,
-    panel,
-    readable,
-    text,
-    viridis,
-)
+from attend.theme import INK, MUTED, PAPER, SHADE
+from attend.widgets.kit.svg import element, hover, ink_on, number, panel, readable, text, viridis
 
-HIDDEN = "#e4e7ea"  # a cell that a mask hides: no colour of the scale
+HIDDEN = SHADE  # a cell that a mask hides: no colour of the scale
 _LINE = 15.0  # the room a label needs, in units of the panel
 
 
@@ -89,7 +79,9 @@ def heat_map(
             if numbered and not (covered and value == 0):
                 x, y = at.left + (j + 0.5) * at.cell, at.top + (i + 0.5) * at.tall + 5
                 style = {"text_anchor": "middle", "pointer_events": "none"}
-                body.append(text(x, y, _short(value), fill=ink_on(colour), **style))
+                body.append(
+                    text(x, y, _short(value), fill=INK if covered else ink_on(colour), **style)
+                )
     body.append(
         element(
             "rect",
@@ -98,7 +90,7 @@ def heat_map(
             width=at.cell * len(columns),
             height=at.tall,
             fill="none",
-            stroke=INK if at.cell > 14 else "#ffffff",
+            stroke=INK if at.cell > 14 else PAPER,
             stroke_width=3 if at.cell > 14 else 1.5,
             pointer_events="none",
             data_chosen=chosen,
@@ -151,7 +143,7 @@ def _cell(at: _Layout, i: int, j: int, colour: str, words: str) -> str:
         width=at.cell,
         height=at.tall,
         fill=colour,
-        stroke="#ffffff",
+        stroke=PAPER,
         stroke_width=1.0 if at.cell > 14 else 0.3,
     )
 

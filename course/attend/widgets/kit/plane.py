@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attend.charts import ROLE
-from attend.widgets.kit.svg import GRID, INK, MUTED, element, hover, number, panel, readable, text
+from attend.theme import GRID, INK, MUTED, PAPER, ROLE
+from attend.widgets.kit.svg import element, hover, number, panel, readable, text
 
 Spot = tuple[float, float]
 
@@ -68,7 +68,7 @@ def plane(
         )
     x, y = frame.place(output)
     said = f"output of {readable(tokens[query], 30)}: {pair(output)}"
-    ring = {"fill": "#ffffff", "stroke": ROLE["V"], "stroke_width": 3.5}
+    ring = {"fill": PAPER, "stroke": ROLE["V"], "stroke_width": 3.5}
     body.append(element("circle", hover(said), cx=x, cy=y, r=7, **ring))
     description = f"The {said}, where each vector times its weight leads, laid tip to tail."
     return panel("plane", 404, 424, "4. The same in the plane", description, *body)
@@ -80,7 +80,7 @@ def pair(vector: np.ndarray) -> str:
 
 
 def _legend(name: str) -> str:
-    ring = {"fill": "#ffffff", "stroke": ROLE["V"], "stroke_width": 3}
+    ring = {"fill": PAPER, "stroke": ROLE["V"], "stroke_width": 3}
     return (
         _line((14, 47), (34, 47), stroke=INK, stroke_width=2.5)
         + text(40, 52, "vector", font_size=13)
@@ -143,7 +143,7 @@ def _label(tip: Spot, origin: Spot, words: str, weight: int) -> str:
     y = tip[1] + 13 * (tip[1] - origin[1]) / long + 5
     half = 4.2 * len(words)
     x = min(max(x, _LEFT + half), _RIGHT - half)
-    halo = {"stroke": "#ffffff", "stroke_width": 4, "paint_order": "stroke"}
+    halo = {"stroke": PAPER, "stroke_width": 4, "paint_order": "stroke"}
     return text(x, y, words, text_anchor="middle", font_weight=weight, **halo)
 
 

@@ -9,8 +9,7 @@ import base64
 import re
 from html import escape, unescape
 
-INK, MUTED, GRID, PAPER = "#1f2328", "#57606a", "#d8dee4", "#ffffff"
-FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+from attend.theme import FONT, INK, PAPER
 
 # Eleven evenly spaced samples of viridis (van der Walt and Smith, 2015; CC0), interpolated between.
 _VIRIDIS = (
@@ -87,7 +86,7 @@ def ink_on(colour: str) -> str:
 
 
 def panel(name: str, width: float, height: float, label: str, description: str, *body: str) -> str:
-    """Return one picture: an `<svg>` with a heading, words for screen readers, and a white ground.
+    """Return one picture: an `<svg>` with a heading, words for screen readers and a ground.
 
     `name` becomes `data-panel`; `label` is printed as the heading, `description` says what is to
     be seen.

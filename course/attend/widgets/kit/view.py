@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
+import anywidget
 import ipywidgets
 
+from attend.theme import INK
 from attend.widgets.kit import svg
+from attend.widgets.kit.live import sentence
+
+
+class _Labels(anywidget.AnyWidget):
+    """Invisible: names the sliders beside it for screen readers."""
+
+    _esm = Path(__file__).with_name("labels.js")
 
 
 class View(ipywidgets.VBox):
@@ -27,11 +37,12 @@ class View(ipywidgets.VBox):
         self.see = see
         self._draw = draw
         self._picture = ipywidgets.HTML(layout=ipywidgets.Layout(width="100%", margin="4px 0"))
-        sentence = ipywidgets.HTML(_sentence(see), layout=ipywidgets.Layout(width="100%"))
+        above = ipywidgets.HTML(sentence(see), layout=ipywidgets.Layout(width="100%"))
         super().__init__(
-            [sentence, *controls, self._picture],
+            [above, *controls, self._picture, _Labels()],
             layout=ipywidgets.Layout(width="100%", overflow="hidden"),
         )
+        self.add_class("attend-view")
         self.add_class(f"attend-{name}")
         self.refresh()
 
@@ -41,7 +52,7 @@ class View(ipywidgets.VBox):
 
     def static(self) -> str:
         """Return the sentence and the present picture as HTML that needs no kernel."""
-        return f'<div class="attend-{self.name}">{_sentence(self.see)}{self._draw()}</div>'
+        return f'<div class="attend-{self.name}">{sentence(self.see)}{self._draw()}</div>'
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         """Show the live widget; where none runs, images; in a terminal, a sentence."""
@@ -54,14 +65,6 @@ def note(words: str) -> str:
     """Return a message in the place of a picture, or above one."""
     style = (
         "border-left: 4px solid #E69F00; padding: 6px 10px; margin: 2px 0 8px; line-height: 1.4;"
-        " color: var(--jp-ui-font-color1, #1f2328); white-space: normal;"
+        f" color: {INK}; white-space: normal;"
     )
     return f'<div role="status" class="attend-note" style="{style}">{escape(words)}</div>'
-
-
-def _sentence(see: str) -> str:
-    style = (
-        "line-height: 1.4; margin: 2px 0; white-space: normal;"
-        " color: var(--jp-ui-font-color1, #1f2328); font-size: 14px;"
-    )
-    return f'<div style="{style}"><strong>What to see.</strong> {escape(see)}</div>'

@@ -21,12 +21,13 @@ hippos". Nothing here has been timed on a GPU yet.
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Literal, Never, overload
 
 import torch
 
 from attend_kernels.common import fallback
 from attend_kernels.common.arguments import assert_tensors
+from attend_kernels.common.foreign import CONV, refuse
 from attend_kernels.common.shapes import ShapeError, assert_shape
 from attend_kernels.ops.conv1d.naive import Activation, naive_causal_conv1d, with_past
 from attend_kernels.ops.conv1d.operators import conv_forward
@@ -63,6 +64,7 @@ def causal_conv1d(
     activation: Activation = "silu",
     state: torch.Tensor | None = None,
     output_state: bool = False,
+    **foreign: Never,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Convolve each channel with its own K taps over its past, in one kernel, with its gradient.
 
@@ -86,6 +88,8 @@ def causal_conv1d(
         TypeError: an argument is not floating point.
         ValueError: K is too large, the activation is unknown, or the devices differ.
     """
+    if foreign:
+        refuse("causal_conv1d", foreign, CONV)
     taps = _check("causal_conv1d", {"x": x, "w": w, "b": b, "state": state}, activation)
     reason = fallback.why_not(x) if x.numel() else None
     if reason:

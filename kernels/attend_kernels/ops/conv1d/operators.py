@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from attend_kernels.common.tensors import unit_rows
+from attend_kernels.common.tensors import unit_rows, unit_stride
 
 
 @torch.library.custom_op("attend::causal_conv1d", mutates_args=())
@@ -20,7 +20,7 @@ def conv_forward(
     """Return y."""
     from attend_kernels.ops.conv1d import kernels
 
-    return kernels.forward(unit_rows(x), w, b, state, silu)
+    return kernels.forward(unit_rows(x), w, unit_stride(b), state, silu)
 
 
 @conv_forward.register_fake
@@ -40,7 +40,7 @@ def conv_backward(
     """Gradients of x, w, b and the state; empty for what was not given."""
     from attend_kernels.ops.conv1d import kernels
 
-    return kernels.backward(unit_rows(grad), unit_rows(x), w, b, state, silu)
+    return kernels.backward(unit_rows(grad), unit_rows(x), w, unit_stride(b), state, silu)
 
 
 @conv_backward.register_fake

@@ -43,11 +43,16 @@ def cross_entropy_kernel(
     MEAN: tl.constexpr,  # noqa: N803  # Triton's habit: compile-time values in capitals
     SMOOTH: tl.constexpr,  # noqa: N803
     WITH_GRADIENT: tl.constexpr,  # noqa: N803
+    SMOOTHING: tl.constexpr,  # noqa: N803
+    Z_LOSS: tl.constexpr,  # noqa: N803
     ONE_BLOCK: tl.constexpr,  # noqa: N803
     BLOCK: tl.constexpr,  # noqa: N803
     ACCUMULATE: tl.constexpr,  # noqa: N803
 ):
     """Write one row's loss and, for WITH_GRADIENT, the loss's gradient by the row's logits."""
+    if SMOOTHING is not None:
+        smoothing = tl.full((), SMOOTHING, ACCUMULATE)
+        z_loss = tl.full((), Z_LOSS, ACCUMULATE)
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     logits_row = logits_ptr + row * row_stride
@@ -153,6 +158,9 @@ def loss_and_gradient(
     settings = config(n_columns, logits.dtype)
     settings.update({"MEAN": reduction == "mean", "SMOOTH": label_smoothing != 0.0})
     settings["WITH_GRADIENT"] = with_gradient
+    # Numbers reach a kernel in fp32; float64 gets them as constants, a compilation for each value.
+    exact = (label_smoothing, z_loss) if wide == torch.float64 else (None, None)
+    settings.update(zip(("SMOOTHING", "Z_LOSS"), exact, strict=True))
     kernel: Any = cross_entropy_kernel
     with torch.cuda.device_of(logits):  # the launch goes to the current device, not the tensor's
         kernel[(n_rows,)](

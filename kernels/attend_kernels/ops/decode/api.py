@@ -37,13 +37,14 @@ timed on a GPU yet.
 from __future__ import annotations
 
 import math
-from typing import Literal, TypedDict, Unpack, overload
+from typing import Literal, Never, TypedDict, Unpack, overload
 
 import torch
 
 from attend_kernels.common import fallback
 from attend_kernels.common.arguments import assert_tensors
 from attend_kernels.common.attention import reach
+from attend_kernels.common.foreign import DECODE, refuse
 from attend_kernels.ops.decode import operators
 from attend_kernels.ops.decode.checks import check_decode
 from attend_kernels.ops.decode.quantise import LIMITS
@@ -96,6 +97,7 @@ def decode_attention(
     splits: int | None = None,
     k_scale: torch.Tensor | None = None,
     v_scale: torch.Tensor | None = None,
+    **foreign: Never,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """softmax(scale q Kᵀ) V of a few new queries over a cache, contiguous or paged. Forward only.
 
@@ -121,8 +123,8 @@ def decode_attention(
         block_table: for a paged cache, the pages of each sequence in order; int32 or int64. Entries
             past a sequence's last page may hold anything.
         scale: factor of the scores, by default 1 / sqrt(D).
-        window: how many keys before its own a query sees; None for no limit.
-        softcap: scores are bent to c tanh(score / c).
+        window: how many keys before its own a query sees; None or -1 for no limit.
+        softcap: scores are bent to c tanh(score / c); None or 0.0 is no cap.
         return_lse: also return log(sum(exp(scores))), natural log.
         splits: into how many parts the keys of each sequence are cut, 1 to 128; by default
             ``tiles.choose_splits`` says. It changes the answer by rounding alone.
@@ -140,6 +142,8 @@ def decode_attention(
             or pages are not ones it can work with; scales are missing; a gradient is asked for.
         TypeError: a dtype is none of those above.
     """
+    if foreign:
+        refuse("decode_attention", foreign, DECODE)
     given = {"q": q, "k_cache": k_cache, "v_cache": v_cache, "lengths": lengths}
     optional = {"block_table": block_table, "k_scale": k_scale, "v_scale": v_scale}
     assert_tensors("decode_attention", tuple(optional), **given, **optional)
@@ -147,6 +151,7 @@ def decode_attention(
         bytes_ = k_cache.dtype in LIMITS
         q = q.to(torch.get_autocast_dtype(q.device.type) if bytes_ else k_cache.dtype)
     scales = (k_scale, v_scale)
+    softcap = softcap or None
     check_decode(q, k_cache, v_cache, lengths, block_table, scales, scale, softcap, splits)
     window, _ = reach(True, window)
     scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)

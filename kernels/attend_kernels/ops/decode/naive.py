@@ -9,6 +9,7 @@ import math
 
 import torch
 
+from attend_kernels.common.attention import reach
 from attend_kernels.ops.decode.quantise import dequantise_cache
 
 
@@ -60,13 +61,14 @@ def _attend(
     scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
     k, v = (x.repeat_interleave(q.shape[0] // k.shape[0], dim=0) for x in (k, v))
     scores = scale * (q @ k.transpose(-1, -2))  # (H, T, length)
-    if softcap is not None:
+    if softcap:
         scores = softcap * torch.tanh(scores / softcap)
     ahead = torch.arange(length, device=q.device) - (length - T)
     ahead = ahead - torch.arange(T, device=q.device)[:, None]  # of each key over each query
     hidden = ahead > 0
-    if window is not None:
-        hidden |= ahead < -window
+    left, _ = reach(True, window)
+    if left is not None:
+        hidden |= ahead < -left
     empty = hidden.all(dim=-1, keepdim=True)  # -inf everywhere would give NaN
     scores = scores.masked_fill(hidden, float("-inf")).masked_fill(empty, 0.0)
     weights = torch.softmax(scores, dim=-1).masked_fill(hidden, 0.0)

@@ -38,13 +38,14 @@ Gemma 2, 2024. Nothing here has been timed on a GPU yet.
 
 from __future__ import annotations
 
-from typing import Literal, Unpack, overload
+from typing import Literal, Never, Unpack, overload
 
 import torch
 
 from attend_kernels.common import fallback
 from attend_kernels.common.arguments import assert_tensors, autocast
 from attend_kernels.common.attention import Window, check
+from attend_kernels.common.foreign import ATTENTION, refuse
 from attend_kernels.common.shapes import assert_shape
 from attend_kernels.ops.flash import operators
 from attend_kernels.ops.flash.naive import naive_attention
@@ -81,6 +82,7 @@ def flash_attention(
     scale: float | None = None,
     return_lse: bool = False,
     deterministic: bool = True,
+    **foreign: Never,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """softmax(scale Q Kᵀ) V without the T × S matrix, forward and backward.
 
@@ -94,10 +96,11 @@ def flash_attention(
         v: values, as many as keys.
         causal: a query sees no key after it; the last query stands at the last key.
         window: how many keys before and after its own a query sees: ``(left, right)``, where
-            ``None`` is no limit. A number is both, or ``left`` alone if causal.
+            ``None`` or -1 is no limit. A number is both, or ``left`` alone if causal.
         alibi: slopes, one a query head, each taken from the score per key of distance (Press et
             al. 2022, section 3). Not trained: no gradient.
         softcap: scores are bent to c tanh(score / c), before ALiBi (Gemma 2, 2024, section 2).
+            None or 0.0 is no cap.
         scale: factor of the scores, by default 1 / sqrt(D).
         return_lse: also return log(sum(exp(scores))), natural log; gradients flow through it.
         deterministic: gradients are the same to the bit each time. If False, dQ may be summed with
@@ -111,11 +114,14 @@ def flash_attention(
         ValueError: heads, width, window, scale, soft cap or devices are not ones it can work with.
         TypeError: the dtypes differ or are none of the three.
     """
+    if foreign:
+        refuse("flash_attention", foreign, ATTENTION)
     assert_tensors("flash_attention", ("alibi",), q=q, k=k, v=v, alibi=alibi)
     q, k, v = autocast(q, k, v)
     sizes = assert_shape(q, "B H T D", name="q")
     sizes = assert_shape(k, "B G S D", sizes, name="k")
     sizes = assert_shape(v, "B G S D", sizes, name="v")
+    softcap = softcap or None  # 0.0 is no cap, as flash_attn has it
     check("flash_attention", q, k, v, alibi, sizes, softcap, scale)
     options = Options.of(q, causal, window, softcap, scale, deterministic)
     if reason := fallback.why_not(q):

@@ -35,7 +35,7 @@ def naive_attention(
     scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
     k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for x in (k, v))  # (B, H, S, D)
     scores = scale * (q @ k.transpose(-1, -2))  # (B, H, T, S)
-    if softcap is not None:
+    if softcap:
         scores = softcap * torch.tanh(scores / softcap)
     t = torch.arange(T, device=q.device)[:, None] + (S - T)  # where query t stands among the keys
     s = torch.arange(S, device=q.device)

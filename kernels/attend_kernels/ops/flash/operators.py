@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from attend_kernels.common.packing import Packing
-from attend_kernels.common.tensors import unit_rows
+from attend_kernels.common.tensors import unit_rows, unit_stride
 from attend_kernels.ops.flash.options import Options
 
 
@@ -37,7 +37,7 @@ def flash_forward(
 
     return kernels.forward(
         *(unit_rows(x) for x in (q, k, v)),
-        slopes=slopes,
+        slopes=unit_stride(slopes),
         options=Options(scale, softcap, left, right, deterministic),
         packing=Packing.of(q_starts, k_starts),
     )
@@ -74,7 +74,7 @@ def flash_backward(
         grad_lse,
         *(unit_rows(x) for x in (q, k, v, output)),
         lse=lse.contiguous(),
-        slopes=slopes,
+        slopes=unit_stride(slopes),
         options=Options(scale, softcap, left, right, deterministic),
         packing=Packing.of(q_starts, k_starts),
     )

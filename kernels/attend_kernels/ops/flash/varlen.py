@@ -9,13 +9,14 @@ Memory traffic: that of ``flash`` with sums over the sequences, T = Σ T_i and S
 
 from __future__ import annotations
 
-from typing import Literal, Unpack, overload
+from typing import Literal, Never, Unpack, overload
 
 import torch
 
 from attend_kernels.common import fallback
 from attend_kernels.common.arguments import assert_tensors, autocast
 from attend_kernels.common.attention import Window, check
+from attend_kernels.common.foreign import PACKED, refuse
 from attend_kernels.common.packing import check_starts
 from attend_kernels.common.shapes import assert_shape
 from attend_kernels.ops.flash import operators
@@ -59,6 +60,7 @@ def flash_attention_varlen(
     scale: float | None = None,
     return_lse: bool = False,
     deterministic: bool = True,
+    **foreign: Never,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """``flash_attention`` within each of several packed sequences.
 
@@ -77,12 +79,15 @@ def flash_attention_varlen(
         ValueError: as ``flash_attention``; or cu_seqlens do not rise from 0 to at most T or S.
         TypeError: as ``flash_attention``; or cu_seqlens are not integers.
     """
+    if foreign:
+        refuse("flash_attention_varlen", foreign, PACKED)
     starts = {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k}
     assert_tensors("flash_attention_varlen", ("alibi",), q=q, k=k, v=v, alibi=alibi, **starts)
     q, k, v = autocast(q, k, v)
     sizes = assert_shape(q, "T H D", name="q")
     sizes = assert_shape(k, "S G D", sizes, name="k")
     sizes = assert_shape(v, "S G D", sizes, name="v")
+    softcap = softcap or None
     check("flash_attention_varlen", q, k, v, alibi, sizes, softcap, scale)
     count = assert_shape(cu_seqlens_q, "sequences+1", name="cu_seqlens_q")
     assert_shape(cu_seqlens_k, "sequences+1", count, name="cu_seqlens_k")

@@ -48,12 +48,13 @@ transformers with the delta rule over sequence length", section 3; Yang, Kautz, 
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict, Unpack, overload
+from typing import Literal, Never, TypedDict, Unpack, overload
 
 import torch
 
 from attend_kernels.common import devices, fallback
 from attend_kernels.common.arguments import autocast
+from attend_kernels.common.foreign import LINEAR, refuse
 from attend_kernels.common.tensors import filled
 from attend_kernels.ops.linear_attention import delta_operators, operators
 from attend_kernels.ops.linear_attention.checks import as_gates, check, check_beta, check_chunk
@@ -111,6 +112,7 @@ def linear_attention(
     initial_state: torch.Tensor | None = None,
     output_state: bool = False,
     chunk: int = 64,
+    **foreign: Never,
 ) -> torch.Tensor | Pair:
     """Causal linear attention in chunks, forward and backward.
 
@@ -145,6 +147,8 @@ def linear_attention(
         ValueError: widths, chunk, devices or options are not ones it can work with.
         TypeError: the dtypes differ or are none of the three.
     """
+    if foreign:
+        refuse("linear_attention", foreign, LINEAR)
     q, k, v = autocast(q, k, v)
     sizes = check("linear_attention", q, k, v, initial_state, (decay, gate, beta))
     check_chunk("linear_attention", chunk)

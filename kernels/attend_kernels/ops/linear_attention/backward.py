@@ -41,12 +41,11 @@ import triton
 import triton.language as tl
 
 from attend_kernels.common.blocks import load_part, load_state
-from attend_kernels.common.launch import launch
 from attend_kernels.common.wide_products import dot_rows, dot_wide
 from attend_kernels.ops.linear_attention import tiles as configs
 from attend_kernels.ops.linear_attention.fading import NEVER, sum_gates
 from attend_kernels.ops.linear_attention.forward import constants, segment_states, walk
-from attend_kernels.ops.linear_attention.segments import Fading, state_like
+from attend_kernels.ops.linear_attention.segments import Fading, launch_heads, state_like
 
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
 
@@ -57,7 +56,7 @@ def gate_gradient_kernel(
     q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
     grad_batch, grad_head, grad_row, gate_batch, gate_head, gate_row,
     chunks, heads, T, columns,
-    CHUNK: tl.constexpr, D: tl.constexpr, BLOCK_E: tl.constexpr,
+    FAR: tl.constexpr, CHUNK: tl.constexpr, D: tl.constexpr, BLOCK_E: tl.constexpr,
     DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Write the gradient of a chunk's gates; the states before and after it lie as (E, D).
@@ -68,6 +67,8 @@ def gate_gradient_kernel(
     pid = tl.program_id(0)
     first = pid % chunks * CHUNK
     head = pid // chunks % heads
+    if FAR:
+        head = head.to(tl.int64)
     batch = (pid // (chunks * heads)).to(tl.int64)
     line = batch * heads + head
     q_ptr += batch * q_batch + head * q_head
@@ -165,7 +166,7 @@ def gate_gradient(
     d_gate = torch.empty((B, H, T), dtype=torch.float32, device=q.device)
     tile = configs.choose("gates", q, v)
     chunks = before.shape[2]
-    launch(
+    launch_heads(
         gate_gradient_kernel, chunks * H * B, q, k, v, grad, gate, before, after, d_gate,
         *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *grad.stride()[:3], *gate.stride(),
         chunks, H, T, E, CHUNK=chunk, BLOCK_E=tile.columns,

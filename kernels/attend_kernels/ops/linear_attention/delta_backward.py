@@ -34,14 +34,13 @@ import triton
 import triton.language as tl
 
 from attend_kernels.common.blocks import load_part, load_state, store_part, store_state
-from attend_kernels.common.launch import launch
 from attend_kernels.common.wide_products import dot_rows, dot_wide
 from attend_kernels.ops.linear_attention import tiles as configs
 from attend_kernels.ops.linear_attention.backward import gate_gradient, turned
 from attend_kernels.ops.linear_attention.delta_forward import attend, load_column, named, solve
 from attend_kernels.ops.linear_attention.fading import load_scores, pair_fading, sum_gates
 from attend_kernels.ops.linear_attention.forward import constants
-from attend_kernels.ops.linear_attention.segments import Fading, state_like, strides
+from attend_kernels.ops.linear_attention.segments import Fading, launch_heads, state_like, strides
 
 Gradients = tuple[
     torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None
@@ -55,7 +54,7 @@ def delta_back_kernel(
     q_batch, q_head, q_row, k_batch, k_head, k_row, grad_batch, grad_head, grad_row,
     beta_batch, beta_head, beta_row, gate_batch, gate_head, gate_row,
     start_batch, start_head, start_row, start_column, slices, heads, T,
-    CHUNK: tl.constexpr, D: tl.constexpr, E: tl.constexpr, BLOCK_E: tl.constexpr,
+    FAR: tl.constexpr, CHUNK: tl.constexpr, D: tl.constexpr, E: tl.constexpr, BLOCK_E: tl.constexpr,
     DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Write BLOCK_E columns of du, and of the first state's gradient, from the last one's.
@@ -65,6 +64,8 @@ def delta_back_kernel(
     pid = tl.program_id(0)
     first_column = pid % slices * BLOCK_E
     head = pid // slices % heads
+    if FAR:
+        head = head.to(tl.int64)
     batch = (pid // (slices * heads)).to(tl.int64)
     line = batch * heads + head
     q_ptr += batch * q_batch + head * q_head
@@ -141,7 +142,7 @@ def backward(
     inverse = solve(k, beta, gate, chunk, by_reader=True)
     tile = configs.choose(named("back", gate), k, v)
     slices = -(-E // tile.columns)
-    launch(
+    launch_heads(
         delta_back_kernel, slices * H * B, q, k, grad, beta, gate, inverse, d_written,
         grad_final, d_initial, after,
         *q.stride()[:3], *k.stride()[:3], *grad.stride()[:3], *beta.stride(), *strides(gate, 3),

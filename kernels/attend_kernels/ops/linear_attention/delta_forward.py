@@ -19,13 +19,12 @@ import triton
 import triton.language as tl
 
 from attend_kernels.common.blocks import load_part, load_state, store_part, store_state
-from attend_kernels.common.launch import launch
 from attend_kernels.common.wide_products import MOST, dot_wide
 from attend_kernels.ops.linear_attention import tiles as configs
 from attend_kernels.ops.linear_attention.fading import load_scores, pair_fading, sum_gates
 from attend_kernels.ops.linear_attention.forward import constants, segment_states, walk
 from attend_kernels.ops.linear_attention.gated_forward import across, levels
-from attend_kernels.ops.linear_attention.segments import Fading, state_like, strides
+from attend_kernels.ops.linear_attention.segments import Fading, launch_heads, state_like, strides
 
 
 @triton.jit
@@ -56,7 +55,8 @@ def inverse_kernel(
     k_ptr, beta_ptr, gate_ptr, inverse_ptr,
     k_batch, k_head, k_row, beta_batch, beta_head, beta_row, gate_batch, gate_head, gate_row,
     chunks, heads, T,
-    BY_READER: tl.constexpr, CHUNK: tl.constexpr, PART: tl.constexpr, LEVELS: tl.constexpr,
+    BY_READER: tl.constexpr, FAR: tl.constexpr,
+    CHUNK: tl.constexpr, PART: tl.constexpr, LEVELS: tl.constexpr,
     D: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """Write (I + N)⁻¹, N_ts = k_t · k_s below the diagonal times beta_s, or beta_t if BY_READER.
@@ -67,6 +67,8 @@ def inverse_kernel(
     pid = tl.program_id(0)
     first = pid % chunks * CHUNK
     head = pid // chunks % heads
+    if FAR:
+        head = head.to(tl.int64)
     batch = (pid // (chunks * heads)).to(tl.int64)
     k_ptr += batch * k_batch + head * k_head
     beta_ptr += batch * beta_batch + head * beta_head
@@ -108,7 +110,7 @@ def delta_walk_kernel(
     q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
     beta_batch, beta_head, beta_row, gate_batch, gate_head, gate_row, out_batch, out_head, out_row,
     start_batch, start_head, start_row, start_column, slices, heads, T,
-    CHUNK: tl.constexpr, D: tl.constexpr, E: tl.constexpr, BLOCK_E: tl.constexpr,
+    FAR: tl.constexpr, CHUNK: tl.constexpr, D: tl.constexpr, E: tl.constexpr, BLOCK_E: tl.constexpr,
     DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Write BLOCK_E columns of the output, of e (``error_ptr``) and of the last state.
@@ -119,6 +121,8 @@ def delta_walk_kernel(
     pid = tl.program_id(0)
     first_column = pid % slices * BLOCK_E
     head = pid // slices % heads
+    if FAR:
+        head = head.to(tl.int64)
     batch = (pid // (slices * heads)).to(tl.int64)
     line = batch * heads + head
     q_ptr += batch * q_batch + head * q_head
@@ -189,7 +193,7 @@ def forward(
     slices = -(-E // tile.columns)
     # The pairs' fading, or two products with so wide a state, would not fit the registers.
     apart = gate is not None or k.shape[-1] > MOST.value
-    launch(
+    launch_heads(
         delta_walk_kernel, slices * H * B, q, k, v, beta, gate, inverse, None if apart else out,
         error, initial, final,
         *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *beta.stride(), *strides(gate, 3),
@@ -220,7 +224,7 @@ def solve(
     chunks, part = -(-T // chunk), min(chunk, MOST_ROWS)
     # Errors of a triangular solve grow with the system: three tf32 products make one of fp32's.
     exact = "tf32x3" if k.dtype != torch.float32 else "ieee"
-    launch(
+    launch_heads(
         inverse_kernel, chunks * H * B, k, beta, gate, inverse, *k.stride()[:3], *beta.stride(),
         *strides(gate, 3), chunks, H, T, BY_READER=by_reader, CHUNK=chunk, PART=part,
         LEVELS=levels(part), EXACT=exact, **constants(k, tile),

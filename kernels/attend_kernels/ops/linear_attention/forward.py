@@ -36,11 +36,17 @@ import triton.language as tl
 
 from attend_kernels.common import devices, fallback
 from attend_kernels.common.blocks import load_part, load_state, store_part, store_state
-from attend_kernels.common.launch import TRITON_TYPES, launch
+from attend_kernels.common.launch import TRITON_TYPES
 from attend_kernels.common.wide_products import dot_rows, dot_wide
 from attend_kernels.ops.linear_attention import tiles as configs
 from attend_kernels.ops.linear_attention.fading import load_scores, pair_fading, sum_gates
-from attend_kernels.ops.linear_attention.segments import Fading, join, state_like, strides
+from attend_kernels.ops.linear_attention.segments import (
+    Fading,
+    join,
+    launch_heads,
+    state_like,
+    strides,
+)
 
 
 @triton.jit
@@ -53,7 +59,7 @@ def walk_kernel(
     start_batch, start_head, start_segment, start_row, start_column,
     end_batch, end_head, end_segment, end_row, end_column,
     slices, segments, heads, T, span,
-    REVERSE: tl.constexpr, OWN: tl.constexpr, CHUNK: tl.constexpr,
+    REVERSE: tl.constexpr, OWN: tl.constexpr, FAR: tl.constexpr, CHUNK: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, BLOCK_E: tl.constexpr,
     DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -68,6 +74,8 @@ def walk_kernel(
     first_column = pid % slices * BLOCK_E
     segment = pid // slices % segments
     head = pid // (slices * segments) % heads
+    if FAR:
+        head = head.to(tl.int64)
     batch = (pid // (slices * segments * heads)).to(tl.int64)
     line = (batch * heads + head) * T  # of tensors (B, H, T, ...) made by the launcher
     read_ptr += batch * read_batch + head * read_head
@@ -214,7 +222,7 @@ def walk(
     gate = fading.gate
     if read is None:
         read = write
-    launch(
+    launch_heads(
         walk_kernel, slices * segments * H * B, read, write, value, out, gate,
         fading.scores, fading.totals, states, end, kept,
         *read.stride()[:3], *write.stride()[:3], *value.stride()[:3], *strides(out, 3),

@@ -30,7 +30,6 @@ import triton
 import triton.language as tl
 
 from attend_kernels.common.blocks import load_part, load_state, store_part, store_state
-from attend_kernels.common.launch import launch
 from attend_kernels.common.wide_products import dot_wide
 from attend_kernels.ops.linear_attention import tiles as configs
 from attend_kernels.ops.linear_attention.fading import load_scores
@@ -44,7 +43,7 @@ from attend_kernels.ops.linear_attention.gated_forward import (
     part_factors,
     prepare,
 )
-from attend_kernels.ops.linear_attention.segments import state_like, strides
+from attend_kernels.ops.linear_attention.segments import launch_heads, state_like, strides
 
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
 
@@ -53,12 +52,15 @@ Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.
 def products_kernel(
     grad_ptr, v_ptr, products_ptr,
     grad_batch, grad_head, grad_row, v_batch, v_head, v_row, chunks, heads, T,
-    CHUNK: tl.constexpr, D: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
+    FAR: tl.constexpr, CHUNK: tl.constexpr, D: tl.constexpr,
+    DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Write do_t · v_s of a chunk's pairs, reader t and writer s <= t, at (t, s) and at (s, t)."""
     pid = tl.program_id(0)
     first = pid % chunks * CHUNK
     head = pid // chunks % heads
+    if FAR:
+        head = head.to(tl.int64)
     batch = (pid // (chunks * heads)).to(tl.int64)
     grad_ptr += batch * grad_batch + head * grad_head
     v_ptr += batch * v_batch + head * v_head
@@ -77,14 +79,16 @@ def pairs_kernel(
     q_ptr, k_ptr, wholes_ptr, fractions_ptr, products_ptr, dq_ptr, dk_ptr, d_gate_ptr,
     q_batch, q_head, q_row, k_batch, k_head, k_row, dq_batch, dq_head, dq_row,
     dk_batch, dk_head, dk_row, slices, chunks, heads, T,
-    CHUNK: tl.constexpr, LEVELS: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
-    DOT: tl.constexpr, PRECISION: tl.constexpr,
+    FAR: tl.constexpr, CHUNK: tl.constexpr, LEVELS: tl.constexpr,
+    D: tl.constexpr, BLOCK_D: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Write what pairs inside a chunk give to BLOCK_D columns of dq, dk and the gates' gradient."""
     pid = tl.program_id(0)
     column = pid % slices * BLOCK_D
     first = pid // slices % chunks * CHUNK
     head = pid // (slices * chunks) % heads
+    if FAR:
+        head = head.to(tl.int64)
     batch = (pid // (slices * chunks * heads)).to(tl.int64)
     line = (batch * heads + head) * T
     q_ptr += batch * q_batch + head * q_head + column
@@ -137,7 +141,7 @@ def gated_walk_kernel(
     partner_batch, partner_head, partner_row, out_batch, out_head, out_row,
     start_batch, start_head, start_segment, start_row, start_column,
     slices, segments, heads, T, span,
-    REVERSE: tl.constexpr, CHUNK: tl.constexpr,
+    REVERSE: tl.constexpr, FAR: tl.constexpr, CHUNK: tl.constexpr,
     D: tl.constexpr, E: tl.constexpr, BLOCK_E: tl.constexpr,
     DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -151,6 +155,8 @@ def gated_walk_kernel(
     first_column = pid % slices * BLOCK_E
     segment = pid // slices % segments
     head = pid // (slices * segments) % heads
+    if FAR:
+        head = head.to(tl.int64)
     batch = (pid // (slices * segments * heads)).to(tl.int64)
     line = batch * heads + head
     read_ptr += batch * read_batch + head * read_head
@@ -258,13 +264,13 @@ def inside(
     chunks = -(-T // chunk)
     products = torch.empty((B, H, T, chunk), dtype=q.dtype, device=q.device)
     tile = configs.choose("products", grad, v)
-    launch(
+    launch_heads(
         products_kernel, chunks * H * B, grad, v, products,
         *grad.stride()[:3], *v.stride()[:3], chunks, H, T, CHUNK=chunk, **constants(grad, tile),
     )  # fmt: skip
     tile = configs.choose("pairs", q, k)
     slices = -(-D // tile.columns)
-    launch(
+    launch_heads(
         pairs_kernel, slices * chunks * H * B, q, k, g.wholes, g.fractions, products,
         dq, dk, d_gate, *q.stride()[:3], *k.stride()[:3], *dq.stride()[:3], *dk.stride()[:3],
         slices, chunks, H, T, CHUNK=chunk, LEVELS=levels(chunk),
@@ -293,7 +299,7 @@ def gated_walk(
     tile = configs.choose("columns", read, out)
     slices = -(-E // tile.columns)
     turned = None if states is None else states.transpose(-1, -2)
-    launch(
+    launch_heads(
         gated_walk_kernel, slices * segments * H * B, read, write, faded, partner, out,
         g.wholes, g.fractions, g.fading.totals, turned, kept, d_gate,
         *read.stride()[:3], *write.stride()[:3], *partner.stride()[:3], *out.stride()[:3],

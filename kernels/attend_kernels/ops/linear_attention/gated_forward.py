@@ -35,24 +35,27 @@ import triton.language as tl
 
 from attend_kernels.common import devices
 from attend_kernels.common.blocks import load_part, store_part
-from attend_kernels.common.launch import LOG2E, launch
+from attend_kernels.common.launch import LOG2E
 from attend_kernels.ops.linear_attention import tiles as configs
 from attend_kernels.ops.linear_attention.fading import LEAST_GATE
 from attend_kernels.ops.linear_attention.forward import constants, segment_states, walk
-from attend_kernels.ops.linear_attention.segments import Fading, state_like
+from attend_kernels.ops.linear_attention.segments import Fading, launch_heads, state_like
 
 
 @triton.jit
 def age_kernel(
     gate_ptr, wholes_ptr, fractions_ptr, totals_ptr,
     gate_batch, gate_head, gate_row, gate_column, slices, chunks, heads, T, D,
-    CHUNK: tl.constexpr, BLOCK_D: tl.constexpr,
+    FAR: tl.constexpr, CHUNK: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     """Write the base-2 log gates of a chunk summed through each step, and their total."""
     pid = tl.program_id(0)
     column = pid % slices * BLOCK_D + tl.arange(0, BLOCK_D)[None, :]
     chunk = pid // slices % chunks
     head = pid // (slices * chunks) % heads
+    if FAR:
+        head = head.to(tl.int64)
+        column = column.to(tl.int64)
     batch = (pid // (slices * chunks * heads)).to(tl.int64)
     line = batch * heads + head
     row = tl.arange(0, CHUNK)[:, None]
@@ -117,13 +120,15 @@ def part_factors(
 def scores_kernel(
     q_ptr, k_ptr, wholes_ptr, fractions_ptr, scores_ptr, q_faded_ptr, k_faded_ptr,
     q_batch, q_head, q_row, k_batch, k_head, k_row, chunks, heads, T,
-    CHUNK: tl.constexpr, LEVELS: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
-    DOT: tl.constexpr, PRECISION: tl.constexpr,
+    FAR: tl.constexpr, CHUNK: tl.constexpr, LEVELS: tl.constexpr,
+    D: tl.constexpr, BLOCK_D: tl.constexpr, DOT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Write the weights of a chunk's pairs (reader t, writer s); q and k faded to its ends."""
     pid = tl.program_id(0)
     first = pid % chunks * CHUNK
     head = pid // chunks % heads
+    if FAR:
+        head = head.to(tl.int64)
     batch = (pid // (chunks * heads)).to(tl.int64)
     line = batch * heads + head
     q_ptr += batch * q_batch + head * q_head
@@ -198,12 +203,12 @@ def prepare(q: torch.Tensor, k: torch.Tensor, gate: torch.Tensor, chunk: int) ->
     q_faded, k_faded = make(q.dtype, T, D), make(q.dtype, T, D)
     block = min(AGE_COLUMNS, devices.padded(D))
     slices = -(-D // block)
-    launch(
+    launch_heads(
         age_kernel, slices * chunks * H * B, gate, wholes, fractions, totals, *gate.stride(),
         slices, chunks, H, T, D, CHUNK=chunk, BLOCK_D=block, num_warps=4,
     )  # fmt: skip
     tile = configs.choose("scores", q, k)
-    launch(
+    launch_heads(
         scores_kernel, chunks * H * B, q, k, wholes, fractions, scores, q_faded, k_faded,
         *q.stride()[:3], *k.stride()[:3], chunks, H, T, CHUNK=chunk, LEVELS=levels(chunk),
         BLOCK_D=tile.columns, **constants(q, tile),

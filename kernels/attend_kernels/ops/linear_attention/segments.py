@@ -9,6 +9,7 @@ state as if it began from 0; ``join_kernel`` adds that up, faded, into the state
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import triton
@@ -25,7 +26,7 @@ def join_kernel(
     states_ptr, fade_ptr, start_ptr, end_ptr,
     start_batch, start_head, start_row, start_column, end_batch, end_head, end_row, end_column,
     blocks, heads, segments, D, E,
-    REVERSE: tl.constexpr, FADES: tl.constexpr, BLOCK: tl.constexpr,
+    REVERSE: tl.constexpr, FADES: tl.constexpr, FAR: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Turn what each segment adds to the state into the state each starts from, in place.
 
@@ -33,6 +34,8 @@ def join_kernel(
     """
     pid = tl.program_id(0)
     head = pid // blocks % heads
+    if FAR:
+        head = head.to(tl.int64)
     batch = (pid // (blocks * heads)).to(tl.int64)
     line = (batch * heads + head) * segments
     at = pid % blocks * BLOCK + tl.arange(0, BLOCK)
@@ -53,6 +56,16 @@ def join_kernel(
     if end_ptr is not None:
         end = end_ptr + batch * end_batch + head * end_head
         tl.store(end + d * end_row + e * end_column, state, mask=d < D)
+
+
+def launch_heads(kernel: Any, programs: int, *arguments: Any, **settings: Any) -> None:
+    """``launch`` with FAR: whether heads or columns lie further apart than 32 bits count.
+
+    Registers are short, so offsets are of 32 bits in all but the largest tensors.
+    """
+    tensors = (x for x in arguments if isinstance(x, torch.Tensor))
+    steps = (s * (n - 1) for x in tensors for s, n in zip(x.stride()[1:], x.shape[1:], strict=True))
+    launch(kernel, programs, *arguments, FAR=any(abs(step) >= 2**31 for step in steps), **settings)
 
 
 @dataclass(frozen=True)
@@ -101,7 +114,7 @@ def join(
     """Launch ``join_kernel`` on states ``(B, H, segments, D, E)``; fills ``end``."""
     B, H, segments, D, E = states.shape
     blocks = -(-D * E // JOIN_BLOCK)
-    launch(
+    launch_heads(
         join_kernel, blocks * H * B, states, fade, start, end, *strides(start, 4), *strides(end, 4),
         blocks, H, segments, D, E,
         REVERSE=reverse, FADES=1 if fade is None else fade.shape[-1], BLOCK=JOIN_BLOCK,

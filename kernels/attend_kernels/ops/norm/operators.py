@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from attend_kernels.common.tensors import unit_rows, unit_stride
+
 
 @torch.library.custom_op("attend::norm", mutates_args=())
 def norm_forward(
@@ -19,7 +21,8 @@ def norm_forward(
     """Normed rows, h, mean and reciprocal deviation; what is not asked for comes back empty."""
     from attend_kernels.ops.norm import kernels
 
-    return kernels.forward(x, residual, weight, bias, eps, center)
+    weight = unit_rows(weight)
+    return kernels.forward(x, residual, weight, unit_stride(bias), eps, center)
 
 
 @norm_forward.register_fake
@@ -48,7 +51,7 @@ def norm_backward(
     """Gradients of h, weight and bias (empty without one); the last two in the wide dtype."""
     from attend_kernels.ops.norm import kernels
 
-    return kernels.backward(grad, grad_sum, h, weight, mean, inverse, has_bias)
+    return kernels.backward(grad, grad_sum, h, unit_rows(weight), mean, inverse, has_bias)
 
 
 @norm_backward.register_fake

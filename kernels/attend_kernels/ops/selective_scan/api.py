@@ -45,12 +45,13 @@ backward). Nothing here has been timed on a GPU yet.
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict, Unpack, overload
+from typing import Literal, Never, TypedDict, Unpack, overload
 
 import torch
 
 from attend_kernels.common import fallback
 from attend_kernels.common.arguments import assert_tensors
+from attend_kernels.common.foreign import SCAN, refuse
 from attend_kernels.common.shapes import ShapeError, assert_shape
 from attend_kernels.ops.selective_scan import operators
 from attend_kernels.ops.selective_scan import tiles as configs
@@ -124,6 +125,7 @@ def selective_scan(
     softplus: bool = True,
     initial_state: torch.Tensor | None = None,
     output_state: bool = False,
+    **foreign: Never,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Scan a batch of sequences in one kernel, forward and backward; time comes before channels.
 
@@ -154,6 +156,8 @@ def selective_scan(
         ValueError: N is too large, or the tensors are on different devices; on a CPU also if A is
             positive or, without softplus, a step size negative.
     """
+    if foreign:
+        refuse("selective_scan", foreign, SCAN)
     tensors = {"u": u, "delta": delta, "A": A, "B": B, "C": C, "D": D, "z": z}
     tensors |= {"delta_bias": delta_bias, "initial_state": initial_state}
     _check("selective_scan", tensors, PATTERNS)

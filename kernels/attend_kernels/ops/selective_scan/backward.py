@@ -34,11 +34,13 @@ import triton.language as tl
 from attend_kernels.common.launch import LN2, LOG2E
 from attend_kernels.ops.selective_scan import tiles as configs
 from attend_kernels.ops.selective_scan.recurrence import (
+    INTERPRETED,
     channels_last,
     constants,
     load_rows,
     sigmoid,
     step_size,
+    where_before,
     widened,
 )
 from attend_kernels.ops.selective_scan.segments import segment_starts
@@ -147,6 +149,8 @@ def selective_scan_backward_kernel(
             for i in tl.static_range(STEPS - 1, -1, -1):
                 inside = t + i < T
                 mask = live & inside
+                if INTERPRETED:
+                    mask = live & where_before(t + i, T, channel)
                 offset = tl.cast(t + i, tl.int64) * C
                 dy = tl.where(inside, grad[i], 0.0)
                 if z_ptr is not None:
@@ -160,11 +164,17 @@ def selective_scan_backward_kernel(
                 g += c[i][:, None] * dy[None, :]  # (BLOCK_N, BLOCK_C)
                 here = tl.cast(t + i, tl.int64) * N
                 dc = tl.sum(before[i + 1] * dy[None, :], axis=1)  # (BLOCK_N,)
-                tl.store(dc_ptr + here, dc, mask=in_n & inside)
+                if INTERPRETED:
+                    tl.store(dc_ptr + here, dc, mask=in_n & where_before(t + i, T, state))
+                else:
+                    tl.store(dc_ptr + here, dc, mask=in_n & inside)
                 delta = step_size(raw[i], bias, SOFTPLUS)
                 delta = tl.where(inside, delta, 0.0)
                 db = tl.sum(g * (delta * u[i])[None, :], axis=1)
-                tl.store(db_ptr + here, db, mask=in_n & inside)
+                if INTERPRETED:
+                    tl.store(db_ptr + here, db, mask=in_n & where_before(t + i, T, state))
+                else:
+                    tl.store(db_ptr + here, db, mask=in_n & inside)
                 write = tl.sum(g * b[i][:, None], axis=0)  # (BLOCK_C,): dL/d(delta u)
                 du = delta * write
                 if d_ptr is not None:
@@ -187,7 +197,11 @@ def selective_scan_backward_kernel(
     if bias_ptr is not None:
         tl.store(dbias_ptr + row * C + channel, dbias, mask=live)
     if dfirst_ptr is not None:
-        tl.store(dfirst_ptr + batch * N * C + tile, g, mask=both & (piece == 0))
+        if INTERPRETED:
+            both &= where_before(piece, 1, state)[:, None]
+            tl.store(dfirst_ptr + batch * N * C + tile, g, mask=both)
+        else:
+            tl.store(dfirst_ptr + batch * N * C + tile, g, mask=both & (piece == 0))
 
 
 def backward(

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from attend_kernels.common.tensors import unit_rows
+from attend_kernels.common.tensors import unit_rows, unit_stride
 from attend_kernels.ops.selective_scan import tiles as configs
 
 
@@ -32,7 +32,7 @@ def scan_forward(
     from attend_kernels.ops.selective_scan import forward
 
     u, delta, b, c = (unit_rows(x) for x in (u, delta, b, c))
-    z = None if z is None else unit_rows(z)
+    d, z, bias = unit_stride(d), unit_stride(z), unit_stride(bias)
     return forward.forward(u, delta, a, b, c, d, z, bias, initial, softplus, keep)
 
 
@@ -68,7 +68,7 @@ def scan_backward(
     from attend_kernels.ops.selective_scan import backward as kernels
 
     grad, u, delta, b, c = (unit_rows(x) for x in (grad, u, delta, b, c))
-    z = None if z is None else unit_rows(z)
+    d, z, bias = unit_stride(d), unit_stride(z), unit_stride(bias)
     return kernels.backward(
         grad, grad_last, u, delta, a, b, c, d, z, bias, has_initial, kept, softplus
     )

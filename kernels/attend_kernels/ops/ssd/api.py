@@ -49,12 +49,13 @@ Nothing here has been timed on a GPU yet.
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict, Unpack, overload
+from typing import Literal, Never, TypedDict, Unpack, overload
 
 import torch
 
 from attend_kernels.common import devices, fallback
 from attend_kernels.common.arguments import assert_tensors, autocast
+from attend_kernels.common.foreign import SSD, refuse
 from attend_kernels.common.tensors import filled
 from attend_kernels.ops.ssd import operators
 from attend_kernels.ops.ssd.checks import PATTERNS, check, check_values, split_groups
@@ -128,6 +129,7 @@ def ssd(
     initial_state: torch.Tensor | None = None,
     output_state: bool = False,
     cu_seqlens: torch.Tensor | None = None,
+    **foreign: Never,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Mamba-2's scan, forward and backward, without a state of every step; time before heads.
 
@@ -166,6 +168,8 @@ def ssd(
         ValueError: groups, sizes, chunk, cu_seqlens or devices are not ones it can work with; on a
             CPU also if A is positive or a step size negative.
     """
+    if foreign:
+        refuse("ssd", foreign, SSD)
     optional = {"D": D, "dt_bias": dt_bias, "initial_state": initial_state}
     optional |= {"cu_seqlens": cu_seqlens}
     assert_tensors("ssd", tuple(optional), x=x, dt=dt, A=A, B=B, C=C, **optional)

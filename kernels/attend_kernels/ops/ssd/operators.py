@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from attend_kernels.common.tensors import unit_rows
+from attend_kernels.common.tensors import unit_rows, unit_stride
 
 
 @torch.library.custom_op("attend::ssd_forward", mutates_args=())
@@ -109,9 +109,10 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, torch.T
 
 
 def _gradient(ctx: Any, grad: torch.Tensor | None, grad_final: torch.Tensor | None) -> Any:
-    x, *_, D, initial, _starts = ctx.saved_tensors  # noqa: N806
+    saved = ctx.saved_tensors  # once: under checkpoint a second look is an error
+    x, *_, D, initial, _starts = saved  # noqa: N806
     grad = torch.zeros_like(x) if grad is None else grad
-    *gradients, dd, dinitial = ssd_backward(grad, grad_final, *ctx.saved_tensors, ctx.chunk)
+    *gradients, dd, dinitial = ssd_backward(grad, grad_final, *saved, ctx.chunk)
     return (
         *gradients,
         None if D is None else dd,
@@ -166,4 +167,4 @@ def _inputs(
     A = A.contiguous()  # noqa: N806
     D = None if D is None else D.contiguous()  # noqa: N806
     initial = None if initial is None else initial.contiguous()
-    return Inputs(x, dt, A, B, C, D, initial, starts)
+    return Inputs(x, dt, A, B, C, D, initial, unit_stride(starts))

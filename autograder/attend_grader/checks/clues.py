@@ -1,0 +1,23 @@
+"""Clues: what a property may add to a miss, as far as the numbers themselves prove it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def sums(axis: int) -> Callable[[Any], str]:
+    """A clue: weights below 0, or by how much slices along ``axis`` miss the sum 1."""
+
+    def clue(weights: Any) -> str:
+        if np.isfinite(weights).all() and weights.min(initial=0) < -1e-9:
+            return f"Weights must be positive; yours include {weights.min():.3g}."
+        totals = weights.sum(axis=axis)
+        worst = float(np.ravel(totals)[np.argmax(np.abs(np.ravel(totals) - 1))])
+        if abs(worst - 1) < 1e-6 or not np.isfinite(worst):
+            return ""
+        return f"Along axis {axis} weights must sum to 1; somewhere yours sum to {worst:.4g}."
+
+    return clue

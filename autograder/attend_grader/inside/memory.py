@@ -1,0 +1,188 @@
+"""Buffers as a traced kernel sees them: moved between guard zones, with a record of each element.
+
+A kernel reads and writes numbers behind bare addresses. Under the tracer each tensor lies alone,
+with guard zones on both sides, so that every address belongs to one buffer; which program read or
+wrote an element last is kept beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+GUARD = 1 << 16
+"""Least bytes on either side of a buffer; a larger buffer has guards of its own size."""
+
+MOST_GUARD = 1 << 24
+NOBODY, SEVERAL, ATOMIC = -1, -2, -3
+"""In the place of a program: none, more than one, some by atomic operations."""
+
+_PATTERNS = {1: 0x5B, 2: 0x7FB5, 4: 0x7FB5A5B5, 8: 0x7FF5A5B5A5B5A5B5}
+"""By item size: bits of fresh memory. As floats (16 to 64 bits) they are NaN."""
+
+_WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+@dataclass
+class Buffer:
+    """One tensor's memory during a launch.
+
+    Attributes:
+        name: the kernel's name for it, without ``_ptr``.
+        shape: the tensor's.
+        itemsize: bytes an element.
+        start: address of the storage's first element in its place between the guards.
+        owned: which elements of the storage the tensor has; False for gaps between its rows.
+        writer: by element, the program that wrote it in this launch.
+        reader: by element, the program that read it in this launch.
+        fresh: it was made by ``torch.empty`` or the like.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    itemsize: int
+    start: int
+    owned: np.ndarray
+    fresh: bool
+    guard: int
+    writer: np.ndarray = field(init=False)
+    reader: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.writer = np.full(len(self.owned), NOBODY, np.int32)
+        self.reader = np.full(len(self.owned), NOBODY, np.int32)
+
+    @property
+    def pattern(self) -> int:
+        """The bits of an element that nobody has written."""
+        return _PATTERNS[self.itemsize]
+
+    def place(self, element: int) -> list[int]:
+        """The index of a storage element in the tensor (for non-overlapping strides)."""
+        rest, index = element - self.offset, {}
+        for axis in sorted(range(len(self.shape)), key=lambda a: -self.strides[a]):
+            step = self.strides[axis]
+            index[axis], rest = divmod(rest, step) if step else (0, rest)
+        return [int(index[axis]) for axis in range(len(self.shape))]
+
+
+class Arena:
+    """Copies of a launch's tensors between guard zones, and the way back."""
+
+    def __init__(self, fresh: set[int]) -> None:
+        self.buffers: list[Buffer] = []
+        self._fresh = fresh
+        self._moved: dict[int, tuple[torch.Tensor, torch.Tensor, int]] = {}
+
+    def moved(self, tensor: torch.Tensor, name: str) -> torch.Tensor:
+        """The same tensor in guarded memory; what shares a storage goes on sharing it."""
+        storage = tensor.untyped_storage()
+        key, size = storage.data_ptr(), storage.nbytes()
+        item = tensor.element_size()
+        guard = -(-min(max(GUARD, size), MOST_GUARD) // 256) * 256
+        if key not in self._moved:
+            raw = torch.empty(size + 2 * guard + 256, dtype=torch.uint8)
+            raw.fill_(_PATTERNS[1])
+            shift = -(raw.data_ptr() + guard) % 256 + guard
+            original = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (size,), (1,))
+            raw[shift : shift + size] = original
+            self._moved[key] = (original, raw, shift)
+        _, raw, shift = self._moved[key]
+        copy = torch.empty(0, dtype=tensor.dtype)
+        offset = shift // item + tensor.storage_offset()
+        copy.set_(raw.untyped_storage(), offset, tensor.size(), tensor.stride())
+        known = next((b for b in self.buffers if b.start == raw.data_ptr() + shift), None)
+        if known is None:
+            owned = np.zeros(size // item, bool)
+            self.buffers.append(
+                Buffer(
+                    name,
+                    tuple(tensor.shape),
+                    tuple(tensor.stride()),
+                    int(tensor.storage_offset()),
+                    item,
+                    raw.data_ptr() + shift,
+                    owned,
+                    key in self._fresh,
+                    guard,
+                )
+            )
+            known = self.buffers[-1]
+        _own(known.owned, tensor)
+        return copy
+
+    def restore(self) -> None:
+        """Copy everything back to where the caller's tensors are."""
+        for original, raw, shift in self._moved.values():
+            original.copy_(raw[shift : shift + len(original)])
+
+    def split(self, addresses: np.ndarray) -> Iterator[tuple[Buffer, np.ndarray, np.ndarray]]:
+        """(buffer, which of the addresses are near it, their elements, perhaps outside)."""
+        starts = np.array([b.start - b.guard for b in self.buffers], np.int64)
+        ends = np.array([b.start + len(b.owned) * b.itemsize + b.guard for b in self.buffers])
+        for number, buffer in enumerate(self.buffers):
+            near = (addresses >= starts[number]) & (addresses < ends[number])
+            if near.any():
+                elements = (addresses[near] - buffer.start) // buffer.itemsize
+                yield buffer, near, elements
+
+
+def _own(owned: np.ndarray, tensor: torch.Tensor) -> None:
+    elements = np.full((), tensor.storage_offset(), np.int64)
+    for length, stride in zip(tensor.shape, tensor.stride(), strict=True):
+        elements = elements[..., None] + np.arange(length) * stride
+    owned[elements.reshape(-1)] = True
+
+
+def unwritten(values: np.ndarray, pattern: int) -> np.ndarray:
+    """Which numbers are still the pattern of fresh memory."""
+    return values.view(f"u{values.itemsize}") == pattern
+
+
+_MAKERS: Sequence[tuple[Any, str]] = (
+    (torch, "empty"),
+    (torch, "empty_like"),
+    (torch, "empty_strided"),
+    (torch.Tensor, "new_empty"),
+)
+
+
+@contextmanager
+def poisoned(fresh: set[int]) -> Iterator[None]:
+    """Meanwhile, memory that ``torch.empty`` and the like make holds a pattern (NaN for floats).
+
+    Args:
+        fresh: addresses of the storages made so; filled in.
+    """
+    saved = [(owner, name, getattr(owner, name)) for owner, name in _MAKERS]
+    alive: list[torch.Tensor] = []  # an address must not be used again meanwhile
+
+    def poisoning(make: Any) -> Any:
+        def made(*args: Any, **kwargs: Any) -> Any:
+            tensor = make(*args, **kwargs)
+            if tensor.device.type == "cpu" and tensor.numel() and not tensor.is_complex():
+                whole = _WHOLE[tensor.element_size()]
+                pattern = _PATTERNS[tensor.element_size()]
+                with torch.no_grad():
+                    if tensor.dtype != torch.bool:
+                        tensor.view(whole).fill_(pattern)
+                fresh.add(tensor.untyped_storage().data_ptr())
+                alive.append(tensor)
+            return tensor
+
+        return made
+
+    for owner, name, make in saved:
+        setattr(owner, name, poisoning(make))
+    try:
+        yield
+    finally:
+        for owner, name, make in saved:
+            setattr(owner, name, make)

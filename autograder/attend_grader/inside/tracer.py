@@ -1,0 +1,356 @@
+"""Triton kernels in the interpreter, with every load and store recorded with its program.
+
+The interpreter forgives what a GPU does not: an address outside a buffer reads what lies there,
+and programs run one after another, so no race ever shows. Under :func:`traced` an access outside
+its buffer is recorded and not carried out, fresh memory holds a pattern that is NaN, and elements
+that two programs touch are noticed. What a right kernel computes stays the same to the bit.
+
+Works with Triton's interpreter (``TRITON_INTERPRET=1`` before Triton is imported).
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from attend_grader.inside.memory import ATOMIC, NOBODY, SEVERAL, Arena, Buffer, poisoned, unwritten
+
+SECTOR = 32
+"""Bytes that a GPU fetches at the least (CUDA C++ Programming Guide, device memory accesses)."""
+
+MOST_EVENTS, MOST_LOGGED = 40, 20_000
+
+
+@dataclass
+class Event:
+    """Something a launch should not do, or not without knowing it.
+
+    Attributes:
+        kind: ``outside read``, ``outside write``, ``unwritten read``, ``two writers``,
+            ``order`` (one program reads what another one writes in the same launch).
+        buffer: which.
+        programs: who; the other one second.
+        count: how many elements of one access.
+        first: index in the tensor of the first of them, or how many elements before (negative) or
+            after the buffer's end it lies, from 0, for accesses outside; empty where it lies in a
+            gap between the tensor's rows.
+        last: the same of the last.
+        line: the kernel's line, and its text.
+    """
+
+    kind: str
+    buffer: str
+    programs: list[list[int]]
+    count: int
+    first: list[int]
+    last: list[int]
+    line: int
+    text: str
+
+
+@dataclass
+class Launch:
+    """What one launch did to memory.
+
+    Attributes:
+        kernel: its name.
+        grid: programs along each axis.
+        bytes_read: bytes of all loads, masked lanes left out; likewise ``bytes_written``.
+        sectors: sectors of 32 bytes that the accesses touched, one by one.
+        accesses: how many loads and stores.
+        idle: programs that touched no memory.
+        buffers: name → shape, elements, how many were written, how many hold no value at the end.
+        events: see :class:`Event`; the first of each kind, buffer and line.
+        log: where asked for, each access: program, ``"load"`` or ``"store"``, buffer, elements.
+    """
+
+    kernel: str
+    grid: list[int] = field(default_factory=list)
+    bytes_read: int = 0
+    bytes_written: int = 0
+    sectors: int = 0
+    accesses: int = 0
+    idle: list[list[int]] = field(default_factory=list)
+    buffers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    log: list[list[Any]] = field(default_factory=list)
+
+
+class Tracer:
+    """Records launches; see :func:`traced`."""
+
+    def __init__(self, *, log: bool) -> None:
+        self.launches: list[Launch] = []
+        self.fresh: set[int] = set()
+        self._log = log
+        self._arena = Arena(self.fresh)
+        self._said: set[tuple[str, str, int]] = set()
+        self._program: tuple[int, int, int] = (0, 0, 0)
+        self._active: set[tuple[int, int, int]] = set()
+        self._dims = (1, 1, 1)
+        self._file = ""
+
+    def to_plain(self) -> list[dict[str, Any]]:
+        """The launches as plain data."""
+        return [asdict(launch) for launch in self.launches]
+
+    def begin(self, function: Any) -> None:
+        """A launch begins."""
+        self._arena, self._said, self._active = Arena(self.fresh), set(), set()
+        self._file = function.__code__.co_filename
+        self.launches.append(Launch(function.__name__))
+
+    def guard(self, name: str, value: Any) -> Any:
+        """An argument of the launch, tensors moved between guard zones."""
+        import torch
+
+        if isinstance(value, torch.Tensor):
+            return self._arena.moved(value, name.removesuffix("_ptr"))
+        if isinstance(value, tuple):
+            return tuple(self.guard(f"{name}[{i}]", item) for i, item in enumerate(value))
+        return value
+
+    def end(self) -> None:
+        """The launch is over: copy results back, say what was written."""
+        launch = self.launches[-1]
+        launch.grid = [int(n) for n in self._dims]
+        every = np.ndindex(*self._dims)
+        idle = [list(p) for p in every if p not in self._active] if self._active else []
+        launch.idle = idle[:MOST_EVENTS]
+        for buffer in self._arena.buffers:
+            written = int((buffer.writer != NOBODY).sum())
+            launch.buffers[buffer.name] = {
+                "shape": list(buffer.shape),
+                "elements": int(buffer.owned.sum()),
+                "written": written,
+                "fresh": buffer.fresh,
+                "never": self._never(buffer) if buffer.fresh and written else [],
+            }
+        self._arena.restore()
+
+    def _never(self, buffer: Buffer) -> list[list[int]]:
+        """Of a fresh buffer, the first and the last element that no program wrote."""
+        left = np.flatnonzero(buffer.owned & (buffer.writer == NOBODY))
+        return [buffer.place(int(left[0])), buffer.place(int(left[-1]))] if len(left) else []
+
+    def at(self, x: int, y: int, z: int) -> None:
+        """Program (x, y, z) runs now."""
+        self._program = (x, y, z)
+
+    def dims(self, x: int, y: int, z: int) -> None:
+        """The launch's grid."""
+        self._dims = (x, y, z)
+
+    def access(
+        self, pointers: np.ndarray, mask: np.ndarray, *, store: bool, atomic: bool = False
+    ) -> np.ndarray:
+        """Record one access; the mask of what may be carried out.
+
+        Args:
+            pointers: addresses.
+            mask: which of them are asked for.
+            store: whether it writes.
+            atomic: whether it is an atomic operation: reads and writes, in any order of programs.
+        """
+        launch = self.launches[-1]
+        flat = np.asarray(pointers).reshape(-1).astype(np.int64)
+        asked = np.broadcast_to(np.asarray(mask, bool), np.shape(pointers)).reshape(-1)
+        if not asked.any():
+            return np.asarray(mask, bool)
+        self._active.add(self._program)
+        launch.accesses += 1
+        allowed = np.zeros_like(asked)
+        wanted = np.flatnonzero(asked)
+        addresses = flat[wanted]
+        launch.sectors += len(np.unique(addresses // SECTOR))
+        known = np.zeros(len(wanted), bool)
+        for buffer, near, elements in self._arena.split(addresses):
+            known |= near
+            moved = len(elements) * buffer.itemsize
+            launch.bytes_written += moved * store
+            launch.bytes_read += moved * (atomic or not store)
+            inside = (elements >= 0) & (elements < len(buffer.owned))
+            inside[inside] = buffer.owned[elements[inside]]
+            if not inside.all():
+                self._outside(buffer, elements[~inside], store=store)
+            allowed[wanted[near][inside]] = True
+            self._touch(buffer, elements[inside], store=store, atomic=atomic)
+        if not known.all():
+            kind = "outside write" if store else "outside read"
+            self._event(kind, "memory of no argument", int((~known).sum()))
+        return allowed.reshape(np.shape(pointers))
+
+    def loaded(self, pointers: np.ndarray, allowed: np.ndarray, values: np.ndarray) -> None:
+        """Look at what a load brought: has somebody written it?"""
+        flat = np.asarray(pointers).reshape(-1).astype(np.int64)
+        live = np.flatnonzero(np.asarray(allowed).reshape(-1))
+        numbers = np.ascontiguousarray(values).reshape(-1)
+        for buffer, near, elements in self._arena.split(flat[live]):
+            if not buffer.fresh or numbers.itemsize != buffer.itemsize:
+                continue
+            empty = unwritten(numbers[live[near]], buffer.pattern)
+            empty &= buffer.writer[elements] == NOBODY
+            if empty.any():
+                self._say("unwritten read", buffer, elements[empty])
+
+    def _touch(self, buffer: Buffer, elements: np.ndarray, *, store: bool, atomic: bool) -> None:
+        me = int(np.ravel_multi_index(self._program, self._dims))
+        writer, reader = buffer.writer[elements], buffer.reader[elements]
+        others = (writer != NOBODY) & (writer != me)
+        if atomic:
+            others &= writer != ATOMIC  # atomic operations of several programs are in order
+        read = (reader != NOBODY) & (reader != me) & ~others
+        if others.any():
+            kind = "two writers" if store else "order"
+            self._say(kind, buffer, elements[others], int(writer[others][0]))
+        if store:
+            if read.any():
+                self._say("order", buffer, elements[read], int(reader[read][0]))
+            buffer.writer[elements] = ATOMIC if atomic else me
+        else:
+            buffer.reader[elements] = np.where((reader == NOBODY) | (reader == me), me, SEVERAL)
+        log = self.launches[-1].log
+        if self._log and len(log) < MOST_LOGGED:
+            kind = "atomic" if atomic else "store" if store else "load"
+            log.append([list(self._program), kind, buffer.name, elements.tolist()])
+
+    def _outside(self, buffer: Buffer, elements: np.ndarray, *, store: bool) -> None:
+        size = len(buffer.owned)
+        kind = "outside write" if store else "outside read"
+        event = self._event(kind, buffer.name, len(elements))
+        if event is not None and not ((elements >= 0) & (elements < size)).any():
+            past = np.where(elements < 0, elements, elements - size)
+            event.first, event.last = [int(past.min())], [int(past.max())]
+
+    def _say(self, kind: str, buffer: Buffer, elements: np.ndarray, other: int = NOBODY) -> None:
+        event = self._event(kind, buffer.name, len(elements))
+        if event is None:
+            return
+        if other >= 0:
+            event.programs.append([int(i) for i in np.unravel_index(other, self._dims)])
+        event.first = buffer.place(int(elements.min()))
+        event.last = buffer.place(int(elements.max()))
+
+    def _event(self, kind: str, name: str, count: int) -> Event | None:
+        """A new event, or None where the like was recorded of this line."""
+        line, text = self._line()
+        launch = self.launches[-1]
+        if (kind, name, line) in self._said or len(launch.events) == MOST_EVENTS:
+            return None
+        self._said.add((kind, name, line))
+        event = Event(kind, name, [list(self._program)], count, [], [], line, text)
+        launch.events.append(event)
+        return event
+
+    def _line(self) -> tuple[int, str]:
+        frame = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename != self._file:
+            frame = frame.f_back
+        if frame is None:
+            return 0, ""
+        number = frame.f_lineno
+        text = linecache.getline(self._file, number).strip()
+        return number - frame.f_code.co_firstlineno + 1, text
+
+
+@contextmanager
+def traced(*, log: bool = False) -> Iterator[Tracer]:
+    """Record every launch of an interpreted kernel meanwhile.
+
+    Args:
+        log: also keep each access, for pictures.
+
+    Raises:
+        RuntimeError: Triton's interpreter is not in use.
+    """
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        raise RuntimeError("kernels are traced in Triton's interpreter: TRITON_INTERPRET=1")
+    from triton.runtime import interpreter
+
+    tracer = Tracer(log=log)
+    builder, executor = interpreter.InterpreterBuilder, interpreter.GridExecutor
+    saved: list[tuple[Any, str, Any]] = []
+
+    def patch(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        saved.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, make(getattr(owner, name)))
+
+    def load(before: Any) -> Any:
+        def masked_load(self: Any, ptrs: Any, mask: Any, other: Any, *rest: Any) -> Any:
+            allowed = tracer.access(ptrs.data, mask.data, store=False)
+            narrowed = interpreter.TensorHandle(allowed, mask.dtype)
+            made = before(self, ptrs, narrowed, other, *rest)
+            lost = np.asarray(mask.data, bool) & ~allowed
+            if lost.any() and made.data.dtype.kind == "f":
+                made.data = np.where(lost, np.nan, made.data).astype(made.data.dtype)
+            tracer.loaded(ptrs.data, allowed, made.data)
+            return made
+
+        return masked_load
+
+    def store(before: Any) -> Any:
+        def masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any) -> Any:
+            allowed = tracer.access(ptrs.data, mask.data, store=True)
+            return before(self, ptrs, value, interpreter.TensorHandle(allowed, mask.dtype), *rest)
+
+        return masked_store
+
+    def rmw(before: Any) -> Any:
+        def atomic_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *rest: Any) -> Any:
+            allowed = tracer.access(ptr.data, mask.data, store=True, atomic=True)
+            narrowed = interpreter.TensorHandle(allowed, mask.dtype)
+            return before(self, op, ptr, val, narrowed, *rest)
+
+        return atomic_rmw
+
+    def cas(before: Any) -> Any:
+        def atomic_cas(self: Any, ptr: Any, *rest: Any) -> Any:
+            every = np.ones_like(ptr.data, dtype=bool)
+            if not tracer.access(ptr.data, every, store=True, atomic=True).all():
+                raise IndexError("an atomic compare-and-swap outside every buffer")
+            return before(self, ptr, *rest)
+
+        return atomic_cas
+
+    def arguments(before: Any) -> Any:
+        del before
+
+        def guarded(self: Any, args: Any, kwargs: Any) -> Any:
+            tracer.begin(self.fn)
+            names = [*self.arg_names, *(f"argument {i}" for i in range(len(args)))]
+            moved = [tracer.guard(name, arg) for name, arg in zip(names, args, strict=False)]
+            return moved, {name: tracer.guard(name, arg) for name, arg in kwargs.items()}
+
+        return guarded
+
+    def told(note: Callable[..., None]) -> Callable[[Any], Any]:
+        def make(before: Any) -> Any:
+            def method(self: Any, *args: int) -> Any:
+                note(*args)
+                return before(self, *args)
+
+            return method
+
+        return make
+
+    patch(builder, "create_masked_load", load)
+    patch(builder, "create_masked_store", store)
+    patch(builder, "create_atomic_rmw", rmw)
+    patch(builder, "create_atomic_cas", cas)
+    patch(builder, "set_grid_idx", told(tracer.at))
+    patch(builder, "set_grid_dim", told(tracer.dims))
+    patch(executor, "_init_args_hst", arguments)
+    patch(executor, "_restore_args_dev", lambda before: lambda self, *args: tracer.end())
+    try:
+        with poisoned(tracer.fresh):
+            yield tracer
+    finally:
+        for owner, name, original in reversed(saved):
+            setattr(owner, name, original)

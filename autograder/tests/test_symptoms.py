@@ -1,0 +1,220 @@
+"""Symptoms: each sentence is found where it is true, and for the same reason every time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from attend_grader import chapters
+from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.subject import local
+from attend_grader.checks.symptoms import symptom
+from attend_grader.judging.judge import judge
+from attend_solutions.attention import attention_backward, softmax
+
+SOFTMAX, SCORES, ATTENTION, BACKWARD = (
+    chapters.exercise(f"03_attention/{name}")
+    for name in (
+        "softmax",
+        "attention_scores",
+        "scaled_dot_product_attention",
+        "attention_backward",
+    )
+)
+
+
+def _soft(x: Any, axis: int = -1) -> Any:
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def _scores(q: Any, k: Any, scaled: bool = True) -> Any:
+    return q @ np.swapaxes(k, -1, -2) / (q.shape[-1] ** 0.5 if scaled else 1)
+
+
+def _attention(q: Any, k: Any, v: Any) -> Any:
+    p = _soft(_scores(q, k))
+    return p @ v, p
+
+
+def _spoilt(scores: Any, axis: int) -> Any:
+    p = _soft(scores, axis).copy()
+    p[..., -1] = 0.0
+    return p
+
+
+def _in_place(q: Any, k: Any, scaled: bool = True) -> Any:
+    right = _scores(q, k, scaled)
+    if not scaled:
+        k *= 2
+    return right
+
+
+WRONG = {
+    "sign": (SOFTMAX, lambda scores, axis=-1: -_soft(scores, axis), "every sign flipped"),
+    "twice": (SOFTMAX, lambda scores, axis=-1: 2 * _soft(scores, axis), "is twice the right one"),
+    "plus a constant": (
+        SOFTMAX,
+        lambda scores, axis=-1: _soft(scores, axis) + 0.125,
+        "Your result is the right one plus 0.125.",
+    ),
+    "reversed": (
+        SOFTMAX,
+        lambda scores, axis=-1: np.flip(_soft(scores, axis), -1),
+        "in reversed order along its",
+    ),
+    "shifted": (
+        SOFTMAX,
+        lambda scores, axis=-1: np.roll(_soft(scores, axis), 1, -1),
+        "every entry stands one place later, and wraps round",
+    ),
+    "rounded": (
+        SOFTMAX,
+        lambda scores, axis=-1: np.round(_soft(scores, axis), 3),
+        "the right one rounded to 3 decimals",
+    ),
+    "an axis ignored": (
+        SOFTMAX,
+        lambda scores, axis=-1: _soft(scores, 0),
+        "as if axis were always 0",
+    ),
+    "the same everywhere": (
+        SOFTMAX,
+        lambda scores, axis=-1: np.full(np.shape(scores), 0.25),
+        "0.25 everywhere, whatever goes in",
+    ),
+    "one place": (SOFTMAX, lambda scores, axis=-1: _spoilt(scores, axis), "last place of the"),
+    "nothing returned": (SOFTMAX, lambda scores, axis=-1: None, "returns None in every call"),
+    "raises in a case": (
+        SOFTMAX,
+        lambda scores, axis=-1: 1 // 0 if scores.ndim > 2 else _soft(scores, axis),
+        "It raises ZeroDivisionError exactly where scores has 3 or more axes",
+    ),
+    "large only": (
+        SOFTMAX,
+        lambda scores, axis=-1: _soft(np.clip(scores, -100, 100), axis),
+        "Wrong exactly where numbers are large",
+    ),
+    "divided by a length": (
+        SCORES,
+        lambda q, k, scaled=True: _scores(q, k, scaled) / k.shape[-2],
+        "times one over the length of the second-to-last axis of k",
+    ),
+    "keys and queries": (
+        SCORES,
+        lambda q, k, scaled=True: _scores(k, q, scaled),
+        "transposed (last two axes)",
+    ),
+    "integers only": (
+        SCORES,
+        lambda q, k, scaled=True: (
+            3 * _scores(q, k, scaled) if q.dtype.kind == "i" else _scores(q, k, scaled)
+        ),
+        "Wrong exactly where q holds integers",
+    ),
+    "leading axes only": (
+        SCORES,
+        lambda q, k, scaled=True: (
+            _scores(q, k, scaled) if q.ndim < 3 else 0 * _scores(q, k, scaled)
+        ),
+        "Wrong exactly where there are leading axes",
+    ),
+    "an option only": (
+        SCORES,
+        lambda q, k, scaled=True: _scores(q, k, True) if scaled else 3 * _scores(q, k, False),
+        "Wrong exactly where scaled is False",
+    ),
+    "changed in place": (SCORES, _in_place, "k is changed in place where scaled is False"),
+    "exchanged": (
+        ATTENTION,
+        lambda q, k, v: _attention(q, k, v)[::-1],
+        "another order: you return weights, output",
+    ),
+    "one of two": (
+        ATTENTION,
+        lambda q, k, v: (_attention(q, k, v)[0], _attention(q, k, v)[1] * 0.5),
+        "weights is half of the right one; output is right",
+    ),
+    "one only": (ATTENTION, lambda q, k, v: _attention(q, k, v)[1], "Only weights is returned"),
+}
+
+
+@pytest.mark.parametrize(("exercise", "wrong", "told"), WRONG.values(), ids=WRONG)
+def test_what_is_told_is_so(exercise: Exercise, wrong: Any, told: str) -> None:
+    for seed in range(2):
+        said = symptom(local(wrong), exercise, seed)
+        assert said is not None
+        assert told in said
+
+
+def test_a_single_edit_of_the_answer_is_found_and_not_given_away() -> None:
+    def wrong(q: Any, k: Any, v: Any, grad_output: Any) -> Any:
+        p = _soft(_scores(q, k))
+        grad_p = grad_output @ np.swapaxes(v, -1, -2)
+        grad_s = p * (grad_p - (p * grad_p).sum(-2, keepdims=True)) / q.shape[-1] ** 0.5
+        grad_v = np.swapaxes(p, -1, -2) @ grad_output
+        return grad_s @ k, np.swapaxes(grad_s, -1, -2) @ q, grad_v
+
+    said = symptom(local(wrong), BACKWARD, 0)
+    assert said == "It behaves as if a sum ran along another axis, or over all."
+
+
+def test_right_values_are_said_to_be_right() -> None:
+    said = symptom(local(softmax), SOFTMAX, 0)
+    assert said is not None
+    assert said.startswith("Every value is right")
+
+
+def test_there_is_no_symptom_where_nothing_holds() -> None:
+    def noise(scores: Any, axis: int = -1) -> Any:
+        return np.abs(np.sin(1000 * np.asarray(scores, float)))
+
+    said = symptom(local(noise), SOFTMAX, 0)
+    assert said is None or "does not sum to 1" in said
+
+
+def test_the_card_shows_a_symptom_only_where_no_slip_is_named() -> None:
+    half = judge(local(lambda scores, axis=-1: 0.5 * _soft(scores, axis)), SOFTMAX, 0, extra=False)
+    assert half.diagnosis is None
+    assert half.symptom == "Your result is half of the right one."
+    assert half.symptom in str(half)
+    assert half.symptom in half._repr_html_()
+    slip = SOFTMAX.misconceptions["no division by the sum"]
+    assert judge(local(slip), SOFTMAX, 0, extra=False).symptom is None
+
+
+SAME = """
+import numpy as np
+from attend_grader import grade
+def attention_backward(q, k, v, grad_output):
+    {body}
+report = grade(attention_backward, "03_attention/attention_backward", 3)
+print([report.diagnosis, report.symptom, [f.reason for f in report.findings]])
+"""
+BODIES = {
+    "memory": (
+        "from attend_solutions.attention import scaled_dot_product_attention as f\n"
+        "    _, p = f(q, k, v)\n"
+        "    gv, gp = p.swapaxes(-1, -2) @ grad_output, grad_output @ v.swapaxes(-1, -2)\n"
+        "    j = p[..., None] * np.eye(k.shape[-2]) - p[..., None] * p[..., None, :]\n"
+        "    gs = (j @ gp[..., None])[..., 0] / q.shape[-1] ** 0.5\n"
+        "    return gs @ k, gs.swapaxes(-1, -2) @ q, gv"
+    ),
+    "values": "return q * 0.0, k * 1.0, v * 2.0",
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_a_fresh_process_says_the_same_as_a_used_one(body: str, capsys: Any) -> None:
+    source = SAME.format(body=body)
+    command = [sys.executable, "-W", "ignore", "-c", source]
+    fresh = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    said = []
+    for _ in range(2):
+        exec(compile(source, "<used>", "exec"), {"__name__": "__main__"})
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] == fresh
+    assert attention_backward.__name__ == BACKWARD.name
