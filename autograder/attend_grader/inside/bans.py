@@ -29,6 +29,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from attend_grader.inside.settings import torch_if_imported
 from attend_grader.inside.telling import NotAllowed
 
 _PLACES = tuple(
@@ -70,7 +71,7 @@ class Bans:
 
     def close_dispatcher(self) -> None:
         """Refuse in torch's dispatcher until :meth:`lift`; for a process without other work."""
-        if self._torch and _torch_is_there():
+        if self._torch and torch_if_imported():
             from attend_grader.inside.torch_bans import Operators
 
             self._operators = Operators(self._torch)
@@ -87,7 +88,7 @@ class Bans:
     def __enter__(self) -> Bans:
         self.depth += 1
         if self.depth == 1:
-            if self._torch and _torch_is_there():
+            if self._torch and torch_if_imported():
                 if self._mode is None:
                     from attend_grader.inside.torch_bans import mode
 
@@ -165,11 +166,6 @@ class _Finder(importlib.abc.MetaPathFinder):
         for ban in self._bans.names:
             if name == ban or name.startswith(f"{ban}."):
                 raise ModuleNotFoundError(f"{name} is not allowed in this exercise", name=name)
-
-
-def _torch_is_there() -> bool:
-    """Whether torch was imported; submitted code may have put something else in its place."""
-    return getattr(sys.modules.get("torch"), "__name__", "") == "torch"
 
 
 def _called_by_a_library(name: str) -> bool:

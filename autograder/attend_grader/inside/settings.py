@@ -10,6 +10,12 @@ from typing import Any
 from numpy import errstate  # as it is now: submitted code may put another in its place
 
 
+def torch_if_imported() -> Any:
+    """The module torch, or None; submitted code may have put something else in its place."""
+    torch = sys.modules.get("torch")
+    return torch if getattr(torch, "__name__", "") == "torch" else None
+
+
 @contextmanager
 def usual_settings() -> Iterator[None]:
     """Numbers as they come: torch's dtype, device and gradients, and NumPy's warnings.
@@ -17,9 +23,9 @@ def usual_settings() -> Iterator[None]:
     ``torch.set_default_dtype(torch.float64)`` at the top of a notebook is no mistake, and would
     make every new parameter one of another type than the exercise's.
     """
-    torch: Any = sys.modules.get("torch")
+    torch = torch_if_imported()
     with errstate(divide="warn", over="warn", under="ignore", invalid="warn"):
-        if torch is None or not hasattr(torch, "set_default_dtype"):
+        if torch is None:
             yield
             return
         dtype, enabled = torch.get_default_dtype(), torch.is_grad_enabled()

@@ -6,9 +6,10 @@ stand-in is an ``autograd.Function`` whose backward pass asks the same reference
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
+
+from attend_grader.inside.settings import torch_if_imported
 
 Question = Callable[[dict[str, Any]], Any]
 """Asks the grader's side; takes what the question holds besides its ``op``."""
@@ -19,7 +20,7 @@ def asking(question: Question) -> Callable[[str, tuple, dict], Any]:
 
     def ask(name: str, args: tuple, kwargs: dict) -> Any:
         wanted = {"name": name, "args": args, "kwargs": kwargs}
-        torch = sys.modules.get("torch")
+        torch = torch_if_imported()
         if torch is None or not torch.is_grad_enabled():
             return question(wanted)
         values = {**dict(enumerate(args)), **kwargs}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
-import sys
 import textwrap
 import types
 from typing import Any
 
 import numpy as np
+
+from attend_grader.inside.settings import torch_if_imported
 
 MAX_PRINTED = 2_000
 """Characters kept of what a submission prints in one call, and of an exception's text."""
@@ -90,7 +91,7 @@ def shapes_of(frame: types.FrameType) -> dict[str, list[int] | str]:
     """Shapes of arrays; of a tuple that holds arrays, how many things it holds; what is None."""
     variables, code = frame.f_locals, frame.f_code
     arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    torch = sys.modules.get("torch")
+    torch = torch_if_imported()
     arrays: tuple[type, ...] = (np.ndarray,)  # no subclasses: these may do anything when asked
     if torch is not None:
         arrays = (np.ndarray, torch.Tensor, torch.nn.Parameter)
