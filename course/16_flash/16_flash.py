@@ -323,9 +323,11 @@ if ready(stream_attention):
 # because $\sum_s P_{ts} V_{sd} = O_{td}$: a product of two arrays that you have. So every pair of
 # tiles can be treated alone:
 #
-# $$P = e^{Z - \text{LSE}}, \quad dP = dO\,V^\top, \quad dZ = P \circ (dP - \delta)/\sqrt D,$$
-#
-# $$dV \mathrel{+}= P^\top dO, \quad dQ \mathrel{+}= dZ\, K, \quad dK \mathrel{+}= dZ^\top Q .$$
+# $$\begin{aligned}
+# P &= e^{Z - \text{LSE}} & dV &\mathrel{+}= P^\top dO \\
+# dP &= dO\,V^\top & dQ &\mathrel{+}= dZ\, K \\
+# dZ &= P \circ (dP - \delta)/\sqrt D & \qquad dK &\mathrel{+}= dZ^\top Q
+# \end{aligned}$$
 #
 # | symbol | argument or result | shape |
 # |---|---|---|
