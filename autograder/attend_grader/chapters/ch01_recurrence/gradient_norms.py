@@ -106,7 +106,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((inside(rng, 3, 3, 3), weights(rng, 3, 3))),
         Call((inside(rng, 1, 1, 2), weights(rng, 2, 2))),
         Call((np.zeros((1, 4, 3)), 2 * weights(rng, 3, 3))),
-        Call((inside(rng, 2, 4, 1), 1 + weights(rng, 1, 1) ** 2)),
+        Call((inside(rng, 2, 4, 1), 2 * weights(rng, 1, 1))),
     ]
 
 
