@@ -12,7 +12,6 @@ from attend_solutions import multi_head
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.subject import Subject
 
-
 Counted = tuple[tuple[int, ...], dict[str, Any], int, str]
 """Arguments, options, the right number of bytes, and what is special."""
 
