@@ -19,8 +19,8 @@ def _case(head: str, kind: str, what: str, body: str) -> None:
 SPLIT = "split_heads(x, heads)"
 for kind, what, body in (
     (
-        "wrong",
-        "view, which fails on views",
+        "right",
+        "view, which may always cut an axis in two",
         "b, t, c = x.shape\nreturn x.view(b, t, heads, c // heads).transpose(1, 2)",
     ),
     (

@@ -45,8 +45,9 @@ _ROUNDED: tuple[Counted, ...] = (
     ((3, 1, 1, 1), {"bits": 4}, 3, "6 numbers of 4 bits"),
     ((1, 1, 1, 1), {"bits": 3}, 1, "two numbers of 3 bits"),
     ((3, 1, 1, 1), {"bits": 3}, 3, "six numbers of 3 bits"),
-    ((1, 3, 1, 1), {"bits": 3}, 3, "two numbers of 3 bits in each of 3 layers: 18 bits"),
-    ((1, 1, 1, 1), {"bits": 3, "batch": 3}, 3, "two numbers of 3 bits in 3 sentences: 18 bits"),
+    ((4, 1, 1, 1), {"bits": 3}, 3, "4 tokens, two numbers of 3 bits each: 24 bits"),
+    ((1, 4, 1, 1), {"bits": 3}, 3, "4 layers, two numbers of 3 bits in each: 24 bits"),
+    ((1, 1, 1, 1), {"bits": 3, "batch": 4}, 3, "4 sentences, two numbers of 3 bits each: 24 bits"),
 )
 _WORKED = (
     ((5, 3, 2, 4), {}, 480, ""),
