@@ -114,6 +114,7 @@ VECTORS = {
 }
 
 
+@pytest.mark.thin(keep=5)
 @pytest.mark.parametrize(("name", "argument"), VECTORS.values(), ids=VECTORS)
 def test_vectors_with_strides(name: str, argument: str):
     function, inputs = operators()[name]
@@ -123,6 +124,7 @@ def test_vectors_with_strides(name: str, argument: str):
         torch.testing.assert_close(value, want[part], rtol=0, atol=0)
 
 
+@pytest.mark.thin(keep=4)
 @pytest.mark.parametrize(
     ("name", "argument"), [v for v in VECTORS.values() if "seqlens" not in v[1]], ids=str
 )
@@ -139,6 +141,7 @@ def test_expanded_vectors(name: str, argument: str):
         torch.testing.assert_close(value, want[part], rtol=0, atol=0)
 
 
+@pytest.mark.thin(keep=3)
 @pytest.mark.parametrize("name", operators())
 def test_gradients_under_checkpoint(name: str):
     function, inputs = operators()[name]
