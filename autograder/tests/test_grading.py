@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from attend_grader.checks.subject import Subject
 from attend_grader.gradebook.preprocessors import outputs, write_verdicts
 from attend_grader.grading import handed_in
 from attend_grader.grading.rebuild import rebuild
-from attend_grader.grading.submission import HURRIED, Verdict, called_by_check, grade_notebook
+from attend_grader.grading.submission import Verdict, called_by_check, grade_notebook
 from attend_grader.judging.report import Finding, Report
 from attend_grader.sandbox import jail, warm
 from attend_grader.sandbox.jail import Limits
@@ -177,22 +178,27 @@ def test_one_exercise_costs_no_other(
 
 
 @needs_jail
-def test_after_a_timeout_less_patience_is_left(
+def test_after_a_timeout_half_of_each_limit_is_left(
     parent: WarmParent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A submission of endless loops would keep a worker for minutes."""
-    allowed = []
+    hurried = []
     real = warm.Child.allow
 
     def allow(child: warm.Child, seconds: float) -> None:
-        allowed.append(seconds * child.patience)
+        hurried.append(child.hurried)
         real(child, seconds)
 
     monkeypatch.setattr(warm.Child, "allow", allow)
-    verdicts = grade_notebook(notebook(LOOP, SCORES + "while True: pass"), CHAPTER, parent, 7)
-    assert [v.reason for v in verdicts] == ["TIMEOUT", "TIMEOUT"]
-    assert allowed.count(LIMITS.check_seconds) >= 1
-    assert allowed[-1] == LIMITS.check_seconds * HURRIED
+    verdicts = grade_notebook(notebook(LOOP), CHAPTER, parent, 7)
+    assert [v.reason for v in verdicts] == ["TIMEOUT", "PASSED"]
+    assert (hurried[0], hurried[-1]) == (False, True)
+    with parent.child() as child:
+        child.hurried = True
+        for limit, left in ((20.0, 10.0), (6.0, 5.0), (3.0, 3.0)):
+            before = time.monotonic()
+            child.allow(limit)
+            assert child.deadline - time.monotonic() <= left <= child.deadline - before
 
 
 @needs_jail

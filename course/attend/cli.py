@@ -208,6 +208,43 @@ def report(
 
 
 @_typer.command(rich_help_panel=_TEACH)
+def feedback(
+    assignment: Annotated[str, typer.Argument(help="Such as 03_attention.")],
+    course: Annotated[Path, typer.Option(help="The course directory.")] = Path(),
+    force: Annotated[
+        bool, typer.Option("--force", help="Write also pages that are there already.")
+    ] = False,
+) -> None:
+    """Write the feedback pages of all graded submissions."""
+    from attend import run as module
+
+    raise typer.Exit(module.feedback(assignment, course, force))
+
+
+@_typer.command(rich_help_panel=_TEACH)
+def run(
+    assignment: Annotated[str, typer.Argument(help="Such as 03_attention.")],
+    course: Annotated[Path, typer.Option(help="The course directory.")] = Path(),
+    form: Annotated[
+        str, typer.Option("--format", help="Of the export: nbgrader, canvas, moodle or lti.")
+    ] = "nbgrader",
+    workers: Annotated[
+        int | None, typer.Option(help="Processes.", show_default="one for each processor")
+    ] = None,
+    unsafe: Annotated[
+        bool,
+        typer.Option("--unsafe-no-sandbox", help="Run submissions with your rights. Dangerous."),
+    ] = False,
+) -> None:
+    """Grade, then write report, feedback and export: all that follows a deadline."""
+    from attend import grade as grading
+    from attend import run as module
+
+    count = grading.default_workers() if workers is None else workers
+    raise typer.Exit(module.everything(assignment, course, form, count, unsafe))
+
+
+@_typer.command(rich_help_panel=_TEACH)
 def export(
     assignment: Annotated[str, typer.Argument(help="Such as 03_attention.")],
     form: Annotated[

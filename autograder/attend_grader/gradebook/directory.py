@@ -106,7 +106,7 @@ class Course:
         return sorted(found)
 
     def check(self, assignment: str) -> None:
-        """Hold that there is such an assignment, released or not.
+        """Check that the course has such an assignment, released or not.
 
         Raises:
             NotKnown: there is none; the message names those that there are.

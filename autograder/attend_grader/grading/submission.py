@@ -29,10 +29,6 @@ from attend_grader.judging.report import Report, Status, empty_report
 from attend_grader.sandbox.jail import SandboxMissing
 from attend_grader.sandbox.warm import Child, SubmissionDied, WarmParent
 
-HURRIED = 0.25
-"""The part of the limits that is left after a first timeout: honest cells and checks need a tenth,
-and a submission of endless loops would keep a worker for minutes."""
-
 MAX_TEXT = 4_000
 """Characters of one message or piece of evidence on a card."""
 
@@ -205,8 +201,8 @@ class _Run:
             if self.child is None:
                 self.child, self.done = self.parent.child(), []
                 self.child.until = self.until
-                lost = any(death.reason == "timeout" for death in self.deadly.values())
-                self.child.patience = HURRIED if lost else 1.0
+                timeouts = [d for d in self.deadly.values() if d.reason == "timeout"]
+                self.child.hurried = bool(timeouts)
             for index in self.wanted:
                 if index in self.done or index in self.deadly or self.late:
                     continue

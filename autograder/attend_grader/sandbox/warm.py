@@ -34,6 +34,10 @@ PAUSES = (0.2, 2.0)
 STARTING = threading.Lock()
 """Take this lock before killing a worker, so that no jail starts meanwhile."""
 
+HURRIED_SECONDS = 5.0
+"""After a first timeout half of each limit is left, but no less than this: honest checks take a
+second or two, and a submission of endless loops would keep a worker for minutes."""
+
 SIGXCPU, OUT_OF_MEMORY = 128 + 24, 77
 """Exit codes of a child: out of processor time; and as in :mod:`.zygote`."""
 
@@ -151,7 +155,7 @@ class WarmParent:
             why = self._said_last().rpartition("\n")[2] or died
             raise NotSetUp(
                 f"the jail can set up no process for a submission: {why}. No score was made of "
-                "this: when it is mended, grade again."
+                "this: fix it, then grade again."
             ) from None
         return child
 
@@ -239,7 +243,7 @@ class Child:
         self.pid = pid
         self.references: Mapping[str, Callable[..., Any]] = {}
         self.until = float("inf")  # no request may last longer, whatever it is allowed
-        self.patience = 1.0  # the part of its limits that it is allowed
+        self.hurried = False  # a timeout of this submission has cost time already
         self.deadline = 0.0
         self._socket = connection
         self._stream = Stream(connection, self)
@@ -254,7 +258,9 @@ class Child:
 
     def allow(self, seconds: float) -> None:
         """Let all requests from now on take this long together, or less where time was lost."""
-        self.deadline = min(time.monotonic() + seconds * self.patience, self.until)
+        if self.hurried:
+            seconds = min(seconds, max(seconds / 2, HURRIED_SECONDS))
+        self.deadline = min(time.monotonic() + seconds, self.until)
 
     def greet(self) -> None:
         """Wait until the process is set up.
