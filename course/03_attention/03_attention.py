@@ -16,8 +16,7 @@ widgets.drag_query()
 # jumps into a corner and the arrow disappears: even a wrong choice can no longer be corrected.
 #
 # In this chapter you write everything that moves in this picture, forward and backward, in NumPy.
-# You let it complete handwritten digits, and you find out what the $\sqrt{d_k}$ does and what it
-# does not do. It takes about two hours, more than half of that in seven exercises.
+# You let it complete handwritten digits, and find out what the $\sqrt{d_k}$ does and does not do. It takes about two hours, more than half of that in seven exercises.
 #
 # You need Python, a little NumPy, the dot product, the variance and the chain rule; no other
 # chapter. `check(...)` says what is right and what is not, `hint(...)` helps, and
@@ -163,8 +162,8 @@ if ready(softmax):
 # prices.T.shape                           # (3, 2, 7): the days have moved as well
 # ```
 #
-# <details><summary>Predict first: you write every component of every query and key twice, so that
-# (1, 2) becomes (1, 2, 1, 2). What happens to the unscaled scores, and to the scaled ones?</summary>
+# <details><summary>Predict first: you write every query and every key twice in a row, so that (1,
+# 2) becomes (1, 2, 1, 2). What happens to the unscaled and to the scaled scores?</summary>
 #
 # The dot product doubles. $D$ doubles too, so the divisor grows by $\sqrt 2$, and the scaled score
 # grows by $2/\sqrt 2 = 1.41$. The copies are not independent. Remember this in section 5.
@@ -278,7 +277,7 @@ if ready(scaled_dot_product_attention):
     import altair as alt
 
     shown, pixels = 8, []
-    for row, (sharpness, label) in enumerate([(None, "written"), *SHARP.items()]):
+    for row, sharpness in enumerate((None, *SHARP)):
         guess, asked = complete(sharpness or 0, SEED)
         for column, picture in enumerate(asked[:shown]):
             below = lower[picture] if sharpness is None else guess[column]
@@ -287,7 +286,8 @@ if ready(scaled_dot_product_attention):
                 {"x": 9 * column + j, "y": 9.5 * row + i, "ink": float(whole[i, j])}
                 for i, j in np.ndindex(8, 8)
             ]
-    names = [{"x": -1, "y": 9.5 * r + 4, "t": t} for r, t in enumerate(["written", *SHARP.values()])]
+    labels = ["written", *SHARP.values()]
+    names = [{"x": -1, "y": 9.5 * row + 4, "t": label} for row, label in enumerate(labels)]
     place = {
         "x": alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-24, 9 * shown])),
         "y": alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[47.5, -1])),
@@ -559,9 +559,10 @@ if ready(scaled_dot_product_attention, attention_backward):
 # **Why.** Most wrong gradients raise no error; the model just trains badly. Here is a colleague's
 # version. Its one test passes, and one of its lines is wrong.
 
+
 # %%
 def suspect_backward(q, k, v, grad_output):
-    output, p = scaled_dot_product_attention(q, k, v)
+    _, p = scaled_dot_product_attention(q, k, v)
     root = q.shape[-1] ** 0.5
     dp = grad_output @ np.swapaxes(v, -1, -2)
     dz = p * (dp - dp.mean(axis=-1, keepdims=True))
@@ -571,19 +572,18 @@ def suspect_backward(q, k, v, grad_output):
 
 
 if ready(scaled_dot_product_attention, attention_backward):
-    rng = np.random.default_rng(SEED)
-    test = rng.standard_normal((3, 4)), np.ones((5, 4)), *rng.standard_normal((2, 5, 2))
-    test = (*test[:3], test[3][:3])  # q (3, 4), five equal keys, v (5, 2), dO (3, 2)
+    q, k, v = np.eye(3), np.ones((5, 3)), np.arange(10.0).reshape(5, 2)
+    test = q, k, v, np.eye(3)[:, :2]  # the last is dO
     pairs = zip(suspect_backward(*test), attention_backward(*test), strict=True)
     print("test passes:", all(np.allclose(a, b) for a, b in pairs))
 
 # %% [markdown]
-# Compare it with your own function on inputs of your choice. Which of the gradients differ, and
+# Compare it with your own function on other inputs. Which of the gradients differ, and
 # when? Then copy its body below and repair it.
 #
 # <details><summary>Something to look for: dO ∘ O</summary>
 #
-# The colleague never uses `output`, although it would help: $\sum_s P_{ts}\, dP_{ts} = \sum_c
+# The colleague throws the output away, although it would help: $\sum_s P_{ts}\, dP_{ts} = \sum_c
 # dO_{tc} \sum_s P_{ts} V_{sc} = \sum_c dO_{tc}\, O_{tc}$, so the row sum of $P \circ dP$ is the
 # row sum of $dO \circ O$. FlashAttention uses this: it needs a sum over $D_v$ numbers that are
 # at hand, instead of one over $S$ weights that were never stored.
@@ -607,6 +607,7 @@ from attend_solutions.attention import repaired_backward
 # Both! The median query gets a few hundred times less, the average is about three times larger.
 #
 # </details>
+
 
 # %%
 def query_gradients(d, scaled, seed):

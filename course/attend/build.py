@@ -170,11 +170,16 @@ def refuse_leaks(notebook: NotebookNode, source: Source) -> None:
     Raises:
         AttendError: a distinctive statement of an answer stands in it; names the chapter's line.
     """
-    texts = [(cell.id, _squeeze(cell.source)) for cell in notebook.cells]
     for cell in source.cells:
         if "exercise" not in cell.tags:
             continue
         exercise = _registered(source, cell)
+        given = f"repair-{exercise.name}"  # tag of a cell with the answer as it is to be repaired
+        texts = [
+            (made.id, _squeeze(made.source))
+            for made in notebook.cells
+            if given not in made.metadata.get("tags", ())
+        ]
         for statement in stub.solution_statements(exercise.reference):
             squeezed = _squeeze(statement)
             if len(squeezed) < DISTINCTIVE:

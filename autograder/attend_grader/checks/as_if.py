@@ -30,6 +30,11 @@ from attend_grader.checks.mutation import edits
 from attend_grader.checks.probe import Call
 from attend_grader.checks.subject import Outcome, local
 
+VAGUE = (
+    "a number in the formula were another one",
+    "one quantity were used in the place of another",
+)
+
 MOST_MUTANTS = 400
 """Edits of one answer that are tried."""
 
@@ -107,6 +112,11 @@ def _edits(cases: Sequence[Case]) -> Iterator[tuple[str, EditCall]]:
         "only the first entry of the first axis counted, for all",
         _all(lambda x: np.broadcast_to(x[:1], x.shape)),
     )
+    for place, word in ((slice(None, -1), "last"), (slice(1, None), "first")):
+        yield (
+            f"the {word} entry along the second-to-last axis of every argument were missing",
+            _all(lambda x, p=place: x[..., p, :]),
+        )
     for text, change in (
         ("the arguments were float32", lambda x: x.astype(np.float32).astype(x.dtype)),
         ("the arguments were float16", lambda x: x.astype(np.float16).astype(x.dtype)),
@@ -184,6 +194,8 @@ def _numeric(name: str) -> Iterator[tuple[str, EditCall]]:
         f"{name} were doubled": lambda x: 2.0 * x,
         f"{name} were halved": lambda x: x / 2.0,
         f"{name} were squared": lambda x: x * x,
+        f"{name} were multiplied by ln 2 (2 in the place of e)": lambda x: x * np.log(2.0),
+        f"{name} were multiplied by ln 10 (10 in the place of e)": lambda x: x * np.log(10.0),
         f"{name} were transposed (last two axes)": lambda x: np.swapaxes(x, -1, -2),
         f"the softmax were taken of {name} first": lambda x: _softmax(x),
         f"exp were taken of {name} first": np.exp,
@@ -413,8 +425,10 @@ def _told(before: ast.AST, after: ast.AST, reference: Callable[..., Any]) -> str
             return f"{name} were missing{on}" if name else ""
         case ast.Compare(), _:
             return f"a comparison were another one (< for ≤, or turned round){on}"
+        case ast.Constant(value=bool()), _:
+            return ""  # an option, or its default: when it is wrong says more
         case ast.Constant(), _:
-            return f"a number in the formula were another one{on}"
+            return f"{VAGUE[0]}{on}"
         case ast.Tuple(), _:
             return "two results were exchanged"
         case ast.If() | ast.IfExp(), _:
@@ -425,7 +439,7 @@ def _told(before: ast.AST, after: ast.AST, reference: Callable[..., Any]) -> str
             names = parameters_of(reference)
             if one in names and two in names:
                 return f"{two} were used in a place where {one} belongs"
-            return f"one quantity were used in the place of another{on}"
+            return f"{VAGUE[1]}{on}"
         case ast.Subscript(), _:
             return f"other entries were picked{on}"
     return ""
@@ -468,15 +482,26 @@ def _bears_on(node: ast.AST, reference: Callable[..., Any]) -> str:
     return f", where {' and '.join(used)} {'is' if len(used) == 1 else 'are'} used"
 
 
-def edited(cases: Sequence[Case], reference: Callable[..., Any]) -> str | None:
-    """What single edit of the reference gives what came in all ``cases``: "as if …"."""
+def edited(cases: Sequence[Case], reference: Callable[..., Any]) -> tuple[str, str]:
+    """What single edit of the reference gives what came in all ``cases``: "as if …".
+
+    Returns:
+        the first that says what, and the first of which little can be said without giving the
+        line away; empty where there is none.
+    """
     first = max(cases, key=_telling)
     rest = [case for case in cases if case is not first]
+    vague = ""
     for variant in variants(reference):
+        unclear = variant.told.startswith(VAGUE)
+        if unclear and vague:
+            continue
         with np.errstate(all="ignore"):
-            if _does(first, variant) and all(_does(case, variant) for case in rest):
-                return variant.told
-    return None
+            same = _does(first, variant) and all(_does(case, variant) for case in rest)
+        if same and not unclear:
+            return variant.told, vague
+        vague = vague or (variant.told if same else "")
+    return "", vague
 
 
 def _does(case: Case, variant: Variant) -> bool:

@@ -184,11 +184,17 @@ def _try_views(trial: Trial, base: Outcome) -> None:
             trial.same(call, base, what, single=single, plain="a copy of it")
 
 
-def _each_and_all(changes: dict[Path, Any], names: dict[Path, str]) -> Iterator[tuple[str, dict]]:
+def _each_and_all(
+    changes: dict[Path, Any], names: dict[Path, str], *, but_one: bool = False
+) -> Iterator[tuple[str, dict]]:
     for path, value in changes.items():
         yield names[path], {path: value}
     if len(changes) > 1:
         yield "every argument", changes
+    if but_one and len(changes) > 2:  # a product of two integers, then `+=` of a float
+        for left in changes:
+            rest = {path: value for path, value in changes.items() if path != left}
+            yield f"every argument but {names[left]}", rest
 
 
 def _try_integers(trial: Trial, whole: Whole) -> None:
@@ -199,7 +205,7 @@ def _try_integers(trial: Trial, whole: Whole) -> None:
         for leaf in floats
     }
     single = any(is_tensor(leaf.value) for leaf in floats)
-    for name, changes in _each_and_all(rounds, names):
+    for name, changes in _each_and_all(rounds, names, but_one=True):
         base = trial.bench(replaced(trial.call, changes))
         if not usable(base):
             continue
@@ -229,6 +235,26 @@ def _try_width(trial: Trial, dtype: str, same_dtype: bool) -> None:
             )
             if same_dtype and name == "every argument":
                 _keep_dtype(trial, call, outcome)
+                if dtype == "float64":
+                    _keep_digits(trial, call, outcome)
+
+
+def _keep_digits(trial: Trial, call: Call, outcome: Outcome) -> None:
+    """Hold results that are right to float32's digits to those of float64.
+
+    Raises:
+        Miss: something was rounded to float32 on the way.
+    """
+    want = trial.right(*call.args, **call.kwargs)
+    alike = Alike(trial.right, replace(call, build=None), trial.names, trial.probe.results)
+    if alike.difference(outcome.value, want, single=True) is not None:
+        return
+    found = alike.difference(outcome.value, want, single=False)
+    if found is not None:
+        place, mine, right = found
+        text = f"float64 in every argument: {place} is {mine}, expected {right}. "
+        text += "Yours is right to float32's digits only."
+        raise Miss(text, topic="digits of float64").on(trial.given(call), "")
 
 
 def _keep_dtype(trial: Trial, call: Call, outcome: Outcome) -> None:

@@ -55,7 +55,7 @@ def relation(pairs: Pairs, *, weak: bool = False) -> str | None:
     if any(got.dtype.kind not in "biufc" for _, got, _ in pairs):
         return None
     finds = (_constant, _echo, _changed, _factor, _offset, _powers)
-    for find in (*finds, _some_factor, _some_offset, _one_axis) if weak else finds:
+    for find in (*finds, _digits, _some_factor, _some_offset, _one_axis) if weak else finds:
         text = find(pairs)
         if text:
             return text
@@ -278,6 +278,11 @@ def expression(values: Sequence[float], cases: Sequence[Case]) -> str | None:
             if np.allclose(share, share[0], rtol=1e-6, atol=0):
                 one = f"{share[0]:.4g} times "
                 return ("" if np.isclose(share[0], 1) else one) + words.format(name)
+    for one, two in permutations(common, 2):
+        for power, words in ((0.5, "the root of {}, divided by the root of {}"), (1, "{} / {}")):
+            made = np.array([(row[one] / row[two]) ** power for row in known])
+            if len(set(made)) > 1 and np.allclose(values, made, rtol=1e-6, atol=0):
+                return words.format(one, two)
     return None
 
 
@@ -302,6 +307,20 @@ def _factor(pairs: Pairs) -> str | None:
     if told is None:
         return None
     return f"the right one times {told}"
+
+
+def _digits(pairs: Pairs) -> str | None:
+    """Nearly right: to how many digits, in the worst case."""
+    worst = 0.0
+    for _, got, want in pairs:
+        if got.shape != want.shape or not np.isfinite(got).all():
+            return None
+        scale = float(np.abs(want).max(initial=0.0))
+        far = float(np.abs(got.astype(float) - want.astype(float)).max(initial=0.0))
+        worst = max(worst, far / scale if scale else np.inf)
+    if not 0 < worst < 1e-3:
+        return None
+    return f"right to {int(-np.log10(worst))} digits or so, and no further"
 
 
 def _some_factor(pairs: Pairs) -> str | None:
@@ -405,7 +424,17 @@ def fact(pairs: Pairs) -> str | None:
     for name, test in (("NaN", np.isnan), ("infinite numbers", np.isinf)):
         if all(got.dtype.kind == "f" and test(got).any() for got in gots):
             return f"holds {name}"
-    if not all(np.isfinite(got).all() for got in gots) or not all(w.size > 1 for w in wants):
+    if not all(np.isfinite(got).all() for got in gots):
+        return None
+    for sign, word in ((1, "large"), (-1, "small")):
+        pairs_ = list(zip(gots, wants, strict=True))
+        if len(pairs_) > 2 and all((sign * (got - 1.0 * want) > 0).all() for got, want in pairs_):
+            return (
+                f"is too {word} in every call, at every place"
+                if max(want.size for want in wants) > 1
+                else f"is too {word} in every call"
+            )
+    if not all(w.size > 1 for w in wants):
         return None
     for axis in (-1, -2):
         if not all(want.ndim >= -axis and want.shape[axis] > 1 for want in wants):
@@ -425,6 +454,11 @@ def fact(pairs: Pairs) -> str | None:
     )
     if symmetric and not any(np.allclose(got, np.swapaxes(got, -1, -2)) for got in gots):
         return "is not symmetric, as it must be"
+    for values in ((0.0, 1.0), (0.0,)):
+        if all(np.isin(got, values).all() for got in gots) and not any(
+            np.isin(want, values).all() for want in wants
+        ):
+            return f"holds nothing but {' and '.join(f'{value:g}' for value in values)}"
     whole = all(got.dtype.kind in "iu" for got in gots)
     if whole and all(want.dtype.kind == "f" for want in wants):
         return "holds whole numbers only"

@@ -9,6 +9,7 @@ from attend.widgets.alignment import alignment_matrix
 from attend.widgets.dk import dk_explorer
 from attend.widgets.drag_query import drag_query
 from attend.widgets.explorer import attention_explorer
+from attend.widgets.flash_charts import peak_chart, traffic_chart
 from attend.widgets.frequency_map import frequency_map
 from attend.widgets.gradient import gradient_explorer
 from attend.widgets.heads import head_explorer
@@ -16,7 +17,9 @@ from attend.widgets.kit.view import View
 from attend.widgets.kv_cache import kv_cache_calculator
 from attend.widgets.mask_painter import mask_painter
 from attend.widgets.rope_dial import rope_dial
+from attend.widgets.score_memory import score_memory
 from attend.widgets.table import attention_table
+from attend.widgets.tile_stepper import tile_stepper
 
 __all__ = [
     "View",
@@ -30,5 +33,9 @@ __all__ = [
     "head_explorer",
     "kv_cache_calculator",
     "mask_painter",
+    "peak_chart",
     "rope_dial",
+    "score_memory",
+    "tile_stepper",
+    "traffic_chart",
 ]

@@ -44,9 +44,9 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Inputs, tuple[Tenso
     scores, values = _inputs(rng, 3, 4, 2)
     best = torch.from_numpy(rng.permuted(np.tile([1, 2, 3, 4], (3, 1)), axis=1))
     weights = (best == 4).float()
-    for size in (1e4, -1e4):
-        why = f"scores near {size:,.0f} and 10,000 apart, so the largest takes all"
-        yield why, (1e4 * best + 4 * size, values), (weights @ values, weights)
+    far = torch.tensor([[1e5], [0.0], [-1e5]])
+    why = "scores 10,000 apart, so the largest takes all; rows near 100,000, 0 and −100,000"
+    yield why, (1e4 * best + far, values), (weights @ values, weights)
 
 
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:

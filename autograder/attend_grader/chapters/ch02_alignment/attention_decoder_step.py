@@ -80,12 +80,12 @@ def _limits(subject: Subject, probe: Probe) -> None:
     want[1:] = inputs[2][:, 0], torch.ones(3, 1)
     why = "one encoded vector only, so it is the context"
     probe.agree(subject, *inputs, want=tuple(want), tolerance=FLOAT32, why=why)
-    embedded, state, _, _, cell = _inputs(probe.rng, 2, 4, 2, 3, 3, general=False)
-    encoded = torch.from_numpy(probe.rng.permuted(np.tile([-3.0, -2, 1, 4], (2, 3, 1)), axis=2))
-    encoded, whole = encoded.float().mT.contiguous(), state.sign()
-    for size in (1000.0, -1000.0):  # whole numbers: no rounding in the scores
-        why = f"scores of ± some {abs(size):,.0f}"
-        inputs = (embedded, whole, encoded, size * torch.eye(3), cell)
+    embedded, _, _, _, cell = _inputs(probe.rng, 2, 4, 2, 3, 3, general=False)
+    spread = probe.rng.permuted(np.tile([-3.0, -2, 1, 4], (2, 3, 1)), axis=2)
+    encoded, state = torch.from_numpy(spread).float().mT.contiguous(), torch.eye(3)[:2]
+    for size in (1000.0, -1000.0):
+        why = "scores some 1,000 apart, so the largest takes all"
+        inputs = (embedded, state, encoded, size * torch.eye(3), cell)
         probe.agree(subject, *inputs, part=2, tolerance=FLOAT32, why=why, clue=sums)
 
 

@@ -25,14 +25,9 @@ from attend_grader.checks.torch_numbers import normal
 
 
 def _distributions(rng: np.random.Generator, *shape: int) -> Tensor:
-    """Random weights of three decimals along the last axis, each at least 0.02."""
-    spread = rng.dirichlet(np.ones(shape[-1]), size=shape[:-1])
-    weights = (0.02 + (1 - 0.02 * shape[-1]) * spread).round(3)
-    largest = weights.argmax(axis=-1)[..., None]  # takes up what rounding leaves
-    rest = 1 - weights.sum(axis=-1, keepdims=True)
-    taken = np.take_along_axis(weights, largest, -1) + rest
-    np.put_along_axis(weights, largest, taken, -1)
-    return torch.from_numpy(weights.round(3)).float()
+    """Random weights along the last axis: 64ths, at least one each, which sum to 1 exactly."""
+    shares = rng.dirichlet(np.ones(shape[-1]), size=shape[:-1])
+    return torch.from_numpy((1 + rng.multinomial(64 - shape[-1], shares)) / 64).float()
 
 
 def _inputs(rng: np.random.Generator, *shape: int) -> tuple[Tensor, Tensor, Tensor]:

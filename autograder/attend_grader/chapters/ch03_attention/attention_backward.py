@@ -73,14 +73,15 @@ def _memory(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong and square, leading axes, large scores, one query."""
+    """Oblong and square, leading axes, large scores, one query, T = S."""
     q, k, v, grad_output = gradient_inputs(rng, 2, 3, 4, 2)
     return [
         Call(gradient_inputs(rng, 3, 5, 4, 2)),
         Call(gradient_inputs(rng, 4, 4, 4, 4)),
         Call(gradient_inputs(rng, 3, 4, 5, 2, (2,))),
-        Call((10 * q, 10 * k, v, grad_output)),
+        Call((100 * q, 100 * k, v, grad_output)),
         Call(gradient_inputs(rng, 1, 2, 3, 2)),
+        Call(gradient_inputs(rng, 3, 3, 2, 4)),
     ]
 
 
