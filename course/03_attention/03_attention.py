@@ -16,7 +16,8 @@ widgets.drag_query()
 # jumps into a corner and the arrow disappears: even a wrong choice can no longer be corrected.
 #
 # In this chapter you write everything that moves in this picture, forward and backward, in NumPy.
-# You let it complete handwritten digits, and find out what the $\sqrt{d_k}$ does and does not do. It takes about two hours, more than half of that in seven exercises.
+# You let it complete handwritten digits, and find out what the $\sqrt{d_k}$ does and does not do.
+# It takes about two hours, more than half of that in seven exercises.
 #
 # You need Python, a little NumPy, the dot product, the variance and the chain rule; no other
 # chapter. `check(...)` says what is right and what is not, `hint(...)` helps, and
@@ -462,7 +463,8 @@ from attend_solutions.attention import softmax_jacobian
 # %%
 if ready(softmax_jacobian):
     for p in (0.5, 0.9, 0.99, 0.999):
-        print(f"weights ({p}, {1 - p:.3g})", softmax_jacobian(np.array([p, 1 - p])).tolist())
+        row = softmax_jacobian(np.array([p, 1 - p]))[0]
+        print(f"weights ({p}, {1 - p:.3g})   first row of J: {row[0]:.6f} {row[1]:.6f}")
 
 # %% [markdown]
 # ## 7 · The gradient, by hand

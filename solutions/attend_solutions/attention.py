@@ -211,9 +211,9 @@ def repaired_backward(
     >>> repaired_backward(q, k, np.array([[0.0], [8.0]]), np.array([[1.0]]))[0]
     array([[-1.,  1.,  0.,  0.]])
     """
-    output, weights = scaled_dot_product_attention(q, k, v)
+    result, weights = scaled_dot_product_attention(q, k, v)
     grad_weights = grad_output @ np.swapaxes(v, -1, -2)  # (..., T, S)
-    mean_grad = (output * grad_output).sum(axis=-1, keepdims=True)  # = rowsum(P ∘ dP)
+    mean_grad = (result * grad_output).sum(axis=-1, keepdims=True)  # = rowsum(P ∘ dP)
     grad_dots = weights * (grad_weights - mean_grad) / q.shape[-1] ** 0.5
     grad_q = grad_dots @ k
     grad_k = np.swapaxes(grad_dots, -1, -2) @ q

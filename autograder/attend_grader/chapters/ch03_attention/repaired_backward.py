@@ -39,7 +39,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
     ]
 
 
-DELTA = "(output * grad_output).sum(axis=-1, keepdims=True)"
+DELTA = "(result * grad_output).sum(axis=-1, keepdims=True)"
 OUTWARD = "(weights * grad_weights)"
 
 SLIPS = (
