@@ -11,9 +11,9 @@ from attend import widgets
 widgets.drag_query()
 
 # %% [markdown]
-# Whatever you do, the output stays inside the triangle. The arrow says which way gradient descent
-# would move the query to bring the output to the goal. When you stretch the scores, the output
-# jumps into a corner and the arrow disappears: even a wrong choice can no longer be corrected.
+# The output never leaves the triangle. The arrow is the way in which gradient descent would move
+# the query. When you stretch the scores, the output jumps into a corner and the arrow dies: even a
+# wrong choice can hardly be corrected.
 #
 # In this chapter you write everything that moves in this picture, forward and backward, in NumPy.
 # You let it complete handwritten digits, and find out what the $\sqrt{d_k}$ does and does not do.
@@ -264,7 +264,7 @@ upper = upper / np.linalg.norm(upper, axis=1, keepdims=True)
 
 
 def complete(sharpness, seed):
-    """Guess the lower halves of 797 digits from 1,000 others; also return what was written."""
+    """Guess the lower halves of 797 digits from 1,000 others; also say which digits."""
     order = np.random.default_rng(seed).permutation(len(pictures))
     known, asked = order[:1000], order[1000:]
     q = sharpness * 32**0.5 * upper[asked]  # undoes the division by √D, D = 32
@@ -302,7 +302,7 @@ if ready(scaled_dot_product_attention):
             width=charts.WIDTH,
             height=360,
             description="Eight handwritten digits, and the lower half that attention gives each "
-            "at four values of sharpness: a grey mean at 0, recognisable digits from 10 on.",
+            "at four values of sharpness: one grey mean at 0, a different half for each digit at 80.",
         )
     )
     print("mean squared error of the lower half, over 5 random splits (smallest to largest):")
@@ -573,6 +573,7 @@ def suspect_backward(q, k, v, grad_output):
     return dq, dk, dv
 
 
+# %%
 if ready(scaled_dot_product_attention, attention_backward):
     q, k, v = np.eye(3), np.ones((5, 3)), np.arange(10.0).reshape(5, 2)
     test = q, k, v, np.eye(3)[:, :2]  # the last is dO
@@ -716,6 +717,7 @@ def train(d, scaled, rate, start=1.0, seed=SEED):
     return losses
 
 
+# %%
 if ready(scaled_dot_product_attention, attention_backward):
     for rate in (0.1, 1.0):
         pair = train(256, True, rate * 256**0.5), train(256, False, rate, start=256**-0.25)
