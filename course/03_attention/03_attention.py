@@ -302,7 +302,7 @@ if ready(scaled_dot_product_attention):
             width=charts.WIDTH,
             height=360,
             description="Eight handwritten digits, and the lower half that attention gives each "
-            "at four values of sharpness: one grey mean at 0, a different half for each digit at 80.",
+            "at four values of sharpness: one grey mean at 0, other halves at 80.",
         )
     )
     print("mean squared error of the lower half, over 5 random splits (smallest to largest):")
