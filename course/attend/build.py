@@ -109,7 +109,10 @@ def solved(source: Source) -> NotebookNode:
                 text = _with_contract(text, asked[name])
             added = [new_markdown_cell(text)]
         else:
-            added = [new_code_cell(cell.text, metadata={"tags": list(cell.tags)})]
+            metadata: dict[str, Any] = {"tags": list(cell.tags)}
+            if cell.folded:
+                metadata["jupyter"] = {"source_hidden": True}
+            added = [new_code_cell(cell.text, metadata=metadata)]
         for new in added:
             if new.cell_type == "code":
                 defined |= stub.names_defined(ast.parse(new.source))
