@@ -19,7 +19,7 @@ np.set_printoptions(precision=3, suppress=True)
 display(widgets.score_memory())
 
 # %% [markdown]
-# Drag the slider. With 65,536 tokens, queries, keys, values and output of one head are 67 MB in
+# Move the slider. With 65,536 tokens, queries, keys, values and output of one head are 67 MB in
 # float16. The scores, one number for each query and key, are **8.6 GB**. A model has dozens of
 # heads in each of dozens of layers, and 200,000 tokens are no longer unusual. Yet no GPU stores
 # these scores, and the answer is the same as if it did.

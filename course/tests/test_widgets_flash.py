@@ -8,6 +8,7 @@ import ipywidgets
 import numpy as np
 import pytest
 from attend.widgets import score_memory, tile_stepper
+from attend.widgets.score_memory import sizes
 from attend.widgets.tile_stepper import StepError, StepperState, draw, validate, walk
 from attend_solutions.attention import scaled_dot_product_attention
 from attend_solutions.flash import hbm_traffic, online_softmax
@@ -93,9 +94,15 @@ def test_what_does_not_fit_the_picture_is_refused(arrays, problem):
         tile_stepper(online_softmax, *arrays)
 
 
-def test_the_chart_says_the_bytes_of_the_text():
-    spec = score_memory().to_dict()
-    assert spec["params"][0]["value"] == 16
-    assert "8.6 GB" in spec["description"]
+def test_the_memory_shows_itself_and_the_bytes_of_the_text():
+    view = score_memory()
+    assert_shows_itself(view, "memory")
+    shown = words(view.static(), "memory")
+    for size in ("67.1 MB", "8.59 GB", "232 kB", "80 GB"):
+        assert size in shown
+    (slider,) = controls(view, ipywidgets.SelectionSlider)
+    slider.value = 17
+    assert "34.4 GB" in words(view.static(), "memory")
+    assert sizes(2**17)["all scores, T × S"] == 4 * sizes(2**16)["all scores, T × S"]
     with pytest.raises(ValueError, match="8 to 20"):
         score_memory(30)
