@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from attend_grader.checks.bounded import MOST_LINES, MOST_MEMORY, bounded
 from attend_grader.checks.calls import (
     Leaf,
     Path,
@@ -53,8 +54,9 @@ def _outcome(case: Case, edit: EditCall, reference: Callable[..., Any]) -> Outco
             call = edit(case)
             if call is None:
                 return None
-            return reference_on(reference, call)(call)
-    except (ValueError, TypeError, IndexError, RuntimeError, np.exceptions.AxisError):
+            with bounded(reference, lines=MOST_LINES, memory=MOST_MEMORY):
+                return reference_on(reference, call)(call)
+    except (ValueError, TypeError, IndexError, RuntimeError, MemoryError, np.exceptions.AxisError):
         return None
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from attend_grader.checks.as_if import telling
+from attend_grader.checks.bounded import MOST_LINES, MOST_MEMORY, bounded
 from attend_grader.checks.calls import parameters_of
 from attend_grader.checks.cases import Case
 from attend_grader.checks.mutation import edits
@@ -193,7 +194,8 @@ def edited(cases: Sequence[Case], reference: Callable[..., Any]) -> tuple[str, s
 
 
 def _does(case: Case, variant: Variant) -> bool:
-    outcome = case.call.on(local(variant.function))
+    with bounded(variant.function, lines=MOST_LINES, memory=MOST_MEMORY):
+        outcome = case.call.on(local(variant.function))
     if outcome.error is not None or case.got.error is not None:
         return (
             outcome.error is not None

@@ -206,7 +206,8 @@ EXERCISE = Exercise(
             "torch.nn.RNNBase",
             "torch.ops",
             "torch._VF.gru",
-            "torch.nn.modules.rnn",
+            "torch.nn.modules.rnn.GRU",
+            "torch.nn.modules.rnn.RNNBase",
         ),
     ),
     properties=(
