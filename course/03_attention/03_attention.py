@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 03 · Scaled dot-product attention
 #
-# **What happens when a look-up is allowed to be undecided, and why is there a $\sqrt{d_k}$ in
-# it?** Run the next cell (Shift+Enter) and drag the blue dot. Then push the slider to the right
-# and watch the arrow.
+# **What if a look-up returns a weighted mean instead of one entry, and why is there a
+# $\sqrt{d_k}$ in it?** Run the next cell (Shift+Enter) and drag the blue dot. Then push the
+# slider to the right and watch the arrow.
 
 # %%
 from attend import widgets
@@ -12,8 +12,8 @@ widgets.drag_query()
 
 # %% [markdown]
 # The output never leaves the triangle. The arrow is the way in which gradient descent would move
-# the query. When you stretch the scores, the output jumps into a corner and the arrow dies: even a
-# wrong choice can hardly be corrected.
+# the query. When you stretch the scores, the output jumps into a corner and the arrow shrinks to
+# almost nothing: even a wrong choice is hardly corrected.
 #
 # In this chapter you write everything that moves in this picture, forward and backward, in NumPy.
 # You let it complete handwritten digits, and find out what the $\sqrt{d_k}$ does and does not do.
@@ -35,7 +35,7 @@ SEED = 3
 np.set_printoptions(precision=3, suppress=True)
 
 # %% [markdown]
-# ## 1 · A dictionary that may be undecided
+# ## 1 · A soft dictionary
 #
 # A Python dictionary is **hard**. `{"cat": 3}["kitten"]` finds nothing, although "cat" is a fair
 # answer, and if you change the query a little, the answer stays exactly the same or jumps. So
@@ -114,7 +114,7 @@ if ready(softmax):
             "multiplier",
             "weight",
             "score",
-            title="Stretching the scores makes the softmax harder",
+            title="Multiplying the scores makes the softmax sharper",
             description="Three weights against a multiplier from 0 to 5. They start equal at one "
             "third; the weight of the largest score rises towards 1, the other two fall towards 0.",
             x_title="multiplier of all scores (no unit)",
@@ -199,7 +199,7 @@ if ready(attention_scores):
 # O_t = \sum_{s=1}^{S} P_{ts} V_s$$
 #
 # The softmax runs over the **keys**, so each query spreads a total of 1. Nothing forces a key to
-# be used: it can be looked at by every query, or by none.
+# be used: it can get a large weight from every query, or almost none from any.
 #
 # | symbol | name | shape |
 # |---|---|---|
@@ -235,9 +235,9 @@ if ready(softmax, attention_scores, scaled_dot_product_attention):
     )
 
 # %% [markdown]
-# In a model, queries, keys and values are three learned projections of the same tokens, $q = x
-# W_q$, $k = x W_k$ and $v = x W_v$, because what a word looks for, what it is found by and what
-# it says are three different things.
+# In *self-attention*, queries, keys and values are three learned projections of the same tokens,
+# $q = x W_q$, $k = x W_k$ and $v = x W_v$. So what a word looks for, what it is found by and what
+# it passes on can differ.
 
 # %% [markdown]
 # ## 4 · Use it: complete a digit you have never seen
@@ -314,19 +314,20 @@ if ready(scaled_dot_product_attention):
         print(f"  sharpness {label:20s} {min(errors):5.1f} to {max(errors):.1f}")
 
 # %% [markdown]
-# The undecided dictionary is the best one: at sharpness 80 its error is about 9, against about 14
-# for the single nearest key and about 20 for the plain mean. Averaging several similar digits
-# cancels what is peculiar to each.
+# Of these four, the soft one is best: at sharpness 80 its error is about 9, against about 14 for
+# the single nearest key and about 20 for the plain mean. Averaging several similar digits cancels
+# what is peculiar to each.
 #
-# **What this does not show.** That 80 is the best sharpness, or that this is a good way to
-# complete pictures. The split is random, so the same hand may have written keys and queries.
+# **What this does not show.** That 80 is the best sharpness, or that attention is the best method:
+# linear regression also reaches about 9, the plain mean of the 5 nearest keys about 9.5. The split
+# is random, so the same people wrote keys and queries.
 #
 # **The idea is old.** For vectors of length 1, $\|q - k\|^2 = 2 - 2\, q \cdot k$. So the weights
 # you used are also Gaussian weights of the distance, and this is the kernel regression that
 # Nadaraya and Watson published in 1964. Graves et al. (2014) and Miller et al. (2016) used soft
 # look-ups as the memory of a network, the latter with keys and values of their own. Luong et al.
-# (2015) scored a decoder's state by the dot product (chapter 02). New in the paper are the scale,
-# and a network built of little else.
+# (2015) scored encoder states against a decoder's state by the dot product (chapter 02). The paper
+# adds the scale, several heads, and a translation model without recurrence or convolution.
 
 # %% [markdown]
 # ## 5 · How large is a dot product?
@@ -346,7 +347,7 @@ if ready(scaled_dot_product_attention):
 # %% [markdown]
 # <!-- exercise: score_variance -->
 #
-# **Why.** A derivation rests on assumptions, so measure.
+# **Why.** Check the derivation by measuring.
 #
 # $$z_i = \sum_{j=1}^D q_{ij}\, k_{ij}, \qquad \bar z = \frac1n \sum_{i=1}^n z_i, \qquad
 # \operatorname{Var} = \frac1n \sum_{i=1}^n (z_i - \bar z)^2$$
@@ -391,11 +392,10 @@ if ready(score_variance):
         print(f"D = {d:3d}   variance without the scale {plain:7.2f}   with {divided:.3f}")
 
 # %% [markdown]
-# **When is it not so?** PyTorch's `nn.Linear` starts with weights whose outputs have the variance
-# 1/3, so scaled scores start with a standard deviation of 1/3. And a trained model's queries and
-# keys are anything but independent: when they line up, $q \cdot k$ grows like $D$ and not like
-# $\sqrt D$, which is why Yang et al. (2022) divide by $D$ in wide models. The $\sqrt D$ describes
-# the start.
+# **When is it not so?** For inputs with mean square 1, PyTorch's `nn.Linear` starts with outputs
+# of variance 1/3 (without bias), so scaled scores start with a standard deviation of 1/3. And
+# training correlates queries with keys: $q \cdot k$ can then grow like $D$ and not like $\sqrt D$,
+# which is why Yang et al. (2022) divide by $D$. The derivation above holds at the start only.
 #
 # What does a large spread do to the softmax? Move the slider (it says $d_k$ for our $D$). The
 # entropy says how many keys share the weight: $\ln S$ if all are equal, 0 if one has everything.
@@ -443,7 +443,7 @@ widgets.dk_explorer()
 # ```
 #
 # `np.eye(3)` is the 3 × 3 identity, which is $\delta_{ij}$. Two short cuts fail here: `np.diag`
-# makes a matrix of one row only, and for one axis `p @ p.T` is a single number.
+# does not work on stacks, and for one axis `p @ p.T` is a single number.
 #
 # <details><summary>Predict first: for which weights of two keys is the Jacobian largest, and for
 # which is it exactly 0?</summary>
@@ -486,15 +486,15 @@ if ready(softmax_jacobian):
 #
 # So every key is compared with what the query gets *on average*, under its own weights. With
 # $\circ$ for the product entry by entry, $dZ = P \circ (dP - \operatorname{rowsum}(P \circ dP))$.
-# You never need the Jacobian itself: at $T = S = 1024$ it would take $1024^3$ numbers, 8.6 GB.
+# You never need the Jacobian itself: at $T = S = 1024$ it would take $1024^3$ float64s, 8.6 GB.
 #
 # **Through the dot product.** $dQ = dZ\, K/\sqrt D$ and $dK = dZ^\top Q/\sqrt D$.
 
 # %% [markdown]
 # <!-- exercise: attention_backward -->
 #
-# **Why.** These five lines train every attention layer, and the fast kernels later in the course
-# compute exactly them.
+# **Why.** These five lines are the backward pass of scaled dot-product attention. The fast kernels
+# later in the course compute the same gradients, up to rounding.
 #
 # | gradient | equation | shape |
 # |---|---|---|
@@ -523,7 +523,7 @@ if ready(softmax_jacobian):
 #
 # All zero. With equal values no change of the weights changes the output: $dP$ is the same for
 # all keys, and minus its mean it is 0. With weights (1, 0) the mean is $dP_1$ itself, and the
-# other entry is multiplied by 0: the dead arrow.
+# other entry is multiplied by 0. No gradient gets through, as in the first picture.
 #
 # </details>
 
@@ -597,17 +597,18 @@ if ready(scaled_dot_product_attention, attention_backward):
 from attend_solutions.attention import repaired_backward
 
 # %% [markdown]
-# ## 8 · Experiment: a few loud queries, many silent ones
+# ## 8 · Experiment: what does the scale do to the gradient?
 #
 # The paper is careful: "We *suspect* that for large values of $d_k$, the dot products grow large
 # in magnitude, pushing the softmax function into regions where it has extremely small gradients"
-# (§3.2.1). You can look. But mind that leaving out the scale also leaves out the factor $1/\sqrt
-# D$ in $dQ$: the Jacobian shrinks, and what gets through is $\sqrt D$ times louder.
+# (§3.2.1). You can measure it. There are two opposite effects: without the scale the Jacobian
+# shrinks, but the factor $1/\sqrt D$ in $dQ$ is gone too, so what gets through is $\sqrt D$ times
+# larger.
 #
 # <details><summary>Predict first: at D = 512, is ‖dQ‖ without the scale smaller or larger than
 # with it? For the median query? On average?</summary>
 #
-# Both! The median query gets a few hundred times less, the average is about three times larger.
+# Both! With 8 keys, the median is a few hundred times smaller, the mean about three times larger.
 #
 # </details>
 
@@ -642,9 +643,9 @@ if ready(scaled_dot_product_attention, attention_backward):
             "D",
             "norm",
             "queries",
-            title="Without the scale: a few loud queries, most silent",
+            title="Without the scale, 8 keys: few queries get most of the gradient",
             description="Norm of the gradient of a query against the width D, median and mean of "
-            "1,000 queries, range over 5 seeds. With the scale both stay near 0.6. Without it the "
+            "1,000 queries, range over 5 seeds. With the scale both level off near 0.6. Without, the "
             "mean rises to about 2 while the median falls to about 0.002 at D = 512.",
             x_title="width D of queries and keys (log scale)",
             y_title="norm of dQ (log scale)",
@@ -656,9 +657,13 @@ if ready(scaled_dot_product_attention, attention_backward):
 # %% [markdown]
 # The control is $D = 1$, where $\sqrt D = 1$ and both variants are the same. At $D = 512$ with
 # the scale, median and mean agree (about 0.55 and 0.63). Without it the median is about 0.002 and
-# the mean about 2. The loudest tenth of the queries, those with two keys nearly even, carries more
-# than nine tenths of the squared gradient. So "the gradient vanishes" is true of most queries and
-# false on average.
+# the mean about 2. The loudest tenth of the queries, whose weight is mostly shared by two or three
+# keys, carries more than nine tenths of the squared gradient. So with these 8 keys, "the gradient
+# vanishes" is true of most queries and false on average.
+#
+# **What this does not show.** The same for many keys. With more keys the two best scores are
+# closer together: with 256 random keys at $D = 512$, the median without the scale is no longer
+# small.
 #
 # ### Does the scale make the model better?
 #
@@ -724,9 +729,9 @@ if ready(scaled_dot_product_attention, attention_backward):
         print(f"rate {rate}: largest difference of {STEPS * RUNS} losses", np.ptp(pair, 0).max())
 
 # %% [markdown]
-# Zero: not nearly the same model, but the same. (At $D = 256$ all factors are powers of two, so
-# not even rounding differs.) So nothing a scaled model learns this way is out of reach without
-# the scale. What remains is a practical question: how do they compare from the *usual* start?
+# Zero: the two are the same model. (At $D = 256$ all factors are powers of two, so even the
+# rounding agrees.) Whatever the scaled model learns by gradient descent, the other learns too,
+# from a smaller start at its own rate. How do they compare from the *usual* start?
 # Each arm gets the best of seven rates, chosen on eight other runs.
 
 # %% jupyter={"source_hidden": true}
@@ -772,10 +777,9 @@ if ready(scaled_dot_product_attention, attention_backward):
 # From the usual start, all runs without the scale are slower than all runs with it at $D = 64$ and
 # $256$; at $16$ they overlap. From a smaller start they are as fast.
 #
-# **What this does not show.** That the scale is needed: it is a convention under which one usual
-# start works at every width, and a smaller start does the same. That slow means never: these are
-# 100 steps. Anything about long training, where queries and keys are no longer independent, or
-# about models in which other weights share the rate.
+# **What this does not show.** That the scale is needed: with it one start works at all three
+# widths, but a smaller start does the same. That the slow arm ends worse: these are 100 steps.
+# It also says nothing about long training, or about models in which other weights share the rate.
 
 # %% [markdown]
 # ## 9 · Break it
@@ -788,8 +792,8 @@ if ready(scaled_dot_product_attention, attention_backward):
 # - **Nothing to look at.** A score of $-\infty$ hides a key. If all keys are hidden, the weights
 #   are not numbers: chapter 04 decides what they should be.
 # - **float16.** Its largest number is 65,504. A dot product of 102,400 is infinite, and dividing
-#   afterwards comes too late. Dividing the query *before* the product does not. Which of the two
-#   do you do?
+#   afterwards comes too late. If you divide the query *before* the product, it is 12,800. Which
+#   does your function do?
 
 # %%
 if ready(softmax, attention_scores, scaled_dot_product_attention):
@@ -805,20 +809,21 @@ if ready(softmax, attention_scores, scaled_dot_product_attention):
         print("float16, your scores:", attention_scores(big, big))
 
 # %% [markdown]
-# And it costs $T \times S$ numbers in every head of every layer: in float32, 4.2 MB at 1,024
-# tokens and 69 GB at 131,072. Later chapters never store $P$, or replace the softmax.
+# **Memory.** Storing $P$ takes $T \times S$ numbers in every head of every layer: in float32,
+# 4.2 MB at 1,024 tokens and 69 GB at 131,072. Later chapters avoid storing $P$, or replace the
+# softmax.
 #
 # ## A postcard
 #
 # > $O = \operatorname{softmax}(QK^\top/\sqrt D)\,V$: a soft dictionary. Query · key says how much,
 # > the value says what, and the output is a mean of values.
 # >
-# > Softmax sees differences only. Its Jacobian $\operatorname{diag}(p) - pp^\top$ dies when one
-# > key takes all.
+# > Softmax depends on differences of scores only. Its Jacobian $\operatorname{diag}(p) - pp^\top$
+# > goes to 0 when one key gets all the weight.
 # >
-# > For independent components a dot product has variance $D$. Without $1/\sqrt D$ a wide model
-# > starts with a few loud queries and many silent ones. A smaller start and another rate do the
-# > same job.
+# > For independent components with mean 0 and variance 1, a dot product has variance $D$. Without
+# > $1/\sqrt D$, at $D = 512$ with 8 keys, a few queries get nearly all of the gradient. A smaller
+# > start and another rate do the same job as the scale.
 # >
 # > Backward: $dZ = P \circ (dP - \operatorname{rowsum}(P \circ dP))$, and that row sum is
 # > $\operatorname{rowsum}(dO \circ O)$.
