@@ -6,13 +6,14 @@ It lives in the nearest directory upwards that holds ``.attend/`` (``make lab`` 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import time
 import warnings
 from pathlib import Path
 from typing import Any
+
+from attend_grader.checks.files import write_whole
 
 PAUSE = 30 * 60
 """Seconds: whoever checks nothing for longer is taken to have done something else."""
@@ -84,14 +85,10 @@ def record(exercise_id: str, **changes: Any) -> None:
     if directory is None or data is _memory:
         return
     path = directory / ".attend" / _FILE
-    draft = path.with_name(f"{_FILE}.{os.getpid()}")
     try:
-        draft.write_text(json.dumps(data, indent=1, sort_keys=True), encoding="utf-8")
-        os.replace(draft, path)
+        write_whole(path, json.dumps(data, indent=1, sort_keys=True).encode(), shared=True)
         _unsaved.clear()
     except OSError as error:
-        with contextlib.suppress(OSError):
-            draft.unlink()
         _unsaved.setdefault(exercise_id, {}).update(changes)
         _warn(f"progress cannot be saved ({error}); it lasts as long as this notebook runs")
 

@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import inspect
+import linecache
 import os
 import secrets
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
-from attend_grader import chapters, progress
+from attend_grader import cells, chapters, progress
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.subject import Subject, local
 from attend_grader.judging.judge import judge, references_for, smoke
+from attend_grader.judging.reading import parse
 from attend_grader.judging.report import Report
 
 NOTEBOOK_SEED = 0
 """A notebook check draws the same inputs each time: a verdict changes only when the code does."""
 
+LIMIT = 30.0
+"""Seconds that a check may take; it takes one or two, where no loop goes on for ever."""
+
+_NOTHING = object()
+"""Stands for an argument that was left out."""
+
+
+class TookTooLong(KeyboardInterrupt):
+    """Raised in a check that runs for too long; passes through whatever catches exceptions."""
+
+
 _checked: dict[str, tuple[Any, Report]] = {}
 """By exercise, what was checked last in this kernel, and what came of it."""
 
 
-def check(candidate: Any, exercise_id: str | None = None) -> Report:
+def check(candidate: Any = _NOTHING, exercise_id: str | None = None) -> Report:
     """Check your function and say what holds, what does not, and why.
 
     Args:
@@ -34,6 +52,8 @@ def check(candidate: Any, exercise_id: str | None = None) -> Report:
     Returns:
         A report: a card in a notebook, its score as ``repr``.
     """
+    if candidate is _NOTHING:
+        return Report(None, (), "invalid", "say what to check, as in check(softmax).")
     name = candidate if isinstance(candidate, str) else getattr(candidate, "__name__", None)
     found = _find(name, exercise_id, candidate)
     if isinstance(found, Report):
@@ -45,13 +65,63 @@ def check(candidate: Any, exercise_id: str | None = None) -> Report:
         candidate = space[candidate]
     grading = os.environ.get("NBGRADER_EXECUTION") == "autograde"
     seed = secrets.randbits(32) if grading else NOTEBOOK_SEED
-    report = judge(_subject(candidate, found), found, seed, extra=grading)
+    old = "" if grading else cells.outdated(found.name)
+    if old:
+        return Report(found.id, (), "invalid", old)
+    try:
+        with _limited(LIMIT):
+            report = judge(_subject(candidate, found), found, seed, extra=grading)
+    except TookTooLong:
+        note = f"Stopped after {LIMIT:g} seconds: is there a loop that never ends?"
+        return Report(found.id, (), "timeout", note)
+    except KeyboardInterrupt:
+        return Report(found.id, (), "timeout", "You stopped this check; run it again.")
+    if not report.note:
+        report = replace(report, note=_forbidden_import(candidate, found))
     _checked[found.id] = candidate, report
     if report.status != "not started" and not grading:  # a submission is nobody's progress here
         done = progress.of(found.id)
         best = max(report.score, done.get("score", 0))
         progress.record(found.id, score=best, max_score=report.max_score)
     return report
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raise :class:`TookTooLong` after so long, where the platform has timers (not Windows)."""
+    main = threading.current_thread() is threading.main_thread()
+    if not hasattr(signal, "setitimer") or not main:
+        yield
+        return
+
+    def stop(signum: int, frame: object) -> None:
+        del signum, frame
+        raise TookTooLong
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)  # again, should code catch the first
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _forbidden_import(candidate: Any, exercise: Exercise) -> str:
+    """What to say where the candidate's cell imports a package that the exercise forbids, or ""."""
+    code = getattr(inspect.unwrap(candidate), "__code__", None) if callable(candidate) else None
+    tree = None if code is None else parse("".join(linecache.getlines(code.co_filename)))
+    found = set()
+    for node in tree.body if tree is not None else ():
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    names = ", ".join(sorted(found & {*exercise.forbidden}))
+    return names and (
+        f"This cell imports {names}, which the exercise does not allow: where it is graded, that "
+        "import fails and the rest of the cell does not run. Delete it."
+    )
 
 
 def grade(candidate: Any, exercise_id: str, seed: int | None = None) -> Report:
@@ -70,8 +140,11 @@ def grade(candidate: Any, exercise_id: str, seed: int | None = None) -> Report:
     return judge(_subject(candidate, exercise), exercise, seed, extra=True)
 
 
-def hint(candidate_or_name: Any) -> None:
+def hint(candidate_or_name: Any = _NOTHING) -> None:
     """Print the next hint for an exercise; all of them together once all are out."""
+    if candidate_or_name is _NOTHING:
+        print("Say for what, as in hint(softmax).")
+        return
     exercise = _exercise(candidate_or_name)
     if exercise is None:
         return
@@ -165,6 +238,12 @@ def _callers_namespace() -> dict[str, Any]:
     return frame.f_globals
 
 
+def _near(name: str) -> str:
+    """The exercise whose name is nearly this one; empty where none is."""
+    known = [n for names in chapters.INDEX.values() for n in names]
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.75)), "")
+
+
 def _undefined(name: str, space: dict[str, Any]) -> Report:
     own = [n for n, v in space.items() if inspect.isfunction(v) and v.__module__ == "__main__"]
     near = difflib.get_close_matches(name, own, n=1, cutoff=0.6)
@@ -172,6 +251,8 @@ def _undefined(name: str, space: dict[str, Any]) -> Report:
     note = (
         f"{name} is not defined. Run the cell that defines it, and read its error, if any.{guess}"
     )
+    if not chapters.named(name):
+        note = f"{name} is not defined. Did you mean {_near(name)}?"
     ids = chapters.named(name)
     return Report(ids[0] if len(ids) == 1 else None, (), "invalid", note)
 
@@ -186,10 +267,11 @@ def explain_missing_names(shell: Any) -> None:
         shell: Any, kind: type, error: NameError, trace: Any, tb_offset: Any = None
     ) -> None:
         name = getattr(error, "name", None)
-        if name and chapters.named(name):
+        if name and (chapters.named(name) or _near(name)):
             from IPython.display import display
 
             display(_undefined(name, shell.user_ns))
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
 
     shell.set_custom_exc((NameError,), handler)
+    cells.watch(shell)

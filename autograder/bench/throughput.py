@@ -28,7 +28,6 @@ from typing import Any
 
 import nbformat
 import psutil
-from attend import stub
 from attend_grader import chapters
 from nbformat import NotebookNode
 
@@ -115,7 +114,10 @@ def filled(place: Path, release: NotebookNode, count: int) -> Path:
     shutil.copytree(place / "class", root)
     for config in root.glob("nbgrader_config.py"):  # it may name the gradebook by its place
         config.write_text(config.read_text().replace(str(place / "class"), str(root)))
-    mixed = [nbformat.writes(notebook) for notebook in mix(release)]
+    mixed = [
+        nbformat.writes(notebook)
+        for notebook in mix(release, root / "source" / CHAPTER / f"{CHAPTER}.ipynb")
+    ]
     for number in range(count):
         path = root / "submitted" / f"student{number:04}" / CHAPTER / f"{CHAPTER}.ipynb"
         path.parent.mkdir(parents=True)
@@ -123,11 +125,17 @@ def filled(place: Path, release: NotebookNode, count: int) -> Path:
     return root
 
 
-def mix(release: NotebookNode) -> list[NotebookNode]:
-    """Solved, untouched, half done, a misconception in each exercise, a check deleted."""
+def mix(release: NotebookNode, source: Path) -> list[NotebookNode]:
+    """Solved, untouched, half done, a misconception in each exercise, a check deleted.
+
+    Args:
+        release: the released notebook.
+        source: the solved one, which `attend class init` wrote.
+    """
     solved, half, wrong = (copy.deepcopy(release) for _ in range(3))
+    answers = nbformat.read(source, as_version=4)
     for number, (name, exercise) in enumerate(EXERCISES.items()):
-        answer = stub.solution_text(exercise.reference)
+        answer = cell(answers, name).source
         cell(solved, name).source = answer
         if number < len(EXERCISES) // 2:
             cell(half, name).source = answer

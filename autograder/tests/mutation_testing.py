@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from attend_grader import chapters
 from attend_grader.checks.behaviour import behaviour, same_behaviour
+from attend_grader.checks.bounded import memory_limit
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.mutation import Mutant, mutants
 from attend_grader.checks.subject import local
@@ -112,24 +113,3 @@ def time_limit(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-@contextmanager
-def memory_limit(size: int) -> Iterator[None]:
-    """Refuse more than ``size`` bytes beyond what is mapped now, where that can be told (Linux)."""
-    try:
-        import resource
-
-        with open("/proc/self/statm", encoding="ascii") as file:
-            pages = int(file.read().split()[0])
-    except (ImportError, OSError):
-        yield
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    most = pages * resource.getpagesize() + size
-    known = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
-    resource.setrlimit(resource.RLIMIT_AS, (min([most, *known]), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

@@ -112,3 +112,34 @@ def test_what_learners_see_of_a_grading_shows_no_inputs() -> None:
     assert "[1.0]" not in f"{kept}{kept._repr_html_()}"
     assert all(text in str(kept) for text in ("[nan]", "y = x", "wrong value", "ignored the axis"))
     assert (kept.score, kept.status, kept.seed) == (report.score, report.status, report.seed)
+
+
+def test_rows_of_which_the_same_is_said_are_one_and_what_passed_is_one() -> None:
+    findings = (
+        Finding("one", 1, 1),
+        Finding("two", 1, 0, "wrong", (("got", "[1]"),)),
+        Finding("three", 2, 0, "the same as above"),
+        Finding("four", 1, 0, "the same as above"),
+        Finding("five", 2, 2),
+    )
+    report = _report(findings=findings)
+    text = str(report)
+    assert "✗ 0/3  three · four\n         the same as above" in text
+    assert "✓ 3/3  one · five" in text
+    assert report._repr_html_().count("<li>") == 3
+
+
+def test_a_long_card_says_its_verdict_at_the_end_too() -> None:
+    findings = [Finding(f"property {n}", 1, 0, f"wrong {n}") for n in range(4)]
+    report = _report(findings=tuple(findings))
+    first, *_, last = str(report).splitlines()
+    assert first == last
+    assert report._repr_html_().count("0 of 4 points") == 2
+    assert _report()._repr_html_().count("of 4 points") == 1
+
+
+def test_a_symptom_stands_above_the_rows() -> None:
+    report = _report(diagnosis=None, symptom="Twice <the> right one.")
+    assert str(report).splitlines()[1] == "  Twice <the> right one."
+    assert "Twice &lt;the&gt; right one." in report._repr_html_()
+    assert "Twice" not in str(_report(symptom="Twice the right one."))

@@ -19,6 +19,7 @@ from nbgrader.preprocessors import AssignLatePenalties
 
 from . import toy_class
 from .command import (
+    BROKEN,
     LATE,
     MISNAMED,
     PROBLEMS,
@@ -88,10 +89,27 @@ class TestFormgrader:
             shown = found[student]
             assert (shown["score"], shown["max_score"]) == (record.score, FULL)
             assert shown["autograded"]
-            assert not shown["needs_manual_grade"]
+            assert shown["needs_manual_grade"] == bool(record.problem)
+            assert shown["last_name"], "formgrader's page of students would say None"
         assert found[LATE]["timestamp"] == "2030-01-03T12:00:00"
         books = api(graded.root).get_notebook_submissions(CHAPTER, CHAPTER)
         assert len(books) == len(STUDENTS), "each has a copy to look at"
+
+    def test_comments_tell_what_the_engine_knows_and_feedback_shows_no_flag(
+        self, root: Path
+    ) -> None:
+        date(root, "ann", "yesterday")
+        assert grade(root, "--force", "--students", "ann").code == 0
+        with Course.open(root).gradebook() as gradebook:
+            first = {
+                student: gradebook.find_comment("softmax", CHAPTER, CHAPTER, student).comment
+                for student in ("ann", BROKEN, "bob")
+            }
+        assert first["ann"].startswith("Flagged (for instructors): timestamp.txt holds no time")
+        assert first[BROKEN].startswith("Nothing could be graded: the file is not a notebook")
+        assert first["bob"] is None
+        date(root, "ann", "2030-01-03 12:00:00 UTC")
+        assert "Flagged" not in str(page(root, "ann"))
 
     def test_a_manual_score_stays_and_is_to_be_looked_at_again(self, root: Path) -> None:
         give(root, "eve", 5.0)

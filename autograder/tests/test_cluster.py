@@ -70,6 +70,7 @@ def worker(processes: Worker, scheduler: str) -> Worker:
     return lambda **environment: processes("worker", scheduler, *one, **environment)
 
 
+@pytest.mark.deep
 def test_a_worker_killed_loses_nothing_and_nothing_is_graded_twice(
     scheduler: str, worker: Worker, tmp_path: Path
 ) -> None:

@@ -149,6 +149,25 @@ class TestWhatIsSaid:
         assert attend("report", CHAPTER, "--course", root).code == 0
 
 
+class TestRun:
+    def test_one_command_writes_grades_report_feedback_and_export(self, root: Path) -> None:
+        toy_class.hand_in(root, "ann", toy_class.notebook(SOFTMAX, SCORES + "\n# again\n"))
+        said = attend("run", CHAPTER, "--course", root, "--format", "moodle", "--workers", "1")
+        assert said.code == 3, said  # some submissions cannot be graded
+        assert "1 graded in" in said.out
+        assert (root / "reports" / f"{CHAPTER}.html").is_file()
+        assert (root / "exports" / f"{CHAPTER}-moodle.csv").is_file()
+        pages = {path.parts[-3] for path in (root / "feedback").glob(f"*/{CHAPTER}/*.html")}
+        assert pages == {*STUDENTS}
+
+    def test_feedback_before_grading_says_what_to_do(self, root: Path) -> None:
+        shutil.rmtree(root / "autograded")
+        said = attend("feedback", CHAPTER, "--course", root)
+        assert refused(said) == (
+            f"nothing of {CHAPTER} is graded yet: run `attend grade {CHAPTER}`.\n"
+        )
+
+
 class TestReplay:
     def test_it_shows_the_verdict_with_its_inputs(self, root: Path) -> None:
         before = state(root)

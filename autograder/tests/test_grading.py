@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,16 @@ LAMBDA = STUB + (
     "(np.exp(s - s.max(axis, keepdims=True)))"
 )
 
+
+def with_helpers() -> NotebookNode:
+    made = notebook(
+        "import helpers\ndef softmax(scores, axis=-1):\n    return helpers.right(scores, axis)"
+    )
+    written = SOFTMAX.replace("softmax(scores, axis=-1)", "right(scores, axis)")
+    made.cells.insert(1, new_code_cell(f"%%writefile helpers.py\nimport numpy as np\n{written}"))
+    return made
+
+
 CASES: dict[str, tuple[NotebookNode, tuple[str, str]]] = {
     "right": (notebook(SOFTMAX), ("PASSED", "PASSED")),
     "infinite loop in the function": (notebook(LOOP), ("TIMEOUT", "PASSED")),
@@ -149,6 +160,7 @@ CASES: dict[str, tuple[NotebookNode, tuple[str, str]]] = {
         notebook(SOFTMAX, SCORES, "softmax = None"),
         ("PASSED", "PASSED"),
     ),
+    "a module that a cell wrote": (with_helpers(), ("PASSED", "PASSED")),
     "a cell of magics": (notebook(SOFTMAX, SCORES, "%%bash\necho hi"), ("PASSED", "PASSED")),
 }
 
@@ -163,6 +175,30 @@ def test_one_exercise_costs_no_other(
         assert verdict.reason in expected.split(" or "), str(verdict.report)
     for verdict, full in zip(verdicts, FULL, strict=True):
         assert verdict.score == (full if verdict.reason == "PASSED" else 0)
+
+
+@needs_jail
+def test_after_a_timeout_half_of_each_limit_is_left(
+    parent: WarmParent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A submission of endless loops would keep a worker for minutes."""
+    hurried = []
+    real = warm.Child.allow
+
+    def allow(child: warm.Child, seconds: float) -> None:
+        hurried.append(child.hurried)
+        real(child, seconds)
+
+    monkeypatch.setattr(warm.Child, "allow", allow)
+    verdicts = grade_notebook(notebook(LOOP), CHAPTER, parent, 7)
+    assert [v.reason for v in verdicts] == ["TIMEOUT", "PASSED"]
+    assert (hurried[0], hurried[-1]) == (False, True)
+    with parent.child() as child:
+        child.hurried = True
+        for limit, left in ((20.0, 10.0), (6.0, 5.0), (3.0, 3.0)):
+            before = time.monotonic()
+            child.allow(limit)
+            assert child.deadline - time.monotonic() <= left <= child.deadline - before
 
 
 @needs_jail
@@ -190,6 +226,17 @@ def test_a_cell_that_ends_early_says_so(parent: WarmParent, source: str, said: s
         "import attend_grader.checks",
         "import attend_grader.judging",
         "import attend_kernels",
+        *(
+            f"import socket; socket.socket(socket.{family}, socket.{kind})"
+            for family, kind in (
+                ("AF_INET", "SOCK_STREAM"),
+                ("AF_INET6", "SOCK_DGRAM"),
+                ("AF_NETLINK", "SOCK_RAW"),
+                ("AF_VSOCK", "SOCK_STREAM"),
+                ("AF_ALG", "SOCK_SEQPACKET"),
+                ("AF_PACKET", "SOCK_RAW"),
+            )
+        ),
         "open('/etc/passwd')",
         "open('/attend/x', 'w')",
         "open('/usr/x', 'w')",
@@ -229,7 +276,8 @@ def test_the_jail_holds(parent: WarmParent, probe: str) -> None:
 @needs_jail
 def test_what_the_jail_refuses_is_missed_by_nobody(parent: WarmParent) -> None:
     source = """
-import mmap, multiprocessing, subprocess, tempfile, threading
+import mmap, multiprocessing, socket, subprocess, tempfile, threading
+left, right = socket.socketpair(); left.send(b"local"); print(right.recv(5).decode())
 thread = threading.Thread(target=print, args=("thread",)); thread.start(); thread.join()
 print(subprocess.run(["head", "-c3", "/dev/zero"], capture_output=True).stdout)
 with multiprocessing.get_context("fork").Pool(2) as pool:
@@ -241,7 +289,7 @@ with tempfile.TemporaryFile() as file:
     with parent.child() as child:
         error, printed = child.run_cell(source)
     assert error is None, printed
-    assert printed.splitlines() == ["thread", r"b'\x00\x00\x00'", "[1, 2]", "4096 3"]
+    assert printed.splitlines() == ["local", "thread", r"b'\x00\x00\x00'", "[1, 2]", "4096 3"]
 
 
 @needs_jail

@@ -23,6 +23,7 @@ needs_bubblewrap = pytest.mark.skipif(
 )
 
 
+@pytest.mark.deep
 @pytest.mark.slow
 @needs_bubblewrap
 def test_killed_at_random_moments_nothing_is_lost(tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ import sys
 import numpy as np
 import pytest
 from attend_grader import exercises
+from attend_grader.checks.bounded import bounded, memory_limit
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.mutation import mutants
 
-from .mutation_testing import MutantHangs, memory_limit, run_mutants, table, time_limit
+from .mutation_testing import MutantHangs, run_mutants, table, time_limit
 
 EXPLAINED: dict[str, dict[str, str]] = {}
 """Exercise id → surviving mutant → why no check should notice it."""
@@ -76,3 +77,18 @@ def test_a_mutant_that_takes_all_memory_is_refused() -> None:
         with pytest.raises(MemoryError):
             np.zeros(2**29, np.uint8)
     assert np.zeros(2**29, np.uint8).size == 2**29
+
+
+def test_an_edit_that_loops_without_end_is_stopped() -> None:
+    def loop() -> None:
+        while True:
+            pass
+
+    def short() -> int:
+        return sum(range(10**5))
+
+    stopped = pytest.raises(RuntimeError, match="more than 1,000 lines")
+    with stopped, bounded(loop, lines=1_000, memory=2**28):
+        loop()
+    with bounded(short, lines=1_000, memory=2**28):
+        assert short() == 4999950000

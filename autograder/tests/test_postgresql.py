@@ -20,6 +20,7 @@ from . import toy_class
 
 BIN = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/nonexistent"))
 pytestmark = [
+    pytest.mark.deep,
     pytest.mark.slow,
     pytest.mark.skipif(not (BIN / "initdb").exists(), reason="postgresql is not installed"),
     pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed"),

@@ -149,7 +149,7 @@ def _reorder(nb: NotebookNode) -> None:
 
 
 def _kernel(nb: NotebookNode) -> None:
-    nb.metadata.kernelspec = {"name": "bash", "display_name": "Bash"}
+    nb.metadata.kernelspec = {"name": "bash", "display_name": "Bash", "language": "bash"}
 
 
 TAMPERED = {
@@ -169,7 +169,7 @@ TAMPERED = {
     _test_as_markdown: "`check-softmax` was turned into another type of cell; it was turned back.",
     _duplicate_test: "`check-softmax` was there more than once; it was graded once.",
     _reorder: "Graded cells had been moved; they were put back in order.",
-    _kernel: "The notebook asked for another kernel; the course's own was used.",
+    _kernel: "The notebook is one for another language; the course's own kernel was used.",
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attend_grader import chapters, check, grade, hint, progress, ready, solution
+from attend_grader import cells, chapters, check, grade, hint, progress, ready, session, solution
 from attend_grader.session import NOTEBOOK_SEED
 from attend_solutions.attention import attention_scores, softmax
 
@@ -217,3 +217,76 @@ def test_a_missing_function_in_a_cell_shows_a_card_and_stays_an_error(
     )
     assert isinstance(shell.run_cell("something_else").error_in_exec, NameError)
     assert "Run the cell that defines it" not in capsys.readouterr().out
+
+
+WRITTEN = "def softmax(scores, axis=-1):\n    return scores\n"
+RAN = {
+    "as it was written": ([("a", WRITTEN)], ""),
+    "not in a cell that is known": ([("a", "x = 1\n")], ""),
+    "an error in the last version": (
+        [("a", WRITTEN), ("a", "def softmax(scores, axis=-1)\n    return scores\n")],
+        "could not be read (SyntaxError in line 1: expected ':'). So softmax is still",
+    ),
+    "an error that was corrected": (
+        [("a", "def softmax(scores, axis=-1)\n"), ("a", WRITTEN)],
+        "",
+    ),
+    "another name in the same cell": (
+        [("a", WRITTEN), ("b", "x = 1\n"), ("a", WRITTEN.replace("softmax", "soft"))],
+        "does so no longer. It defines soft: is that a new name for it?",
+    ),
+    "another name in another cell": (
+        [("a", WRITTEN), ("b", WRITTEN.replace("softmax", "soft"))],
+        "",
+    ),
+    "cells without ids": ([(None, WRITTEN), (None, "x = 1\n")], ""),
+}
+
+
+@pytest.mark.parametrize(("ran", "told"), RAN.values(), ids=RAN)
+def test_a_check_judges_what_the_learner_sees(
+    ran: list[tuple[str | None, str]], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cells, "_runs", ran)
+    report = check(softmax)
+    assert (told in report.note) if told else (report.status == "passed")
+    assert report.status == ("invalid" if told else "passed")
+
+
+def test_cells_are_noted_with_their_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    monkeypatch.setattr(cells, "_runs", [])
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = InteractiveShell(config=config)
+    cells.watch(shell)
+    shell.run_cell(WRITTEN, cell_id="one")
+    shell.run_cell("def softmax(:\n", cell_id="one")
+    capsys.readouterr()
+    assert [cell for cell, _ in cells._runs][-2:] == ["one", "one"]
+    assert "could not be read" in cells.outdated("softmax")
+
+
+def test_a_check_or_hint_of_nothing_says_how_it_is_written(
+    capsys: pytest.CaptureFixture,
+) -> None:
+    assert check().note == "say what to check, as in check(softmax)."
+    hint()
+    assert capsys.readouterr().out == "Say for what, as in hint(softmax).\n"
+
+
+def test_a_loop_that_never_ends_is_stopped_with_a_card(
+    define: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "LIMIT", 0.2)
+    source = "def softmax(scores, axis=-1):\n    while True:\n        pass\n"
+    report = check(define(source, "softmax"))
+    assert report.status == "timeout"
+    assert report.note == "Stopped after 0.2 seconds: is there a loop that never ends?"
+    monkeypatch.undo()
+    assert check(softmax).status == "passed"

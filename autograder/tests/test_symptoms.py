@@ -111,9 +111,9 @@ WRONG = {
     "integers only": (
         SCORES,
         lambda q, k, scaled=True: (
-            np.trunc(_scores(q, k, scaled)) if q.dtype.kind == "i" else _scores(q, k, scaled)
+            3 * _scores(q, k, scaled) if q.dtype.kind == "i" else _scores(q, k, scaled)
         ),
-        "integers",
+        "Wrong exactly where q holds integers",
     ),
     "leading axes only": (
         SCORES,

@@ -1,224 +1,97 @@
 # %% [markdown]
 # # 03 · Scaled dot-product attention
 #
-# **The question.** What is scaled dot-product attention, and why is there a $\sqrt{d_k}$ in it?
-#
-# At the end you will have written it in NumPy, forward and backward. You will have measured what
-# the scale does, and corrected a number that is often printed wrong. It takes about 100 minutes,
-# an hour of them in the exercises.
-#
-# You need: Python, a little NumPy, the dot product, the mean and the variance, and the chain
-# rule. You need no other chapter. The NumPy that an exercise uses is explained just before it.
-#
-# **How it works.** You fill in six functions. Below each one, `check(...)` says what holds, what
-# does not, and why. `hint(...)` gives up to three hints; `solution(...)` shows the course's own
-# answer, after asking. A cell that needs a function you have not written yet says so and waits;
-# nothing breaks if you run everything at once.
-#
-# | section | you write | you find out |
-# |---|---|---|
-# | 1–2 | | why a look-up should be soft |
-# | 3 | `softmax` | how scores become weights |
-# | 4 | `attention_scores` | how a query meets every key |
-# | 5 | `scaled_dot_product_attention` | the whole look-up, and a wrong number in print |
-# | 6 | `score_variance` | why dot products grow with their width |
-# | 7 | `softmax_jacobian` | what large scores do to the gradient |
-# | 8 | `attention_backward` | the gradient of attention, by hand |
-# | 9–11 | | training with and without the scale; where this breaks |
+# **What if a look-up returns a weighted mean instead of one entry, and why is there a
+# $\sqrt{d_k}$ in it?** Run the next cell (Shift+Enter) and drag the blue dot. Then push the
+# slider to the right and watch the arrow.
 
 # %%
-import sys
+from attend import widgets
 
+widgets.drag_query()
+
+# %% [markdown]
+# The output never leaves the triangle. The arrow is the way in which gradient descent would move
+# the query. When you stretch the scores, the output jumps into a corner and the arrow shrinks to
+# almost nothing: even a wrong choice is hardly corrected.
+#
+# In this chapter you write everything that moves in this picture, forward and backward, in NumPy.
+# You let it complete handwritten digits, and find out what the $\sqrt{d_k}$ does and does not do.
+# It takes about two hours, more than half of that in seven exercises.
+#
+# You need Python, a little NumPy, the dot product, the variance and the chain rule; no other
+# chapter. `check(...)` says what is right and what is not, `hint(...)` helps, and
+# `solution(...)` shows the course's answer. A cell that needs a function you have not written yet
+# says so and waits.
+
+# %%
 import numpy as np
-from attend import charts, widgets
+from attend import charts
 from attend_grader import check, hint, ready, solution
 from attend_solutions.types import Array  # a NumPy array of floats, in the signatures
 from IPython.display import display
-from tqdm import tqdm
 
-SEED = 3  # the only seed in this notebook: every random number below follows from it
+SEED = 3
 np.set_printoptions(precision=3, suppress=True)
 
 # %% [markdown]
-# ### Letters
+# ## 1 · A soft dictionary
 #
-# The whole course uses the same letters for the axes of an array.
+# A Python dictionary is **hard**. `{"cat": 3}["kitten"]` finds nothing, although "cat" is a fair
+# answer, and if you change the query a little, the answer stays exactly the same or jumps. So
+# there is no slope that training could follow.
 #
-# | letter | counts | | letter | counts |
-# |---|---|---|---|---|
-# | $T$ | queries | | $D$ | numbers in one query or key (the papers write $d_k$) |
-# | $S$ | keys, and values | | $D_v$ | numbers in one value |
-# | $B$ | examples in a batch | | $C$ | numbers in one embedding (section 2) |
-# | $H$ | heads: look-ups side by side (chapter 05) | | $\ldots$ | any leading axes, as $B, H$ |
-#
-# In an equation a capital letter is a matrix: $Q$, $K$, $V$, scores $S$, weights $P$, output $O$.
-# In a shape, $S$ is the number of keys. The context tells you which.
-
-# %% [markdown]
-# ## 1 · The look-up problem
-#
-# You read: *The cat sat on the mat because it was tired.* What does "it" mean? To answer, you
-# look something up: you have a question ("which thing can be tired?"), and you search the other
-# words for the one that fits. Many steps of reading are look-ups. The subject of a verb, the noun
-# of an article, the opening bracket of a closing one.
-#
-# Python has a type for looking things up: the dictionary. It has three roles.
-#
-# | role and its colour in this course | in `ages` below | in attention |
-# |---|---|---|
-# | <span style="color:#0072B2">■</span> **query** (blue) | what you ask | what a word looks for |
-# | <span style="color:#E69F00">■</span> **key** (orange) | the names | what a word is found by |
-# | <span style="color:#009E73">■</span> **value** (green) | the numbers | what you then get |
-
-# %%
-ages = {"cat": 3.0, "dog": 7.0}
-print(ages["cat"])
-print(ages.get("kitten", "nothing: no key is equal to the query"))
-
-# %% [markdown]
-# The dictionary is **hard**: a key is equal to the query, or it does not count at all. That has
-# two consequences.
-#
-# 1. *Nearly right is as bad as wrong.* "kitten" finds nothing, though "cat" would be a fair
-#    answer.
-# 2. *It cannot be trained by gradient descent.* Change the query a little, and the answer stays
-#    exactly the same, or jumps. The derivative is 0 or does not exist. Nothing tells you which
-#    way to move the query to get a better answer.
-#
-# Make it **soft**. Let queries and keys be vectors. Give every key a weight that says how well it
-# fits the query. Return the weighted mean of *all* the values:
+# Attention makes it **soft**. Queries and keys are vectors; every key gets a weight $p_s$ that
+# says how well it fits the query; and the answer is the weighted mean of *all* the values:
 #
 # $$\text{answer} = \sum_{s=1}^{S} p_s\, v_s, \qquad p_s \ge 0, \qquad \sum_{s=1}^{S} p_s = 1 .$$
 #
-# If one weight is 1 and the others are 0, this is the hard dictionary again. In between, it
-# answers "mostly cat, a little dog". And a small change of the query changes the weights a
-# little: there is a slope to follow.
+# | in the course's colours | in a dictionary | in attention |
+# |---|---|---|
+# | <span style="color:#0072B2">■</span> **query** (blue) | what you ask | what a word looks for |
+# | <span style="color:#E69F00">■</span> **key** (orange) | the names | what a word is found by |
+# | <span style="color:#009E73">■</span> **value** (green) | the contents | what you then get |
 #
-# Two things are left to choose. How do you measure that a key fits a query? By their dot product:
-# section 4. How do you turn such scores into weights? By the softmax: section 3.
-
-# %% [markdown]
-# ## 2 · One row by hand: cat sat mat
-#
-# A model reads text in pieces called **tokens**; here each token is a word. The numbers that stand
-# for a token are its **embedding**. Take three tokens, each with an embedding of $C = 2$ numbers:
-#
-# $$x_{\text{cat}} = (1, 0), \qquad x_{\text{sat}} = (0, 1), \qquad x_{\text{mat}} = (1, 1).$$
-#
-# A model makes the query, key and value of a token from its embedding by three learned matrices:
-# $q = x W_q$, $k = x W_k$, $v = x W_v$. Three matrices, because what a token looks for, what it
-# can be found by, and what it says are three different things. Here all three are the identity,
-# so that you can follow each number: $q = k = v = x$, and $D = D_v = 2$.
-#
-# What does **sat** see? Its query is $(0, 1)$.
-#
-# | step | cat | sat | mat |
-# |---|---|---|---|
-# | key | $(1,0)$ | $(0,1)$ | $(1,1)$ |
-# | dot product with the query $(0,1)$ | $0$ | $1$ | $1$ |
-# | divided by $\sqrt{D} = \sqrt 2 = 1.414$ | $0$ | $0.707$ | $0.707$ |
-# | exponential | $1$ | $2.028$ | $2.028$ |
-# | divided by their sum, $5.056$: the **weight** | $0.198$ | $0.401$ | $0.401$ |
-#
-# The output is the weighted mean of the values:
-#
-# $$0.198\,(1,0) + 0.401\,(0,1) + 0.401\,(1,1) = (0.599,\ 0.802).$$
-#
-# So "sat" takes most from itself and from "mat", whose keys point its way, and about a fifth from
-# "cat", whose key stands at a right angle to its query.
-#
-# All dot products at once, one row per query:
-#
-# | query ↓ key → | cat | sat | mat |
-# |---|---|---|---|
-# | cat | 1 | 0 | 1 |
-# | sat | 0 | 1 | 1 |
-# | mat | 1 | 1 | 2 |
-#
-# Your own functions will fill in the rest. Keep these three tokens in mind; they come back.
-
-# %%
-tokens = ["cat", "sat", "mat"]
-x = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])  # (T, C)
-
-# %% [markdown]
-# ## 3 · From scores to weights
+# Two things are missing: a way to turn scores into weights, and the scores. You write both now.
 
 # %% [markdown]
 # <!-- exercise: softmax -->
 #
-# **Why.** Scores can be any numbers, also negative. Weights of a mean must be positive, with a
-# sum of 1. A larger score should give a larger weight. And it should not matter if you add the
-# same number to all scores: only the differences say which key fits better. Exponentials do all
-# that; a positive number becomes a weight when you divide by the sum:
+# **Why.** Scores can be any numbers. Weights must be positive and sum to 1, a larger score should
+# get a larger weight, and adding the same number to all scores should change nothing. The
+# exponential does all that:
 #
-# $$p_i = \frac{e^{s_i}}{\sum_{j} e^{s_j}}$$
+# $$p_i = \frac{e^{z_i}}{\sum_{j} e^{z_j}} = \frac{e^{z_i - m}}{\sum_j e^{z_j - m}}$$
 #
-# <details><summary>Why exponentials, and not some other increasing function?</summary>
-#
-# If the ratio $p_i / p_j$ may depend on $s_i - s_j$ alone, then $p_i \propto e^{\beta s_i}$ for
-# some $\beta$: no other continuous function turns every sum into a product. The softmax takes
-# $\beta = 1$.
-#
-# </details>
-#
-# **The trap.** The largest float64 is about $1.8 \cdot 10^{308}$, and $e^{710}$ is larger. Then
-# you get $\infty / \infty$, which is not a number. In float16 it already happens at $e^{12}$. But
-# a shift changes nothing, as you can see by cancelling $e^{-m}$:
-#
-# $$\frac{e^{s_i - m}}{\sum_j e^{s_j - m}} = \frac{e^{-m} e^{s_i}}{e^{-m} \sum_j e^{s_j}} = p_i .$$
-#
-# Choose $m = \max_j s_j$. Now the largest exponent is $0$, so nothing overflows. Also the sum is
-# at least 1, so you never divide by 0.
+# The second form is the same number for every $m$, because $e^{-m}$ cancels. It is also how you
+# avoid a trap: $e^{710}$ is too large for float64, and $\infty/\infty$ is not a number. With
+# $m = \max_j z_j$ the largest exponent is 0, so nothing overflows, and the sum is at least 1.
 #
 # | symbol | meaning | shape |
 # |---|---|---|
-# | $s$ | scores | any; one axis is normalised, usually the last: $(\ldots, S)$ |
+# | $z$ | scores | any; one axis is normalised, usually the last: $(\ldots, S)$ |
 # | $m$ | largest score along that axis | the same, with length 1 there |
 # | $p$ | weights | the same as the scores |
 #
-# **By hand.** Scores $(1001, 1000)$. The largest is $1001$; the differences to it are $(0, -1)$;
-# their exponentials are $(1, 0.368)$, with the sum $1.368$; the weights are $(0.731, 0.269)$.
-
-# %% [markdown]
-# **NumPy you need: an axis that stays.** A reduction such as a mean removes the axis it runs
-# over. With `keepdims=True` the axis stays, with length 1, and the result *broadcasts*: NumPy
-# repeats an axis of length 1 as often as the other array asks. Here are temperatures of two
-# cities on three days, and how far each is from its own city's mean:
+# **By hand.** Scores $(1001, 1000)$: the differences to the largest are $(0, -1)$, their
+# exponentials $(1, 0.368)$, the sum $1.368$, the weights $(0.731, 0.269)$.
+#
+# **NumPy you need.** A reduction removes its axis; `keepdims=True` keeps it with length 1, so
+# that the result still lines up with the array (*broadcasts*):
 #
 # ```python
-# degrees = np.array([[10.0, 12.0, 17.0], [20.0, 20.0, 26.0]])     # (2, 3)
-# degrees.mean(axis=1)                                              # [13. 22.]        (2,)
-# degrees.mean(axis=1, keepdims=True)                               # [[13.] [22.]]    (2, 1)
-# degrees - degrees.mean(axis=1, keepdims=True)                     # [[-3. -1.  4.] [-2. -2.  4.]]
+# degrees = np.array([[10.0, 12.0, 17.0], [20.0, 20.0, 26.0]])  # (2, 3)
+# degrees - degrees.mean(axis=1, keepdims=True)                  # [[-3. -1. 4.] [-2. -2. 4.]]
 # ```
 #
-# Without `keepdims` the last line fails: shapes $(2, 3)$ and $(2,)$ do not fit. Worse, for a
-# square array they *do* fit, and the answer is wrong.
+# `.max` and `.sum` take the same arguments, `np.exp` works entry by entry, `axis=-1` is the last
+# axis. `a -= b` would write into the caller's array; `a = a - b` makes a new one.
 #
-# `.max` and `.sum` take the same arguments; `np.exp` works entry by entry.
+# <details><summary>Predict first: scores (0, 1) have the weights (0.269, 0.731). Do the weights
+# stay if you add 10 to both scores? If you multiply both by 10?</summary>
 #
-# Two more things. `axis=-1` counts from the end: the last axis. And `a -= b` writes into the
-# caller's array (and fails if `a` holds integers and `b` does not), while `a = a - b` makes a new
-# one.
-
-# %% [markdown]
-# **Predict first,** then open:
-#
-# <details><summary>What are the weights of the scores (5, 5, 5, 5)? And of (105, 105, 105,
-# 105)?</summary>
-#
-# Both are (0.25, 0.25, 0.25, 0.25). Equal scores give equal weights, whatever their size: only
-# differences count.
-#
-# </details>
-#
-# <details><summary>Scores (0, 1) give the weights (0.269, 0.731). If you multiply both scores by
-# 10, do the weights stay?</summary>
-#
-# No. The difference is now 10, so the ratio of the weights is $e^{10} \approx 22\,026$ instead of
-# $e \approx 2.7$. Softmax ignores a shift but not a stretch. Remember this: it is what the whole
-# of section 7 is about.
+# Adding 10 changes nothing. Multiplying does: the ratio of the weights goes from $e \approx 2.7$
+# to $e^{10} \approx 22\,000$. Softmax ignores a shift, but not a stretch.
 #
 # </details>
 
@@ -226,25 +99,22 @@ x = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])  # (T, C)
 from attend_solutions.attention import softmax
 
 # %% [markdown]
-# **What you should see.** Your function turns the scores 1, 2, 3 into weights, while all three
-# are multiplied by the same number. At 0 the scores are equal: every weight is 1/3. At 1 the
-# weights are 0.09, 0.24, 0.67. At 5 the largest has 0.993: nearly a hard dictionary.
+# **What you should see.** The scores 1, 2, 3, all multiplied by the same number. At 0 every
+# weight is 1/3; at 5 the largest has 0.993 and the softmax is nearly a hard dictionary.
 
-# %%
+# %% jupyter={"source_hidden": true}
 if ready(softmax):
-    fixed = np.array([1.0, 2.0, 3.0])
-    rows = [
-        {"multiplier": float(m), "weight": float(w), "score": f"score {s:.0f}"}
-        for m in np.linspace(0, 5, 26)
-        for s, w in zip(fixed, softmax(m * fixed), strict=True)
-    ]
     display(
         charts.line(
-            rows,
+            [
+                {"multiplier": float(m), "weight": float(w), "score": f"score {score}"}
+                for m in np.linspace(0, 5, 26)
+                for score, w in zip((1, 2, 3), softmax(m * np.array([1.0, 2.0, 3.0])), strict=True)
+            ],
             "multiplier",
             "weight",
             "score",
-            title="Stretching the scores makes the softmax harder",
+            title="Multiplying the scores makes the softmax sharper",
             description="Three weights against a multiplier from 0 to 5. They start equal at one "
             "third; the weight of the largest score rises towards 1, the other two fall towards 0.",
             x_title="multiplier of all scores (no unit)",
@@ -253,85 +123,51 @@ if ready(softmax):
     )
 
 # %% [markdown]
-# > **Takeaway.** Softmax keeps the order of the scores and makes them a distribution; how hard it
-# > chooses depends on how far apart the scores are.
-
-# %% [markdown]
-# ## 4 · From queries and keys to scores
+# ## 2 · Scores: every query meets every key
+#
+# The course uses the same letters everywhere: $T$ queries, $S$ keys (and as many values), $D$
+# numbers in one query or key, which the papers call $d_k$, and $D_v$ numbers in one value. Three
+# dots stand for any leading axes, such as a batch. In equations $Q$, $K$, $V$ are matrices with
+# one row per query, key or value, $Z$ are the scores, $P$ the weights and $O$ the output.
 
 # %% [markdown]
 # <!-- exercise: attention_scores -->
 #
-# **Why.** You need one number that says how well a key fits a query. The dot product $q \cdot k =
-# \|q\| \|k\| \cos\theta$ is large when the vectors point the same way, 0 at a right angle,
-# negative when they are opposed. It is cheap too: all the dot products of $T$ queries with $S$
-# keys are one matrix product, which is what hardware does best. (Bahdanau et al. 2015, chapter
-# 02, use a small network instead. Vaswani et al. 2017, "the paper" from here on, compare the two
-# in §3.2.1.)
+# **Why.** The dot product $q \cdot k = \|q\| \|k\| \cos\theta$ is large when two vectors point
+# the same way, 0 at a right angle and negative when they are opposed. And all dot products of $T$
+# queries with $S$ keys are one matrix product, which is what hardware does best.
 #
-# $$S = \frac{Q K^\top}{\sqrt{D}}, \qquad S_{ts} = \frac{1}{\sqrt D}\sum_{d=1}^{D} Q_{td}\, K_{sd}$$
+# $$Z = \frac{Q K^\top}{\sqrt{D}}, \qquad Z_{ts} = \frac{1}{\sqrt D}\sum_{j=1}^{D} Q_{tj}\, K_{sj}$$
 #
-# Why divide by $\sqrt D$? Take it as given for now. You will derive it in section 6 and measure
-# it in sections 7 and 9. So that you can compare, your function can also leave it out:
-# `scaled=False`.
+# Take the $\sqrt D$ as given until section 5. With `scaled=False` your function leaves it out, so
+# that you can compare.
 #
 # | symbol | argument | shape |
 # |---|---|---|
 # | $Q$ | `q` | $(\ldots, T, D)$ |
 # | $K$ | `k` | $(\ldots, S, D)$ |
-# | $S$ | returned | $(\ldots, T, S)$: a row per query, a column per key |
+# | $Z$ | returned | $(\ldots, T, S)$: a row per query, a column per key |
 #
-# **By hand.** $D = 4$, one query $q = (1, 2, 2, 0)$, two keys $k_1 = (3, 1, 0, 5)$ and $k_2 = (0,
-# -1, 1, 7)$. The dot products are $3 + 2 + 0 + 0 = 5$ and $0 - 2 + 2 + 0 = 0$. Divided by $\sqrt
-# 4 = 2$ they are $2.5$ and $0$. The shape is $(1, 2)$.
-
-# %% [markdown]
-# **NumPy you need: products of stacks.** `a @ b` multiplies matrices: the last axis of `a`
-# against the second last of `b`. All axes before these two are a *stack*, and the product runs
-# over the stack by itself:
+# **By hand.** $D = 4$, one query $(1, 2, 2, 0)$, two keys $(3, 1, 0, 5)$ and $(0, -1, 1, 7)$. The
+# dot products are $3 + 2 + 0 + 0 = 5$ and $0 - 2 + 2 + 0 = 0$; divided by $\sqrt 4 = 2$ they are
+# $2.5$ and $0$.
 #
-# ```python
-# prices = np.ones((7, 2, 3))     # 7 days, each a 2 × 3 matrix
-# amounts = np.ones((7, 3, 4))    # 7 days, each a 3 × 4 matrix
-# (prices @ amounts).shape        # (7, 2, 4): 7 matrix products
-# prices.shape[-1]                # 3: the length of the last axis
-# ```
-#
-# To transpose, be careful: `.T` reverses *all* axes. `np.swapaxes` exchanges the two you name,
-# counted from the start or, with negative numbers, from the end:
+# **NumPy you need.** `a @ b` multiplies matrices; all axes before the last two are a stack, and
+# the product runs over the stack by itself. `.T` reverses *all* axes, so for stacks swap two by
+# name:
 #
 # ```python
-# prices.T.shape                  # (3, 2, 7)  the days have moved
-# np.swapaxes(prices, 0, 1).shape # (2, 7, 3)  the first two are exchanged
+# prices = np.ones((7, 2, 3))              # 7 days, each a 2 × 3 matrix
+# (prices @ np.ones((7, 3, 4))).shape      # (7, 2, 4): 7 matrix products
+# np.swapaxes(prices, 0, 1).shape          # (2, 7, 3); axes may be counted from the end: -1, -2
+# prices.T.shape                           # (3, 2, 7): the days have moved as well
 # ```
 #
-# Neither copies a number: the result is a **view**, the same memory read in another order. Your
-# functions will be given views, integers and float32 too.
+# <details><summary>Predict first: you write every query and every key twice in a row, so that (1,
+# 2) becomes (1, 2, 1, 2). What happens to the unscaled and to the scaled scores?</summary>
 #
-# <details><summary>A remark on types</summary>
-#
-# Dividing a float32 array by a plain Python number gives float32. Dividing by a NumPy float64
-# number, which is what `np.sqrt(7)` returns, gives float64. Both are right; the first uses half
-# the memory.
-#
-# </details>
-
-# %% [markdown]
-# **Predict first,** then open:
-#
-# <details><summary>q has the shape (8, 5, 64) and k the shape (8, 7, 64). What is the shape of
-# the scores?</summary>
-#
-# (8, 5, 7). The 8 is a leading axis and stays. The 64 is summed over and disappears.
-#
-# </details>
-#
-# <details><summary>You write every query and every key twice in a row: (1, 2) becomes (1, 2, 1,
-# 2). What happens to the unscaled scores, and to the scaled ones?</summary>
-#
-# The dot product has every term twice: it doubles. $D$ doubles as well, so the divisor grows by
-# $\sqrt 2$, and the scaled score grows by $2/\sqrt 2 = 1.41$. Copies are not independent. If the
-# new components were independent and random, the scaled scores would keep their size: section 6.
+# The dot product doubles. $D$ doubles too, so the divisor grows by $\sqrt 2$, and the scaled score
+# grows by $2/\sqrt 2 = 1.41$. The copies are not independent. Remember this in section 5.
 #
 # </details>
 
@@ -339,63 +175,48 @@ if ready(softmax):
 from attend_solutions.attention import attention_scores
 
 # %% [markdown]
-# **What you should see.** For cat, sat, mat: first the table of section 2, then each number
-# divided by $\sqrt 2 = 1.414$. Both are symmetric here, only because queries and keys are the
-# same.
+# **What you should see.** Three tokens with hand-made vectors, which we use as queries and as
+# keys: a table of dot products, then each number divided by $\sqrt 2 = 1.414$.
 
 # %%
+tokens = ["cat", "sat", "mat"]
+x = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
 if ready(attention_scores):
     print("dot products", attention_scores(x, x, scaled=False), sep="\n")
     print("scaled", attention_scores(x, x), sep="\n")
 
 # %% [markdown]
-# > **Takeaway.** One matrix product compares every query with every key. Row $t$ belongs to query
-# > $t$.
-
-# %% [markdown]
-# ## 5 · The whole look-up
+# ## 3 · The whole look-up
 
 # %% [markdown]
 # <!-- exercise: scaled_dot_product_attention -->
 #
-# **Why.** You have scores and you can turn scores into weights. What is left is the last step of
-# the soft dictionary: the mean of the values under each query's weights. For all queries at once,
-# this is equation (1) of the paper:
+# **Why.** One step is left, the mean of the values under each query's weights. For all queries at
+# once, this is equation (1) of *Attention Is All You Need* (Vaswani et al. 2017), from here on
+# "the paper":
 #
 # $$P = \operatorname{softmax}\!\left(\frac{QK^\top}{\sqrt D}\right), \qquad O = P\,V, \qquad
 # O_t = \sum_{s=1}^{S} P_{ts} V_s$$
 #
-# The softmax runs over the **keys**: each query spreads a total of 1 over all keys. Nothing
-# forces a key to be used. A key can be looked at by every query, or by none.
+# The softmax runs over the **keys**, so each query spreads a total of 1. Nothing forces a key to
+# be used: it can get a large weight from every query, or almost none from any.
 #
 # | symbol | name | shape |
 # |---|---|---|
 # | $Q$, $K$ | queries, keys | $(\ldots, T, D)$, $(\ldots, S, D)$ |
-# | $V$ | values, one per key; their width is their own | $(\ldots, S, D_v)$ |
+# | $V$ | values, one per key | $(\ldots, S, D_v)$ |
 # | $P$ | weights, second result | $(\ldots, T, S)$, each row sums to 1 |
 # | $O$ | output, first result | $(\ldots, T, D_v)$ |
 #
-# **By hand.** One query, two keys, scaled scores $(0, \ln 3)$. The exponentials are $(1, 3)$, so
-# the weights are $(0.25, 0.75)$. With the values $(8, 0, 2)$ and $(4, 2, 2)$, the output is
-# $0.25\,(8, 0, 2) + 0.75\,(4, 2, 2) = (5,\ 1.5,\ 2)$. Each number of the output lies between
-# those of the values: a mean cannot leave their range.
+# **By hand.** One query, two keys, scaled scores $(0, \ln 3)$: the exponentials are $(1, 3)$, the
+# weights $(0.25, 0.75)$. With the values $(8, 0, 2)$ and $(4, 2, 2)$ the output is
+# $0.25\,(8, 0, 2) + 0.75\,(4, 2, 2) = (5,\ 1.5,\ 2)$.
 #
-# **NumPy you need: nothing new.** In Python, `return a, b` returns two results, and `a, b = f()`
-# takes them apart again.
-
-# %% [markdown]
-# **Predict first,** then open:
+# <details><summary>Predict first: all keys are the same vector. What is the output? And if there
+# is only one key?</summary>
 #
-# <details><summary>All keys are the same vector. What is the output?</summary>
-#
-# All scores of a query are equal, so all weights are $1/S$. The output is the plain mean of the
-# values, for every query.
-#
-# </details>
-#
-# <details><summary>There is only one key. How does the output depend on the query?</summary>
-#
-# Not at all. The only weight is 1, whatever the score is. The output is the value.
+# Equal keys get equal weights, so the output is the plain mean of the values. A single key always
+# has the weight 1, so the output is its value. In both cases the query does not matter.
 #
 # </details>
 
@@ -403,23 +224,9 @@ if ready(attention_scores):
 from attend_solutions.attention import scaled_dot_product_attention
 
 # %% [markdown]
-# **What you should see.** The row of "sat" as you know it from section 2: weights 0.198, 0.401,
-# 0.401 and output (0.599, 0.802). The row of "cat" is the same with the roles of "cat" and "sat"
-# exchanged. "mat" gives half of its weight to itself.
-
-# %%
-if ready(scaled_dot_product_attention):
-    output, weights = scaled_dot_product_attention(x, x, x)
-    for token, row, mean in zip(tokens, weights, output, strict=True):
-        print(f"{token}  weights {row}  output {mean}")
-
-# %% [markdown]
-# Now change the embeddings by hand. Your function works out each table again. Try these:
-#
-# - Make "sat" longer: $(0, 3)$. Its own row gets harder, and it draws more weight in the row of
-#   "mat".
-# - Make "sat" equal to "cat". What do their rows look like?
-# - Set all embeddings to 0. What is left is the plain mean.
+# **What you should see.** "sat" gives the weights 0.198, 0.401, 0.401: about a fifth to "cat",
+# whose vector is at a right angle to its own. Your function computes the table. Make "sat" longer
+# and its row gets harder; set all numbers to 0 and every output is the plain mean.
 
 # %%
 if ready(softmax, attention_scores, scaled_dot_product_attention):
@@ -428,152 +235,144 @@ if ready(softmax, attention_scores, scaled_dot_product_attention):
     )
 
 # %% [markdown]
-# ### A number you will find printed
+# In *self-attention*, queries, keys and values are three learned projections of the same tokens,
+# $q = x W_q$, $k = x W_k$ and $v = x W_v$. So what a word looks for, what it is found by and what
+# it passes on can differ.
+
+# %% [markdown]
+# ## 4 · Use it: complete a digit you have never seen
 #
-# You will find this very example in print: above it the formula with $\sqrt{d_k}$, below it, for
-# the row of "cat", the weights
+# A soft dictionary is already useful without any training. scikit-learn brings 1,797 handwritten
+# digits of 8 × 8 pixels. Of 1,000 of them we keep the upper half as a **key** and the lower half
+# as the **value**. The upper half of each of the other 797 is a **query**: what would the lower
+# half look like? Every key and query gets length 1, and a `sharpness` multiplies the scores.
 #
-# $$0.42 \qquad 0.16 \qquad 0.42 .$$
+# <details><summary>Predict first: what does sharpness 0 answer, and what does a huge
+# one?</summary>
 #
-# Your function says something else. Who is right?
-#
-# <details><summary>Predict first: which step could have been forgotten?</summary>
-#
-# The printed weights are further apart than yours. A ratio of weights is $e$ to the difference of
-# the scores. Yours is $0.401/0.198 = 2.03 = e^{0.707}$: the difference is $1/\sqrt 2$. The
-# printed one is $0.42/0.16 \approx 2.6$, and these numbers are rounded; $e^1$ is 2.72. The
-# difference was 1, the dot product *before* it was divided by $\sqrt 2$.
+# At 0 all weights are 1/1,000: the same grey mean digit for every query. A huge sharpness is the
+# hard dictionary: it copies the lower half of the single most similar upper half.
 #
 # </details>
 
 # %%
-if ready(softmax, attention_scores):
-    for scaled in (False, True):
-        cat_row = softmax(attention_scores(x, x, scaled=scaled))[0]
-        print("with the scale   " if scaled else "without the scale", cat_row)
+from sklearn.datasets import load_digits
 
-# %% [markdown]
-# > **Myth refuted.** 0.42 / 0.16 / 0.42 is the softmax of the *unscaled* scores. With the formula
-# > as it is printed, the row is 0.401 / 0.198 / 0.401. At $D = 2$ the slip is small. At $D = 512$
-# > it is not, as you will see. When you read a worked example, recompute it.
-
-# %% [markdown]
-# ### What a model could ask
-#
-# As long as $W_q$ and $W_k$ are the identity, a token finds what resembles it. Real queries ask
-# for something *else*. Here is a sentence with features written by hand, and a matrix $W_q$, also
-# written by hand, that says what each kind of word asks for: a verb asks for an animal, "it" asks
-# for an animal that is a noun, a function word asks for a noun. Nothing here was learned; it only
-# shows that separate queries and keys *can* express such questions. Look at the rows of "it" and
-# "sat". Then look at the two rows of "the".
-
-# %%
-sentence = ["the", "cat", "sat", "on", "the", "mat", "because", "it", "was", "tired"]
-features = ["noun", "animal", "verb", "pronoun", "function", "adjective"]
-kinds = ["function", "noun animal", "verb", "function", "function", "noun", "function", "pronoun"]
-kinds += ["verb", "adjective"]
-asks_for = {
-    "noun": "function",
-    "verb": "animal",
-    "pronoun": "noun animal",
-    "function": "noun",
-    "adjective": "animal",
-}
+pictures = load_digits().data  # (1797, 64), brightness from 0 to 16
+upper, lower = pictures[:, :32], pictures[:, 32:]
+upper = upper / np.linalg.norm(upper, axis=1, keepdims=True)
 
 
-def many_hot(words: str) -> np.ndarray:
-    return np.array([float(feature in words.split()) for feature in features])
+def complete(sharpness, seed):
+    """Guess the lower halves of 797 digits from 1,000 others; also say which digits."""
+    order = np.random.default_rng(seed).permutation(len(pictures))
+    known, asked = order[:1000], order[1000:]
+    q = sharpness * 32**0.5 * upper[asked]  # undoes the division by √D, D = 32
+    guess, _ = scaled_dot_product_attention(q, upper[known], lower[known])
+    return guess, asked
 
 
-embeddings = np.array([many_hot(kind) for kind in kinds])  # (T, C)
-w_query = 6 * np.array([many_hot(asks_for.get(feature, "")) for feature in features])  # (C, D)
-
+# %% jupyter={"source_hidden": true}
+SHARP = {0: "0: plain mean", 10: "10", 80: "80", 100_000: "100,000: one key"}
 if ready(scaled_dot_product_attention):
-    _, weights = scaled_dot_product_attention(embeddings @ w_query, embeddings, embeddings)
-    display(widgets.attention_explorer(sentence, weights))
+    import altair as alt
+
+    shown, pixels = 8, []
+    for row, sharpness in enumerate((None, *SHARP)):
+        guess, asked = complete(sharpness or 0, SEED)
+        for column, picture in enumerate(asked[:shown]):
+            below = lower[picture] if sharpness is None else guess[column]
+            whole = np.concatenate([pictures[picture, :32], below]).reshape(8, 8)
+            pixels += [
+                {"x": 9 * column + j, "y": 9.5 * row + i, "ink": float(whole[i, j])}
+                for i, j in np.ndindex(8, 8)
+            ]
+    labels = ["written", *SHARP.values()]
+    names = [{"x": -1, "y": 9.5 * row + 4, "t": label} for row, label in enumerate(labels)]
+    place = {
+        "x": alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-24, 9 * shown])),
+        "y": alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[47.5, -1])),
+    }
+    ink = alt.Color("ink:Q", scale=alt.Scale(scheme="cividis"), title="ink (0 to 16)")
+    marks = alt.Chart(alt.Data(values=pixels)).mark_square(size=62, opacity=1)
+    words = alt.Chart(alt.Data(values=names)).mark_text(align="right", fontSize=13)
+    display(
+        alt.layer(marks.encode(color=ink, **place), words.encode(text="t:N", **place)).properties(
+            title="Lower halves, looked up by the upper halves",
+            width=charts.WIDTH,
+            height=360,
+            description="Eight handwritten digits, and the lower half that attention gives each "
+            "at four values of sharpness: one grey mean at 0, other halves at 80.",
+        )
+    )
+    print("mean squared error of the lower half, over 5 random splits (smallest to largest):")
+    for sharpness, label in SHARP.items():
+        errors = []
+        for seed in range(5):
+            guess, asked = complete(sharpness, seed)
+            errors.append(float(((guess - lower[asked]) ** 2).mean()))
+        print(f"  sharpness {label:20s} {min(errors):5.1f} to {max(errors):.1f}")
 
 # %% [markdown]
-# "it" gives 0.873 to "cat" and 0.075 to "mat": both are nouns, one is an animal. The two rows of
-# "the" are equal, though one belongs to the cat and one to the mat. Attention as it stands does
-# not know *where* a token is. Section 10 comes back to that.
+# Of these four, the soft one is best: at sharpness 80 its error is about 9, against about 14 for
+# the single nearest key and about 20 for the plain mean. Averaging several similar digits cancels
+# what is peculiar to each.
 #
-# Whether the weights of a trained model say why it answers as it does is another question, and an
-# open one (Jain and Wallace 2019; Wiegreffe and Pinter 2019). Here they do, because you can read
-# $W_q$.
+# **What this does not show.** That 80 is the best sharpness, or that attention is the best method:
+# linear regression also reaches about 9, the plain mean of the 5 nearest keys about 9.5. The split
+# is random, so the same people wrote keys and queries.
 #
-# > **Takeaway.** Attention is a dictionary that returns a mean: query · key decides how much,
-# > value decides what.
+# **The idea is old.** For vectors of length 1, $\|q - k\|^2 = 2 - 2\, q \cdot k$. So the weights
+# you used are also Gaussian weights of the distance, and this is the kernel regression that
+# Nadaraya and Watson published in 1964. Graves et al. (2014) and Miller et al. (2016) used soft
+# look-ups as the memory of a network, the latter with keys and values of their own. Luong et al.
+# (2015) scored encoder states against a decoder's state by the dot product (chapter 02). The paper
+# adds the scale, several heads, and a translation model without recurrence or convolution.
 
 # %% [markdown]
-# ## 6 · Why $\sqrt{d_k}$: how large is a dot product?
+# ## 5 · How large is a dot product?
 #
-# Now for the scale. How large are dot products of $D$ numbers? Suppose, as the paper does in its
-# footnote 4, that the components $q_1 \dots q_D$ and $k_1 \dots k_D$ are independent random
-# numbers with mean 0 and variance 1. That is roughly what a network has just after it is
-# initialised.
+# In the first picture *you* stretched the scores. Width does it too. Suppose, as the paper does in
+# its footnote 4, that all components of $q$ and $k$ are independent, with mean 0 and variance 1.
 #
-# **Step 1: one term.** The mean of a product of independent numbers is the product of their
-# means:
+# - One term $q_j k_j$ has the mean $\mathbb E[q_j]\,\mathbb E[k_j] = 0$ and the variance $\mathbb
+#   E[q_j^2]\,\mathbb E[k_j^2] = 1$.
+# - The $D$ terms are independent, so their variances add: $\operatorname{Var}(q \cdot k) = D$.
+# - Dividing a number by $c$ divides its variance by $c^2$. So $\operatorname{Var}(q \cdot k /
+#   \sqrt D) = 1$ for every $D$.
 #
-# $$\mathbb E[q_d k_d] = \mathbb E[q_d]\;\mathbb E[k_d] = 0 \cdot 0 = 0 .$$
-#
-# For the variance, recall $\operatorname{Var}(z) = \mathbb E[z^2] - \mathbb E[z]^2$. For a mean
-# of 0 and a variance of 1 it says $\mathbb E[q_d^2] = 1$. So
-#
-# $$\operatorname{Var}(q_d k_d) = \mathbb E[q_d^2 k_d^2] - 0^2 = \mathbb E[q_d^2]\;\mathbb E[k_d^2]
-# = 1 \cdot 1 = 1 .$$
-#
-# **Step 2: the sum.** Means always add. Variances add when the terms are independent, and these
-# are:
-#
-# $$\mathbb E[q \cdot k] = \sum_{d=1}^D 0 = 0, \qquad
-# \operatorname{Var}(q \cdot k) = \sum_{d=1}^D 1 = D .$$
-#
-# **Step 3: the scale.** The typical size of a dot product is its standard deviation, $\sqrt D$: 8
-# at $D = 64$, and 22.6 at $D = 512$. Dividing a number by $c$ divides its variance by $c^2$. To
-# get back to variance 1, divide by $\sqrt D$:
-#
-# $$\operatorname{Var}\!\left(\frac{q \cdot k}{\sqrt D}\right) = \frac{D}{(\sqrt D)^2} = 1
-# \qquad \text{for every } D.$$
-#
-# Why not divide by $D$? Then the variance would be $D/D^2 = 1/D$. At $D = 512$ the scores would
-# have a standard deviation of 0.04, and all weights would be nearly equal. Only the root keeps
-# the spread the same for every $D$.
+# Dividing by $D$ instead would leave a variance of $1/D$: at $D = 512$ nearly equal weights. Under
+# these assumptions only the root keeps the spread the same at every width.
 
 # %% [markdown]
 # <!-- exercise: score_variance -->
 #
-# **Why.** A derivation rests on assumptions. Measure it: draw many pairs, take their dot
-# products, and see how widely they are spread.
+# **Why.** Check the derivation by measuring.
 #
-# $$z_i = \sum_{d=1}^D q_{id}\, k_{id}, \qquad \bar z = \frac1n \sum_{i=1}^n z_i, \qquad
+# $$z_i = \sum_{j=1}^D q_{ij}\, k_{ij}, \qquad \bar z = \frac1n \sum_{i=1}^n z_i, \qquad
 # \operatorname{Var} = \frac1n \sum_{i=1}^n (z_i - \bar z)^2$$
 #
-# With `scaled=True`, every $z_i$ is divided by $\sqrt D$ first.
+# With `scaled=True`, every $z_i$ is divided by $\sqrt D$ first. Here query $i$ meets key $i$ only,
+# so there are $n$ numbers and no table.
 #
 # | symbol | argument | shape |
 # |---|---|---|
-# | $q_{id}$ | `q`: $n$ queries | $(n, D)$ |
-# | $k_{id}$ | `k`: $n$ keys; row $i$ belongs to row $i$ of `q` | $(n, D)$ |
+# | $q_{ij}$, $k_{ij}$ | `q`, `k`: $n$ pairs | $(n, D)$ each |
 # | $z_i$ | dot products, one per pair | $(n,)$ |
 # | $\operatorname{Var}$ | returned | one Python float |
 #
-# Mind the difference to section 4: there, *every* query met every key, and the answer was a
-# table. Here pair $i$ gives one number.
+# **By hand.** Three pairs have the dot products $1, 3, 5$. The mean is $3$, the deviations are
+# $-2, 0, 2$, the variance is $(4 + 0 + 4)/3 = 2.67$. If $D = 4$, the scaled variance is a quarter
+# of that, $0.67$.
 #
-# **By hand.** Three pairs have the dot products $1, 3, 5$. Their mean is $3$, the deviations are
-# $-2, 0, 2$, and the variance is $(4 + 0 + 4)/3 = 2.67$. If $D$ is 4, the scaled ones are $0.5,
-# 1.5, 2.5$, with the variance $0.67$: a quarter.
+# **NumPy you need.** `*` works entry by entry; the method `.var()` divides by $n$, as here;
+# `float(...)` makes a Python float of a NumPy number.
 #
-# **NumPy you need.** Operators such as `*` and `+` work entry by entry. Reductions take an axis:
-# `np.array([[1.0, 2.0], [5.0, 3.0]]).max(axis=-1)` is `[2. 5.]`. `np.var` and the method `.var()`
-# divide by $n$, as here. `float(...)` turns a NumPy number into a Python one.
+# <details><summary>Predict first: variance 1 and D = 256. Between which two numbers do about two
+# thirds of the unscaled dot products lie?</summary>
 #
-# <details><summary>Predict first: q and k have variance 1 and D = 256. Between which two numbers
-# do about two thirds of the unscaled dot products lie?</summary>
-#
-# Between −16 and 16. The standard deviation is $\sqrt{256} = 16$, and a sum of many independent
-# terms is close to a normal distribution, which has 68 % within one standard deviation.
+# Between −16 and 16: the standard deviation is $\sqrt{256} = 16$, and a sum of many independent
+# terms is nearly normal.
 #
 # </details>
 
@@ -581,147 +380,76 @@ if ready(scaled_dot_product_attention):
 from attend_solutions.attention import score_variance
 
 # %% [markdown]
-# **What you should see.** Without the scale, the variance follows $D$ itself: on two logarithmic
-# axes, a straight line. With it, the variance stays at 1, give or take the few per cent by which
-# a sample of 4,000 pairs is off.
+# **What you should see.** Without the scale the variance is about $D$. With it, it is 1, give or
+# take the few per cent by which 4,000 pairs are off.
 
 # %%
-widths = (1, 4, 16, 64, 256, 512)
 if ready(score_variance):
     rng = np.random.default_rng(SEED)
-    rows = []
-    for d in widths:
+    for d in (1, 4, 16, 64, 256, 512):
         q, k = rng.standard_normal((2, 4000, d))
         plain, divided = score_variance(q, k), score_variance(q, k, scaled=True)
         print(f"D = {d:3d}   variance without the scale {plain:7.2f}   with {divided:.3f}")
-        rows.append({"D": d, "variance": plain, "scores": "without the scale"})
-        rows.append({"D": d, "variance": divided, "scores": "with the scale"})
-    display(
-        charts.line(
-            rows,
-            "D",
-            "variance",
-            "scores",
-            title="A dot product of width D has variance D",
-            description="Measured variance of 4,000 dot products at widths 1 to 512, both axes "
-            "logarithmic. Without the scale it rises as a straight line from 1 to about 512; with "
-            "the scale it stays near 1.",
-            x_title="width D of queries and keys (log scale)",
-            y_title="variance of the scores (log scale)",
-            log_x=2,
-            log_y=2,
-            colors={"without the scale": charts.UNSCALED, "with the scale": charts.SCALED},
-        )
-    )
 
 # %% [markdown]
-# > **Takeaway.** The sum of $D$ independent products has variance $D$; dividing by $\sqrt D$
-# > makes the size of a score independent of $D$.
+# **When is it not so?** For inputs with mean square 1, PyTorch's `nn.Linear` starts with outputs
+# of variance 1/3 (without bias), so scaled scores start with a standard deviation of 1/3. And
+# training correlates queries with keys: $q \cdot k$ can then grow like $D$ and not like $\sqrt D$,
+# which is why Yang et al. (2022) divide by $D$. The derivation above holds at the start only.
 #
-# What does a large variance do to the softmax? Move the slider. Watch the scores spread, and the
-# entropy and the gradient fall. The entropy says how many keys share the weight: $\ln n$ for $n$
-# keys with equal weights, 0 for one key with everything. (Its unit, the nat, only says that the
-# logarithm is natural. This widget needs none of your functions.)
+# What does a large spread do to the softmax? Move the slider (it says $d_k$ for our $D$). The
+# entropy says how many keys share the weight: $\ln S$ if all are equal, 0 if one has everything.
 
 # %%
 widgets.dk_explorer()
 
 # %% [markdown]
-# ## 7 · What large scores do to the gradient
+# ## 6 · Back through the softmax
 #
-# Training moves the scores along a gradient. How does each weight answer when a score moves a
-# little? All these answers together are the **Jacobian** of the softmax: the table of $\partial
-# p_i / \partial s_j$.
+# How does each weight answer when a score moves? The logarithm turns the quotient into a
+# difference, $\ln p_i = z_i - \ln \sum_l e^{z_l}$. Differentiate with respect to $z_j$; with
+# $\delta_{ij} = 1$ for $i = j$ and 0 otherwise,
 #
-# **Derive it.** Take the logarithm first; it turns the quotient into a difference:
+# $$\frac{\partial \ln p_i}{\partial z_j} = \delta_{ij} - p_j \qquad\Longrightarrow\qquad
+# \frac{\partial p_i}{\partial z_j} = p_i\,(\delta_{ij} - p_j) .$$
 #
-# $$\ln p_i = s_i - \ln \sum_j e^{s_j} .$$
-#
-# Differentiate with respect to $s_j$. The first term gives 1 if $i = j$ and 0 otherwise; write
-# $\delta_{ij}$ for that. The second gives, by the chain rule, $e^{s_j} / \sum_l e^{s_l}$, which
-# is $p_j$:
-#
-# $$\frac{\partial \ln p_i}{\partial s_j} = \delta_{ij} - p_j .$$
-#
-# And since $\partial \ln p_i = \partial p_i / p_i$, multiply by $p_i$:
-#
-# $$\boxed{\;\frac{\partial p_i}{\partial s_j} = p_i\,(\delta_{ij} - p_j)\;}$$
-#
-# As a matrix: $J = \operatorname{diag}(p) - p\,p^\top$. The derivative needs only the weights;
-# the scores have dropped out.
-#
-# Read it. On the diagonal, $p_i(1 - p_i)$ is positive: a higher score, a higher weight. Off the
-# diagonal, $-p_i p_j$ is negative: what one key gains, the others lose. Each row sums to $p_i(1 -
-# \sum_j p_j) = 0$: moving all scores together changes nothing, as in section 3.
-#
-# **Saturation.** Every entry contains $p_i (1 - p_i)$ or $p_i p_j$. If one weight is nearly 1 and
-# the others nearly 0, *all* entries are nearly 0:
-#
-# | weights | diagonal entry $p_1(1 - p_1)$ |
-# |---|---|
-# | $(0.5,\ 0.5)$ | $0.25$ |
-# | $(0.9,\ 0.1)$ | $0.09$ |
-# | $(0.99,\ 0.01)$ | $0.0099$ |
-# | $(0.999,\ 0.001)$ | $0.000999$ |
-#
-# The softmax has made up its mind, right or wrong, and the gradient can hardly change it.
+# This table of derivatives is the **Jacobian**. A higher score gives a higher weight, by $p_i (1 -
+# p_i)$, and what one key gains the others lose, by $p_i p_j$. If one weight is nearly 1, all
+# entries are nearly 0. The softmax is *saturated*: right or wrong, it hardly moves any more. This
+# is where the arrow of the first picture went.
 
 # %% [markdown]
 # <!-- exercise: softmax_jacobian -->
 #
-# **Why.** With the Jacobian in hand you can measure how much gradient gets through, query by
-# query.
+# **Why.** With the Jacobian you can see how much gradient a query's softmax lets through.
 #
 # $$J_{ij} = \delta_{ij}\, p_i - p_i\, p_j$$
 #
 # | symbol | argument | shape |
 # |---|---|---|
 # | $p$ | `weights`: the softmax's *output* | $(\ldots, S)$ |
-# | $p\,p^\top$ | all products of two weights | $(\ldots, S, S)$ |
 # | $J$ | returned | $(\ldots, S, S)$ |
 #
-# **By hand.** $p = (0.8,\ 0.2)$. On the diagonal: $0.8 - 0.64 = 0.16$ and $0.2 - 0.04 = 0.16$.
-# Off it: $-0.8 \cdot 0.2 = -0.16$, twice. So $J = \begin{pmatrix} 0.16 & -0.16 \\ -0.16 & 0.16
-# \end{pmatrix}$. Each row sums to 0.
-
-# %% [markdown]
-# **NumPy you need: every entry with every entry.** Indexing with `None` puts in an axis with a
-# single entry. A column against a row broadcasts to a table. Here are the differences of all
-# pairs of numbers:
+# **By hand.** $p = (0.8,\ 0.2)$: on the diagonal $0.8 - 0.64 = 0.16$ and $0.2 - 0.04 = 0.16$, off
+# it $-0.8 \cdot 0.2 = -0.16$ twice. Each row sums to 0.
+#
+# **NumPy you need.** Indexing with `None` inserts an axis of length 1, and a column against a row
+# broadcasts to a table:
 #
 # ```python
 # heights = np.array([3.0, 5.0, 9.0])
-# heights[:, None]                    # shape (3, 1), a column
-# heights[None, :]                    # shape (1, 3), a row
-# heights[:, None] - heights[None, :] # [[ 0. -2. -6.] [ 2.  0. -4.] [ 6.  4.  0.]]
+# heights[:, None] - heights[None, :]   # [[ 0. -2. -6.] [ 2.  0. -4.] [ 6.  4.  0.]]
+# np.ones((7, 3))[..., None, :].shape   # (7, 1, 3): `...` stands for all axes before
 # ```
 #
-# With leading axes, write `...` for "all the axes before": if `many` has the shape $(7, 3)$,
-# `many[..., None, :]` has $(7, 1, 3)$. `np.eye(3)` is the 3 × 3 identity, the $\delta_{ij}$ of
-# the equation; it broadcasts against a stack too, once $p$ is a column.
+# `np.eye(3)` is the 3 × 3 identity, which is $\delta_{ij}$. Two short cuts fail here: `np.diag`
+# does not work on stacks, and for one axis `p @ p.T` is a single number.
 #
-# Two short cuts that fail: `np.diag` handles one row only. And `p @ p.T` does not give $p\,p^\top$
-# here: for one axis `.T` does nothing, and `@` gives a single number.
-
-# %% [markdown]
-# **Predict first,** then open:
+# <details><summary>Predict first: for which weights of two keys is the Jacobian largest, and for
+# which is it exactly 0?</summary>
 #
-# <details><summary>For which weights of two keys is the Jacobian largest, and for which is it
-# exactly 0?</summary>
-#
-# Largest at $(0.5, 0.5)$, where $p(1-p) = 0.25$: the softmax is undecided, and a little push
-# counts. Exactly 0 at $(1, 0)$ and $(0, 1)$: there it is a hard dictionary, and you are back at
-# problem 2 of section 1.
-#
-# </details>
-#
-# <details><summary>Random queries and keys of width 512, no scale: is the Jacobian of a typical
-# query half as large as at width 1, a tenth, or less than a thousandth? And the mean over many
-# queries?</summary>
-#
-# The scores have a standard deviation of 22.6, so typically one key has nearly everything: less
-# than a thousandth. The mean falls far less, since a few queries have two keys nearly even. You
-# will measure both below.
+# Largest at (0.5, 0.5), where $p(1-p) = 0.25$. Exactly 0 at (1, 0) and (0, 1), the hard
+# dictionary.
 #
 # </details>
 
@@ -729,147 +457,73 @@ widgets.dk_explorer()
 from attend_solutions.attention import softmax_jacobian
 
 # %% [markdown]
-# **What you should see.** 1,000 random queries, each with 8 random keys. For each query the size
-# of its Jacobian (the root of the sum of all squared entries). The line is the *median* query.
-# With the scale it stays between 0.35 and 0.37. Without it, it falls to 0.07 at $D = 64$ and to
-# 0.00005 at $D = 512$.
+# **What you should see.** A softmax over two keys, nearer and nearer to a decision: the entries
+# fall with the smaller of the two weights.
 
 # %%
-if ready(softmax, attention_scores, softmax_jacobian):
-    rng = np.random.default_rng(SEED)
-    rows = []
-    for d in widths:
-        q, k = rng.standard_normal((1000, 1, d)), rng.standard_normal((1000, 8, d))
-        for scaled in (True, False):
-            p = softmax(attention_scores(q, k, scaled=scaled))[:, 0]  # (1000, 8)
-            sizes = np.linalg.norm(softmax_jacobian(p), axis=(-2, -1))  # (1000,)
-            name = "with the scale" if scaled else "without the scale"
-            rows.append({"D": d, "size": float(np.median(sizes)), "scores": name})
-            print(
-                f"D = {d:3d}  {name:17s}  median {np.median(sizes):.5f}  mean {sizes.mean():.3f}"
-                f"  queries with one weight above 0.99: {(p.max(axis=-1) > 0.99).mean():4.0%}"
-            )
-    display(
-        charts.line(
-            rows,
-            "D",
-            "size",
-            "scores",
-            title="Without the scale, the median query gets hardly any gradient",
-            description="Median norm of the softmax Jacobian over 1,000 random queries with 8 "
-            "keys, widths 1 to 512, both axes logarithmic. Both lines start at 0.35; with the "
-            "scale the line stays there, without it it falls by more than three powers of ten.",
-            x_title="width D of queries and keys (log scale)",
-            y_title="median norm of the Jacobian (log scale)",
-            log_x=2,
-            log_y=10,
-            colors={"without the scale": charts.UNSCALED, "with the scale": charts.SCALED},
-        )
-    )
+if ready(softmax_jacobian):
+    for p in (0.5, 0.9, 0.99, 0.999):
+        row = softmax_jacobian(np.array([p, 1 - p]))[0]
+        print(f"weights ({p}, {1 - p:.3g})   first row of J: {row[0]:.6f} {row[1]:.6f}")
 
 # %% [markdown]
-# Look at the printed *means* as well: they fall far more slowly than the medians. Most queries
-# are silent; a few, whose two best scores happen to be close, still get a strong gradient. "The
-# gradient vanishes" is true of the typical query, not of all. Section 9 shows what that does to
-# training.
+# ## 7 · The gradient, by hand
 #
-# At $D = 4$ the line *without* the scale is slightly the higher one. Undecided means the largest
-# gradient for two keys only: eight equal weights give 0.33, two even favourites among eight 0.5.
+# Training needs the gradient of a loss $L$ with respect to $Q$, $K$ and $V$. From here on $dX$
+# means $\partial L/\partial X$; it has the shape of $X$. Given is $dO$. Go backwards through $Z =
+# QK^\top/\sqrt D$, $P = \operatorname{softmax}(Z)$ and $O = PV$.
 #
-# > **Takeaway.** The softmax's gradient is $\operatorname{diag}(p) - pp^\top$: it dies when one
-# > weight takes all, and large scores make one weight take all.
-
-# %% [markdown]
-# ## 8 · The gradient, by hand
+# **Through the mean.** $O_{tc} = \sum_s P_{ts} V_{sc}$. A value collects from all queries, a
+# weight from all columns:
 #
-# To train, you need the gradient of a loss $L$ with respect to $Q$, $K$ and $V$. A framework
-# would do it for you. Do it once yourself: the result is short, and the fast GPU programs
-# (kernels) later in the course are built on exactly these lines.
+# $$dV_{sc} = \sum_t P_{ts}\, dO_{tc} \;\Rightarrow\; dV = P^\top dO, \qquad
+# dP_{ts} = \sum_c dO_{tc} V_{sc} \;\Rightarrow\; dP = dO\, V^\top .$$
 #
-# The way forward was $S = QK^\top/\sqrt D$, then $P = \operatorname{softmax}(S)$, then $O = PV$.
-# A $d$ in front of a capital is a gradient: $dX = \partial L/\partial X$, with the shape of $X$.
-# (A small $d$ as an index still counts the $D$ numbers of a query.) Given is $dO$. Go backwards
-# through
+# **Through the softmax.** A score moves all weights of its row, by the Jacobian:
 #
-# $$S_{ts} = \tfrac{1}{\sqrt D} \sum_d Q_{td} K_{sd}, \qquad
-# P_{ts} = \frac{e^{S_{ts}}}{\sum_j e^{S_{tj}}}, \qquad O_{tc} = \sum_s P_{ts} V_{sc} .$$
+# $$dZ_{ts} = \sum_i dP_{ti}\, P_{ti} (\delta_{is} - P_{ts})
+# = P_{ts} \Big( dP_{ts} - \sum_i P_{ti}\, dP_{ti} \Big) .$$
 #
-# **Through the mean.** $V_{sc}$ appears in $O_{tc}$ for every query $t$, with the factor
-# $P_{ts}$. Add up what comes back from each:
+# So every key is compared with what the query gets *on average*, under its own weights. With
+# $\circ$ for the product entry by entry, $dZ = P \circ (dP - \operatorname{rowsum}(P \circ dP))$.
+# You never need the Jacobian itself: at $T = S = 1024$ it would take $1024^3$ float64s, 8.6 GB.
 #
-# $$dV_{sc} = \sum_t P_{ts}\, dO_{tc} \qquad\Longrightarrow\qquad dV = P^\top dO .$$
-#
-# $P_{ts}$ appears in $O_{tc}$ for every column $c$, with the factor $V_{sc}$:
-#
-# $$dP_{ts} = \sum_c dO_{tc} V_{sc} \qquad\Longrightarrow\qquad dP = dO\, V^\top .$$
-#
-# **Through the softmax.** Score $S_{tj}$ moves all the weights of its row. Use the Jacobian:
-#
-# $$dS_{tj} = \sum_i dP_{ti} \frac{\partial P_{ti}}{\partial S_{tj}}
-# = \sum_i dP_{ti} P_{ti} (\delta_{ij} - P_{tj})
-# = P_{tj} \Big( dP_{tj} - \sum_i dP_{ti} P_{ti} \Big) .$$
-#
-# The sum is one number per query: the mean of $dP$ under the query's own weights. With $\circ$
-# for the product entry by entry:
-#
-# $$dS = P \circ \big(dP - \operatorname{rowsum}(dP \circ P)\big) .$$
-#
-# So each key is compared with *what the query gets on average*. Descent lowers the score of a key
-# whose value adds more to the loss than that mean, and raises the others.
-#
-# No Jacobian was built. It would have $S \times S$ entries for each query: for $T = S = 1024$
-# that is $1024^3 \approx 1.07$ billion numbers, 8.6 GB in float64. $dS$ has 1.05 million, 8.4 MB.
-#
-# **Through the dot product.** $Q_{td}$ appears in $S_{ts}$ for every key $s$, with the factor
-# $K_{sd}/\sqrt D$; likewise $K_{sd}$ with $Q_{td}/\sqrt D$:
-#
-# $$dQ_{td} = \tfrac{1}{\sqrt D}\sum_s dS_{ts} K_{sd}, \qquad
-# dK_{sd} = \tfrac{1}{\sqrt D}\sum_t dS_{ts} Q_{td} .$$
+# **Through the dot product.** $dQ = dZ\, K/\sqrt D$ and $dK = dZ^\top Q/\sqrt D$.
 
 # %% [markdown]
 # <!-- exercise: attention_backward -->
 #
-# **Why.** These five lines *are* the training of attention. Everything else is bookkeeping.
+# **Why.** These five lines are the backward pass of scaled dot-product attention. The fast kernels
+# later in the course compute the same gradients, up to rounding.
 #
 # | gradient | equation | shape |
 # |---|---|---|
 # | $dO$ = `grad_output` | given | $(\ldots, T, D_v)$ |
 # | $dV$ = `grad_v` | $P^\top dO$ | $(\ldots, S, D_v)$ |
 # | $dP$ | $dO\, V^\top$ | $(\ldots, T, S)$ |
-# | $dS$ | $P \circ (dP - \operatorname{rowsum}(dP \circ P))$ | $(\ldots, T, S)$ |
-# | $dQ$ = `grad_q` | $dS\, K / \sqrt D$ | $(\ldots, T, D)$ |
-# | $dK$ = `grad_k` | $dS^\top Q / \sqrt D$ | $(\ldots, S, D)$ |
+# | $dZ$ | $P \circ (dP - \operatorname{rowsum}(P \circ dP))$ | $(\ldots, T, S)$ |
+# | $dQ$ = `grad_q` | $dZ\, K / \sqrt D$ | $(\ldots, T, D)$ |
+# | $dK$ = `grad_k` | $dZ^\top Q / \sqrt D$ | $(\ldots, S, D)$ |
 #
-# A transpose exchanges the last two axes; leading axes stay. The weights $P$ are computed again
-# from $Q$ and $K$: your own forward function gives them to you, as the second of its *two*
-# results.
+# A transpose swaps the last two axes only. Your forward function gives you $P$ again, as the
+# second of its results.
 #
-# **By hand.** $D = 4$, one query, two keys $k_1 = (1,0,0,0)$ and $k_2 = (0,2,0,0)$, weights $P =
-# (0.75,\ 0.25)$, values $2$ and $6$ (so $D_v = 1$), and $dO = 1$.
+# **By hand.** $D = 4$, one query, keys $k_1 = (1,0,0,0)$ and $k_2 = (0,2,0,0)$, weights $P =
+# (0.75,\ 0.25)$, values $2$ and $6$, $dO = 1$.
 #
-# 1. $dV = (0.75,\ 0.25)$: each value counts as much as its weight.
-# 2. $dP = (2,\ 6)$: more weight on a key adds its value.
-# 3. The row sum is $0.75 \cdot 2 + 0.25 \cdot 6 = 3$, which is the output itself.
-# 4. $dS = (0.75 \cdot (2 - 3),\ 0.25 \cdot (6 - 3)) = (-0.75,\ 0.75)$. It sums to 0, as it must.
-# 5. $dQ = (-0.75\,k_1 + 0.75\,k_2)/2 = (-0.375,\ 0.75,\ 0,\ 0)$. To raise the output, turn the
-#    query away from $k_1$, whose value is below the mean of 3, and towards $k_2$, whose value is
-#    above it.
-# 6. $dK$: key 1 gets $-0.75\,q/2$ and key 2 gets $+0.75\,q/2$.
-
-# %% [markdown]
-# **Predict first,** then open:
+# 1. $dV = (0.75,\ 0.25)$ and $dP = (2,\ 6)$.
+# 2. The row sum is $0.75 \cdot 2 + 0.25 \cdot 6 = 3$.
+# 3. $dZ = (0.75 \cdot (2 - 3),\ 0.25 \cdot (6 - 3)) = (-0.75,\ 0.75)$. It sums to 0.
+# 4. $dQ = (-0.75\,k_1 + 0.75\,k_2)/2 = (-0.375,\ 0.75,\ 0,\ 0)$: to raise the output, turn the
+#    query away from the key with the small value and towards the other.
+# 5. $dK$: key 1 gets $-0.75\,q/2$, key 2 gets $+0.75\,q/2$.
 #
-# <details><summary>All values are the same vector. What are dQ and dK?</summary>
+# <details><summary>Predict first: all values are the same vector. What are dQ and dK? And what is
+# dZ if the weights are exactly (1, 0)?</summary>
 #
-# Zero. Then $dP$ is the same for all keys, and minus its own mean it is 0. No change of the
-# weights can change the output, so there is nothing to learn for the queries and keys.
-#
-# </details>
-#
-# <details><summary>The weights are exactly (1, 0). What is dS?</summary>
-#
-# Zero. The mean is $dP_1$ itself, so the first entry is $1 \cdot (dP_1 - dP_1) = 0$; the second
-# is $0 \cdot (\ldots) = 0$. This is the saturation of section 7 again.
+# All zero. With equal values no change of the weights changes the output: $dP$ is the same for
+# all keys, and minus its mean it is 0. With weights (1, 0) the mean is $dP_1$ itself, and the
+# other entry is multiplied by 0. No gradient gets through, as in the first picture.
 #
 # </details>
 
@@ -877,12 +531,11 @@ if ready(softmax, attention_scores, softmax_jacobian):
 from attend_solutions.attention import attention_backward
 
 # %% [markdown]
-# **What you should see.** A gradient can always be checked without any theory: move one number by
-# a tiny step $h$ both ways, see how much the loss changes, and divide by $2h$. Here the loss is
-# the sum of output times fixed random numbers, so that $dO$ is these numbers. The largest
-# difference to your gradient should be far below a millionth for all three.
+# **What you should see.** A gradient can be tested without any theory: move one number by a tiny
+# step both ways and see how much the loss changes. For all three the largest difference should be
+# far below a millionth.
 
-# %%
+# %% jupyter={"source_hidden": true}
 if ready(scaled_dot_product_attention, attention_backward):
     rng = np.random.default_rng(SEED)
     inputs = {"q": rng.standard_normal((4, 6))}  # T = 4, D = 6
@@ -900,322 +553,296 @@ if ready(scaled_dot_product_attention, attention_backward):
                 output, _ = scaled_dot_product_attention(**moved)
                 losses.append((output * grad_output).sum())
             slopes[index] = (losses[0] - losses[1]) / (2 * h)
-        print(f"d{name.upper()}: largest difference {np.abs(slopes - gradient).max():.1e}")
+        print(f"grad_{name}: largest difference {np.abs(slopes - gradient).max():.0e}")
 
 # %% [markdown]
-# > **Takeaway.** The gradient of a score compares its key's value with the query's own mean. It
-# > needs no Jacobian, only $P$ and one number per query.
+# <!-- exercise: repaired_backward -->
+#
+# **Why.** Most wrong gradients raise no error; the model just trains badly. Here is a colleague's
+# version. Its one test passes, and one of its lines is wrong.
 
-# %% [markdown]
-# ## 9 · Experiment: does the scale matter for training?
-#
-# You have everything to train a model, with your own forward and backward. The task is a look-up:
-#
-# - $S = 32$ items, each with $C = 16$ random numbers and a random value of $D_v = 4$ numbers.
-# - The $T = 32$ questions are the same items in another order. Wanted is the value of the item
-#   asked for.
-# - The model has two matrices, $W_q$ and $W_k$ of shape $(C, D)$. It starts at random, with
-#   entries of variance $1/C$, so that queries and keys have components of variance 1. Plain
-#   gradient descent, the loss is the mean squared error, 2 new examples in each step, 100 steps.
-#
-# At the start $W_q$ and $W_k$ do not match, so the look-up finds nothing. Two numbers to judge by:
-#
-# - A model that weighs all 32 items equally has a loss of $1 - 1/32 = 0.97$. Its error is a value
-#   of variance 1 minus the mean of 32 such values, of which it is one.
-# - A model that picks *one* item, at random and with full weight, has $2\,(1 - 1/32) = 1.94$. Two
-#   independent values differ with variance 2, and 1 time in 32 the pick is right.
-#
-# To be sure of a wrong answer costs twice as much as to be undecided.
-#
-# **A fair comparison.** The best learning rate need not be the same with and without the scale.
-# So every model is trained with six rates, and each variant shows its *own best*. Each run is
-# repeated 5 times with fresh weights and data. **The control:** at $D = 1$, $\sqrt D = 1$, so the
-# two variants must coincide to the last bit.
-#
-# <details><summary>Predict first: at D = 512 without the scale, is the loss at the first step
-# nearer to 0.97 or to 1.94?</summary>
-#
-# Nearer to 1.94. The scores have a standard deviation of 22.6, so one key takes nearly all the
-# weight, and $W_q$, $W_k$ being random it is nearly always the wrong one.
-#
-# </details>
-
-# %% [markdown]
-# You need not read the next two code cells. They hold the task and plain gradient descent, with
-# your two functions in the middle of the loop.
-#
-# <details><summary>How do they train without the scale, when your backward pass has it?</summary>
-#
-# They multiply $q$ by $\sqrt D$ before attention: the division inside cancels it. By the chain
-# rule the gradient of $q$ gets the same factor.
-#
-# </details>
 
 # %%
-RUNS, B, S, C, D_V = 5, 2, 32, 16, 4
-STEPS = 100
-RATES = (0.1, 0.3, 1, 3, 10, 30)  # learning rates to choose from
+def suspect_backward(q, k, v, grad_output):
+    _, p = scaled_dot_product_attention(q, k, v)
+    root = q.shape[-1] ** 0.5
+    dp = grad_output @ np.swapaxes(v, -1, -2)
+    dz = p * (dp - dp.mean(axis=-1, keepdims=True))
+    dq, dk = dz @ k / root, np.swapaxes(dz, -1, -2) @ q / root
+    dv = np.swapaxes(p, -1, -2) @ grad_output
+    return dq, dk, dv
 
-
-def lookup_task(rng):
-    """Questions (RUNS, B, S, C), items (RUNS, B, S, C), values and answers (RUNS, B, S, D_V)."""
-    items = rng.standard_normal((RUNS, B, S, C))
-    values = rng.standard_normal((RUNS, B, S, D_V))
-    order = rng.permuted(np.tile(np.arange(S), (RUNS, B, 1)), axis=-1)[..., None]
-    return (
-        np.take_along_axis(items, order, axis=-2),
-        items,
-        values,
-        np.take_along_axis(values, order, axis=-2),
-    )
-
-
-def weight_gradient(inputs, grad_projected):
-    """Gradient of W in `inputs @ W`, summed over batch and tokens: (RUNS, 1, C, D)."""
-    flat = inputs.reshape(RUNS, B * S, C)
-    return (np.swapaxes(flat, 1, 2) @ grad_projected.reshape(RUNS, B * S, -1))[:, None]
-
-
-def train(d, scaled, rate, start=1.0):
-    """Loss of every step and run (STEPS, RUNS). `start` multiplies the initial weights."""
-    rng = np.random.default_rng([SEED, d])  # the same weights and data for both variants
-    w_q, w_k = start * rng.standard_normal((2, RUNS, 1, C, d)) / np.sqrt(C)
-    factor = 1.0 if scaled else np.sqrt(d)
-    losses = np.empty((STEPS, RUNS))
-    for step in range(STEPS):
-        questions, items, values, answers = lookup_task(rng)
-        q, k = factor * (questions @ w_q), items @ w_k
-        output, _ = scaled_dot_product_attention(q, k, values)
-        error = output - answers
-        losses[step] = (error**2).mean(axis=(1, 2, 3))
-        grad_q, grad_k, _ = attention_backward(q, k, values, 2 * error / error[0].size)
-        w_q -= rate * weight_gradient(questions, factor * grad_q)
-        w_k -= rate * weight_gradient(items, grad_k)
-    return losses
-
-
-# %% [markdown]
-# The next cell trains 72 models, five runs each. It takes 5 to 30 seconds.
 
 # %%
-found: dict[tuple[int, str], dict[float, np.ndarray]] = {}  # (D, variant): rate: losses
 if ready(scaled_dot_product_attention, attention_backward):
-    jobs = [(d, scaled, rate) for d in widths for scaled in (True, False) for rate in RATES]
-    for d, scaled, rate in tqdm(jobs, desc="training", mininterval=1, leave=False, file=sys.stdout):
-        name = "with the scale" if scaled else "without the scale"
-        found.setdefault((d, name), {})[rate] = train(d, scaled, rate)
-
-
-def best_rate(losses_by_rate):
-    """The learning rate with the smallest mean loss."""
-    return min(losses_by_rate, key=lambda rate: np.nan_to_num(losses_by_rate[rate].mean(), nan=9))
-
-
-for (d, name), by_rate in found.items():
-    losses = by_rate[best_rate(by_rate)]
-    print(
-        f"D = {d:3d}  {name:17s}  best rate {best_rate(by_rate):4g}"
-        f"   loss: first step {losses[0].mean():.2f}, mean {losses.mean():.3f}"
-        f"   mean at rate 3: {by_rate[3].mean():.3f}"
-    )
-if not all(np.isfinite(by_rate[best_rate(by_rate)]).all() for by_rate in found.values()):
-    print("A model's loss is not a number at every rate, so there is no picture. Check section 8.")
-    found.clear()
-if found:
-    pair = [found[1, name] for name in ("with the scale", "without the scale")]
-    same = all(np.array_equal(pair[0][rate], pair[1][rate]) for rate in RATES)
-    print("Control, D = 1: all losses equal to the last bit:", same)
+    q, k, v = np.eye(3), np.ones((5, 3)), np.arange(10.0).reshape(5, 2)
+    test = q, k, v, np.eye(3)[:, :2]  # the last is dO
+    pairs = zip(suspect_backward(*test), attention_backward(*test), strict=True)
+    print("test passes:", all(np.allclose(a, b) for a, b in pairs))
 
 # %% [markdown]
-# **What you should see.** The lower a point, the faster the training: it is the mean loss over
-# the first 100 steps. The band runs from the best to the worst of the five runs.
+# Compare it with your own function on other inputs. Which of the gradients differ, and
+# when? Then copy its body below and repair it.
+#
+# <details><summary>Something to look for: dO ∘ O</summary>
+#
+# The colleague throws the output away, although it would help: $\sum_s P_{ts}\, dP_{ts} = \sum_c
+# dO_{tc} \sum_s P_{ts} V_{sc} = \sum_c dO_{tc}\, O_{tc}$, so the row sum of $P \circ dP$ is the
+# row sum of $dO \circ O$. FlashAttention uses this: it needs a sum over $D_v$ numbers that are
+# at hand, instead of one over $S$ weights that were never stored.
+#
+# </details>
+
+# %% tags=["exercise"]
+from attend_solutions.attention import repaired_backward
+
+# %% [markdown]
+# ## 8 · Experiment: what does the scale do to the gradient?
+#
+# The paper is careful: "We *suspect* that for large values of $d_k$, the dot products grow large
+# in magnitude, pushing the softmax function into regions where it has extremely small gradients"
+# (§3.2.1). You can measure it. There are two opposite effects: without the scale the Jacobian
+# shrinks, but the factor $1/\sqrt D$ in $dQ$ is gone too, so what gets through is $\sqrt D$ times
+# larger.
+#
+# <details><summary>Predict first: at D = 512, is ‖dQ‖ without the scale smaller or larger than
+# with it? For the median query? On average?</summary>
+#
+# Both! With 8 keys, the median is a few hundred times smaller, the mean about three times larger.
+#
+# </details>
+
 
 # %%
-if ready(scaled_dot_product_attention, attention_backward) and found:
+def query_gradients(d, scaled, seed):
+    """‖dQ‖ of 1,000 random queries, each with 8 random keys and a random dO: shape (1000,)."""
+    rng = np.random.default_rng(seed)
+    q, k = rng.standard_normal((1000, 1, d)), rng.standard_normal((1000, 8, d))
+    v, grad_output = rng.standard_normal((1000, 8, 4)), rng.standard_normal((1000, 1, 4))
+    factor = 1.0 if scaled else d**0.5  # multiplying q by √D cancels the scale inside
+    grad_q, _, _ = attention_backward(factor * q, k, v, grad_output)
+    return np.linalg.norm(factor * grad_q, axis=-1)[:, 0]
+
+
+# %% jupyter={"source_hidden": true}
+if ready(scaled_dot_product_attention, attention_backward):
+    rows = []
+    for d in (1, 4, 16, 64, 256, 512):
+        for scaled, name in ((True, "with the scale"), (False, "without")):
+            norms = [query_gradients(d, scaled, seed) for seed in range(5)]
+            loud = [np.sort(n**2)[-100:].sum() / (n**2).sum() for n in norms]
+            said = f"D = {d:3d}  {name:14s}"
+            for kind, measure in (("median", np.median), ("mean", np.mean)):
+                found = [float(measure(n)) for n in norms]
+                said += f"  {kind} {min(found):.4f} to {max(found):.4f}"
+                rows += [{"D": d, "norm": y, "queries": f"{kind}, {name}"} for y in found]
+            print(f"{said}  loudest tenth has {min(loud):.0%} to {max(loud):.0%} of Σ‖dQ‖²")
     display(
         charts.bands(
-            [
-                {"D": d, "loss": float(run.mean()), "model": name}
-                for (d, name), by_rate in found.items()
-                for run in by_rate[best_rate(by_rate)].T
-            ],
+            rows,
             "D",
-            "loss",
-            "model",
-            title="The wider the keys, the more the missing scale costs",
-            description="Mean loss over the first 100 training steps against the width D, each "
-            "model at its own best learning rate, mean and range of 5 runs. At D = 1 both "
-            "agree, at 4 nearly. From D = 16 on the scaled model stays below 0.14, while the "
-            "unscaled one rises to about 1 at D = 512.",
+            "norm",
+            "queries",
+            title="Without the scale, 8 keys: few queries get most of the gradient",
+            description="Norm of the gradient of a query against the width D, median and mean of "
+            "1,000 queries, range over 5 seeds. With the scale both level off near 0.6. Without, the "
+            "mean rises to about 2 while the median falls to about 0.002 at D = 512.",
             x_title="width D of queries and keys (log scale)",
-            y_title="mean squared error, mean of steps 1–100",
+            y_title="norm of dQ (log scale)",
             log_x=2,
-            colors={"without the scale": charts.UNSCALED, "with the scale": charts.SCALED},
+            log_y=10,
         )
     )
 
 # %% [markdown]
-# Measured with this notebook's seed, at each variant's own best rate:
+# The control is $D = 1$, where $\sqrt D = 1$ and both variants are the same. At $D = 512$ with
+# the scale, median and mean agree (about 0.55 and 0.63). Without it the median is about 0.002 and
+# the mean about 2. The loudest tenth of the queries, whose weight is mostly shared by two or three
+# keys, carries more than nine tenths of the squared gradient. So with these 8 keys, "the gradient
+# vanishes" is true of most queries and false on average.
 #
-# | $D$ | 1 | 4 | 16 | 64 | 256 | 512 |
-# |---|---|---|---|---|---|---|
-# | with the scale | 0.930 | 0.743 | 0.132 | 0.080 | 0.063 | 0.072 |
-# | without | 0.930 | 0.769 | 0.173 | 0.43–0.44 | 0.49–0.51 | 0.87–1.11 |
+# **What this does not show.** The same for many keys. With more keys the two best scores are
+# closer together: with 256 random keys at $D = 512$, the median without the scale is no longer
+# small.
 #
-# The ranges are over about twenty right ways of writing your functions, equal but for rounding.
-# Without the scale the training amplifies rounding errors, so your last digits will differ.
+# ### Does the scale make the model better?
 #
-# At $D = 1$ and $4$ both models stay poor: so few numbers cannot tell 32 items of 16 numbers
-# apart. From $D = 16$ on the task can be solved. There the model with the scale does about
-# equally well at every width, and the other one gets slower and slower.
+# A model with two matrices, $q = x W_q$ and $k = x W_k$, trained by plain gradient descent. Leave
+# out the scale, but start $W_q$ and $W_k$ smaller by $D^{-1/4}$ each, so that the first scores
+# are those of the scaled model.
 #
-# Now look at $D = 512$ step by step, with a third model: no scale, but *smaller initial weights*,
-# by $D^{-1/4}$ for $W_q$ and for $W_k$. At the first step its scores are exactly those of the
-# model with the scale.
+# <details><summary>Predict first, with pencil: this model learns at rate r. At which rate does the
+# scaled model take exactly the same steps?</summary>
+#
+# At $r\sqrt D$. Write $W$ for a matrix of the scaled model and $w = D^{-1/4} W$ for its partner.
+# Scores agree, because the two factors $D^{-1/4}$ make the $1/\sqrt D$. By the chain rule $dW =
+# D^{-1/4} dw$, so a step of the scaled model at rate $R$ moves $w$ by $D^{-1/4} R\, D^{-1/4} dw =
+# (R/\sqrt D)\, dw$. For $R = r\sqrt D$ that is $r\,dw$. (The same argument gives $r D^{1/4}$ for
+# Adam, because Adam's steps do not depend on the size of the gradient.)
+#
+# </details>
+#
+# **The task.** 32 items, each with a random vector of 16 numbers and a value; a question is a copy
+# of one item's vector, and the answer is its value. Each step draws two new examples. To answer
+# with the plain mean of all values costs a loss of 0.97, to pick one item at random 1.94.
+
+# %% jupyter={"source_hidden": true}
+RUNS, EXAMPLES, ITEMS, NUMBERS, STEPS = 8, 2, 32, 16, 100
+
+
+def lookup_task(rng):
+    """Questions and items (RUNS, EXAMPLES, ITEMS, NUMBERS), values and answers (…, ITEMS, 4)."""
+    items = rng.standard_normal((RUNS, EXAMPLES, ITEMS, NUMBERS))
+    values = rng.standard_normal((RUNS, EXAMPLES, ITEMS, 4))
+    order = rng.permuted(np.tile(np.arange(ITEMS), (RUNS, EXAMPLES, 1)), axis=-1)[..., None]
+    questions, answers = (np.take_along_axis(a, order, axis=-2) for a in (items, values))
+    return questions, items, values, answers
+
+
+def weight_gradient(inputs, grad):
+    """Gradient of W in `inputs @ W`, summed over examples and items: (RUNS, 1, NUMBERS, D)."""
+    inputs = inputs.reshape(RUNS, EXAMPLES * ITEMS, NUMBERS)
+    return (np.swapaxes(inputs, 1, 2) @ grad.reshape(RUNS, EXAMPLES * ITEMS, -1))[:, None]
+
 
 # %%
-if ready(scaled_dot_product_attention, attention_backward) and found:
-    small = "without, smaller start"
-    by_rate = {rate: train(512, False, rate, start=512**-0.25) for rate in RATES}
-    curves = {name: found[512, name] for name in ("with the scale", "without the scale")}
-    curves[small] = by_rate
-    for name, by_rate in curves.items():
-        losses = by_rate[best_rate(by_rate)]
-        print(f"D = 512  {name:22s}  best rate {best_rate(by_rate):3g}   mean {losses.mean():.3f}")
-        first = [int(np.argmax(run < 0.1)) + 1 if (run < 0.1).any() else None for run in losses.T]
-        print(f"         first step with a loss below 0.1, run by run: {first}")
+def train(d, scaled, rate, start=1.0, seed=SEED):
+    """Train 8 models at once; return the loss of every step and run: (STEPS, RUNS)."""
+    rng = np.random.default_rng(seed)
+    w_q, w_k = start * rng.standard_normal((2, RUNS, 1, NUMBERS, d)) / NUMBERS**0.5
+    factor, losses = 1.0 if scaled else d**0.5, np.empty((STEPS, RUNS))
+    for step in range(STEPS):
+        questions, items, values, answers = lookup_task(rng)
+        q, k = factor * (questions @ w_q), items @ w_k
+        error = scaled_dot_product_attention(q, k, values)[0] - answers
+        losses[step] = (error**2).mean(axis=(1, 2, 3))
+        grad_q, grad_k, _ = attention_backward(q, k, values, 2 * error / error[0].size)
+        w_q = w_q - rate * weight_gradient(questions, factor * grad_q)
+        w_k = w_k - rate * weight_gradient(items, grad_k)
+    return losses
+
+
+# %%
+if ready(scaled_dot_product_attention, attention_backward):
+    for rate in (0.1, 1.0):
+        pair = train(256, True, rate * 256**0.5), train(256, False, rate, start=256**-0.25)
+        print(f"rate {rate}: largest difference of {STEPS * RUNS} losses", np.ptp(pair, 0).max())
+
+# %% [markdown]
+# Zero: the two are the same model. (At $D = 256$ all factors are powers of two, so even the
+# rounding agrees.) Whatever the scaled model learns by gradient descent, the other learns too,
+# from a smaller start at its own rate. How do they compare from the *usual* start?
+# Each arm gets the best of seven rates, chosen on eight other runs.
+
+# %% jupyter={"source_hidden": true}
+ARMS = {
+    "with the scale": (True, lambda d: 1.0),
+    "without": (False, lambda d: 1.0),
+    "without, smaller start": (False, lambda d: d**-0.25),
+}
+if ready(scaled_dot_product_attention, attention_backward):
+    rows = []
+    for d in (16, 64, 256):
+        for name, (scaled, start) in ARMS.items():
+            tried = {
+                r: float(np.nan_to_num(train(d, scaled, r, start(d), SEED + 1).mean(), nan=9.0))
+                for r in (0.03, 0.1, 0.3, 1, 3, 10, 30)
+            }
+            rate = min(tried, key=lambda r: tried[r])
+            runs = train(d, scaled, rate, start(d)).mean(axis=0)
+            rows += [{"D": d, "loss": float(loss), "model": name} for loss in runs]
+            print(f"D = {d:3d}  {name:22s}  rate {rate:4g}  {runs.min():.3f} to {runs.max():.3f}")
     display(
         charts.bands(
-            [
-                {"step": step + 1, "loss": float(loss), "model": name}
-                for name, by_rate in curves.items()
-                for step, runs in enumerate(by_rate[best_rate(by_rate)])
-                for loss in runs
-            ],
-            "step",
+            rows,
+            "D",
             "loss",
             "model",
-            title="D = 512: without the scale, training starts sure and wrong",
-            description="Loss against training step at width 512, mean and range of 5 runs, each "
-            "model at its best learning rate. With the scale the loss falls from 1.0 to below 0.1 "
-            "within 5 to 7 steps. Without it the loss starts near 1.9; three or four runs need "
-            "about 45 to 95 steps, the others are not there after 100. Without the scale but with "
-            "smaller initial weights it falls about as fast as with it.",
-            x_title="training step",
-            y_title="mean squared error",
+            title="From the usual start, the missing scale costs time",
+            description="Mean loss of the first 100 steps against the width D, mean and range of 8 "
+            "runs, each arm at its own rate. With the scale, and without it from a smaller start, "
+            "the loss is low at every width; without it from the usual start it rises with D.",
+            x_title="width D of queries and keys (log scale)",
+            y_title="mean squared error, mean of steps 1 to 100",
+            log_x=2,
             colors={
-                "without the scale": charts.UNSCALED,
                 "with the scale": charts.SCALED,
-                small: charts.ROLE["V"],
+                "without": charts.UNSCALED,
+                "without, smaller start": charts.ROLE["V"],
             },
         )
     )
 
 # %% [markdown]
-# **What it shows.** At $D = 512$ without the scale, the model starts at a loss of 1.86: sure, and
-# wrong. Three or four of the five runs get below 0.1, after about 45 to 95 steps; the others are
-# not there at the end. With the scale all five take 5 to 7 steps. The best learning rate without
-# the scale is between 0.3 and 1; with it, it rises with $D$ from 1 to 10. But at the one rate 3,
-# all models with the scale from $D = 16$ to $512$ learn (mean loss 0.10 to 0.13), and none without
-# it does (1.5 to 1.9).
+# From the usual start, all runs without the scale are slower than all runs with it at $D = 64$ and
+# $256$; at $16$ they overlap. From a smaller start they are as fast.
 #
-# **What it does not show.**
-#
-# - That the scale is the only cure. Smaller initial weights did as well here (0.078 against
-#   0.072). But then you must choose them for each $D$, and the best learning rate moves too.
-# - That all gradients vanish. Most runs without the scale do learn in the end. As you saw in
-#   section 7, a few queries still get a strong gradient.
-# - That a trained model needs it as much. Its queries and keys are no longer independent; the
-#   derivation describes the start of training.
-# - Anything about other optimisers. Try one: Adam divides each gradient by its own size.
-#
-# > **Takeaway.** The scale keeps the softmax undecided at the start, at every width. So training
-# > begins at once, and one rate (here 3) works from $D = 16$ to $512$.
+# **What this does not show.** That the scale is needed: with it one start works at all three
+# widths, but a smaller start does the same. That the slow arm ends worse: these are 100 steps.
+# It also says nothing about long training, or about models in which other weights share the rate.
 
 # %% [markdown]
-# ## 10 · Where this breaks
+# ## 9 · Break it
 #
-# **Large norms.** The scale corrects for the *width*, not for the *length* of the vectors.
-# Multiply the embeddings by 10, and the scores grow by 100. "mat" has one best key, itself: its
-# softmax saturates, though $D$ is only 2. "cat" and "sat" have two best keys each, equally good,
-# and share their weight between them.
+# - **Long vectors.** The scale corrects for the width, not for the length. Multiply the tokens by
+#   10 and the scores grow by 100: "mat" saturates although $D$ is only 2. Some models therefore
+#   normalise queries and keys first (QK-norm, Henry et al. 2020).
+# - **No order.** Shuffle the tokens and the outputs are shuffled the same way. For attention a
+#   sentence is a bag of words: chapter 06.
+# - **Nothing to look at.** A score of $-\infty$ hides a key. If all keys are hidden, the weights
+#   are not numbers: chapter 04 decides what they should be.
+# - **float16.** Its largest number is 65,504. A dot product of 102,400 is infinite, and dividing
+#   afterwards comes too late. If you divide the query *before* the product, it is 12,800. Which
+#   does your function do?
 
 # %%
-if ready(scaled_dot_product_attention, softmax_jacobian):
+if ready(softmax, attention_scores, scaled_dot_product_attention):
     for stretch in (1, 10):
         _, weights = scaled_dot_product_attention(stretch * x, stretch * x, x)
-        for token, row in zip(tokens, weights, strict=True):
-            size = np.linalg.norm(softmax_jacobian(row))
-            print(f"embeddings × {stretch:2d}: {token} {row}, norm of Jacobian {size:.1e}")
-
-# %% [markdown]
-# Some models therefore normalise queries and keys before the dot product (QK-norm, Henry et al.
-# 2020).
-#
-# **Cost.** Scores and weights have $T \times S$ entries. Twice the text, four times the memory: in
-# float32, $P$ takes 4.2 MB at $T = S = 1{,}024$ and 69 GB at $131{,}072$, in every head of every
-# layer. Later chapters avoid ever storing $P$, or replace the softmax.
-#
-# **No positions.** Shuffle the tokens, and the outputs are shuffled the same way; nothing else
-# changes. For attention a sentence is a bag of words. "Cat eats mouse" and "mouse eats cat" give
-# each word the same output.
-
-# %%
-if ready(scaled_dot_product_attention):
-    shuffled = [2, 0, 1]
-    output, _ = scaled_dot_product_attention(x, x, x)
-    moved, _ = scaled_dot_product_attention(x[shuffled], x[shuffled], x[shuffled])
-    print("shuffling first or last gives the same:", np.allclose(moved, output[shuffled]))
-
-# %% [markdown]
-# **A row with nothing to look at.** A score of $-\infty$ hides a key: its weight is 0. If *all*
-# keys of a query are hidden, the largest score is $-\infty$ too, and $-\infty - (-\infty)$ is not
-# a number. What the answer should be is a decision, and chapter 04 takes it.
-#
-# **float16.** Its largest number is 65,504. Take $D = 64$ and components of size 40: the dot
-# product is $64 \cdot 40 \cdot 40 = 102{,}400$, which becomes $\infty$. Dividing afterwards comes
-# too late. Divide the query *before* the product, and the result is $12{,}800$. Which of the two
-# does your function do?
-
-# %%
-if ready(softmax, attention_scores):
+        print(f"tokens × {stretch:2d}: weights of mat", weights[2])
+    order = [2, 0, 1]
+    output, moved = (scaled_dot_product_attention(y, y, y)[0] for y in (x, x[order]))
+    print("shuffling first or last is the same:", np.allclose(moved, output[order]))
     with np.errstate(all="ignore"):  # the warnings are the point here; the numbers say it as well
-        print("all keys hidden:        ", softmax(np.full(3, -np.inf)))
+        print("all keys hidden:", softmax(np.full(3, -np.inf)))
         big = np.full((1, 64), 40.0, dtype=np.float16)
-        print("float16, divided after: ", big @ big.T / 8)
-        print("float16, divided before:", (big / 8) @ big.T)
-        print("float16, your function: ", attention_scores(big, big))
+        print("float16, your scores:", attention_scores(big, big))
 
 # %% [markdown]
-# ## 11 · Recap
+# **Memory.** Storing $P$ takes $T \times S$ numbers in every head of every layer: in float32,
+# 4.2 MB at 1,024 tokens and 69 GB at 131,072. Later chapters avoid storing $P$, or replace the
+# softmax.
 #
-# - A soft dictionary compares a <span style="color:#0072B2">■</span> query with every <span
-#   style="color:#E69F00">■</span> key and returns the weighted mean of all <span
-#   style="color:#009E73">■</span> values: $O = \operatorname{softmax}(QK^\top/\sqrt D)\,V$.
-# - Softmax sees differences only. Subtract the largest score, and it never overflows.
-# - Dot products of $D$ independent terms have variance $D$. The scale makes it 1.
-# - Large scores saturate the softmax, and $\operatorname{diag}(p) - pp^\top$ goes to 0: the
-#   typical query gets no gradient.
-# - Backward: $dV = P^\top dO$, $dP = dO V^\top$, $dS = P \circ (dP - \operatorname{rowsum}(dP
-#   \circ P))$, then $dQ$ and $dK$ with the scale.
-# - 0.42 / 0.16 / 0.42 is what you get when you forget the scale.
+# ## A postcard
 #
-# **Next.** Chapter 04 asks who may look at whom: masks, causality, and the row with nothing to
-# look at.
+# > $O = \operatorname{softmax}(QK^\top/\sqrt D)\,V$: a soft dictionary. Query · key says how much,
+# > the value says what, and the output is a mean of values.
+# >
+# > Softmax depends on differences of scores only. Its Jacobian $\operatorname{diag}(p) - pp^\top$
+# > goes to 0 when one key gets all the weight.
+# >
+# > For independent components with mean 0 and variance 1, a dot product has variance $D$. Without
+# > $1/\sqrt D$, at $D = 512$ with 8 keys, a few queries get nearly all of the gradient. A smaller
+# > start and another rate do the same job as the scale.
+# >
+# > Backward: $dZ = P \circ (dP - \operatorname{rowsum}(P \circ dP))$, and that row sum is
+# > $\operatorname{rowsum}(dO \circ O)$.
+#
+# **Before:** chapter 02, where a decoder learned to look back. **Next:** chapter 04, who may look
+# at whom.
 #
 # ## Sources
 #
-# - Attention, the scale, the variance $d_k$: Vaswani et al. 2017, *Attention Is All You Need*,
-#   §3.2.1, equation (1) and footnote 4.
-# - Softmax without overflow: Milakov and Gimelshein 2018, *Online normalizer calculation for
-#   softmax*, §2.
-# - The derivative of the softmax: Bishop 2006, *Pattern Recognition and Machine Learning*,
-#   equation (4.106).
-# - The backward pass: Dao et al. 2022, *FlashAttention: Fast and Memory-Efficient Exact Attention
-#   with IO-Awareness*, appendix B.2.
-# - A decoder that looks back: Bahdanau et al. 2015, *Neural Machine Translation by Jointly
-#   Learning to Align and Translate*, §3.1.
+# - Attention and its scale: Vaswani et al. 2017, *Attention Is All You Need*, §3.2.1, equation (1)
+#   and footnote 4.
+# - Ancestors: Nadaraya 1964, *On Estimating Regression*; Watson 1964, *Smooth Regression
+#   Analysis*; Graves et al. 2014, *Neural Turing Machines*, §3.3.1; Luong et al. 2015, *Effective
+#   Approaches to Attention-based Neural Machine Translation*, §3.1; Miller et al. 2016, *Key-Value
+#   Memory Networks for Directly Reading Documents*.
+# - Softmax: Milakov and Gimelshein 2018, *Online normalizer calculation for softmax*, §2; its
+#   derivative: Bishop 2006, *Pattern Recognition and Machine Learning*, equation (4.106).
+# - Backward, and $dO \circ O$: Dao et al. 2022, *FlashAttention*, appendix B.2.
+# - $1/D$ for wide models: Yang et al. 2022, *Tensor Programs V*, definition 4.1.
 # - Normalised queries and keys: Henry et al. 2020, *Query-Key Normalization for Transformers*.
-# - Do weights explain? Jain and Wallace 2019, *Attention is not Explanation*; Wiegreffe and
-#   Pinter 2019, *Attention is not not Explanation*.
+# - The digits: Alpaydin and Kaynak 1998, *Optical Recognition of Handwritten Digits*, UCI.
 # - Colours: Okabe and Ito 2008, *Color Universal Design*.

@@ -151,8 +151,6 @@ identity = np.eye(2)
 # | $M$ | `mask`, True where one may look; None hides nothing | broadcasts with the scores |
 # | $p$ | returned | what both broadcast to |
 #
-# A score that is $-\infty$ already counts as hidden too, with or without a mask.
-#
 # **By hand.** Scores $(2, 9, 2)$, mask (True, False, True). The visible ones are equal, so the
 # weights are $(0.5,\ 0,\ 0.5)$. The 9 is never looked at.
 
@@ -449,7 +447,7 @@ if ready(masked_softmax, self_attention, permutation_matrix_test):
 # |---|---|---|
 # | $T$ | `queries` | a whole number |
 # | $S$ | `keys` | a whole number; None means as many as queries |
-# | $M$ | returned | $(T, S)$, booleans |
+# | $M$ | returned | $(T, S)$ |
 #
 # **By hand.** 2 queries, 3 keys: query 0 stands at place $0 + 3 - 2 = 1$ and sees places 0 and 1;
 # query 1 stands at place 2 and sees all three. One query and 4 keys: it stands at place 3 and sees
@@ -670,10 +668,10 @@ if ready(masked_softmax, self_attention, causal_mask):
 #
 # | symbol | argument | shape |
 # |---|---|---|
-# | $n$ | `lengths`, a list or an array of whole numbers from 0 to $S$ | $(B,)$ |
+# | $n$ | `lengths`, whole numbers from 0 to $S$ | $(B,)$ |
 # | $S$ | `size` | a whole number |
 # | | `side`: `"right"` or `"left"`, where the filling is | text |
-# | $M$ | returned | $(B, 1, S)$, booleans |
+# | $M$ | returned | $(B, 1, S)$ |
 #
 # **By hand.** Lengths $(1, 3)$, $S = 3$, filled on the left. Sentence 0: $s \ge 3 - 1 = 2$, so
 # $(0, 0, 1)$. Sentence 1: $s \ge 0$, so $(1, 1, 1)$.
@@ -721,7 +719,7 @@ if ready(padding_mask):
 # | symbol | argument | shape |
 # |---|---|---|
 # | $M^{(1)}, M^{(2)}, \ldots$ | `*masks`, any number; None hides nothing | they broadcast |
-# | $M$ | returned, booleans; None where all are None, or there are none | as broadcast |
+# | $M$ | returned; None where all are None, or there are none | as broadcast |
 #
 # **By hand.** Three tokens, of which the first is filling (left), and no future:
 #

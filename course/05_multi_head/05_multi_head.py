@@ -861,10 +861,9 @@ if ready(split_heads, merge_heads, repeat_kv, GroupedQueryAttention):
 # | $W_{uv}$, all heads side by side | `self.value` | $R \times C$ | $(C, R)$ |
 # | output, weights | returned by both | $(B, T, C)$, $(B, H, T, T)$ | |
 #
-# `forward` calls the layers. `forward_absorbed` must not make keys or values; it needs the matrices
-# themselves. **`nn.Linear` stores its matrix transposed:** `layer(x)` is `x @ layer.weight.T`. So
-# `self.key.weight` is $W_{uk}^\top$ already. Its rows $0 \ldots D - 1$ belong to head 0, the next
-# $D$ to head 1, and so on.
+# `forward` calls the layers; `forward_absorbed` needs the matrices themselves. **`nn.Linear` stores
+# its matrix transposed:** `layer(x)` is `x @ layer.weight.T`. So `self.key.weight` is $W_{uk}^\top$
+# already. Its rows $0 \ldots D - 1$ belong to head 0, the next $D$ to head 1, and so on.
 #
 # | in `forward_absorbed` | shape |
 # |---|---|

@@ -109,7 +109,10 @@ def solved(source: Source) -> NotebookNode:
                 text = _with_contract(text, asked[name])
             added = [new_markdown_cell(text)]
         else:
-            added = [new_code_cell(cell.text, metadata={"tags": list(cell.tags)})]
+            metadata: dict[str, Any] = {"tags": list(cell.tags)}
+            if cell.folded:
+                metadata["jupyter"] = {"source_hidden": True}
+            added = [new_code_cell(cell.text, metadata=metadata)]
         for new in added:
             if new.cell_type == "code":
                 defined |= stub.names_defined(ast.parse(new.source))
@@ -167,11 +170,16 @@ def refuse_leaks(notebook: NotebookNode, source: Source) -> None:
     Raises:
         AttendError: a distinctive statement of an answer stands in it; names the chapter's line.
     """
-    texts = [(cell.id, _squeeze(cell.source)) for cell in notebook.cells]
     for cell in source.cells:
         if "exercise" not in cell.tags:
             continue
         exercise = _registered(source, cell)
+        given = f"repair-{exercise.name}"  # tag of a cell with the answer as it is to be repaired
+        texts = [
+            (made.id, _squeeze(made.source))
+            for made in notebook.cells
+            if given not in made.metadata.get("tags", ())
+        ]
         for statement in stub.solution_statements(exercise.reference):
             squeezed = _squeeze(statement)
             if len(squeezed) < DISTINCTIVE:

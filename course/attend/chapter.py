@@ -28,13 +28,17 @@ HEADER = re.compile(r"^<!-- exercise: (\w+) -->$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: ``kind`` is ``"code"`` or ``"markdown"``; ``line`` is its marker's, from 1."""
+    """One cell: ``kind`` is ``"code"`` or ``"markdown"``; ``line`` is its marker's, from 1.
+
+    ``folded``: JupyterLab shows a code cell's input folded (``jupyter={"source_hidden": true}``).
+    """
 
     kind: str
     text: str
     tags: tuple[str, ...]
     line: int
     path: Path
+    folded: bool = False
 
     @property
     def tree(self) -> ast.Module:
@@ -99,7 +103,14 @@ def read(path: Path) -> Source:
             "does text stand before the first marker, or a marker inside a string?"
         )
     cells = tuple(
-        Cell(cell.cell_type, cell.source, tuple(cell.metadata.get("tags", ())), line, path)
+        Cell(
+            cell.cell_type,
+            cell.source,
+            tuple(cell.metadata.get("tags", ())),
+            line,
+            path,
+            folded=bool(cell.metadata.get("jupyter", {}).get("source_hidden")),
+        )
         for cell, line in zip(notebook.cells, lines, strict=True)
     )
     for cell in cells:

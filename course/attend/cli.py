@@ -19,8 +19,26 @@ _typer = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
-_class = typer.Typer(help="For instructors: the course as nbgrader assignments.")
-_typer.add_typer(_class, name="class", no_args_is_help=True)
+_LEARN, _TEACH = "For learners", "For instructors and authors"
+_class = typer.Typer(help="The course as nbgrader assignments.")
+_typer.add_typer(_class, name="class", no_args_is_help=True, rich_help_panel=_TEACH)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"attend {version('attend-course')}")
+        raise typer.Exit
+
+
+@_typer.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    del version  # said by its callback
 
 
 def app() -> None:
@@ -34,7 +52,7 @@ def app() -> None:
         sys.exit(error.exit_code)
 
 
-@_typer.command()
+@_typer.command(rich_help_panel=_LEARN)
 def lab(
     port: Annotated[
         int | None, typer.Option(help="Use this port.", show_default="the first free from 8888")
@@ -47,7 +65,7 @@ def lab(
     module.main(port, browser)
 
 
-@_typer.command()
+@_typer.command(rich_help_panel=_LEARN)
 def copy(
     directory: Annotated[
         Path | None, typer.Argument(help="Where to.", show_default="work/ in the clone")
@@ -61,7 +79,33 @@ def copy(
         print(sentence)
 
 
-@_typer.command()
+_Work = Annotated[
+    Path | None, typer.Option("--work", help="Your notebooks.", show_default="work/ in the clone")
+]
+
+
+@_typer.command(rich_help_panel=_LEARN)
+def progress(work: _Work = None) -> None:
+    """Show which exercises you have done, and your points."""
+    from attend import progress as module
+    from attend import workspace
+
+    print(module.show(work or workspace.WORK))
+
+
+@_typer.command(rich_help_panel=_LEARN)
+def reset(
+    chapter: Annotated[str, typer.Argument(help="Such as 03, or 03_attention.")],
+    work: _Work = None,
+) -> None:
+    """Begin a chapter anew; your notebook is kept, under a name with today's date."""
+    from attend import workspace
+
+    for sentence in workspace.reset(work or workspace.WORK, chapter):
+        print(sentence)
+
+
+@_typer.command(rich_help_panel=_TEACH)
 def build(
     chapters: Annotated[
         list[str] | None,
@@ -78,7 +122,17 @@ def build(
     raise typer.Exit(main(chapters or [], check, solved))
 
 
-@_typer.command()
+@_typer.command("new-chapter", rich_help_panel=_TEACH)
+def new_chapter(
+    chapter: Annotated[str, typer.Argument(help="Its id in the plan, like 07_block.")],
+) -> None:
+    """Write the skeleton of a planned chapter: text, answer, checks and tests that pass."""
+    from attend.skeleton import main
+
+    raise typer.Exit(main(chapter))
+
+
+@_typer.command(rich_help_panel=_TEACH)
 def readme(
     check: Annotated[bool, typer.Option("--check", help="Only say whether it is stale.")] = False,
 ) -> None:
@@ -88,7 +142,7 @@ def readme(
     raise typer.Exit(main(check))
 
 
-@_typer.command()
+@_typer.command(rich_help_panel=_TEACH)
 def grade(
     assignment: Annotated[str, typer.Argument(help="Such as 03_attention.")],
     course: Annotated[Path, typer.Option(help="The course directory.")] = Path(),
@@ -139,7 +193,7 @@ def grade(
     )
 
 
-@_typer.command()
+@_typer.command(rich_help_panel=_TEACH)
 def report(
     assignment: Annotated[str, typer.Argument(help="Such as 03_attention.")],
     course: Annotated[Path, typer.Option(help="The course directory.")] = Path(),
@@ -153,7 +207,44 @@ def report(
     raise typer.Exit(module.main(assignment, course, out))
 
 
-@_typer.command()
+@_typer.command(rich_help_panel=_TEACH)
+def feedback(
+    assignment: Annotated[str, typer.Argument(help="Such as 03_attention.")],
+    course: Annotated[Path, typer.Option(help="The course directory.")] = Path(),
+    force: Annotated[
+        bool, typer.Option("--force", help="Write also pages that are there already.")
+    ] = False,
+) -> None:
+    """Write the feedback pages of all graded submissions."""
+    from attend import run as module
+
+    raise typer.Exit(module.feedback(assignment, course, force))
+
+
+@_typer.command(rich_help_panel=_TEACH)
+def run(
+    assignment: Annotated[str, typer.Argument(help="Such as 03_attention.")],
+    course: Annotated[Path, typer.Option(help="The course directory.")] = Path(),
+    form: Annotated[
+        str, typer.Option("--format", help="Of the export: nbgrader, canvas, moodle or lti.")
+    ] = "nbgrader",
+    workers: Annotated[
+        int | None, typer.Option(help="Processes.", show_default="one for each processor")
+    ] = None,
+    unsafe: Annotated[
+        bool,
+        typer.Option("--unsafe-no-sandbox", help="Run submissions with your rights. Dangerous."),
+    ] = False,
+) -> None:
+    """Grade, then write report, feedback and export: all that follows a deadline."""
+    from attend import grade as grading
+    from attend import run as module
+
+    count = grading.default_workers() if workers is None else workers
+    raise typer.Exit(module.everything(assignment, course, form, count, unsafe))
+
+
+@_typer.command(rich_help_panel=_TEACH)
 def export(
     assignment: Annotated[str, typer.Argument(help="Such as 03_attention.")],
     form: Annotated[

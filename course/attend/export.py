@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from attend_grader.checks.files import write_whole
 from attend_grader.gradebook.directory import Course, CourseError
 from attend_grader.gradebook.export import FORMATS, exported, lines
-from attend_grader.grading.record import write_whole
 
 from attend.errors import AttendError
 from attend.text import visible

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Any
 
-from attend_grader import exercises
 from attend_grader import progress as store
+from attend_grader.chapters import INDEX
+
+from attend.errors import AttendError
 
 
 @dataclass(frozen=True)
@@ -76,23 +80,32 @@ class Progress:
         )
 
 
-def show() -> Progress:
-    """Read the progress kept beside the notebook, ready to be shown."""
-    return Progress(rows(store.load()["exercises"]))
+def show(work: Path | None = None) -> Progress:
+    """Read the progress kept in a folder (None: in that of the notebook), ready to be shown.
+
+    Raises:
+        AttendError: there is no such folder.
+    """
+    try:
+        with contextlib.chdir(work or Path()):
+            return Progress(rows(store.load()["exercises"]))
+    except (FileNotFoundError, NotADirectoryError):
+        raise AttendError(f"There is no folder {work}: run attend lab first.") from None
 
 
 def rows(records: Mapping[str, Mapping[str, Any]]) -> list[Row]:
     """One row for every exercise of the course, done or not."""
     return [
         Row(
-            exercise.chapter,
-            exercise.name,
-            (record := records.get(exercise.id, {})).get("score"),
-            record.get("max_score", exercise.points),
+            chapter,
+            name,
+            (record := records.get(f"{chapter}/{name}", {})).get("score"),
+            record.get("max_score", points),
             int(record.get("hints", 0)),
             bool(record.get("solution_shown", False)),
         )
-        for exercise in exercises()
+        for chapter, names in INDEX.items()
+        for name, points in names.items()
     ]
 
 

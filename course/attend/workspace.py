@@ -16,7 +16,10 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
+
+from attend_grader.checks.files import write_whole
 
 from attend import start
 from attend.curriculum import CHAPTERS, ROOT
@@ -54,6 +57,36 @@ def prepare(work: Path, root: Path = ROOT) -> list[str]:
         ) from error
 
 
+def reset(work: Path, chapter: str, root: Path = ROOT, now: datetime | None = None) -> list[str]:
+    """Put a fresh copy of a chapter into ``work``; the learner's own stays, with a dated name.
+
+    Args:
+        work: the learner's folder.
+        chapter: its number or id: ``"03"`` or ``"03_attention"``.
+        root: where the course is.
+        now: dates the name of what is kept; by default the present.
+
+    Raises:
+        AttendError: no chapter of that name is ready; or as for ``prepare``.
+    """
+    ready = [c for c in CHAPTERS if c.is_ready(root)]
+    found = next((c for c in ready if chapter in (c.number, c.id)), None)
+    if found is None:
+        known = ", ".join(c.id for c in ready) or "none"
+        raise AttendError(f"There is no chapter {chapter!r} yet; those there are: {known}.", 2)
+    mine, said = work / f"{found.id}.ipynb", []
+    if mine.exists():
+        kept = mine.with_name(f"{found.id}.{now or datetime.now():%Y-%m-%d-%H%M%S}.ipynb")
+        if kept.exists():
+            raise AttendError(f"{kept.name} is there already: try again in a second.")
+        try:
+            mine.rename(kept)
+        except OSError as error:
+            raise AttendError(f"{mine} cannot be renamed: {error.strerror}") from error
+        said.append(f"Your notebook is kept as {kept.name}.")
+    return said + prepare(work, root)
+
+
 def _update(work: Path, course: Mapping[str, bytes]) -> list[str]:
     record, said = _read_record(work)
     for name, newest in course.items():
@@ -61,7 +94,7 @@ def _update(work: Path, course: Mapping[str, bytes]) -> list[str]:
         known = record.setdefault(name, {})
         theirs = _content(name, target.read_bytes()) if target.is_file() else None
         if not target.exists():
-            _write(target, newest)
+            write_whole(target, newest)
             known |= {"version": version, "content": content}
             said.append(f"Copied {name}.")
         elif version == known.get("version"):
@@ -69,17 +102,17 @@ def _update(work: Path, course: Mapping[str, bytes]) -> list[str]:
         elif theirs and theirs in (known.get("content"), content):
             if theirs != content:
                 said.append(f"Updated {name}: the course has a newer version, yours was unchanged.")
-            _write(target, newest)
+            write_whole(target, newest)
             known |= {"version": version, "content": content}
         elif version != known.get("offered"):
             beside = target.with_name(f"{target.stem}.new-{version[:8]}{target.suffix}")
-            _write(beside, newest)
+            write_whole(beside, newest)
             known["offered"] = version
             said.append(
                 f"The course has a newer version of {name}; yours has your work in it and is left "
                 f"alone. The newer one is beside it: {beside.name}."
             )
-    _write(work / ".attend" / _RECORD, json.dumps(record, indent=1, sort_keys=True).encode())
+    write_whole(work / ".attend" / _RECORD, json.dumps(record, indent=1, sort_keys=True).encode())
     return said
 
 
@@ -115,13 +148,3 @@ def _content(name: str, notebook: bytes) -> str:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write all or nothing: an interrupted copy must not look like the learner's own file."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_bytes(content)
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -101,6 +101,7 @@ def server(image: Image) -> Iterator[Server]:
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 def test_the_environment_has_the_cpu_build_and_no_cuda(image: Image):
     frozen = subprocess.run(
         [image.python, "-m", "pip", "list", "--format=freeze"],
@@ -115,18 +116,21 @@ def test_the_environment_has_the_cpu_build_and_no_cuda(image: Image):
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 def test_post_build_copies_chapters_and_start_page(image: Image):
     work = {path.name for path in (image.root / "work").iterdir()}
     assert {"start.ipynb", "03_attention.ipynb", ".attend"} <= work
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 def test_the_server_opens_the_start_page(server: Server):
     with urlopen(f"{server.url}?token={server.token}") as answer:
         assert "/lab/tree/work/start.ipynb" in answer.url
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.browser
 def test_chapter_03_runs_in_chromium(server: Server):
     with browse(server) as lab:

@@ -106,6 +106,7 @@ def test_ones_own_function_answers_from_python(opened: Lab):
     opened.assert_quiet()
 
 
+@pytest.mark.deep
 def test_it_can_be_read_in_both_themes_wide_and_narrow(opened: Lab):
     for width in (1280, 800):
         opened.resize(width)
@@ -123,6 +124,7 @@ def test_it_can_be_read_in_both_themes_wide_and_narrow(opened: Lab):
     opened.resize(1280)
 
 
+@pytest.mark.deep
 def test_without_a_kernel_the_picture_stands_still(opened: Lab):
     data = drag_query()._repr_mimebundle_()
     bundle = data[0] if isinstance(data, tuple) else data

@@ -9,7 +9,7 @@ from attend_grader import chapters
 from .browser import Lab, lab
 
 __all__ = ["lab"]  # the fixture
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.deep]
 
 CHAPTER = "04_self_attention"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from attend import build
+from attend import chapter as chapter_source
 
 from .browser import Lab, lab
 from .test_browser_widgets import CHART, EXPLORER, SETUP, TABLE
@@ -15,7 +16,6 @@ __all__ = ["lab"]  # the fixture
 pytestmark = pytest.mark.browser
 
 LOOKS = Path(__file__).with_name("looks.js").read_text()
-CHAPTERS = ("01_recurrence", "02_alignment", "03_attention", "04_self_attention", "05_multi_head")
 CARD = """
 from attend_grader import check
 
@@ -87,7 +87,7 @@ def test_a_chart_is_as_wide_as_there_is_room_for_when_it_is_drawn(lab: Lab):
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@pytest.mark.parametrize("chapter", chapter_source.chapter_ids())
 def test_a_solved_chapter_can_be_read_in_both_themes(lab: Lab, chapter: str):
     lab.write(f"{chapter}.ipynb", build.solved_notebook(chapter))
     lab.open(f"{chapter}.ipynb")

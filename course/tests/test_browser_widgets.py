@@ -9,7 +9,7 @@ from nbformat.v4 import new_code_cell, new_output
 from .browser import Lab, lab
 
 __all__ = ["lab"]  # the fixture
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.deep]
 
 SETUP = """
 import numpy as np

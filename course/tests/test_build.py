@@ -65,6 +65,8 @@ def toy(tmp_path, monkeypatch):
         index = {"03_toy": {e.name: e.points for e in exercises}, "09_late": {"late_one": 1}}
         monkeypatch.setattr(chapters, "INDEX", index)
         monkeypatch.setattr(chapters, "chapter", lambda _: Chapter("03_toy", exercises))
+        by_name = {e.name: e for e in exercises}
+        monkeypatch.setattr(chapters, "_load", lambda _, name: by_name[name])
         path = tmp_path / "03_toy.py"
         path.write_text(HEAD + text)
         return chapter.read(path)

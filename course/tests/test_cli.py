@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,8 +28,28 @@ def test_help_lists_the_commands():
         text=True,
     )
     assert done.returncode == 0
-    for command in ("lab", "copy", "build", "readme", "class"):
-        assert command in done.stdout
+    learners, others = done.stdout.split("For instructors and authors")
+    for command in ("lab", "copy", "progress", "reset"):
+        assert f" {command} " in learners
+    for command in ("build", "new-chapter", "readme", "grade", "report", "export", "class"):
+        assert f" {command} " in others
+
+
+def test_it_says_its_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    assert run("--version", monkeypatch=monkeypatch) == 0
+    assert re.fullmatch(r"attend \d+\.\d+\.\d+\n", capsys.readouterr().out)
+
+
+def test_progress_is_that_of_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    kept = {"exercises": {"03_attention/softmax": {"score": 1, "max_score": 8}}}
+    (tmp_path / ".attend").mkdir()
+    (tmp_path / ".attend" / "progress.json").write_text(json.dumps(kept))
+    assert run("progress", "--work", str(tmp_path), monkeypatch=monkeypatch) == 0
+    assert "1 / 8  begun" in capsys.readouterr().out
+    assert run("progress", "--work", str(tmp_path / "no"), monkeypatch=monkeypatch) == 1
+    assert "There is no folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -47,7 +69,7 @@ def test_what_chapters_import_is_there_in_the_jail(tmp_path: Path):
     from attend_grader.sandbox import tree
 
     tree.write(tmp_path / "packages", "03_attention")
-    code = "import attend.charts, attend.widgets as w; print(w.__file__)"
+    code = "import attend.charts, attend.widgets as w; w.drag_query(); print(w.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import nbformat
@@ -324,3 +325,23 @@ def test_markdown_cells_are_work(course: Path, work: Path):
     publish(course, notebook("second version"))
     workspace.prepare(work, course)
     assert "my notes" in (work / CHAPTER).read_text()
+
+
+def test_reset_keeps_the_learners_file_under_a_dated_name(course: Path, work: Path):
+    workspace.prepare(work, course)
+    (work / CHAPTER).write_bytes(notebook("my answer"))
+    now = datetime(2026, 5, 4, 3, 2, 1)
+    said = workspace.reset(work, "03", course, now)
+    kept = "03_attention.2026-05-04-030201.ipynb"
+    assert said == [f"Your notebook is kept as {kept}.", f"Copied {CHAPTER}."]
+    assert (work / kept).read_bytes() == notebook("my answer")
+    assert (work / CHAPTER).read_bytes() == notebook("first version")
+    with pytest.raises(AttendError, match="there already"):
+        workspace.reset(work, "03_attention", course, now)
+    assert (work / CHAPTER).read_bytes() == notebook("first version")
+
+
+def test_reset_of_an_unknown_chapter_names_those_there_are(course: Path, work: Path):
+    with pytest.raises(AttendError, match="'3' yet; those there are: 03_attention"):
+        workspace.reset(work, "3", course)
+    assert not work.exists()

@@ -31,7 +31,7 @@ TOTAL = sum(e.points for e in EXERCISES.values())
 UNSCALED = "forgot 1/√d_k"  # a misconception of attention_scores
 SAMPLE = "divided by n − 1"  # one of score_variance, which keeps some of its points
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.deep]
 
 
 def command(directory: Path, program: str, *arguments: str) -> str:

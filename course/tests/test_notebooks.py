@@ -103,8 +103,15 @@ def scores(notebook: nbformat.NotebookNode) -> dict[str, int]:
     return found
 
 
+CHAPTERS = [
+    pytest.param(name, marks=() if name == "03_attention" else pytest.mark.deep)
+    for name in chapter.chapter_ids()
+]
+"""All of them in the deep tier; the quickest stands for the others in `make test`."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("chapter_id", chapter.chapter_ids())
+@pytest.mark.parametrize("chapter_id", CHAPTERS)
 def test_solved_chapter_runs_in_time_with_full_marks(chapter_id, tmp_path):
     with Slowdown() as slowdown:
         notebook, seconds = run(build.solved_notebook(chapter_id), tmp_path)
@@ -119,7 +126,7 @@ def test_solved_chapter_runs_in_time_with_full_marks(chapter_id, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chapter_id", chapter.chapter_ids())
+@pytest.mark.parametrize("chapter_id", CHAPTERS)
 def test_learners_chapter_stops_at_nothing(chapter_id, tmp_path):
     notebook, _ = run(build.release_notebook(chapter_id), tmp_path)
     names = [e.name for e in chapters.chapter(chapter_id).exercises]

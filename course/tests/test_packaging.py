@@ -123,6 +123,7 @@ def test_the_wheel_holds_the_four_packages_and_nothing_else(tmp_path: Path):
     assert {top for top in tops if not top.endswith(".dist-info")} == set(ORDER)
     assert "attend/jupyter/labconfig/page_config.json" in names
     assert "attend/report/templates/page.html" in names
+    assert "attend/skeleton/templates/text.py.jinja" in names
     assert {"attend/widgets/drag_query.js", "attend/widgets/kit/live.js"} <= set(names)
     assert not [name for name in names if "/tests/" in name or "__pycache__" in name]
     licences = {Path(name).name for name in names if "/licenses/" in name}

@@ -8,7 +8,7 @@ import pytest
 from .browser import Lab, lab
 
 __all__ = ["lab"]  # the fixture
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.deep]
 
 SLIP = """
 import numpy as np

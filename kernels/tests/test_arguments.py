@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import attend_kernels as kernels
+import attend_kernels
 import pytest
 import torch
 from attend_kernels.common import fallback
@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 pytestmark = pytest.mark.skipif(
     not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"
 )
+kernels: Any = attend_kernels  # Any: arguments are splatted, results of two kinds
 Inputs = dict[str, torch.Tensor]
 Operator = tuple[Callable[..., Any], Inputs]
 
@@ -40,13 +41,13 @@ def operators() -> dict[str, Operator]:
 
     def delta(**given: torch.Tensor) -> Any:
         given["k"] = torch.nn.functional.normalize(given["k"], dim=-1)
-        return kernels.linear_attention(**{"chunk": 16, **given}, output_state=True)  # pyright: ignore
+        return kernels.linear_attention(**{"chunk": 16, **given}, output_state=True)
 
     def linear(**given: torch.Tensor) -> Any:
-        return kernels.linear_attention(**{"chunk": 16, **given}, output_state=True)  # pyright: ignore
+        return kernels.linear_attention(**{"chunk": 16, **given}, output_state=True)
 
     def packed(**given: torch.Tensor) -> Any:
-        return kernels.ssd(**given, softplus=True, output_state=True)  # pyright: ignore
+        return kernels.ssd(**given, softplus=True, output_state=True)
 
     return {
         "softmax": (kernels.fused_softmax, {"x": x}),
@@ -113,6 +114,7 @@ VECTORS = {
 }
 
 
+@pytest.mark.thin(keep=5)
 @pytest.mark.parametrize(("name", "argument"), VECTORS.values(), ids=VECTORS)
 def test_vectors_with_strides(name: str, argument: str):
     function, inputs = operators()[name]
@@ -122,6 +124,7 @@ def test_vectors_with_strides(name: str, argument: str):
         torch.testing.assert_close(value, want[part], rtol=0, atol=0)
 
 
+@pytest.mark.thin(keep=4)
 @pytest.mark.parametrize(
     ("name", "argument"), [v for v in VECTORS.values() if "seqlens" not in v[1]], ids=str
 )
@@ -138,11 +141,12 @@ def test_expanded_vectors(name: str, argument: str):
         torch.testing.assert_close(value, want[part], rtol=0, atol=0)
 
 
+@pytest.mark.thin(keep=3)
 @pytest.mark.parametrize("name", operators())
 def test_gradients_under_checkpoint(name: str):
     function, inputs = operators()[name]
 
-    def again(**given: torch.Tensor) -> Any:
+    def again(**given: Any) -> Any:
         return checkpoint(function, **given, use_reentrant=False)
 
     want, got = run(function, inputs), run(again, inputs)

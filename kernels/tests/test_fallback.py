@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-import attend_kernels as kernels
+import attend_kernels
 import pytest
 import torch
 from attend_kernels.common import fallback
+
+kernels: Any = attend_kernels  # Any: arguments are splatted, results of two kinds
 
 
 @pytest.fixture
@@ -37,6 +39,12 @@ def assert_said(said: list[warnings.WarningMessage], **twins: str) -> None:
         assert str(warning.message).startswith(start)
 
 
+def twice(function: Any, *arguments: Any, **options: Any) -> Any:
+    """Call a function two times, to hear of one warning; return what the second gave."""
+    function(*arguments, **options)
+    return function(*arguments, **options)
+
+
 def draw(*shape: int) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(len(shape)))
 
@@ -61,9 +69,9 @@ def test_softmax_says_why(reason: str, setting: dict[str, Any], said: Any, monke
 def test_norms(said: Any):
     x, w = draw(3, 5), draw(5)
     for _ in range(2):
-        assert torch.equal(kernels.rms_norm(x, w), kernels.naive_rms_norm(x, w))  # pyright: ignore
+        assert torch.equal(kernels.rms_norm(x, w), kernels.naive_rms_norm(x, w))
         got, want = kernels.layer_norm(x, w, w), kernels.naive_layer_norm(x, w, w)
-        assert torch.equal(got, want)  # pyright: ignore[reportArgumentType]  # no residual: no pair
+        assert torch.equal(got, want)
     assert_said(said, rms_norm="naive_rms_norm", layer_norm="naive_layer_norm")
 
 
@@ -95,10 +103,9 @@ def test_causal_conv1d(said: Any):
 def test_flash_attention(said: Any):
     q = draw(1, 2, 5, 8).bfloat16().requires_grad_()
     at = torch.tensor([0, 5])
-    for _ in range(2):
-        output, lse = kernels.flash_attention(q, q, q, causal=True, return_lse=True)
-        rows = q[0].transpose(0, 1)
-        packed = kernels.flash_attention_varlen(rows, rows, rows, at, at, causal=True)
+    rows = q[0].transpose(0, 1)
+    output, lse = twice(kernels.flash_attention, q, q, q, causal=True, return_lse=True)
+    packed = twice(kernels.flash_attention_varlen, rows, rows, rows, at, at, causal=True)
     wide = q.float()
     want, _ = kernels.naive_attention(wide, wide, wide, causal=True)
     assert torch.equal(output, want.bfloat16())
@@ -114,8 +121,7 @@ def test_flash_attention(said: Any):
 
 def test_decode_attention(said: Any):
     q, k, n = draw(2, 4, 8).bfloat16(), draw(2, 2, 9, 8).bfloat16(), torch.tensor([9, 0])
-    for _ in range(2):
-        output, lse = kernels.decode_attention(q, k, k, n, return_lse=True)
+    output, lse = twice(kernels.decode_attention, q, k, k, n, return_lse=True)
     codes, scale = kernels.quantise_cache(k, torch.float8_e4m3fn)
     coarse = kernels.decode_attention(q, codes, codes, n, k_scale=scale, v_scale=scale)
     want, want_lse = kernels.naive_decode_attention(q.float(), k, k, n)
@@ -134,8 +140,9 @@ def test_linear_attention(said: Any):
     beta = -0.1 * gate[..., 1]
     modes: list[dict[str, torch.Tensor]] = [{}, {"decay": gate[0, :, 0, 0]}, {"gate": gate[..., 0]}]
     modes += [{"gate": gate}, {"beta": beta}, {"beta": beta, "gate": gate[..., 0]}]
+    output = q
     for mode in modes:
-        output, state = kernels.linear_attention(q, k, v, **mode, output_state=True, chunk=16)  # pyright: ignore
+        output, state = kernels.linear_attention(q, k, v, **mode, output_state=True, chunk=16)
         assert (output.dtype, state.dtype) == (torch.bfloat16, torch.float32)
         want, last = kernels.naive_linear_attention(q.float(), k.float(), v.float(), **mode)
         torch.testing.assert_close(output.float(), want, rtol=1e-2, atol=1e-2)
@@ -149,14 +156,13 @@ def test_linear_attention(said: Any):
     twins = {"linear_attention": "naive_linear_attention_parallel"}
     assert_said(said, **twins, linear_attention_step="naive_linear_attention")
     compiled = torch.compile(kernels.linear_attention, backend="aot_eager", fullgraph=True)
-    torch.testing.assert_close(compiled(q, k, v, **modes[-1], chunk=16), output)  # pyright: ignore
+    torch.testing.assert_close(compiled(q, k, v, **modes[-1], chunk=16), output)
 
 
 def test_selective_scan(said: Any):
     u, bc = draw(1, 5, 3).requires_grad_(), draw(1, 5, 2)
     arguments = (u, u, -torch.ones(3, 2), bc, bc)
-    for _ in range(2):
-        y, state = kernels.selective_scan(*arguments, output_state=True)
+    y, state = twice(kernels.selective_scan, *arguments, output_state=True)
     want, last = kernels.naive_selective_scan(*arguments)
     assert torch.equal(y, want)
     assert torch.equal(state, last)
@@ -170,10 +176,9 @@ def test_selective_scan(said: Any):
 def test_ssd(said: Any):
     x, b = draw(1, 9, 2, 4).bfloat16().requires_grad_(), draw(1, 9, 1, 3).bfloat16()
     dt, a = draw(1, 9, 2).abs(), -torch.ones(2)
-    for _ in range(2):
-        y, state = kernels.ssd(x, dt, a, b, b, output_state=True)
-        with torch.no_grad():
-            one, _ = kernels.ssd_step(state, x[:, 0], dt[:, 0], a, b[:, 0], b[:, 0])
+    y, state = twice(kernels.ssd, x, dt, a, b, b, output_state=True)
+    with torch.no_grad():
+        one, _ = twice(kernels.ssd_step, state, x[:, 0], dt[:, 0], a, b[:, 0], b[:, 0])
     want, last = kernels.naive_ssd(x.float(), dt, a, b.float(), b.float())
     assert y.dtype == one.dtype == torch.bfloat16
     assert state.dtype == torch.float32

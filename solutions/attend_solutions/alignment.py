@@ -40,8 +40,8 @@ def encode(x: Tensor, forward: tuple[Tensor, ...], backward: tuple[Tensor, ...])
         forward, backward: cells (3N, C), (3N, N), (3N,), (3N,), for ``torch.gru_cell``
         returns: (B, S, 2N)
 
-    The inputs are not modified. Do not call ``torch.nn.GRU`` or ``torch.gru``: the loop over the
-    words is the exercise. One step is ``torch.gru_cell(x_s, h, *cell)``, x_s (B, C), h (B, N).
+    The loop over the words is the exercise. One step is ``torch.gru_cell(x_s, h, *cell)``,
+    x_s (B, C), h (B, N).
 
     Source: Bahdanau et al. 2015, §3.2 and appendix A.1.1 (gates there as in Cho et al. 2014).
 
@@ -79,8 +79,6 @@ def additive_score(
         v: (A,)
         returns: (..., T, S)
 
-    The inputs are not modified.
-
     Source: Bahdanau et al. 2015, appendix A.1.2 (there W_a, U_a, v_a).
 
     >>> queries, keys = torch.tensor([[0.0], [9.0]]), torch.tensor([[0.0], [9.0], [-9.0]])
@@ -106,8 +104,6 @@ def multiplicative_score(queries: Tensor, keys: Tensor, weight: Tensor | None = 
         weight: (N, E), or None
         returns: (..., T, S)
 
-    The inputs are not modified.
-
     Source: Luong et al. 2015, §3.1 (the functions "dot" and "general").
 
     >>> queries, keys = torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 1.0], [0.0, 4.0]])
@@ -129,7 +125,7 @@ def attend(scores: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         values: (..., S, E)
         returns: contexts (..., T, E) and weights (..., T, S); each row of weights sums to 1
 
-    The inputs are not modified. ``torch.softmax`` is allowed here; chapter 03 writes it by hand.
+    ``torch.softmax`` is allowed here; chapter 03 writes it by hand.
 
     Source: Bahdanau et al. 2015, §3.1, equations (5) and (6).
 
@@ -164,7 +160,7 @@ def attention_decoder_step(
         cell: (3N, C + E), (3N, N), (3N,), (3N,), for ``torch.gru_cell``
         returns: the next state (B, N), the context (B, E) and the weights (B, S)
 
-    The inputs are not modified. One step of the GRU is ``torch.gru_cell(input, state, *cell)``.
+    One step of the GRU is ``torch.gru_cell(input, state, *cell)``.
 
     Source: Bahdanau et al. 2015, §3.1 equation (4) and appendix A.1.2; the score is Luong's.
 
@@ -205,8 +201,6 @@ def hard_attention_sample(
         rewards: (..., S); only that of the drawn place is known, the others may be NaN
         returns: places (...), of dtype int64, and gradients (..., S)
 
-    The inputs are not modified.
-
     Source: Williams 1992 (REINFORCE); Xu et al. 2015, §4.1.
 
     >>> weights = torch.tensor([[0.25, 0.75], [0.25, 0.75]])
@@ -241,7 +235,7 @@ def local_attention(
         centre: (..., T), real numbers between 0 and S - 1; gradients reach it (local-p)
         returns: contexts (..., T, E) and weights (..., T, S)
 
-    ``window`` is at least 1 (the paper's D). The inputs are not modified.
+    ``window`` is at least 1 (the paper's D).
 
     Source: Luong et al. 2015, §3.2, equations (7) and (10).
 

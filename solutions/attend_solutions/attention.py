@@ -3,15 +3,15 @@
 A look-up that is soft: each query is compared with every key, the comparisons become weights that
 sum to 1, and the answer is the weighted mean of the values.
 
-    S = Q Kᵀ / √D          scores
-    P = softmax(S)         weights, one distribution over the keys per query
+    Z = Q Kᵀ / √D          scores
+    P = softmax(Z)         weights, one distribution over the keys per query
     O = P V                output
 
 Letters:
     T    how many queries                 D    width of a query and of a key (the paper's d_k)
     S    how many keys, and values        D_v  width of a value
     ...  any leading axes (batch, heads), the same for q, k and v
-    In equations S, P, O are the matrices above; in shapes S is the number of keys.
+    dX   the gradient of the loss with respect to X
 
 Source: Vaswani et al. 2017, "Attention Is All You Need", §3.2.1 and equation (1); footnote 4 for
 the variance. Backward pass: Dao et al. 2022, "FlashAttention", appendix B.2.
@@ -189,3 +189,32 @@ def attention_backward(
     grad_q = grad_dots @ k
     grad_k = np.swapaxes(grad_dots, -1, -2) @ q
     return grad_q, grad_k, grad_v
+
+
+def repaired_backward(
+    q: Array, k: Array, v: Array, grad_output: Array
+) -> tuple[Array, Array, Array]:
+    """Give what `suspect_backward` should give: the gradients with respect to q, k and v.
+
+    Copy the body of `suspect_backward`, and repair it.
+
+    Shapes:
+        q: (..., T, D)
+        k: (..., S, D)
+        v: (..., S, D_v)
+        grad_output: (..., T, D_v)
+        returns: grad_q (..., T, D), grad_k (..., S, D), grad_v (..., S, D_v)
+
+    Source: Dao et al. 2022, "FlashAttention", appendix B.2.
+
+    >>> q, k = np.zeros((1, 4)), np.eye(4)[:2]
+    >>> repaired_backward(q, k, np.array([[0.0], [8.0]]), np.array([[1.0]]))[0]
+    array([[-1.,  1.,  0.,  0.]])
+    """
+    result, weights = scaled_dot_product_attention(q, k, v)
+    grad_weights = grad_output @ np.swapaxes(v, -1, -2)  # (..., T, S)
+    mean_grad = (result * grad_output).sum(axis=-1, keepdims=True)  # = rowsum(P ∘ dP)
+    grad_dots = weights * (grad_weights - mean_grad) / q.shape[-1] ** 0.5
+    grad_q = grad_dots @ k
+    grad_k = np.swapaxes(grad_dots, -1, -2) @ q
+    return grad_q, grad_k, np.swapaxes(weights, -1, -2) @ grad_output

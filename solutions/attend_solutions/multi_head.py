@@ -110,8 +110,6 @@ class MultiHeadAttention(nn.Module):
             least; None: everyone may look at everyone
         returns: output (B, T, C) and weights (B, H, T, T)
 
-    Do not call torch's own attention.
-
     Source: Vaswani et al. 2017, §3.2.2.
     """
 
@@ -176,8 +174,6 @@ class GroupedQueryAttention(nn.Module):
             None: everyone may look at everyone
         returns: output (B, T, C) and weights (B, H, T, T)
 
-    Do not call torch's own attention.
-
     Source: Ainslie et al. 2023, §2.2; Shazeer 2019, §3, for one head of keys and values.
     """
 
@@ -221,7 +217,6 @@ class LatentAttention(nn.Module):
         returns: output (B, T, C) and weights (B, H, T, T)
 
     Left out of the paper's MLA: latents for queries, and the part of the key that carries RoPE.
-    Do not call torch's own attention.
 
     Source: DeepSeek-AI 2024, "DeepSeek-V2", §2.1.2, equations (9) to (11), and the remark on
     absorbing below them.

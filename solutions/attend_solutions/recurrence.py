@@ -34,8 +34,6 @@ def rnn_step(x: Array, h: Array, w_x: Array, w_h: Array, b: Array) -> Array:
         b: (N,)
         returns: (B, N), the states after the step, each number between -1 and 1
 
-    The inputs may be integers, float32, or views of other arrays. They are not modified.
-
     Source: Elman 1990, "Finding Structure in Time", figure 2 (there with another squashing
     function).
 
@@ -59,8 +57,7 @@ def rnn_forward(x: Array, h0: Array, w_x: Array, w_h: Array, b: Array) -> Array:
         b: (N,)
         returns: (B, T, N); entry [:, t] holds the states after reading x[:, t]
 
-    The state before the first step is not among those returned. The inputs may be integers. They
-    are not modified.
+    The state before the first step is not among those returned.
 
     Source: Elman 1990, "Finding Structure in Time", figure 2.
 
@@ -95,8 +92,6 @@ def bptt(
         returns: grad_x (B, T, C), grad_h0 (B, N), grad_w_x (C, N), grad_w_h (N, N), grad_b (N,)
 
     The weights serve every sequence and every step, so their gradients are sums over B and T.
-    The inputs may be integers. They are not modified. Do not call rnn_forward, nor a library that
-    differentiates.
 
     Source: Werbos 1990, "Backpropagation Through Time"; Pascanu et al. 2013, §2, equations
     (3) to (5).
@@ -140,8 +135,7 @@ def gradient_norms(states: Array, w_h: Array) -> Array:
         w_h: (N, N)
         returns: (B, T); entry [:, t] belongs to states[:, t], and the last one is 1
 
-    States of zeros give the network without tanh, since the slope of tanh at 0 is 1. The inputs
-    are not modified.
+    States of zeros give the network without tanh, since the slope of tanh at 0 is 1.
 
     Source: Pascanu et al. 2013, §2.1 and equation (5).
 
@@ -193,8 +187,6 @@ def lstm_cell(
         b: (4N,)
         returns: the new states (B, N) and the new memory cells (B, N)
 
-    The inputs may be integers. They are not modified. Do not call PyTorch's cell.
-
     Source: Hochreiter and Schmidhuber 1997, "Long Short-Term Memory"; the forget gate: Gers,
     Schmidhuber and Cummins 2000, "Learning to Forget: Continual Prediction with LSTM".
 
@@ -225,8 +217,6 @@ def gru_cell(x: Array, h: Array, w_x: Array, w_h: Array, b_x: Array, b_h: Array)
         b_x: (3N,), added to what comes from the input
         b_h: (3N,), added to what comes from the state
         returns: (B, N), the states after the step
-
-    The inputs may be integers. They are not modified. Do not call PyTorch's cell.
 
     Source: Cho et al. 2014, §2.3, equations (5) to (8), where the reset gate multiplies the state
     before the product.

@@ -21,6 +21,9 @@ from attend_grader.checks.subject import Outcome, Subject, SubjectError, local
 Path = tuple[int | str, ...]
 """Where an array stands in a call: position or keyword, then indices into nested tuples."""
 
+VARIADIC = 16
+"""How many arguments that a parameter with a star collects are named."""
+
 Kind = Literal["floating", "integer", "boolean", "other"]
 
 
@@ -50,12 +53,20 @@ class Leaf:
 
 
 def parameters_of(reference: Any, method: str | None = None) -> tuple[str, ...]:
-    """Names of the parameters of a function, or of a class's ``forward`` (or another method)."""
+    """Names of the parameters of a function, or of a class's ``forward`` (or another method).
+
+    ``*masks`` stands as ``mask_1``, ``mask_2``, …
+    """
     target = reference
     if isinstance(reference, type):
         target = getattr(reference, method or "forward", None) or reference.__call__
-    names = tuple(inspect.signature(target).parameters)
-    return names[1:] if isinstance(reference, type) else names
+    found = inspect.signature(target).parameters.values()
+    names: list[str] = []
+    for each in found:
+        one = each.name.removesuffix("s")
+        many = [f"{one}_{i + 1}" for i in range(VARIADIC)]
+        names += many if each.kind is each.VAR_POSITIONAL else [each.name]
+    return tuple(names[1:] if isinstance(reference, type) else names)
 
 
 def leaves(call: Call, names: Sequence[str]) -> list[Leaf]:

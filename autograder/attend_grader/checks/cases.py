@@ -224,6 +224,9 @@ def _of_options(case: Case, exercise: Exercise) -> dict[str, bool]:
         for parameter in listed:
             value = given.get(parameter.name, parameter.default)
             name = parameter.name
+            if parameter.default is not parameter.empty:
+                found[f"{name} is left out"] = name not in given
+                found[f"{name} is passed"] = name in given
             if value is None or parameter.default is None:
                 found[f"{name} is None"] = value is None
                 found[f"{name} is given"] = value is not None
@@ -249,6 +252,7 @@ def _of_types(by_name: dict[str, Leaf], names: Sequence[str]) -> dict[str, bool]
         whole = [kind == "integer" for kind in kinds.values()]
         found["any argument holds integers"] = any(whole)
         found["all arguments hold integers"] = all(whole)
+        found["an argument holds fractions"] = not all(whole)
     for name in names:
         here = by_name.get(name)
         found[f"{name} holds integers"] = here is not None and here.kind == "integer"
@@ -309,8 +313,14 @@ def _of_lengths(by_name: dict[str, Leaf], names: Sequence[str]) -> dict[str, boo
     for (one, a), (two, b) in combinations(sizes.items(), 2):
         if one.endswith(f"of {two.rpartition(' of ')[2]}"):
             continue
-        found[f"{one} and {two} are equally long"] = a == b
-        found[f"{one} and {two} differ in length"] = a != b
+        (axis, _, first), (other, _, second) = one.rpartition(" of "), two.rpartition(" of ")
+        pair = f"{one} and {two}"
+        if axis == other:
+            pair = f"the {axis.removeprefix('the ')}s of {first} and {second}".replace(
+                "axiss", "axes"
+            )
+        found[f"{pair} are equally long"] = a == b
+        found[f"{pair} differ in length"] = a != b
         found[f"{one} is longer than {two}"] = a > b
         found[f"{one} is shorter than {two}"] = a < b
     return found

@@ -108,7 +108,7 @@ def expect_close(
         text, cause = _shape_message(got_array.shape, want_array.shape, what)
         raise Miss(text, cause=cause)
     if want_array.dtype.kind == "f" and got_array.dtype.kind != "f":
-        cause = "Was it stored into an integer or boolean array, or divided by `//`?"
+        cause = "Whole numbers and booleans hold no fractions."
         if _is_tensor(want):
             cause = (
                 "Whole numbers stay whole under `//`, and where they are returned as they came: "
@@ -126,7 +126,7 @@ def expect_kind(got: Any, want: Any, what: str) -> None:
         Miss: it is something else.
     """
     if got is None:
-        text = f"your function returned None instead of the {what}. Is `return` missing?"
+        text = f"your function returned None instead of the {what}."
         raise Miss(text, topic="None")
     want_array = _numeric(want)
     if _is_tensor(want) and want_array.ndim and isinstance(got, np.ndarray):
@@ -152,7 +152,7 @@ def expect_item(
     try:
         expect_close(got[index], want[index], tolerance, names[index])
     except Miss as miss:
-        order = f"is the order `return {', '.join(names)}`?"
+        order = f"the order is `return {', '.join(names)}`."
         others = [other for other in range(len(names)) if other != index]
         for other in others:
             if np.any(_numeric(want[other])) and _agree(got[index], want[other], tolerance):
@@ -198,7 +198,7 @@ def expect_items(got: Any, names: Sequence[str]) -> None:
     named = all(name.isidentifier() for name in names)
     topic = f"expected `return {', '.join(names)}`" if named else f"expected {len(names)} values"
     if got is None:
-        text = f"your function returned None; {topic}. Is `return` missing?"
+        text = f"your function returned None; {topic}."
         raise Miss(text, topic=topic)
     if not isinstance(got, (tuple, list)):
         one = _type_name(got)
@@ -237,7 +237,7 @@ def mismatches(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> np.nd
 
 
 def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str:
-    """A guess from the pattern of the difference, or an empty string."""
+    """What the difference is as a whole, where one thing explains all of it; else nothing."""
 
     def same(a: np.ndarray, b: np.ndarray) -> bool:
         return a.shape == b.shape and not mismatches(a, b, tolerance).any()
@@ -245,11 +245,11 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
     if np.isnan(got).any() and not np.isnan(want).any():
         count = int(np.isnan(got).sum())
         return (
-            f"{count} of your values {'is' if count == 1 else 'are'} NaN: look for inf − inf, "
-            "0 · inf, 0 / 0 or inf / inf (did something overflow?)."
+            f"{count} of your values {'is' if count == 1 else 'are'} NaN, as inf − inf, 0 · inf, "
+            "0 / 0 and inf / inf are, and roots and logarithms of negative numbers."
         )
     if np.isinf(got).any() and not np.isinf(want).any():
-        return "Some of your values are infinite: look for an overflow or a division by zero."
+        return "Some of your values are infinite, as after an overflow or a division by 0."
     rounded = _rounded(got, want, tolerance)
     if rounded:
         return rounded
@@ -263,11 +263,11 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
         return ""
     ratio = float((got * want).sum() / (want * want).sum())
     if f"{ratio:.4g}" != "1" and abs(ratio) > 1e-12 and same(got / ratio, want):
-        return f"Yours is everywhere {ratio:.4g} times what is expected: a factor is off."
+        return f"Yours is everywhere {ratio:.4g} times what is expected."
     shift = float((got - want).mean())
     if same(got - shift, want):
         side = "larger" if shift > 0 else "smaller"
-        return f"Yours is everywhere {side} by {abs(shift):.4g}: a constant is off."
+        return f"Yours is everywhere {side} by {abs(shift):.4g}."
     return ""
 
 
@@ -287,7 +287,7 @@ def _rounded(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str:
     if got.dtype == np.float32:
         kind = "a Python float or float64" if want.ndim == 0 else "float64"
         return f"Yours is float32, which holds seven digits: expected {kind}."
-    return "Right to six digits or so, no further: was something rounded to float32 on the way?"
+    return "Right to six digits or so, no further."
 
 
 def _shape_message(got: tuple[int, ...], want: tuple[int, ...], what: str) -> tuple[str, str]:
@@ -295,15 +295,12 @@ def _shape_message(got: tuple[int, ...], want: tuple[int, ...], what: str) -> tu
     message = f"wrong shape: {what} is {got}, expected {want}."
     extra = len(got) - len(want)
     if sorted(got) == sorted(want):
-        if len(set(want)) == len(want):
-            return message, "The axes are there, in another order."
-        return message, "The same lengths, in another order: are axes exchanged, or is it chance?"
+        return message, "The same lengths, in another order."
     if [n for n in got if n != 1] == [n for n in want if n != 1]:
         return message, f"An axis of length 1 was {'kept' if extra > 0 else 'lost'}."
     if extra:
         count = "One axis" if abs(extra) == 1 else f"{abs(extra)} axes"
-        guess = "summed away, or never added" if extra < 0 else "broadcast, or never summed"
-        return message, f"{count} too {'few' if extra < 0 else 'many'}: was something {guess}?"
+        return message, f"{count} too {'few' if extra < 0 else 'many'}."
     return message, ""
 
 

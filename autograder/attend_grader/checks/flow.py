@@ -7,6 +7,7 @@ slip in the values costs nothing here.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 
 from attend_grader.checks.alike import Alike
-from attend_grader.checks.calls import Bench, Path, parts, replaced
+from attend_grader.checks.calls import Bench, parts, replaced
 from attend_grader.checks.compare import Miss, expect_close
 from attend_grader.checks.probe import Call, Probe, Test
 from attend_grader.checks.promises import Draws, Trial, keep_tried, trials
@@ -50,12 +51,17 @@ def _wanted(trial: Trial, named: tuple[str, ...]) -> tuple[list[int], list[str]]
     wrt = [
         position
         for position, value in enumerate(trial.call.args)
-        if trial.names[position] in named
-        and isinstance(value, torch.Tensor)
-        and value.is_floating_point()
+        if trial.names[position] in named and _floating(value)
     ]
     own = dict(getattr(trial.module, "named_parameters", dict)())
     return wrt, [name for name in own if EVERY in named or name in named]
+
+
+def _floating(value: Any) -> bool:
+    """Whether it is a floating tensor, or a tuple of them."""
+    if isinstance(value, tuple):
+        return bool(value) and all(map(_floating, value))
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def _try_gradients(trial: Trial, wrt: list[int], parameters: list[str]) -> int:
@@ -66,7 +72,12 @@ def _try_gradients(trial: Trial, wrt: list[int], parameters: list[str]) -> int:
     if trial.bench.error is not None:
         return 0
     outcome = trial.bench.subject.gradients(
-        call.args, call.kwargs, wrt=wrt, parameters=parameters, cotangents=cotangents
+        call.args,
+        call.kwargs,
+        wrt=wrt,
+        parameters=parameters,
+        cotangents=cotangents,
+        method=call.method,
     )
     if outcome.error is not None:
         if trial.bench(call).error is not None:
@@ -82,12 +93,32 @@ def _try_gradients(trial: Trial, wrt: list[int], parameters: list[str]) -> int:
         right = pull(trial.right, call.args, dict(call.kwargs), wanted)["gradients"]
         _as_reference(trial, outcome, right)
     else:
-        _as_differences(trial, outcome, [*wrt, *parameters], cotangents)
+        _as_differences(trial, outcome, [*_keys(call, wrt), *parameters], cotangents)
     return 1
 
 
+def _keys(call: Call, wrt: list[int]) -> list[int | str]:
+    """Positions; of a tuple, ``"2[0]"`` and so on for its tensors."""
+    keys: list[int | str] = []
+    for position in wrt:
+        value = call.args[position]
+        many = isinstance(value, tuple)
+        keys += [f"{position}[{i}]" for i in range(len(value))] if many else [position]
+    return keys
+
+
+def _path(key: int | str) -> tuple[int, ...]:
+    """Where an argument stands, of a key such as 2 or ``"2[0]"``; empty for a parameter."""
+    if isinstance(key, int):
+        return (key,)
+    found = re.fullmatch(r"(\d+)\[(\d+)\]", key)
+    return tuple(map(int, found.groups())) if found else ()
+
+
 def _name(trial: Trial, key: int | str) -> str:
-    return trial.names[key] if isinstance(key, int) else key
+    first, *rest = _path(key) or (key,)
+    name = trial.names[first] if isinstance(first, int) else first
+    return name + "".join(f"[{index}]" for index in rest)
 
 
 def _as_reference(trial: Trial, outcome: Outcome, right: dict[int | str, Any]) -> None:
@@ -101,24 +132,25 @@ def _as_reference(trial: Trial, outcome: Outcome, right: dict[int | str, Any]) -
     if cut:
         raise _cut(cut).on(given, "")
     for key, want in right.items():
-        if want is None:
+        if want is None or not want.isfinite().all():  # it overflows, rightly
             continue
         mine = torch.zeros_like(want) if got.get(key) is None else got[key]
         try:
             expect_close(mine, want, GRADIENT, f"gradient of {_name(trial, key)}")
         except Miss as miss:
             miss.cause = miss.cause or "Your values are right, so part of the graph is cut."
-            miss.topic = "cut graph"
+            miss.topic = f"gradient of {_name(trial, key)}"
             raise miss.on(given, "") from None
 
 
 def _cut(names: list[str]) -> Miss:
+    told = f"no gradient reaches {', '.join(names)}"
     return Miss(
-        f"no gradient reaches {' and '.join(names)}.",
+        f"{told}.",
         cause="Is it left out, or does something cut the graph: .detach(), .data, .numpy(), "
         ".item(), torch.tensor(…) of a tensor, torch.no_grad()? Stay with tensor operations "
         "from input to output.",
-        topic="cut graph",
+        topic=told,
     )
 
 
@@ -128,17 +160,17 @@ def _as_differences(
     """Hold gradients of wrong values to differences of these."""
     got = outcome.gradients or {}
     for key in keys:
-        if isinstance(key, int):
-            at = trial.call.args[key]
-        else:
-            at = (trial.call.parameters or {}).get(key)
+        path = _path(key)
+        at: Any = trial.call.args if path else (trial.call.parameters or {}).get(str(key))
+        for index in path:
+            at = at[index]
         if at is None:
             continue
         direction = _normal(trial.probe.rng, at)
         sums, size = [], 0.0
         for sign in (STEP, -STEP):
             moved = _moved(trial.call, key, at + sign * direction)
-            bench = trial.bench if isinstance(key, int) else Bench(trial.subject, moved)
+            bench = trial.bench if path else Bench(trial.subject, moved)
             there = bench(moved)
             if there.error is not None:
                 return
@@ -155,10 +187,10 @@ def _as_differences(
 
 
 def _moved(call: Call, key: int | str, value: torch.Tensor) -> Call:
-    if isinstance(key, int):
-        path: Path = (key,)
+    path = _path(key)
+    if path:
         return replaced(call, {path: value})
-    return replace(call, parameters={**(call.parameters or {}), key: value})
+    return replace(call, parameters={**(call.parameters or {}), str(key): value})
 
 
 def _normal(rng: np.random.Generator, like: torch.Tensor) -> torch.Tensor:

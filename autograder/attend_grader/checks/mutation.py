@@ -127,11 +127,10 @@ def _more(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _other_names(node: ast.AST, tree: ast.Module) -> Iterator[ast.AST]:
-    """Another argument or variable in the place of one."""
-    known = _variables(tree)
+    """Another argument in the place of an argument or variable."""
     match node:
-        case ast.Name(id=name, ctx=ast.Load()) if name in known:
-            for other in known:
+        case ast.Name(id=name, ctx=ast.Load()) if name in _variables(tree):
+            for other in _arguments(tree):
                 if other != name:
                     yield ast.Name(other, ast.Load())
 
@@ -143,6 +142,12 @@ def _other_axes(call: ast.Call) -> Iterator[ast.AST]:
         if keyword.arg in ("axis", "dim"):
             for value in (ast.Constant(1), ast.Constant(-1)):
                 yield ast.Call(call.func, call.args, [*others, ast.keyword(keyword.arg, value)])
+
+
+def _arguments(tree: ast.Module) -> list[str]:
+    """Arguments of all functions in the tree."""
+    names = dict.fromkeys(node.arg for node in ast.walk(tree) if isinstance(node, ast.arg))
+    return [name for name in names if name != "self"]
 
 
 def _variables(tree: ast.Module) -> list[str]:

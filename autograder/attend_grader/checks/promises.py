@@ -71,6 +71,7 @@ class Trial:
             plain = [*map(repr, call.build.args)]
             plain += [f"{k}={v!r}" for k, v in call.build.kwargs.items()]
             name = f"{name}({', '.join(plain)})"
+        name = f"{name}.{call.method}" if call.method else name
         return describe_call(name, self.names, call.args, call.kwargs)
 
     def same(self, call: Call, base: Outcome, what: str, *, single: bool, plain: str) -> Outcome:
@@ -124,17 +125,20 @@ def trials(subject: Subject, probe: Probe, draws: Draws) -> Iterator[Trial]:
     return (Trial(subject, probe, call) for call in draws(rng))
 
 
-def keep_tried(tried: int) -> None:
+def keep_tried(
+    tried: int, why: str = "your function gave finite numbers for none of the inputs"
+) -> None:
     """Refuse a promise that could be tried on no call.
+
+    Args:
+        tried: on how many it was tried.
+        why: said where there was none.
 
     Raises:
         Miss: there was none.
     """
     if not tried:
-        raise Miss(
-            "this could not be tried: your function gave finite numbers for none of the inputs.",
-            topic="not tried",
-        )
+        raise Miss(f"this could not be tried: {why}.", topic=why)
 
 
 def kinds(
@@ -181,11 +185,17 @@ def _try_views(trial: Trial, base: Outcome) -> None:
             trial.same(call, base, what, single=single, plain="a copy of it")
 
 
-def _each_and_all(changes: dict[Path, Any], names: dict[Path, str]) -> Iterator[tuple[str, dict]]:
+def _each_and_all(
+    changes: dict[Path, Any], names: dict[Path, str], *, but_one: bool = False
+) -> Iterator[tuple[str, dict]]:
     for path, value in changes.items():
         yield names[path], {path: value}
     if len(changes) > 1:
         yield "every argument", changes
+    if but_one and len(changes) > 2:  # a product of two integers, then `+=` of a float
+        for left in changes:
+            rest = {path: value for path, value in changes.items() if path != left}
+            yield f"every argument but {names[left]}", rest
 
 
 def _try_integers(trial: Trial, whole: Whole) -> None:
@@ -196,7 +206,7 @@ def _try_integers(trial: Trial, whole: Whole) -> None:
         for leaf in floats
     }
     single = any(is_tensor(leaf.value) for leaf in floats)
-    for name, changes in _each_and_all(rounds, names):
+    for name, changes in _each_and_all(rounds, names, but_one=True):
         base = trial.bench(replaced(trial.call, changes))
         if not usable(base):
             continue
@@ -226,6 +236,26 @@ def _try_width(trial: Trial, dtype: str, same_dtype: bool) -> None:
             )
             if same_dtype and name == "every argument":
                 _keep_dtype(trial, call, outcome)
+                if dtype == "float64":
+                    _keep_digits(trial, call, outcome)
+
+
+def _keep_digits(trial: Trial, call: Call, outcome: Outcome) -> None:
+    """Hold results that are right to float32's digits to those of float64.
+
+    Raises:
+        Miss: something was rounded to float32 on the way.
+    """
+    want = trial.right(*call.args, **call.kwargs)
+    alike = Alike(trial.right, replace(call, build=None), trial.names, trial.probe.results)
+    if alike.difference(outcome.value, want, single=True) is not None:
+        return
+    found = alike.difference(outcome.value, want, single=False)
+    if found is not None:
+        place, mine, right = found
+        text = f"float64 in every argument: {place} is {mine}, expected {right}. "
+        text += "Yours is right to float32's digits only."
+        raise Miss(text, topic="digits of float64").on(trial.given(call), "")
 
 
 def _keep_dtype(trial: Trial, call: Call, outcome: Outcome) -> None:
@@ -324,7 +354,7 @@ def _try_stack(
     forms = {tuple((leaf.path, numbers(leaf.value).shape) for leaf in row) for row in named}
     if len(forms) != 1 or not named[0]:
         return 0
-    tried = 0
+    tried, widest = 0, max(numbers(leaf.value).ndim for leaf in named[0])
     for common in [(), *((name,) for name in shared if any(root(x) == name for x in named[0]))]:
         single: list[Call] = []
         for row in named:
@@ -339,11 +369,19 @@ def _try_stack(
         whole: dict[Path, Any] = {}
         for column in zip(*named, strict=True):
             if root(column[0]) not in common:
-                whole[column[0].path] = stacked([leaf.value for leaf in column], shape)
+                whole[column[0].path] = stacked([_widened(leaf, widest) for leaf in column], shape)
         call = _shifted(replaced(trial.call, whole), len(shape))
         _same_stack(trial, call, bases, shape, common)
         tried += 1
     return tried
+
+
+def _widened(leaf: Leaf, axes: int) -> Any:
+    """A mask with axes of length 1 in front, so that it still broadcasts once it is stacked."""
+    value = leaf.value
+    if leaf.kind != "boolean":
+        return value
+    return value.reshape((1,) * (axes - value.ndim) + tuple(value.shape))
 
 
 def root(leaf: Leaf) -> str:
@@ -430,7 +468,7 @@ def masks(draws: Draws, *, named: tuple[str, ...], hidden_rows: bool) -> Test:
                     continue
                 tried += 1
                 _try_masks(trial, leaf, right, single=single, hidden_rows=hidden_rows)
-        keep_tried(tried)
+        keep_tried(tried, "your function is right for none of the inputs with a mask")
 
     return test
 

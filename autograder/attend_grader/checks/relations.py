@@ -55,7 +55,7 @@ def relation(pairs: Pairs, *, weak: bool = False) -> str | None:
     if any(got.dtype.kind not in "biufc" for _, got, _ in pairs):
         return None
     finds = (_constant, _echo, _changed, _factor, _offset, _powers)
-    for find in (*finds, _some_factor, _some_offset, _one_axis) if weak else finds:
+    for find in (*finds, _digits, _some_factor, _some_offset, _one_axis) if weak else finds:
         text = find(pairs)
         if text:
             return text
@@ -278,6 +278,11 @@ def expression(values: Sequence[float], cases: Sequence[Case]) -> str | None:
             if np.allclose(share, share[0], rtol=1e-6, atol=0):
                 one = f"{share[0]:.4g} times "
                 return ("" if np.isclose(share[0], 1) else one) + words.format(name)
+    for one, two in permutations(common, 2):
+        for power, words in ((0.5, "the root of {}, divided by the root of {}"), (1, "{} / {}")):
+            made = np.array([(row[one] / row[two]) ** power for row in known])
+            if len(set(made)) > 1 and np.allclose(values, made, rtol=1e-6, atol=0):
+                return words.format(one, two)
     return None
 
 
@@ -302,6 +307,20 @@ def _factor(pairs: Pairs) -> str | None:
     if told is None:
         return None
     return f"the right one times {told}"
+
+
+def _digits(pairs: Pairs) -> str | None:
+    """Nearly right: to how many digits, in the worst case."""
+    worst = 0.0
+    for _, got, want in pairs:
+        if got.shape != want.shape or not np.isfinite(got).all():
+            return None
+        scale = float(np.abs(want).max(initial=0.0))
+        far = float(np.abs(got.astype(float) - want.astype(float)).max(initial=0.0))
+        worst = max(worst, far / scale if scale else np.inf)
+    if not 0 < worst < 1e-3:
+        return None
+    return f"right to {int(-np.log10(worst))} digits or so, and no further"
 
 
 def _some_factor(pairs: Pairs) -> str | None:
@@ -383,49 +402,3 @@ def _per_slice(pair: tuple[Case, np.ndarray, np.ndarray], axis: int, how: str) -
         with np.errstate(all="ignore"):
             value = want * ((got * want).sum(axis, keepdims=True) / square)
     return bool(np.isfinite(value).all() and got.any()) and case.matches(got, value)
-
-
-def fact(pairs: Pairs) -> str | None:
-    """What every result has that no right one has: words that follow "your result"."""
-    gots, wants = [got for _, got, _ in pairs], [want for _, _, want in pairs]
-    shapes = [(got.shape, want.shape) for got, want in zip(gots, wants, strict=True)]
-    if all(one != other for one, other in shapes):
-        more = {len(one) - len(other) for one, other in shapes}
-        if len(more) == 1 and (extra := more.pop()):
-            count = "one axis" if abs(extra) == 1 else f"{abs(extra)} axes"
-            return f"has {count} too {'many' if extra > 0 else 'few'}"
-        for axis in (-1, -2):
-            bad = all(len(a) == len(b) and a[axis] != b[axis] for a, b in shapes if len(b) >= -axis)
-            if bad and all(len(b) >= -axis for _, b in shapes):
-                one, other = shapes[0]
-                return f"has another length along its {AXES[axis]}, as in {one} instead of {other}"
-        return "has another shape than it should"
-    if any(one != other for one, other in shapes):
-        return None
-    for name, test in (("NaN", np.isnan), ("infinite numbers", np.isinf)):
-        if all(got.dtype.kind == "f" and test(got).any() for got in gots):
-            return f"holds {name}"
-    if not all(np.isfinite(got).all() for got in gots) or not all(w.size > 1 for w in wants):
-        return None
-    for axis in (-1, -2):
-        if not all(want.ndim >= -axis and want.shape[axis] > 1 for want in wants):
-            continue
-        for value in (1.0, 0.0):
-            right = all(np.allclose(want.sum(axis), value, atol=1e-5) for want in wants)
-            if right and not any(np.allclose(got.sum(axis), value, atol=1e-3) for got in gots):
-                name = "it" if max(w.ndim for w in wants) == 1 else f"its {AXES[axis]}"
-                return f"does not sum to {value:g} along {name}, as it must"
-    if all((want >= 0).all() for want in wants) and all((got < 0).any() for got in gots):
-        return "holds negative numbers, which it must not"
-    if all((want <= 1).all() for want in wants) and all((got > 1).any() for got in gots):
-        return "holds numbers above 1, which it must not"
-    turned = [np.swapaxes(want, -1, -2) for want in wants if want.ndim >= 2]
-    symmetric = len(turned) == len(wants) and all(
-        a.shape == b.shape and np.allclose(a, b) for a, b in zip(wants, turned, strict=True)
-    )
-    if symmetric and not any(np.allclose(got, np.swapaxes(got, -1, -2)) for got in gots):
-        return "is not symmetric, as it must be"
-    whole = all(got.dtype.kind in "iu" for got in gots)
-    if whole and all(want.dtype.kind == "f" for want in wants):
-        return "holds whole numbers only"
-    return None

@@ -159,6 +159,7 @@ class Subject:
         wrt: Sequence[int] = (),
         parameters: Sequence[str] = (),
         cotangents: Sequence[Any],
+        method: str | None = None,
     ) -> Outcome:
         """Call a torch candidate and pull ``cotangents`` back to inputs and named parameters."""
         wanted = {
@@ -166,7 +167,7 @@ class Subject:
             "parameters": list(parameters),
             "cotangents": list(cotangents),
         }
-        return self._send("call", args, kwargs, gradients=wanted)
+        return self._send("call", args, kwargs, gradients=wanted, method=method)
 
     def build(
         self, *args: Any, parameters: Mapping[str, Any] | None = None, **kwargs: Any
@@ -185,6 +186,10 @@ class Subject:
     def with_references(self, names: Sequence[str]) -> Subject:
         """The same candidate, whose calls to the named earlier exercises reach references."""
         return dataclasses.replace(self, references=tuple(names))
+
+    def forbid(self, names: Sequence[str]) -> None:
+        """Let functions of these dotted names raise while the candidate runs; () lifts it."""
+        self.channel.request({"op": "forbid", "names": tuple(names)})
 
     @cached_property
     def description(self) -> Description:

@@ -9,24 +9,29 @@ and what holds of these?
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
 
-from attend_grader.checks.as_if import as_if, edited
+from attend_grader.checks.as_if import as_if
 from attend_grader.checks.calls import numbers, parts
 from attend_grader.checks.cases import Case, observe
+from attend_grader.checks.edited import edited
 from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.facts import fact
 from attend_grader.checks.places import places
-from attend_grader.checks.relations import fact, pairs_of, relation
+from attend_grader.checks.relations import pairs_of, relation
 from attend_grader.checks.subject import Subject
 
 FIRST = (
     " is given",
     " is None",
+    " is left out",
+    " is passed",
     "leading axes",
     "integers",
+    "fractions",
     "a view",
     "float32",
     "float64",
@@ -42,12 +47,12 @@ FIRST = (
     "negative",
     "or more axes",
     "one axis only",
-    "differ in length",
     "is not square",
+    "is square",
+    "differ in length",
+    "equally long",
     "longer than 1",
     "is not 1",
-    "equally long",
-    "is square",
 )
 """Traits in the order in which they are told, where several would do; others come last."""
 
@@ -79,6 +84,7 @@ class _Search:
         self.raising = [case for case in self.wrong if case.got.error is not None]
         self.valued = [case for case in cases if case.got.error is None]
         self.off = [case for case in self.wrong if case.got.error is None]
+        self.edits: tuple[str, str] | None = None
 
     def sentence(self) -> str | None:
         """The sentence, or None."""
@@ -86,7 +92,15 @@ class _Search:
             return self._right()
         if self.raising:
             return self._raises()
-        return self._form() or self._whole() or self._edit() or self._sometimes() or self._facts()
+        return (
+            self._form()
+            or self._whole()
+            or self._edit()
+            or self._sometimes(strong=True)
+            or self._edit(vague=True)
+            or self._sometimes()
+            or self._facts()
+        )
 
     def _right(self) -> str:
         count = len(self.cases)
@@ -113,7 +127,8 @@ class _Search:
             return f"It raises {kind} in every call, {len(self.cases)} of them."
         when = self._when(self.raising, self.cases)
         if not self.off:
-            right = "everywhere else it is right"
+            changed = self._changed()
+            right = f"everywhere else it is right{f', but {changed}' if changed else ''}"
             if when:
                 return f"It raises {kind} exactly where {when}; {right}."
             return self._edit() or (
@@ -133,7 +148,7 @@ class _Search:
         values = [case.got.value for case in self.off]
         wants = [case.want for case in self.off]
         if all(value is None for value in values) and len(values) == len(self.cases):
-            return "It returns None in every call: nothing is given back by `return`."
+            return "It returns None in every call."
         many = isinstance(wants[0], (tuple, list))
         names = self._names(len(parts(wants[0])))
         if many and all(not isinstance(value, (tuple, list)) for value in values):
@@ -240,14 +255,20 @@ class _Search:
         text = "; ".join(said)
         return f"Of your results, {text}."
 
-    def _sometimes(self) -> str | None:
-        """What failing calls have in common, and what holds of them."""
+    def _sometimes(self, *, strong: bool = False) -> str | None:
+        """What failing calls have in common, and what holds of them.
+
+        With ``strong`` only where a relation holds of all of them.
+        """
         when = self._when(self.wrong, self.cases)
         if len(self.wrong) == len(self.cases):
-            return self._where()
-        how = self._related(self.off) or self._as_if(self.off) or self._facts()
-        where = self._where()
-        tail = " ".join(text for text in (how, where) if text)
+            return None if strong else self._where()
+        how = self._related(self.off) or self._as_if(self.off)
+        if strong and not how:
+            return None
+        weak = how or self._facts()
+        where = None if how else self._where()
+        tail = " ".join(text for text in (weak, where) if text)
         count = f"{len(self.wrong)} of {len(self.cases)} calls"
         if when:
             return f"Wrong exactly where {when} ({count}), right everywhere else. {tail}".rstrip()
@@ -271,8 +292,10 @@ class _Search:
         text = places(pairs_of(self.off, bad[0]))
         return f"{names[bad[0]]} is wrong {text}." if text else None
 
-    def _edit(self) -> str | None:
-        text = edited(self.cases, self.exercise.reference)
+    def _edit(self, *, vague: bool = False) -> str | None:
+        if self.edits is None:
+            self.edits = edited(self.cases, self.exercise.reference)
+        text = self.edits[vague]
         if not text:
             return None
         when = self._when(self.wrong, self.cases) if len(self.wrong) < len(self.cases) else ""
@@ -284,15 +307,25 @@ class _Search:
         others = [case for case in cases if id(case) not in inside]
         if not some or not others:
             return ""
-        traits = [
+        common = [
             trait
             for trait in dict.fromkeys(t for case in some for t in case.traits)
             if all(case.traits.get(trait, False) for case in some)
-            and not any(case.traits.get(trait, False) for case in others)
         ]
+        common.sort(key=_rank)
         enough = len(some) >= RARE and len(others) >= RARE
-        ranked = sorted(traits, key=_rank)
-        return next((t for t in ranked if enough or _rank(t) < len(FIRST)), "")
+
+        def apart(*traits: str) -> bool:
+            return not any(all(case.traits.get(t, False) for t in traits) for case in others)
+
+        alone = [t for t in common if apart(t) and (enough or _rank(t) < len(FIRST))]
+        if alone:
+            twins = [t for t in alone[1:] if _rank(t) == _rank(alone[0]) and "axis of" in t]
+            also = f" (these are the calls where {twins[0]}, too)" if twins else ""
+            return alone[0] + also
+        known = [t for t in common if _rank(t) < len(FIRST)]
+        pairs = combinations(known, 2) if enough else ()
+        return next((f"{a} and {b}" for a, b in pairs if apart(a, b)), "")
 
 
 def _rank(trait: str) -> int:

@@ -21,7 +21,7 @@ class CourseError(RuntimeError):
 
 
 class NotKnown(CourseError):
-    """The request names an assignment or a student that there is not."""
+    """Unknown assignment or student."""
 
     exit_code = 2
 

@@ -26,6 +26,7 @@ from traitlets import TraitError
 from traitlets.config import Config
 from traitlets.config.loader import ConfigFileNotFound, PyFileConfigLoader
 
+from attend_grader.checks.files import write_whole
 from attend_grader.gradebook import scores
 from attend_grader.gradebook.database import (
     CourseError,
@@ -37,7 +38,7 @@ from attend_grader.gradebook.database import (
 from attend_grader.gradebook.late import Penalties
 from attend_grader.gradebook.scripts import scripts_on_path
 from attend_grader.grading import handed_in
-from attend_grader.grading.record import Record, write_whole
+from attend_grader.grading.record import Record
 from attend_grader.sandbox.jail import Limits
 
 CONFIG = "nbgrader_config.py"
@@ -105,7 +106,7 @@ class Course:
         return sorted(found)
 
     def check(self, assignment: str) -> None:
-        """Hold that there is such an assignment, released or not.
+        """Check that the course has such an assignment, released or not.
 
         Raises:
             NotKnown: there is none; the message names those that there are.

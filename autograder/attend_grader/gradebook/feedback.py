@@ -12,6 +12,8 @@ from typing import Any
 from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 
+from attend_grader.gradebook.scores import FLAGGED
+
 STYLE = """<style>
 .text_cell_render table{margin:.6em 0 1.2em}
 .text_cell_render td,.text_cell_render th{padding:.2em .7em;vertical-align:top}
@@ -26,6 +28,16 @@ _LISTED = re.compile(r'(<a href="#(?:check-)?([\w./-]+)">)Test cell</a>')
 
 class FeedbackPage(HTMLExporter):
     """``GenerateFeedback.exporter_class``: nbgrader's page, put right."""
+
+    def _preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, dict[str, Any]]:
+        """Leave out of comments what is for instructors."""
+        nb, resources = super()._preprocess(nb, resources)
+        for cell in nb.cells:
+            marks = cell.metadata.get("nbgrader", {})
+            if marks.get("comment"):
+                lines = marks["comment"].split("\n")
+                marks["comment"] = "\n".join(n for n in lines if not n.startswith(FLAGGED)) or None
+        return nb, resources
 
     def from_notebook_node(
         self, nb: NotebookNode, resources: dict[str, Any] | None = None, **kw: Any

@@ -17,6 +17,9 @@ from attend_grader.gradebook.database import CourseError, first_line
 from attend_grader.gradebook.late import Penalties
 from attend_grader.grading.record import Record
 
+FLAGGED = "Flagged (for instructors):"
+"""How a line of a comment begins that feedback leaves out."""
+
 
 def held(
     gradebook: Gradebook, assignment: str
@@ -73,7 +76,9 @@ def save(
         MissingEntry: the gradebook does not know the assignment.
     """
     gradebook.find_notebook(record.notebook, record.assignment)
-    gradebook.update_or_create_student(record.student)
+    person: Any = gradebook.update_or_create_student(record.student)
+    if person.first_name is None and person.last_name is None:
+        person.last_name, person.first_name = record.student, ""  # formgrader shows "None, None"
     submission: Any = gradebook.update_or_create_submission(record.assignment, record.student)
     submission.timestamp = timestamp
     submitted: Any = gradebook.find_submission_notebook(
@@ -90,7 +95,9 @@ def save(
         else:
             grade.auto_score = 0.0
         manual = grade.manual_score is not None or grade.auto_score is None
-        grade.needs_manual_grade = manual
+        grade.needs_manual_grade = manual or bool(record.problem)
+    remarks = _remarks(record)
+    first = next((n for n, cell in _marked(notebook).items() if is_solution(cell)), None)
     for comment in submitted.comments:
         cell = cells.get(comment.name)
         empty = (
@@ -99,9 +106,16 @@ def save(
             and not is_task(cell)
             and cell.metadata.nbgrader.get("checksum") == compute_checksum(cell)
         )
-        comment.auto_comment = "No response." if empty else None
+        said = (["No response."] if empty else []) + (remarks if comment.name == first else [])
+        comment.auto_comment = "\n".join(said) or None
     penalties.renew(gradebook, submission, submitted)
     gradebook.db.commit()
+
+
+def _remarks(record: Record) -> list[str]:
+    """What an instructor should know of the whole submission, for formgrader."""
+    problem = [f"Nothing could be graded: {record.problem}."] if record.problem else []
+    return [*problem, *(f"{FLAGGED} {flag}" for flag in record.flags)]
 
 
 def _marked(notebook: NotebookNode) -> dict[str, NotebookNode]:

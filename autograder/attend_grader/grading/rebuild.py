@@ -73,8 +73,8 @@ def rebuild(submission: NotebookNode, release: NotebookNode) -> tuple[NotebookNo
     order = [index for index in places if graded_name(release.cells[index])]
     if order != sorted(order):
         flags.append("Graded cells had been moved; they were put back in order.")
-    if _kernel(submission) not in (None, _kernel(release)):
-        flags.append("The notebook asked for another kernel; the course's own was used.")
+    if _language(submission) not in ("", _language(release)):
+        flags.append("The notebook is one for another language; the course's own kernel was used.")
     flags = list(dict.fromkeys(flags))
     ours = {id(cell) for cell in skeleton if not _nbgrader(cell).get("solution")}
     code = [n for n, cell in enumerate(cells) if cell.cell_type == "code" and id(cell) not in ours]
@@ -244,8 +244,17 @@ def _with_ids(cells: list[NotebookNode]) -> list[NotebookNode]:
     return cells
 
 
-def _kernel(notebook: NotebookNode) -> Any:
-    return _mapping(_mapping(notebook.get("metadata")).get("kernelspec")).get("name")
+def _language(notebook: NotebookNode) -> str:
+    """The notebook's language in small letters; empty where it does not tell.
+
+    A kernel's name tells nothing: conda and VS Code name it after an environment.
+    """
+    metadata = _mapping(notebook.get("metadata"))
+    told = (
+        _mapping(metadata.get("kernelspec")).get("language"),
+        _mapping(metadata.get("language_info")).get("name"),
+    )
+    return next((text.lower() for text in told if isinstance(text, str) and text), "")
 
 
 def _defined(cell: NotebookNode) -> set[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from attend_grader import chapters
+from attend_grader.checks.files import write_whole
 from attend_grader.grading.submission import Verdict
 from attend_grader.judging import version as grader
 from attend_grader.judging.report import Finding, Report
@@ -152,25 +152,6 @@ class Store:
         """Every record, in the order of students."""
         found = [self.get(path.stem) for path in self.directory.glob("*.json")]
         yield from sorted((r for r in found if r), key=lambda r: (r.student, r.key))
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or as it was, whenever the process is killed.
-
-    A part that a kill leaves is written over or removed later: one grader at a time writes.
-    """
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException as error:
-        part.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            error.filename = str(path)  # a failing write does not tell which
-        raise
 
 
 def _verdict(form: dict[str, Any]) -> Verdict:

@@ -20,7 +20,9 @@ from attend_grader import chapters
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.plain import plain
 from attend_grader.checks.subject import Subject
+from attend_grader.grading.names import origins
 from attend_grader.grading.rebuild import graded_name
+from attend_grader.grading.trusting import Trusting
 from attend_grader.judging.judge import judge, references_for
 from attend_grader.judging.reading import MAX_SOURCE, bound
 from attend_grader.judging.report import Report, Status, empty_report
@@ -199,6 +201,8 @@ class _Run:
             if self.child is None:
                 self.child, self.done = self.parent.child(), []
                 self.child.until = self.until
+                timeouts = [d for d in self.deadly.values() if d.reason == "timeout"]
+                self.child.hurried = bool(timeouts)
             for index in self.wanted:
                 if index in self.done or index in self.deadly or self.late:
                     continue
@@ -221,7 +225,7 @@ class _Run:
         child = self.process()
         child.references = references_for(exercise, chapters.references(exercise))
         child.allow(self.parent.limits.check_seconds)
-        channel = _Trusting(child, self._definition(exercise.name))
+        channel = self._channel(child, exercise)
         try:
             if not child.candidate(exercise.name):
                 note = self._not_defined(exercise.name, home)
@@ -266,7 +270,7 @@ class _Run:
         try:
             if not child.candidate(exercise.name):
                 return None
-            channel = _Trusting(child, self._definition(exercise.name))
+            channel = self._channel(child, exercise)
             subject = Subject(channel).with_references(exercise.uses)
             report = judge(subject, exercise, seed, extra=True)
         except SubmissionDied:
@@ -313,11 +317,16 @@ class _Run:
             told = _syntax_error(self.cells[home].source) or error
         return f"{name} is not defined: its cell ended with {told}"
 
+    def _channel(self, child: Child, exercise: Exercise) -> Trusting:
+        name = exercise.name
+        read = origins([self.cells[index].source for index in self.done], name, exercise.uses)
+        return Trusting(child, self._definition(name), read)
+
     def _definition(self, name: str) -> tuple[str, int] | None:
         """The last definition of ``name`` in the cells that ran: (source, its first line).
 
-        None where the name stands for something else by then, or cannot be told to: what the
-        process says of it is all there is.
+        None where the name stands for something else by then, or that is unclear: then the
+        process's own description counts.
         """
         found = None
         for index in self.done:
@@ -328,32 +337,6 @@ class _Run:
             elif name in names:
                 found = names[name]
         return found
-
-
-@dataclass
-class _Trusting:
-    """A child's channel, with the candidate's source as it was handed in, not as it is told.
-
-    Attributes:
-        child: whose.
-        definition: the source, and its first line.
-        starved: whether a call ended for want of memory.
-    """
-
-    child: Child
-    definition: tuple[str, int] | None
-    starved: bool = False
-
-    def request(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Carry a request; a description's source is our own."""
-        answer = self.child.request(message)
-        error = answer.get("error")
-        if isinstance(error, dict) and "MemoryError" in error["type"]:
-            self.starved = True
-        if message["op"] == "describe" and self.definition is not None:
-            source, line = self.definition
-            answer = {**answer, "source": source, "first_line": line}
-        return answer
 
 
 _ENDED: Mapping[str, tuple[Status, str]] = {

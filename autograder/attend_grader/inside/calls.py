@@ -2,7 +2,8 @@
 
 They would lead around what bounds it: memory that no process shows as its own (files without a
 name, System V's shared memory, shared mappings, a tmpfs of any size in a user namespace of its
-own), the grader's keyrings, and parts of the kernel that graded code has no use for.
+own), the grader's keyrings, sockets of all families but local ones, and parts of the kernel that
+graded code has no use for.
 
 Source: Linux's Documentation/userspace-api/seccomp_filter.rst and its system call tables.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import socket
 import struct
 from collections.abc import Callable, Mapping
 
@@ -19,6 +21,7 @@ _NAMES = (
     "mmap",
     "clone",
     "clone3",
+    "socket",
     "shmget",
     "semget",
     "msgget",
@@ -37,11 +40,11 @@ _NAMES = (
 _TABLES: Mapping[str, tuple[int, tuple[int, ...]]] = {
     "x86_64": (
         0xC000003E,
-        (9, 56, 435, 29, 64, 68, 272, 308, 248, 249, 250, 319, 447, 298, 321, 323, 425),
+        (9, 56, 435, 41, 29, 64, 68, 272, 308, 248, 249, 250, 319, 447, 298, 321, 323, 425),
     ),
     "aarch64": (
         0xC00000B7,
-        (222, 220, 435, 194, 190, 186, 97, 268, 217, 218, 219, 279, 447, 241, 280, 282, 425),
+        (222, 220, 435, 198, 194, 190, 186, 97, 268, 217, 218, 219, 279, 447, 241, 280, 282, 425),
     ),
 }
 """By machine: its number in a filter's data, and the numbers of the calls of ``_NAMES``."""
@@ -83,6 +86,11 @@ def program(machine: str) -> bytes | None:
         (_AND, 0, 0, _MAPPING),
         (_EQUAL, 0, 1, _SHARED | _ANONYMOUS),
         refuse,
+        (_RETURN, 0, 0, _ALLOW),
+        (_EQUAL, 0, 4, call.pop("socket")),
+        (_LOAD, 0, 0, _FIRST),
+        (_EQUAL, 1, 0, socket.AF_UNIX),  # what processes of one submission may use among them
+        (_RETURN, 0, 0, _ERROR | errno.ENETUNREACH),
         (_RETURN, 0, 0, _ALLOW),
         (_EQUAL, 0, 1, call.pop("clone3")),  # its flags lie where no filter sees them
         (_RETURN, 0, 0, _ERROR | errno.ENOSYS),  # so C libraries use clone

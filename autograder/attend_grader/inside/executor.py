@@ -7,7 +7,6 @@ is the answer; :mod:`attend_grader.inside.codec` carries them where a process bo
 
 from __future__ import annotations
 
-import ast
 import builtins
 import contextlib
 import functools
@@ -15,32 +14,33 @@ import importlib
 import inspect
 import io
 import itertools
-import linecache
 import sys
-import textwrap
 import tracemalloc
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-import numpy as np
-
 from attend_grader.inside import codec
+from attend_grader.inside.bans import Bans
 from attend_grader.inside.compiling import python_function
 from attend_grader.inside.origins import origins
-
-MAX_PRINTED = 2_000
-"""Characters kept of what a submission prints in one call, and of an exception's text."""
+from attend_grader.inside.settings import usual_settings
+from attend_grader.inside.telling import (
+    MAX_NAMES,
+    MAX_PRINTED,
+    expect_parameters,
+    line_of,
+    shapes_of,
+    source_of,
+    text_of,
+)
 
 MAX_WARNINGS = 20
 """Different warnings kept of one call."""
 
 MAX_LINES = 20
 """Lines kept of an exception's way: its beginning and its end."""
-
-MAX_NAMES = 200
-"""Names kept of a function's variables and of what it uses; and characters of a name."""
 
 
 class Beginning(io.TextIOBase):
@@ -77,12 +77,17 @@ class Executor:
         candidate: what is being checked.
         ask_reference: called as ``ask_reference(name, args, kwargs)`` where a request wants an
             earlier exercise answered by its reference (follow-through marks).
+        jailed: this process does nothing but run submitted code.
     """
 
-    def __init__(self, candidate: Any, ask_reference: AskReference) -> None:
+    def __init__(
+        self, candidate: Any, ask_reference: AskReference, *, jailed: bool = False
+    ) -> None:
         self.candidate = candidate
         self.ask_reference = ask_reference
+        self.jailed = jailed
         self.instances: list[Any] = []
+        self.bans = Bans((), {})
 
     @property
     def namespace(self) -> dict[str, Any]:
@@ -94,8 +99,11 @@ class Executor:
         return next((space for space in spaces if space is not None), {})
 
     def handle(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer one request: ``describe``, ``build``, ``call`` or ``compile``."""
+        """Answer one request: ``describe``, ``forbid``, ``build``, ``call`` or ``compile``."""
         match request["op"]:
+            case "forbid":
+                self.forbid(tuple(request["names"]))
+                return {"error": None}
             case "describe":
                 return self._describe()
             case "build":
@@ -106,9 +114,16 @@ class Executor:
                 return self._compile(request)
         raise codec.ProtocolError(f"unknown request {request['op']!r}")
 
+    def forbid(self, names: tuple[str, ...]) -> None:
+        """Let functions of these dotted names raise while the candidate runs; () lifts it."""
+        self.bans.lift()
+        self.bans = Bans(names, self.namespace)
+        if self.jailed:
+            self.bans.close_dispatcher()
+
     def _describe(self) -> dict[str, Any]:
         candidate = python_function(self.candidate)
-        source, first = _source(candidate)
+        source, first = source_of(candidate)
         found = origins(candidate, self.namespace)
         try:
             parameters = [
@@ -132,7 +147,7 @@ class Executor:
         parameters = request.get("parameters")
         if parameters is not None:
             if hasattr(instance, "load_state_dict"):
-                _expect_parameters(instance, parameters)
+                expect_parameters(instance, parameters)
                 instance.load_state_dict(parameters)
             else:
                 for name, value in parameters.items():
@@ -180,13 +195,16 @@ class Executor:
         printed = Beginning(MAX_PRINTED)
         answer: dict[str, Any] = {"value": None, "error": None}
         with (
+            usual_settings(),
             self._references(request.get("references", ())),
+            self.bans,
             contextlib.redirect_stdout(printed),
             _no_input(),
             warnings.catch_warnings(record=True) as caught,
         ):
             warnings.simplefilter("always")
             try:
+                self.bans.expect_allowed(self.candidate)
                 answer |= action(args, kwargs, request)
                 codec.encode(answer["value"], [])  # a value nested without end fails here
             except KeyboardInterrupt:  # the learner's own, in a notebook
@@ -209,7 +227,11 @@ class Executor:
         """Put references in the place of the learner's earlier functions, then restore."""
 
         def stand_in(name: str) -> Callable[..., Any]:
-            return lambda *args, **kwargs: self.ask_reference(name, args, kwargs)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                with self.bans.lifted():
+                    return self.ask_reference(name, args, kwargs)
+
+            return call
 
         namespace, absent = self.namespace, object()
         saved = {name: namespace.get(name, absent) for name in names}
@@ -239,18 +261,27 @@ class Executor:
         lines = []
         for frame, number in frames:
             code = frame.f_code
-            text = _line(frame, number)[:MAX_PRINTED]
+            text = line_of(frame, number)[:MAX_PRINTED]
             lines.append([code.co_name[:MAX_NAMES], number - code.co_firstlineno + 1, text])
-        last = frames[-1][0] if frames else None
-        shapes = {} if last is None else _shapes(last)
-        own = getattr(inspect.unwrap(python_function(self.candidate)), "__code__", None)
+        last, own = frames[-1][0] if frames else None, self._codes()
+        shapes = {} if last is None else shapes_of(last)
         return {
             "type": type(error).__name__[:MAX_NAMES],
-            "message": _text_of(error),
+            "message": text_of(error),
             "lines": lines,
             "shapes": shapes,
-            "own": last is not None and (own is None or last.f_code is own),
+            "own": last is not None and (own is None or last.f_code in own),
         }
+
+    def _codes(self) -> Collection[types.CodeType] | None:
+        """Code of the function, or of the class's own methods; None where there is none to tell."""
+        candidate = inspect.unwrap(python_function(self.candidate))
+        code = getattr(candidate, "__code__", None)
+        if code is not None or not isinstance(candidate, type):
+            return None if code is None else (code,)
+        members = [getattr(member, "__func__", member) for member in vars(candidate).values()]
+        members += [member.fget for member in members if isinstance(member, property)]
+        return {member.__code__ for member in members if inspect.isfunction(member)}
 
 
 def _taken(value: Any, count: int | None) -> Any:
@@ -266,86 +297,6 @@ def _taken(value: Any, count: int | None) -> Any:
             f"expected a generator (a function with `yield`), got {type(value).__name__}"
         )
     return list(itertools.islice(value, count))
-
-
-def _expect_parameters(module: Any, parameters: dict[str, Any]) -> None:
-    """Check that a torch module has parameters (and buffers) of these names and shapes.
-
-    Raises:
-        ValueError: it has others; the message names the differences.
-    """
-    wanted = {name: tuple(value.shape) for name, value in parameters.items()}
-    got = {name: tuple(value.shape) for name, value in module.state_dict().items()}
-    missing = [f"{n} {s}" for n, s in wanted.items() if n not in got]
-    unknown = [f"{n} {s}" for n, s in got.items() if n not in wanted]
-    other = [f"{n} {got[n]} instead of {s}" for n, s in wanted.items() if got.get(n, s) != s]
-    told = [
-        f"{what}: {', '.join(names)}"
-        for what, names in (("missing", missing), ("not expected", unknown), ("wrong shape", other))
-        if names
-    ]
-    if told:
-        raise ValueError(
-            f"the module's parameters are not those of the exercise; {'; '.join(told)}"
-        )
-
-
-def _source(candidate: Any) -> tuple[str | None, int]:
-    """The source of a function or class and its first line, also of a class from a notebook.
-
-    Before Python 3.13 ``inspect`` finds a class only through its module's file, and a notebook
-    has none; its methods know where they were written.
-    """
-    try:
-        if isinstance(candidate, type):
-            code = next(m.__code__ for m in vars(candidate).values() if inspect.isfunction(m))
-            lines = linecache.getlines(code.co_filename)
-            around = [
-                node
-                for node in ast.walk(ast.parse("".join(lines)))
-                if isinstance(node, ast.ClassDef) and node.name == candidate.__name__
-                if node.lineno <= code.co_firstlineno <= (node.end_lineno or 0)
-            ]
-            first, last = around[-1].lineno, around[-1].end_lineno
-            lines = lines[first - 1 : last]
-        else:
-            lines, first = inspect.getsourcelines(candidate)
-    except (OSError, TypeError, StopIteration, IndexError, SyntaxError):
-        return None, 0
-    return textwrap.dedent("".join(lines)), first
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error)[:MAX_PRINTED]
-    except BaseException:  # submitted code may define exceptions that cannot be shown
-        return ""
-
-
-def _line(frame: types.FrameType, number: int) -> str:
-    """A line of a frame's source; not by inspect, which asks every module of torch for its file."""
-    return linecache.getline(frame.f_code.co_filename, number).strip()
-
-
-def _shapes(frame: types.FrameType) -> dict[str, list[int] | str]:
-    """Shapes of arrays; of a tuple that holds arrays, how many things it holds; what is None."""
-    variables, code = frame.f_locals, frame.f_code
-    arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    torch = sys.modules.get("torch")
-    arrays: tuple[type, ...] = (np.ndarray,)  # no subclasses: these may do anything when asked
-    if torch is not None:
-        arrays = (np.ndarray, torch.Tensor, torch.nn.Parameter)
-    found: dict[str, list[int] | str] = {}
-    for name, value in variables.items():
-        if len(found) == MAX_NAMES or len(name) > MAX_NAMES:
-            continue
-        if type(value) in arrays:
-            found[name] = list(value.shape)
-        elif type(value) is tuple and any(type(item) in arrays for item in value):
-            found[name] = f"a tuple of {len(value)}"
-        elif value is None:
-            found[name] = "None in this call" if name in arguments else "None"
-    return found
 
 
 def _bits(value: Any) -> tuple[Any, list[bytes]]:

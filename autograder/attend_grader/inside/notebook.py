@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from attend_grader.inside import codec
 from attend_grader.inside.executor import Beginning, Executor
+from attend_grader.inside.stand_ins import asking
 
 MAX_OUTPUT = 20_000
 """Characters kept of what one cell prints."""
@@ -22,11 +23,12 @@ def serve(descriptor: int) -> None:
     """Answer requests on ``descriptor`` until it closes."""
     requests, answers = os.fdopen(os.dup(descriptor), "rb"), os.fdopen(descriptor, "wb")
     shell = _shell()
+    sys.path.insert(0, "")  # as in Jupyter: `%%writefile helpers.py`, then `import helpers`
     executor: Executor | None = None
 
-    def ask(name: str, args: tuple, kwargs: dict) -> Any:
-        question = {"op": "reference", "name": name, "args": args, "kwargs": kwargs}
-        codec.write_frame(answers, {"number": number, "answer": question})
+    def question(wanted: dict[str, Any]) -> Any:
+        asked = {"op": "reference", **wanted}
+        codec.write_frame(answers, {"number": number, "answer": asked})
         answer = _read(requests)["request"]
         if "error" in answer:
             raise RuntimeError(answer["error"])
@@ -43,11 +45,16 @@ def serve(descriptor: int) -> None:
             case "greet":
                 answer = {}
             case "cell":
+                if executor is not None:
+                    executor.forbid(())
                 answer = run_cell(shell, request["source"])
             case "candidate":
                 found = request["name"] in shell.user_ns
                 answer = {"found": found}
-                executor = Executor(shell.user_ns.get(request["name"]), ask) if found else None
+                if executor is not None:
+                    executor.forbid(())
+                candidate = shell.user_ns.get(request["name"])
+                executor = Executor(candidate, asking(question), jailed=True) if found else None
             case _ if executor is not None:
                 answer = executor.handle(request)
             case _:

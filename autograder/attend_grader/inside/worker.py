@@ -12,16 +12,16 @@ import os
 from typing import IO, Any
 
 from attend_grader.inside import codec
-from attend_grader.inside.executor import MAX_PRINTED, Executor
+from attend_grader.inside.executor import Executor
+from attend_grader.inside.stand_ins import asking
+from attend_grader.inside.telling import MAX_PRINTED
 
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     """Answer requests until the channel closes."""
 
-    def ask(name: str, args: tuple, kwargs: dict) -> Any:
-        codec.write_frame(
-            answers, {"op": "reference", "name": name, "args": args, "kwargs": kwargs}
-        )
+    def question(wanted: dict[str, Any]) -> Any:
+        codec.write_frame(answers, {"op": "reference", **wanted})
         answer = codec.read_frame(requests, most_text=codec.MAX_FRAME_BYTES)
         if "error" in answer:
             raise RuntimeError(answer["error"])
@@ -35,7 +35,7 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
             return
         if message["op"] == "load":
             try:
-                executor = Executor(_load(message["source"], message["name"]), ask)
+                executor = Executor(_load(message["source"], message["name"]), asking(question))
                 codec.write_frame(answers, {"error": None})
             except (Exception, SystemExit) as error:  # submitted code may raise anything
                 told = f"{type(error).__name__}: {error}"[:MAX_PRINTED]

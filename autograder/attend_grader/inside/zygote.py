@@ -29,12 +29,14 @@ OUT_OF_MEMORY = 77
 _LATER = "torch.fx.experimental.symbolic_shapes"
 """What torch's first gradient imports, in 0.3 s."""
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
-_CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID = (
+_CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID, _CLONE_NEWNET = (
     0x00020000,
     0x08000000,
     0x10000000,
     0x20000000,
+    0x40000000,  # counters and local sockets with abstract names belong to one
 )
+_NAMESPACES = _CLONE_NEWUSER | _CLONE_NEWPID | _CLONE_NEWIPC | _CLONE_NEWNS | _CLONE_NEWNET
 _MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC = 2, 4, 4096, 16384
 _CAPABILITY_VERSION_3 = 0x20080522
 
@@ -113,7 +115,7 @@ def _leave(channel: int, limits: dict[str, int], kept: list[str]) -> int:
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     user, group = os.getuid(), os.getgid()
     libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # else its own uid_map would be root's to write
-    _expect(libc.unshare(_CLONE_NEWUSER | _CLONE_NEWPID | _CLONE_NEWIPC | _CLONE_NEWNS), "unshare")
+    _expect(libc.unshare(_NAMESPACES), "unshare")
     for name, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{user} {user} 1"),

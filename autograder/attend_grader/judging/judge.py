@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from attend_grader.checks.compare import as_array
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.subject import Subject, local
 from attend_grader.checks.symptoms import symptom
+from attend_grader.inside.settings import usual_settings
 from attend_grader.judging.diagnose import diagnose
 from attend_grader.judging.reading import (
     blank,
@@ -31,6 +33,16 @@ def judge(subject: Subject, exercise: Exercise, seed: int, *, extra: bool) -> Re
         seed: draws all random inputs; the same seed gives the same verdict.
         extra: run the additional cases used for grading.
     """
+    subject.forbid(exercise.forbidden)
+    try:
+        with usual_settings():  # in a notebook, oracles run in the learner's process
+            return _judged(subject, exercise, seed, extra)
+    finally:
+        with suppress(Exception):  # the process may be gone, which is told already
+            subject.forbid(())
+
+
+def _judged(subject: Subject, exercise: Exercise, seed: int, extra: bool) -> Report:
     worth = [(p.name, p.points) for p in exercise.properties]
     description = subject.description
     if not description.callable:

@@ -208,8 +208,8 @@ def bound(source: str) -> Mapping[str, tuple[str, int] | None] | None:
         return None
     text = source.replace("\r\n", "\n").replace("\r", "\n")
     tree = parse(text)
-    if tree is None and (not text.startswith("%%") or _TRANSPARENT.match(text)):
-        text = _MAGIC.sub(r"\1\2pass", text)
+    if tree is None:
+        text = without_magics(text)
         tree = parse(text)
     if tree is None:
         return None
@@ -222,6 +222,14 @@ def bound(source: str) -> Mapping[str, tuple[str, int] | None] | None:
         elif not isinstance(node, ast.AsyncFunctionDef):
             found |= dict.fromkeys(_stored(node))
     return found
+
+
+def without_magics(source: str) -> str:
+    """A cell's source with IPython's own lines taken out; as it is where all of it is a magic's."""
+    text = source.replace("\r\n", "\n").replace("\r", "\n")
+    if text.startswith("%%") and not _TRANSPARENT.match(text):
+        return text
+    return _MAGIC.sub(r"\1\2pass", text)
 
 
 def _stored(statement: ast.stmt) -> Iterator[str]:

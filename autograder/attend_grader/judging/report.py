@@ -29,6 +29,9 @@ _CONTROLS = dict.fromkeys(
 )
 """A terminal acts on these: a learner's text may hold them, and an instructor looks at it."""
 
+SHORT_CARD = 3
+"""Rows up to which a card does not repeat its verdict at the end: all of it is in view."""
+
 _SHORT = ("your line", "try")
 """Evidence shown at every miss; the rest is left out or folded after the first: mend that first."""
 
@@ -115,7 +118,8 @@ class Report:
         sign, _, words = _WORDS[self.status]
         lines = [f"{sign} {self._title} ({words})"]
         lines += [f"  {text}" for _, text in self._remarks()]
-        for finding in self._listed():
+        rows = self._rows()
+        for finding in rows:
             mark = "✓" if finding.passed else "✗"
             lines.append(f"  {mark} {finding.earned}/{finding.points}  {finding.property}")
             if finding.message:
@@ -125,12 +129,24 @@ class Report:
                     continue
                 indented = text.replace("\n", "\n" + " " * (11 + len(label)))
                 lines.append(f"         {label}: {indented}")
+        if len(rows) > SHORT_CARD:
+            lines.append(lines[0])
         return "\n".join(lines).translate(_CONTROLS)
 
     def _listed(self) -> tuple[Finding, ...]:
         """The findings, unless nothing was tested and a note says all there is to say."""
         tested = any(f.passed or f.message for f in self.findings)
         return self.findings if tested else ()
+
+    def _rows(self) -> tuple[Finding, ...]:
+        """What the card lists: misses with one reason in one row, all that passed in the last."""
+        listed = self._listed()
+        rows: dict[str, list[Finding]] = {}
+        for number, finding in enumerate(f for f in listed if not f.passed):
+            key = finding.message if not finding.evidence else f"{number} {finding.property}"
+            rows.setdefault(key, []).append(finding)
+        groups = [*rows.values(), [f for f in listed if f.passed]]
+        return tuple(_together(group) for group in groups if group)
 
     @property
     def _first_miss(self) -> Finding | None:
@@ -156,6 +172,10 @@ class Report:
         """The card. Everything that came from the candidate is escaped."""
         sign, colour, words = _WORDS[self.status]
         colour = _shade(colour)
+        verdict = (
+            f'<strong style="color:{colour}"><span aria-hidden="true">{sign}</span> '
+            f"{escape(self._title)}</strong> · {words}"
+        )
         remarks = "".join(
             f'<p style="margin:.35em 0 0" class="attend-{kind}">{escape(text)}</p>'
             for kind, text in self._remarks()
@@ -163,16 +183,28 @@ class Report:
         rows = ""
         if self._listed():
             first = self._first_miss
-            rows = "".join(_row(finding, finding is first) for finding in self.findings)
+            listed = self._rows()
+            rows = "".join(_row(finding, finding is first) for finding in listed)
             rows = f'<ul style="list-style:none;padding:0;margin:.5em 0 0">{rows}</ul>'
+            if len(listed) > SHORT_CARD:
+                rows += f'<div style="margin:.5em 0 0" class="attend-verdict">{verdict}</div>'
         return (
             f'<div class="attend-card" role="status" style="border:1px solid #8a939c;'
             f"border-left:6px solid {colour};border-radius:4px;padding:.6em .9em;max-width:52em;"
             "background:var(--jp-layout-color0,#fff);color:var(--jp-content-font-color1,#1d2329);"
             'font:14px/1.45 system-ui,sans-serif">'
-            f'<strong style="color:{colour}"><span aria-hidden="true">{sign}</span> '
-            f"{escape(self._title)}</strong> · {words}{remarks}{rows}</div>"
+            f"{verdict}{remarks}{rows}</div>"
         )
+
+
+def _together(group: list[Finding]) -> Finding:
+    """One row for findings of which the same is said."""
+    if len(group) == 1:
+        return group[0]
+    points, earned = sum(f.points for f in group), sum(f.earned for f in group)
+    return replace(
+        group[0], property=" · ".join(f.property for f in group), points=points, earned=earned
+    )
 
 
 def _shade(colour: str) -> str:

@@ -101,7 +101,7 @@ def command(packages: Path, descriptor: int, limits: Limits, *, unsafe: bool = F
         *("--dev-bind", "/dev/full", "/dev/zero"),  # zeros as well, but none to map as memory
         *("--perms", "1777", "--size", str(limits.tmp_bytes), "--tmpfs", "/tmp"),
         *("--perms", "1777", "--size", str(limits.tmp_bytes), "--tmpfs", "/dev/shm"),
-        *_python(),  # after /tmp: it may lie there
+        *_python(packages),  # after /tmp: it may lie there
         *("--ro-bind", str(packages), TREE),
         *("--remount-ro", "/dev", "--remount-ro", "/"),
         *("--clearenv", "--chdir", "/tmp"),
@@ -181,8 +181,8 @@ def prefixes() -> list[Path]:
     return sorted(p for p in found if not any(p != o and p.is_relative_to(o) for o in found))
 
 
-def _python() -> Iterator[str]:
-    """Python and its packages, read-only, with the course's own packages masked."""
+def _python(packages: Path) -> Iterator[str]:
+    """Python and its packages, read-only, with those masked that a submission must not find."""
     outer = prefixes()
     for prefix in outer:
         if not prefix.is_relative_to("/usr"):
@@ -194,3 +194,5 @@ def _python() -> Iterator[str]:
         place = tree.package(name).resolve()
         if any(place.is_relative_to(prefix) for prefix in (*outer, Path("/usr"))):
             yield from ("--tmpfs", str(place))
+    for mask in sorted((packages / tree.MASKS).glob("*")):
+        yield from ("--ro-bind", str(mask), str(tree.package(mask.name).resolve()))

@@ -30,9 +30,22 @@ class References:
         self._channels: dict[Callable[..., Any], ProcessChannel] = {}
 
     def answer(
-        self, reference: Callable[..., Any], args: tuple, kwargs: dict, seconds: float
+        self,
+        reference: Callable[..., Any],
+        args: tuple,
+        kwargs: dict,
+        seconds: float,
+        gradients: dict | None = None,
     ) -> dict[str, Any]:
         """The reference's value, or its error in words: bad arguments are the caller's own.
+
+        Args:
+            reference: the course's own function.
+            args: of the call.
+            kwargs: of the call.
+            seconds: that it may take.
+            gradients: ask for these in place of the value: ``wrt`` and ``cotangents``, as in
+                :func:`attend_grader.inside.torch_gradients.gradients`.
 
         Raises:
             TimeoutError: no answer within ``seconds``.
@@ -40,7 +53,8 @@ class References:
         try:
             channel = self._channels.get(reference) or self._start(reference)
             channel.timeout = max(seconds, 0.01)
-            outcome = channel.request({"op": "call", "args": args, "kwargs": kwargs})
+            asked = {"op": "call", "args": args, "kwargs": kwargs, "gradients": gradients}
+            outcome = channel.request(asked)
         except SubjectDied as death:
             self._channels.pop(reference, None)
             if "no answer within" in str(death):
@@ -48,7 +62,7 @@ class References:
             return {"error": f"RuntimeError: the course's own function ended: {death}"}
         if outcome["error"] is not None:
             return {"error": f"{outcome['error']['type']}: {outcome['error']['message']}"}
-        return {"value": outcome["value"]}
+        return {"value": outcome["value"] if gradients is None else outcome["gradients"]}
 
     def close(self) -> None:
         """End all processes."""

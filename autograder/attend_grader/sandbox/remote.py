@@ -103,6 +103,12 @@ class ProcessChannel:
         """Answer a submission's call to an earlier exercise; its bad arguments are its own."""
         try:
             reference = self.references[question["name"]]
+            if question.get("gradients") is not None:
+                from attend_grader.inside.torch_gradients import gradients
+
+                args, kwargs = question["args"], question["kwargs"]
+                found = gradients(reference, args, kwargs, question["gradients"])
+                return {"value": found["gradients"]}
             return {"value": reference(*question["args"], **question["kwargs"])}
         except Exception as error:  # whatever a reference raises goes back to the caller
             return {"error": f"{type(error).__name__}: {error}"}

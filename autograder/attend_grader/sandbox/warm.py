@@ -20,6 +20,7 @@ from attend_grader.sandbox.answers import checked_answer
 from attend_grader.sandbox.folder import Folder
 from attend_grader.sandbox.jail import Limits, SandboxMissing
 from attend_grader.sandbox.references import References
+from attend_grader.sandbox.stream import Stream
 
 START_SECONDS = 120.0
 """Importing torch and the course takes 2 to 5 s; a busy machine must not fail."""
@@ -31,7 +32,11 @@ PAUSES = (0.2, 2.0)
 """Seconds before a process for a submission is tried again, where the machine refused it one."""
 
 STARTING = threading.Lock()
-"""Held while bubblewrap is started; who ends a process holds it and sees no new jail after that."""
+"""Take this lock before killing a worker, so that no jail starts meanwhile."""
+
+HURRIED_SECONDS = 5.0
+"""After a first timeout half of each limit is left, but no less than this: honest checks take a
+second or two, and a submission of endless loops would keep a worker for minutes."""
 
 SIGXCPU, OUT_OF_MEMORY = 128 + 24, 77
 """Exit codes of a child: out of processor time; and as in :mod:`.zygote`."""
@@ -90,7 +95,7 @@ class WarmParent:
         self.packages = self._folder.path
         self.packages.chmod(0o755)
         atexit.register(self.close)
-        tree.write(self.packages, chapter_id)
+        tree.write(self.packages, chapter_id, modules)
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.settimeout(LOOK_SECONDS)
         try:
@@ -150,7 +155,7 @@ class WarmParent:
             why = self._said_last().rpartition("\n")[2] or died
             raise NotSetUp(
                 f"the jail can set up no process for a submission: {why}. No score was made of "
-                "this: when it is mended, grade again."
+                "this: fix it, then grade again."
             ) from None
         return child
 
@@ -238,6 +243,7 @@ class Child:
         self.pid = pid
         self.references: Mapping[str, Callable[..., Any]] = {}
         self.until = float("inf")  # no request may last longer, whatever it is allowed
+        self.hurried = False  # a timeout of this submission has cost time already
         self.deadline = 0.0
         self._socket = connection
         self._stream = Stream(connection, self)
@@ -251,7 +257,9 @@ class Child:
         self.close()
 
     def allow(self, seconds: float) -> None:
-        """Let all requests from now on take this long together."""
+        """Let all requests from now on take this long together, or less where time was lost."""
+        if self.hurried:
+            seconds = min(seconds, max(seconds / 2, HURRIED_SECONDS))
         self.deadline = min(time.monotonic() + seconds, self.until)
 
     def greet(self) -> None:
@@ -348,8 +356,11 @@ class Child:
             raise codec.ProtocolError("a question for what is not offered")
         if type(args) is not tuple or type(kwargs) is not dict:
             raise codec.ProtocolError("a question without arguments")
+        gradients = question.get("gradients")
+        if gradients is not None and type(gradients) is not dict:
+            raise codec.ProtocolError("a question for gradients without saying which")
         left = self.deadline - time.monotonic()
-        return self.parent.references.answer(self.references[name], args, kwargs, left)
+        return self.parent.references.answer(self.references[name], args, kwargs, left, gradients)
 
     def _died(self, reason: str, message: str) -> SubmissionDied:
         status = self.close(wait=1.0 if reason == "crash" else 0.0)
@@ -362,38 +373,3 @@ class Child:
         if reason == "crash" and status is not None:
             return SubmissionDied("crash", f"it ended itself with exit code {status}")
         return SubmissionDied(reason, message[:MAX_ERROR])
-
-
-class Stream:
-    """A socket as the codec's stream, every wait bounded by its child's deadline."""
-
-    def __init__(self, connection: socket.socket, child: Child) -> None:
-        self.connection = connection
-        self.child = child
-
-    def _bound(self) -> None:
-        left = self.child.deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self.connection.settimeout(left)
-
-    def write(self, data: bytes) -> int:
-        """Send all of ``data``."""
-        self._bound()
-        self.connection.sendall(data)
-        return len(data)
-
-    def flush(self) -> None:
-        """Nothing is held back."""
-
-    def read(self, count: int) -> bytes:
-        """Read ``count`` bytes, or fewer where the other side closed."""
-        parts: list[bytes] = []
-        while count > 0:
-            self._bound()
-            part = self.connection.recv(min(count, 2**20))
-            if not part:
-                break
-            parts.append(part)
-            count -= len(part)
-        return b"".join(parts)

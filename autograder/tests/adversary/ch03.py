@@ -1,60 +1,100 @@
-"""Chapter 03, adversary: wrong answers that learners write, some meant to slip through; odd right ones.
+"""Chapter 03, adversary: wrong answers as learners write them, and right ones in odd styles.
 
-Written from the notebook. Each case: exercise, "wrong" or "right", what it is, code.
+Written from the notebook; some of the wrong ones are meant to slip through. Each case: exercise,
+"wrong" or "right", what it is, code.
 """
 
 SOFTMAX = [
-    ("wrong", "in place through an alias", """
+    (
+        "wrong",
+        "in place through an alias",
+        """
 def softmax(scores, axis=-1):
     s = np.asarray(scores, dtype=float)
     s -= s.max(axis=axis, keepdims=True)
     e = np.exp(s)
     return e / e.sum(axis=axis, keepdims=True)
-"""),
-    ("wrong", "epsilon in the divisor", """
+""",
+    ),
+    (
+        "wrong",
+        "epsilon in the divisor",
+        """
 def softmax(scores, axis=-1):
     e = np.exp(scores - scores.max(axis=axis, keepdims=True))
     return e / (e.sum(axis=axis, keepdims=True) + 1e-8)
-"""),
-    ("wrong", "buffer like the scores", """
+""",
+    ),
+    (
+        "wrong",
+        "buffer like the scores",
+        """
 def softmax(scores, axis=-1):
     out = np.zeros_like(scores)
     e = np.exp(scores - scores.max(axis=axis, keepdims=True))
     out += (e / e.sum(axis=axis, keepdims=True)).astype(scores.dtype)
     return out
-"""),
-    ("wrong", "−inf replaced by 0", """
+""",
+    ),
+    (
+        "wrong",
+        "−inf replaced by 0",
+        """
 def softmax(scores, axis=-1):
     scores = np.nan_to_num(scores, neginf=0.0)
     e = np.exp(scores - scores.max(axis=axis, keepdims=True))
     return e / e.sum(axis=axis, keepdims=True)
-"""),
-    ("wrong", "clipped against overflow", """
+""",
+    ),
+    (
+        "wrong",
+        "clipped against overflow",
+        """
 def softmax(scores, axis=-1):
     e = np.exp(np.clip(scores, -50, 50))
     return e / e.sum(axis=axis, keepdims=True)
-"""),
-    ("wrong", "base 2", """
+""",
+    ),
+    (
+        "wrong",
+        "base 2",
+        """
 def softmax(scores, axis=-1):
     e = 2.0 ** (scores - scores.max(axis=axis, keepdims=True))
     return e / e.sum(axis=axis, keepdims=True)
-"""),
-    ("wrong", "rounded to four digits", """
+""",
+    ),
+    (
+        "wrong",
+        "rounded to four digits",
+        """
 def softmax(scores, axis=-1):
     e = np.exp(scores - scores.max(axis=axis, keepdims=True))
     return np.round(e / e.sum(axis=axis, keepdims=True), 4)
-"""),
-    ("wrong", "minimum subtracted", """
+""",
+    ),
+    (
+        "wrong",
+        "minimum subtracted",
+        """
 def softmax(scores, axis=-1):
     e = np.exp(scores - scores.min(axis=axis, keepdims=True))
     return e / e.sum(axis=axis, keepdims=True)
-"""),
-    ("wrong", "squeezed at the end", """
+""",
+    ),
+    (
+        "wrong",
+        "squeezed at the end",
+        """
 def softmax(scores, axis=-1):
     e = np.exp(scores - scores.max(axis=axis, keepdims=True))
     return np.squeeze(e / e.sum(axis=axis, keepdims=True))
-"""),
-    ("wrong", "two axes at most", """
+""",
+    ),
+    (
+        "wrong",
+        "two axes at most",
+        """
 def softmax(scores, axis=-1):
     if scores.ndim == 1:
         e = np.exp(scores - scores.max())
@@ -62,20 +102,32 @@ def softmax(scores, axis=-1):
     if axis in (0, -2):
         return softmax(scores.T).T
     return np.stack([softmax(row) for row in scores])
-"""),
-    ("wrong", "float32 inside", """
+""",
+    ),
+    (
+        "wrong",
+        "float32 inside",
+        """
 def softmax(scores, axis=-1):
     s = np.asarray(scores, dtype=np.float32)
     e = np.exp(s - s.max(axis=axis, keepdims=True))
     return e / e.sum(axis=axis, keepdims=True)
-"""),
-    ("wrong", "negative axes only", """
+""",
+    ),
+    (
+        "wrong",
+        "negative axes only",
+        """
 def softmax(scores, axis=-1):
     s = np.moveaxis(np.array(scores, float), -1 if axis >= 0 else axis, -1)
     s = np.exp(s - s.max(-1, keepdims=True))
     return np.moveaxis(s / s.sum(-1, keepdims=True), -1, -1 if axis >= 0 else axis)
-"""),
-    ("right", "recursion over the axis", """
+""",
+    ),
+    (
+        "right",
+        "recursion over the axis",
+        """
 def softmax(scores, axis=-1):
     s = np.swapaxes(np.array(scores, dtype=float), axis, -1)
     top = s[..., :1]
@@ -83,19 +135,28 @@ def softmax(scores, axis=-1):
         top = np.maximum(top, s[..., i:i + 1])
     e = np.e ** (s - top)
     return np.swapaxes(e / np.einsum("...i->...", e)[..., None], axis, -1)
-"""),
-    ("right", "online, one pass", """
+""",
+    ),
+    (
+        "right",
+        "online, one pass",
+        """
 def softmax(scores, axis=-1):
     s = np.moveaxis(np.asarray(scores, dtype=np.float64), axis, 0)
     m, d = np.full(s.shape[1:], -np.inf), np.zeros(s.shape[1:])
     for row in s:
         new = np.maximum(m, row)
         with np.errstate(invalid="ignore"):
-            d = d * np.where(m == new, 1.0, np.exp(m - new)) + np.where(row == -np.inf, 0.0, np.exp(row - new))
+            kept = np.where(m == new, 1.0, np.exp(m - new))
+            d = d * kept + np.where(row == -np.inf, 0.0, np.exp(row - new))
         m = new
     return np.moveaxis(np.exp(s - m) / d, 0, axis)
-"""),
-    ("right", "differences to every score", """
+""",
+    ),
+    (
+        "right",
+        "differences to every score",
+        """
 def softmax(scores, axis=-1):
     s = np.moveaxis(np.asarray(scores) + 0.0, axis, -1)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -103,173 +164,285 @@ def softmax(scores, axis=-1):
         gap = np.where(np.isnan(gap), 0.0, gap)
         p = 1 / np.exp(gap).sum(-1)
     return np.moveaxis(np.where(s == -np.inf, 0.0, p), -1, axis)
-"""),
+""",
+    ),
 ]
 
 SCORES = [
-    ("wrong", "divided in place where scaled", """
+    (
+        "wrong",
+        "divided in place where scaled",
+        """
 def attention_scores(q, k, scaled=True):
     if scaled and q.dtype.kind == "f":
         q /= np.sqrt(q.shape[-1])
         return q @ np.swapaxes(k, -1, -2)
     s = q @ np.swapaxes(k, -1, -2)
     return s / np.sqrt(q.shape[-1]) if scaled else s
-"""),
-    ("wrong", "keys changed through an alias", """
+""",
+    ),
+    (
+        "wrong",
+        "keys changed through an alias",
+        """
 def attention_scores(q, k, scaled=True):
     k = np.asarray(k, dtype=float)
     if scaled:
         k *= q.shape[-1] ** -0.5
     return q @ np.swapaxes(k, -1, -2)
-"""),
-    ("wrong", "floor division", """
+""",
+    ),
+    (
+        "wrong",
+        "floor division",
+        """
 def attention_scores(q, k, scaled=True):
     s = q @ np.swapaxes(k, -1, -2)
     return s // np.sqrt(q.shape[-1]) if scaled else s
-"""),
-    ("wrong", "default is False", """
+""",
+    ),
+    (
+        "wrong",
+        "default is False",
+        """
 def attention_scores(q, k, scaled=False):
     s = q @ np.swapaxes(k, -1, -2)
     return s / np.sqrt(q.shape[-1]) if scaled else s
-"""),
-    ("wrong", "fixed 64", """
+""",
+    ),
+    (
+        "wrong",
+        "fixed 64",
+        """
 def attention_scores(q, k, scaled=True):
     s = q @ np.swapaxes(k, -1, -2)
     return s / 8 if scaled else s
-"""),
-    ("wrong", "root of the number of queries", """
+""",
+    ),
+    (
+        "wrong",
+        "root of the number of queries",
+        """
 def attention_scores(q, k, scaled=True):
     s = q @ np.swapaxes(k, -1, -2)
     return s / np.sqrt(q.shape[-2]) if scaled else s
-"""),
-    ("wrong", "log of the width", """
+""",
+    ),
+    (
+        "wrong",
+        "log of the width",
+        """
 def attention_scores(q, k, scaled=True):
     s = q @ np.swapaxes(k, -1, -2)
     return s / np.log(q.shape[-1] + 1) if scaled else s
-"""),
-    ("wrong", "squeezed", """
+""",
+    ),
+    (
+        "wrong",
+        "squeezed",
+        """
 def attention_scores(q, k, scaled=True):
     s = (q @ np.swapaxes(k, -1, -2)).squeeze()
     return s / np.sqrt(q.shape[-1]) if scaled else s
-"""),
-    ("wrong", "integer buffer", """
+""",
+    ),
+    (
+        "wrong",
+        "integer buffer",
+        """
 def attention_scores(q, k, scaled=True):
     s = np.zeros((*q.shape[:-1], k.shape[-2]), dtype=q.dtype)
     s[...] = q @ np.swapaxes(k, -1, -2) / (np.sqrt(q.shape[-1]) if scaled else 1)
     return s
-"""),
-    ("wrong", "keys wrap: last key left out", """
+""",
+    ),
+    (
+        "wrong",
+        "keys wrap: last key left out",
+        """
 def attention_scores(q, k, scaled=True):
     s = q @ np.swapaxes(k, -1, -2)
     s = np.roll(s, 1, axis=-1)
     return s / np.sqrt(q.shape[-1]) if scaled else s
-"""),
-    ("wrong", "first leading index for all", """
+""",
+    ),
+    (
+        "wrong",
+        "first leading index for all",
+        """
 def attention_scores(q, k, scaled=True):
     kk = k if k.ndim == 2 else np.broadcast_to(k[:1], k.shape)
     s = q @ np.swapaxes(kk, -1, -2)
     return s / np.sqrt(q.shape[-1]) if scaled else s
-"""),
-    ("wrong", "mean instead of sum", """
+""",
+    ),
+    (
+        "wrong",
+        "mean instead of sum",
+        """
 def attention_scores(q, k, scaled=True):
     s = (q[..., :, None, :] * k[..., None, :, :]).mean(-1)
     return s * np.sqrt(q.shape[-1]) if not scaled else s
-"""),
-    ("right", "tensordot over flattened stacks", """
+""",
+    ),
+    (
+        "right",
+        "tensordot over flattened stacks",
+        """
 def attention_scores(q, k, scaled=True):
     lead, (t, d), s = q.shape[:-2], q.shape[-2:], k.shape[-2]
     a, b = q.reshape(-1, t, d), k.reshape(-1, s, d)
     out = np.array([np.tensordot(x, y, axes=([1], [1])) for x, y in zip(a, b)]).reshape(*lead, t, s)
     return out * (1 / math.sqrt(d)) if scaled else out
-"""),
-    ("right", "both scaled by a fourth root", """
+""",
+    ),
+    (
+        "right",
+        "both scaled by a fourth root",
+        """
 def attention_scores(q, k, scaled=True):
     f = q.shape[-1] ** -0.25 if scaled else 1.0
     return np.einsum("...td,...sd->...ts", q * f, k * f)
-"""),
-    ("right", "swapped twice", """
+""",
+    ),
+    (
+        "right",
+        "swapped twice",
+        """
 def attention_scores(q, k, scaled=True):
     s = np.swapaxes(k @ np.swapaxes(q, -1, -2), -1, -2)
     return np.divide(s, np.sqrt(np.float64(q.shape[-1]))) if scaled else s + 0
-"""),
+""",
+    ),
 ]
 
 ATTENTION = [
-    ("wrong", "softmax without the maximum", """
+    (
+        "wrong",
+        "softmax without the maximum",
+        """
 def scaled_dot_product_attention(q, k, v):
     e = np.exp(attention_scores(q, k))
     p = e / e.sum(-1, keepdims=True)
     return p @ v, p
-"""),
-    ("wrong", "one maximum for all", """
+""",
+    ),
+    (
+        "wrong",
+        "one maximum for all",
+        """
 def scaled_dot_product_attention(q, k, v):
     s = attention_scores(q, k)
     e = np.exp(s - s.max())
     p = e / e.sum(-1, keepdims=True)
     return p @ v, p
-"""),
-    ("wrong", "values changed in place", """
+""",
+    ),
+    (
+        "wrong",
+        "values changed in place",
+        """
 def scaled_dot_product_attention(q, k, v):
     p = softmax(attention_scores(q, k))
     out = p @ v
     v *= 1.5
     return out, p
-"""),
-    ("wrong", "output like v", """
+""",
+    ),
+    (
+        "wrong",
+        "output like v",
+        """
 def scaled_dot_product_attention(q, k, v):
     p = softmax(attention_scores(q, k))
     out = np.zeros((*q.shape[:-1], v.shape[-1]), dtype=v.dtype)
     out[...] = p @ v
     return out, p
-"""),
-    ("wrong", "softmax over axis 1", """
+""",
+    ),
+    (
+        "wrong",
+        "softmax over axis 1",
+        """
 def scaled_dot_product_attention(q, k, v):
     p = softmax(attention_scores(q, k), axis=1)
     return p @ v, p
-"""),
-    ("wrong", "causal by mistake", """
+""",
+    ),
+    (
+        "wrong",
+        "causal by mistake",
+        """
 def scaled_dot_product_attention(q, k, v):
     s = attention_scores(q, k)
     s = np.where(np.tril(np.ones(s.shape[-2:], bool)), s, -np.inf)
     p = softmax(s)
     return p @ v, p
-"""),
-    ("wrong", "hard maximum", """
+""",
+    ),
+    (
+        "wrong",
+        "hard maximum",
+        """
 def scaled_dot_product_attention(q, k, v):
     s = attention_scores(q, k)
     p = (s == s.max(-1, keepdims=True)).astype(float)
     return p @ v, p
-"""),
-    ("wrong", "sum of values, not weighted", """
+""",
+    ),
+    (
+        "wrong",
+        "sum of values, not weighted",
+        """
 def scaled_dot_product_attention(q, k, v):
     p = softmax(attention_scores(q, k))
     out = np.broadcast_to(v.mean(-2, keepdims=True), (*q.shape[:-1], v.shape[-1])) + 0.0
     return out, p
-"""),
-    ("wrong", "leading axes flattened", """
+""",
+    ),
+    (
+        "wrong",
+        "leading axes flattened",
+        """
 def scaled_dot_product_attention(q, k, v):
     p = softmax(attention_scores(q, k))
     out = p @ v
     return out.reshape(-1, out.shape[-1]), p
-"""),
-    ("wrong", "weights transposed", """
+""",
+    ),
+    (
+        "wrong",
+        "weights transposed",
+        """
 def scaled_dot_product_attention(q, k, v):
     p = softmax(attention_scores(q, k))
     return p @ v, np.swapaxes(p, -1, -2)
-"""),
-    ("wrong", "query added (residual)", """
+""",
+    ),
+    (
+        "wrong",
+        "query added (residual)",
+        """
 def scaled_dot_product_attention(q, k, v):
     p = softmax(attention_scores(q, k))
     out = p @ v
     return out + (q if q.shape == out.shape else 0), p
-"""),
-    ("wrong", "keys normalised", """
+""",
+    ),
+    (
+        "wrong",
+        "keys normalised",
+        """
 def scaled_dot_product_attention(q, k, v):
     k = k / np.linalg.norm(k, axis=-1, keepdims=True)
     p = softmax(attention_scores(q, k))
     return p @ v, p
-"""),
-    ("right", "online over keys", """
+""",
+    ),
+    (
+        "right",
+        "online over keys",
+        """
 def scaled_dot_product_attention(q, k, v):
     s = attention_scores(np.asarray(q, float), np.asarray(k, float))
     m = s.max(-1, keepdims=True)
@@ -279,176 +452,293 @@ def scaled_dot_product_attention(q, k, v):
         num = num + e * v[..., j:j + 1, :]
         den = den + e
     return num / den, np.exp(s - m) / den
-"""),
-    ("right", "list of two", """
+""",
+    ),
+    (
+        "right",
+        "list of two",
+        """
 def scaled_dot_product_attention(q, k, v):
     p = softmax(attention_scores(q, k))
     return [np.matmul(p, v), p]
-"""),
-    ("right", "as a query at a time in a comprehension", """
+""",
+    ),
+    (
+        "right",
+        "as a query at a time in a comprehension",
+        """
 def scaled_dot_product_attention(q, k, v):
     rows = [softmax(attention_scores(q[..., t:t + 1, :], k)) for t in range(q.shape[-2])]
     p = np.concatenate(rows, axis=-2)
     return np.concatenate([r @ v for r in rows], axis=-2), p
-"""),
+""",
+    ),
 ]
 
 VARIANCE = [
-    ("wrong", "returns a NumPy number", """
+    (
+        "wrong",
+        "returns a NumPy number",
+        """
 def score_variance(q, k, scaled=False):
     d = (q * k).sum(-1)
     return np.float32(d.var() / (q.shape[-1] if scaled else 1))
-"""),
-    ("wrong", "default True", """
+""",
+    ),
+    (
+        "wrong",
+        "default True",
+        """
 def score_variance(q, k, scaled=True):
     d = (q * k).sum(-1)
     return float(d.var() / (q.shape[-1] if scaled else 1))
-"""),
-    ("wrong", "ddof=1", """
+""",
+    ),
+    (
+        "wrong",
+        "ddof=1",
+        """
 def score_variance(q, k, scaled=False):
     d = (q * k).sum(-1)
     if scaled:
         d = d / np.sqrt(q.shape[-1])
     return float(d.var(ddof=1)) if len(d) > 1 else 0.0
-"""),
-    ("wrong", "scaled twice", """
+""",
+    ),
+    (
+        "wrong",
+        "scaled twice",
+        """
 def score_variance(q, k, scaled=False):
     d = (q * k).sum(-1) / (q.shape[-1] if scaled else 1)
     return float(d.var())
-"""),
-    ("wrong", "absolute deviations", """
+""",
+    ),
+    (
+        "wrong",
+        "absolute deviations",
+        """
 def score_variance(q, k, scaled=False):
     d = (q * k).sum(-1) / (np.sqrt(q.shape[-1]) if scaled else 1)
     return float(np.abs(d - d.mean()).mean())
-"""),
-    ("wrong", "in place", """
+""",
+    ),
+    (
+        "wrong",
+        "in place",
+        """
 def score_variance(q, k, scaled=False):
     q = np.asarray(q, dtype=float)
     q *= k
     d = q.sum(-1) / (np.sqrt(q.shape[-1]) if scaled else 1)
     return float(d.var())
-"""),
-    ("wrong", "rounded", """
+""",
+    ),
+    (
+        "wrong",
+        "rounded",
+        """
 def score_variance(q, k, scaled=False):
     d = (q * k).sum(-1) / (np.sqrt(q.shape[-1]) if scaled else 1)
     return round(float(d.var()), 3)
-"""),
-    ("wrong", "variance around the median", """
+""",
+    ),
+    (
+        "wrong",
+        "variance around the median",
+        """
 def score_variance(q, k, scaled=False):
     d = (q * k).sum(-1) / (np.sqrt(q.shape[-1]) if scaled else 1)
     return float(((d - np.median(d)) ** 2).mean())
-"""),
-    ("wrong", "last pair left out", """
+""",
+    ),
+    (
+        "wrong",
+        "last pair left out",
+        """
 def score_variance(q, k, scaled=False):
-    d = np.array([q[i] @ k[i] for i in range(max(len(q) - 1, 1))]) / (np.sqrt(q.shape[-1]) if scaled else 1)
-    return float(d.var())
-"""),
-    ("wrong", "whole numbers", """
+    d = np.array([q[i] @ k[i] for i in range(max(len(q) - 1, 1))])
+    return float(d.var()) / (q.shape[-1] if scaled else 1)
+""",
+    ),
+    (
+        "wrong",
+        "whole numbers",
+        """
 def score_variance(q, k, scaled=False):
     d = (q * k).sum(-1).astype(int) / (np.sqrt(q.shape[-1]) if scaled else 1)
     return float(d.var())
-"""),
-    ("right", "E[z²] − E[z]²", """
+""",
+    ),
+    (
+        "right",
+        "E[z²] − E[z]²",
+        """
 def score_variance(q, k, scaled=False):
     z = np.einsum("nd,nd->n", np.asarray(q, float), np.asarray(k, float))
     z = z - z[0]
     v = float((z * z).mean() - z.mean() ** 2)
     return v / q.shape[-1] if scaled else v
-"""),
-    ("right", "plain Python", """
+""",
+    ),
+    (
+        "right",
+        "plain Python",
+        """
 def score_variance(q, k, scaled=False):
     z = [sum(float(a) * float(b) for a, b in zip(x, y)) for x, y in zip(q, k)]
     if scaled:
         z = [a / math.sqrt(q.shape[1]) for a in z]
     m = sum(z) / len(z)
     return sum((a - m) ** 2 for a in z) / len(z)
-"""),
-    ("right", "np.cov", """
+""",
+    ),
+    (
+        "right",
+        "np.cov",
+        """
 def score_variance(q, k, scaled=False):
     z = np.array([np.dot(a, b) for a, b in zip(q, k)], dtype=float)
     z = z * (1 / math.sqrt(q.shape[-1]) if scaled else 1)
     return float(np.cov(z, bias=True)) if len(z) > 1 else 0.0
-"""),
+""",
+    ),
 ]
 
 JACOBIAN = [
-    ("wrong", "np.diag and outer", """
+    (
+        "wrong",
+        "np.diag and outer",
+        """
 def softmax_jacobian(weights):
     p = weights.ravel() if weights.ndim == 1 else weights[0]
     return np.diag(p) - np.outer(p, p)
-"""),
-    ("wrong", "one minus on the wrong side", """
+""",
+    ),
+    (
+        "wrong",
+        "one minus on the wrong side",
+        """
 def softmax_jacobian(weights):
     p = weights
     return p[..., None, :] * (1 - p[..., :, None])
-"""),
-    ("wrong", "diagonal doubled", """
+""",
+    ),
+    (
+        "wrong",
+        "diagonal doubled",
+        """
 def softmax_jacobian(weights):
     p = weights
     j = -p[..., :, None] * p[..., None, :]
     i = np.arange(p.shape[-1])
     j[..., i, i] += 2 * p
     return j
-"""),
-    ("wrong", "diagonal p(1−p), zero beside", """
+""",
+    ),
+    (
+        "wrong",
+        "diagonal p(1−p), zero beside",
+        """
 def softmax_jacobian(weights):
     p = weights
     return np.eye(p.shape[-1]) * (p * (1 - p))[..., None]
-"""),
-    ("wrong", "half", """
+""",
+    ),
+    (
+        "wrong",
+        "half",
+        """
 def softmax_jacobian(weights):
     p = weights
     return 0.5 * (p[..., None] * np.eye(p.shape[-1]) - p[..., None] * p[..., None, :])
-"""),
-    ("wrong", "writes into the weights", """
+""",
+    ),
+    (
+        "wrong",
+        "writes into the weights",
+        """
 def softmax_jacobian(weights):
     p = weights
     j = p[..., None] * np.eye(p.shape[-1]) - p[..., None] * p[..., None, :]
     weights[...] = 0
     return j
-"""),
-    ("wrong", "squeezed", """
+""",
+    ),
+    (
+        "wrong",
+        "squeezed",
+        """
 def softmax_jacobian(weights):
     p = weights
     return (p[..., None] * np.eye(p.shape[-1]) - p[..., None] * p[..., None, :]).squeeze()
-"""),
-    ("wrong", "normalises first", """
+""",
+    ),
+    (
+        "wrong",
+        "normalises first",
+        """
 def softmax_jacobian(weights):
     p = np.exp(weights) / np.exp(weights).sum(-1, keepdims=True)
     return p[..., None] * np.eye(p.shape[-1]) - p[..., None] * p[..., None, :]
-"""),
-    ("wrong", "identity with rows of p", """
+""",
+    ),
+    (
+        "wrong",
+        "identity with rows of p",
+        """
 def softmax_jacobian(weights):
     p = weights
     return p * np.eye(p.shape[-1]) - p[..., None] * p[..., None, :]
-"""),
-    ("wrong", "two leading axes at most", """
+""",
+    ),
+    (
+        "wrong",
+        "two leading axes at most",
+        """
 def softmax_jacobian(weights):
     if weights.ndim == 1:
         return np.diag(weights) - np.outer(weights, weights)
     return np.array([np.diag(p) - np.outer(p, p) for p in weights])
-"""),
-    ("wrong", "upper half only", """
+""",
+    ),
+    (
+        "wrong",
+        "upper half only",
+        """
 def softmax_jacobian(weights):
     p = weights
     return np.triu(p[..., None] * np.eye(p.shape[-1]) - p[..., None] * p[..., None, :])
-"""),
-    ("right", "p(δ − p)", """
+""",
+    ),
+    (
+        "right",
+        "p(δ − p)",
+        """
 def softmax_jacobian(weights):
     return weights[..., None] * (np.identity(weights.shape[-1]) - weights[..., None, :])
-"""),
-    ("right", "recursive", """
+""",
+    ),
+    (
+        "right",
+        "recursive",
+        """
 def softmax_jacobian(weights):
     if weights.ndim > 1:
         return np.array([softmax_jacobian(w) for w in weights])
     return np.diag(weights) - np.outer(weights, weights)
-"""),
-    ("right", "einsum with δ", """
+""",
+    ),
+    (
+        "right",
+        "einsum with δ",
+        """
 def softmax_jacobian(weights):
     n = weights.shape[-1]
     j = np.einsum("...i,ij->...ij", weights, np.eye(n))
     return j - np.einsum("...i,...j->...ij", weights, weights)
-"""),
+""",
+    ),
 ]
 
 GIVEN = """
@@ -458,31 +748,59 @@ GIVEN = """
     gp = grad_output @ T(v)
 """
 BACKWARD = [
-    ("wrong", "scale on grad_k only", GIVEN + """
+    (
+        "wrong",
+        "scale on grad_k only",
+        GIVEN
+        + """
     gs = p * (gp - (p * gp).sum(-1, keepdims=True))
     return gs @ k, T(gs) @ q / np.sqrt(q.shape[-1]), gv
-"""),
-    ("wrong", "multiplied by the root", GIVEN + """
+""",
+    ),
+    (
+        "wrong",
+        "multiplied by the root",
+        GIVEN
+        + """
     gs = p * (gp - (p * gp).sum(-1, keepdims=True)) * np.sqrt(q.shape[-1])
     return gs @ k, T(gs) @ q, gv
-"""),
-    ("wrong", "grad_output changed in place", GIVEN + """
+""",
+    ),
+    (
+        "wrong",
+        "grad_output changed in place",
+        GIVEN
+        + """
     gs = p * (gp - (p * gp).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
     out = gs @ k, T(gs) @ q, gv
     grad_output *= 0
     return out
-"""),
-    ("wrong", "buffers like the arguments", GIVEN + """
+""",
+    ),
+    (
+        "wrong",
+        "buffers like the arguments",
+        GIVEN
+        + """
     gs = p * (gp - (p * gp).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
     gk = np.zeros_like(k)
     gk[...] = T(gs) @ q
     return gs @ k, gk, gv
-"""),
-    ("wrong", "sign of the row sum", GIVEN + """
+""",
+    ),
+    (
+        "wrong",
+        "sign of the row sum",
+        GIVEN
+        + """
     gs = p * (gp + (p * gp).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
     return gs @ k, T(gs) @ q, gv
-"""),
-    ("wrong", "softmax by hand without the maximum", """
+""",
+    ),
+    (
+        "wrong",
+        "softmax by hand without the maximum",
+        """
     T = lambda x: np.swapaxes(x, -1, -2)
     e = np.exp(q @ T(k) / np.sqrt(q.shape[-1]))
     p = e / e.sum(-1, keepdims=True)
@@ -490,35 +808,69 @@ BACKWARD = [
     gp = grad_output @ T(v)
     gs = p * (gp - (p * gp).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
     return gs @ k, T(gs) @ q, gv
-"""),
-    ("wrong", "grad_v without transpose where it fits", GIVEN + """
+""",
+    ),
+    (
+        "wrong",
+        "grad_v without transpose where it fits",
+        GIVEN
+        + """
     gs = p * (gp - (p * gp).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
     return gs @ k, T(gs) @ q, (p @ grad_output if p.shape[-1] == p.shape[-2] else gv)
-"""),
-    ("wrong", "gradient of the weights returned third", GIVEN + """
+""",
+    ),
+    (
+        "wrong",
+        "gradient of the weights returned third",
+        GIVEN
+        + """
     gs = p * (gp - (p * gp).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
     return gs @ k, T(gs) @ q, gp
-"""),
-    ("wrong", "scale of the values' width", GIVEN + """
+""",
+    ),
+    (
+        "wrong",
+        "scale of the values' width",
+        GIVEN
+        + """
     gs = p * (gp - (p * gp).sum(-1, keepdims=True)) / np.sqrt(v.shape[-1])
     return gs @ k, T(gs) @ q, gv
-"""),
-    ("wrong", "averaged over the queries", GIVEN + """
+""",
+    ),
+    (
+        "wrong",
+        "averaged over the queries",
+        GIVEN
+        + """
     gs = p * (gp - (p * gp).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
     return gs @ k, T(gs) @ q / q.shape[-2], gv / q.shape[-2]
-"""),
-    ("wrong", "summed over leading axes", GIVEN + """
+""",
+    ),
+    (
+        "wrong",
+        "summed over leading axes",
+        GIVEN
+        + """
     gs = p * (gp - (p * gp).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
     gk = T(gs) @ q
     if gk.ndim > 2:
         gk = np.broadcast_to(gk.sum(0, keepdims=True), gk.shape)
     return gs @ k, gk, gv
-"""),
-    ("wrong", "p squared", GIVEN + """
+""",
+    ),
+    (
+        "wrong",
+        "p squared",
+        GIVEN
+        + """
     gs = p * p * (gp - (p * gp).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
     return gs @ k, T(gs) @ q, gv
-"""),
-    ("right", "sum of rank-one updates", """
+""",
+    ),
+    (
+        "right",
+        "sum of rank-one updates",
+        """
     q, k, v, grad_output = (np.array(a, dtype=float) for a in (q, k, v, grad_output))
     out, p = scaled_dot_product_attention(q, k, v)
     gq, gk, gv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
@@ -530,19 +882,29 @@ BACKWARD = [
         gq += ds[..., None] * k[..., s:s + 1, :]
         gk[..., s, :] = (ds[..., None] * q).sum(-2)
     return gq, gk, gv
-"""),
-    ("right", "centred values", GIVEN + """
+""",
+    ),
+    (
+        "right",
+        "centred values",
+        GIVEN
+        + """
     gs = p * gp - p * np.einsum("...ts,...ts->...t", p, gp)[..., None]
     c = 1 / q.shape[-1] ** 0.5
     return c * (gs @ k), c * np.einsum("...ts,...td->...sd", gs, q), gv
-"""),
-    ("right", "as a list, float64 inside", """
+""",
+    ),
+    (
+        "right",
+        "as a list, float64 inside",
+        """
     q, k, v, g = map(np.float64, (q, k, v, grad_output))
     p = softmax(attention_scores(q, k))
     gp = np.einsum("...tv,...sv->...ts", g, v)
     gs = p * (gp - np.sum(p * gp, axis=-1)[..., None]) / np.sqrt(q.shape[-1])
     return [gs @ k, gs.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ g]
-"""),
+""",
+    ),
 ]
 
 HEAD = "def attention_backward(q, k, v, grad_output):"

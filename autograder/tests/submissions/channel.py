@@ -54,7 +54,7 @@ CHANNEL = (
     Case(
         "63",
         "a torch subclass that answers every operation with zeros",
-        "Torch is not allowed there, and a subclass would be no data: 0.",
+        "Torch is not in this chapter's jail, and a subclass would be no data: INVALID.",
         edited(
             softmax(
                 "return torch.zeros(3).as_subclass(Liar)",
@@ -65,7 +65,8 @@ CHANNEL = (
                 """,
             )
         ),
-        FAILED,
+        {"softmax": "INVALID"},
+        says="torch is not allowed in chapter 03_attention",
     ),
     Case(
         "64",
@@ -168,7 +169,7 @@ CHANNEL = (
             )
         ),
         CRASH,
-        flags=(INSIDE.format("attend_grader.inside, sys._getframe"),),
+        flags=(INSIDE.format("attend_grader.inside, f_back, f_locals, sys._getframe"),),
         says="not offered",
     ),
     Case(

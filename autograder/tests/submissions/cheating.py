@@ -7,7 +7,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
 
-from .case import Case, Edit, answer, at, edited, own, softmax
+from .case import Case, Edit, answer, at, edited, own, softmax, top
 
 FAILED, CRASH = {"softmax": "FAILED"}, {"softmax": "CRASH"}
 INSIDE = "The code reaches into the grader's side of its process ({})."
@@ -41,6 +41,13 @@ def reads(*paths: str) -> Edit:
     return _right(scores, axis)
     """
     return softmax(body, "import glob, os")
+
+
+def uses_the_jacobian(notebook: NotebookNode) -> None:
+    """Let the answer to attention_backward begin with a call of ``slope``."""
+    cell = at(notebook, "attention_backward")
+    head = cell.source.index("    ### BEGIN SOLUTION")
+    cell.source = f"{cell.source[:head]}    slope(np.ones(3) / 3)\n{cell.source[head:]}"
 
 
 CHEATING = (
@@ -238,7 +245,7 @@ CHEATING = (
             )
         ),
         FAILED,
-        flags=(INSIDE.format("gc.get_objects, sys._getframe"),),
+        flags=(INSIDE.format("f_locals, gc.get_objects, sys._getframe"),),
     ),
     Case(
         "51",
@@ -300,6 +307,73 @@ CHEATING = (
         ),
         FAILED,
         says="Pickled",
+    ),
+    Case(
+        "105",
+        "a later chapter's helper in place of an answer",
+        "A chapter finds nothing of later ones: its cell fails, INVALID.",
+        edited(
+            top(
+                "scaled_dot_product_attention",
+                "from attend_solutions.multi_head import masked_attention",
+            )
+        ),
+        {"scaled_dot_product_attention": "INVALID"},
+        says="No module named 'attend_solutions.multi_head'",
+    ),
+    Case(
+        "106",
+        "a library's softmax as a default argument",
+        "The chapter's jail has no such library: its cell fails, INVALID.",
+        edited(
+            answer(
+                "softmax",
+                """
+                import scipy.special as sp
+                def softmax(scores, axis=-1, sm=sp.softmax):
+                    return sm(scores, axis=axis)
+                """,
+            )
+        ),
+        {"softmax": "INVALID"},
+        says="scipy is not allowed in chapter 03_attention",
+    ),
+    Case(
+        "107",
+        "an executor patched to tell no aliases, and a forbidden function behind one",
+        "Aliases are read outside, and the function refuses: 0; flagged.",
+        edited(
+            top(
+                "attention_backward",
+                """
+                import attend_grader.inside.executor
+                attend_grader.inside.executor.origins = lambda *a: {}
+                slope = softmax_jacobian
+                """,
+            ),
+            uses_the_jacobian,
+        ),
+        {"attention_backward": "FAILED"},
+        flags=(INSIDE.format("attend_grader.inside"),),
+        says="softmax_jacobian",
+    ),
+    Case(
+        "108",
+        "a forbidden function in a closure",
+        "It refuses where it is called: 0.",
+        edited(
+            top(
+                "attention_backward",
+                """
+                def keep(function):
+                    return lambda weights: function(weights)
+                slope = keep(softmax_jacobian)
+                """,
+            ),
+            uses_the_jacobian,
+        ),
+        {"attention_backward": "FAILED"},
+        says="softmax_jacobian",
     ),
     Case(
         "53",

@@ -215,7 +215,7 @@ MORE = (
     Case(
         "89",
         "a library's softmax behind `functools.partial`",
-        "Found by where it comes from: 0.",
+        "The chapter's jail has no such library: its cell fails, INVALID.",
         edited(
             answer(
                 "softmax",
@@ -227,8 +227,8 @@ MORE = (
                 """,
             )
         ),
-        FAILED,
-        says="Not allowed",
+        {"softmax": "INVALID"},
+        says="scipy is not allowed in chapter 03_attention",
     ),
     Case(
         "90",

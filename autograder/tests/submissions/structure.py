@@ -273,10 +273,10 @@ STRUCTURE = (
     ),
     Case(
         "33",
-        "another kernel",
+        "another language's kernel",
         "The course's kernel is used; graded in full, flagged.",
         edited(other_kernel),
-        flags=("The notebook asked for another kernel; the course's own was used.",),
+        flags=("The notebook is one for another language; the course's own kernel was used.",),
         stock=True,
     ),
     Case(

@@ -7,12 +7,12 @@ from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 
+from attend_grader.checks.files import write_whole
 from attend_grader.gradebook.directory import Course, CourseError
 from attend_grader.gradebook.gather import Gathered, gather
 from attend_grader.gradebook.tables import to_csv
 from attend_grader.grading import similar
 from attend_grader.grading.analysis import Analysis, analyse, exercise_of
-from attend_grader.grading.record import write_whole
 
 from attend.errors import AttendError
 from attend.report.page import page

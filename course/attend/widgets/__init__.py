@@ -10,6 +10,7 @@ from attend.widgets.delta_explorer import delta_explorer
 from attend.widgets.dk import dk_explorer
 from attend.widgets.drag_query import drag_query
 from attend.widgets.explorer import attention_explorer
+from attend.widgets.flash_charts import peak_chart, traffic_chart
 from attend.widgets.frequency_map import frequency_map
 from attend.widgets.gradient import gradient_explorer
 from attend.widgets.heads import head_explorer
@@ -17,7 +18,9 @@ from attend.widgets.kit.view import View
 from attend.widgets.kv_cache import kv_cache_calculator
 from attend.widgets.mask_painter import mask_painter
 from attend.widgets.rope_dial import rope_dial
+from attend.widgets.score_memory import score_memory
 from attend.widgets.table import attention_table
+from attend.widgets.tile_stepper import tile_stepper
 from attend.widgets.what_is_kept import TEXT as WHAT_IS_KEPT
 from attend.widgets.what_is_kept import what_is_kept
 
@@ -35,6 +38,10 @@ __all__ = [
     "head_explorer",
     "kv_cache_calculator",
     "mask_painter",
+    "peak_chart",
     "rope_dial",
+    "score_memory",
+    "tile_stepper",
+    "traffic_chart",
     "what_is_kept",
 ]

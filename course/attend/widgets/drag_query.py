@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import traitlets
-from attend_solutions.attention import scaled_dot_product_attention
 
 from attend.theme import EDGE, GRID, INK, MUTED, PAPER, ROLE, UNSCALED
 from attend.widgets.kit.learner import ask
@@ -99,7 +98,7 @@ def measure(q: Sequence[float], stretch: float, attend: Attention | None = None)
     def call(query: np.ndarray) -> Any:
         arguments = (stretch * query[None], np.array(KEYS), np.array(VALUES))
         shapes = {"an output": (1, 2), "weights": (1, 3)}
-        return ask(attend or scaled_dot_product_attention, EXERCISE, arguments, shapes)
+        return ask(attend or _attention, EXERCISE, arguments, shapes)
 
     here = np.array(q, dtype=float)
     found = [call(here), *(call(here + step) for step in STEP * np.array(_WAYS))]
@@ -115,6 +114,14 @@ def measure(q: Sequence[float], stretch: float, attend: Attention | None = None)
         "pull": pull,
         "note": found[0].remark,
     }
+
+
+def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As the page computes it. Not the solution's: that is missing where submissions are run."""
+    scores = q @ k.T / math.sqrt(q.shape[-1])
+    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights = exponentials / exponentials.sum(axis=-1, keepdims=True)
+    return weights @ v, weights
 
 
 _WAYS = ((1, 0), (-1, 0), (0, 1), (0, -1))

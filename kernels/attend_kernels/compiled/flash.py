@@ -15,8 +15,8 @@ from attend_kernels.ops.flash import tiles as flash_tiles
 NOTE = """\
 blocks: queries × keys a tile. "All options" is window, ALiBi, soft cap, packed sequences and four
 query heads a key/value head at once; "grouped" is those four heads alone, which only the kernels of
-dK and dV tell apart. fp32 products are FFMA by intent: tensor
-cores would round their factors to tf32. sm_80's tiles fit the consumer cards of that family too."""
+dK and dV tell apart (compiled for sm_90; two of them spill). fp32 products are FFMA by intent:
+tensor cores would round their factors to tf32. sm_80's tiles fit that family's consumer cards."""
 
 KERNELS: dict[str, Any] = {
     "forward": flash_forward.flash_forward_kernel,
@@ -25,6 +25,9 @@ KERNELS: dict[str, Any] = {
     "atomic": flash_backward.flash_keys_kernel,
 }
 OPTIONS = ("all options",)
+GROUPED = ("keys", "atomic")
+# Bytes that grouped heads spill, by kernel, dtype class, width and mask.
+SPILLS = {("keys", "half", 128, "full"): 64, ("keys", "fp32", 128, "full"): 16}
 PACKING = {"tiles_ptr", "q_starts_ptr", "k_starts_ptr"}
 
 
@@ -35,7 +38,7 @@ def cases(architecture: int) -> list[Case]:
         if arch == architecture:
             for mask in ("causal", "full", "all options"):
                 found.append(_case(arch, kernel, kind, width, mask, 4 if mask in OPTIONS else 1))
-                if KERNELS[kernel] is flash_backward.flash_keys_kernel and mask not in OPTIONS:
+                if arch == 90 and kernel in GROUPED and mask not in OPTIONS:
                     found.append(_case(arch, kernel, kind, width, mask, 4))
     return found
 
@@ -79,5 +82,6 @@ def _case(architecture: int, name: str, kind: str, width: int, mask: str, group:
         f"{tile.block_t} × {tile.block_s}",
         product="FFMA" if kind == "fp32" else "HGMMA" if hopper else "HMMA",
         most_shared=SHARED_LIMIT[86 if architecture == 80 else architecture],
+        spills=SPILLS.get((name, kind, width, mask), 0) if group > 1 else 0,
         without=() if name == "atomic" else ATOMIC,
     )

@@ -109,9 +109,6 @@ def cases(architecture: int) -> list[Case]:
         for width, values in MIXED[kernel]
         for way in WAYS[kernel]
     ]
-    found += [  # offsets of 64 bits take registers
-        _case(architecture, kernel, "half", 128, WAYS[kernel][0], far=True) for kernel in KERNELS
-    ]
     steps = [
         _step(architecture, width, mode)
         for width in (64, 128, 256)
@@ -128,13 +125,12 @@ def _case(
     width: int,
     way: str,
     values: int = 0,
-    far: bool = False,
 ) -> Case:
     values = values or width
     tile = TABLE[architecture, kernel, kind, max(64, width)]
     tile = replace(tile, columns=min(tile.columns, values))
     chunk = STEPS[architecture, kind, max(64, width, values)]
-    made = launch(architecture, kernel, kind, width, values, way, chunk, tile, far)
+    made = launch(architecture, kernel, kind, width, values, way, chunk, tile)
     # Hopper's instruction takes 64 rows: of a state, or of a chunk.
     rows = width if way == "states" else max(chunk, width if kernel in WALKS else 0)
     hopper = architecture == 90 and KERNELS[kernel] is not INVERSE and rows >= 64
@@ -142,8 +138,7 @@ def _case(
         made,
         kernel,
         "fp32" if kind == "fp32" else "fp16, bf16",
-        (f"D {width}, {way}" if values == width else f"D {width}, D_v {values}, {way}")
-        + ", far apart" * far,
+        f"D {width}, {way}" if values == width else f"D {width}, D_v {values}, {way}",
         f"{chunk} × {tile.columns}",
         product="FFMA" if kind == "fp32" else "HGMMA" if hopper else "HMMA",
         wide=width > 16,  # less is one load of a warp for few threads
@@ -161,7 +156,6 @@ def launch(
     way: str,
     chunk: int,
     tile: Tile,
-    far: bool = False,
 ) -> Launch:
     """One launch, with halves as bf16: fp16 differs in the type of its instructions alone."""
     function, element = KERNELS[kernel], "fp32" if kind == "fp32" else "bf16"
@@ -173,7 +167,7 @@ def launch(
         "REVERSE": way.endswith("backwards"),
         "BY_READER": way == "backwards",
         "OWN": way not in OTHERS,
-        "FAR": far,
+        "FAR": False,
         "CHUNK": chunk,
         "PART": part,
         "LEVELS": linear_attention_gated_forward.levels(part),

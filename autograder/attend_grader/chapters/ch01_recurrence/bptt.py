@@ -1,48 +1,283 @@
-"""Exercise 01_recurrence/bptt: back through time."""
+"""Exercise 01_recurrence/bptt: what must hold, how it goes wrong, other ways to write it.
 
+The oracle is a numerical derivative of a recurrence written here, not our formulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
 from attend_solutions import recurrence
+from attend_solutions.types import Array
 
-from attend_grader.chapters.ch01_recurrence import (
-    READY_MADE,
-    right,
-    wrong_bptt,
+from attend_grader.chapters.ch01_recurrence.shared import all_states, rotation, sequence_inputs
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import agrees, worked
+from attend_grader.checks.properties import NUMERICAL, derivative, expect_growth, normal
+from attend_grader.checks.subject import Subject
+
+RESULTS = ("grad_x", "grad_h0", "grad_w_x", "grad_w_h", "grad_b")
+"""In the order of what they are the gradients of in rnn_forward."""
+
+
+def _problem(
+    rng: np.random.Generator, b: int, t: int, c: int, n: int
+) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """Arguments for rnn_forward, and for bptt."""
+    x, h0, w_x, w_h, bias = sequence_inputs(rng, b, t, c, n)
+    states = all_states(x, h0, w_x, w_h, bias)
+    return (x, h0, w_x, w_h, bias), (x, h0, states, w_x, w_h, normal(rng, b, t, n))
+
+
+def _numerical(position: int) -> Property:
+    """One result against a numerical derivative."""
+
+    def test(subject: Subject, probe: Probe) -> None:
+        for _ in probe.repeat(1, 3):
+            for sizes in ((2, 3, 2, 3), (3, 3, 3, 3), (1, 2, 3, 1)):
+                forward, arguments = _problem(probe.rng, *sizes)
+
+                def loss(
+                    moved: Array,
+                    forward: tuple[Array, ...] = forward,
+                    grad_states: Array = arguments[-1],
+                ) -> Array:
+                    inputs = (moved if i == position else a for i, a in enumerate(forward))
+                    return (all_states(*inputs) * grad_states).sum()
+
+                want = list(probe.reference(*arguments))
+                want[position] = derivative(loss, forward[position])
+                probe.agree(
+                    subject,
+                    *arguments,
+                    want=tuple(want),
+                    part=position,
+                    tolerance=NUMERICAL,
+                    why="compared with a numerical derivative of the recurrence",
+                )
+
+    return Property(f"{RESULTS[position]} agrees with a numerical derivative", 1, test)
+
+
+def _one_step(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    yield "sequences of one step", Call(_problem(rng, 2, 1, 3, 4)[1])
+
+
+def _direction(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    *inputs, grad_states = _problem(rng, 2, 5, 4, 3)[1]
+    for step, what in ((-1, "the last state only"), (0, "the first state only, which no later")):
+        one = np.zeros_like(grad_states)
+        one[:, step] = grad_states[:, step]
+        yield f"the loss looks at {what}{'' if step else ' input can change'}", Call((*inputs, one))
+    x, h0, states, w_x, _, _ = _problem(rng, 1, 40, 2, 3)[1]
+    last = np.zeros_like(states)
+    last[:, -1] = normal(rng, 1, 3)
+    turn = rotation(rng, 3)  # keeps the gradient's length, so that nothing fades
+    why = "40 steps, nearly all states 0, W_h a rotation: the way back has no end but h0"
+    yield why, Call((x, h0, 0.1 * states, w_x, turn, last))
+
+
+def _cost(subject: Subject, probe: Probe) -> None:
+    """From 8 to 64 steps, the work may grow 8-fold, not 64-fold."""
+    why = "cost counts for right values only"
+    probe.agree(subject, *_problem(probe.rng, 2, 4, 2, 3)[1], part=0, why=why)
+    state = int(probe.rng.integers(2**31))
+    expect_growth(
+        subject,
+        lambda steps: _problem(np.random.default_rng(state), 1, steps, 2, 2)[1],
+        sizes=(8, 64),
+        at_most=14,
+        cost="steps",
+        of="steps in time",
+        advice="Walk back once, from the last step to the first: what comes back to a step from "
+        "all later ones together is one array, and each step passes it on.",
+    )
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Oblong, all sizes alike, one sequence, one step."""
+    sizes = ((2, 4, 3, 5), (3, 3, 3, 3), (1, 5, 2, 3), (2, 1, 2, 2))
+    return [Call(_problem(rng, *each)[1]) for each in sizes]
+
+
+SLOPE = " * (1 - states[:, t] ** 2)"
+TOTAL = "(grad_states[:, t] + carried)"
+
+SLIPS = (
+    Slip(
+        "nothing comes back from later steps",
+        (" + carried", ""),
+        "Each step answers for its own state only: what comes back from later steps is missing. "
+        "The state at t also feeds step t + 1, so its gradient is grad_states[:, t] plus what that "
+        "step hands back.",
+    ),
+    Slip(
+        "forgot tanh's slope",
+        (SLOPE, ""),
+        "tanh is left out on the way back. The derivative of tanh is 1 − tanh², and tanh is the "
+        "state itself: multiply by 1 − states[:, t]**2.",
+    ),
+    Slip(
+        "slope on what comes back only",
+        (f"{TOTAL}{SLOPE}", f"grad_states[:, t] + carried{SLOPE}"),
+        "Only what comes back from later steps is multiplied by tanh's slope, the direct part is "
+        "not: brackets are missing. (grad_states[:, t] + carried) * (1 - states[:, t]**2).",
+    ),
+    Slip(
+        "slope on the direct part only",
+        (f"{TOTAL}{SLOPE}", f"grad_states[:, t]{SLOPE} + carried"),
+        "Only grad_states is multiplied by tanh's slope; what comes back from later steps is not. "
+        "Both reach the sums through the same tanh: add them first, then multiply.",
+    ),
+    Slip(
+        "slope (1 − h)²",
+        ("1 - states[:, t] ** 2", "(1 - states[:, t]) ** 2"),
+        "The slope is (1 − h)², with the square around the bracket. Only h is squared: "
+        "1 − states[:, t]**2.",
+    ),
+    Slip(
+        "w_h instead of its transpose",
+        ("w_h.T", "w_h"),
+        "What goes back a step is multiplied by w_h, which fits because w_h is square. Backwards "
+        "it is the transpose: grad_sum @ w_h.T.",
+    ),
+    Slip(
+        "new state instead of old in grad_w_h",
+        ("before.T", "states[:, t].T"),
+        "grad_w_h pairs each step with the state it made. w_h was multiplied by the state before "
+        "the step: states[:, t - 1], and h0 for the first.",
+    ),
+    Slip(
+        "index −1 at the first step",
+        (" if t > 0 else h0", ""),
+        "At the first step, states[:, t - 1] is states[:, -1]: the last state, as negative indices "
+        "count from the end. The state before the first step is h0.",
+    ),
+    Slip(
+        "= instead of += for the weights",
+        (("w_x +=", "w_x ="), ("w_h +=", "w_h ="), ("b +=", "b =")),
+        "The weights' gradients hold one step only, as when `=` stands where `+=` belongs. The "
+        "same weights serve every step: add up over all of them.",
+    ),
+    Slip(
+        "walked forwards",
+        ("reversed(range(x.shape[1]))", "range(x.shape[1])"),
+        "The loop runs forwards in time, so that each step hands its gradient to the next. "
+        "Gradients go back: begin at the last step, reversed(range(T)).",
+    ),
 )
-from attend_grader.chapters.ch01_recurrence import props_backward as ch01_backward
-from attend_grader.checks.exercise import Exercise
+
+
+def sums_kept(x, h0, states, w_x, w_h, grad_states):
+    """Only the sums' gradients step by step; einsum for the rest."""
+    grad_sums, carried = np.empty(states.shape), np.zeros(h0.shape)
+    for t in range(states.shape[1] - 1, -1, -1):
+        grad_sums[:, t] = (grad_states[:, t] + carried) * (1 - states[:, t] ** 2)
+        carried = grad_sums[:, t] @ w_h.T
+    before = np.concatenate([h0[:, None], states[:, :-1]], axis=1)
+    grad_w_x = np.einsum("btc,btn->cn", x, grad_sums)
+    grad_w_h = np.einsum("btm,btn->mn", before, grad_sums)
+    return [grad_sums @ w_x.T, carried, grad_w_x, grad_w_h, grad_sums.sum(axis=(0, 1))]
+
+
+def time_first(x, h0, states, w_x, w_h, grad_states):
+    """Works with time in front, and carries the gradient of the state before."""
+    x, states, grads = (np.moveaxis(a, 1, 0) for a in (x, states, grad_states))
+    befores = [h0, *states[:-1]]
+    totals = {"w_x": 0.0, "w_h": 0.0, "b": 0.0}
+    grad_x, carried = [], 0.0
+    for now, before, state, grad in reversed(list(zip(x, befores, states, grads, strict=True))):
+        grad_sum = np.multiply(grad + carried, 1 - np.square(state))
+        grad_x.insert(0, grad_sum @ w_x.transpose())
+        totals["w_x"] = totals["w_x"] + np.transpose(now) @ grad_sum
+        totals["w_h"] = totals["w_h"] + np.transpose(before) @ grad_sum
+        totals["b"] = totals["b"] + np.sum(grad_sum, axis=0)
+        carried = np.einsum("bn,mn->bm", grad_sum, w_h)
+    return np.stack(grad_x, axis=1), carried, totals["w_x"], totals["w_h"], totals["b"]
+
+
+def by_sequences(x, h0, states, w_x, w_h, grad_states):
+    """One sequence at a time, with outer products."""
+    grad_x, grad_h0 = np.zeros(x.shape), np.zeros(h0.shape)
+    grad_w_x, grad_w_h = np.zeros(w_x.shape), np.zeros(w_h.shape)
+    grad_b = np.zeros(len(w_h))
+    for row in range(len(x)):
+        back = np.zeros(len(w_h))
+        for t in reversed(range(x.shape[1])):
+            h = states[row, t]
+            back = (back + grad_states[row, t]) * (1 - h) * (1 + h)
+            grad_x[row, t] = w_x @ back
+            grad_w_x += np.outer(x[row, t], back)
+            grad_w_h += np.outer(states[row, t - 1] if t else h0[row], back)
+            grad_b += back
+            back = w_h @ back
+        grad_h0[row] = back
+    return grad_x, grad_h0, grad_w_x, grad_w_h, grad_b
+
 
 EXERCISE = Exercise(
     chapter="01_recurrence",
     title="Back through time",
     goal="Carry a gradient back through every step, to the weights, the inputs and the start.",
     reference=recurrence.bptt,
-    properties=ch01_backward.BPTT,
-    draws=ch01_backward.bptt_draws,
-    misconceptions=wrong_bptt.BPTT,
-    alternatives=right.BPTT,
+    contract=Contract(
+        numpy_only=True,
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+        says=("The work grows with T, not with its square.",),
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: two steps of one number",
+            np.array([[[3.0], [5.0]]]),
+            np.array([[-1.0]]),
+            np.array([[[0.5], [0.0]]]),
+            np.array([[3.0]]),
+            np.array([[2.0]]),
+            np.array([[[4.0], [2.0]]]),
+            want=(
+                np.array([[[18.0], [6.0]]]),  # 6 · 3, 2 · 3
+                np.array([[12.0]]),  # 6 · 2
+                np.array([[28.0]]),  # 3·6 + 5·2
+                np.array([[-5.0]]),  # −1·6 + 0.5·2
+                np.array([8.0]),  # 6 + 2
+            ),
+            why="the sums get 2 · 1 at the last step and (4 + 2 · 2) · 0.75 = 6 at the first",
+        ),
+        agrees("one step only", _one_step, repeat=1),
+        *(_numerical(position) for position in range(5)),
+        agrees(
+            "a loss at one step reaches earlier inputs, not later ones",
+            _direction,
+            part=0,
+            repeat=1,
+        ),
+        Property("walks back once: work grows with T, not with its square", 1, _cost),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "gradients of the sums kept": sums_kept,
+        "time first": time_first,
+        "sequence by sequence": by_sequences,
+    },
     hints=(
-        (
-            "In what two ways does the loss depend on the state at step t? One way is given"
-            " to you in grad_states. The other is known only after step t + 1 has been "
-            "worked on."
-        ),
-        (
-            "Walk from the last step to the first with one array in hand, `carried` of "
-            "shape (B, N), zeros at the beginning: what comes back from later steps. At "
-            "each step add grad_states[:, t], multiply by tanh's slope 1 − h², and you have"
-            " the gradient of the sums a_t. All five results follow from it, as in the "
-            "table."
-        ),
-        (
-            "With da for the gradient of the sums at step t: grad_x[:, t] is da @ w_x.T; to"
-            " grad_w_x add x[:, t].T @ da; to grad_w_h add the state before, transposed, @ "
-            "da (that is states[:, t - 1], but h0 where t is 0); to grad_b add da summed "
-            "over axis 0; and carried becomes da @ w_h.T. After the loop, carried is "
-            "grad_h0."
-        ),
+        "In what two ways does the loss depend on the state at step t? One way is given to you in "
+        "grad_states. The other is known only after step t + 1 has been worked on.",
+        "Walk from the last step to the first with one array in hand, `carried` of shape (B, N), "
+        "zeros at the beginning: what comes back from later steps. At each step add "
+        "grad_states[:, t], multiply by tanh's slope 1 − h², and you have the gradient of the sums "
+        "a_t. All five results follow from it, as in the table.",
+        "With da for the gradient of the sums at step t: grad_x[:, t] is da @ w_x.T; to grad_w_x "
+        "add x[:, t].T @ da; to grad_w_h add the state before, transposed, @ da (that is "
+        "states[:, t - 1], but h0 where t is 0); to grad_b add da summed over axis 0; and carried "
+        "becomes da @ w_h.T. After the loop, carried is grad_h0.",
     ),
     minutes=25,
     difficulty=4,
     importance=5,
-    forbidden=(*READY_MADE, "rnn_forward"),
-    results=("grad_x", "grad_h0", "grad_w_x", "grad_w_h", "grad_b"),
+    results=RESULTS,
 )

@@ -1,42 +1,262 @@
-"""Exercise 01_recurrence/gradient_norms: how far a gradient reaches."""
+"""Exercise 01_recurrence/gradient_norms: checks, known slips, other ways to write it.
 
+The oracle is a numerical derivative of a recurrence written here, not our formulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+
+import numpy as np
 from attend_solutions import recurrence
+from attend_solutions.recurrence import bptt
+from attend_solutions.types import Array
 
-from attend_grader.chapters.ch01_recurrence import (
-    READY_MADE,
-    right,
-    wrong_norms,
+from attend_grader.chapters.ch01_recurrence.shared import (
+    all_states,
+    inside,
+    rotation,
+    sequence_inputs,
+    weights,
 )
-from attend_grader.chapters.ch01_recurrence import props_backward as ch01_backward
-from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import known, worked
+from attend_grader.checks.properties import NUMERICAL, derivative
+from attend_grader.checks.subject import Subject
+
+Known = Iterator[tuple[str, tuple[Array, Array], Array]]
+
+
+def _last(rng: np.random.Generator) -> Known:
+    states, w_h = inside(rng, 2, 1, 4), weights(rng, 4, 4)
+    yield "one step only, and ∂h_T/∂h_T is the identity", (states, w_h), np.ones((2, 1))
+
+
+def _frobenius(norms: Array) -> str:
+    if np.isclose(norms[0, -1], np.sqrt(8.0)):
+        return (
+            "√8 is the root of the sum of the squares of both sequences' 4 × 4 identities. Wanted "
+            "is one number for each, its largest singular value: "
+            "np.linalg.norm(…, ord=2, axis=(1, 2))."
+        )
+    if np.isclose(norms[0, -1], 2.0):
+        return (
+            "2 = √4 is the Frobenius norm (the root of the sum of squares) of the 4 × 4 identity. "
+            "Wanted is the spectral norm, the largest singular value: ord=2."
+        )
+    return ""
+
+
+def _powers(rng: np.random.Generator) -> Known:
+    for radius in (0.9, 1.0, 1.1):
+        want = np.tile(radius ** np.arange(7.0, -1, -1), (2, 1))
+        why = f"states of 0 and a rotation times {radius}: every step multiplies by {radius}"
+        yield why, (np.zeros((2, 8, 3)), radius * rotation(rng, 3)), want
+
+
+def _product(rng: np.random.Generator) -> Known:
+    size = round(rng.uniform(2, 5), 1)
+    want = np.array([[0.0, 0.0, size, 1.0]])
+    why = "W_h times W_h is 0, so nothing gets further than one step"
+    yield why, (np.zeros((1, 4, 2)), np.array([[0.0, size], [0.0, 0.0]])), want
+    back = np.arange(5, -1, -1)
+    powers = (np.array([[0.5**k, k * 6.0 * 0.5 ** (k - 1)], [0.0, 0.5**k]]) for k in back)
+    want = np.array([[np.linalg.svd(power, compute_uv=False)[0] for power in powers]])
+    why = "both eigenvalues of W_h are 1/2, but at first it stretches"
+    yield why, (np.zeros((1, 6, 2)), np.array([[0.5, 6.0], [0.0, 0.5]])), want
+
+
+def _slopes(rng: np.random.Generator) -> Known:
+    turn = 2.0 * rotation(rng, 3)
+    for step in (0, 1, 2, 3):
+        states = np.zeros((1, 4, 3))
+        states[0, step] = 0.6
+        factors = np.ones(4)
+        factors[:step] = 0.64  # 1 − 0.36
+        want = (factors * 2.0 ** np.arange(3.0, -1, -1))[None]
+        why = f"only the state at index {step} is not 0: it is 0.6, where tanh has the slope 0.64"
+        yield why, (states, turn), want
+
+
+def _numerical(subject: Subject, probe: Probe) -> None:
+    """Singular values of a numerical derivative of the recurrence, sequence by sequence."""
+    for _ in probe.repeat(1, 3):
+        for b, t, n in ((2, 4, 3), (3, 3, 3), (1, 3, 4), (4, 2, 1)):
+            x, h0, w_x, w_h, bias = sequence_inputs(probe.rng, b, t, 2, n)
+            states = all_states(x, h0, w_x, w_h, bias)
+            want = np.ones((b, t))
+            for row, start in np.ndindex(b, t - 1):
+                ahead = x[row : row + 1, start + 1 :]
+
+                def last(h: Array, ahead: Array = ahead, rest: tuple = (w_x, w_h, bias)) -> Array:
+                    return all_states(ahead, h, *rest)[0, -1]
+
+                jacobian = derivative(last, states[row : row + 1, start])[:, 0]
+                want[row, start] = np.linalg.svd(jacobian, compute_uv=False)[0]
+            why = f"compared with a numerical derivative of the recurrence (B = {b})"
+            probe.agree(subject, states, w_h, want=want, tolerance=NUMERICAL, why=why)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Oblong, all sizes alike, one step, without tanh, one number."""
+    return [
+        Call((inside(rng, 2, 5, 4), weights(rng, 4, 4))),
+        Call((inside(rng, 3, 3, 3), weights(rng, 3, 3))),
+        Call((inside(rng, 1, 1, 2), weights(rng, 2, 2))),
+        Call((np.zeros((1, 4, 3)), 2 * weights(rng, 3, 3))),
+        Call((inside(rng, 2, 4, 1), 2 * weights(rng, 1, 1))),
+    ]
+
+
+NORM = "np.linalg.norm(jacobian, ord=2, axis=(1, 2))"
+STEP = "(jacobian * slopes[:, None]) @ w_h.T"
+SINGLE = "(np.eye(width) * slopes[:, None]) @ w_h.T"
+
+SLIPS = (
+    Slip(
+        "Frobenius norm",
+        ("ord=2, ", ""),
+        "Your numbers are Frobenius norms: the root of the sum of all squared entries, NumPy's "
+        "default for a matrix. Wanted is the largest singular value: ord=2.",
+    ),
+    Slip(
+        "product of norms, not norm of the product",
+        (STEP, f"jacobian * np.linalg.norm({SINGLE}, ord=2, axis=(1, 2), keepdims=True)"),
+        "The norms of the single steps are multiplied. That is an upper bound: what one step "
+        "stretches most, the next may shrink. Multiply the matrices, then take the norm.",
+    ),
+    Slip(
+        "largest eigenvalue, not singular value",
+        (NORM, "np.abs(np.linalg.eigvals(jacobian)).max(axis=-1)"),
+        "Your numbers are the largest absolute eigenvalue of the product. A matrix can stretch a "
+        "vector by more than that: take the largest singular value, np.linalg.norm(…, ord=2).",
+    ),
+    Slip(
+        "forgot tanh's slopes",
+        (" * slopes[:, None]", ""),
+        "The slopes of tanh are missing: these are norms of powers of w_h. Each step also "
+        "multiplies by 1 − h²; the states tell you h.",
+    ),
+    Slip(
+        "slopes one step off",
+        ("states[:, t]", "states[:, t - 1]"),
+        "The slopes are one step off. On the way from h_{t−1} to h_t you go through the tanh that "
+        "made h_t: its slope is 1 − h_t².",
+    ),
+    Slip(
+        "one step too far",
+        ((f"norms[:, t] = {NORM}", "pass"), (STEP, f"{STEP}\n        norms[:, t] = {NORM}")),
+        "Every entry has gone one step too far back, so that the last is not 1. Take the norm "
+        "first, then multiply by the step's slopes and weights.",
+    ),
+    Slip(
+        "weights before slopes",
+        (STEP, "(jacobian @ w_h.T) * slopes[:, None]"),
+        "Slopes and weights come in the wrong order: going back, you meet tanh first and W_h after "
+        "it. Multiply the columns by 1 − h², and only then by w_h.T.",
+    ),
+    Slip(
+        "slopes on the rows",
+        ("slopes[:, None]", "slopes[:, :, None]"),
+        "The slopes multiply the rows of what came so far; a row belongs to a number of h_T. They "
+        "belong to the columns, the numbers of h_t: slopes[:, None, :].",
+    ),
+    Slip(
+        "w_h instead of its transpose",
+        ("w_h.T", "w_h"),
+        "w_h is used without its transpose. Entry (i, j) of ∂h_t/∂h_{t−1} is slope i times "
+        "w_h[j, i]: multiply by w_h.T.",
+    ),
+    Slip(
+        "single steps only",
+        ("(jacobian * slopes", "(np.eye(width) * slopes"),
+        "Each of your numbers is the norm of one step alone. From h_t to h_T there are many steps: "
+        "multiply their matrices.",
+    ),
+)
+
+
+def by_svd(states, w_h):
+    """One sequence at a time; Jacobians as diagonal matrices; largest singular value by SVD."""
+    norms = np.ones(states.shape[:2])
+    for row, sequence in enumerate(states):
+        product = np.eye(len(w_h))
+        for t in range(len(sequence) - 1, 0, -1):
+            product = product @ np.diag(1 - sequence[t] ** 2) @ w_h.T
+            norms[row, t - 1] = np.linalg.svd(product, compute_uv=False)[0]
+    return norms
+
+
+def from_scratch(states, w_h):
+    """A product of its own for every t, transposed."""
+    steps = states.shape[1]
+    columns = []
+    for start in range(steps):
+        ones = [w_h * (1 - states[:, t] ** 2)[:, None] for t in range(start + 1, steps)]
+        identity = np.broadcast_to(np.eye(len(w_h)), (len(states), *w_h.shape))
+        columns.append(np.linalg.matrix_norm(reduce(np.matmul, ones, identity), ord=2))
+    return np.stack(columns, axis=-1)
+
+
+def through_bptt(states, w_h):
+    """Sends every unit vector back with bptt; its grad_h0 is a row of the Jacobian."""
+    batch, steps, width = states.shape
+    norms = np.ones((batch, steps))
+    nothing, identity = np.zeros((width, steps, 1)), np.eye(width)
+    for row, start in np.ndindex(batch, steps - 1):
+        ahead = np.repeat(states[row : row + 1, start + 1 :], width, axis=0)
+        grads = np.zeros_like(ahead)
+        grads[:, -1] = identity
+        x = nothing[:, start + 1 :]
+        rows = bptt(x, np.zeros((width, width)), ahead, np.zeros((1, width)), w_h, grads)[1]
+        norms[row, start] = np.sqrt(np.linalg.eigvalsh(rows @ rows.T)[-1])
+    return norms
+
 
 EXERCISE = Exercise(
     chapter="01_recurrence",
     title="How far a gradient reaches",
     goal="Measure how strongly the last state depends on each state before it.",
     reference=recurrence.gradient_norms,
-    properties=ch01_backward.NORMS,
-    draws=ch01_backward.norms_draws,
-    misconceptions=wrong_norms.NORMS,
-    alternatives=right.NORMS,
+    contract=Contract(
+        numpy_only=True,
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: one number, 68.4, 19, 10, 1",
+            np.array([[[0.5], [0.8], [0.9], [0.0]]]),
+            np.array([[10.0]]),
+            want=np.array([[68.4, 19.0, 10.0, 1.0]]),
+            why="W_h = 10 and tanh's slopes are 0.36, 0.19 and 1",
+        ),
+        known("the last one is 1, for any state size", _last, clue=_frobenius),
+        known("a stretched rotation without tanh gives powers", _powers),
+        known("the norm of the product, not a product of norms", _product),
+        known("each slope of tanh counts once, at its own step", _slopes),
+        Property("agrees with a numerical derivative, in each sequence", 1, _numerical),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "sequence by sequence, SVD": by_svd,
+        "a product for every step": from_scratch,
+        "through bptt": through_bptt,
+    },
     hints=(
-        (
-            "Back-propagation takes one vector back through the steps. What would you have "
-            "to take back to get the whole matrix ∂h_T/∂h_t, and what is it at t = T?"
-        ),
-        (
-            "Start from the identity, one for each sequence: (B, N, N). Walk from the last "
-            "step to the first. Note the norm of what you hold, then take it one step back:"
-            " its columns times the slopes, then the product with w_h.T."
-        ),
-        (
-            "For t from T − 1 down to 0: norms[:, t] = np.linalg.norm(jacobian, ord=2, "
-            "axis=(1, 2)); then multiply jacobian by (1 − states[:, t]**2)[:, None, :] and "
-            "then, with @, by w_h.T."
-        ),
+        "Back-propagation takes one vector back through the steps. What would you have to take "
+        "back to get the whole matrix ∂h_T/∂h_t, and what is it at t = T?",
+        "Start from the identity, one for each sequence: (B, N, N). Walk from the last step to the "
+        "first. Note the norm of what you hold, then take it one step back: its columns times the "
+        "slopes, then the product with w_h.T.",
+        "For t from T − 1 down to 0: norms[:, t] = np.linalg.norm(jacobian, ord=2, axis=(1, 2)); "
+        "then multiply jacobian by (1 − states[:, t]**2)[:, None, :] and then, with @, by w_h.T.",
     ),
     minutes=15,
     difficulty=3,
     importance=4,
-    forbidden=READY_MADE,
 )

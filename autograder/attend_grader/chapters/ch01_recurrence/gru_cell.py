@@ -1,41 +1,238 @@
-"""Exercise 01_recurrence/gru_cell: A step of the GRU."""
+"""Exercise 01_recurrence/gru_cell: what must hold, how it goes wrong, other ways to write it."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
 from attend_solutions import recurrence
+from attend_solutions.types import Array
 
-from attend_grader.chapters.ch01_recurrence import (
-    READY_MADE,
-    right,
-    wrong_gru,
+from attend_grader.chapters.ch01_recurrence.shared import (
+    LN2,
+    LN3,
+    SIZES,
+    WIDE,
+    huge,
+    inside,
+    logistic,
+    weights,
 )
-from attend_grader.chapters.ch01_recurrence import props_gates as ch01_gates
-from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.properties import normal
+
+Inputs = tuple[Array, ...]
+
+
+def _inputs(rng: np.random.Generator, b: int, c: int, n: int) -> Inputs:
+    """Random x (b, c), h (b, n), w_x (c, 3n), w_h (n, 3n), b_x (3n,) and b_h (3n,)."""
+    w_x, w_h = weights(rng, c, 3 * n), weights(rng, n, 3 * n)
+    return normal(rng, b, c), inside(rng, b, n), w_x, w_h, normal(rng, 3 * n), normal(rng, 3 * n)
+
+
+def _gated(rng: np.random.Generator, reset: float, update: float) -> Inputs:
+    """Random inputs whose two gates are set by the bias alone."""
+    x, h, w_x, w_h, b_x, b_h = _inputs(rng, 3, 2, 4)
+    w_x[:, :8] = w_h[:, :8] = b_h[:8] = 0.0
+    b_x[:8] = np.repeat([reset, update], 4)
+    return x, h, w_x, w_h, b_x, b_h
+
+
+def _keeps(rng: np.random.Generator) -> Iterator[tuple[str, Inputs, Array]]:
+    inputs = _gated(rng, WIDE, WIDE)
+    yield "the update gate is 1, so the state stays", inputs, inputs[1]
+
+
+def _replaces(rng: np.random.Generator) -> Iterator[tuple[str, Inputs, Array]]:
+    inputs = x, h, w_x, w_h, b_x, b_h = _gated(rng, WIDE, -WIDE)
+    candidate = np.tanh((x @ w_x + b_x + h @ w_h + b_h)[:, 8:])
+    yield "the update gate is 0, so the candidate replaces the state", inputs, candidate
+
+
+def _resets(rng: np.random.Generator) -> Iterator[tuple[str, Inputs, Array]]:
+    for reset, share in ((-WIDE, 0.0), (0.0, 0.5), (WIDE, 1.0)):
+        x, h, w_x, w_h, b_x, b_h = _gated(rng, reset, 0.0)
+        b_h[8:] = 0.0
+        candidate = np.tanh((x @ w_x + b_x)[:, 8:] + share * (h @ w_h)[:, 8:])
+        why = f"the reset gate is {share:g} and the update gate 1/2"
+        yield why, (x, h, w_x, w_h, b_x, b_h), 0.5 * candidate + 0.5 * h
+
+
+def _placed(rng: np.random.Generator) -> Iterator[tuple[str, Inputs, Array]]:
+    x, h, w_x, w_h, b_x, b_h = _gated(rng, 0.0, -WIDE)
+    b_x[:4] = [-WIDE, WIDE, -WIDE, WIDE]
+    shares = np.array([0.0, 1.0, 0.0, 1.0])
+    for side, bias in (("without", np.zeros(12)), ("with", b_h)):
+        want = np.tanh((x @ w_x + b_x)[:, 8:] + shares * (h @ w_h + bias)[:, 8:])
+        why = f"reset gates 0, 1, 0, 1 and update gates 0, {side} the state's bias b_h"
+        yield why, (x, h, w_x, w_h, b_x, bias), want
+
+
+def _sizes(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for b, c, n in SIZES:
+        yield f"B = {b}, C = {c}, N = {n}", Call(_inputs(rng, b, c, n))
+
+
+def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    *inputs, b_x, b_h = _inputs(rng, 2, 4, 3)
+    yield "sums near ±1000", Call((*inputs, huge(b_x.size), b_h))
+
+
+def _overflowed(value: Array) -> str:
+    if np.isfinite(value).all():
+        return ""
+    return "Yours are not all finite there. The sigmoid given in section 7 is safe for any sum."
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Oblong, all sizes alike, one sequence, huge sums of both signs."""
+    *inputs, b_x, b_h = _inputs(rng, 2, 3, 5)
+    return [
+        Call((*inputs, b_x, b_h)),
+        Call(_inputs(rng, 4, 4, 4)),
+        Call(_inputs(rng, 1, 2, 3)),
+        Call((*inputs, huge(b_x.size), b_h)),
+    ]
+
+
+CANDIDATE = "np.tanh(x_n + reset * h_n)"
+MEAN = "(1 - update) * candidate + update * h"
+
+SLIPS = (
+    Slip(
+        "update gate the other way round (Chung et al.)",
+        (MEAN, "update * candidate + (1 - update) * h"),
+        "Your update gate of 1 replaces the state, as in Chung et al. 2014. Here, as in PyTorch "
+        "and in Cho et al. 2014, it keeps it: (1 − z) · candidate + z · h.",
+    ),
+    Slip(
+        "reset before the product (Cho et al.)",
+        (
+            CANDIDATE,
+            "np.tanh(x_n + (reset * h) @ np.split(w_h, 3, axis=-1)[2] + np.split(b_h, 3)[2])",
+        ),
+        "The reset gate multiplies the state before the product with W_h, as in Cho et al. 2014. "
+        "Here, as in PyTorch, it multiplies h @ w_h + b_h.",
+    ),
+    Slip(
+        "bias outside the reset gate",
+        (("+ b_x", "+ b_x + b_h"), ("h @ w_h + b_h", "h @ w_h")),
+        "The reset gate multiplies h @ w_h, and the bias b_h is added after it. The bias belongs "
+        "to what comes from the state: r · (h @ w_h + b_h).",
+    ),
+    Slip(
+        "reset and update exchanged",
+        ("reset, update =", "update, reset ="),
+        "Reset gate and update gate are exchanged. The first block is the reset gate r, the second "
+        "the update gate z.",
+    ),
+    Slip(
+        "no reset gate",
+        ("reset * h_n", "h_n"),
+        "The reset gate has no effect. In the candidate, what comes from the state is multiplied "
+        "by it.",
+    ),
+    Slip(
+        "reset gate on the input too",
+        ("x_n + reset * h_n", "reset * (x_n + h_n)"),
+        "The reset gate multiplies the whole candidate's sum, the input's part as well. It mutes "
+        "only what comes from the state: x_n + r · h_n.",
+    ),
+    Slip(
+        "candidate added in full",
+        ("(1 - update) * candidate", "candidate"),
+        "The candidate is added in full. The two shares make 1 together: (1 − z) of the candidate, "
+        "z of the old state.",
+    ),
+    Slip(
+        "old state added in full",
+        ("update * h", "h"),
+        "The old state is added in full. The two shares make 1 together: (1 − z) of the candidate, "
+        "z of the old state.",
+    ),
+    Slip(
+        "sigmoid for the candidate",
+        (CANDIDATE, "sigmoid(x_n + reset * h_n)"),
+        "The candidate went through a sigmoid. It is no gate but new content, between −1 and 1: "
+        "np.tanh.",
+    ),
+    Slip(
+        "sigmoid overflows",
+        (
+            "sigmoid(x_r + h_r), sigmoid(x_z + h_z)",
+            "(np.exp(s) / (1 + np.exp(s)) for s in (x_r + h_r, x_z + h_z))",
+        ),
+        "Your sigmoid is eˣ / (1 + eˣ): for a large x that is inf / inf, which is NaN. Use the "
+        "sigmoid given above, or 1 / (1 + e⁻ˣ), whose overflow ends in 1 / inf = 0.",
+    ),
+)
+
+
+def sliced(x, h, w_x, w_h, b_x, b_h):
+    """Blocks by slices; the mean written as a step from the candidate towards the state."""
+    n = h.shape[1]
+    from_x, from_h = x @ w_x + b_x, h @ w_h + b_h
+    both = logistic(from_x[:, : 2 * n] + from_h[:, : 2 * n])
+    reset, update = both[:, :n], both[:, n:]
+    candidate = np.tanh(from_x[:, 2 * n :] + reset * from_h[:, 2 * n :])
+    return candidate + update * (h - candidate)
+
+
+def blocks_as_axis(x, h, w_x, w_h, b_x, b_h):
+    """The three blocks as an axis of their own, einsum for the products."""
+    shape = (len(x), 3, -1)
+    from_x = (np.einsum("bc,cn->bn", x, w_x) + b_x).reshape(shape)
+    from_h = (np.einsum("bm,mn->bn", h, w_h) + b_h).reshape(shape)
+    gates = (np.tanh((from_x[:, :2] + from_h[:, :2]) / 2) + 1) / 2
+    candidate = np.tanh(from_x[:, 2] + gates[:, 0] * from_h[:, 2])
+    return gates[:, 1] * h + (1 - gates[:, 1]) * candidate
+
 
 EXERCISE = Exercise(
     chapter="01_recurrence",
     title="A step of the GRU",
     goal="Write the cell with two gates that needs no second memory.",
     reference=recurrence.gru_cell,
-    properties=ch01_gates.GRU,
-    draws=ch01_gates.gru_draws,
-    misconceptions=wrong_gru.GRU,
-    alternatives=right.GRU,
+    contract=Contract(
+        numpy_only=True,
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+        says=("Sums of any size are safe.",),
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: gates 1/2 and 1/4 → 0.575",
+            np.array([[1.0]]),
+            np.array([[0.5]]),
+            np.array([[0.0, -LN3, 0.0]]),
+            np.array([[0.0, 0.0, 4 * LN2]]),
+            np.zeros(3),
+            np.zeros(3),
+            want=np.array([[0.575]]),
+            why="reset gate 1/2, update gate 1/4, the candidate's parts are 0 and ln 4",
+        ),
+        known("update gate 1 keeps the state", _keeps),
+        known("update gate 0 replaces it by the candidate", _replaces),
+        known("the reset gate mutes what comes from the state", _resets),
+        known("it does so after the product and the bias, number by number", _placed),
+        agrees("any batch, input and state size", _sizes),
+        agrees("huge sums are safe", _huge, repeat=1, clue=_overflowed),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"slices": sliced, "blocks as an axis": blocks_as_axis},
     hints=(
-        (
-            "Why does this cell have two biases, where the LSTM made do with one? Look at "
-            "where the reset gate stands."
-        ),
-        (
-            "Keep what comes from the input, x @ w_x + b_x, and what comes from the state, "
-            "h @ w_h + b_h, apart, and split each into three blocks r, z, n."
-        ),
-        (
-            "r and z are sigmoids of the two parts added. The candidate is tanh of the "
-            "input's part plus r times the state's part. Return (1 − z) times the candidate"
-            " plus z times h."
-        ),
+        "Why does this cell have two biases, where the LSTM made do with one? Look at where the "
+        "reset gate stands.",
+        "Keep what comes from the input, x @ w_x + b_x, and what comes from the state, "
+        "h @ w_h + b_h, apart, and split each into three blocks r, z, n.",
+        "r and z are sigmoids of the two parts added. The candidate is tanh of the input's part "
+        "plus r times the state's part. Return (1 − z) times the candidate plus z times h.",
     ),
     minutes=12,
     difficulty=2,
     importance=4,
-    forbidden=READY_MADE,
 )

@@ -1,41 +1,246 @@
-"""Exercise 01_recurrence/lstm_cell: A step of the LSTM."""
+"""Exercise 01_recurrence/lstm_cell: what must hold, how it goes wrong, other ways to write it."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
 from attend_solutions import recurrence
+from attend_solutions.types import Array
 
-from attend_grader.chapters.ch01_recurrence import (
-    READY_MADE,
-    right,
-    wrong_lstm,
+from attend_grader.chapters.ch01_recurrence.shared import (
+    LN3,
+    SIZES,
+    WIDE,
+    huge,
+    inside,
+    logistic,
+    weights,
 )
-from attend_grader.chapters.ch01_recurrence import props_gates as ch01_gates
-from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.compare import PRINTED
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import agrees
+from attend_grader.checks.properties import normal
+from attend_grader.checks.subject import Subject
+
+
+def _inputs(rng: np.random.Generator, b: int, c: int, n: int) -> tuple[Array, ...]:
+    """Random x (b, c), h and memory (b, n), w_x (c, 4n), w_h (n, 4n) and bias (4n,)."""
+    w_x, w_h = weights(rng, c, 4 * n), weights(rng, n, 4 * n)
+    x, h, memory = normal(rng, b, c), inside(rng, b, n), normal(rng, b, n)
+    return x, h, memory, w_x, w_h, normal(rng, 4 * n)
+
+
+def _worked(subject: Subject, probe: Probe) -> None:
+    """Gates 1/4, 3/4 and 1/2, candidate 0.8: the memory is 0.2 + 0.75 · 2 = 1.7."""
+    w_x = np.array([[-LN3, LN3, LN3, 0.0]])
+    args = (np.array([[1.0]]), np.array([[0.0]]), np.array([[2.0]]), w_x)
+    want = (np.array([[0.4677]]), np.array([[1.7]]))
+    why = "the gates i, f, o are 1/4, 3/4, 1/2 and the candidate is 0.8"
+    for part in (1, 0):
+        probe.agree(
+            subject,
+            *args,
+            np.zeros((1, 4)),
+            np.zeros(4),
+            want=want,
+            part=part,
+            tolerance=PRINTED,
+            why=why,
+        )
+
+
+def _gated(i: float, f: float, why: str) -> Callable[[Subject, Probe], None]:
+    """A test of the memory where input and forget gate are set by the bias alone."""
+
+    def test(subject: Subject, probe: Probe) -> None:
+        x, h, c, w_x, w_h, b = _inputs(probe.rng, 3, 2, 4)
+        w_x[:, :8] = w_h[:, :8] = 0.0
+        b[:8] = np.repeat([i, f], 4)
+        new = np.tanh((x @ w_x + h @ w_h + b)[:, 8:12]) if i > 0 else c
+        want = (probe.reference(x, h, c, w_x, w_h, b)[0], new)
+        probe.agree(subject, x, h, c, w_x, w_h, b, want=want, part=1, why=why)
+
+    return test
+
+
+def _state(subject: Subject, probe: Probe) -> None:
+    """The state is the output gate times tanh of the new memory (the learner's own)."""
+    for _ in probe.repeat(1, 3):
+        for sizes in SIZES:
+            arguments = x, h, c, w_x, w_h, b = _inputs(probe.rng, *sizes)
+            value = probe.call(subject, *arguments).value
+            own = value[1] if isinstance(value, (tuple, list)) and len(value) == 2 else None
+            if not isinstance(own, np.ndarray) or own.shape != c.shape:
+                probe.agree(subject, *arguments)
+                continue
+            gate = logistic((x @ w_x + h @ w_h + b)[:, -c.shape[1] :])
+            want = (gate * np.tanh(own), own)
+            why = "expected: the output gate times tanh of your new memory"
+            probe.agree(subject, *arguments, want=want, part=0, why=why)
+
+
+def _memory(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for b, c, n in SIZES:
+        yield f"B = {b}, C = {c}, N = {n}", Call(_inputs(rng, b, c, n))
+
+
+def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    *inputs, b = _inputs(rng, 2, 4, 3)
+    yield "sums near ±1000", Call((*inputs, huge(b.size)))
+
+
+def _overflowed(value: Any) -> str:
+    if np.isfinite(value).all():
+        return ""
+    return "Yours are not all finite there. The sigmoid given in section 7 is safe for any sum."
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Oblong, all sizes alike, one sequence, huge sums of both signs."""
+    *inputs, b = _inputs(rng, 2, 3, 5)
+    return [
+        Call((*inputs, b)),
+        Call(_inputs(rng, 4, 4, 4)),
+        Call(_inputs(rng, 1, 2, 3)),
+        Call((*inputs, huge(b.size))),
+    ]
+
+
+MEMORY = "sigmoid(f) * c + sigmoid(i) * np.tanh(g)"
+STATE = "sigmoid(o) * np.tanh(new_c)"
+EXPLODING = "np.exp({0}) / (1 + np.exp({0}))"
+
+SLIPS = (
+    Slip(
+        "order i, f, o, g",
+        ("i, f, g, o =", "i, f, o, g ="),
+        "The blocks are read as i, f, o, g. Their order is i, f, g, o: the candidate is the third, "
+        "the output gate the fourth.",
+    ),
+    Slip(
+        "order f, i, g, o",
+        ("i, f, g, o =", "f, i, g, o ="),
+        "Input gate and forget gate are exchanged. The first block is the input gate i, the second "
+        "the forget gate f.",
+    ),
+    Slip(
+        "no tanh on the new memory",
+        ("np.tanh(new_c)", "new_c"),
+        "The new state is the output gate times the memory itself. The memory goes through tanh "
+        "first: sigmoid(o) * np.tanh(new_c).",
+    ),
+    Slip(
+        "state from the old memory",
+        ("np.tanh(new_c)", "np.tanh(c)"),
+        "The new state is made from the old memory. Work out the new memory first; the state shows "
+        "that one.",
+    ),
+    Slip(
+        "no output gate",
+        ("sigmoid(o) * ", ""),
+        "The new state is tanh of the new memory in full: the output gate is missing. It decides "
+        "how much of the memory is shown: sigmoid(o) * np.tanh(new_c).",
+    ),
+    Slip(
+        "sigmoid for the candidate",
+        ("np.tanh(g)", "sigmoid(g)"),
+        "The candidate lies between 0 and 1: it went through a sigmoid. It is no gate but new "
+        "content: np.tanh(g), between −1 and 1.",
+    ),
+    Slip(
+        "no sigmoid on the gates",
+        (("sigmoid(f)", "f"), ("sigmoid(i)", "i"), ("sigmoid(o)", "o")),
+        "The gates are the bare sums, of any size. A gate says how much gets through, from 0 to 1: "
+        "put sigmoid around i, f and o.",
+    ),
+    Slip(
+        "tanh on the memory itself",
+        ((MEMORY, f"np.tanh({MEMORY})"), ("np.tanh(new_c)", "new_c")),
+        "The memory itself goes through tanh, so that it cannot leave −1 to 1 and is squeezed anew "
+        "at each step. Keep it as it is, f · c + i · g; only the state shows tanh of it.",
+    ),
+    Slip(
+        "forget gate the wrong way round",
+        ("sigmoid(f) * c", "(1 - sigmoid(f)) * c"),
+        "The memory is multiplied by 1 − forget gate. For all its name, a forget gate of 1 keeps "
+        "everything: sigmoid(f) * c.",
+    ),
+    Slip(
+        "sigmoid overflows",
+        tuple((f"sigmoid({gate})", EXPLODING.format(gate)) for gate in "fio"),
+        "Your sigmoid is eˣ / (1 + eˣ): for a large x that is inf / inf, which is NaN. Use the "
+        "sigmoid given above, or 1 / (1 + e⁻ˣ), whose overflow ends in 1 / inf = 0.",
+    ),
+)
+
+
+def sliced(x, h, c, w_x, w_h, b):
+    """One product; blocks by slices; the logistic function spelled out; a list."""
+    n = c.shape[1]
+    sums = b + np.concatenate([x, h], axis=1) @ np.concatenate([w_x, w_h])
+    gates = logistic(sums)
+    i, f, o = gates[:, :n], gates[:, n : 2 * n], gates[:, 3 * n :]
+    memory = i * np.tanh(sums[:, 2 * n : 3 * n]) + f * c
+    return [o * np.tanh(memory), memory]
+
+
+def by_gates(x, h, c, w_x, w_h, b):
+    """Each gate from its own weights."""
+    n = b.shape[0] // 4
+    blocks = []
+    for k in range(4):
+        own = slice(k * n, (k + 1) * n)
+        a = np.einsum("bc,cn->bn", x, w_x[:, own]) + np.einsum("bm,mn->bn", h, w_h[:, own]) + b[own]
+        blocks.append(np.tanh(a) if k == 2 else (np.tanh(a / 2) + 1) / 2)
+    i, f, g, o = blocks
+    memory = f * c + i * g
+    return o * np.tanh(memory), memory
+
 
 EXERCISE = Exercise(
     chapter="01_recurrence",
     title="A step of the LSTM",
     goal="Write the cell with three gates and a memory that is added to, not overwritten.",
     reference=recurrence.lstm_cell,
-    properties=ch01_gates.LSTM,
-    draws=ch01_gates.lstm_draws,
-    misconceptions=wrong_lstm.LSTM,
-    alternatives=right.LSTM,
+    contract=Contract(
+        numpy_only=True,
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+        says=("Sums of any size are safe.",),
+    ),
+    properties=(
+        Property("a hand-worked example: gates 1/4, 3/4, 1/2", 1, _worked),
+        Property(
+            "forget gate open, input gate shut: the memory stays",
+            1,
+            _gated(-WIDE, WIDE, "the input gate is shut and the forget gate open"),
+        ),
+        Property(
+            "forget gate shut, input gate open: the candidate replaces it",
+            1,
+            _gated(WIDE, -WIDE, "the input gate is open and the forget gate shut"),
+        ),
+        Property("state: the output gate times tanh of your new memory", 1, _state),
+        agrees("the new memory, for any batch, input and state size", _memory, part=1),
+        agrees("huge sums are safe", _huge, repeat=1, clue=_overflowed),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"slices": sliced, "gate by gate": by_gates},
     hints=(
-        (
-            "The sums are those of rnn_step before its tanh, four times as wide. Which four "
-            "things do they decide, in which order, and which of them is no gate?"
-        ),
-        (
-            "np.split(sums, 4, axis=-1) gives the blocks i, f, g, o. Sigmoid for the three "
-            "gates, tanh for g. The new memory first, then the new state from it."
-        ),
-        (
-            "new_c is sigmoid(f) times c plus sigmoid(i) times tanh(g), number by number; "
-            "new_h is sigmoid(o) times tanh(new_c). Return new_h, new_c."
-        ),
+        "The sums are those of rnn_step before its tanh, four times as wide. Which four things do "
+        "they decide, in which order, and which of them is no gate?",
+        "np.split(sums, 4, axis=-1) gives the blocks i, f, g, o. Sigmoid for the three gates, tanh "
+        "for g. The new memory first, then the new state from it.",
+        "new_c is sigmoid(f) times c plus sigmoid(i) times tanh(g), number by number; new_h is "
+        "sigmoid(o) times tanh(new_c). Return new_h, new_c.",
     ),
     minutes=12,
     difficulty=2,
     importance=4,
-    forbidden=READY_MADE,
     results=("new_h", "new_c"),
 )

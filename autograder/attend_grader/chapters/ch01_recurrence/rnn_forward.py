@@ -1,39 +1,190 @@
-"""Exercise 01_recurrence/rnn_forward: A whole sequence."""
+"""Exercise 01_recurrence/rnn_forward: what must hold, how it goes wrong, other ways to write it."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate
+
+import numpy as np
 from attend_solutions import recurrence
+from attend_solutions.recurrence import rnn_step
 
-from attend_grader.chapters.ch01_recurrence import (
-    READY_MADE,
-    right,
+from attend_grader.chapters.ch01_recurrence.shared import LN2, LN3, sequence_inputs
+from attend_grader.checks.compare import PRINTED
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, worked
+
+
+def _one_step(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    yield "sequences of one step", Call(sequence_inputs(rng, 3, 1, 2, 4))
+
+
+def _start(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    x, h0, w_x, w_h, b = sequence_inputs(rng, 2, 3, 4, 3)
+    why = "inputs of 0 and no bias, so all comes from h0"
+    yield why, Call((np.zeros_like(x), h0, w_x, w_h, np.zeros_like(b)))
+
+
+def _states(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for b, t, c, n in ((2, 5, 3, 4), (3, 3, 3, 3), (1, 4, 2, 2), (4, 2, 1, 5), (2, 3, 2, 1)):
+        yield f"B = {b}, T = {t}, C = {c}, N = {n}", Call(sequence_inputs(rng, b, t, c, n))
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Oblong, all sizes alike, one sequence, one-hot inputs."""
+    one_hot = np.eye(3)[rng.integers(0, 3, (2, 4))]
+    _, h0, *rest = sequence_inputs(rng, 2, 4, 3, 5)
+    return [
+        Call(sequence_inputs(rng, 2, 4, 3, 5)),
+        Call(sequence_inputs(rng, 3, 3, 3, 3)),
+        Call(sequence_inputs(rng, 1, 5, 2, 3)),
+        Call((one_hot, h0, *rest)),
+    ]
+
+
+STEP = "h = rnn_step(x[:, t], h, w_x, w_h, b)"
+APPEND = "states.append(h)"
+
+SLIPS = (
+    Slip(
+        "every step starts from h0",
+        ("rnn_step(x[:, t], h,", "rnn_step(x[:, t], h0,"),
+        "Every step starts from h0 again, so no step knows of those before it. Keep the state in "
+        "a variable and hand it to the next step.",
+    ),
+    Slip(
+        "returned the last state only",
+        ("np.stack(states, axis=1)", "h"),
+        "Only the last state comes back. Collect the state of every step, and put them together "
+        "along a new axis 1.",
+    ),
+    Slip(
+        "time first instead of batch first",
+        ("states, axis=1", "states"),
+        "Time comes first in your result: (T, B, N). The batch comes first: "
+        "np.stack(states, axis=1) puts the new axis in second place.",
+    ),
+    Slip(
+        "h0 among the states",
+        ("h0, []", "h0, [h0]"),
+        "Your result has one state too many: h0 itself comes first. Collect the states after each "
+        "step only.",
+    ),
+    Slip(
+        "states before the step, not after",
+        (f"{STEP}\n        {APPEND}", f"{APPEND}\n        {STEP}"),
+        "Entry t holds the state before step t instead of after it: yours begins with h0, and the "
+        "last state is missing. Collect the state after the step.",
+    ),
+    Slip(
+        "read from the end",
+        (
+            ("range(x.shape[1])", "reversed(range(x.shape[1]))"),
+            ("stack(states", "stack(states[::-1]"),
+        ),
+        "The sequence is read from its end. Start at t = 0.",
+    ),
+    Slip(
+        "looped over the batch",
+        (("x.shape[1]", "x.shape[0]"), ("x[:, t]", "x[t]")),
+        "The loop runs over axis 0, the sequences, so that one is read into the other. Time is "
+        "axis 1: range(x.shape[1]) and x[:, t].",
+    ),
+    Slip(
+        "one array for all states",
+        ("h = rnn_step", "h[...] = rnn_step"),
+        "All your states are the last one, and h0 is changed: each step writes into the same "
+        "array, which the list holds many times over. `h[...] = …` does that; `h = …` makes a new "
+        "array.",
+    ),
+    Slip(
+        "first step left out",
+        ("range(", "range(1, "),
+        "Your result is one step short and begins with the second input: the first is never read. "
+        "The loop begins at t = 0: range(x.shape[1]).",
+    ),
+    Slip(
+        "last step left out",
+        ("x.shape[1]", "x.shape[1] - 1"),
+        "Your result is one step short: the last input is never read. range(n) already stops "
+        "before n, so write range(x.shape[1]).",
+    ),
 )
-from attend_grader.chapters.ch01_recurrence import props_forward as ch01_forward
-from attend_grader.chapters.ch01_recurrence import wrong_forward as wrong
-from attend_grader.checks.exercise import Exercise
+
+
+def inputs_first(x, h0, w_x, w_h, b):
+    """All inputs through W_x at once; room for all states; self-contained."""
+    sums = x @ w_x + b
+    states = np.empty(sums.shape)
+    for t in range(sums.shape[1]):
+        states[:, t] = np.tanh(sums[:, t] + (states[:, t - 1] if t else h0) @ w_h)
+    return states
+
+
+def by_accumulate(x, h0, w_x, w_h, b):
+    """itertools.accumulate carries the state."""
+    steps = accumulate(
+        np.swapaxes(x, 0, 1), lambda h, now: rnn_step(now, h, w_x, w_h, b), initial=h0
+    )
+    return np.stack(list(steps)[1:], axis=1)
+
+
+def by_sequences(x, h0, w_x, w_h, b):
+    """One sequence after the other."""
+    found = []
+    for sequence, h in zip(x, h0, strict=True):
+        rows = []
+        for now in sequence:
+            h = np.tanh(now @ w_x + h @ w_h + b)
+            rows.append(h)
+        found.append(rows)
+    return np.array(found)
+
 
 EXERCISE = Exercise(
     chapter="01_recurrence",
     title="A whole sequence",
     goal="Apply the step along a sequence and keep every state.",
     reference=recurrence.rnn_forward,
-    properties=ch01_forward.FORWARD,
-    draws=ch01_forward.forward_draws,
-    misconceptions=wrong.FORWARD,
-    alternatives=right.FORWARD,
+    contract=Contract(
+        numpy_only=True,
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: states 0.6, 0.8, 0.899",
+            np.array([[[LN2], [0.0], [0.0]]]),
+            np.zeros((1, 1)),
+            np.array([[1.0]]),
+            np.array([[LN3 / 0.6]]),
+            np.zeros(1),
+            want=np.array([[[0.6], [0.8], [0.8986]]]),
+            tolerance=PRINTED,
+            why="x = (ln 2, 0, 0), h0 = 0, W_x = 1, W_h = ln 3 / 0.6",
+        ),
+        agrees("one step only", _one_step, repeat=1),
+        agrees("starts from h0", _start, repeat=1),
+        agrees("every state, batch first: (B, T, N)", _states),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "inputs through W_x first": inputs_first,
+        "itertools.accumulate": by_accumulate,
+        "sequence by sequence": by_sequences,
+    },
     hints=(
         "What does step t need that only step t − 1 can give it? Keep that in a variable.",
-        (
-            "Time is axis 1 of x: `x[:, t]` holds the inputs of all sequences at step t, of"
-            " shape (B, C). Put each new state into a list, and stack the list at the end."
-        ),
-        (
-            "Start with h = h0 and an empty list. For t in range(x.shape[1]): let h be "
-            "rnn_step of x[:, t] and h, and append it. Then np.stack the list with axis=1, "
-            "which makes (B, T, N)."
-        ),
+        "Time is axis 1 of x: `x[:, t]` holds the inputs of all sequences at step t, of shape "
+        "(B, C). Put each new state into a list, and stack the list at the end.",
+        "Start with h = h0 and an empty list. For t in range(x.shape[1]): let h be rnn_step of "
+        "x[:, t] and h, and append it. Then np.stack the list with axis=1, which makes (B, T, N).",
     ),
     minutes=8,
     difficulty=2,
     importance=5,
     uses=("rnn_step",),
-    forbidden=READY_MADE,
 )

@@ -1,37 +1,198 @@
-"""Exercise 02_alignment/attend: attend."""
+"""Exercise 02_alignment/attend: what must hold, how it goes wrong, other ways to write it."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
 from attend_solutions import alignment
+from torch import Tensor
 
-from attend_grader.chapters.ch02_alignment import (
-    READY_MADE,
-    right,
-    wrong_scores,
+from attend_grader.chapters.ch02_alignment.shared import sums
+from attend_grader.checks.compare import FLOAT32, PRINTED
+from attend_grader.checks.contract import FLOAT32 as SINGLE
+from attend_grader.checks.contract import FLOAT64
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import agrees, known
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_numbers import normal
+
+Inputs = tuple[Tensor, Tensor]
+
+
+def _inputs(rng: np.random.Generator, t: int, s: int, e: int, lead: tuple[int, ...] = ()) -> Inputs:
+    """scores (*lead, T, S) and values (*lead, S, E)."""
+    return normal(rng, *lead, t, s), normal(rng, *lead, s, e)
+
+
+def _worked(subject: Subject, probe: Probe) -> None:
+    """Scores 0, ln 2, ln 5: weights 1/8, 2/8, 5/8."""
+    inputs = torch.tensor([[1.0, 2.0, 5.0]]).log(), torch.tensor([[8.0, 0.0], [0.0, 4.0], [0.0, 8]])
+    want = (torch.tensor([[1.0, 6.0]]), torch.tensor([[0.125, 0.25, 0.625]]))
+    why = "scores 0, ln 2, ln 5"
+    probe.agree(subject, *inputs, want=want, part=1, tolerance=PRINTED, why=why, clue=sums)
+    probe.agree(subject, *inputs, want=want, part=0, tolerance=PRINTED, why=why)
+
+
+def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Inputs, tuple[Tensor, Tensor]]]:
+    scores, values = _inputs(rng, 3, 1, 2)
+    yield "one value only", (scores, values), (values.expand(3, 2).clone(), torch.ones(3, 1))
+    scores, values = torch.full((2, 5), 0.7), normal(rng, 5, 3)
+    want = (values.mean(dim=0).expand(2, 3).clone(), torch.full((2, 5), 0.2))
+    yield "equal scores", (scores, values), want
+    scores, values = _inputs(rng, 3, 4, 2)
+    best = torch.from_numpy(rng.permuted(np.tile([1, 2, 3, 4], (3, 1)), axis=1))
+    weights = (best == 4).float()
+    far = torch.tensor([[1e5], [0.0], [-1e5]])
+    why = "scores 10,000 apart, so the largest takes all; rows near 100,000, 0 and −100,000"
+    yield why, (1e4 * best + far, values), (weights @ values, weights)
+
+
+def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for t, s, e in ((2, 3, 5), (4, 4, 4), (1, 6, 2), (3, 2, 1)):
+        yield f"T = {t}, S = {s}, E = {e}", Call(_inputs(rng, t, s, e))
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """All lengths different, alike, leading axes, one key."""
+    return [
+        Call(_inputs(rng, 2, 3, 4)),
+        Call(_inputs(rng, 3, 3, 3)),
+        Call(_inputs(rng, 3, 4, 2, (2,))),
+        Call(_inputs(rng, 3, 3, 3, (3,))),
+        Call(_inputs(rng, 2, 1, 3)),
+    ]
+
+
+SOFTMAX = "torch.softmax(scores, dim=-1)"
+RESULTS = "weights @ values, weights"
+
+SLIPS = (
+    Slip(
+        "normalised over queries instead of keys",
+        ("dim=-1", "dim=-2"),
+        "Your columns sum to 1: the softmax ran over the queries. Each query shares one unit of "
+        "weight among the keys: dim=-1.",
+    ),
+    Slip(
+        "softmax over axis 1",
+        ("dim=-1", "dim=1"),
+        "With leading axes, the softmax runs over axis 1 (dim=1), which is the keys' axis for a "
+        "single table only. The keys always lie on the last axis: dim=-1.",
+    ),
+    Slip(
+        "no softmax",
+        (SOFTMAX, "scores"),
+        "The values are multiplied by the scores themselves. Turn each row of scores into weights "
+        "first: torch.softmax(scores, dim=-1).",
+    ),
+    Slip(
+        "divided by the sum, without exp",
+        (SOFTMAX, "scores / scores.sum(dim=-1, keepdim=True)"),
+        "The scores are divided by their sum as they are. They can be negative and can sum to 0: "
+        "take the softmax.",
+    ),
+    Slip(
+        "sigmoid instead of softmax",
+        (SOFTMAX, "torch.sigmoid(scores)"),
+        "Each weight lies between 0 and 1 by itself, but a row does not sum to 1 (sigmoid). The "
+        "keys of a query share one unit: softmax.",
+    ),
+    Slip(
+        "softmax twice",
+        (SOFTMAX, f"torch.softmax({SOFTMAX}, dim=-1)"),
+        "The weights are too even: they are the softmax of a softmax. Take it once, of the scores.",
+    ),
+    Slip(
+        "returned the contexts only",
+        (RESULTS, "weights @ values"),
+        "There is one result, the contexts. Return the weights too: `return contexts, weights`.",
+    ),
+    Slip(
+        "returned scores instead of weights",
+        (RESULTS, "weights @ values, scores"),
+        "Your contexts are right, but you return the scores where the weights belong: give back "
+        "what softmax returned.",
+    ),
+    Slip(
+        "detached the weights",
+        (SOFTMAX, f"{SOFTMAX}.detach()"),
+        "The values are right, but the weights are detached as soon as they are made: no gradient "
+        "reaches the scores, and the decoder never learns where to look. Pass them on as they are.",
+    ),
+    Slip(
+        "detached the weights in the contexts",
+        (RESULTS, "weights.detach() @ values, weights"),
+        "The values are right, but the contexts are made from detached weights. The gradient that "
+        "teaches the decoder where to look comes through the contexts: use the weights as they "
+        "are.",
+    ),
 )
-from attend_grader.chapters.ch02_alignment import props_scores as ch02_scores
-from attend_grader.checks.exercise import Exercise
+
+
+def by_hand(scores, values):
+    """The softmax written out."""
+    shares = (scores - scores.amax(-1, keepdim=True)).exp()
+    weights = shares / shares.sum(-1, keepdim=True)
+    return torch.einsum("...ts,...se->...te", weights, values), weights
+
+
+def by_logarithm(scores, values):
+    """exp(score - logsumexp), a list as result."""
+    weights = torch.exp(torch.log_softmax(scores, -1))
+    return [(weights[..., None] * values[..., None, :, :]).sum(-2), weights]
+
+
+def divides_last(scores, values):
+    """Divides by the sum of the exponentials at the end."""
+    shares = torch.exp(scores - scores.max(dim=-1, keepdim=True).values)
+    total = shares.sum(dim=-1, keepdim=True)
+    return torch.matmul(shares, values) / total, shares / total
+
 
 EXERCISE = Exercise(
     chapter="02_alignment",
     title="Attend",
     goal="Turn scores into weights, and the weights into one context for each query.",
     reference=alignment.attend,
-    properties=ch02_scores.ATTEND,
-    draws=ch02_scores.attend_draws,
-    misconceptions=wrong_scores.ATTEND,
-    alternatives=right.ATTEND,
+    contract=Contract(
+        leading_axes=True,
+        accepts=(SINGLE, FLOAT64),
+        views=True,
+        same_dtype=True,
+        arguments_unchanged=True,
+        gradients=("scores", "values"),
+        says=("Scores of any size are safe.",),
+    ),
+    properties=(
+        Property("a hand-worked example: weights 1/8, 2/8, 5/8", 1, _worked),
+        known("one value, equal scores, huge scores", _limits, tolerance=FLOAT32),
+        agrees(
+            "weights: the softmax of the scores, over the keys",
+            _values,
+            part=1,
+            tolerance=FLOAT32,
+            clue=sums,
+        ),
+        agrees("contexts: the weights times the values", _values, part=0, tolerance=FLOAT32),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "softmax by hand, einsum": by_hand,
+        "log-softmax, broadcast": by_logarithm,
+        "normalised at the end": divides_last,
+    },
     hints=(
         "Each row of scores belongs to one query. Along which axis do its weights sum to 1?",
-        "The softmax runs along the last axis. A context is a sum over the same axis: weight "
-        "times value, for every key.",
-        (
-            "`torch.softmax(scores, dim=-1)` gives the weights (..., T, S). Multiplied with "
-            "the values (..., S, E) by `@` they give the contexts. Return contexts, then "
-            "weights."
-        ),
+        "The softmax runs along the last axis. A context is a sum over the same axis: weight times "
+        "value, for every key.",
+        "`torch.softmax(scores, dim=-1)` gives the weights (..., T, S). Multiplied with the values "
+        "(..., S, E) by `@` they give the contexts. Return contexts, then weights.",
     ),
     minutes=6,
     difficulty=1,
     importance=5,
-    forbidden=READY_MADE,
     results=("contexts", "weights"),
 )

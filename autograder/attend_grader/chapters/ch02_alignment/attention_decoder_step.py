@@ -1,44 +1,257 @@
-"""Exercise 02_alignment/attention_decoder_step: one step of the decoder."""
+"""Exercise 02_alignment/attention_decoder_step: checks, known slips, other ways to write it."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
 from attend_solutions import alignment
+from attend_solutions.alignment import attend, multiplicative_score
+from torch import Tensor
 
-from attend_grader.chapters.ch02_alignment import (
-    FINISHED_GRU,
-    READY_MADE,
-    right,
-    wrong_recurrent,
+from attend_grader.chapters.ch02_alignment.shared import gru, gru_by_hand, sums, undecided
+from attend_grader.checks.compare import FLOAT32, PRINTED
+from attend_grader.checks.contract import FLOAT32 as SINGLE
+from attend_grader.checks.contract import FLOAT64
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import agrees
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_numbers import normal
+
+SIZES = ((2, 4, 3, 5, 6), (3, 3, 3, 3, 3), (1, 5, 2, 4, 4), (2, 3, 1, 1, 2))
+"""(B, S, C, N, E): all different, all alike, one sentence, one number."""
+
+
+def _inputs(
+    rng: np.random.Generator, b: int, s: int, c: int, n: int, e: int, general: bool = True
+) -> tuple[Any, ...]:
+    """Arguments of one step; without ``general``, for the dot score (E = N)."""
+    e = e if general else n
+    weight = 0.5 * normal(rng, n, e) if general else None
+    vectors = normal(rng, b, c), normal(rng, b, n), normal(rng, b, s, e)
+    return *vectors, weight, gru(rng, c + e, n)
+
+
+def _worked(subject: Subject, probe: Probe) -> None:
+    """Scores ln 3 and 0, so weights 3/4 and 1/4; the cell sees the context alone."""
+    encoded, weight = torch.tensor([[[1.0], [0.0]]]), torch.tensor([[3.0]]).log()
+    after = torch.tensor([[0.5 + 0.5 * np.tanh(1.5)]], dtype=torch.float32)
+    want = (after, torch.tensor([[0.75]]), torch.tensor([[0.75, 0.25]]))
+    arguments = (torch.tensor([[5.0]]), torch.tensor([[1.0]]), encoded, weight)
+    why = "scores ln 3 and 0; all gates 1/2; the cell reads 0 · word + 2 · context"
+    for part in (2, 1, 0):
+        cell = undecided([0.0, 2.0])
+        probe.agree(subject, *arguments, cell, want=want, part=part, tolerance=PRINTED, why=why)
+
+
+def _general(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in SIZES:
+        told = f"B, S, C, N, E = {', '.join(map(str, sizes))}"
+        yield told, Call(_inputs(rng, *sizes))
+
+
+def _state(subject: Subject, probe: Probe) -> None:
+    """The next state is torch's GRU cell on embedding and context (the learner's own)."""
+    for sizes in SIZES:
+        inputs = embedded, state, _, _, cell = _inputs(probe.rng, *sizes)
+        want = list(probe.reference(*inputs))
+        value = probe.call(subject, *inputs).value
+        own = value[1] if isinstance(value, (tuple, list)) and len(value) == 3 else None
+        if isinstance(own, Tensor) and own.shape == want[1].shape:
+            together = torch.cat([embedded, own.detach().to(state.dtype)], dim=-1)
+            want[0] = torch.gru_cell(together, state, *cell)
+        else:
+            probe.agree(subject, *inputs, part=1, tolerance=FLOAT32)
+        why = "expected: torch's GRU cell on [embedded; your context]"
+        probe.agree(subject, *inputs, want=tuple(want), part=0, tolerance=FLOAT32, why=why)
+
+
+def _dot(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for b, s, c, n in ((2, 4, 3, 5), (3, 3, 2, 3)):
+        yield "weight is None, so the dot score", Call(_inputs(rng, b, s, c, n, n, general=False))
+
+
+def _one_word(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    yield "one encoded vector only, so it is the context", Call(_inputs(rng, 3, 1, 2, 4, 5))
+
+
+def _huge(subject: Subject, probe: Probe) -> None:
+    """Scores in the thousands, no two of them alike."""
+    embedded, _, _, _, cell = _inputs(probe.rng, 2, 4, 2, 3, 3, general=False)
+    spread = probe.rng.permuted(np.tile([-3.0, -2, 1, 4], (2, 3, 1)), axis=2)
+    encoded, state = torch.from_numpy(spread).float().mT.contiguous(), torch.eye(3)[:2]
+    for size in (1000.0, -1000.0):
+        why = "scores some 1,000 apart, so the largest takes all"
+        inputs = (embedded, state, encoded, size * torch.eye(3), cell)
+        probe.agree(subject, *inputs, part=2, tolerance=FLOAT32, why=why, clue=sums)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """All lengths different, alike, the dot score, one sentence, one word."""
+    return [
+        Call(_inputs(rng, 2, 4, 3, 5, 6)),
+        Call(_inputs(rng, 3, 3, 3, 3, 3)),
+        Call(_inputs(rng, 2, 4, 3, 5, 5, general=False)),
+        Call(_inputs(rng, 1, 3, 2, 4, 4)),
+        Call(_inputs(rng, 2, 1, 2, 3, 4)),
+    ]
+
+
+ATTEND = "attend(scores, encoded)"
+QUERY = "context, weights = context[:, 0], weights[:, 0]"
+SCORES = "multiplicative_score(state[:, None], encoded, weight)"
+CELL = "torch.gru_cell(torch.cat([embedded, context], dim=-1), state, *cell)"
+
+SLIPS = (
+    Slip(
+        "context before the embedding",
+        ("[embedded, context]", "[context, embedded]"),
+        "The cell reads the context first, then the embedding. Its weights expect the embedding "
+        "first: torch.cat([embedded, context], dim=-1).",
+    ),
+    Slip(
+        "looked back with the state after the step",
+        (
+            "return state, context, weights",
+            f"context, weights = attend({SCORES}, encoded)\n"
+            "    return state, context[:, 0], weights[:, 0]",
+        ),
+        "Context and weights belong to the state *after* the step. The state before the step asks, "
+        "and its context goes into the cell: look back once, before torch.gru_cell.",
+    ),
+    Slip(
+        "softmax over the axis of the one query",
+        (ATTEND, "(lambda w: (w @ encoded, w))(torch.softmax(scores, dim=1))"),
+        "All weights are 1, and the context is the sum of the encoded words: the softmax ran over "
+        "an axis of length 1. It runs over the words: the last axis.",
+    ),
+    Slip(
+        "softmax twice",
+        (ATTEND, "attend(torch.softmax(scores, dim=-1), encoded)"),
+        "The weights are too even: they are the softmax of a softmax. `attend` takes the scores as "
+        "they are and does the softmax itself.",
+    ),
+    Slip(
+        "ignored the weight",
+        ("encoded, weight)", "encoded)"),
+        "The score is the dot product even where a weight is given. Pass it on: "
+        "multiplicative_score(query, encoded, weight).",
+    ),
+    Slip(
+        "the first state asks every sentence",
+        ("state[:, None]", "state[None]"),
+        "The first sentence's state asks all sentences. Each state asks its own: the queries are "
+        "(B, 1, N), which is state[:, None]; state[None] is (1, B, N), and then [:, 0] takes the "
+        "first.",
+    ),
+    Slip(
+        "mean of all words as context",
+        (QUERY, "context, weights = encoded.mean(dim=1), weights[:, 0]"),
+        "The context is the plain mean of the encoded words, whatever the weights are. Take what "
+        "attend returns first.",
+    ),
+    Slip(
+        "started the cell from zeros",
+        ("dim=-1), state,", "dim=-1), torch.zeros_like(state),"),
+        "The cell starts from zeros, so that the decoder forgets what it has written. Its second "
+        "argument is the state before the step.",
+    ),
+    Slip(
+        "left out the cell's biases",
+        ("*cell)", "*cell[:2])"),
+        "Weights and context are right; the next state is made without the cell's two biases. A "
+        "cell has four tensors: torch.gru_cell(input, state, *cell).",
+    ),
+    Slip(
+        "detached the context",
+        ("[embedded, context]", "[embedded, context.detach()]"),
+        "The values are right, but no gradient goes from the next state back through the context: "
+        "it is detached. Then nothing teaches the decoder where to look. Pass it on as it is.",
+    ),
 )
-from attend_grader.chapters.ch02_alignment import props_recurrent as ch02_recurrent
-from attend_grader.checks.exercise import Exercise
+
+
+def einsum(embedded, state, encoded, weight, cell):
+    """Self-contained: einsum, and the cell by hand."""
+    query = state if weight is None else state @ weight
+    weights = torch.softmax(torch.einsum("be,bse->bs", query, encoded), dim=1)
+    context = torch.einsum("bs,bse->be", weights, encoded)
+    after = gru_by_hand(torch.cat([embedded, context], 1), state, *cell)
+    return after, context, weights
+
+
+def unsqueeze(embedded, state, encoded, weight, cell):
+    """unsqueeze and squeeze along the query's axis."""
+    scores = multiplicative_score(state.unsqueeze(1), encoded, weight=weight)
+    context, weights = attend(scores, encoded)
+    context = context.squeeze(1)
+    joined = torch.hstack((embedded, context))
+    return torch.gru_cell(joined, state, *cell), context, weights.squeeze(1)
+
+
+def by_sentences(embedded, state, encoded, weight, cell):
+    """One sentence at a time."""
+    states, contexts, rows = [], [], []
+    for y, h, words in zip(embedded, state, encoded, strict=True):
+        context, weights = attend(multiplicative_score(h[None], words, weight), words)
+        states.append(torch.gru_cell(torch.cat([y[None], context], -1), h[None], *cell))
+        contexts.append(context)
+        rows.append(weights)
+    return torch.cat(states), torch.cat(contexts), torch.cat(rows)
+
 
 EXERCISE = Exercise(
     chapter="02_alignment",
     title="One step of the decoder",
     goal="Look back with the state, then go on to the next state.",
     reference=alignment.attention_decoder_step,
-    properties=ch02_recurrent.STEP,
-    draws=ch02_recurrent.step_draws,
-    misconceptions=wrong_recurrent.STEP,
-    alternatives=right.STEP,
+    contract=Contract(
+        accepts=(SINGLE, FLOAT64),
+        views=True,
+        same_dtype=True,
+        arguments_unchanged=True,
+        gradients=("embedded", "state", "encoded", "weight", "cell"),
+        says=("Scores of any size are safe.",),
+    ),
+    properties=(
+        Property("a hand-worked example: weights 3/4 and 1/4", 1, _worked),
+        agrees(
+            "weights: from the state before the step",
+            _general,
+            part=2,
+            tolerance=FLOAT32,
+            clue=sums,
+        ),
+        agrees(
+            "context: the weighted mean of the encoded words", _general, part=1, tolerance=FLOAT32
+        ),
+        Property("state: the cell on the embedding, then the context", 2, _state),
+        agrees("without a weight, the dot score", _dot, repeat=1, tolerance=FLOAT32),
+        agrees("one encoded vector is the context itself", _one_word, repeat=1, tolerance=FLOAT32),
+        Property("huge scores are safe", 1, _huge),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "self-contained, einsum": einsum,
+        "unsqueeze and squeeze": unsqueeze,
+        "sentence by sentence": by_sentences,
+    },
     hints=(
-        "Follow the order of the picture: which three things are made, one after the other, "
-        "and what does each of them need?",
-        (
-            "The score functions take queries (B, T, N). Here T = 1: give the state an axis, "
-            "`state[:, None]`, and take it away from context and weights afterwards, "
-            "`[:, 0]`."
-        ),
-        (
-            "Scores from multiplicative_score(state with its axis, encoded, weight); context "
-            "and weights from attend(scores, encoded), both without the axis; then "
-            "`torch.gru_cell(torch.cat([embedded, context], dim=-1), state, *cell)`. Return "
-            "the new state, the context, the weights."
-        ),
+        "Follow the order of the picture: which three things are made, one after the other, and "
+        "what does each of them need?",
+        "The score functions take queries (B, T, N). Here T = 1: give the state an axis, "
+        "`state[:, None]`, and take it away from context and weights afterwards, `[:, 0]`.",
+        "Scores from multiplicative_score(state with its axis, encoded, weight); context and "
+        "weights from attend(scores, encoded), both without the axis; then "
+        "`torch.gru_cell(torch.cat([embedded, context], dim=-1), state, *cell)`. Return the new "
+        "state, the context, the weights.",
     ),
     minutes=12,
     difficulty=3,
     importance=5,
     uses=("multiplicative_score", "attend"),
-    forbidden=(*READY_MADE, *FINISHED_GRU),
     results=("state", "context", "weights"),
 )

@@ -1,43 +1,326 @@
-"""Exercise 02_alignment/hard_attention_sample: hard attention."""
+"""Exercise 02_alignment/hard_attention_sample: checks, known slips, other ways to write it.
 
+The oracle is exact enumeration: numbers u spread evenly over the unit interval draw each place
+exactly as often as its weight says, so the estimates' mean is the gradient itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
 from attend_solutions import alignment
+from torch import Tensor
 
-from attend_grader.chapters.ch02_alignment import props_places as ch02_places
-from attend_grader.chapters.ch02_alignment import (
-    right,
-    wrong_hard,
+from attend_grader.checks.compare import FLOAT32, Miss
+from attend_grader.checks.contract import FLOAT32 as SINGLE
+from attend_grader.checks.contract import FLOAT64
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import agrees
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_numbers import normal
+
+
+def _distributions(rng: np.random.Generator, *shape: int) -> Tensor:
+    """Random weights along the last axis: 64ths, at least one each, which sum to 1 exactly."""
+    shares = rng.dirichlet(np.ones(shape[-1]), size=shape[:-1])
+    return torch.from_numpy((1 + rng.multinomial(64 - shape[-1], shares)) / 64).float()
+
+
+def _inputs(rng: np.random.Generator, *shape: int) -> tuple[Tensor, Tensor, Tensor]:
+    """weights (*shape), uniforms (*shape[:-1]) away from the edges of the pieces, rewards."""
+    weights = _distributions(rng, *shape)
+    ends = weights.double().cumsum(dim=-1)
+    places = torch.from_numpy(np.asarray(rng.integers(0, shape[-1], shape[:-1])))[..., None]
+    own = weights.double().gather(-1, places)[..., 0]
+    inside = torch.from_numpy(np.asarray(rng.uniform(0.2, 0.8, shape[:-1])))
+    uniforms = ends.gather(-1, places)[..., 0] - own * inside
+    return weights, uniforms.float(), normal(rng, *shape)
+
+
+def _worked(subject: Subject, probe: Probe) -> None:
+    """Weights 0.5, 0.25, 0.25: u = 0.6 falls into the second piece, 0.8 into the last."""
+    weights = torch.tensor([[0.5, 0.25, 0.25]] * 2)
+    rewards = torch.tensor([[9.0, 4.0, -3.0], [9.0, 1.0, 8.0]])
+    want = (torch.tensor([1, 2]), torch.tensor([[-2.0, 3.0, -1.0], [-4.0, -2.0, 6.0]]))
+    why = "the pieces end at 0.5, 0.75 and 1; u is 0.6 (reward 4) and 0.8 (reward 8)"
+    for part in (0, 1):
+        arguments = (weights, torch.tensor([0.6, 0.8]), rewards)
+        probe.agree(subject, *arguments, want=want, part=part, tolerance=FLOAT32, why=why)
+
+
+def _places(subject: Subject, probe: Probe) -> None:
+    """The piece in which u lies."""
+    for _ in probe.repeat(1, 3):
+        for shape in ((4, 3), (3, 3), (6, 5), (2, 1)):
+            inputs = _inputs(probe.rng, *shape)
+            outcome = probe.agree(subject, *inputs, part=0, tolerance=FLOAT32)
+            places = outcome.value[0]
+            if isinstance(places, Tensor) and places.dtype != torch.int64:
+                kind = places.dtype
+                raise probe.miss(f"places has dtype {kind}, expected torch.int64.", *inputs)
+
+
+def _edges(subject: Subject, probe: Probe) -> None:
+    """A piece begins at its left edge; a weight of 0 owns nothing; a rest belongs to the last."""
+    for row, uniforms, places, why in (
+        ([0.5, 0.25, 0.25], [0.0, 0.5, 0.75], [0, 1, 2], "each u is the left edge of its piece"),
+        ([0.0, 0.5, 0.0, 0.5], [0.0, 0.5], [1, 3], "a place of weight 0 owns no number"),
+        (
+            [0.333] * 3,
+            [0.9995],
+            [2],
+            "the weights sum to 0.999 and u is larger: the rest belongs to the last place",
+        ),
+    ):
+        weights = torch.tensor([row] * len(uniforms))
+        want = (torch.tensor(places), torch.zeros_like(weights))
+        arguments = (weights, torch.tensor(uniforms), torch.zeros_like(weights))
+        probe.agree(subject, *arguments, want=want, part=0, why=why)
+
+
+def _sum_to_zero(value: Any) -> str:
+    worst = float(np.abs(value.sum(axis=-1)).max())
+    if worst < 1e-4 or not np.isfinite(worst):
+        return ""
+    return (
+        f"A row of yours sums to {worst:.4g}; raising all scores alike changes no weight, so each "
+        "row must sum to 0."
+    )
+
+
+def _estimates(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for shape in ((3, 4), (4, 4), (2, 5)):
+        yield "", Call(_inputs(rng, *shape))
+
+
+def _baselines(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for baseline in (1.5, -2.0):
+        yield f"baseline = {baseline}", Call(_inputs(rng, 3, 4), {"baseline": baseline})
+    weights, uniforms, _ = _inputs(rng, 2, 3)
+    why = "reward and baseline are both 2.5, so the estimate is 0"
+    yield why, Call((weights, uniforms, torch.full((2, 3), 2.5)), {"baseline": 2.5})
+
+
+def _unknown(subject: Subject, probe: Probe) -> None:
+    """Nobody knows what a place that was not drawn would have earned."""
+    weights, uniforms, rewards = _inputs(probe.rng, 3, 4)
+    places, want = probe.reference(weights, uniforms, rewards)
+    known = torch.full((3, 4), torch.nan)
+    known.scatter_(-1, places[..., None], rewards.gather(-1, places[..., None]))
+    why = "only the drawn place's reward is known, the others are NaN"
+
+    def clue(value: Any) -> str:
+        if value.dtype.kind != "f" or not np.isnan(value).any():
+            return ""
+        return "NaN times 0 is NaN: do not multiply by zeros, pick the drawn reward with gather."
+
+    given = (weights, uniforms, known)
+    probe.agree(subject, *given, want=(places, want), part=0, why=why)
+    probe.agree(subject, *given, want=(places, want), part=1, tolerance=FLOAT32, why=why, clue=clue)
+
+
+def _unbiased(subject: Subject, probe: Probe) -> None:
+    """The mean over all draws is the gradient of the expected reward."""
+    weights = torch.tensor([0.1, 0.2, 0.3, 0.4])
+    rewards, baseline = normal(probe.rng, 4), 0.7
+    grid = (torch.arange(20) + 0.5) / 20  # each place is drawn as often as its weight says
+    scores = weights.double().log().requires_grad_(True)
+    expected = torch.softmax(scores, dim=-1) @ rewards.double()
+    want = torch.autograd.grad(expected, scores)[0].float()
+    arguments = (weights.expand(20, 4).clone(), grid, rewards.expand(20, 4).clone())
+    outcome = probe.call(subject, *arguments, baseline=baseline)
+    got = outcome.value[1] if isinstance(outcome.value, (tuple, list)) else None
+    if not isinstance(got, Tensor) or got.shape != (20, 4):
+        probe.agree(subject, *arguments, baseline=baseline, part=1, tolerance=FLOAT32)
+        return
+    mean = got.detach().mean(dim=0)
+    if not torch.allclose(mean, want, atol=1e-4):
+        told = f"expected reward's gradient {_text(want)}, mean of your estimates {_text(mean)}"
+        raise Miss(
+            "the estimates are biased: over 20 numbers u that draw each place as often as its "
+            f"weight says, their mean is not the gradient. {told}.",
+            topic="biased",
+        )
+
+
+def _text(values: Tensor) -> str:
+    return "(" + ", ".join(f"{value:.3f}" for value in values.tolist()) + ")"
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """With a baseline; without; edges; a rest from rounding; leading axes; one row."""
+    edges = torch.tensor([[0.5, 0.25, 0.25]] * 3), torch.tensor([0.0, 0.5, 0.75])
+    thirds = torch.full((1, 3), 0.333), torch.tensor([0.9995])
+    return [
+        Call(_inputs(rng, 6, 5), {"baseline": 1.5}),
+        Call(_inputs(rng, 6, 4)),
+        Call(_inputs(rng, 4, 4), {"baseline": -0.5}),
+        Call((*edges, normal(rng, 3, 3))),
+        Call((*thirds, normal(rng, 1, 3))),
+        Call(_inputs(rng, 2, 3, 4)),
+        Call(_inputs(rng, 5)),
+    ]
+
+
+PLACES = "(ends <= uniforms[..., None]).sum(dim=-1)"
+CLAMP = ".clamp(max=weights.shape[-1] - 1)"
+ESTIMATE = "(reward - baseline) * (drawn.to(weights.dtype) - weights)"
+
+SLIPS = (
+    Slip(
+        "took the largest weight, drew nothing",
+        (f"{PLACES}{CLAMP}", "weights.argmax(dim=-1)"),
+        "It is always the place with the largest weight that is taken. Draw: the place in whose "
+        "piece of the unit interval `uniforms` lies.",
+    ),
+    Slip(
+        "one place too far",
+        (PLACES, f"({PLACES} + 1)"),
+        "The place drawn is one too far (the last stays the last). Count the pieces that *end* at "
+        "u or before: that count is the index, from 0.",
+    ),
+    Slip(
+        "edges given to the left piece",
+        ("ends <= uniforms", "ends < uniforms"),
+        "A number u on the edge between two pieces goes to the left one. A piece begins at its "
+        "left edge, u included: the place is the number of ends that are *at most* u (in "
+        "searchsorted, right=True).",
+    ),
+    Slip(
+        "no owner for a rest from rounding",
+        (CLAMP, ""),
+        "Rounding may let the weights sum to a little less than 1, and u lie above: then the place "
+        "drawn does not exist. Let the last place own that rest: clamp(max=S - 1).",
+    ),
+    Slip(
+        "compared u with the weights",
+        ("weights.cumsum(dim=-1)", "weights"),
+        "u is compared with the weights themselves. Compare it with where the pieces end: the "
+        "cumulative sums, weights.cumsum(dim=-1).",
+    ),
+    Slip(
+        "derivative with respect to the weights",
+        ("drawn.to(weights.dtype) - weights", "drawn / weights.clamp(min=1e-12)"),
+        "The derivative of log a is taken with respect to the *weights*: 1 / a at the drawn place, "
+        "0 elsewhere. The scores are what moves; through the softmax it is 1 - a at the drawn "
+        "place and -a elsewhere.",
+    ),
+    Slip(
+        "gradient for the drawn place only",
+        ("drawn.to(weights.dtype) - weights", "drawn.to(weights.dtype)"),
+        "Only the drawn place gets a gradient. Raising one score lowers the other weights, so they "
+        "get -a each: subtract the weights from the row of zeros and a one.",
+    ),
+    Slip(
+        "baseline not used",
+        ("(reward - baseline)", "reward"),
+        "The baseline changes nothing. Subtract it from the reward.",
+    ),
+    Slip(
+        "baseline taken from the estimate",
+        (ESTIMATE, "reward * (drawn.to(weights.dtype) - weights) - baseline"),
+        "The baseline is taken from the whole estimate. That shifts every entry, and the estimate "
+        "is biased; take it from the reward, before the product.",
+    ),
+    Slip(
+        "used rewards nobody knows",
+        ("(reward - baseline)", "(rewards - baseline)"),
+        "The rewards of all places are used: each entry its own. Only the drawn place's reward is "
+        "known: pick it with rewards.gather(-1, places[..., None]).",
+    ),
 )
-from attend_grader.checks.exercise import Exercise
+
+
+def searchsorted(weights, uniforms, rewards, baseline=0.0):
+    """searchsorted; one_hot."""
+    ends = torch.cumsum(weights, -1).contiguous()
+    found = torch.searchsorted(ends, uniforms[..., None].contiguous(), right=True)
+    places = torch.clamp(found[..., 0], max=weights.shape[-1] - 1)
+    reward = torch.gather(rewards, -1, places.unsqueeze(-1)) - baseline
+    drawn = torch.nn.functional.one_hot(places, weights.shape[-1])
+    return places, reward * drawn - reward * weights
+
+
+def first_end(weights, uniforms, rewards, baseline=0.0):
+    """The first end beyond u; the last is moved up to infinity."""
+    ends = weights.cumsum(-1)
+    ends = torch.cat([ends[..., :-1], torch.full_like(ends[..., -1:], math.inf)], -1)
+    places = (ends > uniforms.unsqueeze(-1)).int().argmax(-1)
+    reward = torch.take_along_dim(rewards, places[..., None], dim=-1)
+    grads = -weights * (reward - baseline)
+    return places, grads.scatter_add(-1, places[..., None], reward - baseline)
+
+
+def by_autograd(weights, uniforms, rewards, baseline=0.0):
+    """Row by row; the derivative by autograd through log-softmax of the logarithms."""
+    rows = weights.reshape(-1, weights.shape[-1])
+    places, grads = [], []
+    for row, u, earned in zip(rows, uniforms.reshape(-1), rewards.reshape(rows.shape), strict=True):
+        end, place = 0.0, 0
+        for place, weight in enumerate(row):  # noqa: B007  # the last place owns the rest
+            end = end + weight
+            if u < end:
+                break
+        scores = row.clamp(min=1e-30).log().requires_grad_(True)
+        log_weight = torch.log_softmax(scores, dim=-1)[place]
+        grads.append((earned[place] - baseline) * torch.autograd.grad(log_weight, scores)[0])
+        places.append(place)
+    return torch.tensor(places).reshape(uniforms.shape), torch.stack(grads).reshape(weights.shape)
+
 
 EXERCISE = Exercise(
     chapter="02_alignment",
     title="Hard attention",
     goal="Draw one place instead of mixing all, and estimate the gradient from the reward.",
     reference=alignment.hard_attention_sample,
-    properties=ch02_places.HARD,
-    draws=ch02_places.hard_draws,
-    misconceptions=wrong_hard.HARD,
-    alternatives=right.HARD,
+    contract=Contract(
+        leading_axes=True,
+        accepts=(SINGLE, FLOAT64),
+        views=True,
+        same_dtype=True,
+        arguments_unchanged=True,
+    ),
+    properties=(
+        Property("a hand-worked example: u = 0.6 and u = 0.8", 1, _worked),
+        Property("places: the piece in which u lies, as int64", 1, _places),
+        Property("edges, weights of 0 and a rest from rounding", 1, _edges),
+        agrees(
+            "the estimate is right at baseline 0",
+            _estimates,
+            part=1,
+            tolerance=FLOAT32,
+            clue=_sum_to_zero,
+        ),
+        agrees(
+            "the baseline is taken from the reward", _baselines, part=1, repeat=1, tolerance=FLOAT32
+        ),
+        Property("only the drawn place's reward is used", 1, _unknown),
+        Property("unbiased: over all draws, the mean is the gradient", 1, _unbiased),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "searchsorted": searchsorted,
+        "first end beyond u": first_end,
+        "row by row, autograd": by_autograd,
+    },
     hints=(
-        (
-            "Lay the weights end to end on a line from 0 to 1. Where does each piece end, and "
-            "how many pieces end at u or before it?"
-        ),
-        (
-            "The ends are `weights.cumsum(dim=-1)`; how many of them are ≤ u is the place "
-            "(not beyond S - 1). For the estimate you need its reward and the row: 1 at the "
-            "place, 0 elsewhere, minus the weights."
-        ),
-        (
-            "Compare the ends with `uniforms[..., None]`, sum over the last axis, clamp. "
-            "`rewards.gather(-1, places[..., None])` picks one reward for each query and "
-            "keeps the axis. The row of zeros and a one is `torch.arange(S) == places[..., "
-            "None]`, turned into the weights' dtype. (reward - baseline) times (row - weights)."
-        ),
+        "Lay the weights end to end on a line from 0 to 1. Where does each piece end, and how many "
+        "pieces end at u or before it?",
+        "The ends are `weights.cumsum(dim=-1)`; how many of them are ≤ u is the place (not beyond "
+        "S - 1). For the estimate you need its reward and the row: 1 at the place, 0 elsewhere, "
+        "minus the weights.",
+        "Compare the ends with `uniforms[..., None]`, sum over the last axis, clamp. "
+        "`rewards.gather(-1, places[..., None])` picks one reward for each query and keeps the "
+        "axis. The row of zeros and a one is `torch.arange(S) == places[..., None]`, turned into "
+        "the weights' dtype. (reward - baseline) times (row - weights).",
     ),
     minutes=18,
     difficulty=4,
     importance=3,
-    forbidden=("torch.multinomial", "torch.distributions"),
     results=("places", "gradients"),
 )

@@ -1,42 +1,297 @@
-"""Exercise 02_alignment/local_attention: local attention."""
+"""Exercise 02_alignment/local_attention: checks, known slips, other ways to write it."""
 
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
 from attend_solutions import alignment
+from torch import Tensor
 
-from attend_grader.chapters.ch02_alignment import (
-    READY_MADE,
-    right,
-    wrong_local,
+from attend_grader.chapters.ch02_alignment.shared import sums
+from attend_grader.checks.compare import FLOAT32, PRINTED
+from attend_grader.checks.contract import FLOAT32 as SINGLE
+from attend_grader.checks.contract import FLOAT64
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import agrees, known
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_numbers import normal
+
+PLAIN = {"gaussian": False}
+
+
+def _inputs(
+    rng: np.random.Generator, t: int, s: int, e: int, lead: tuple[int, ...] = ()
+) -> tuple[Tensor, Tensor, Tensor]:
+    """scores (*lead, T, S), values (*lead, S, E), centre (*lead, T) off the half numbers."""
+    centre = rng.integers(0, s - 1, (*lead, t)) + rng.uniform(0.1, 0.4, (*lead, t)).round(2)
+    scores, values = normal(rng, *lead, t, s), normal(rng, *lead, s, e)
+    return scores, values, torch.from_numpy(centre).float()
+
+
+def _worked(subject: Subject, probe: Probe) -> None:
+    """Window 3 about place 4 of 9, equal scores: 1/7 each, then the bell exp(-d²/4.5).
+
+    A place is outside on either side, and σ is neither 1 nor whole, so that 2 σ² is not 2 σ.
+    """
+    values = torch.tensor([[99.0], [0.0], [0.0], [0.0], [7.0], [14.0], [0.0], [0.0], [99.0]])
+    side = [0.0193, 0.0587, 0.1144]
+    bell = torch.tensor([[0.0, *side, 0.1429, *side[::-1], 0.0]])
+    want = (torch.tensor([[2.6015]]), bell)
+    why = "equal scores, centre 4, window 3 (σ = 1.5): 1/7 times exp(-d²/4.5)"
+    arguments = (torch.zeros(1, 9), values, torch.tensor([4.0]), 3)
+    for part in (1, 0):
+        probe.agree(subject, *arguments, want=want, part=part, tolerance=PRINTED, why=why)
+
+
+def _window(subject: Subject, probe: Probe) -> None:
+    """Without the bell: a softmax over the places inside, edges included, 0 elsewhere."""
+    for _ in probe.repeat(1, 3):
+        for t, s, window in ((3, 7, 2), (6, 6, 1), (2, 9, 3)):
+            scores, values, centre = _inputs(probe.rng, t, s, 2)
+            for middle, kind in ((centre, "between places"), (centre.floor(), "on places")):
+                want = torch.zeros(t, s)
+                for i in range(t):
+                    inside = [j for j in range(s) if abs(j - middle[i].item()) <= window]
+                    want[i, inside] = torch.softmax(scores[i, inside], dim=-1)
+                probe.agree(
+                    subject,
+                    scores,
+                    values,
+                    middle,
+                    window,
+                    gaussian=False,
+                    want=(want @ values, want),
+                    part=1,
+                    tolerance=FLOAT32,
+                    why=f"gaussian=False, window = {window}, centres {kind}",
+                    clue=sums,
+                )
+
+
+def _sum_to_one(weights: Any) -> str:
+    if np.allclose(weights.sum(axis=-1), 1, atol=1e-4):
+        return "Yours sum to 1. The products with the bell stay as they are (equation 10)."
+    return ""
+
+
+def _bell(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for t, s, window in ((3, 7, 2), (5, 5, 1), (2, 9, 4), (1, 8, 3)):
+        why = f"gaussian is True by default; window = {window}, so σ = {window / 2}"
+        yield why, Call((*_inputs(rng, t, s, 2), window))
+
+
+def _contexts(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for e, gaussian in ((4, True), (1, False), (6, True)):
+        yield f"gaussian={gaussian}", Call((*_inputs(rng, 3, 6, e), 2), {"gaussian": gaussian})
+
+
+def _limits(rng: np.random.Generator) -> Iterator[tuple[str, tuple, tuple[Tensor, Tensor]]]:
+    scores, values, _ = _inputs(rng, 2, 6, 3)
+    inside = torch.tensor([[1.0, 1, 1, 1, 0, 0], [0, 1, 1, 1, 1, 0]])
+    centre = torch.tensor([1.0, 2.75])
+    weights = torch.softmax(scores.masked_fill(inside == 0, -torch.inf), dim=-1)
+    scores[:, 5] = 1e30
+    why = "a score of 10³⁰ outside the window, which must not count"
+    yield why, (scores, values, centre, 2), (weights @ values, weights)
+    order = torch.from_numpy(rng.permuted(np.tile(np.arange(1.0, 7), (2, 1)), axis=1)).float()
+    best = (order + 10 * (1 - inside)).argmin(dim=-1)
+    weights = torch.nn.functional.one_hot(best, 6).float()
+    scores = torch.where(inside == 1, -1e10 * order, 0.0)
+    why = "scores near −10¹⁰ inside the window and 0 outside, where no weight belongs"
+    yield why, (scores, values, centre, 2), (weights @ values, weights)
+    scores, values, centre = _inputs(rng, 2, 5, 3)
+    weights = torch.softmax(scores, dim=-1)
+    why = "the window holds every place, so this is attention"
+    yield why, (scores, values, centre, 5), (weights @ values, weights)
+    weights = torch.zeros(2, 5)
+    weights[0, :2], weights[1, 3:] = (torch.softmax(scores[i, j], -1) for i, j in _ENDS)
+    why = "centres at the first and the last place"
+    yield why, (scores, values, torch.tensor([0.0, 4.0]), 1), (weights @ values, weights)
+
+
+_ENDS = ((0, slice(0, 2)), (1, slice(3, 5)))
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Centres between and on places, with and without the bell, leading axes, one query."""
+    scores, values, centre = _inputs(rng, 5, 7, 2)
+    return [
+        Call((*_inputs(rng, 3, 8, 2), 3)),
+        Call((*_inputs(rng, 3, 8, 2), 2), PLAIN),
+        Call((scores, values, centre.floor(), 2), PLAIN),
+        Call((scores, values, centre.floor(), 1)),
+        Call((*_inputs(rng, 5, 5, 5), 1)),
+        Call((*_inputs(rng, 3, 5, 2, (3,)), 1)),
+        Call((*_inputs(rng, 1, 6, 1), 2)),
+    ]
+
+
+HIDDEN = "scores.masked_fill(outside, -torch.inf)"
+SOFTMAX = f"torch.softmax({HIDDEN}, dim=-1)"
+BELL = "torch.exp(-(distance**2) / (2 * sigma**2))"
+RESULTS = "weights @ values, weights"
+
+SLIPS = (
+    Slip(
+        "made to sum to 1 after the bell",
+        (
+            f"weights * {BELL}",
+            f"weights * {BELL}\n        weights = weights / weights.sum(dim=-1, keepdim=True)",
+        ),
+        "With the bell, your weights sum to 1 again. That also happens where the bell's exponent "
+        "is added to the scores before the softmax. The paper leaves the products as they are.",
+    ),
+    Slip(
+        "softmax over all places, then cut",
+        (SOFTMAX, "torch.softmax(scores, dim=-1).masked_fill(outside, 0.0)"),
+        "The softmax runs over all places, and those outside are cut off afterwards: the rest does "
+        "not sum to 1. Hide them before the softmax, with a score of -inf.",
+    ),
+    Slip(
+        "score 0 instead of -inf outside",
+        ("-torch.inf", "0.0"),
+        "Places outside get the score 0, and exp(0) is 1: they still take weight. Give them -inf.",
+    ),
+    Slip(
+        "window cut on the right only",
+        ("distance.abs() > window", "distance > window"),
+        "Places too far to the right are hidden, those too far to the left are not. The distance "
+        "has a sign; what counts is its size: distance.abs() > window.",
+    ),
+    Slip(
+        "σ = window",
+        ("window / 2", "window"),
+        "The bell is too wide: σ is the window. It is half of it, σ = window / 2.",
+    ),
+    Slip(
+        "the 2 of 2 σ² forgotten",
+        ("(2 * sigma**2)", "(sigma**2)"),
+        "The exponent is -(s - p)² / σ². It is half of that: divide by 2 σ².",
+    ),
+    Slip(
+        "edges of the window left out",
+        ("distance.abs() > window", "distance.abs() >= window"),
+        "A place exactly `window` away is left out. It is still inside: hide where the distance is "
+        "*larger* than the window.",
+    ),
+    Slip(
+        "centre rounded",
+        ("centre[..., None]", "centre.round()[..., None]"),
+        "The centre is rounded to a whole place. It may lie between two: keep the real number.",
+    ),
+    Slip(
+        "contexts without the bell",
+        (
+            ("    if gaussian:", "    contexts = weights @ values\n    if gaussian:"),
+            (RESULTS, "contexts, weights"),
+        ),
+        "The weights you return have the bell, but the contexts were made without it (or before "
+        "it). Multiply first, then take the mean with the same weights.",
+    ),
+    Slip(
+        "centre detached",
+        ("centre[..., None]", "centre.detach()[..., None]"),
+        "The values are right, but no gradient reaches the centre, which then never learns where "
+        "to be. Something detaches it: .detach(), .item(), .tolist() or torch.tensor(...).",
+    ),
 )
-from attend_grader.chapters.ch02_alignment import props_places as ch02_places
-from attend_grader.checks.exercise import Exercise
+
+
+def by_hand(scores, values, centre, window, gaussian=True):
+    """Exponentials times a mask; the bell in the form of the paper."""
+    places = torch.arange(scores.size(-1)).to(scores)
+    away = places - centre.unsqueeze(-1)
+    inside = (places >= centre.unsqueeze(-1) - window) & (places <= centre.unsqueeze(-1) + window)
+    hidden = torch.where(inside, scores, torch.full_like(scores, -math.inf))
+    weights = torch.exp(hidden - hidden.logsumexp(-1, keepdim=True))
+    if gaussian:
+        weights = weights * torch.exp(-0.5 * torch.square(away / (window / 2)))
+    return torch.einsum("...ts,...se->...te", weights, values), weights
+
+
+def added_mask(scores, values, centre, window, gaussian=True):
+    """A mask of 0 and -inf is added; the bell as a power of 2 σ² = window² / 2."""
+    away = centre[..., None] - torch.arange(scores.shape[-1])
+    mask = torch.zeros_like(scores).masked_fill(away.abs() > window, -torch.inf)
+    weights = (scores + mask).softmax(-1)
+    bell = torch.exp(-2 * away.pow(2) / window**2) if gaussian else torch.ones_like(weights)
+    return (weights * bell) @ values, weights * bell
+
+
+def by_queries(scores, values, centre, window, gaussian=True):
+    """Query by query: slice the window out, pad with zeros."""
+    s = scores.shape[-1]
+    flat, points = scores.reshape(-1, s), centre.reshape(-1)
+    rows = []
+    for row, p in zip(flat, points, strict=True):
+        first = max(0, math.ceil(p.item() - window))
+        last = min(s - 1, math.floor(p.item() + window))
+        inside = torch.softmax(row[first : last + 1], dim=-1)
+        if gaussian:
+            sigma = window / 2
+            away = torch.arange(first, last + 1) - p
+            inside = inside * torch.exp(-(away**2) / (2 * sigma * sigma))
+        rows.append(torch.nn.functional.pad(inside, (first, s - 1 - last)))
+    weights = torch.stack(rows).reshape(scores.shape)
+    return weights @ values, weights
+
 
 EXERCISE = Exercise(
     chapter="02_alignment",
     title="Local attention",
     goal="Attend to the places near a centre only, and more to the nearer ones.",
     reference=alignment.local_attention,
-    properties=ch02_places.LOCAL,
-    draws=ch02_places.local_draws,
-    misconceptions=wrong_local.LOCAL,
-    alternatives=right.LOCAL,
+    contract=Contract(
+        leading_axes=True,
+        accepts=(SINGLE, FLOAT64),
+        views=True,
+        same_dtype=True,
+        arguments_unchanged=True,
+        gradients=("scores", "values", "centre"),
+        says=("Scores of any size are safe, inside the window and outside.",),
+    ),
+    properties=(
+        Property("a hand-worked example: window 3 about place 4", 1, _worked),
+        Property("without the bell: a softmax over the window alone", 2, _window),
+        agrees(
+            "with it: times the bell, not summing to 1 again",
+            _bell,
+            points=2,
+            part=1,
+            tolerance=FLOAT32,
+            clue=_sum_to_one,
+        ),
+        agrees("contexts: these weights times the values", _contexts, part=0, tolerance=FLOAT32),
+        known(
+            "scores outside do not count; wide windows; both ends",
+            _limits,
+            tolerance=FLOAT32,
+            options=PLAIN,
+        ),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "mask and logsumexp": by_hand,
+        "added mask": added_mask,
+        "query by query, sliced": by_queries,
+    },
     hints=(
-        "How far is every place from every query's centre? Almost all you need follows from "
-        "that one table, (..., T, S).",
-        (
-            "The distances are `torch.arange(S) - centre[..., None]`. Where they are larger "
-            "than the window, in either direction, the score must be -inf before the softmax. "
-            "The bell multiplies what comes out of it."
-        ),
-        (
-            "`scores.masked_fill(distance.abs() > window, -torch.inf)`, softmax along the last "
-            "axis; if `gaussian`, times `torch.exp(-distance**2 / (2 * sigma**2))` with sigma "
-            "= window / 2. Do not divide by the new sum. The contexts are these weights @ "
-            "values."
-        ),
+        "How far is every place from every query's centre? Almost all you need follows from that "
+        "one table, (..., T, S).",
+        "The distances are `torch.arange(S) - centre[..., None]`. Where they are larger than the "
+        "window, in either direction, the score must be -inf before the softmax. The bell "
+        "multiplies what comes out of it.",
+        "`scores.masked_fill(distance.abs() > window, -torch.inf)`, softmax along the last axis; "
+        "if `gaussian`, times `torch.exp(-distance**2 / (2 * sigma**2))` with sigma = window / 2. "
+        "Do not divide by the new sum. The contexts are these weights @ values.",
     ),
     minutes=12,
     difficulty=3,
     importance=3,
-    forbidden=READY_MADE,
     results=("contexts", "weights"),
 )

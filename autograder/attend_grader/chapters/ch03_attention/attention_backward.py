@@ -24,61 +24,64 @@ from attend_grader.checks.subject import Subject
 Inputs = tuple[Array, Array, Array, Array]
 
 
-def _inputs(
+def gradient_inputs(
     rng: np.random.Generator, t: int, s: int, d: int, d_v: int, lead: tuple[int, ...] = ()
 ) -> Inputs:
+    """Random q, k, v and the gradient of the output: the arguments of a backward pass."""
     q, k, v = qkv(rng, t, s, d, d_v, lead)
     return q, k, v, normal(rng, *lead, t, d_v)
 
 
-def _loss(q: Any, k: Any, v: Any, grad_output: Any) -> Any:
+def loss(q: Any, k: Any, v: Any, grad_output: Any) -> Any:
     """A number whose gradient with respect to attention's output is ``grad_output``."""
     weights = distribution(q @ k.T / np.sqrt(q.shape[1]))
     return (weights @ v * grad_output).sum()
 
 
-def _small(rng: np.random.Generator) -> Iterator[Inputs]:
+def small(rng: np.random.Generator) -> Iterator[Inputs]:
+    """Sizes for numerical derivatives: oblong, and T = S = D = D_v."""
     for t, s, d, d_v in ((2, 4, 4, 2), (3, 3, 3, 3)):
-        yield _inputs(rng, t, s, d, d_v)
+        yield gradient_inputs(rng, t, s, d, d_v)
 
 
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for t, s, d, d_v in ((3, 5, 3, 2), (4, 4, 4, 4), (1, 2, 8, 3)):
-        yield "", Call(_inputs(rng, t, s, d, d_v))
+        yield "", Call(gradient_inputs(rng, t, s, d, d_v))
 
 
 def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    yield "one key, whose weight is 1 whatever q and k are", Call(_inputs(rng, 3, 1, 4, 2))
-    q, k, v, grad_output = _inputs(rng, 3, 5, 4, 2)
+    yield "one key, whose weight is 1 whatever q and k are", Call(gradient_inputs(rng, 3, 1, 4, 2))
+    q, k, v, grad_output = gradient_inputs(rng, 3, 5, 4, 2)
     yield "scores of ±10,000", Call((100 * q, 100 * k, v, grad_output))
 
 
 def _memory(subject: Subject, probe: Probe) -> None:
     """From 64 to 256 keys, what is needed per query may grow 4-fold, not 16-fold."""
     why = "memory counts for right values only"
-    probe.agree(subject, *_inputs(probe.rng, 4, 6, 3, 2), part=2, why=why)
+    probe.agree(subject, *gradient_inputs(probe.rng, 4, 6, 3, 2), part=2, why=why)
     state = int(probe.rng.integers(2**31))
     expect_growth(
         subject,
-        lambda keys: _inputs(np.random.default_rng(state), 4, keys, 2, 3),
+        lambda keys: gradient_inputs(np.random.default_rng(state), 4, keys, 2, 3),
         sizes=(64, 256),
         at_most=8,
         cost="peak_bytes",
         of="keys",
-        advice="Something of S × S numbers is built. dS needs each row's weighted mean of dP "
+        advice="Something of S × S numbers is built. dZ needs each row's weighted mean of dP "
         "only: P * (dP − (P * dP).sum(axis=-1, keepdims=True)).",
     )
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong and square, leading axes, large scores, one query."""
-    q, k, v, grad_output = _inputs(rng, 2, 3, 4, 2)
+    """Oblong and square, leading axes, large scores, one query, T = S."""
+    q, k, v, grad_output = gradient_inputs(rng, 2, 3, 4, 2)
     return [
-        Call(_inputs(rng, 3, 5, 4, 2)),
-        Call(_inputs(rng, 4, 4, 4, 4)),
-        Call(_inputs(rng, 3, 4, 5, 2, (2,))),
-        Call((10 * q, 10 * k, v, grad_output)),
-        Call(_inputs(rng, 1, 2, 3, 2)),
+        Call(gradient_inputs(rng, 3, 5, 4, 2)),
+        Call(gradient_inputs(rng, 4, 4, 4, 4)),
+        Call(gradient_inputs(rng, 3, 4, 5, 2, (2,))),
+        Call((100 * q, 100 * k, v, grad_output)),
+        Call(gradient_inputs(rng, 1, 2, 3, 2)),
+        Call(gradient_inputs(rng, 3, 3, 2, 4)),
     ]
 
 
@@ -105,7 +108,7 @@ SLIPS = (
     Slip(
         "scaled twice",
         (ROOT, " / q.shape[-1]"),
-        "grad_q and grad_k are √D times too small: the scale is in there twice. Divide dS once.",
+        "grad_q and grad_k are √D times too small: the scale is in there twice. Divide dZ once.",
     ),
     Slip(
         "weights from unscaled scores",
@@ -118,7 +121,7 @@ SLIPS = (
         "forgot to subtract the row sum",
         ("(grad_weights - mean_grad)", "grad_weights"),
         "grad_q and grad_k are those of P ∘ dP. From dP its row's P-weighted sum is missing: "
-        "dS = P ∘ (dP − rowsum(P ∘ dP)), because raising one weight lowers the others.",
+        "dZ = P ∘ (dP − rowsum(P ∘ dP)), because raising one weight lowers the others.",
     ),
     Slip(
         "plain mean instead of weighted mean",
@@ -230,8 +233,8 @@ EXERCISE = Exercise(
             why="every weight is 1/3",
         ),
         agrees("grad_v is right", _values, part=2, repeat=1),
-        gradient_by_hand("grad_q agrees with a numerical derivative", 0, _small, _loss),
-        gradient_by_hand("grad_k agrees with a numerical derivative", 1, _small, _loss),
+        gradient_by_hand("grad_q agrees with a numerical derivative", 0, small, loss),
+        gradient_by_hand("grad_k agrees with a numerical derivative", 1, small, loss),
         agrees("one key only; huge scores", _limits, repeat=1),
         Property("memory grows with the number of keys, not with its square", 1, _memory),
     ),
@@ -247,9 +250,9 @@ EXERCISE = Exercise(
         "dot products. Check at each step that the gradient has the shape of what it is the "
         "gradient of.",
         "You need P again (your own forward function returns it). Then five lines, as in the "
-        "table: dV, dP, dS, dQ, dK. In dS the row sum runs over the keys and keeps its axis. A "
+        "table: dV, dP, dZ, dQ, dK. In dZ the row sum runs over the keys and keeps its axis. A "
         "transpose in the equations swaps the last two axes only.",
-        "dV is Pᵀ times dO; dP is dO times Vᵀ. For dS take from dP its own P-weighted mean over "
+        "dV is Pᵀ times dO; dP is dO times Vᵀ. For dZ take from dP its own P-weighted mean over "
         "the last axis (keepdims), then multiply by P elementwise. Divide by √D once, because "
         "the scores were divided by it. dQ is that times K; dK is its transpose times Q. Return "
         "them in the order q, k, v.",

@@ -27,7 +27,7 @@ def _scaled(subject: Subject, probe: Probe) -> None:
     for d in (4, 9, 16, 3):
         q, k, _ = qkv(probe.rng, 2, 3, d, 1)
         raw = probe.call(subject, q, k, scaled=False).value
-        if not isinstance(raw, np.ndarray) or raw.shape != (2, 3):
+        if not isinstance(raw, np.ndarray) or raw.shape != (2, 3) or not raw.any():
             probe.agree(subject, q, k, scaled=False, why="scaled=False")
         why = f"yours without the scale, divided by √{d} = {d**0.5:.4g}, is expected: scaled"
         probe.agree(subject, q, k, scaled=True, want=raw / d**0.5, why=f"{why}=True")

@@ -58,7 +58,7 @@ def _overflowed(weights: Array) -> str:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong, square, another axis, rows far apart, hidden places, integers, one row."""
+    """Oblong, square, another axis, rows far apart, hidden places, integers, one row, length 1."""
     hidden = normal(rng, 3, 4)
     hidden[0, 1] = hidden[2, 3] = -np.inf
     return [
@@ -70,6 +70,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((hidden,)),
         Call((rng.permutation(12).reshape(3, 4),)),
         Call((normal(rng, 6),)),
+        Call((normal(rng, 3, 1, 2),)),
     ]
 
 

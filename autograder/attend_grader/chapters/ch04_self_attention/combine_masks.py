@@ -1,38 +1,259 @@
-"""Exercise 04_self_attention/combine_masks: several masks at once."""
+"""Exercise 04_self_attention/combine_masks: several masks at once.
 
+A property of its own asks for booleans; the others take 1 and 0 too, so that this slip costs its
+own points only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+
+import numpy as np
 from attend_solutions import self_attention
+from attend_solutions.types import Mask
 
-from attend_grader.chapters.ch04_self_attention import READY_MADE, right, wrong_masks
-from attend_grader.chapters.ch04_self_attention import props_masks as ch04_masks
-from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.mask_properties import agree_mask
+from attend_grader.checks.subject import Subject
+
+
+def _masks(rng: np.random.Generator, *shapes: tuple[int, ...]) -> tuple[Mask, ...]:
+    return tuple(rng.random(shape) < 0.6 for shape in shapes)
+
+
+def _agree(
+    probe: Probe,
+    subject: Subject,
+    masks: tuple[Mask | None, ...],
+    why: str = "",
+    boolean: bool = False,
+) -> None:
+    """Hold the subject to the reference; messages call the masks mask_1, mask_2, …"""
+    named = replace(probe, names=tuple(f"mask_{i + 1}" for i in range(len(masks))))
+    agree_mask(named, subject, *masks, why=why, boolean=boolean)
+
+
+def _worked(subject: Subject, probe: Probe) -> None:
+    """All four cases of two masks."""
+    _agree(probe, subject, (np.array([[1, 1], [0, 0]], bool), np.array([[1, 0], [1, 0]], bool)))
+
+
+def _all(subject: Subject, probe: Probe) -> None:
+    for count in (2, 1, 3, 5):
+        masks = _masks(probe.rng, *[(3, 4)] * count)
+        masks = tuple(mask | (probe.rng.random((3, 4)) < 0.5) for mask in masks)
+        _agree(probe, subject, masks, f"{count} mask{'s' if count > 1 else ''}")
+    (some,) = _masks(probe.rng, (3, 4))
+    everything = np.ones((3, 4), bool)
+    for one, other, told in (
+        (some, ~everything, "the second mask hides everything"),
+        (~everything, some, "the first mask hides everything"),
+        (everything, some, "the first mask hides nothing"),
+        (~everything, ~everything, "both masks hide everything"),
+        (some[:0], everything[:1], "masks of no rows, and of one"),
+    ):
+        _agree(probe, subject, (one, other), told)
+
+
+def _none(subject: Subject, probe: Probe) -> None:
+    one, other = _masks(probe.rng, (3, 3), (3, 3))
+    hides = np.zeros((3, 3), bool)
+    for masks in (
+        (None, one),
+        (one, None),
+        (None, one, None, other),
+        (None, hides),
+        (None, ~hides),
+    ):
+        told = ", ".join("None" if mask is None else "a mask" for mask in masks)
+        _agree(probe, subject, masks, told)
+
+
+def _nothing(subject: Subject, probe: Probe) -> None:
+    _agree(probe, subject, _masks(probe.rng, (2, 3), (2, 3)), "two masks")
+    for count in (1, 2, 0):
+        masks = (None,) * count
+        if probe.call(subject, *masks).value is not None:
+            told = f"called with {' and '.join(['None'] * count) or 'no mask'}"
+            raise probe.miss(
+                f"{told}, your function returns something other than None. Nothing is hidden "
+                "then, and None says so.",
+                *masks,
+            )
+
+
+def _broadcast(subject: Subject, probe: Probe) -> None:
+    for shapes in (
+        ((3, 4), (2, 1, 4)),
+        ((2, 1, 4), (3, 4)),
+        ((4, 4), (4, 1, 4)),
+        ((3, 1), (4,), (2, 3, 4)),
+    ):
+        why = "shapes " + " and ".join(map(str, shapes))
+        _agree(probe, subject, _masks(probe.rng, *shapes), why)
+
+
+def _booleans(subject: Subject, probe: Probe) -> None:
+    masks = _masks(probe.rng, (3, 4), (3, 4), (1, 4))
+    for count in (3, 1):
+        why = f"{count} mask{'s' if count > 1 else ''}"
+        _agree(probe, subject, masks[:count], why, boolean=True)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Two, three, with None, only None, none, broadcasting."""
+    one, two, three = _masks(rng, (4, 4), (4, 4), (4, 4))
+    for place, values in enumerate(((1, 1, 0), (0, 1, 1), (1, 0, 0), (0, 0, 1), (1, 1, 1))):
+        for mask, value in zip((one, two, three), values, strict=True):
+            mask.flat[place] = bool(value)
+    return [
+        Call((one, two)),
+        Call((one, None, two)),
+        Call((one, two, three)),
+        Call((None, three)),
+        Call((None, None)),
+        Call(()),
+        Call(_masks(rng, (3, 4), (2, 1, 4))),
+        Call((one,)),
+    ]
+
+
+ASK = "if mask is not None:"
+STEP = "combined = mask if combined is None else combined & mask"
+
+SLIPS = (
+    Slip(
+        "or instead of and",
+        ("combined & mask", "combined | mask"),
+        "What any mask allows is allowed. It takes all of them: `&` (and), not `|` (or) or `+`, "
+        'which is "or" for booleans.',
+    ),
+    Slip(
+        "the first two masks only",
+        ("in masks", "in masks[:2]"),
+        "Only the first two masks count. There may be any number: go through all of `masks`.",
+    ),
+    Slip(
+        "the last mask only",
+        (STEP, "combined = mask"),
+        "Only the last mask counts. In the loop, combine each with what you have so far: combined "
+        "= combined & mask.",
+    ),
+    Slip(
+        "the first mask only",
+        (STEP, "return mask"),
+        "Only the first mask counts. Is the `return` inside the loop?",
+    ),
+    Slip(
+        "True instead of None",
+        ("return combined", "return np.array(True) if combined is None else combined"),
+        "Where there is nothing to combine, the result is True instead of None. None is the mask "
+        "that hides nothing: return it.",
+    ),
+    Slip(
+        "one None, and all is lost",
+        (ASK, "if mask is None:\n            return None\n        else:"),
+        "One None makes the whole result None, and all the other masks are lost. Leave None out "
+        "and combine the rest.",
+    ),
+    Slip(
+        "None hides everything",
+        (
+            ASK,
+            "if any(m is not None for m in masks):\n"
+            "            mask = np.array(False) if mask is None else mask",
+        ),
+        "A None hides everything. It stands for a mask that hides nothing: leave it out.",
+    ),
+    Slip(
+        "changed a mask in place",
+        (
+            STEP,
+            "if combined is None:\n"
+            "                combined = mask\n"
+            "            else:\n"
+            "                combined &= mask",
+        ),
+        "`&=` (or `combined[...] =`) writes into the caller's first mask. Write combined = "
+        "combined & mask, which makes a new array.",
+    ),
+    Slip(
+        "numbers instead of booleans",
+        ("return combined", "return None if combined is None else combined.astype(float)"),
+        "The result holds 1 and 0, not True and False. Combine booleans with `&` or "
+        "np.logical_and, and they stay booleans.",
+    ),
+    Slip(
+        "== instead of &",
+        ("combined & mask", "combined == mask"),
+        "Allowed is what the masks agree about, also where both say False: that is `==`. What "
+        "both allow is `&`.",
+    ),
+)
+
+
+def by_reduce(*masks):
+    """functools.reduce."""
+    given = [mask for mask in masks if mask is not None]
+    return reduce(np.logical_and, given) if given else None
+
+
+def stacked(*masks):
+    """Broadcast, stack, all."""
+    given = [mask for mask in masks if mask is not None]
+    if len(given) == 0:
+        return None
+    return np.stack(np.broadcast_arrays(*given)).all(axis=0)
+
+
+def by_product(*masks):
+    """The product of booleans is their conjunction; the first with all the rest."""
+    if not masks:
+        return None
+    first, rest = masks[0], by_product(*masks[1:])
+    if first is None or rest is None:
+        return rest if first is None else first.copy()
+    return first * rest
+
 
 EXERCISE = Exercise(
     chapter="04_self_attention",
     title="Several masks at once",
     goal="Allow what every mask allows, with None for a mask that hides nothing.",
     reference=self_attention.combine_masks,
-    properties=ch04_masks.COMBINE,
-    draws=ch04_masks.combine_draws,
-    misconceptions=wrong_masks.COMBINE,
-    alternatives=right.COMBINE,
+    contract=Contract(
+        numpy_only=True,
+        views=True,
+        arguments_unchanged=True,
+        says=("The result holds booleans.",),
+    ),
+    properties=(
+        Property("a hand-worked example: two masks of 2 × 2", 1, _worked),
+        Property("any number of masks: what all of them allow", 1, _all),
+        Property("None hides nothing", 1, _none),
+        Property("nothing but None, or nothing at all, gives None", 1, _nothing),
+        Property("shapes broadcast: (T, S) with (B, 1, S)", 1, _broadcast),
+        Property("made of booleans", 1, _booleans),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "functools.reduce": by_reduce,
+        "stacked, all": stacked,
+        "product, recursive": by_product,
+    },
     hints=(
-        (
-            "In the function, `masks` is a tuple of all that was passed. What is left of it "
-            "when you take out every None? What do you return when nothing is left?"
-        ),
-        (
-            "Start with nothing (None) and go through the masks. The first one that is not "
-            "None is the result so far; every other one is combined with it by `&`, which "
-            "works entry by entry and broadcasts."
-        ),
-        (
-            "combined = None; for each mask that is not None: if combined is None it becomes "
-            "the mask, else combined & mask (a new array, not &=). After the loop return "
-            "combined."
-        ),
+        "In the function, `masks` is a tuple of all that was passed. What is left of it "
+        "when you take out every None? What do you return when nothing is left?",
+        "Start with nothing (None) and go through the masks. The first one that is not "
+        "None is the result so far; every other one is combined with it by `&`, which "
+        "works entry by entry and broadcasts.",
+        "combined = None; for each mask that is not None: if combined is None it becomes "
+        "the mask, else combined & mask (a new array, not &=). After the loop return "
+        "combined.",
     ),
     minutes=6,
     difficulty=2,
     importance=3,
-    forbidden=READY_MADE,
 )

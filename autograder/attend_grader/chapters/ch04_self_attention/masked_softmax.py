@@ -1,40 +1,296 @@
 """Exercise 04_self_attention/masked_softmax: softmax under a mask."""
 
-from attend_solutions import self_attention
+from __future__ import annotations
 
-from attend_grader.chapters.ch04_self_attention import READY_MADE, right, wrong_softmax
-from attend_grader.chapters.ch04_self_attention import props_softmax as ch04_softmax
-from attend_grader.checks.exercise import Exercise
+from collections.abc import Iterator
+
+import numpy as np
+from attend_solutions import self_attention
+from attend_solutions.attention import softmax
+
+from attend_grader.chapters.ch04_self_attention.shared import (
+    seen,
+    under_masks,
+    with_empty_row,
+    within,
+)
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import worked
+from attend_grader.checks.properties import normal
+
+_APART = np.array([[1e4], [0.0], [-1e4]])
+"""Added to three rows, it puts them so far apart that no common maximum serves all."""
+
+_WORKED = np.array([True, True, False, True])
+
+_SHAPES = (
+    ((2, 5), (2, 5)),
+    ((4, 4), (4, 4)),
+    ((3, 1, 3), (3, 1, 3)),
+    ((2, 3, 4), (3, 4)),
+    ((3, 4, 4), (3, 1, 4)),
+    ((3, 5), (5,)),
+    ((2, 3), (4, 1, 3)),
+    ((3, 4), (3, 1)),
+)
+"""Of scores and mask: alike; the same for all leading axes, all queries or all keys; and more."""
+
+
+def _unmasked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for scores in (normal(rng, 3, 4), normal(rng, 2, 3, 3), 1e4 * normal(rng, 5), normal(rng, 1)):
+        yield "no mask", Call((scores,))
+    yield "mask=None", Call((normal(rng, 3, 3), None))
+    yield "a mask that hides nothing", Call((normal(rng, 3, 3), np.ones((3, 3), bool)))
+    yield "rows near 10,000, 0 and −10,000", Call((normal(rng, 3, 5) + _APART,))
+
+
+def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for shape, other in _SHAPES:
+        why = f"scores {shape}, mask {other}"
+        yield why, Call((2 * normal(rng, *shape), seen(rng, *other)))
+    why = "one visible place in each row, so it gets the weight 1"
+    yield why, Call((normal(rng, 3, 5), np.eye(3, 5, k=1, dtype=bool)))
+
+
+def _empty(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for scores in (normal(rng, 3, 4), 100 * normal(rng, 4, 4) - 300):
+        why = "row 1 has nothing to look at"
+        yield why, Call((scores, with_empty_row(seen(rng, *scores.shape), 1)))
+    scores = normal(rng, 3, 5)
+    scores[2] = -np.inf
+    yield "no mask, but row 2 is all −inf", Call((scores, None))
+    for shape in ((2, 3), (3,), (1, 1)):
+        yield "everything is hidden", Call((normal(rng, *shape), np.zeros(shape, bool)))
+
+
+def _garbage(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    scores, mask = normal(rng, 3, 5), seen(rng, 3, 5)
+    for held, name in ((1e6, "1,000,000"), (np.inf, "inf"), (-np.inf, "−inf"), (np.nan, "NaN")):
+        why = f"hidden places hold {name}, which should not matter"
+        yield why, Call((np.where(mask, scores, held), mask))
+    apart = 1e3 * rng.permutation(15).reshape(3, 5)  # so log-sum-exp loses nothing at 1e12
+    for low, name in ((scores - 1e6, "−1,000,000"), (apart - 1e12, "−1,000,000,000,000")):
+        why = f"visible scores lie near {name}, hidden ones near 0"  # above and below -1e9
+        yield why, Call((np.where(mask, low, 0.0), mask))
+
+
+def _infinite(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    scores = normal(rng, 3, 4)
+    scores[0, 1] = -np.inf
+    yield "one score is −inf, no mask", Call((scores,))
+    mask = seen(rng, 3, 4)
+    mask[0] = [False, True, False, True]
+    yield "one score is −inf, and a mask", Call((scores, mask))
+    mask = mask.copy()
+    mask[0] = [False, True, False, False]
+    yield "the only visible score of row 0 is −inf", Call((scores, mask))
+
+
+def _put_instead(weights: np.ndarray) -> str:
+    del weights
+    return (
+        "Put −inf in the place of hidden scores first: np.where does not care what stood "
+        "there, while adding does (inf − inf and NaN − inf are NaN). Only then look for the "
+        "largest score: it must be the largest of the visible ones."
+    )
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Oblong and square, none, empty rows, garbage, broadcasting, −inf, integers, far apart."""
+    scores, mask = normal(rng, 3, 5), seen(rng, 3, 5)
+    lowest = normal(rng, 2, 4)
+    lowest[0, 1] = lowest[1] = -np.inf
+    return [
+        Call((scores, mask)),
+        Call((normal(rng, 3, 4),)),
+        Call((normal(rng, 4, 4), seen(rng, 4, 4))),
+        Call((normal(rng, 4, 4), with_empty_row(seen(rng, 4, 4), 1))),
+        Call((np.where(mask, scores, 1e6), mask)),
+        Call((normal(rng, 2, 3, 4), seen(rng, 3, 4))),
+        Call((normal(rng, 3, 4, 4), seen(rng, 3, 1, 4))),
+        Call((lowest,)),
+        Call((rng.permutation(12).reshape(3, 4), seen(rng, 3, 4))),
+        Call((normal(rng, 2, 3) - 1e6, seen(rng, 2, 3))),
+        Call((normal(rng, 3, 4) + _APART, seen(rng, 3, 4))),
+    ]
+
+
+FILLED = "np.where(mask, scores, -np.inf)"
+DIVIDED = "exponentials / np.where(total == 0, 1.0, total)"
+NO_FIRST = ("largest == -np.inf", "False")
+UNSETTLED = (NO_FIRST, ("total == 0", "False"))
+"""Edits that leave rows with nothing to look at as they come."""
+
+OR_TRUE = "(True if mask is None else mask)"
+
+SLIPS = (
+    Slip(
+        "hidden scores set to 0",
+        ((FILLED, "np.where(mask, scores, 0.0)"), *UNSETTLED),
+        "Hidden scores are set to 0, as `scores * mask` does. But 0 is a score like any other: "
+        "it gets the weight e⁰ / sum. Only −inf gets the weight 0: np.where(mask, scores, "
+        "-np.inf).",
+    ),
+    Slip(
+        "NaN where everything is hidden",
+        UNSETTLED,
+        "A row with nothing to look at is NaN. There the largest score is −inf, and −inf − (−inf) "
+        "is NaN: put 0 in its place. The sum is 0 as well, and 0 / 0 is NaN: put 1 in its place.",
+    ),
+    Slip(
+        "filled with −1e9 instead of −inf",
+        ((FILLED, "np.where(mask, scores, -1e9)"), *UNSETTLED),
+        "A row with nothing to look at shares its weight evenly. Hidden scores were filled with "
+        "one very low number, and equal scores get equal weights. Fill with -np.inf, and settle "
+        "empty rows.",
+    ),
+    Slip(
+        "−1e9 added instead of −inf",
+        ((FILLED, "np.where(mask, scores, scores - 1e9)"), *UNSETTLED),
+        "A very low number is added to hidden scores. In a row with nothing to look at it is "
+        "added to all, and a shift changes no weight: the row is as if nothing were hidden. Use "
+        "np.where and −inf.",
+    ),
+    Slip(
+        "−inf added, not put in its place",
+        (FILLED, "scores + np.where(mask, 0.0, -np.inf)"),
+        "−inf is added to hidden scores. That hides every number, but where a hidden place holds "
+        "inf or NaN the sum is NaN. Put −inf in its place, whatever was there: np.where(mask, "
+        "scores, -np.inf).",
+    ),
+    Slip(
+        "True taken for hidden",
+        (FILLED, "np.where(mask, -np.inf, scores)"),
+        'True hides and False shows. Here True means "may look", as in torch\'s '
+        "scaled_dot_product_attention (nn.MultiheadAttention has it the other way round).",
+    ),
+    Slip(
+        "masked after the softmax",
+        ((FILLED, "scores"), NO_FIRST, (DIVIDED, f"exponentials / total * {OR_TRUE}")),
+        "Hidden weights are set to 0 after the softmax. The others were divided by a sum with the "
+        "hidden ones in it, so a row no longer sums to 1. Hide the scores before the softmax.",
+    ),
+    Slip(
+        "masked after the softmax, then divided",
+        (
+            (FILLED, "scores"),
+            NO_FIRST,
+            ("np.exp(scores - largest)", f"np.exp(scores - largest) * {OR_TRUE}"),
+            ("total == 0", "False"),
+        ),
+        "Hidden weights are set to 0 and the rest is divided by its own sum. A large hidden score "
+        "has then already pressed the visible ones down to 0, and 0 / 0 is NaN. Hide the scores "
+        "first.",
+    ),
+    Slip(
+        "largest score taken with the hidden ones",
+        (
+            (FILLED, "scores"),
+            NO_FIRST,
+            ("np.exp(scores - largest)", f"np.exp(scores - largest) * {OR_TRUE}"),
+        ),
+        "The largest score is looked for among the hidden ones too. Where it is far above the "
+        "visible ones, their exponentials all become 0. Hide first, then take the maximum.",
+    ),
+    Slip(
+        "empty rows share evenly",
+        (f"return {DIVIDED}", f"return np.where(total == 0, 1 / scores.shape[-1], {DIVIDED})"),
+        "A row with nothing to look at comes out as 1/S everywhere, so the query looks at all "
+        "that is hidden from it. Such a row gets 0 everywhere.",
+    ),
+)
+
+
+def _spread(mask, shape):
+    """The mask (or True) as large as scores of this shape and itself together."""
+    mask = np.array(True) if mask is None else mask
+    return np.broadcast_to(mask, np.broadcast_shapes(shape, mask.shape))
+
+
+def by_rows(scores, mask=None):
+    """Row by row: the softmax of the visible scores only, put back in their places."""
+    mask = True if mask is None else mask
+    scores, mask = np.broadcast_arrays(np.asarray(scores, dtype=float), mask)
+    weights = np.zeros(scores.shape)
+    for index in np.ndindex(scores.shape[:-1]):
+        visible = mask[index] & (scores[index] != -np.inf)
+        if visible.any():
+            weights[index][visible] = softmax(scores[index][visible])
+    return weights
+
+
+def nan_to_zero(scores, mask=None):
+    """−inf, chapter 03's softmax, and NaN rows set to 0 at the end."""
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf)
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num(softmax(scores))
+
+
+def with_where(scores, mask=None):
+    """NumPy's own `where=` and `initial=`; the division skips rows whose sum is 0."""
+    scores = np.asarray(scores, dtype=float)
+    mask = _spread(mask, scores.shape)
+    scores = np.broadcast_to(scores, mask.shape)
+    largest = scores.max(axis=-1, keepdims=True, where=mask, initial=-1e300)
+    shares = np.where(mask, np.exp(np.minimum(np.where(mask, scores, 0) - largest, 0)), 0)
+    total = shares.sum(axis=-1, keepdims=True)
+    return np.divide(shares, total, out=np.zeros(mask.shape), where=total > 0)
+
 
 EXERCISE = Exercise(
     chapter="04_self_attention",
     title="Softmax under a mask",
     goal="Give no weight to hidden places, and none at all where everything is hidden.",
     reference=self_attention.masked_softmax,
-    properties=ch04_softmax.MASKED,
-    draws=ch04_softmax.masked_draws,
-    misconceptions=wrong_softmax.MASKED,
-    alternatives=right.MASKED,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=True,
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        masks=("mask",),
+        hidden_rows=True,
+        arguments_unchanged=True,
+        says=(
+            "Hidden places may hold anything, also inf and NaN. "
+            "A score of −inf counts as hidden, with or without a mask.",
+        ),
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: 1 : 2 : hidden : 5",
+            np.log([1.0, 2.0, 9.0, 5.0]),
+            _WORKED,
+            want=np.array([1.0, 2.0, 0.0, 5.0]) / 8,
+            clue=within(_WORKED),
+        ),
+        under_masks("without a mask it is the softmax", _unmasked),
+        under_masks("hidden places get 0, the others share as if alone", _masked, 2, repeat=3),
+        under_masks("a row with nothing to look at is 0, never NaN", _empty, 2),
+        under_masks("what a hidden place holds does not matter", _garbage, clue=_put_instead),
+        under_masks("a score of −inf is hidden too", _infinite),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "row by row, visible places only": by_rows,
+        "NaN rows set to 0 at the end": nan_to_zero,
+        "where= in max and divide": with_where,
+    },
     hints=(
-        (
-            "Which score has an exponential of exactly 0? Put it where the mask is False, and "
-            "keep all other scores. What then happens in a row where every score is that one?"
-        ),
-        (
-            "`np.where(mask, a, b)` takes a where the mask is True and b elsewhere, and "
-            "broadcasts. Fill first, and find the largest score only then. In an empty row the "
-            "largest is −inf and the sum of exponentials is 0: swap each for a harmless number "
-            "before you subtract and divide."
-        ),
-        (
-            "Make the scores floats; if there is a mask, replace what it hides by -np.inf. "
-            "Take each row's maximum (axis=-1, keepdims=True) and put 0 where it is -np.inf. "
-            "Exponentiate the scores minus that. Sum the rows (keepdims), put 1 where the sum "
-            "is 0, and divide."
-        ),
+        "Which score has an exponential of exactly 0? Put it where the mask is False, and "
+        "keep all other scores. What then happens in a row where every score is that one?",
+        "`np.where(mask, a, b)` takes a where the mask is True and b elsewhere, and "
+        "broadcasts. Fill first, and find the largest score only then. In an empty row the "
+        "largest is −inf and the sum of exponentials is 0: swap each for a harmless number "
+        "before you subtract and divide.",
+        "Make the scores floats; if there is a mask, replace what it hides by -np.inf. "
+        "Take each row's maximum (axis=-1, keepdims=True) and put 0 where it is -np.inf. "
+        "Exponentiate the scores minus that. Sum the rows (keepdims), put 1 where the sum "
+        "is 0, and divide.",
     ),
     minutes=12,
     difficulty=3,
     importance=5,
-    forbidden=READY_MADE,
 )

@@ -1,37 +1,194 @@
-"""Exercise 04_self_attention/padding_mask: the padding mask."""
+"""Exercise 04_self_attention/padding_mask: hide what fills a batch.
 
+Properties of their own ask for booleans and for the axis of length 1; the others take 1 and 0, and
+do without the axis, so that these slips cost their own points only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
 from attend_solutions import self_attention
 
-from attend_grader.chapters.ch04_self_attention import READY_MADE, right, wrong_masks
-from attend_grader.chapters.ch04_self_attention import props_masks as ch04_masks
-from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.mask_properties import agree_mask
+from attend_grader.checks.subject import Subject
+
+
+def _worked(subject: Subject, probe: Probe) -> None:
+    want = np.array([[[1, 1, 0, 0]], [[1, 1, 1, 0]]], bool)
+    agree_mask(probe, subject, [2, 3], 4, want=want, squeezed=True)
+
+
+def _right(subject: Subject, probe: Probe) -> None:
+    for size in (1, 4, 7):
+        lengths = probe.rng.permutation(size + 1)
+        why = f"lengths {lengths.tolist()}"
+        agree_mask(probe, subject, lengths, size, squeezed=True, why=why)
+        agree_mask(probe, subject, lengths, size, side="right", squeezed=True, why=why)
+
+
+def _left(subject: Subject, probe: Probe) -> None:
+    want = np.array([[[0, 0, 0, 1, 1]], [[0, 1, 1, 1, 1]], [[0, 0, 0, 0, 0]]], bool)
+    why = "lengths [2, 4, 0], filled on the left"
+    agree_mask(probe, subject, [2, 4, 0], 5, side="left", want=want, squeezed=True, why=why)
+    for size in (3, 6):
+        lengths = probe.rng.permutation(size + 1)
+        why = f"lengths {lengths.tolist()}, filled on the left"
+        agree_mask(probe, subject, lengths, size, side="left", squeezed=True, why=why)
+
+
+def _shape(subject: Subject, probe: Probe) -> None:
+    for lengths, size in (([1, 3], 4), ([2], 3), ([3, 0, 2], 3), ([1], 1)):
+        why = f"{len(lengths)} sentences of {size} places"
+        agree_mask(probe, subject, lengths, size, why=why)
+        agree_mask(probe, subject, lengths, size, side="left", why=f"{why}, filled on the left")
+
+
+def _types(subject: Subject, probe: Probe) -> None:
+    for side in ("right", "left"):
+        for why, lengths in (("an array", np.array([2, 5, 0])), ("a list", [2, 5, 0])):
+            told = {"why": f"lengths as {why}", "boolean": True, "squeezed": True}
+            agree_mask(probe, subject, lengths, 5, side=side, **told)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Both sides, as many sentences as places, none and all."""
+    lengths = rng.permutation(4)
+    return [
+        Call((lengths, 5)),
+        Call((lengths, 5), {"side": "left"}),
+        Call((rng.permutation(3), 3)),
+        Call((rng.permutation(3), 3), {"side": "left"}),
+        Call(([0, 4], 4), {"side": "right"}),
+    ]
+
+
+LEFT, RIGHT = "place >= size - count", "place < count"
+
+SLIPS = (
+    Slip(
+        "True taken for hidden",
+        ((LEFT, "place < size - count"), (RIGHT, "place >= count")),
+        'Your mask is True where there is filling. Here True means "may look": True for tokens.',
+    ),
+    Slip(
+        "no axis for the queries",
+        ("[:, None, None]", "[:, None]"),
+        "The shape is (B, S). Against scores (B, T, S) NumPy would line B up with T, which fails "
+        "or, where they are equal, is wrong. Put an axis of length 1 between: lengths[:, None, "
+        "None].",
+    ),
+    Slip(
+        "side has no effect",
+        ('side == "left"', "False"),
+        'The filling is always on the right. With side="left" the tokens are the last places: '
+        "place >= size − length.",
+    ),
+    Slip(
+        "left and right exchanged",
+        ('side == "left"', 'side == "right"'),
+        "Left and right are exchanged. `side` says where the filling is: on the right, the tokens "
+        "come first.",
+    ),
+    Slip(
+        "one place too many",
+        ((LEFT, f"{LEFT} - 1"), (RIGHT, "place <= count")),
+        "One place of filling counts as a token. Places start at 0: with 3 tokens they are 0, 1, "
+        "2, so place < 3, and on the left place >= size − 3.",
+    ),
+    Slip(
+        "queries hidden instead of keys",
+        ("np.arange(size)", "np.arange(size)[:, None]"),
+        "The shape is (B, S, 1): that hides queries. The keys are the last axis: (B, 1, S).",
+    ),
+    Slip(
+        "left side counted from the wrong end",
+        (LEFT, "place >= count"),
+        "On the left side your tokens start at place `length`. They are the last `length` places "
+        "and start at size − length.",
+    ),
+    Slip(
+        "left side of an empty sentence",
+        (LEFT, f"({LEFT}) | (count == 0)"),
+        "On the left side a sentence of length 0 is all tokens. −0 is 0, so `row[-n:]` with n = 0 "
+        "is the whole row: write row[size - n:].",
+    ),
+    Slip(
+        "one place too few on the left",
+        (LEFT, "place > size - count"),
+        "On the left side the first token counts as filling. With 3 tokens in 5 places they are "
+        "2, 3, 4: place >= 5 − 3, where 2 itself belongs to it.",
+    ),
+    Slip(
+        "numbers instead of booleans",
+        ((LEFT, f"({LEFT}).astype(int)"), (RIGHT, f"({RIGHT}).astype(int)")),
+        "The entries are 1 and 0, as tokenizers give them, not True and False. `~` and `&` read "
+        "such numbers otherwise than you mean: return the comparison itself, or .astype(bool).",
+    ),
+)
+
+
+def by_sentences(lengths, size, side="right"):
+    """One sentence at a time."""
+    mask = np.zeros((len(lengths), 1, size), dtype=bool)
+    for b, length in enumerate(lengths):
+        if side == "right":
+            mask[b, :, :length] = True
+        else:
+            mask[b, :, size - length :] = True
+    return mask
+
+
+def turned(lengths, size, side="right"):
+    """The left-filled mask is the right-filled one read backwards."""
+    mask = np.less.outer(np.arange(size), np.array(lengths)).T
+    mask = mask if side == "right" else np.flip(mask, axis=-1)
+    return np.expand_dims(mask, 1)
+
+
+def by_lists(lengths, size, side="right"):
+    """Lists of booleans, one joined to the other."""
+    rows = []
+    for length in lengths:
+        tokens, filling = [True] * int(length), [False] * (size - int(length))
+        rows.append([filling + tokens if side == "left" else tokens + filling])
+    return np.array(rows)
+
 
 EXERCISE = Exercise(
     chapter="04_self_attention",
     title="The padding mask",
     goal="Hide what only fills a batch of sentences of different lengths.",
     reference=self_attention.padding_mask,
-    properties=ch04_masks.PADDING,
-    draws=ch04_masks.padding_draws,
-    misconceptions=wrong_masks.PADDING,
-    alternatives=right.PADDING,
+    contract=Contract(
+        numpy_only=True,
+        arguments_unchanged=True,
+        says=("`lengths` may be a list or an array; the mask holds booleans.",),
+    ),
+    properties=(
+        Property("a hand-worked example: lengths 2 and 3 of 4", 1, _worked),
+        Property("right: the first places are tokens, from none to all", 1, _right),
+        Property("left: the last places are tokens", 2, _left),
+        Property("shape (B, 1, S), whatever B and S are", 1, _shape),
+        Property("booleans; lists and arrays of lengths", 1, _types),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "sentence by sentence": by_sentences,
+        "outer comparison, flipped": turned,
+        "lists joined": by_lists,
+    },
     hints=(
-        (
-            "A sentence of 3 tokens in 5 places: which places are tokens when the filling is "
-            "on the right? And when it is on the left? What do you compare the place with?"
-        ),
-        (
-            "np.arange(size) holds the places. To compare them with each sentence's length, "
-            "the lengths need the shape (B, 1, 1): the result is then (B, 1, S)."
-        ),
-        (
-            "Turn the lengths into an array and give it two more axes with [:, None, None]. "
-            "Right: places less than the length. Left: places greater than or equal to size − "
-            "length. Return the comparison."
-        ),
+        "A sentence of 3 tokens in 5 places: which places are tokens when the filling is "
+        "on the right? And when it is on the left? What do you compare the place with?",
+        "np.arange(size) holds the places. To compare them with each sentence's length, "
+        "the lengths need the shape (B, 1, 1): the result is then (B, 1, S).",
+        "Turn the lengths into an array and give it two more axes with [:, None, None]. "
+        "Right: places less than the length. Left: places greater than or equal to size − "
+        "length. Return the comparison.",
     ),
     minutes=8,
     difficulty=2,
     importance=4,
-    forbidden=READY_MADE,
 )

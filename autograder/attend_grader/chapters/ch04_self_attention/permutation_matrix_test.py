@@ -1,42 +1,261 @@
 """Exercise 04_self_attention/permutation_matrix_test: moving the tokens."""
 
-from attend_solutions import self_attention
+from __future__ import annotations
 
-from attend_grader.chapters.ch04_self_attention import READY_MADE, right
-from attend_grader.chapters.ch04_self_attention import props_permutation as ch04_permutation
-from attend_grader.chapters.ch04_self_attention import wrong_attention as wrong
-from attend_grader.checks.exercise import Exercise
+from collections.abc import Iterator
+
+import numpy as np
+from attend_solutions import self_attention
+from attend_solutions.self_attention import permutation_matrix_test
+from attend_solutions.types import Array
+
+from attend_grader.chapters.ch04_self_attention.shared import seen, text, with_empty_row
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.subject import Subject
+
+Moved = tuple[np.ndarray, Array, Array, Array, Array]
+
+
+def _moved(rng: np.random.Generator, t: int, c: int, d: int, d_v: int) -> Moved:
+    """An order of t ≥ 3 places that is not its own inverse (P differs from Pᵀ), and a text."""
+    while True:
+        order = rng.permutation(t)
+        if (np.argsort(order) != order).any():
+            return order, *text(rng, t, c, d, d_v)
+
+
+def _columns(*rows: list[float]) -> tuple[Array, ...]:
+    return tuple(np.array(row)[:, None] for row in rows)
+
+
+def _expected(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for t in (3, 5):
+        order, *rest = _moved(rng, t, 2, 3, 4)
+        yield f"{t} tokens, no mask", Call((order, *rest))
+        yield f"{t} tokens, a mask", Call((order, *rest, seen(rng, t, t)))
+        yield "the order as a list", Call((order.tolist(), *rest, seen(rng, t, t)))
+
+
+def _alike(rng: np.random.Generator) -> Iterator[tuple[str, tuple, tuple]]:
+    args = _moved(rng, 4, 3, 2, 5)
+    want = permutation_matrix_test(*args)[0]
+    yield "no mask, so all three are the same", args, (want,) * 3
+    everyone = np.ones((4, 4), bool)
+    yield "a mask of True, so all three are the same", (*args, everyone), (want,) * 3
+    yield "a mask of False, so all three are 0", (*args, ~everyone), (np.zeros((4, 5)),) * 3
+    same = (np.arange(4), *args[1:], seen(rng, 4, 4))
+    yield "the order 0, 1, 2, 3: nothing moves", same, (permutation_matrix_test(*same)[0],) * 3
+    one = text(rng, 1, 3, 2, 5)
+    yield "one token", (np.array([0]), *one, np.ones((1, 1), bool)), (one[0] @ one[3],) * 3
+
+
+def _stays(subject: Subject, probe: Probe) -> None:
+    for t in (3, 5):
+        args = (*_moved(probe.rng, t, 3, 2, 4), seen(probe.rng, t, t))
+        expected = probe.reference(*args)[0]
+
+        def clue(stays: Array, expected: Array = expected) -> str:
+            if not np.allclose(stays, expected):
+                return ""
+            return "That is P f(x), as if the mask had moved along: here it stays as it was."
+
+        probe.agree(subject, *args, part=1, why=f"{t} tokens", clue=clue)
+
+
+def _moves(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for t in (3, 4, 6):
+        mask = with_empty_row(seen(rng, t, t), 0)
+        yield f"{t} tokens, a mask that moves along", Call((*_moved(rng, t, 3, 2, 5), mask))
+
+
+def _measured(subject: Subject, probe: Probe) -> None:
+    """Values of ±10²² that cancel: two runs add them in another order, and rounding shows it.
+
+    (2) makes ``expected`` and ``mask_moves`` equal, so usual values cannot show a third result that
+    was never computed. Terms this large leave their rounding in any type of float, float128 too.
+    """
+    args: tuple = (*_moved(probe.rng, 12, 2, 3, 5), seen(probe.rng, 12, 12))
+    probe.agree(subject, *args, part=2, why="12 tokens")
+    for _ in range(6):
+        order, x, w_q, w_k, w_v = _moved(probe.rng, 12, 2, 3, 5)
+        x[::2, 1] *= 1e22
+        x[1::2, 1] = -x[::2, 1]  # seen together or not at all, with equal weights
+        args = (order, x, 0 * w_q, w_k, w_v, seen(probe.rng, 12, 6).repeat(2, axis=1))
+        value = probe.call(subject, *args).value
+        if (np.asarray(value[0]) != np.asarray(value[2])).any():
+            return
+    raise probe.miss(
+        "expected and mask_moves agree to the last bit, in each of six texts with values near "
+        "10²². Two runs add in another order and so differ in rounding. Is each a result of its "
+        "own: the output of x, moved; and the output of the moved tokens under the moved mask?",
+        *args,
+    )
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """No mask and masks; T = C = D_v, where moving features instead of tokens would fit."""
+    return [
+        Call((*_moved(rng, 5, 3, 2, 4), seen(rng, 5, 5))),
+        Call(_moved(rng, 4, 3, 2, 2)),
+        Call((*_moved(rng, 4, 4, 4, 4), seen(rng, 4, 4))),
+        Call((*_moved(rng, 3, 3, 2, 3), np.tril(np.ones((3, 3), bool)))),
+    ]
+
+
+MASK = "p @ mask @ p.T"
+STAYS = "mask_stays, _ = self_attention(p @ x, w_q, w_k, w_v, mask)"
+
+SLIPS = (
+    Slip(
+        "Pᵀ instead of P",
+        ("[np.asarray(order)]", "[:, np.asarray(order)]"),
+        "Tokens go the opposite way: your matrix is Pᵀ. Row i of P has its 1 in column order[i], "
+        "so that row i of P x is row order[i] of x: np.eye(T)[order].",
+    ),
+    Slip(
+        "only the mask's rows move",
+        (MASK, "p @ mask"),
+        "Only the rows of the mask move (P M). Its columns are tokens too: P M Pᵀ.",
+    ),
+    Slip(
+        "only the mask's columns move",
+        (MASK, "mask @ p.T"),
+        "Only the columns of the mask move (M Pᵀ). Its rows are tokens too: P M Pᵀ.",
+    ),
+    Slip(
+        "the mask moves the opposite way",
+        (MASK, "p.T @ mask @ p"),
+        "The mask moves the opposite way to the tokens: Pᵀ M P. It is P M Pᵀ, P on the left as "
+        "for the tokens.",
+    ),
+    Slip(
+        "P M P instead of P M Pᵀ",
+        (MASK, "p @ mask @ p"),
+        "The columns of the mask move the opposite way to its rows: P M P. On the right stands "
+        "the transpose: P M Pᵀ.",
+    ),
+    Slip(
+        "the mask never moves",
+        ("w_v, moved_mask", "w_v, mask"),
+        "The second and the third result are the same: the mask does not move in the third. Give "
+        "it P M Pᵀ there.",
+    ),
+    Slip(
+        "the mask always moves",
+        (STAYS, STAYS.replace("mask)", "moved_mask)")),
+        "All three results are the same. In the second one the tokens move and the mask stays, so "
+        "it must differ from the others: do not move the mask there, and do not move the output "
+        "instead.",
+    ),
+    Slip(
+        "the output is not moved",
+        ("return p @ output", "return output"),
+        "The first result is f(x) in its old order. Move its rows as well: P @ f(x).",
+    ),
+    Slip(
+        "second and third exchanged",
+        ("mask_stays, mask_moves", "mask_moves, mask_stays"),
+        "The second and third results are in each other's places: first the mask that stays, then "
+        "the one that moves.",
+    ),
+    Slip(
+        "weights instead of outputs",
+        (
+            ("output, _", "_, output"),
+            ("mask_stays, _", "_, mask_stays"),
+            ("mask_moves, _", "_, mask_moves"),
+        ),
+        "You compare weights (T, T). self_attention returns output and weights: take the output, "
+        "the first of the two.",
+    ),
+)
+
+
+def by_indexing(order, x, w_q, w_k, w_v, mask=None):
+    """Builds no matrix: x[order] is P x, mask[order][:, order] is P M Pᵀ."""
+    moved = None if mask is None else mask[order][:, order]
+    run = self_attention.self_attention
+    expected = run(x, w_q, w_k, w_v, mask)[0][order]
+    stays = run(x[order], w_q, w_k, w_v, mask)[0]
+    return expected, stays, run(x[order], w_q, w_k, w_v, moved)[0]
+
+
+def by_loops(order, x, w_q, w_k, w_v, mask=None):
+    """The matrix entry by entry; the mask through its own dtype."""
+    size = len(order)
+    p = np.zeros((size, size))
+    for i, old in enumerate(order):
+        p[i, old] = 1
+    moved = mask
+    if mask is not None:
+        moved = (p @ mask.astype(float) @ np.linalg.inv(p)).round().astype(bool)
+    runs = [(x, mask), (p @ x, mask), (p @ x, moved)]
+    outputs = [self_attention.self_attention(x, w_q, w_k, w_v, m)[0] for x, m in runs]
+    return [np.matmul(p, outputs[0]), *outputs[1:]]
+
+
+def in_longdouble(order, x, w_q, w_k, w_v, mask=None):
+    """As wide as floats are, where expected and mask_moves agree but for rare last bits."""
+    x, w_q, w_k, w_v = (np.asarray(part, np.longdouble) for part in (x, w_q, w_k, w_v))
+    return tuple(part.astype(float) for part in by_indexing(order, x, w_q, w_k, w_v, mask))
+
 
 EXERCISE = Exercise(
     chapter="04_self_attention",
     title="Moving the tokens",
     goal="Find out whether self-attention notices in which order the tokens come.",
-    reference=self_attention.permutation_matrix_test,
-    properties=ch04_permutation.PERMUTATION,
-    draws=ch04_permutation.permutation_draws,
-    misconceptions=wrong.PERMUTATION,
-    alternatives=right.PERMUTATION,
+    reference=permutation_matrix_test,
+    contract=Contract(
+        numpy_only=True,
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+        says=(
+            "`order` may be a list.",
+            "Each result comes from a run of its own; none is a copy of another.",
+        ),
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: scores of 0, causal mask",
+            np.array([1, 2, 0]),
+            np.array([[6.0], [12.0], [30.0]]),
+            np.zeros((1, 1)),
+            np.zeros((1, 1)),
+            np.ones((1, 1)),
+            np.tril(np.ones((3, 3), bool)),
+            # before: 6, (6 + 12)/2, (6 + 12 + 30)/3; the order is then 12, 30, 6
+            want=_columns([9.0, 16.0, 6.0], [12.0, 21.0, 16.0], [9.0, 16.0, 6.0]),
+        ),
+        agrees("expected: P f(x), the output moved", _expected, part=0, repeat=1),
+        known("without a mask, or with nothing to move, all three agree", _alike),
+        Property("mask_stays: P x under the mask as it was", 1, _stays),
+        agrees("mask_moves: P x under P M Pᵀ", _moves, part=2),
+        Property("mask_moves is a run of its own, not a copy", 1, _measured),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "by indexing, without a matrix": by_indexing,
+        "matrix by a loop, its inverse": by_loops,
+        "longdouble inside": in_longdouble,
+    },
     hints=(
-        (
-            "Three runs of self_attention: on x, on P x with the same mask, on P x with the "
-            "mask moved. Which of them gets P applied to its output?"
-        ),
-        (
-            "Row i of P has its only 1 in column order[i]. `np.eye(T)` has a row for every "
-            "place: take its rows in that order. P M Pᵀ is `p @ mask @ p.T`; it comes out in "
-            "numbers, and a mask is made of booleans."
-        ),
-        (
-            "P is np.eye(T) indexed with the order. First result: P times the output of x "
-            "under the mask. Second: the output of P @ x under the mask. Third: the output of "
-            "P @ x under P @ mask @ P.T, compared with 0 to get booleans; without a mask it "
-            "stays None. self_attention returns two things: take the output."
-        ),
+        "Three runs of self_attention: on x, on P x with the same mask, on P x with the "
+        "mask moved. Which of them gets P applied to its output?",
+        "Row i of P has its only 1 in column order[i]. `np.eye(T)` has a row for every "
+        "place: take its rows in that order. P M Pᵀ is `p @ mask @ p.T`; it comes out in "
+        "numbers, and a mask is made of booleans.",
+        "P is np.eye(T) indexed with the order. First result: P times the output of x "
+        "under the mask. Second: the output of P @ x under the mask. Third: the output of "
+        "P @ x under P @ mask @ P.T, compared with 0 to get booleans; without a mask it "
+        "stays None. self_attention returns two things: take the output.",
     ),
     minutes=12,
     difficulty=3,
     importance=3,
     uses=("masked_softmax", "self_attention"),
-    forbidden=READY_MADE,
     results=("expected", "mask_stays", "mask_moves"),
 )

@@ -1,41 +1,263 @@
-"""Exercise 04_self_attention/self_attention: self-attention."""
+"""Exercise 04_self_attention/self_attention: a sentence looks at itself."""
 
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
 from attend_solutions import self_attention
+from attend_solutions.attention import attention_scores, softmax
+from attend_solutions.self_attention import masked_softmax
+from attend_solutions.types import Array
 
-from attend_grader.chapters.ch04_self_attention import READY_MADE, right
-from attend_grader.chapters.ch04_self_attention import props_attention as ch04_attention
-from attend_grader.chapters.ch04_self_attention import wrong_attention as wrong
-from attend_grader.checks.exercise import Exercise
+from attend_grader.chapters.ch04_self_attention.shared import (
+    far_below,
+    looking,
+    own_masked,
+    own_output,
+    scale_clue,
+    seen,
+    text,
+    two_results,
+    under_masks,
+    with_empty_row,
+)
+from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
+from attend_grader.checks.properties import normal
+from attend_grader.checks.subject import Subject
+
+_SIZES = ((3, 5, 4, 2), (4, 4, 4, 4), (5, 2, 9, 3), (2, 3, 1, 3), (5, 3, 2, 5))
+"""T, C, D, D_v: all different; all equal; D = 1."""
+
+
+def _values(x: Array, w_q: Array, w_k: Array, w_v: Array) -> Array:
+    return x @ w_v
+
+
+def _two_tokens() -> tuple[Array, ...]:
+    """D = 4, so that the scores ln 9 are halved: weights (1/4, 3/4) and (1/2, 1/2)."""
+    w_q, w_k = np.zeros((4, 4)), np.zeros((4, 4))
+    w_q[0], w_k[1] = np.log(3.0) / 2, 1.0
+    w_v = np.array([[8.0, 0.0, 4.0], [0.0, 4.0, 0.0], [5.0, 5.0, 5.0], [7.0, 7.0, 7.0]])
+    return np.eye(2, 4), w_q, w_k, w_v
+
+
+def _weights(subject: Subject, probe: Probe) -> None:
+    for _ in probe.repeat(1, 3):
+        for t, c, d, d_v in _SIZES:
+            x, w_q, w_k, w_v = text(probe.rng, t, c, d, d_v)
+            clue = scale_clue(x @ w_q, x @ w_k, {"C": c, "T": t})
+            why = f"T = {t}, C = {c}, D = {d}"
+            probe.agree(subject, x, w_q, w_k, w_v, part=1, why=why, clue=clue)
+
+
+def _plain(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in _SIZES:
+        yield "", Call(text(rng, *sizes))
+
+
+def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for t in (3, 5):
+        yield "", Call((*text(rng, t, 3, 2, 4), seen(rng, t, t)))
+    mask = with_empty_row(seen(rng, 4, 4), 2)
+    yield "token 2 may look at nothing", Call((*text(rng, 4, 3, 2, 5), mask))
+    args = text(rng, 4, 3, 2, 5)
+    yield "nobody may look at anything", Call((*args, np.zeros((4, 4), bool)))
+    batch = text(rng, 3, 4, 2, 5, (2,))
+    yield "a mask (2, 1, 3), one row a sentence", Call((*batch, seen(rng, 2, 1, 3)))
+
+
+def _far(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for t, c, d, d_v in ((5, 3, 2, 4), (4, 2, 4, 3)):
+        args = far_below(*text(rng, t, c, d, d_v))
+        yield "scores near −10¹²", Call(args)
+        yield "scores near −10¹², and a mask", Call((*args, seen(rng, t, t)))
+
+
+def _moved(subject: Subject, probe: Probe) -> None:
+    x, w_q, w_k, w_v = text(probe.rng, 5, 3, 2, 4)
+    probe.agree(subject, x[:1], w_q, w_k, w_v, why="one token only, which looks at itself")
+    args = (np.ones((4, 3)), normal(probe.rng, 3, 2), w_k, np.ones((3, 5)))
+    want = (np.full((4, 5), 3.0), np.full((4, 4), 0.25))
+    probe.agree(subject, *args, want=want, part=1, why="equal tokens: equal weights")
+    output, weights = probe.call(subject, x, w_q, w_k, w_v).value
+    order = probe.rng.permutation(5)
+    why = "tokens in another order: your rows (and columns of the weights) should follow"
+    want = (output[order], weights[order][:, order])
+    probe.agree(subject, x[order], w_q, w_k, w_v, want=want, why=why)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """All widths different, all equal, masks (also with an empty row), a batch, large scores."""
+    x, *matrices = text(rng, 3, 2, 3, 2)
+    return [
+        Call(text(rng, 4, 3, 2, 5)),
+        Call((*text(rng, 5, 3, 2, 3), seen(rng, 5, 5))),
+        Call(text(rng, 4, 4, 4, 4)),
+        Call((*text(rng, 4, 3, 4, 4), with_empty_row(seen(rng, 4, 4), 1))),
+        Call((*text(rng, 3, 4, 4, 2, (2,)), seen(rng, 2, 1, 3))),
+        Call((10 * x, *matrices, seen(rng, 3, 3))),
+    ]
+
+
+SCORES = "attention_scores(x @ w_q, x @ w_k)"
+WEIGHTS = f"masked_softmax({SCORES}, mask)"
+
+
+def masked_by_chapter_03(x, w_q, w_k, w_v, mask=None):  # noqa: D103 (its slip says what it does)
+    scores = attention_scores(x @ w_q, x @ w_k)
+    weights = softmax(scores if mask is None else np.where(mask, scores, -np.inf))
+    return weights @ (x @ w_v), weights
+
+
+SLIPS = (
+    Slip(
+        "queries and keys exchanged",
+        ("x @ w_q, x @ w_k", "x @ w_k, x @ w_q"),
+        "Queries and keys are exchanged: your weights are made from scores turned over. The query "
+        "is x @ w_q, the key x @ w_k, and attention_scores takes the query first.",
+    ),
+    Slip(
+        "scaled by √C instead of √D",
+        (SCORES, "attention_scores(x @ w_q, x @ w_k, scaled=False) / np.sqrt(x.shape[-1])"),
+        "Scores are divided by √C, the width of a token. What is multiplied are queries and keys: "
+        "D = w_q.shape[-1] wide. attention_scores divides by √D itself.",
+    ),
+    Slip(
+        "forgot 1/√D",
+        ("x @ w_k)", "x @ w_k, scaled=False)"),
+        "Scores are not divided by √D. attention_scores(q, k) does it unless told scaled=False.",
+    ),
+    Slip(
+        "scaled twice",
+        (SCORES, f"{SCORES} / np.sqrt(w_q.shape[-1])"),
+        "Scores are divided by √D twice. attention_scores has done it already.",
+    ),
+    Slip(
+        "mask without effect",
+        (f"{SCORES}, mask", SCORES),
+        "The mask has no effect: hidden tokens get weight. Hand it to masked_softmax.",
+    ),
+    Slip(
+        "masked after the softmax",
+        (WEIGHTS, f"masked_softmax({SCORES}) * (True if mask is None else mask)"),
+        "Hidden weights are set to 0 after the softmax, so the rows of weights no longer sum to "
+        "1. Hide before it: masked_softmax(scores, mask).",
+    ),
+    Slip(
+        "NaN where everything is hidden",
+        masked_by_chapter_03,
+        "A token that may look at nothing gets NaN. Chapter 03's softmax cannot settle such a "
+        "row; your masked_softmax does.",
+    ),
+    Slip(
+        "tokens instead of values",
+        ("(x @ w_v)", "x"),
+        "The output is a mean of the tokens themselves. The values are x @ w_v: multiply the "
+        "weights with those.",
+    ),
+    Slip(
+        "mask turned over",
+        (
+            f"{SCORES}, mask",
+            f"{SCORES}, None if mask is None else np.swapaxes(np.atleast_2d(mask), -1, -2)",
+        ),
+        "The mask is turned over: keys see queries. Row t of the mask belongs to query t, as row "
+        "t of the scores does.",
+    ),
+    Slip(
+        "True taken for hidden",
+        (f"{SCORES}, mask", f"{SCORES}, None if mask is None else ~mask"),
+        'True hides and False shows. masked_softmax takes the mask as it is given: True means "may '
+        'look".',
+    ),
+)
+
+
+def _spread(mask, shape):
+    """The mask (or True) as large as scores of this shape and itself together."""
+    mask = np.array(True) if mask is None else mask
+    return np.broadcast_to(mask, np.broadcast_shapes(shape, mask.shape))
+
+
+def by_einsum(x, w_q, w_k, w_v, mask=None):
+    """Calls nothing of the chapter."""
+    q, k, v = (np.einsum("...tc,cd->...td", x, w) for w in (w_q, w_k, w_v))
+    scores = np.einsum("...td,...sd->...ts", q, k) / math.sqrt(w_q.shape[1])
+    allowed = _spread(mask, scores.shape)
+    scores = np.where(allowed, scores, -np.inf)
+    largest = np.where(allowed.any(-1, keepdims=True), scores.max(-1, keepdims=True), 0)
+    shares = np.exp(scores - largest)
+    total = shares.sum(-1, keepdims=True)
+    weights = shares / (total + (total == 0))
+    return np.einsum("...ts,...sv->...tv", weights, v), weights
+
+
+def by_tokens(x, w_q, w_k, w_v, mask=None):
+    """One sentence and one token at a time."""
+    x = np.asarray(x)
+    allowed = _spread(mask, (*x.shape[:-1], x.shape[-2]))
+    x = np.broadcast_to(x, (*allowed.shape[:-1], x.shape[-1]))
+    weights = np.zeros(allowed.shape)
+    output = np.zeros((*allowed.shape[:-1], w_v.shape[-1]))
+    for index in np.ndindex(allowed.shape[:-1]):
+        sentence, token = x[index[:-1]], x[index]
+        scores = (sentence @ w_k) @ (token @ w_q) / math.sqrt(w_k.shape[-1])
+        weights[index] = masked_softmax(scores, allowed[index])
+        output[index] = weights[index] @ (sentence @ w_v)
+    return output, weights
+
+
+def one_matrix(x, w_q, w_k, w_v, mask=None):
+    """The three matrices side by side, the scale in front, values projected last."""
+    d = w_q.shape[-1]
+    q, k = np.split(np.matmul(x, np.concatenate([w_q, w_k], axis=-1)), 2, axis=-1)
+    weights = masked_softmax((q / d**0.5) @ np.swapaxes(k, -1, -2), mask=mask)
+    return [(weights @ x) @ w_v, weights]
+
 
 EXERCISE = Exercise(
     chapter="04_self_attention",
     title="Self-attention",
     goal="Let the tokens of a sentence look at each other, as far as a mask allows.",
     reference=self_attention.self_attention,
-    properties=ch04_attention.SELF,
-    draws=ch04_attention.self_draws,
-    misconceptions=wrong.SELF,
-    alternatives=right.SELF,
+    contract=looking(("x", "mask")),
+    properties=(
+        two_results(
+            "a hand-worked example: two tokens, D = 4",
+            *_two_tokens(),
+            want=(
+                np.array([[2.0, 3.0, 1.0], [4.0, 2.0, 2.0]]),
+                np.array([[0.25, 0.75], [0.5, 0.5]]),
+            ),
+        ),
+        Property("weights: x W_q asks, x W_k answers; divided by √D", 2, _weights),
+        own_output("output: your weights times x W_v", _plain, _values),
+        own_masked("the mask hides; a token that sees nothing gets 0", _masked, _values, 2),
+        under_masks("scores far below 0 are safe", _far, parts=(1, 0)),
+        Property("tokens moved move the outputs; equal tokens; one token", 1, _moved),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "self-contained, einsum": by_einsum,
+        "token by token": by_tokens,
+        "one matrix for q and k, values projected last": one_matrix,
+    },
     hints=(
-        (
-            "Chapter 03's attention needs queries, keys and values. Which three products make "
-            "them from x, and which of them does each matrix give?"
-        ),
-        (
-            "`x @ w_q` projects every token of every sentence at once. Compare queries and "
-            "keys with attention_scores, which divides by √D. Then your masked_softmax takes "
-            "the place of softmax."
-        ),
-        (
-            "Scores: attention_scores of x @ w_q and x @ w_k. Weights: masked_softmax of the "
-            "scores and the mask (it knows what None means). Output: weights times x @ w_v. "
-            "Return the output first, the weights second."
-        ),
+        "Chapter 03's attention needs queries, keys and values. Which three products make "
+        "them from x, and which of them does each matrix give?",
+        "`x @ w_q` projects every token of every sentence at once. Compare queries and "
+        "keys with attention_scores, which divides by √D. Then your masked_softmax takes "
+        "the place of softmax.",
+        "Scores: attention_scores of x @ w_q and x @ w_k. Weights: masked_softmax of the "
+        "scores and the mask (it knows what None means). Output: weights times x @ w_v. "
+        "Return the output first, the weights second.",
     ),
     minutes=8,
     difficulty=2,
     importance=5,
     uses=("masked_softmax",),
-    forbidden=READY_MADE,
     results=("output", "weights"),
 )

@@ -1,42 +1,253 @@
-"""Exercise 05_multi_head/GroupedQueryAttention: grouped-query attention."""
+"""Exercise 05_multi_head/GroupedQueryAttention: heads that share keys and values.
 
-from attend_solutions import multi_head
+The oracle is torch's ``scaled_dot_product_attention`` with ``enable_gqa``.
+"""
 
-from attend_grader.chapters.ch05_multi_head import (
-    READY_MADE,
-    right,
-    wrong_shared,
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from attend_solutions.multi_head import (
+    GroupedQueryAttention,
+    MultiHeadAttention,
+    masked_attention,
+    merge_heads,
+    split_heads,
 )
-from attend_grader.chapters.ch05_multi_head import props_shared as ch05_shared
-from attend_grader.checks.exercise import Exercise
+from torch.nn import functional
+
+from attend_grader.chapters.ch05_multi_head.shared import (
+    ATTENTION,
+    LAYERS,
+    SCALE,
+    agree_masks,
+    causal,
+    padded,
+    row_sums,
+    scattered,
+)
+from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_properties import module_call, normal
+
+# H / G is nowhere G alone, so that `repeats = kv_heads` passes none but kv_heads = 1.
+SIZES = ((12, 6, 2), (16, 4, 1), (18, 6, 3), (20, 10, 2))
+"""C, H, G."""
+
+
+def _many(subject: Subject, probe: Probe) -> None:
+    """As many key heads as query heads: multi-head attention."""
+    for width, heads in ((8, 4), (6, 2)):
+        built, inside = probe.build(subject, width, heads, heads, scale=SCALE)
+        many = MultiHeadAttention(width, heads)
+        many.load_state_dict(inside.reference.state_dict())  # type: ignore[attr-defined]
+        x = normal(probe.rng, 2, 3, width)
+        want = many(x)
+        why = "kv_heads = heads, so multi-head attention with the same weights"
+        for part in (0, 1):
+            inside.agree(built, x, want=want, part=part, tolerance=FLOAT32, why=why)
+
+
+def _one(subject: Subject, probe: Probe) -> None:
+    """One key head: every query meets the same keys and the same values (multi-query)."""
+    width, heads = 8, 4
+    built, inside = probe.build(subject, width, heads, 1, scale=SCALE)
+    x = normal(probe.rng, 2, 3, width)
+    state = inside.reference.state_dict()  # type: ignore[attr-defined]  # an instance
+    q, k, v = (x @ state[name].mT for name in LAYERS[:3])
+    scores = torch.einsum("bthd,bsd->bhts", q.reshape(2, 3, heads, -1), k)
+    weights = (scores / (width / heads) ** 0.5).softmax(dim=-1)
+    found = torch.einsum("bhts,bsd->bthd", weights, v).reshape(2, 3, width)
+    want = (found @ state["output.weight"].mT, weights)
+    for part in (1, 0):
+        why = "kv_heads = 1, so all heads share one key and one value a token"
+        inside.agree(built, x, want=want, part=part, tolerance=FLOAT32, why=why)
+
+
+def _weights(subject: Subject, probe: Probe) -> None:
+    """Each query head has weights of its own, also where the keys are shared."""
+    for width, heads, kv_heads in SIZES:
+        built, inside = probe.build(subject, width, heads, kv_heads, scale=SCALE)
+        x = normal(probe.rng, 2, 5, width)
+        why = f"{heads} heads, {kv_heads} kv_heads"
+        inside.agree(built, x, part=1, tolerance=FLOAT32, why=why, clue=row_sums)
+
+
+def _oracle(subject: Subject, probe: Probe) -> None:
+    for _ in probe.repeat(1, 3):
+        for width, heads, kv_heads in SIZES:
+            built, inside = probe.build(subject, width, heads, kv_heads, scale=SCALE)
+            x = normal(probe.rng, 2, 3, width)
+            module = inside.reference
+            assert isinstance(module, GroupedQueryAttention)
+            q, k, v = (
+                layer(x).unflatten(-1, (-1, width // heads)).transpose(1, 2)
+                for layer in (module.query, module.key, module.value)
+            )
+            found = functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+            output = module.output(found.transpose(1, 2).flatten(2))
+            want = (output, module(x)[1])
+            why = f"compared with torch's enable_gqa, {heads} heads, {kv_heads} kv_heads"
+            inside.agree(built, x, want=want, part=0, tolerance=FLOAT32, why=why)
+
+
+def _masks(subject: Subject, probe: Probe) -> None:
+    built, inside = probe.build(subject, 12, 6, 2, scale=SCALE)
+    agree_masks(built, inside, 12, 6)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Groups, one group, no sharing, masks for all, for each sentence and for each head."""
+
+    def call(width: int, heads: int, kv_heads: int, *args: Any) -> Call:
+        build = Call((width, heads, kv_heads))
+        return module_call(GroupedQueryAttention, rng, build, *args, scale=SCALE)
+
+    return [
+        call(12, 6, 2, normal(rng, 2, 3, 12)),
+        call(8, 4, 2, normal(rng, 2, 5, 8), causal(5)),
+        call(12, 6, 3, normal(rng, 2, 3, 12)),
+        call(6, 3, 1, normal(rng, 2, 4, 6)),
+        call(6, 2, 2, normal(rng, 3, 4, 6), padded(3, 4)),
+        call(12, 6, 2, normal(rng, 2, 3, 12), scattered(rng, 2, 6, 3, 3)),
+    ]
+
+
+ASKED = "masked_attention(q, repeat_kv(k, repeats), repeat_kv(v, repeats), mask)"
+KEYS, VALUES = "repeat_kv(k, repeats)", "repeat_kv(v, repeats)"
+
+SLIPS = (
+    Slip(
+        "groups in rounds",
+        ((KEYS, "k.repeat(1, repeats, 1, 1)"), (VALUES, "v.repeat(1, repeats, 1, 1)")),
+        "Query heads find the wrong keys: as if copies came in rounds, 0, 1, 0, 1. Heads next to "
+        "each other share: 0, 0, 1, 1. Your own repeat_kv does that.",
+    ),
+    Slip(
+        "values in rounds",
+        (VALUES, "v.repeat(1, repeats, 1, 1)"),
+        "The weights are right, but values come from the wrong heads. Repeat the values exactly "
+        "as the keys: neighbours share.",
+    ),
+    Slip(
+        "keys not repeated",
+        ((KEYS, "k"), (VALUES, "v")),
+        "Queries have H heads, your keys and values only G, and the two do not fit. Hand each head "
+        "of keys and values to its group first: repeat_kv(k, H // G), and the values alike.",
+    ),
+    Slip(
+        "G copies",
+        ("self.heads // self.kv_heads", "self.kv_heads"),
+        "Every head of keys gets G copies, so there are G · G of them. It takes H / G copies to "
+        "have as many as queries: self.heads // self.kv_heads.",
+    ),
+    Slip(
+        "keys split like queries",
+        (
+            ("self.key(x), self.kv_heads", "self.key(x), self.heads"),
+            ("self.value(x), self.kv_heads", "self.value(x), self.heads"),
+            (KEYS, "k"),
+            (VALUES, "v"),
+        ),
+        "Keys and values are split into self.heads, and do not fit the queries or cannot be split "
+        "at all. They are only G·D wide: split them into self.kv_heads.",
+    ),
+    Slip(
+        "scaled by √C",
+        (ASKED, ASKED.replace("mask)", "mask, x.shape[-1] ** -0.5)")),
+        "Your scores are divided by √C. A head's queries are D wide: divide by √D, as "
+        "masked_attention does by itself.",
+    ),
+    Slip(
+        "not scaled",
+        (ASKED, ASKED.replace("mask)", "mask, 1.0)")),
+        "Your scores are not divided by √D, the root of a head's width. masked_attention does it "
+        "by itself.",
+    ),
+    Slip(
+        "first group for all",
+        ((KEYS, "k[:, :1]"), (VALUES, "v[:, :1]")),
+        "All query heads use the first head of keys and values. Each group has its own: repeat_kv "
+        "gives every query head the right one.",
+    ),
+    Slip(
+        "mask the wrong way round",
+        (ASKED, ASKED.replace("mask)", "None if mask is None else ~mask)")),
+        "What the mask allows is hidden, and what it forbids is seen. True means may look, here "
+        "and in masked_attention: hand it on as it is.",
+    ),
+    Slip(
+        "keys and values exchanged",
+        (ASKED, "masked_attention(q, repeat_kv(v, repeats), repeat_kv(k, repeats), mask)"),
+        "Queries are compared with the values, and the keys are averaged: the two are exchanged. "
+        "masked_attention takes q, k, v in this order.",
+    ),
+)
+
+
+class WithoutCopies(GroupedQueryAttention):
+    """Queries in groups (B, G, repeats, T, D) against keys (B, G, 1, S, D): nothing is copied."""
+
+    def forward(self, x, mask=None):
+        """Broadcasts over the group."""
+        q = split_heads(self.query(x), self.heads).unflatten(1, (self.kv_heads, -1))
+        k, v = (split_heads(p(x), self.kv_heads)[:, :, None] for p in (self.key, self.value))
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        scores = scores.flatten(1, 2)  # (B, H, T, T)
+        if mask is not None:
+            scores = scores.masked_fill(mask.logical_not(), -torch.inf)
+        weights = scores.softmax(dim=-1)
+        found = weights.unflatten(1, (self.kv_heads, -1)) @ v
+        return self.output(merge_heads(found.flatten(1, 2))), weights
+
+
+class RepeatedBefore(GroupedQueryAttention):
+    """Repeats the matrices instead of keys and values: multi-head attention with equal rows."""
+
+    def forward(self, x, mask=None):
+        """As many heads as there are queries."""
+        q = split_heads(self.query(x), self.heads)
+        repeats = self.heads // self.kv_heads
+
+        def spread(layer):
+            rows = layer.weight.unflatten(0, (self.kv_heads, -1)).repeat_interleave(repeats, 0)
+            return split_heads(x @ rows.flatten(0, 1).T, self.heads)
+
+        found, weights = masked_attention(q, spread(self.key), spread(self.value), mask)
+        return self.output(merge_heads(found)), weights
+
 
 EXERCISE = Exercise(
     chapter="05_multi_head",
     title="Grouped-query attention",
     goal="Write attention whose heads share keys and values, with MHA and MQA as its ends.",
-    reference=multi_head.GroupedQueryAttention,
-    properties=ch05_shared.GROUPED,
-    draws=ch05_shared.grouped_draws,
-    misconceptions=wrong_shared.GROUPED,
-    alternatives=right.GROUPED,
+    reference=GroupedQueryAttention,
+    contract=ATTENTION,
+    properties=(
+        Property("kv_heads = heads is multi-head attention", 1, _many),
+        Property("kv_heads = 1 is multi-query attention", 1, _one),
+        Property("each query head has weights of its own", 1, _weights),
+        Property("equal to torch's attention with enable_gqa", 1, _oracle),
+        Property("mask: True may look, False gets no weight", 1, _masks),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"nothing copied": WithoutCopies, "matrices repeated": RepeatedBefore},
     hints=(
-        (
-            "It is multi-head attention with one difference. How many heads do queries have, "
-            "and how many have keys and values?"
-        ),
-        (
-            "self.key(x) is only G·D wide: split it into self.kv_heads heads, not into "
-            "self.heads. Before you attend, queries and keys must have equally many heads."
-        ),
-        (
-            "Split the queries into self.heads, keys and values into self.kv_heads; repeat_kv "
-            "both by self.heads // self.kv_heads; the rest is as in MultiHeadAttention."
-        ),
+        "It is multi-head attention with one difference. How many heads do queries have, "
+        "and how many have keys and values?",
+        "self.key(x) is only G·D wide: split it into self.kv_heads heads, not into "
+        "self.heads. Before you attend, queries and keys must have equally many heads.",
+        "Split the queries into self.heads, keys and values into self.kv_heads; repeat_kv "
+        "both by self.heads // self.kv_heads; the rest is as in MultiHeadAttention.",
     ),
     minutes=8,
     difficulty=2,
     importance=5,
     uses=("split_heads", "merge_heads", "repeat_kv"),
-    forbidden=READY_MADE,
     results=("output", "weights"),
 )

@@ -1,41 +1,224 @@
 """Exercise 05_multi_head/kv_cache_bytes: the size of the cache."""
 
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 from attend_solutions import multi_head
 
-from attend_grader.chapters.ch05_multi_head import (
-    READY_MADE,
-    right,
-    wrong_bytes,
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.subject import Subject
+
+Counted = tuple[tuple[int, ...], dict[str, Any], int, str]
+"""Arguments, options, the right number of bytes, and what is special."""
+
+
+def _counts(name: str, points: int, cases: Sequence[Counted]) -> Property:
+    """Numbers that were worked out by hand or are published."""
+
+    def test(subject: Subject, probe: Probe) -> None:
+        for args, options, want, why in cases:
+            probe.agree(subject, *args, want=want, why=why, **options)
+
+    return Property(name, points, test)
+
+
+def _whole(subject: Subject, probe: Probe) -> None:
+    """Whole bytes, rounded up once: not each number, token, layer or sentence."""
+    for args, options, want, why in _ROUNDED:
+        probe.agree(subject, *args, want=want, why=why, **options)
+    for args, bits in (((3, 1, 1, 1), 4), ((1, 1, 1, 1), 3), ((10, 2, 3, 4), 16)):
+        value = probe.call(subject, *args, bits=bits).value
+        if type(value) is not int:
+            kind = type(value).__name__
+            raise probe.miss(f"returned a {kind}; expected an int: bytes are whole.", *args)
+
+
+_PLAIN = (10, 2, 3, 4)
+_ROUNDED: tuple[Counted, ...] = (
+    (_PLAIN, {"batch": 6}, 6 * 960, "6 sentences"),
+    (_PLAIN, {"bits": 8}, 480, "8 bits"),
+    (_PLAIN, {"bits": 4, "batch": 6}, 1440, "4 bits, 6 sentences"),
+    ((3, 1, 1, 1), {"bits": 4}, 3, "6 numbers of 4 bits"),
+    ((1, 1, 1, 1), {"bits": 3}, 1, "two numbers of 3 bits"),
+    ((3, 1, 1, 1), {"bits": 3}, 3, "six numbers of 3 bits"),
+    ((4, 1, 1, 1), {"bits": 3}, 3, "4 tokens, two numbers of 3 bits each: 24 bits"),
+    ((1, 4, 1, 1), {"bits": 3}, 3, "4 layers, two numbers of 3 bits in each: 24 bits"),
+    ((1, 1, 1, 1), {"bits": 3, "batch": 4}, 3, "4 sentences, two numbers of 3 bits each: 24 bits"),
 )
-from attend_grader.chapters.ch05_multi_head import props_latent as ch05_latent
-from attend_grader.checks.exercise import Exercise
+_WORKED = (
+    ((5, 3, 2, 4), {}, 480, ""),
+    ((1, 1, 1, 1), {}, 4, "one key and one value of one number"),
+    ((0, 3, 2, 4), {}, 0, "no token yet"),
+)
+_PUBLISHED = (
+    (
+        (4096, 32, 32, 128),
+        {},
+        2**31,
+        "Llama 2 7B: 32 layers, 32 heads of 128, 4,096 tokens, 16 bits: 2 GiB",
+    ),
+    (
+        (4096, 80, 8, 128),
+        {},
+        1_342_177_280,
+        "Llama 2 70B: 80 layers, 8 kv_heads of 128, 4,096 tokens",
+    ),
+)
+_LATENT = (
+    (_PLAIN, {"latent": 7}, 280, "a latent of 7 numbers instead of keys and values"),
+    ((10, 2, 9, 9), {"latent": 7}, 280, "kv_heads and head_dim do not count"),
+    (
+        (1, 60, 128, 128),
+        {"latent": 576},
+        69_120,
+        "DeepSeek-V2: 60 layers, 512 + 64 numbers in a latent, one token",
+    ),
+)
+_WINDOW = (
+    (_PLAIN, {"window": 4}, 384, "10 tokens, of which 4 are kept"),
+    ((3, 2, 3, 4), {"window": 4}, 288, "3 tokens, a window of 4"),
+    (
+        _PLAIN,
+        {"window": 4, "latent": 7, "bits": 8, "batch": 2},
+        112,
+        "a window, latents, 8 bits and two sentences",
+    ),
+    (
+        (100_000, 32, 8, 128),
+        {"window": 4096},
+        2**29,
+        "Mistral 7B: 32 layers, 8 kv_heads of 128, a window of 4,096; 100,000 tokens",
+    ),
+)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Plain, and with each option."""
+    tokens, layers, heads, width = (int(n) for n in rng.integers(5, 60, 4))
+    plain = (tokens, layers, heads, width)
+    return [
+        Call(plain),
+        Call(plain, {"batch": 3}),
+        Call(plain, {"bits": 4}),
+        Call(plain, {"latent": 17}),
+        Call(plain, {"window": 4}),
+        Call(plain, {"window": 100}),
+        Call((3, 1, 1, 1), {"bits": 3}),
+        Call((1, 1, 1, 1), {"bits": 1, "latent": 3}),
+        Call(plain, {"batch": 2, "bits": 8, "latent": 5, "window": 3}),
+    ]
+
+
+UP = "-(-batch * layers * kept * per_token * bits // 8)"
+ALL = "batch * layers * kept * per_token"
+KEPT = "tokens if window is None else min(tokens, window)"
+EACH = "2 * kv_heads * head_dim if latent is None else latent"
+
+SLIPS = (
+    Slip(
+        "keys counted, values not",
+        ("2 * kv_heads", "kv_heads"),
+        "You count half: keys alone. A value lies beside each key, so there are 2 · D numbers for "
+        "each head.",
+    ),
+    Slip("bits, not bytes", (UP, f"{ALL} * bits"), "You return bits. A byte has 8 of them."),
+    Slip(
+        "one layer",
+        ("batch * layers", "batch"),
+        "You count one layer. Every layer keeps keys and values of its own.",
+    ),
+    Slip(
+        "latent counted twice",
+        ("else latent", "else 2 * latent"),
+        "You count each latent twice. Keys and values are both made from the same one: it is kept "
+        "once.",
+    ),
+    Slip(
+        "a latent for every head",
+        ("else latent", "else kv_heads * latent"),
+        "You count a latent for every head. There is one for all heads: that is what it saves.",
+    ),
+    Slip(
+        "latent added to keys and values",
+        (EACH, "2 * kv_heads * head_dim + (latent or 0)"),
+        "You add the latent to the keys and values. It is kept in their place.",
+    ),
+    Slip(
+        "window always full",
+        ("min(tokens, window)", "window"),
+        "You count a full window also where there are fewer tokens than that: take the smaller of "
+        "the two.",
+    ),
+    Slip(
+        "a float",
+        (UP, f"{ALL} * bits / 8"),
+        "You return a float. Bytes are whole: round up and return an int; `/` always makes a "
+        "float.",
+    ),
+    Slip(
+        "rounded down",
+        (UP, f"{ALL} * bits // 8"),
+        "Your bytes are rounded down: `//` drops the rest, and the last bits have no room. Round "
+        "up, once, at the end.",
+    ),
+    Slip(
+        "every number rounded up",
+        (UP, f"{ALL} * -(-bits // 8)"),
+        "You give every number whole bytes of its own. Numbers of 4 bits lie two in a byte: "
+        "multiply by the bits first, round up once at the end.",
+    ),
+)
+
+
+def by_ceil(tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None):
+    """A float in the middle, math.ceil at the end."""
+    if window is not None and tokens > window:
+        tokens = window
+    each = latent if latent is not None else kv_heads * head_dim * 2
+    return math.ceil(each * bits / 8 * tokens * layers * batch)
+
+
+def by_loops(tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None):
+    """Adds up layer by layer; divmod at the end."""
+    total_bits = 0
+    for _ in range(layers):
+        numbers = kv_heads * (head_dim + head_dim)
+        if latent is not None:
+            numbers = latent
+        total_bits += batch * min(tokens, window or tokens) * numbers * bits
+    whole, rest = divmod(total_bits, 8)
+    return whole + (rest > 0)
+
 
 EXERCISE = Exercise(
     chapter="05_multi_head",
     title="The size of the cache",
     goal="Count the bytes of keys and values that a model keeps.",
     reference=multi_head.kv_cache_bytes,
-    properties=ch05_latent.BYTES,
-    draws=ch05_latent.bytes_draws,
-    misconceptions=wrong_bytes.BYTES,
-    alternatives=right.BYTES,
+    contract=Contract(says=("The result is an `int`, rounded up once, at the end.",)),
+    properties=(
+        _counts("hand-worked numbers", 1, _WORKED),
+        _counts("published models: Llama 2 7B and 70B", 1, _PUBLISHED),
+        Property("sentences and bits; whole bytes, rounded up at the end", 2, _whole),
+        _counts("a latent in the place of keys and values", 1, _LATENT),
+        _counts("a window keeps the last tokens only", 1, _WINDOW),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"math.ceil": by_ceil, "layer by layer": by_loops},
     hints=(
-        (
-            "Count numbers first, bytes at the end. How many numbers does one token need in "
-            "one layer?"
-        ),
-        (
-            "One token in one layer: G keys and G values of D numbers each; or, where there is"
-            " a latent, only its numbers. Multiply by the tokens that are kept, the layers and"
-            " the sentences."
-        ),
-        (
-            "Tokens kept: min(tokens, window), or all where window is None. Multiply all by "
-            "bits, divide by 8 once, at the end, and round up: (n + 7) // 8 is an int."
-        ),
+        "Count numbers first, bytes at the end. How many numbers does one token need in one layer?",
+        "One token in one layer: G keys and G values of D numbers each; or, where there is"
+        " a latent, only its numbers. Multiply by the tokens that are kept, the layers and"
+        " the sentences.",
+        "Tokens kept: min(tokens, window), or all where window is None. Multiply all by "
+        "bits, divide by 8 once, at the end, and round up: (n + 7) // 8 is an int.",
     ),
     minutes=8,
     difficulty=2,
     importance=4,
-    forbidden=READY_MADE,
 )

@@ -1,35 +1,142 @@
-"""Exercise 05_multi_head/merge_heads: merging heads."""
+"""Exercise 05_multi_head/merge_heads: lay the heads side by side again."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
 from attend_solutions import multi_head
+from torch import Tensor
 
-from attend_grader.chapters.ch05_multi_head import (
-    READY_MADE,
-    right,
-    wrong_heads,
+from attend_grader.chapters.ch05_multi_head.shared import MOVES_NUMBERS, SHAPES, whole
+from attend_grader.checks.exercise import Call, Exercise, Slip
+from attend_grader.checks.helpers import known, worked
+from attend_grader.checks.torch_properties import normal
+
+
+def _places(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Tensor], Tensor]]:
+    for batch, tokens, width, heads in SHAPES:
+        x = whole(rng, batch, heads, tokens, width // heads).float()
+        why = f"B = {batch}, H = {heads}, T = {tokens}, D = {width // heads}"
+        yield why, (x,), torch.cat(list(x.unbind(1)), dim=-1)
+
+
+def _inverse(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Tensor], Tensor]]:
+    for batch, tokens, width, heads in SHAPES:
+        x = whole(rng, batch, tokens, width).float()
+        why = f"of x {tuple(x.shape)} split into {heads} heads, so x itself should come back"
+        yield why, (multi_head.split_heads(x, heads),), x
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """All lengths different; H = T = D; one head; integers."""
+    return [
+        Call((normal(rng, 2, 4, 3, 5),)),
+        Call((normal(rng, 1, 3, 3, 3),)),
+        Call((normal(rng, 2, 1, 4, 3),)),
+        Call((whole(rng, 3, 2, 2, 2),)),
+    ]
+
+
+MOVED = "x.transpose(1, 2).reshape(batch, tokens, heads * width)"
+
+SLIPS = (
+    Slip(
+        "reshape without transpose",
+        (".transpose(1, 2)", ""),
+        "A token gets numbers of other tokens: the heads were not moved behind the tokens before "
+        "the last two axes became one. Exchange axes 1 and 2 first.",
+    ),
+    Slip(
+        "heads in turn",
+        ("transpose(1, 2)", "permute(0, 2, 3, 1)"),
+        "The numbers of a token come in turn from all heads. The D numbers of one head belong "
+        "together: the order of the last two axes must be (H, D).",
+    ),
+    Slip(
+        "heads added up",
+        (MOVED, "x.sum(dim=1)"),
+        "The heads are added up: the result is only D wide. Lay them side by side, to H·D.",
+    ),
+    Slip(
+        "heads below each other",
+        (MOVED, "x.flatten(1, 2)"),
+        "The heads stand below each other: H·T tokens of width D. They belong beside each other: "
+        "T tokens of width H·D.",
+    ),
+    Slip(
+        "last two axes not joined",
+        (".reshape(batch, tokens, heads * width)", ""),
+        "The tokens stand before the heads, which is half of it. Now make one axis, H·D, of the "
+        "last two.",
+    ),
+    Slip(
+        "sentences joined",
+        ("reshape(batch, tokens,", "reshape(batch * tokens,"),
+        "All sentences run into one: (B·T, H·D). Keep B as an axis of its own.",
+    ),
+    Slip(
+        "last two axes exchanged",
+        ("transpose(1, 2)", "transpose(-1, -2)"),
+        "The numbers of a token come from several tokens: the last two axes were exchanged. It is "
+        "axes 1 and 2, heads and tokens, that change places.",
+    ),
+    Slip(
+        "graph cut",
+        ("x.transpose", "x.detach().transpose"),
+        "The numbers are right, but no gradient passes: .detach(), .data, .numpy() or "
+        "torch.tensor(…) cuts the graph. transpose and reshape alone keep it.",
+    ),
 )
-from attend_grader.chapters.ch05_multi_head import props_heads as ch05_heads
-from attend_grader.checks.exercise import Exercise
+
+
+def by_cat(x):
+    """The heads one by one, joined along the width."""
+    return torch.cat(x.unbind(dim=1), dim=-1)
+
+
+def permuted(x):
+    """permute, contiguous, view: as most libraries write it."""
+    batch, heads, tokens, width = x.shape
+    return x.permute(0, 2, 1, 3).contiguous().view(batch, tokens, heads * width)
+
+
+def flattened(x):
+    """transpose and flatten."""
+    return x.transpose(-2, -3).flatten(start_dim=-2)
+
 
 EXERCISE = Exercise(
     chapter="05_multi_head",
     title="Merging heads",
     goal="Lay the heads of every token side by side again.",
     reference=multi_head.merge_heads,
-    properties=ch05_heads.MERGE,
-    draws=ch05_heads.merge_draws,
-    misconceptions=wrong_heads.MERGE,
-    alternatives=right.MERGE,
+    contract=MOVES_NUMBERS,
+    properties=(
+        worked(
+            "a hand-worked example: two heads",
+            torch.tensor([[[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]]]),
+            want=torch.tensor([[[1.0, 2.0, 5.0, 6.0], [3.0, 4.0, 7.0, 8.0]]]),
+        ),
+        known("a token's heads lie side by side, in order", _places),
+        known("undoes split_heads", _inverse),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "heads joined by cat": by_cat,
+        "permute, contiguous, view": permuted,
+        "transpose and flatten": flattened,
+    },
     hints=(
         "It undoes what split_heads did. In which order must its two steps be undone?",
-        (
-            "Bring the tokens before the heads again, then make one axis of the last two. "
-            "After a transpose the numbers no longer lie in reading order in memory: `.view` "
-            "refuses, `.reshape` copies."
-        ),
+        "Bring the tokens before the heads again, then make one axis of the last two. "
+        "After a transpose the numbers no longer lie in reading order in memory: `.view` "
+        "refuses, `.reshape` copies.",
         "Transpose axes 1 and 2, which gives (B, T, H, D), then reshape that to (B, T, H * D).",
     ),
     minutes=4,
     difficulty=1,
     importance=4,
-    forbidden=READY_MADE,
 )

@@ -1,45 +1,296 @@
-"""Exercise 05_multi_head/MultiHeadAttention: multi-head attention."""
+"""Exercise 05_multi_head/MultiHeadAttention: every head looks for itself.
 
-from attend_solutions import multi_head
+The oracle for the whole is torch's own ``nn.MultiheadAttention`` with the same weights.
+"""
 
-from attend_grader.chapters.ch05_multi_head import (
-    READY_MADE,
-    right,
-    wrong_attention,
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from attend_solutions.multi_head import MultiHeadAttention, masked_attention, split_heads
+from torch import Tensor, nn
+
+from attend_grader.chapters.ch05_multi_head.shared import (
+    ATTENTION,
+    LAYERS,
+    SCALE,
+    SHAPES,
+    agree_masks,
+    causal,
+    padded,
+    row_sums,
+    scattered,
 )
-from attend_grader.chapters.ch05_multi_head import props_heads as ch05_heads
-from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.compare import FLOAT32, PRINTED
+from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_properties import module_call, normal
+
+
+def _parameters() -> Mapping[str, Tensor]:
+    """Width 4, 2 heads of 2: what two one-hot tokens become, and an output that adds.
+
+    Nothing is symmetric, so that an exchange or a transpose shows.
+    """
+    asked = float(np.log(3)) * 2**0.5
+    rows = (
+        [[0.0, 0.0, 0.0, asked], [asked, 0.0, 0.0, 0.0]],  # queries of tokens 0 and 1
+        [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 1.0]],  # keys
+        [[8.0, 0.0, 0.0, 8.0], [0.0, 8.0, 4.0, 0.0]],  # values
+    )
+    stored = [torch.cat([torch.tensor(two), torch.zeros(2, 4)]).T for two in rows]
+    output = torch.eye(4)
+    output[1, 0] = 1.0
+    return dict(zip(LAYERS, (*stored, output), strict=True))
+
+
+def _worked(subject: Subject, probe: Probe) -> None:
+    """Two one-hot tokens: weights of quarters and halves in each head."""
+    built, inside = probe.build(subject, 4, 2, parameters=_parameters())
+    weights = torch.tensor([[[[0.5, 0.5], [0.75, 0.25]], [[0.25, 0.75], [0.5, 0.5]]]])
+    want = (torch.tensor([[[4.0, 8.0, 3.0, 2.0], [6.0, 8.0, 2.0, 4.0]]]), weights)
+    for part in (1, 0):
+        inside.agree(built, torch.eye(4)[None, :2], want=want, part=part, tolerance=PRINTED)
+
+
+def _weights(subject: Subject, probe: Probe) -> None:
+    for batch, tokens, width, heads in SHAPES[:5]:
+        built, inside = probe.build(subject, width, heads, scale=SCALE)
+        x = normal(probe.rng, batch, tokens, width)
+        why = f"{heads} heads of width {width // heads}"
+        inside.agree(built, x, part=1, tolerance=FLOAT32, why=why, clue=row_sums)
+
+
+def _limits(subject: Subject, probe: Probe) -> None:
+    """Equal tokens: equal weights. One token: its value, projected. One sentence: as in a batch."""
+    built, inside = probe.build(subject, 6, 3, scale=SCALE)
+    x = normal(probe.rng, 2, 1, 6)
+    same = x.expand(2, 4, 6).contiguous()
+    state = inside.reference.state_dict()  # type: ignore[attr-defined]  # an instance
+    alone = x @ state["value.weight"].mT @ state["output.weight"].mT
+    want = (alone.expand(2, 4, 6), torch.full((2, 3, 4, 4), 0.25))
+    for part in (0, 1):
+        inside.agree(built, same, want=want, part=part, tolerance=FLOAT32, why="equal tokens")
+    want = (alone, torch.ones(2, 3, 1, 1))
+    inside.agree(built, x, want=want, part=0, tolerance=FLOAT32, why="one token")
+    batch = normal(probe.rng, 3, 4, 6)
+    want = tuple(part[1:2].detach() for part in inside.reference(batch))
+    why = "one sentence of the batch alone"
+    inside.agree(built, batch[1:2], want=want, part=0, tolerance=FLOAT32, why=why)
+
+
+def _masks(subject: Subject, probe: Probe) -> None:
+    for width, heads in ((8, 2), (9, 3)):
+        built, inside = probe.build(subject, width, heads, scale=SCALE)
+        agree_masks(built, inside, width, heads)
+
+
+def _torchs(module: MultiHeadAttention) -> nn.MultiheadAttention:
+    """torch's own attention with the weights of ``module``."""
+    width = module.output.in_features
+    theirs = nn.MultiheadAttention(width, module.heads, bias=False, batch_first=True)
+    stacked = torch.cat([module.query.weight, module.key.weight, module.value.weight])
+    theirs.load_state_dict({"in_proj_weight": stacked, "out_proj.weight": module.output.weight})
+    return theirs
+
+
+def _oracle(subject: Subject, probe: Probe) -> None:
+    for _ in probe.repeat(1, 3):
+        for batch, tokens, width, heads in ((2, 3, 8, 4), (1, 5, 15, 3), (2, 4, 6, 1)):
+            built, inside = probe.build(subject, width, heads, scale=SCALE)
+            x = normal(probe.rng, batch, tokens, width)
+            module = inside.reference
+            assert isinstance(module, MultiHeadAttention)
+            want = _torchs(module)(x, x, x, average_attn_weights=False)
+            for part in (0, 1):
+                why = f"compared with nn.MultiheadAttention, {heads} heads"
+                inside.agree(built, x, want=want, part=part, tolerance=FLOAT32, why=why)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Several heads, one head, masks for all, for each sentence and for each head, T = H."""
+
+    def call(width: int, heads: int, *args: Any) -> Call:
+        return module_call(MultiHeadAttention, rng, Call((width, heads)), *args, scale=SCALE)
+
+    return [
+        call(12, 3, normal(rng, 2, 5, 12)),
+        call(8, 4, normal(rng, 2, 3, 8), causal(3)),
+        call(6, 1, normal(rng, 1, 4, 6)),
+        call(6, 2, normal(rng, 3, 4, 6), padded(3, 4)),
+        call(9, 3, normal(rng, 2, 3, 9)),
+        call(6, 2, normal(rng, 2, 3, 6), scattered(rng, 2, 2, 3, 3)),
+    ]
+
+
+def stored(which: str) -> tuple[str, str]:
+    """An edit: a layer's stored matrix in the place of the layer."""
+    return f"self.{which}(x)", f"x @ self.{which}.weight"
+
+
+def reshaped(which: str) -> tuple[str, str]:
+    """An edit: cut into heads by one reshape."""
+    cut = f"self.{which}(x).reshape(len(x), self.heads, x.shape[1], -1)"
+    return f"split_heads(self.{which}(x), self.heads)", cut
+
+
+ASKED = "masked_attention(q, k, v, mask)"
+THREE = ("query", "key", "value")
+
+SLIPS = (
+    Slip(
+        "no output projection",
+        ("self.output(merge_heads(found))", "merge_heads(found)"),
+        "The heads' results are laid side by side and returned as they are. One projection is "
+        "left, self.output, which mixes the heads.",
+    ),
+    Slip(
+        "no heads",
+        (
+            *((f"split_heads(self.{name}(x), self.heads)", f"self.{name}(x)") for name in THREE),
+            ("merge_heads(found)", "found"),
+        ),
+        "There are no heads: one table of weights for each sentence, (B, T, T), from queries of "
+        "all C numbers. split_heads first, queries, keys and values; merge_heads after the "
+        "look-up.",
+    ),
+    Slip(
+        "heads cut by one reshape",
+        tuple(reshaped(name) for name in THREE),
+        "A head's queries, keys and values mix numbers of several tokens, as if (B, T, C) were "
+        "reshaped to (B, H, T, D) at once. Cut the width, then exchange tokens and heads: that "
+        "is what split_heads does.",
+    ),
+    Slip(
+        "merged without transpose",
+        ("merge_heads(found)", "found.reshape(x.shape)"),
+        "Weights and shapes are right, the output is not: as if the heads' results were reshaped "
+        "to (B, T, C) without moving the heads behind the tokens. That is what merge_heads does.",
+    ),
+    Slip(
+        "scaled by √C",
+        (ASKED, "masked_attention(q, k, v, mask, x.shape[-1] ** -0.5)"),
+        "Your scores are divided by √C. A head's queries are D wide: divide by √D, as "
+        "masked_attention does by itself.",
+    ),
+    Slip(
+        "not scaled",
+        (ASKED, "masked_attention(q, k, v, mask, 1.0)"),
+        "Your scores are not divided by √D, the root of a head's width. masked_attention does it "
+        "by itself.",
+    ),
+    Slip(
+        "queries and keys exchanged",
+        (ASKED, "masked_attention(k, q, v, mask)"),
+        "Your weights are those of keys that ask and queries that are looked at: the two are "
+        "exchanged. masked_attention takes q, k, v in this order.",
+    ),
+    Slip(
+        "keys and values exchanged",
+        (ASKED, "masked_attention(q, v, k, mask)"),
+        "Queries are compared with the values, and the keys are averaged: the two are exchanged. "
+        "masked_attention takes q, k, v in this order.",
+    ),
+    Slip(
+        "mask the wrong way round",
+        (ASKED, "masked_attention(q, k, v, None if mask is None else ~mask)"),
+        "What the mask allows is hidden, and what it forbids is seen. True means may look, here "
+        "and in masked_attention: hand it on as it is.",
+    ),
+    Slip(
+        "projected by the stored matrix",
+        tuple(stored(name) for name in THREE),
+        "Queries, keys and values are x @ layer.weight. A layer keeps its matrix transposed: call "
+        "the layer itself, self.query(x), which is x @ self.query.weight.T.",
+    ),
+)
+
+
+class HeadByHead(MultiHeadAttention):
+    """A loop over the heads, with slices of the weights and additive masks."""
+
+    def forward(self, x, mask=None):
+        """One head at a time."""
+        width = x.shape[-1] // self.heads
+        results, tables = [], []
+        for head in range(self.heads):
+            rows = slice(head * width, (head + 1) * width)
+            q, k, v = (x @ layer.weight[rows].T for layer in (self.query, self.key, self.value))
+            scores = q @ k.transpose(1, 2) / math.sqrt(width)
+            if mask is not None:
+                allowed = mask.expand(len(x), self.heads, *scores.shape[1:])[:, head]
+                scores = scores.masked_fill(~allowed, -torch.inf)
+            tables.append(scores.softmax(dim=-1))
+            results.append(tables[-1] @ v)
+        return self.output(torch.cat(results, dim=-1)), torch.stack(tables, dim=1)
+
+
+class ByEinsum(MultiHeadAttention):
+    """einsum throughout, queries scaled first."""
+
+    def forward(self, x, mask=None):
+        """All heads at once."""
+        q, k, v = (
+            layer(x).unflatten(-1, (self.heads, -1)) for layer in (self.query, self.key, self.value)
+        )
+        scores = torch.einsum("bthd,bshd->bhts", q * q.shape[-1] ** -0.5, k)
+        if mask is not None:
+            scores = torch.where(mask, scores, -1e30)
+        weights = torch.softmax(scores, -1)
+        return self.output(torch.einsum("bhts,bshd->bthd", weights, v).flatten(2)), weights
+
+
+class OutputByHead(MultiHeadAttention):
+    """The output projection as a sum over heads: each adds its own part."""
+
+    def forward(self, x, mask=None):
+        """Never merges."""
+        q, k, v = (
+            split_heads(layer(x), self.heads) for layer in (self.query, self.key, self.value)
+        )
+        found, weights = masked_attention(q, k, v, mask)
+        parts = self.output.weight.unflatten(1, (self.heads, -1))  # (C, H, D)
+        return torch.einsum("bhtd,chd->btc", found, parts), weights
+
 
 EXERCISE = Exercise(
     chapter="05_multi_head",
     title="Multi-head attention",
     goal="Let every head look for itself, then mix what they found.",
-    reference=multi_head.MultiHeadAttention,
-    properties=ch05_heads.HEADS,
-    draws=ch05_heads.heads_draws,
-    misconceptions=wrong_attention.HEADS,
-    alternatives=right.HEADS,
+    reference=MultiHeadAttention,
+    contract=ATTENTION,
+    properties=(
+        Property("a hand-worked example: two tokens, two heads", 1, _worked),
+        Property("weights: one distribution for each query in each head", 1, _weights),
+        Property("equal tokens look at all alike; one token, one sentence", 1, _limits),
+        Property("mask: True may look, False gets no weight", 1, _masks),
+        Property("equal to nn.MultiheadAttention with the same weights", 2, _oracle),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "head by head": HeadByHead,
+        "einsum": ByEinsum,
+        "output projected head by head": OutputByHead,
+    },
     hints=(
-        (
-            "Follow one token through the five steps at the head of section 4: three "
-            "projections, then heads, then attention, then one token again, then the last "
-            "projection. Which of your two functions stands where?"
-        ),
-        (
-            "Project first, split afterwards: split_heads(self.query(x), self.heads), and the "
-            "same with key and value. masked_attention works on (B, H, T, D) as it is, since "
-            "H is one more leading axis; hand it the mask."
-        ),
-        (
-            "masked_attention(q, k, v, mask) returns two results: what the heads found, (B, H,"
-            " T, D), and the weights. Merge the first, send it through self.output, and return"
-            " that and the weights."
-        ),
+        "Follow one token through the five steps at the head of section 4: three "
+        "projections, then heads, then attention, then one token again, then the last "
+        "projection. Which of your two functions stands where?",
+        "Project first, split afterwards: split_heads(self.query(x), self.heads), and the "
+        "same with key and value. masked_attention works on (B, H, T, D) as it is, since "
+        "H is one more leading axis; hand it the mask.",
+        "masked_attention(q, k, v, mask) returns two results: what the heads found, (B, H,"
+        " T, D), and the weights. Merge the first, send it through self.output, and return"
+        " that and the weights.",
     ),
     minutes=15,
     difficulty=3,
     importance=5,
     uses=("split_heads", "merge_heads"),
-    forbidden=READY_MADE,
     results=("output", "weights"),
 )

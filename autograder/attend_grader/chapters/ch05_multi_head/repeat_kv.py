@@ -1,38 +1,155 @@
-"""Exercise 05_multi_head/repeat_kv: sharing keys and values."""
+"""Exercise 05_multi_head/repeat_kv: hand each head of keys to a group of query heads."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
 from attend_solutions import multi_head
+from torch import Tensor
 
-from attend_grader.chapters.ch05_multi_head import (
-    READY_MADE,
-    right,
-    wrong_shared,
+from attend_grader.chapters.ch05_multi_head.shared import MOVES_NUMBERS, whole
+from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import known, worked
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_properties import normal
+
+
+def _limits(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Any, ...], Tensor]]:
+    x = normal(rng, 2, 3, 4, 2)
+    yield "repeats = 1", (x, 1), x
+    x = normal(rng, 2, 1, 3, 2)
+    yield "one head for all four", (x, 4), x.expand(2, 4, 3, 2)
+
+
+def _places(subject: Subject, probe: Probe) -> None:
+    """Query head h finds key head h // repeats."""
+    for _ in probe.repeat(1, 3):
+        for shape, repeats in (((2, 2, 3, 5), 2), ((1, 3, 2, 4), 3), ((2, 2, 2, 2), 2)):
+            x = whole(probe.rng, *shape).float()
+            chosen = [head // repeats for head in range(shape[1] * repeats)]
+
+            def clue(value: Any, x: Tensor = x, repeats: int = repeats) -> str:
+                if torch.equal(torch.as_tensor(value), x.repeat(1, repeats, 1, 1)):
+                    return "The copies must lie next to each other: 0, 0, 1, 1, not 0, 1, 0, 1."
+                return ""
+
+            why = f"{shape[1]} heads, repeats = {repeats}"
+            probe.agree(subject, x, repeats, want=x[:, chosen], why=why, clue=clue)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """All lengths different; all equal; once; integers."""
+    return [
+        Call((normal(rng, 2, 3, 5, 4), 2)),
+        Call((normal(rng, 2, 2, 2, 2), 2)),
+        Call((normal(rng, 1, 3, 2, 4), 1)),
+        Call((normal(rng, 1, 1, 2, 3), 4)),
+        Call((whole(rng, 1, 2, 3, 2), 3)),
+    ]
+
+
+COPIES = "x[:, :, None].expand(batch, groups, repeats, tokens, width)"
+JOINED = "copies.reshape(batch, groups * repeats, tokens, width)"
+
+SLIPS = (
+    Slip(
+        "copies in rounds",
+        (COPIES, "x[:, None].expand(batch, repeats, groups, tokens, width)"),
+        "Your copies come in rounds: heads 0, 1, 0, 1, as x.repeat(…) or torch.cat lays them. "
+        "Expected are neighbours: 0, 0, 1, 1. Put the axis of the copies behind that of the heads, "
+        "x[:, :, None], expand it, and make one axis of the two.",
+    ),
+    Slip(
+        "tokens repeated",
+        (JOINED, "x.repeat_interleave(repeats, dim=2)"),
+        "The tokens are repeated; it is the heads, axis 1, that need copies.",
+    ),
+    Slip(
+        "sentences repeated",
+        (JOINED, "x.repeat_interleave(repeats, dim=0)"),
+        "The sentences are repeated; it is the heads, axis 1, that need copies.",
+    ),
+    Slip(
+        "numbers repeated",
+        (JOINED, "x.repeat_interleave(repeats, dim=-1)"),
+        "The numbers of a key are repeated; it is the heads, axis 1, that need copies.",
+    ),
+    Slip(
+        "repeats taken for the number of heads",
+        (JOINED, "x.repeat_interleave(max(repeats // groups, 1), dim=1)"),
+        "You return `repeats` heads in all. Expected are `repeats` copies of each head: G·repeats.",
+    ),
+    Slip(
+        "copies on an axis of their own",
+        (JOINED, "copies"),
+        "The copies are there, on an axis of their own: (B, G, repeats, S, D). Make one axis of G "
+        "and repeats.",
+    ),
+    Slip(
+        "copies along the tokens, reshaped",
+        (COPIES, "x[:, :, :, None].expand(batch, groups, tokens, repeats, width)"),
+        "Numbers of several tokens are mixed: the copies were made along another axis and then "
+        "reshaped. Put the new axis right behind that of the heads, x[:, :, None].",
+    ),
+    Slip(
+        "graph cut",
+        ("x[:, :, None]", "x.detach()[:, :, None]"),
+        "The numbers are right, but no gradient passes: .detach(), .data, .numpy() or "
+        "torch.tensor(…) cuts the graph.",
+    ),
 )
-from attend_grader.chapters.ch05_multi_head import props_shared as ch05_shared
-from attend_grader.checks.exercise import Exercise
+
+
+def interleaved(x, repeats):
+    """torch's own."""
+    return torch.repeat_interleave(x, repeats, dim=1)
+
+
+def by_index(x, repeats):
+    """Each query head looks its key head up."""
+    return x[:, torch.arange(x.shape[1] * repeats) // repeats]
+
+
+def by_stack(x, repeats):
+    """A stack of copies behind the heads, flattened."""
+    return torch.stack([x] * repeats, dim=2).flatten(1, 2)
+
 
 EXERCISE = Exercise(
     chapter="05_multi_head",
     title="Sharing keys and values",
     goal="Hand every head of keys to a group of neighbouring query heads.",
     reference=multi_head.repeat_kv,
-    properties=ch05_shared.REPEAT,
-    draws=ch05_shared.repeat_draws,
-    misconceptions=wrong_shared.REPEAT,
-    alternatives=right.REPEAT,
+    contract=MOVES_NUMBERS,
+    properties=(
+        worked(
+            "a hand-worked example: two heads for six",
+            torch.tensor([[[[7.0]], [[9.0]]]]),
+            3,
+            want=torch.tensor([7.0, 7.0, 7.0, 9.0, 9.0, 9.0]).reshape(1, 6, 1, 1),
+        ),
+        known("once changes nothing; one head serves all", _limits),
+        Property("copies of a head lie next to each other", 1, _places),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "repeat_interleave": interleaved,
+        "by index": by_index,
+        "stacked and flattened": by_stack,
+    },
     hints=(
         "With two heads and repeats = 3, in which order stand the six? Look at the example.",
-        (
-            "The copies of one head are neighbours: 0, 0, 0, 1, 1, 1. `x.repeat` lays whole "
-            "rounds behind each other, 0, 1, 0, 1, 0, 1."
-        ),
-        (
-            "Put a new axis behind the heads, x[:, :, None], expand it to `repeats` entries, "
-            "and reshape (B, G, repeats, S, D) to (B, G * repeats, S, D). Or let torch do the "
-            "same: there is a method whose name says that copies are interleaved."
-        ),
+        "The copies of one head are neighbours: 0, 0, 0, 1, 1, 1. `x.repeat` lays whole "
+        "rounds behind each other, 0, 1, 0, 1, 0, 1.",
+        "Put a new axis behind the heads, x[:, :, None], expand it to `repeats` entries, "
+        "and reshape (B, G, repeats, S, D) to (B, G * repeats, S, D). Or let torch do the "
+        "same: there is a method whose name says that copies are interleaved.",
     ),
     minutes=6,
     difficulty=2,
     importance=4,
-    forbidden=READY_MADE,
 )

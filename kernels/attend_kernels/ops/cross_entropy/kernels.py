@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -41,19 +40,19 @@ def cross_entropy_kernel(
     ignore_index,
     smoothing,
     z_loss,
-    smoothing_rest,
-    z_loss_rest,
     MEAN: tl.constexpr,  # noqa: N803  # Triton's habit: compile-time values in capitals
     SMOOTH: tl.constexpr,  # noqa: N803
     WITH_GRADIENT: tl.constexpr,  # noqa: N803
+    SMOOTHING: tl.constexpr,  # noqa: N803
+    Z_LOSS: tl.constexpr,  # noqa: N803
     ONE_BLOCK: tl.constexpr,  # noqa: N803
     BLOCK: tl.constexpr,  # noqa: N803
     ACCUMULATE: tl.constexpr,  # noqa: N803
 ):
     """Write one row's loss and, for WITH_GRADIENT, the loss's gradient by the row's logits."""
-    if tl.float64 == ACCUMULATE:  # numbers come in fp32: what that rounds off comes beside them
-        smoothing = tl.full((), smoothing, ACCUMULATE) + tl.full((), smoothing_rest, ACCUMULATE)
-        z_loss = tl.full((), z_loss, ACCUMULATE) + tl.full((), z_loss_rest, ACCUMULATE)
+    if SMOOTHING is not None:
+        smoothing = tl.full((), SMOOTHING, ACCUMULATE)
+        z_loss = tl.full((), Z_LOSS, ACCUMULATE)
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     logits_row = logits_ptr + row * row_stride
@@ -159,12 +158,14 @@ def loss_and_gradient(
     settings = config(n_columns, logits.dtype)
     settings.update({"MEAN": reduction == "mean", "SMOOTH": label_smoothing != 0.0})
     settings["WITH_GRADIENT"] = with_gradient
-    smoothing, weight = float(np.float32(label_smoothing)), float(np.float32(z_loss))
+    # Numbers reach a kernel in fp32; float64 gets them as constants, a compilation for each value.
+    exact = (label_smoothing, z_loss) if wide == torch.float64 else (None, None)
+    settings.update(zip(("SMOOTHING", "Z_LOSS"), exact, strict=True))
     kernel: Any = cross_entropy_kernel
     with torch.cuda.device_of(logits):  # the launch goes to the current device, not the tensor's
         kernel[(n_rows,)](
             *(rows, labels, count, losses, gradient, n_columns, rows.stride(0)),
-            *(ignore_index, smoothing, weight, label_smoothing - smoothing, z_loss - weight),
+            *(ignore_index, label_smoothing, z_loss),
             **settings,
         )
     loss = losses.reshape(targets.shape) if reduction == "none" else losses.sum()

@@ -34,6 +34,7 @@ import triton.language as tl
 from attend_kernels.common.launch import LN2, LOG2E
 from attend_kernels.ops.selective_scan import tiles as configs
 from attend_kernels.ops.selective_scan.recurrence import (
+    INTERPRETED,
     channels_last,
     constants,
     load_rows,
@@ -147,8 +148,9 @@ def selective_scan_backward_kernel(
                 before = before + (h,)
             for i in tl.static_range(STEPS - 1, -1, -1):
                 inside = t + i < T
-                mask = live & where_before(t + i, T, channel)
-                states = in_n & where_before(t + i, T, state)
+                mask = live & inside
+                if INTERPRETED:
+                    mask = live & where_before(t + i, T, channel)
                 offset = tl.cast(t + i, tl.int64) * C
                 dy = tl.where(inside, grad[i], 0.0)
                 if z_ptr is not None:
@@ -162,11 +164,17 @@ def selective_scan_backward_kernel(
                 g += c[i][:, None] * dy[None, :]  # (BLOCK_N, BLOCK_C)
                 here = tl.cast(t + i, tl.int64) * N
                 dc = tl.sum(before[i + 1] * dy[None, :], axis=1)  # (BLOCK_N,)
-                tl.store(dc_ptr + here, dc, mask=states)
+                if INTERPRETED:
+                    tl.store(dc_ptr + here, dc, mask=in_n & where_before(t + i, T, state))
+                else:
+                    tl.store(dc_ptr + here, dc, mask=in_n & inside)
                 delta = step_size(raw[i], bias, SOFTPLUS)
                 delta = tl.where(inside, delta, 0.0)
                 db = tl.sum(g * (delta * u[i])[None, :], axis=1)
-                tl.store(db_ptr + here, db, mask=states)
+                if INTERPRETED:
+                    tl.store(db_ptr + here, db, mask=in_n & where_before(t + i, T, state))
+                else:
+                    tl.store(db_ptr + here, db, mask=in_n & inside)
                 write = tl.sum(g * b[i][:, None], axis=0)  # (BLOCK_C,): dL/d(delta u)
                 du = delta * write
                 if d_ptr is not None:
@@ -189,9 +197,11 @@ def selective_scan_backward_kernel(
     if bias_ptr is not None:
         tl.store(dbias_ptr + row * C + channel, dbias, mask=live)
     if dfirst_ptr is not None:
-        tl.store(
-            dfirst_ptr + batch * N * C + tile, g, mask=both & where_before(piece, 1, state)[:, None]
-        )
+        if INTERPRETED:
+            both &= where_before(piece, 1, state)[:, None]
+            tl.store(dfirst_ptr + batch * N * C + tile, g, mask=both)
+        else:
+            tl.store(dfirst_ptr + batch * N * C + tile, g, mask=both & (piece == 0))
 
 
 def backward(

@@ -35,6 +35,7 @@ import triton.language as tl
 from attend_kernels.common.launch import LOG2E
 from attend_kernels.ops.selective_scan import tiles as configs
 from attend_kernels.ops.selective_scan.recurrence import (
+    INTERPRETED,
     channels_last,
     constants,
     pull,
@@ -131,8 +132,11 @@ def selective_scan_forward_kernel(
             if z_ptr is not None:
                 y *= z[0] * sigmoid(z[0])
                 z = z[1:]
-            mask = live & where_before(t + i, T, channel)
-            tl.store(out_ptr, y.to(out_ptr.dtype.element_ty), mask=mask)
+            if INTERPRETED:
+                mask = live & where_before(t + i, T, channel)
+                tl.store(out_ptr, y.to(out_ptr.dtype.element_ty), mask=mask)
+            else:
+                tl.store(out_ptr, y.to(out_ptr.dtype.element_ty), mask=live & (t + i < T))
             out_ptr += C
             u = u[1:]
             raw = raw[1:]

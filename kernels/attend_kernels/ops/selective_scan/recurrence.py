@@ -13,9 +13,12 @@ import torch
 import triton
 import triton.language as tl
 
+from attend_kernels.common import fallback
 from attend_kernels.common.launch import LOG2E
 from attend_kernels.ops.selective_scan import tiles as configs
 
+# Triton 3.9's interpreter takes no single condition, spread over a vector, for a mask.
+INTERPRETED = tl.constexpr(fallback.interpreted())
 LINEAR_FROM = tl.constexpr(20.0)  # beyond it softplus(x) is x to the last bit of fp32
 
 
@@ -40,11 +43,7 @@ def pull(rows, ptr, stride, live, WIDE: tl.constexpr):
 
 @triton.jit
 def where_before(time, stop, vector):
-    """Mask of the shape of ``vector``: whether ``time``, one number, is before ``stop``.
-
-    Interpreted, a time in an unrolled loop is a number of Python's, and Triton 3.9 takes no single
-    condition, spread over a vector, for a mask.
-    """
+    """Mask of the shape of ``vector``: whether ``time``, one number, is before ``stop``."""
     return tl.zeros_like(vector) + time < stop
 
 

@@ -1,0 +1,138 @@
+"""Exercise 03_attention/repaired_backward: find the one wrong line of a backward pass.
+
+The broken function stands in the notebook. It subtracts the plain mean of dP, which is right only
+where all weights of a query are equal. The oracle is the numerical derivative that
+``attention_backward`` is checked against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from attend_solutions import attention
+from attend_solutions.attention import scaled_dot_product_attention, softmax
+
+from attend_grader.chapters.ch03_attention.attention_backward import (
+    einsum,
+    gradient_inputs,
+    loss,
+    small,
+)
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, gradient_by_hand
+
+
+def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for t, s, d, d_v in ((3, 5, 3, 2), (1, 2, 8, 3)):
+        yield "", Call(gradient_inputs(rng, t, s, d, d_v))
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Oblong and square, leading axes, large scores."""
+    q, k, v, grad_output = gradient_inputs(rng, 2, 3, 4, 2)
+    return [
+        Call(gradient_inputs(rng, 3, 5, 4, 2)),
+        Call(gradient_inputs(rng, 4, 4, 4, 4)),
+        Call(gradient_inputs(rng, 3, 4, 5, 2, (2,))),
+        Call((4 * q, 4 * k, v, grad_output)),
+    ]
+
+
+DELTA = "(result * grad_output).sum(axis=-1, keepdims=True)"
+OUTWARD = "(weights * grad_weights)"
+
+SLIPS = (
+    Slip(
+        "not repaired",
+        (DELTA, "grad_weights.mean(axis=-1, keepdims=True)"),
+        "This still subtracts the plain mean of dP. It is right only where all weights of a query "
+        "are equal. The softmax asks for the mean weighted by P.",
+    ),
+    Slip(
+        "subtracts nothing",
+        ("(grad_weights - mean_grad)", "grad_weights"),
+        "Nothing is subtracted from dP. Each row of dZ must sum to 0, because raising all scores "
+        "of a query together changes no weight.",
+    ),
+    Slip(
+        "weighted by P, then divided by S",
+        (DELTA, f"{OUTWARD}.mean(axis=-1, keepdims=True)"),
+        "P ∘ dP is averaged over the keys, so it is divided by S as well. The weights already sum "
+        "to 1: take the sum.",
+    ),
+    Slip(
+        "plain sum",
+        (DELTA, "grad_weights.sum(axis=-1, keepdims=True)"),
+        "The plain sum of dP is subtracted. It is the sum of P ∘ dP, the mean weighted by P.",
+    ),
+    Slip(
+        "mean over the queries",
+        (DELTA, f"{OUTWARD}.sum(axis=-2, keepdims=True)"),
+        "The weighted sum runs over the queries. Each query has a softmax of its own, so the sum "
+        "runs over its keys: axis=-1.",
+    ),
+    Slip(
+        "subtracted after multiplying by P",
+        ("weights * (grad_weights - mean_grad)", "(weights * grad_weights - mean_grad)"),
+        "The mean is subtracted from P ∘ dP. It is subtracted from dP, and the difference is "
+        "multiplied by P.",
+    ),
+    Slip(
+        "lost the scale",
+        (" / q.shape[-1] ** 0.5", ""),
+        "grad_q and grad_k are √D times too large. The division by √D was right: keep it.",
+    ),
+)
+
+
+def from_weights(q, k, v, grad_output):
+    """The row sum of P ∘ dP, as in the equation."""
+    _, p = scaled_dot_product_attention(q, k, v)
+    root = q.shape[-1] ** 0.5
+    dp = grad_output @ np.swapaxes(v, -1, -2)
+    dz = p * (dp - (p * dp).sum(axis=-1, keepdims=True))
+    dq, dk = dz @ k / root, np.swapaxes(dz, -1, -2) @ q / root
+    return dq, dk, np.swapaxes(p, -1, -2) @ grad_output
+
+
+def average(q, k, v, grad_output):
+    """The weighted mean as a matrix product of each row with itself; softmax by the learner."""
+    p = softmax(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]))
+    dp = grad_output @ v.swapaxes(-1, -2)
+    mean = (p[..., None, :] @ dp[..., :, None])[..., 0]
+    dz = (p * dp - p * mean) / np.sqrt(q.shape[-1])
+    return dz @ k, dz.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ grad_output
+
+
+EXERCISE = Exercise(
+    chapter="03_attention",
+    title="Repair a backward pass",
+    goal="Find the one wrong line of a function whose own test passes, and repair it.",
+    reference=attention.repaired_backward,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=True,
+        forbids=("attention_backward", "softmax_jacobian"),
+    ),
+    properties=(
+        agrees("grad_v is right, as it was", _values, part=2, repeat=1),
+        gradient_by_hand("grad_q agrees with a numerical derivative", 0, small, loss, points=2),
+        gradient_by_hand("grad_k agrees with a numerical derivative", 1, small, loss, points=2),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"row sum of P ∘ dP": from_weights, "matrix product": average, "einsum": einsum},
+    hints=(
+        "Its test uses equal keys. Try queries and keys of your own, compare with your "
+        "attention_backward, and see which of the three gradients differ.",
+        "grad_v agrees, grad_q and grad_k do not, so the mistake is between dP and dZ. Print "
+        "dz.sum(axis=-1) for a query whose weights are not equal: it should be 0.",
+        "The mean that is taken from dP must be weighted by the query's own weights P.",
+    ),
+    minutes=8,
+    difficulty=2,
+    importance=4,
+    uses=("softmax", "attention_scores", "scaled_dot_product_attention"),
+    results=("grad_q", "grad_k", "grad_v"),
+)

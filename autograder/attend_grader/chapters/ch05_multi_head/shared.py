@@ -1,0 +1,107 @@
+"""Chapter 05: numbers, masks and contracts that several exercises share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attend_grader.checks.compare import FLOAT32 as ROUNDED
+from attend_grader.checks.contract import EVERY_PARAMETER, FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Contract, Probe
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_properties import normal
+
+SHAPES = ((2, 3, 8, 4), (1, 4, 6, 2), (3, 2, 15, 3), (2, 4, 8, 4), (2, 5, 16, 4), (1, 1, 6, 3))
+"""(B, T, C, H), also with T = H and H = D, where an exchange of axes keeps the shape."""
+
+SCALE = 0.4
+"""Standard deviation of parameters: with widths of 6 to 12 the weights are neither flat nor 0/1."""
+
+LAYERS = ("query.weight", "key.weight", "value.weight", "output.weight")
+
+MOVES_NUMBERS = Contract(
+    accepts=(FLOAT32, FLOAT64, INTEGERS),
+    views=True,
+    same_dtype=True,
+    arguments_unchanged=True,
+    gradients=("x",),
+)
+"""Of functions that only move numbers."""
+
+ATTENTION = Contract(
+    views=True,
+    masks=("mask",),
+    arguments_unchanged=True,
+    gradients=("x", EVERY_PARAMETER),
+    forbids=(
+        "torch.nn.MultiheadAttention",
+        "torch.nn.functional.multi_head_attention_forward",
+        "torch.nn.functional.scaled_dot_product_attention",
+        "torch._C._nn.scaled_dot_product_attention",
+        "torch._native_multi_head_attention",
+        "torch.nn.attention",
+        "torch.ops",
+    ),
+)
+"""Of attention that is built from its parts: no finished attention of torch's."""
+
+
+def whole(rng: np.random.Generator, *shape: int) -> Tensor:
+    """Different whole numbers in any order: a wrong place is seen."""
+    count = int(np.prod(shape))
+    return torch.from_numpy(rng.permutation(count).reshape(shape) + 1)
+
+
+def causal(tokens: int) -> Tensor:
+    """Every token may look at itself and at those before it."""
+    return torch.ones(tokens, tokens, dtype=torch.bool).tril()
+
+
+def padded(batch: int, tokens: int) -> Tensor:
+    """A row for each sentence (B, 1, 1, T): its last 0, 1, 2, … tokens are padding."""
+    lengths = tokens - torch.arange(batch) % tokens
+    return (torch.arange(tokens) < lengths[:, None])[:, None, None]
+
+
+def scattered(rng: np.random.Generator, *shape: int) -> Tensor:
+    """A random mask (..., T, T); every query may look at itself."""
+    mask = torch.from_numpy(rng.random(shape) < 0.5)
+    return mask | torch.eye(shape[-1], dtype=torch.bool)
+
+
+def row_sums(weights: np.ndarray) -> str:
+    """A clue: by how much rows of weights miss the sum 1."""
+    totals = np.ravel(weights.sum(axis=-1))
+    worst = float(totals[np.argmax(np.abs(totals - 1))])
+    if abs(worst - 1) < 1e-4 or not np.isfinite(worst):
+        return ""
+    return f"Each query's weights must sum to 1; somewhere yours sum to {worst:.4g}."
+
+
+def agree_masks(
+    built: Subject, inside: Probe, width: int, heads: int, method: str | None = None
+) -> None:
+    """Hold a module of any kind to masks: one for all, for each sentence, head, or both."""
+    x = normal(inside.rng, 3, 4, width)
+    masks = {
+        "a causal mask (T, T)": causal(4),
+        "a row of keys for each sentence (B, 1, 1, T)": padded(3, 4),
+        "a mask for each sentence (B, 1, T, T)": scattered(inside.rng, 3, 1, 4, 4),
+        "a mask for each head (H, T, T)": scattered(inside.rng, heads, 4, 4),
+        "a mask for each sentence and head (B, H, T, T)": scattered(inside.rng, 3, heads, 4, 4),
+        "each token sees itself only": torch.eye(4, dtype=torch.bool),
+    }
+    for why, mask in masks.items():
+        hidden = (~mask).numpy()
+
+        def clue(weights: np.ndarray, hidden: np.ndarray = hidden) -> str:
+            if weights.ndim == 4 and (weights * hidden).max() > 1e-6:
+                return "Some weight lies where the mask is False: there it must be 0."
+            return row_sums(weights)
+
+        told: dict[str, Any] = {"why": why, "tolerance": ROUNDED, "method": method}
+        inside.agree(built, x, mask, part=1, clue=clue, **told)
+        inside.agree(built, x, mask, part=0, **told)

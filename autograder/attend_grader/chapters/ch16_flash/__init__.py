@@ -1,0 +1,11 @@
+"""Chapter 16, flash attention: its exercises in order with their points; imports nothing heavy."""
+
+EXERCISES = {
+    "online_softmax": 9,
+    "merge_partials": 8,
+    "stream_attention": 7,
+    "flash_forward": 12,
+    "flash_backward": 10,
+    "tiles_needed": 7,
+    "hbm_traffic": 6,
+}

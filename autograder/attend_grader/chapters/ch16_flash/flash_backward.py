@@ -1,0 +1,271 @@
+"""Exercise 16_flash/flash_backward: gradients tile by tile, the weights made again from the LSE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from attend_solutions import flash
+from attend_solutions.flash import expect_shapes, tiles
+from attend_solutions.types import Array
+
+from attend_grader.chapters.ch16_flash.shared import qkv, whole
+from attend_grader.checks.contract import FLOAT32, FLOAT64
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import agrees, gradient_by_hand, worked
+from attend_grader.checks.properties import expect_growth, normal
+from attend_grader.checks.subject import Subject
+
+Inputs = tuple[Any, ...]
+
+
+def _inputs(
+    rng: np.random.Generator,
+    t: int,
+    s: int,
+    d: int,
+    d_v: int,
+    tile_q: int,
+    tile_k: int,
+    lead: tuple[int, ...] = (),
+) -> Inputs:
+    q, k, v = qkv(rng, t, s, d, d_v, lead)
+    return q, k, v, *whole(q, k, v), normal(rng, *lead, t, d_v), tile_q, tile_k
+
+
+def _loss(q: Any, k: Any, v: Any, output: Any, lse: Any, grad: Any, *sizes: int) -> Any:
+    """A number whose gradient with respect to attention's output is ``grad``."""
+    del output, lse, sizes
+    return (whole(q, k, v)[0] * grad).sum()
+
+
+def _small(rng: np.random.Generator) -> Iterator[Inputs]:
+    for sizes in ((2, 4, 4, 2, 1, 3), (3, 3, 3, 3, 2, 2)):
+        yield _inputs(rng, *sizes)
+
+
+def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((3, 5, 3, 2, 2, 2), (5, 4, 4, 4, 1, 1), (4, 7, 2, 3, 64, 3), (1, 2, 8, 1, 1, 64)):
+        yield f"tiles of {sizes[4]} × {sizes[5]}", Call(_inputs(rng, *sizes))
+    yield "no tile sizes given", Call(_inputs(rng, 3, 5, 4, 2, 1, 1)[:-2])
+
+
+def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    q, k, v = qkv(rng, 3, 5, 4, 2)
+    q, k = 30 * q, 30 * k
+    output, lse = whole(q, k, v)
+    yield "scores of some ±1,000", Call((q, k, v, output, lse, normal(rng, 3, 2), 2, 2))
+
+
+def _memory(subject: Subject, probe: Probe) -> None:
+    """Four times the queries and keys: four times the gradients, not 16 times the weights."""
+    probe.agree(
+        subject, *_inputs(probe.rng, 4, 6, 3, 2, 2, 4), why="memory counts for right values only"
+    )
+    state = int(probe.rng.integers(2**31))
+
+    def make(length: int) -> Inputs:
+        rng = np.random.default_rng(state)
+        q, k, v, grad_output = rng.standard_normal((4, length, 8))
+        return q, k, v, *whole(q, k, v), grad_output, 16, 16
+
+    expect_growth(
+        subject,
+        make,
+        sizes=(128, 512),
+        at_most=6,
+        cost="peak_bytes",
+        of="queries and keys",
+        advice="Something of T × S numbers is stored. Make the weights of one pair of tiles, use "
+        "them for all three gradients, and let them go.",
+    )
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Ragged, square, leading axes, tiles of one, one tile, one query."""
+    return [
+        Call(_inputs(rng, 3, 5, 3, 2, 2, 2)),
+        Call(_inputs(rng, 4, 4, 4, 4, 2, 2)),
+        Call(_inputs(rng, 3, 4, 5, 2, 2, 3, (2,))),
+        Call(_inputs(rng, 5, 3, 2, 3, 1, 1)),
+        Call(_inputs(rng, 3, 5, 4, 2, 64, 64)),
+        Call(_inputs(rng, 1, 4, 3, 2, 1, 2)),
+    ]
+
+
+def stores_weights(q, k, v, output, lse, grad_output, tile_q=64, tile_k=64):  # noqa: D103 (slip)
+    expect_shapes(q, k, v)
+    tiles(q.shape[-2], tile_q)
+    tiles(k.shape[-2], tile_k)
+    weights = np.exp(q @ np.swapaxes(k, -1, -2) / q.shape[-1] ** 0.5 - lse[..., None])
+    grad_weights = grad_output @ np.swapaxes(v, -1, -2)
+    delta = (grad_output * output).sum(axis=-1, keepdims=True)
+    grad_dots = weights * (grad_weights - delta) / q.shape[-1] ** 0.5
+    turned = np.swapaxes(grad_dots, -1, -2)
+    return grad_dots @ k, turned @ q, np.swapaxes(weights, -1, -2) @ grad_output
+
+
+SLIPS = (
+    Slip(
+        "stores all the weights",
+        stores_weights,
+        "Values are right, but all T × S weights are stored. Make those of one pair of tiles at a "
+        "time.",
+    ),
+    Slip(
+        "forgot 1/√D",
+        ("delta[..., rows, :]) / root", "delta[..., rows, :])"),
+        "grad_q and grad_k are √D times too large: the scores were divided by √D on the way "
+        "forward, so their gradient is divided by √D on the way back.",
+    ),
+    Slip(
+        "weights from unscaled scores",
+        ("np.swapaxes(k_tile, -1, -2) / root", "np.swapaxes(k_tile, -1, -2)"),
+        "The weights are made from scores that are not divided by √D, so they do not fit the LSE "
+        "and do not sum to 1.",
+    ),
+    Slip(
+        "forgot delta",
+        ("(grad_weights - delta[..., rows, :])", "grad_weights"),
+        "grad_q and grad_k lack delta: dZ = P ∘ (dP − delta), where delta = rowsum(dO ∘ O).",
+    ),
+    Slip(
+        "plain mean in place of delta",
+        ("delta[..., rows, :]) /", "grad_weights.mean(axis=-1, keepdims=True)) /"),
+        "The mean of dP over one tile is subtracted. It is delta = rowsum(dO ∘ O), the weighted "
+        "mean of dP over all keys, also those of other tiles.",
+    ),
+    Slip(
+        "delta from one tile only",
+        ("delta[..., rows, :]) /", "(weights * grad_weights).sum(axis=-1, keepdims=True)) /"),
+        "rowsum(P ∘ dP) runs over the keys of one tile only. rowsum(dO ∘ O) is the same sum over "
+        "all keys, and needs none of them.",
+    ),
+    Slip(
+        "grad_q keeps the last tile only",
+        ("grad_q[..., rows, :] += ", "grad_q[..., rows, :] = "),
+        "grad_q holds what the last tile of keys gave. Every tile of keys adds to it: +=.",
+    ),
+    Slip(
+        "grad_k and grad_v keep the last tile only",
+        (("grad_k[..., columns, :] += ", "grad_k[..., columns, :] = "),
+         ("grad_v[..., columns, :] += ", "grad_v[..., columns, :] = ")),
+        "grad_k and grad_v hold what the last tile of queries gave. Every tile of queries adds to "
+        "them: +=.",
+    ),
+    Slip(
+        "weights not transposed in grad_v",
+        ("np.swapaxes(weights, -1, -2) @ grad_tile",
+         "(weights if weights.shape[-1] == weights.shape[-2] else np.swapaxes(weights, -1, -2))"
+         " @ grad_tile"),
+        "Where a tile is square, grad_v is P times dO; it is Pᵀ times dO. A value collects from "
+        "all queries.",
+    ),
+    Slip(
+        "grad_q and grad_k exchanged",
+        ("return grad_q, grad_k,", "return grad_k, grad_q,"),
+        "grad_k comes first. The order is that of the arguments: grad_q, grad_k, grad_v.",
+    ),
+)  # fmt: skip
+
+
+def keys_outside(q, k, v, output, lse, grad_output, tile_q=64, tile_k=64):
+    """The loops of FlashAttention-2's kernel: a tile of keys stays, queries pass by."""
+    expect_shapes(q, k, v)
+    delta = np.einsum("...tv,...tv->...t", output, grad_output)
+    grad_q, grad_k, grad_v = (np.zeros(x.shape) for x in (q, k, v))
+    scale = 1 / np.sqrt(q.shape[-1])
+    for c in tiles(k.shape[-2], tile_k):
+        for r in tiles(q.shape[-2], tile_q):
+            p = np.exp(scale * np.einsum("...td,...sd->...ts", q[..., r, :], k[..., c, :])
+                       - np.expand_dims(lse[..., r], -1))  # fmt: skip
+            dp = np.einsum("...tv,...sv->...ts", grad_output[..., r, :], v[..., c, :])
+            dz = scale * p * (dp - delta[..., r][..., None])
+            grad_v[..., c, :] += np.einsum("...ts,...tv->...sv", p, grad_output[..., r, :])
+            grad_q[..., r, :] += np.einsum("...ts,...sd->...td", dz, k[..., c, :])
+            grad_k[..., c, :] += np.einsum("...ts,...td->...sd", dz, q[..., r, :])
+    return grad_q, grad_k, grad_v
+
+
+def two_passes(q, k, v, output, lse, grad_output, tile_q=64, tile_k=64):
+    """One pass for grad_q, one for grad_k and grad_v: no result is added to twice."""
+    expect_shapes(q, k, v)
+    delta = (output * grad_output).sum(-1)
+    scale = q.shape[-1] ** -0.5
+    rows, columns = tiles(q.shape[-2], tile_q), tiles(k.shape[-2], tile_k)
+
+    def pair(r: slice, c: slice) -> tuple[Array, Array]:
+        p = np.exp(scale * q[..., r, :] @ k[..., c, :].swapaxes(-1, -2) - lse[..., r, None])
+        dp = grad_output[..., r, :] @ v[..., c, :].swapaxes(-1, -2)
+        return p, scale * p * (dp - delta[..., r, None])
+
+    grad_q, grad_k, grad_v = (np.empty(x.shape) for x in (q, k, v))
+    for r in rows:
+        grad_q[..., r, :] = sum(pair(r, c)[1] @ k[..., c, :] for c in columns)
+    for c in columns:
+        key_sum = value_sum = 0
+        for r in rows:
+            p, dz = pair(r, c)
+            key_sum = key_sum + dz.swapaxes(-1, -2) @ q[..., r, :]
+            value_sum = value_sum + p.swapaxes(-1, -2) @ grad_output[..., r, :]
+        grad_k[..., c, :], grad_v[..., c, :] = key_sum, value_sum
+    return grad_q, grad_k, grad_v
+
+
+EXERCISE = Exercise(
+    chapter="16_flash",
+    title="Flash attention, backward",
+    goal="Gradients of q, k and v, with the weights made again tile by tile.",
+    reference=flash.flash_backward,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=("q", "k", "v", "output", "lse", "grad_output"),
+        accepts=(FLOAT64, FLOAT32),
+        views=True,
+        arguments_unchanged=True,
+        says=("Beside the three results, no more than a few tiles and T numbers in memory.",),
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: three equal weights",
+            np.array([[2.0] * 4, [4.0] * 4]),
+            np.eye(4)[:3],
+            np.array([[0.0], [6.0], [3.0]]),
+            np.array([[3.0], [3.0]]),
+            np.log(3.0) + np.array([1.0, 2.0]),
+            np.array([[1.0], [2.0]]),
+            1,
+            2,
+            want=(
+                np.array([[-0.5, 0.5, 0.0, 0.0], [-1.0, 1.0, 0.0, 0.0]]),
+                np.array([[-5.0] * 4, [5.0] * 4, [0.0] * 4]),
+                np.ones((3, 1)),
+            ),
+            why="every weight is 1/3",
+        ),
+        gradient_by_hand("grad_q agrees with a numerical derivative", 0, _small, _loss),
+        gradient_by_hand("grad_k agrees with a numerical derivative", 1, _small, _loss),
+        gradient_by_hand("grad_v agrees with a numerical derivative", 2, _small, _loss),
+        agrees("tiles of any size", _values),
+        agrees("large scores", _huge, repeat=1),
+        Property("memory grows with the gradients only, not with T × S", 1, _memory),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"keys in the outer loop, einsum": keys_outside, "two passes": two_passes},
+    hints=(
+        "Take chapter 03's backward pass and ask of each of its five lines: does it need a whole "
+        "row of weights, or only the pair of tiles at hand? One line did; delta replaces it.",
+        "delta = rowsum(dO ∘ O), before the loops, with its axis kept. In the loops: "
+        "weights = exp(scores − LSE), then dP, then dZ, then three products. Several tiles add to "
+        "the same rows of each gradient.",
+        "For each pair of tiles: P = exp(q_tile @ k_tileᵀ / √D − LSE of these rows, with an axis "
+        "added); dP = dO_tile @ v_tileᵀ; dZ = P ∘ (dP − delta of these rows) / √D. Then add: "
+        "dZ @ k_tile to grad_q, dZᵀ @ q_tile to grad_k, Pᵀ @ dO_tile to grad_v.",
+    ),
+    minutes=25,
+    difficulty=4,
+    importance=4,
+    results=("grad_q", "grad_k", "grad_v"),
+)

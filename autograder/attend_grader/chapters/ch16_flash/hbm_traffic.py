@@ -1,0 +1,203 @@
+"""Exercise 16_flash/hbm_traffic: the bytes that a tiled forward pass moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+from attend_solutions import flash
+from attend_solutions.flash import tiles, tiles_needed
+
+from attend_grader.chapters.ch16_flash.tiles_needed import by_definition
+from attend_grader.checks.contract import Contract
+from attend_grader.checks.exercise import Call, Exercise, Slip
+from attend_grader.checks.helpers import known, worked
+
+Case = tuple[str, tuple[Any, ...], int]
+
+
+def counted(
+    queries: int,
+    keys: int,
+    width: int,
+    tile_q: int,
+    tile_k: int,
+    causal: bool = False,
+    window: int | None = None,
+    itemsize: int = 2,
+) -> int:
+    """The same bytes, counted array by array while the loops run."""
+    needed = by_definition(queries, keys, tile_q, tile_k, causal, window)
+    moved = 0
+    for i, rows in enumerate(tiles(queries, tile_q)):
+        moved += np.empty((rows.stop - rows.start, width)).size  # Q
+        for j, columns in enumerate(tiles(keys, tile_k)):
+            if needed[i, j]:
+                moved += 2 * np.empty((columns.stop - columns.start, width)).size  # K and V
+        moved += np.empty((rows.stop - rows.start, width + 1)).size  # O and the LSE
+    return moved * itemsize
+
+
+def _cases(rng: np.random.Generator, masks: list[tuple[bool, bool]]) -> Iterator[Case]:
+    for causal, windowed in masks:
+        for _ in range(5):
+            sizes = tuple(int(n) for n in rng.integers(1, [20, 20, 9, 7, 7]))
+            window = int(rng.integers(5)) if windowed else None
+            args: tuple[Any, ...] = (*sizes, causal, window, int(rng.choice([1, 2, 4])))
+            yield "", args, counted(*args)
+
+
+def _ragged(rng: np.random.Generator) -> Iterator[Case]:
+    for t, s in product((5, 6), (7, 8)):
+        width = int(rng.integers(2, 9))
+        args = (t, s, width, 2, 4)
+        yield "tiles that need not fit", args, counted(*args)
+
+
+def _plain(rng: np.random.Generator) -> Iterator[Case]:
+    return _cases(rng, [(False, False)])
+
+
+def _causal(rng: np.random.Generator) -> Iterator[Case]:
+    return _cases(rng, [(True, False)])
+
+
+def _windows(rng: np.random.Generator) -> Iterator[Case]:
+    return _cases(rng, [(False, True), (True, True)])
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Ragged, causal, windows, other item sizes."""
+    width = int(rng.integers(3, 9))
+    return [
+        Call((6, 8, width, 2, 4)),
+        Call((5, 9, width, 2, 4)),
+        Call((8, 8, width, 2, 2, True)),
+        Call((4, 10, width, 2, 4, True)),
+        Call((9, 9, width, 2, 3, True, 2)),
+        Call((9, 9, width, 3, 2), {"window": 1}),
+        Call((7, 5, width, 3, 2), {"itemsize": 4}),
+    ]
+
+
+SLIPS = (
+    Slip(
+        "keys without values",
+        ("2 * keys_read * width", "keys_read * width"),
+        "K is counted, V is not. Both are read, tile by tile.",
+    ),
+    Slip(
+        "keys and values read once",
+        ("(needed * lengths).sum()", "lengths.sum()"),
+        "K and V are counted once. They do not stay on the chip: each tile of queries reads them "
+        "again.",
+    ),
+    Slip(
+        "every tile of keys is full",
+        ("tile.stop - tile.start", "tile_k"),
+        "The last tile of keys is counted as if it were full. It is shorter where keys is no "
+        "multiple of tile_k.",
+    ),
+    Slip(
+        "queries read again for every tile of keys",
+        ("queries * width + 2 * keys_read", "queries * width * needed.shape[1] + 2 * keys_read"),
+        "Q is counted once for each tile of keys. A tile of queries stays on the chip while the "
+        "keys pass by.",
+    ),
+    Slip(
+        "LSE not counted",
+        ("queries * width + queries ", "queries * width "),
+        "The LSE is missing: one number for each query is written too.",
+    ),
+    Slip(
+        "nothing written",
+        ("(read + written)", "read"),
+        "Reading is counted, writing is not: the output and the LSE go back to slow memory.",
+    ),
+    Slip(
+        "causal taken for half",
+        ("int((needed * lengths).sum())",
+         "keys * needed.shape[0] // 2 if causal else int((needed * lengths).sum())"),
+        "With `causal` exactly half of the keys are counted. Tiles that the diagonal cuts are "
+        "read whole: add the lengths of the tiles that tiles_needed calls needed.",
+    ),
+    Slip(
+        "fractions of tiles",
+        ("int((needed * lengths).sum())", "needed.mean() * keys * queries / tile_q"),
+        "A part of a tile of queries is counted as that part of a reading. A shorter tile reads "
+        "its keys and values like any other.",
+    ),
+    Slip(
+        "mask ignored",
+        ("tile_k, causal, window)", "tile_k)"),
+        "Tiles that the mask hides altogether are counted. They are not read: ask tiles_needed.",
+    ),
+    Slip(
+        "numbers, not bytes",
+        (" * itemsize", ""),
+        "These are numbers, not bytes: multiply by itemsize.",
+    ),
+)  # fmt: skip
+
+
+def loops(queries, keys, width, tile_q, tile_k, causal=False, window=None, itemsize=2):
+    """The loops of flash_forward, with a counter in the place of every array."""
+    needed = tiles_needed(queries, keys, tile_q, tile_k, causal, window)
+    numbers = 0
+    for i, rows in enumerate(tiles(queries, tile_q)):
+        numbers += (rows.stop - rows.start) * (2 * width + 1)
+        for j, columns in enumerate(tiles(keys, tile_k)):
+            if needed[i, j]:
+                numbers += 2 * width * (columns.stop - columns.start)
+    return numbers * itemsize
+
+
+def product_form(queries, keys, width, tile_q, tile_k, causal=False, window=None, itemsize=2):
+    """Tiles of keys by length, as a matrix product."""
+    grid = tiles_needed(queries, keys, tile_q, tile_k, causal, window)
+    starts = np.arange(0, keys, tile_k)
+    lengths = np.minimum(starts + tile_k, keys) - starts
+    return (queries * (2 * width + 1) + 2 * width * int((grid @ lengths).sum())) * itemsize
+
+
+EXERCISE = Exercise(
+    chapter="16_flash",
+    title="Count the bytes",
+    goal="Say how many bytes the tiled forward pass moves, before it runs.",
+    reference=flash.hbm_traffic,
+    contract=Contract(numpy_only=True),
+    properties=(
+        worked(
+            "a hand-worked example: 4 queries, 6 keys",
+            4,
+            6,
+            8,
+            2,
+            3,
+            want=520,
+            why="Q 32, K and V twice 96, output 32, LSE 4 numbers of 2 bytes",
+        ),
+        known("no mask, any sizes", _plain),
+        known("the last tile may be shorter", _ragged),
+        known("causal: tiles with nothing to see are not read", _causal, points=1),
+        known("windows, with and without causal", _windows, points=2),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"the loops themselves": loops, "a matrix product": product_form},
+    hints=(
+        "Walk through your flash_forward: at which lines does it cut a tile out of q, k or v, and "
+        "how often does each line run?",
+        "Q is read once, output and LSE are written once. For each tile of queries, add the "
+        "lengths of those tiles of keys that tiles_needed calls needed; each key stands for one "
+        "row of K and one of V.",
+        "numbers = queries · width (Q) + 2 · width · (sum over needed pairs of tiles of the length "
+        "of the tile of keys) + queries · width (output) + queries (LSE). Times itemsize.",
+    ),
+    minutes=15,
+    difficulty=3,
+    importance=4,
+    uses=("tiles_needed",),
+)

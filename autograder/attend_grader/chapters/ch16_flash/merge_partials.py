@@ -1,0 +1,213 @@
+"""Exercise 16_flash/merge_partials: two finished partial results make one, in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+
+import numpy as np
+from attend_solutions import flash
+from attend_solutions.types import Array
+
+from attend_grader.chapters.ch16_flash.shared import qkv, whole
+from attend_grader.checks.compare import expect_close
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.properties import normal
+from attend_grader.checks.subject import Subject
+
+Part = tuple[Array, Array]
+
+
+def _part(rng: np.random.Generator, t: int, d_v: int, lead: tuple[int, ...] = ()) -> Part:
+    return normal(rng, *lead, t, d_v), 2 * normal(rng, *lead, t)
+
+
+def _nothing(t: int, d_v: int) -> Part:
+    return np.zeros((t, d_v)), np.full(t, -np.inf)
+
+
+def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for t, d_v in ((3, 2), (4, 4), (1, 3), (5, 1)):
+        yield "", Call((*_part(rng, t, d_v), *_part(rng, t, d_v)))
+
+
+def _empty(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Array, ...], Part]]:
+    part, nothing = _part(rng, 3, 2), _nothing(3, 2)
+    yield "the second set of keys is empty (LSE −inf)", (*part, *nothing), part
+    yield "the first set of keys is empty (LSE −inf)", (*nothing, *part), part
+    yield "both sets of keys are empty", (*nothing, *nothing), nothing
+
+
+def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    (output, lse), (other, other_lse) = _part(rng, 3, 2), _part(rng, 3, 2)
+    for by in (1e4, -1e4):
+        yield f"both LSEs near {by:,.0f}", Call((output, lse + by, other, other_lse + by))
+    yield "LSEs 20,000 apart", Call((output, lse + 1e4, other, other_lse - 1e4))
+
+
+def _orders(subject: Subject, probe: Probe) -> None:
+    """Keys in three sets, merged in every order: attention over all of them."""
+    q, k, v = qkv(probe.rng, 3, 7, 4, 2)
+    cuts = (slice(0, 2), slice(2, 3), slice(3, 7))
+    want = whole(q, k, v)
+    for one, two, three in permutations([whole(q, k[cut], v[cut]) for cut in cuts]):
+        first = probe.agree(subject, *one, *two, why="two of three sets of keys").value
+        for args in ((*first, *three), (*three, *first)):
+            outcome = probe.call(subject, *args)
+            what = ("output", "LSE")
+            expect_close(outcome.value, want, what=tuple(f"{x} over three sets" for x in what))
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Oblong, square, leading axes, far apart, one empty row, one row."""
+    output, lse = _part(rng, 3, 2)
+    output[1], lse[1] = 0.0, -np.inf
+    (near, near_lse), (far, far_lse) = _part(rng, 2, 3), _part(rng, 2, 3)
+    return [
+        Call((*_part(rng, 3, 2), *_part(rng, 3, 2))),
+        Call((*_part(rng, 4, 4), *_part(rng, 4, 4))),
+        Call((*_part(rng, 2, 3, (2,)), *_part(rng, 2, 3, (2,)))),
+        Call((near, near_lse + 5, far, far_lse - 5)),
+        Call((output, lse, *_part(rng, 3, 2))),
+        Call((*_nothing(2, 2), *_nothing(2, 2))),
+        Call((*_part(rng, 1, 3), *_part(rng, 1, 3))),
+    ]
+
+
+LSE = "np.logaddexp(lse, other_lse)"
+SHARE, OTHER = "np.exp(lse - subtracted)[..., None]", "np.exp(other_lse - subtracted)[..., None]"
+
+SLIPS = (
+    Slip(
+        "plain mean of the outputs",
+        ((SHARE, "0.5"), (OTHER, "0.5")),
+        "Each output gets the weight ½. A set with larger exponentials deserves more: its share "
+        "is e^(its LSE − the merged LSE).",
+    ),
+    Slip(
+        "shares exchanged",
+        (("share * output", "OTHER * output"), ("other_share * other", "share * other"),
+         ("OTHER", "other_share")),
+        "Each output is weighted with the other one's share. An output goes with its own LSE.",
+    ),
+    Slip(
+        "outputs added without shares",
+        ((SHARE, "1.0"), (OTHER, "1.0")),
+        "The outputs are added as they are. Each is divided by its own sum already; weight it by "
+        "e^(its LSE − the merged LSE).",
+    ),
+    Slip(
+        "larger LSE instead of the merged one",
+        (LSE, "np.maximum(lse, other_lse)"),
+        "The LSE that comes back is the larger of the two, so shares sum to more than 1. The "
+        "exponentials of both sets add up: ln(e^LSE + e^other).",
+    ),
+    Slip(
+        "LSEs added",
+        (LSE, "lse + other_lse"),
+        "The two LSEs are added. Sums of exponentials add, not their logarithms: ln(e^LSE + "
+        "e^other).",
+    ),
+    Slip(
+        "sums instead of their logarithm",
+        ("output, merged_lse", "output, np.exp(lse) + np.exp(other_lse)"),
+        "The second result is the sum of exponentials. Return its logarithm, the merged LSE.",
+    ),
+    Slip(
+        "overflow of the exponentials",
+        (LSE, "np.log(np.exp(lse) + np.exp(other_lse))"),
+        "An LSE of some hundreds overflows in exp, and one far below 0 becomes ln 0. Take the "
+        "larger LSE out first, or use np.logaddexp.",
+    ),
+    Slip(
+        "NaN where both sets are empty",
+        ("np.where(merged_lse == -np.inf, 0.0, merged_lse)", "merged_lse"),
+        "Two empty sets have the merged LSE −∞, and −∞ − (−∞) is NaN. Subtract some finite number "
+        "in such a row; the output is then 0, and the LSE stays −∞.",
+    ),
+    Slip(
+        "shares without an axis for the width",
+        ((SHARE, "np.exp(lse - subtracted)"), (OTHER, "np.exp(other_lse - subtracted)")),
+        "A share of shape (..., T) lines up with the width of the outputs, which goes unnoticed "
+        "where T = D_v. Give it one more axis: share[..., None].",
+    ),
+)  # fmt: skip
+
+
+def through_the_larger(output, lse, other_output, other_lse):
+    """By the larger LSE: sums of exponentials are merged, then divided."""
+    largest = np.maximum(lse, other_lse)
+    safe = np.where(np.isinf(largest), 0.0, largest)
+    a, b = np.exp(lse - safe), np.exp(other_lse - safe)
+    total = a + b
+    weighted = a[..., None] * output + b[..., None] * other_output
+    with np.errstate(divide="ignore"):
+        return weighted / np.where(total == 0, 1, total)[..., None], safe + np.log(total)
+
+
+def sigmoid(output, lse, other_output, other_lse):
+    """The share of the first is a sigmoid of the difference of the LSEs."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        share = np.expand_dims(1 / (1 + np.exp(other_lse - lse)), -1)
+    share = np.nan_to_num(share, nan=0.0)
+    return output * share + other_output * (1 - share), np.logaddexp(other_lse, lse)
+
+
+def stacked(output, lse, other_output, other_lse):
+    """Any number of parts, here two, on an axis of their own."""
+    outputs, lses = np.stack([output, other_output]), np.stack([lse, other_lse])
+    merged = np.logaddexp.reduce(lses, axis=0)
+    shares = np.exp(lses - np.maximum(merged, -1e300))
+    return np.einsum("p...t,p...tv->...tv", shares, outputs), merged
+
+
+EXERCISE = Exercise(
+    chapter="16_flash",
+    title="Merge two partial results",
+    goal="Make attention over all keys from attention over two halves of them.",
+    reference=flash.merge_partials,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=True,
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: sums 1 and 3",
+            np.array([[8.0, 0.0]]),
+            np.log([1.0]),
+            np.array([[4.0, 2.0]]),
+            np.log([3.0]),
+            want=(np.array([[5.0, 1.5]]), np.log([4.0])),
+            why="shares 1/4 and 3/4",
+        ),
+        agrees("fresh partial results", _values),
+        Property("three sets of keys, merged in any order", 1, _orders),
+        known("an empty set changes nothing; two make an empty one", _empty),
+        agrees("LSEs near ±10,000, or far apart", _huge, repeat=1),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "by the larger LSE": through_the_larger,
+        "sigmoid of the difference": sigmoid,
+        "stacked": stacked,
+    },
+    hints=(
+        "The first set's sum of exponentials is e^LSE. If you had both undivided accumulators and "
+        "both sums, how would you get the output over all keys?",
+        "The merged sum is e^lse + e^other_lse; its logarithm is the merged LSE. The share of a "
+        "part is its own sum divided by the merged sum, which is exp of a difference of LSEs.",
+        "merged LSE: np.logaddexp(lse, other_lse). Share of a part: np.exp(its LSE − merged), with "
+        "one more axis at the end. Output: the two outputs times their shares, added. Where the "
+        "merged LSE is −∞, subtract 0 instead.",
+    ),
+    minutes=15,
+    difficulty=3,
+    importance=5,
+    results=("output", "lse"),
+)

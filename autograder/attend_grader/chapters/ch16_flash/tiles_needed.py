@@ -1,0 +1,257 @@
+"""Exercise 16_flash/tiles_needed: which tiles of the score matrix hold a visible pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+from attend_solutions import flash
+from attend_solutions.flash import expect_window, tiles
+from attend_solutions.types import Mask
+
+from attend_grader.chapters.ch16_flash.shared import refuses
+from attend_grader.checks.contract import Contract
+from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
+from attend_grader.checks.mask_properties import agree_mask
+from attend_grader.checks.properties import expect_growth
+from attend_grader.checks.subject import Subject
+
+Case = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def by_definition(
+    queries: int,
+    keys: int,
+    tile_q: int,
+    tile_k: int,
+    causal: bool = False,
+    window: int | None = None,
+) -> Mask:
+    """Pair by pair, from the whole mask."""
+    place, key = np.arange(queries)[:, None] + keys - queries, np.arange(keys)
+    mask = np.ones((queries, keys), dtype=bool)
+    if causal:
+        mask &= key <= place
+    if window is not None:
+        mask &= abs(key - place) <= window
+    rows, columns = tiles(queries, tile_q), tiles(keys, tile_k)
+    return np.array([[mask[row, column].any() for column in columns] for row in rows])
+
+
+def _agree(subject: Subject, probe: Probe, cases: Iterator[Case], *, boolean: bool = False) -> None:
+    for args, kwargs in cases:
+        want = by_definition(*args, **kwargs)
+        agree_mask(probe, subject, *args, want=want, boolean=boolean, **kwargs)
+
+
+SQUARE = ((6, 6, 2, 2), (7, 7, 3, 2), (8, 8, 2, 4), (5, 5, 1, 1))
+OBLONG = ((3, 9, 2, 2), (9, 4, 2, 3), (1, 8, 4, 3), (6, 10, 4, 4))
+
+
+def _square(subject: Subject, probe: Probe) -> None:
+    masks = product(SQUARE, (True, False))
+    cases = ((sizes, {"causal": causal}) for sizes, causal in masks)
+    _agree(subject, probe, cases, boolean=True)
+
+
+def _oblong(subject: Subject, probe: Probe) -> None:
+    masks = product(OBLONG, (True, False))
+    _agree(subject, probe, ((sizes, {"causal": causal}) for sizes, causal in masks))
+
+
+def _window(subject: Subject, probe: Probe) -> None:
+    windows = product(SQUARE + OBLONG, (0, 1, 3))
+    _agree(subject, probe, ((sizes, {"window": w}) for sizes, w in windows))
+
+
+def _both(subject: Subject, probe: Probe) -> None:
+    windows = product(SQUARE + OBLONG, (0, 2, 4))
+    _agree(subject, probe, ((sizes, {"causal": True, "window": w}) for sizes, w in windows))
+    for _ in probe.repeat(10, 40):
+        sizes = tuple(int(n) for n in probe.rng.integers(1, [14, 14, 6, 6]))
+        kwargs = {"causal": True, "window": int(probe.rng.integers(6))}
+        _agree(subject, probe, iter([(sizes, kwargs)]))
+
+
+def _memory(subject: Subject, probe: Probe) -> None:
+    """Sixteen times the pairs in as many tiles need no more memory."""
+    _agree(subject, probe, iter([((6, 6, 2, 2), {"causal": True, "window": 1})]))
+    expect_growth(
+        subject,
+        lambda length: (length, length, length // 8, length // 8, True, length // 4),
+        sizes=(128, 1024),
+        at_most=2.5,
+        cost="peak_bytes",
+        of="queries and keys",
+        advice="Something grows with queries × keys, or with either. The corners of a tile are "
+        "enough to decide.",
+    )
+
+
+BAD = refuses(
+    "bad input raises a ValueError",
+    (
+        ("a tile of 0 queries", (4, 4, 0, 2), {}),
+        ("a tile of −2 keys", (4, 4, 2, -2), {}),
+        ("a window of −1", (4, 4, 2, 2), {"window": -1}),
+    ),
+)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Square and oblong, ragged, causal, windows, both."""
+    window = int(rng.integers(1, 3))
+    return [
+        Call((6, 6, 2, 2)),
+        Call((7, 7, 3, 2), {"causal": True}),
+        Call((8, 8, 2, 4), {"causal": True}),
+        Call((3, 9, 2, 2), {"causal": True}),
+        Call((9, 4, 2, 3), {"causal": True}),
+        Call((9, 9, 2, 2), {"window": window}),
+        Call((8, 8, 2, 2), {"causal": True, "window": window}),
+        Call((10, 10, 4, 1), {"window": window}),
+        Call((9, 9, 2, 3), {"causal": True, "window": 2}),
+        Call((6, 10, 4, 4), {"causal": True, "window": 0}),
+        Call((5, 11, 3, 2), {"window": 1}),
+    ]
+
+
+PLACES = "row.start + keys - queries, row.stop - 1 + keys - queries"
+AHEAD, BEHIND = "column.start > last:", "column.stop - 1 < first - window"
+BEYOND = "column.start > last + window"
+HAS_WINDOW = "if window is not None and column.st"
+
+SLIPS = (
+    Slip(
+        "first query decides",
+        (AHEAD, "column.start > first:"),
+        "The first query of a tile decides, but its last one sees furthest. Compare the last "
+        "query's place with the first key.",
+    ),
+    Slip(
+        "one key too strict",
+        (AHEAD, "column.start >= last:"),
+        "A tile whose first key is its last query's own place is left out. A query may look at "
+        "its own place: only s > p is hidden.",
+    ),
+    Slip(
+        "stop taken for the last place",
+        (PLACES, "row.start + keys - queries, row.stop + keys - queries"),
+        "The last query of a tile is taken to stand one place further than it does. A slice ends "
+        "before its stop: the last place is stop − 1.",
+    ),
+    Slip(
+        "queries counted from the first key",
+        (PLACES, "row.start, row.stop - 1"),
+        "Right where T = S only. The last query stands at the last key, so query t stands at "
+        "t + keys − queries.",
+    ),
+    Slip(
+        "shifted the wrong way",
+        (PLACES, "row.start + queries - keys, row.stop - 1 + queries - keys"),
+        "Right where T = S only: places are shifted by queries − keys. The last query stands at "
+        "the last key, so query t stands at t + keys − queries.",
+    ),
+    Slip(
+        "window measured from the last query",
+        (BEHIND, "column.stop - 1 < last - window"),
+        "The window is measured from the tile's last query. Its first one looks back furthest.",
+    ),
+    Slip(
+        "window one key too short",
+        ((BEHIND, "column.stop - 1 <= first - window"), (BEYOND, "column.start >= last + window")),
+        "Tiles that are seen at the very edge of the window are left out: |s − p| = window is "
+        "still visible.",
+    ),
+    Slip(
+        "window looks back only",
+        (f"if window is not None and {BEYOND}:", "if False:"),
+        "Without `causal` the window reaches forward as far as back: |s − p| ≤ window.",
+    ),
+    Slip(
+        "a window of 0 taken for none",
+        ((f"{HAS_WINDOW}op", "if window and column.stop"),
+         (f"{HAS_WINDOW}art", "if window and column.start")),
+        "With a window of 0 tiles are kept as if there were none. 0 counts as False in "
+        "`if window`: ask `if window is not None`.",
+    ),
+    Slip(
+        "window ignored",
+        ((f"{HAS_WINDOW}op", "if False and column.stop"),
+         (f"{HAS_WINDOW}art", "if False and column.start")),
+        "The window is not looked at: tiles too far back are kept.",
+    ),
+)  # fmt: skip
+
+
+def broadcast(queries, keys, tile_q, tile_k, causal=False, window=None):
+    """All corners at once."""
+    expect_window(window)
+    rows, columns = tiles(queries, tile_q), tiles(keys, tile_k)
+    shift = keys - queries
+    low = np.array([[r.start + shift] for r in rows])
+    high = np.array([[r.stop + shift - 1] for r in rows])
+    first, last = np.array([c.start for c in columns]), np.array([c.stop - 1 for c in columns])
+    ahead = 0 if causal else (np.inf if window is None else window)
+    behind = np.inf if window is None else window
+    return (first - high <= ahead) & (low - last <= behind)
+
+
+def intervals(queries, keys, tile_q, tile_k, causal=False, window=None):
+    """Keys that some query of a tile sees are an interval; does a tile of keys meet it?"""
+    if tile_q < 1 or tile_k < 1 or (window is not None and window < 0):
+        raise ValueError("tiles need 1 place or more, windows 0 or more")
+    grid = []
+    for start in range(0, queries, tile_q):
+        p0 = start + keys - queries
+        p1 = min(start + tile_q, queries) - 1 + keys - queries
+        left = 0 if window is None else max(0, p0 - window)
+        right = keys - 1 if window is None else min(keys - 1, p1 + window)
+        if causal:
+            right = min(right, p1)
+        grid.append([
+            max(left, key) <= min(right, key + tile_k - 1, keys - 1)
+            for key in range(0, keys, tile_k)
+        ])  # fmt: skip
+    return np.array(grid)
+
+
+EXERCISE = Exercise(
+    chapter="16_flash",
+    title="Which tiles are needed?",
+    goal="Find the tiles that hold a visible pair, without making the mask.",
+    reference=flash.tiles_needed,
+    contract=Contract(
+        numpy_only=True,
+        says=(
+            "No table of queries × keys.",
+            "A tile of less than 1 and a negative window raise a ValueError.",
+        ),
+    ),
+    properties=(
+        Property("causal or not, as many queries as keys; booleans", 1, _square),
+        Property("causal or not, other numbers of queries and keys", 1, _oblong),
+        Property("a window on both sides", 1, _window),
+        Property("causal and a window, any sizes", 2, _both),
+        Property("memory grows with the number of tiles only", 1, _memory),
+        BAD,
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"all corners at once": broadcast, "intervals of keys": intervals},
+    hints=(
+        "Draw the mask of 6 queries and 6 keys on paper, cut it into tiles of 2 × 2, and mark the "
+        "tiles that are dark throughout. Which corner decides for causal, and which for a window?",
+        "A tile is dark under causal if its first key lies after its last query's place. It is "
+        "dark under a window if its last key lies too far before its first query's place, or its "
+        "first key too far after its last query's.",
+        "For each row tile: places of its first and last query, shifted by keys − queries. For "
+        "each column tile: first key column.start, last key column.stop − 1. Start with True and "
+        "set False for each of the three rules above.",
+    ),
+    minutes=20,
+    difficulty=3,
+    importance=3,
+)

@@ -1,0 +1,205 @@
+"""What a candidate may have done instead: the answer with one edit.
+
+What part of the work goes wrong is found by single edits of the reference (mutants), and told only
+where an edit gives what came in every case, in words that do not give the answer's lines away.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from attend_grader.checks.as_if import telling
+from attend_grader.checks.bounded import MOST_LINES, MOST_MEMORY, bounded
+from attend_grader.checks.calls import parameters_of
+from attend_grader.checks.cases import Case
+from attend_grader.checks.mutation import edits
+from attend_grader.checks.subject import local
+
+VAGUE = (
+    "a number in the formula were another one",
+    "one quantity were used in the place of another",
+)
+
+MOST_MUTANTS = 400
+"""Edits of one answer that are tried."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The reference with one edit: what kind of edit, on what it bears, and the code."""
+
+    told: str
+    function: Callable[..., Any]
+
+
+@lru_cache(maxsize=64)
+def variants(reference: Callable[..., Any]) -> tuple[Variant, ...]:
+    """Single edits of a reference, each with words that do not give its lines away."""
+    made = []
+    for before, after, function in edits(reference):
+        told = _told(before, after, reference)
+        if told:
+            made.append(Variant(told, function))
+        if len(made) == MOST_MUTANTS:
+            break
+    return tuple(made)
+
+
+WORDS = {
+    "swapaxes": "a transpose",
+    "transpose": "a transpose",
+    "mT": "a transpose",
+    "exp": "the exponential",
+    "sum": "a sum",
+    "mean": "a mean",
+    "max": "a maximum",
+    "amax": "a maximum",
+    "min": "a minimum",
+    "sqrt": "a root",
+    "log": "a logarithm",
+    "tanh": "tanh",
+    "sigmoid": "a sigmoid",
+    "softmax": "a softmax",
+    "where": "a choice between two values",
+    "masked_fill": "the mask",
+    "cumsum": "a running sum",
+    "flip": "turning round",
+    "var": "a variance",
+    "std": "a standard deviation",
+    "reshape": "a change of shape",
+    "stack": "putting results side by side",
+    "concatenate": "putting results side by side",
+    "cat": "putting results side by side",
+}
+"""What a library's function does, for a learner who may have used another one."""
+
+
+def _told(before: ast.AST, after: ast.AST, reference: Callable[..., Any]) -> str:
+    """What an edit does, in words; empty for one that says nothing."""
+    on = _bears_on(before, reference)
+    match before, after:
+        case ast.BinOp(op=ast.Add() | ast.Sub()), _ if after in (before.left, before.right):
+            return f"one term of a sum or difference were missing{on}"
+        case ast.BinOp(op=ast.Div()), _ if after is before.left:
+            return f"a division were missing{on}"
+        case ast.BinOp(op=ast.Mult()), _ if after in (before.left, before.right):
+            return f"one factor of a product were missing{on}"
+        case ast.BinOp(op=ast.Pow()), _ if after is before.left:
+            return f"a root or power were missing{on}"
+        case ast.BinOp(op=op), ast.BinOp(op=other) if type(op) is not type(other):
+            signs = {ast.Add: "+", ast.Sub: "−", ast.Mult: "*", ast.Div: "/", ast.MatMult: "@"}
+            one, two = signs.get(type(op)), signs.get(type(other))
+            return f"`{two}` stood where `{one}` belongs{on}" if one and two else ""
+        case ast.BinOp(), ast.Name() | ast.BinOp() | ast.Call() if after in (
+            before.left,
+            before.right,
+        ):
+            return f"one side of an operation were missing{on}"
+        case ast.BinOp(), ast.BinOp():
+            return f"the two sides of an operation were exchanged{on}"
+        case ast.UnaryOp(op=ast.USub()), _:
+            return f"a minus sign were missing{on}"
+        case ast.UnaryOp(op=ast.Not() | ast.Invert()), _:
+            return f"a condition were turned round{on}"
+        case ast.Call(), ast.Call():
+            return _told_call(before, after, on)
+        case ast.Call(), _:
+            name = _word(before.func)
+            return f"{name} were missing{on}" if name else ""
+        case ast.Compare(), _:
+            return f"a comparison were another one (< for ≤, or turned round){on}"
+        case ast.Constant(value=bool()), _:
+            return ""  # an option, or its default: when it is wrong says more
+        case ast.Constant(), _:
+            return f"{VAGUE[0]}{on}"
+        case ast.Tuple(), _:
+            return "two results were exchanged"
+        case ast.If() | ast.IfExp(), _:
+            return f"a condition were not looked at, or turned round{on}"
+        case ast.Assign() | ast.AugAssign(), _:
+            return f"a step were left out{on}"
+        case ast.Name(id=one), ast.Name(id=two):
+            names = parameters_of(reference)
+            if one in names and two in names:
+                return f"{two} were used in a place where {one} belongs"
+            return f"{VAGUE[1]}{on}"
+        case ast.Subscript(), _:
+            return f"other entries were picked{on}"
+    return ""
+
+
+def _told_call(before: ast.Call, after: ast.Call, on: str) -> str:
+    name = _word(before.func) or "a function"
+    old = {k.arg: ast.unparse(k.value) for k in before.keywords}
+    new = {k.arg: ast.unparse(k.value) for k in after.keywords}
+    if old.get("keepdims", old.get("keepdim")) and not new.get("keepdims", new.get("keepdim")):
+        return f"{name} lost the axis that it runs along{on}"
+    for key in ("axis", "dim"):
+        if old.get(key) != new.get(key):
+            return f"{name} ran along another axis, or over all{on}"
+    if _name(after.func) != _name(before.func):
+        return f"{_word(after.func)} stood where {name} belongs{on}"
+    if [ast.dump(a) for a in before.args] != [ast.dump(a) for a in after.args]:
+        return f"two inputs of {name} were exchanged{on}"
+    return f"an option of {name} were left out{on}"
+
+
+def _name(function: ast.expr) -> str:
+    match function:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
+def _word(function: ast.expr) -> str:
+    name = _name(function)
+    return WORDS.get(name, f"`{name}`" if name else "")
+
+
+def _bears_on(node: ast.AST, reference: Callable[..., Any]) -> str:
+    """Which arguments the edited part works on directly, in words."""
+    names = parameters_of(reference)
+    used = [n for n in names if any(isinstance(x, ast.Name) and x.id == n for x in ast.walk(node))]
+    if not used or len(used) == len(names) > 1:
+        return ""
+    return f", where {' and '.join(used)} {'is' if len(used) == 1 else 'are'} used"
+
+
+def edited(cases: Sequence[Case], reference: Callable[..., Any]) -> tuple[str, str]:
+    """What single edit of the reference gives what came in all ``cases``: "as if …".
+
+    Returns:
+        the first that says what, and the first of which little can be said without giving the
+        line away; empty where there is none.
+    """
+    first = max(cases, key=telling)
+    rest = [case for case in cases if case is not first]
+    vague = ""
+    for variant in variants(reference):
+        unclear = variant.told.startswith(VAGUE)
+        if unclear and vague:
+            continue
+        with np.errstate(all="ignore"):
+            same = _does(first, variant) and all(_does(case, variant) for case in rest)
+        if same and not unclear:
+            return variant.told, vague
+        vague = vague or (variant.told if same else "")
+    return "", vague
+
+
+def _does(case: Case, variant: Variant) -> bool:
+    with bounded(variant.function, lines=MOST_LINES, memory=MOST_MEMORY):
+        outcome = case.call.on(local(variant.function))
+    if outcome.error is not None or case.got.error is not None:
+        return (
+            outcome.error is not None
+            and case.got.error is not None
+            and outcome.error.type == case.got.error.type
+        )
+    return list(outcome.mutated) == list(case.got.mutated) and case.agrees(outcome.value)

@@ -1,0 +1,69 @@
+"""What every wrong result has and no right one: another shape, NaN, a sum that is not 1."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attend_grader.checks.cases import AXES
+from attend_grader.checks.relations import Pairs
+
+
+def fact(pairs: Pairs) -> str | None:
+    """What every result has that no right one has: words that follow "your result"."""
+    gots, wants = [got for _, got, _ in pairs], [want for _, _, want in pairs]
+    shapes = [(got.shape, want.shape) for got, want in zip(gots, wants, strict=True)]
+    if all(one != other for one, other in shapes):
+        more = {len(one) - len(other) for one, other in shapes}
+        if len(more) == 1 and (extra := more.pop()):
+            count = "one axis" if abs(extra) == 1 else f"{abs(extra)} axes"
+            return f"has {count} too {'many' if extra > 0 else 'few'}"
+        for axis in (-1, -2):
+            bad = all(len(a) == len(b) and a[axis] != b[axis] for a, b in shapes if len(b) >= -axis)
+            if bad and all(len(b) >= -axis for _, b in shapes):
+                one, other = shapes[0]
+                return f"has another length along its {AXES[axis]}, as in {one} instead of {other}"
+        return "has another shape than it should"
+    if any(one != other for one, other in shapes):
+        return None
+    for name, test in (("NaN", np.isnan), ("infinite numbers", np.isinf)):
+        if all(got.dtype.kind == "f" and test(got).any() for got in gots):
+            return f"holds {name}"
+    if not all(np.isfinite(got).all() for got in gots):
+        return None
+    for sign, word in ((1, "large"), (-1, "small")):
+        pairs_ = list(zip(gots, wants, strict=True))
+        if len(pairs_) > 2 and all((sign * (got - 1.0 * want) > 0).all() for got, want in pairs_):
+            return (
+                f"is too {word} in every call, at every place"
+                if max(want.size for want in wants) > 1
+                else f"is too {word} in every call"
+            )
+    if not all(w.size > 1 for w in wants):
+        return None
+    for axis in (-1, -2):
+        if not all(want.ndim >= -axis and want.shape[axis] > 1 for want in wants):
+            continue
+        for value in (1.0, 0.0):
+            right = all(np.allclose(want.sum(axis), value, atol=1e-5) for want in wants)
+            if right and not any(np.allclose(got.sum(axis), value, atol=1e-3) for got in gots):
+                name = "it" if max(w.ndim for w in wants) == 1 else f"its {AXES[axis]}"
+                return f"does not sum to {value:g} along {name}, as it must"
+    if all((want >= 0).all() for want in wants) and all((got < 0).any() for got in gots):
+        return "holds negative numbers, which it must not"
+    if all((want <= 1).all() for want in wants) and all((got > 1).any() for got in gots):
+        return "holds numbers above 1, which it must not"
+    turned = [np.swapaxes(want, -1, -2) for want in wants if want.ndim >= 2]
+    symmetric = len(turned) == len(wants) and all(
+        a.shape == b.shape and np.allclose(a, b) for a, b in zip(wants, turned, strict=True)
+    )
+    if symmetric and not any(np.allclose(got, np.swapaxes(got, -1, -2)) for got in gots):
+        return "is not symmetric, as it must be"
+    for values in ((0.0, 1.0), (0.0,)):
+        if all(np.isin(got, values).all() for got in gots) and not any(
+            np.isin(want, values).all() for want in wants
+        ):
+            return f"holds nothing but {' and '.join(f'{value:g}' for value in values)}"
+    whole = all(got.dtype.kind in "iu" for got in gots)
+    if whole and all(want.dtype.kind == "f" for want in wants):
+        return "holds whole numbers only"
+    return None

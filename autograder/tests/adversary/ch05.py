@@ -1,0 +1,506 @@
+"""Chapter 05: answers as an adversary writes them, from the notebook alone.
+
+``CASES`` holds (exercise, "wrong" | "right", what it does, code). A wrong answer must lose points
+on every seed, and a right one none.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+CASES: list[tuple[str, str, str, str]] = []
+
+
+def _case(head: str, kind: str, what: str, body: str) -> None:
+    lines = textwrap.indent(body.strip("\n"), "    ")
+    CASES.append((head.partition("(")[0], kind, what, f"def {head}:\n{lines}\n"))
+
+
+SPLIT = "split_heads(x, heads)"
+for kind, what, body in (
+    (
+        "right",
+        "view, which may always cut an axis in two",
+        "b, t, c = x.shape\nreturn x.view(b, t, heads, c // heads).transpose(1, 2)",
+    ),
+    (
+        "wrong",
+        "squeezes",
+        "b, t, c = x.shape\nreturn x.reshape(b, t, heads, c // heads).transpose(1, 2).squeeze()",
+    ),
+    (
+        "wrong",
+        "through NumPy",
+        "import numpy as np\n"
+        "return torch.tensor(np.stack(np.split(x.detach().numpy(), heads, -1), 1))",
+    ),
+    (
+        "wrong",
+        "always float32",
+        "b, t, c = x.shape\nreturn x.float().reshape(b, t, heads, -1).transpose(1, 2)",
+    ),
+    (
+        "wrong",
+        "heads in reverse order",
+        "b, t, c = x.shape\nreturn x.reshape(b, t, heads, -1).transpose(1, 2).flip(1)",
+    ),
+    (
+        "wrong",
+        "tokens reversed",
+        "b, t, c = x.shape\nreturn x.reshape(b, t, heads, -1).transpose(1, 2).flip(2)",
+    ),
+    (
+        "wrong",
+        "first sentence only",
+        "b, t, c = x.shape\n"
+        "y = x.reshape(b, t, heads, -1).transpose(1, 2)\nreturn y[:1].expand_as(y)",
+    ),
+    (
+        "wrong",
+        "even numbers to head 0",
+        "return torch.stack([x[..., h::heads] for h in range(heads)], dim=1)",
+    ),
+    (
+        "wrong",
+        "doubles in place and back",
+        "x.mul_(2)\nb, t, c = x.shape\n"
+        "return x.reshape(b, t, heads, -1).transpose(1, 2) // 2 if x.dtype == torch.int64 else "
+        "x.reshape(b, t, heads, -1).transpose(1, 2) / 2",
+    ),
+    ("right", "tensor_split", "return torch.stack(torch.tensor_split(x, heads, dim=2), 1)"),
+    (
+        "right",
+        "movedim",
+        "b, t, c = x.shape\nreturn torch.movedim(x.reshape(b, t, heads, c // heads), 2, 1)",
+    ),
+    (
+        "right",
+        "index",
+        "b, t, c = x.shape\ni = torch.arange(c).reshape(heads, c // heads)\n"
+        "return x[:, :, i].permute(0, 2, 1, 3)",
+    ),
+):
+    _case(SPLIT, kind, what, body)
+
+MERGE = "merge_heads(x)"
+for kind, what, body in (
+    (
+        "wrong",
+        "view after transpose of a copy",
+        "b, h, t, d = x.shape\nreturn x.contiguous().transpose(1, 2).view(b, t, h * d)",
+    ),
+    ("wrong", "heads in reverse order", "return torch.cat(x.flip(1).unbind(1), -1)"),
+    ("wrong", "through float32", "return torch.cat(x.float().unbind(1), -1)"),
+    ("wrong", "squeezes", "return torch.cat(x.unbind(1), -1).squeeze()"),
+    ("wrong", "one reshape", "b, h, t, d = x.shape\nreturn x.reshape(b, t, h * d)"),
+    ("wrong", "detached", "return torch.cat(x.data.unbind(1), -1)"),
+    (
+        "wrong",
+        "mean of heads, repeated",
+        "b, h, t, d = x.shape\nreturn x.double().mean(1).to(x.dtype).repeat(1, 1, h)",
+    ),
+    ("wrong", "first head repeated", "return x[:, 0].repeat(1, 1, x.shape[1])"),
+    ("wrong", "all in one axis", "return x.transpose(1, 2).flatten(1)"),
+    (
+        "right",
+        "einsum-free loop",
+        "out = x.new_zeros(x.shape[0], x.shape[2], x.shape[1] * x.shape[3])"
+        "\nd = x.shape[3]\nfor h in range(x.shape[1]):\n"
+        "    out[:, :, h * d : (h + 1) * d] = x[:, h]\nreturn out",
+    ),
+    ("right", "hstack", "return torch.cat([x[:, h] for h in range(x.size(1))], dim=2)"),
+    ("right", "swapaxes", "return torch.flatten(torch.swapaxes(x, 1, 2), 2)"),
+):
+    _case(MERGE, kind, what, body)
+
+REPEAT = "repeat_kv(x, repeats)"
+for kind, what, body in (
+    ("wrong", "repeat", "return x.repeat(1, repeats, 1, 1)"),
+    ("wrong", "tile", "return torch.tile(x, (repeats, 1, 1))"),
+    ("wrong", "cat", "return torch.cat([x] * repeats, 1)"),
+    ("wrong", "one too many", "return x.repeat_interleave(repeats + 1, 1)[:, 1:]"),
+    ("wrong", "reversed heads", "return x.flip(1).repeat_interleave(repeats, 1)"),
+    ("wrong", "interleaves tokens", "return x.repeat_interleave(repeats, -2)"),
+    (
+        "wrong",
+        "detached copies",
+        "b, g, s, d = x.shape\nc = [x] + [x.detach()] * (repeats - 1)\n"
+        "return torch.stack(c, 2).flatten(1, 2)",
+    ),
+    ("wrong", "divided among the copies", "return x.repeat_interleave(repeats, 1) / repeats"),
+    ("wrong", "float", "return x.float().repeat_interleave(repeats, 1)"),
+    (
+        "right",
+        "unsqueeze and repeat",
+        "b, g, s, d = x.shape\n"
+        "return x.unsqueeze(2).repeat(1, 1, repeats, 1, 1).reshape(b, g * repeats, s, d)",
+    ),
+    (
+        "right",
+        "list",
+        "return torch.stack([x[:, h // repeats] for h in range(x.size(1) * repeats)], dim=1)",
+    ),
+    (
+        "right",
+        "index_select",
+        "return x.index_select(1, torch.arange(x.size(1)).repeat_interleave(repeats))",
+    ),
+):
+    _case(REPEAT, kind, what, body)
+
+IMPORT = "from attend_solutions.multi_head import masked_attention\n"
+MHA_INIT = """
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, width, bias=False)
+        self.value = nn.Linear(width, width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+"""
+GQA_INIT = """
+    def __init__(self, width, heads, kv_heads):
+        super().__init__()
+        self.heads, self.kv_heads = heads, kv_heads
+        shared = width // heads * kv_heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, shared, bias=False)
+        self.value = nn.Linear(width, shared, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+"""
+MLA_INIT = """
+    def __init__(self, width, heads, rank):
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.compress = nn.Linear(width, rank, bias=False)
+        self.key = nn.Linear(rank, width, bias=False)
+        self.value = nn.Linear(rank, width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+"""
+
+
+def _module(name: str, init: str, kind: str, what: str, *bodies: tuple[str, str]) -> None:
+    methods = "".join(
+        f"\n    def {method}(self, x, mask=None):\n"
+        + textwrap.indent(body.strip("\n"), " " * 8)
+        + "\n"
+        for method, body in bodies
+    )
+    CASES.append((name, kind, what, f"{IMPORT}class {name}(nn.Module):{init}{methods}"))
+
+
+MHA = """
+b, t, c = x.shape
+q, k, v = (split_heads(p(x), self.heads) for p in (self.query, self.key, self.value))
+found, weights = masked_attention(q, k, v, mask)
+return self.output(merge_heads(found)), weights
+"""
+LOOK = "masked_attention(q, k, v, mask)"
+BEFORE = "found, weights = "
+HAND = """
+scores = q @ k.mT / q.shape[-1] ** 0.5
+if mask is not None:
+    scores = scores.masked_fill(~mask, FILL)
+weights = scores.softmax(-1)
+found = weights @ v
+"""
+for kind, what, body in (
+    (
+        "wrong",
+        "mask of the first head for all",
+        MHA.replace(
+            BEFORE, "if mask is not None and mask.ndim == 4:\n    mask = mask[:, :1]\n" + BEFORE
+        ),
+    ),
+    (
+        "wrong",
+        "mask of the first sentence for all",
+        MHA.replace(
+            BEFORE, "if mask is not None and mask.ndim == 4:\n    mask = mask[:1]\n" + BEFORE
+        ),
+    ),
+    (
+        "wrong",
+        "mask negated in place",
+        MHA.replace(
+            BEFORE + LOOK,
+            "if mask is not None:\n    mask.logical_not_()\n    mask = ~mask\n" + BEFORE + LOOK,
+        ),
+    ),
+    ("wrong", "fills with -50", MHA.replace(BEFORE + LOOK, HAND.replace("FILL", "-5.0"))),
+    (
+        "wrong",
+        "query weight detached",
+        MHA.replace("b, t, c = x.shape", "w = self.query.weight.detach()").replace(
+            LOOK, "masked_attention(split_heads(x @ w.T, self.heads), k, v, mask)"
+        ),
+    ),
+    (
+        "wrong",
+        "output projection detached",
+        MHA.replace(
+            "self.output(merge_heads(found))", "merge_heads(found) @ self.output.weight.detach().T"
+        ),
+    ),
+    ("wrong", "x changed in place", MHA.replace("b, t, c = x.shape", "x += 1\nx -= 1")),
+    (
+        "wrong",
+        "x scaled in place",
+        MHA.replace("b, t, c = x.shape", "with torch.no_grad():\n    x.mul_(2)\nx = x / 2"),
+    ),
+    (
+        "wrong",
+        "scale of the number of heads",
+        MHA.replace(LOOK, "masked_attention(q, k, v, mask, self.heads ** -0.5)"),
+    ),
+    ("wrong", "output added to x", MHA.replace("return self.output", "return x + self.output")),
+    (
+        "wrong",
+        "weights detached before use",
+        MHA.replace(BEFORE + LOOK, BEFORE + LOOK + "\nfound = weights.detach() @ v"),
+    ),
+    (
+        "wrong",
+        "an all-True mask is causal",
+        MHA.replace(
+            BEFORE,
+            "if mask is not None and mask.all():"
+            "\n    mask = torch.ones(t, t, dtype=torch.bool).tril()\n" + BEFORE,
+        ),
+    ),
+    (
+        "wrong",
+        "softmax over queries",
+        MHA.replace(
+            BEFORE + LOOK, HAND.replace("FILL", "-1e30").replace("softmax(-1)", "softmax(-2)")
+        ),
+    ),
+    ("right", "by hand, -inf", MHA.replace(BEFORE + LOOK, HAND.replace("FILL", "float('-inf')"))),
+    (
+        "right",
+        "head by head",
+        MHA.replace(
+            BEFORE + LOOK,
+            "m = None if mask is None else mask.expand(b, self.heads, t, t)\n"
+            "pairs = [masked_attention(q[:, h], k[:, h], v[:, h], None if m is None else m[:, h]) "
+            "for h in range(self.heads)]\n"
+            "found, weights = (torch.stack(part, 1) for part in zip(*pairs))",
+        ),
+    ),
+    (
+        "right",
+        "one product for q, k, v",
+        MHA.replace(
+            "(split_heads(p(x), self.heads) for p in (self.query, self.key, self.value))",
+            "(split_heads(y, self.heads) for y in (x @ torch.cat("
+            "[self.query.weight, self.key.weight, self.value.weight]).T).chunk(3, -1))",
+        ),
+    ),
+):
+    _module("MultiHeadAttention", MHA_INIT, kind, what, ("forward", body))
+
+GQA = """
+b, t, c = x.shape
+r = self.heads // self.kv_heads
+q = split_heads(self.query(x), self.heads)
+k, v = (split_heads(p(x), self.kv_heads) for p in (self.key, self.value))
+k, v = repeat_kv(k, r), repeat_kv(v, r)
+found, weights = masked_attention(q, k, v, mask)
+return self.output(merge_heads(found)), weights
+"""
+for kind, what, body in (
+    (
+        "wrong",
+        "mask of the first head for all",
+        MHA
+        and GQA.replace(
+            BEFORE, "if mask is not None and mask.ndim == 4:\n    mask = mask[:, :1]\n" + BEFORE
+        ),
+    ),
+    (
+        "wrong",
+        "mask negated in place",
+        GQA.replace(
+            BEFORE,
+            "if mask is not None:\n"
+            "    mask.logical_not_()\n    mask = mask.logical_not()\n" + BEFORE,
+        ),
+    ),
+    (
+        "wrong",
+        "queries grouped in rounds",
+        GQA.replace(
+            "repeat_kv(k, r), repeat_kv(v, r)", "k.repeat(1, r, 1, 1), v.repeat(1, r, 1, 1)"
+        ),
+    ),
+    ("wrong", "keys in rounds", GQA.replace("repeat_kv(k, r),", "k.repeat(1, r, 1, 1),")),
+    ("wrong", "keys detached", GQA.replace("repeat_kv(k, r),", "repeat_kv(k, r).detach(),")),
+    ("wrong", "values of the first group", GQA.replace("repeat_kv(v, r)", "v[:, :1].expand_as(q)")),
+    ("wrong", "keys averaged", GQA.replace("repeat_kv(k, r),", "k.mean(1, keepdim=True),")),
+    (
+        "wrong",
+        "scaled by the group's width",
+        GQA.replace(LOOK, "masked_attention(q, k, v, mask, (c // self.kv_heads) ** -0.5)"),
+    ),
+    (
+        "wrong",
+        "weights of the groups",
+        GQA.replace("(found)), weights", "(found)), weights[:, ::r]"),
+    ),
+    (
+        "wrong",
+        "mask ignored where keys are shared",
+        GQA.replace(LOOK, "masked_attention(q, k, v, mask if r == 1 else None)"),
+    ),
+    (
+        "right",
+        "repeat_interleave",
+        GQA.replace(
+            "repeat_kv(k, r), repeat_kv(v, r)",
+            "k.repeat_interleave(r, 1), v.repeat_interleave(r, dim=1)",
+        ),
+    ),
+    ("right", "by hand", GQA.replace(BEFORE + LOOK, HAND.replace("FILL", "-torch.inf"))),
+    (
+        "right",
+        "index",
+        GQA.replace(
+            "repeat_kv(k, r), repeat_kv(v, r)",
+            "(y[:, [h // r for h in range(self.heads)]] for y in (k, v))",
+        ),
+    ),
+):
+    _module("GroupedQueryAttention", GQA_INIT, kind, what, ("forward", body))
+
+NAIVE = """
+c = self.compress(x)
+q = split_heads(self.query(x), self.heads)
+k, v = split_heads(self.key(c), self.heads), split_heads(self.value(c), self.heads)
+found, weights = masked_attention(q, k, v, mask)
+return self.output(merge_heads(found)), weights
+"""
+SHORT = """
+c = self.compress(x)[:, None]
+q = split_heads(self.query(x), self.heads)
+uk = self.key.weight.unflatten(0, (self.heads, -1))
+uv = self.value.weight.unflatten(0, (self.heads, -1))
+found, weights = masked_attention(q @ uk, c, c, mask, q.shape[-1] ** -0.5)
+return self.output(merge_heads(found @ uv.mT)), weights
+"""
+
+
+def _latent(kind: str, what: str, forward: str, absorbed: str) -> None:
+    bodies = (("forward", forward), ("forward_absorbed", absorbed))
+    _module("LatentAttention", MLA_INIT, kind, what, *bodies)
+
+
+_latent("wrong", "absorbed calls forward", NAIVE, "return self.forward(x, mask)")
+_latent("wrong", "absorbed scaled by R", NAIVE, SHORT.replace(", q.shape[-1] ** -0.5", ""))
+_latent(
+    "wrong",
+    "absorbed makes keys",
+    NAIVE,
+    SHORT.replace(
+        "masked_attention(q @ uk, c, c, mask, q.shape[-1] ** -0.5)",
+        "masked_attention(q, c @ uk.mT, c, mask)",
+    ),
+)
+_latent(
+    "wrong", "absorbed makes values", NAIVE, SHORT.replace("found @ uv.mT", "weights @ (c @ uv.mT)")
+)
+_latent(
+    "wrong", "absorbed detached", NAIVE, SHORT.replace("self.key.weight.", "self.key.weight.data.")
+)
+_latent(
+    "wrong",
+    "latents detached in forward",
+    NAIVE.replace("self.compress(x)", "self.compress(x).detach()"),
+    SHORT,
+)
+_latent(
+    "wrong",
+    "mask of the first head, absorbed",
+    NAIVE,
+    "if mask is not None and mask.ndim == 4:\n    mask = mask[:, :1]\n" + SHORT,
+)
+_latent(
+    "wrong",
+    "mask of the first head, forward",
+    "if mask is not None and mask.ndim == 4:\n    mask = mask[:, :1]\n" + NAIVE,
+    SHORT,
+)
+_latent(
+    "wrong",
+    "mask written in absorbed",
+    NAIVE,
+    "if mask is not None:\n    mask.logical_not_()\n    mask = ~mask\n" + SHORT,
+)
+_latent("wrong", "keys serve as values", NAIVE.replace("self.value(c)", "self.key(c)"), SHORT)
+_latent(
+    "wrong",
+    "output missing in absorbed",
+    NAIVE,
+    SHORT.replace("self.output(merge_heads(found @ uv.mT))", "merge_heads(found @ uv.mT)"),
+)
+_latent("right", "einsum", NAIVE, SHORT.replace("q @ uk", "torch.einsum('bhtd,hdr->bhtr', q, uk)"))
+_latent(
+    "right",
+    "no latents, matrices folded",
+    NAIVE,
+    """
+q = split_heads(self.query(x), self.heads)
+a = (self.key.weight @ self.compress.weight).unflatten(0, (self.heads, -1))
+z = (self.value.weight @ self.compress.weight).unflatten(0, (self.heads, -1))
+found, weights = masked_attention(q @ a, x[:, None], x[:, None], mask, q.shape[-1] ** -0.5)
+return self.output(merge_heads(found @ z.mT)), weights
+""",
+)
+_latent(
+    "right",
+    "by hand",
+    NAIVE,
+    SHORT.replace(
+        "found, weights = masked_attention(q @ uk, c, c, mask, q.shape[-1] ** -0.5)",
+        "s = (q @ uk) @ c.mT / q.shape[-1] ** 0.5\nif mask is not None:\n"
+        "    s = s.masked_fill(~mask, -torch.inf)\nweights = s.softmax(-1)\nfound = weights @ c",
+    ),
+)
+
+BYTES = (
+    "kv_cache_bytes(tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, "
+    "window=None)"
+)
+START = (
+    "s = tokens if window is None else min(tokens, window)\n"
+    "n = 2 * kv_heads * head_dim if latent is None else latent\n"
+)
+for kind, what, body in (
+    ("wrong", "rounds each token", START + "return batch * layers * s * -(-n * bits // 8)"),
+    ("wrong", "rounds each layer", START + "return batch * layers * -(-n * bits * s // 8)"),
+    ("wrong", "rounds each sentence", START + "return batch * -(-n * bits * s * layers // 8)"),
+    ("wrong", "rounds down", START + "return batch * layers * s * n * bits // 8"),
+    ("wrong", "one byte more", START + "return batch * layers * s * n * bits // 8 + 1"),
+    ("wrong", "a float", START + "return float(-(-batch * layers * s * n * bits // 8))"),
+    ("wrong", "banker's rounding", START + "return round(batch * layers * s * n * bits / 8)"),
+    (
+        "wrong",
+        "window caps the batch",
+        START + "return -(-min(batch, window or batch) * layers * tokens * n * bits // 8)",
+    ),
+    ("wrong", "bits in whole bytes", START + "return batch * layers * s * n * max(bits // 8, 1)"),
+    (
+        "wrong",
+        "window only without a latent",
+        START + "s = tokens if latent else s\nreturn -(-batch * layers * s * n * bits // 8)",
+    ),
+    ("wrong", "a NumPy integer", START + "return np.int64(-(-batch * layers * s * n * bits // 8))"),
+    ("right", "ceil", START + "return math.ceil(batch * layers * s * n * bits / 8)"),
+    ("right", "add seven", START + "return (batch * layers * s * n * bits + 7) // 8"),
+    (
+        "right",
+        "divmod",
+        START + "q, r = divmod(batch * layers * s * n * bits, 8)\nreturn q + bool(r)",
+    ),
+):
+    _case(BYTES, kind, what, body)

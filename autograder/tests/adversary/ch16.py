@@ -1,0 +1,447 @@
+"""Answers to chapter 16 as learners write them: wrong ones must lose points, right ones none."""
+# ruff: noqa: E501  (one case a line: what is changed stands beside what it becomes)
+
+ONLINE = "def online_softmax(running_max, running_sum, accumulator, scores, values):\n"
+MERGE = "def merge_partials(output, lse, other_output, other_lse):\n"
+STREAM = "def stream_attention(q, k, v, tile_k=64):\n    expect_shapes(q[None], k, v)\n"
+FORWARD = "def flash_forward(q, k, v, tile_q=64, tile_k=64):\n    expect_shapes(q, k, v)\n"
+BACKWARD = (
+    "def flash_backward(q, k, v, output, lse, grad_output, tile_q=64, tile_k=64):\n"
+    "    expect_shapes(q, k, v)\n"
+)
+NEEDED = (
+    "def tiles_needed(queries, keys, tile_q, tile_k, causal=False, window=None):\n"
+    "    expect_window(window)\n"
+)
+TRAFFIC = "def hbm_traffic(queries, keys, width, tile_q, tile_k, causal=False, window=None, itemsize=2):\n"
+HELPERS = "from attend_solutions.flash import expect_shapes, expect_window, tiles\n"
+
+
+def _with(head: str, body: str) -> str:
+    return HELPERS + head + "".join(f"    {line}\n" for line in body.strip("\n").split("\n"))
+
+
+STEP = """
+m = np.maximum(running_max, scores.max(-1))
+s = np.where(np.isinf(m), 0.0, m)
+p = np.exp(scores - s[..., None])
+c = np.exp(running_max - s)
+return m, c * running_sum + p.sum(-1), c[..., None] * accumulator + p @ values
+"""
+
+
+def _step(old: str, new: str) -> str:
+    assert old in STEP, old
+    return _with(ONLINE, STEP.replace(old, new))
+
+
+JOIN = """
+total = np.logaddexp(lse, other_lse)
+s = np.where(np.isinf(total), 0.0, total)
+a, b = np.exp(lse - s)[..., None], np.exp(other_lse - s)[..., None]
+return a * output + b * other_output, total
+"""
+
+
+def _join(old: str, new: str) -> str:
+    assert old in JOIN, old
+    return _with(MERGE, JOIN.replace(old, new))
+
+
+PASS = """
+largest, total, weighted = -np.inf, 0.0, np.zeros(v.shape[-1])
+for part in tiles(len(k), tile_k):
+    z = k[part] @ q / np.sqrt(len(q))
+    new = max(largest, z.max())
+    p = np.exp(z - new)
+    c = np.exp(largest - new)
+    total = c * total + p.sum()
+    weighted = c * weighted + p @ v[part]
+    largest = new
+return weighted / total, float(largest + np.log(total))
+"""
+
+
+def _pass(old: str, new: str) -> str:
+    assert old in PASS, old
+    return _with(STREAM, PASS.replace(old, new))
+
+
+LOOPS = """
+o, lse = np.zeros((*q.shape[:-1], v.shape[-1])), np.zeros(q.shape[:-1])
+for r in tiles(q.shape[-2], tile_q):
+    qt = q[..., r, :]
+    m = np.full(qt.shape[:-1], -np.inf)
+    l = np.zeros(qt.shape[:-1])
+    a = np.zeros((*qt.shape[:-1], v.shape[-1]))
+    for c in tiles(k.shape[-2], tile_k):
+        z = qt @ np.swapaxes(k[..., c, :], -1, -2) / np.sqrt(q.shape[-1])
+        m, l, a = online_softmax(m, l, a, z, v[..., c, :])
+    o[..., r, :] = a / l[..., None]
+    lse[..., r] = m + np.log(l)
+return o, lse
+"""
+
+
+def _loops(old: str, new: str) -> str:
+    assert old in LOOPS, old
+    return _with(FORWARD, LOOPS.replace(old, new))
+
+
+BACK = """
+delta = (grad_output * output).sum(-1)
+gq, gk, gv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
+root = np.sqrt(q.shape[-1])
+for r in tiles(q.shape[-2], tile_q):
+    for c in tiles(k.shape[-2], tile_k):
+        qt, kt, vt, go = q[..., r, :], k[..., c, :], v[..., c, :], grad_output[..., r, :]
+        p = np.exp(qt @ np.swapaxes(kt, -1, -2) / root - lse[..., r][..., None])
+        dp = go @ np.swapaxes(vt, -1, -2)
+        dz = p * (dp - delta[..., r][..., None]) / root
+        gq[..., r, :] += dz @ kt
+        gk[..., c, :] += np.swapaxes(dz, -1, -2) @ qt
+        gv[..., c, :] += np.swapaxes(p, -1, -2) @ go
+return gq, gk, gv
+"""
+
+
+def _back(old: str, new: str) -> str:
+    assert old in BACK, old
+    return _with(BACKWARD, BACK.replace(old, new))
+
+
+GRID = """
+rows, columns = tiles(queries, tile_q), tiles(keys, tile_k)
+grid = np.zeros((len(rows), len(columns)), dtype=bool)
+for i, r in enumerate(rows):
+    p0, p1 = r.start + keys - queries, r.stop - 1 + keys - queries
+    for j, c in enumerate(columns):
+        s0, s1 = c.start, c.stop - 1
+        ok = True
+        if causal:
+            ok = ok and s0 <= p1
+        if window is not None:
+            ok = ok and s1 >= p0 - window and s0 <= p1 + window
+        grid[i, j] = ok
+return grid
+"""
+
+
+def _grid(old: str, new: str) -> str:
+    assert old in GRID, old
+    return _with(NEEDED, GRID.replace(old, new))
+
+
+COUNT = """
+grid = tiles_needed(queries, keys, tile_q, tile_k, causal, window)
+numbers = 0
+for i, r in enumerate(tiles(queries, tile_q)):
+    n = r.stop - r.start
+    numbers += n * width
+    for j, c in enumerate(tiles(keys, tile_k)):
+        if grid[i, j]:
+            numbers += 2 * (c.stop - c.start) * width
+    numbers += n * width + n
+return numbers * itemsize
+"""
+
+
+def _count(old: str, new: str) -> str:
+    assert old in COUNT, old
+    return _with(TRAFFIC, COUNT.replace(old, new))
+
+
+# fmt: off
+CASES = [
+    ("online_softmax", "wrong", "infinities turned into 0 in the state too", _step("return m,", "return s,")),
+    ("online_softmax", "wrong", "correction applied to the sum twice", _step("c * running_sum", "c * c * running_sum")),
+    ("online_softmax", "wrong", "minimum in place of the maximum", _step("scores.max(-1)", "scores.min(-1)")),
+    ("online_softmax", "wrong", "maximum over the queries", _step("scores.max(-1)", "scores.max(-2)[..., :1]")),
+    ("online_softmax", "wrong", "sum over the queries too", _step("p.sum(-1)", "p.sum(axis=(-1, -2))[..., None]")),
+    ("online_softmax", "wrong", "new sum replaces the old one", _step("c * running_sum + p", "p")),
+    ("online_softmax", "wrong", "accumulator comes back before the sum",
+     _step("c * running_sum + p.sum(-1), c[..., None] * accumulator + p @ values",
+           "c[..., None] * accumulator + p @ values, c * running_sum + p.sum(-1)")),
+    ("online_softmax", "wrong", "a huge negative number for −inf", _step("np.isinf(m), 0.0, m", "m < -1e3, 0.0, m")),
+    ("online_softmax", "wrong", "scaled again", _step("p = np.exp(scores", "scores = scores / np.sqrt(values.shape[-1])\np = np.exp(scores")),
+    ("online_softmax", "wrong", "sum changed in place", _step("return m,", "running_sum *= c\nrunning_sum += p.sum(-1)\nreturn m, running_sum, c[..., None] * accumulator + p @ values\nreturn m,")),
+    ("online_softmax", "wrong", "the correction lacks an axis", _step("c[..., None] *", "c *")),
+    ("online_softmax", "right", "where on the difference", _with(ONLINE, """
+m = np.maximum(running_max, scores.max(axis=-1))
+with np.errstate(invalid="ignore"):
+    c = np.where(running_max == m, 1.0, np.exp(running_max - m))
+    p = np.where(scores == -np.inf, 0.0, np.exp(scores - m[..., np.newaxis]))
+return m, running_sum * c + p.sum(axis=-1), accumulator * c[..., np.newaxis] + np.matmul(p, values)
+""")),
+    ("online_softmax", "right", "finite floor", _with(ONLINE, """
+m = np.maximum(running_max, np.amax(scores, axis=-1))
+base = np.maximum(m, -1e300)
+grow = np.exp(running_max - base)
+e = np.exp(scores - np.expand_dims(base, -1))
+return m, grow * running_sum + np.sum(e, axis=-1), np.expand_dims(grow, -1) * accumulator + e @ values
+""")),
+    ("online_softmax", "right", "values and ones in one product", _with(ONLINE, """
+m = np.maximum(running_max, scores.max(-1))
+base = np.where(m == -np.inf, 0, m)
+e = np.exp(scores - base[..., None])
+wide = np.concatenate([values, np.ones((*values.shape[:-1], 1))], -1)
+both = e @ wide
+c = np.exp(running_max - base)
+return m, running_sum * c + both[..., -1], accumulator * c[..., None] + both[..., :-1]
+""")),
+    ("merge_partials", "wrong", "shares of the LSEs themselves", _join("np.exp(lse - s)[..., None], np.exp(other_lse - s)[..., None]", "(lse / (lse + other_lse))[..., None], (other_lse / (lse + other_lse))[..., None]")),
+    ("merge_partials", "wrong", "base 2", _join("np.logaddexp(", "np.logaddexp2(")),
+    ("merge_partials", "wrong", "mean of the LSEs", _join("return a * output + b * other_output, total", "return a * output + b * other_output, (lse + other_lse) / 2")),
+    ("merge_partials", "wrong", "LSE of the first part returned", _join("other_output, total", "other_output, lse")),
+    ("merge_partials", "wrong", "hard choice of the larger", _join("a * output + b * other_output", "np.where((lse > other_lse)[..., None], output, other_output)")),
+    ("merge_partials", "wrong", "shares not divided by the total", _join("s = np.where(np.isinf(total), 0.0, total)", "s = np.maximum(np.maximum(lse, other_lse), -1e300)")),
+    ("merge_partials", "wrong", "nan_to_num hides the empty LSE", _join("other_output, total", "other_output, np.nan_to_num(total, neginf=0.0)")),
+    ("merge_partials", "wrong", "results exchanged", _join("a * output + b * other_output, total", "total, a * output + b * other_output")),
+    ("merge_partials", "wrong", "output written in place", _join("return a *", "output *= a\noutput += b * other_output\nreturn output, total\nreturn a *")),
+    ("merge_partials", "wrong", "1 added for safety", _join("np.logaddexp(lse, other_lse)", "np.log(np.exp(lse) + np.exp(other_lse) + 1e-6)")),
+    ("merge_partials", "right", "log1p", _with(MERGE, """
+high, low = np.maximum(lse, other_lse), np.minimum(lse, other_lse)
+gap = np.where(np.isinf(low), -np.inf, low - np.where(np.isinf(high), 0, high))
+total = high + np.log1p(np.exp(gap))
+safe = np.where(np.isinf(total), 0, total)
+return np.exp(lse - safe)[..., None] * output + np.exp(other_lse - safe)[..., None] * other_output, total
+""")),
+    ("merge_partials", "right", "difference of outputs", _with(MERGE, """
+total = np.logaddexp(lse, other_lse)
+share = np.exp(other_lse - np.where(total == -np.inf, 0.0, total))[..., None]
+first = np.exp(lse - np.where(total == -np.inf, 0.0, total))[..., None]
+return output * (first + share) + share * (1.0 * other_output - output), total
+""")),
+    ("merge_partials", "right", "softmax of the two", _with(MERGE, """
+both = np.stack(np.broadcast_arrays(lse, other_lse), -1) * 1.0
+top = np.maximum(both.max(-1, keepdims=True), -1e300)
+e = np.exp(both - top)
+total = e.sum(-1, keepdims=True)
+w = np.divide(e, total, out=np.zeros_like(e), where=total > 0)
+with np.errstate(divide="ignore"):
+    lse_both = top[..., 0] + np.log(total[..., 0])
+return w[..., :1] * output + w[..., 1:] * other_output, lse_both
+""")),
+    ("stream_attention", "wrong", "total only is not rescaled now", _pass("total = c * total", "total = total")),
+    ("stream_attention", "wrong", "the largest is forgotten", _pass("    largest = new\n", "")),
+    ("stream_attention", "wrong", "rescaled before the maximum is known", _pass("    c = np.exp(largest - new)\n", "    c = np.exp(largest - z.max())\n")),
+    ("stream_attention", "wrong", "divides inside the loop", _pass("    largest = new\n", "    weighted = weighted / total\n    largest = new\n")),
+    ("stream_attention", "wrong", "no maximum at all", _pass("new = max(largest, z.max())", "new = 0.0")),
+    ("stream_attention", "wrong", "LSE is the total", _pass("float(largest + np.log(total))", "float(total)")),
+    ("stream_attention", "wrong", "first tile sets the maximum", _pass("max(largest, z.max())", "largest if np.isfinite(largest) else z.max()")),
+    ("stream_attention", "wrong", "√D_v in place of √D", _pass("np.sqrt(len(q))", "np.sqrt(v.shape[-1])")),
+    ("stream_attention", "wrong", "keeps every tile's scores", _with(STREAM, """
+parts = [k[part] @ q / np.sqrt(len(q)) for part in tiles(len(k), tile_k)]
+z = np.concatenate(parts)
+p = np.exp(z - z.max())
+return p @ v / p.sum(), float(z.max() + np.log(p.sum()))
+""")),
+    ("stream_attention", "wrong", "output only", _pass("return weighted / total, float(largest + np.log(total))", "return weighted / total")),
+    ("stream_attention", "right", "two states merged by hand", _with(STREAM, """
+o, lse = np.zeros(v.shape[-1]), -np.inf
+for part in tiles(len(k), tile_k):
+    z = k[part] @ q * len(q) ** -0.5
+    top = z.max()
+    p = np.exp(z - top)
+    mine = top + np.log(p.sum())
+    new = np.logaddexp(lse, mine)
+    o = np.exp(lse - new) * o + np.exp(mine - new) * (p @ v[part] / p.sum())
+    lse = new
+return o, float(lse)
+""")),
+    ("stream_attention", "right", "an if for the maximum", _with(STREAM, """
+m, l, a = None, 0.0, 0.0
+for i in range(0, k.shape[0], tile_k) if tile_k > 0 else tiles(1, tile_k):
+    z = (k[i:i + tile_k] * q).sum(-1) / math.sqrt(q.shape[0])
+    if m is None or z.max() > m:
+        factor = 0.0 if m is None else math.exp(m - z.max())
+        m, l, a = float(z.max()), l * factor, a * factor
+    e = np.exp(z - m)
+    l, a = l + float(e.sum()), a + e @ v[i:i + tile_k]
+return a / l, m + math.log(l)
+""")),
+    ("stream_attention", "right", "key by key", _with(STREAM, """
+m, l, a = -math.inf, 0.0, np.zeros(v.shape[1])
+for part in tiles(len(k), tile_k):
+    for key, value in zip(k[part], v[part]):
+        z = float(key @ q) / math.sqrt(len(q))
+        new = max(m, z)
+        l = l * math.exp(m - new) + math.exp(z - new)
+        a = a * math.exp(m - new) + math.exp(z - new) * value
+        m = new
+return a / l, m + math.log(l)
+""")),
+    ("flash_forward", "wrong", "√ of the tile width", _loops("np.sqrt(q.shape[-1])", "np.sqrt(k.shape[-2])")),
+    ("flash_forward", "wrong", "scaled by D", _loops("np.sqrt(q.shape[-1])", "q.shape[-1]")),
+    ("flash_forward", "wrong", "base-2 logarithm", _loops("np.log(l)", "np.log2(l)")),
+    ("flash_forward", "wrong", "state not carried between key tiles", _loops("m, l, a = online_softmax(m, l, a,", "m, l, a = online_softmax(m - np.inf, l * 0, a * 0,")),
+    ("flash_forward", "wrong", "divided after each tile of keys", _loops("v[..., c, :])\n", "v[..., c, :])\n        a = a / l[..., None]\n        l = l / l\n")),
+    ("flash_forward", "wrong", "single matrices only", _loops("np.swapaxes(k[..., c, :], -1, -2)", "k[..., c, :].T")),
+    ("flash_forward", "wrong", "only full tiles of queries", _loops("tiles(q.shape[-2], tile_q)", "tiles(max(q.shape[-2] // tile_q, 1) * tile_q if q.shape[-2] > tile_q else q.shape[-2], tile_q)")),
+    ("flash_forward", "wrong", "all partial results kept", _with(FORWARD, """
+outs, lses = [], []
+for c in tiles(k.shape[-2], tile_k):
+    z = q @ np.swapaxes(k[..., c, :], -1, -2) / np.sqrt(q.shape[-1])
+    m = z.max(-1, keepdims=True)
+    p = np.exp(z - m)
+    outs.append(p @ v[..., c, :] / p.sum(-1, keepdims=True))
+    lses.append(m[..., 0] + np.log(p.sum(-1)))
+tiles(1, tile_q)
+lse = np.logaddexp.reduce(np.stack(lses), axis=0)
+return sum(np.exp(b - lse)[..., None] * o for o, b in zip(outs, lses)), lse
+""")),
+    ("flash_forward", "wrong", "zero before the first tile", _loops("np.full(qt.shape[:-1], -np.inf)", "np.zeros(qt.shape[:-1])")),
+    ("flash_forward", "wrong", "copies all keys transposed", _loops("for r in tiles(q", "kt = np.array(np.swapaxes(k, -1, -2))\nfor r in tiles(q").replace("np.swapaxes(k[..., c, :], -1, -2)", "kt[..., c]")),
+    ("flash_forward", "right", "matmul with a transposed view", _loops("np.swapaxes(k[..., c, :], -1, -2)", "np.swapaxes(k, -1, -2)[..., c]")),
+    ("flash_forward", "right", "LSE first, then the output from it", _with(FORWARD, """
+lse = np.full(q.shape[:-1], -np.inf)
+out = np.zeros((*q.shape[:-1], v.shape[-1]))
+def score(r, c):
+    return q[..., r, :] @ np.swapaxes(k[..., c, :], -1, -2) / q.shape[-1] ** 0.5
+for r in tiles(q.shape[-2], tile_q):
+    for c in tiles(k.shape[-2], tile_k):
+        lse[..., r] = np.logaddexp(lse[..., r], np.logaddexp.reduce(score(r, c), axis=-1))
+    for c in tiles(k.shape[-2], tile_k):
+        out[..., r, :] += np.exp(score(r, c) - lse[..., r][..., None]) @ v[..., c, :]
+return out, lse
+""")),
+    ("flash_forward", "right", "a while loop, own update", _with(FORWARD, """
+rows, cols = tiles(q.shape[-2], tile_q), tiles(k.shape[-2], tile_k)
+O = np.empty(q.shape[:-1] + (v.shape[-1],))
+L = np.empty(q.shape[:-1])
+for r in rows:
+    Q = q[..., r, :] / math.sqrt(q.shape[-1])
+    m = l = a = None
+    for c in cols:
+        Z = np.einsum('...td,...sd->...ts', Q, k[..., c, :])
+        top = Z.max(-1, keepdims=True) if m is None else np.maximum(m, Z.max(-1, keepdims=True))
+        P = np.exp(Z - top)
+        if m is None:
+            l, a = P.sum(-1, keepdims=True), P @ v[..., c, :]
+        else:
+            l = l * np.exp(m - top) + P.sum(-1, keepdims=True)
+            a = a * np.exp(m - top) + P @ v[..., c, :]
+        m = top
+    O[..., r, :] = a / l
+    L[..., r] = (m + np.log(l))[..., 0]
+return O, L
+""")),
+    ("flash_backward", "wrong", "delta from P and dP of the tile", _back("dz = p * (dp - delta[..., r][..., None])", "dz = p * (dp - (p * dp).sum(-1, keepdims=True))")),
+    ("flash_backward", "wrong", "delta with a plus", _back("dp - delta", "dp + delta")),
+    ("flash_backward", "wrong", "scaled twice", _back("[..., None]) / root\n        gq", "[..., None]) / root / root\n        gq")),
+    ("flash_backward", "wrong", "LSE added", _back("/ root - lse", "/ root + lse")),
+    ("flash_backward", "wrong", "softmax in the tile", _back("dp = go", "p = p / p.sum(-1, keepdims=True)\n        dp = go")),
+    ("flash_backward", "wrong", "grad_k from the keys", _back("np.swapaxes(dz, -1, -2) @ qt", "np.swapaxes(dz, -1, -2) @ (dz @ kt)")),
+    ("flash_backward", "wrong", "grad_v with dz", _back("np.swapaxes(p, -1, -2) @ go", "np.swapaxes(dz, -1, -2) @ go")),
+    ("flash_backward", "wrong", "grad_v keeps the last tile", _back("gv[..., c, :] += ", "gv[..., c, :] = ")),
+    ("flash_backward", "wrong", "the LSE changed in place", _back("/ root - lse", "/ root + lse").replace("root = np", "lse *= -1\n    root = np")),
+    ("flash_backward", "wrong", "results in the order v, k, q", _back("return gq, gk, gv", "return gv, gk, gq")),
+    ("flash_backward", "wrong", "delta averaged", _back(".sum(-1)", ".mean(-1)")),
+    ("flash_backward", "right", "the scale in q and k", _back("[..., None]) / root", "[..., None])").replace("dz @ kt", "dz @ (kt / root)").replace("np.swapaxes(dz, -1, -2) @ qt", "np.swapaxes(dz, -1, -2) @ (qt / root)")),
+    ("flash_backward", "right", "delta per tile of queries", _back("delta = (grad_output * output).sum(-1)\n", "").replace("delta[..., r][..., None]", "np.einsum('...v,...v->...', go, output[..., r, :])[..., None]")),
+    ("flash_backward", "right", "lists of tiles", _with(BACKWARD, """
+R, C = tiles(q.shape[-2], tile_q), tiles(k.shape[-2], tile_k)
+d = q.shape[-1] ** -0.5
+D = np.sum(grad_output * output, axis=-1, keepdims=True)
+def both(r, c):
+    p = np.exp(d * (q[..., r, :] @ k[..., c, :].swapaxes(-1, -2)) - np.expand_dims(lse, -1)[..., r, :])
+    return p, p * (grad_output[..., r, :] @ v[..., c, :].swapaxes(-1, -2) - D[..., r, :]) * d
+gq = np.concatenate([sum(both(r, c)[1] @ k[..., c, :] for c in C) for r in R], -2)
+gk = np.concatenate([sum(both(r, c)[1].swapaxes(-1, -2) @ q[..., r, :] for r in R) for c in C], -2)
+gv = np.concatenate([sum(both(r, c)[0].swapaxes(-1, -2) @ grad_output[..., r, :] for r in R) for c in C], -2)
+return gq, gk, gv
+""")),
+    ("tiles_needed", "wrong", "by tile numbers", _with(NEEDED, """
+rows, columns = tiles(queries, tile_q), tiles(keys, tile_k)
+i, j = np.arange(len(rows))[:, None], np.arange(len(columns))
+grid = np.ones((len(rows), len(columns)), dtype=bool)
+if causal:
+    grid &= j <= i
+if window is not None:
+    grid &= abs(i - j) * tile_k <= window + tile_k
+return grid
+""")),
+    ("tiles_needed", "wrong", "stop taken for the last place", _grid("r.stop - 1 +", "r.stop +")),
+    ("tiles_needed", "wrong", "last key one too far", _grid("c.stop - 1", "c.stop")),
+    ("tiles_needed", "wrong", "shift the other way", _grid("r.start + keys - queries, r.stop - 1 + keys - queries", "r.start + queries - keys, r.stop - 1 + queries - keys")),
+    ("tiles_needed", "wrong", "window of w keys in all", _grid("p0 - window and s0 <= p1 + window", "p0 - window + 1 and s0 <= p1 + window - 1")),
+    ("tiles_needed", "wrong", "a window of 0 taken for none", _grid("if window is not None:", "if window:")),
+    ("tiles_needed", "wrong", "hidden tiles are True", _grid("return grid", "return ~grid")),
+    ("tiles_needed", "wrong", "transposed", _grid("return grid", "return grid.T")),
+    ("tiles_needed", "wrong", "the whole mask", _with(NEEDED, """
+rows, columns = tiles(queries, tile_q), tiles(keys, tile_k)
+p, s = np.arange(queries)[:, None] + keys - queries, np.arange(keys)
+mask = np.ones((queries, keys), dtype=bool)
+if causal:
+    mask &= s <= p
+if window is not None:
+    mask &= abs(s - p) <= window
+return np.array([[mask[r, c].any() for c in columns] for r in rows])
+""")),
+    ("tiles_needed", "wrong", "either rule is enough", _grid("        if window is not None:\n            ok = ok and s1", "        if window is not None:\n            ok = (causal and ok) or s1")),
+    ("tiles_needed", "right", "numbers 0 and 1", _grid("return grid", "return grid.astype(bool)")),
+    ("tiles_needed", "right", "early continue", _with(NEEDED, """
+rows, columns = list(tiles(queries, tile_q)), list(tiles(keys, tile_k))
+grid = np.full((len(rows), len(columns)), True)
+shift = keys - queries
+for (i, r), (j, c) in itertools.product(enumerate(rows), enumerate(columns)):
+    if causal and not c.start < r.stop + shift:
+        grid[i, j] = False
+        continue
+    if window is None:
+        continue
+    nearest = max(c.start - (r.stop - 1 + shift), (r.start + shift) - (c.stop - 1), 0)
+    grid[i, j] = nearest <= window
+return grid
+""")),
+    ("tiles_needed", "right", "intervals of offsets", _with(NEEDED, """
+rows, columns = tiles(queries, tile_q), tiles(keys, tile_k)
+low = -math.inf if window is None else -window
+high = math.inf if window is None else window
+if causal:
+    high = min(high, 0)
+out = []
+for r in rows:
+    a, b = r.start + keys - queries, r.stop - 1 + keys - queries
+    out.append([c.start - b <= high and c.stop - 1 - a >= low for c in columns])
+return np.array(out)
+""")),
+    ("hbm_traffic", "wrong", "keys read once a query", _count("2 * (c.stop - c.start) * width", "2 * (c.stop - c.start) * width * n")),
+    ("hbm_traffic", "wrong", "O read back as well", _count("numbers += n * width + n", "numbers += 2 * n * width + n")),
+    ("hbm_traffic", "wrong", "maximum and sum both written", _count("n * width + n\nreturn", "n * width + 2 * n\nreturn")),
+    ("hbm_traffic", "wrong", "LSE of the width of the output", _count("n * width + n\nreturn", "2 * n * width\nreturn")),
+    ("hbm_traffic", "wrong", "bits", _count("numbers * itemsize", "numbers * itemsize * 8")),
+    ("hbm_traffic", "wrong", "two bytes whatever is asked", _count("numbers * itemsize", "numbers * 2")),
+    ("hbm_traffic", "wrong", "causal taken for half", _with(TRAFFIC, """
+full = 2 * queries * width + queries
+read = 2 * keys * width * -(-queries // tile_q)
+if causal:
+    read //= 2
+return (full + read) * itemsize
+""")),
+    ("hbm_traffic", "wrong", "tiles rounded down", _with(TRAFFIC, """
+grid = tiles_needed(queries, keys, tile_q, tile_k, causal, window)
+read = int(grid.sum()) * 2 * tile_k * width
+return (2 * queries * width + queries + read) * itemsize
+""")),
+    ("hbm_traffic", "wrong", "window not passed on", _count("causal, window)", "causal)")),
+    ("hbm_traffic", "wrong", "float tiles of queries", _with(TRAFFIC, """
+return (2 * queries * width + queries + 2 * keys * width * queries / tile_q) * itemsize
+""")),
+    ("hbm_traffic", "right", "sum of a product", _with(TRAFFIC, """
+sizes = [c.stop - c.start for c in tiles(keys, tile_k)]
+grid = tiles_needed(queries, keys, tile_q, tile_k, causal=causal, window=window)
+pairs = sum(size for row in grid for size, yes in zip(sizes, row) if yes)
+return itemsize * (queries * (2 * width + 1) + 2 * width * pairs)
+""")),
+    ("hbm_traffic", "right", "a NumPy integer", _count("return numbers * itemsize", "return np.int64(numbers) * itemsize")),
+    ("hbm_traffic", "right", "written first", _with(TRAFFIC, """
+total = (queries * width + queries) * itemsize
+total += queries * width * itemsize
+needed = tiles_needed(queries, keys, tile_q, tile_k, causal, window)
+for j, c in enumerate(tiles(keys, tile_k)):
+    total += int(needed[:, j].sum()) * (c.stop - c.start) * width * itemsize * 2
+return total
+""")),
+]
+# fmt: on
