@@ -73,7 +73,7 @@ SLIPS = (
     Slip(
         "no bias",
         (" + bias", ""),
-        "The bias is missing.",
+        "The bias is missing: add `bias`, one number a channel, to every place of the result.",
     ),
     Slip(
         "channels mixed",
