@@ -20,7 +20,7 @@ PACKAGES = {
 """Package → the folder that holds it, uppermost first: each may import those below it."""
 
 GRADER = (
-    ("session", "sharing", "progress", "preprocessors", "feedback"),
+    ("session", "cells", "sharing", "progress", "preprocessors", "feedback"),
     ("gradebook",),
     ("grading",),
     ("sandbox",),

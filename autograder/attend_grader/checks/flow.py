@@ -18,9 +18,9 @@ from attend_grader.checks.alike import Alike
 from attend_grader.checks.calls import Bench, parts, replaced
 from attend_grader.checks.compare import Miss, expect_close
 from attend_grader.checks.probe import Call, Probe, Test
-from attend_grader.checks.promises import Draws, Trial, keep_tried, trials
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
 from attend_grader.checks.torch_properties import GRADIENT
+from attend_grader.checks.trials import Draws, Trial, keep_tried, trials
 from attend_grader.inside.torch_gradients import gradients as pull
 
 EVERY = "every parameter"

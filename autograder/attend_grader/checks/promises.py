@@ -8,7 +8,7 @@ is not kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from attend_grader.checks.calls import (
     is_tensor,
     leaves,
     numbers,
-    parameters_of,
     parts,
     reference_on,
     replaced,
@@ -33,112 +32,13 @@ from attend_grader.checks.calls import (
 )
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.probe import Call, Probe, Test
-from attend_grader.checks.replay import describe_call
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
+from attend_grader.checks.trials import Draws, Trial, keep_tried, trials
 
-Draws = Callable[[np.random.Generator], Sequence[Call]]
 Whole = Mapping[str, Callable[[np.ndarray], np.ndarray]]
 
 STACKS = ((2,), (1,), (3, 2))
 """Leading axes that a stack is tried with; with the length 1, ``squeeze`` takes one too many."""
-
-
-@dataclass
-class Trial:
-    """One draw, the subject and the reference on it, and what its arguments are called."""
-
-    subject: Subject
-    probe: Probe
-    call: Call
-
-    def __post_init__(self) -> None:
-        self.names = parameters_of(self.probe.reference, self.call.method)
-        self.bench = Bench(self.subject, self.call)
-        self.module, self.right = _instance(self.probe.reference, self.call)
-
-    def leaves(self) -> list[Leaf]:
-        """The arrays of the call."""
-        return leaves(self.call, self.names)
-
-    def floats(self) -> list[Leaf]:
-        """Its finite floating arrays."""
-        return [leaf for leaf in self.leaves() if leaf.kind == "floating" and leaf.finite]
-
-    def given(self, call: Call) -> str:
-        """A call as text."""
-        name = self.probe.reference.__name__
-        if call.build is not None:
-            plain = [*map(repr, call.build.args)]
-            plain += [f"{k}={v!r}" for k, v in call.build.kwargs.items()]
-            name = f"{name}({', '.join(plain)})"
-        name = f"{name}.{call.method}" if call.method else name
-        return describe_call(name, self.names, call.args, call.kwargs)
-
-    def same(self, call: Call, base: Outcome, what: str, *, single: bool, plain: str) -> Outcome:
-        """Hold the subject on ``call`` to what it did on the same numbers in a plain guise.
-
-        Args:
-            call: the variant.
-            base: the outcome that the variant must repeat.
-            what: what is special about the variant: "integers in k".
-            single: whether float32 takes part.
-            plain: what the plain guise is called: "the same numbers as floats".
-
-        Returns:
-            what the subject did.
-
-        Raises:
-            Miss: the results differ.
-            SubjectError: the variant raised.
-        """
-        outcome = self.bench(call)
-        if outcome.error is not None:
-            raise SubjectError(outcome.error, f"{what}: {self.given(call)}")
-        alike = Alike(self.right, replace(self.call, build=None), self.names, self.probe.results)
-        found = alike.difference(outcome.value, base.value, single=single)
-        if found is None:
-            return outcome
-        place, mine, want = found
-        cause = ""
-        kinds = {numbers(part).dtype.kind for part in parts(outcome.value)}
-        if kinds & set("iu") and not {numbers(p).dtype.kind for p in parts(base.value)} & set("iu"):
-            cause = "Your result holds integers there, so fractions are lost."
-        text = f"{what}: {place} is {mine}, but {want} for {plain}."
-        raise Miss(text, cause=cause, topic=f"{what} {place.split('[')[0]}").on(
-            self.given(call), ""
-        )
-
-
-def _instance(reference: Any, call: Call) -> tuple[Any, Callable[..., Any]]:
-    """What the reference is called on, and how: of a class, an instance with the parameters."""
-    target = reference
-    if call.build is not None:
-        target = reference(*call.build.args, **call.build.kwargs)
-        if call.parameters is not None and hasattr(target, "load_state_dict"):
-            target.load_state_dict(dict(call.parameters))
-    return target, getattr(target, call.method) if call.method else target
-
-
-def trials(subject: Subject, probe: Probe, draws: Draws) -> Iterator[Trial]:
-    """The exercise's draws, one after the other."""
-    rng = np.random.default_rng(probe.rng.integers(2**32))
-    return (Trial(subject, probe, call) for call in draws(rng))
-
-
-def keep_tried(
-    tried: int, why: str = "your function gave finite numbers for none of the inputs"
-) -> None:
-    """Refuse a promise that could be tried on no call.
-
-    Args:
-        tried: on how many it was tried.
-        why: said where there was none.
-
-    Raises:
-        Miss: there was none.
-    """
-    if not tried:
-        raise Miss(f"this could not be tried: {why}.", topic=why)
 
 
 def kinds(

@@ -8,6 +8,7 @@ and what holds of these?
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from itertools import combinations, permutations
 from typing import Any
@@ -71,7 +72,8 @@ def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
     cases = observe(subject, exercise, seed)
     if len(cases) < 2:
         return None
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a mean of nothing and the like: no sentence, no matter
         return _Search(cases, exercise).sentence()
 
 
