@@ -109,6 +109,7 @@ class TestFormgrader:
         assert first[BROKEN].startswith("Nothing could be graded: the file is not a notebook")
         assert first["bob"] is None
         date(root, "ann", "2030-01-03 12:00:00 UTC")
+        configure(root, "c.GenerateFeedback.exporter_class = 'attend_grader.feedback.FeedbackPage'")
         assert "Flagged" not in str(page(root, "ann"))
 
     def test_a_manual_score_stays_and_is_to_be_looked_at_again(self, root: Path) -> None:

@@ -120,12 +120,6 @@ SLIPS = (
         "Old sums grow when a larger score comes. They must shrink: e^(old largest − new largest).",
     ),
     Slip(
-        "largest score of the last tile only",
-        ("max(largest, scores.max())", "scores.max()"),
-        "The largest score is that of the present tile, so it can fall again, and the LSE or a "
-        "far tile goes wrong. Keep the larger of old and new.",
-    ),
-    Slip(
         "LSE without the largest score",
         ("float(largest + np.log(total))", "float(np.log(total))"),
         "The LSE lacks the largest score: total is measured from it, so LSE = largest + ln total.",
