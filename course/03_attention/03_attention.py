@@ -596,6 +596,12 @@ if ready(scaled_dot_product_attention, attention_backward):
 # %% tags=["exercise"]
 from attend_solutions.attention import repaired_backward
 
+# %%
+if ready(attention_backward, repaired_backward):
+    drawn = np.random.default_rng(SEED).standard_normal((4, 5, 8))  # q, k, v and dO
+    pairs = zip(attention_backward(*drawn), repaired_backward(*drawn), strict=True)
+    print("your two backward passes differ by", max(np.abs(a - b).max() for a, b in pairs))
+
 # %% [markdown]
 # ## 8 · Experiment: what does the scale do to the gradient?
 #
@@ -645,8 +651,8 @@ if ready(scaled_dot_product_attention, attention_backward):
             "queries",
             title="Without the scale, 8 keys: few queries get most of the gradient",
             description="Norm of the gradient of a query against the width D, median and mean of "
-            "1,000 queries, range over 5 seeds. With the scale both level off near 0.6. Without, the "
-            "mean rises to about 2 while the median falls to about 0.002 at D = 512.",
+            "1,000 queries, range over 5 seeds. With the scale both level off near 0.6. Without, "
+            "the mean rises to about 2 while the median falls to about 0.002 at D = 512.",
             x_title="width D of queries and keys (log scale)",
             y_title="norm of dQ (log scale)",
             log_x=2,

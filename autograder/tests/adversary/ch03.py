@@ -908,6 +908,7 @@ BACKWARD = [
 ]
 
 HEAD = "def attention_backward(q, k, v, grad_output):"
+REPAIRED = "def repaired_backward(q, k, v, grad_output):"
 CASES = [
     *(("softmax", *case) for case in SOFTMAX),
     *(("attention_scores", *case) for case in SCORES),
@@ -915,4 +916,5 @@ CASES = [
     *(("score_variance", *case) for case in VARIANCE),
     *(("softmax_jacobian", *case) for case in JACOBIAN),
     *(("attention_backward", kind, what, HEAD + body) for kind, what, body in BACKWARD),
+    *(("repaired_backward", kind, what, REPAIRED + body) for kind, what, body in BACKWARD),
 ]
