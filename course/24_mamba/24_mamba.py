@@ -670,7 +670,8 @@ for task in mamba_arms.TASKS:
 # **What it shows.** A fixed Δ learns both tasks in part at the length it was trained on, and is
 # near chance (12 % and 7 %) at 1,024; the gate does not help it. The arms whose mixing depends on
 # the input all solve induction at 64. In copying, attention is the most reliable at 64 and loses
-# half by 256. The runs of the selective arm differ widely there, and the LSTM does at least as well.
+# half by 256. The runs of the selective arm differ widely there, and the LSTM does at least as
+# well.
 #
 # **What it does not show.** That it is Δ which matters: $b$ and $c$ are chosen as well. That Mamba
 # is best: it is not, here. How the selective arm and attention compare at 1,024 in induction: the
