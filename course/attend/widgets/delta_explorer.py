@@ -146,7 +146,7 @@ def draw(
         return note(f"One of your functions stopped with {words}. Run its check to see why.")
     if not finite or found.delta.shape != (len(shown), len(weights["0.skip"])):
         return note("Your functions gave NaN, infinity or another shape. Run their checks.")
-    return beside(_steps(shown, found.delta, token), _bars(shown, found.left, token))
+    return beside(_steps(shown, found.delta, token), _bars(shown, found.left, layer, token))
 
 
 def _steps(shown: str, delta: Tensor, token: int) -> str:
@@ -184,7 +184,7 @@ def _steps(shown: str, delta: Tensor, token: int) -> str:
     return panel("steps", 580.0, bottom + 52, "Δ: the channels that vary most", told, *body)
 
 
-def _bars(shown: str, kept: Tensor, token: int) -> str:
+def _bars(shown: str, kept: Tensor, layer: int, token: int) -> str:
     left, base, tall = 44.0, 160.0, 100.0
     wide = 520.0 / len(shown)
     body = []
@@ -203,7 +203,7 @@ def _bars(shown: str, kept: Tensor, token: int) -> str:
     half = sum(share >= 0.5 for share in kept.tolist()[:token])
     told = f"{half} of the {token} tokens read have half or more of what they wrote left."
     body.append(text(12, 46, told, font_size=13))
-    label = f"What is left of each token after token {token}"
+    label = f"What layer {layer + 1} has left of each token after token {token}"
     return panel("left", 580.0, 192.0, label, told, *body)
 
 
