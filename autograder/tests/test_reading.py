@@ -8,6 +8,7 @@ import scipy.special
 from attend_grader import chapters
 from attend_grader.checks.subject import local
 from attend_grader.judging.reading import blank, bound, forbidden_calls, signature_problem
+from attend_solutions.flash import flash_forward
 
 BLANK = {
     "raise": "def f(x):\n    raise NotImplementedError()\n",
@@ -204,3 +205,12 @@ def test_what_a_cell_binds_to_a_name(source: str, found: tuple[str, int] | None)
 @pytest.mark.parametrize("source", ["def f(:", f"%%bash\n{DEFINED}", "-" * 300_000])
 def test_a_cell_that_cannot_be_read_binds_nobody_knows_what(source: str) -> None:
     assert bound(source) is None
+
+
+def test_what_the_stub_gives_counts_as_nothing_written() -> None:
+    given = '"""Doc."""\n    expect_shapes(q, k, v)\n    raise NotImplementedError()\n'
+    stub = f"def flash_forward(q, k, v, tile_q=64, tile_k=64):\n    {given}"
+    assert not blank(stub)
+    assert blank(stub, flash_forward)
+    begun = stub.replace("    raise", "    x = q\n    raise")
+    assert not blank(begun, flash_forward)

@@ -49,7 +49,7 @@ def _judged(subject: Subject, exercise: Exercise, seed: int, extra: bool) -> Rep
         kind = "class" if isinstance(exercise.reference, type) else "function"
         note = f"expected the {kind} {exercise.name}, but got a value of type {description.type}."
         return empty_report(exercise.id, worth, "invalid", note)
-    if blank(description.source):
+    if blank(description.source, exercise.reference):
         return _not_started(exercise, worth)
     problem = signature_problem(description, exercise.reference)
     if problem:
@@ -171,7 +171,7 @@ def smoke(subject: Subject, exercise: Exercise) -> str:
     """
     if not subject.description.callable:
         return "is not a function"
-    if blank(subject.description.source):
+    if blank(subject.description.source, exercise.reference):
         return "is not started"
     for call in exercise.draws(np.random.default_rng(0))[:2]:
         outcome = call.on(subject)

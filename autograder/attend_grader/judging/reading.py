@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -23,16 +24,36 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(inspect.signature(python_function(function)).parameters)
 
 
-def blank(source: str | None) -> bool:
-    """Whether ``source`` is a function or class in which nothing has been written yet."""
+def blank(source: str | None, reference: Callable[..., Any] | None = None) -> bool:
+    """Whether ``source`` is a function or class in which nothing has been written yet.
+
+    Args:
+        source: a definition.
+        reference: the answer; what of it is given in the stub (outside its ``### BEGIN SOLUTION``
+            and ``### END SOLUTION``) counts as nothing.
+    """
     tree = parse(source)
     if tree is None or not tree.body:
         return False
-    definition = tree.body[0]
+    definition, given = tree.body[0], _given(reference)
     if isinstance(definition, ast.ClassDef):
         methods = [n for n in definition.body if isinstance(n, ast.FunctionDef)]
-        return bool(methods) and all(_empty(method.body) for method in methods)
-    return isinstance(definition, ast.FunctionDef) and _empty(definition.body)
+        return bool(methods) and all(_empty(method.body, given) for method in methods)
+    return isinstance(definition, ast.FunctionDef) and _empty(definition.body, given)
+
+
+def _given(reference: Callable[..., Any] | None) -> frozenset[str]:
+    """The statements of an answer that its stub gives, as text; none where all is to be written."""
+    try:
+        source = inspect.getsource(python_function(reference)) if reference is not None else ""
+    except (OSError, TypeError):
+        return frozenset()
+    if "### BEGIN SOLUTION" not in source:
+        return frozenset()
+    stub = re.sub(r"(?ms)^( *)### BEGIN SOLUTION.*?### END SOLUTION$", r"\1pass", source)
+    nodes = ast.walk(ast.parse(textwrap.dedent(stub)))
+    bodies = [node.body for node in nodes if isinstance(node, ast.FunctionDef)]
+    return frozenset(ast.unparse(statement) for body in bodies for statement in body)
 
 
 def leftover_raise(source: str | None) -> str:
@@ -61,8 +82,10 @@ def _unwritten(statement: ast.stmt) -> bool:
     return False
 
 
-def _empty(body: list[ast.stmt]) -> bool:
+def _empty(body: list[ast.stmt], given: frozenset[str] = frozenset()) -> bool:
     for statement in body:
+        if ast.unparse(statement) in given:
+            continue
         match statement:
             case ast.Pass() | ast.Expr(value=ast.Constant()):
                 continue
