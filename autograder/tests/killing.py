@@ -59,7 +59,7 @@ def main() -> None:
         raise OSError("this kernel has no subreapers")
     faulthandler.register(signal.SIGUSR1)  # children inherit it
     warm.PRELOAD = ("numpy", "IPython.core.interactiveshell")  # type: ignore[misc]  # less to start
-    processes.get_context = lambda method: get_context("fork")  # type: ignore[assignment]  # same
+    processes.get_context = lambda method: get_context("fork")  # type: ignore[assignment]  # the test's own start
     toy_class.make(place / "class")  # its place is in its config
     shutil.copytree(place / "class", place / "fresh")
     start = time.monotonic()

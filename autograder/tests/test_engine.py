@@ -70,7 +70,7 @@ def test_an_earlier_slip_is_not_punished_twice(
     assert report.score == ATTENTION.points
     assert report.mend == mend
     assert report.status == "passed"
-    assert f"Mend first: {', '.join(mend)}" in str(report)
+    assert f"Correct once these are fixed: {', '.join(mend)}" in str(report)
 
 
 def test_no_earlier_slip_no_word_about_one(define: Any) -> None:

@@ -209,10 +209,10 @@ def _replacements(node: ast.AST) -> Iterator[ast.AST]:
                 yield ast.BinOp(right, op, left)
         case ast.Compare(left=left, ops=[op], comparators=comparators):
             for other in OPERATORS.get(type(op), ()):
-                yield ast.Compare(left, [other()], comparators)  # type: ignore[list-item]  # same
+                yield ast.Compare(left, [other()], comparators)  # type: ignore[list-item]  # an operator
         case ast.BoolOp(op=op, values=values):
             for other in OPERATORS[type(op)]:
-                yield ast.BoolOp(other(), values)  # type: ignore[arg-type]  # same
+                yield ast.BoolOp(other(), values)  # type: ignore[arg-type]  # an operator
         case ast.UnaryOp(operand=operand):
             yield operand
         case ast.Constant(value=bool(value)):

@@ -51,7 +51,7 @@ class Penalties:
             try:
                 asked = self._rule.late_submission_penalty(submission.student_id, book.score, late)
                 penalty = None if asked is None else min(max(float(asked), 0.0), book.score)
-            except Exception as error:  # same
+            except Exception as error:  # the config is the instructor's program
                 raise CourseError(
                     f"the rule for late penalties fails for {submission.student_id}: "
                     f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""From a subject to a report: started? allowed? right? right given right parts? which slip?"""
+"""From a subject to a report: started? allowed? right, with earlier parts right? which slip?"""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class Report:
             remarks.append(("symptom", self.symptom))
         if self.mend:
             names = ", ".join(self.mend)
-            text = f"Right, given right parts. Mend first: {names} (not counted here)."
+            text = f"Correct once these are fixed: {names} (no points lost here)."
             if self.status != "passed":
                 text = f"Checked with the course's own {names}, as yours has a slip: mend that too."
             remarks.append(("mend", text))

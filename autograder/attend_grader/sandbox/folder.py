@@ -45,7 +45,7 @@ class Folder:
 
 def sweep() -> None:
     """Remove the folders, and end the jails, of this user's processes that were killed."""
-    import fcntl  # same
+    import fcntl  # not on Windows, where there is no sandbox
 
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         try:

@@ -328,7 +328,7 @@ class Child:
         try:
             codec.write_frame(self._stream, {"number": self._number, "request": request})  # type: ignore[arg-type]  # it has what is used of a stream
             while True:
-                frame = codec.read_frame(self._stream)  # type: ignore[arg-type]  # same
+                frame = codec.read_frame(self._stream)  # type: ignore[arg-type]  # it has what is used of a stream
                 if type(frame) is not dict or frame.keys() != {"number", "answer"}:
                     raise codec.ProtocolError("an answer without its number")
                 if frame["number"] != self._number:
@@ -337,7 +337,7 @@ class Child:
                 if type(answer) is not dict or answer.get("op") != "reference":
                     return answer
                 reply = self._reference(answer, request.get("references", ()))
-                codec.write_frame(self._stream, {"number": self._number, "request": reply})  # type: ignore[arg-type]  # same
+                codec.write_frame(self._stream, {"number": self._number, "request": reply})  # type: ignore[arg-type]  # it has what is used of a stream
         except TimeoutError:
             raise self._died("timeout", "it did not end in time") from None
         except codec.ProtocolError as error:
