@@ -139,8 +139,8 @@ def mix(release: NotebookNode, source: Path) -> list[NotebookNode]:
         cell(solved, name).source = answer
         if number < len(EXERCISES) // 2:
             cell(half, name).source = answer
-        source = inspect.getsource(next(iter(exercise.misconceptions.values())))
-        cell(wrong, name).source = re.sub(r"^def \w+", f"def {name}", source)
+        slip = inspect.getsource(next(iter(exercise.misconceptions.values())))
+        cell(wrong, name).source = re.sub(r"^def \w+", f"def {name}", slip)
     tampered = copy.deepcopy(solved)
     tampered.cells.remove(cell(tampered, f"check-{next(iter(EXERCISES))}"))
     return [solved, release, half, wrong, tampered]

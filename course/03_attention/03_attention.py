@@ -258,7 +258,7 @@ if ready(softmax, attention_scores, scaled_dot_product_attention):
 # %%
 from sklearn.datasets import load_digits
 
-pictures = load_digits().data  # (1797, 64), brightness from 0 to 16
+pictures, _ = load_digits(return_X_y=True)  # (1797, 64), brightness from 0 to 16
 upper, lower = pictures[:, :32], pictures[:, 32:]
 upper = upper / np.linalg.norm(upper, axis=1, keepdims=True)
 

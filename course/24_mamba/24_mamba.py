@@ -565,8 +565,8 @@ if ready(MambaBlock, mamba_step):
         for place in range(len(tokens) + count - 1):
             x = writer.embedding.weight[tokens[place]][None]
             for i, (norm, layer) in enumerate(zip(writer.norms, layers, strict=False)):
-                y, *memories[i] = mamba_step(layer, norm(x), *memories[i])
-                x = x + y
+                y, recent, state = mamba_step(layer, norm(x), *memories[i])
+                memories[i], x = (recent, state), x + y
             if place >= len(tokens) - 1:
                 chances = (writer.head(writer.norms[-1](x))[0] / cool).softmax(-1)
                 tokens.append(int(torch.multinomial(chances, 1, generator=draw)))
@@ -580,6 +580,8 @@ if ready(MambaBlock, mamba_step):
 
 # %%
 if ready(MambaBlock, mamba_step):
+    writer = Mamba(len(mamba_words.ALPHABET), width=64, state=8, rank=4)
+    writer.load_state_dict(mamba_words.state_dict())
     _, unseen = mamba_words.text()
     rows = unseen[: len(unseen) // 512 * 512].view(-1, 512)[::5]  # every fifth piece of it
     with torch.no_grad():

@@ -64,7 +64,9 @@ class Scan(torch.autograd.Function):
         return y
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]  # torch leaves it open
+        ctx: Any, grad: Tensor
+    ) -> tuple[Tensor, ...]:
         """The recurrence backwards in time; it computes the decays again."""
         x, step, a, b, c, states = ctx.saved_tensors
         moved = step * x

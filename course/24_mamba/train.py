@@ -17,13 +17,17 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import mixers
+import mixers  # pyright: ignore[reportMissingImports]  # beside this script
 import numpy as np
 import torch
 from attend.data import mamba_words
 from attend.data.mamba_arms import TABLE, TASKS, VOCABULARY, batch
 from attend_solutions.mamba import IGNORED
-from mixers import ARMS, Size, Weights
+from mixers import (  # pyright: ignore[reportMissingImports]  # same folder
+    ARMS,
+    Size,
+    Weights,
+)
 from torch import Tensor
 from torch.nn import functional
 
@@ -102,8 +106,8 @@ def run_losses(logits: Tensor, targets: Tensor) -> Tensor:
 def accuracy(arm: str, weights: Weights, task: str, length: int) -> list[float]:
     """Share of right answers of each run, on the same TESTED texts of that length for all."""
     draw = torch.Generator().manual_seed(10_000 + length)
-    right, asked = 0, 0
     runs = len(weights["head"])
+    right, asked = torch.zeros(runs), 0
     for _ in range(TESTED // 16):
         tokens, targets = batch(task, draw, 16, length, times=1)
         found = mixers.forward(arm, weights, tokens.expand(runs, -1, -1)).argmax(-1)
@@ -131,7 +135,8 @@ def arm_row(arm: str, task: str) -> dict[str, Any]:
     """Tune one arm on one task, train it on the other seeds, and read longer texts with it."""
     started = time.process_time()
     tried = [(seed, rate) for rate in RATES for seed in TUNING]
-    tuned, tuning = runs(arm, task, *zip(*tried, strict=True))
+    seeds, rates = [seed for seed, _ in tried], [rate for _, rate in tried]
+    tuned, tuning = runs(arm, task, seeds, rates)
     scores = accuracy(arm, tuned, task, LENGTHS[0])
     ends = torch.tensor(tuning[-STEPS[task] // 10 :]).mean(0).tolist()  # mean loss at the end
     places = {rate: slice(len(TUNING) * i, len(TUNING) * (i + 1)) for i, rate in enumerate(RATES)}

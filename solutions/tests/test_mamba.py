@@ -1,6 +1,7 @@
 """Chapter 24's references against Hugging Face's Mamba, this project's kernels and plain loops."""
 
 import math
+from typing import Any
 
 import attend_kernels
 import pytest
@@ -132,9 +133,10 @@ def test_decoding_is_hugging_faces_with_its_cache() -> None:
     ours = MambaBlock(16, 4)
     config, weights = theirs(ours)
     model = MambaForCausalLM(config).eval()
-    model.backbone.layers[0].mixer.load_state_dict(weights)
+    layer: Any = model.backbone.layers[0]
+    layer.mixer.load_state_dict(weights)
     tokens = torch.randint(7, (2, 9))
-    norm, last, table = model.backbone.layers[0].norm, model.backbone.norm_f, model.lm_head.weight
+    norm, last, table = layer.norm, model.backbone.norm_f, model.lm_head.weight
     recent, state = torch.zeros(2, 3, 32), torch.zeros(2, 32, 4)
     cache = None
     with torch.no_grad():
