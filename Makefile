@@ -8,7 +8,7 @@ BIN := .venv/bin
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test test-all build pictures readme constraints clean
+.PHONY: help lab test style types generated test-all build pictures readme constraints clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -19,12 +19,19 @@ lab:  ## install what is missing, copy the chapters to work/ and open JupyterLab
 
 test:  ## check everything: style, types, notebooks up to date, tests
 	@$(PYTHON) course/install.py test
+	@$(MAKE) --no-print-directory -j2 types generated
+	@$(BIN)/pytest --quiet -n 2 --dist loadfile --no-loadscope-reorder -m "not deep"
+
+style:
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/ruff format --check --quiet
+
+types: style
 	@$(BIN)/pyright --level error
+
+generated: style
 	@$(BIN)/attend build --check
 	@$(BIN)/attend readme --check
-	@$(BIN)/pytest --quiet -n 2 --dist loadfile --no-loadscope-reorder -m "not deep"
 
 test-all: test  ## the same, then the deep tests: every mutant, compiled case and notebook
 	@$(BIN)/pytest --quiet -n 2 --dist loadfile --no-loadscope-reorder -m deep

@@ -49,7 +49,7 @@ def _covering(items: list[pytest.Function]) -> list[pytest.Function]:
     """Pick cases until each value of each parameter was there, those with most new ones first."""
     marker = items[0].get_closest_marker("thin")
     most = marker.kwargs.get("keep", len(items)) if marker else len(items)
-    values = {item: set(item.callspec.indices.items()) for item in items}
+    values = {item: {(k, repr(v)) for k, v in item.callspec.params.items()} for item in items}
     missing = set().union(*values.values())
     picked: list[pytest.Function] = []
     while missing and len(picked) < most:

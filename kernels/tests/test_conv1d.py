@@ -92,6 +92,7 @@ def test_twin_is_pytorchs_convolution(t: int, state: bool, activation: Any):
     torch.testing.assert_close(got, want.transpose(1, 2), rtol=0, atol=1e-14)
 
 
+@pytest.mark.thin
 @needs_triton
 @SILU
 @STATE

@@ -73,6 +73,7 @@ def loss_and_gradient(
     return loss, gradient
 
 
+@pytest.mark.thin
 @needs_triton
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("vocabulary", VOCABULARIES, ids=lambda v: f"V{v}")

@@ -37,6 +37,7 @@ def test_the_twins_agree_in_float64(T: int, kind: str):
         torch.testing.assert_close(other[name], value, rtol=1e-11, atol=1e-12, msg=name)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("T", [1, 2, 17, 64, 97, 128, 256], ids=lambda n: f"T{n}")
 def test_lengths(T: int, kind: str, device: str):
@@ -48,12 +49,14 @@ def test_heads_and_batch_rows_do_not_mix(kind: str, device: str):
     check(Case(20, B=2, H=2, kind=kind), device)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_dtypes(kind: str, name: str, device: str):
     check(Case(50, D=32, dtype=DTYPES[name], kind=kind), device)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("widths", [(1, 16), (40, 59), (64, 17), (128, 33), (256, 1)], ids=str)
 def test_widths(widths: tuple[int, int], kind: str, device: str):
@@ -93,6 +96,7 @@ def test_the_chunk_does_not_change_the_answer(kind: str, chunk: int, device: str
     check(Case(75, kind=kind, chunk=chunk), device)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("strength", [0.0, 1e-3, 30.0, 300.0])
 @pytest.mark.parametrize("kind", ["decay", "gate", "gates", "gated delta"])
 def test_weak_and_strong_gates(kind: str, strength: float, device: str):

@@ -214,6 +214,7 @@ def test_autocast_computes_in_its_dtype(kind: str, device: str):
     assert output.dtype == torch.bfloat16
 
 
+@pytest.mark.thin(keep=2)
 @needs_triton
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_the_gradients_that_are_used(kind: str, device: str):

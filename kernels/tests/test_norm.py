@@ -91,6 +91,7 @@ def in_float64(leaves: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: t.detach().double().requires_grad_() for name, t in leaves.items()}
 
 
+@pytest.mark.thin
 @needs_triton
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("width", WIDTHS, ids=lambda n: f"C{n}")

@@ -42,6 +42,7 @@ def table(count: int, dim: int, device: str) -> tuple[torch.Tensor, torch.Tensor
     return cos.to(device), sin.to(device)
 
 
+@pytest.mark.thin
 @needs_triton
 @WAYS
 @pytest.mark.parametrize("name", DTYPES)

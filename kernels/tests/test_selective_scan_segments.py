@@ -43,11 +43,13 @@ def test_segments_are_the_twin(T: int, options: tuple[str, ...], device: str):
     check(case, device)
 
 
+@pytest.mark.thin(keep=2)
 @pytest.mark.parametrize("name", [*DTYPES, "fp64"])
 def test_every_dtype(name: str, device: str):
     check(Case(19, C=8, N=4, dtype=DTYPES.get(name, torch.float64)), device)
 
 
+@pytest.mark.thin(keep=2)
 @pytest.mark.parametrize("N", [1, 16, 59, 256], ids=lambda n: f"N{n}")
 def test_every_number_of_states(N: int, monkeypatch: pytest.MonkeyPatch, device: str):
     monkeypatch.setattr(selective_scan_tiles, "multiprocessors", lambda _: 16)
@@ -56,6 +58,7 @@ def test_every_number_of_states(N: int, monkeypatch: pytest.MonkeyPatch, device:
     check(case, device)
 
 
+@pytest.mark.thin(keep=2)
 @pytest.mark.parametrize("rate", [0.0, 1e-4, 30.0, 1e4], ids=["none", "slow", "fast", "at-once"])
 def test_strong_decay_and_none(rate: float, device: str):
     check(Case(18, rate=rate), device)

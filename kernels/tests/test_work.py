@@ -66,6 +66,7 @@ def test_what_masks_hide_is_not_counted():
     assert forward.loaded == (work.CHUNK + 1) * 3 * work.WIDTH * 4
 
 
+@pytest.mark.thin(keep=1)
 @pytest.mark.parametrize("name", work.LINEAR | work.QUADRATIC)
 def test_the_notes_have_the_table(name: str):
     """All but its last column, which depends on how Triton puts operations together."""
