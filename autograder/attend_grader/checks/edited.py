@@ -107,7 +107,7 @@ def _told(before: ast.AST, after: ast.AST, reference: Callable[..., Any]) -> str
             return f"a minus sign were missing{on}"
         case ast.UnaryOp(op=ast.Not() | ast.Invert()), _:
             return f"a condition were turned round{on}"
-        case ast.Call(), ast.Call():
+        case ast.Call(), ast.Call() if after not in _inputs(before):
             return _told_call(before, after, on)
         case ast.Call(), _:
             name = _word(before.func)
@@ -118,6 +118,8 @@ def _told(before: ast.AST, after: ast.AST, reference: Callable[..., Any]) -> str
             return ""  # an option, or its default: when it is wrong says more
         case ast.Constant(), _:
             return f"{VAGUE[0]}{on}"
+        case ast.Tuple(), _ if any(isinstance(e, ast.Slice) for e in before.elts):
+            return f"an index stood on another axis{on}"
         case ast.Tuple(), _:
             return "two results were exchanged"
         case ast.If() | ast.IfExp(), _:
@@ -132,6 +134,11 @@ def _told(before: ast.AST, after: ast.AST, reference: Callable[..., Any]) -> str
         case ast.Subscript(), _:
             return f"other entries were picked{on}"
     return ""
+
+
+def _inputs(call: ast.Call) -> list[ast.expr]:
+    """What a call works on: its arguments, and the object whose method it is."""
+    return [*call.args, *([call.func.value] if isinstance(call.func, ast.Attribute) else [])]
 
 
 def _told_call(before: ast.Call, after: ast.Call, on: str) -> str:

@@ -8,6 +8,7 @@ and what holds of these?
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from itertools import combinations, permutations
@@ -17,7 +18,7 @@ import numpy as np
 
 from attend_grader.checks.as_if import as_if
 from attend_grader.checks.calls import numbers, parts
-from attend_grader.checks.cases import Case, observe
+from attend_grader.checks.cases import AXES, Case, observe
 from attend_grader.checks.edited import edited
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.facts import fact
@@ -320,7 +321,11 @@ class _Search:
         def apart(*traits: str) -> bool:
             return not any(all(case.traits.get(t, False) for t in traits) for case in others)
 
-        alone = [t for t in common if apart(t) and (enough or _rank(t) < len(FIRST))]
+        alone = [
+            t
+            for t in common
+            if apart(t) and (enough or _rank(t) < len(FIRST)) and not _chance(t, some, others)
+        ]
         if alone:
             twins = [t for t in alone[1:] if _rank(t) == _rank(alone[0]) and "axis of" in t]
             also = f" (these are the calls where {twins[0]}, too)" if twins else ""
@@ -332,6 +337,20 @@ class _Search:
 
 def _rank(trait: str) -> int:
     return next((i for i, part in enumerate(FIRST) if part in trait), len(FIRST))
+
+
+def _chance(trait: str, some: Sequence[Case], others: Sequence[Case]) -> bool:
+    """Whether "odd" or "even" may be chance: there were few different lengths on a side."""
+    found = re.fullmatch(r"the (.+) of (\w+) has an (?:odd|even) length", trait)
+    if not found:
+        return False
+    axis = next(number for number, word in AXES.items() if word == found[1])
+
+    def lengths(cases: Sequence[Case]) -> set[int]:
+        shapes = (numbers(x.value).shape for c in cases for x in c.leaves() if x.name == found[2])
+        return {shape[axis] for shape in shapes}
+
+    return min(len(lengths(some)), len(lengths(others))) < RARE
 
 
 def _array(value: Any) -> bool:
