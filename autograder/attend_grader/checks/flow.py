@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from attend_grader.checks.alike import Alike
-from attend_grader.checks.calls import Bench, parts, replaced
+from attend_grader.checks.calls import Bench, parts, reference_on, replaced
 from attend_grader.checks.compare import Miss, expect_close
 from attend_grader.checks.probe import Call, Probe, Test
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
@@ -67,6 +67,8 @@ def _floating(value: Any) -> bool:
 def _try_gradients(trial: Trial, wrt: list[int], parameters: list[str]) -> int:
     """One draw; 1 where there was something to compare."""
     call, rng = trial.call, trial.probe.rng
+    if reference_on(trial.probe.reference, call)(call).error is not None:
+        return 0  # a call that must be refused
     value = trial.right(*call.args, **call.kwargs)
     cotangents = [_normal(rng, part.detach()) for part in parts(value)]
     if trial.bench.error is not None:

@@ -105,6 +105,7 @@ def known(
     cases: Callable[[np.random.Generator], Iterable[tuple[str, Sequence[Any], Any]]],
     *,
     points: int = 1,
+    part: int | None = None,
     tolerance: Tolerance = FLOAT64,
     clue: Clue = _no_clue,
     options: Mapping[str, Any] | None = None,
@@ -115,6 +116,7 @@ def known(
         name: the card's line.
         cases: makes (what is special, arguments, right value).
         points: what it is worth.
+        part: of several results, look at this one only.
         tolerance: how far values may differ.
         clue: the likely cause, given the candidate's numbers.
         options: keyword arguments of every call.
@@ -126,6 +128,7 @@ def known(
                 subject,
                 *args,
                 want=want,
+                part=part,
                 why=why,
                 tolerance=tolerance,
                 clue=clue,
