@@ -59,6 +59,9 @@ def _numbered(buckets: int) -> Tensor:
     return torch.arange(float(buckets))[:, None]
 
 
+OWN = "a table that holds each bucket's own number"
+
+
 def _mixed(value: Any) -> str:
     if value.ndim == 3 and not np.allclose(value % 1, 0, atol=1e-3):
         return "Yours mixes buckets: each entry should be one number of the table."
@@ -74,14 +77,12 @@ def _far(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Any, ...], Tenso
         after = [one_side + bucket(d, one_side, far) if both and d else 0 for d in chosen]
         before = [bucket(d, one_side, far) for d in chosen]
         relative = torch.tensor([[-d for d in chosen], chosen])
-        why = f"each bucket's own number, {buckets} buckets, {far = }, bidirectional = {both}"
-        why = why.replace("far =", "max_distance = ")
+        why = f"{OWN}, {buckets} buckets, max_distance = {far}, bidirectional = {both}"
         want = torch.tensor([[before, after]], dtype=torch.float32)
-        yield f"a table that holds {why}", (_numbered(buckets), relative, both, far), want
+        yield why, (_numbered(buckets), relative, both, far), want
     relative = torch.tensor([[-112, -113, -500, 112, 113]])
-    why = "a table that holds each bucket's own number, 64 buckets, max_distance left out, so 128"
     want = torch.tensor([[[30.0, 31, 31, 62, 63]]])
-    yield why, (_numbered(64), relative), want
+    yield f"{OWN}, 64 buckets, max_distance left out, so 128", (_numbered(64), relative), want
 
 
 def _heads(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -241,7 +242,7 @@ EXERCISE = Exercise(
             16,
             want=torch.tensor([[[0.0, 1, 2, 3, 4, 4, 5, 5, 6, 6, 7, 7]]]),
             tolerance=FLOAT32,
-            why="a table that holds each bucket's own number, 8 buckets, max_distance = 16, causal",
+            why=f"{OWN}, 8 buckets, max_distance = 16, causal",
         ),
         worked(
             "near keys: a bucket each, those after it in the other half",
@@ -249,7 +250,7 @@ EXERCISE = Exercise(
             torch.arange(-3, 4)[None],
             want=torch.tensor([[[3.0, 2, 1, 0, 9, 10, 11]]]),
             tolerance=FLOAT32,
-            why="a table that holds each bucket's own number, 16 buckets, both directions",
+            why=f"{OWN}, 16 buckets, both directions",
         ),
         worked(
             "bidirectional=False: the whole table looks back",
@@ -258,7 +259,7 @@ EXERCISE = Exercise(
             bidirectional=False,
             want=torch.tensor([[[7.0, 2, 0, 0, 0, 0]]]),
             tolerance=FLOAT32,
-            why="a table that holds each bucket's own number, 16 buckets, bidirectional = False",
+            why=f"{OWN}, 16 buckets, bidirectional = False",
         ),
         known(
             "far keys share logarithmic buckets, up to max_distance",
