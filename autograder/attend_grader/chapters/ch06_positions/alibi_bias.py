@@ -5,9 +5,6 @@ The oracle is made of products of Python's own, number by number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import torch
 from attend_solutions import longer_positions
@@ -15,10 +12,8 @@ from torch import Tensor
 
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.helpers import known, worked
+from attend_grader.checks.helpers import Known, known, worked
 from attend_grader.checks.torch_properties import normal
-
-Known = Iterator[tuple[str, tuple[Tensor, ...], Tensor]]
 
 
 def _bias(slopes: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
@@ -158,11 +153,7 @@ def of_the_smaller(slopes, query_positions, key_positions):
     return slopes.reshape(-1, 1, 1) * torch.minimum(offset, -offset)
 
 
-def _worked() -> dict[str, Any]:
-    """Three tokens, slopes 1/2 and 1/4."""
-    near = torch.tensor([[0.0, 0.5, 1.0], [0.5, 0.0, 0.5], [1.0, 0.5, 0.0]])
-    return {"want": -torch.stack((near, near / 2)), "tolerance": FLOAT32}
-
+NEAR = torch.tensor([[0.0, 0.5, 1.0], [0.5, 0.0, 0.5], [1.0, 0.5, 0.0]])
 
 EXERCISE = Exercise(
     chapter="06_positions",
@@ -176,7 +167,8 @@ EXERCISE = Exercise(
             torch.tensor([0.5, 0.25]),
             torch.arange(3),
             torch.arange(3),
-            **_worked(),
+            want=-torch.stack((NEAR, NEAR / 2)),
+            tolerance=FLOAT32,
         ),
         known("(H, T, S): a slope for each head", _axes, tolerance=FLOAT32),
         known("distances between positions, not places", _places, tolerance=FLOAT32),
@@ -184,11 +176,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "number by number": by_loops,
-        "cdist and einsum": by_einsum,
-        "smaller of two differences": of_the_smaller,
-    },
+    alternatives=(by_loops, by_einsum, of_the_smaller),
     hints=(
         "Which table (T, S) holds how far each key is from each query, without a sign?",
         "Query positions as a column minus key positions as a row, absolute value. Then each head "

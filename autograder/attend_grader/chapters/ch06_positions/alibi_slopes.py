@@ -6,17 +6,15 @@ The oracle is the recursion of the released code, in Python's own powers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import torch
 from attend_solutions import longer_positions
-from torch import Tensor
 
 from attend_grader.chapters.ch06_positions.shared import READY_MADE, comes_out
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.exercise import Call, Contract, Exercise, Property, Slip
-from attend_grader.checks.helpers import known, worked
+from attend_grader.checks.helpers import Known, known, worked
 
 
 def slopes(heads: int) -> list[float]:
@@ -30,7 +28,7 @@ def slopes(heads: int) -> list[float]:
 def _of(name: str, points: int, counts: tuple[int, ...], drawn: int = 0) -> Property:
     """Slopes of these numbers of heads, and of some drawn ones."""
 
-    def cases(rng: np.random.Generator) -> Iterator[tuple[str, tuple[int], Tensor]]:
+    def cases(rng: np.random.Generator) -> Known:
         for heads in (*counts, *rng.integers(3, 64, drawn).tolist()):
             yield f"{heads} heads", (heads,), torch.tensor(slopes(heads))
 
@@ -149,7 +147,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={"recursive": recursive, "exponents first": by_exponents},
+    alternatives=(recursive, by_exponents),
     hints=(
         "What are the slopes of 4 heads, and of 8? Which of the 8 lie between two of the 4?",
         "Find the largest power of two that is not above the number of heads. Its slopes are "

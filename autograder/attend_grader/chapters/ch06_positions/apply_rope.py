@@ -6,8 +6,6 @@ The oracle is a product of complex numbers in float64.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,11 +18,9 @@ from attend_grader.checks.compare import FLOAT64 as DOUBLE
 from attend_grader.checks.compare import PRINTED, Tolerance
 from attend_grader.checks.contract import FLOAT32, FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import known, worked
+from attend_grader.checks.helpers import Known, known, worked
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_properties import normal
-
-Known = Iterator[tuple[str, tuple[Any, ...], Tensor]]
 
 
 def turned(x: Tensor, positions: Tensor, frequencies: Tensor) -> Tensor:
@@ -235,16 +231,6 @@ def by_complex_numbers(x, positions, frequencies):
     return torch.cat((z.real, z.imag), dim=-1).type_as(x)
 
 
-def by_matrices(x, positions, frequencies):
-    """A rotation matrix for each position and pair, in float64."""
-    angles = positions.double()[..., None] * frequencies
-    cos, sin = angles.cos(), angles.sin()
-    matrices = torch.stack((torch.stack((cos, -sin), -1), torch.stack((sin, cos), -1)), -2)
-    pairs = x.double().unflatten(-1, (2, -1))  # (..., T, 2, D/2)
-    turned = torch.einsum("...tpab,...tbp->...tap", matrices, pairs)
-    return turned.flatten(-2).to(x.dtype)
-
-
 def by_pairs(x, positions, frequencies):
     """Pair by pair, written into a new tensor."""
     half = x.shape[-1] // 2
@@ -289,12 +275,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "rotate half, as in Llama": by_rotate_half,
-        "complex numbers": by_complex_numbers,
-        "rotation matrices": by_matrices,
-        "pair by pair": by_pairs,
-    },
+    alternatives=(by_rotate_half, by_complex_numbers, by_pairs),
     hints=(
         "By which angle is pair i of the token at position p turned? What are the two numbers of "
         "a pair after a turn by that angle?",

@@ -193,18 +193,6 @@ class ByEmbedding(nn.Module):
         return torch.add(x, nn.functional.embedding(places, self.table))
 
 
-class ByNarrow(LearnedPositions):
-    """narrow, which raises of its own accord (a RuntimeError: translated)."""
-
-    def forward(self, x, start=0):
-        """x with rows of the table."""
-        try:
-            rows = self.table.narrow(0, start, x.shape[-2])
-        except (RuntimeError, IndexError) as error:
-            raise ValueError("past the end") from error
-        return x + rows.expand_as(x)
-
-
 EXERCISE = Exercise(
     chapter="06_positions",
     title="A learned table",
@@ -223,11 +211,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "rows by number": ByIndex,
-        "torch's embedding": ByEmbedding,
-        "narrow": ByNarrow,
-    },
+    alternatives=(ByIndex, ByEmbedding),
     hints=(
         "Which rows of the table belong to T tokens of which the first stands at `start`? Which "
         "of the axes of x counts the tokens?",

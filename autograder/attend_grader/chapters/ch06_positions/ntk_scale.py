@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from attend_solutions import longer_positions
 
 from attend_grader.checks.compare import FLOAT32, PRINTED, told_apart
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import known, worked
+from attend_grader.checks.helpers import Known, known, worked
 from attend_grader.checks.subject import Subject
-
-Known = Iterator[tuple[str, tuple[Any, ...], float]]
 
 
 def _slowest(subject: Subject, probe: Probe) -> None:
@@ -145,7 +141,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={"logarithms": by_logarithms, "solved for the base": by_the_slowest},
+    alternatives=(by_logarithms, by_the_slowest),
     hints=(
         "Write down the frequency of the slowest pair, i = D/2 − 1, with the old base and with the "
         "new one. What must their ratio be?",

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import torch
 from attend_solutions import longer_positions
@@ -14,9 +11,7 @@ from attend_grader.chapters.ch06_positions.shared import comes_out
 from attend_grader.checks.compare import FLOAT32 as SINGLE
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.helpers import known, worked
-
-Known = Iterator[tuple[str, tuple[Any, ...], Tensor]]
+from attend_grader.checks.helpers import Known, known, worked
 
 
 def _squeezes(rng: np.random.Generator) -> Known:
@@ -152,7 +147,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={"asks first": by_branches, "NumPy": in_numpy},
+    alternatives=(by_branches, in_numpy),
     hints=(
         "By which number must every position be multiplied, and when by none?",
         "The factor is trained_length / length, but never more than 1. Work in float64: angles "

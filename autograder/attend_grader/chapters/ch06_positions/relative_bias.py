@@ -6,8 +6,6 @@ The oracle finds T5's buckets by their edges.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,7 @@ from torch import Tensor, nn
 from attend_grader.chapters.ch06_positions.shared import READY_MADE
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.helpers import Fresh, Known, agrees, known, worked
 from attend_grader.checks.torch_properties import normal
 
 SIZES = (
@@ -68,7 +66,7 @@ def _mixed(value: Any) -> str:
     return ""
 
 
-def _far(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Any, ...], Tensor]]:
+def _far(rng: np.random.Generator) -> Known:
     """Ranges widen in proportion; from max_distance on all share the last bucket."""
     for buckets, far, both in SIZES:
         one_side = buckets // 2 if both else buckets
@@ -85,7 +83,7 @@ def _far(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Any, ...], Tenso
     yield f"{OWN}, 64 buckets, max_distance left out, so 128", (_numbered(64), relative), want
 
 
-def _heads(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _heads(rng: np.random.Generator) -> Fresh:
     for heads, queries, keys in ((3, 4, 6), (5, 5, 5), (1, 2, 3), (4, 1, 1)):
         relative = torch.arange(keys) - torch.arange(queries)[:, None]
         yield f"{heads} heads, T = {queries}, S = {keys}", Call((normal(rng, 16, heads), relative))
@@ -193,22 +191,6 @@ def by_loops(table, relative, bidirectional=True, max_distance=128):
     return torch.stack(rows).permute(2, 0, 1)
 
 
-def by_edges(table, relative, bidirectional=True, max_distance=128):
-    """A bucket is found among the edges; the table by an embedding."""
-    n = len(table) // 2 if bidirectional else len(table)
-    exact, far = n // 2, n - n // 2
-    edges = [exact * (max_distance / exact) ** (i / far) - 1e-9 for i in range(far)]
-    edges = [*range(1, exact), *edges]
-
-    def bucket(r):
-        if bidirectional and r > 0:
-            return n + bisect_right(edges, r)
-        return bisect_right(edges, -r)
-
-    buckets = torch.tensor([[bucket(r) for r in row] for row in relative.tolist()])
-    return torch.einsum("tsh->hts", nn.functional.embedding(buckets, table))
-
-
 def by_one_hot(table, relative, bidirectional=True, max_distance=128):
     """Logarithms to base 2 in float64, a one-hot product instead of indexing."""
     n = len(table)
@@ -272,11 +254,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "pair by pair": by_loops,
-        "by the edges": by_edges,
-        "one-hot product": by_one_hot,
-    },
+    alternatives=(by_loops, by_one_hot),
     hints=(
         "Three questions, one after the other: which part of the table, how far away, and which "
         "bucket has that distance? Only then is anything looked up.",

@@ -174,17 +174,6 @@ def by_loops(offset, width, base=10_000.0):
     return matrix
 
 
-def by_index(offset, width, base=10_000.0):
-    """Index tensors for the four numbers of all blocks."""
-    angles = offset * angular_frequencies(width, base)
-    even = torch.arange(0, width, 2)
-    matrix = torch.zeros(width, width, dtype=torch.float64)
-    matrix[even, even] = matrix[even + 1, even + 1] = angles.cos()
-    matrix[even, even + 1] = angles.sin()
-    matrix[even + 1, even] = -angles.sin()
-    return matrix.to(torch.float32)
-
-
 def by_exponential(offset, width, base=10_000.0):
     """A rotation is the exponential of a skew matrix; far offsets are brought into one turn."""
     angles = (offset * angular_frequencies(width, base)).remainder(2 * math.pi)
@@ -220,11 +209,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "block by block": by_loops,
-        "index tensors": by_index,
-        "matrix exponential": by_exponential,
-    },
+    alternatives=(by_loops, by_exponential),
     hints=(
         "Write sin(a + b) and cos(a + b) with a = pθ and b = offset · θ. Which numbers multiply "
         "sin(pθ) and cos(pθ)? Do they depend on p?",

@@ -6,14 +6,11 @@ The oracle is Python's own ``math``, number by number.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import torch
 from attend_solutions import positions as solutions
 from attend_solutions.positions import angular_frequencies
-from torch import Tensor
 
 from attend_grader.chapters.ch06_positions.shared import (
     FAR,
@@ -26,10 +23,8 @@ from attend_grader.checks.compare import FLOAT32 as SINGLE
 from attend_grader.checks.compare import PRINTED
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.helpers import known, worked
+from attend_grader.checks.helpers import Known, known, worked
 from attend_grader.checks.torch_properties import normal
-
-Known = Iterator[tuple[str, tuple[Any, ...], Tensor]]
 
 
 def _pairs(rng: np.random.Generator) -> Known:
@@ -167,13 +162,6 @@ def by_complex_numbers(positions, width, base=10_000.0):
     return points.flip(-1).reshape(-1, width).to(torch.float32)
 
 
-def by_one_sine(positions, width, base=10_000.0):
-    """In NumPy, with the cosine as a sine a quarter turn on."""
-    columns = np.arange(width)
-    angles = positions.double().numpy()[:, None] * base ** (-(columns // 2 * 2) / width)
-    return torch.from_numpy(np.sin(angles + np.pi / 2 * (columns % 2)).astype(np.float32))
-
-
 EXERCISE = Exercise(
     chapter="06_positions",
     title="Sines and cosines",
@@ -207,12 +195,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "number by number": by_loops,
-        "even and odd columns": by_columns,
-        "complex numbers": by_complex_numbers,
-        "one sine, shifted": by_one_sine,
-    },
+    alternatives=(by_loops, by_columns, by_complex_numbers),
     hints=(
         "How large is the table of angles: a row for each position, a column for each frequency? "
         "Which two axes must meet so that each position is multiplied by each frequency?",

@@ -6,7 +6,6 @@ The oracle blends pair by pair, with Python's own powers and logarithms.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from torch import Tensor
 from attend_grader.chapters.ch06_positions.shared import READY_MADE, rates
 from attend_grader.checks.compare import FLOAT32, FLOAT64, PRINTED, Tolerance, told_apart
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import known
+from attend_grader.checks.helpers import Known, known, worked
 from attend_grader.checks.subject import Subject
 
 
@@ -32,15 +31,6 @@ def blend(
         keep = min(max(keep, 0.0), 1.0)
         found.append(keep * rate + (1 - keep) * rate / factor)
     return torch.tensor(found, dtype=torch.float64), 1 + 0.1 * math.log(factor)
-
-
-def _worked(subject: Subject, probe: Probe) -> None:
-    """32 and 16 turns between alpha 8 and beta 24: all of the first stays, half of the second."""
-    want = (torch.tensor([1.0, 0.3125], dtype=torch.float64), 1.1386)
-    given = (4, 4.0, 4.0, 64 * math.pi, 8.0, 24.0)
-    why = "frequencies 1 and 1/2, which make 32 and 16 turns"
-    for part in (0, 1):
-        probe.agree(subject, *given, want=want, part=part, tolerance=PRINTED, why=why)
 
 
 PAIR = Tolerance(
@@ -103,7 +93,7 @@ def _scale(subject: Subject, probe: Probe) -> None:
         probe.agree(subject, *given, want=want, part=1, tolerance=tolerance, why=why)
 
 
-def _widths(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Any, ...], Any]]:
+def _widths(rng: np.random.Generator) -> Known:
     """To float64's digits, and in float64; without a factor they stay."""
     for width, trained in ((2, 30), (6, 100), (10, 1000)):
         given = (width, 300.0, round(float(rng.uniform(2, 20)), 1), trained)
@@ -232,7 +222,14 @@ EXERCISE = Exercise(
     reference=longer_positions.yarn_frequencies,
     contract=Contract(says=("Both are right to the digits of float64.",), forbids=READY_MADE),
     properties=(
-        Property("a hand-worked example: 32 and 16 turns", 1, _worked),
+        worked(
+            "a hand-worked example: 32 and 16 turns",
+            *(4, 4.0, 4.0, 64 * math.pi, 8.0, 24.0),
+            want=(torch.tensor([1.0, 0.3125], dtype=torch.float64), 1.1386),
+            parts=(0, 1),
+            tolerance=PRINTED,
+            why="frequencies 1 and 1/2, which make 32 and 16 turns",
+        ),
         Property("many turns: as before; less than one: slowed", 1, _ends),
         Property("in between, linear in the number of turns", 2, _ramp),
         Property("the factor for queries and keys, as published", 1, _scale),
@@ -240,7 +237,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={"pair by pair": by_loops, "lerp": by_lerp},
+    alternatives=(by_loops, by_lerp),
     hints=(
         "How many full turns does a pair with frequency θ make in trained_length steps? Which "
         "share of θ does it keep at alpha turns, at beta turns, and halfway between?",
