@@ -25,7 +25,7 @@ EXERCISES = [pytest.param(e, id=e.id) for e in exercises()]
 RIGHT = [
     pytest.param(e, f, id=f"{e.id}-{name}")
     for e in exercises()
-    for name, f in {"reference": e.reference, **e.alternatives}.items()
+    for name, f in {"reference": e.reference, **e.right_answers}.items()
 ]
 WRONG = [
     pytest.param(e, name, f, id=f"{e.id}-{name}")
@@ -226,7 +226,7 @@ def test_a_check_takes_no_longer_than_promised(exercise: Exercise) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("exercise", EXERCISES)
 def test_no_check_takes_longer_than_promised(exercise: Exercise) -> None:
-    for candidate in (*exercise.alternatives.values(), *exercise.misconceptions.values()):
+    for candidate in (*exercise.right_answers.values(), *exercise.misconceptions.values()):
         expect_quick(exercise, candidate)
 
 

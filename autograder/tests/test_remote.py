@@ -26,7 +26,7 @@ CANDIDATES = [
     for place, e in enumerate(chapters.chapter(chapter_id).exercises)
     for name, f in {
         "reference": e.reference,
-        **dict(list(e.alternatives.items())[:1]),
+        **dict(list(e.right_answers.items())[:1]),
         **dict(list(e.misconceptions.items())[::5]),
     }.items()
 ]

@@ -198,7 +198,7 @@ class TestSimilarity:
         highest = 0.0
         for exercise in chapters.chapter("03_attention").exercises:
             texts = [stub.solution_text(exercise.reference)]
-            texts += [inspect.getsource(f) for f in exercise.alternatives.values()]
+            texts += [inspect.getsource(f) for f in exercise.right_answers.values()]
             forms = [similar.own(text, "") for text in texts]
             pairs = itertools.combinations([f for f in forms if len(f) >= similar.TOKENS], 2)
             highest = max([highest, *(similar.similarity(*pair) for pair in pairs)])

@@ -8,7 +8,7 @@ A guide for authors. One file an exercise, ``chapters/chNN_slug/name.py``; the m
         contract=Contract(numpy_only=True, leading_axes=True, views=True,
                           accepts=(FLOAT64, FLOAT32, INTEGERS), arguments_unchanged=True),
         properties=(worked(…), agrees(…)), draws=draws, slips=(Slip(…), …),
-        alternatives={"log-sum-exp": by_logarithm, …}, hints=(…), minutes=10, …)
+        alternatives=(by_logarithm, …), hints=(…), minutes=10, …)
 
 **Contract** (:mod:`.contract`). What you promise is printed in the notebook
 (``contract.sentence()``) and checked: each promise is one property of 1 point

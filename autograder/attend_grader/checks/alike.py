@@ -107,9 +107,11 @@ class Alike:
 
     @cached_property
     def _size(self) -> float:
-        """The square of the largest argument, and 1 at least."""
+        """The square of the largest argument that may be rounded, and 1 at least."""
         sizes = [1.0]
         for leaf in leaves(self.call, self.names):
+            if leaf.kind != "floating":
+                continue  # places, lengths and masks are exact
             values = np.abs(numbers(leaf.value).astype(float))
             sizes.append(float(values[np.isfinite(values)].max(initial=0.0)))
         return max(sizes) ** 2

@@ -27,7 +27,7 @@ class Exercise:
         properties: what is checked, cheap first; their points are the exercise's.
         draws: fresh random calls that show behaviour: used to name a misconception, to tell
             mutants apart and as the smoke test before a widget runs the learner's function.
-        alternatives: name → right implementation in another style.
+        alternatives: right implementations in other styles: by name, or without.
         uses: names of earlier exercises the answer calls (follow-through marks).
         forbidden: dotted names the answer may not call; a contract says them instead.
         results: what the function's several values are called, in order; empty where it has one.
@@ -44,7 +44,7 @@ class Exercise:
     reference: Callable[..., Any]
     properties: tuple[Property, ...]
     draws: Callable[[np.random.Generator], Sequence[Call]]
-    alternatives: Mapping[str, Callable[..., Any]]
+    alternatives: Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
     hints: tuple[str, ...]
     minutes: int
     difficulty: int
@@ -77,6 +77,13 @@ class Exercise:
     def id(self) -> str:
         """``"03_attention/softmax"``: unique in the course."""
         return f"{self.chapter}/{self.name}"
+
+    @property
+    def right_answers(self) -> dict[str, Callable[..., Any]]:
+        """The alternatives by name: the one that they are given, or their own."""
+        if isinstance(self.alternatives, Mapping):
+            return dict(self.alternatives)
+        return {each.__name__: each for each in self.alternatives}
 
     @property
     def points(self) -> int:

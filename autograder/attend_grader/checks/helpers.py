@@ -15,13 +15,19 @@ from attend_grader.checks.probe import Call, Probe, Property
 from attend_grader.checks.properties import NUMERICAL, derivative
 from attend_grader.checks.subject import Subject
 
-Cases = Callable[[np.random.Generator], Iterable[tuple[str, Call]]]
+Fresh = Iterable[tuple[str, Call]]
 """Fresh cases: what is special about the call, in words, and the call."""
+
+Known = Iterable[tuple[str, Sequence[Any], Any]]
+"""Cases whose answer is known: what is special, the arguments, the right value."""
+
+Cases = Callable[[np.random.Generator], Fresh]
 
 Clue = Callable[[Any], str]
 
 
-def _no_clue(value: Any) -> str:
+def no_clue(value: Any) -> str:
+    """Nothing to say of the candidate's numbers."""
     del value
     return ""
 
@@ -31,9 +37,10 @@ def worked(
     *args: Any,
     want: Any,
     points: int = 1,
+    parts: Sequence[int | None] = (None,),
     why: str = "",
     tolerance: Tolerance = FLOAT64,
-    clue: Clue = _no_clue,
+    clue: Clue = no_clue,
     **kwargs: Any,
 ) -> Property:
     """One call whose answer was worked out by hand.
@@ -43,6 +50,7 @@ def worked(
         *args: the call's arguments.
         want: the right value, or values.
         points: what it is worth.
+        parts: of several results, look at these, one after the other.
         why: said in front of a miss.
         tolerance: how far values may differ.
         clue: the likely cause, given the candidate's numbers.
@@ -50,7 +58,9 @@ def worked(
     """
 
     def test(subject: Subject, probe: Probe) -> None:
-        probe.agree(subject, *args, want=want, why=why, tolerance=tolerance, clue=clue, **kwargs)
+        told: dict[str, Any] = {"why": why, "tolerance": tolerance, "clue": clue, **kwargs}
+        for part in parts:
+            probe.agree(subject, *args, want=want, part=part, **told)
 
     return Property(name, points, test)
 
@@ -63,7 +73,7 @@ def agrees(
     repeat: int = 3,
     part: int | None = None,
     tolerance: Tolerance = FLOAT64,
-    clue: Clue = _no_clue,
+    clue: Clue = no_clue,
 ) -> Property:
     """Fresh cases on which the candidate must agree with the reference.
 
@@ -102,11 +112,12 @@ def agrees(
 
 def known(
     name: str,
-    cases: Callable[[np.random.Generator], Iterable[tuple[str, Sequence[Any], Any]]],
+    cases: Callable[[np.random.Generator], Known],
     *,
     points: int = 1,
+    part: int | None = None,
     tolerance: Tolerance = FLOAT64,
-    clue: Clue = _no_clue,
+    clue: Clue = no_clue,
     options: Mapping[str, Any] | None = None,
 ) -> Property:
     """Cases whose answer is known without the reference: limits and invariants.
@@ -115,6 +126,7 @@ def known(
         name: the card's line.
         cases: makes (what is special, arguments, right value).
         points: what it is worth.
+        part: of several results, look at this one only.
         tolerance: how far values may differ.
         clue: the likely cause, given the candidate's numbers.
         options: keyword arguments of every call.
@@ -126,6 +138,7 @@ def known(
                 subject,
                 *args,
                 want=want,
+                part=part,
                 why=why,
                 tolerance=tolerance,
                 clue=clue,

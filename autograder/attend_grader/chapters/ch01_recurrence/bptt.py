@@ -5,8 +5,6 @@ The oracle is a numerical derivative of a recurrence written here, not our formu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from attend_solutions import recurrence
 from attend_solutions.types import Array
@@ -14,7 +12,7 @@ from attend_solutions.types import Array
 from attend_grader.chapters.ch01_recurrence.shared import all_states, rotation, sequence_inputs
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import agrees, worked
+from attend_grader.checks.helpers import Fresh, agrees, worked
 from attend_grader.checks.properties import NUMERICAL, derivative, expect_growth, normal
 from attend_grader.checks.subject import Subject
 
@@ -61,11 +59,11 @@ def _numerical(position: int) -> Property:
     return Property(f"{RESULTS[position]} agrees with a numerical derivative", 1, test)
 
 
-def _one_step(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _one_step(rng: np.random.Generator) -> Fresh:
     yield "sequences of one step", Call(_problem(rng, 2, 1, 3, 4)[1])
 
 
-def _direction(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _direction(rng: np.random.Generator) -> Fresh:
     *inputs, grad_states = _problem(rng, 2, 5, 4, 3)[1]
     for step, what in ((-1, "the last state only"), (0, "the first state only, which no later")):
         one = np.zeros_like(grad_states)
@@ -259,11 +257,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "gradients of the sums kept": sums_kept,
-        "time first": time_first,
-        "sequence by sequence": by_sequences,
-    },
+    alternatives=(sums_kept, time_first, by_sequences),
     hints=(
         "In what two ways does the loss depend on the state at step t? One way is given to you in "
         "grad_states. The other is known only after step t + 1 has been worked on.",

@@ -5,7 +5,6 @@ The oracle is a numerical derivative of a recurrence written here, not our formu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import reduce
 
 import numpy as np
@@ -22,11 +21,9 @@ from attend_grader.chapters.ch01_recurrence.shared import (
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import known, worked
+from attend_grader.checks.helpers import Known, known, worked
 from attend_grader.checks.properties import NUMERICAL, derivative
 from attend_grader.checks.subject import Subject
-
-Known = Iterator[tuple[str, tuple[Array, Array], Array]]
 
 
 def _last(rng: np.random.Generator) -> Known:
@@ -242,11 +239,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "sequence by sequence, SVD": by_svd,
-        "a product for every step": from_scratch,
-        "through bptt": through_bptt,
-    },
+    alternatives=(by_svd, from_scratch, through_bptt),
     hints=(
         "Back-propagation takes one vector back through the steps. What would you have to take "
         "back to get the whole matrix ∂h_T/∂h_t, and what is it at t = T?",

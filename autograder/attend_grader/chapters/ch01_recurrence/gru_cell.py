@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from attend_solutions import recurrence
 from attend_solutions.types import Array
@@ -20,7 +18,7 @@ from attend_grader.chapters.ch01_recurrence.shared import (
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.helpers import Fresh, Known, agrees, known, worked
 from attend_grader.checks.properties import normal
 
 Inputs = tuple[Array, ...]
@@ -40,18 +38,18 @@ def _gated(rng: np.random.Generator, reset: float, update: float) -> Inputs:
     return x, h, w_x, w_h, b_x, b_h
 
 
-def _keeps(rng: np.random.Generator) -> Iterator[tuple[str, Inputs, Array]]:
+def _keeps(rng: np.random.Generator) -> Known:
     inputs = _gated(rng, WIDE, WIDE)
     yield "the update gate is 1, so the state stays", inputs, inputs[1]
 
 
-def _replaces(rng: np.random.Generator) -> Iterator[tuple[str, Inputs, Array]]:
+def _replaces(rng: np.random.Generator) -> Known:
     inputs = x, h, w_x, w_h, b_x, b_h = _gated(rng, WIDE, -WIDE)
     candidate = np.tanh((x @ w_x + b_x + h @ w_h + b_h)[:, 8:])
     yield "the update gate is 0, so the candidate replaces the state", inputs, candidate
 
 
-def _resets(rng: np.random.Generator) -> Iterator[tuple[str, Inputs, Array]]:
+def _resets(rng: np.random.Generator) -> Known:
     for reset, share in ((-WIDE, 0.0), (0.0, 0.5), (WIDE, 1.0)):
         x, h, w_x, w_h, b_x, b_h = _gated(rng, reset, 0.0)
         b_h[8:] = 0.0
@@ -60,7 +58,7 @@ def _resets(rng: np.random.Generator) -> Iterator[tuple[str, Inputs, Array]]:
         yield why, (x, h, w_x, w_h, b_x, b_h), 0.5 * candidate + 0.5 * h
 
 
-def _placed(rng: np.random.Generator) -> Iterator[tuple[str, Inputs, Array]]:
+def _placed(rng: np.random.Generator) -> Known:
     x, h, w_x, w_h, b_x, b_h = _gated(rng, 0.0, -WIDE)
     b_x[:4] = [-WIDE, WIDE, -WIDE, WIDE]
     shares = np.array([0.0, 1.0, 0.0, 1.0])
@@ -70,12 +68,12 @@ def _placed(rng: np.random.Generator) -> Iterator[tuple[str, Inputs, Array]]:
         yield why, (x, h, w_x, w_h, b_x, bias), want
 
 
-def _sizes(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _sizes(rng: np.random.Generator) -> Fresh:
     for b, c, n in SIZES:
         yield f"B = {b}, C = {c}, N = {n}", Call(_inputs(rng, b, c, n))
 
 
-def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _huge(rng: np.random.Generator) -> Fresh:
     *inputs, b_x, b_h = _inputs(rng, 2, 4, 3)
     yield "sums near ±1000", Call((*inputs, huge(b_x.size), b_h))
 
@@ -223,7 +221,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={"slices": sliced, "blocks as an axis": blocks_as_axis},
+    alternatives=(sliced, blocks_as_axis),
     hints=(
         "Why does this cell have two biases, where the LSTM made do with one? Look at where the "
         "reset gate stands.",

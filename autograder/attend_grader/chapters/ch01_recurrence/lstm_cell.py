@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from attend_grader.chapters.ch01_recurrence.shared import (
 from attend_grader.checks.compare import PRINTED
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import agrees
+from attend_grader.checks.helpers import Fresh, agrees, worked
 from attend_grader.checks.properties import normal
 from attend_grader.checks.subject import Subject
 
@@ -31,25 +31,6 @@ def _inputs(rng: np.random.Generator, b: int, c: int, n: int) -> tuple[Array, ..
     w_x, w_h = weights(rng, c, 4 * n), weights(rng, n, 4 * n)
     x, h, memory = normal(rng, b, c), inside(rng, b, n), normal(rng, b, n)
     return x, h, memory, w_x, w_h, normal(rng, 4 * n)
-
-
-def _worked(subject: Subject, probe: Probe) -> None:
-    """Gates 1/4, 3/4 and 1/2, candidate 0.8: the memory is 0.2 + 0.75 · 2 = 1.7."""
-    w_x = np.array([[-LN3, LN3, LN3, 0.0]])
-    args = (np.array([[1.0]]), np.array([[0.0]]), np.array([[2.0]]), w_x)
-    want = (np.array([[0.4677]]), np.array([[1.7]]))
-    why = "the gates i, f, o are 1/4, 3/4, 1/2 and the candidate is 0.8"
-    for part in (1, 0):
-        probe.agree(
-            subject,
-            *args,
-            np.zeros((1, 4)),
-            np.zeros(4),
-            want=want,
-            part=part,
-            tolerance=PRINTED,
-            why=why,
-        )
 
 
 def _gated(i: float, f: float, why: str) -> Callable[[Subject, Probe], None]:
@@ -82,12 +63,12 @@ def _state(subject: Subject, probe: Probe) -> None:
             probe.agree(subject, *arguments, want=want, part=0, why=why)
 
 
-def _memory(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _memory(rng: np.random.Generator) -> Fresh:
     for b, c, n in SIZES:
         yield f"B = {b}, C = {c}, N = {n}", Call(_inputs(rng, b, c, n))
 
 
-def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _huge(rng: np.random.Generator) -> Fresh:
     *inputs, b = _inputs(rng, 2, 4, 3)
     yield "sums near ±1000", Call((*inputs, huge(b.size)))
 
@@ -213,7 +194,15 @@ EXERCISE = Exercise(
         says=("Sums of any size are safe.",),
     ),
     properties=(
-        Property("a hand-worked example: gates 1/4, 3/4, 1/2", 1, _worked),
+        worked(
+            "a hand-worked example: gates 1/4, 3/4, 1/2",
+            *(np.array([[1.0]]), np.array([[0.0]]), np.array([[2.0]])),
+            *(np.array([[-LN3, LN3, LN3, 0.0]]), np.zeros((1, 4)), np.zeros(4)),
+            want=(np.array([[0.4677]]), np.array([[1.7]])),  # the memory is 0.2 + 0.75 · 2
+            parts=(1, 0),
+            tolerance=PRINTED,
+            why="the gates i, f, o are 1/4, 3/4, 1/2 and the candidate is 0.8",
+        ),
         Property(
             "forget gate open, input gate shut: the memory stays",
             1,
@@ -230,7 +219,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={"slices": sliced, "gate by gate": by_gates},
+    alternatives=(sliced, by_gates),
     hints=(
         "The sums are those of rnn_step before its tanh, four times as wide. Which four things do "
         "they decide, in which order, and which of them is no gate?",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import accumulate
 
 import numpy as np
@@ -13,20 +12,20 @@ from attend_grader.chapters.ch01_recurrence.shared import LN2, LN3, sequence_inp
 from attend_grader.checks.compare import PRINTED
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.helpers import agrees, worked
+from attend_grader.checks.helpers import Fresh, agrees, worked
 
 
-def _one_step(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _one_step(rng: np.random.Generator) -> Fresh:
     yield "sequences of one step", Call(sequence_inputs(rng, 3, 1, 2, 4))
 
 
-def _start(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _start(rng: np.random.Generator) -> Fresh:
     x, h0, w_x, w_h, b = sequence_inputs(rng, 2, 3, 4, 3)
     why = "inputs of 0 and no bias, so all comes from h0"
     yield why, Call((np.zeros_like(x), h0, w_x, w_h, np.zeros_like(b)))
 
 
-def _states(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _states(rng: np.random.Generator) -> Fresh:
     for b, t, c, n in ((2, 5, 3, 4), (3, 3, 3, 3), (1, 4, 2, 2), (4, 2, 1, 5), (2, 3, 2, 1)):
         yield f"B = {b}, T = {t}, C = {c}, N = {n}", Call(sequence_inputs(rng, b, t, c, n))
 
@@ -171,11 +170,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "inputs through W_x first": inputs_first,
-        "itertools.accumulate": by_accumulate,
-        "sequence by sequence": by_sequences,
-    },
+    alternatives=(inputs_first, by_accumulate, by_sequences),
     hints=(
         "What does step t need that only step t − 1 can give it? Keep that in a variable.",
         "Time is axis 1 of x: `x[:, t]` holds the inputs of all sequences at step t, of shape "

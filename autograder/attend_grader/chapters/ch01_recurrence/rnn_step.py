@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 from attend_solutions import recurrence
@@ -12,10 +11,10 @@ from attend_solutions.types import Array
 from attend_grader.chapters.ch01_recurrence.shared import LN2, LN3, SIZES, huge, step_inputs
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.helpers import agrees, worked
+from attend_grader.checks.helpers import Fresh, agrees, worked
 
 
-def _parts(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _parts(rng: np.random.Generator) -> Fresh:
     x, h, w_x, w_h, b = step_inputs(rng, 2, 4, 3)
     no_x, no_h, no_b = (np.zeros_like(a) for a in (x, h, b))
     yield "input and state are 0", Call((no_x, no_h, w_x, w_h, b))
@@ -23,12 +22,12 @@ def _parts(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "input and bias are 0", Call((no_x, h, w_x, w_h, no_b))
 
 
-def _sizes(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _sizes(rng: np.random.Generator) -> Fresh:
     for b, c, n in SIZES:
         yield f"B = {b}, C = {c}, N = {n}", Call(step_inputs(rng, b, c, n))
 
 
-def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _huge(rng: np.random.Generator) -> Fresh:
     *inputs, b = step_inputs(rng, 2, 3, 5)
     yield "sums near ±1000", Call((*inputs, huge(b.size)))
 
@@ -172,11 +171,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "one product": one_product,
-        "number by number": by_loops,
-        "tanh through exponentials": through_exponentials,
-    },
+    alternatives=(one_product, by_loops, through_exponentials),
     hints=(
         "Three things are added before anything is squeezed: one comes from the input, one from "
         "the old state, one is always the same. Which are they?",

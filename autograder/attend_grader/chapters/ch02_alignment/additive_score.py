@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 from attend_solutions import alignment
@@ -13,7 +11,7 @@ from attend_grader.checks.compare import FLOAT32, PRINTED
 from attend_grader.checks.contract import FLOAT32 as SINGLE
 from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.helpers import known, worked
+from attend_grader.checks.helpers import Known, known, worked
 from attend_grader.checks.torch_numbers import normal
 
 Inputs = tuple[Tensor, ...]
@@ -27,7 +25,7 @@ def _inputs(
     return tuple(normal(rng, *shape) for shape in shapes)
 
 
-def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Inputs, Tensor]]:
+def _limits(rng: np.random.Generator) -> Known:
     queries, keys, w_query, w_key, v = _inputs(rng, 2, 3, 4, 2, 5)
     nothing = (0 * queries, 0 * keys, w_query, w_key, v)
     yield "queries and keys of zeros", nothing, torch.zeros(2, 3)
@@ -36,7 +34,7 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Inputs, Tensor]]:
     yield why, (50 * ones[0], *ones[1:], v), v.sum().expand(2, 3).clone()
 
 
-def _pairs(rng: np.random.Generator) -> Iterator[tuple[str, Inputs, Tensor]]:
+def _pairs(rng: np.random.Generator) -> Known:
     for t, s, n, e, a in ((3, 4, 5, 2, 6), (4, 4, 4, 4, 4), (1, 3, 2, 5, 4), (3, 2, 1, 2, 1)):
         queries, keys, w_query, w_key, v = _inputs(rng, t, s, n, e, a)
         want = torch.zeros(t, s)
@@ -182,11 +180,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "einsum": einsum,
-        "query by query": by_queries,
-        "one matrix for both": concatenated,
-    },
+    alternatives=(einsum, by_queries, concatenated),
     hints=(
         "Two products make the query's part, A numbers for each query, and the key's part, A "
         "numbers for each key. Which shape must their sum have, so that every pair has A numbers "

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 from attend_solutions import alignment
@@ -14,7 +12,7 @@ from attend_grader.checks.compare import FLOAT32, PRINTED
 from attend_grader.checks.contract import FLOAT32 as SINGLE
 from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import agrees, known
+from attend_grader.checks.helpers import Fresh, Known, agrees, known
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
@@ -35,7 +33,7 @@ def _worked(subject: Subject, probe: Probe) -> None:
     probe.agree(subject, *inputs, want=want, part=0, tolerance=PRINTED, why=why)
 
 
-def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Inputs, tuple[Tensor, Tensor]]]:
+def _limits(rng: np.random.Generator) -> Known:
     scores, values = _inputs(rng, 3, 1, 2)
     yield "one value only", (scores, values), (values.expand(3, 2).clone(), torch.ones(3, 1))
     scores, values = torch.full((2, 5), 0.7), normal(rng, 5, 3)
@@ -49,7 +47,7 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Inputs, tuple[Tenso
     yield why, (1e4 * best + far, values), (weights @ values, weights)
 
 
-def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _values(rng: np.random.Generator) -> Fresh:
     for t, s, e in ((2, 3, 5), (4, 4, 4), (1, 6, 2), (3, 2, 1)):
         yield f"T = {t}, S = {s}, E = {e}", Call(_inputs(rng, t, s, e))
 
@@ -179,11 +177,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "softmax by hand, einsum": by_hand,
-        "log-softmax, broadcast": by_logarithm,
-        "normalised at the end": divides_last,
-    },
+    alternatives=(by_hand, by_logarithm, divides_last),
     hints=(
         "Each row of scores belongs to one query. Along which axis do its weights sum to 1?",
         "The softmax runs along the last axis. A context is a sum over the same axis: weight times "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from attend_grader.checks.compare import FLOAT32, PRINTED
 from attend_grader.checks.contract import FLOAT32 as SINGLE
 from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import agrees
+from attend_grader.checks.helpers import Fresh, agrees
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
@@ -46,7 +45,7 @@ def _worked(subject: Subject, probe: Probe) -> None:
         probe.agree(subject, *arguments, cell, want=want, part=part, tolerance=PRINTED, why=why)
 
 
-def _general(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _general(rng: np.random.Generator) -> Fresh:
     for sizes in SIZES:
         told = f"B, S, C, N, E = {', '.join(map(str, sizes))}"
         yield told, Call(_inputs(rng, *sizes))
@@ -68,12 +67,12 @@ def _state(subject: Subject, probe: Probe) -> None:
         probe.agree(subject, *inputs, want=tuple(want), part=0, tolerance=FLOAT32, why=why)
 
 
-def _dot(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _dot(rng: np.random.Generator) -> Fresh:
     for b, s, c, n in ((2, 4, 3, 5), (3, 3, 2, 3)):
         yield "weight is None, so the dot score", Call(_inputs(rng, b, s, c, n, n, general=False))
 
 
-def _one_word(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _one_word(rng: np.random.Generator) -> Fresh:
     yield "one encoded vector only, so it is the context", Call(_inputs(rng, 3, 1, 2, 4, 5))
 
 
@@ -234,11 +233,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "self-contained, einsum": einsum,
-        "unsqueeze and squeeze": unsqueeze,
-        "sentence by sentence": by_sentences,
-    },
+    alternatives=(einsum, unsqueeze, by_sentences),
     hints=(
         "Follow the order of the picture: which three things are made, one after the other, and "
         "what does each of them need?",

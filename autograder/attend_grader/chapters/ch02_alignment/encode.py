@@ -5,8 +5,6 @@ The oracle is torch's own bidirectional GRU.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 from attend_solutions import alignment
@@ -17,7 +15,7 @@ from attend_grader.checks.compare import FLOAT32, PRINTED
 from attend_grader.checks.contract import FLOAT32 as SINGLE
 from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import known, worked
+from attend_grader.checks.helpers import Known, known, worked
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
@@ -41,7 +39,7 @@ def _torchs_gru(x: Tensor, forward: Cell, backward: Cell) -> Tensor:
         return module(x)[0]
 
 
-def _one_word(rng: np.random.Generator) -> Iterator[tuple[str, Inputs, Tensor]]:
+def _one_word(rng: np.random.Generator) -> Known:
     x, *cells = _inputs(rng, 2, 1, 3, 4)
     steps = [torch.gru_cell(x[:, 0], torch.zeros(2, 4), *cell) for cell in cells]
     want = torch.cat(steps, 1)[:, None]
@@ -226,11 +224,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "the cell by hand, reversed sentence": by_hand,
-        "one loop, written in place": in_place,
-        "lists, backward states inserted": inserted,
-    },
+    alternatives=(by_hand, in_place, inserted),
     hints=(
         "Start with one direction: a state of zeros, a loop over the words, a list that grows by "
         "one state at each word. What changes for the other direction?",

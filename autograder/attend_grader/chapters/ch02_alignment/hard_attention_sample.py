@@ -7,7 +7,6 @@ exactly as often as its weight says, so the estimates' mean is the gradient itse
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from attend_grader.checks.compare import FLOAT32, Miss
 from attend_grader.checks.contract import FLOAT32 as SINGLE
 from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import agrees
+from attend_grader.checks.helpers import Fresh, agrees
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
@@ -92,12 +91,12 @@ def _sum_to_zero(value: Any) -> str:
     )
 
 
-def _estimates(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _estimates(rng: np.random.Generator) -> Fresh:
     for shape in ((3, 4), (4, 4), (2, 5)):
         yield "", Call(_inputs(rng, *shape))
 
 
-def _baselines(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _baselines(rng: np.random.Generator) -> Fresh:
     for baseline in (1.5, -2.0):
         yield f"baseline = {baseline}", Call(_inputs(rng, 3, 4), {"baseline": baseline})
     weights, uniforms, _ = _inputs(rng, 2, 3)
@@ -303,11 +302,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "searchsorted": searchsorted,
-        "first end beyond u": first_end,
-        "row by row, autograd": by_autograd,
-    },
+    alternatives=(searchsorted, first_end, by_autograd),
     hints=(
         "Lay the weights end to end on a line from 0 to 1. Where does each piece end, and how many "
         "pieces end at u or before it?",

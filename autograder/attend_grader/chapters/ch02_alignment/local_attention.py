@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from attend_grader.checks.compare import FLOAT32, PRINTED
 from attend_grader.checks.contract import FLOAT32 as SINGLE
 from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import agrees, known
+from attend_grader.checks.helpers import Fresh, Known, agrees, known
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
@@ -78,18 +77,18 @@ def _sum_to_one(weights: Any) -> str:
     return ""
 
 
-def _bell(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _bell(rng: np.random.Generator) -> Fresh:
     for t, s, window in ((3, 7, 2), (5, 5, 1), (2, 9, 4), (1, 8, 3)):
         why = f"gaussian is True by default; window = {window}, so σ = {window / 2}"
         yield why, Call((*_inputs(rng, t, s, 2), window))
 
 
-def _contexts(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _contexts(rng: np.random.Generator) -> Fresh:
     for e, gaussian in ((4, True), (1, False), (6, True)):
         yield f"gaussian={gaussian}", Call((*_inputs(rng, 3, 6, e), 2), {"gaussian": gaussian})
 
 
-def _limits(rng: np.random.Generator) -> Iterator[tuple[str, tuple, tuple[Tensor, Tensor]]]:
+def _limits(rng: np.random.Generator) -> Known:
     scores, values, _ = _inputs(rng, 2, 6, 3)
     inside = torch.tensor([[1.0, 1, 1, 1, 0, 0], [0, 1, 1, 1, 1, 0]])
     centre = torch.tensor([1.0, 2.75])
@@ -275,11 +274,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "mask and logsumexp": by_hand,
-        "added mask": added_mask,
-        "query by query, sliced": by_queries,
-    },
+    alternatives=(by_hand, added_mask, by_queries),
     hints=(
         "How far is every place from every query's centre? Almost all you need follows from that "
         "one table, (..., T, S).",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 from attend_solutions import alignment
@@ -13,11 +11,9 @@ from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.contract import FLOAT32 as SINGLE
 from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import known
+from attend_grader.checks.helpers import Known, known
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
-
-Known = Iterator[tuple[str, tuple[Tensor, ...], Tensor]]
 
 
 def _pair(
@@ -191,11 +187,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "einsum": einsum,
-        "weight on the keys": weight_on_keys,
-        "broadcast and sum": broadcast,
-    },
+    alternatives=(einsum, weight_on_keys, broadcast),
     hints=(
         "Without a weight: which matrix product holds the dot product of every query with every "
         "key?",

@@ -17,7 +17,7 @@ from attend_solutions.types import Array
 from attend_grader.chapters.ch03_attention.shared import distribution, qkv
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import agrees, gradient_by_hand, worked
+from attend_grader.checks.helpers import Fresh, agrees, gradient_by_hand, worked
 from attend_grader.checks.properties import expect_growth, normal
 from attend_grader.checks.subject import Subject
 
@@ -44,12 +44,12 @@ def small(rng: np.random.Generator) -> Iterator[Inputs]:
         yield gradient_inputs(rng, t, s, d, d_v)
 
 
-def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _values(rng: np.random.Generator) -> Fresh:
     for t, s, d, d_v in ((3, 5, 3, 2), (4, 4, 4, 4), (1, 2, 8, 3)):
         yield "", Call(gradient_inputs(rng, t, s, d, d_v))
 
 
-def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _limits(rng: np.random.Generator) -> Fresh:
     yield "one key, whose weight is 1 whatever q and k are", Call(gradient_inputs(rng, 3, 1, 4, 2))
     q, k, v, grad_output = gradient_inputs(rng, 3, 5, 4, 2)
     yield "scores of ±10,000", Call((100 * q, 100 * k, v, grad_output))
@@ -240,11 +240,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "row sum from the output": through_output,
-        "einsum": einsum,
-        "query by query": by_queries,
-    },
+    alternatives=(through_output, einsum, by_queries),
     hints=(
         "Go through the forward pass from the end to the start: output, weights, scaled scores, "
         "dot products. Check at each step that the gradient has the shape of what it is the "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 from attend_solutions import attention
@@ -11,11 +10,11 @@ from attend_solutions import attention
 from attend_grader.chapters.ch03_attention.shared import qkv
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import agrees, worked
+from attend_grader.checks.helpers import Fresh, agrees, worked
 from attend_grader.checks.subject import Subject
 
 
-def _pairs(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _pairs(rng: np.random.Generator) -> Fresh:
     for t, s, d in ((2, 5, 3), (4, 4, 4), (1, 3, 2), (3, 1, 7), (2, 3, 1)):
         q, k, _ = qkv(rng, t, s, d, 1)
         yield "scaled=False", Call((q, k), {"scaled": False})
@@ -158,11 +157,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "einsum": einsum,
-        "queries scaled first": scaled_first,
-        "entry by entry": by_loops,
-    },
+    alternatives=(einsum, scaled_first, by_loops),
     hints=(
         "Entry (t, s) is the dot product of row t of q and row s of k. Which matrix product holds "
         "all of these at once?",

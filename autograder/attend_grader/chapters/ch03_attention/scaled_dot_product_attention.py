@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from attend_solutions import attention
@@ -16,7 +14,7 @@ from attend_grader.checks.clues import sums
 from attend_grader.checks.compare import PRINTED
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.helpers import Fresh, Known, agrees, known, worked
 from attend_grader.checks.subject import Subject
 
 CAT_SAT_MAT = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
@@ -30,7 +28,7 @@ def _unscaled(value: Array) -> str:
     return sums(-1)(value)
 
 
-def _limits(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Array, ...], Any]]:
+def _limits(rng: np.random.Generator) -> Known:
     q, k, v = qkv(rng, 3, 1, 4, 2)
     want = (np.repeat(v, 3, axis=0), np.ones((3, 1)))
     yield "one key only, so its value is the answer", (q, k, v), want
@@ -43,7 +41,7 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Array, ...], 
     yield "scores of ±10,000", (100 * q, 100 * k, v), want
 
 
-def _weights(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _weights(rng: np.random.Generator) -> Fresh:
     for t, s, d in ((2, 3, 5), (4, 4, 4), (1, 5, 9)):
         yield "", Call(qkv(rng, t, s, d, 2))
 
@@ -204,11 +202,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "self-contained, einsum": self_contained,
-        "query by query": by_queries,
-        "normalised at the end": divides_last,
-    },
+    alternatives=(self_contained, by_queries, divides_last),
     hints=(
         "You have already written two thirds of it. Which two functions take you from q and k to "
         "weights?",

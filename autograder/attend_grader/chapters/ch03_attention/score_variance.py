@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator
 
 import numpy as np
 from attend_solutions import attention
@@ -13,7 +12,7 @@ from attend_solutions.types import Array
 
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import agrees
+from attend_grader.checks.helpers import Fresh, agrees
 from attend_grader.checks.properties import normal
 from attend_grader.checks.subject import Subject
 
@@ -38,7 +37,7 @@ def _worked(subject: Subject, probe: Probe) -> None:
         raise probe.miss(note, *small)
 
 
-def _pairs(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _pairs(rng: np.random.Generator) -> Fresh:
     for n, d in ((5, 3), (4, 4), (2, 7), (6, 1)):
         q, k = _paired(rng, n, d)
         yield f"{n} pairs, so {n} dot products", Call((q, k))
@@ -157,11 +156,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "standard library": standard_library,
-        "diagonal of all pairs": diagonal,
-        "einsum, variance divided by D": einsum,
-    },
+    alternatives=(standard_library, diagonal, einsum),
     hints=(
         "Row i of q meets row i of k only: you want n numbers, not an n × n table.",
         "A dot product is an elementwise product followed by a sum. Over which axis must the sum "

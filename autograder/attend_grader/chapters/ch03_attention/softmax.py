@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 from attend_solutions import attention
@@ -12,7 +11,7 @@ from attend_solutions.types import Array
 from attend_grader.checks.clues import sums
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.helpers import Fresh, Known, agrees, known, worked
 from attend_grader.checks.properties import normal
 
 _AXES = (((5,), -1), ((3, 4), -1), ((4, 3), 0), ((4, 4), 0), ((2, 3, 4), 1), ((3, 1, 2), -3))
@@ -22,7 +21,7 @@ _APART = np.array([[1e4], [0.0], [-1e4]])
 """Added to three rows, it puts them so far apart that no common maximum serves all."""
 
 
-def _equal(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Array], Array]]:
+def _equal(rng: np.random.Generator) -> Known:
     for count in (3, 1, 7):
         same = np.full(count, round(rng.uniform(-5, 5), 2))
         yield "equal scores", (same,), np.full(count, 1 / count)
@@ -31,12 +30,12 @@ def _equal(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Array], Array]
     yield why, (scores + 3.0,), attention.softmax(scores)
 
 
-def _axes(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _axes(rng: np.random.Generator) -> Fresh:
     for shape, axis in _AXES:
         yield "", Call((2 * normal(rng, *shape),), {} if axis == -1 else {"axis": axis})
 
 
-def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _huge(rng: np.random.Generator) -> Fresh:
     scores = normal(rng, 3, 5)
     yield "scores near 10,000", Call((1e4 + scores[0],))
     yield "scores near −10,000", Call((scores[0] - 1e4,))
@@ -44,7 +43,7 @@ def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "scores far apart", Call((1e4 * scores,))
 
 
-def _hidden(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _hidden(rng: np.random.Generator) -> Fresh:
     scores = normal(rng, 3, 5)
     scores[0, 1] = scores[1, 0] = -np.inf
     scores[2, :4] = -np.inf
@@ -199,11 +198,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "log-sum-exp": by_logarithm,
-        "slice by slice": by_slices,
-        "axis moved to the end, float64 inside": axis_last,
-    },
+    alternatives=(by_logarithm, by_slices, axis_last),
     hints=(
         "Follow the worked number: which score did you subtract from all of them first, and why "
         "did that not change the weights?",

@@ -5,8 +5,6 @@ The oracle is a numerical derivative of a softmax written here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from attend_solutions import attention
 from attend_solutions.types import Array
@@ -14,7 +12,7 @@ from attend_solutions.types import Array
 from attend_grader.chapters.ch03_attention.shared import distribution
 from attend_grader.checks.contract import FLOAT32, FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.helpers import known, worked
+from attend_grader.checks.helpers import Known, known, worked
 from attend_grader.checks.properties import derivative, normal
 
 
@@ -26,14 +24,14 @@ def _weights(rng: np.random.Generator, *shape: int) -> Array:
     return (weights + rest * (1 - weights.sum(axis=-1, keepdims=True))).round(3)
 
 
-def _limits(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Array], Array]]:
+def _limits(rng: np.random.Generator) -> Known:
     del rng
     yield "equal weights", (np.full(4, 0.25),), (np.eye(4) - 0.25) / 4
     yield "all weight on one key, so no weight moves", (np.eye(5)[2],), np.zeros((5, 5))
     yield "one key only", (np.ones(1),), np.zeros((1, 1))
 
 
-def _numerical(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Array], Array]]:
+def _numerical(rng: np.random.Generator) -> Known:
     for count in (4, 3, 5):
         scores = 2 * normal(rng, count)
         want = derivative(distribution, scores)
@@ -178,11 +176,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "entry by entry": by_entries,
-        "einsum and in-place diagonal": einsum,
-        "np.diag row by row": by_rows,
-    },
+    alternatives=(by_entries, einsum, by_rows),
     hints=(
         "Two terms: one that lives on the diagonal only, and one that is the product of every "
         "weight with every weight. The argument is already p: no exponential is needed.",

@@ -163,11 +163,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "np.tril": by_tril,
-        "pair by pair": by_loops,
-        "end of a large triangle": end_of_the_whole,
-    },
+    alternatives=(by_tril, by_loops, end_of_the_whole),
     hints=(
         "Write down the mask for 2 queries and 5 keys by hand. The queries are the last "
         "two places: at which place does query 0 stand, counted from 0?",

@@ -238,11 +238,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "functools.reduce": by_reduce,
-        "stacked, all": stacked,
-        "product, recursive": by_product,
-    },
+    alternatives=(by_reduce, stacked, by_product),
     hints=(
         "In the function, `masks` is a tuple of all that was passed. What is left of it "
         "when you take out every None? What do you return when nothing is left?",

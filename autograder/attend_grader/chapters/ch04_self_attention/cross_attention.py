@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 from attend_solutions import self_attention
@@ -17,11 +16,11 @@ from attend_grader.chapters.ch04_self_attention.shared import (
     own_output,
     scale_clue,
     seen,
-    two_results,
     under_masks,
     with_empty_row,
 )
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import Fresh, worked
 from attend_grader.checks.properties import normal
 from attend_grader.checks.subject import Subject
 
@@ -73,12 +72,12 @@ def _weights(subject: Subject, probe: Probe) -> None:
             probe.agree(subject, *args, part=1, why=why, clue=clue)
 
 
-def _plain(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _plain(rng: np.random.Generator) -> Fresh:
     for sizes in _SIZES:
         yield "", Call(two_texts(rng, *sizes))
 
 
-def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _masked(rng: np.random.Generator) -> Fresh:
     args = two_texts(rng, 3, 5, 2, 4, 3, 2)
     mask = seen(rng, 3, 5)
     yield "", Call((*args, mask))
@@ -89,7 +88,7 @@ def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "2 leading axes, mask (2, 1, 1, 3)", Call((*batch, seen(rng, 2, 1, 1, 3)))
 
 
-def _far(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _far(rng: np.random.Generator) -> Fresh:
     x, context, *matrices = two_texts(rng, 3, 5, 2, 4, 3, 2)
     x, w_q, w_k, w_v = far_below(x, *matrices)
     args = (x, 1e6 * np.abs(context) + 1e6, w_q, w_k, w_v)
@@ -208,10 +207,11 @@ EXERCISE = Exercise(
     reference=self_attention.cross_attention,
     contract=looking(("x", "context", "mask")),
     properties=(
-        two_results(
+        worked(
             "a hand-worked example: two queries, three keys, D = 4",
             *_two_queries(),
             want=(np.array([[9.0], [8.0]]), np.array([[0.25, 0.5, 0.25], [1 / 3, 1 / 3, 1 / 3]])),
+            parts=(1, 0),
         ),
         Property("weights: x asks, the context answers; divided by √D", 1, _weights),
         own_output("output: your weights times context W_v", _plain, _values),
@@ -221,7 +221,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={"einsum": by_einsum, "keys absorbed; a mask of ones for None": absorbed},
+    alternatives=(by_einsum, absorbed),
     hints=(
         "Who asks, and where is the answer found? Which of queries, keys and values come "
         "from x, and which from the context?",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from attend_solutions import self_attention
 from attend_solutions.attention import softmax
@@ -16,7 +14,7 @@ from attend_grader.chapters.ch04_self_attention.shared import (
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.helpers import worked
+from attend_grader.checks.helpers import Fresh, worked
 from attend_grader.checks.properties import normal
 
 _APART = np.array([[1e4], [0.0], [-1e4]])
@@ -37,7 +35,7 @@ _SHAPES = (
 """Of scores and mask: alike; the same for all leading axes, all queries or all keys; and more."""
 
 
-def _unmasked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _unmasked(rng: np.random.Generator) -> Fresh:
     for scores in (normal(rng, 3, 4), normal(rng, 2, 3, 3), 1e4 * normal(rng, 5), normal(rng, 1)):
         yield "no mask", Call((scores,))
     yield "mask=None", Call((normal(rng, 3, 3), None))
@@ -45,7 +43,7 @@ def _unmasked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "rows near 10,000, 0 and −10,000", Call((normal(rng, 3, 5) + _APART,))
 
 
-def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _masked(rng: np.random.Generator) -> Fresh:
     for shape, other in _SHAPES:
         why = f"scores {shape}, mask {other}"
         yield why, Call((2 * normal(rng, *shape), seen(rng, *other)))
@@ -53,7 +51,7 @@ def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield why, Call((normal(rng, 3, 5), np.eye(3, 5, k=1, dtype=bool)))
 
 
-def _empty(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _empty(rng: np.random.Generator) -> Fresh:
     for scores in (normal(rng, 3, 4), 100 * normal(rng, 4, 4) - 300):
         why = "row 1 has nothing to look at"
         yield why, Call((scores, with_empty_row(seen(rng, *scores.shape), 1)))
@@ -64,7 +62,7 @@ def _empty(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         yield "everything is hidden", Call((normal(rng, *shape), np.zeros(shape, bool)))
 
 
-def _garbage(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _garbage(rng: np.random.Generator) -> Fresh:
     scores, mask = normal(rng, 3, 5), seen(rng, 3, 5)
     for held, name in ((1e6, "1,000,000"), (np.inf, "inf"), (-np.inf, "−inf"), (np.nan, "NaN")):
         why = f"hidden places hold {name}, which should not matter"
@@ -75,7 +73,7 @@ def _garbage(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         yield why, Call((np.where(mask, low, 0.0), mask))
 
 
-def _infinite(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _infinite(rng: np.random.Generator) -> Fresh:
     scores = normal(rng, 3, 4)
     scores[0, 1] = -np.inf
     yield "one score is −inf, no mask", Call((scores,))
@@ -273,11 +271,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "row by row, visible places only": by_rows,
-        "NaN rows set to 0 at the end": nan_to_zero,
-        "where= in max and divide": with_where,
-    },
+    alternatives=(by_rows, nan_to_zero, with_where),
     hints=(
         "Which score has an exponential of exactly 0? Put it where the mask is False, and "
         "keep all other scores. What then happens in a row where every score is that one?",

@@ -174,11 +174,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "sentence by sentence": by_sentences,
-        "outer comparison, flipped": turned,
-        "lists joined": by_lists,
-    },
+    alternatives=(by_sentences, turned, by_lists),
     hints=(
         "A sentence of 3 tokens in 5 places: which places are tokens when the filling is "
         "on the right? And when it is on the left? What do you compare the place with?",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from attend_solutions import self_attention
 from attend_solutions.self_attention import permutation_matrix_test
@@ -12,7 +10,7 @@ from attend_solutions.types import Array
 from attend_grader.chapters.ch04_self_attention.shared import seen, text, with_empty_row
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.helpers import Fresh, Known, agrees, known, worked
 from attend_grader.checks.subject import Subject
 
 Moved = tuple[np.ndarray, Array, Array, Array, Array]
@@ -30,7 +28,7 @@ def _columns(*rows: list[float]) -> tuple[Array, ...]:
     return tuple(np.array(row)[:, None] for row in rows)
 
 
-def _expected(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _expected(rng: np.random.Generator) -> Fresh:
     for t in (3, 5):
         order, *rest = _moved(rng, t, 2, 3, 4)
         yield f"{t} tokens, no mask", Call((order, *rest))
@@ -38,7 +36,7 @@ def _expected(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         yield "the order as a list", Call((order.tolist(), *rest, seen(rng, t, t)))
 
 
-def _alike(rng: np.random.Generator) -> Iterator[tuple[str, tuple, tuple]]:
+def _alike(rng: np.random.Generator) -> Known:
     args = _moved(rng, 4, 3, 2, 5)
     want = permutation_matrix_test(*args)[0]
     yield "no mask, so all three are the same", args, (want,) * 3
@@ -64,7 +62,7 @@ def _stays(subject: Subject, probe: Probe) -> None:
         probe.agree(subject, *args, part=1, why=f"{t} tokens", clue=clue)
 
 
-def _moves(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _moves(rng: np.random.Generator) -> Fresh:
     for t in (3, 4, 6):
         mask = with_empty_row(seen(rng, t, t), 0)
         yield f"{t} tokens, a mask that moves along", Call((*_moved(rng, t, 3, 2, 5), mask))
@@ -237,11 +235,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "by indexing, without a matrix": by_indexing,
-        "matrix by a loop, its inverse": by_loops,
-        "longdouble inside": in_longdouble,
-    },
+    alternatives=(by_indexing, by_loops, in_longdouble),
     hints=(
         "Three runs of self_attention: on x, on P x with the same mask, on P x with the "
         "mask moved. Which of them gets P applied to its output?",

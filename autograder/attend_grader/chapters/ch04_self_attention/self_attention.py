@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 from attend_solutions import self_attention
@@ -19,11 +18,11 @@ from attend_grader.chapters.ch04_self_attention.shared import (
     scale_clue,
     seen,
     text,
-    two_results,
     under_masks,
     with_empty_row,
 )
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import Fresh, worked
 from attend_grader.checks.properties import normal
 from attend_grader.checks.subject import Subject
 
@@ -52,12 +51,12 @@ def _weights(subject: Subject, probe: Probe) -> None:
             probe.agree(subject, x, w_q, w_k, w_v, part=1, why=why, clue=clue)
 
 
-def _plain(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _plain(rng: np.random.Generator) -> Fresh:
     for sizes in _SIZES:
         yield "", Call(text(rng, *sizes))
 
 
-def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _masked(rng: np.random.Generator) -> Fresh:
     for t in (3, 5):
         yield "", Call((*text(rng, t, 3, 2, 4), seen(rng, t, t)))
     mask = with_empty_row(seen(rng, 4, 4), 2)
@@ -68,7 +67,7 @@ def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "a mask (2, 1, 3), one row a sentence", Call((*batch, seen(rng, 2, 1, 3)))
 
 
-def _far(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+def _far(rng: np.random.Generator) -> Fresh:
     for t, c, d, d_v in ((5, 3, 2, 4), (4, 2, 4, 3)):
         args = far_below(*text(rng, t, c, d, d_v))
         yield "scores near −10¹²", Call(args)
@@ -224,13 +223,14 @@ EXERCISE = Exercise(
     reference=self_attention.self_attention,
     contract=looking(("x", "mask")),
     properties=(
-        two_results(
+        worked(
             "a hand-worked example: two tokens, D = 4",
             *_two_tokens(),
             want=(
                 np.array([[2.0, 3.0, 1.0], [4.0, 2.0, 2.0]]),
                 np.array([[0.25, 0.75], [0.5, 0.5]]),
             ),
+            parts=(1, 0),
         ),
         Property("weights: x W_q asks, x W_k answers; divided by √D", 2, _weights),
         own_output("output: your weights times x W_v", _plain, _values),
@@ -240,11 +240,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "self-contained, einsum": by_einsum,
-        "token by token": by_tokens,
-        "one matrix for q and k, values projected last": one_matrix,
-    },
+    alternatives=(by_einsum, by_tokens, one_matrix),
     hints=(
         "Chapter 03's attention needs queries, keys and values. Which three products make "
         "them from x, and which of them does each matrix give?",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,10 @@ from attend_solutions.types import Array, Mask
 
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS, Contract
 from attend_grader.checks.exercise import Call, Probe, Property
+from attend_grader.checks.helpers import Cases, no_clue
 from attend_grader.checks.properties import normal
 from attend_grader.checks.subject import Subject
 
-Cases = Callable[[np.random.Generator], Iterable[tuple[str, Call]]]
 Clue = Callable[[Array], str]
 
 
@@ -82,11 +82,6 @@ def within(mask: Any) -> Clue:
     return clue
 
 
-def _no_clue(value: Array) -> str:
-    del value
-    return ""
-
-
 def mask_of(call: Call) -> Mask | None:
     """The mask of a call, its last argument; None where there is none."""
     last = call.args[-1]
@@ -117,7 +112,7 @@ def under_masks(
         for _ in probe.repeat(1, repeat):
             for why, call in cases(probe.rng):
                 for part in parts:
-                    told = _no_clue if part == 0 else clue or within(mask_of(call))
+                    told = no_clue if part == 0 else clue or within(mask_of(call))
                     probe.agree(subject, *call.args, part=part, why=why, clue=told)
 
     return Property(name, points, test)
@@ -138,22 +133,6 @@ def own_output(name: str, cases: Cases, values: Callable[..., Array]) -> Propert
             if own is not None:
                 want, why = (own[1] @ values(*call.args), own[1]), "your weights times the values"
             probe.agree(subject, *call.args, want=want, part=0, why=why)
-
-    return Property(name, 1, test)
-
-
-def two_results(name: str, *args: Array, want: tuple[Array, Array]) -> Property:
-    """A hand-worked example: the weights are looked at first, since the output follows from them.
-
-    Args:
-        name: the card's line.
-        *args: the call's arguments.
-        want: output and weights.
-    """
-
-    def test(subject: Subject, probe: Probe) -> None:
-        for part in (1, 0):
-            probe.agree(subject, *args, want=want, part=part)
 
     return Property(name, 1, test)
 

@@ -236,7 +236,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={"nothing copied": WithoutCopies, "matrices repeated": RepeatedBefore},
+    alternatives=(WithoutCopies, RepeatedBefore),
     hints=(
         "It is multi-head attention with one difference. How many heads do queries have, "
         "and how many have keys and values?",

@@ -209,7 +209,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={"math.ceil": by_ceil, "layer by layer": by_loops},
+    alternatives=(by_ceil, by_loops),
     hints=(
         "Count numbers first, bytes at the end. How many numbers does one token need in one layer?",
         "One token in one layer: G keys and G values of D numbers each; or, where there is"

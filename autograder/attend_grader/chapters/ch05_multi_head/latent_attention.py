@@ -344,7 +344,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={"einsum": ByEinsum, "W_uv folded into W_o, no latents": FoldedIntoOthers},
+    alternatives=(ByEinsum, FoldedIntoOthers),
     hints=(
         "Write forward first: it is multi-head attention, except that keys and values come"
         " from self.compress(x) instead of from x. For forward_absorbed, write one score "

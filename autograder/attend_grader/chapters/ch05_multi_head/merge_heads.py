@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 from attend_solutions import multi_head
-from torch import Tensor
 
 from attend_grader.chapters.ch05_multi_head.shared import MOVES_NUMBERS, SHAPES, whole
 from attend_grader.checks.exercise import Call, Exercise, Slip
-from attend_grader.checks.helpers import known, worked
+from attend_grader.checks.helpers import Known, known, worked
 from attend_grader.checks.torch_properties import normal
 
 
-def _places(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Tensor], Tensor]]:
+def _places(rng: np.random.Generator) -> Known:
     for batch, tokens, width, heads in SHAPES:
         x = whole(rng, batch, heads, tokens, width // heads).float()
         why = f"B = {batch}, H = {heads}, T = {tokens}, D = {width // heads}"
         yield why, (x,), torch.cat(list(x.unbind(1)), dim=-1)
 
 
-def _inverse(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Tensor], Tensor]]:
+def _inverse(rng: np.random.Generator) -> Known:
     for batch, tokens, width, heads in SHAPES:
         x = whole(rng, batch, tokens, width).float()
         why = f"of x {tuple(x.shape)} split into {heads} heads, so x itself should come back"
@@ -124,11 +121,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "heads joined by cat": by_cat,
-        "permute, contiguous, view": permuted,
-        "transpose and flatten": flattened,
-    },
+    alternatives=(by_cat, permuted, flattened),
     hints=(
         "It undoes what split_heads did. In which order must its two steps be undone?",
         "Bring the tokens before the heads again, then make one axis of the last two. "

@@ -272,11 +272,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "head by head": HeadByHead,
-        "einsum": ByEinsum,
-        "output projected head by head": OutputByHead,
-    },
+    alternatives=(HeadByHead, ByEinsum, OutputByHead),
     hints=(
         "Follow one token through the five steps at the head of section 4: three "
         "projections, then heads, then attention, then one token again, then the last "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,12 @@ from torch import Tensor
 
 from attend_grader.chapters.ch05_multi_head.shared import MOVES_NUMBERS, whole
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import known, worked
+from attend_grader.checks.helpers import Known, known, worked
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_properties import normal
 
 
-def _limits(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Any, ...], Tensor]]:
+def _limits(rng: np.random.Generator) -> Known:
     x = normal(rng, 2, 3, 4, 2)
     yield "repeats = 1", (x, 1), x
     x = normal(rng, 2, 1, 3, 2)
@@ -136,11 +135,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "repeat_interleave": interleaved,
-        "by index": by_index,
-        "stacked and flattened": by_stack,
-    },
+    alternatives=(interleaved, by_index, by_stack),
     hints=(
         "With two heads and repeats = 3, in which order stand the six? Look at the example.",
         "The copies of one head are neighbours: 0, 0, 0, 1, 1, 1. `x.repeat` lays whole "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,12 @@ from torch import Tensor
 
 from attend_grader.chapters.ch05_multi_head.shared import MOVES_NUMBERS, SHAPES, whole
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import known, worked
+from attend_grader.checks.helpers import Known, known, worked
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_properties import normal
 
 
-def _limits(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Any, ...], Tensor]]:
+def _limits(rng: np.random.Generator) -> Known:
     x = normal(rng, 2, 3, 4)
     yield "one head", (x, 1), x[:, None]
     yield "a head for each number", (x, 4), x.mT[..., None]
@@ -148,11 +148,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={
-        "chunks stacked": by_stack,
-        "slices of the width": by_slices,
-        "unflatten and permute": by_unflatten,
-    },
+    alternatives=(by_stack, by_slices, by_unflatten),
     hints=(
         "Two steps, not one. First cut: which axis becomes two, and how long are these "
         "two? Then move: which two axes change places?",

@@ -1,43 +1,292 @@
-"""Exercise 06_positions/apply_rope: rotary embedding."""
+"""Exercise 06_positions/apply_rope: rotary embedding.
 
-from attend_solutions import positions
+The oracle is a product of complex numbers in float64.
+"""
 
-from attend_grader.chapters.ch06_positions import (
-    READY_MADE,
-    right,
-    wrong_rope,
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from attend_solutions import positions as solutions
+from torch import Tensor
+
+from attend_grader.chapters.ch06_positions.shared import FAR, READY_MADE, ROUNDED, rates
+from attend_grader.checks.compare import FLOAT32 as SINGLE
+from attend_grader.checks.compare import FLOAT64 as DOUBLE
+from attend_grader.checks.compare import PRINTED, Tolerance
+from attend_grader.checks.contract import FLOAT32, FLOAT64
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import Known, known, worked
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_properties import normal
+
+
+def turned(x: Tensor, positions: Tensor, frequencies: Tensor) -> Tensor:
+    """The answer by complex numbers, in float64."""
+    first, second = x.double().chunk(2, dim=-1)
+    angle = positions[..., None].double() * frequencies.double()
+    z = torch.complex(first, second) * torch.polar(torch.ones_like(angle), angle)
+    return torch.cat((z.real, z.imag), dim=-1)
+
+
+def _pairs(rng: np.random.Generator) -> Known:
+    """Also half a turn a step, which changes every sign at position 1."""
+    for width, tokens in ((2, 3), (4, 4), (6, 3), (10, 5)):
+        where = torch.from_numpy(rng.integers(1, 40, tokens))
+        given = (normal(rng, tokens, width), where, rates(width))
+        yield f"T = {tokens}, D = {width}", given, turned(*given)
+    x = normal(rng, 1, 6).expand(3, 6).contiguous()
+    half_turns = torch.full((3,), math.pi, dtype=torch.float64)
+    why = "every pair makes half a turn a step, positions 0, 1, 2"
+    yield why, (x, torch.arange(3), half_turns), x * torch.tensor([[1.0], [-1.0], [1.0]])
+
+
+SCORE = Tolerance(
+    "scores of unit vectors in float32",
+    1e-6,
+    "a dot product of 16 numbers below 1, each rounded to float32",
+    absolute=1e-6,
 )
-from attend_grader.chapters.ch06_positions import props_rope as ch06_rope
-from attend_grader.checks.exercise import Exercise
+
+
+def _scores(subject: Subject, probe: Probe) -> None:
+    """The score of a query at m and a key at n is that at m − n and 0, also at 10⁵."""
+    frequencies = rates(16)
+    q, k = torch.nn.functional.normalize(normal(probe.rng, 2, 1, 16), dim=-1)
+    for start in (0, 40, FAR):
+        for offset in (1, 6, 50):
+            where = torch.tensor([start + offset]), torch.tensor([start])
+            parts = []
+            for x, position in zip((q, k), where, strict=True):
+                value = probe.call(subject, x, position, frequencies).value
+                if not isinstance(value, Tensor) or value.shape != x.shape:
+                    probe.agree(subject, x, position, frequencies, tolerance=SINGLE)
+                parts.append(value.double())
+            got = float((parts[0] * parts[1]).sum())
+            want = float((turned(q, torch.tensor([offset]), frequencies) * k).sum())
+            if abs(got - want) <= SCORE.relative + SCORE.absolute:
+                continue
+            raise probe.miss(
+                f"query at {start + offset}, key at {start}: the score of your rotated vectors is "
+                f"{got:.7f}, expected {want:.7f}, which belongs to the offset {offset} wherever it "
+                "is." + (" Angles must be float64 this far out." if start == FAR else ""),
+                q,
+                where[0],
+                frequencies,
+            )
+
+
+def _places(rng: np.random.Generator) -> Known:
+    """Heads share positions, sequences may have their own; between whole numbers."""
+    for shape, places in (((2, 3, 5, 8), (5,)), ((4, 4, 4), (4,)), ((2, 3, 4, 6), (2, 1, 4))):
+        where = torch.from_numpy(rng.integers(0, 30, places))
+        given = (normal(rng, *shape), where, rates(shape[-1]))
+        yield f"x of shape {shape}, positions of shape {places}", given, turned(*given)
+    between = torch.tensor([0.25, 7.5, -3.0], dtype=torch.float64)
+    given = (normal(rng, 3, 8), between, rates(8))
+    yield "positions between whole numbers and below 0", given, turned(*given)
+
+
+def _far(rng: np.random.Generator) -> Known:
+    where = FAR + torch.from_numpy(rng.integers(0, 1000, 3))
+    for positions in (where, where.double() + 0.37):
+        given = (normal(rng, 3, 8), positions, rates(8))
+        why = "positions about 100,000, where float32 angles are off by thousandths"
+        yield why, given, turned(*given)
+
+
+BFLOAT16 = Tolerance(
+    "bfloat16",
+    2e-2,
+    "bfloat16 rounds at 4e-3, and there are two products and a sum; bfloat16 positions and angles "
+    "would be off by radians",
+)
+
+
+def _types(subject: Subject, probe: Probe) -> None:
+    """The dtype of x comes out: float32, float64 (as exactly), bfloat16."""
+    x, where = normal(probe.rng, 4, 6), torch.tensor([3, 301, 57, 1003])
+    kinds = ((torch.float32, SINGLE), (torch.float64, DOUBLE), (torch.bfloat16, BFLOAT16))
+    for kind, tolerance in kinds:
+        given = (x.to(kind), where, rates(6))
+        why, want = f"x in {kind}", turned(*given).to(kind)
+        value = probe.agree(subject, *given, want=want, tolerance=tolerance, why=why).value
+        if value.dtype != kind:
+            note = f"x has dtype {kind}, but your answer {value.dtype}: bring sines and cosines "
+            raise probe.miss(f"{note}to x.dtype.", *given)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Unordered positions, heads, T = D, positions for each sequence, between, far out, float64."""
+
+    def where(*shape: int) -> Tensor:
+        return torch.from_numpy(rng.integers(1, 40, shape))
+
+    return [
+        Call((normal(rng, 5, 8), where(5), rates(8))),
+        Call((normal(rng, 2, 3, 4, 6), where(4).double() / 4, rates(6))),
+        Call((normal(rng, 4, 4), torch.arange(4), rates(4, 100.0))),
+        Call((normal(rng, 2, 2, 3, 6), where(2, 1, 3), rates(6))),
+        Call((normal(rng, 3, 64), FAR + where(3), rates(64))),
+        Call((normal(rng, 3, 4).double(), FAR + where(3), rates(4))),
+        Call((normal(rng, 1, 2), where(1), rates(2))),
+    ]
+
+
+ANGLES = "positions[..., None].double() * frequencies.double()"
+HALVES = "x.chunk(2, dim=-1)"
+TURNED = "first * cos - second * sin, second * cos + first * sin"
+JOINED = f"torch.cat(({TURNED}), dim=-1)"
+
+SLIPS = (
+    Slip(
+        "neighbours as pairs",
+        (
+            (HALVES, "x[..., ::2], x[..., 1::2]"),
+            (JOINED, f"torch.stack(({TURNED}), dim=-1).flatten(-2)"),
+        ),
+        "You pair neighbours, (x_0, x_1), (x_2, x_3), …, as RoFormer and GPT-J do. Here pair i is "
+        "(x_i, x_{i + D/2}): cut the last axis in two halves. The two are the same up to the order "
+        "of the numbers, but queries, keys and trained weights must agree on one.",
+    ),
+    Slip(
+        "turned clockwise",
+        (TURNED, "first * cos + second * sin, second * cos - first * sin"),
+        "You turn clockwise, by −pθ. Scores come out the same, but it is not the agreed rotation: "
+        "first · cos − second · sin, and second · cos + first · sin.",
+    ),
+    Slip(
+        "no minus sign",
+        (TURNED, TURNED.replace("-", "+")),
+        "There is no minus sign in your answer. A rotation takes (1, 0) to (cos, sin) and (0, 1) "
+        "to (−sin, cos): without the minus, lengths change.",
+    ),
+    Slip(
+        "sine and cosine exchanged",
+        ("cos, sin = angles", "sin, cos = angles"),
+        "Sine and cosine have changed places: at position 0, where nothing turns, your answer is "
+        "not x. The cosine multiplies a number itself, the sine its partner.",
+    ),
+    Slip(
+        "used numbers already turned",
+        (TURNED, "new := first * cos - second * sin, second * cos + new * sin"),
+        "Your second halves are made from first halves that were already turned. Both lines of "
+        "the rotation need the old numbers: give the new ones other names.",
+    ),
+    Slip(
+        "two conventions mixed",
+        (
+            (ANGLES, f"({ANGLES}).repeat_interleave(2, dim=-1)"),
+            (JOINED, "x * cos + torch.cat((-second, first), dim=-1) * sin"),
+        ),
+        "Two conventions are mixed: the numbers are paired as (x_i, x_{i + D/2}), but the angles "
+        "are laid out for neighbours (θ_0, θ_0, θ_1, θ_1, …). Repeat them as a whole, (θ_0, θ_1, "
+        "…, θ_0, θ_1, …), or work on the two halves.",
+    ),
+    Slip(
+        "counted instead of reading positions",
+        ("positions[..., None]", "torch.arange(x.shape[-2])[..., None]"),
+        "The tokens are turned as if they stood at 0, 1, 2, … Use the numbers in `positions`.",
+    ),
+    Slip(
+        "angles in float32",
+        (ANGLES, ANGLES.replace("double", "float")),
+        "Near 0 all is right, but far out digits are lost: the angles were rounded to float32. "
+        "Make them in float64 (`.double()`), take sine and cosine, and only then convert to "
+        "x.dtype.",
+    ),
+    Slip(
+        "angles in the dtype of x",
+        (ANGLES, ANGLES.replace("double()", "to(x.dtype)")),
+        "The angles were rounded to the dtype of x: in bfloat16 that is wrong by radians from "
+        "position a few hundred on, in float32 by a thousandth at 100,000. Convert sines and "
+        "cosines, not angles.",
+    ),
+    Slip(
+        "left in float64",
+        (".cos().to(x.dtype), angles.sin().to(x.dtype)", ".cos(), angles.sin()"),
+        "All numbers are right, but they come in float64 whatever x is: sines and cosines in "
+        "float64 pull everything along. Convert them with .to(x.dtype).",
+    ),
+)
+
+
+def by_rotate_half(x, positions, frequencies):
+    """As in Llama: cosines and sines for the whole width, and x with its halves exchanged."""
+    angles = torch.einsum("...t,d->...td", positions.double(), frequencies.double())
+    angles = torch.cat((angles, angles), dim=-1)
+    half = x.shape[-1] // 2
+    turned = torch.cat((-x[..., half:], x[..., :half]), dim=-1)
+    return x * angles.cos().to(x.dtype) + turned * angles.sin().to(x.dtype)
+
+
+def by_complex_numbers(x, positions, frequencies):
+    """One complex product, in float64."""
+    half = x.shape[-1] // 2
+    z = torch.complex(x[..., :half].double(), x[..., half:].double())
+    angles = positions.double().unsqueeze(-1) * frequencies
+    z = z * torch.exp(1j * angles)
+    return torch.cat((z.real, z.imag), dim=-1).type_as(x)
+
+
+def by_pairs(x, positions, frequencies):
+    """Pair by pair, written into a new tensor."""
+    half = x.shape[-1] // 2
+    out = torch.empty_like(x)
+    for i, rate in enumerate(frequencies.tolist()):
+        angle = positions.double() * rate
+        cos, sin = torch.cos(angle).to(x.dtype), torch.sin(angle).to(x.dtype)
+        out[..., i] = x[..., i] * cos - x[..., i + half] * sin
+        out[..., i + half] = x[..., i] * sin + x[..., i + half] * cos
+    return out
+
 
 EXERCISE = Exercise(
     chapter="06_positions",
     title="Rotary embedding",
     goal="Turn queries and keys, so that their score knows only how far apart they are.",
-    reference=positions.apply_rope,
-    properties=ch06_rope.ROPE,
-    draws=ch06_rope.rope_draws,
-    misconceptions=wrong_rope.ROPE,
-    alternatives=right.ROPE,
+    reference=solutions.apply_rope,
+    contract=Contract(
+        leading_axes=("x",),
+        accepts=(FLOAT32, FLOAT64),
+        views=True,
+        arguments_unchanged=True,
+        gradients=("x",),
+        says=("Positions may lie between whole numbers.",),
+        forbids=READY_MADE,
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: 90° and 45°",
+            torch.tensor([[1.0, 0.0, 0.0, 2.0]]),
+            torch.tensor([1]),
+            torch.tensor([math.pi / 2, math.pi / 4], dtype=torch.float64),
+            want=torch.tensor([[0.0, -1.4142, 1.0, 1.4142]]),
+            tolerance=PRINTED,
+            why="the pairs (1, 0) and (0, 2), turned by 90° and 45°",
+        ),
+        known("pairs (x_i, x_{i + D/2}), a frequency for each", _pairs, points=2, tolerance=SINGLE),
+        Property("scores depend on m − n only, to 1e-6 at 100,000", 2, _scores),
+        known("heads share positions, sequences need not", _places, tolerance=SINGLE),
+        known("exact at position 100,000, whole or not", _far, tolerance=ROUNDED),
+        Property("the dtype of x comes out", 1, _types),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives=(by_rotate_half, by_complex_numbers, by_pairs),
     hints=(
-        (
-            "By which angle is pair i of the token at position p turned? What are the two "
-            "numbers of a pair after a turn by that angle?"
-        ),
-        (
-            "Angles: positions with a new last axis, times the frequencies, both in float64: "
-            "(..., T, D/2). Cut x into its two halves along the last axis. The new first half "
-            "is first · cos − second · sin; find the other one from the turn of (0, 1)."
-        ),
-        (
-            "angles = positions[..., None].double() * frequencies.double(); cos and sin of "
-            "them, each converted with .to(x.dtype); first, second = x.chunk(2, dim=-1); then "
-            "torch.cat of the two new halves, both made from the old ones: the second is "
-            "second · cos + first · sin."
-        ),
+        "By which angle is pair i of the token at position p turned? What are the two numbers of "
+        "a pair after a turn by that angle?",
+        "Angles: positions with a new last axis, times the frequencies, both in float64: (..., T, "
+        "D/2). Cut x into its two halves along the last axis. The new first half is first · cos − "
+        "second · sin; find the other one from the turn of (0, 1).",
+        "angles = positions[..., None].double() * frequencies.double(); cos and sin of them, each "
+        "converted with .to(x.dtype); first, second = x.chunk(2, dim=-1); then torch.cat of the "
+        "two new halves, both made from the old ones: the second is second · cos + first · sin.",
     ),
     minutes=15,
     difficulty=3,
     importance=5,
-    forbidden=READY_MADE,
 )

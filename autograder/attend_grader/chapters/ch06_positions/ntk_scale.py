@@ -1,37 +1,155 @@
 """Exercise 06_positions/ntk_scale: NTK-aware scaling."""
 
+from __future__ import annotations
+
+import math
+
+import numpy as np
 from attend_solutions import longer_positions
 
-from attend_grader.chapters.ch06_positions import (
-    READY_MADE,
-    right_longer,
-    wrong_longer,
+from attend_grader.checks.compare import FLOAT32, PRINTED, told_apart
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import Known, known, worked
+from attend_grader.checks.subject import Subject
+
+
+def _slowest(subject: Subject, probe: Probe) -> None:
+    """The slowest pair turns `factor` times more slowly."""
+    for width, base, factor in ((6, 100.0, 2.0), (64, 10_000.0, 4.0), (16, 500_000.0, 32.0)):
+        got = probe.call(subject, width, base, factor).value
+        if not isinstance(got, (int, float)) or not got > 0:
+            probe.agree(subject, width, base, factor, tolerance=FLOAT32)
+        slowest = -(width - 2) / width
+        slowed = base**slowest / float(got) ** slowest
+        if abs(slowed - factor) > FLOAT32.relative * factor:
+            raise probe.miss(
+                f"with your base {got:.6g} the slowest pair turns {told_apart(slowed, factor)[0]} "
+                f"times more slowly, expected {factor:g} times. Its frequency is base^(−(D−2)/D).",
+                width,
+                base,
+                factor,
+            )
+
+
+def _published(rng: np.random.Generator) -> Known:
+    del rng
+    for factor, want in ((2.0, 20_221.3), (4.0, 40_889.9), (8.0, 82_684.6), (1.0, 10_000.0)):
+        yield f"Llama's width and base, factor {factor:g}", (128, 10_000.0, factor), want
+
+
+def _any(rng: np.random.Generator) -> Known:
+    """To float64's digits."""
+    for width in (4, 8, 10, 256):
+        base, factor = (round(float(x), 1) for x in rng.uniform((50, 1), (9000, 20)))
+        want = math.exp(math.log(base) + math.log(factor) * width / (width - 2))
+        yield "", (width, base, factor), want
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Several widths, bases and factors; whole numbers; factor 1."""
+    drawn = [
+        (width, round(float(rng.uniform(100, 20_000)), 1), round(float(rng.uniform(2, 9)), 2))
+        for width in (4, 6, 64, 128)
+    ]
+    return [Call(args) for args in (*drawn, (8, 100, 3), (10, 500.0, 1.0))]
+
+
+POWER = " ** (width / (width - 2))"
+RAISED = f"base * factor{POWER}"
+
+SLIPS = (
+    Slip(
+        "base times factor",
+        (POWER, ""),
+        "The base is multiplied by the factor itself. Then the slowest pair turns too fast, as its "
+        "exponent is (D − 2)/D, not 1: multiply by factor^(D/(D−2)).",
+    ),
+    Slip(
+        "exponent upside down",
+        (POWER, " ** ((width - 2) / width)"),
+        "The exponent is upside down: (D−2)/D instead of D/(D−2).",
+    ),
+    Slip(
+        "factor squared",
+        (POWER, " ** 2"),
+        "The base is multiplied by the factor's square. That is right for width 4 only: D/(D−2).",
+    ),
+    Slip(
+        "exponent D/(D−1)",
+        ("width - 2", "width - 1"),
+        "The exponent is D/(D−1), but the slowest frequency is base^(−(D−2)/D): it is D/(D−2).",
+    ),
+    Slip(
+        "exponent D/(D−4)",
+        ("(width - 2)", "max(width - 4, 1)"),
+        "The exponent counts pairs where it should count numbers: with D/2 pairs it is (D/2)/(D/2 "
+        "− 1), which is D/(D−2), not (D/2)/(D/2 − 2).",
+    ),
+    Slip(
+        "divided",
+        ("base * ", "base / "),
+        "Your base shrinks, so the slow pairs turn faster. Multiply by the power of the factor.",
+    ),
+    Slip(
+        "width − 2 without brackets",
+        ("(width - 2)", "width - 2"),
+        "Python reads `width / width - 2` as (width / width) − 2, which is −1. Put width − 2 in "
+        "brackets: factor ** (width / (width - 2)).",
+    ),
+    Slip(
+        "the base raised too",
+        (RAISED, f"(base * factor){POWER}"),
+        "The base itself is raised to D/(D−2) too. Only the factor is: base * factor ** (…).",
+    ),
+    Slip(
+        "exponent without brackets",
+        (POWER, "**width / (width - 2)"),
+        "Python reads `factor ** width / (width - 2)` as (factor ** width) / (width − 2). Put the "
+        "exponent in brackets: factor ** (width / (width - 2)).",
+    ),
+    Slip(
+        "a float32 tensor",
+        (RAISED, f"torch.tensor(float(base)) * torch.tensor(float(factor)){POWER}"),
+        "The value is right to seven digits: it was worked out in a float32 tensor. Return a "
+        "Python float: no tensor is needed, `**` takes numbers.",
+    ),
 )
-from attend_grader.chapters.ch06_positions import props_longer as ch06_longer
-from attend_grader.checks.exercise import Exercise
+
+
+def by_logarithms(width, base, factor):
+    """Sums of logarithms."""
+    return math.exp(math.log(base) + math.log(factor) * width / (width - 2))
+
+
+def by_the_slowest(width, base, factor):
+    """Solves for the base whose slowest pair has a frequency `factor` times smaller."""
+    slowest = base ** (-(width - 2) / width) / factor
+    return slowest ** (-width / (width - 2))
+
 
 EXERCISE = Exercise(
     chapter="06_positions",
     title="NTK-aware scaling",
     goal="Find the base with which only the slow pairs slow down.",
     reference=longer_positions.ntk_scale,
-    properties=ch06_longer.NTK,
-    draws=ch06_longer.ntk_draws,
-    misconceptions=wrong_longer.NTK,
-    alternatives=right_longer.NTK,
+    contract=Contract(says=("Right to the digits of float64.",)),
+    properties=(
+        worked("a hand-worked example: width 4", 4, 100.0, 3.0, want=900.0, tolerance=FLOAT32),
+        Property("the slowest pair turns factor times more slowly", 1, _slowest),
+        known("Llama's published bases; factor 1", _published, tolerance=PRINTED),
+        known("any width, base and factor, in float64", _any),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives=(by_logarithms, by_the_slowest),
     hints=(
-        (
-            "Write down the frequency of the slowest pair, i = D/2 − 1, with the old base "
-            "and with the new one. What must their ratio be?"
-        ),
-        (
-            "new base^(−(D−2)/D) must be base^(−(D−2)/D) divided by the factor. Take both "
-            "sides to the power −D/(D−2)."
-        ),
-        ("base * factor ** (width / (width - 2)); the brackets are needed."),
+        "Write down the frequency of the slowest pair, i = D/2 − 1, with the old base and with the "
+        "new one. What must their ratio be?",
+        "new base^(−(D−2)/D) must be base^(−(D−2)/D) divided by the factor. Take both sides to the "
+        "power −D/(D−2).",
+        "base * factor ** (width / (width - 2)); the brackets are needed.",
     ),
     minutes=6,
     difficulty=2,
     importance=3,
-    forbidden=READY_MADE,
 )

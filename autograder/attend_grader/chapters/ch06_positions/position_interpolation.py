@@ -1,34 +1,160 @@
 """Exercise 06_positions/position_interpolation: position interpolation."""
 
-from attend_solutions import longer_positions
+from __future__ import annotations
 
-from attend_grader.chapters.ch06_positions import (
-    READY_MADE,
-    right_longer,
-    wrong_longer,
+import numpy as np
+import torch
+from attend_solutions import longer_positions
+from torch import Tensor
+
+from attend_grader.chapters.ch06_positions.shared import comes_out
+from attend_grader.checks.compare import FLOAT32 as SINGLE
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import Known, known, worked
+
+
+def _squeezes(rng: np.random.Generator) -> Known:
+    for trained, length, shape in ((64, 1024, 6), (10, 15, 6), (2048, 8192, (2, 1, 3)), (3, 99, 1)):
+        where = torch.from_numpy(rng.integers(0, length, shape))
+        why = f"trained on {trained}, reads {length}; {where.numel()} of its positions"
+        yield why, (where, trained, length), where.double() * trained / length
+
+
+def _short(rng: np.random.Generator) -> Known:
+    del rng
+    for length in (8, 10):
+        yield "the text fits", (torch.arange(8), 10, length), torch.arange(8).double()
+    where = torch.arange(11)
+    yield "one token too many", (where, 10, 11), where.double() * 10 / 11
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Longer, a little longer, and no longer than what was trained; float32; two axes."""
+
+    def where(length: int, *shape: int) -> Tensor:
+        return torch.from_numpy(rng.integers(1, length, shape))
+
+    return [
+        Call((where(40, 5), 10, 40)),
+        Call((torch.arange(15), 10, 15)),
+        Call((torch.arange(6), 10, 6)),
+        Call((where(1024, 2, 3).float(), 64, 1024)),
+        Call((where(9, 4).float(), 12, 9)),
+    ]
+
+
+SHARE = "min(1.0, trained_length / length)"
+SQUEEZED = f"positions.double() * {SHARE}"
+
+SLIPS = (
+    Slip(
+        "stretched instead of squeezed",
+        (SHARE, "max(1.0, length / trained_length)"),
+        "Positions are stretched, not squeezed: the factor is upside down. It is trained / wanted.",
+    ),
+    Slip(
+        "stretched short texts",
+        (SHARE, "trained_length / length"),
+        "Texts that fit are stretched to the trained length. They keep their positions: the "
+        "factor is at most 1.",
+    ),
+    Slip(
+        "whole positions",
+        (SQUEEZED, f"({SQUEEZED}).floor()"),
+        "Your positions are whole numbers, so neighbours share one. Divide without cutting off: "
+        "`/`, not `//`, and no conversion to integers.",
+    ),
+    Slip(
+        "divided with //",
+        (
+            SQUEEZED,
+            "positions if length <= trained_length else positions * trained_length // length",
+        ),
+        "Your positions come as whole numbers, so that neighbours share one. Divide by `/`, not by "
+        "`//`, and convert with .double().",
+    ),
+    Slip(
+        "short texts as they came",
+        (SQUEEZED, f"positions if length <= trained_length else {SQUEEZED}"),
+        "Longer texts are right, but a text that fits gives back whole numbers, just as they came "
+        "in. Asked for are float64 positions, always: positions.double().",
+    ),
+    Slip(
+        "counted the positions given",
+        ("/ length", "/ positions.numel()"),
+        "You divide by how many positions there are, len(positions) or the like, where the text's "
+        "length is wanted. `positions` may hold only some of them: use the argument `length`.",
+    ),
+    Slip(
+        "a whole factor",
+        (SQUEEZED, "positions.double() / max(1, length // trained_length)"),
+        "The ratio of the lengths is cut to a whole number. Divide with `/`, not `//`.",
+    ),
+    Slip(
+        "last to last",
+        ("trained_length / length", "(trained_length - 1) / (length - 1)"),
+        "The last position is mapped to the last trained one, by (trained − 1) / (wanted − 1). "
+        "Chen et al. multiply by trained / wanted.",
+    ),
+    Slip(
+        "positions in float32",
+        (".double()", ".float()"),
+        "Your positions come in float32. Angles are made from them, and far out these need "
+        "float64: use .double() before you multiply.",
+    ),
+    Slip(
+        "converted too late",
+        (SQUEEZED, f"(positions * {SHARE}).double()"),
+        "The dtype is float64, but the values are right to seven digits only: whole numbers times "
+        "a Python float are float32, and .double() comes too late. Convert before you multiply.",
+    ),
 )
-from attend_grader.chapters.ch06_positions import props_longer as ch06_longer
-from attend_grader.checks.exercise import Exercise
+
+
+def by_branches(positions, trained_length, length):
+    """Asks first."""
+    positions = positions.to(torch.float64)
+    if length <= trained_length:
+        return positions
+    return positions / (length / trained_length)
+
+
+def in_numpy(positions, trained_length, length):
+    """In NumPy."""
+    factor = np.minimum(1, np.float64(trained_length) / length)
+    return torch.from_numpy(np.asarray(positions, dtype=np.float64) * factor)
+
 
 EXERCISE = Exercise(
     chapter="06_positions",
     title="Position interpolation",
     goal="Squeeze the positions of a longer text into the trained range.",
     reference=longer_positions.position_interpolation,
-    properties=ch06_longer.INTERPOLATION,
-    draws=ch06_longer.interpolation_draws,
-    misconceptions=wrong_longer.INTERPOLATION,
-    alternatives=right_longer.INTERPOLATION,
-    hints=(
-        ("By which number must every position be multiplied, and when by none?"),
-        (
-            "The factor is trained_length / length, but never more than 1. Work in float64: "
-            "angles will be made from these positions."
+    contract=Contract(accepts=(FLOAT32, FLOAT64, INTEGERS), views=True, arguments_unchanged=True),
+    properties=(
+        worked(
+            "a hand-worked example: twice the trained length",
+            torch.tensor([0, 1, 3, 7]),
+            4,
+            8,
+            want=torch.tensor([0.0, 0.5, 1.5, 3.5], dtype=torch.float64),
+            tolerance=SINGLE,
         ),
-        ("positions.double() times min(1.0, trained_length / length)."),
+        known("p times trained over wanted length, for any lengths", _squeezes),
+        known("a text that fits keeps its positions", _short, tolerance=SINGLE),
+        comes_out(torch.float64, (torch.arange(8), 10, 8), (torch.arange(9), 3, 9)),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives=(by_branches, in_numpy),
+    hints=(
+        "By which number must every position be multiplied, and when by none?",
+        "The factor is trained_length / length, but never more than 1. Work in float64: angles "
+        "will be made from these positions.",
+        "positions.double() times min(1.0, trained_length / length).",
     ),
     minutes=4,
     difficulty=1,
     importance=3,
-    forbidden=READY_MADE,
 )

@@ -1,44 +1,273 @@
-"""Exercise 06_positions/relative_bias: A bias for each distance."""
+"""Exercise 06_positions/relative_bias: a bias for each distance.
 
+The oracle finds T5's buckets by their edges.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
 from attend_solutions import positions
+from torch import Tensor, nn
 
-from attend_grader.chapters.ch06_positions import (
-    READY_MADE,
-    right,
-    wrong_tables,
+from attend_grader.chapters.ch06_positions.shared import READY_MADE
+from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import Fresh, Known, agrees, known, worked
+from attend_grader.checks.torch_properties import normal
+
+SIZES = (
+    (32, 128, False),
+    (32, 128, True),
+    (12, 50, False),
+    (20, 77, True),
+    (14, 60, True),
+    (9, 40, False),
 )
-from attend_grader.chapters.ch06_positions import props_tables as ch06_tables
-from attend_grader.checks.exercise import Exercise
+"""Buckets, max_distance, bidirectional; the last two have an odd number of buckets a side."""
+
+
+def _edges(one_side: int, max_distance: int) -> list[float]:
+    """The smallest distance of each shared bucket of a side."""
+    exact = one_side // 2
+    far = one_side - exact
+    return [exact * (max_distance / exact) ** (i / far) for i in range(far)]
+
+
+def bucket(distance: int, one_side: int, max_distance: int) -> int:
+    """T5's bucket of a distance, found by its edges."""
+    exact = one_side // 2
+    if distance < exact:
+        return distance
+    edges = _edges(one_side, max_distance)
+    return exact + sum(edge <= distance + 1e-6 for edge in edges) - 1
+
+
+def _clear(one_side: int, max_distance: int, up_to: int) -> list[int]:
+    """Distances that lie on no bucket's edge: there rounding would decide."""
+    edges = _edges(one_side, max_distance)[1:]
+    return [d for d in range(up_to) if all(abs(d - edge) > 1e-3 for edge in edges)]
+
+
+def _numbered(buckets: int) -> Tensor:
+    """A table whose entries say their own bucket."""
+    return torch.arange(float(buckets))[:, None]
+
+
+OWN = "a table that holds each bucket's own number"
+
+
+def _mixed(value: Any) -> str:
+    if value.ndim == 3 and not np.allclose(value % 1, 0, atol=1e-3):
+        return "Yours mixes buckets: each entry should be one number of the table."
+    return ""
+
+
+def _far(rng: np.random.Generator) -> Known:
+    """Ranges widen in proportion; from max_distance on all share the last bucket."""
+    for buckets, far, both in SIZES:
+        one_side = buckets // 2 if both else buckets
+        clear = _clear(one_side, far, 3 * far)
+        chosen = sorted({int(d) for d in rng.choice(clear, 12)} | {5 * far})
+        after = [one_side + bucket(d, one_side, far) if both and d else 0 for d in chosen]
+        before = [bucket(d, one_side, far) for d in chosen]
+        relative = torch.tensor([[-d for d in chosen], chosen])
+        why = f"{OWN}, {buckets} buckets, max_distance = {far}, bidirectional = {both}"
+        want = torch.tensor([[before, after]], dtype=torch.float32)
+        yield why, (_numbered(buckets), relative, both, far), want
+    relative = torch.tensor([[-112, -113, -500, 112, 113]])
+    want = torch.tensor([[[30.0, 31, 31, 62, 63]]])
+    yield f"{OWN}, 64 buckets, max_distance left out, so 128", (_numbered(64), relative), want
+
+
+def _heads(rng: np.random.Generator) -> Fresh:
+    for heads, queries, keys in ((3, 4, 6), (5, 5, 5), (1, 2, 3), (4, 1, 1)):
+        relative = torch.arange(keys) - torch.arange(queries)[:, None]
+        yield f"{heads} heads, T = {queries}, S = {keys}", Call((normal(rng, 16, heads), relative))
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Both directions and one, near and far, T ≠ S and T = S = H, other sizes, nothing ahead."""
+    near = torch.arange(6) - torch.arange(4)[:, None]
+    wide = torch.tensor([_clear(8, 128, 400)[::7]])
+    return [
+        Call((normal(rng, 16, 3), near)),
+        Call((normal(rng, 32, 2), torch.cat((-wide, wide)), False)),
+        Call((normal(rng, 16, 2), torch.cat((-wide, wide)))),
+        Call((normal(rng, 16, 4), near[:, :4], False)),
+        Call((normal(rng, 8, 1), torch.tensor([[-50, -13, -3, 0, 3, 5, 13, 50]]), True, 16)),
+        Call((normal(rng, 12, 2), torch.tensor([[-700, -31, -9, -7], [2, 9, 31, 700]]), False, 50)),
+        Call((normal(rng, 16, 2), torch.tensor([[0, -2, -5, -9, -40]]))),
+        Call((normal(rng, 14, 2), torch.tensor([[-90, -8, -4, 1, 3, 5, 12, 90]]), True, 60)),
+    ]
+
+
+SIDE = "one_side = table.shape[0]"
+HALVED = "one_side = one_side // 2"
+AHEAD = "(relative > 0) * one_side"
+BACK = "(-relative).clamp(min=0)"
+
+SLIPS = (
+    Slip(
+        "before and after exchanged",
+        (SIDE, f"relative, {SIDE}".replace("= ", "= -relative, ")),
+        "Keys before and after the query have changed places. `relative` is the key's position "
+        "minus the query's: negative for keys before it, which have the first half of the table.",
+    ),
+    Slip(
+        "ranges made for the whole table",
+        ((HALVED, "half = one_side // 2"), (AHEAD, "(relative > 0) * half")),
+        "With bidirectional each side has only half of the table, and your ranges are made for "
+        "all of it: halve the number of buckets before you halve it again for the exact ones.",
+    ),
+    Slip(
+        "no last bucket",
+        (".clamp(0, one_side - 1)", ".clamp(min=0)"),
+        "Buckets of far keys run past the last bucket of their side, into the other half or past "
+        "the table's end. Hold them at one side's number of buckets minus 1: .clamp(0, … − 1).",
+    ),
+    Slip(
+        "the logarithm spread too wide",
+        ("share * (one_side - exact)", "share * one_side"),
+        "Far distances climb too fast: the logarithm is multiplied by all buckets of a side. Only "
+        "those that are not exact are left to share, one side's buckets minus the exact ones.",
+    ),
+    Slip(
+        "a bucket for every distance",
+        ("torch.where(distance < exact, distance, far)", "distance.clamp(max=one_side - 1)"),
+        "Every distance has a bucket of its own until the buckets run out (as in Shaw et al. "
+        "2018). T5 gives only half of a side's buckets to single distances; the others get ranges "
+        "that widen like a logarithm, up to max_distance.",
+    ),
+    Slip(
+        "keys ahead count by distance",
+        (BACK, "relative.abs()"),
+        "Without bidirectional, keys after the query are treated like keys as far before it. They "
+        "all count as distance 0: clamp, do not take the absolute value.",
+    ),
+    Slip(
+        "rounded instead of cut off",
+        (".clamp(0, one_side - 1)", ".round().clamp(0, one_side - 1)"),
+        "Far distances come out a bucket too high here and there: the logarithm is rounded to the "
+        "nearest whole number. Cut it off (floor, or .long()).",
+    ),
+    Slip(
+        "one half for both directions",
+        (AHEAD, "first"),
+        "Both sides of the query share buckets even where bidirectional is True. Keys after the "
+        "query have the second half of the table: add half of its length to their bucket.",
+    ),
+    Slip(
+        "ignored bidirectional=False",
+        ("if bidirectional:", "if True:"),
+        "bidirectional=False changes nothing in your answer. Then the whole table serves keys at "
+        "or before the query, and keys after it count as distance 0.",
+    ),
+    Slip(
+        "heads last",
+        (".movedim(-1, 0)", ""),
+        "Your heads are the last axis, as the table has them. Scores are (H, T, S): move the last "
+        "axis to the front.",
+    ),
+)
+
+
+def by_loops(table, relative, bidirectional=True, max_distance=128):
+    """Pair by pair, with Python's logarithm."""
+    one_side = len(table) // 2 if bidirectional else len(table)
+    exact = one_side // 2
+
+    def bucket(r):
+        distance = abs(r) if bidirectional else max(-r, 0)
+        if distance >= exact:
+            log = math.log(distance / exact) / math.log(max_distance / exact)
+            distance = min(exact + int(log * (one_side - exact)), one_side - 1)
+        return distance + (one_side if bidirectional and r > 0 else 0)
+
+    rows = [torch.stack([table[bucket(r)] for r in row]) for row in relative.tolist()]
+    return torch.stack(rows).permute(2, 0, 1)
+
+
+def by_one_hot(table, relative, bidirectional=True, max_distance=128):
+    """Logarithms to base 2 in float64, a one-hot product instead of indexing."""
+    n = len(table)
+    if bidirectional:
+        n //= 2
+        side, distance = torch.where(relative > 0, n, 0), torch.abs(relative)
+    else:
+        side, distance = torch.zeros_like(relative), torch.relu(-relative)
+    exact = n // 2
+    ratio = (distance.clamp(min=exact).double() / exact).log2() / math.log2(max_distance / exact)
+    far = torch.clamp((exact + ratio * (n - exact)).floor().long(), max=n - 1)
+    bucket = side + torch.where(distance < exact, distance, far)
+    chosen = nn.functional.one_hot(bucket, len(table)).to(table.dtype)
+    return (chosen @ table).permute(2, 0, 1).contiguous()
+
 
 EXERCISE = Exercise(
     chapter="06_positions",
     title="A bias for each distance",
     goal="Look up T5's bias: near distances one by one, far ones in widening buckets.",
     reference=positions.relative_bias,
-    properties=ch06_tables.BIAS,
-    draws=ch06_tables.bias_draws,
-    misconceptions=wrong_tables.BIAS,
-    alternatives=right.BIAS,
+    contract=Contract(
+        views=True, arguments_unchanged=True, gradients=("table",), forbids=READY_MADE
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: 8 buckets looking back",
+            _numbered(8),
+            torch.tensor([[0, -1, -2, -3, -4, -5, -6, -7, -9, -11, -13, -40]]),
+            False,
+            16,
+            want=torch.tensor([[[0.0, 1, 2, 3, 4, 4, 5, 5, 6, 6, 7, 7]]]),
+            tolerance=FLOAT32,
+            why=f"{OWN}, 8 buckets, max_distance = 16, causal",
+        ),
+        worked(
+            "near keys: a bucket each, those after it in the other half",
+            _numbered(16),
+            torch.arange(-3, 4)[None],
+            want=torch.tensor([[[3.0, 2, 1, 0, 9, 10, 11]]]),
+            tolerance=FLOAT32,
+            why=f"{OWN}, 16 buckets, both directions",
+        ),
+        worked(
+            "bidirectional=False: the whole table looks back",
+            _numbered(16),
+            torch.tensor([[-7, -2, 0, 1, 5, 900]]),
+            bidirectional=False,
+            want=torch.tensor([[[7.0, 2, 0, 0, 0, 0]]]),
+            tolerance=FLOAT32,
+            why=f"{OWN}, 16 buckets, bidirectional = False",
+        ),
+        known(
+            "far keys share logarithmic buckets, up to max_distance",
+            _far,
+            points=2,
+            tolerance=FLOAT32,
+            clue=_mixed,
+        ),
+        agrees("(H, T, S), a number for each head", _heads, tolerance=FLOAT32),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives=(by_loops, by_one_hot),
     hints=(
-        (
-            "Three questions, one after the other: which part of the table, how far away, and "
-            "which bucket has that distance? Only then is anything looked up."
-        ),
-        (
-            "If bidirectional: each side has half of the buckets, keys after the query "
-            "(relative > 0) start at that half, and the distance is the absolute value. Else: "
-            "all buckets, start 0, and the distance is −relative, but at least 0. Work out the "
-            "bucket for near and for far distances, and choose between them with torch.where."
-        ),
-        (
-            "With side buckets for one side and exact = side // 2: far = exact + (side − exact)"
-            " · log(distance / exact) / log(max_distance / exact). Clamp that to 0 … side − 1 "
-            "(distance 0 gives log 0 = −inf), and only then cut off with .long(). Choose near "
-            "or far, add where the side starts, look up, and mind the order of the axes."
-        ),
+        "Three questions, one after the other: which part of the table, how far away, and which "
+        "bucket has that distance? Only then is anything looked up.",
+        "If bidirectional: each side has half of the buckets, keys after the query (relative > 0) "
+        "start at that half, and the distance is the absolute value. Else: all buckets, start 0, "
+        "and the distance is −relative, but at least 0. Work out the bucket for near and for far "
+        "distances, and choose between them with torch.where.",
+        "With side buckets for one side and exact = side // 2: far = exact + (side − exact) · "
+        "log(distance / exact) / log(max_distance / exact). Clamp that to 0 … side − 1 (distance "
+        "0 gives log 0 = −inf), and only then cut off with .long(). Choose near or far, add where "
+        "the side starts, look up, and mind the order of the axes.",
     ),
     minutes=20,
     difficulty=4,
     importance=3,
-    forbidden=READY_MADE,
 )

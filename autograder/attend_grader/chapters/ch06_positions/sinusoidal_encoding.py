@@ -1,43 +1,212 @@
-"""Exercise 06_positions/sinusoidal_encoding: sines and cosines."""
+"""Exercise 06_positions/sinusoidal_encoding: sines and cosines.
 
-from attend_solutions import positions
+The oracle is Python's own ``math``, number by number.
+"""
 
-from attend_grader.chapters.ch06_positions import (
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from attend_solutions import positions as solutions
+from attend_solutions.positions import angular_frequencies
+
+from attend_grader.chapters.ch06_positions.shared import (
+    FAR,
     READY_MADE,
-    right,
-    wrong_absolute,
+    ROUNDED,
+    comes_out,
+    encode,
 )
-from attend_grader.chapters.ch06_positions import props_absolute as ch06_absolute
-from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.compare import FLOAT32 as SINGLE
+from attend_grader.checks.compare import PRINTED
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import Known, known, worked
+from attend_grader.checks.torch_properties import normal
+
+
+def _pairs(rng: np.random.Generator) -> Known:
+    for width in (2, 6, 10, 64):
+        where = sorted(rng.integers(1, 60, 5).tolist())
+        yield f"width = {width}", (torch.tensor(where), width), encode(where, width)
+
+
+def _bases(rng: np.random.Generator) -> Known:
+    for base in (100.0, 500_000.0, 17.5):
+        where = rng.integers(1, 60, 4).tolist()
+        yield f"base = {base:g}", (torch.tensor(where), 8, base), encode(where, 8, base)
+
+
+def _anywhere(rng: np.random.Generator) -> Known:
+    del rng
+    for where in ([7, 3, 3, 12, 0], [0.5, -2.25, 10.75], [40]):
+        yield "positions as they come, not 0, 1, 2 …", (torch.tensor(where), 6), encode(where, 6)
+
+
+def _far(rng: np.random.Generator) -> Known:
+    why = "where float32 angles are off by thousandths"
+    where = (FAR + rng.integers(0, 1000, 4)).tolist()
+    yield f"positions about 100,000, {why}", (torch.tensor(where), 16), encode(where, 16)
+    between = torch.tensor([FAR + 0.37, -FAR - 5.1], dtype=torch.float64)
+    why = f"float64 positions between whole numbers, {why}"
+    yield why, (between, 16), encode(between.tolist(), 16)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """From 0 on; unordered; another base; between whole numbers; T = C; far out."""
+    return [
+        Call((torch.arange(5), 8)),
+        Call((torch.from_numpy(rng.integers(0, 50, 4)), 6), {"base": 300.5}),
+        Call(((10 * normal(rng, 5)).round(decimals=1), 4)),
+        Call((torch.from_numpy(rng.integers(1, 20, 6)), 6)),
+        Call((torch.from_numpy(FAR + rng.integers(0, 999, 3)), 10)),
+        Call((torch.from_numpy(rng.integers(1, 9, 1)).float(), 2), {"base": 50.0}),
+    ]
+
+
+ANGLES = "positions[:, None] * angular_frequencies(width, base)"
+WAVES = "(angles.sin(), angles.cos())"
+STACKED = f"torch.stack({WAVES}, dim=-1).flatten(-2)"
+
+SLIPS = (
+    Slip(
+        "sines first, then cosines",
+        (STACKED, f"torch.cat({WAVES}, dim=-1)"),
+        "All sines come first, then all cosines. Here they take turns: column 2i is the sine and "
+        "column 2i + 1 the cosine of the same angle. Stack the two along a new last axis and "
+        "flatten it.",
+    ),
+    Slip(
+        "cosine before sine",
+        (WAVES, "(angles.cos(), angles.sin())"),
+        "Your even columns hold cosines. Position 0 must read 0, 1, 0, 1, …: the sine comes first.",
+    ),
+    Slip(
+        "a frequency for every column",
+        (
+            ("width, base)", "2 * width, base)"),
+            (WAVES, "(angles[:, ::2].sin(), angles[:, 1::2].cos())"),
+        ),
+        "Every column has a frequency of its own. The two columns of a pair share one: column "
+        "2i + 1 is the cosine of the very angle whose sine is in column 2i.",
+    ),
+    Slip(
+        "exponent i/C instead of 2i/C",
+        ("width, base)", "2 * width, base)[: width // 2]"),
+        "Your frequencies fall only half as fast: the exponent is i / C where it must be 2i / C.",
+    ),
+    Slip(
+        "frequencies grow",
+        (ANGLES, ANGLES.replace("*", "/")),
+        "Your frequencies grow from pair to pair: the position is multiplied by base^(2i/C), or "
+        "divided by a frequency. They must fall: multiply by angular_frequencies(width, base).",
+    ),
+    Slip(
+        "ignored the base",
+        ("width, base)", "width)"),
+        "Your answer does not depend on the base. Pass it on: angular_frequencies(width, base).",
+    ),
+    Slip(
+        "counted instead of reading positions",
+        ("positions[:, None]", "torch.arange(len(positions))[:, None]"),
+        "You encode 0, 1, 2, … whatever the positions are. Use the numbers in `positions`.",
+    ),
+    Slip(
+        "angles in float32",
+        (ANGLES, "positions[:, None].float() * angular_frequencies(width, base).float()"),
+        "Near 0 all is right, but far out digits are lost: the angles were rounded to float32. "
+        "Multiply in float64, take sine and cosine, and only then convert.",
+    ),
+    Slip(
+        "angles converted before the sine",
+        (ANGLES, f"({ANGLES}).float()"),
+        "Near 0 all is right, but far out digits are lost: position times frequency is right, and "
+        "then the angles themselves are converted to float32. Take sine and cosine first, then "
+        "convert.",
+    ),
+    Slip(
+        "left in float64",
+        (".float()", ""),
+        "All numbers are right, but they come in float64, while embeddings are float32. Convert "
+        "the finished table with .float().",
+    ),
+)
+
+
+def by_loops(positions, width, base=10_000.0):
+    """Number by number, with Python's own sine."""
+    table = torch.zeros(len(positions), width)
+    for row, p in enumerate(positions.tolist()):
+        for i in range(0, width, 2):
+            angle = p / base ** (i / width)
+            table[row, i], table[row, i + 1] = math.sin(angle), math.cos(angle)
+    return table
+
+
+def by_columns(positions, width, base=10_000.0):
+    """Fills the even columns, then the odd ones; the exponential of a logarithm."""
+    rates = torch.exp(torch.arange(0, width, 2).double() * (-math.log(base) / width))
+    angles = torch.outer(positions.to(torch.float64), rates)
+    table = torch.zeros(len(positions), width)
+    table[:, 0::2] = torch.sin(angles)
+    table[:, 1::2] = torch.cos(angles)
+    return table
+
+
+def by_complex_numbers(positions, width, base=10_000.0):
+    """The point e^{iα}, seen as (cos, sin), turned over."""
+    angles = torch.einsum("t,c->tc", positions.double(), angular_frequencies(width, base))
+    points = torch.view_as_real(torch.polar(torch.ones_like(angles), angles))
+    return points.flip(-1).reshape(-1, width).to(torch.float32)
+
 
 EXERCISE = Exercise(
     chapter="06_positions",
     title="Sines and cosines",
     goal="Encode any position by pairs of sines and cosines, exactly even at 100,000.",
-    reference=positions.sinusoidal_encoding,
-    properties=ch06_absolute.SINUSOID,
-    draws=ch06_absolute.sinusoid_draws,
-    misconceptions=wrong_absolute.SINUSOID,
-    alternatives=right.SINUSOID,
+    reference=solutions.sinusoidal_encoding,
+    contract=Contract(
+        accepts=(FLOAT32, FLOAT64, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+        forbids=READY_MADE,
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: width 4, base 100",
+            torch.tensor([0, 1]),
+            4,
+            base=100.0,
+            want=torch.tensor([[0.0, 1.0, 0.0, 1.0], [0.8415, 0.5403, 0.0998, 0.9950]]),
+            tolerance=PRINTED,
+        ),
+        known(
+            "sine and cosine take turns, a frequency for each pair",
+            _pairs,
+            points=2,
+            tolerance=SINGLE,
+        ),
+        known("the base sets the frequencies", _bases, tolerance=SINGLE),
+        known("any positions, in any order, also below 0", _anywhere, tolerance=SINGLE),
+        known("exact at position 100,000", _far, tolerance=ROUNDED),
+        comes_out(torch.float32, (torch.tensor([2, 0, 5]), 4), (torch.tensor([2.5]).double(), 4)),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives=(by_loops, by_columns, by_complex_numbers),
     hints=(
-        (
-            "How large is the table of angles: a row for each position, a column for each "
-            "frequency? Which two axes must meet so that each position is multiplied by each "
-            "frequency?"
-        ),
-        (
-            "Positions as a column times the frequencies as a row give the angles (T, C/2), in "
-            "float64. Sine and cosine of an angle must end up next to each other: put them "
-            "side by side on a new last axis, then merge the last two axes."
-        ),
-        (
-            "positions[:, None] times angular_frequencies(width, base); torch.stack of the "
-            "sine and the cosine with dim=-1 gives (T, C/2, 2); flatten(-2) makes it (T, C); "
-            "convert to float32 at the very end."
-        ),
+        "How large is the table of angles: a row for each position, a column for each frequency? "
+        "Which two axes must meet so that each position is multiplied by each frequency?",
+        "Positions as a column times the frequencies as a row give the angles (T, C/2), in "
+        "float64. Sine and cosine of an angle must end up next to each other: put them side by "
+        "side on a new last axis, then merge the last two axes.",
+        "positions[:, None] times angular_frequencies(width, base); torch.stack of the sine and "
+        "the cosine with dim=-1 gives (T, C/2, 2); flatten(-2) makes it (T, C); convert to "
+        "float32 at the very end.",
     ),
     minutes=10,
     difficulty=2,
     importance=5,
-    forbidden=READY_MADE,
 )

@@ -1,41 +1,253 @@
-"""Exercise 06_positions/yarn_frequencies: yaRN."""
+"""Exercise 06_positions/yarn_frequencies: YaRN.
 
+The oracle blends pair by pair, with Python's own powers and logarithms.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
 from attend_solutions import longer_positions
+from attend_solutions.positions import angular_frequencies
+from torch import Tensor
 
-from attend_grader.chapters.ch06_positions import (
-    READY_MADE,
-    right_longer,
-    wrong_longer,
+from attend_grader.chapters.ch06_positions.shared import READY_MADE, rates
+from attend_grader.checks.compare import FLOAT32, FLOAT64, PRINTED, Tolerance, told_apart
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import Known, known, worked
+from attend_grader.checks.subject import Subject
+
+
+def blend(
+    width: int, base: float, factor: float, trained: int, alpha: float = 1.0, beta: float = 32.0
+) -> tuple[Tensor, float]:
+    """The answer, pair by pair."""
+    found = []
+    for rate in rates(width, base).tolist():
+        keep = (trained * rate / (2 * math.pi) - alpha) / (beta - alpha)
+        keep = min(max(keep, 0.0), 1.0)
+        found.append(keep * rate + (1 - keep) * rate / factor)
+    return torch.tensor(found, dtype=torch.float64), 1 + 0.1 * math.log(factor)
+
+
+PAIR = Tolerance(
+    "a pair's own frequency",
+    1e-5,
+    "relative to itself, as the slowest pair is 10⁴ times slower than the fastest; float32 rounds "
+    "at 6e-8, and a kept share that is off by this moves a slow pair by up to 16 times as much",
 )
-from attend_grader.chapters.ch06_positions import props_longer as ch06_longer
-from attend_grader.checks.exercise import Exercise
+
+
+def _hold_pairs(subject: Subject, probe: Probe, *given: Any, beyond: bool = False) -> None:
+    """Hold each pair's frequency to the oracle's; ``beyond``: only where there is no ramp.
+
+    Raises:
+        Miss: structure or shape differs, or a frequency.
+    """
+    width, base, _, trained, alpha, beta = given
+    want = blend(*given)
+    value = probe.call(subject, *given).value
+    found = value[0] if isinstance(value, (tuple, list)) and len(value) == 2 else torch.empty(0)
+    shaped = isinstance(found, Tensor) and found.is_floating_point()
+    if not (shaped and found.shape == want[0].shape and beyond):
+        probe.agree(subject, *given, want=want, part=0, tolerance=FLOAT32)
+    triples = zip(rates(width, base).tolist(), want[0].tolist(), found.tolist(), strict=True)
+    for rate, right, got in triples:
+        turns = trained * rate / (2 * math.pi)
+        if (beyond and alpha <= turns <= beta) or abs(got - right) <= PAIR.relative * right:
+            continue
+        mine, expected = told_apart(got, right)
+        text = f"a pair with {turns:.3g} turns has the frequency {mine}, expected {expected}."
+        raise probe.miss(text, *given)
+
+
+def _ends(subject: Subject, probe: Probe) -> None:
+    """More than beta turns: as before. Fewer than alpha: divided by the factor."""
+    _hold_pairs(subject, probe, 64, 10_000.0, 8.0, 4096, 1.0, 32.0, beyond=True)
+
+
+def _ramp(subject: Subject, probe: Probe) -> None:
+    """Between alpha and beta turns the share kept grows linearly with the turns."""
+    for _ in probe.repeat(1, 3):
+        for width, base, factor, trained, *ends in (
+            (128, 10_000.0, 16.0, 4096, 1.0, 32.0),
+            (64, 500_000.0, 4.0, 8192, 1.0, 4.0),
+            (16, 100.0, 2.0, 64, 0.5, 8.0),
+        ):
+            trained += int(probe.rng.integers(0, 50))
+            _hold_pairs(subject, probe, width, base, factor, trained, *ends)
+
+
+def _scale(subject: Subject, probe: Probe) -> None:
+    """0.1 ln(factor) + 1, as published; a factor of 1 changes nothing at all."""
+    drawn = round(float(probe.rng.uniform(2, 20)), 1)
+    for factor, right in ((16.0, 1.2773), (32.0, 1.3466), (drawn, None), (1.0, 1.0)):
+        given = (64, 10_000.0, factor, 64)
+        frequencies, scale = blend(*given)
+        want = (frequencies, scale if right is None else right)
+        tolerance = FLOAT64 if right is None else PRINTED
+        why = "factor 1, where nothing changes" if factor == 1 else f"factor {factor:g}"
+        probe.agree(subject, *given, want=want, part=1, tolerance=tolerance, why=why)
+
+
+def _widths(rng: np.random.Generator) -> Known:
+    """To float64's digits, and in float64; without a factor they stay."""
+    for width, trained in ((2, 30), (6, 100), (10, 1000)):
+        given = (width, 300.0, round(float(rng.uniform(2, 20)), 1), trained)
+        yield f"width = {width}", given, blend(*given)
+    yield "factor 1, where nothing changes", (64, 10_000.0, 1.0, 64), (rates(64), 1.0)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Many pairs on the ramp, other ends of it, a short training, factor 1."""
+    factors = [round(float(f), 1) for f in rng.uniform(2, 30, 4)]
+    return [
+        Call((64, 10_000.0, factors[0], 4096)),
+        Call((32, 500_000.0, factors[1], 8192), {"alpha": 2.0, "beta": 16.0}),
+        Call((8, 100.0, factors[2], 64), {"beta": 8.0}),
+        Call((16, 10_000.0, factors[3], 512)),
+        Call((16, 10_000.0, 1.0, 512)),
+    ]
+
+
+TURNS = "/ (2 * math.pi)"
+KEPT = "(turns - alpha) / (beta - alpha)"
+BLEND = "keep * plain + (1 - keep) * plain / factor"
+SCALE = "0.1 * math.log(factor) + 1"
+KEEP = f"keep = ({KEPT}).clamp(0, 1)"
+BY_INDEX = """places = [
+        width * math.log(trained_length / (ends * 2 * math.pi)) / (2 * math.log(base))
+        for ends in (beta, alpha)
+    ]
+    low, high = max(math.floor(places[0]), 0), min(math.ceil(places[1]), width - 1)
+    pairs = torch.arange(width // 2, dtype=torch.float64)
+    keep = 1 - ((pairs - low) / max(high - low, 1e-3)).clamp(0, 1)"""
+
+SLIPS = (
+    Slip(
+        "ramp the wrong way",
+        (KEEP, f"keep = 1 - ({KEPT}).clamp(0, 1)"),
+        "Fast pairs are slowed and slow pairs kept: the ramp runs the wrong way. A pair with many "
+        "turns keeps its frequency.",
+    ),
+    Slip(
+        "radians instead of turns",
+        (TURNS, ""),
+        "Your turns are 2π times too many: trained_length · θ is an angle in radians. A full turn "
+        "is 2π.",
+    ),
+    Slip(
+        "times π instead of divided",
+        (TURNS, "/ 2 * math.pi"),
+        "Your turns are π² times too many: Python reads `/ 2 * math.pi` as (… / 2) · π. Put the "
+        "divisor in brackets: / (2 * math.pi).",
+    ),
+    Slip(
+        "no clamp",
+        (".clamp(0, 1)", ""),
+        "The share that a pair keeps leaves the range from 0 to 1: pairs with more than beta turns "
+        "speed up, others turn backwards. Clamp it to 0 … 1.",
+    ),
+    Slip(
+        "ramp over the index",
+        (KEEP, BY_INDEX),
+        "Your ramp is linear in the pair's index, as in the code released with the paper (and in "
+        "Hugging Face's). The paper's definition, which is asked for here, is linear in the number "
+        "of turns.",
+    ),
+    Slip(
+        "a step instead of a ramp",
+        (KEEP, "keep = (turns > beta).double()"),
+        "Pairs are either kept or slowed, with no ramp between: those between alpha and beta turns "
+        "keep a share that grows from 0 to 1.",
+    ),
+    Slip(
+        "divided by beta",
+        ("/ (beta - alpha)", "/ beta"),
+        "The ramp does not reach 1 at beta turns: it is divided by beta where it should be divided "
+        "by beta − alpha.",
+    ),
+    Slip(
+        "blended divisors",
+        (BLEND, "plain / (keep + (1 - keep) * factor)"),
+        "You blend the divisors, 1 and factor, where the frequencies themselves, θ and θ / factor, "
+        "must be blended. The two agree at the ends of the ramp only.",
+    ),
+    Slip(
+        "logarithm to base 10",
+        ("math.log(", "math.log10("),
+        "Your factor for queries and keys is too small: it is made with the logarithm to base 10. "
+        "ln is math.log.",
+    ),
+    Slip(
+        "the scores' factor",
+        (SCALE, f"({SCALE}) ** 2"),
+        "You return the square of the factor, by which the scores grow. Asked for is the factor "
+        "for queries and for keys, 0.1 ln(factor) + 1; as both have it, the scores get its square.",
+    ),
+)
+
+
+def by_loops(width, base, factor, trained_length, alpha=1.0, beta=32.0):
+    """Pair by pair, asking where on the ramp it is."""
+    found = []
+    for i in range(0, width, 2):
+        rate = 1 / base ** (i / width)
+        turns = trained_length / (2 * math.pi / rate)
+        if turns < alpha:
+            found.append(rate / factor)
+        elif turns > beta:
+            found.append(rate)
+        else:
+            keep = (turns - alpha) / (beta - alpha)
+            found.append((1 - keep) * rate / factor + keep * rate)
+    return torch.tensor(found, dtype=torch.float64), 1 + math.log(factor) / 10
+
+
+def by_lerp(width, base, factor, trained_length, alpha=1.0, beta=32.0):
+    """lerp between the slowed and the plain frequencies, by wavelengths."""
+    plain = angular_frequencies(width, base)
+    wavelengths = 2 * torch.pi / plain
+    share = torch.clamp((trained_length / wavelengths - alpha) / (beta - alpha), min=0, max=1)
+    return torch.lerp(plain / factor, plain, share), float(0.1 * np.log(factor) + 1.0)
+
 
 EXERCISE = Exercise(
     chapter="06_positions",
     title="YaRN",
     goal="Slow the pairs that never turned full circle, keep the fast ones, blend between.",
     reference=longer_positions.yarn_frequencies,
-    properties=ch06_longer.YARN,
-    draws=ch06_longer.yarn_draws,
-    misconceptions=wrong_longer.YARN,
-    alternatives=right_longer.YARN,
+    contract=Contract(says=("Both are right to the digits of float64.",), forbids=READY_MADE),
+    properties=(
+        worked(
+            "a hand-worked example: 32 and 16 turns",
+            *(4, 4.0, 4.0, 64 * math.pi, 8.0, 24.0),
+            want=(torch.tensor([1.0, 0.3125], dtype=torch.float64), 1.1386),
+            parts=(0, 1),
+            tolerance=PRINTED,
+            why="frequencies 1 and 1/2, which make 32 and 16 turns",
+        ),
+        Property("many turns: as before; less than one: slowed", 1, _ends),
+        Property("in between, linear in the number of turns", 2, _ramp),
+        Property("the factor for queries and keys, as published", 1, _scale),
+        known("any width; frequencies in float64", _widths, part=0),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives=(by_loops, by_lerp),
     hints=(
-        (
-            "How many full turns does a pair with frequency θ make in trained_length steps? "
-            "Which share of θ does it keep at alpha turns, at beta turns, and halfway between?"
-        ),
-        (
-            "turns = trained_length · θ / 2π. The share is (turns − alpha) / (beta − alpha), "
-            "held between 0 and 1. The new frequency is share · θ + (1 − share) · θ / factor."
-        ),
-        (
-            "θ = angular_frequencies(width, base); clamp the share with .clamp(0, 1); return "
-            "two things: the blended frequencies, and 0.1 * math.log(factor) + 1."
-        ),
+        "How many full turns does a pair with frequency θ make in trained_length steps? Which "
+        "share of θ does it keep at alpha turns, at beta turns, and halfway between?",
+        "turns = trained_length · θ / 2π. The share is (turns − alpha) / (beta − alpha), held "
+        "between 0 and 1. The new frequency is share · θ + (1 − share) · θ / factor.",
+        "θ = angular_frequencies(width, base); clamp the share with .clamp(0, 1); return two "
+        "things: the blended frequencies, and 0.1 * math.log(factor) + 1.",
     ),
     minutes=12,
     difficulty=3,
     importance=3,
-    forbidden=READY_MADE,
     results=("frequencies", "scale"),
 )

@@ -1,0 +1,56 @@
+"""Chapter 06: what several exercises are measured by: encodings, frequencies, types of numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attend_grader.checks.compare import Tolerance
+from attend_grader.checks.exercise import Probe, Property
+from attend_grader.checks.subject import Subject
+
+READY_MADE = ("transformers", "torchtune", "rotary_embedding_torch", "x_transformers")
+"""Libraries that hold finished position codes."""
+
+FAR = 100_000
+
+ROUNDED = Tolerance(
+    "one rounding",
+    1e-6,
+    "sines of float64 angles, rounded once to float32, are off by 6e-8; float32 angles at position "
+    "10⁵ by thousandths",
+)
+
+
+def rates(width: int, base: float = 10_000.0) -> Tensor:
+    """The frequency of each pair (width / 2,) in float64, by Python's own powers."""
+    return torch.tensor([base ** (-2 * i / width) for i in range(width // 2)], dtype=torch.float64)
+
+
+def encode(positions: Sequence[float], width: int, base: float = 10_000.0) -> Tensor:
+    """PE of each position (T, C) in float64, number by number: sine and cosine in turns."""
+    angles = [[p * rate for rate in rates(width, base).tolist()] for p in positions]
+    rows = [[wave(a) for a in row for wave in (math.sin, math.cos)] for row in angles]
+    return torch.tensor(rows, dtype=torch.float64).reshape(len(positions), width)
+
+
+def comes_out(kind: torch.dtype, *calls: tuple[Any, ...]) -> Property:
+    """The result has this type, whether its numbers are right or not."""
+
+    def test(subject: Subject, probe: Probe) -> None:
+        for args in calls:
+            value = probe.call(subject, *args).value
+            if not isinstance(value, Tensor):
+                probe.agree(subject, *args)  # says what came instead
+            if value.dtype != kind:
+                todo = "convert the finished result."
+                if kind == torch.float64:
+                    todo = "work in float64 from the start: converting late brings no digits back."
+                text = f"your answer has dtype {value.dtype}, expected {kind}: {todo}"
+                raise probe.miss(text, *args)
+
+    return Property(f"{str(kind).removeprefix('torch.')} comes out", 1, test)
