@@ -190,7 +190,7 @@ def item_names(what: str | Sequence[str], count: int) -> tuple[str, ...]:
 
 
 def expect_items(got: Any, names: Sequence[str]) -> None:
-    """Hold ``got`` to being a tuple (or list) with one item for each name.
+    """Require ``got`` to be a tuple (or list) with one item for each name.
 
     Raises:
         Miss: it is something else, or has another length.
@@ -261,8 +261,13 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
         return "Every sign is flipped."
     if (want == want.flat[0]).all():  # any constant is a factor, or a shift, of another
         return ""
-    ratio = float((got * want).sum() / (want * want).sum())
-    if f"{ratio:.4g}" != "1" and abs(ratio) > 1e-12 and same(got / ratio, want):
+    ratio = float((got * want).sum() / max(float((want * want).sum()), 1e-300))
+    if (
+        np.isfinite(ratio)
+        and f"{ratio:.4g}" != "1"
+        and abs(ratio) > 1e-12
+        and same(got / ratio, want)
+    ):
         return f"Yours is everywhere {ratio:.4g} times what is expected."
     shift = float((got - want).mean())
     if same(got - shift, want):

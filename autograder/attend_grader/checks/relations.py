@@ -90,7 +90,7 @@ def _constant(pairs: Pairs) -> str | None:
     if np.isnan(first):
         return "NaN everywhere" if all(np.isnan(got).all() for _, got, _ in pairs) else None
     if all((got == first).all() for _, got, _ in pairs) and varied >= min(2, len(pairs)):
-        return f"{first:.4g} everywhere, whatever goes in"
+        return f"{first:.4g} everywhere"
     return None
 
 

@@ -96,7 +96,7 @@ def agree_gradients(
     why: str = "",
     **kwargs: Any,
 ) -> Outcome:
-    """Pull random cotangents back through the subject and compare its gradients with the reference's.
+    """Pull random cotangents back and compare the subject's gradients with the reference's.
 
     Args:
         probe: its reference is the oracle: autograd through it gives the right gradients.

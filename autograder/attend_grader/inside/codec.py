@@ -56,9 +56,10 @@ def encode(value: Any, buffers: list[bytes]) -> Any:
         return value if math.isfinite(value) else {"$float": repr(value)}
     if kind is complex:
         return {"$complex": [repr(value.real), repr(value.imag)]}
-    if kind in (list, tuple):
-        items = [encode(item, buffers) for item in value]
-        return items if kind is list else {"$tuple": items}
+    if kind is list:
+        return [encode(item, buffers) for item in value]
+    if isinstance(value, tuple):  # a named tuple too, as a plain one
+        return {"$tuple": [encode(item, buffers) for item in tuple.__iter__(value)]}
     if kind is dict:
         return {"$dict": [[encode(k, buffers), encode(v, buffers)] for k, v in value.items()]}
     if kind is np.ndarray and value.dtype.kind in _ARRAY_KINDS:
@@ -124,8 +125,8 @@ def copied(value: Any) -> Any:
         return _decode_array(_encode_array(value, buffers)["$array"], buffers)
     if kind is dict:
         return {copied(key): copied(item) for key, item in value.items()}
-    if kind is tuple:
-        return tuple([copied(item) for item in value])
+    if isinstance(value, tuple):
+        return tuple([copied(item) for item in tuple.__iter__(value)])
     if kind is list:
         return [copied(item) for item in value]
     buffers = []
