@@ -45,7 +45,6 @@ FIRST = (
     "is 1",
     "is False",
     "is True",
-    "its default",
     "negative",
     "or more axes",
     "one axis only",
