@@ -37,8 +37,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
     return [
         Call((where(40, 5), 10, 40)),
-        Call((torch.arange(15), 10, 15)),
-        Call((torch.arange(6), 10, 6)),
+        Call((torch.arange(14), 10, 14)),
+        Call((torch.arange(7), 10, 7)),
         Call((where(1024, 2, 3).float(), 64, 1024)),
         Call((where(9, 4).float(), 12, 9)),
     ]
