@@ -254,7 +254,7 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         gradients=("x",),
-        says=("Positions may lie between whole numbers.",),
+        says=("Positions may lie between whole numbers.", "Good to six digits at about 100,000."),
         forbids=READY_MADE,
     ),
     properties=(

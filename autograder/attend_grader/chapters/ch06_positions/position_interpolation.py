@@ -131,7 +131,12 @@ EXERCISE = Exercise(
     title="Position interpolation",
     goal="Squeeze the positions of a longer text into the trained range.",
     reference=longer_positions.position_interpolation,
-    contract=Contract(accepts=(FLOAT32, FLOAT64, INTEGERS), views=True, arguments_unchanged=True),
+    contract=Contract(
+        accepts=(FLOAT32, FLOAT64, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+        says=("Right to the digits of float64.",),
+    ),
     properties=(
         worked(
             "a hand-worked example: twice the trained length",
