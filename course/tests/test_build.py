@@ -47,7 +47,6 @@ def registered(*references, uses=()) -> tuple[Exercise, ...]:
             reference=reference,
             properties=(Property("holds", 3, holds),),
             draws=lambda rng: [],
-            misconceptions={},
             alternatives={},
             hints=("one", "two", "three"),
             minutes=7,

@@ -121,24 +121,24 @@ class Alike:
         """How far each result moves, for each unit of relative change in all arguments."""
         rng = np.random.default_rng(0)
         bench = reference_on(self.reference, self.call)
+        floats = [leaf for leaf in leaves(self.call, self.names) if leaf.kind == "floating"]
+        wide = all(numbers(leaf.value).dtype.itemsize == 8 for leaf in floats)
+        step = STEP if wide else 2.0**-10
         changes = {}
-        for leaf in leaves(self.call, self.names):
-            if leaf.kind == "floating":
-                signs = rng.choice((-1.0, 1.0), numbers(leaf.value).shape)
-                step = STEP if numbers(leaf.value).dtype.itemsize == 8 else 2.0**-10
-                moved = cast(leaf.value, "float64") * (1 + step * _like(leaf.value, signs))
-                dtype = str(leaf.value.dtype).removeprefix("torch.")
-                changes[leaf.path] = cast(moved, dtype)
+        for leaf in floats:
+            signs = rng.choice((-1.0, 1.0), numbers(leaf.value).shape)
+            moved = cast(leaf.value, "float64") * (1 + step * _like(leaf.value, signs))
+            dtype = str(leaf.value.dtype).removeprefix("torch.")
+            changes[leaf.path] = cast(moved, dtype)
         before, after = bench(self.call), bench(replaced(self.call, changes))
         if before.error is not None or after.error is not None or not changes:
             return None
         sizes = []
         for a, b in zip(parts(before.value), parts(after.value), strict=True):
             one, two = numbers(a).astype(float), numbers(b).astype(float)
-            single = numbers(a).dtype.itemsize < 8
             with np.errstate(invalid="ignore"):
                 moved = np.nan_to_num(np.abs(one - two), posinf=0.0)
-            sizes.append(float(moved.max(initial=0.0)) / (2.0**-10 if single else STEP))
+            sizes.append(float(moved.max(initial=0.0)) / step)
         return sizes
 
 

@@ -208,6 +208,8 @@ def _factor(pairs: Pairs) -> str | None:
         return None
     if all(want.size == 1 for _, _, want in pairs) and len(pairs) < 3:
         return None  # any number is a factor of any other
+    if np.allclose(ratios, 1, rtol=1e-6):
+        return None  # that is rounding
     for value, text in NUMBERS.items():
         if np.allclose(ratios, value, rtol=1e-6):
             return text
