@@ -107,6 +107,9 @@ def expect_close(
     if got_array.shape != want_array.shape:
         text, cause = _shape_message(got_array.shape, want_array.shape, what)
         raise Miss(text, cause=cause)
+    if got_array.dtype.kind == "c" != want_array.dtype.kind:
+        text = f"wrong type: {what} is complex ({got_array.dtype}), expected real numbers."
+        raise Miss(text, cause="Take its real part where it is formed: `.real`.", topic=text)
     if want_array.dtype.kind == "f" and got_array.dtype.kind != "f":
         cause = "Whole numbers and booleans hold no fractions."
         if _is_tensor(want):
@@ -232,7 +235,10 @@ def mismatches(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> np.nd
     scale = float(finite.max()) if finite.size else 0.0
     with np.errstate(invalid="ignore", over="ignore"):
         allowed = tolerance.relative * scale + tolerance.absolute
-        near = np.abs(got.astype(float) - want.astype(float)) <= allowed
+        if got.dtype.kind == "c" or want.dtype.kind == "c":
+            near = np.abs(got - want) <= allowed
+        else:
+            near = np.abs(got.astype(float) - want.astype(float)) <= allowed
     return ~(near | (got == want))
 
 
@@ -325,6 +331,8 @@ def told_apart(got: Any, want: Any) -> tuple[str, str]:
 
     Large whole numbers are written out.
     """
+    if np.iscomplexobj(got) or np.iscomplexobj(want):
+        return f"{complex(got):.6g}", f"{complex(want):.6g}"
     if all(1e6 <= abs(x) < 2**53 and float(x).is_integer() for x in (got, want)):
         return f"{float(got):,.0f}", f"{float(want):,.0f}"
     texts = ("", "")

@@ -99,14 +99,16 @@ class WarmParent:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.settimeout(LOOK_SECONDS)
         try:
-            with theirs, STARTING:
+            with theirs, STARTING, tempfile.TemporaryFile() as told:
+                told.write(jail.options(self.packages, self.limits))
+                told.seek(0)
                 self.process = subprocess.Popen(
-                    jail.command(self.packages, theirs.fileno(), self.limits, unsafe=unsafe),
+                    jail.command(self.packages, theirs.fileno(), told.fileno(), unsafe=unsafe),
                     stdin=subprocess.DEVNULL,
                     stderr=self._said,
                     env=jail.environment(str(self.packages)) if unsafe else {},
                     cwd="/",
-                    pass_fds=(theirs.fileno(),),
+                    pass_fds=(theirs.fileno(), told.fileno()),
                 )
             self._ask({"op": "preload", "modules": [*PRELOAD, *modules]})
             if not self.is_alive():  # bubblewrap is gone, and what it started is not bound to it
