@@ -217,7 +217,7 @@ def _expect_values(got: np.ndarray, want: np.ndarray, tolerance: Tolerance, what
     if not bad.any():
         return
     with np.errstate(invalid="ignore", over="ignore"):
-        distance = np.where(bad, np.abs(got.astype(float) - want.astype(float)), -1.0)
+        distance = np.where(bad, np.abs(_wide(got) - _wide(want)), -1.0)
     distance[bad & ~np.isfinite(distance)] = np.inf
     where = np.unravel_index(int(np.argmax(distance)), distance.shape)
     index = f"[{', '.join(map(str, where))}]" if want.ndim else ""
@@ -235,11 +235,13 @@ def mismatches(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> np.nd
     scale = float(finite.max()) if finite.size else 0.0
     with np.errstate(invalid="ignore", over="ignore"):
         allowed = tolerance.relative * scale + tolerance.absolute
-        if got.dtype.kind == "c" or want.dtype.kind == "c":
-            near = np.abs(got - want) <= allowed
-        else:
-            near = np.abs(got.astype(float) - want.astype(float)) <= allowed
+        near = np.abs(_wide(got) - _wide(want)) <= allowed
     return ~(near | (got == want))
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    """In the largest kind of its numbers."""
+    return array.astype(complex if array.dtype.kind == "c" else float)
 
 
 def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str:
@@ -260,6 +262,8 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
     if rounded:
         return rounded
     if not np.isfinite(got).all() or not np.isfinite(want).all() or want.size < 2:
+        return ""
+    if got.dtype.kind == "c":
         return ""
     if want.ndim >= 2 and same(np.swapaxes(got, -1, -2), want):
         return "Yours is the transpose (last two axes) of what is expected."

@@ -137,8 +137,11 @@ _SIGN = "ATTEND_JAIL"
 
 def _places(path: Path) -> str:
     """A path and all above it as digests: they can be recognised, and not be read."""
-    places = (path, *path.parents)
-    return ":".join(hashlib.sha256(bytes(place)).hexdigest()[:16] for place in places)
+    return ":".join(map(_place, (path, *path.parents)))
+
+
+def _place(path: Path) -> str:
+    return hashlib.sha256(bytes(path)).hexdigest()[:16]
 
 
 def end(folder: Path, seconds: float = 5.0) -> None:
@@ -162,9 +165,8 @@ def running(folder: Path) -> Iterator[int]:
             words = (process / "cmdline").read_text(errors="replace").split("\0")
         except OSError:  # it has ended, or is somebody else's
             continue
-        if words[1:2] == ["--setenv"] and words[2:3] == [_SIGN]:
-            if _places(folder).partition(":")[0] in words[3].split(":"):
-                yield int(process.name)
+        if words[1:3] == ["--setenv", _SIGN] and _place(folder) in words[3].split(":"):
+            yield int(process.name)
 
 
 def environment(packages: str) -> dict[str, str]:
