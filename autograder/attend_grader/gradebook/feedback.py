@@ -132,7 +132,8 @@ def _page(items: Sequence[Item], about: dict[str, Any]) -> str:
 def _shortened(items: Sequence[Item], excess: int) -> list[Item]:
     """With fewer texts of what was asked: solved exercises' first, and later ones' before."""
     left, short = excess, set[str]()
-    for item in sorted(reversed(items), key=lambda item: item.score < item.points):
+    order = sorted(range(len(items)), key=lambda n: (items[n].score < items[n].points, -n))
+    for item in (items[number] for number in order):
         if left > 0 and item.text:
             left -= len(item.text.encode())
             short.add(item.anchor)

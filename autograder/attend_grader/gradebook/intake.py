@@ -284,7 +284,8 @@ def _place(
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(path, content)
         if member.date is not None:
-            os.utime(path, (member.date.timestamp(),) * 2)
+            seconds = member.date.timestamp()
+            os.utime(path, (seconds, seconds))
             if dated:
                 when = f"{member.date:%Y-%m-%d %H:%M:%S} UTC"
                 write_whole(folder / "timestamp.txt", when.encode())
