@@ -85,8 +85,8 @@ def everything(assignment: str, course: Path, form: str, workers: int, unsafe: b
             unsafe=unsafe,
             mode="rich",
         ),
+        feedback(assignment, course, force=False),  # first: the report links to it
         report.main(assignment, course, None),
-        feedback(assignment, course, force=False),
         export.main(assignment, form, course, None),
     ]
     return max(codes)

@@ -118,37 +118,39 @@ def write(course: Course, gradebook: Gradebook, titles: Mapping[str, str]) -> in
 def _all(gradebook: Gradebook, titles: Mapping[str, str]) -> dict[str, tuple[str, dict[str, Done]]]:
     """Student → name and assignments, in one query: the models would ask for each grade."""
     cell: Any = with_polymorphic(BaseCell, [GradeCell, TaskCell])
+    book: Any = SubmittedNotebook
+    grade: Any = Grade
     columns: Any = (
         Student.id,
         Student.first_name,
         Student.last_name,
         Assignment.name,
-        SubmittedNotebook.id,
-        SubmittedNotebook.late_submission_penalty,
+        book.id,
+        book.late_submission_penalty,
         cell.name,
-        Grade.score,
+        grade.score,
         func.coalesce(cell.GradeCell.max_score, cell.TaskCell.max_score),
-        Grade.manual_score,
+        grade.manual_score,
     )
     rows = (
         gradebook.db.query(*columns)
-        .select_from(Grade)
-        .join(SubmittedNotebook, SubmittedNotebook.id == Grade.notebook_id)
-        .join(SubmittedAssignment, SubmittedAssignment.id == SubmittedNotebook.assignment_id)
+        .select_from(grade)
+        .join(book, book.id == grade.notebook_id)
+        .join(SubmittedAssignment, SubmittedAssignment.id == book.assignment_id)
         .join(Student, Student.id == SubmittedAssignment.student_id)
-        .join(cell, cell.id == Grade.cell_id)
-        .join(Notebook, Notebook.id == SubmittedNotebook.notebook_id)
+        .join(cell, cell.id == grade.cell_id)
+        .join(Notebook, Notebook.id == book.notebook_id)
         .join(Assignment, Assignment.id == Notebook.assignment_id)
         .order_by(Student.id, Assignment.name, Notebook.name, cell.name)
     )
     found: dict[str, tuple[str, dict[str, Done]]] = {}
     penalised: set[str] = set()
-    for student, first, last, assignment, book, penalty, graded, score, points, manual in rows:
+    for student, first, last, assignment, one, penalty, graded, score, points, manual in rows:
         name = " ".join(part for part in (first, last) if part) or student
         _, done = found.setdefault(student, (plain(name, 200), {}))
         each = done.setdefault(assignment, Done(assignment, titles.get(assignment, "")))
-        if book not in penalised:
-            penalised.add(book)
+        if one not in penalised:
+            penalised.add(one)
             each.penalty += penalty or 0.0
         exercise = graded.removeprefix("check-")
         each.exercises.append(Exercise(exercise, score or 0.0, points or 0.0, manual is not None))
