@@ -193,12 +193,12 @@ Run these here, in this directory, with the course's environment active.
 |---|---|
 | make the notebook to hand out: `release/{first}/` | `nbgrader generate_assignment {first}` |
 | enter the class's list, from Canvas, Moodle or nbgrader | `attend roster list.csv` |
-| put submissions at `submitted/STUDENT/{first}/{first}.ipynb` | `attend collect {first} --zip all.zip`, `nbgrader collect`, or copy them |
+| put submissions at `submitted/STUDENT/{first}/{first}.ipynb` | `attend collect {first} --zip FILE` |
 | grade all submissions that changed | `attend grade {first}` |
 | show one verdict again, with its inputs | `attend grade {first} --replay STUDENT EXERCISE` |
 | write a report on the class: `reports/{first}.html` | `attend report {first}` |
 | look at it in the browser, score by hand | `jupyter lab`, then menu Nbgrader → Formgrader |
-| grade one exercise again, or set its score by hand | `attend regrade STUDENT EXERCISE --note "why"` |
+| grade one exercise again, or by hand | `attend regrade STUDENT EXERCISE --note "why"` |
 | write `feedback/STUDENT/{first}/{first}.html` and a page a student | `attend feedback {first}` |
 | write scores for Canvas, Moodle or LTI: `exports/` | `attend export {first} --format canvas` |
 | write `grades.csv` with all assignments | `nbgrader export` |
