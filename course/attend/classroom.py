@@ -193,7 +193,7 @@ Run these here, in this directory, with the course's environment active.
 |---|---|
 | make the notebook to hand out: `release/{first}/` | `nbgrader generate_assignment {first}` |
 | enter the class's list, from Canvas, Moodle or nbgrader | `attend roster list.csv` |
-| put submissions at `submitted/STUDENT/{first}/{first}.ipynb` | `attend collect {first} --zip FILE` |
+| put submissions at `submitted/STUDENT/{first}/{first}.ipynb` | `attend collect`, or copy them |
 | grade all submissions that changed | `attend grade {first}` |
 | show one verdict again, with its inputs | `attend grade {first} --replay STUDENT EXERCISE` |
 | write a report on the class: `reports/{first}.html` | `attend report {first}` |
