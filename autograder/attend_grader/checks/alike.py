@@ -72,12 +72,15 @@ class Alike:
             name = self.name(index, len(other))
             if x.dtype.kind not in "biufc":
                 return f"the type of {name}", type(a).__name__, type(b).__name__
+            if "c" in (x.dtype.kind, y.dtype.kind) and x.dtype.kind != y.dtype.kind:
+                return f"the type of {name}", str(x.dtype), str(y.dtype)
             if x.shape != y.shape:
                 return f"the shape of {name}", str(x.shape), str(y.shape)
             bad = self._bad(x, y, index, FLOAT32 if single else FLOAT64, strict)
             if bad.any():
+                wide = y.astype(np.result_type(y, float))
                 with np.errstate(invalid="ignore"):
-                    far = np.where(bad, np.nan_to_num(np.abs(x - y.astype(float)), nan=np.inf), -1)
+                    far = np.where(bad, np.nan_to_num(np.abs(x - wide), nan=np.inf), -1)
                 where = np.unravel_index(int(np.argmax(far)), far.shape)
                 place = f"{name}[{', '.join(map(str, where))}]" if x.ndim else name
                 return (place, *told_apart(x[where], y[where]))

@@ -107,6 +107,9 @@ def expect_close(
     if got_array.shape != want_array.shape:
         text, cause = _shape_message(got_array.shape, want_array.shape, what)
         raise Miss(text, cause=cause)
+    if got_array.dtype.kind == "c" != want_array.dtype.kind:
+        text = f"wrong type: {what} is complex ({got_array.dtype}), expected real numbers."
+        raise Miss(text, cause="Take its real part where it is formed: `.real`.", topic=text)
     if want_array.dtype.kind == "f" and got_array.dtype.kind != "f":
         cause = "Whole numbers and booleans hold no fractions."
         if _is_tensor(want):
@@ -214,7 +217,7 @@ def _expect_values(got: np.ndarray, want: np.ndarray, tolerance: Tolerance, what
     if not bad.any():
         return
     with np.errstate(invalid="ignore", over="ignore"):
-        distance = np.where(bad, np.abs(got.astype(float) - want.astype(float)), -1.0)
+        distance = np.where(bad, np.abs(_wide(got) - _wide(want)), -1.0)
     distance[bad & ~np.isfinite(distance)] = np.inf
     where = np.unravel_index(int(np.argmax(distance)), distance.shape)
     index = f"[{', '.join(map(str, where))}]" if want.ndim else ""
@@ -232,8 +235,13 @@ def mismatches(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> np.nd
     scale = float(finite.max()) if finite.size else 0.0
     with np.errstate(invalid="ignore", over="ignore"):
         allowed = tolerance.relative * scale + tolerance.absolute
-        near = np.abs(got.astype(float) - want.astype(float)) <= allowed
+        near = np.abs(_wide(got) - _wide(want)) <= allowed
     return ~(near | (got == want))
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    """In the largest kind of its numbers."""
+    return array.astype(complex if array.dtype.kind == "c" else float)
 
 
 def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str:
@@ -254,6 +262,8 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
     if rounded:
         return rounded
     if not np.isfinite(got).all() or not np.isfinite(want).all() or want.size < 2:
+        return ""
+    if got.dtype.kind == "c":
         return ""
     if want.ndim >= 2 and same(np.swapaxes(got, -1, -2), want):
         return "Yours is the transpose (last two axes) of what is expected."
@@ -330,6 +340,8 @@ def told_apart(got: Any, want: Any) -> tuple[str, str]:
 
     Large whole numbers are written out.
     """
+    if np.iscomplexobj(got) or np.iscomplexobj(want):
+        return f"{complex(got):.6g}", f"{complex(want):.6g}"
     if all(1e6 <= abs(x) < 2**53 and float(x).is_integer() for x in (got, want)):
         return f"{float(got):,.0f}", f"{float(want):,.0f}"
     texts = ("", "")
