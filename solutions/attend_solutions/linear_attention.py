@@ -157,8 +157,7 @@ def chunked_form(
     Raises:
         ValueError: shapes do not fit as in ``recurrent_form``, or a chunk is less than 1.
 
-    Source: Yang et al. 2024, "Gated linear attention transformers with hardware-efficient
-    training", §2.2.
+    Source: Sun et al. 2023, "Retentive Network", equation 7, where nothing decays.
 
     >>> q, k, v = np.array([[1.0], [1.0]]), np.array([[2.0], [3.0]]), np.array([[1.0], [10.0]])
     >>> chunked_form(q, k, v, chunk=2)[0]
@@ -222,7 +221,7 @@ def linformer_attention(q: Array, k: Array, v: Array, project_k: Array, project_
         ValueError: widths of q and k or lengths of k and v differ, or a projection is not made for
             S keys.
 
-    Source: Wang et al. 2020, equation 7.
+    Source: Wang et al. 2020, §4.
 
     >>> k, v, halves = np.zeros((4, 1)), np.arange(4.0)[:, None], np.kron(np.eye(2), [0.5, 0.5])
     >>> linformer_attention(np.ones((1, 1)), k, v, halves, halves)
@@ -251,7 +250,7 @@ def positive_random_features(x: Array, projection: Array) -> Array:
     Raises:
         ValueError: the widths of x and of the projection differ.
 
-    Source: Choromanski et al. 2021, lemma 1 and equation 5.
+    Source: Choromanski et al. 2021, lemma 1.
 
     >>> positive_random_features(np.array([2.0]), np.array([[1.0], [0.0], [3.0], [1.0]])).round(3)
     array([ 0.5  ,  0.068, 27.299,  0.5  ])
@@ -305,7 +304,7 @@ def delta_rule_update(state: Array, k: Array, v: Array, beta: float = 1.0) -> Ar
     Args:
         beta: the step size, 0 (write nothing) to 1.
 
-    Source: Widrow and Hoff 1960; Schlag et al. 2021, equations 23-24.
+    Source: Widrow and Hoff 1960; Schlag et al. 2021, §4.2.
 
     >>> delta_rule_update(np.array([[5.0], [7.0]]), np.array([1.0, 0.0]), np.array([9.0]))
     array([[9.],

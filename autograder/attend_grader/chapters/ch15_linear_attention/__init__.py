@@ -5,9 +5,9 @@ EXERCISES = {
     "recurrent_form": 8,
     "chunked_form": 11,
     "causal_average": 7,
-    "linformer_attention": 7,
+    "memory_width": 5,
+    "delta_rule_update": 8,
     "positive_random_features": 8,
     "performer_attention": 7,
-    "delta_rule_update": 8,
-    "memory_width": 5,
+    "linformer_attention": 7,
 }
