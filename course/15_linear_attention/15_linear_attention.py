@@ -304,10 +304,8 @@ if ready(memory_width, recurrent_form):
             )
             _, memory = recurrent_form(k, k, v)
             found.append(((k @ memory - v) ** 2).mean() / (v**2).mean())
-        print(
-            f"{pairs:3} pairs, error {error}: D = {d:3}, measured {min(found):.2f} to "
-            f"{max(found):.2f}; memory {64 * d:6,} numbers, list with keys of 64 {128 * pairs:6,}"
-        )
+        said = f"{pairs:3} pairs, error {error}: D = {d:3}, {min(found):.2f} to {max(found):.2f}"
+        print(f"{said}, {64 * d:6,} numbers (list: {128 * pairs:6,})")
 
 # %% [markdown]
 # Look at the last column. For an error of ½ the memory is as large as the list, which answers
@@ -420,8 +418,8 @@ if ready(linear_attention, delta_rule_update):
 # so are their features, and every weight is nearly the same. The delta rule gets from 20 to about
 # 15 with the same few numbers, and to 12 or 13 with eight times as many. Softmax gets to 9, and
 # keeps all 64,000 numbers. What this does not show is an ordering of methods: each is a simple
-# member of its family, and least squares over the 32 numbers, which sees all pairs at once, gets to
-# 14.
+# member of its family, and least squares over the 32 numbers, which sees all pairs at once, gets
+# to 14.
 
 # %% [markdown]
 # ## 7 · Can features imitate the softmax?
@@ -617,14 +615,14 @@ if ready(linear_attention, positive_random_features, performer_attention):
 # %% [markdown]
 # More features help slowly: from 128 to 2,048 the error falls from about 0.7 to 0.3. The plain
 # mean, which looks at no key, has 0.6. It takes some 256 features to get below that, 16 times the
-# width of a key. Orthogonal directions help a little; five runs hardly show it, the line below the
-# chart does.
+# width of a key. Orthogonal directions help a little; five runs hardly show it, the lines above the
+# chart do.
 #
 # The length decides. At $r = 1$ the error is below 0.25. At $r = 2$, with scores within ±4, it is
 # about 1.2: in all five runs worse than the plain mean (0.7 to 0.9). Sine and cosine are as good or
-# better up to 1.75, and explode from 2 on, because their weights can be negative and their sum near
-# 0. So positive features are not the more exact ones for short vectors; they are the ones that do
-# not explode.
+# better up to 1.75, and explode from 2 on, because their weights can be negative and their sum
+# near 0. So positive features are not the more exact ones for short vectors; they are the ones that
+# do not explode.
 #
 # **What this does not show.** What trained models get: their queries and keys are not random, a
 # model trained *with* random features can keep them short, and the paper's models redraw the
@@ -736,11 +734,11 @@ if ready(recurrent_form, linear_attention, performer_attention, delta_rule_updat
 
 # %% jupyter={"source_hidden": true}
 if ready(recurrent_form, linear_attention, performer_attention, delta_rule_update):
-    print("64 pairs: right answers in %, by age, oldest quarter to newest; mean of five seeds")
+    print("64 pairs, right answers in %, oldest to newest quarter, five seeds")
     for arm in equal_bytes.ARMS:
         ages = np.mean([r["by_age"] for r in rows if r["arm"] == arm and r["n"] == 64], axis=0)
         print(f"  {arm:18}", "  ".join(f"{age:3.0f}" for age in ages))
-    print("24 keys, each written three times: how often is the last value recalled? five seeds")
+    print("24 keys written three times: last values recalled, five seeds")
     for arm in equal_bytes.ARMS:
         found = [r["right"] for r in equal_bytes.race(YOURS, (arm,), pairs=24, times=3)]
         print(f"  {arm:18} {min(found):3.0f} to {max(found):3.0f} %")

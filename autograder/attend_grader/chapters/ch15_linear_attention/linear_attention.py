@@ -100,8 +100,8 @@ SLIPS = (
     ),
     Slip(
         "features mapped again",
-        (READ, "(elu_plus_one(q) @ memory) / (elu_plus_one(q) @ total)"),
-        "The queries go through elu + 1. They are features already: use q and k as they come.",
+        ("memory = np", "q, k = elu_plus_one(q), elu_plus_one(k)\n    memory = np"),
+        "Queries and keys go through elu + 1. They are features already: use them as they come.",
     ),
     Slip(
         "normalised over the queries",

@@ -112,9 +112,9 @@ SLIPS = (
         "then there are only R scores a query.",
     ),
     Slip(
-        "weights returned as well",
-        ("project_v @ v)[0]", "project_v @ v)"),
-        "Output and weights are returned. Return the output only.",
+        "nothing is mixed",
+        (("project_k @ k", "k"), ("project_v @ v", "v")),
+        "This is attention over all S keys: the projections make no difference.",
     ),
 )  # fmt: skip
 
