@@ -115,6 +115,19 @@ def test_the_text_says_what_a_run_gives_at_64_pairs():
     assert ages["softmax, cache"][0] < 5 < 90 < ages["softmax, cache"][-1]
 
 
+def test_positive_features_fail_by_what_they_have_in_common():
+    """As the text says: without their mean, elu + 1 is as good as the sum."""
+    found = []
+    for seed in SEEDS:
+        given = task(seed, 64)
+        keys, asked = equal_bytes.narrowed(np.random.default_rng([seed, 1]), given, 31)
+        keys, asked = (answers.elu_plus_one(1000 * x) for x in (keys, asked))
+        mean = keys.mean(axis=1, keepdims=True)
+        memory = np.swapaxes(keys - mean, -1, -2) @ given.values
+        found.append(100 * given.right((asked - mean) @ memory).mean())
+    assert (min(found), max(found)) == pytest.approx((42, 47), abs=1)
+
+
 def test_the_text_says_what_writing_again_does():
     rows = race(USE, pairs=24, times=3)
     assert spread(rows, "sum")[1] < 100 / 3

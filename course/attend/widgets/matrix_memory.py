@@ -107,7 +107,7 @@ def matrix_memory(
     wide = ipywidgets.Layout(width="min(440px, 100%)")
     style = {"description_width": "84px"}
     pairs = ipywidgets.IntSlider(
-        value=4, min=1, max=len(LETTERS), description="pairs", layout=wide, style=style
+        value=8, min=1, max=len(LETTERS), description="pairs", layout=wide, style=style
     )
     kind = ipywidgets.Dropdown(
         options=[(said, name) for name, said in KEYS.items()],
@@ -184,7 +184,7 @@ def _letters(memory: np.ndarray, pairs: int, kind: str) -> str:
     errors = ((read - v) ** 2).mean(axis=1)  # values are ±1, so this is relative to ‖v‖²
     errors[errors < 1e-12] = 0.0  # rounding
     nearest = (read @ values()[:pairs].T).argmax(axis=1)
-    left, top, cell, wide, tall = 16.0, 92.0, 9.0, 68.0, 92.0
+    left, top, cell, wide, tall = 16.0, 92.0, 11.0, 70.0, 104.0
     body = []
     for place, i in enumerate(asked):
         x, y = left + wide * (place % 8), top + tall * (place // 8)

@@ -177,7 +177,10 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        says=("Memory as for a chunk, and a few steps a chunk.",),
+        says=(
+            "No table of T × T numbers, and no loop over tokens.",
+            "Shapes that do not fit and chunks of less than 1 raise a ValueError.",
+        ),
     ),
     properties=(
         worked(

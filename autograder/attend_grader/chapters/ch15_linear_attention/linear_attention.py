@@ -152,7 +152,10 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         whole=WHOLE,
-        says=("No table of T × S numbers, and no loop over tokens.",),
+        says=(
+            "No table of T × S numbers, and no loop over tokens.",
+            "Shapes that do not fit raise a ValueError.",
+        ),
     ),
     properties=(
         worked(

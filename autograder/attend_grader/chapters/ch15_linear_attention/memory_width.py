@@ -162,7 +162,12 @@ EXERCISE = Exercise(
     title="Design: how large a memory?",
     goal="Choose a width that meets an error, and not a larger one; it will be measured.",
     reference=answers.memory_width,
-    contract=Contract(says=("The result is an `int`, 1 or more.",)),
+    contract=Contract(
+        says=(
+            "The result is an `int`, 1 or more.",
+            "No pair, or an error that is not above 0, raises a ValueError.",
+        )
+    ),
     properties=(
         Property("measured: the error is met", 1, _good_enough),
         Property("measured: a third less would not do", 1, _no_waste),

@@ -147,6 +147,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        says=("Shapes that do not fit raise a ValueError.",),
     ),
     properties=(
         worked(
