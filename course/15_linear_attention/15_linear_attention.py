@@ -234,8 +234,8 @@ def suspect_average(q: Array, k: Array, v: Array) -> Array:
     return weighted / total
 
 
+q, k = elu_plus_one(np.random.default_rng(SEED).standard_normal((2, 4, 3)))
 if ready(chunked_form):
-    q, k = elu_plus_one(np.random.default_rng(SEED).standard_normal((2, 4, 3)))
     print("values of 1, whose mean is 1:", suspect_average(q, k, np.ones((4, 1)))[:, 0])
     k[3] += 5  # the last token changes
     print("after a change of the last key:", suspect_average(q, k, np.ones((4, 1)))[:, 0])
@@ -697,13 +697,14 @@ if ready(linformer_attention):
 # </details>
 
 # %% jupyter={"source_hidden": true}
+YOURS = {
+    "recurrent_form": recurrent_form,
+    "linear_attention": linear_attention,
+    "performer_attention": performer_attention,
+    "delta_rule_update": delta_rule_update,
+}
+rows = []
 if ready(recurrent_form, linear_attention, performer_attention, delta_rule_update):
-    YOURS = {
-        "recurrent_form": recurrent_form,
-        "linear_attention": linear_attention,
-        "performer_attention": performer_attention,
-        "delta_rule_update": delta_rule_update,
-    }
     rows = [
         row | {"n": n} for n in (8, 16, 32, 64, 128) for row in equal_bytes.race(YOURS, pairs=n)
     ]

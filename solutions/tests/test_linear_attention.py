@@ -2,6 +2,7 @@
 
 import doctest
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -85,9 +86,10 @@ def test_a_text_may_be_read_in_parts(cut, chunk) -> None:
     q, k, v = make(7, 4, 3, (2,))
     whole, last = recurrent_form(q, k, v)
     first, rest = (slice(None, cut), slice(cut, None))
-    for form in (recurrent_form, lambda *a: chunked_form(*a[:3], chunk, *a[3:])):
-        one, state = form(*(x[..., first, :] for x in (q, k, v)))
-        two, state = form(*(x[..., rest, :] for x in (q, k, v)), state)
+    before, after = ([x[..., part, :] for x in (q, k, v)] for part in (first, rest))
+    for form in (recurrent_form, partial(chunked_form, chunk=chunk)):
+        one, state = form(before[0], before[1], before[2])
+        two, state = form(after[0], after[1], after[2], state=state)
         assert_close(np.concatenate([one, two], axis=-2), whole, 28)
         assert_close(state, last, 7)
 
@@ -110,7 +112,7 @@ def test_chunked_form_is_the_courses_kernel_forward_and_backward(t, d, d_v) -> N
 
         def loss(moved: np.ndarray, place: int = place) -> np.ndarray:
             now = [moved if i == place else x for i, x in enumerate(inputs)]
-            return (chunked_form(*now, 16)[0] * weights).sum()
+            return (chunked_form(now[0], now[1], now[2], 16)[0] * weights).sum()
 
         assert tensor.grad is not None
         slopes = derivative(loss, inputs[place])  # complex steps through the chunks
@@ -136,7 +138,8 @@ def test_linformer_is_attention_over_mixtures_and_exact_without_them() -> None:
     e, f = rng.standard_normal((2, 2, 6))
     want = softmax(q @ np.swapaxes(e @ k, -1, -2) / 3**0.5) @ (f @ v)
     assert_close(linformer_attention(q, k, v, e, f), want, 18)
-    sdpa = torch.nn.functional.scaled_dot_product_attention(*map(torch.from_numpy, (q, k, v)))
+    tensors = [torch.from_numpy(x) for x in (q, k, v)]
+    sdpa = torch.nn.functional.scaled_dot_product_attention(tensors[0], tensors[1], tensors[2])
     order = np.eye(6)[rng.permutation(6)]
     assert_close(linformer_attention(q, k, v, order, order), sdpa.numpy(), 18)
 

@@ -38,8 +38,8 @@ def _small(rng: np.random.Generator) -> tuple[Any, ...]:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """All sizes different, square, leading axes, one query, width 1."""
-    sizes = ((3, 5, 3, 2), (4, 4, 4, 4), (3, 4, 5, 2, (2,)), (1, 6, 3, 2), (5, 3, 1, 3))
-    return [Call(features(rng, *one)) for one in sizes]
+    sizes = ((3, 5, 3, 2), (4, 4, 4, 4), (1, 6, 3, 2), (5, 3, 1, 3))
+    return [Call(features(rng, 3, 4, 5, 2, (2,))), *(Call(features(rng, *one)) for one in sizes)]
 
 
 def table(q, k, v):  # noqa: D103 (what a learner is told is its slip's)
