@@ -21,7 +21,7 @@ from attend_grader.inside import lean  # noqa: F401  # first, or altair takes 0.
 
 import altair as alt
 
-from attend.theme import EMBED, GROUPS, ROLE, SCALED, UNSCALED, WIDTH, responsive, vega
+from attend.theme import EMBED, GROUPS, ROLE, ROOM, SCALED, UNSCALED, WIDTH, responsive, vega
 
 __all__ = [
     "GROUPS",
@@ -40,6 +40,7 @@ MIME = "application/vnd.vegalite.v5+json"
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 MAX_MARKS = 4096
 TITLE = 54  # letters of a title in a line: as many as fit beside a file browser at 800 px
+AXES = 70  # px of a chart's width that its y axis and padding take
 DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4], [12, 3], [1, 3])
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
 Row = Mapping[str, Any]
@@ -236,9 +237,13 @@ def _lines(
 
 
 def _columns(names: list[str]) -> Any:
-    """As many columns of the legend as fit beside each other, for the width that the chart gets."""
+    """As many columns of the legend as fit beside each other, in the room that the chart gets.
+
+    Not in the plot's own `width`: that shrinks when the axes have been laid out, and a legend that
+    then breaks into one row more pushes the title out of the picture.
+    """
     entry = 50 + 7 * max(map(len, names))  # px: the piece of line, and a 12 px letter each
-    return {"expr": f"max(1, floor(width / {entry}))"}
+    return {"expr": f"max(1, floor(({ROOM} - {AXES}) / {entry}))"}
 
 
 def _scale(log: int | None) -> alt.Scale:

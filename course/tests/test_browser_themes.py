@@ -56,7 +56,7 @@ def test_all_can_be_read_in_both_themes_and_nothing_is_cut(lab: Lab):
 
 def test_sliders_and_fields_have_names_and_say_their_value(lab: Lab):
     lab.show("names.ipynb", SETUP, "widgets.dk_explorer()", TABLE)
-    handle = lab.cell(1).get_by_role("slider", name="d_k")
+    handle = lab.cell(1).get_by_role("slider", name="D")
     handle.wait_for()
     assert handle.get_attribute("aria-valuetext") == "64"
     handle.focus()

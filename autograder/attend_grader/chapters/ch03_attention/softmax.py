@@ -141,6 +141,18 @@ SLIPS = (
         "still overflows. Only after subtracting the maximum along the axis is every exponent 0 "
         "or less.",
     ),
+    Slip(
+        "something small added to the divisor",
+        (TOTAL, f"({TOTAL} + 1e-8)"),
+        "The weights sum to a little less than 1: something small is added to the divisor. After "
+        "subtracting the maximum the sum is at least 1, so nothing needs protection. Leave it out.",
+    ),
+    Slip(
+        "another default axis",
+        ("axis: int = -1", "axis: int = 0"),
+        "Your default axis is not −1: where the axis is left out, the first axis sums to 1, and it "
+        "should be the last.",
+    ),
 )
 
 
@@ -171,7 +183,7 @@ def axis_last(scores, axis=-1):
 EXERCISE = Exercise(
     chapter="03_attention",
     title="Softmax",
-    goal="Turn any scores into weights that are positive and sum to 1, without overflow.",
+    goal="Turn any scores into weights that are at least 0 and sum to 1, without overflow.",
     reference=attention.softmax,
     contract=Contract(
         numpy_only=True,
