@@ -126,6 +126,7 @@ def bands(
     log_x: int | None = None,
     log_y: int | None = None,
     colors: Mapping[str, str] | None = None,
+    dashes: Mapping[str, Sequence[int]] | None = None,
     height: int = 280,
 ) -> alt.LayerChart:
     """Draw the middle of repeated runs, one line per group, inside a band of their spread.
@@ -133,8 +134,9 @@ def bands(
     `rows` are dicts with one value of `y` per run: rows of equal (`x`, `group`) are one point.
     The line is their mean, or their median (`middle="median"`: for logarithmic axes, where the
     largest run would drag a mean along). The band runs from the smallest to the largest run
-    (`spread="range"`) or one population standard deviation each way from the mean ("std"). Other
-    arguments and errors as for `line`.
+    (`spread="range"`) or one population standard deviation each way from the mean ("std").
+    `dashes` maps a group's name to lengths of line and gap, where two groups are one thing seen in
+    two ways and share a colour. Other arguments and errors as for `line`.
     """
     points = _points(rows, x, y, group, spread, middle)
     if log_y is not None and any(point["low"] <= 0 for point in points):
@@ -143,7 +145,7 @@ def bands(
             ' Use spread="range" for positive values, or a linear axis (log_y=None).'
         )
     band = "smallest to largest run" if spread == "range" else "mean ± one standard deviation"
-    chart = _lines(points, x_title, y_title, group, log_x, log_y, colors, band=band)
+    chart = _lines(points, x_title, y_title, group, log_x, log_y, colors, dashes, band=band)
     return _finish(chart, title, description, height)
 
 
@@ -193,6 +195,7 @@ def _lines(
     log_x: int | None,
     log_y: int | None,
     colors: Mapping[str, str] | None,
+    dashes: Mapping[str, Sequence[int]] | None = None,
     *,
     band: str = "",
     alone: bool = False,
@@ -210,7 +213,9 @@ def _lines(
     legend = None if alone else alt.Legend(title=group, columns=_columns(names))
     colours = _by_name(names, [palette[name] for name in names])
     color = alt.Color("group:N", scale=colours, legend=legend)
-    dash = alt.StrokeDash("group:N", scale=_by_name(names, DASHES), legend=legend)
+    lines = dict(zip(names, DASHES, strict=False)) | dict(dashes or {})
+    gaps = _by_name(names, [list(lines[name]) for name in names])
+    dash = alt.StrokeDash("group:N", scale=gaps, legend=legend)
     mean = alt.Y("mean:Q", title=y_title, scale=_scale(log_y))
     tips = [alt.Tooltip("x:Q", title=x_title), alt.Tooltip("mean:Q", title=y_title, format=".4g")]
     if not alone:
