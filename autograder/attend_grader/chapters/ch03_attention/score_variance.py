@@ -113,6 +113,17 @@ SLIPS = (
         "This is the mean of the squares. Subtract the mean of the dot products before squaring.",
     ),
     Slip(
+        "mean absolute deviation",
+        ("dots.var()", "np.abs(dots - dots.mean()).mean()"),
+        "This is the mean absolute deviation. The variance squares the deviations before the mean.",
+    ),
+    Slip(
+        "product of two variances",
+        ("dots.var()", "(q.var() * k.var() * q.shape[-1] / (q.shape[-1] if scaled else 1))"),
+        "This is D times the variance of q's numbers times that of k's (without D where scaled): "
+        "what the derivation expects. Measure it: form the dot products and take their variance.",
+    ),
+    Slip(
         "summed over the wrong axis",
         ("sum(axis=-1)", "sum(axis=0)"),
         "The sums run over the pairs (axis 0), which leaves D numbers. A dot product sums over "
