@@ -136,7 +136,7 @@ if ready(softmax):
 #
 # **Why.** The dot product $q \cdot k = \|q\| \|k\| \cos\theta$ is large when two vectors point
 # the same way, 0 at a right angle and negative when they are opposed. And all dot products of $T$
-# queries with $S$ keys are one matrix product, which is what hardware does best.
+# queries with $S$ keys are one matrix product.
 #
 # $$Z = \frac{Q K^\top}{\sqrt{D}}, \qquad Z_{ts} = \frac{1}{\sqrt D}\sum_{j=1}^{D} Q_{tj}\, K_{sj}$$
 #
@@ -176,8 +176,8 @@ if ready(softmax):
 from attend_solutions.attention import attention_scores
 
 # %% [markdown]
-# **What you should see.** Three tokens with hand-made vectors, which we use as queries and as
-# keys: a table of dot products, then each number divided by $\sqrt 2 = 1.414$.
+# **What you should see.** Three tokens, used as queries and as keys: a table of dot products, then
+# each number divided by $\sqrt 2 = 1.414$.
 
 # %%
 tokens = ["cat", "sat", "mat"]
@@ -499,7 +499,9 @@ widgets.dk_explorer()
 # <!-- exercise: attention_backward -->
 #
 # **Why.** The five equations of this section are the backward pass of scaled dot-product attention.
-# The fast kernels later in the course compute the same gradients, up to rounding.
+# The fast kernels later in the course compute the same gradients, up to rounding. $dP$ and $dZ$
+# have the shape of $P$, $(\ldots, T, S)$. A transpose swaps the last two axes only. Your forward
+# function gives you $P$ again, as the second of its results.
 #
 # | gradient | name | shape |
 # |---|---|---|
@@ -507,9 +509,6 @@ widgets.dk_explorer()
 # | $dQ$ | `grad_q`, first result | $(\ldots, T, D)$ |
 # | $dK$ | `grad_k`, second result | $(\ldots, S, D)$ |
 # | $dV$ | `grad_v`, third result | $(\ldots, S, D_v)$ |
-#
-# $dP$ and $dZ$ have the shape of $P$, $(\ldots, T, S)$. A transpose swaps the last two axes only.
-# Your forward function gives you $P$ again, as the second of its results.
 #
 # **By hand.** $D = 4$, one query, keys $k_1 = (1,0,0,0)$ and $k_2 = (0,2,0,0)$, weights $P =
 # (0.75,\ 0.25)$, values $2$ and $6$, $dO = 1$.
@@ -625,9 +624,8 @@ if ready(attention_backward, repaired_backward):
 #
 # The paper is careful: "We *suspect* that for large values of $d_k$, the dot products grow large
 # in magnitude, pushing the softmax function into regions where it has extremely small gradients"
-# (§3.2.1, our emphasis). You can measure it. There are two opposite effects: without the scale the
-# Jacobian shrinks, but the factor $1/\sqrt D$ in $dQ$ is gone too, so what gets through is
-# $\sqrt D$ times larger.
+# (§3.2.1, our emphasis). There are two opposite effects: without the scale the Jacobian shrinks,
+# but the factor $1/\sqrt D$ in $dQ$ is gone too, so what gets through is $\sqrt D$ times larger.
 #
 # <details><summary>Predict first: at D = 512, is ‖dQ‖ without the scale smaller or larger than
 # with it? For the median query? On average?</summary>
@@ -802,10 +800,10 @@ if ready(scaled_dot_product_attention, attention_backward):
 # %% [markdown]
 # The difference is exactly zero: with the smaller start, the two are the same model.
 #
-# Started with variance 1, the model without the scale is slower at all three widths, least at 16.
-# From PyTorch's start, with variance 1/3, it is as fast as the scaled model at $D = 16$, somewhat
-# slower at $64$, and much slower at $256$. One start with the scale serves all widths; without it, the start
-# has to know the width.
+# Started with variance 1, the model without the scale is slower at all three widths, least at 16,
+# where single runs may overlap. From PyTorch's start, with variance 1/3, it is as fast as the
+# scaled model at $D = 16$, somewhat slower at $64$, and much slower at $256$. With the scale, one
+# start serves all three.
 #
 # **What this does not show.** That the scale helps from every start: from PyTorch's start in both
 # arms, the arm with the scale is slower at $D = 16$ (0.11 to 0.15 against 0.09 to 0.13), and the
