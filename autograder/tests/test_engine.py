@@ -217,7 +217,7 @@ def test_what_an_earlier_function_returns_must_be_taken_apart(define: Any) -> No
 def test_negative_weights_are_told(define: Any) -> None:
     source = "def softmax(scores, axis=-1):\n    return np.exp(scores) - scores.max()\n"
     report = grade(define(source, "softmax"), SOFTMAX.id, 0)
-    assert "Weights must be positive; yours include -0.09" in report.findings[0].message
+    assert "Weights must be at least 0; yours include -0.09" in report.findings[0].message
 
 
 def test_forbidden_calls_end_the_check(define: Any) -> None:

@@ -123,8 +123,8 @@ ROUNDED = {
     "on the way": (
         ALMOST.astype(np.float32).astype(float),
         ALMOST,
-        "Right to six digits",
-        "further.",
+        "Nearly right",
+        "but 9 digits are expected.",
     ),
     "a number": (np.float32(41829.4), 41829.4, "Yours is float32", "a Python float or float64."),
     "a factor near 1": (A * (1 + 2e-5), A, "(6 of 6 differ).", ""),

@@ -21,7 +21,7 @@ from attend_grader.inside import lean  # noqa: F401  # first, or altair takes 0.
 
 import altair as alt
 
-from attend.theme import EMBED, GROUPS, ROLE, SCALED, UNSCALED, WIDTH, responsive, vega
+from attend.theme import EMBED, GROUPS, ROLE, ROOM, SCALED, UNSCALED, WIDTH, responsive, vega
 
 __all__ = [
     "GROUPS",
@@ -40,6 +40,7 @@ MIME = "application/vnd.vegalite.v5+json"
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 MAX_MARKS = 4096
 TITLE = 54  # letters of a title in a line: as many as fit beside a file browser at 800 px
+AXES = 70  # px of a chart's width that its y axis and padding take
 DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4], [12, 3], [1, 3])
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
 Row = Mapping[str, Any]
@@ -125,6 +126,7 @@ def bands(
     log_x: int | None = None,
     log_y: int | None = None,
     colors: Mapping[str, str] | None = None,
+    dashes: Mapping[str, Sequence[int]] | None = None,
     height: int = 280,
 ) -> alt.LayerChart:
     """Draw the middle of repeated runs, one line per group, inside a band of their spread.
@@ -132,8 +134,9 @@ def bands(
     `rows` are dicts with one value of `y` per run: rows of equal (`x`, `group`) are one point.
     The line is their mean, or their median (`middle="median"`: for logarithmic axes, where the
     largest run would drag a mean along). The band runs from the smallest to the largest run
-    (`spread="range"`) or one population standard deviation each way from the mean ("std"). Other
-    arguments and errors as for `line`.
+    (`spread="range"`) or one population standard deviation each way from the mean ("std").
+    `dashes` maps a group's name to lengths of line and gap, where two groups are one thing seen in
+    two ways and share a colour. Other arguments and errors as for `line`.
     """
     points = _points(rows, x, y, group, spread, middle)
     if log_y is not None and any(point["low"] <= 0 for point in points):
@@ -142,7 +145,7 @@ def bands(
             ' Use spread="range" for positive values, or a linear axis (log_y=None).'
         )
     band = "smallest to largest run" if spread == "range" else "mean ± one standard deviation"
-    chart = _lines(points, x_title, y_title, group, log_x, log_y, colors, band=band)
+    chart = _lines(points, x_title, y_title, group, log_x, log_y, colors, dashes, band=band)
     return _finish(chart, title, description, height)
 
 
@@ -192,6 +195,7 @@ def _lines(
     log_x: int | None,
     log_y: int | None,
     colors: Mapping[str, str] | None,
+    dashes: Mapping[str, Sequence[int]] | None = None,
     *,
     band: str = "",
     alone: bool = False,
@@ -209,7 +213,9 @@ def _lines(
     legend = None if alone else alt.Legend(title=group, columns=_columns(names))
     colours = _by_name(names, [palette[name] for name in names])
     color = alt.Color("group:N", scale=colours, legend=legend)
-    dash = alt.StrokeDash("group:N", scale=_by_name(names, DASHES), legend=legend)
+    lines = dict(zip(names, DASHES, strict=False)) | dict(dashes or {})
+    gaps = _by_name(names, [list(lines[name]) for name in names])
+    dash = alt.StrokeDash("group:N", scale=gaps, legend=legend)
     mean = alt.Y("mean:Q", title=y_title, scale=_scale(log_y))
     tips = [alt.Tooltip("x:Q", title=x_title), alt.Tooltip("mean:Q", title=y_title, format=".4g")]
     if not alone:
@@ -236,9 +242,13 @@ def _lines(
 
 
 def _columns(names: list[str]) -> Any:
-    """As many columns of the legend as fit beside each other, for the width that the chart gets."""
+    """As many columns of the legend as fit beside each other, in the room that the chart gets.
+
+    Not in the plot's own `width`: that shrinks when the axes have been laid out, and a legend that
+    then breaks into one row more pushes the title out of the picture.
+    """
     entry = 50 + 7 * max(map(len, names))  # px: the piece of line, and a 12 px letter each
-    return {"expr": f"max(1, floor(width / {entry}))"}
+    return {"expr": f"max(1, floor(({ROOM} - {AXES}) / {entry}))"}
 
 
 def _scale(log: int | None) -> alt.Scale:

@@ -82,6 +82,9 @@ FRAME = f"""
 """The space around a chart in JupyterLab, in place of Vega-Embed's own style: that one makes it an
 inline block, which is as wide as the chart in it. A page takes the style of its first chart."""
 
+ROOM = f"(containerSize()[0] > 300 ? min(containerSize()[0], {MOST}) : {WIDTH + 60})"
+"""Vega's expression for the width that a chart gets, axes and padding included."""
+
 EMBED: dict[str, Any] = {"renderer": "svg", "defaultStyle": FRAME, "actions": False}
 """Options of Vega-Embed, for the output's metadata: JupyterLab takes them from there. Without the
 menu of actions, as its button has no name that a screen reader could say."""
@@ -100,7 +103,6 @@ def responsive(spec: dict[str, Any]) -> dict[str, Any]:
         spec["width"] = WIDTH
     if spec.get("width") != WIDTH:  # the author's own width; or several charts beside each other
         return spec
-    room = f"containerSize()[0] > 300 ? min(containerSize()[0], {MOST}) : {WIDTH + 60}"
-    spec["params"] = [*spec.get("params", []), {"name": "width", "expr": room}]
+    spec["params"] = [*spec.get("params", []), {"name": "width", "expr": ROOM}]
     spec["autosize"] = {"type": "fit-x", "contains": "padding"}
     return spec

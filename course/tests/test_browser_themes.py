@@ -26,6 +26,18 @@ def softmax(scores, axis=-1):
 check(softmax)
 """
 
+LEGENDS = """
+for groups, letters in ((2, 37), (3, 22), (4, 15)):
+    rows = [
+        {"D": d, "loss": d + group, "model": str(group).ljust(letters, "x")}
+        for d in (16, 64, 256) for group in range(groups)
+    ]
+    display(charts.line(
+        rows, "D", "loss", "model", title="Loss", description="Loss against width.",
+        x_title="width", y_title="loss",
+    ))
+"""
+
 
 def sights(lab: Lab, name: str) -> Iterator[tuple[str, dict]]:
     """Look at the page in both themes, wide, and narrow beside the file browser."""
@@ -56,7 +68,7 @@ def test_all_can_be_read_in_both_themes_and_nothing_is_cut(lab: Lab):
 
 def test_sliders_and_fields_have_names_and_say_their_value(lab: Lab):
     lab.show("names.ipynb", SETUP, "widgets.dk_explorer()", TABLE)
-    handle = lab.cell(1).get_by_role("slider", name="d_k")
+    handle = lab.cell(1).get_by_role("slider", name="D")
     handle.wait_for()
     assert handle.get_attribute("aria-valuetext") == "64"
     handle.focus()
@@ -84,6 +96,23 @@ def test_a_chart_is_as_wide_as_there_is_room_for_when_it_is_drawn(lab: Lab):
     lab.screenshot("chart-narrow", lab.cell(1))
     lab.script("app.shell.collapseLeft()")
     lab.resize(1280)
+
+
+def test_a_chart_keeps_its_title_where_its_legend_breaks_into_rows(lab: Lab):
+    """Names that fit into fewer columns beside the y axis than in the whole width."""
+    lab.show("legends.ipynb", SETUP, LEGENDS)
+    charts = lab.page.locator(".vega-embed svg.marks")
+    charts.nth(2).wait_for()
+    for chart in charts.all():
+        picture = chart.bounding_box()
+        title = chart.locator(".role-title text").bounding_box()
+        legend = chart.locator(".role-legend-label").first.bounding_box()
+        assert picture is not None
+        assert title is not None
+        assert legend is not None
+        assert picture["y"] <= title["y"]
+        assert title["y"] + title["height"] <= legend["y"]
+    lab.assert_quiet()
 
 
 @pytest.mark.deep

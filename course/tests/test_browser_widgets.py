@@ -101,7 +101,7 @@ def test_d_k_slider_moves_by_keys_and_by_mouse(opened: Lab):
     opened.page.mouse.down()
     opened.page.mouse.move(track["x"] + 1, knob["y"] + knob["height"] / 2, steps=8)
     opened.page.mouse.up()
-    assert "q·k at d_k = 1<" in settled(opened, DK)
+    assert "q·k at D = 1<" in settled(opened, DK)
     opened.assert_quiet()
 
 

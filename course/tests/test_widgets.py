@@ -45,7 +45,7 @@ def every_view() -> dict[str, View]:
 
 
 PANELS = {
-    "dk": ("scores", "weights", "entropy", "gradient"),
+    "dk": ("scores", "weights", "entropy", "jacobian"),
     "table": ("scores", "weights", "output", "plane"),
     "explorer": ("matrix", "lines"),
 }
@@ -56,7 +56,7 @@ def test_each_widget_shows_itself_with_and_without_a_kernel(name):
     assert_shows_itself(every_view()[name], *PANELS[name])
 
 
-# --- d_k explorer
+# --- width explorer
 
 
 def test_measures_agree_with_the_definitions():
@@ -65,21 +65,21 @@ def test_measures_agree_with_the_definitions():
             p = np.exp(side.scores - side.scores.max(axis=-1, keepdims=True))
             p /= p.sum(axis=-1, keepdims=True)
             norms = np.linalg.norm(softmax_jacobian(p), axis=(-2, -1))
-            assert side.gradient == pytest.approx(norms.mean())
+            assert side.jacobian == pytest.approx(norms.mean())
             assert side.entropy == pytest.approx(-(p * np.log(p)).sum(axis=-1).mean())
             np.testing.assert_allclose(side.weights, p[0])
 
 
 def test_unscaled_saturates_and_scaled_stays():
     found = measure(3)
-    assert found[1][0].entropy == found[1][1].entropy, "at d_k = 1 the two coincide"
+    assert found[1][0].entropy == found[1][1].entropy, "at D = 1 the two coincide"
     for d_k in WIDTHS[3:]:
         assert found[d_k][0].scores.std() == pytest.approx(math.sqrt(d_k), rel=0.1)
         assert found[d_k][1].scores.std() == pytest.approx(1, rel=0.1)
         assert 0.8 * math.log(KEYS) < found[d_k][1].entropy < math.log(KEYS)
     entropies = [found[d_k][0].entropy for d_k in WIDTHS]
     assert entropies == sorted(entropies, reverse=True)
-    assert found[512][0].gradient < 0.4 * found[512][1].gradient
+    assert found[512][0].jacobian < 0.4 * found[512][1].jacobian
 
 
 def test_d_k_slider_redraws():
@@ -87,7 +87,7 @@ def test_d_k_slider_redraws():
     (slider,) = controls(view, ipywidgets.SelectionSlider)
     slider.value = 256
     assert view.static().endswith(draw_dk(DkState(256)) + "</div>")
-    assert "d_k = 256" in words(panels(view.static())["scores"])[0]
+    assert "D = 256" in words(panels(view.static())["scores"])[0]
 
 
 def test_d_k_must_be_on_the_slider():

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attend.widgets import drag_query
-from attend.widgets.drag_query import GOAL, KEYS, SEE, VALUES, measure
+from attend.widgets.drag_query import GOAL, KEYS, LONGEST, PULL, SEE, START, VALUES, measure
 from attend.widgets.kit.live import Live
 from attend_solutions.attention import attention_backward, scaled_dot_product_attention
 
@@ -26,6 +26,13 @@ def test_the_pull_is_minus_the_gradient(stretch: float):
     assert answer["weights"] == pytest.approx(weights[0].tolist())
     assert answer["output"] == pytest.approx(output[0].tolist())
     assert answer["pull"] == pytest.approx((-d_q[0]).tolist(), abs=1e-8)
+
+
+def test_stretched_scores_first_pull_harder_and_the_arrow_shows_it():
+    pulls = [np.hypot(*measure(START, 2 ** (quarter / 4))["pull"]) for quarter in range(25)]
+    assert pulls[0] > 4
+    assert pulls[0] < max(pulls) < LONGEST / PULL, "no two of these are drawn alike"
+    assert pulls[-1] < 1e-6
 
 
 def test_stretched_scores_leave_no_pull():

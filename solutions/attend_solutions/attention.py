@@ -23,7 +23,7 @@ from attend_solutions.types import Array
 
 
 def softmax(scores: Array, axis: int = -1) -> Array:
-    """Turn scores into positive weights that sum to 1 along one axis.
+    """Turn scores into weights that are at least 0 and sum to 1 along one axis.
 
     Equal scores get equal weights, and adding one number to all scores changes nothing. Scores of
     any finite size are safe: nothing overflows. A score of -inf gets the weight 0.
@@ -129,7 +129,7 @@ def softmax_jacobian(weights: Array) -> Array:
     """Give the derivative of every weight with respect to every score.
 
     The argument is the softmax's output p, not the scores. Entry [..., i, j] of the answer is
-    ∂p_i/∂s_j.
+    ∂p_i/∂z_j, where z are the scores.
 
     Shapes:
         weights: (..., S), each row a distribution

@@ -13,11 +13,13 @@ def sums(axis: int) -> Callable[[Any], str]:
 
     def clue(weights: Any) -> str:
         if np.isfinite(weights).all() and weights.min(initial=0) < -1e-9:
-            return f"Weights must be positive; yours include {weights.min():.3g}."
+            return f"Weights must be at least 0; yours include {weights.min():.3g}."
         totals = weights.sum(axis=axis)
         worst = float(np.ravel(totals)[np.argmax(np.abs(np.ravel(totals) - 1))])
-        if abs(worst - 1) < 1e-6 or not np.isfinite(worst):
+        off = abs(worst - 1)
+        if off < (1e-9 if weights.dtype == np.float64 else 1e-6) or not np.isfinite(worst):
             return ""
-        return f"Along axis {axis} weights must sum to 1; somewhere yours sum to {worst:.4g}."
+        total = f"{worst:.4g}" if off > 1e-3 else f"1 {'+' if worst > 1 else '−'} {off:.0e}"
+        return f"Along axis {axis} weights must sum to 1; somewhere yours sum to {total}."
 
     return clue

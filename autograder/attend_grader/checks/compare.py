@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -302,7 +303,7 @@ def _rounded(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str:
     if got.dtype == np.float32:
         kind = "a Python float or float64" if want.ndim == 0 else "float64"
         return f"Yours is float32, which holds seven digits: expected {kind}."
-    return "Right to six digits or so, no further."
+    return f"Nearly right, but {round(-math.log10(tolerance.relative))} digits are expected."
 
 
 def _shape_message(got: tuple[int, ...], want: tuple[int, ...], what: str) -> tuple[str, str]:

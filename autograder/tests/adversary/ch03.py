@@ -166,6 +166,97 @@ def softmax(scores, axis=-1):
     return np.moveaxis(np.where(s == -np.inf, 0.0, p), -1, axis)
 """,
     ),
+    (
+        "wrong",
+        "−inf becomes −50 after the maximum",
+        """
+def softmax(scores, axis=-1):
+    z = scores - scores.max(axis=axis, keepdims=True)
+    e = np.exp(np.where(np.isinf(z), -50.0, z))
+    return e / e.sum(axis=axis, keepdims=True)
+""",
+    ),
+    (
+        "wrong",
+        "differences clipped at −30",
+        """
+def softmax(scores, axis=-1):
+    e = np.exp(np.maximum(scores - scores.max(axis=axis, keepdims=True), -30))
+    return e / e.sum(axis=axis, keepdims=True)
+""",
+    ),
+    (
+        "wrong",
+        "weights below 1e-12 set to 1e-12",
+        """
+def softmax(scores, axis=-1):
+    z = scores
+    e = np.exp(z - z.max(axis=axis, keepdims=True))
+    return np.maximum(e / e.sum(axis=axis, keepdims=True), 1e-12)
+""",
+    ),
+    (
+        "wrong",
+        "−inf gets the weight 1e-12",
+        """
+def softmax(scores, axis=-1):
+    low = np.log(1e-12) + np.max(scores, axis=axis, keepdims=True)
+    z = np.where(np.isinf(scores), low, scores)
+    e = np.exp(z - z.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+""",
+    ),
+    (
+        "wrong",
+        "clipped at ±100,000",
+        """
+def softmax(scores, axis=-1):
+    z = np.where(np.isinf(scores), scores, np.clip(scores, -1e5, 1e5))
+    e = np.exp(z - z.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+""",
+    ),
+    (
+        "wrong",
+        "−inf becomes −1e9 before the maximum",
+        """
+def softmax(scores, axis=-1):
+    z = np.nan_to_num(np.array(scores, dtype=float), neginf=-1e9)
+    e = np.exp(z - z.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+""",
+    ),
+    (
+        "wrong",
+        "−inf becomes −1e30 before the maximum",
+        """
+def softmax(scores, axis=-1):
+    z = np.where(np.isinf(scores), -1e30, scores)
+    e = np.exp(z - z.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+""",
+    ),
+    (
+        "wrong",
+        "another default axis",
+        """
+def softmax(scores, axis=0):
+    z = scores
+    e = np.exp(z - z.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+""",
+    ),
+    (
+        "right",
+        "one over the sum of exp(z_j − z_i)",
+        """
+def softmax(scores, axis=-1):
+    z = np.moveaxis(np.asarray(scores).astype(float), axis, -1)
+    with np.errstate(all="ignore"):
+        p = 1 / np.exp(z[..., None, :] - z[..., :, None]).sum(-1)
+    return np.moveaxis(np.where(np.isneginf(z), 0.0, p), -1, axis)
+""",
+    ),
 ]
 
 SCORES = [
@@ -473,6 +564,47 @@ def scaled_dot_product_attention(q, k, v):
     return np.concatenate([r @ v for r in rows], axis=-2), p
 """,
     ),
+    (
+        "wrong",
+        "weights below 0.01 dropped",
+        """
+def scaled_dot_product_attention(q, k, v):
+    p = softmax(attention_scores(q, k))
+    p = np.where(p < 0.01, 0, p)
+    return p @ v, p
+""",
+    ),
+    (
+        "wrong",
+        "weights below 0.0001 dropped",
+        """
+def scaled_dot_product_attention(q, k, v):
+    p = softmax(attention_scores(q, k))
+    p = np.where(p < 1e-4, 0, p)
+    return p @ v, p
+""",
+    ),
+    (
+        "wrong",
+        "the eight best keys only",
+        """
+def scaled_dot_product_attention(q, k, v):
+    z = attention_scores(q, k)
+    if z.shape[-1] > 8:
+        z = np.where(z < np.sort(z, axis=-1)[..., -8:-7], -np.inf, z)
+    p = softmax(z)
+    return p @ v, p
+""",
+    ),
+    (
+        "wrong",
+        "scaled by √D_v",
+        """
+def scaled_dot_product_attention(q, k, v):
+    p = softmax(attention_scores(q, k, scaled=False) / np.sqrt(v.shape[-1]))
+    return p @ v, p
+""",
+    ),
 ]
 
 VARIANCE = [
@@ -601,6 +733,34 @@ def score_variance(q, k, scaled=False):
     z = np.array([np.dot(a, b) for a, b in zip(q, k)], dtype=float)
     z = z * (1 / math.sqrt(q.shape[-1]) if scaled else 1)
     return float(np.cov(z, bias=True)) if len(z) > 1 else 0.0
+""",
+    ),
+    (
+        "wrong",
+        "scaled is True unless given",
+        """
+def score_variance(q, k, scaled=True):
+    z = (q * k).sum(axis=-1)
+    return float((z / q.shape[-1] ** 0.5 if scaled else z).var())
+""",
+    ),
+    (
+        "wrong",
+        "mean absolute deviation",
+        """
+def score_variance(q, k, scaled=False):
+    z = (q * k).sum(axis=-1)
+    z = z / np.sqrt(q.shape[-1]) if scaled else z
+    return float(np.abs(z - z.mean()).mean())
+""",
+    ),
+    (
+        "wrong",
+        "D times the product of two variances",
+        """
+def score_variance(q, k, scaled=False):
+    x = float(q.var() * k.var()) * q.shape[-1]
+    return x / q.shape[-1] if scaled else x
 """,
     ),
 ]
@@ -737,6 +897,16 @@ def softmax_jacobian(weights):
     n = weights.shape[-1]
     j = np.einsum("...i,ij->...ij", weights, np.eye(n))
     return j - np.einsum("...i,...j->...ij", weights, weights)
+""",
+    ),
+    (
+        "wrong",
+        "normalised in place through asarray",
+        """
+def softmax_jacobian(weights):
+    p = np.asarray(weights, dtype=float)
+    p /= p.sum(axis=-1, keepdims=True)
+    return np.eye(p.shape[-1]) * p[..., None, :] - p[..., :, None] * p[..., None, :]
 """,
     ),
 ]
@@ -905,6 +1075,56 @@ BACKWARD = [
     return [gs @ k, gs.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ g]
 """,
     ),
+    (
+        "wrong",
+        "weights below 0.001 dropped",
+        GIVEN.replace("T = ", "p = np.where(p < 1e-3, 0, p)\n    T = ")
+        + """
+    gs = p * (gp - (p * gp).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
+    return gs @ k, T(gs) @ q, gv
+""",
+    ),
+]
+
+EXACT = [
+    (
+        "wrong",
+        "numerical derivative",
+        """
+    q, k, v = (np.array(a, dtype=float) for a in (q, k, v))
+    gradients = []
+    for n, a in enumerate((q, k, v)):
+        gradient = np.zeros_like(a)
+        for i in np.ndindex(a.shape):
+            losses = []
+            for step in (1e-5, -1e-5):
+                moved = [q, k, v]
+                moved[n] = a.copy()
+                moved[n][i] += step
+                losses.append((scaled_dot_product_attention(*moved)[0] * grad_output).sum())
+            gradient[i] = (losses[0] - losses[1]) / 2e-5
+        gradients.append(gradient)
+    return tuple(gradients)
+""",
+    ),
+    (
+        "right",
+        "row sum by a matrix of ones",
+        GIVEN
+        + """
+    gs = p * (gp - (p * gp) @ np.ones((p.shape[-1], p.shape[-1]))) / np.sqrt(q.shape[-1])
+    return gs @ k, T(gs) @ q, gv
+""",
+    ),
+    (
+        "right",
+        "an identity matrix for all queries",
+        GIVEN
+        + """
+    gs = p * (gp @ np.identity(p.shape[-1]) - (p * gp).sum(-1, keepdims=True))
+    return gs @ k / np.sqrt(q.shape[-1]), T(gs) @ q / np.sqrt(q.shape[-1]), gv
+""",
+    ),
 ]
 
 HEAD = "def attention_backward(q, k, v, grad_output):"
@@ -916,5 +1136,6 @@ CASES = [
     *(("score_variance", *case) for case in VARIANCE),
     *(("softmax_jacobian", *case) for case in JACOBIAN),
     *(("attention_backward", kind, what, HEAD + body) for kind, what, body in BACKWARD),
+    *(("attention_backward", kind, what, HEAD + body) for kind, what, body in EXACT),
     *(("repaired_backward", kind, what, REPAIRED + body) for kind, what, body in BACKWARD),
 ]

@@ -1,9 +1,9 @@
-"""The d_k explorer: what dividing by √d_k does to scores, softmax and gradient.
+"""The width explorer: what dividing by √D does to scores, softmax and its Jacobian.
 
-Queries q and keys k have independent standard-normal components. Then q·k has variance d_k
+Queries q and keys k have independent standard-normal components. Then q·k has variance D
 (Vaswani et al., 2017, section 3.2.1, footnote 4); a softmax over scores that far apart puts nearly
-everything on one key, where its Jacobian diag(p) - p pᵀ vanishes. Dividing by √d_k keeps the
-variance at 1 for every d_k.
+everything on one key, where its Jacobian diag(p) - p pᵀ vanishes. Dividing by √D keeps the
+variance at 1 for every D, which papers call d_k.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from attend.theme import GRID, INK, MUTED, PAPER, SCALED, UNSCALED
 from attend.widgets.kit.svg import beside, element, hover, number, panel, text
 from attend.widgets.kit.view import View
 
-WIDTHS = tuple(2**power for power in range(10))  # d_k: 1, 2, 4 … 512
+WIDTHS = tuple(2**power for power in range(10))  # D: 1, 2, 4 … 512
 KEYS = 16
 DRAWS = 256
 SPAN = 50  # the score axis runs from -SPAN to SPAN, one bin per unit
 
 SEE = (
-    "Unscaled, a larger d_k spreads the scores, the softmax settles on one key (its entropy falls"
-    " towards 0) and its gradient fades; divided by √d_k, all three stay nearly where they are."
+    "Unscaled, a larger D spreads the scores, the softmax settles on one key (its entropy falls"
+    " towards 0) and its Jacobian gets small; divided by √D, all three stay nearly where they are."
 )
 
 
 @dataclass(frozen=True)
 class DkState:
-    """What the slider says: d_k, one of `WIDTHS`; and the seed of the draws."""
+    """What the slider says: D, one of `WIDTHS`; and the seed of the draws."""
 
-    d_k: int = 64
+    d: int = 64
     seed: int = 0
 
 
 def dk_explorer(seed: int = 0) -> View:
-    """Show scores, softmax entropy and gradient norm, scaled and unscaled, for d_k = 1 … 512.
+    """Show scores, softmax entropy and Jacobian, scaled and unscaled, for D = 1 … 512.
 
     The slider steps through powers of two, by mouse or arrow keys. `seed` chooses the random draws.
     """
     slider = ipywidgets.SelectionSlider(
         options=WIDTHS,
-        value=DkState.d_k,
-        description="d_k",
-        tooltip="d_k: the number of components of each query and key",
+        value=DkState.d,
+        description="D",
+        tooltip="D: the number of components of each query and key",
         layout=ipywidgets.Layout(width="min(420px, 100%)"),
     )
     view = View("dk-explorer", SEE, [slider], lambda: draw(DkState(slider.value, seed)))
@@ -56,28 +56,33 @@ def dk_explorer(seed: int = 0) -> View:
 
 
 def draw(state: DkState) -> str:
-    """Return the four panels for one d_k. Raises ValueError when it is not in `WIDTHS`."""
-    if state.d_k not in WIDTHS:
+    """Return the four panels for one D. Raises ValueError when it is not in `WIDTHS`."""
+    if state.d not in WIDTHS:
         raise ValueError(
-            f"dk_explorer: d_k must be one of {', '.join(map(str, WIDTHS))}; got {state.d_k!r}."
+            f"dk_explorer: D must be one of {', '.join(map(str, WIDTHS))}; got {state.d!r}."
         )
     found = measure(state.seed)
-    unscaled, scaled = found[state.d_k]
+    unscaled, scaled = found[state.d]
     entropies = [(found[d][0].entropy, found[d][1].entropy) for d in WIDTHS]
-    gradients = [(found[d][0].gradient, found[d][1].gradient) for d in WIDTHS]
+    jacobians = [(found[d][0].jacobian, found[d][1].jacobian) for d in WIDTHS]
     return beside(
-        _histograms(state.d_k, unscaled, scaled),
-        _weights(state.d_k, unscaled, scaled),
+        _histograms(state.d, unscaled, scaled),
+        _weights(state.d, unscaled, scaled),
         _curves(
             "entropy",
             "Softmax entropy (nats)",
-            state.d_k,
+            state.d,
             entropies,
             top=math.log(KEYS),
             limit=f"ln {KEYS}: all keys alike",
         ),
         _curves(
-            "gradient", "Gradient norm of the softmax", state.d_k, gradients, top=0.4, limit=""
+            "jacobian",
+            "Size of the softmax's Jacobian (mean)",
+            state.d,
+            jacobians,
+            top=0.4,
+            limit="",
         ),
         widest="900px",  # two and two
     )
@@ -93,7 +98,7 @@ def _legend(unscaled: str, scaled: str) -> str:
         _marker(20, 44, False)
         + text(32, 49, f"unscaled: {unscaled}", font_size=13)
         + _marker(178, 44, True)
-        + text(190, 49, f"scaled by 1/√d_k: {scaled}", font_size=13)
+        + text(190, 49, f"scaled by 1/√D: {scaled}", font_size=13)
     )
 
 
@@ -116,7 +121,7 @@ def _marker(x: float, y: float, scaled: bool, words: str = "", size: float = 5.0
     )
 
 
-def _histograms(d_k: int, unscaled: Measures, scaled: Measures) -> str:
+def _histograms(d: int, unscaled: Measures, scaled: Measures) -> str:
     """Draw two strips on one axis: how often each score came, scaled below unscaled."""
     body = [_legend(f"std {number(unscaled.scores.std())}", f"std {number(scaled.scores.std())}")]
     for measures, floor, is_scaled in ((unscaled, 138.0, False), (scaled, 220.0, True)):
@@ -147,13 +152,13 @@ def _histograms(d_k: int, unscaled: Measures, scaled: Measures) -> str:
     body.append(text(_RIGHT, 255, "score", font_size=13, fill=MUTED, text_anchor="end"))
     body.append(_upright(18, 148, "how often"))
     description = (
-        f"At d_k = {d_k} the standard deviation of {DRAWS * KEYS} scores is"
+        f"At D = {d} the standard deviation of {DRAWS * KEYS} scores is"
         f" {number(unscaled.scores.std())} unscaled and {number(scaled.scores.std())} scaled."
     )
-    return panel("scores", _W, _H, f"Scores q·k at d_k = {d_k}", description, *body)
+    return panel("scores", _W, _H, f"Scores q·k at D = {d}", description, *body)
 
 
-def _weights(d_k: int, unscaled: Measures, scaled: Measures) -> str:
+def _weights(d: int, unscaled: Measures, scaled: Measures) -> str:
     """Draw the softmax of one draw: two bars for every key."""
     tall = _BOTTOM - _TOP
     body = [_legend(f"max {number(unscaled.weights.max())}", f"max {number(scaled.weights.max())}")]
@@ -201,10 +206,10 @@ def _weights(d_k: int, unscaled: Measures, scaled: Measures) -> str:
 
 
 def _curves(
-    name: str, label: str, d_k: int, pairs: list[tuple[float, float]], *, top: float, limit: str
+    name: str, label: str, d: int, pairs: list[tuple[float, float]], *, top: float, limit: str
 ) -> str:
-    """Draw a measure against d_k, both ways, and mark the chosen d_k."""
-    here = WIDTHS.index(d_k)
+    """Draw a measure against D, both ways, and mark the chosen D."""
+    here = WIDTHS.index(d)
     step = (_RIGHT - _LEFT - 24) / (len(WIDTHS) - 1)
     xs = [_LEFT + 12 + i * step for i in range(len(WIDTHS))]
     tall = _BOTTOM - _TOP
@@ -226,7 +231,7 @@ def _curves(
             height=tall,
             fill=INK,
             opacity=0.08,
-            data_here=d_k,
+            data_here=d,
         )
     )
     for side, (colour, dash) in enumerate(((UNSCALED, "7 4"), (SCALED, "1 0"))):
@@ -238,17 +243,17 @@ def _curves(
             )
         )
         for i, (x, y) in enumerate(zip(xs, ys, strict=True)):
-            words = f"d_k = {WIDTHS[i]}, {'scaled' if side else 'unscaled'}: {pairs[i][side]:.3f}"
+            words = f"D = {WIDTHS[i]}, {'scaled' if side else 'unscaled'}: {pairs[i][side]:.3f}"
             body.append(_marker(x, y, bool(side), words, size=5.5 if i == here else 3.5))
     for i, x in enumerate(xs):
         weight = 700 if i == here else 400
         body.append(
             text(x, 238, str(WIDTHS[i]), font_size=12, font_weight=weight, text_anchor="middle")
         )
-    body.append(text(_RIGHT, 255, "d_k", font_size=13, fill=MUTED, text_anchor="end"))
+    body.append(text(_RIGHT, 255, "D", font_size=13, fill=MUTED, text_anchor="end"))
     description = (
-        f"Mean over {DRAWS} draws at d_k = {d_k}: {number(pairs[here][0])} unscaled,"
-        f" {number(pairs[here][1])} scaled; at d_k = {WIDTHS[-1]}: {number(pairs[-1][0])} and"
+        f"Mean over {DRAWS} draws at D = {d}: {number(pairs[here][0])} unscaled,"
+        f" {number(pairs[here][1])} scaled; at D = {WIDTHS[-1]}: {number(pairs[-1][0])} and"
         f" {number(pairs[-1][1])}."
     )
     return panel(name, _W, _H, label, description, *body)
@@ -276,29 +281,29 @@ class Measures:
     """What one choice of scores gives, averaged over the draws.
 
     Shapes: scores (DRAWS, KEYS), weights (KEYS,) of the first draw. Entropy in nats, at most ln
-    KEYS; gradient: mean Frobenius norm of the softmax Jacobian.
+    KEYS; jacobian: mean Frobenius norm of the softmax Jacobian.
     """
 
     scores: np.ndarray
     weights: np.ndarray
     entropy: float
-    gradient: float
+    jacobian: float
 
 
 @lru_cache(maxsize=8)
 def measure(seed: int) -> dict[int, tuple[Measures, Measures]]:
-    """Return (unscaled, scaled) measures for every d_k, all from the same draws.
+    """Return (unscaled, scaled) measures for every D, all from the same draws.
 
-    Smaller d_k use the first components of the same queries and keys, so that only d_k changes.
+    A smaller D uses the first components of the same queries and keys, so that only D changes.
     """
     rng = np.random.default_rng(seed)
     q = rng.standard_normal((DRAWS, 1, WIDTHS[-1]))
     k = rng.standard_normal((DRAWS, KEYS, WIDTHS[-1]))
     products = q * k
     found = {}
-    for d_k in WIDTHS:
-        dots = products[..., :d_k].sum(axis=-1)
-        found[d_k] = (_summarise(dots), _summarise(dots / math.sqrt(d_k)))
+    for d in WIDTHS:
+        dots = products[..., :d].sum(axis=-1)
+        found[d] = (_summarise(dots), _summarise(dots / math.sqrt(d)))
     return found
 
 

@@ -2,7 +2,8 @@
 
 A goal is set on one of the values. The arrow at the query is minus the gradient of
 ½‖output − goal‖² with respect to q: the way in which gradient descent would move the query.
-Stretched scores put all weight on one key; then the output stays in that corner and the arrow dies.
+Stretched scores first make the arrow longer; then they put all weight on one key, the output stays
+in that corner and the arrow dies.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ GOAL = 1  # the token whose value the output should reach
 START = (0.6, 0.9)
 UNIT, CENTRE, SIZE = 56.0, (150.0, 190.0), (300.0, 332.0)
 REACH = 2.4  # of q, in x and in y
-PULL = 30.0  # units of the picture for a gradient of norm 1
+PULL = 10.0  # units of the picture for a gradient of norm 1
 LONGEST = 84.0
 STEP = 1e-5  # of the central differences
 
 SEE = (
     "Drag the blue query: it weighs the values by how well it fits their keys, and the output never"
-    " leaves their triangle. Then stretch the scores: the output snaps to a corner, and the arrow"
-    " that would pull the query towards the goal dies."
+    " leaves their triangle. Then stretch the scores: the arrow, which would pull the output"
+    " towards the goal, grows at first; then the output snaps to a corner, and the arrow dies."
 )
 
 Attention = Callable[..., Any]

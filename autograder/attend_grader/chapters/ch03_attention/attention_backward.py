@@ -14,7 +14,7 @@ from attend_solutions import attention
 from attend_solutions.attention import scaled_dot_product_attention, softmax
 from attend_solutions.types import Array
 
-from attend_grader.chapters.ch03_attention.shared import distribution, qkv
+from attend_grader.chapters.ch03_attention.shared import distribution, falling, qkv
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Fresh, agrees, gradient_by_hand, worked
@@ -53,21 +53,26 @@ def _limits(rng: np.random.Generator) -> Fresh:
     yield "one key, whose weight is 1 whatever q and k are", Call(gradient_inputs(rng, 3, 1, 4, 2))
     q, k, v, grad_output = gradient_inputs(rng, 3, 5, 4, 2)
     yield "scores of ±10,000", Call((100 * q, 100 * k, v, grad_output))
+    yield "values near 1,000", Call((q, k, v + 1000.0, grad_output))
+    yield "twelve keys, the smallest weight 5e-8", Call((*falling(), grad_output))
 
 
 def _memory(subject: Subject, probe: Probe) -> None:
-    """From 64 to 256 keys, what is needed per query may grow 4-fold, not 16-fold."""
+    """From 64 to 256 keys, what is needed per query may grow 4-fold, not 16-fold.
+
+    With 32 queries one table of S × S numbers for all of them, such as ones or an identity, passes.
+    """
     why = "memory counts for right values only"
     probe.agree(subject, *gradient_inputs(probe.rng, 4, 6, 3, 2), part=2, why=why)
     state = int(probe.rng.integers(2**31))
     expect_growth(
         subject,
-        lambda keys: gradient_inputs(np.random.default_rng(state), 4, keys, 2, 3),
+        lambda keys: gradient_inputs(np.random.default_rng(state), 32, keys, 2, 3),
         sizes=(64, 256),
         at_most=8,
         cost="peak_bytes",
         of="keys",
-        advice="Something of S × S numbers is built. dZ needs each row's weighted mean of dP "
+        advice="S × S numbers are built for each query. dZ needs each row's weighted mean of dP "
         "only: P * (dP − (P * dP).sum(axis=-1, keepdims=True)).",
     )
 
@@ -104,6 +109,11 @@ SLIPS = (
         (ROOT, ""),
         "grad_q and grad_k are √D times too large. The scores were divided by √D on the way "
         "forward, so their gradient is divided by √D on the way back.",
+    ),
+    Slip(
+        "scaled by the width of the values",
+        (ROOT, " / v.shape[-1] ** 0.5"),
+        "grad_q and grad_k are divided by √D_v. D is the width of queries and keys: q.shape[-1].",
     ),
     Slip(
         "scaled twice",
@@ -216,7 +226,10 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         forbids=("softmax_jacobian",),
-        says=("No array of S × S numbers for each query.",),
+        says=(
+            "No array of S × S numbers for each query, and no numerical derivative, which is not "
+            "exact enough.",
+        ),
     ),
     properties=(
         worked(
@@ -235,7 +248,7 @@ EXERCISE = Exercise(
         agrees("grad_v is right", _values, part=2, repeat=1),
         gradient_by_hand("grad_q agrees with a numerical derivative", 0, small, loss),
         gradient_by_hand("grad_k agrees with a numerical derivative", 1, small, loss),
-        agrees("one key only; huge scores", _limits, repeat=1),
+        agrees("one key only; huge scores; large values; small weights", _limits, repeat=1),
         Property("memory grows with the number of keys, not with its square", 1, _memory),
     ),
     draws=draws,
@@ -245,8 +258,8 @@ EXERCISE = Exercise(
         "Go through the forward pass from the end to the start: output, weights, scaled scores, "
         "dot products. Check at each step that the gradient has the shape of what it is the "
         "gradient of.",
-        "You need P again (your own forward function returns it). Then five lines, as in the "
-        "table: dV, dP, dZ, dQ, dK. In dZ the row sum runs over the keys and keeps its axis. A "
+        "You need P again (your own forward function returns it). Then five lines, as in "
+        "section 7: dV, dP, dZ, dQ, dK. In dZ the row sum runs over the keys and keeps its axis. A "
         "transpose in the equations swaps the last two axes only.",
         "dV is Pᵀ times dO; dP is dO times Vᵀ. For dZ take from dP its own P-weighted mean over "
         "the last axis (keepdims), then multiply by P elementwise. Divide by √D once, because "

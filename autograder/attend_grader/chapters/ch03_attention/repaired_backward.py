@@ -17,13 +17,17 @@ from attend_grader.chapters.ch03_attention.attention_backward import (
     loss,
     small,
 )
+from attend_grader.chapters.ch03_attention.shared import falling
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import Fresh, agrees, gradient_by_hand
+from attend_grader.checks.properties import normal
 
 
 def _values(rng: np.random.Generator) -> Fresh:
     for t, s, d, d_v in ((3, 5, 3, 2), (1, 2, 8, 3)):
         yield "", Call(gradient_inputs(rng, t, s, d, d_v))
+    q, k, v = falling()
+    yield "twelve keys, the smallest weight 5e-8", Call((q, k, v, normal(rng, 3, 2)))
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

@@ -9,7 +9,7 @@ from attend_solutions import attention
 from attend_solutions.attention import attention_scores, softmax
 from attend_solutions.types import Array
 
-from attend_grader.chapters.ch03_attention.shared import qkv
+from attend_grader.chapters.ch03_attention.shared import falling, qkv
 from attend_grader.checks.clues import sums
 from attend_grader.checks.compare import PRINTED
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
@@ -39,6 +39,9 @@ def _limits(rng: np.random.Generator) -> Known:
     q, k, v = qkv(rng, 3, 5, 4, 2)
     want = attention.scaled_dot_product_attention(100 * q, 100 * k, v)
     yield "scores of ±10,000", (100 * q, 100 * k, v), want
+    q, k, v = falling()
+    want = attention.scaled_dot_product_attention(q, k, v)
+    yield "twelve keys, the smallest weight 5e-8", (q, k, v), want
 
 
 def _weights(rng: np.random.Generator) -> Fresh:
@@ -82,6 +85,11 @@ SLIPS = (
         (CALL, "softmax(attention_scores(q, k, scaled=False))"),
         "Your weights come from scores that are not divided by √D. attention_scores divides "
         "unless you tell it scaled=False.",
+    ),
+    Slip(
+        "scaled by the width of the values",
+        (CALL, "softmax(attention_scores(q, k, scaled=False) / np.sqrt(v.shape[-1]))"),
+        "Your scores are divided by √D_v. D is the width of queries and keys: q.shape[-1].",
     ),
     Slip(
         "scaled twice",
@@ -191,7 +199,7 @@ EXERCISE = Exercise(
             why="the embeddings of cat, sat, mat as q and k, other values as v",
             clue=_unscaled,
         ),
-        known("one key; equal keys; huge scores", _limits),
+        known("one key; equal keys; huge scores; small weights", _limits),
         agrees(
             "weights: the softmax of the scaled scores, over the keys",
             _weights,

@@ -41,6 +41,7 @@ def _pairs(rng: np.random.Generator) -> Fresh:
     for n, d in ((5, 3), (4, 4), (2, 7), (6, 1)):
         q, k = _paired(rng, n, d)
         yield f"{n} pairs, so {n} dot products", Call((q, k))
+        yield "scaled=False, so nothing is divided", Call((q, k), {"scaled": False})
         yield f"{n} pairs, each dot product divided by √{d}", Call((q, k), {"scaled": True})
     why = "dot products far from 0 (deviations count from their mean)"
     yield why, Call(_paired(rng, 7, 3, mean=5.0))
@@ -56,6 +57,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call(_paired(rng, 7, 4, mean=5.0)),
         Call(_paired(rng, 4, 4), {"scaled": True}),
         Call(_paired(rng, 3, 1), {"scaled": False}),
+        Call(_paired(rng, 5, 4), {"scaled": False}),
     ]
 
 
@@ -109,6 +111,17 @@ SLIPS = (
         "mean not subtracted",
         ("dots.var()", "(dots**2).mean()"),
         "This is the mean of the squares. Subtract the mean of the dot products before squaring.",
+    ),
+    Slip(
+        "mean absolute deviation",
+        ("dots.var()", "np.abs(dots - dots.mean()).mean()"),
+        "This is the mean absolute deviation. The variance squares the deviations before the mean.",
+    ),
+    Slip(
+        "product of two variances",
+        ("dots.var()", "(q.var() * k.var() * q.shape[-1] / (q.shape[-1] if scaled else 1))"),
+        "This is D times the variance of q's numbers times that of k's (without D where scaled): "
+        "what the derivation expects. Measure it: form the dot products and take their variance.",
     ),
     Slip(
         "summed over the wrong axis",

@@ -10,9 +10,10 @@ from attend_solutions.types import Array
 
 from attend_grader.checks.clues import sums
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
-from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Fresh, Known, agrees, known, worked
 from attend_grader.checks.properties import normal
+from attend_grader.checks.subject import Subject
 
 _AXES = (((5,), -1), ((3, 4), -1), ((4, 3), 0), ((4, 4), 0), ((2, 3, 4), 1), ((3, 1, 2), -3))
 """(shape, axis) pairs: unequal lengths, a square, an axis of length 1."""
@@ -41,13 +42,25 @@ def _huge(rng: np.random.Generator) -> Fresh:
     yield "scores near −10,000", Call((scores[0] - 1e4,))
     yield "rows near 10,000, 0 and −10,000", Call((scores + _APART,))
     yield "scores far apart", Call((1e4 * scores,))
+    yield "scores of 200,000 and more", Call((np.array([2e5, 1e5, 0.0, 2e5]),))
 
 
-def _hidden(rng: np.random.Generator) -> Fresh:
-    scores = normal(rng, 3, 5)
+def _hidden(subject: Subject, probe: Probe) -> None:
+    """−inf gets 0 exactly, next to scores of any size; a score far below the others does not."""
+    scores = normal(probe.rng, 3, 5)
     scores[0, 1] = scores[1, 0] = -np.inf
     scores[2, :4] = -np.inf
-    yield "some scores are −inf and must get the weight 0", Call((scores,))
+    why = "some scores are −inf and must get the weight 0"
+    for given in (scores, np.array([-np.inf, -3e30, -np.inf])):
+        weights = probe.agree(subject, given, why=why, clue=sums(-1)).value
+        some = weights[np.isneginf(given)].max()
+        if some != 0:
+            raise probe.miss(f"the weight of −inf is {some:.3g}, expected exactly 0.", given)
+    low = np.array([0.0, -100.0])
+    small = probe.agree(subject, low, clue=sums(-1)).value[1]
+    want = math.exp(-100)
+    if not math.isclose(small, want, rel_tol=1e-6):
+        raise probe.miss(f"the weight of −100 is {small:.3g}, expected {want:.3g}.", low)
 
 
 def _overflowed(weights: Array) -> str:
@@ -141,6 +154,18 @@ SLIPS = (
         "still overflows. Only after subtracting the maximum along the axis is every exponent 0 "
         "or less.",
     ),
+    Slip(
+        "something small added to the divisor",
+        (TOTAL, f"({TOTAL} + 1e-8)"),
+        "The weights sum to a little less than 1: something small is added to the divisor. After "
+        "subtracting the maximum the sum is at least 1, so nothing needs protection. Leave it out.",
+    ),
+    Slip(
+        "another default axis",
+        ("axis: int = -1", "axis: int = 0"),
+        "Your default axis is not −1: where the axis is left out, the first axis sums to 1, and it "
+        "should be the last.",
+    ),
 )
 
 
@@ -171,7 +196,7 @@ def axis_last(scores, axis=-1):
 EXERCISE = Exercise(
     chapter="03_attention",
     title="Softmax",
-    goal="Turn any scores into weights that are positive and sum to 1, without overflow.",
+    goal="Turn any scores into weights that are at least 0 and sum to 1, without overflow.",
     reference=attention.softmax,
     contract=Contract(
         numpy_only=True,
@@ -180,7 +205,7 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         says=(
-            "Scores of any finite size are safe, and a score of −inf gets the weight 0 "
+            "Scores of any finite size are safe, and a score of −inf gets the weight 0 exactly "
             "(rows of nothing but −inf do not occur).",
         ),
     ),
@@ -194,7 +219,7 @@ EXERCISE = Exercise(
         known("equal scores share equally; a constant changes nothing", _equal, clue=sums(-1)),
         agrees("sums to 1 along the axis asked for", _axes),
         agrees("huge scores are safe", _huge, repeat=1, clue=_overflowed),
-        agrees("a score of −inf gets the weight 0", _hidden, repeat=1, clue=sums(-1)),
+        Property("a score of −inf gets the weight 0, and no other does", 1, _hidden),
     ),
     draws=draws,
     slips=SLIPS,
