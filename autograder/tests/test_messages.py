@@ -77,8 +77,8 @@ def test_adding_minus_infinity_is_told_apart_from_putting_it_there() -> None:
 
 SHAPES = {
     "order": ((3, 2), (2, 3), "in another order"),
-    "kept": ((2, 1), (2,), "length 1 was kept"),
-    "lost": ((2,), (2, 1), "length 1 was lost"),
+    "kept": ((2, 1), (2,), "One axis of length 1 too many"),
+    "lost": ((2,), (2, 1), "One axis of length 1 too few"),
     "few": ((2,), (2, 3), "One axis too few"),
     "many": ((2, 3, 4, 5), (2, 3), "2 axes too many"),
     "other": ((2, 4), (2, 3), "wrong shape: result is (2, 4), expected (2, 3)."),

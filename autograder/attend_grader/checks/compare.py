@@ -312,10 +312,10 @@ def _shape_message(got: tuple[int, ...], want: tuple[int, ...], what: str) -> tu
     extra = len(got) - len(want)
     if sorted(got) == sorted(want):
         return message, "The same lengths, in another order."
-    if [n for n in got if n != 1] == [n for n in want if n != 1]:
-        return message, f"An axis of length 1 was {'kept' if extra > 0 else 'lost'}."
     if extra:
         count = "One axis" if abs(extra) == 1 else f"{abs(extra)} axes"
+        if [n for n in got if n != 1] == [n for n in want if n != 1]:
+            count += " of length 1"
         return message, f"{count} too {'few' if extra < 0 else 'many'}."
     return message, ""
 
