@@ -61,9 +61,7 @@ def run_mutants(exercise: Exercise, seeds: tuple[int, ...] = (0, 1, 2)) -> Mutat
     calls = [c for seed in seeds for c in exercise.draws(np.random.default_rng([seed, 0]))]
     right = behaviour(local(exercise.reference), calls)
     references = references_for(exercise, chapters.references(exercise))
-    unnamed = replace(
-        exercise, slips=(), misconceptions={}
-    )  # what a slip is called moves no points
+    unnamed = replace(exercise, slips=())  # what a slip is called moves no points
     killed, equivalent, survived = [], [], []
     for mutant in mutants(exercise.reference):
         subject = local(mutant.function, references)

@@ -63,6 +63,9 @@ THIN = (
         "106",
         "107",
         "108",
+        "109",
+        "110",
+        "111",
     ),
 )
 """Graded in each run of the tests; all of them in the deep tier."""

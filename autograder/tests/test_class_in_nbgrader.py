@@ -275,13 +275,12 @@ class TestFeedback:
             "c.GenerateFeedback.exporter_class = 'attend_grader.feedback.FeedbackPage'",
         )
         made = page(root, "bob")
-        links = made.select("#toc a")
+        links = made.select("nav a")
         assert [link.text for link in links] == list(toy_class.EXERCISES)
-        targets = {f"#{anchor['name']}" for anchor in made.select("a[name]")}
-        assert all(link["href"] in targets for link in links)
-        assert any(".text_cell_render td" in style.text for style in made.select("head style"))
+        targets = {f"#{part['id']}" for part in made.select("[id]")}
+        assert all(link["href"] in targets for link in made.select("a[href^='#']"))
         assert made.title is not None
-        assert made.title.text == CHAPTER
+        assert made.title.text == f"{CHAPTER}: feedback"
 
     def test_a_new_version_gets_new_feedback(self, root: Path) -> None:
         assert "softmax: 0 of 8 points" in page(root, "eve").get_text()

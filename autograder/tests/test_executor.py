@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attend_grader.checks.subject import Outcome, Subject, local
+from attend_grader.inside import codec
 
 
 def _run(define: Any, body: str, *args: Any, **kwargs: Any) -> Outcome:
@@ -156,6 +157,27 @@ def test_steps_and_memory_are_counted_in_the_candidates_own_code(define: Any) ->
     assert small.steps == large.steps
     assert 8e6 <= large.peak_bytes < 9e6
     assert few.value == sum(i * i for i in range(10))
+
+
+@pytest.mark.parametrize("hides", ["reset_peak", "stop", "clear_traces"])
+def test_memory_that_was_taken_cannot_be_hidden(define: Any, hides: str) -> None:
+    source = f"""
+    from tracemalloc import {hides}
+
+    def f(n):
+        total = np.ones(n).sum()
+        {hides}()
+        return total
+    """
+    hidden = local(define(source, "f")).run((10**6,), measure=True)
+    assert hidden.value == 10**6
+    assert 8e6 <= hidden.peak_bytes < 9e6
+
+
+def test_what_python_cannot_write_as_text_is_told_in_plain_words(define: Any) -> None:
+    large = local(define("def f(n):\n    return [10 ** n, 1]\n", "f")).run((5000,))
+    assert large.error is None
+    assert large.value == [codec.Opaque("int of about 5,000 digits"), 1]
 
 
 SCALER = """

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 import shutil
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from attend_grader.grading import handed_in
 from attend_grader.grading.rebuild import rebuild
 from attend_grader.grading.submission import Verdict, called_by_check, grade_notebook
 from attend_grader.judging.report import Finding, Report
-from attend_grader.sandbox import jail, warm
+from attend_grader.sandbox import jail, patience, warm
 from attend_grader.sandbox.jail import Limits
 from attend_grader.sandbox.warm import NotSetUp, WarmParent
 from nbformat import NotebookNode
@@ -146,6 +148,10 @@ CASES: dict[str, tuple[NotebookNode, tuple[str, str]]] = {
     "syntax error": (notebook("def softmax(scores:\n"), ("INVALID", "PASSED")),
     "prints without end": (notebook(CHATTY), ("PASSED", "PASSED")),
     "a picture's magic": (notebook("%matplotlib inline\n" + SOFTMAX), ("PASSED", "PASSED")),
+    "a picture": (
+        notebook("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\n" + SOFTMAX),
+        ("PASSED", "PASSED"),
+    ),
     "the stub left above a lambda": (notebook(LAMBDA), ("PASSED", "PASSED")),
     "the stub left above another name": (
         notebook(STUB + SOFTMAX.replace("softmax", "mine") + "softmax = mine"),
@@ -193,12 +199,40 @@ def test_after_a_timeout_half_of_each_limit_is_left(
     verdicts = grade_notebook(notebook(LOOP), CHAPTER, parent, 7)
     assert [v.reason for v in verdicts] == ["TIMEOUT", "PASSED"]
     assert (hurried[0], hurried[-1]) == (False, True)
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
     with parent.child() as child:
         child.hurried = True
         for limit, left in ((20.0, 10.0), (6.0, 5.0), (3.0, 3.0)):
-            before = time.monotonic()
             child.allow(limit)
-            assert child.deadline - time.monotonic() <= left <= child.deadline - before
+            before = time.monotonic()
+            deadline = child.deadline
+            assert before + left <= deadline <= time.monotonic() + left
+
+
+@needs_jail
+def test_on_a_busy_machine_limits_on_time_are_longer(
+    parent: WarmParent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four honest submissions of the corpus were TIMEOUT where other work filled the machine."""
+    processors = len(os.sched_getaffinity(0))
+    for load, factor in ((0.0, 1.0), (1.0, 1.0), (3.0, 3.0), (50.0, patience.MOST)):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load * processors, 0.0, 0.0))
+        assert patience.patience() == factor
+    with parent.child() as child:
+        child.allow(0.5)
+        assert child.run_cell("import time; time.sleep(1)") == (None, "")
+        monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+        monkeypatch.setattr(parent, "limits", replace(parent.limits, cell_seconds=0.2))
+        with pytest.raises(warm.SubmissionDied, match="did not end in time"):
+            child.run_cell("time.sleep(60)")
+
+
+@needs_jail
+def test_what_the_grader_works_out_does_not_count(parent: WarmParent) -> None:
+    with parent.child() as child:
+        child.allow(1.0)
+        time.sleep(1.1)
+        assert not child.candidate("nothing")
 
 
 @needs_jail
@@ -271,6 +305,36 @@ def test_the_jail_holds(parent: WarmParent, probe: str) -> None:
         "FileNotFoundError",
         "PermissionError",
     ), error
+
+
+@needs_jail
+def test_each_submission_has_a_network_of_its_own_without_any_device(parent: WarmParent) -> None:
+    """One could read another's counters of datagrams."""
+    shows = "import os; print(os.readlink('/proc/self/ns/net'), open('/proc/net/dev').read())"
+    with parent.child() as one, parent.child() as two:
+        said = [child.run_cell(shows)[1] for child in (one, two)]
+    assert len({text.split()[0] for text in said}) == 2
+    assert not any(device in text for text in said for device in ("eth", "wl", "en"))
+
+
+@needs_jail
+def test_no_command_line_in_the_jail_shows_a_path_of_the_host(parent: WarmParent) -> None:
+    shows = """
+import glob
+for path in sorted(glob.glob("/proc/[0-9]*/cmdline")):
+    print(open(path).read().replace("\\0", " "))
+"""
+    with parent.child() as child:
+        error, printed = child.run_cell(shows)
+    assert error is None
+    assert "attend_grader.inside.zygote" in printed
+    assert str(parent.packages) not in printed
+    assert parent.packages.name not in printed
+    assert str(Path(__file__).parent.parent) not in printed
+    mine = {*jail.running(parent.packages)}
+    assert parent.process.pid in mine
+    assert mine <= {*jail.running(parent.packages.parent)}
+    assert not mine & {*jail.running(parent.packages / "deeper")}
 
 
 @needs_jail

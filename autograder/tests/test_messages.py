@@ -46,6 +46,28 @@ def test_the_likely_cause_is_told(got: np.ndarray, want: np.ndarray, cause: str)
     assert ("everywhere" in message) is ("everywhere" in cause)
 
 
+IMAGINARY = {
+    "floats": (A + 1j, A),
+    "without an imaginary part": (A + 0j, A),
+    "whole numbers": (np.array([1 + 3j, 2]), np.array([1, 2])),
+    "one whole number": (3 + 4j, 3),
+    "booleans": (np.array([1 + 3j, 0]), np.array([True, False])),
+    "tensors": (torch.tensor([1 + 3j]), torch.tensor([1.0])),
+}
+
+
+@pytest.mark.parametrize(("got", "want"), IMAGINARY.values(), ids=IMAGINARY)
+def test_imaginary_parts_are_no_real_numbers(got: Any, want: Any) -> None:
+    miss = _miss(got, want)
+    assert miss.text.startswith("wrong type: result is complex (complex")
+    assert "`.real`" in miss.cause
+
+
+def test_complex_numbers_are_compared_whole() -> None:
+    expect_close(A + 1j, A + 1j)
+    assert _miss(A + 2j, A + 1j).text.startswith("wrong value: result[")
+
+
 def test_adding_minus_infinity_is_told_apart_from_putting_it_there() -> None:
     added = MASKED_SOFTMAX.misconceptions["−inf added, not put in its place"]
     report = grade(added, "04_self_attention/masked_softmax", 1)

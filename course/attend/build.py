@@ -21,6 +21,7 @@ from typing import Any
 import nbformat
 from attend_grader import chapters
 from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.slips import Slips
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
@@ -218,6 +219,9 @@ def _registered(source: Source, cell: Cell) -> Exercise:
         ) from None
     if exercise.reference.__module__ != module:
         raise cell.refuse(f"{name} comes from {module}, but its checks compare with another answer")
+    stale = exercise.misconceptions.stale() if isinstance(exercise.misconceptions, Slips) else []
+    if stale:
+        raise cell.refuse(f"stale slips of {exercise.id}: {'; '.join(stale)}")
     return exercise
 
 

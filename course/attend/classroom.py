@@ -173,7 +173,7 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
-# Feedback names the exercises, and its tables can be read.
+# Feedback has the cards first, in one small page.
 c.GenerateFeedback.exporter_class = "attend_grader.gradebook.feedback.FeedbackPage"
 '''
 
@@ -192,12 +192,14 @@ Run these here, in this directory, with the course's environment active.
 | step | command |
 |---|---|
 | make the notebook to hand out: `release/{first}/` | `nbgrader generate_assignment {first}` |
-| put submissions at `submitted/STUDENT/{first}/{first}.ipynb` | `nbgrader collect`, or copy them |
+| enter the class's list, from Canvas, Moodle or nbgrader | `attend roster list.csv` |
+| put submissions at `submitted/STUDENT/{first}/{first}.ipynb` | `attend collect`, or copy them |
 | grade all submissions that changed | `attend grade {first}` |
 | show one verdict again, with its inputs | `attend grade {first} --replay STUDENT EXERCISE` |
 | write a report on the class: `reports/{first}.html` | `attend report {first}` |
 | look at it in the browser, score by hand | `jupyter lab`, then menu Nbgrader → Formgrader |
-| write `feedback/STUDENT/{first}/{first}.html` | `nbgrader generate_feedback {first}` |
+| grade one exercise again, or by hand | `attend regrade STUDENT EXERCISE --note "why"` |
+| write `feedback/STUDENT/{first}/{first}.html` and a page a student | `attend feedback {first}` |
 | write scores for Canvas, Moodle or LTI: `exports/` | `attend export {first} --format canvas` |
 | write `grades.csv` with all assignments | `nbgrader export` |
 

@@ -194,6 +194,74 @@ def grade(
 
 
 @_typer.command(rich_help_panel=_TEACH)
+def collect(
+    assignment: Annotated[str, typer.Argument(help="Such as 03_attention.")],
+    archive: Annotated[
+        Path, typer.Option("--zip", help="All submissions, as Moodle or Canvas packs them.")
+    ],
+    course: Annotated[Path, typer.Option(help="The course directory.")] = Path(),
+    dated: Annotated[
+        bool, typer.Option("--dated", help="Files' dates in it are when they were handed in.")
+    ] = False,
+) -> None:
+    """Put the submissions of a Moodle or Canvas archive where they are graded."""
+    from attend import intake
+
+    raise typer.Exit(intake.collect(assignment, archive, course, dated=dated))
+
+
+@_typer.command(rich_help_panel=_TEACH)
+def roster(
+    file: Annotated[Path, typer.Argument(help="CSV, as Canvas, Moodle or nbgrader write it.")],
+    course: Annotated[Path, typer.Option(help="The course directory.")] = Path(),
+) -> None:
+    """Enter a class's list into the gradebook: ids, names, addresses."""
+    from attend import intake
+
+    raise typer.Exit(intake.roster(file, course))
+
+
+@_typer.command(rich_help_panel=_TEACH)
+def regrade(
+    student: Annotated[str, typer.Argument(help="Whose.")],
+    exercise: Annotated[str, typer.Argument(help="Such as softmax, or 03_attention/softmax.")],
+    note: Annotated[str, typer.Option(help="Why; feedback shows it.")],
+    score: Annotated[
+        float | None,
+        typer.Option(help="Give this score by hand.", show_default="the check decides anew"),
+    ] = None,
+    withdraw: Annotated[
+        bool, typer.Option("--withdraw", help="Let the check's score count again.")
+    ] = False,
+    by: Annotated[str, typer.Option(help="Who does it.", show_default="the user at work")] = "",
+    assignment: Annotated[
+        str, typer.Option(help="Its name.", show_default="the one with this exercise")
+    ] = "",
+    course: Annotated[Path, typer.Option(help="The course directory.")] = Path(),
+    unsafe: Annotated[
+        bool,
+        typer.Option("--unsafe-no-sandbox", help="Run submissions with your rights. Dangerous."),
+    ] = False,
+) -> None:
+    """Grade one exercise again, or set its score by hand; the note says why, and is kept."""
+    from attend import regrade as module
+
+    raise typer.Exit(
+        module.main(
+            student,
+            exercise,
+            note=note,
+            score=score,
+            withdraw=withdraw,
+            by=by,
+            assignment=assignment,
+            course=course,
+            unsafe=unsafe,
+        )
+    )
+
+
+@_typer.command(rich_help_panel=_TEACH)
 def report(
     assignment: Annotated[str, typer.Argument(help="Such as 03_attention.")],
     course: Annotated[Path, typer.Option(help="The course directory.")] = Path(),

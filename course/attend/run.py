@@ -6,15 +6,17 @@ import copy
 import logging
 from pathlib import Path
 
+from attend_grader.gradebook import student_pages
 from attend_grader.gradebook.directory import Course, CourseError
 from attend_grader.gradebook.scripts import scripts_on_path
 
 from attend import export, grade, report
+from attend.curriculum import CHAPTERS
 from attend.errors import AttendError
 
 
 def feedback(assignment: str, course: Path, force: bool) -> int:
-    """Write the feedback pages of all graded submissions; the exit code.
+    """Write the feedback pages of all graded submissions, and a page a student; the exit code.
 
     Args:
         assignment: its name.
@@ -40,6 +42,7 @@ def feedback(assignment: str, course: Path, force: bool) -> int:
         )
     config = copy.deepcopy(opened.config)
     config.NbGrader.logfile = ""
+    config.FeedbackPage.overview = True
     level = logging.getLogger("traitlets").level
     logging.getLogger("traitlets").setLevel(logging.ERROR)
     try:
@@ -52,7 +55,15 @@ def feedback(assignment: str, course: Path, force: bool) -> int:
     if not done["success"]:
         last = str(done.get("error") or done.get("log") or "nbgrader does not say why").strip()
         raise AttendError(f"feedback could not be written: {last.splitlines()[-1][:300]}")
-    print(f"{len(graded)} pages in {opened.feedback('STUDENT', assignment)}.")
+    try:
+        with opened.gradebook() as gradebook:
+            pages = student_pages.write(opened, gradebook, {c.id: c.title for c in CHAPTERS})
+    except OSError as error:
+        raise AttendError(f"{error.filename} cannot be written: {error.strerror}") from None
+    print(
+        f"{len(graded)} pages in {opened.feedback('STUDENT', assignment)}; {pages} students' own "
+        f"in {student_pages.path(opened, 'STUDENT')}."
+    )
     return 0
 
 
@@ -74,8 +85,8 @@ def everything(assignment: str, course: Path, form: str, workers: int, unsafe: b
             unsafe=unsafe,
             mode="rich",
         ),
+        feedback(assignment, course, force=False),  # first: the report links to it
         report.main(assignment, course, None),
-        feedback(assignment, course, force=False),
         export.main(assignment, form, course, None),
     ]
     return max(codes)

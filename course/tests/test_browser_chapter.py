@@ -67,6 +67,21 @@ def test_a_slip_is_explained_on_the_card(opened: Lab):
     opened.assert_quiet()
 
 
+def test_the_verdict_stays_in_view_on_a_small_screen(opened: Lab):
+    opened.page.set_viewport_size({"width": 1366, "height": 768})
+    slip = answers()["softmax"].replace("axis=axis", "axis=0")
+    opened.set_source(position(opened, "softmax"), slip)
+    run_cells(opened, "softmax")
+    opened.script("panel.content.activeCellIndex = argument", position(opened, "check-softmax"))
+    opened.script("await app.commands.execute('notebook:run-cell-and-select-next')")
+    opened.idle()
+    opened.screenshot("chapter03-verdict-1366")
+    shown = card(opened, "softmax").bounding_box()
+    assert shown is not None
+    verdict_at_the_end = shown["y"] + shown["height"]
+    assert 0 < shown["y"] < 768 or 0 < verdict_at_the_end < 768, shown
+
+
 def test_a_renamed_function_is_explained(opened: Lab):
     opened.set_source(
         position(opened, "softmax"), "def softmx(scores, axis=-1):\n    return scores"

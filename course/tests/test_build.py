@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -12,6 +13,7 @@ from attend import build, chapter, stub
 from attend.errors import AttendError
 from attend_grader import chapters
 from attend_grader.checks.exercise import Chapter, Exercise, Property
+from attend_grader.checks.slips import Slip
 from attend_solutions import attention
 
 HEAD = """\
@@ -45,7 +47,6 @@ def registered(*references, uses=()) -> tuple[Exercise, ...]:
             reference=reference,
             properties=(Property("holds", 3, holds),),
             draws=lambda rng: [],
-            misconceptions={},
             alternatives={},
             hints=("one", "two", "three"),
             minutes=7,
@@ -320,3 +321,13 @@ def test_solved_editions_go_where_told(tmp_path: Path, capsys):
 def test_an_unknown_chapter_names_those_there_are():
     with pytest.raises(AttendError, match=r"no chapter '99_x'; written so far: .*03_attention"):
         build.main(["99_x"])
+
+
+def test_a_slip_that_no_longer_fits_the_answer_is_refused(toy):
+    (exercise,) = registered(attention.softmax)
+    stale = Slip("no maximum", ("scores - nothing_of_the_kind", "scores"), "It overflows.")
+    source = toy(exercise_text("softmax"), (replace(exercise, slips=(stale,)),))
+    said = refusal(source)
+    assert f"03_toy.py:{line_of(source, 'import softmax') - 1}" in said
+    assert "stale slips of 03_toy/softmax" in said
+    assert "'scores - nothing_of_the_kind' is not in the answer" in said

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import itertools
 import json
 import re
@@ -21,7 +23,20 @@ from bs4 import BeautifulSoup, Tag
 from playwright.sync_api import sync_playwright
 
 from .browser import CHROMIUM, SCREENSHOTS
-from .toy_class import EVIL, LONG, SLIP, STUB, gathered, page_of, renamed, section, thirty, ungraded
+from .toy_class import (
+    EVIL,
+    LONG,
+    SLIP,
+    STUB,
+    gathered,
+    page_of,
+    record,
+    renamed,
+    section,
+    thirty,
+    ungraded,
+    verdict,
+)
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +49,9 @@ def toy() -> Gathered:
         shared={"steady": {"s03": Effort(2, 11, False), "s04": Effort(0, 20, True)}},
         waiting=("zoe",),
     )
+
+
+SCRIPT = Path(report_page.__file__).with_name("templates").joinpath("page.js").read_text().strip()
 
 
 class TestPage:
@@ -56,7 +74,7 @@ class TestPage:
     def test_nothing_of_a_students_is_markup(self, toy: Gathered):
         text = page_of(toy)
         assert EVIL not in text
-        assert "<script" not in text
+        assert text.count("<script") == 1, "the page's own"
         assert "<img" not in text
         assert text.count("&lt;script&gt;") >= 2, "the flag and the example"
 
@@ -95,9 +113,9 @@ class TestPage:
         )
         shown.encode()
         whole = BeautifulSoup(shown, "html.parser")
-        assert {tag.name for tag in whole.find_all(True)} & {"script", "img"} == set()
+        assert [tag.get_text() for tag in whole.find_all(["script", "img"])] == [SCRIPT]
         assert not [tag for tag in whole.find_all(True) for name in tag.attrs if name[:2] == "on"]
-        assert whole.select_one(".heat tbody th bdi").get_text() == f"0{seen}"  # type: ignore[union-attr]
+        assert whole.select_one(".heat tbody th").get_text() == f"0{seen}"  # type: ignore[union-attr]
         assert f"# {seen}" in whole.select("pre")[0].get_text()
 
     def test_hints_and_time_are_what_the_notebooks_say(self, toy: Gathered):
@@ -202,7 +220,7 @@ class TestPage:
                 tab.keyboard.press("Enter")
             assert tab.locator("details:not([open])").count() == 0
             assert tab.title() == "toy: report"
-            assert tab.locator("script").count() == 0
+            assert tab.locator("script").count() == 1
             assert tab.locator("svg").count() == 2
             assert tab.evaluate("document.documentElement.scrollWidth") <= width
             SCREENSHOTS.mkdir(parents=True, exist_ok=True)
@@ -210,6 +228,95 @@ class TestPage:
             browser.close()
         assert asked == [path.as_uri()]
         assert said == []
+
+
+@pytest.fixture(scope="module")
+def large() -> str:
+    """The page of a class of 2,000, in which everybody was flagged and each slip is seen."""
+    records, class_ = [], thirty()
+    for number in range(2_000):
+        one = class_[number % 30]
+        if number % 50 == 0:
+            points = {"easy": 4, "steady": 10, "hard": 8}
+            one = record("", *(verdict(n, 0, p, status="not started") for n, p in points.items()))
+        flags = ("`check-easy` was deleted; it was put back.",)
+        records.append(replace(one, student=f"student-{number:04}", flags=flags))
+    answers = {r.student: f"{LONG}\nx{n} = {n}\n" for n, r in enumerate(records[:300])}
+    found = gathered(records, answers={"steady": answers}, stubs={"steady": STUB})
+    links = ("../feedback/STUDENT/index.html", "../autograded/STUDENT/toy/toy.ipynb")
+    alike = report.near_identical(found)
+    return report_page.page(found, analyse(found.records), alike, links=links)
+
+
+class TestLarge:
+    def test_a_class_of_2000_is_one_small_page(self, large: str):
+        assert len(large.encode()) <= 400_000
+        whole = BeautifulSoup(large, "html.parser")
+        assert len(whole.select(".heat tbody tr")) == 2_000
+        for heading in ("outliers", "flags"):
+            assert section(large, heading).select("details"), "long lists are folded"
+        assert "more are in the JSON file" in section(large, "flags").get_text()
+
+    def test_the_only_script_that_may_run_is_the_pages_own(self, large: str):
+        whole = BeautifulSoup(large, "html.parser")
+        (policy,) = whole.select("meta[http-equiv=Content-Security-Policy]")
+        digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+        assert str(policy["content"]).split("; ") == [
+            "default-src 'none'",
+            "style-src 'unsafe-inline'",
+            f"script-src 'sha256-{digest}'",
+        ]
+        for never in ("innerHTML", "eval(", "insertAdjacentHTML", "document.write", "fetch("):
+            assert never not in SCRIPT
+
+    @pytest.mark.browser
+    def test_it_sorts_searches_and_links(self, large: str, tmp_path: Path):
+        chromium = shutil.which("chromium")
+        if chromium is None:
+            pytest.skip("chromium is not installed: apt install chromium")
+        path = tmp_path / "large.html"
+        path.write_text(large, encoding="utf-8")
+        said: list[str] = []
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium, args=list(CHROMIUM))
+            tab = browser.new_page(viewport={"width": 1280, "height": 900})
+            tab.on("console", lambda message: said.append(message.text))
+            tab.on("pageerror", lambda error: said.append(str(error)))
+            tab.goto(path.as_uri())
+            rows = tab.locator(".heat tbody tr")
+            total = tab.locator(".heat thead th").last
+            total.locator("button").click()
+            assert total.get_attribute("aria-sort") == "descending"
+            assert rows.first.locator("td").last.inner_text() == "15"
+            total.locator("button").click()
+            assert total.get_attribute("aria-sort") == "ascending"
+            assert rows.first.locator("td").last.inner_text() == "0"
+            tab.get_by_label("Find a student").fill("STUDENT-1999")
+            assert tab.locator(".heat tbody tr:visible").count() == 1
+            assert tab.locator("output").inner_text().strip() == "1 of 2000"
+            shown = tab.locator(".heat tbody tr:visible th a")
+            assert [shown.nth(n).get_attribute("href") for n in (0, 1)] == [
+                "../feedback/student-1999/index.html",
+                "../autograded/student-1999/toy/toy.ipynb",
+            ]
+            tab.get_by_label("Find a student").fill("")
+            blank = tab.evaluate(
+                "document.documentElement.scrollHeight - scrollY"
+                " - document.querySelector('main').getBoundingClientRect().bottom"
+            )
+            assert 0 <= blank <= 100, "nothing but a margin follows the page's end"
+            SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+            tab.screenshot(path=SCREENSHOTS / "report-2000.png")
+            browser.close()
+        assert said == []
+
+    def test_an_id_that_a_page_cannot_show_still_has_its_links(self):
+        records = [replace(thirty()[0], student="a\u202eb")]
+        found = gathered(records)
+        whole = report_page.page(found, analyse(found.records), [], links=("../f/STUDENT", ""))
+        (head,) = BeautifulSoup(whole, "html.parser").select(".heat tbody th")
+        assert head.get_text() == "a‹U+202E›b"
+        assert head["data-id"] == "a%E2%80%AEb"
 
 
 def contrast(first: str, second: str) -> float:

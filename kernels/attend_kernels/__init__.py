@@ -11,6 +11,7 @@ it is first used.
 ``naive_softmax``     its twin
 ``flash_attention``   attention that writes no T × S matrix, with its gradient; packed sequences:
                       ``flash_attention_varlen``; twins ``naive_attention`` (``_varlen``)
+``merge_partials``    attention over parts of the keys, put together by their LSEs
 ``decode_attention``  attention of new tokens over a cache, contiguous or paged, 8-bit too; twin
                       ``naive_decode_attention``; ``quantise_cache``, ``dequantise_cache``
 ``rms_norm``          RMSNorm, with or without a residual added first; twin ``naive_rms_norm``
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from attend_kernels.ops.decode.naive import naive_decode_attention
     from attend_kernels.ops.decode.quantise import dequantise_cache, quantise_cache
     from attend_kernels.ops.flash.api import flash_attention
+    from attend_kernels.ops.flash.merge import merge_partials
     from attend_kernels.ops.flash.naive import naive_attention, naive_attention_varlen
     from attend_kernels.ops.flash.varlen import flash_attention_varlen
     from attend_kernels.ops.linear_attention.api import linear_attention, linear_attention_step
@@ -88,6 +90,7 @@ __all__ = [
     "layer_norm",
     "linear_attention",
     "linear_attention_step",
+    "merge_partials",
     "naive_attention",
     "naive_attention_varlen",
     "naive_causal_conv1d",
@@ -131,6 +134,7 @@ _HOME = {
     "layer_norm": "ops.norm.api",
     "linear_attention": "ops.linear_attention.api",
     "linear_attention_step": "ops.linear_attention.api",
+    "merge_partials": "ops.flash.merge",
     "naive_attention": "ops.flash.naive",
     "naive_attention_varlen": "ops.flash.naive",
     "naive_causal_conv1d": "ops.conv1d.naive",

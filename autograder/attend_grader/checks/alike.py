@@ -72,12 +72,15 @@ class Alike:
             name = self.name(index, len(other))
             if x.dtype.kind not in "biufc":
                 return f"the type of {name}", type(a).__name__, type(b).__name__
+            if "c" in (x.dtype.kind, y.dtype.kind) and x.dtype.kind != y.dtype.kind:
+                return f"the type of {name}", str(x.dtype), str(y.dtype)
             if x.shape != y.shape:
                 return f"the shape of {name}", str(x.shape), str(y.shape)
             bad = self._bad(x, y, index, FLOAT32 if single else FLOAT64, strict)
             if bad.any():
+                wide = y.astype(np.result_type(y, float))
                 with np.errstate(invalid="ignore"):
-                    far = np.where(bad, np.nan_to_num(np.abs(x - y.astype(float)), nan=np.inf), -1)
+                    far = np.where(bad, np.nan_to_num(np.abs(x - wide), nan=np.inf), -1)
                 where = np.unravel_index(int(np.argmax(far)), far.shape)
                 place = f"{name}[{', '.join(map(str, where))}]" if x.ndim else name
                 return (place, *told_apart(x[where], y[where]))
@@ -121,24 +124,24 @@ class Alike:
         """How far each result moves, for each unit of relative change in all arguments."""
         rng = np.random.default_rng(0)
         bench = reference_on(self.reference, self.call)
+        floats = [leaf for leaf in leaves(self.call, self.names) if leaf.kind == "floating"]
+        wide = all(numbers(leaf.value).dtype.itemsize == 8 for leaf in floats)
+        step = STEP if wide else 2.0**-10
         changes = {}
-        for leaf in leaves(self.call, self.names):
-            if leaf.kind == "floating":
-                signs = rng.choice((-1.0, 1.0), numbers(leaf.value).shape)
-                step = STEP if numbers(leaf.value).dtype.itemsize == 8 else 2.0**-10
-                moved = cast(leaf.value, "float64") * (1 + step * _like(leaf.value, signs))
-                dtype = str(leaf.value.dtype).removeprefix("torch.")
-                changes[leaf.path] = cast(moved, dtype)
+        for leaf in floats:
+            signs = rng.choice((-1.0, 1.0), numbers(leaf.value).shape)
+            moved = cast(leaf.value, "float64") * (1 + step * _like(leaf.value, signs))
+            dtype = str(leaf.value.dtype).removeprefix("torch.")
+            changes[leaf.path] = cast(moved, dtype)
         before, after = bench(self.call), bench(replaced(self.call, changes))
         if before.error is not None or after.error is not None or not changes:
             return None
         sizes = []
         for a, b in zip(parts(before.value), parts(after.value), strict=True):
             one, two = numbers(a).astype(float), numbers(b).astype(float)
-            single = numbers(a).dtype.itemsize < 8
             with np.errstate(invalid="ignore"):
                 moved = np.nan_to_num(np.abs(one - two), posinf=0.0)
-            sizes.append(float(moved.max(initial=0.0)) / (2.0**-10 if single else STEP))
+            sizes.append(float(moved.max(initial=0.0)) / step)
         return sizes
 
 

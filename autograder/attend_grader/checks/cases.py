@@ -235,10 +235,6 @@ def _of_options(case: Case, exercise: Exercise) -> dict[str, bool]:
             elif isinstance(value, int):
                 found[f"{name} is 1"], found[f"{name} is not 1"] = value == 1, value != 1
                 found[f"{name} is odd"], found[f"{name} is even"] = value % 2 == 1, value % 2 == 0
-                if parameter.default is not parameter.empty:
-                    default = parameter.default
-                    found[f"{name} is not {default}, its default"] = value != default
-                    found[f"{name} is {default}, its default"] = value == default
                 found[f"{name} is negative"] = value < 0
                 found[f"{name} is 0 or more"] = value >= 0
     return found

@@ -108,6 +108,9 @@ def expect_close(
     if got_array.shape != want_array.shape:
         text, cause = _shape_message(got_array.shape, want_array.shape, what)
         raise Miss(text, cause=cause)
+    if got_array.dtype.kind == "c" != want_array.dtype.kind:
+        text = f"wrong type: {what} is complex ({got_array.dtype}), expected real numbers."
+        raise Miss(text, cause="Take its real part where it is formed: `.real`.", topic=text)
     if want_array.dtype.kind == "f" and got_array.dtype.kind != "f":
         cause = "Whole numbers and booleans hold no fractions."
         if _is_tensor(want):
@@ -191,7 +194,7 @@ def item_names(what: str | Sequence[str], count: int) -> tuple[str, ...]:
 
 
 def expect_items(got: Any, names: Sequence[str]) -> None:
-    """Hold ``got`` to being a tuple (or list) with one item for each name.
+    """Require ``got`` to be a tuple (or list) with one item for each name.
 
     Raises:
         Miss: it is something else, or has another length.
@@ -215,7 +218,7 @@ def _expect_values(got: np.ndarray, want: np.ndarray, tolerance: Tolerance, what
     if not bad.any():
         return
     with np.errstate(invalid="ignore", over="ignore"):
-        distance = np.where(bad, np.abs(got.astype(float) - want.astype(float)), -1.0)
+        distance = np.where(bad, np.abs(_wide(got) - _wide(want)), -1.0)
     distance[bad & ~np.isfinite(distance)] = np.inf
     where = np.unravel_index(int(np.argmax(distance)), distance.shape)
     index = f"[{', '.join(map(str, where))}]" if want.ndim else ""
@@ -233,8 +236,13 @@ def mismatches(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> np.nd
     scale = float(finite.max()) if finite.size else 0.0
     with np.errstate(invalid="ignore", over="ignore"):
         allowed = tolerance.relative * scale + tolerance.absolute
-        near = np.abs(got.astype(float) - want.astype(float)) <= allowed
+        near = np.abs(_wide(got) - _wide(want)) <= allowed
     return ~(near | (got == want))
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    """In the largest kind of its numbers."""
+    return array.astype(complex if array.dtype.kind == "c" else float)
 
 
 def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str:
@@ -256,14 +264,21 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
         return rounded
     if not np.isfinite(got).all() or not np.isfinite(want).all() or want.size < 2:
         return ""
+    if got.dtype.kind == "c":
+        return ""
     if want.ndim >= 2 and same(np.swapaxes(got, -1, -2), want):
         return "Yours is the transpose (last two axes) of what is expected."
     if same(-got, want):
         return "Every sign is flipped."
     if (want == want.flat[0]).all():  # any constant is a factor, or a shift, of another
         return ""
-    ratio = float((got * want).sum() / (want * want).sum())
-    if f"{ratio:.4g}" != "1" and abs(ratio) > 1e-12 and same(got / ratio, want):
+    ratio = float((got * want).sum() / max(float((want * want).sum()), 1e-300))
+    if (
+        np.isfinite(ratio)
+        and f"{ratio:.4g}" != "1"
+        and abs(ratio) > 1e-12
+        and same(got / ratio, want)
+    ):
         return f"Yours is everywhere {ratio:.4g} times what is expected."
     shift = float((got - want).mean())
     if same(got - shift, want):
@@ -326,6 +341,8 @@ def told_apart(got: Any, want: Any) -> tuple[str, str]:
 
     Large whole numbers are written out.
     """
+    if np.iscomplexobj(got) or np.iscomplexobj(want):
+        return f"{complex(got):.6g}", f"{complex(want):.6g}"
     if all(1e6 <= abs(x) < 2**53 and float(x).is_integer() for x in (got, want)):
         return f"{float(got):,.0f}", f"{float(want):,.0f}"
     texts = ("", "")

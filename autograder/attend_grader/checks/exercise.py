@@ -29,13 +29,13 @@ class Exercise:
             mutants apart and as the smoke test before a widget runs the learner's function.
         alternatives: right implementations in other styles: by name, or without.
         uses: names of earlier exercises the answer calls (follow-through marks).
-        forbidden: dotted names the answer may not call; a contract says them instead.
         results: what the function's several values are called, in order; empty where it has one.
         importance: 1 (nice to know) to 5 (everything later rests on it).
         contract: what is promised and forbidden; its properties come after the others.
         slips: known mistakes, as edits of the answer.
         misconceptions: name → wrong implementation, whose docstring is what the learner is told;
-            made of ``slips`` where there are any.
+            made of ``slips``.
+        forbidden: dotted names the answer may not call; from ``contract``.
     """
 
     chapter: str
@@ -50,22 +50,19 @@ class Exercise:
     difficulty: int
     importance: int
     uses: tuple[str, ...] = ()
-    forbidden: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
     contract: Contract | None = None
     slips: Sequence[Slip] = ()
-    misconceptions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    misconceptions: Mapping[str, Callable[..., Any]] = field(init=False)
+    forbidden: tuple[str, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
-        if self.slips:
-            object.__setattr__(self, "misconceptions", Slips(self.reference, self.slips))
+        object.__setattr__(self, "misconceptions", Slips(self.reference, self.slips))
         if self.contract is None:
             return
         own = tuple(p for p in self.properties if not p.promise)
         promised = self.contract.properties(self.draws)
         object.__setattr__(self, "properties", (*own, *promised))
-        if self.forbidden not in ((), self.contract.bans):
-            raise ValueError(f"{self.name}: bans belong into its contract, which states them")
         object.__setattr__(self, "forbidden", self.contract.bans)
 
     @property

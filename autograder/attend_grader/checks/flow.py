@@ -8,6 +8,7 @@ slip in the values costs nothing here.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -67,20 +68,24 @@ def _floating(value: Any) -> bool:
 def _try_gradients(trial: Trial, wrt: list[int], parameters: list[str]) -> int:
     """One draw; 1 where there was something to compare."""
     call, rng = trial.call, trial.probe.rng
+
+    def pulled(cotangents: list[torch.Tensor]) -> Outcome:
+        return trial.bench.subject.gradients(
+            call.args,
+            call.kwargs,
+            wrt=wrt,
+            parameters=parameters,
+            cotangents=cotangents,
+            method=call.method,
+        )
+
     if reference_on(trial.probe.reference, call)(call).error is not None:
         return 0  # a call that must be refused
     value = trial.right(*call.args, **call.kwargs)
     cotangents = [_normal(rng, part.detach()) for part in parts(value)]
     if trial.bench.error is not None:
         return 0
-    outcome = trial.bench.subject.gradients(
-        call.args,
-        call.kwargs,
-        wrt=wrt,
-        parameters=parameters,
-        cotangents=cotangents,
-        method=call.method,
-    )
+    outcome = pulled(cotangents)
     if outcome.error is not None:
         if trial.bench(call).error is not None:
             return 0
@@ -92,12 +97,16 @@ def _try_gradients(trial: Trial, wrt: list[int], parameters: list[str]) -> int:
     alike = Alike(trial.right, replace(call, build=None), trial.names, trial.probe.results)
     keys = [*_keys(call, wrt), *parameters]
     if alike.difference(mine, plain, single=True) is None:
-        wanted = {"wrt": wrt, "parameters": parameters, "cotangents": cotangents}
-        right = pull(trial.right, call.args, dict(call.kwargs), wanted)["gradients"]
+
+        def right(cotangents: list[torch.Tensor]) -> dict[int | str, Any]:
+            wanted = {"wrt": wrt, "parameters": parameters, "cotangents": cotangents}
+            return pull(trial.right, call.args, dict(call.kwargs), wanted)["gradients"]
+
         try:
-            _as_reference(trial, outcome, right)
-        except Miss:
+            _as_reference(trial, outcome, right(cotangents))
+        except Miss as miss:
             if alike.difference(mine, plain, single=True, strict=True) is None:
+                _tell_through(trial, miss, cotangents, pulled, right)
                 raise
             _as_differences(trial, outcome, keys, cotangents)  # rounding may hide wrong values
     else:
@@ -151,6 +160,31 @@ def _as_reference(trial: Trial, outcome: Outcome, right: dict[int | str, Any]) -
             raise miss.on(given, "") from None
 
 
+def _tell_through(
+    trial: Trial,
+    miss: Miss,
+    cotangents: list[torch.Tensor],
+    pulled: Callable[[list[torch.Tensor]], Outcome],
+    right: Callable[[list[torch.Tensor]], dict[int | str, Any]],
+) -> None:
+    """Of several results, add to a miss those whose gradients, pulled alone, are wrong."""
+    names = trial.probe.results or tuple(f"result {i + 1}" for i in range(len(cotangents)))
+    if len(cotangents) == 1:
+        return
+    wrong = []
+    for index, name in enumerate(names):
+        alone = [c if i == index else torch.zeros_like(c) for i, c in enumerate(cotangents)]
+        try:
+            _as_reference(trial, pulled(alone), right(alone))
+        except Miss:
+            wrong.append(name)
+    if 0 < len(wrong) < len(names):
+        through = f"through {' and '.join(wrong)}"
+        rest = [name for name in names if name not in wrong]
+        miss.cause = f"{miss.cause} It is missing {through} only, not through {' and '.join(rest)}."
+        miss.topic = f"{miss.topic} {through}"
+
+
 def _cut(names: list[str]) -> Miss:
     told = f"no gradient reaches {', '.join(names)}"
     return Miss(
@@ -165,7 +199,7 @@ def _cut(names: list[str]) -> Miss:
 def _as_differences(
     trial: Trial, outcome: Outcome, keys: list[int | str], cotangents: list[torch.Tensor]
 ) -> None:
-    """Hold gradients of wrong values to differences of these."""
+    """Compare gradients of wrong values with differences of these."""
     got = outcome.gradients or {}
     for key in keys:
         path = _path(key)

@@ -1,4 +1,4 @@
-"""Parts that checks of several chapters are made of: layouts, untouched inputs, cost, derivatives.
+"""Parts that checks of several chapters are made of: layouts, cost, derivatives.
 
 Each ``expect_…`` raises :class:`Miss` with a message that says what to try.
 """
@@ -10,9 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from attend_grader.checks.compare import FLOAT64, Miss, Tolerance
-from attend_grader.checks.probe import Probe
-from attend_grader.checks.subject import Outcome, Subject, SubjectError
+from attend_grader.checks.compare import Miss, Tolerance
+from attend_grader.checks.subject import Subject, SubjectError
 
 NUMERICAL = Tolerance(
     "numerical derivative",
@@ -44,33 +43,6 @@ VIEWS = {
     "arguments stored with gaps (a view, as `x[..., ::2]` gives)": strided,
 }
 """Memory layouts that are not contiguous, and how to tell them in a message."""
-
-
-def expect_unchanged(probe: Probe, outcome: Outcome) -> None:
-    """Hold a call to leaving its arguments as they were.
-
-    Raises:
-        Miss: it changed some; they are named.
-    """
-    if not outcome.mutated:
-        return
-    named = [probe.names[i] if isinstance(i, int) else i for i in outcome.mutated]
-    raise Miss(
-        f"your function changes its argument {' and '.join(named)} in place: whoever called it "
-        "would find other numbers there. Assign to a new name; `x -= y` and `x[...] = y` write "
-        "into the array itself, `z = x - y` makes a new one."
-    )
-
-
-def agree_untouched(
-    probe: Probe, subject: Subject, *args: np.ndarray, tolerance: Tolerance = FLOAT64
-) -> None:
-    """Hold the subject to the reference and to leaving ``args`` alone, in three memory layouts."""
-    expect_unchanged(probe, probe.call(subject, *args))
-    why = "in a plain call"
-    probe.agree(subject, *args, tolerance=tolerance, why=why)
-    for why, lay in VIEWS.items():
-        probe.agree(subject, *(lay(a) for a in args), tolerance=tolerance, why=why)
 
 
 def expect_growth(

@@ -19,6 +19,9 @@ Pairs = Sequence[tuple[Case, np.ndarray, np.ndarray]]
 """Cases with one result each: what came and what is right."""
 
 
+DIFFERENT = 3
+"""Calls or lengths that tell a rule from chance."""
+
 NUMBERS = {
     -1.0: "the right one with every sign flipped",
     0.5: "half of the right one",
@@ -90,7 +93,7 @@ def _constant(pairs: Pairs) -> str | None:
     if np.isnan(first):
         return "NaN everywhere" if all(np.isnan(got).all() for _, got, _ in pairs) else None
     if all((got == first).all() for _, got, _ in pairs) and varied >= min(2, len(pairs)):
-        return f"{first:.4g} everywhere, whatever goes in"
+        return f"{first:.4g} everywhere"
     return None
 
 
@@ -159,10 +162,17 @@ def lengths(case: Case) -> dict[str, float]:
 
 
 def expression(values: Sequence[float], cases: Sequence[Case]) -> str | None:
-    """In words, what gives these numbers in these cases: a constant, a power of a length."""
-    if np.allclose(values, values[0], rtol=1e-6, atol=0):
-        return f"{values[0]:.6g}"
+    """In words, what gives these numbers in these cases: a constant, a power of a length.
+
+    Whatever fits by chance in two calls is not told: a constant of single numbers needs calls of
+    ``DIFFERENT`` kinds, a constant times a power as many different lengths.
+    """
     known = [lengths(case) for case in cases]
+    if np.allclose(values, values[0], rtol=1e-6, atol=0):
+        arrays = all(numbers(part).size > 1 for case in cases for part in parts(case.want))
+        kinds = len({tuple(sorted(row.items())) for row in known})
+        told = f"{values[0]:.6g}"
+        return told if told != "1" and (arrays or kinds >= DIFFERENT) else None
     common = [name for name in known[0] if all(name in row for row in known)]
     for power, words in POWERS.items():
         for name in common:
@@ -170,9 +180,12 @@ def expression(values: Sequence[float], cases: Sequence[Case]) -> str | None:
             if len(set(made)) < 2:
                 continue
             share = np.asarray(values) / made
+            exact = np.isclose(share[0], 1)
+            if not exact and len(set(made)) < DIFFERENT:
+                continue
             if np.allclose(share, share[0], rtol=1e-6, atol=0):
                 one = f"{share[0]:.4g} times "
-                return ("" if np.isclose(share[0], 1) else one) + words.format(name)
+                return ("" if exact else one) + words.format(name)
     for one, two in permutations(common, 2):
         for power, words in ((0.5, "the root of {}, divided by the root of {}"), (1, "{} / {}")):
             made = np.array([(row[one] / row[two]) ** power for row in known])
@@ -195,6 +208,8 @@ def _factor(pairs: Pairs) -> str | None:
         return None
     if all(want.size == 1 for _, _, want in pairs) and len(pairs) < 3:
         return None  # any number is a factor of any other
+    if np.allclose(ratios, 1, rtol=1e-6):
+        return None  # that is rounding
     for value, text in NUMBERS.items():
         if np.allclose(ratios, value, rtol=1e-6):
             return text

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from itertools import combinations, permutations
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,6 @@ FIRST = (
     "is 1",
     "is False",
     "is True",
-    "its default",
     "negative",
     "or more axes",
     "one axis only",
@@ -57,6 +56,10 @@ FIRST = (
     "is not 1",
 )
 """Traits in the order in which they are told, where several would do; others come last."""
+
+ABOVE = re.compile(" is (shorter|longer) than the ")
+LENGTHS = re.compile(" square|length 1|longer than|shorter than|in length|equally long")
+"""Traits that say how long axes are."""
 
 RARE = 3
 """Cases on either side that a trait needs which is not listed above."""
@@ -108,10 +111,8 @@ class _Search:
     def _right(self) -> str:
         count = len(self.cases)
         changed = self._changed()
-        text = f"Every value is right, in {count} calls of all kinds"
-        return (
-            f"{text}; but {changed}." if changed else f"{text}: only what is marked below is not."
-        )
+        text = f"The values are right in all {count} ordinary calls tried"
+        return f"{text}, but {changed}." if changed else f"{text}; what goes wrong is marked below."
 
     def _changed(self) -> str:
         """Which arguments are changed in place, and when."""
@@ -128,21 +129,18 @@ class _Search:
         kind = " or ".join(types)
         if len(self.raising) == len(self.cases):
             return f"It raises {kind} in every call, {len(self.cases)} of them."
-        when = self._when(self.raising, self.cases)
+        when = self._when(self.raising, self.cases, plain=True)
+        head = f"It raises {kind} in {len(self.raising)} of {len(self.cases)} calls tried"
+        head += f", just those where {when}" if when else ""
         if not self.off:
             changed = self._changed()
-            right = f"everywhere else it is right{f', but {changed}' if changed else ''}"
-            if when:
-                return f"It raises {kind} exactly where {when}; {right}."
-            return self._edit() or (
-                f"It raises {kind} in {len(self.raising)} of {len(self.cases)} calls; {right}."
-            )
+            right = f"in the others it is right{f', but {changed}' if changed else ''}"
+            return ("" if when else self._edit()) or f"{head}; {right}."
         found = self._edit()
         if found:
             return found
         rest = _Search(self.valued, self.exercise).sentence()
-        head = f"It raises {kind} exactly where {when}" if when else f"It raises {kind} at times"
-        if rest and not rest.startswith("Every value"):
+        if rest and not rest.startswith("The values are right"):
             return f"{head}. In other calls: {rest[0].lower()}{rest[1:]}"
         return f"{head}." if when else None
 
@@ -174,18 +172,21 @@ class _Search:
         return tuple(f"result {i + 1}" for i in range(count)) if count > 1 else ("result",)
 
     def _exchanged(self, names: tuple[str, ...]) -> str | None:
-        if len(names) > 4:
+        """All results are right but in another order, in all calls."""
+        fits = [
+            [
+                j
+                for j in range(len(names))
+                if all(c.matches(parts(c.got.value)[i], parts(c.want)[j]) for c in self.off)
+            ]
+            for i in range(len(names))
+        ]
+        if any(len(places) != 1 for places in fits) or len({p for (p,) in fits}) < len(names):
             return None
-        for order in permutations(range(len(names))):
-            if order == tuple(range(len(names))):
-                continue
-            if all(
-                c.matches(tuple(parts(c.got.value)), tuple(parts(c.want)[i] for i in order))
-                for c in self.off
-            ):
-                told = ", ".join(names[i] for i in order)
-                return f"The results are right but in another order: you return {told}."
-        return None
+        if all(place == i for i, (place,) in enumerate(fits)):
+            return None
+        told = ", ".join(names[place] for (place,) in fits)
+        return f"The results are right but in another order: you return {told}."
 
     def _whole(self) -> str | None:
         """One relation that holds in all calls that came to a result."""
@@ -272,9 +273,10 @@ class _Search:
         weak = how or self._facts()
         where = None if how else self._where()
         tail = " ".join(text for text in (weak, where) if text)
-        count = f"{len(self.wrong)} of {len(self.cases)} calls"
+        tail = f"There, {tail[0].lower()}{tail[1:]}" if tail else ""
+        count = f"{len(self.wrong)} of {len(self.cases)} calls tried"
         if when:
-            return f"Wrong exactly where {when} ({count}), right everywhere else. {tail}".rstrip()
+            return f"Wrong in {count}, just those where {when}. {tail}".rstrip()
         return f"Wrong in {count}. {tail}" if tail else None
 
     def _where(self) -> str | None:
@@ -302,10 +304,17 @@ class _Search:
         if not text:
             return None
         when = self._when(self.wrong, self.cases) if len(self.wrong) < len(self.cases) else ""
-        return f"It behaves as if {text}." + (f" Wrong exactly where {when}." if when else "")
+        count = f"{len(self.wrong)} of {len(self.cases)} calls tried"
+        return f"It behaves as if {text}." + (
+            f" Wrong in {count}, just those where {when}." if when else ""
+        )
 
-    def _when(self, some: Sequence[Case], cases: Sequence[Case]) -> str:
-        """What all of ``some`` have in common, and no other case; empty where nothing."""
+    def _when(self, some: Sequence[Case], cases: Sequence[Case], *, plain: bool = False) -> str:
+        """What all of ``some`` have in common, and no other case; empty where nothing.
+
+        With ``plain``, nothing that only lengths bear out: shapes that do not fit raise where
+        lengths differ, of arguments that may have no part in it.
+        """
         inside = {id(case) for case in some}
         others = [case for case in cases if id(case) not in inside]
         if not some or not others:
@@ -325,12 +334,19 @@ class _Search:
             t
             for t in common
             if apart(t) and (enough or _rank(t) < len(FIRST)) and not _chance(t, some, others)
+            if not (plain and ABOVE.search(t))
         ]
         if alone:
             twins = [t for t in alone[1:] if _rank(t) == _rank(alone[0]) and "axis of" in t]
             also = f" (these are the calls where {twins[0]}, too)" if twins else ""
             return alone[0] + also
-        known = [t for t in common if _rank(t) < len(FIRST)]
+        known = [
+            t
+            for t in common
+            if _rank(t) < len(FIRST)
+            and not (plain and LENGTHS.search(t))
+            and " negative number" not in t  # of random numbers, some always are
+        ]
         pairs = combinations(known, 2) if enough else ()
         return next((f"{a} and {b}" for a, b in pairs if apart(a, b)), "")
 

@@ -264,10 +264,8 @@ class Course:
             CourseError: the gradebook cannot be written.
         """
         with written(gradebook):
-            submissions: Any = gradebook.assignment_submissions(assignment)
-            for submission in submissions:
-                for book in submission.notebooks:
-                    penalties.renew(gradebook, submission, book)
+            for book in scores.dated(gradebook, assignment):
+                penalties.renew(gradebook, book.assignment, book)
             gradebook.db.commit()
 
     def is_saved(self, record: Record) -> bool:

@@ -1,33 +1,77 @@
-"""The page that a learner reads: nbgrader's feedback, with names and readable tables.
+"""The page that a learner reads on one graded notebook.
 
-nbgrader's own template lists every graded cell as "Test cell", and its style sheet takes the
-padding of tables and the triangles of folds away. Both are put right in the page that it made.
+Cards come first, with links to the answers they speak of; what was asked is folded away. The page
+is one small file that needs no network and runs no script.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from nbconvert.exporters import HTMLExporter
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from nbconvert.exporters import Exporter, HTMLExporter
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
+from nbgrader.utils import is_grade, is_solution, is_task
+from traitlets import Bool
 
 from attend_grader.gradebook.scores import FLAGGED
 
-STYLE = """<style>
-.text_cell_render table{margin:.6em 0 1.2em}
-.text_cell_render td,.text_cell_render th{padding:.2em .7em;vertical-align:top}
-.text_cell_render summary{display:list-item;cursor:pointer}
-.cell{margin-bottom:.9em}
-.cell .prompt,.anchor-link{display:none}
-</style>
-"""
+MOST_BYTES = 60_000
+"""Of a page; where it would be larger, what was asked is left to the notebook."""
 
-_LISTED = re.compile(r'(<a href="#(?:check-)?([\w./-]+)">)Test cell</a>')
+MOST_ANSWER = 6_000
+"""Characters of an answer that are shown."""
+
+OURS = ("attend-problem", "attend-flags")
+"""Cells that grading puts in front: why nothing could be graded, what was put back."""
+
+_STYLED = re.compile(r'<(\w+) style="([^"]{20,})">')
+
+
+@dataclass(frozen=True)
+class Item:
+    """What a page says of one graded cell.
+
+    Attributes:
+        name: of the exercise.
+        anchor: of its feedback.
+        score: that counts.
+        points: the most there is.
+        card: the check's, as HTML; empty for tests and tasks of an instructor's own.
+        error: why a test of an instructor's own failed.
+        by_hand: whether the score is not the check's.
+        comment: an instructor's.
+        answer: the learner's cell; None where the graded cell has none beside it.
+        text: what was asked, as HTML.
+    """
+
+    name: str
+    anchor: str
+    score: float
+    points: float
+    card: str
+    error: str
+    by_hand: bool
+    comment: str
+    answer: str | None
+    text: str
+
+    @property
+    def share(self) -> float:
+        """Of the points, 0 to 1."""
+        return min(max(self.score / self.points, 0.0), 1.0) if self.points else 0.0
 
 
 class FeedbackPage(HTMLExporter):
-    """``GenerateFeedback.exporter_class``: nbgrader's page, put right."""
+    """``GenerateFeedback.exporter_class``: the page in the place of nbgrader's own."""
+
+    overview = Bool(False, help="Link to the student's page, which `attend feedback` writes.").tag(
+        config=True
+    )
 
     def _preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, dict[str, Any]]:
         """Leave out of comments what is for instructors."""
@@ -43,7 +87,135 @@ class FeedbackPage(HTMLExporter):
         self, nb: NotebookNode, resources: dict[str, Any] | None = None, **kw: Any
     ) -> tuple[str, dict[str, Any]]:
         """The page of one graded notebook."""
-        page, resources = super().from_notebook_node(nb, resources, **kw)
-        top, body, rest = page.partition('<div id="notebook"')
-        top = top.replace("</head>", f"{STYLE}</head>", 1)
-        return _LISTED.sub(r"\1\2</a>", top) + body + rest, resources
+        graded: Any
+        graded, told = Exporter.from_notebook_node(self, nb, resources, **kw)  # type: ignore[arg-type]  # a dict will do
+        facts = told.get("nbgrader", {})
+        items = list(_items(graded.cells))
+        about: dict[str, Any] = {
+            "name": facts.get("notebook", "notebook"),
+            "score": facts.get("score", sum(item.score for item in items)),
+            "points": facts.get("max_score", sum(item.points for item in items)),
+            "penalty": facts.get("late_penalty", 0),
+            "notices": [_html(c.source) for c in graded.cells if c.get("id") in OURS],
+            "overview": self.overview,
+        }
+        page = _page(items, about)
+        while len(page.encode()) > MOST_BYTES and any(item.text for item in items):
+            items = _shortened(items, len(page.encode()) - MOST_BYTES)
+            page = _page(items, about)
+        return page, told
+
+
+def environment() -> Environment:
+    """Of templates; every value is escaped, but for what is marked as HTML of our own."""
+    return Environment(
+        loader=PackageLoader("attend_grader.gradebook"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _page(items: Sequence[Item], about: dict[str, Any]) -> str:
+    styles: dict[str, int] = {}
+
+    def named(match: re.Match[str]) -> str:
+        """A class in the place of a style that many rows of many cards repeat."""
+        number = styles.setdefault(match[2], len(styles))
+        return f"<{match[1]} class=s{number}>"
+
+    shown = [replace(item, card=_STYLED.sub(named, item.card)) for item in items]
+    return environment().get_template("feedback.html").render(items=shown, styles=styles, **about)
+
+
+def _shortened(items: Sequence[Item], excess: int) -> list[Item]:
+    """With fewer texts of what was asked: solved exercises' first, and later ones' before."""
+    left, short = excess, set[str]()
+    order = sorted(range(len(items)), key=lambda n: (items[n].score < items[n].points, -n))
+    for item in (items[number] for number in order):
+        if left > 0 and item.text:
+            left -= len(item.text.encode())
+            short.add(item.anchor)
+    return [replace(item, text="") if item.anchor in short else item for item in items]
+
+
+def _items(cells: Sequence[NotebookNode]) -> Any:
+    """What is graded, in order; each with the solution cell before it that has its name."""
+    solutions = {
+        cell.metadata.nbgrader.grade_id: number
+        for number, cell in enumerate(cells)
+        if is_solution(cell)
+    }
+    for number, cell in enumerate(cells):
+        if not (is_grade(cell) or is_task(cell)):
+            continue
+        marks = cell.metadata.nbgrader
+        name = marks.grade_id.removeprefix("check-")
+        home = number if is_solution(cell) or is_task(cell) else solutions.get(name)
+        own = cells[home] if home is not None else None
+        output = next(iter(cell.get("outputs", ())), {})
+        data = output.get("data", {})
+        given = data.get("text/plain", "")
+        score = float(marks.get("score") or 0.0)
+        said = own.metadata.nbgrader.get("comment") if own is not None else marks.get("comment")
+        yield Item(
+            name=name,
+            anchor=marks.grade_id,
+            score=score,
+            points=float(marks.get("points") or 0.0),
+            card=data.get("text/html", ""),
+            error="\n".join(output.get("traceback", ())),
+            by_hand=_differs(given, score),
+            comment=said or "",
+            answer=None if own is None else _cut(own.source),
+            text="" if home is None else _asked(cells[:home]),
+        )
+
+
+def _differs(given: str, score: float) -> bool:
+    """Whether a card's own score is another one."""
+    try:
+        return abs(float(given) - score) > 1e-9
+    except ValueError:
+        return False
+
+
+def _cut(source: str) -> str:
+    more = len(source) - MOST_ANSWER
+    return source if more <= 0 else f"{source[:MOST_ANSWER]}\n… {more} more characters"
+
+
+def _asked(before: Sequence[NotebookNode]) -> str:
+    """The text above an exercise's cell, from its heading on, as HTML."""
+    parts: list[str] = []
+    for cell in reversed(before):
+        if cell.cell_type != "markdown":
+            break
+        parts.insert(0, cell.source)
+        if cell.source.startswith("#"):
+            break
+    return _html("\n\n".join(parts)) if parts else ""
+
+
+class _Text(IPythonRenderer):
+    """Markdown with formulas as the text that they are written in: nothing has to be loaded."""
+
+    def __init__(self) -> None:
+        super().__init__(escape=False, exclude_anchor_links=True)
+
+    def block_math(self, body: str) -> str:
+        return f'<div class="tex">{self.escape_html(_tex(body))}</div>'
+
+    def inline_math(self, body: str) -> str:
+        return f'<span class="tex">{self.escape_html(_tex(body))}</span>'
+
+
+def _html(source: str) -> str:
+    return MarkdownWithMath(renderer=_Text()).render(source)
+
+
+def _tex(body: str) -> str:
+    """A formula without the marks that only a typesetter needs."""
+    body = re.sub(r"\\(left|right|big|Big|displaystyle|quad|qquad|;|,|!)(?![A-Za-z])", " ", body)
+    return re.sub(r"[ \t]+", " ", body).strip()

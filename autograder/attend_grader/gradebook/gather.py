@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
-from nbformat import NotebookNode
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from attend_grader import sharing
+from attend_grader.gradebook.by_hand import Entry, in_force
 from attend_grader.gradebook.directory import Course
 from attend_grader.gradebook.grade import planned
+from attend_grader.gradebook.student_pages import path
 from attend_grader.grading import handed_in
-from attend_grader.grading.rebuild import graded_name
 from attend_grader.grading.record import Record
+from attend_grader.grading.work import solutions
 from attend_grader.sharing import Effort
 
 
@@ -27,6 +27,10 @@ class Gathered:
         answers: exercise → student → the source of their solution cell.
         stubs: exercise → the cell as it was released.
         shared: exercise → student → what their notebook says it took; empty where nobody shared it.
+        own: exercise → student → the tokens of the answer that are their own.
+        by_hand: scores given by hand, with notes.
+        places: where students' pages and graded copies lie, with ``STUDENT`` in the place of an
+            id; None where there are none.
     """
 
     assignment: str
@@ -35,6 +39,9 @@ class Gathered:
     answers: dict[str, dict[str, str]]
     stubs: dict[str, str]
     shared: dict[str, dict[str, Effort]]
+    own: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
+    by_hand: tuple[Entry, ...] = ()
+    places: tuple[Path | None, Path | None] = (None, None)
 
 
 def gather(course: Course, assignment: str) -> Gathered:
@@ -46,34 +53,32 @@ def gather(course: Course, assignment: str) -> Gathered:
     plan = planned(course, assignment)
     stubs: dict[str, str] = {}
     for notebook, content in plan.released.items():
-        stubs |= dict(_cells(handed_in.parse(content), notebook, assignment))
+        for name, source in solutions(handed_in.parse(content)):
+            stubs[_called(name, notebook, assignment)] = source
     answers: dict[str, dict[str, str]] = {name: {} for name in stubs}
+    own: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name in stubs}
     shared: dict[str, dict[str, Effort]] = {}
     for record in plan.unchanged:
         if not record.problem:
-            graded = course.autograded(record.student, assignment) / f"{record.notebook}.ipynb"
-            try:
-                copy = handed_in.parse(graded.read_bytes())
-            except (FileNotFoundError, ValueError):
-                continue  # `attend grade` writes it again
-            for name, source in _cells(copy, record.notebook, assignment):
-                if name in stubs and source.strip() != stubs[name].strip():
-                    answers[name][record.student] = source
+            for name, (source, written) in record.answers.items():
+                exercise = _called(name, record.notebook, assignment)
+                if exercise in stubs:
+                    answers[exercise][record.student] = source
+                    own[exercise][record.student] = written
             folder = course.submitted(record.student, assignment)
             handed = handed_in.read(folder, record.notebook).content
             for name, effort in sharing.read(handed, record.chapter).items():
                 name = _called(name, record.notebook, assignment)
                 shared.setdefault(name, {})[record.student] = effort
     waiting = tuple(sorted({job.record.student for job in plan.jobs}))
-    return Gathered(assignment, plan.unchanged, waiting, answers, stubs, shared)
-
-
-def _cells(notebook: NotebookNode, name: str, assignment: str) -> Iterator[tuple[str, str]]:
-    """(exercise, source) of the solution cells."""
-    for cell in notebook.cells:
-        exercise = graded_name(cell)
-        if exercise and cell.cell_type == "code" and cell.metadata.nbgrader.get("solution"):
-            yield _called(exercise, name, assignment), cell.source
+    graded = course.autograded("STUDENT", assignment) / f"{next(iter(plan.released))}.ipynb"
+    page = path(course, "STUDENT")
+    made = next(page.parent.parent.glob(f"*/{page.name}"), None)
+    places = (page if made else None, graded)
+    by_hand = tuple(in_force(course, assignment).values())
+    return Gathered(
+        assignment, plan.unchanged, waiting, answers, stubs, shared, own, by_hand, places
+    )
 
 
 def _called(exercise: str, notebook: str, assignment: str) -> str:

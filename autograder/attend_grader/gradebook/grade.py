@@ -17,6 +17,7 @@ from attend_grader.checks.plain import plain
 from attend_grader.gradebook import scores
 from attend_grader.gradebook.database import NotKnown
 from attend_grader.gradebook.directory import Course, CourseError
+from attend_grader.gradebook.intake import notes_of
 from attend_grader.gradebook.late import Penalties
 from attend_grader.gradebook.preprocessors import not_graded, notice, write_verdicts
 from attend_grader.grading import cluster, handed_in, processes, work
@@ -170,6 +171,7 @@ def planned(
             + (f" There is {named(lost)}." if lost else "")
         )
     store, limits = Store(course.records / assignment), course.limits
+    noted = notes_of(course, assignment)
     jobs: list[Job] = []
     unchanged: list[Record] = []
     handed: dict[tuple[str, str], HandedIn] = {}
@@ -177,6 +179,7 @@ def planned(
         folder = course.submitted(student, assignment)
         for name, release in released.items():
             found = handed_in.read(folder, name).without_content()
+            found = replace(found, flags=(*found.flags, *noted(student, found.sha256)))
             handed[student, name] = found
             record = Record(
                 student=student,
@@ -190,7 +193,7 @@ def planned(
             )
             old = None if force else store.get(record.key)
             if old is not None and seed in (None, old.seed):
-                kept = (flag for flag in old.flags if flag != handed_in.UNDATED)
+                kept = (f for f in old.flags if f not in (handed_in.UNDATED, *found.flags))
                 unchanged.append(replace(old, flags=(*found.flags, *kept)))
             else:
                 jobs.append(Job(record, b"", release, unsafe, limits, folder))

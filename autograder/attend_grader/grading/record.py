@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ class Record:
         problem: one sentence where the whole submission could not be graded.
         verdicts: one for each graded test.
         flags: what was tampered with or odd, for the instructor.
+        answers: exercise → the learner's cell, and what of it is their own
+            (:func:`attend_grader.grading.similar.own`); only what differs from the stub.
         seconds: wall time it took.
         peak_memory: bytes, the most that one of its processes had in use.
     """
@@ -52,6 +54,7 @@ class Record:
     problem: str = ""
     verdicts: tuple[Verdict, ...] = ()
     flags: tuple[str, ...] = ()
+    answers: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     seconds: float = 0.0
     peak_memory: int = 0
 
@@ -95,8 +98,11 @@ class Record:
         try:
             form = json.loads(text)
             verdicts = tuple(_verdict(v) for v in form.pop("verdicts"))
-            return cls(**{**form, "flags": tuple(form["flags"])}, verdicts=verdicts)
-        except (TypeError, KeyError, AttributeError) as error:
+            form["flags"] = tuple(form["flags"])
+            answers = form.get("answers", {})
+            form["answers"] = {n: (source, tuple(own)) for n, (source, own) in answers.items()}
+            return cls(**form, verdicts=verdicts)
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
             raise ValueError(f"not a record: {error}") from None
 
 

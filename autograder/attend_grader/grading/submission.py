@@ -27,6 +27,7 @@ from attend_grader.judging.judge import judge, references_for
 from attend_grader.judging.reading import MAX_SOURCE, bound
 from attend_grader.judging.report import Report, Status, empty_report
 from attend_grader.sandbox.jail import SandboxMissing
+from attend_grader.sandbox.patience import patience
 from attend_grader.sandbox.warm import Child, SubmissionDied, WarmParent
 
 MAX_TEXT = 4_000
@@ -166,7 +167,12 @@ class _Run:
         self.wanted: list[int] = []  # cells that have been reached
         self.deadly: dict[int, SubmissionDied] = {}
         self.errors: dict[int, str | None] = {}  # of cells that have run
-        self.until = time.monotonic() + parent.limits.submission_seconds
+        self.start = time.monotonic()
+
+    @property
+    def until(self) -> float:
+        """When the time for the whole submission is used up."""
+        return self.start + self.parent.limits.submission_seconds * patience()
 
     @property
     def late(self) -> bool:
@@ -200,9 +206,9 @@ class _Run:
         while True:
             if self.child is None:
                 self.child, self.done = self.parent.child(), []
-                self.child.until = self.until
                 timeouts = [d for d in self.deadly.values() if d.reason == "timeout"]
                 self.child.hurried = bool(timeouts)
+            self.child.until = self.until
             for index in self.wanted:
                 if index in self.done or index in self.deadly or self.late:
                     continue

@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 import time
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from nbformat import NotebookNode
+
 from attend_grader.checks.plain import plain
-from attend_grader.grading import handed_in
+from attend_grader.grading import handed_in, similar
 from attend_grader.grading.reach import reached
-from attend_grader.grading.rebuild import rebuild
+from attend_grader.grading.rebuild import graded_name, rebuild
 from attend_grader.grading.record import Record, overall
 from attend_grader.grading.submission import Verdict, grade_notebook
 from attend_grader.judging.report import Report
@@ -105,9 +108,30 @@ def _grade(job: Job) -> Record:
         reason=overall(verdicts),
         verdicts=verdicts,
         flags=(*record.flags, *flags, *told),
+        answers=answers(notebook, release),
         seconds=round(time.monotonic() - start, 3),
         peak_memory=parent.peak_memory(),
     )
+
+
+def answers(
+    notebook: NotebookNode, release: NotebookNode
+) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Exercise → the learner's cell and what is their own of it, where they wrote anything."""
+    stubs = dict(solutions(release))
+    return {
+        name: (source, similar.own(source, stubs[name]))
+        for name, source in solutions(notebook)
+        if name in stubs and source.strip() != stubs[name].strip()
+    }
+
+
+def solutions(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
+    """(exercise, source) of the solution cells."""
+    for cell in notebook.cells:
+        name = graded_name(cell)
+        if name and cell.cell_type == "code" and cell.metadata.nbgrader.get("solution"):
+            yield name, cell.source
 
 
 def warm_parent(

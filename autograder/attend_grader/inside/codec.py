@@ -23,6 +23,9 @@ MAX_FRAME_BYTES = 256 * 2**20
 MAX_ANSWER_TEXT = 4 * 2**20
 """Bytes of JSON that a submission may answer with: three of them can make a list of 64 bytes."""
 
+MAX_INT_BITS = 14_000
+"""Python writes integers of 4,300 digits at most as text."""
+
 MAX_TYPE_NAME = 200
 """Characters kept of the name of a type that is not data."""
 
@@ -50,15 +53,18 @@ class ProtocolError(RuntimeError):
 def encode(value: Any, buffers: list[bytes]) -> Any:
     """Turn ``value`` into JSON-able form, appending array contents to ``buffers``."""
     kind = type(value)
+    if kind is int and value.bit_length() > MAX_INT_BITS:
+        return {"$opaque": f"int of about {value.bit_length() * 0.30103:,.0f} digits"}
     if value is None or kind in (bool, int, str):
         return value
     if kind is float:
         return value if math.isfinite(value) else {"$float": repr(value)}
     if kind is complex:
         return {"$complex": [repr(value.real), repr(value.imag)]}
-    if kind in (list, tuple):
-        items = [encode(item, buffers) for item in value]
-        return items if kind is list else {"$tuple": items}
+    if kind is list:
+        return [encode(item, buffers) for item in value]
+    if isinstance(value, tuple):  # a named tuple too, as a plain one
+        return {"$tuple": [encode(item, buffers) for item in tuple.__iter__(value)]}
     if kind is dict:
         return {"$dict": [[encode(k, buffers), encode(v, buffers)] for k, v in value.items()]}
     if kind is np.ndarray and value.dtype.kind in _ARRAY_KINDS:
@@ -117,15 +123,15 @@ def copied(value: Any) -> Any:
     The same at less cost, for checks in one process, which copy every argument and every answer.
     """
     kind = type(value)
-    if value is None or kind in _IMMUTABLE:
+    if value is None or (kind in _IMMUTABLE and kind is not int):
         return value
     if kind is np.ndarray and value.dtype.kind in _ARRAY_KINDS:
         buffers: list[bytes] = []
         return _decode_array(_encode_array(value, buffers)["$array"], buffers)
     if kind is dict:
         return {copied(key): copied(item) for key, item in value.items()}
-    if kind is tuple:
-        return tuple([copied(item) for item in value])
+    if isinstance(value, tuple):
+        return tuple([copied(item) for item in tuple.__iter__(value)])
     if kind is list:
         return [copied(item) for item in value]
     buffers = []

@@ -39,6 +39,10 @@ from attend_grader.inside.telling import (
 MAX_WARNINGS = 20
 """Different warnings kept of one call."""
 
+_TRACED, _IS_TRACING = tracemalloc.get_traced_memory, tracemalloc.is_tracing
+_START_TRACING = tracemalloc.start
+"""As they are now: submitted code may put others in their place."""
+
 MAX_LINES = 20
 """Lines kept of an exception's way: its beginning and its end."""
 
@@ -319,8 +323,12 @@ def _no_input() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _measured(namespace: dict[str, Any]) -> Iterator[dict[str, int]]:
-    """Count bytecode steps in the candidate's own code, and peak memory in bytes."""
+    """Count bytecode steps in the candidate's own code, and peak memory in bytes.
+
+    The peak is read before each step, so that ``tracemalloc.reset_peak`` hides nothing that was.
+    """
     cost = {"steps": 0, "peak_bytes": 0}
+    traced, is_tracing, start_tracing = _TRACED, _IS_TRACING, _START_TRACING
 
     def count(frame: types.FrameType, event: str, arg: Any) -> Any:
         del arg
@@ -330,6 +338,9 @@ def _measured(namespace: dict[str, Any]) -> Iterator[dict[str, int]]:
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
         elif event == "opcode":
             cost["steps"] += 1
+            cost["peak_bytes"] = max(cost["peak_bytes"], traced()[1] - start)
+            if not is_tracing():
+                start_tracing()
         return count
 
     running = tracemalloc.is_tracing()
@@ -343,6 +354,6 @@ def _measured(namespace: dict[str, Any]) -> Iterator[dict[str, int]]:
         yield cost
     finally:
         sys.settrace(previous)
-        cost["peak_bytes"] = tracemalloc.get_traced_memory()[1] - start
+        cost["peak_bytes"] = max(cost["peak_bytes"], traced()[1] - start, 0)
         if not running:
             tracemalloc.stop()

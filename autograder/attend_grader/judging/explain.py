@@ -155,6 +155,15 @@ def _about_names(error: CallError) -> str:
         return "a function should return, not end Python: remove the call to exit."
     if error.type == "RecursionError":
         return "the function calls itself without end; what stops it?"
+    if "for integer string conversion" in text:
+        return (
+            "Python writes whole numbers of 4,300 digits at most as text. Did a sum or a product "
+            "of whole numbers grow without end? Work with floats."
+        )
+    if "Unable to allocate" in text or error.type == "MemoryError":
+        return "the array would not fit in memory: look at the lengths it is made with."
+    if "too large to convert" in text or "int too large" in text:
+        return "a whole number is larger than any float: divide first, or work with floats."
     missing = re.search(r"ndarray' object has no attribute '(\w+)'", text)
     if missing and callable(getattr(np, missing.group(1), None)):
         return f"arrays have no such method; write the function, `np.{missing.group(1)}(…)`."

@@ -8,6 +8,7 @@ gradebook, releases) or of the grader's checks is in it.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import signal
@@ -75,13 +76,14 @@ def available() -> str:
     return found
 
 
-def command(packages: Path, descriptor: int, limits: Limits, *, unsafe: bool = False) -> list[str]:
+def command(packages: Path, descriptor: int, options: int, *, unsafe: bool = False) -> list[str]:
     """The command that starts the warm parent.
 
     Args:
         packages: what :func:`.tree.write` wrote.
         descriptor: the control socket's, inherited.
-        limits: sizes of the private file systems.
+        options: descriptor of a file, inherited, that holds :func:`options`. On the command line,
+            which the jail can read as that of its process 1, they would show this machine's paths.
         unsafe: without a jail.
 
     Raises:
@@ -90,8 +92,27 @@ def command(packages: Path, descriptor: int, limits: Limits, *, unsafe: bool = F
     module = ["-P", "-m", "attend_grader.inside.zygote", str(descriptor)]
     if unsafe:
         return [sys.executable, *module]
+    python = os.path.abspath(sys.executable)  # its ".." may lead through what is not there
     return [
         available(),
+        "--setenv",
+        _SIGN,
+        _places(packages),
+        "--args",
+        str(options),
+        python,
+        *module,
+    ]
+
+
+def options(packages: Path, limits: Limits) -> bytes:
+    """What bubblewrap is told of the jail.
+
+    Args:
+        packages: what :func:`.tree.write` wrote.
+        limits: sizes of the private file systems.
+    """
+    words = [
         *("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
         "--unshare-cgroup-try",
         *_identity(),
@@ -106,8 +127,21 @@ def command(packages: Path, descriptor: int, limits: Limits, *, unsafe: bool = F
         *("--remount-ro", "/dev", "--remount-ro", "/"),
         *("--clearenv", "--chdir", "/tmp"),
         *(word for pair in environment(TREE).items() for word in ("--setenv", *pair)),
-        *(os.path.abspath(sys.executable), *module),  # its ".." may lead through what is not there
     ]
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
+
+
+_SIGN = "ATTEND_JAIL"
+"""A variable, for bubblewrap alone, by which :func:`running` knows whose jail a process is."""
+
+
+def _places(path: Path) -> str:
+    """A path and all above it as digests: they can be recognised, and not be read."""
+    return ":".join(map(_place, (path, *path.parents)))
+
+
+def _place(path: Path) -> str:
+    return hashlib.sha256(bytes(path)).hexdigest()[:16]
 
 
 def end(folder: Path, seconds: float = 5.0) -> None:
@@ -131,10 +165,8 @@ def running(folder: Path) -> Iterator[int]:
             words = (process / "cmdline").read_text(errors="replace").split("\0")
         except OSError:  # it has ended, or is somebody else's
             continue
-        if TREE in words[2:]:
-            at = words.index(TREE)
-            if words[at - 2] == "--ro-bind" and Path(words[at - 1]).is_relative_to(folder):
-                yield int(process.name)
+        if words[1:3] == ["--setenv", _SIGN] and _place(folder) in words[3].split(":"):
+            yield int(process.name)
 
 
 def environment(packages: str) -> dict[str, str]:

@@ -10,7 +10,10 @@ from typing import Protocol
 class Timed(Protocol):
     """Whatever has a deadline, by the monotonic clock."""
 
-    deadline: float
+    @property
+    def deadline(self) -> float:
+        """When everything has to be done."""
+        ...
 
 
 class Stream:

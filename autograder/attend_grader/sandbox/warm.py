@@ -19,6 +19,7 @@ from attend_grader.sandbox import jail, tree
 from attend_grader.sandbox.answers import checked_answer
 from attend_grader.sandbox.folder import Folder
 from attend_grader.sandbox.jail import Limits, SandboxMissing
+from attend_grader.sandbox.patience import patience
 from attend_grader.sandbox.references import References
 from attend_grader.sandbox.stream import Stream
 
@@ -99,14 +100,16 @@ class WarmParent:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.settimeout(LOOK_SECONDS)
         try:
-            with theirs, STARTING:
+            with theirs, STARTING, tempfile.TemporaryFile() as told:
+                told.write(jail.options(self.packages, self.limits))
+                told.seek(0)
                 self.process = subprocess.Popen(
-                    jail.command(self.packages, theirs.fileno(), self.limits, unsafe=unsafe),
+                    jail.command(self.packages, theirs.fileno(), told.fileno(), unsafe=unsafe),
                     stdin=subprocess.DEVNULL,
                     stderr=self._said,
                     env=jail.environment(str(self.packages)) if unsafe else {},
                     cwd="/",
-                    pass_fds=(theirs.fileno(),),
+                    pass_fds=(theirs.fileno(), told.fileno()),
                 )
             self._ask({"op": "preload", "modules": [*PRELOAD, *modules]})
             if not self.is_alive():  # bubblewrap is gone, and what it started is not bound to it
@@ -244,7 +247,8 @@ class Child:
         self.references: Mapping[str, Callable[..., Any]] = {}
         self.until = float("inf")  # no request may last longer, whatever it is allowed
         self.hurried = False  # a timeout of this submission has cost time already
-        self.deadline = 0.0
+        self._left = 0.0
+        self._asked: float | None = None
         self._socket = connection
         self._stream = Stream(connection, self)
         self._number = 0
@@ -257,10 +261,20 @@ class Child:
         self.close()
 
     def allow(self, seconds: float) -> None:
-        """Let all requests from now on take this long together, or less where time was lost."""
+        """Let all requests from now on take this long together, or less where time was lost.
+
+        What the grader works out between two requests does not count, and on a machine that is
+        busy with other work it is longer by :func:`patience`.
+        """
         if self.hurried:
             seconds = min(seconds, max(seconds / 2, HURRIED_SECONDS))
-        self.deadline = min(time.monotonic() + seconds, self.until)
+        self._left = seconds
+
+    @property
+    def deadline(self) -> float:
+        """When the request that is under way, or one that began now, has to be answered."""
+        since = time.monotonic() if self._asked is None else self._asked
+        return min(since + self._left * patience(), self.until)
 
     def greet(self) -> None:
         """Wait until the process is set up.
@@ -325,6 +339,7 @@ class Child:
         if self._closed:
             raise SubmissionDied("crash", "its process is gone")
         self._number += 1
+        self._asked = time.monotonic()
         try:
             codec.write_frame(self._stream, {"number": self._number, "request": request})  # type: ignore[arg-type]  # it has what is used of a stream
             while True:
@@ -344,6 +359,9 @@ class Child:
             raise self._died("protocol", str(error)) from None
         except (OSError, EOFError):
             raise self._died("crash", "it ended") from None
+        finally:
+            self._left -= (time.monotonic() - self._asked) / patience()
+            self._asked = None
 
     def _reference(self, question: dict[str, Any], offered: Sequence[str]) -> dict[str, Any]:
         """Answer a submission's call to an earlier exercise that this request offers.

@@ -268,4 +268,20 @@ CHANNEL = (
         CRASH,
         says="over the limit",
     ),
+    Case(
+        "110",
+        "imaginary parts that nobody asked for, beside right real ones",
+        "Numbers of another type: 0.",
+        edited(softmax("return _right(scores, axis) + 1j")),
+        FAILED,
+        says="is complex",
+    ),
+    Case(
+        "111",
+        "an integer of 5,000 digits, which Python does not write as text",
+        "A value of a wrong type, said in plain words: 0.",
+        edited(softmax("return 10 ** 5000")),
+        FAILED,
+        says="int of about 5,000 digits",
+    ),
 )

@@ -273,11 +273,22 @@ MORE = (
         "91",
         "many slow cells of its own",
         "The time for a whole submission ends: TIMEOUT for what had not been graded; flagged.",
-        edited(*(own("import time; time.sleep(5)", "attention_backward") for _ in range(12))),
+        edited(*(own("import time; time.sleep(5)", "attention_backward") for _ in range(24))),
         {"attention_backward": "TIMEOUT"},
         flags=(
             "A cell that is not graded was stopped (it did not end in time)",
             "The time for the whole submission was used up",
+        ),
+    ),
+    Case(
+        "109",
+        "`import matplotlib` and a picture above an answer",
+        "Graded in full: it is installed, and nobody looks at the picture.",
+        edited(
+            top(
+                "softmax",
+                "import matplotlib.pyplot as plt\n\nplt.plot([1, 2])\nplt.show()",
+            )
         ),
     ),
 )

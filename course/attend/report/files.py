@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+import os
+from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 from attend_grader.checks.files import write_whole
 from attend_grader.gradebook.directory import Course, CourseError
@@ -13,6 +16,7 @@ from attend_grader.gradebook.gather import Gathered, gather
 from attend_grader.gradebook.tables import to_csv
 from attend_grader.grading import similar
 from attend_grader.grading.analysis import Analysis, analyse, exercise_of
+from attend_grader.grading.record import Record
 
 from attend.errors import AttendError
 from attend.report.page import page
@@ -52,8 +56,9 @@ def main(assignment: str, course: Path, out: Path | None) -> int:
         raise AttendError(f"--out: the page's name should end in .html, got {path.name}", 2)
     analysis = analyse(gathered.records)
     alike = near_identical(gathered)
+    links = _links(gathered, path.parent)
     files = {
-        path: page(gathered, analysis, alike, date.today().isoformat(), path.stem),
+        path: page(gathered, analysis, alike, date.today().isoformat(), path.stem, links),
         path.with_suffix(".csv"): table(gathered),
         path.with_suffix(".json"): to_json(gathered, analysis, alike),
     }
@@ -73,13 +78,27 @@ def main(assignment: str, course: Path, out: Path | None) -> int:
     return 0
 
 
+def _links(gathered: Gathered, folder: Path) -> tuple[str, str]:
+    """Addresses of a student's page and graded copy, seen from the report; empty for none."""
+    found = [
+        "" if place is None else quote(os.path.relpath(place, folder)) for place in gathered.places
+    ]
+    return found[0], found[1]
+
+
 def near_identical(gathered: Gathered) -> list[similar.Group]:
     """Groups of near-identical answers, over all exercises."""
     return [
         group
         for name, answers in gathered.answers.items()
-        for group in similar.groups(name, answers, gathered.stubs[name])
+        for group in similar.groups(name, answers, gathered.stubs[name], gathered.own.get(name))
     ]
+
+
+def _without_answers(record: Record) -> dict[str, Any]:
+    form = json.loads(replace(record, answers={}).to_json())
+    del form["answers"]
+    return form
 
 
 def table(gathered: Gathered) -> str:
@@ -120,7 +139,8 @@ def to_json(gathered: Gathered, analysis: Analysis, alike: list[similar.Group]) 
             },
             "near_identical": [asdict(group) for group in alike],
             "near_identical_pairs": [asdict(pair) for pair in similar.pairs(alike)],
-            "records": [json.loads(record.to_json()) for record in gathered.records],
+            "by_hand": [asdict(entry) for entry in gathered.by_hand],
+            "records": [_without_answers(record) for record in gathered.records],
         },
         ensure_ascii=False,
         indent=1,

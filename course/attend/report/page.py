@@ -1,7 +1,9 @@
-"""The page of a report: HTML and pictures in one file, without a script or a request.
+"""The page of a report: HTML and pictures in one file that asks for nothing else.
 
-Charts are drawn beforehand, as SVG. Templates escape every value, and the page forbids itself all
-scripts and loads (Content-Security-Policy), so nothing that came from a student can run in it.
+Charts are drawn beforehand, as SVG. Templates escape every value, and the page allows itself one
+script, named by its digest, and no loads (Content-Security-Policy), so nothing that came from a
+student can run in it. The script sorts and searches the table of scores and adds links to it, which
+in the file would double its size; without it all else is there.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
+from importlib import resources
 from typing import Any
 from urllib.parse import quote
 
@@ -33,6 +36,9 @@ from attend.report import charts, wording
 
 MARKS = {"TIMEOUT": "time", "MEMORY": "memory", "CRASH": "crash", "INVALID": "invalid"}
 
+FEW, MOST, DETAILED = 30, 150, 12
+"""Students whose remarks are not folded, and are listed at all; slips and groups with examples."""
+
 SECTIONS = {
     "In short": "short",
     "Scores": "scores",
@@ -49,7 +55,12 @@ SECTIONS = {
 
 
 def page(
-    gathered: Gathered, analysis: Analysis, alike: Sequence[Group], made: str = "", stem: str = ""
+    gathered: Gathered,
+    analysis: Analysis,
+    alike: Sequence[Group],
+    made: str = "",
+    stem: str = "",
+    links: tuple[str, str] = ("", ""),
 ) -> str:
     """The whole page.
 
@@ -79,6 +90,8 @@ def page(
             minutes={e.name: e.minutes for e in exercises},
             made=made,
             stem=quote(stem),
+            links=links,
+            script=_script(),
             versions=sorted({record.version for record in gathered.records}),
             totals=list(analysis.totals.values()),
             mean=statistics.fmean(analysis.totals.values()) if analysis.totals else 0.0,
@@ -116,6 +129,10 @@ def _environment() -> Environment:
         wording.count,
         wording.number,
         wording.colour,
+        wording.plain,
+        wording.quoted,
+        wording.digest,
+        wording.shade,
         _anchor,
     ):
         environment.filters[form.__name__.removeprefix("_")] = form
@@ -123,6 +140,10 @@ def _environment() -> Environment:
         "average": statistics.fmean,
         "median": statistics.median,
         "MARKS": MARKS,
+        "FEW": FEW,
+        "MOST": MOST,
+        "DETAILED": DETAILED,
+        "STEPS": wording.STEPS,
         "ENOUGH": ENOUGH,
         "EASY": EASY,
         "HARD": HARD,
@@ -131,6 +152,11 @@ def _environment() -> Environment:
         "TOKENS": TOKENS,
     }
     return environment
+
+
+def _script() -> str:
+    """The one script, in one line for each of its own."""
+    return resources.files(__package__).joinpath("templates", "page.js").read_text("utf-8").strip()
 
 
 def _worst(analysis: Analysis) -> Any:

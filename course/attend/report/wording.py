@@ -6,14 +6,21 @@ What these filters return as `Markup` is escaped already.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterable
+from urllib.parse import quote
 
+from attend_grader.grading.submission import Verdict
 from markupsafe import Markup, escape
 
 from attend.text import visible
 
 CIVIDIS = ("#00224e", "#35456c", "#666970", "#948e77", "#c8b866", "#fee838")
 """Six of matplotlib's cividis, in equal steps (Nuñez, Anderton and Renslow 2018)."""
+
+STEPS = 10
+"""Shades of a score."""
 
 PALE = 0.45
 """How much white is mixed into them, so that black numbers can be read on all."""
@@ -29,9 +36,28 @@ def name(student: str) -> Markup:
     return Markup("<bdi>{}</bdi>").format(visible(student))
 
 
-def names(students: Iterable[str]) -> Markup:
-    """Several, with commas."""
-    return Markup(", ").join(map(name, students))
+def names(students: Iterable[str], most: int = 60) -> Markup:
+    """Several, with commas; the JSON file has all."""
+    chosen = list(students)
+    more = Markup(" and {} more").format(len(chosen) - most) if len(chosen) > most else ""
+    return Markup(", ").join(map(name, chosen[:most])) + more
+
+
+def quoted(student: str) -> str:
+    """An id as a part of an address."""
+    return quote(student.encode("utf-8", "surrogatepass"), safe="")
+
+
+def digest(script: str) -> str:
+    """What a Content-Security-Policy calls a script: its SHA-256 (W3C, CSP Level 3, 2.3.1)."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def shade(verdict: Verdict) -> Markup:
+    """The class of a score's colour; none for full marks, which most have."""
+    share = verdict.score / verdict.points if verdict.points else 0.0
+    step = min(max(int(share * STEPS), 0), STEPS)
+    return Markup("") if step == STEPS else Markup(" class=k{}").format(step)
 
 
 def inline(source: str) -> Markup:

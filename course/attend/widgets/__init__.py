@@ -17,6 +17,7 @@ from attend.widgets.heads import head_explorer
 from attend.widgets.kit.view import View
 from attend.widgets.kv_cache import kv_cache_calculator
 from attend.widgets.mask_painter import mask_painter
+from attend.widgets.matrix_memory import matrix_memory
 from attend.widgets.rope_dial import rope_dial
 from attend.widgets.score_memory import score_memory
 from attend.widgets.table import attention_table
@@ -38,6 +39,7 @@ __all__ = [
     "head_explorer",
     "kv_cache_calculator",
     "mask_painter",
+    "matrix_memory",
     "peak_chart",
     "rope_dial",
     "score_memory",

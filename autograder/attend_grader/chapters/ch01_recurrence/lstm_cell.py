@@ -92,7 +92,6 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
 MEMORY = "sigmoid(f) * c + sigmoid(i) * np.tanh(g)"
 STATE = "sigmoid(o) * np.tanh(new_c)"
-EXPLODING = "np.exp({0}) / (1 + np.exp({0}))"
 
 SLIPS = (
     Slip(
@@ -150,10 +149,10 @@ SLIPS = (
         "everything: sigmoid(f) * c.",
     ),
     Slip(
-        "sigmoid overflows",
-        tuple((f"sigmoid({gate})", EXPLODING.format(gate)) for gate in "fio"),
-        "Your sigmoid is eˣ / (1 + eˣ): for a large x that is inf / inf, which is NaN. Use the "
-        "sigmoid given above, or 1 / (1 + e⁻ˣ), whose overflow ends in 1 / inf = 0.",
+        "sigmoid with the wrong sign",
+        tuple((f"sigmoid({gate})", f"sigmoid(-{gate})") for gate in "fio"),
+        "The gates open where they should shut: a sign is wrong, as in 1 / (1 + eˣ). The sigmoid "
+        "is 1 / (1 + e⁻ˣ); one is given above.",
     ),
 )
 

@@ -143,10 +143,13 @@ THREE = ("query", "key", "value")
 
 SLIPS = (
     Slip(
-        "no output projection",
-        ("self.output(merge_heads(found))", "merge_heads(found)"),
-        "The heads' results are laid side by side and returned as they are. One projection is "
-        "left, self.output, which mixes the heads.",
+        "all projected by the stored matrix",
+        (
+            *((f"self.{name}(x)", f"(x @ self.{name}.weight)") for name in THREE),
+            ("self.output(merge_heads(found))", "merge_heads(found) @ self.output.weight"),
+        ),
+        "All four projections are x @ layer.weight. A layer keeps its matrix transposed: call the "
+        "layers themselves, self.query(x), which is x @ self.query.weight.T.",
     ),
     Slip(
         "no heads",

@@ -77,13 +77,13 @@ def _end(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """A batch; a start; all lengths equal; up to the last row; past the end, by far and by one."""
+    """Two leading axes; a start; equal lengths; up to the last row; past it, by far and by one."""
 
     def call(rows: int, width: int, *args: Any, **kwargs: Any) -> Call:
         return module_call(LearnedPositions, rng, Call((rows, width)), *args, **kwargs)
 
     return [
-        call(7, 4, normal(rng, 2, 3, 4)),
+        call(7, 4, normal(rng, 3, 2, 3, 4)),
         call(9, 3, normal(rng, 2, 4, 3), 3),
         call(6, 4, normal(rng, 4, 4, 4), start=2),
         call(5, 2, normal(rng, 3, 2)),

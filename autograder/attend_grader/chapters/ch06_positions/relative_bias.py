@@ -26,8 +26,9 @@ SIZES = (
     (20, 77, True),
     (14, 60, True),
     (9, 40, False),
+    (32, 32, False),
 )
-"""Buckets, max_distance, bidirectional; the last two have an odd number of buckets a side."""
+"""Buckets, max_distance, bidirectional: also an odd number of buckets a side, and no room."""
 
 
 def _edges(one_side: int, max_distance: int) -> list[float]:
@@ -71,7 +72,8 @@ def _far(rng: np.random.Generator) -> Known:
     for buckets, far, both in SIZES:
         one_side = buckets // 2 if both else buckets
         clear = _clear(one_side, far, 3 * far)
-        chosen = sorted({int(d) for d in rng.choice(clear, 12)} | {5 * far})
+        turning = {one_side // 2 + more for more in (-1, 0, 1)} & set(clear)
+        chosen = sorted({int(d) for d in rng.choice(clear, 9)} | turning | {5 * far})
         after = [one_side + bucket(d, one_side, far) if both and d else 0 for d in chosen]
         before = [bucket(d, one_side, far) for d in chosen]
         relative = torch.tensor([[-d for d in chosen], chosen])
@@ -98,10 +100,10 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((normal(rng, 32, 2), torch.cat((-wide, wide)), False)),
         Call((normal(rng, 16, 2), torch.cat((-wide, wide)))),
         Call((normal(rng, 16, 4), near[:, :4], False)),
-        Call((normal(rng, 8, 1), torch.tensor([[-50, -13, -3, 0, 3, 5, 13, 50]]), True, 16)),
-        Call((normal(rng, 12, 2), torch.tensor([[-700, -31, -9, -7], [2, 9, 31, 700]]), False, 50)),
+        Call((normal(rng, 8, 3), torch.tensor([[-50, -13, -3, 0, 3, 5, 13, 50]]), True, 16)),
+        Call((normal(rng, 12, 1), torch.tensor([[-700, -31, -9, -7], [2, 9, 31, 700]]), False, 50)),
         Call((normal(rng, 16, 2), torch.tensor([[0, -2, -5, -9, -40]]))),
-        Call((normal(rng, 14, 2), torch.tensor([[-90, -8, -4, 1, 3, 5, 12, 90]]), True, 60)),
+        Call((normal(rng, 14, 2), torch.tensor([[-90, -30, -4, 1, 3, 5, 30, 90]]), True, 60)),
     ]
 
 

@@ -90,7 +90,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((int(rng.integers(1, 9)), 4), {"base": 100.5}),
         Call((-int(rng.integers(1, 9)), 8)),
         Call((round(float(rng.uniform(0.1, 0.9)), 2), 2)),
-        Call((FAR + int(rng.integers(0, 999)), 64)),
+        Call((FAR + round(float(rng.uniform(0, 999)), 2), 64)),
         Call((0, 4)),
     ]
 
@@ -128,11 +128,6 @@ SLIPS = (
         "neighbours, columns 2i and 2i + 1, so the 2 × 2 blocks lie along the diagonal.",
     ),
     Slip(
-        "one frequency for all pairs",
-        (ANGLES, "offset * torch.ones(width // 2).double()"),
-        "All your blocks turn by the same angle. Pair i turns by offset · θ_i.",
-    ),
-    Slip(
         "ignored the base",
         ("width, base)", "width)"),
         "Your matrix does not depend on the base. Pass it on: angular_frequencies(width, base).",
@@ -142,6 +137,13 @@ SLIPS = (
         (ANGLES, f"{ANGLES}.float()"),
         "Small offsets are right, large ones lose digits: the angles were rounded to float32. "
         "Multiply in float64, take sine and cosine, and only then convert.",
+    ),
+    Slip(
+        "angles converted before the sine",
+        (ANGLES, f"({ANGLES}).float()"),
+        "Small offsets are right, large ones lose digits: offset times frequency is right, and "
+        "then the angles themselves are converted to float32. Take sine and cosine first, then "
+        "convert.",
     ),
     Slip(
         "ignored the offset's sign",

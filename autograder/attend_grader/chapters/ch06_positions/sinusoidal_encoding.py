@@ -171,6 +171,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT32, FLOAT64, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        says=("Good to six digits at positions about 100,000.",),
         forbids=READY_MADE,
     ),
     properties=(

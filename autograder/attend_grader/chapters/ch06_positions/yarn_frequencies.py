@@ -165,10 +165,10 @@ SLIPS = (
         "keep a share that grows from 0 to 1.",
     ),
     Slip(
-        "divided by beta",
-        ("/ (beta - alpha)", "/ beta"),
-        "The ramp does not reach 1 at beta turns: it is divided by beta where it should be divided "
-        "by beta − alpha.",
+        "slowed every pair",
+        (KEEP, "keep = torch.zeros_like(plain)"),
+        "All pairs are slowed by the factor: that is position interpolation. Fast pairs keep their "
+        "frequency.",
     ),
     Slip(
         "blended divisors",

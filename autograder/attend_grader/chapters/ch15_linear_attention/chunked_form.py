@@ -1,0 +1,240 @@
+"""Exercise 15_linear_attention/chunked_form: matrices inside a chunk, the memory between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from attend_solutions import linear_attention as answers
+from attend_solutions.flash import tiles
+from attend_solutions.linear_attention import expect_pairs
+
+from attend_grader.chapters.ch15_linear_attention.recurrent_form import case, going_on
+from attend_grader.chapters.ch15_linear_attention.shared import cost, past_sums, qkv, refuses
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, known, worked
+
+
+def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for t, d, d_v, chunk in ((6, 3, 2, 2), (7, 4, 4, 3), (5, 2, 3, 1), (4, 3, 2, 9)):
+        yield f"{t} tokens in chunks of {chunk}", case(rng, t, d, d_v, (), chunk)
+    yield "no chunk given", case(rng, 5, 3, 2)
+
+
+def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+    q, k, v = qkv(rng, 7, 7, 3, 2)
+    for chunk in (1, 2, 3, 6, 7, 20):
+        yield f"the same numbers in chunks of {chunk}", (q, k, v, chunk), past_sums(q, k, v)
+
+
+def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((5, 3, 2, 2), (3, 3, 3, 1), (4, 2, 3, 8)):
+        yield "a memory is given", going_on(rng, *sizes)
+
+
+def _memory(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
+    return *qkv(rng, length, length, 8, 8), 16
+
+
+def _four_chunks(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
+    return *qkv(rng, length, length, 8, 8), length // 4
+
+
+def _small(rng: np.random.Generator) -> tuple[Any, ...]:
+    return *qkv(rng, 7, 7, 3, 2), 3
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Ragged, square, leading axes, chunks of one, one chunk, a memory given."""
+    return [
+        case(rng, 5, 3, 2, (), 2),
+        case(rng, 6, 4, 4, (), 3),
+        case(rng, 4, 4, 2, (2,), 3),
+        case(rng, 4, 2, 3, (), 1),
+        case(rng, 3, 3, 2, (), 64),
+        going_on(rng, 5, 3, 2, 2),
+        going_on(rng, 2, 2, 2, 2),
+    ]
+
+
+def one_matrix(q, k, v, chunk=64, state=None):  # noqa: D103 (what a learner is told is its slip's)
+    expect_pairs(q, k, v)
+    tiles(q.shape[-2], chunk)
+    return past_sums(q, k, v, state)
+
+
+def token_by_token(q, k, v, chunk=64, state=None):  # noqa: D103
+    tiles(q.shape[-2], chunk)
+    expect_pairs(q, k, v)
+    state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1])) if state is None else state
+    rows = []
+    for t in range(q.shape[-2]):
+        state = state + k[..., t, :, None] * v[..., t, None, :]
+        rows.append((q[..., t, None, :] @ state)[..., 0, :])
+    return np.stack(rows, axis=-2), state
+
+
+ADD = "        state = state + turned @ values\n"
+READ = "        outputs.append(asked @ state + inside)\n"
+SLIPS = (
+    Slip(
+        "one matrix for the whole text",
+        one_matrix,
+        "Values are right, but a T × T matrix is made, whatever the chunk is.",
+    ),
+    Slip(
+        "token by token",
+        token_by_token,
+        "Values are right, but it takes a step a token, whatever the chunk is. Inside a chunk do "
+        "all tokens at once, with a small masked matrix.",
+    ),
+    Slip(
+        "the memory is lost between chunks",
+        ("asked @ state + inside", "inside"),
+        "Each chunk sees only itself: what earlier chunks wrote is not read. Add q times the "
+        "memory from before the chunk.",
+    ),
+    Slip(
+        "only the memory is read",
+        ("asked @ state + inside", "asked @ state"),
+        "Each chunk sees only the chunks before it. Add what the chunk says about itself: "
+        "tril(q kᵀ) v.",
+    ),
+    Slip(
+        "no mask inside a chunk",
+        ("np.tril(asked @ turned)", "(asked @ turned)"),
+        "Inside a chunk a token sees later tokens. Keep the lower triangle of q kᵀ: np.tril.",
+    ),
+    Slip(
+        "a token does not see itself",
+        ("np.tril(asked @ turned)", "np.tril(asked @ turned, -1)"),
+        "A token does not see its own value: the diagonal belongs to the past here. "
+        "np.tril keeps it.",
+    ),
+    Slip(
+        "the memory is updated first",
+        (READ + ADD, ADD + READ),
+        "The chunk is written into the memory before it is read, so it counts twice, and later "
+        "tokens leak. Read first, then add the chunk.",
+    ),
+    Slip(
+        "only the last chunk is remembered",
+        ("state = state + turned @ values", "state = turned @ values"),
+        "The memory holds the last chunk only. Every chunk adds to it.",
+    ),
+    Slip(
+        "a memory that was given is not used",
+        ("if state is None:", "if True:"),
+        "The memory starts empty although one is given. Start from zeros only where it is None.",
+    ),
+    Slip(
+        "changes the memory it was given",
+        ("state = state + turned", "state += turned"),
+        "The memory that was given is changed in place: `state += …` writes into the caller's "
+        "array. Make a new one: state = state + ….",
+    ),
+)
+
+
+def chunks_first(q, k, v, chunk=64, state=None):
+    """What each chunk writes, summed before any of them reads."""
+    expect_pairs(q, k, v)
+    parts = tiles(q.shape[-2], chunk)
+    wrote = [np.einsum("...sd,...se->...de", k[..., p, :], v[..., p, :]) for p in parts]
+    before = np.zeros_like(wrote[0], dtype=float) if state is None else state
+    outputs = []
+    for part, written in zip(parts, wrote, strict=True):
+        weights = np.einsum("...td,...sd->...ts", q[..., part, :], k[..., part, :])
+        past = np.tri(weights.shape[-1], dtype=bool)
+        inside = np.where(past, weights, 0.0) @ v[..., part, :]
+        outputs.append(inside + q[..., part, :] @ before)
+        before = before + written
+    return np.concatenate(outputs, axis=-2), before
+
+
+def filled_in(q, k, v, chunk=64, state=None):
+    """Into an array made before, by starts; through the parallel form of each chunk."""
+    expect_pairs(q, k, v)
+    if chunk < 1:
+        raise ValueError("a chunk needs at least 1 token")
+    output = np.empty((*q.shape[:-1], v.shape[-1]))
+    for start in range(0, q.shape[-2], chunk):
+        rows = (..., slice(start, start + chunk), slice(None))
+        output[rows], state = past_sums(q[rows], k[rows], v[rows], state)
+    return output, state
+
+
+EXERCISE = Exercise(
+    chapter="15_linear_attention",
+    title="The chunked form",
+    goal="The same numbers in few large steps, without a T × T matrix.",
+    reference=answers.chunked_form,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=("q", "k", "v", "state"),
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+        says=(
+            "No table of T × T numbers, and no loop over tokens.",
+            "Shapes that do not fit and chunks of less than 1 raise a ValueError.",
+        ),
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: two chunks of one key each",
+            np.array([[1.0], [0.5]]),
+            np.array([[2.0], [3.0]]),
+            np.array([[1.0], [10.0]]),
+            1,
+            want=(np.array([[2.0], [16.0]]), np.array([[32.0]])),
+        ),
+        agrees("the outputs", _values, part=0),
+        agrees("the memory after the last chunk", _values, part=1),
+        known("any chunk gives the same", _any_chunk),
+        agrees("goes on from a memory that is given", _goes_on),
+        cost(
+            "memory grows with T, not with T × T",
+            "peak_bytes",
+            _memory,
+            (128, 1024),
+            12,
+            "Something of T × T numbers is stored. The masked matrix is made for one chunk.",
+            _small,
+        ),
+        cost(
+            "four chunks take as many steps, however long they are",
+            "steps",
+            _four_chunks,
+            (16, 128),
+            2,
+            "A loop runs over tokens. Inside a chunk a masked matrix does for all of them at once.",
+            _small,
+        ),
+        refuses(
+            "bad input raises a ValueError",
+            (
+                ("fewer keys than queries", (np.ones((4, 3)), np.ones((3, 3)), np.ones((3, 2)))),
+                ("a chunk of 0 tokens", (np.ones((4, 3)), np.ones((4, 3)), np.ones((4, 2)), 0)),
+            ),
+        ),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"all chunks written first": chunks_first, "filled in": filled_in},
+    hints=(
+        "A token's past has two parts: the chunks before its own, which are in the memory, and "
+        "the tokens of its own chunk up to itself.",
+        "For each slice in `parts`: q @ state is the first part, np.tril(q kᵀ) @ v of this chunk "
+        "the second. Then add kᵀ v of this chunk to the memory.",
+        "asked, keys, values = q[..., part, :], …; turned = np.swapaxes(keys, -1, -2); output "
+        "asked @ state + np.tril(asked @ turned) @ values; state = state + turned @ values. "
+        "np.concatenate along axis -2.",
+    ),
+    minutes=18,
+    difficulty=3,
+    importance=5,
+    results=("output", "state"),
+)

@@ -1,0 +1,192 @@
+"""Exercise 15_linear_attention/linformer_attention: softmax attention over mixtures of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from attend_solutions import linear_attention as answers
+from attend_solutions.attention import scaled_dot_product_attention, softmax
+
+from attend_grader.chapters.ch15_linear_attention.shared import qkv, refuses
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.properties import normal
+
+
+def _case(
+    rng: np.random.Generator, t: int, s: int, d: int, d_v: int, r: int, lead: tuple[int, ...] = ()
+) -> Call:
+    return Call((*qkv(rng, t, s, d, d_v, lead), normal(rng, r, s), normal(rng, r, s)))
+
+
+def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((3, 5, 3, 2, 2), (4, 4, 4, 4, 4), (1, 6, 2, 3, 3), (3, 4, 2, 2, 1)):
+        yield f"{sizes[1]} keys mixed into {sizes[4]}", _case(rng, *sizes)
+
+
+def _no_mixing(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+    q, k, v = qkv(rng, 3, 5, 4, 2)
+    want = scaled_dot_product_attention(q, k, v)[0]
+    yield "identity projections: attention as it was", (q, k, v, np.eye(5), np.eye(5)), want
+    mean = np.full((1, 5), 0.2)
+    same = np.broadcast_to(v.mean(axis=0), (3, 2))
+    yield "one mixture, the mean of all: the mean value", (q, k, v, mean, mean), same
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """All sizes different, square, leading axes, one mixture, one query."""
+    sizes = (
+        (3, 5, 4, 2, 2),
+        (4, 4, 4, 4, 4),
+        (3, 4, 2, 3, 1),
+        (1, 6, 3, 2, 4),
+    )
+    return [_case(rng, 3, 5, 4, 2, 3, (2,)), *(_case(rng, *one) for one in sizes)]
+
+
+def by_products(q, k, v, project_k, project_v):  # noqa: D103 (what is told is its slip's)
+    scores = q @ np.swapaxes(project_k @ k, -1, -2) / q.shape[-1] ** 0.5
+    return scores @ (project_v @ v)
+
+
+def over_queries(q, k, v, project_k, project_v):  # noqa: D103
+    scores = q @ np.swapaxes(project_k @ k, -1, -2) / q.shape[-1] ** 0.5
+    return softmax(scores, axis=-2) @ (project_v @ v)
+
+
+def unscaled(q, k, v, project_k, project_v):  # noqa: D103
+    return softmax(q @ np.swapaxes(project_k @ k, -1, -2)) @ (project_v @ v)
+
+
+def after_the_weights(q, k, v, project_k, project_v):  # noqa: D103
+    weights = softmax(q @ np.swapaxes(k, -1, -2) / q.shape[-1] ** 0.5)
+    return weights @ project_k.T @ (project_v @ v)
+
+
+SLIPS = (
+    Slip(
+        "keys' projection for the values too",
+        ("project_v @ v", "project_k @ v"),
+        "The values are mixed with the projection of the keys. Each has its own.",
+    ),
+    Slip(
+        "values' projection for the keys too",
+        ("project_k @ k", "project_v @ k"),
+        "The keys are mixed with the projection of the values. Each has its own.",
+    ),
+    Slip(
+        "projections exchanged",
+        (("project_k @ k", "project_x @ k"), ("project_v @ v", "project_k @ v"),
+         ("project_x", "project_v")),
+        "The two projections have changed places.",
+    ),
+    Slip(
+        "forgot 1/√D",
+        unscaled,
+        "The scores are not divided by √D.",
+    ),
+    Slip(
+        "divided by √R in the place of √D",
+        ("scaled_dot_product_attention(q,",
+         "scaled_dot_product_attention(q * (q.shape[-1] / len(project_k)) ** 0.5,"),
+        "The scores are divided by √R, the number of mixtures. A dot product still has D terms.",
+    ),
+    Slip(
+        "no softmax",
+        by_products,
+        "The scores are used as weights as they are. Linformer keeps the softmax, over R mixtures.",
+    ),
+    Slip(
+        "softmax over the queries",
+        over_queries,
+        "Your weights sum to 1 over the queries. Each query's weights sum to 1 over the mixtures.",
+    ),
+    Slip(
+        "projected after the softmax",
+        after_the_weights,
+        "The weights of all S keys are made, and mixed afterwards. Mix keys and values first: "
+        "then there are only R scores a query.",
+    ),
+    Slip(
+        "nothing is mixed",
+        (("project_k @ k", "k"), ("project_v @ v", "v")),
+        "This is attention over all S keys: the projections make no difference.",
+    ),
+)  # fmt: skip
+
+
+def einsum(q, k, v, project_k, project_v):
+    """Index by index, softmax by hand."""
+    if not project_k.shape[-1] == project_v.shape[-1] == k.shape[-2]:
+        raise ValueError("a projection needs a column for each key")
+    keys = np.einsum("rs,...sd->...rd", project_k, k)
+    values = np.einsum("rs,...se->...re", project_v, v)
+    scores = np.einsum("...td,...rd->...tr", q, keys) / np.sqrt(q.shape[-1])
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.einsum("...tr,...re->...te", weights / weights.sum(-1, keepdims=True), values)
+
+
+def scores_first(q, k, v, project_k, project_v):
+    """The same product in another order: the scores of all keys are mixed, before the softmax."""
+    if project_k.shape[1] != k.shape[-2] or project_v.shape[1] != v.shape[-2]:
+        raise ValueError("a projection needs a column for each key")
+    scores = (q @ np.swapaxes(k, -1, -2)) @ project_k.T / np.sqrt(q.shape[-1])
+    return softmax(scores) @ project_v @ v
+
+
+EXERCISE = Exercise(
+    chapter="15_linear_attention",
+    title="Linformer",
+    goal="Softmax attention over a few mixtures of all keys.",
+    reference=answers.linformer_attention,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=("q", "k", "v"),
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+        says=("Shapes that do not fit raise a ValueError.",),
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: four values mixed into two, equal keys",
+            np.ones((1, 1)),
+            np.zeros((4, 1)),
+            np.array([[0.0], [2.0], [4.0], [10.0]]),
+            np.kron(np.eye(2), [[0.5, 0.5]]),
+            np.kron(np.eye(2), [[0.5, 0.5]]),
+            want=np.array([[4.0]]),
+        ),
+        agrees("fresh queries, keys, values and projections", _values),
+        known("identity projections change nothing; one mean leaves the mean", _no_mixing),
+        refuses(
+            "bad input raises a ValueError",
+            (
+                (
+                    "a projection for 3 keys where there are 4",
+                    (np.ones((2, 3)), np.ones((4, 3)), np.ones((4, 2)), *np.ones((2, 2, 3))),
+                ),
+                (
+                    "a projection of the values for 3 keys where there are 4",
+                    (np.ones((2, 3)), np.ones((4, 3)), np.ones((4, 2)), np.ones((2, 4)),
+                     np.ones((2, 3))),
+                ),
+            ),
+        ),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"einsum": einsum, "scores first": scores_first},
+    hints=(
+        "A projection times the keys: which axis of the keys does it mix?",
+        "project_k @ k is (..., R, D): R mixtures of keys. Do the same with the values.",
+        "Then it is attention as in chapter 03, scale √D included: "
+        "scaled_dot_product_attention(q, …, …)[0].",
+    ),
+    minutes=6,
+    difficulty=1,
+    importance=2,
+)  # fmt: skip

@@ -1,0 +1,200 @@
+"""Exercise 15_linear_attention/performer_attention: softmax's weights, by random features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from attend_solutions import linear_attention as answers
+from attend_solutions.attention import scaled_dot_product_attention
+from attend_solutions.linear_attention import linear_attention, positive_random_features
+
+from attend_grader.chapters.ch15_linear_attention.shared import cost, qkv
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.properties import normal
+
+
+def _case(
+    rng: np.random.Generator, t: int, s: int, d: int, d_v: int, m: int, lead: tuple[int, ...] = ()
+) -> Call:
+    return Call((*qkv(rng, t, s, d, d_v, lead), normal(rng, m, d)))
+
+
+def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((3, 5, 3, 2, 6), (4, 4, 4, 4, 4), (1, 6, 2, 3, 3), (3, 2, 5, 1, 8)):
+        yield f"{sizes[1]} keys of width {sizes[2]}, {sizes[4]} features", _case(rng, *sizes)
+
+
+def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+    q, k, v = qkv(rng, 3, 5, 4, 2)
+    projection = normal(rng, 6, 4)
+    alike = np.broadcast_to(k[:1], k.shape).copy()
+    want = np.broadcast_to(v.mean(axis=0), (3, 2))
+    yield "equal keys: the plain mean", (q, alike, v, projection), want
+    yield "values of 1: a mean of ones", (q, k, np.ones((5, 2)), projection), np.ones((3, 2))
+
+
+def _large(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
+    return _case(rng, length, length, 8, 8, 8).args
+
+
+def _small(rng: np.random.Generator) -> tuple[Any, ...]:
+    return _case(rng, 4, 6, 3, 2, 5).args
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """All sizes different, square, leading axes, one query, width 16, width 1."""
+    sizes = (
+        (3, 5, 4, 2, 6),
+        (4, 4, 4, 4, 4),
+        (1, 6, 3, 2, 5),
+        (3, 4, 16, 2, 8),
+        (3, 4, 1, 2, 5),
+    )
+    return [_case(rng, 3, 5, 4, 2, 3, (2,)), *(_case(rng, *one) for one in sizes)]
+
+
+def exact(q, k, v, projection):  # noqa: D103 (what a learner is told is its slip's)
+    del projection
+    return scaled_dot_product_attention(q, k, v)[0]
+
+
+def not_divided(q, k, v, projection):  # noqa: D103
+    root = q.shape[-1] ** 0.25
+    mapped_q, mapped_k = (positive_random_features(x / root, projection) for x in (q, k))
+    return mapped_q @ (np.swapaxes(mapped_k, -1, -2) @ v)
+
+
+def table(q, k, v, projection):  # noqa: D103
+    root = q.shape[-1] ** 0.25
+    mapped_q, mapped_k = (positive_random_features(x / root, projection) for x in (q, k))
+    weights = mapped_q @ np.swapaxes(mapped_k, -1, -2)
+    return weights / weights.sum(axis=-1, keepdims=True) @ v
+
+
+SLIPS = (
+    Slip(
+        "not scaled",
+        ("q.shape[-1] ** 0.25", "1.0"),
+        "The scores that are imitated are q · k, not q · k / √D. Divide q and k by the fourth "
+        "root of D each.",
+    ),
+    Slip(
+        "divided by √D each",
+        ("q.shape[-1] ** 0.25", "q.shape[-1] ** 0.5"),
+        "q and k are divided by √D each, so the scores are divided by D. The fourth root on each "
+        "side makes √D.",
+    ),
+    Slip(
+        "only the queries are scaled",
+        (("q / root", "q / root**2"), ("k / root", "k")),
+        "All of the scale went into the queries. The mean is still right, but long keys make the "
+        "features noisy: divide both by the fourth root of D.",
+    ),
+    Slip(
+        "only the keys are scaled",
+        (("k / root", "k / root**2"), ("q / root", "q")),
+        "All of the scale went into the keys. The mean is still right, but long queries make the "
+        "features noisy: divide both by the fourth root of D.",
+    ),
+    Slip(
+        "queries are not mapped",
+        ("positive_random_features(q / root, projection)",
+         "positive_random_features(0 * q, projection)"),
+        "The queries make no difference. They go through the same features as the keys.",
+    ),
+    Slip(
+        "√M in the place of √D",
+        ("q.shape[-1] ** 0.25", "len(projection) ** 0.25"),
+        "Queries and keys are scaled by the number of features M. It is their width D that counts.",
+    ),
+    Slip(
+        "not divided by the total weight",
+        not_divided,
+        "These are sums, not means: divide by the total weight, as linear_attention does.",
+    ),
+    Slip(
+        "exact attention",
+        exact,
+        "This is exact softmax attention. It makes T × S scores; here the features take their "
+        "place.",
+    ),
+    Slip(
+        "makes all the weights",
+        table,
+        "Values are right, but a table of T × S weights is made. Your linear_attention needs none.",
+    ),
+)  # fmt: skip
+
+
+def in_one_go(q, k, v, projection):
+    """Scaled projection in the place of scaled vectors, products by einsum."""
+    half = 2 * np.sqrt(q.shape[-1])
+    turned = projection.T / q.shape[-1] ** 0.25
+    mapped_q = np.exp(q @ turned - (q * q).sum(-1)[..., None] / half)
+    mapped_k = np.exp(k @ turned - (k * k).sum(-1)[..., None] / half)
+    memory = np.einsum("...sm,...se->...me", mapped_k, v)
+    total = np.einsum("...tm,...m->...t", mapped_q, mapped_k.sum(-2))
+    return np.einsum("...tm,...me->...te", mapped_q, memory) / total[..., None]
+
+
+def shifted(q, k, v, projection):
+    """Features times a constant: it cancels. The paper's code does so against overflow."""
+    scale = q.shape[-1] ** -0.25
+    mapped_q = 7.0 * positive_random_features(scale * q, projection)
+    mapped_k = 0.5 * positive_random_features(scale * k, projection)
+    return linear_attention(mapped_q, mapped_k, v)
+
+
+EXERCISE = Exercise(
+    chapter="15_linear_attention",
+    title="Performer",
+    goal="Imitate softmax attention through random features.",
+    reference=answers.performer_attention,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=("q", "k", "v"),
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+        says=("No table of T × S numbers.",),
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: D = 16, so q and k are halved",
+            2 * np.eye(16)[:1],
+            2 * np.eye(16)[:2],
+            np.array([[8.0], [0.0]]),
+            np.eye(16)[:1],
+            want=np.array([[8 * np.e / (np.e + 1)]]),
+            why="with w = (1, 0, …) the weights of the keys are as e to 1",
+        ),
+        agrees("fresh queries, keys, values and projections", _values),
+        known("a mean: equal keys, equal values", _limits),
+        cost(
+            "memory grows with T + S, not with T × S",
+            "peak_bytes",
+            _large,
+            (128, 1024),
+            12,
+            "T × S numbers are stored. Map queries and keys, then use linear_attention.",
+            _small,
+        ),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"scaled projection": in_one_go, "features times a constant": shifted},
+    hints=(
+        "The features imitate e^(x · y). Which x and y make x · y = q · k / √D?",
+        "Divide both, so that neither is long: by the fourth root of D.",
+        "root = q.shape[-1] ** 0.25; map q / root and k / root with positive_random_features, and "
+        "hand both to linear_attention with v.",
+    ),
+    minutes=6,
+    difficulty=2,
+    importance=3,
+    uses=("linear_attention", "positive_random_features"),
+)

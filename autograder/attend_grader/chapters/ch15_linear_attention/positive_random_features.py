@@ -1,0 +1,180 @@
+"""Exercise 15_linear_attention/positive_random_features: e^(x · y) as a mean of products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from attend_solutions import linear_attention as answers
+
+from attend_grader.chapters.ch15_linear_attention.shared import refuses
+from attend_grader.checks.compare import Miss
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.properties import normal
+from attend_grader.checks.subject import Subject
+
+
+def _case(rng: np.random.Generator, n: int, d: int, m: int, *lead: int) -> Call:
+    return Call((normal(rng, *lead, n, d), normal(rng, m, d)))
+
+
+def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((5, 3, 4), (4, 4, 4), (1, 2, 7), (3, 1, 2)):
+        yield f"{sizes[2]} features of vectors of width {sizes[1]}", _case(rng, *sizes)
+    yield "one vector", Call((normal(rng, 3), normal(rng, 5, 3)))
+
+
+def _kernel(subject: Subject, probe: Probe) -> None:
+    """40,000 features come within 5 standard errors of e^(x · y), by the paper's variance."""
+    probe.agree(subject, *_case(probe.rng, 4, 3, 5).args, why="the mean counts for right shapes")
+    x, y = 0.4 * probe.rng.standard_normal((2, 4))
+    features = 40_000
+    projection = probe.rng.standard_normal((features, 4))
+    mapped = probe.call(subject, np.stack([x, y]), projection).value
+    got, want = float(mapped[0] @ mapped[1]), float(np.exp(x @ y))
+    spread = want * float(np.sqrt(np.expm1(((x + y) ** 2).sum()) / features))
+    if abs(got - want) > 5 * spread:
+        raise Miss(
+            f"the dot product of the features of two vectors is {got:.4f} with {features:,} "
+            f"features; e^(x · y) is {want:.4f}, give or take {spread:.4f}."
+        )
+
+
+def _far(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+    x = np.full((1, 4), 30.0)
+    why = "x = (30, …) and w = (15, …): the exponents are 1,800 and −1,800"
+    yield why, (x, np.full((1, 4), 15.0)), np.ones((1, 1))
+    yield "x = (30, …) and w = 0: e^(−1,800) is 0", (x, np.zeros((4, 4))), np.zeros((1, 4))
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """All sizes different, square, leading axes, one vector, width 1."""
+    return [
+        _case(rng, 5, 3, 4),
+        _case(rng, 4, 4, 4),
+        _case(rng, 3, 4, 2, 2),
+        Call((normal(rng, 3), normal(rng, 5, 3))),
+        _case(rng, 3, 1, 2),
+    ]
+
+
+EXPONENT = "np.exp(x @ projection.T - half_square)"
+SLIPS = (
+    Slip(
+        "forgot ‖x‖²/2",
+        ("x @ projection.T - half_square", "x @ projection.T"),
+        "The features lack e^(−‖x‖²/2), so their dot product is e^(‖x + y‖²/2) on average.",
+    ),
+    Slip(
+        "forgot the half",
+        ("keepdims=True) / 2", "keepdims=True)"),
+        "‖x‖² is subtracted whole. It is half of it: E e^(w · x) = e^(‖x‖²/2).",
+    ),
+    Slip(
+        "norm not squared",
+        ("(x**2).sum(axis=-1, keepdims=True) / 2",
+         "np.sqrt((x**2).sum(axis=-1, keepdims=True)) / 2"),
+        "Half of the norm is subtracted, not of its square.",
+    ),
+    Slip(
+        "added in the place of subtracted",
+        ("projection.T - half_square", "projection.T + half_square"),
+        "‖x‖²/2 is added. It is subtracted: it makes up for the mean of e^(w · x).",
+    ),
+    Slip(
+        "forgot 1/√M",
+        (" / len(projection) ** 0.5", ""),
+        "The features are not divided by √M, so their dot product is a sum over M, not a mean.",
+    ),
+    Slip(
+        "divided by M",
+        (" / len(projection) ** 0.5", " / len(projection)"),
+        "The features are divided by M. Two of them are multiplied, so each takes √M.",
+    ),
+    Slip(
+        "divided by √D",
+        ("len(projection) ** 0.5", "x.shape[-1] ** 0.5"),
+        "The features are divided by √D. The mean runs over M features: √M.",
+    ),
+    Slip(
+        "two exponentials",
+        (EXPONENT, "(np.exp(x @ projection.T) * np.exp(-half_square))"),
+        "For long vectors e^(w · x) is infinite and e^(−‖x‖²/2) is 0; their product is not a "
+        "number. Subtract first, one exponential after.",
+    ),
+    Slip(
+        "one norm for all vectors",
+        ("(x**2).sum(axis=-1, keepdims=True)", "(x**2).sum()"),
+        "The squares of all vectors are summed. Every vector subtracts half of its own ‖x‖².",
+    ),
+    Slip(
+        "cosines",
+        (EXPONENT, "np.cos(x @ projection.T - half_square)"),
+        "These are cosines, as in random Fourier features. They can be negative; here it is "
+        "e^(w · x − ‖x‖²/2).",
+    ),
+)  # fmt: skip
+
+
+def einsum(x, projection):
+    """Index by index; the square as a dot product of x with itself."""
+    if x.shape[-1] != projection.shape[-1]:
+        raise ValueError("widths differ")
+    dots = np.einsum("...d,md->...m", x, projection)
+    squares = np.einsum("...d,...d->...", x, x)[..., None]
+    return np.exp(dots - squares / 2 - np.log(projection.shape[0]) / 2)
+
+
+def completed_square(x, projection):
+    """w · x - ‖x‖²/2 = (‖w‖² - ‖x - w‖²) / 2."""
+    if x.shape[-1] != projection.shape[-1]:
+        raise ValueError("widths differ")
+    apart = ((x[..., None, :] - projection) ** 2).sum(-1)
+    return np.exp(((projection**2).sum(-1) - apart) / 2) * projection.shape[0] ** -0.5
+
+
+EXERCISE = Exercise(
+    chapter="15_linear_attention",
+    title="Positive random features",
+    goal="Features whose dot product is the exponential of a dot product, on average.",
+    reference=answers.positive_random_features,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=("x",),
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+        says=("Shapes that do not fit raise a ValueError.",),
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: exponents 0, −2, 4 and 0",
+            np.array([2.0]),
+            np.array([[1.0], [0.0], [3.0], [1.0]]),
+            want=np.exp([0.0, -2.0, 4.0, 0.0]) / 2,
+        ),
+        agrees("fresh vectors and projections", _values),
+        Property("40,000 features: e^(x · y) on average", 1, _kernel),
+        known("long vectors: no overflow", _far),
+        refuses(
+            "bad input raises a ValueError",
+            (("a projection of another width", (np.ones((2, 3)), np.ones((4, 1)))),),
+        ),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"einsum": einsum, "completed square": completed_square},
+    hints=(
+        "How many numbers is ‖x‖² for one vector? It must line up with M features.",
+        "x @ projection.T is w · x for all vectors and features. Subtract half of the squared norm "
+        "before the exponential.",
+        "half = (x**2).sum(axis=-1, keepdims=True) / 2; np.exp(x @ projection.T - half) divided "
+        "by the root of len(projection).",
+    ),
+    minutes=10,
+    difficulty=2,
+    importance=3,
+)

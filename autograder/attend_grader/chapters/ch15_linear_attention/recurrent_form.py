@@ -1,0 +1,178 @@
+"""Exercise 15_linear_attention/recurrent_form: write and read the memory, token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from attend_solutions import linear_attention as answers
+from attend_solutions.linear_attention import expect_pairs
+
+from attend_grader.chapters.ch15_linear_attention.shared import past_sums, qkv, refuses
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, worked
+from attend_grader.checks.properties import normal
+
+
+def case(
+    rng: np.random.Generator, t: int, d: int, d_v: int, lead: tuple[int, ...] = (), *rest: int
+) -> Call:
+    """A text, and more arguments behind it."""
+    return Call((*qkv(rng, t, t, d, d_v, lead), *rest))
+
+
+def going_on(rng: np.random.Generator, t: int, d: int, d_v: int, *rest: int) -> Call:
+    """A text with a memory of what came before."""
+    return Call((*qkv(rng, t, t, d, d_v), *rest), {"state": normal(rng, d, d_v)})
+
+
+def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((5, 3, 2), (4, 4, 4), (7, 2, 3), (1, 3, 2)):
+        yield f"{sizes[0]} tokens", case(rng, *sizes)
+
+
+def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((4, 3, 2), (1, 3, 3)):
+        yield "a memory is given", going_on(rng, *sizes)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """All sizes different, square, leading axes, one token, a memory given."""
+    return [
+        case(rng, 5, 3, 2),
+        case(rng, 4, 4, 4),
+        case(rng, 3, 4, 2, (2,)),
+        case(rng, 1, 3, 2),
+        going_on(rng, 4, 3, 2),
+        going_on(rng, 3, 3, 3),
+    ]
+
+
+def matrix_state(q, k, v, state=None):  # noqa: D103 (what a learner is told is its slip's)
+    output, last = past_sums(q, k, v, state)
+    weights = np.tril(q @ np.swapaxes(k, -1, -2)).sum(axis=-1, keepdims=True)
+    return output / np.where(weights == 0, 1.0, weights), last
+
+
+WRITE = "        state = state + k[..., t, :, None] * v[..., t, None, :]  # (..., D, D_v)\n"
+TAKE = "        outputs.append((q[..., t, None, :] @ state)[..., 0, :])\n"
+SLIPS = (
+    Slip(
+        "reads before it writes",
+        (WRITE + TAKE, TAKE + WRITE),
+        "Every token reads the memory of the token before, so none sees itself. Write first, "
+        "then read.",
+    ),
+    Slip(
+        "the memory is replaced",
+        ("state + k[..., t, :, None]", "k[..., t, :, None]"),
+        "Each token sees itself only: the memory is replaced in each step. Add to what is there.",
+    ),
+    Slip(
+        "a memory that was given is not used",
+        ("if state is None:", "if True:"),
+        "The memory starts empty although one is given. Start from zeros only where it is None.",
+    ),
+    Slip(
+        "changes the memory it was given",
+        ("state = state + k[..., t, :, None]", "state += k[..., t, :, None]"),
+        "The memory that was given is changed in place: `state += …` writes into the caller's "
+        "array. Make a new one: state = state + ….",
+    ),
+    Slip(
+        "normalised",
+        matrix_state,
+        "Each output is divided by its sum of weights. Here the sums themselves are wanted.",
+    ),
+    Slip(
+        "every token sees the whole text",
+        ("@ state)[..., 0, :]", "@ (np.swapaxes(k, -1, -2) @ v))[..., 0, :]"),
+        "Every token reads what later tokens write. Read after each write, not after the last.",
+    ),
+    Slip(
+        "reads with the key",
+        ("(q[..., t, None, :] @", "(k[..., t, None, :] @"),
+        "The memory is read with the key. A token writes with k and reads with q.",
+    ),
+    Slip(
+        "writes with the query",
+        ("k[..., t, :, None] * v", "q[..., t, :, None] * v"),
+        "The memory is written with the query. A token writes with k and reads with q.",
+    ),
+    Slip(
+        "divided by √D",
+        ("@ state)[..., 0, :]", "@ state)[..., 0, :] / q.shape[-1] ** 0.5"),
+        "Outputs are divided by √D. Nothing is scaled here: the caller's features are.",
+    ),
+    Slip(
+        "empty memory returned",
+        ("axis=-2), state", "axis=-2), state - state"),
+        "The second result is not the memory after the last token: it is empty.",
+    ),
+)  # fmt: skip
+
+
+def cumulative(q, k, v, state=None):
+    """All memories at once, as a cumulative sum of outer products."""
+    expect_pairs(q, k, v)
+    memories = np.cumsum(k[..., :, None] * v[..., None, :], axis=-3)
+    if state is not None:
+        memories = memories + state[..., None, :, :]
+    return np.einsum("...td,...tde->...te", q, memories), memories[..., -1, :, :]
+
+
+def masked_matrix(q, k, v, state=None):
+    """The parallel form, by its T × T matrix."""
+    expect_pairs(q, k, v)
+    return past_sums(q, k, v, state)
+
+
+EXERCISE = Exercise(
+    chapter="15_linear_attention",
+    title="The recurrent form",
+    goal="Read a text token by token with a memory that never grows.",
+    reference=answers.recurrent_form,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=True,
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+        says=("Shapes that do not fit raise a ValueError.",),
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: the memory is 2, then 32",
+            np.array([[1.0], [0.5]]),
+            np.array([[2.0], [3.0]]),
+            np.array([[1.0], [10.0]]),
+            want=(np.array([[2.0], [16.0]]), np.array([[32.0]])),
+        ),
+        agrees("the outputs", _values, part=0),
+        agrees("the memory after the last token", _values, part=1),
+        agrees("goes on from a memory that is given", _goes_on),
+        refuses(
+            "bad input raises a ValueError",
+            (
+                ("fewer keys than queries", (np.ones((4, 3)), np.ones((3, 3)), np.ones((3, 2)))),
+                ("more values than keys", (np.ones((4, 3)), np.ones((4, 3)), np.ones((8, 2)))),
+            ),
+        ),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"cumulative sum": cumulative, "masked matrix": masked_matrix},
+    hints=(
+        "What does one token do to the memory, and in which order do writing and reading come, if "
+        "a token is to see itself?",
+        "Start with np.zeros((*k.shape[:-2], D, D_v)) where state is None. For each t add the "
+        "outer product of k_t and v_t, then multiply q_t by the result; np.stack the rows.",
+        "outer: k[..., t, :, None] * v[..., t, None, :]; read: (q[..., t, None, :] @ state)"
+        "[..., 0, :]; at the end np.stack(rows, axis=-2) and the memory.",
+    ),
+    minutes=12,
+    difficulty=2,
+    importance=5,
+    results=("output", "state"),
+)

@@ -1,0 +1,104 @@
+"""Chapter 15: numbers and properties that several exercises use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from attend_solutions.types import Array
+
+from attend_grader.checks.compare import Miss
+from attend_grader.checks.exercise import Probe, Property
+from attend_grader.checks.properties import expect_growth, normal
+from attend_grader.checks.subject import Subject
+
+
+def qkv(
+    rng: np.random.Generator, t: int, s: int, d: int, d_v: int, lead: tuple[int, ...] = ()
+) -> tuple[Array, Array, Array]:
+    """Random q (*lead, t, d), k (*lead, s, d), v (*lead, s, d_v) of either sign."""
+    q, k, v = (normal(rng, *lead, *ends) for ends in ((t, d), (s, d), (s, d_v)))
+    return q, k, v
+
+
+def features(
+    rng: np.random.Generator, t: int, s: int, d: int, d_v: int, lead: tuple[int, ...] = ()
+) -> tuple[Array, Array, Array]:
+    """The same with q and k from 0.1 up."""
+    q, k, v = qkv(rng, t, s, d, d_v, lead)
+    return abs(q).round(2) + 0.1, abs(k).round(2) + 0.1, v
+
+
+def whole_features(array: Array) -> Array:
+    """Positive whole numbers in the place of positive numbers."""
+    return np.ceil(2 * array)
+
+
+WHOLE = {"q": whole_features, "k": whole_features}
+
+
+def past_sums(q: Any, k: Any, v: Any, state: Any = None) -> tuple[Any, Any]:
+    """Unnormalised causal linear attention by its T × T matrix, and the memory at the end."""
+    turned = np.swapaxes(k, -1, -2)
+    empty = 0 * (turned @ v)
+    state = empty if state is None else state
+    return np.tril(q @ turned) @ v + q @ state, state + turned @ v
+
+
+def cost(
+    name: str,
+    kind: str,
+    make: Callable[[np.random.Generator, int], tuple[Any, ...]],
+    sizes: tuple[int, int],
+    at_most: float,
+    advice: str,
+    first: Callable[[np.random.Generator], tuple[Any, ...]],
+) -> Property:
+    """Memory (``peak_bytes``) or ``steps`` may grow ``at_most`` so many times.
+
+    Args:
+        name: the card's line.
+        kind: "peak_bytes" or "steps".
+        make: arguments of a call of a given length.
+        sizes: a short and a long length.
+        at_most: the ratio of their costs.
+        advice: what to try.
+        first: arguments of a call that must be right before anything is counted.
+    """
+
+    def test(subject: Subject, probe: Probe) -> None:
+        probe.agree(subject, *first(probe.rng), why="what it costs counts for right values only")
+        state = int(probe.rng.integers(2**31))
+        expect_growth(
+            subject,
+            lambda size: make(np.random.default_rng(state), size),
+            sizes=sizes,
+            at_most=at_most,
+            cost=kind,  # type: ignore[arg-type]
+            of="tokens",
+            advice=advice,
+        )
+
+    return Property(name, 1, test)
+
+
+def refuses(name: str, cases: Sequence[tuple[str, tuple[Any, ...]]]) -> Property:
+    """Bad input raises a ValueError.
+
+    Args:
+        name: the card's line.
+        cases: what is wrong, and the arguments.
+    """
+
+    def test(subject: Subject, probe: Probe) -> None:
+        for what, args in cases:
+            outcome = subject.run(args)
+            came = "a result" if outcome.error is None else outcome.error.type
+            if came == "ValueError":
+                continue
+            text = f"{what} must raise a ValueError; your function gave {came}."
+            cause = "The lines above your own code do that: keep them."
+            raise Miss(text, cause=cause, topic="bad input").on(probe.given(args, {}), "")
+
+    return Property(name, 1, test)

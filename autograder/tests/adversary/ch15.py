@@ -1,0 +1,358 @@
+"""Answers to chapter 15 as learners write them: wrong ones must lose points, right ones none."""
+# ruff: noqa: E501  (one case a line: what is changed stands beside what it becomes)
+
+HELPERS = (
+    "from attend_solutions.attention import scaled_dot_product_attention\n"
+    "from attend_solutions.flash import expect_shapes, tiles\n"
+    "from attend_solutions.linear_attention import elu_plus_one, expect_pairs\n"
+)
+HEADS = {
+    "linear_attention": "(q, k, v):\n    expect_shapes(q, k, v)",
+    "recurrent_form": "(q, k, v, state=None):\n    expect_pairs(q, k, v)",
+    "chunked_form": "(q, k, v, chunk=64, state=None):\n    expect_pairs(q, k, v)\n    parts = tiles(q.shape[-2], chunk)",
+    "causal_average": "(q, k, v):\n    weighted, _ = chunked_form(q, k, v)",
+    "memory_width": "(pairs, error):\n    if pairs < 1 or error <= 0:\n        raise ValueError('bad')",
+    "delta_rule_update": "(state, k, v, beta=1.0):",
+    "positive_random_features": "(x, projection):\n    if x.shape[-1] != projection.shape[-1]:\n        raise ValueError('widths')",
+    "performer_attention": "(q, k, v, projection):\n    expect_shapes(q, k, v)",
+    "linformer_attention": "(q, k, v, project_k, project_v):\n    expect_shapes(q, k, v)\n    for p in (project_k, project_v):\n        if p.shape[-1] != k.shape[-2]:\n            raise ValueError('columns')",
+}
+GOOD = {
+    "linear_attention": """
+memory = np.swapaxes(k, -1, -2) @ v
+total = k.sum(-2)
+return (q @ memory) / (q * total[..., None, :]).sum(-1, keepdims=True)
+""",
+    "recurrent_form": """
+S = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1])) if state is None else state
+rows = []
+for t in range(q.shape[-2]):
+    S = S + np.einsum('...d,...e->...de', k[..., t, :], v[..., t, :])
+    rows.append(np.einsum('...d,...de->...e', q[..., t, :], S))
+return np.stack(rows, axis=-2), S
+""",
+    "chunked_form": """
+S = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1])) if state is None else state
+rows = []
+for p in parts:
+    Q, K, V = q[..., p, :], k[..., p, :], v[..., p, :]
+    A = Q @ np.swapaxes(K, -1, -2)
+    rows.append(Q @ S + np.tril(A) @ V)
+    S = S + np.swapaxes(K, -1, -2) @ V
+return np.concatenate(rows, axis=-2), S
+""",
+    "causal_average": """
+running = np.cumsum(k, axis=-2)
+total = np.einsum('...td,...td->...t', q, running)
+return weighted / total[..., None]
+""",
+    "memory_width": """
+others = pairs - 1
+d = math.ceil(others / error)
+return d if d > 1 else 1
+""",
+    "delta_rule_update": """
+old = np.einsum('...de,...d->...e', state, k)
+change = beta * (v - old)
+return state + np.einsum('...d,...e->...de', k, change)
+""",
+    "positive_random_features": """
+m = projection.shape[0]
+half = 0.5 * (x * x).sum(-1, keepdims=True)
+z = x @ projection.T
+return np.exp(z - half) / np.sqrt(m)
+""",
+    "performer_attention": """
+s = q.shape[-1] ** -0.25
+fq = positive_random_features(q * s, projection)
+fk = positive_random_features(k * s, projection)
+return linear_attention(fq, fk, v)
+""",
+    "linformer_attention": """
+K, V = project_k @ k, project_v @ v
+z = q @ np.swapaxes(K, -1, -2) / np.sqrt(q.shape[-1])
+p = np.exp(z - z.max(-1, keepdims=True))
+return p / p.sum(-1, keepdims=True) @ V
+""",
+}
+
+
+def _write(name: str, body: str) -> str:
+    lines = "".join(f"    {line}\n" for line in body.strip("\n").split("\n"))
+    return f"{HELPERS}def {name}{HEADS[name]}\n{lines}"
+
+
+def _edit(name: str, old: str, new: str) -> str:
+    assert GOOD[name].count(old) == 1, (name, old)
+    return _write(name, GOOD[name].replace(old, new))
+
+
+def _wrong(name: str, what: str, old: str, new: str) -> tuple[str, str, str, str]:
+    return (name, "wrong", what, _edit(name, old, new))
+
+
+def _right(name: str, what: str, body: str) -> tuple[str, str, str, str]:
+    return (name, "right", what, _write(name, body))
+
+
+# fmt: off
+CASES = [
+    _wrong("linear_attention", "no division", " / (q * total[..., None, :]).sum(-1, keepdims=True)", ""),
+    _wrong("linear_attention", "divided by S", "(q * total[..., None, :]).sum(-1, keepdims=True)", "k.shape[-2]"),
+    _wrong("linear_attention", "plain transpose", "np.swapaxes(k, -1, -2)", "k.T"),
+    _wrong("linear_attention", "scaled by √D", "q @ memory)", "q @ memory / np.sqrt(q.shape[-1]))"),
+    _wrong("linear_attention", "1e-6 for safety", "keepdims=True)", "keepdims=True) + 1e-6"),
+    _wrong("linear_attention", "mean of the keys in the divisor", "k.sum(-2)", "k.mean(-2)"),
+    _wrong("linear_attention", "total of one batch entry", "k.sum(-2)", "k.reshape(-1, *k.shape[-2:])[0].sum(-2)"),
+    _wrong("linear_attention", "features again, inside", "memory = np", "q, k = elu_plus_one(q), elu_plus_one(k)\nmemory = np"),
+    _wrong("linear_attention", "all weights", "return (q @ memory)", "return ((q @ np.swapaxes(k, -1, -2)) @ v)"),
+    _wrong("linear_attention", "values changed in place", "total = k", "v -= 0.5\ntotal = k"),
+    ("linear_attention", "wrong", "loop over keys", _write("linear_attention", """
+num, den = 0.0, 0.0
+for s in range(k.shape[-2]):
+    w = (q * k[..., s:s + 1, :]).sum(-1, keepdims=True)
+    num, den = num + w * v[..., s:s + 1, :], den + w
+return num / den
+""")),
+    _right("linear_attention", "divides the queries first", """
+total = k.sum(axis=-2, keepdims=True)
+return (q / (q @ np.swapaxes(total, -1, -2))) @ (k.swapaxes(-1, -2) @ v)
+"""),
+    _right("linear_attention", "ones beside the values", """
+wide = np.concatenate((v, np.ones_like(v[..., :1])), -1)
+both = q @ (np.moveaxis(k, -1, -2) @ wide)
+return both[..., :-1] / both[..., -1:]
+"""),
+    _right("linear_attention", "one einsum for each", """
+top = np.einsum('...td,...de->...te', q, np.einsum('...sd,...se->...de', k, v))
+return top / np.einsum('...td,...d->...t', q, np.sum(k, -2))[..., None]
+"""),
+    _wrong("recurrent_form", "reads first", "    S = S + np.einsum('...d,...e->...de', k[..., t, :], v[..., t, :])\n    rows.append(np.einsum('...d,...de->...e', q[..., t, :], S))", "    rows.append(np.einsum('...d,...de->...e', q[..., t, :], S))\n    S = S + np.einsum('...d,...e->...de', k[..., t, :], v[..., t, :])"),
+    _wrong("recurrent_form", "in place", "S = S + np", "S += np"),
+    _wrong("recurrent_form", "memory of the wrong way round", "return np.stack(rows, axis=-2), S", "return np.stack(rows, axis=-2), np.swapaxes(S, -1, -2)"),
+    ("recurrent_form", "wrong", "an output buffer of the queries' type", _write("recurrent_form", """
+S = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1])) if state is None else state
+out = np.zeros((*q.shape[:-1], v.shape[-1]), dtype=q.dtype)
+for t in range(q.shape[-2]):
+    S = S + k[..., t, :, None] * v[..., t, None, :]
+    out[..., t, :] = np.einsum('...d,...de->...e', q[..., t, :], S)
+return out, S
+""")),
+    _wrong("recurrent_form", "stacked in front", "axis=-2), S", "axis=0), S"),
+    _wrong("recurrent_form", "given memory added at the end only", "np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1])) if state is None else state", "np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))"),
+    _wrong("recurrent_form", "fades", "S = S + np", "S = 0.9 * S + np"),
+    _wrong("recurrent_form", "normalised keys", "k[..., t, :], v", "k[..., t, :] / np.linalg.norm(k[..., t, :], axis=-1, keepdims=True), v"),
+    _wrong("recurrent_form", "delta rule", "v[..., t, :])", "v[..., t, :] - np.einsum('...d,...de->...e', k[..., t, :], S))"),
+    _wrong("recurrent_form", "divides by the number of tokens read", "q[..., t, :], S))", "q[..., t, :], S) / (t + 1))"),
+    _wrong("recurrent_form", "if state, which arrays do not have", "if state is None else state", "if state is None or not np.any(state[..., 0, :] > 0) else state"),
+    _right("recurrent_form", "lists of memories", """
+S = state if state is not None else np.zeros(k.shape[:-2] + (k.shape[-1], v.shape[-1]))
+memories = []
+for t in range(k.shape[-2]):
+    S = np.add(S, k[..., t, :, np.newaxis] * v[..., t, np.newaxis, :])
+    memories.append(S)
+return (q[..., None, :] @ np.stack(memories, -3))[..., 0, :], S
+"""),
+    _right("recurrent_form", "itertools.accumulate", """
+first = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1])) if state is None else state
+outer = [k[..., t, :, None] * v[..., t, None, :] for t in range(k.shape[-2])]
+all_s = list(itertools.accumulate(outer, initial=first))[1:]
+return np.stack([(q[..., t, :, None] * s).sum(-2) for t, s in enumerate(all_s)], -2), all_s[-1]
+"""),
+    _right("recurrent_form", "the parallel form", """
+A = np.tril(q @ np.swapaxes(k, -1, -2))
+last = np.swapaxes(k, -1, -2) @ v
+out = A @ v
+return (out, last) if state is None else (out + q @ state, last + state)
+"""),
+    _wrong("chunked_form", "no mask", "np.tril(A)", "A"),
+    _wrong("chunked_form", "upper triangle", "np.tril(A)", "np.triu(A)"),
+    _wrong("chunked_form", "memory before reading", "    rows.append(Q @ S + np.tril(A) @ V)\n    S = S + np.swapaxes(K, -1, -2) @ V", "    S = S + np.swapaxes(K, -1, -2) @ V\n    rows.append(Q @ S + np.tril(A) @ V)"),
+    _wrong("chunked_form", "memory overwritten", "S = S + np.swapaxes", "S = np.swapaxes"),
+    _wrong("chunked_form", "in place", "S = S + np.swapaxes", "S += np.swapaxes"),
+    _wrong("chunked_form", "chunk ignored, one matrix", "for p in parts:", "for p in [slice(None)]:"),
+    _wrong("chunked_form", "chunk ignored, tokens", "for p in parts:", "for p in tiles(q.shape[-2], 1):"),
+    _wrong("chunked_form", "keys read the memory", "Q @ S", "K @ S"),
+    _wrong("chunked_form", "given memory dropped", " if state is None else state", ""),
+    _wrong("chunked_form", "mask one too wide", "np.tril(A)", "np.tril(A, 1)"),
+    _wrong("chunked_form", "scaled", "A = Q @ np.swapaxes(K, -1, -2)", "A = Q @ np.swapaxes(K, -1, -2) / np.sqrt(Q.shape[-1])"),
+    _wrong("chunked_form", "only whole chunks remembered", "    S = S + np", "    if K.shape[-2] == chunk:\n        S = S + np"),
+    _right("chunked_form", "np.where for the mask", """
+S = 0.0 if state is None else state
+rows = []
+for p in parts:
+    A = np.einsum('...td,...sd->...ts', q[..., p, :], k[..., p, :])
+    n = A.shape[-1]
+    A = np.where(np.arange(n)[:, None] >= np.arange(n), A, 0.0)
+    past = 0.0 if isinstance(S, float) else q[..., p, :] @ S
+    rows.append(A @ v[..., p, :] + past)
+    S = S + np.einsum('...sd,...se->...de', k[..., p, :], v[..., p, :])
+return np.concatenate(rows, -2), S
+"""),
+    _right("chunked_form", "through the recurrent form's memory", """
+out = np.empty((*q.shape[:-1], v.shape[-1]))
+memory = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1])) if state is None else 1.0 * state
+for p in parts:
+    A = q[..., p, :] @ k[..., p, :].swapaxes(-1, -2)
+    A = A * np.tri(A.shape[-1])
+    out[..., p, :] = A @ v[..., p, :]
+    out[..., p, :] += q[..., p, :] @ memory
+    memory += k[..., p, :].swapaxes(-1, -2) @ v[..., p, :]
+return out, memory
+"""),
+    _right("chunked_form", "an extra chunk's rows", """
+S = np.zeros(k.shape[:-2] + (k.shape[-1], v.shape[-1])) if state is None else state
+outs, i = [], 0
+while i < q.shape[-2]:
+    j = min(i + chunk, q.shape[-2])
+    Kt = np.moveaxis(k[..., i:j, :], -1, -2)
+    outs += [q[..., i:j, :] @ S + np.tril(q[..., i:j, :] @ Kt) @ v[..., i:j, :]]
+    S, i = S + Kt @ v[..., i:j, :], j
+return np.concatenate(outs, axis=-2), S
+"""),
+    _wrong("causal_average", "the whole text's keys", "np.cumsum(k, axis=-2)", "k.sum(axis=-2, keepdims=True)"),
+    _wrong("causal_average", "the whole text's keys, by hand", "np.cumsum(k, axis=-2)", "np.broadcast_to(np.ones(k.shape[-2]) @ k, k.shape) if k.ndim == 2 else np.sum(k, -2, keepdims=True)"),
+    _wrong("causal_average", "tokens counted", "np.einsum('...td,...td->...t', q, running)", "np.cumsum(np.ones(q.shape[:-1]), axis=-1)"),
+    _wrong("causal_average", "own key missing", "np.cumsum(k, axis=-2)", "np.cumsum(k, axis=-2) - k + 1e-9"),
+    _wrong("causal_average", "wrong axis", "axis=-2", "axis=-1"),
+    _wrong("causal_average", "first axis", "axis=-2", "axis=0"),
+    _wrong("causal_average", "running mean in the place of the sum", "total = np", "running = running / np.arange(1, k.shape[-2] + 1)[:, None]\ntotal = np"),
+    _wrong("causal_average", "softmaxed divisor", "np.cumsum(k, axis=-2)", "np.exp(np.cumsum(k, axis=-2))"),
+    _wrong("causal_average", "divided by the largest total", "total[..., None]", "total.max(-1)[..., None, None]"),
+    _wrong("causal_average", "keys changed in place", "running = np.cumsum(k, axis=-2)", "running = np.cumsum(k, axis=-2)\nk *= 1.0\nk += 1.0"),
+    _right("causal_average", "chunked form of ones", """
+ones, _ = chunked_form(q, k, np.ones((*k.shape[:-1], 1)))
+return weighted / ones
+"""),
+    _right("causal_average", "lower triangle", """
+return weighted / np.tril(q @ np.swapaxes(k, -1, -2)).sum(-1, keepdims=True)
+"""),
+    _right("causal_average", "add.accumulate", """
+return weighted / np.sum(q * np.add.accumulate(1.0 * k, axis=k.ndim - 2), axis=-1)[..., None]
+"""),
+    _wrong("memory_width", "all pairs", "pairs - 1", "pairs"),
+    _wrong("memory_width", "rounded down", "math.ceil(", "math.floor("),
+    _wrong("memory_width", "a float", "math.ceil(others / error)", "float(math.ceil(others / error))"),
+    _wrong("memory_width", "one more for safety", "return d if d > 1 else 1", "return d + 1"),
+    _wrong("memory_width", "twice for safety", "math.ceil(", "2 * math.ceil("),
+    _wrong("memory_width", "error squared", "/ error", "/ error**2"),
+    _wrong("memory_width", "as many as pairs", "math.ceil(others / error)", "max(pairs, 1)"),
+    _wrong("memory_width", "a power of two", "d = math.ceil(others / error)", "d = 1\nwhile d < others / error:\n    d *= 2"),
+    _wrong("memory_width", "NumPy number", "math.ceil(others / error)", "np.ceil(others / error)"),
+    _wrong("memory_width", "1 + error", "/ error", "/ (1 + error)"),
+    _right("memory_width", "divmod", """
+whole, rest = divmod(pairs - 1, error)
+return max(1, int(whole) + (1 if rest > 0 else 0))
+"""),
+    _right("memory_width", "doubling, then bisection", """
+low, high = 0, 1
+while (pairs - 1) / high > error:
+    high *= 2
+while high - low > 1:
+    middle = (low + high) // 2
+    low, high = (low, middle) if (pairs - 1) / middle <= error else (middle, high)
+return high
+"""),
+    _right("memory_width", "NumPy, made an int", """
+return int(max(np.ceil((pairs - 1) / error), 1))
+"""),
+    _wrong("delta_rule_update", "adds", "(v - old)", "v"),
+    _wrong("delta_rule_update", "the other way", "(v - old)", "(old - v)"),
+    _wrong("delta_rule_update", "beta twice", "beta * (v - old)", "beta * beta * (v - old)"),
+    _wrong("delta_rule_update", "beta for the value only", "beta * (v - old)", "beta * v - old"),
+    _wrong("delta_rule_update", "no beta", "beta * (v - old)", "v - old"),
+    _wrong("delta_rule_update", "in place", "return state + np", "state += np.einsum('...d,...e->...de', k, change)\nreturn state\nreturn state + np"),
+    _wrong("delta_rule_update", "key of norm 1", "old = np", "k = k / np.linalg.norm(k, axis=-1, keepdims=True)\nold = np"),
+    _wrong("delta_rule_update", "replaces the memory", "return state + np", "return np"),
+    _wrong("delta_rule_update", "reads along the values where square", "'...de,...d->...e', state, k", "'...de,...d->...e', np.swapaxes(state, -1, -2) if state.shape[-1] == state.shape[-2] else state, k"),
+    _wrong("delta_rule_update", "single vectors only", "np.einsum('...d,...e->...de', k, change)", "np.outer(k, change)"),
+    _wrong("delta_rule_update", "all rows corrected alike", "np.einsum('...d,...e->...de', k, change)", "change[..., None, :]"),
+    _right("delta_rule_update", "projection", """
+eye = np.eye(k.shape[-1])
+keep = eye - beta * k[..., :, None] * k[..., None, :]
+return keep @ state + beta * k[..., :, None] * v[..., None, :]
+"""),
+    _right("delta_rule_update", "gradient", """
+error = (np.swapaxes(state, -1, -2) @ k[..., None])[..., 0] - v
+gradient = np.multiply(k[..., None], np.expand_dims(error, -2))
+return state - gradient * beta
+"""),
+    _right("delta_rule_update", "through recurrent_form", """
+old = (k[..., None, :] @ state)
+out, new = recurrent_form(k[..., None, :], k[..., None, :], beta * (v[..., None, :] - old), state)
+return new
+"""),
+    _wrong("positive_random_features", "no norm", "z - half", "z"),
+    _wrong("positive_random_features", "whole norm", "0.5 * ", ""),
+    _wrong("positive_random_features", "sum, not mean", " / np.sqrt(m)", ""),
+    _wrong("positive_random_features", "√D", "np.sqrt(m)", "np.sqrt(x.shape[-1])"),
+    _wrong("positive_random_features", "norm of the directions", "(x * x).sum(-1, keepdims=True)", "(projection * projection).sum(-1)"),
+    _wrong("positive_random_features", "overflow", "np.exp(z - half)", "np.exp(z) / np.exp(half)"),
+    _wrong("positive_random_features", "shifted by the largest", "np.exp(z - half)", "np.exp(z - half - (z - half).max(-1, keepdims=True))"),
+    _wrong("positive_random_features", "directions made unit", "z = x @ projection.T", "z = x @ (projection / np.linalg.norm(projection, axis=1, keepdims=True)).T"),
+    _wrong("positive_random_features", "scaled by D^1/4 already", "half = 0.5", "x = x / x.shape[-1] ** 0.25\nhalf = 0.5"),
+    _wrong("positive_random_features", "both signs of every direction", "return np.exp(z - half) / np.sqrt(m)", "return np.concatenate([np.exp(z - half), np.exp(-z - half)], -1) / np.sqrt(2 * m)"),
+    _wrong("positive_random_features", "squares in place", "half = 0.5 * (x * x).sum(-1, keepdims=True)\nz = x @ projection.T", "z = x @ projection.T\nx *= x\nhalf = 0.5 * x.sum(-1, keepdims=True)"),
+    _right("positive_random_features", "norm by np.linalg", """
+half = np.linalg.norm(x, axis=-1, keepdims=True) ** 2 / 2
+return np.exp(np.matmul(x, projection.T) - half) * len(projection) ** -0.5
+"""),
+    _right("positive_random_features", "feature by feature", """
+half = (1.0 * x * x).sum(-1) / 2
+rows = [np.exp((x * w).sum(-1) - half) for w in projection]
+return np.stack(rows, axis=-1) / math.sqrt(len(rows))
+"""),
+    _right("positive_random_features", "logarithm of the root inside", """
+z = np.einsum('...d,md->...m', x, projection)
+z = z - np.square(x).sum(-1)[..., None] / 2 - math.log(projection.shape[0]) / 2
+return np.exp(z)
+"""),
+    _wrong("performer_attention", "√D on each side", "-0.25", "-0.5"),
+    _wrong("performer_attention", "no scale", "s = q.shape[-1] ** -0.25", "s = 1.0"),
+    _wrong("performer_attention", "scale on the queries", "positive_random_features(k * s, projection)", "positive_random_features(k, projection)"),
+    _wrong("performer_attention", "width of the values", "q.shape[-1]", "v.shape[-1]"),
+    _wrong("performer_attention", "elu + 1 in place of features", "fk = positive_random_features(k * s, projection)", "fq, fk = elu_plus_one(q), elu_plus_one(k)"),
+    _wrong("performer_attention", "not normalised", "linear_attention(fq, fk, v)", "fq @ (np.swapaxes(fk, -1, -2) @ v)"),
+    _wrong("performer_attention", "multiplied, not divided", "-0.25", "0.25"),
+    _wrong("performer_attention", "exact", "return linear_attention(fq, fk, v)", "return scaled_dot_product_attention(q, k, v)[0]"),
+    _wrong("performer_attention", "causal", "linear_attention(fq, fk, v)", "(causal_average(fq, fk, v) if q.shape == k.shape else linear_attention(fq, fk, v))"),
+    _wrong("performer_attention", "fresh directions for the keys", "positive_random_features(k * s, projection)", "positive_random_features(k * s, projection[::-1])"),
+    _right("performer_attention", "projection scaled", """
+root = math.sqrt(math.sqrt(k.shape[-1]))
+mapped = [positive_random_features(np.asarray(x) / root, projection) for x in (q, k)]
+return linear_attention(*mapped, v)
+"""),
+    _right("performer_attention", "memory by hand", """
+fq, fk = (positive_random_features(x / q.shape[-1] ** 0.25, projection) for x in (q, k))
+num = fq @ (fk.swapaxes(-1, -2) @ v)
+return num / (fq @ fk.sum(-2)[..., None])
+"""),
+    _right("performer_attention", "features without 1/√M", """
+root, m = q.shape[-1] ** 0.25, len(projection) ** 0.5
+return linear_attention(m * positive_random_features(q / root, projection), m * positive_random_features(k / root, projection), v)
+"""),
+    _wrong("linformer_attention", "one projection", "project_v @ v", "project_k @ v"),
+    _wrong("linformer_attention", "no scale", " / np.sqrt(q.shape[-1])", ""),
+    _wrong("linformer_attention", "scaled by √R", "np.sqrt(q.shape[-1])", "np.sqrt(K.shape[-2])"),
+    _wrong("linformer_attention", "no softmax", "p = np.exp(z - z.max(-1, keepdims=True))", "p = z"),
+    _wrong("linformer_attention", "softmax over the queries", "p.sum(-1", "p.sum(-2"),
+    _wrong("linformer_attention", "weights normalised over all", "p.sum(-1, keepdims=True)", "p.sum(axis=(-1, -2), keepdims=True)"),
+    _wrong("linformer_attention", "projections swapped", "project_k @ k, project_v @ v", "project_v @ k, project_k @ v"),
+    _wrong("linformer_attention", "keys not mixed", "return p / p.sum(-1, keepdims=True) @ V", "return scaled_dot_product_attention(q, k, v)[0]"),
+    _wrong("linformer_attention", "mixtures averaged", "project_k @ k,", "project_k @ k / k.shape[-2],"),
+    _wrong("linformer_attention", "rows of the projections sum to 1", "K, V = project_k @ k, project_v @ v", "K, V = (p / p.sum(-1, keepdims=True) @ x for p, x in ((project_k, k), (project_v, v)))"),
+    _right("linformer_attention", "chapter 03 on mixtures", """
+out, _ = scaled_dot_product_attention(q, np.matmul(project_k, k), np.matmul(project_v, v))
+return out
+"""),
+    _right("linformer_attention", "tensordot", """
+K = np.moveaxis(np.tensordot(project_k, k, axes=(1, k.ndim - 2)), 0, -2)
+V = np.moveaxis(np.tensordot(project_v, v, axes=(1, v.ndim - 2)), 0, -2)
+return scaled_dot_product_attention(q, K, V)[0]
+"""),
+    _right("linformer_attention", "logsumexp", """
+z = np.einsum('...td,rs,...sd->...tr', q, project_k, k) * q.shape[-1] ** -0.5
+p = np.exp(z - np.logaddexp.reduce(z, axis=-1, keepdims=True))
+return p @ (project_v @ v)
+"""),
+]

@@ -1,0 +1,817 @@
+# %% [markdown]
+# # 15 · Linear attention
+#
+# **The question.** What if softmax went away?
+
+# %%
+import math
+
+import numpy as np
+from attend import charts, widgets
+from attend.data import equal_bytes
+from attend_grader import check, hint, ready, solution
+from attend_solutions.attention import scaled_dot_product_attention
+from attend_solutions.flash import expect_shapes, tiles
+from attend_solutions.linear_attention import elu_plus_one, expect_pairs, gaussian_projection
+from attend_solutions.types import Array
+from IPython.display import display
+
+SEED = 15  # every random number below follows from it
+np.set_printoptions(precision=3, suppress=True)
+widgets.matrix_memory()
+
+# %% [markdown]
+# One matrix of 16 × 25 numbers holds all the letters, one on top of the other, and each key reads
+# its own letter back. Push the slider to the right. The matrix stays as large as it was, but it
+# begins to lie: at 24 letters the error is larger than the letters themselves. Now choose
+# *orthogonal* keys. Up to 16 pairs nothing is lost at all.
+#
+# That matrix is what is left of attention when you take the softmax away. Instead of keys and
+# values that pile up with every token, there is a memory of fixed size, so 65,536 tokens take 16
+# times as many multiplications as 4,096, and not 256 times. In this chapter you write this memory
+# in all its forms, find out how much it can hold, teach it to overwrite, and race it against
+# softmax attention that gets as many bytes.
+#
+# It takes about two and a half hours; you need chapter 03 and a little NumPy. Below each exercise
+# `check(...)` says what is right and what is not, `hint(...)` gives up to three hints, and
+# `solution(...)` shows the course's answer.
+#
+# | letter | counts | | letter | is |
+# |---|---|---|---|---|
+# | $T$, $S$ | queries; keys and values | | $M$ | number of random features (section 7) |
+# | $D$, $D_v$ | width of a key; of a value | | $R$ | mixtures of keys (section 8) |
+# | $n$ | pairs written | | $\mathbf{S}$ | the memory, $(D, D_v)$ |
+
+# %% [markdown]
+# ## 1 · Another order of the products
+
+# %% [markdown]
+# <!-- exercise: linear_attention -->
+#
+# **Why.** Attention is a mean of values with weights $w_{ts} = e^{q_t \cdot k_s / \sqrt D}$,
+# divided by their sum. The exponential has two jobs: it makes weights positive, and it makes them
+# sharp. Do the first job differently: map queries and keys to positive numbers with a function
+# $\varphi$, and let the weight be the plain product $\varphi(q_t) \cdot \varphi(k_s)$.
+# Katharopoulos et al. (2020) take $\varphi(x) = \operatorname{elu}(x) + 1$, which is $x + 1$ above
+# 0 and $e^x$ below.
+#
+# Below, `q` and `k` have been through $\varphi$ already. Then nothing stands between the products
+# any more, and a product of three matrices may be bracketed as you like:
+#
+# $$\underbrace{(Q K^\top)}_{T \times S}\, V = Q\, \underbrace{(K^\top V)}_{D \times D_v}.$$
+#
+# The right side never makes a number for each query *and* key. The sum of a query's weights comes
+# the same way, $\sum_s q_t \cdot k_s = q_t \cdot \sum_s k_s$. So
+#
+# $$o_t = \frac{q_t\, (K^\top V)}{q_t \cdot \sum_s k_s}.$$
+#
+# | symbol | argument | shape |
+# |---|---|---|
+# | $Q$, $K$ | `q`, `k`: features, positive | $(\ldots, T, D)$, $(\ldots, S, D)$ |
+# | $V$ | `v` | $(\ldots, S, D_v)$ |
+# | $o$ | returned | $(\ldots, T, D_v)$ |
+#
+# **By hand.** One query $(1, 1)$, keys $(1, 0)$ and $(1, 2)$, values 8 and 4. $K^\top V = (12, 8)$,
+# so the sum is $20$. The keys sum to $(2, 2)$, so the total weight is 4, and the answer $5$. The
+# other way round: weights 1 and 3, and $(1 \cdot 8 + 3 \cdot 4)/4 = 5$.
+#
+# *NumPy you need.* `np.swapaxes(k, -1, -2)` transposes the last two axes and leaves those in front.
+#
+# <details><summary>Predict first: which order takes fewer multiplications, if T = S = 32 and
+# D = 64?</summary>
+#
+# The old one. $(QK^\top)V$ takes $2 \cdot 32 \cdot 32 \cdot 64$ multiplications, $Q(K^\top V)$
+# takes $2 \cdot 32 \cdot 64 \cdot 64$. With $T = S$ and $D = D_v$ the two are equal at $T = D$.
+#
+# </details>
+
+# %% tags=["exercise"]
+from attend_solutions.linear_attention import linear_attention
+
+# %% [markdown]
+# **What you should see.** The same numbers as by the $T \times S$ weights, then a count of
+# multiplications. "Linear" says how cost grows, not that it is small: at 32 tokens of width 64 the
+# old order is cheaper.
+
+# %%
+if ready(linear_attention):
+    rng = np.random.default_rng(SEED)
+    q, k = elu_plus_one(rng.standard_normal((2, 100, 8)))
+    v = rng.standard_normal((100, 4))
+    weights = q @ k.T / (q @ k.T).sum(axis=1, keepdims=True)
+    print(f"largest difference {np.abs(linear_attention(q, k, v) - weights @ v).max():.0e}")
+    for length in (32, 64, 1024, 65536):
+        old, new = 2 * length**2 * 64, 2 * length * 64**2
+        print(f"{length:6,} tokens of width 64: {old:15,} old order, {new:13,} new order")
+
+# %% [markdown]
+# > **Takeaway.** Without the exponential, keys and values can be put together before any query
+# > comes. It pays from $T \approx D$ on.
+
+# %% [markdown]
+# ## 2 · A memory, written and read
+
+# %% [markdown]
+# <!-- exercise: recurrent_form -->
+#
+# **Why.** A model that writes text may look at the past only. Then $K^\top V$ is a sum that grows
+# by one term with each token, and that is all there is to keep:
+#
+# $$\mathbf{S}_t = \mathbf{S}_{t-1} + k_t v_t^\top, \qquad o_t = \mathbf{S}_t^\top q_t
+# = \sum_{s \le t} (q_t \cdot k_s)\, v_s .$$
+#
+# So this kind of attention is a recurrent network, whose state is a matrix. A token writes first
+# and reads then, so it sees itself. We leave the division out for now (section 4 has it); the
+# course's fast kernel, `attend_kernels.linear_attention`, does as well.
+#
+# A long text can be read in parts: the function returns the last memory, and takes one to go on.
+#
+# | symbol | argument | shape |
+# |---|---|---|
+# | $q$, $k$ | `q`, `k`, any numbers | $(\ldots, T, D)$ |
+# | $v$ | `v` | $(\ldots, T, D_v)$ |
+# | $\mathbf{S}$ | `state`, and returned second; `None` is all zeros | $(\ldots, D, D_v)$ |
+# | $o$ | returned first | $(\ldots, T, D_v)$ |
+#
+# **By hand.** $D = D_v = 1$, $k = (2, 3)$, $v = (1, 10)$, $q = (1, \tfrac12)$. The memory is $2$,
+# then $2 + 30 = 32$. The outputs are $1 \cdot 2 = 2$ and $\tfrac12 \cdot 32 = 16$.
+#
+# *NumPy you need.* `a[..., :, None] * b[..., None, :]` is the outer product $ab^\top$, whatever
+# axes stand in front. `np.stack(rows, axis=-2)` puts a list of rows together.
+
+# %% tags=["exercise"]
+from attend_solutions.linear_attention import recurrent_form
+
+# %% [markdown]
+# **What you should see.** The picture of the first screen, written by your function.
+
+# %%
+if ready(recurrent_form):
+    display(widgets.matrix_memory(recurrent_form))
+
+# %% [markdown]
+# ## 3 · Three forms, one answer
+
+# %% [markdown]
+# <!-- exercise: chunked_form -->
+#
+# **Why.** The recurrent form takes $T$ steps one after the other, each too small to keep a GPU
+# busy. The same numbers in one step are the **parallel form**, the lower triangle of all products:
+#
+# $$O = \operatorname{tril}(Q K^\top)\, V .$$
+#
+# But that is the $T \times T$ matrix again. The **chunked form** takes the best of both. Cut the
+# text into chunks. The past of a token is the chunks before its own, which the memory knows, and
+# its own chunk up to itself, which a small triangle knows. For a chunk with rows $Q_c$, $K_c$,
+# $V_c$:
+#
+# $$O_c = Q_c\, \mathbf{S} + \operatorname{tril}(Q_c K_c^\top)\, V_c, \qquad
+# \mathbf{S} \leftarrow \mathbf{S} + K_c^\top V_c .$$
+#
+# With a chunk of 1 this is the recurrent form, and with a chunk of $T$ the parallel one. This is
+# the form in which such models are trained: the course's kernel, `attend_kernels.linear_attention`,
+# is your function on a GPU.
+#
+# | argument | meaning | | result | shape |
+# |---|---|---|---|---|
+# | `q`, `k`, `v`, `state` | as before | | outputs | $(\ldots, T, D_v)$ |
+# | `chunk` | tokens in a chunk; the last may be shorter | | last memory | $(\ldots, D, D_v)$ |
+#
+# **By hand.** The numbers of section 2 in chunks of 1. First chunk: the memory is 0, so
+# $O = 0 + 1 \cdot 2 \cdot 1 = 2$, and the memory becomes 2. Second:
+# $O = \tfrac12 \cdot 2 + \tfrac12 \cdot 3 \cdot 10 = 16$, and the memory becomes 32.
+#
+# `parts` holds the chunks as slices: `tiles(5, 2)` is `0:2`, `2:4`, `4:5`. `np.tril` keeps the
+# lower triangle of the last two axes, diagonal included. The check also looks at cost: no
+# $T \times T$ matrix, and no loop over tokens.
+#
+# <details><summary>Predict first: which chunk takes the fewest multiplications? Which takes the
+# fewest steps?</summary>
+#
+# A chunk of $C$ costs a token $C(D + D_v)$ multiplications for the triangle and $2 D D_v$ for the
+# memory, so the smallest chunk is cheapest. The largest takes the fewest steps. In between, near
+# $C = D$, the triangle costs as much as the memory, and all of it is matrix products.
+#
+# </details>
+
+# %% tags=["exercise"]
+from attend_solutions.linear_attention import chunked_form
+
+# %% [markdown]
+# **What you should see.** The same outputs for any chunk, up to rounding, and what each chunk
+# costs.
+
+# %%
+if ready(recurrent_form, chunked_form):
+    q, k, v = np.random.default_rng(SEED).standard_normal((3, 1024, 64))
+    slow, _ = recurrent_form(q, k, v)
+    for chunk in (1, 16, 64, 256, 1024):
+        apart = np.abs(chunked_form(q, k, v, chunk)[0] - slow).max() / np.abs(slow).max()
+        cost = 1024 * (chunk * 128 + 2 * 64 * 64)
+        steps = math.ceil(1024 / chunk)
+        print(f"chunk {chunk:4}: {steps:4} steps, {cost:11,} multiplications, apart by {apart:.0e}")
+
+# %% [markdown]
+# ## 4 · A mean that knows the future
+
+# %% [markdown]
+# <!-- exercise: causal_average -->
+#
+# **Why.** To get means again, divide by the total weight. Someone did so in the function below. It
+# runs, and the last token of every text comes out right. But a model trained with it would know
+# something of the future, and lose that when it writes.
+#
+# | argument | shape | | result | shape |
+# |---|---|---|---|---|
+# | `q`, `k`: features, positive | $(\ldots, T, D)$ | | means | $(\ldots, T, D_v)$ |
+# | `v` | $(\ldots, T, D_v)$ | | | |
+
+
+# %%
+def suspect_average(q: Array, k: Array, v: Array) -> Array:
+    weighted, _ = chunked_form(q, k, v)
+    total = (q * k.sum(axis=-2, keepdims=True)).sum(axis=-1, keepdims=True)
+    return weighted / total
+
+
+q, k = elu_plus_one(np.random.default_rng(SEED).standard_normal((2, 4, 3)))
+if ready(chunked_form):
+    print("values of 1, whose mean is 1:", suspect_average(q, k, np.ones((4, 1)))[:, 0])
+    k[3] += 5  # the last token changes
+    print("after a change of the last key:", suspect_average(q, k, np.ones((4, 1)))[:, 0])
+
+# %% [markdown]
+# A mean of ones must be 1, and nothing may change before the last token. Both fail. Find the line,
+# and write the function as it should be.
+
+# %% tags=["exercise"]
+from attend_solutions.linear_attention import causal_average
+
+# %%
+if ready(chunked_form, causal_average):
+    print("values of 1, whose mean is 1:", causal_average(q, k, np.ones((4, 1)))[:, 0])
+
+# %% [markdown]
+# > **Takeaway.** A causal mask has to reach the divisor too. A mean of ones is a test that needs no
+# > second implementation.
+
+# %% [markdown]
+# ## 5 · How much does it hold?
+
+# %% [markdown]
+# <!-- exercise: memory_width -->
+#
+# **Why.** Write $n$ pairs with keys of norm 1, and read at one of them:
+#
+# $$\mathbf{S}^\top k_1 = v_1 + \sum_{i=2}^{n} (k_1 \cdot k_i)\, v_i .$$
+#
+# The first term is what you want, the rest is **crosstalk**. If all keys are orthogonal, there is
+# none; but only $D$ directions can be orthogonal. Let keys be random directions instead. The $D$
+# squares of a key's numbers add up to 1, and none of them is special, so each is $1/D$ on average.
+# Turn the space until $k_1 = (1, 0, \ldots)$: then $k_1 \cdot k_i$ is one number of $k_i$, with
+# mean square $1/D$. With independent values of mean 0, the squares of the $n - 1$ terms add up:
+#
+# $$\text{error} = \frac{\text{mean of } \|\text{answer} - v\|^2}{\text{mean of } \|v\|^2}
+# = \frac{n - 1}{D}.$$
+#
+# **The design.** You are given $n$ and the error that is allowed. Choose the least $D$ that will
+# do. The check fills memories of your width and measures; one that is too small misses the error,
+# and one that is a third too large is a waste.
+#
+# | argument | meaning | | result | |
+# |---|---|---|---|---|
+# | `pairs` | $n$, 1 or more | | $D$ | an `int`, 1 or more |
+# | `error` | the most that is allowed, above 0 | | | |
+#
+# **By hand.** 9 pairs and an error of ½: 8 others, so $D = 16$. For 6 pairs and ¾:
+# $5 / 0.75 = 6.67$, so 7.
+
+# %% tags=["exercise"]
+from attend_solutions.linear_attention import memory_width
+
+# %% [markdown]
+# **What you should see.** Your width, the error measured with it (five memories of random keys and
+# values of width 64), and what the memory takes, in numbers, beside a plain list of all pairs.
+
+# %%
+if ready(memory_width, recurrent_form):
+    for pairs, error in ((32, 2.0), (32, 0.5), (32, 0.1), (256, 0.5)):
+        d, found = memory_width(pairs, error), []
+        for seed in range(5):
+            rng = np.random.default_rng([SEED, seed])
+            k = equal_bytes.unit(rng.standard_normal((pairs, d)))
+            v = rng.standard_normal((pairs, 64))
+            _, memory = recurrent_form(k, k, v)
+            found.append(((k @ memory - v) ** 2).mean() / (v**2).mean())
+        said = f"{pairs:3} pairs, error {error}: D = {d:3}, {min(found):.2f} to {max(found):.2f}"
+        print(f"{said}, {64 * d:6,} numbers (list: {128 * pairs:6,})")
+
+# %% [markdown]
+# Look at the last column. For an error of ½ the memory is as large as the list, which answers
+# *without* error. So a summed memory of random keys saves nothing if you want your values back
+# exactly. It saves where you can live with errors (section 9: choosing among known answers), where
+# far fewer things must be recalled than were read, or where keys can be kept apart.
+
+# %% [markdown]
+# ## 6 · Correct instead of add
+
+# %% [markdown]
+# <!-- exercise: delta_rule_update -->
+#
+# **Why.** A sum never forgets: if a key comes again with a new value, the memory answers with old
+# and new on top of each other. So look first at what the memory says at $k$, and write only what is
+# wrong:
+#
+# $$\mathbf{S}' = \mathbf{S} + \beta\, k\, (v - \mathbf{S}^\top k)^\top .$$
+#
+# This is the **delta rule** (Widrow and Hoff 1960; for attention, Schlag et al. 2021). It is one
+# step of gradient descent with the rate $\beta$ on the loss $\tfrac12 \|\mathbf{S}^\top k - v\|^2$,
+# whose gradient is $k\, (\mathbf{S}^\top k - v)^\top$: the memory *learns* each pair while it
+# reads. With $\beta = 1$ and $\|k\| = 1$ it answers $v$ at $k$ right afterwards.
+#
+# | symbol | argument | shape |
+# |---|---|---|
+# | $\mathbf{S}$ | `state` | $(\ldots, D, D_v)$ |
+# | $k$, $v$ | `k`, `v`: one pair | $(\ldots, D)$, $(\ldots, D_v)$ |
+# | $\beta$ | `beta`, one number from 0 to 1 | |
+# | $\mathbf{S}'$ | returned | $(\ldots, D, D_v)$ |
+#
+# **By hand.** $\mathbf{S} = (5, 7)^\top$, $k = (1, 0)$, $v = 9$. The memory says 5, which is 4 too
+# little. With $\beta = \tfrac12$ half of that is added under $k$: $\mathbf{S}' = (7, 7)^\top$.
+#
+# <details><summary>Predict first: keys are orthogonal and never repeat. What differs from the
+# sum?</summary>
+#
+# With $\beta = 1$ nothing. The memory says 0 at a key that is orthogonal to all before, so the
+# whole value is written.
+#
+# </details>
+
+# %% tags=["exercise"]
+from attend_solutions.linear_attention import delta_rule_update
+
+# %% [markdown]
+# **What you should see.** Twenty letters under 16 orthogonal keys, so the first four keys are
+# written twice. Change the rule. Then try random keys: the newest letter is always right, and older
+# ones pay for it.
+
+# %%
+if ready(recurrent_form, delta_rule_update):
+    display(widgets.matrix_memory(recurrent_form, delta_rule_update))
+
+# %% [markdown]
+# **Use it: complete a digit.** Chapter 03 kept 1,000 digits, upper halves as keys and lower halves
+# as values, and completed 797 others with softmax attention. Here a single matrix reads the 1,000
+# pairs, once, and forgets them. The memory can be made wider by random features (you write them in
+# the next section; here they are a black box that maps 32 numbers to 256).
+
+# %% jupyter={"source_hidden": true}
+from sklearn.datasets import load_digits
+
+pictures, _ = load_digits(return_X_y=True)  # (1797, 64), brightness from 0 to 16
+upper = equal_bytes.unit(pictures[:, :32])
+directions = gaussian_projection(np.random.default_rng(SEED), 256, 32, orthogonal=True)
+centred = 3 * (upper - upper.mean(axis=0))
+wide = np.exp(centred @ directions.T - (centred**2).sum(axis=1, keepdims=True) / 2)
+KEYS = {"32": upper, "256": equal_bytes.unit(wide)}
+
+
+# %%
+def digits_error(rule: str, option: float, seed: int) -> float:
+    """Mean squared error of 797 lower halves, from 1,000 other digits."""
+    order = np.random.default_rng(seed).permutation(len(pictures))
+    known, asked = order[:1000], order[1000:]
+    rule, _, width = rule.partition(", width ")
+    k, q, v = KEYS[width or "32"][known], KEYS[width or "32"][asked], pictures[:, 32:]
+    if rule == "softmax":
+        guess, _ = scaled_dot_product_attention(option * 32**0.5 * q, k, v[known])
+    elif rule == "mean of φ":
+        guess = linear_attention(elu_plus_one(option * q), elu_plus_one(option * k), v[known])
+    else:
+        memory = np.zeros((k.shape[1], 32))
+        for key, value in zip(k, v[known], strict=True):
+            memory = delta_rule_update(memory, key, value, option)
+        guess = q @ memory
+    return float(((guess - v[asked]) ** 2).mean())
+
+
+# %% jupyter={"source_hidden": true}
+RULES = {
+    "mean of φ": (32 * 33, (1, 4, 16, 64, 256)),
+    "delta rule, width 32": (32 * 32, (0.02, 0.05, 0.1, 0.2, 0.5, 1)),
+    "delta rule, width 256": (256 * 32, (0.02, 0.05, 0.1, 0.2, 0.5, 1)),
+    "softmax": (1000 * 64, (0, 20, 40, 80, 160)),
+}
+if ready(linear_attention, delta_rule_update):
+    print("mean squared error; options chosen on two other splits; five splits")
+    for rule, (numbers, options) in RULES.items():
+        tried = {o: sum(digits_error(rule, o, seed) for seed in (100, 101)) for o in options}
+        best = min(tried, key=lambda o: tried[o])
+        found = [digits_error(rule, best, seed) for seed in range(5)]
+        kept = f"keeps {numbers:6,} numbers, option {best:5}"
+        print(f"{rule:22} {kept}: {min(found):4.1f} to {max(found):4.1f}")
+    print(f"{'plain mean of values':22} {digits_error('softmax', 0, 0):.1f}")
+
+# %% [markdown]
+# The mean of φ hardly beats the plain mean of all digits (about 20): no number of an upper half is
+# negative, so all weights are similar. The delta rule gets from 20 to about 15 with the same few
+# numbers, and to 12 or 13 with eight times as many. Softmax gets to 9, and keeps all 64,000
+# numbers. What this does not show is an ordering of methods: each is a simple member of its family,
+# and least squares over the 32 numbers, which sees all pairs at once, gets to 14.
+
+# %% [markdown]
+# ## 7 · Can features imitate the softmax?
+
+# %% [markdown]
+# <!-- exercise: positive_random_features -->
+#
+# **Why.** Is there a $\varphi$ with $\varphi(x) \cdot \varphi(y) = e^{x \cdot y}$? Then linear
+# attention *is* softmax attention. Exactly, it needs infinitely many features. On average, it takes
+# one. For a standard normal vector $w$, the mean of $e^{w \cdot u}$ is $e^{\|u\|^2/2}$. Put in
+# $u = x + y$, and $\|x + y\|^2 = \|x\|^2 + 2\,x \cdot y + \|y\|^2$:
+#
+# $$\mathbb{E}\; e^{w \cdot x - \|x\|^2/2}\; e^{w \cdot y - \|y\|^2/2} = e^{x \cdot y} .$$
+#
+# So draw $M$ directions $w_1, \ldots, w_M$, and take
+#
+# $$\varphi(x)_i = \tfrac{1}{\sqrt M}\, e^{w_i \cdot x - \|x\|^2/2} .$$
+#
+# These are the positive features of FAVOR+ (Choromanski et al. 2021), the heart of the *Performer*.
+# All are positive, as weights should be; the older features with sine and cosine are not.
+#
+# | symbol | argument | shape |
+# |---|---|---|
+# | $x$ | `x` | $(\ldots, D)$ |
+# | $w$ | `projection` | $(M, D)$ |
+# | $\varphi(x)$ | returned | $(\ldots, M)$ |
+#
+# **By hand.** $D = 1$, $x = 2$, $w = (1, 0, 3, 1)$. The exponents are $2 - 2 = 0$, $-2$, $4$ and
+# $0$; the features are $\tfrac12 (1,\ 0.135,\ 54.6,\ 1)$.
+#
+# **The trap.** $e^{w \cdot x}$ alone overflows for a long $x$, and $e^{-\|x\|^2/2}$ alone is 0.
+# Their product is then not a number, although the feature is.
+
+# %% tags=["exercise"]
+from attend_solutions.linear_attention import positive_random_features
+
+# %% [markdown]
+# **What you should see.** Two keys with scores 1 and −1, and only four features. One draw of the
+# directions can be far off; the mean over 20,000 draws is right.
+
+# %%
+rng = np.random.default_rng(SEED)
+draws = [gaussian_projection(rng, 4, 2) for _ in range(20_000)]
+x, y = np.array([[1.0, 0.0]]), np.array([[1.0, 0.0], [-1.0, 0.0]])
+if ready(positive_random_features):
+    pairs = [positive_random_features(x, w) @ positive_random_features(y, w).T for w in draws]
+    for name, shown in (("one draw", pairs[0]), ("mean", np.mean(pairs, axis=0))):
+        print(f"{name}: {shown[0]}, exact: {np.exp(x @ y.T)[0]}")
+
+# %% [markdown]
+# <!-- exercise: performer_attention -->
+#
+# **Why.** Now imitate attention. Its scores are $q \cdot k / \sqrt D$, so divide $q$ and $k$ by
+# $D^{1/4}$ each, map both, and let your `linear_attention` do the rest. (All of $\sqrt D$ on one
+# side would be right on average too, but you will soon see why long vectors are bad here.)
+#
+# | symbol | argument | shape |
+# |---|---|---|
+# | $Q$, $K$ | `q`, `k`: not mapped yet | $(\ldots, T, D)$, $(\ldots, S, D)$ |
+# | $V$ | `v` | $(\ldots, S, D_v)$ |
+# | $w$ | `projection`, for both | $(M, D)$ |
+# | $o$ | returned | $(\ldots, T, D_v)$ |
+#
+# **By hand.** $D = 16$, so $D^{1/4} = 2$. Let $q = k_1 = (2, 0, \ldots)$ and
+# $k_2 = (0, 2, 0, \ldots)$; after division all have norm 1. With one direction $w = (1, 0, \ldots)$
+# the features are $e^{1/2}$ for $q$ and $k_1$, $e^{-1/2}$ for $k_2$: weights as $e : 1$.
+
+# %% tags=["exercise"]
+from attend_solutions.linear_attention import performer_attention
+
+# %% [markdown]
+# **What you should see: a mean that is right, and a quotient that is not.** The same two keys, with
+# the first one's value 1 and the other's 0. A weight is a quotient of two random numbers, and the
+# mean of a quotient is not the quotient of the means: over 20,000 draws, the first key gets too
+# little.
+
+# %%
+if ready(linear_attention, positive_random_features, performer_attention):
+    q, k = 2**0.25 * x, 2**0.25 * y  # D is 2
+    weights = [performer_attention(q, k, np.array([[1.0], [0.0]]), w) for w in draws]
+    exact = 1 / (1 + math.e**-2)
+    print(f"weight of the first key, mean: {np.mean(weights):.3f}, exact: {exact:.3f}")
+
+# %% [markdown]
+# **Experiment 1: how good is the imitation?** The variance can be worked out (lemma 2 of the
+# paper): with $M$ independent directions, the standard error of $e^{x \cdot y}$, relative to
+# itself, is $\sqrt{(e^{\|x + y\|^2} - 1)/M}$. More features help as $1/\sqrt M$, but longer vectors
+# hurt *exponentially*.
+#
+# We give 64 queries and 512 keys of width 16 the same norm each, so that all scores lie between
+# $-r^2$ and $r^2$, and measure $\|\text{error}\| / \|\text{exact output}\|$. Arms: independent
+# directions; orthogonal ones, the FAVOR+ of the paper; sine and cosine features, $M$ in all; and
+# two controls that imitate nothing. The plain mean of all values looks at no key, and softmax over
+# $M$ of the keys, chosen at random, is the simplest way to save time.
+#
+# <details><summary>Predict first: r goes from 1 to 2. How many times more features for the same
+# standard error, where x and y point the same way?</summary>
+#
+# $\|x + y\|^2 = 4r^2$, so $e^{16}/e^4 = e^{12}$: about 160,000 times more.
+#
+# </details>
+
+
+# %% jupyter={"source_hidden": true}
+def trigonometric(q, k, v, projection):
+    """Random Fourier features: e^(‖x‖²/2) (cos w·x, sin w·x), averaged."""
+    mapped = []
+    for x in (q, k):
+        x = x / x.shape[-1] ** 0.25
+        turned, half = x @ projection.T, (x**2).sum(axis=-1, keepdims=True) / 2
+        both = np.concatenate([np.cos(turned), np.sin(turned)], axis=-1)
+        mapped.append(both * np.exp(half - half.max()))
+    weights = mapped[0] @ mapped[1].T
+    return weights @ v / weights.sum(axis=-1, keepdims=True)
+
+
+def imitation_error(arm: str, features: int, radius: float, seed: int) -> float:
+    """Relative error of 64 outputs over 512 keys."""
+    rng = np.random.default_rng([SEED, seed])
+    q, k = (radius * 2 * equal_bytes.unit(rng.standard_normal((n, 16))) for n in (64, 512))
+    v = rng.standard_normal((512, 8))
+    exact, _ = scaled_dot_product_attention(q, k, v)
+    if arm == "plain mean":
+        got = np.broadcast_to(v.mean(axis=0), exact.shape)
+    elif arm == "softmax, M keys":
+        some = rng.choice(512, min(features, 512), replace=False)
+        got, _ = scaled_dot_product_attention(q, k[some], v[some])
+    elif arm == "sine and cosine":
+        got = trigonometric(q, k, v, gaussian_projection(rng, features // 2, 16))
+    else:
+        projection = gaussian_projection(rng, features, 16, arm == "orthogonal")
+        got = performer_attention(q, k, v, projection)
+    return float(np.linalg.norm(got - exact) / np.linalg.norm(exact))
+
+
+# %% jupyter={"source_hidden": true}
+IMITATIONS = ("independent", "orthogonal", "sine and cosine", "softmax, M keys", "plain mean")
+if ready(linear_attention, positive_random_features, performer_attention):
+    for arm in IMITATIONS[:2]:
+        found = [imitation_error(arm, 256, 1.0, seed) for seed in range(10, 50)]
+        print(f"{arm:11} directions, r = 1, 256 features: {np.mean(found):.3f}, mean of 40 draws")
+    rows = [
+        {"M": m, "error": imitation_error(arm, m, 1.5, seed), "arm": arm}
+        for arm in IMITATIONS
+        for m in (16, 32, 64, 128, 256, 512, 1024, 2048)
+        for seed in range(5)
+        if arm != "softmax, M keys" or m < 512
+    ]
+    display(
+        charts.bands(
+            rows,
+            "M",
+            "error",
+            "arm",
+            title="Scores within ±2.25: more features help, slowly",
+            description="Relative error against the number of features, both axes logarithmic, "
+            "five seeds. Positive features fall from about 1 at 16 to 0.3 at 2,048 and cross the "
+            "plain mean of values, level at 0.6, near 256. Sine and cosine start near 17 and are "
+            "lowest from 256 on. Softmax over M keys falls from 5 to 1.3.",
+            x_title="features M (log scale)",
+            y_title="relative error of the output (log scale)",
+            log_x=2,
+            log_y=10,
+            middle="median",
+        )
+    )
+
+# %% jupyter={"source_hidden": true}
+if ready(linear_attention, positive_random_features, performer_attention):
+    rows = [
+        {"r": r, "error": min(imitation_error(arm, 256, r, seed), 100.0), "arm": arm}
+        for arm in IMITATIONS
+        for r in (0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
+        for seed in range(5)
+    ]
+    display(
+        charts.bands(
+            rows,
+            "r",
+            "error",
+            "arm",
+            title="256 features: long queries and keys defeat them",
+            description="Relative error against the norm r of scaled queries and keys, five seeds. "
+            "Positive features rise from 0.04 at 0.5 to 1.2 at 2; the plain mean of values rises "
+            "from 0.1 to 1 and is lower from 1.75 on. Sine and cosine leap to 37 at 2.5.",
+            x_title="norm r of scaled queries and keys (scores within ± r²)",
+            y_title="relative error of the output (log scale)",
+            log_y=10,
+            middle="median",
+        )
+    )
+
+# %% [markdown]
+# More features help slowly: from 128 to 2,048 the error falls from about 0.7 to 0.3. The plain
+# mean, which looks at no key, has 0.6. It takes some 256 features to get below that, 16 times the
+# width of a key. Orthogonal directions help a little; five runs hardly show it, the lines above the
+# chart do.
+#
+# The length decides. At $r = 1$ the error is below 0.25. At $r = 2$, with scores within ±4, it is
+# about 1.2: in all five runs worse than the plain mean (0.7 to 0.9). With 256 features, sine and
+# cosine are as good or better up to 1.75 and explode beyond 2: their weights can be negative, and
+# the sum that divides can be near 0. So positive features are not the more exact ones for short
+# vectors; they are the ones that do not explode.
+#
+# **What this does not show.** What trained models get: their queries and keys are not random, a
+# model trained *with* random features can keep them short, and the paper's models redraw the
+# directions during training. Sine and cosine are drawn as they come. The values are noise, which
+# suits the plain mean and hurts whoever leaves out keys.
+
+# %% [markdown]
+# ## 8 · Or mix the keys first
+
+# %% [markdown]
+# <!-- exercise: linformer_attention -->
+#
+# **Why.** Another way out of $T \times S$ keeps the softmax and has fewer keys. *Linformer* (Wang
+# et al. 2020) mixes the $S$ keys into $R$ with a learned matrix $E$ of shape $(R, S)$, the values
+# with another, $F$, and attends to the mixtures:
+#
+# $$O = \operatorname{softmax}\!\left(\frac{Q\,(E K)^\top}{\sqrt D}\right) F\, V .$$
+#
+# | symbol | argument | shape |
+# |---|---|---|
+# | $Q$, $K$, $V$ | `q`, `k`, `v` | $(\ldots, T, D)$, $(\ldots, S, D)$, $(\ldots, S, D_v)$ |
+# | $E$, $F$ | `project_k`, `project_v` | $(R, S)$ |
+# | $O$ | returned | $(\ldots, T, D_v)$ |
+#
+# **By hand.** Four equal keys with values 0, 2, 4, 10, and both projections average the first two
+# and the last two. The mixed values are 1 and 7, with equal weights: 4.
+#
+# A projection that has not $S$ columns raises a `ValueError`. You may use
+# `scaled_dot_product_attention` of chapter 03, which returns output and weights.
+
+# %% tags=["exercise"]
+from attend_solutions.linear_attention import linformer_attention
+
+# %% [markdown]
+# **What you should see.** Linformer is not causal. Change the *last* key and value: every output
+# changes, because each mixture holds all keys. A mask over $R$ mixtures cannot undo that. And $E$
+# has a column for each place, so it fits one length only.
+
+# %%
+if ready(linformer_attention):
+    rng = np.random.default_rng(SEED)
+    q, k, v = rng.standard_normal((3, 8, 4))
+    e, f = rng.standard_normal((2, 3, 8)) / 8**0.5
+    before = linformer_attention(q, k, v, e, f)
+    k[-1], v[-1] = 3.0, 3.0
+    print("change of each output:", np.abs(linformer_attention(q, k, v, e, f) - before).max(axis=1))
+
+# %% [markdown]
+# ## 9 · Experiment 2: recall at equal bytes
+#
+# Linear attention saves memory. So compare at *equal* memory: each arm may keep 1,024 numbers,
+# 4,096 bytes in float32, and softmax attention gets a cache of that size as well.
+#
+# **The task.** $n$ pairs of a random key and one of 256 codes come one after the other. Then each
+# key is asked for by a noisy copy. An answer is right if the code nearest to it is the right one,
+# so guessing gets 0.4 %.
+#
+# | arm | keeps | tuned |
+# |---|---|---|
+# | sum | $32 \times 32$, your `recurrent_form` | – |
+# | elu + 1 | $31 \times 32 + 31$, your `linear_attention` | length of the keys |
+# | random features | the same, your `performer_attention` | length of the keys |
+# | delta rule | $32 \times 32$, your `delta_rule_update` | $\beta$ |
+# | softmax, cache | the last 16 to 28 pairs | width of its keys, sharpness |
+# | softmax, all kept (control) | everything, $96\,n$ numbers | sharpness |
+#
+# Each arm's options are tried on three seeds, and the best is run on five others, with 12 memories
+# each.
+#
+# <details><summary>Predict first: with 64 pairs, does the sum or the cache recall more?</summary>
+#
+# The sum, if you ask for all pairs alike. The cache has lost more than half of them altogether.
+#
+# </details>
+
+# %% jupyter={"source_hidden": true}
+YOURS = {
+    "recurrent_form": recurrent_form,
+    "linear_attention": linear_attention,
+    "performer_attention": performer_attention,
+    "delta_rule_update": delta_rule_update,
+}
+rows = []
+if ready(recurrent_form, linear_attention, performer_attention, delta_rule_update):
+    rows = [
+        row | {"n": n} for n in (8, 16, 32, 64, 128) for row in equal_bytes.race(YOURS, pairs=n)
+    ]
+    display(
+        charts.bands(
+            rows,
+            "n",
+            "right",
+            "arm",
+            title="4,096 bytes each: all memories of fixed size fill up",
+            description="Percentage of right answers against the number of pairs, five seeds. With "
+            "all pairs kept softmax stays at 100. The delta rule, the sum and the softmax with a "
+            "cache fall from about 100 at 16 pairs to 25, 20 and 18 at 128. Means of positive "
+            "features are below them everywhere.",
+            x_title="pairs n (log scale)",
+            y_title="right answers (%)",
+            log_x=2,
+        )
+    )
+
+# %% [markdown]
+# With everything kept, softmax attention recalls all. Its memory grows, though: 6,144 numbers at 64
+# pairs. At 1,024 numbers it is another race. With 64 pairs, the delta rule recalls 48 to 51 % (five
+# runs), the sum 41 to 45 %, and the cache 36 or 37 %. The two means are far behind, because vectors
+# of positive numbers have much in common: every answer holds a share of every value. Without that
+# share (the mean feature subtracted, nothing divided), elu + 1 recalls 42 to 47 %, as much as the
+# sum.
+
+# %% jupyter={"source_hidden": true}
+if ready(recurrent_form, linear_attention, performer_attention, delta_rule_update):
+    print("64 pairs, right answers in %, oldest to newest quarter, five seeds")
+    for arm in equal_bytes.ARMS:
+        ages = np.mean([r["by_age"] for r in rows if r["arm"] == arm and r["n"] == 64], axis=0)
+        print(f"  {arm:18}", "  ".join(f"{age:3.0f}" for age in ages))
+    print("24 keys written three times: last values recalled, five seeds")
+    for arm in equal_bytes.ARMS:
+        found = [r["right"] for r in equal_bytes.race(YOURS, (arm,), pairs=24, times=3)]
+        print(f"  {arm:18} {min(found):3.0f} to {max(found):3.0f} %")
+
+# %% [markdown]
+# Each memory fails in its own way. The sum is equally unsure of all pairs. The cache knows nearly
+# all of what it keeps and nothing of the rest. The delta rule forgets little by little. Where keys
+# are written again, the sum fails: it holds all three values at once. So does softmax over
+# everything, because nothing tells it which of three equal keys came last. The delta rule recalls
+# about 80 % of the last values. The cache does better, and had luck: it keeps 25 pairs, and the
+# last 24 were asked for.
+#
+# **What this does not show.** Anything about trained models, which choose their keys, features and
+# $\beta$ for what they need; there, too, recall is what memories of fixed size lack (Arora et al.
+# 2024). That these bytes are well used: the codes could be stored in one byte each. And the
+# confound that is left is the question itself: all pairs are asked for equally often. If only
+# recent ones matter, the small cache wins.
+
+# %% [markdown]
+# ## 10 · Where this breaks
+#
+# - **Recall.** A memory of fixed size must forget, lie, or both. No rule for writing changes that.
+# - **Sharpness.** Positive features have much in common, so their weights differ little and the
+#   mean is blurred. Later models drop mean and positivity, and normalise the output instead
+#   (chapter 22).
+# - **Nothing fades.** The sum keeps the first token as well as the last. Chapter 22 adds decay, and
+#   the delta rule in chunks; chapter 24 lets the token choose.
+# - **Rounding.** A sum of 65,536 outer products in float16 loses small terms. Kernels keep the
+#   memory in float32.
+# - **The delta rule with long keys.** The update multiplies what is there by $1 - \beta \|k\|^2$
+#   along $k$. If that is below −1, the memory explodes.
+
+# %%
+if ready(delta_rule_update):
+    for length in (1.0, 1.4, 1.5):
+        state, key = np.zeros((2, 1)), np.array([length, 0.0])
+        for _ in range(50):
+            state = delta_rule_update(state, key, np.array([1.0]))
+        print(f"‖k‖ = {length}: after 50 writes of 1, the memory answers {(key @ state)[0]:.3g}")
+
+# %% [markdown]
+# ## A postcard
+#
+# > $(QK^\top)V = Q(K^\top V)$: without the softmax, attention is a memory $\mathbf{S}$ of
+# > $D \times D_v$ numbers, written by $k v^\top$ and read by $q$. It is cheaper from $T \approx D$
+# > on.
+# >
+# > Recurrent, parallel and chunked form give the same numbers: one step a token, one matrix, or a
+# > small matrix a chunk with the memory in between.
+# >
+# > A summed memory of $n$ random keys errs by $(n-1)/D$. The delta rule writes only what is wrong,
+# > so it can overwrite.
+# >
+# > Random features imitate $e^{q \cdot k}$ without bias, and with a variance that grows
+# > exponentially with the length of queries and keys.
+#
+# **Before:** chapter 03 (attention), 14 (skip pairs). **Next:** chapter 16 (exact attention without
+# the matrix), 22 (memories that fade).
+#
+# ## Sources
+#
+# - Linear attention and its recurrence: Katharopoulos et al. 2020, *Transformers are RNNs: Fast
+#   Autoregressive Transformers with Linear Attention*.
+# - In chunks: Sun et al. 2023, *Retentive Network*, equation 7; Yang et al. 2024, *Gated Linear
+#   Attention Transformers with Hardware-Efficient Training*.
+# - Matrix memories: Kohonen 1972, *Correlation Matrix Memories*; Schmidhuber 1992, *Learning to
+#   Control Fast-Weight Memories*.
+# - The delta rule: Widrow and Hoff 1960, *Adaptive Switching Circuits*; Schlag, Irie and
+#   Schmidhuber 2021, *Linear Transformers Are Secretly Fast Weight Programmers*, §4.
+# - FAVOR+: Choromanski et al. 2021, *Rethinking Attention with Performers*, lemmas 1 and 2, §2.4.
+# - Sine and cosine features: Rahimi and Recht 2007, *Random Features for Large-Scale Kernel
+#   Machines*.
+# - Linformer: Wang et al. 2020, *Linformer: Self-Attention with Linear Complexity*.
+# - Recall of trained models: Arora et al. 2024, *Simple linear attention language models balance
+#   the recall-throughput tradeoff*.
