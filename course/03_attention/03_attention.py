@@ -807,8 +807,9 @@ if ready(scaled_dot_product_attention, attention_backward):
 #
 # **What this does not show.** That the scale helps from every start: from PyTorch's start in both
 # arms, the arm with the scale is slower at $D = 16$ (0.11 to 0.15 against 0.09 to 0.13), and the
-# two overlap at $64$. That the slow arm ends worse: after 500 steps at $D = 64$ both arms,
-# with their rates chosen anew, end between 0.02 and 0.04. It also says nothing about models in which other weights share the rate.
+# two overlap at $64$. That the slow arm ends worse: after 500 steps at $D = 64$ both arms, with
+# their rates chosen anew, end between 0.02 and 0.04. It also says nothing about models in which
+# other weights share the rate.
 
 # %% [markdown]
 # ## 9 · Break it
