@@ -74,7 +74,11 @@ def test_a_remote_subject_gets_the_same_verdict(
     theirs, ours = (judge(s, exercise, 3, extra=False) for s in (far, near))
     assert _told(theirs) == _told(ours)
     assert theirs.diagnosis == ours.diagnosis
-    assert (theirs.status, theirs.note, theirs.fix_first) == (ours.status, ours.note, ours.fix_first)
+    assert (theirs.status, theirs.note, theirs.fix_first) == (
+        ours.status,
+        ours.note,
+        ours.fix_first,
+    )
 
 
 SLIPPED = """
