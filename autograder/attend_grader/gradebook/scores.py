@@ -42,6 +42,7 @@ def held(
     """
     book: Any = SubmittedNotebook
     grade: Any = Grade
+    known: Any = Assignment
     columns: Any = (
         SubmittedAssignment.student_id,
         Notebook.name,
@@ -54,9 +55,9 @@ def held(
             .select_from(book)
             .join(SubmittedAssignment, SubmittedAssignment.id == book.assignment_id)
             .join(Notebook, Notebook.id == book.notebook_id)
-            .join(Assignment, Assignment.id == Notebook.assignment_id)
+            .join(known, known.id == Notebook.assignment_id)
             .outerjoin(grade, grade.notebook_id == book.id)
-            .filter(Assignment.name == assignment)
+            .filter(known.name == assignment)
             .group_by(book.id, columns[0], Notebook.name, columns[3])
         )
         return {(student, name): (float(score), when) for student, name, score, when in rows}

@@ -120,11 +120,12 @@ def _all(gradebook: Gradebook, titles: Mapping[str, str]) -> dict[str, tuple[str
     cell: Any = with_polymorphic(BaseCell, [GradeCell, TaskCell])
     book: Any = SubmittedNotebook
     grade: Any = Grade
+    known: Any = Assignment
     columns: Any = (
         Student.id,
         Student.first_name,
         Student.last_name,
-        Assignment.name,
+        known.name,
         book.id,
         book.late_submission_penalty,
         cell.name,
@@ -140,8 +141,8 @@ def _all(gradebook: Gradebook, titles: Mapping[str, str]) -> dict[str, tuple[str
         .join(Student, Student.id == SubmittedAssignment.student_id)
         .join(cell, cell.id == grade.cell_id)
         .join(Notebook, Notebook.id == book.notebook_id)
-        .join(Assignment, Assignment.id == Notebook.assignment_id)
-        .order_by(Student.id, Assignment.name, Notebook.name, cell.name)
+        .join(known, known.id == Notebook.assignment_id)
+        .order_by(Student.id, known.name, Notebook.name, cell.name)
     )
     found: dict[str, tuple[str, dict[str, Done]]] = {}
     penalised: set[str] = set()

@@ -156,7 +156,9 @@ def _environment() -> Environment:
 
 def _script() -> str:
     """The one script, in one line for each of its own."""
-    return resources.files(__package__).joinpath("templates", "page.js").read_text("utf-8").strip()
+    return (
+        resources.files("attend.report").joinpath("templates", "page.js").read_text("utf-8").strip()
+    )
 
 
 def _worst(analysis: Analysis) -> Any:
