@@ -415,7 +415,7 @@ if ready(linear_attention, delta_rule_update):
 # %% [markdown]
 # The mean of φ hardly beats the plain mean of all digits (about 20): no number of an upper half is
 # negative, so all weights are similar. The delta rule gets from 20 to about 15 with the same few
-# numbers, and to 12 or 13 with eight times as many. Softmax gets to 9, and keeps all 64,000
+# numbers, and to about 13 with eight times as many. Softmax gets to 9, and keeps all 64,000
 # numbers. What this does not show is an ordering of methods: each is a simple member of its family,
 # and least squares over the 32 numbers, which sees all pairs at once, gets to 14.
 
@@ -648,8 +648,7 @@ if ready(linear_attention, positive_random_features, performer_attention):
 # **By hand.** Four equal keys with values 0, 2, 4, 10, and both projections average the first two
 # and the last two. The mixed values are 1 and 7, with equal weights: 4.
 #
-# A projection that has not $S$ columns raises a `ValueError`. You may use
-# `scaled_dot_product_attention` of chapter 03, which returns output and weights.
+# You may use `scaled_dot_product_attention` of chapter 03, which returns output and weights.
 
 # %% tags=["exercise"]
 from attend_solutions.linear_attention import linformer_attention

@@ -234,7 +234,9 @@ def linformer_attention(q: Array, k: Array, v: Array, project_k: Array, project_
                 f"a projection needs a column for each key: expected {k.shape[-2]}; "
                 f"got {projection.shape[-1]}"
             )
+    ### BEGIN SOLUTION
     return scaled_dot_product_attention(q, project_k @ k, project_v @ v)[0]
+    ### END SOLUTION
 
 
 def positive_random_features(x: Array, projection: Array) -> Array:
@@ -284,10 +286,12 @@ def performer_attention(q: Array, k: Array, v: Array, projection: Array) -> Arra
     array([[4.]])
     """
     expect_shapes(q, k, v)
+    ### BEGIN SOLUTION
     root = q.shape[-1] ** 0.25  # on both sides, so that q · k is divided by √D
     mapped_q = positive_random_features(q / root, projection)
     mapped_k = positive_random_features(k / root, projection)
     return linear_attention(mapped_q, mapped_k, v)
+    ### END SOLUTION
 
 
 def delta_rule_update(state: Array, k: Array, v: Array, beta: float = 1.0) -> Array:
