@@ -24,7 +24,7 @@ from attend.training import fit
 from torch import Tensor
 from torch.nn import functional
 
-RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+RATES = (3e-4, 1e-3, 3e-3, 1e-2)
 TUNING, SEEDS = (100, 101), (0, 1, 2, 3, 4)
 DEPTHS = (deep.DEEP, 2)
 SCHEDULES = {"constant": False, "warm-up": True}
@@ -43,6 +43,8 @@ def side_by_side(
         torch.manual_seed(seed)
         stacks.append(deep.Deep(arm, layers))
     weights, _ = torch.func.stack_module_state(stacks)
+    if arm not in (deep.POST, deep.PRE):  # these use no norms in their blocks
+        weights = {n: w for n, w in weights.items() if not n.endswith((".scale", ".shift"))}
     draws = [torch.Generator().manual_seed(1000 + seed) for seed, _ in runs]
     rates = torch.tensor([rate for _, rate in runs])
     first, second = ({n: torch.zeros_like(w) for n, w in weights.items()} for _ in range(2))
@@ -71,7 +73,7 @@ def side_by_side(
                 weight -= pace.view(shape) * first[name] / (1 - 0.9 ** (step + 1)) / spread
     ends = []
     for run, stack in enumerate(stacks):
-        stack.load_state_dict({name: weight[run] for name, weight in weights.items()})
+        stack.load_state_dict({n: w[run] for n, w in weights.items()}, strict=False)
         ends.append(deep.bits(stack) if losses[:, run].isfinite().all() else math.inf)
     return losses, ends
 

@@ -1,6 +1,6 @@
 """Deep stacks of chapter 07's block that read Python's documentation, a character at a time.
 
-Five ways to stack the same blocks ("arms"), how one is trained, and the table of what came out,
+Six ways to stack the same blocks ("arms"), how one is trained, and the table of what came out,
 which ``python course/07_block/depth.py arms`` makes. All arms have the same tables, the same last
 norm and the same output layer, so they differ between the tables and the last norm only.
 """
@@ -23,18 +23,21 @@ from torch.nn import functional
 from attend.data.mamba_words import ALPHABET, text
 from attend.training import fit
 
-NOTHING, RESIDUAL, SMALL, POST, PRE = (
+NOTHING, LARGE, RESIDUAL, SMALL, POST, PRE = (
     "nothing",
+    "nothing, large start",
     "residual",
     "residual, small start",
     "post-norm",
     "pre-norm",
 )
-ARMS = (NOTHING, RESIDUAL, SMALL, POST, PRE)
-DEEP, WIDTH, HEADS, TOKENS, EXAMPLES = 24, 32, 2, 32, 8
-STEPS, WARM_UP = 150, 50
+ARMS = (NOTHING, LARGE, RESIDUAL, SMALL, POST, PRE)
+DEEP, WIDTH, HEADS, TOKENS, EXAMPLES = 24, 24, 2, 16, 8
+STEPS, WARM_UP = 120, 40
 EVERY = 10
 """Steps between two entries of a curve in the table."""
+GELU_GAIN = 1.533
+"""1/√E[GELU(u)²] of a standard normal u: what a large start makes up for."""
 TABLE = Path(__file__).with_name("block_arms.json")
 WEIGHTS = Path(__file__).with_name("block_words.npz")
 WRITER: dict[str, Any] = {
@@ -50,7 +53,8 @@ class Deep(nn.Module):
         arm: one of ARMS.
         layers: L.
         block: a class with the arguments of ``TransformerBlock``, such as the learner's.
-        start: a function with the arguments of ``residual_init``, for "small start".
+        start: a function with the arguments of ``residual_init``, for "small start". A "large
+            start" keeps the size of the stream without any norm or residual connection.
         width, heads, tokens: C, H and the longest text.
         norm, kind: of the blocks.
 
@@ -83,13 +87,17 @@ class Deep(nn.Module):
         order = "post" if arm == POST else "pre"
         self.blocks = nn.ModuleList(block(width, heads, order, norm, kind) for _ in range(layers))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, len(ALPHABET))
-        if arm == SMALL:
-            for one in self.blocks:
-                a: Any = one.attention
-                owners = (a.query, a.key, a.value, a.output, one.up, one.down)
-                made = start(*(owner.weight.detach() for owner in owners), layers)
-                for owner, weight in zip(owners, made, strict=True):
-                    owner.weight = nn.Parameter(weight.clone())
+        for one in self.blocks:
+            a: Any = one.attention
+            owners = (a.query, a.key, a.value, a.output, one.up, one.down)
+            made = tuple(owner.weight.detach() for owner in owners)
+            if arm == SMALL:
+                made = start(*made, layers)
+            elif arm == LARGE:  # nn.Linear starts with variance 1/(3C); this makes it 1/C
+                gains = (1.0, 1.0, 3**0.5, 3**0.5, 3**0.5, 3**0.5 * GELU_GAIN)
+                made = tuple(gain * weight for gain, weight in zip(gains, made, strict=True))
+            for owner, weight in zip(owners, made, strict=True):
+                owner.weight = nn.Parameter(weight.clone())
 
     def streams(self, tokens: Tensor) -> Iterator[Tensor]:
         """The stream before the first block, and after each. Shapes: (B, T, C) each."""
@@ -110,7 +118,7 @@ def through(arm: str, block: Any, x: Tensor, mask: Tensor) -> Tensor:
     """One block as ``arm`` uses it: without norms, the block's parts alone."""
     if arm in (PRE, POST):
         return block(x, mask)
-    if arm == NOTHING:
+    if arm in (NOTHING, LARGE):
         return block.feed(block.attend(x, mask))
     x = x + block.attend(x, mask)
     return x + block.feed(x)
