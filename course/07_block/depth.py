@@ -119,7 +119,7 @@ def arms(only: Sequence[str]) -> None:
                 print(layers, arm, schedule, row["rate"], row["bits"], row["seconds"], flush=True)
 
 
-def words(steps: int = 3000, examples: int = 12, rate: float = 3e-3) -> None:
+def words(steps: int = 1500, examples: int = 12, rate: float = 3e-3) -> None:
     """Train the writer: warmed up over 100 steps, then a cosine to 0; store half precision."""
     torch.manual_seed(0)
     model, draw = deep.Deep(**deep.WRITER), torch.Generator().manual_seed(0)

@@ -112,8 +112,8 @@ class TransformerBlock(nn.Module):
     Raises:
         ValueError: an unknown order or norm.
 
-    Source: Vaswani et al. 2017, §3.1 (post); Xiong et al. 2020, figure 1 (pre); Wang and Komatsuzaki
-    2021, GPT-J, and Chowdhery et al. 2022, "PaLM", §2 (parallel, with one norm for both).
+    Source: Vaswani et al. 2017, §3.1 (post); Xiong et al. 2020, figure 1 (pre); Wang and
+    Komatsuzaki 2021, GPT-J, and Chowdhery et al. 2022, "PaLM", §2 (parallel, one norm for both).
     """
 
     def __init__(

@@ -250,5 +250,7 @@ def test_residual_init_keeps_the_stream_near_its_first_size() -> None:
             for i, (new, old) in enumerate(zip(made, six, strict=True)):
                 close(new * ((2 * layers) ** 0.5 if i in (3, 5) else 1.0), old)
             for matrix in (made[3], made[5]):
-                stream = stream + normal(400, 30, seed=1000 + step + int(matrix is made[5])) @ matrix
+                stream = (
+                    stream + normal(400, 30, seed=1000 + step + int(matrix is made[5])) @ matrix
+                )
         assert 1.7 < stream.var() / start < 2.3

@@ -83,7 +83,10 @@ class Deep(nn.Module):
         if arm not in ARMS:
             raise ValueError(f"arm must be one of {', '.join(ARMS)}; got {arm!r}.")
         self.arm = arm
-        self.embedding, self.places = nn.Embedding(len(ALPHABET), width), nn.Embedding(tokens, width)
+        self.embedding, self.places = (
+            nn.Embedding(len(ALPHABET), width),
+            nn.Embedding(tokens, width),
+        )
         order = "post" if arm == POST else "pre"
         self.blocks = nn.ModuleList(block(width, heads, order, norm, kind) for _ in range(layers))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, len(ALPHABET))
@@ -189,17 +192,19 @@ def table() -> dict[str, dict[str, dict[str, Any]]]:
 
 
 @cache
-def bigram_bits(characters: int = STEPS * EXAMPLES * TOKENS) -> float:
-    """Bits a character on the same unseen text of a table of pairs.
+def counted_bits(pairs: bool) -> float:
+    """Bits a character on the same unseen text of a table of counts: the baselines.
 
-    It is counted on as many characters as a stack is trained on; 0.1 is added to each count (the
-    best of 0.01, 0.03, 0.1, 0.3 and 1 on this text).
+    It is counted on as many characters as a stack is trained on, of each character after each
+    (pairs) or of each alone; 0.1 is added to every count.
     """
-    read, unseen = text()
+    _, unseen = text()
     counts = torch.full((len(ALPHABET), len(ALPHABET)), 0.1)
     draw = torch.Generator().manual_seed(0)
-    before, after = batch(draw, characters // TOKENS, TOKENS)
+    before, after = batch(draw, STEPS * EXAMPLES, TOKENS)
     counts.index_put_((before.flatten(), after.flatten()), torch.tensor(1.0), accumulate=True)
+    if not pairs:
+        counts = counts.sum(0).expand_as(counts)
     chances = counts / counts.sum(1, keepdim=True)
     rows = unseen[: 128 * (TOKENS + 1)].view(128, TOKENS + 1)
     return -float(chances[rows[:, :-1], rows[:, 1:]].log2().mean())
