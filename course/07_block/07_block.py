@@ -427,11 +427,12 @@ if ready(rms_norm, feed_forward, TransformerBlock):
 # same tables, the same norm at the end and the same output layer. Each runs with a constant rate
 # and with a linear warm-up over 40 steps. Each of the 12 cells tries four rates, 0.0003 to 0.01, on
 # two seeds; the best one then runs on five *other* seeds. The **control** are the same cells with 2
-# layers. The
-# **baselines** are tables of counts from as much text: of each character alone, and of pairs.
+# layers. The **baselines** are tables of counts from as much text: of each character alone, and of
+# pairs.
 #
 # `python course/07_block/depth.py arms` makes the table in about @MIN@ minutes; this cell only
 # prints it, in bits a character on unseen text, smallest to largest of five runs.
+
 
 # %% jupyter={"source_hidden": true}
 def spread(runs):
@@ -443,7 +444,8 @@ def spread(runs):
 
 for layers, cells in deep.table().items():
     print(f"{layers} layers" + 20 * " " + "constant rate" + 20 * " " + "warm-up")
-    for arm, both in cells.items():
+    for arm in deep.ARMS:
+        both = cells[arm]
         said = f"  {arm:22s}"
         for schedule in ("constant", "warm-up"):
             runs = both[schedule]["bits"]
@@ -456,18 +458,20 @@ for pairs, name in ((False, "each character alone"), (True, "pairs of characters
 display(
     charts.bands(
         [
-            {"step": deep.EVERY * place, "loss": loss, "arm": arm}
-            for arm, both in deep.table()[str(deep.DEEP)].items()
-            for run in both["constant"]["losses"]
-            for place, loss in enumerate(run)
+            {"layers": int(layers), "bits": bits, "arm": arm}
+            for layers, cells in deep.table().items()
+            for arm in deep.ARMS
+            for bits in cells[arm]["constant"]["bits"]
+            if bits is not None
         ],
-        "step",
-        "loss",
+        "layers",
+        "bits",
         "arm",
-        title="24 layers at a constant rate, each arm at its best one",
+        title="Two layers and 24, each arm at its best constant rate",
         description="@DESC@",
-        x_title="step",
-        y_title="loss (nats a character)",
+        x_title="layers (log scale)",
+        y_title="bits a character on unseen text",
+        log_x=2,
     )
 )
 

@@ -88,10 +88,11 @@ class Deep(nn.Module):
             nn.Embedding(tokens, width),
         )
         order = "post" if arm == POST else "pre"
-        self.blocks = nn.ModuleList(block(width, heads, order, norm, kind) for _ in range(layers))
+        blocks: list[Any] = [block(width, heads, order, norm, kind) for _ in range(layers)]
+        self.blocks = nn.ModuleList(blocks)
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, len(ALPHABET))
-        for one in self.blocks:
-            a: Any = one.attention
+        for one in blocks:
+            a = one.attention
             owners = (a.query, a.key, a.value, a.output, one.up, one.down)
             made = tuple(owner.weight.detach() for owner in owners)
             if arm == SMALL:

@@ -75,7 +75,7 @@ def depth_thermometer(
     seen: dict[tuple[Any, ...], str] = {}
 
     def picture() -> str:
-        chosen = (arm.value, layers.value, steps.value)
+        chosen: Any = (arm.value, layers.value, steps.value)
         if chosen not in seen:
             seen[chosen] = draw(*chosen, block, start)
         return seen[chosen]
