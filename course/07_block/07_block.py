@@ -12,7 +12,7 @@ widgets.depth_thermometer()
 # %% [markdown]
 # With nothing around the parts, the stream has died out by the sixth block, and so have all
 # gradients: training has nothing to go by. Choose "nothing, large start". Now the sizes are fine,
-# and still it is hopeless: look at the dark ticks. Each layer of attention averages the tokens a
+# and still it is hopeless: look at the ticks. Each layer of attention averages the tokens a
 # little, so after 24 of them all tokens are the same (Dong et al. 2021). Then choose "residual".
 #
 # In this chapter you write what makes depth possible: the norms, the feed-forward network, the
@@ -392,7 +392,7 @@ if ready(parameter_count):
 # ## 6 · Use it: your block writes
 #
 # Four of your blocks, pre-norm with RMSNorm and swiglu, are a small Llama without its turning keys:
-# here learned places stand in for them. This one has @N@ numbers and was trained on nine tenths of
+# here learned places stand in for them. This one has 126,528 numbers and was trained on nine tenths of
 # Python's own help texts, character by character, by `course/07_block/depth.py`. Its weights go
 # into your blocks.
 

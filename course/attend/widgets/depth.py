@@ -19,7 +19,7 @@ from attend.widgets.kit.view import View, note
 
 SEE = (
     "Each bar is one block, on a logarithmic scale. With nothing around the parts the stream dies "
-    "out; with a large start it stays, but the dark ticks fall: all tokens become alike. A "
+    "out; with a large start it stays, but the ticks fall: all tokens become alike. A "
     "residual connection keeps both."
 )
 ARMS = (

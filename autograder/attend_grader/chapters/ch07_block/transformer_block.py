@@ -91,12 +91,6 @@ SLIPS = (
         "branch only: x + attend(norm(x)), with the plain x in front.",
     ),
     Slip(
-        "no residual in pre",
-        ((FIRST, "x = self.attend(calm, mask)"), (SECOND, "self.feed(self.norm(1, x))")),
-        "In the order pre nothing is added: each part's result replaces the stream. Keep x + in "
-        "front of both.",
-    ),
-    Slip(
         "post norms the branch",
         POST,
         "In the order post only what is added is normed. The norm is taken of the sum: "
@@ -120,29 +114,35 @@ SLIPS = (
         "second.",
     ),
     Slip(
-        "the second norm of the old stream",
-        ("self.feed(self.norm(1, x))", "self.feed(self.norm(1, calm))"),
-        "In the order pre the second norm is taken of the first norm's result. Take it of the "
-        "stream, to which attention's part was added.",
+        "attention's part is lost",
+        ((FIRST, "y = x + self.attend(calm, mask)"), (SECOND, "x + self.feed(self.norm(1, y))")),
+        "In the order pre, what attention added is read by the feed-forward network and then lost: "
+        "the second sum starts from the x that came in. Keep the sum as the new x.",
     ),
     Slip(
-        "the first norm twice",
-        (("self.norm(1, x + self.feed(x))", "self.norm(0, x + self.feed(x))"),
+        "pre is post",
+        ('self.order == "post"', 'self.order != "parallel"'),
+        "The order pre comes out as post. There, the norm stands on the branch, in front of each "
+        "part, and the sum is not normed.",
+    ),
+    Slip(
+        "post without its last norm",
+        ("self.norm(1, x + self.feed(x))", "x + self.feed(x)"),
+        "In the order post the second sum is not normed. Each of the two sums is.",
+    ),
+    Slip(
+        "parallel as a chain",
+        ("x + self.attend(calm, mask) + self.feed(calm)",
+         "(y := x + self.attend(calm, mask)) + self.feed(self.norm(0, y))"),
+        "In the order parallel the feed-forward network reads what attention has added to. Both "
+        "read the same norm of the x that came in.",
+    ),
+    Slip(
+        "the norms exchanged",
+        (("calm = self.norm(0, x)", 'calm = self.norm(int(self.order == "pre"), x)'),
          ("self.feed(self.norm(1, x))", "self.feed(self.norm(0, x))")),
-        "The first norm is used twice, in pre and in post. The second has its own scale and shift: "
-        "norm(1, …).",
-    ),
-    Slip(
-        "the mask is not handed on",
-        (("self.attend(x, mask))", "self.attend(x))"),
-         ("self.attend(calm, mask) + self", "self.attend(calm) + self"),
-         (FIRST, "x = x + self.attend(calm)")),
-        "The mask does nothing: hand it to attend.",
-    ),
-    Slip(
-        "feed-forward before attention",
-        ((FIRST, "x = x + self.feed(calm)"), (SECOND, "x + self.attend(self.norm(1, x), mask)")),
-        "In the order pre the feed-forward network comes first. Attention does.",
+        "In the order pre the two norms are exchanged: norm(0, …) belongs to attention, norm(1, …) "
+        "to the feed-forward network.",
     ),
 )  # fmt: skip
 
