@@ -392,8 +392,8 @@ if ready(parameter_count):
 # ## 6 · Use it: your block writes
 #
 # Four of your blocks, pre-norm with RMSNorm and swiglu, are a small Llama without its turning keys:
-# here learned places stand in for them. This one has 126,528 numbers and was trained on nine tenths of
-# Python's own help texts, character by character, by `course/07_block/depth.py`. Its weights go
+# here learned places stand in for them. This one has 126,528 numbers and was trained on nine tenths
+# of Python's own help texts, character by character, by `course/07_block/depth.py`. Its weights go
 # into your blocks.
 
 # %%
@@ -419,8 +419,8 @@ if ready(rms_norm, feed_forward, TransformerBlock):
 # ## 7 · Experiment: what do 24 layers need?
 #
 # **The claim to test**, in three parts: without residual connections 24 layers do not learn;
-# post-norm needs a warm-up (Xiong et al. 2020 call that stage "crucial"), pre-norm does not; norms
-# are what makes depth work, not the start.
+# post-norm needs a warm-up, which is "crucial to the final performance" (Xiong et al. 2020,
+# abstract), and pre-norm does not; and it is the norms that make depth work, not the start.
 #
 # The task is the same text, 16 characters at a time, with blocks of 24 numbers and two heads, 120
 # steps of Adam with gradients cut to norm 1. The six arms are those of the picture. All have the
@@ -430,8 +430,8 @@ if ready(rms_norm, feed_forward, TransformerBlock):
 # layers. The **baselines** are tables of counts from as much text: of each character alone, and of
 # pairs.
 #
-# `python course/07_block/depth.py arms` makes the table in about @MIN@ minutes; this cell only
-# prints it, in bits a character on unseen text, smallest to largest of five runs.
+# `python course/07_block/depth.py arms` makes the table in seven minutes of processor time; this
+# cell only prints it, in bits a character on unseen text, smallest to largest of five runs.
 
 
 # %% jupyter={"source_hidden": true}
@@ -468,7 +468,9 @@ display(
         "bits",
         "arm",
         title="Two layers and 24, each arm at its best constant rate",
-        description="@DESC@",
+        description="Bits against layers, 2 and 24, mean and range of five runs. At 2 layers the "
+        "four arms with a residual connection lie between 4.0 and 4.2, the two without near 4.55. "
+        "At 24 pre-norm lies near 4.2, the small start near 4.3, all others near 4.6.",
         x_title="layers (log scale)",
         y_title="bits a character on unseen text",
         log_x=2,
@@ -489,7 +491,28 @@ if ready(layer_norm, feed_forward, TransformerBlock):
         print(f"{arm}: loss {losses[0]:.2f} to {losses[-1]:.2f}; off the table by {apart:.4f}")
 
 # %% [markdown]
-# @FINDINGS@
+# **What it shows.** The frequency of single characters, 4.59 bits, is what one gets without reading
+# at all.
+#
+# - *Without a residual connection* nothing is read, at 24 layers and not even at 2, whatever the
+#   start. The large start kept sizes and gradients; so these were not what was missing.
+# - *Post-norm* at 24 layers learns nothing at any of the four constant rates. With warm-up, one run
+#   in five gets to 4.35, the others stay at 4.52 or above. *Pre-norm* reads in all runs (4.09 to
+#   4.29), with and without warm-up.
+# - *A residual connection alone* is not enough at 24 layers, and some runs overflow. But the same
+#   without any norm and with your small start learns in every run (4.18 to 4.45). So the third part
+#   of the claim fails: a start can do much of what norms do.
+# - *The control:* at 2 layers all four arms with a residual connection are close together (3.97 to
+#   4.23). So it is depth that tells them apart.
+#
+# **What it does not show.** That post-norm cannot be trained: these are 120 steps, of which the
+# warm-up takes a third, and models of 24 numbers a token. The original transformer was post-norm,
+# had 6 layers on each side, and a warm-up of 4,000 steps. Nor that depth is good: after 15,360
+# characters, two layers beat 24, and counting pairs (3.83) beats every stack. At 2 layers the best
+# rate is the largest that was tried, and rates were chosen on the same text, though on other seeds.
+#
+# > **Takeaway.** A sum that keeps the tokens apart comes first. What makes it deep is that each
+# > part adds little: by a norm in front of it, or by a small start.
 #
 # ## 8 · Break it
 #
