@@ -431,26 +431,25 @@ if ready(rms_norm, feed_forward, TransformerBlock):
 # pairs.
 #
 # `python course/07_block/depth.py arms` makes the table in seven minutes of processor time; this
-# cell only prints it, in bits a character on unseen text, smallest to largest of five runs.
+# cell only prints it, in bits a character on unseen text, smallest to largest of five runs
+# (a star is a run that overflowed).
 
 
 # %% jupyter={"source_hidden": true}
 def spread(runs):
-    """Smallest to largest; runs that overflowed have no number."""
+    """Smallest to largest; a star for each run that overflowed."""
     kept = [run for run in runs if run is not None]
-    lost = f", {len(runs) - len(kept)} lost" if len(kept) < len(runs) else ""
-    return f"{min(kept):.2f} to {max(kept):.2f}{lost}"
+    lost = (len(runs) - len(kept)) * "*"
+    return f"{min(kept):.2f}-{max(kept):.2f}{lost:2s}"
 
 
 for layers, cells in deep.table().items():
-    print(f"{layers} layers" + 20 * " " + "constant rate" + 20 * " " + "warm-up")
+    print(f"{layers + ' layers, bits':24s}constant     warm-up")
     for arm in deep.ARMS:
-        both = cells[arm]
-        said = f"  {arm:22s}"
-        for schedule in ("constant", "warm-up"):
-            runs = both[schedule]["bits"]
-            said += f"  {spread(runs)} (rate {both[schedule]['rate']:g})".ljust(34)
-        print(said)
+        print(f"  {arm:22s}" + "  ".join(spread(both["bits"]) for both in cells[arm].values()))
+    print(f"{layers} layers, best rate")
+    for arm in deep.ARMS:
+        print(f"  {arm:22s}" + "".join(f"{both['rate']:<13g}" for both in cells[arm].values()))
 for pairs, name in ((False, "each character alone"), (True, "pairs of characters")):
     print(f"counted, {name}: {deep.counted_bits(pairs):.2f} bits")
 
@@ -458,7 +457,7 @@ for pairs, name in ((False, "each character alone"), (True, "pairs of characters
 display(
     charts.bands(
         [
-            {"layers": int(layers), "bits": bits, "arm": arm}
+            {"layers": int(layers), "bits": bits, "arm": arm.rpartition(", ")[2]}
             for layers, cells in deep.table().items()
             for arm in deep.ARMS
             for bits in cells[arm]["constant"]["bits"]
