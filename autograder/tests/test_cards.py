@@ -33,7 +33,7 @@ def test_the_repr_of_a_report_is_its_score_alone() -> None:
 
 
 def test_the_text_card_says_it_all() -> None:
-    text = str(_report(mend=("softmax",), printed="hello\n", status="partial"))
+    text = str(_report(fix_first=("softmax",), printed="hello\n", status="partial"))
     for part in (
         "softmax: 2 of 4 points",
         "Looks like: ignored the axis. Pass it on.",
@@ -74,7 +74,7 @@ def test_the_html_card_escapes_whatever_came_from_the_candidate() -> None:
         note=HOSTILE,
         diagnosis=HOSTILE,
         explanation=HOSTILE,
-        mend=(HOSTILE,),
+        fix_first=(HOSTILE,),
         printed=HOSTILE,
     )
     html = report._repr_html_()

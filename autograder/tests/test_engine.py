@@ -61,29 +61,29 @@ SLIPS = {
 }
 
 
-@pytest.mark.parametrize(("slip", "mend"), SLIPS.values(), ids=SLIPS)
+@pytest.mark.parametrize(("slip", "fix_first"), SLIPS.values(), ids=SLIPS)
 def test_an_earlier_slip_is_not_punished_twice(
-    slip: dict[str, str], mend: tuple[str, ...], define: Any
+    slip: dict[str, str], fix_first: tuple[str, ...], define: Any
 ) -> None:
     source = PARTS.format(**(RIGHT | slip))
     report = _judge(define(source, ATTENTION.name), ATTENTION)
     assert report.score == ATTENTION.points
-    assert report.mend == mend
+    assert report.fix_first == fix_first
     assert report.status == "passed"
-    assert f"Correct once these are fixed: {', '.join(mend)}" in str(report)
+    assert f"Correct once these are fixed: {', '.join(fix_first)}" in str(report)
 
 
 def test_no_earlier_slip_no_word_about_one(define: Any) -> None:
     report = _judge(define(PARTS.format(**RIGHT), ATTENTION.name), ATTENTION)
     assert report.status == "passed"
-    assert report.mend == ()
+    assert report.fix_first == ()
 
 
 def test_an_undefined_earlier_function_is_not_punished_either(define: Any) -> None:
     source = f"def scaled_dot_product_attention(q, k, v):\n    {RIGHT['attention']}\n"
     report = _judge(define(source, ATTENTION.name), ATTENTION)
     assert report.status == "passed"
-    assert set(report.mend) == {"attention_scores", "softmax"}
+    assert set(report.fix_first) == {"attention_scores", "softmax"}
 
 
 def test_own_slips_count_beside_earlier_ones_and_are_named(define: Any) -> None:
@@ -94,7 +94,7 @@ def test_own_slips_count_beside_earlier_ones_and_are_named(define: Any) -> None:
     report = _judge(define(PARTS.format(**(RIGHT | slip)), ATTENTION.name), ATTENTION)
     assert report.score == 0
     assert report.diagnosis == "normalised over queries instead of keys"
-    assert report.mend == ("softmax",)
+    assert report.fix_first == ("softmax",)
     assert "Checked with the course's own softmax" in str(report)
 
 

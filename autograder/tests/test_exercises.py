@@ -45,7 +45,7 @@ def expect_full_marks(exercise: Exercise, candidate: Callable[..., Any], seed: i
     assert report.score == report.max_score == exercise.points, str(report)
     assert report.status == "passed"
     assert report.diagnosis is None
-    assert report.mend == ()
+    assert report.fix_first == ()
 
 
 def expect_named(exercise: Exercise, name: str, candidate: Callable[..., Any], seed: int) -> None:

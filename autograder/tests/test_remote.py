@@ -74,7 +74,7 @@ def test_a_remote_subject_gets_the_same_verdict(
     theirs, ours = (judge(s, exercise, 3, extra=False) for s in (far, near))
     assert _told(theirs) == _told(ours)
     assert theirs.diagnosis == ours.diagnosis
-    assert (theirs.status, theirs.note, theirs.mend) == (ours.status, ours.note, ours.mend)
+    assert (theirs.status, theirs.note, theirs.fix_first) == (ours.status, ours.note, ours.fix_first)
 
 
 SLIPPED = """
@@ -98,7 +98,7 @@ def test_follow_through_reaches_references_over_the_channel(worker: ProcessChann
     subject = _load(worker, SLIPPED, exercise.name, exercise)
     report = judge(subject, exercise, 0, extra=True)
     assert report.status == "passed"
-    assert report.mend == ("softmax",)
+    assert report.fix_first == ("softmax",)
 
 
 def test_a_reference_that_is_misused_says_so_on_both_sides(worker: ProcessChannel) -> None:

@@ -164,7 +164,7 @@ def _both(scores: Tensor, values: Tensor) -> Any:
 FORMS = {
     "shape": (
         _summed,
-        "no gradient was looked at: result is (2,), expected (2, 4). Mend the shape",
+        "no gradient was looked at: result is (2,), expected (2, 4). Fix the shape",
     ),
     "several": (_both, "the same as above"),
     "NumPy": (_numpy, "the same as above"),

@@ -1239,7 +1239,8 @@ if ready(masked_softmax, self_attention, padding_mask):
 #   from another.
 # - A mask is a table of booleans, True where query $t$ may look at key $s$. Masks combine by "and".
 # - Hide before the softmax, with $-\infty$. A row with nothing to look at is 0.
-# - Without a mask, $f(Px) = Pf(x)$. A mask breaks that, and $f_{PMP^\top}(Px) = P f_M(x)$ mends it.
+# - Without a mask, $f(Px) = Pf(x)$. A mask breaks that, and $f_{PMP^\top}(Px) = P f_M(x)$
+#   restores it.
 #   A causal mask alone can tell places apart.
 # - Change a token and compare bits: `leak_test` finds leaks that no look at a mask would find.
 # - After $L$ layers, information gets as far as walks of $L$ steps, $M^L$; it gets fainter with

@@ -217,7 +217,7 @@ def _registered(source: Source, cell: Cell) -> Exercise:
             "in attend_grader.chapters"
         ) from None
     if exercise.reference.__module__ != module:
-        raise cell.refuse(f"{name} comes from {module}, but its checks hold another answer")
+        raise cell.refuse(f"{name} comes from {module}, but its checks compare with another answer")
     return exercise
 
 
@@ -289,7 +289,7 @@ def _refuse_broken_lists(source: Source) -> None:
             continue
         block, fenced = "", False
         for offset, line in enumerate(cell.text.split("\n"), 1):
-            text = re.sub(r"^(> ?)+", "", line)  # a quote is held to the same rule
+            text = re.sub(r"^(> ?)+", "", line)  # the same rule applies to a quote
             fence = text.lstrip().startswith("```")
             fenced ^= fence
             if fenced or fence or not text.strip() or text.startswith("#"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class AttendError(Exception):
-    """Something the user can mend; its text is one clear sentence, shown without a traceback.
+    """Something the user can fix; its text is one clear sentence, shown without a traceback.
 
     Args:
         message: what failed, what was expected and what to do next.

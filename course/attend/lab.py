@@ -80,6 +80,7 @@ def environment(work: Path, token: str) -> dict[str, str]:
         "JUPYTER_TOKEN": token,
         "JUPYTERLAB_WORKSPACES_DIR": str(work / ".attend" / "workspaces"),
         "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, paths)),
+        "PYTHONSTARTUP": os.environ.get("PYTHONSTARTUP", str(CONFIG / "kernel.py")),
     }
 
 

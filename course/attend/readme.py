@@ -106,7 +106,7 @@ def tree(root: Path = ROOT) -> str:
     missing = [path for path in TREE if not any(root.glob(path.rstrip("/")))]
     if missing:
         raise AttendError(
-            f"README's tree names {', '.join(missing)}, which {root} has not: mend TREE in "
+            f"README's tree names {', '.join(missing)}, which {root} has not: fix TREE in "
             f"{Path(__file__).name}."
         )
     lines = []

@@ -20,6 +20,7 @@ import nbformat
 import pytest
 from attend import lab, start, workspace
 from attend.errors import AttendError
+from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 CHAPTER = "03_attention.ipynb"
@@ -345,3 +346,13 @@ def test_reset_of_an_unknown_chapter_names_those_there_are(course: Path, work: P
     with pytest.raises(AttendError, match="'3' yet; those there are: 03_attention"):
         workspace.reset(work, "3", course)
     assert not work.exists()
+
+
+def test_a_check_before_the_first_cell_gets_a_card(tmp_path: Path):
+    cell = new_code_cell("check(softmax)")
+    client = NotebookClient(new_notebook(cells=[cell]), allow_errors=True)
+    with client.setup_kernel(env=lab.environment(tmp_path, "token")):
+        client.execute_cell(cell, 0)
+    card, error = cell.outputs
+    assert "Run All Above Selected Cell" in card.data["text/html"]
+    assert error.ename == "NameError"

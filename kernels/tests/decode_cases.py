@@ -125,7 +125,7 @@ def shaken_cache(cache: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def hold(
+def check(
     case: Case, device: str = "cpu", seed: int = 0, tolerance: float | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Assert that the kernels are right on ``case``; return O and LSE."""

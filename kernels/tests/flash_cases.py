@@ -88,7 +88,7 @@ def run(
     return results
 
 
-def hold(
+def check(
     case: Case,
     device: str = "cpu",
     backward: bool = True,

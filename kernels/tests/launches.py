@@ -44,7 +44,7 @@ from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
-from . import decode_cases, flash_cases, linear_attention_cases, scan_cases, ssd_cases
+from . import decode_cases, flash_cases, linear_attention_cases, recurrences, scan_cases, ssd_cases
 from .stand_in import PROCESSORS, gpu, replaced
 
 Call = Callable[[], object]
@@ -143,7 +143,7 @@ def _linear_attention() -> list[Call]:
 
 
 def _ssd() -> list[Call]:
-    Case, run = ssd_cases.Case, ssd_cases.run
+    Case, run = ssd_cases.Case, recurrences.run
     cases = [
         (Case(1, H=1), 64),
         (Case(113, B=2, H=4, G=2, P=64, N=128, dtype=BF16), 64),
@@ -183,7 +183,7 @@ def _selective_scan() -> list[Call]:
         Case(97, C=5, N=256, dtype=BF16, options=("z",)),
         Case(97, C=5, N=8, dtype=torch.float64),
     ]
-    found: list[Call] = [partial(scan_cases.run, scan_cases.fast, case.inputs()) for case in cases]
+    found: list[Call] = [partial(recurrences.run, scan_cases.fast, case.inputs()) for case in cases]
     for case in cases[:2]:
         given = {n: x[:, 0] if n in ("u", "delta", "B", "C", "z") else x for n, x in (
             case.inputs().items())}  # fmt: skip

@@ -94,7 +94,7 @@ def widened(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: x.detach().double() for name, x in inputs.items()}
 
 
-def hold(
+def check(
     case: Case, device: str = "cpu", backward: bool = True, seed: int = 0, **limits: float
 ) -> Results:
     """Assert that the kernels are right on ``case``; return what they gave.

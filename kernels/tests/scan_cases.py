@@ -1,10 +1,9 @@
-"""Inputs of the selective-scan tests, and the function that holds the kernel to its twin."""
+"""Inputs of the selective-scan tests, and the check of the kernel against its twin."""
 
 # ruff: noqa: N806  # axis letters are capitals
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,9 +11,9 @@ import torch
 from attend_kernels import naive_selective_scan, selective_scan
 
 from .numerics import TOLERANCE, assert_right, poisoned, relative_error, shaken
+from .recurrences import Tensors, run, wide
 
 OPTIONAL = ("D", "z", "delta_bias", "initial_state")
-Tensors = dict[str, Any]  # Any, for they are passed on as keyword arguments
 
 
 @dataclass(frozen=True)
@@ -58,28 +57,12 @@ class Case:
         }
 
 
-def run(function: Callable[..., Any], inputs: Tensors, seed: int = 9, **options: Any) -> Tensors:
-    """Outputs and all gradients, through y and the last state alike."""
-    leaves = {name: x.detach().clone().requires_grad_() for name, x in inputs.items()}
-    y, state = function(**leaves, **options)
-    generator = torch.Generator().manual_seed(seed)
-    grads = [torch.randn(x.shape, generator=generator).to(x.device, x.dtype) for x in (y, state)]
-    found = torch.autograd.grad([y, state], list(leaves.values()), grads)
-    results = {"y": y.detach(), "state": state.detach()}
-    return results | {f"d{name}": g for name, g in zip(leaves, found, strict=True)}
-
-
 def fast(**arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """The kernel, with its state."""
     return selective_scan(**arguments, output_state=True)
 
 
-def wide(inputs: Tensors) -> Tensors:
-    """The same numbers in float64."""
-    return {name: x.double() for name, x in inputs.items()}
-
-
-def hold(case: Case, device: str = "cpu", seed: int = 0) -> Tensors:
+def check(case: Case, device: str = "cpu", seed: int = 0) -> Tensors:
     """Assert that the kernel is right on ``case``; return what it gave."""
     inputs = case.inputs(device, seed)
     with poisoned():

@@ -1,10 +1,9 @@
-"""Inputs of the SSD tests, and the function that holds the kernels to their twins."""
+"""Inputs of the SSD tests, and the check of the kernels against their twins."""
 
 # ruff: noqa: N806  # axis letters are capitals
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,8 +11,8 @@ import torch
 from attend_kernels import naive_ssd, ssd
 
 from .numerics import assert_right, poisoned, shaken
+from .recurrences import Tensors, run, wide
 
-Tensors = dict[str, Any]  # Any, for they are passed on as keyword arguments
 NARROW = ("x", "B", "C")  # the rest stays fp32, as in Mamba-2's own training
 OPTIONAL = ("D", "initial_state")
 
@@ -57,25 +56,9 @@ class Case:
         }
 
 
-def run(function: Callable[..., Any], inputs: Tensors, seed: int = 9, **options: Any) -> Tensors:
-    """Outputs and all gradients, through y and the last state alike."""
-    leaves = {name: x.detach().clone().requires_grad_() for name, x in inputs.items()}
-    y, state = function(**leaves, **options)
-    generator = torch.Generator().manual_seed(seed)
-    grads = [torch.randn(x.shape, generator=generator).to(x.device, x.dtype) for x in (y, state)]
-    found = torch.autograd.grad([y, state], list(leaves.values()), grads)
-    results = {"y": y.detach(), "state": state.detach()}
-    return results | {f"d{name}": g for name, g in zip(leaves, found, strict=True)}
-
-
 def fast(**arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """The kernel, with its state."""
     return ssd(**arguments, output_state=True)
-
-
-def wide(inputs: Tensors) -> Tensors:
-    """The same numbers in float64."""
-    return {name: x.double() for name, x in inputs.items()}
 
 
 def part(inputs: Tensors, *where: slice) -> Tensors:
@@ -83,7 +66,7 @@ def part(inputs: Tensors, *where: slice) -> Tensors:
     return {k: m[:, where[0]] if k in ("x", "dt", "B", "C") else m for k, m in inputs.items()}
 
 
-def hold(
+def check(
     case: Case,
     device: str = "cpu",
     seed: int = 0,

@@ -64,7 +64,7 @@ def wide(inputs: Tensors) -> Tensors:
     return {name: x.double() for name, x in inputs.items()}
 
 
-def hold(inputs: Tensors, **options: Any) -> None:
+def check(inputs: Tensors, **options: Any) -> None:
     with poisoned():
         got = run(causal_conv1d, inputs, **options)
     want = run(naive_causal_conv1d, wide(inputs), **options)
@@ -97,25 +97,25 @@ def test_twin_is_pytorchs_convolution(t: int, state: bool, activation: Any):
 @STATE
 @pytest.mark.parametrize("t", [1, 2, 7, 8, 17, 40], ids=lambda n: f"T{n}")
 def test_kernel_is_its_twin(t: int, state: bool, activation: Any, device: str):
-    hold(make(t, state=state, device=device), activation=activation)
+    check(make(t, state=state, device=device), activation=activation)
 
 
 @needs_triton
 @pytest.mark.parametrize("k", [1, 2, 3, 8], ids=lambda n: f"K{n}")
 def test_any_number_of_taps(k: int, device: str):
-    hold(make(9, k=k, device=device))
+    check(make(9, k=k, device=device))
 
 
 @needs_triton
 @pytest.mark.parametrize("name", [*DTYPES, "fp64"])
 def test_every_dtype(name: str, device: str):
-    hold(make(13, c=9, dtype=DTYPES.get(name, torch.float64), device=device))
+    check(make(13, c=9, dtype=DTYPES.get(name, torch.float64), device=device))
 
 
 @needs_triton
 @pytest.mark.parametrize("c", [1, 64, 65], ids=lambda n: f"C{n}")
 def test_channels_that_fill_no_block(c: int, device: str):
-    hold(make(5, c=c, device=device))
+    check(make(5, c=c, device=device))
 
 
 @needs_triton
@@ -129,14 +129,14 @@ def test_channels_that_fill_no_block(c: int, device: str):
 )
 def test_any_shape(t: int, c: int, k: int, state: bool, seed: int):
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    hold(make(t, c, k, torch.float64, state, device, seed))
+    check(make(t, c, k, torch.float64, state, device, seed))
 
 
 @needs_triton
 def test_a_bias_may_be_left_out(device: str):
     inputs = make(6, device=device)
     del inputs["b"]
-    hold(inputs)
+    check(inputs)
 
 
 @needs_triton
@@ -312,4 +312,4 @@ def test_empty_input_gives_empty_output_and_hands_the_state_on():
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("t", [97, 1025, 4096], ids=lambda n: f"T{n}")
 def test_model_sizes_on_a_gpu(t: int, name: str, activation: Any):
-    hold(make(t, c=1536, dtype=DTYPES[name], device="cuda"), activation=activation)
+    check(make(t, c=1536, dtype=DTYPES[name], device="cuda"), activation=activation)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
-from .decode_cases import LENGTHS, Case, draw, hold, run
+from .decode_cases import LENGTHS, Case, check, draw, run
 from .numerics import DTYPES, relative_error
 
 pytestmark = pytest.mark.skipif(
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.parametrize("splits", [1, 3], ids=lambda n: f"splits{n}")
 @pytest.mark.parametrize("D", [1, 16, 40, 59, 64, 128, 256], ids=lambda n: f"D{n}")
 def test_widths_and_mixed_lengths(D: int, splits: int, device: str):
-    output, lse = hold(Case(D=D, splits=splits), device)
+    output, lse = check(Case(D=D, splits=splits), device)
     assert output[0].eq(0).all()  # the empty sequence
     assert lse[0].eq(-float("inf")).all()
 
@@ -32,26 +32,26 @@ def test_widths_and_mixed_lengths(D: int, splits: int, device: str):
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("splits", [1, 2], ids=lambda n: f"splits{n}")
 def test_dtypes(splits: int, name: str, device: str):
-    hold(Case(dtype=DTYPES[name], splits=splits), device)
+    check(Case(dtype=DTYPES[name], splits=splits), device)
 
 
 @pytest.mark.parametrize(
     ("H", "G"), [(1, 1), (4, 4), (6, 2), (8, 1), (20, 1)], ids=lambda n: str(n)
 )
 def test_heads_that_share_keys(H: int, G: int, device: str):
-    hold(Case((33, 5), H=H, G=G, D=16, splits=2), device)
+    check(Case((33, 5), H=H, G=G, D=16, splits=2), device)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
 def test_more_rows_than_a_tile_holds(dtype: torch.dtype, device: str):
     """40 heads × 2 tokens are 80 rows: 2 tiles of 64, or 5 of 16."""
-    hold(Case((33,), H=40, G=1, T=2, D=16, dtype=dtype), device)
+    check(Case((33,), H=40, G=1, T=2, D=16, dtype=dtype), device)
 
 
 @pytest.mark.parametrize("T", [1, 2, 5], ids=lambda n: f"T{n}")
 def test_several_new_tokens(T: int, device: str):
     """Also where a sequence is shorter than the new tokens: the first ones see nothing."""
-    output, lse = hold(Case(T=T, splits=2), device)
+    output, lse = check(Case(T=T, splits=2), device)
     for sequence, length in enumerate(LENGTHS):
         blind = max(0, T - length)
         assert output[sequence, :, :blind].eq(0).all()
@@ -65,11 +65,11 @@ def test_several_new_tokens(T: int, device: str):
     ids=["window0", "window20", "window1000", "softcap"],
 )
 def test_options(options: dict, T: int, device: str):
-    hold(Case(T=T, splits=2, **options), device)
+    check(Case(T=T, splits=2, **options), device)
 
 
 def test_all_at_once(device: str):
-    hold(Case(T=3, H=6, D=40, page=8, window=30, softcap=3.0, splits=3), device)
+    check(Case(T=3, H=6, D=40, page=8, window=30, softcap=3.0, splits=3), device)
 
 
 def test_a_scale_of_ones_own(device: str):
@@ -201,7 +201,7 @@ def test_any_shape(data: st.DataObject, device: str):
         window=data.draw(st.none() | st.integers(0, 90), "window"),
         splits=data.draw(st.integers(1, 4), "splits"),
     )
-    hold(case, device)
+    check(case, device)
 
 
 H200 = 132 * decode_tiles.OCCUPANCY

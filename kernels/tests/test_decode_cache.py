@@ -20,7 +20,7 @@ from attend_kernels.ops.decode.quantise import LIMITS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .decode_cases import Case, draw, hold, run
+from .decode_cases import Case, check, draw, run
 from .numerics import poisoned, relative_error
 
 needs_triton = pytest.mark.skipif(
@@ -37,7 +37,7 @@ each_share = pytest.mark.parametrize("per_head", [False, True], ids=["per-token"
 def test_pages_give_what_a_contiguous_cache_gives(page: int, splits: int, device: str):
     """To the bit: the same numbers are added in the same order, wherever they lie."""
     case = Case((0, 1, 17, 97), D=40, splits=splits)
-    whole, paged = run(case, device), hold(case.but(page=page), device)
+    whole, paged = run(case, device), check(case.but(page=page), device)
     assert torch.equal(whole[0], paged[0])
     assert torch.equal(whole[1], paged[1])
 
@@ -61,7 +61,7 @@ def test_two_sequences_may_share_a_page(device: str):
 def test_codes_are_dequantised_inside(page: int, per_head: bool, codes: torch.dtype, device: str):
     """Against the twin on the same codes: no error beyond that of fp32."""
     case = Case((0, 3, 40, 97), D=40, codes=codes, per_head=per_head, page=page, splits=2)
-    hold(case, device)
+    check(case, device)
 
 
 @needs_triton

@@ -10,7 +10,7 @@ from attend_kernels import flash_attention, naive_attention
 from attend_kernels.common import fallback
 from torch.nn.functional import scaled_dot_product_attention
 
-from .flash_cases import Case, hold, run
+from .flash_cases import Case, check, run
 from .numerics import DTYPES, assert_right, poisoned, relative_error
 
 needs_triton = pytest.mark.skipif(
@@ -23,18 +23,18 @@ LENGTHS = [1, 2, 17, 64, 97, 113, 128]
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("T", LENGTHS, ids=lambda n: f"T{n}")
 def test_lengths(T: int, causal: bool, device: str):
-    hold(Case(T, causal=causal), device)
+    check(Case(T, causal=causal), device)
 
 
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 def test_dtypes(name: str, causal: bool, device: str):
-    hold(Case(97, dtype=DTYPES[name], causal=causal), device)
+    check(Case(97, dtype=DTYPES[name], causal=causal), device)
 
 
 @pytest.mark.parametrize("D", [1, 16, 40, 59, 64, 128, 256], ids=lambda n: f"D{n}")
 def test_widths(D: int, device: str):
-    hold(Case(33, H=1, D=D, causal=True), device)
+    check(Case(33, H=1, D=D, causal=True), device)
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
@@ -42,7 +42,7 @@ def test_widths(D: int, device: str):
     ("T", "S"), [(1, 97), (17, 128), (64, 113), (113, 64), (97, 1), (128, 2)], ids=str
 )
 def test_more_keys_than_queries_and_fewer(T: int, S: int, causal: bool, device: str):
-    got = hold(Case(T, S, causal=causal), device)
+    got = check(Case(T, S, causal=causal), device)
     if causal and T > S:  # the first T - S queries stand before the first key
         assert got["output"][:, :, : T - S].eq(0).all()
         assert got["LSE"][:, :, : T - S].eq(-float("inf")).all()
@@ -51,11 +51,11 @@ def test_more_keys_than_queries_and_fewer(T: int, S: int, causal: bool, device: 
 
 @pytest.mark.parametrize("G", [1, 2, 4], ids=lambda n: f"G{n}")
 def test_grouped_heads(G: int, device: str):
-    hold(Case(50, B=2, H=4, G=G, D=16, causal=True), device)
+    check(Case(50, B=2, H=4, G=G, D=16, causal=True), device)
 
 
 def test_batch_rows_do_not_mix(device: str):
-    hold(Case(20, 40, B=3, H=2, D=16), device)
+    check(Case(20, 40, B=3, H=2, D=16), device)
 
 
 @pytest.mark.parametrize("deterministic", [True, False], ids=["two-pass", "atomic"])
@@ -65,7 +65,7 @@ def test_batch_rows_do_not_mix(device: str):
     ids=str,
 )
 def test_both_backward_passes(case: Case, deterministic: bool, device: str):
-    hold(case, device, deterministic=deterministic)
+    check(case, device, deterministic=deterministic)
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])

@@ -15,7 +15,7 @@ from attend_kernels.common import devices
 from attend_kernels.ops.flash import tiles as flash_tiles
 from torch.nn.functional import scaled_dot_product_attention
 
-from .flash_cases import Case, hold, run
+from .flash_cases import Case, check, run
 from .numerics import DTYPES, TF32_TOLERANCE, TOLERANCE, assert_right, poisoned, relative_error
 
 pytestmark = pytest.mark.gpu
@@ -28,8 +28,8 @@ HALVES = {name: DTYPES[name] for name in ("fp16", "bf16")}
 @pytest.mark.parametrize("T", [256, 1025], ids=lambda n: f"T{n}")
 def test_every_tile_of_the_table(T: int, D: int, name: str, causal: bool):
     case = Case(T, B=2, H=4, G=2, D=D, dtype=DTYPES[name], causal=causal)
-    hold(case, "cuda")
-    hold(case, "cuda", deterministic=False)
+    check(case, "cuda")
+    check(case, "cuda", deterministic=False)
 
 
 @pytest.mark.parametrize("name", HALVES)
@@ -46,7 +46,7 @@ def test_every_tile_of_the_table(T: int, D: int, name: str, causal: bool):
     ids=["window", "two-sided", "alibi", "softcap", "all"],
 )
 def test_options(options: dict, D: int, name: str):
-    hold(Case(777, 1025, B=2, H=4, G=1, D=D, dtype=DTYPES[name], **options), "cuda")
+    check(Case(777, 1025, B=2, H=4, G=1, D=D, dtype=DTYPES[name], **options), "cuda")
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])

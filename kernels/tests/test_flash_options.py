@@ -16,7 +16,7 @@ from attend_kernels.ops.flash.tiles import Tile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .flash_cases import Case, hold, run
+from .flash_cases import Case, check, run
 from .numerics import relative_error
 
 pytestmark = pytest.mark.skipif(
@@ -29,12 +29,12 @@ WINDOWS += [(2**31 - 1, 2**40)]  # more than the kernels' 32-bit positions
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_windows(window, causal: bool, device: str):
-    hold(Case(70, 90, H=1, D=16, window=window, causal=causal), device)
+    check(Case(70, 90, H=1, D=16, window=window, causal=causal), device)
 
 
 @pytest.mark.parametrize("window", [3, (0, 30), (30, 0)], ids=str)
 def test_windows_that_leave_rows_empty(window, device: str):
-    got = hold(Case(128, 70, H=1, D=16, window=window), device)
+    got = check(Case(128, 70, H=1, D=16, window=window), device)
     empty = got["LSE"][0, 0].isinf()
     assert 20 < int(empty.sum()) < 70
     assert got["output"][0, 0, empty].eq(0).all()
@@ -44,15 +44,15 @@ def test_windows_that_leave_rows_empty(window, device: str):
 @pytest.mark.parametrize("softcap", [0.5, 5.0, 50.0], ids=lambda c: f"cap{c}")
 def test_soft_caps(softcap: float, device: str):
     """Scores far below the cap (50) and far above it (0.5)."""
-    hold(Case(65, 70, softcap=softcap, scale=1.0), device)
+    check(Case(65, 70, softcap=softcap, scale=1.0), device)
 
 
 def test_alibi_takes_its_slope_times_the_distance(device: str):
-    hold(Case(65, 97, H=4, G=2, D=16, alibi=True), device)
+    check(Case(65, 97, H=4, G=2, D=16, alibi=True), device)
 
 
 def test_scale(device: str):
-    hold(Case(33, scale=0.03), device)
+    check(Case(33, scale=0.03), device)
 
 
 COMBINATIONS = list(product([False, True], [None, (20, 9)], [None, 2.0], [1, 2]))
@@ -68,14 +68,14 @@ COMBINATIONS = list(product([False, True], [None, (20, 9)], [None, 2.0], [1, 2])
     ids=str,
 )
 def test_combinations(case: Case, device: str):
-    hold(case, device)
+    check(case, device)
 
 
 @pytest.mark.parametrize("deterministic", [True, False], ids=["two-pass", "atomic"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["fp16", "bf16"])
 def test_combination_in_half_precision(dtype: torch.dtype, deterministic: bool, device: str):
     case = Case(65, 80, H=2, G=1, D=40, causal=True, window=30, alibi=True, softcap=5.0)
-    hold(case.but(dtype=dtype), device, deterministic=deterministic)
+    check(case.but(dtype=dtype), device, deterministic=deterministic)
 
 
 def test_a_window_that_reaches_everywhere_changes_no_bit(device: str):
@@ -145,7 +145,7 @@ def test_any_shape_and_options(
     B: int, T: int, S: int, G: int, group: int, D: int, seed: int, **options
 ):
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    hold(Case(T, S, B=B, H=G * group, G=G, D=D, **options), device, seed=seed)
+    check(Case(T, S, B=B, H=G * group, G=G, D=D, **options), device, seed=seed)
 
 
 @settings(max_examples=8, deadline=None, derandomize=True)

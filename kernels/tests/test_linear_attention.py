@@ -17,7 +17,7 @@ from attend_kernels import (
 from attend_kernels.common import fallback
 from attend_kernels.ops.linear_attention import tiles as linear_attention_tiles
 
-from .linear_attention_cases import KINDS, Case, hold, run, widened
+from .linear_attention_cases import KINDS, Case, check, run, widened
 from .numerics import DTYPES, relative_error
 
 needs_triton = pytest.mark.skipif(
@@ -40,24 +40,24 @@ def test_the_twins_agree_in_float64(T: int, kind: str):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("T", [1, 2, 17, 64, 97, 128, 256], ids=lambda n: f"T{n}")
 def test_lengths(T: int, kind: str, device: str):
-    hold(Case(T, kind=kind, chunk=64 if T > 100 else 32), device)
+    check(Case(T, kind=kind, chunk=64 if T > 100 else 32), device)
 
 
 @pytest.mark.parametrize("kind", ALL)
 def test_heads_and_batch_rows_do_not_mix(kind: str, device: str):
-    hold(Case(20, B=2, H=2, kind=kind), device)
+    check(Case(20, B=2, H=2, kind=kind), device)
 
 
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_dtypes(kind: str, name: str, device: str):
-    hold(Case(50, D=32, dtype=DTYPES[name], kind=kind), device)
+    check(Case(50, D=32, dtype=DTYPES[name], kind=kind), device)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("widths", [(1, 16), (40, 59), (64, 17), (128, 33), (256, 1)], ids=str)
 def test_widths(widths: tuple[int, int], kind: str, device: str):
-    hold(Case(20, D=widths[0], E=widths[1], kind=kind), device)
+    check(Case(20, D=widths[0], E=widths[1], kind=kind), device)
 
 
 class Compiled:
@@ -83,21 +83,21 @@ def test_the_tables_tiles_and_chunks(
     """
     monkeypatch.setattr(linear_attention_tiles, "fallback", Compiled)
     monkeypatch.setattr(linear_attention_tiles, "_where", lambda _: (architecture, 132))
-    hold(Case(40 if D == 64 else 24, D=D, dtype=DTYPES[name], kind=kind, chunk=64), device)
+    check(Case(40 if D == 64 else 24, D=D, dtype=DTYPES[name], kind=kind, chunk=64), device)
 
 
 @pytest.mark.thin(keep=3)
 @pytest.mark.parametrize("chunk", linear_attention_tiles.CHUNKS, ids=lambda n: f"chunk{n}")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_chunk_does_not_change_the_answer(kind: str, chunk: int, device: str):
-    hold(Case(75, kind=kind, chunk=chunk), device)
+    check(Case(75, kind=kind, chunk=chunk), device)
 
 
 @pytest.mark.parametrize("strength", [0.0, 1e-3, 30.0, 300.0])
 @pytest.mark.parametrize("kind", ["decay", "gate", "gates", "gated delta"])
 def test_weak_and_strong_gates(kind: str, strength: float, device: str):
     """From no fading at all to gates of exp(-300): nothing overflows, nothing loses its digits."""
-    got = hold(Case(75, kind=kind, strength=strength, chunk=64), device)
+    got = check(Case(75, kind=kind, strength=strength, chunk=64), device)
     if strength == 0.0:
         fixed = Case(75, kind="delta" if kind == "gated delta" else "plain", chunk=64)
         plain = run(linear_attention, fixed.inputs(device), output_state=True)
@@ -146,7 +146,7 @@ def test_a_sequence_may_be_cut_anywhere(at: int, kind: str, device: str):
 def test_segments_side_by_side_give_the_same(case: Case, kind: str, monkeypatch: Any, device: str):
     """What a GPU with too few heads does; elsewhere there is one segment."""
     monkeypatch.setattr(linear_attention_tiles, "INTERPRETED_SPAN", 64)
-    hold(case.but(kind=kind), device)
+    check(case.but(kind=kind), device)
 
 
 @pytest.mark.parametrize("kind", ALL)

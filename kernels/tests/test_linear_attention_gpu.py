@@ -15,7 +15,7 @@ import torch
 from attend_kernels import linear_attention, linear_attention_step, naive_linear_attention_parallel
 from attend_kernels.ops.linear_attention import tiles as linear_attention_tiles
 
-from .linear_attention_cases import KINDS, Case, Results, hold, run, widened
+from .linear_attention_cases import KINDS, Case, Results, check, run, widened
 from .numerics import DTYPES, TF32_TOLERANCE, TOLERANCE, relative_error
 
 pytestmark = pytest.mark.gpu
@@ -26,14 +26,14 @@ FLOORS = {"d_decay": 1.0, "d_initial_state": 1e-2}
 @pytest.mark.parametrize("D", [16, 32, 40, 64, 128, 256], ids=lambda n: f"D{n}")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_entry_of_the_table(kind: str, D: int, name: str):
-    hold(Case(113, B=2, H=2, D=D, dtype=DTYPES[name], kind=kind, chunk=64), "cuda")
+    check(Case(113, B=2, H=2, D=D, dtype=DTYPES[name], kind=kind, chunk=64), "cuda")
 
 
 @pytest.mark.parametrize("chunk", linear_attention_tiles.CHUNKS, ids=lambda n: f"chunk{n}")
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_chunk(kind: str, name: str, chunk: int):
-    hold(Case(97, H=2, D=64, E=128, dtype=DTYPES[name], kind=kind, chunk=chunk), "cuda")
+    check(Case(97, H=2, D=64, E=128, dtype=DTYPES[name], kind=kind, chunk=chunk), "cuda")
 
 
 @pytest.mark.parametrize("widths", [(64, 256), (256, 64), (59, 40), (128, 17)], ids=str)
@@ -41,7 +41,7 @@ def test_every_chunk(kind: str, name: str, chunk: int):
 @pytest.mark.parametrize("kind", KINDS)
 def test_keys_and_values_of_different_widths(kind: str, name: str, widths: tuple[int, int]):
     case = Case(70, H=2, D=widths[0], E=widths[1], dtype=DTYPES[name], kind=kind, chunk=64)
-    hold(case, "cuda")
+    check(case, "cuda")
 
 
 def oracle(inputs: dict[str, torch.Tensor], backward: bool = True) -> Results:

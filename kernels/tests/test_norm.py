@@ -145,10 +145,10 @@ def test_twins_are_pytorchs_functions(device: str):
 @pytest.mark.parametrize("kind", ["rms", "layer"])
 def test_error_is_what_rounding_makes(kind: str, path: str, device: str):
     leaves = make((8,), 256, torch.float32, device, kind, residual=True)
-    hold(kind, leaves)
+    check(kind, leaves)
 
 
-def hold(kind: str, leaves: dict[str, torch.Tensor]) -> None:
+def check(kind: str, leaves: dict[str, torch.Tensor]) -> None:
     """Assert both limits of ``numerics``, of outputs and gradients."""
     got = outputs_and_gradients(FAST, kind, leaves)
     want = outputs_and_gradients(TWIN, kind, in_float64(leaves))
@@ -355,4 +355,4 @@ def test_errors_say_what_expected_got_and_next(
 @pytest.mark.parametrize("kind", ["rms", "layer"])
 def test_model_widths_on_a_gpu(kind: str, name: str, width: int):
     leaves = make((2048,), width, DTYPES[name], "cuda", kind, residual=True)
-    hold(kind, leaves)
+    check(kind, leaves)

@@ -20,7 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from .numerics import DTYPES, relative_error
-from .scan_cases import OPTIONAL, Case, Tensors, fast, hold, run, wide
+from .recurrences import Tensors, run, wide
+from .scan_cases import OPTIONAL, Case, check, fast
 
 needs_triton = pytest.mark.skipif(
     not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"
@@ -59,38 +60,38 @@ def test_twins_agree_however_strong_the_decay(rate: float, T: int):
 @needs_triton
 @pytest.mark.parametrize("T", BY_LENGTH, ids=lambda n: f"T{n}")
 def test_kernel_is_its_twin(T: int, device: str):
-    hold(Case(T), device)
+    check(Case(T), device)
 
 
 @needs_triton
 @pytest.mark.parametrize("name", [*DTYPES, "fp64"])
 def test_every_dtype(name: str, device: str):
-    hold(Case(11, C=8, N=4, dtype=DTYPES.get(name, torch.float64)), device)
+    check(Case(11, C=8, N=4, dtype=DTYPES.get(name, torch.float64)), device)
 
 
 @needs_triton
 @pytest.mark.parametrize("N", [1, 16, 32, 59, 64, 128, 256], ids=lambda n: f"N{n}")
 def test_every_number_of_states(N: int, device: str):
-    hold(Case(6, N=N, rate=0.3), device)
+    check(Case(6, N=N, rate=0.3), device)
 
 
 @needs_triton
 @pytest.mark.parametrize("C", [1, 16, 17, 40], ids=lambda n: f"C{n}")
 def test_channels_that_fill_no_block(C: int, device: str):
-    hold(Case(5, C=C), device)
+    check(Case(5, C=C), device)
 
 
 @needs_triton
 @pytest.mark.parametrize("name", [None, *OPTIONAL])
 @pytest.mark.parametrize("softplus", [True, False], ids=["softplus", "plain"])
 def test_each_option_alone(name: str | None, softplus: bool, device: str):
-    hold(Case(6, options=(name,) if name else (), softplus=softplus), device)
+    check(Case(6, options=(name,) if name else (), softplus=softplus), device)
 
 
 @needs_triton
 @pytest.mark.parametrize("rate", [0.0, 1e-4, 30.0, 1e4], ids=["none", "slow", "fast", "at-once"])
 def test_strong_decay_and_none(rate: float, device: str):
-    hold(Case(11, rate=rate), device)
+    check(Case(11, rate=rate), device)
 
 
 @needs_triton
@@ -117,7 +118,7 @@ def test_step_sizes_at_both_ends_of_softplus(shift: float, device: str):
 )
 def test_any_shape(T: int, C: int, N: int, options: set[str], seed: int):
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    hold(Case(T, 1, C, N, torch.float64, tuple(sorted(options))), device, seed)
+    check(Case(T, 1, C, N, torch.float64, tuple(sorted(options))), device, seed)
 
 
 def halves(inputs: Tensors, at: int) -> list[Tensors]:

@@ -14,7 +14,8 @@ from attend_kernels import naive_selective_scan
 from attend_kernels.ops.selective_scan import tiles as selective_scan_tiles
 
 from .numerics import DTYPES, TOLERANCE, relative_error
-from .scan_cases import Case, Tensors, fast, hold, run, wide
+from .recurrences import Tensors, run, wide
+from .scan_cases import Case, check, fast
 
 pytestmark = pytest.mark.gpu
 
@@ -32,13 +33,13 @@ def passes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 @pytest.mark.parametrize("N", [8, 16, 24, 32, 64, 128, 256], ids=lambda n: f"N{n}")
 @pytest.mark.parametrize("T", [1, 97, 256], ids=lambda n: f"T{n}")
 def test_every_entry_of_the_table(T: int, N: int, name: str):
-    hold(Case(T, 2, 72, N, DTYPES.get(name, torch.float64), rate=0.3), "cuda")
+    check(Case(T, 2, 72, N, DTYPES.get(name, torch.float64), rate=0.3), "cuda")
 
 
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("C", [33, 64, 1536], ids=lambda n: f"C{n}")
 def test_lengths_of_a_model(C: int, name: str):
-    hold(Case(1025, 2, C, 16, DTYPES[name], rate=0.1), "cuda")
+    check(Case(1025, 2, C, 16, DTYPES[name], rate=0.1), "cuda")
 
 
 @pytest.mark.parametrize("B", [8, 1], ids=["one-pass", "segments"])

@@ -13,7 +13,8 @@ from attend_kernels.common import fallback
 from attend_kernels.ops.selective_scan import tiles as selective_scan_tiles
 
 from .numerics import DTYPES, relative_error
-from .scan_cases import OPTIONAL, Case, fast, hold, run, wide
+from .recurrences import run, wide
+from .scan_cases import OPTIONAL, Case, check, fast
 
 pytestmark = pytest.mark.skipif(
     not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"
@@ -39,12 +40,12 @@ def segments(case: Case, device: str) -> int:
 def test_segments_are_the_twin(T: int, options: tuple[str, ...], device: str):
     case = Case(T, options=options)
     assert segments(case, device) == -(-T // 8)
-    hold(case, device)
+    check(case, device)
 
 
 @pytest.mark.parametrize("name", [*DTYPES, "fp64"])
 def test_every_dtype(name: str, device: str):
-    hold(Case(19, C=8, N=4, dtype=DTYPES.get(name, torch.float64)), device)
+    check(Case(19, C=8, N=4, dtype=DTYPES.get(name, torch.float64)), device)
 
 
 @pytest.mark.parametrize("N", [1, 16, 59, 256], ids=lambda n: f"N{n}")
@@ -52,12 +53,12 @@ def test_every_number_of_states(N: int, monkeypatch: pytest.MonkeyPatch, device:
     monkeypatch.setattr(selective_scan_tiles, "multiprocessors", lambda _: 16)
     case = Case(18, C=2, N=N, rate=0.3)
     assert segments(case, device) == 3
-    hold(case, device)
+    check(case, device)
 
 
 @pytest.mark.parametrize("rate", [0.0, 1e-4, 30.0, 1e4], ids=["none", "slow", "fast", "at-once"])
 def test_strong_decay_and_none(rate: float, device: str):
-    hold(Case(18, rate=rate), device)
+    check(Case(18, rate=rate), device)
 
 
 def test_segments_of_several_chunks(monkeypatch: pytest.MonkeyPatch, device: str):
@@ -65,7 +66,7 @@ def test_segments_of_several_chunks(monkeypatch: pytest.MonkeyPatch, device: str
     monkeypatch.setattr(selective_scan_tiles, "multiprocessors", lambda _: 1)
     case = Case(34)
     assert segments(case, device) == 3
-    hold(case, device)
+    check(case, device)
 
 
 @pytest.mark.deep

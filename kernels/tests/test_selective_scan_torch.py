@@ -13,7 +13,8 @@ from attend_kernels.ops.selective_scan import tiles as selective_scan_tiles
 
 from .allocations import Allocations, assert_linear
 from .numerics import TOLERANCE, relative_error
-from .scan_cases import Case, Tensors, fast, run, wide
+from .recurrences import Tensors, run, wide
+from .scan_cases import Case, fast
 
 needs_triton = pytest.mark.skipif(
     not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"

@@ -13,7 +13,8 @@ from attend_kernels import naive_ssd, naive_ssd_chunked, naive_ssd_quadratic, se
 from attend_kernels.common import fallback
 
 from .numerics import DTYPES, poisoned, relative_error
-from .ssd_cases import Case, Tensors, fast, hold, part, run, wide
+from .recurrences import Tensors, run, wide
+from .ssd_cases import Case, check, fast, part
 
 needs_triton = pytest.mark.skipif(
     not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"
@@ -47,7 +48,7 @@ def test_segsum_keeps_the_digits_that_differences_of_running_sums_lose():
 @needs_triton
 @pytest.mark.parametrize("T", [1, 2, 17, 64, 97], ids=lambda n: f"T{n}")
 def test_lengths(T: int, device: str):
-    hold(Case(T), device)
+    check(Case(T), device)
 
 
 @pytest.mark.thin(keep=3)
@@ -55,14 +56,14 @@ def test_lengths(T: int, device: str):
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("rate", RATES.values(), ids=RATES)
 def test_dtypes_and_decays(rate: float, name: str, device: str):
-    hold(Case(40, rate=rate, dtype=DTYPES[name]), device)
+    check(Case(40, rate=rate, dtype=DTYPES[name]), device)
 
 
 @pytest.mark.thin(keep=3)
 @needs_triton
 @pytest.mark.parametrize("N", [1, 16, 24, 64, 128, 256], ids=lambda n: f"N{n}")
 def test_state_sizes(N: int, device: str):
-    hold(Case(35, H=1, N=N), device)
+    check(Case(35, H=1, N=N), device)
 
 
 @pytest.mark.thin(keep=2)
@@ -70,7 +71,7 @@ def test_state_sizes(N: int, device: str):
 @pytest.mark.parametrize("P", [1, 16, 40, 64, 128], ids=lambda n: f"P{n}")
 def test_head_widths(P: int, device: str):
     """On a CPU a program owns at most 32 rows of the state: 64 and 128 are split."""
-    hold(Case(35, H=1, P=P), device)
+    check(Case(35, H=1, P=P), device)
 
 
 @pytest.mark.thin(keep=2)
@@ -78,25 +79,25 @@ def test_head_widths(P: int, device: str):
 @pytest.mark.parametrize(("H", "G"), [(4, 1), (4, 2), (3, 3), (9, 1)], ids=lambda n: f"{n}")
 def test_groups(H: int, G: int, device: str):
     """Nine heads are more than one program adds up for dB and dC: two shares."""
-    hold(Case(18, H=H, G=G), device)
+    check(Case(18, H=H, G=G), device)
 
 
 @needs_triton
 @pytest.mark.parametrize("options", [(), ("D",), ("initial_state",)], ids=lambda o: "-".join(o))
 def test_options(options: tuple[str, ...], device: str):
-    got = hold(Case(34, options=options), device)
+    got = check(Case(34, options=options), device)
     assert {f"d{name}" for name in options} <= set(got)
 
 
 @needs_triton
 def test_batch_rows_do_not_mix(device: str):
-    hold(Case(34, B=3, H=1), device)
+    check(Case(34, B=3, H=1), device)
 
 
 @needs_triton
 @pytest.mark.parametrize("chunk", [16, 32, 128], ids=lambda n: f"chunk{n}")
 def test_the_chunk_does_not_change_the_answer(chunk: int, device: str):
-    hold(Case(50), device, chunk=chunk)
+    check(Case(50), device, chunk=chunk)
 
 
 @needs_triton

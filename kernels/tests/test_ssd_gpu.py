@@ -13,7 +13,8 @@ import torch
 from attend_kernels import naive_ssd_chunked, ssd
 
 from .numerics import DTYPES, TF32_TOLERANCE, TOLERANCE, relative_error
-from .ssd_cases import Case, fast, hold, part, run, wide
+from .recurrences import run, wide
+from .ssd_cases import Case, check, fast, part
 
 pytestmark = pytest.mark.gpu
 
@@ -22,13 +23,13 @@ pytestmark = pytest.mark.gpu
 @pytest.mark.parametrize("N", [16, 40, 64, 128, 256], ids=lambda n: f"N{n}")
 @pytest.mark.parametrize("P", [16, 64, 128], ids=lambda n: f"P{n}")
 def test_every_entry_of_the_table(P: int, N: int, name: str):
-    hold(Case(113, B=2, H=4, G=2, P=P, N=N, dtype=DTYPES[name]), "cuda")
+    check(Case(113, B=2, H=4, G=2, P=P, N=N, dtype=DTYPES[name]), "cuda")
 
 
 @pytest.mark.parametrize("chunk", [16, 32, 64, 128, 256], ids=lambda n: f"chunk{n}")
 @pytest.mark.parametrize("name", DTYPES)
 def test_every_chunk(name: str, chunk: int):
-    hold(Case(256, P=64, N=128, dtype=DTYPES[name]), "cuda", chunk=chunk)
+    check(Case(256, P=64, N=128, dtype=DTYPES[name]), "cuda", chunk=chunk)
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.1, 20.0], ids=lambda r: f"rate{r}")

@@ -12,7 +12,8 @@ from attend_kernels import naive_ssd_chunked, ssd, ssd_step
 from attend_kernels.common import fallback
 
 from .numerics import relative_error
-from .ssd_cases import Case, fast, run, wide
+from .recurrences import run, wide
+from .ssd_cases import Case, fast
 
 needs_triton = pytest.mark.skipif(
     not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"

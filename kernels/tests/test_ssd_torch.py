@@ -11,7 +11,8 @@ from attend_kernels.common import fallback
 from attend_kernels.ops.ssd import operators as ssd_operators
 
 from .allocations import Allocations, assert_linear
-from .ssd_cases import Case, fast, run
+from .recurrences import run
+from .ssd_cases import Case, fast
 
 needs_triton = pytest.mark.skipif(
     not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"

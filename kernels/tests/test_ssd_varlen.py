@@ -11,7 +11,8 @@ from attend_kernels import naive_ssd, naive_ssd_chunked, naive_ssd_quadratic, ss
 from attend_kernels.common import fallback
 
 from .numerics import poisoned, relative_error
-from .ssd_cases import Case, Tensors, fast, part, run, wide
+from .recurrences import Tensors, run, wide
+from .ssd_cases import Case, fast, part
 
 needs_triton = pytest.mark.skipif(
     not fallback.HAS_TRITON, reason="Triton is not installed (no wheel for this platform)"

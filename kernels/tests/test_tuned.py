@@ -25,7 +25,7 @@ from .numerics import DTYPES, TOLERANCE, relative_error
 from .stand_in import from_bf16, gpu, roundings, to_bf16, to_tf32
 
 if not fallback.interpreted():
-    pytest.skip("a GPU is here: test_*_gpu.py hold the same on it", allow_module_level=True)
+    pytest.skip("a GPU is here: test_*_gpu.py check the same on it", allow_module_level=True)
 
 EVERY_TILE = os.environ.get("ATTEND_EVERY_TILE") == "1"
 REASON = "ATTEND_EVERY_TILE=1 holds every tile, in half an hour"
@@ -54,7 +54,7 @@ def now_and_then(kept: bool) -> None:
 def test_linear_attention(kind: str, D: int, name: str):
     now_and_then(D == 64 and name == "bf16")
     case = linear_attention_cases.Case(70, D=D, dtype=DTYPES[name], kind=kind, chunk=64)
-    linear_attention_cases.hold(case)
+    linear_attention_cases.check(case)
 
 
 @pytest.mark.usefixtures("architecture")
@@ -65,7 +65,7 @@ def test_linear_attention_of_two_widths(kind: str, widths: tuple[int, int], name
     now_and_then(False)
     D, E = widths
     case = linear_attention_cases.Case(70, D=D, E=E, dtype=DTYPES[name], kind=kind, chunk=64)
-    linear_attention_cases.hold(case)
+    linear_attention_cases.check(case)
 
 
 @pytest.mark.usefixtures("architecture")
@@ -74,7 +74,7 @@ def test_linear_attention_of_two_widths(kind: str, widths: tuple[int, int], name
 @pytest.mark.parametrize("P", [64, 128], ids=lambda n: f"P{n}")
 def test_ssd(P: int, N: int, name: str):
     now_and_then((P, N, name) == (64, 128, "bf16"))
-    ssd_cases.hold(ssd_cases.Case(70, H=2, P=P, N=N, dtype=DTYPES[name]))
+    ssd_cases.check(ssd_cases.Case(70, H=2, P=P, N=N, dtype=DTYPES[name]))
 
 
 @pytest.mark.deep
@@ -84,7 +84,7 @@ def test_ssd(P: int, N: int, name: str):
 @pytest.mark.parametrize("T", [40, 200], ids=["one-pass", "segments"])
 def test_selective_scan(T: int, N: int, name: str):
     now_and_then((T, N, name) == (40, 16, "bf16"))
-    scan_cases.hold(scan_cases.Case(T, C=40, N=N, dtype=DTYPES[name], rate=0.3))
+    scan_cases.check(scan_cases.Case(T, C=40, N=N, dtype=DTYPES[name], rate=0.3))
 
 
 @pytest.mark.usefixtures("architecture")
@@ -93,7 +93,9 @@ def test_selective_scan(T: int, N: int, name: str):
 @pytest.mark.parametrize("D", [64, 128, 256], ids=lambda n: f"D{n}")
 def test_flash_attention(D: int, name: str, causal: bool):
     now_and_then((D, name, causal) == (64, "bf16", True))
-    flash_cases.hold(flash_cases.Case(150, S=200, H=2, G=1, D=D, dtype=DTYPES[name], causal=causal))
+    flash_cases.check(
+        flash_cases.Case(150, S=200, H=2, G=1, D=D, dtype=DTYPES[name], causal=causal)
+    )
 
 
 @pytest.mark.usefixtures("architecture")
@@ -101,7 +103,7 @@ def test_flash_attention(D: int, name: str, causal: bool):
 @pytest.mark.parametrize("D", [64, 128, 256], ids=lambda n: f"D{n}")
 def test_decode_attention(D: int, name: str):
     now_and_then((D, name) == (64, "bf16"))
-    decode_cases.hold(decode_cases.Case(D=D, dtype=DTYPES[name], page=16))
+    decode_cases.check(decode_cases.Case(D=D, dtype=DTYPES[name], page=16))
 
 
 @pytest.mark.usefixtures("architecture")

@@ -28,15 +28,15 @@ def agree_mask(
     squeezed: bool = False,
     **kwargs: Any,
 ) -> Outcome:
-    """Call the subject and hold the mask it returns to the right one.
+    """Call the subject and compare the mask it returns with the right one.
 
     Args:
-        probe: names the inputs and holds the reference.
+        probe: names the inputs and gives the reference.
         subject: what is being checked.
         *args: arguments for the subject (and the reference).
         want: the right mask; without it, the reference is asked.
         why: said in front of a miss: what is special about these arguments.
-        boolean: also hold it to the type bool; else numbers 0 and 1 will do.
+        boolean: require the type bool too; else numbers 0 and 1 will do.
         squeezed: take axes of length 1 that are missing or too many as right.
         **kwargs: keyword arguments for subject and reference.
 

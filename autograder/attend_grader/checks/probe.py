@@ -142,7 +142,7 @@ class Probe:
         method: str | None = None,
         **kwargs: Any,
     ) -> Outcome:
-        """Call the subject and hold what it returns to what is right.
+        """Call the subject and compare what it returns with what is right.
 
         Args:
             subject: what is being checked.

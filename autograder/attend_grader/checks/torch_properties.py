@@ -96,7 +96,7 @@ def agree_gradients(
     why: str = "",
     **kwargs: Any,
 ) -> Outcome:
-    """Pull random cotangents back through the subject and hold its gradients to the reference's.
+    """Pull random cotangents back through the subject and compare its gradients with the reference's.
 
     Args:
         probe: its reference is the oracle: autograd through it gives the right gradients.
@@ -163,7 +163,7 @@ def _expect_form(got: Any, want: Any, what: str | tuple[str, ...]) -> None:
         if shape != tuple(right.shape):
             raise Miss(
                 f"no gradient was looked at: {name} is {shape}, expected {tuple(right.shape)}. "
-                "Mend the shape first."
+                "Fix the shape first."
             )
 
 

@@ -194,7 +194,7 @@ def _parsed(content: bytes, whole: bool) -> NotebookNode:
         raise ValueError(f"the notebook holds more than {MAX_READ:,} objects besides its outputs")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # nbformat mends ids, and says so
+            warnings.simplefilter("ignore")  # nbformat repairs ids with a warning
             notebook = nbformat.reads(text, as_version=4)
         for cell in notebook.cells:
             texts = isinstance(cell.source, str) and isinstance(cell.cell_type, str)

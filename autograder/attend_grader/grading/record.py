@@ -161,5 +161,5 @@ def _verdict(form: dict[str, Any]) -> Verdict:
             Finding(**{**f, "evidence": tuple(tuple(pair) for pair in f["evidence"])})
             for f in report["findings"]
         )
-        report = Report(**{**report, "findings": findings, "mend": tuple(report["mend"])})
+        report = Report(**{**report, "findings": findings, "fix_first": tuple(report["fix_first"])})
     return replace(Verdict(**{**form, "report": None}), report=report)

@@ -278,7 +278,7 @@ class _Run:
             return None
         if channel.starved:
             self._replace(child)
-        return replace(report, mend=exercise.uses) if report.score else None
+        return replace(report, fix_first=exercise.uses) if report.score else None
 
     def _replace(self, child: Child) -> None:
         """Go on in a fresh process: in this one memory ran out, and may be held still."""

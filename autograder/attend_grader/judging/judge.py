@@ -65,15 +65,15 @@ def _judged(subject: Subject, exercise: Exercise, seed: int, extra: bool) -> Rep
         if left:
             return empty_report(exercise.id, worth, "failed", left)
         return _not_started(exercise, worth)
-    chosen, mend = subject, ()
+    chosen, fix_first = subject, ()
     if exercise.uses and not _all_passed(findings):
-        chosen, findings, mend = _follow_through(subject, exercise, seed, extra, findings)
+        chosen, findings, fix_first = _follow_through(subject, exercise, seed, extra, findings)
     passed = _all_passed(findings)
     name, explanation = (
         (None, "") if passed else diagnose(chosen, exercise, findings, seed, extra=extra)
     )
-    if exercise.uses and not passed and name is None and not mend:
-        name, explanation, found, mend = _diagnose_behind(subject, exercise, seed, extra)
+    if exercise.uses and not passed and name is None and not fix_first:
+        name, explanation, found, fix_first = _diagnose_behind(subject, exercise, seed, extra)
         findings = found or findings
     earned = sum(f.earned for f in findings)
     related = None if passed or name else _symptom(chosen, exercise, seed)
@@ -84,7 +84,7 @@ def _judged(subject: Subject, exercise: Exercise, seed: int, extra: bool) -> Rep
         diagnosis=name,
         explanation=explanation,
         symptom=related,
-        mend=mend,
+        fix_first=fix_first,
         printed=subject.printed[0] if subject.printed else "",
         seed=seed,
     )

@@ -33,7 +33,7 @@ SHORT_CARD = 3
 """Rows up to which a card does not repeat its verdict at the end: all of it is in view."""
 
 _SHORT = ("your line", "try")
-"""Evidence shown at every miss; the rest is left out or folded after the first: mend that first."""
+"""Evidence shown at every miss; the rest is left out or folded after the first: fix that first."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Report:
         explanation: what that misconception is and what to try.
         symptom: how the candidate's results relate to the right ones, and when they are wrong; one
             or two sentences that are true of every call that was tried, or None.
-        mend: earlier exercises whose slip was found and not counted here.
+        fix_first: earlier exercises whose slip was found and not counted here.
         printed: what the candidate printed, the beginning.
         seed: drew the random inputs.
     """
@@ -82,7 +82,7 @@ class Report:
     diagnosis: str | None = None
     explanation: str = ""
     symptom: str | None = None
-    mend: tuple[str, ...] = ()
+    fix_first: tuple[str, ...] = ()
     printed: str = ""
     seed: int | None = None
 
@@ -158,12 +158,12 @@ class Report:
             remarks.append(("diagnosis", f"Looks like: {self.diagnosis}. {self.explanation}"))
         elif self.symptom and self.symptom != self.note:
             remarks.append(("symptom", self.symptom))
-        if self.mend:
-            names = ", ".join(self.mend)
+        if self.fix_first:
+            names = ", ".join(self.fix_first)
             text = f"Correct once these are fixed: {names} (no points lost here)."
             if self.status != "passed":
-                text = f"Checked with the course's own {names}, as yours has a slip: mend that too."
-            remarks.append(("mend", text))
+                text = f"Checked with the course's own {names}, as yours has a slip: fix that too."
+            remarks.append(("fix_first", text))
         if self.printed:
             remarks.append(("printed", f"Your function printed: {self.printed.strip()[:200]}"))
         return remarks
@@ -216,7 +216,7 @@ _QUIET = "var(--jp-content-font-color2,#56606b)"
 
 
 def _row(finding: Finding, unfolded: bool) -> str:
-    """One property; long evidence is folded away except at the first miss: mend that first."""
+    """One property; long evidence is folded away except at the first miss: fix that first."""
     mark, colour = ("✓", "#00664b") if finding.passed else ("✗", "#9c3a00")
     colour = _shade(colour)
     said = f"<div>{escape(finding.message)}</div>" if finding.message else ""

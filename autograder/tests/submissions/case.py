@@ -85,7 +85,7 @@ def write(folder: Path, notebook: NotebookNode) -> None:
     """Write the notebook, as it is, where a submission is expected; @ROOT@ is the course's."""
     for cell in notebook.cells:
         cell.source = cell.source.replace("@ROOT@", str(folder.parents[2]))
-    (folder / FILE).write_text(json.dumps(notebook))  # nbformat would mend what is wrong with it
+    (folder / FILE).write_text(json.dumps(notebook))  # nbformat would repair it
 
 
 def edited(*edits: Edit) -> Make:

@@ -40,7 +40,7 @@ def text() -> str:
     head = f"""## Bad submissions, and what becomes of them
 
 {len(CASES)} submissions of chapter 03 that went wrong or were made to, all in one class with two
-honest ones. For each, `autograder/tests/test_bad_submissions.py` holds: one record with this
+honest ones. For each, `autograder/tests/test_bad_submissions.py` asserts: one record with this
 reason and score; full marks for the exercises it left alone; nothing written but the grader's own
 files, nothing read of another's, nothing left running. {stock} of them are graded by plain
 `nbgrader autograde` as well, with the same scores. All other exercises of a submission, and all

@@ -122,7 +122,7 @@ def validate(
 
 def _weights(attention: Callable[..., Any], x: Any, exercise: str) -> np.ndarray | str:
     """The weights (H, T, T) of one example, or the sentence to show in their place."""
-    mend = f"Run check({exercise}) to see what to mend."
+    advice = f"Run check({exercise}) to see what to fix."
     printed = io.StringIO()
     with warnings.catch_warnings(), contextlib.redirect_stdout(printed):
         warnings.simplefilter("ignore")
@@ -135,7 +135,7 @@ def _weights(attention: Callable[..., Any], x: Any, exercise: str) -> np.ndarray
             )
         except Exception as error:  # a learner's module may raise anything: report it as words
             words = f"{type(error).__name__}: {error}".strip().splitlines()[0][:160]
-            return f"Your {exercise} stopped with {words}. {mend}"
+            return f"Your {exercise} stopped with {words}. {advice}"
     tokens = x.shape[1]
     weights: Any = result[1] if isinstance(result, tuple | list) and len(result) == 2 else None
     shape = tuple(getattr(weights, "shape", ()))
@@ -143,15 +143,15 @@ def _weights(attention: Callable[..., Any], x: Any, exercise: str) -> np.ndarray
         what = f"shape {shape}" if shape else "no shape"
         return (
             f"Your {exercise} should return output and weights (1, H, {tokens}, {tokens}); the"
-            f" weights have {what}. {mend}"
+            f" weights have {what}. {advice}"
         )
     found = weights.detach().numpy().astype(float)[0]
     if len(found) > MAX_HEADS:
         return f"{len(found)} heads are more than the {MAX_HEADS} that can be drawn legibly."
     if not np.isfinite(found).all():
-        return f"Your {exercise} returned weights with NaN or infinity. {mend}"
+        return f"Your {exercise} returned weights with NaN or infinity. {advice}"
     if found.min() < -1e-6 or found.max() > 1 + 1e-6:
-        return f"Your {exercise} returned weights outside 0 … 1. {mend}"
+        return f"Your {exercise} returned weights outside 0 … 1. {advice}"
     return found
 
 

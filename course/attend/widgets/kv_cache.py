@@ -143,7 +143,7 @@ def _bytes(count: Callable[..., Any], model: PublishedModel, state: CacheState) 
 
     Raises _NoBytesError where it is not started, raises, or returns anything but bytes.
     """
-    mend = f"Run check({EXERCISE}) to see what to mend."
+    advice = f"Run check({EXERCISE}) to see what to fix."
     options: Mapping[str, Any] = {
         "batch": state.sentences,
         "bits": state.bits,
@@ -160,10 +160,10 @@ def _bytes(count: Callable[..., Any], model: PublishedModel, state: CacheState) 
         ) from None
     except Exception as error:  # a learner's function may raise anything: report it as words
         words = f"{type(error).__name__}: {error}".strip().splitlines()[0][:160]
-        raise _NoBytesError(f"Your {EXERCISE} stopped with {words}. {mend}") from None
+        raise _NoBytesError(f"Your {EXERCISE} stopped with {words}. {advice}") from None
     number = isinstance(found, int | float) and not isinstance(found, bool)
     if not number or not math.isfinite(found) or found < 0:
-        raise _NoBytesError(f"Your {EXERCISE} should return bytes; it returned {found!r}. {mend}")
+        raise _NoBytesError(f"Your {EXERCISE} should return bytes; it returned {found!r}. {advice}")
     return int(found)
 
 

@@ -143,7 +143,7 @@ def cross_entropy_cases(tiny: bool) -> list[Case]:
 
 def _cross_entropy(vocabulary: int, wave: int, tiny: bool) -> Case:
     rows = 5 if tiny else 8192
-    checked = min(rows, 64)  # rows whose gradient is held to the oracle: in float64 they are large
+    checked = min(rows, 64)  # rows whose gradient is compared with the oracle: in float64 they are large
 
     def make(seed: int) -> Tensors:
         (logits,) = _random([(rows, vocabulary)], seed, tiny)

@@ -115,7 +115,7 @@ def run_case(case: Case, clock: Clock, cache_bytes: int) -> list[Row]:
 
 
 def check_peers(case: Case, inputs: Tensors, rows: list[Row]) -> tuple[Ready, dict[str, Row]]:
-    """Make every peer and hold it to the oracle; return those that are right, and their errors."""
+    """Make every peer and compare it with the oracle; return those that are right, and their errors."""
     ready: Ready = {}
     errors: dict[str, Row] = {}
     oracle: Answer | None = None

@@ -1,6 +1,6 @@
 """Shapes as documentation that runs.
 
-``assert_shape(q, "B H T D")`` says what ``q`` is and holds it. Letters are axes, the same
+``assert_shape(q, "B H T D")`` says what ``q`` is and asserts it. Letters are axes, the same
 everywhere: ``B`` batch, ``H`` heads, ``G`` key/value heads, ``T`` query length, ``S`` key length,
 ``D`` head dim, ``C`` model width, ``N`` state size, ``L`` layers, ``V`` vocabulary. A number is an
 axis of just that size; ``...`` at the start stands for any number of leading axes.

@@ -3,11 +3,11 @@
 Triton compiles for any NVIDIA architecture without a GPU, in a process without its interpreter.
 The command compiles each tuned configuration of every family below, where its code changed, and
 writes kernels/compiled.json and, from it, kernels/COMPILED.md. They say what code is made, never
-how fast it runs. The tests hold that both are up to date and that every case keeps its promises.
+how fast it runs. Tests assert that both are up to date and that every case keeps its promises.
 
 ==================  ===========================================================================
 ``compiler``        one launch: its source as Triton's IR, and what becomes of it
-``case``            a launch with its place in the tables and what it is held to
+``case``            a launch with its place in the tables and what it must satisfy
 ``page``            the file of results and the page made from it; the families
 ``flash``, ...      a family each: its ``NOTE`` and ``cases(architecture)``
 ==================  ===========================================================================

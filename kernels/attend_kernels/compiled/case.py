@@ -1,4 +1,4 @@
-"""One line of the tables: a launch as a tuned table has it, and what its code is held to."""
+"""One line of the tables: a launch as a tuned table has it, and what its code must satisfy."""
 
 from __future__ import annotations
 

@@ -98,10 +98,10 @@ def compare(cases: Sequence[Case], known: Mapping[str, Result]) -> tuple[list[st
 def examine(cases: Sequence[Case], known: Mapping[str, Result], exact: bool) -> dict[str, Any]:
     """Compare a family's cases with its results: counts, what is stale, what promise is broken.
 
-    All promises are held against the results. That the results are those of this code is known from
+    All promises are compared with the results. That the results are those of this code is known from
     the fingerprints, and from compiling again, for each architecture, the case with the most
     registers. Where Triton is not the ``exact`` version, the code differs: then that one case
-    is all that is held, with ``SLACK_ELSEWHERE``.
+    is all that is compared, with ``SLACK_ELSEWHERE``.
     """
     stale, broken = compare(cases, known)
     found = [case for case in cases if case.title in known]

@@ -30,7 +30,7 @@ def ask(
     arguments: tuple[np.ndarray, ...],
     shapes: dict[str, tuple[int, ...]],
 ) -> Answer:
-    """Call `function` on copies of `arguments` and hold what it returns against `shapes` (name →
+    """Call `function` on copies of `arguments` and check what it returns against `shapes` (name →
     shape).
 
     One name: the function returns an array; several: a tuple of that many. A function that is not
@@ -38,7 +38,7 @@ def ask(
     exercise.
     """
     printed = io.StringIO()
-    mend = f"Run check({exercise}) to see what to mend."
+    advice = f"Run check({exercise}) to see what to fix."
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
@@ -54,22 +54,22 @@ def ask(
                 Exception
             ) as error:  # a learner's function may raise anything: report it as words
                 words = f"{type(error).__name__}: {error}".strip().splitlines()[0][:160]
-                return Answer(problem=f"Your {exercise} stopped with {words}. {mend}")
+                return Answer(problem=f"Your {exercise} stopped with {words}. {advice}")
     parts = (result,) if len(shapes) == 1 else result
     wanted = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
     if len(shapes) > 1 and not (isinstance(result, tuple | list) and len(result) == len(shapes)):
-        problem = f"Your {exercise} should return {wanted}; it returned {_kind(result)}. {mend}"
+        problem = f"Your {exercise} should return {wanted}; it returned {_kind(result)}. {advice}"
         return Answer(problem=problem)
     arrays = []
     for (name, shape), part in zip(shapes.items(), parts, strict=True):
         array = _array(part)
         if array is None or array.dtype.kind not in "fiu" or array.shape != shape:
             wanted = f"{name} of shape {shape}"
-            problem = f"Your {exercise} should return {wanted}; it returned {_kind(part)}. {mend}"
+            problem = f"Your {exercise} should return {wanted}; it returned {_kind(part)}. {advice}"
             return Answer(problem=problem)
         if not np.isfinite(array).all():
             problem = (
-                f"Your {exercise} returned {name} with NaN or infinity for these vectors. {mend}"
+                f"Your {exercise} returned {name} with NaN or infinity for these vectors. {advice}"
             )
             return Answer(problem=problem)
         arrays.append(array.astype(float))

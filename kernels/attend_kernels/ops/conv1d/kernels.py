@@ -24,7 +24,7 @@ import triton.language as tl
 
 LOG2E = tl.constexpr(1.4426950408889634)
 # Tiles of 1,024 to 2,048 elements by 4 warps: 16 bytes a thread and load in bf16. Chosen without a
-# GPU; with 4 taps none spills a register on sm_80 or sm_90 (the tests hold it). Not timed yet.
+# GPU; with 4 taps none spills a register on sm_80 or sm_90 (tests assert it). Not timed yet.
 FORWARD = {"BLOCK_T": 32, "BLOCK_C": 64, "num_warps": 4}
 BACKWARD = {"BLOCK_T": 16, "BLOCK_C": 64, "TILES": 16, "num_warps": 4}
 

@@ -5,7 +5,7 @@ that share a key/value head, padded. Decoding waits for memory and computes litt
 aim at bytes on their way: stages × (K and V of a tile), twice a multiprocessor.
 
 Chosen without a GPU from the compiler's word: no register spilled, shared memory within limits (the
-tests hold it). None has been timed on a GPU yet.
+tests assert it). None has been timed on a GPU yet.
 """
 
 from __future__ import annotations

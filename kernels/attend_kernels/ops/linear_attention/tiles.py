@@ -6,7 +6,7 @@ program.
 
 The entries were chosen without a GPU, from the compiler's word alone: with the Triton of
 constraints.txt each fits its architecture's shared memory, and none spills a register
-(kernels/COMPILED.md lists them, the tests hold it). Widths between powers of two are filled up with
+(kernels/COMPILED.md lists them, tests assert it). Widths between powers of two are filled up with
 zeros. Of programs of 4 warps in half precision two fit a multiprocessor of an H200. None has been
 timed on a GPU yet.
 

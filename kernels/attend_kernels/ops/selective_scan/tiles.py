@@ -3,7 +3,7 @@
 A program holds BLOCK_C channels with all their states and unrolls STEPS time steps; CHUNK of them
 lie between two states kept for the backward pass. All were chosen without a GPU, from the
 compiler's word alone: with the Triton of constraints.txt none spills a register on sm_80 or sm_90
-(the tests hold it), and none did with Triton 3.5.1 and 3.6.0. None has been timed on a GPU yet.
+(tests assert it), and none did with Triton 3.5.1 and 3.6.0. None has been timed on a GPU yet.
 
 Each thread has 16 states: the forward kernel then needs 152 to 246 registers, the backward kernel,
 which holds the states of STEPS steps at once, 226 to 255. Programs are small, for there are only

@@ -25,7 +25,7 @@ PATTERNS = {
 
 
 def split_groups(name: str, m: torch.Tensor, groups: int | None) -> torch.Tensor:
-    """``(B, T, groups N)`` as ``(B, T, groups, N)``; what has four axes already is held to it."""
+    """``(B, T, groups N)`` as ``(B, T, groups, N)``; what has four axes already must have these."""
     if groups is None and m.dim() == 3:
         raise ShapeError(
             f"ssd: {name} must be (B, T, G, N), or with groups (B, T, G N); got {tuple(m.shape)}. "

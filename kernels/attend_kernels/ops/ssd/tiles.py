@@ -2,7 +2,7 @@
 
 The entries were chosen without a GPU, from the compiler's word alone: with the Triton of
 constraints.txt each fits its architecture's shared memory and none spills a register. The tests
-hold it; COMPILED.md lists it. None has been timed on a GPU yet.
+assert it; COMPILED.md lists it. None has been timed on a GPU yet.
 
 What limits them, at 255 registers a thread of 4 warps: the state, N × BLOCK_P numbers in fp32, the
 scores of a chunk and what is made of them, CHUNK² each. 64 steps are the least that Hopper's matrix
