@@ -7,6 +7,7 @@ the arrow keys.
 
 from attend.widgets.alignment import alignment_matrix
 from attend.widgets.delta_explorer import delta_explorer
+from attend.widgets.depth import depth_thermometer
 from attend.widgets.dk import dk_explorer
 from attend.widgets.drag_query import drag_query
 from attend.widgets.explorer import attention_explorer
@@ -32,6 +33,7 @@ __all__ = [
     "attention_explorer",
     "attention_table",
     "delta_explorer",
+    "depth_thermometer",
     "dk_explorer",
     "drag_query",
     "frequency_map",

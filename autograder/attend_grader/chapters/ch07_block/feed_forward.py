@@ -1,0 +1,197 @@
+"""Exercise 07_block/feed_forward: every token by itself, out to F numbers and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from attend_solutions import block
+from torch.nn import functional
+
+from attend_grader.checks.compare import FLOAT32, Miss
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import agrees, worked
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_numbers import normal
+
+GATED = "swiglu"
+
+
+def _case(rng: np.random.Generator, kind: str, *shape: int, inner: int = 7) -> Call:
+    width = shape[-1]
+    args: tuple[Any, ...] = (normal(rng, *shape), normal(rng, inner, width))
+    args = (*args, normal(rng, width, inner), kind)
+    return Call((*args, normal(rng, inner, width)) if kind == GATED else args)
+
+
+def _of(kind: str):
+    def cases(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+        for shape in ((2, 3, 4), (3, 7), (1, 1, 2)):
+            yield kind, _case(rng, kind, *shape)
+        if kind == "gelu":
+            yield "no kind given", Call(_case(rng, kind, 2, 3, 4).args[:3])
+
+    return cases
+
+
+def _refuses(subject: Subject, probe: Probe) -> None:
+    """A kind that is not known must not pass for another."""
+    for what, kind in (("the kind 'tanh'", "tanh"), ("swiglu without w_gate", GATED)):
+        args = (*_case(probe.rng, "relu", 2, 4).args[:3], kind)
+        outcome = subject.run(args, {})
+        came = "a result" if outcome.error is None else outcome.error.type
+        if came != "ValueError":
+            text = f"{what} must raise a ValueError; your function gave {came}."
+            raise Miss(text, topic="bad input").on(probe.given(args, {}), "")
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Each kind, F above, at and below C, one token."""
+    return [
+        _case(rng, "gelu", 2, 3, 4),
+        _case(rng, "relu", 2, 3, 4),
+        _case(rng, GATED, 2, 3, 4),
+        _case(rng, "gelu", 3, 5, inner=5),
+        _case(rng, GATED, 1, 5, 5, inner=5),
+        _case(rng, "relu", 1, 1, 6, inner=3),
+        Call(_case(rng, "gelu", 4, 3).args[:3]),
+    ]
+
+
+SILU, UP = "functional.silu(x @ w_gate.T)", "up = x @ w_in.T"
+
+SLIPS = (
+    Slip(
+        "GELU by tanh",
+        ("functional.gelu(up)", 'functional.gelu(up, approximate="tanh")'),
+        "GELU is the approximation by tanh, which is off by up to 0.0005. GPT-2 uses it, but here "
+        "it is exact: u · Φ(u), torch's default.",
+    ),
+    Slip(
+        "SiLU for GELU",
+        ("functional.gelu(up)", "functional.silu(up)"),
+        "For gelu the bend is u · sigmoid(u). That is SiLU; GELU is u · Φ(u), with the normal "
+        "distribution function.",
+    ),
+    Slip(
+        "relu for everything",
+        ("functional.gelu(up)", "functional.relu(up)"),
+        "For gelu the bend is a relu: negative numbers become 0. GELU lets a little of them "
+        "through.",
+    ),
+    Slip(
+        "gate and value exchanged",
+        (f"{SILU} * up", "functional.silu(up) * (x @ w_gate.T)"),
+        "In swiglu the SiLU bends what w_in made. It bends the gate, x W_gateᵀ; what w_in made is "
+        "multiplied by that as it is.",
+    ),
+    Slip(
+        "a gate without its bend",
+        (f"{SILU} * up", "(x @ w_gate.T) * up"),
+        "In swiglu the gate is not bent: without SiLU this is a bilinear layer.",
+    ),
+    Slip(
+        "a sigmoid gate",
+        (SILU, "torch.sigmoid(x @ w_gate.T)"),
+        "The gate of swiglu is sigmoid(g). That is a GLU; SiLU is g · sigmoid(g).",
+    ),
+    Slip(
+        "a GELU gate",
+        (SILU, "functional.gelu(x @ w_gate.T)"),
+        "The gate of swiglu goes through GELU. That is called GEGLU; SwiGLU takes SiLU.",
+    ),
+    Slip(
+        "both bent",
+        (f"{SILU} * up", f"{SILU} * functional.silu(up)"),
+        "In swiglu both products go through SiLU. Only the gate does.",
+    ),
+    Slip(
+        "bent after the way back",
+        (
+            ("hidden = functional.relu(up)", "return functional.relu(up @ w_out.T)"),
+            ("hidden = functional.gelu(up)", "return functional.gelu(up @ w_out.T)"),
+        ),
+        "relu and gelu are taken after both products, so the two matrices are as good as one, and "
+        "relu can add nothing negative to the stream. Bend the F numbers between the products.",
+    ),
+    Slip(
+        "gate added",
+        (f"{SILU} * up", f"{SILU} + up"),
+        "In swiglu the gate is added. It is multiplied, number by number.",
+    ),
+)
+
+
+def with_linear(x, w_in, w_out, kind="gelu", w_gate=None):
+    """F.linear, a dict of bends."""
+    bends = {"relu": torch.relu, "gelu": functional.gelu}
+    up = functional.linear(x, w_in)
+    if kind in bends:
+        return functional.linear(bends[kind](up), w_out)
+    if kind != "swiglu" or w_gate is None:
+        raise ValueError(f"kind {kind}")
+    gate = functional.linear(x, w_gate)
+    return functional.linear(gate * torch.sigmoid(gate) * up, w_out)
+
+
+def by_formula(x, w_in, w_out, kind="gelu", w_gate=None):
+    """Φ by erf, clamp for relu, einsum for products."""
+    up = torch.einsum("...c,fc->...f", x, w_in)
+    match kind:
+        case "relu":
+            bent = up.clamp(min=0)
+        case "gelu":
+            bent = 0.5 * up * (1 + torch.erf(up / math.sqrt(2)))
+        case "swiglu":
+            if w_gate is None:
+                raise ValueError("swiglu needs w_gate")
+            gate = torch.einsum("...c,fc->...f", x, w_gate)
+            bent = up * gate / (1 + torch.exp(-gate))
+        case _:
+            raise ValueError(kind)
+    return torch.einsum("...f,cf->...c", bent, w_out)
+
+
+EXERCISE = Exercise(
+    chapter="07_block",
+    title="The feed-forward network",
+    goal="Change every token by itself, through one of three bends.",
+    reference=block.feed_forward,
+    contract=Contract(
+        leading_axes=("x",),
+        views=True,
+        arguments_unchanged=True,
+        gradients=("x", "w_in", "w_out", "w_gate"),
+        says=("An unknown `kind`, and swiglu without `w_gate`, raise a `ValueError`.",),
+    ),
+    properties=(
+        worked(
+            "the worked example, relu: (9, 3)",
+            torch.tensor([[1.0, 2.0]]),
+            torch.tensor([[1.0, 1.0], [1.0, -1.0]]),
+            torch.tensor([[3.0, 5.0], [1.0, 0.0]]),
+            "relu",
+            want=torch.tensor([[9.0, 3.0]]),
+            tolerance=FLOAT32,
+        ),
+        agrees("gelu, also where no kind is given", _of("gelu"), tolerance=FLOAT32),
+        agrees("swiglu", _of(GATED), tolerance=FLOAT32),
+        Property("what is not known is refused", 1, _refuses),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"F.linear": with_linear, "by formula": by_formula},
+    hints=(
+        "Two products with something in between. What are the shapes before, between and after?",
+        "`x @ w_in.T` is (…, F). `functional.relu`, `functional.gelu` and `functional.silu` work "
+        "number by number; `@ w_out.T` goes back to C.",
+        "swiglu: functional.silu(x @ w_gate.T) * (x @ w_in.T), then w_out. End the ifs with "
+        "raise ValueError(…).",
+    ),
+    minutes=10,
+    difficulty=2,
+    importance=5,
+)

@@ -1,0 +1,199 @@
+"""Exercise 07_block/parameter_count: how many numbers a transformer learns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from attend_solutions import block
+
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.subject import Subject
+
+Counted = tuple[tuple[int, ...], dict[str, Any], int, str]
+"""Arguments, options, the right number, and what is special."""
+
+
+def _counts(name: str, cases: Sequence[Counted], points: int = 1) -> Property:
+    def test(subject: Subject, probe: Probe) -> None:
+        for args, options, want, why in cases:
+            outcome = probe.agree(subject, *args, want=want, why=why, **options)
+            if type(outcome.value) is not int:
+                kind = type(outcome.value).__name__
+                raise probe.miss(f"returned a {kind}; expected an int.", *args, **options)
+
+    return Property(name, points, test)
+
+
+TINY = (5, 2, 3, 7)
+_WORKED: tuple[Counted, ...] = (
+    (TINY, {"biases": False}, 10 + 3 * (16 + 28 + 8) + 4, "no biases"),
+    (TINY, {}, 10 + 3 * (16 + 28 + 8 + 8 + 9) + 4, "with biases"),
+)
+LLAMA: dict[str, Any] = {"gated": True, "biases": False, "rms": True, "tied": False}
+_GPT2 = (
+    ((50257, 768, 12, 3072), {"positions": 1024}, 124_439_808, "GPT-2 small"),
+    ((50257, 1600, 48, 6400), {"positions": 1024}, 1_557_611_200, "GPT-2 XL"),
+)
+_BERT = (
+    ((30522, 768, 12, 3072), {"positions": 512, "segments": 2, "pooler": True}, 109_482_240,
+     "BERT-base"),
+)  # fmt: skip
+_LLAMA = (
+    ((32000, 4096, 32, 11008), LLAMA, 6_738_415_616, "Llama 2 7B"),
+    ((32000, 8192, 80, 28672), {**LLAMA, "kv_width": 1024}, 68_976_648_192, "Llama 2 70B"),
+)
+
+
+def _tensors(subject: Subject, probe: Probe) -> None:
+    """Every option alone, counted in tensors."""
+    for options in _ALONE:
+        sizes = tuple(int(n) for n in probe.rng.integers(2, 9, 4))
+        want = by_tensors(*sizes, **options)
+        probe.agree(subject, *sizes, want=want, why=", ".join(options) or "plain", **options)
+
+
+_ALONE: tuple[dict[str, Any], ...] = (
+    {"positions": 6},
+    {"segments": 3},
+    {"kv_width": 1},
+    {"kv_width": 3, "biases": False},
+    {"gated": True},
+    {"gated": True, "biases": False},
+    {"rms": True},
+    {"tied": False},
+    {"pooler": True},
+    {"pooler": True, "biases": False},
+)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Plain, and with each option."""
+    sizes = tuple(int(n) for n in rng.integers(5, 60, 4))
+    return [Call(sizes), *(Call(sizes, options) for options in _ALONE)]
+
+
+SHARED, ONE = "2 * width * width + 2 * width * shared", "one_norm = width if rms else 2 * width"
+RETURNED = "tables + layers * (attention + feed + 2 * one_norm) + one_norm + end"
+
+SLIPS = (
+    Slip(
+        "the norm outside forgotten",
+        (RETURNED, "tables + layers * (attention + feed + 2 * one_norm) + end"),
+        "One norm is missing: besides two in each block there is one outside.",
+    ),
+    Slip(
+        "one norm in a block",
+        ("feed + 2 * one_norm", "feed + one_norm"),
+        "One norm is counted in each block. There are two, one for each part.",
+    ),
+    Slip(
+        "no biases anywhere",
+        ("if biases:", "if False:"),
+        "The biases are missing. With biases=True every matrix product has one.",
+    ),
+    Slip(
+        "biases of keys and values too wide",
+        ("attention += 2 * width + 2 * shared", "attention += 4 * width"),
+        "Keys and values have kv_width numbers, so their biases have too.",
+    ),
+    Slip(
+        "kv_width not used",
+        (SHARED, "4 * width * width"),
+        "Keys and values are counted with full width. Their matrices are C × kv_width.",
+    ),
+    Slip(
+        "the gate has no bias",
+        ("(2 if gated else 1) * inner + width", "inner + width"),
+        "With a gate and biases one bias is missing: w_gate has F of its own.",
+    ),
+    Slip(
+        "norms without a shift",
+        (ONE, "one_norm = width"),
+        "Norms are counted as C numbers. A layer norm has a scale and a shift, 2C; only RMSNorm "
+        "has C.",
+    ),
+    Slip(
+        "rms not used",
+        (ONE, "one_norm = 2 * width"),
+        "With rms=True each norm still counts 2C. RMSNorm has no shift.",
+    ),
+    Slip(
+        "scores counted though they are tied",
+        ("0 if tied else vocabulary * width", "vocabulary * width"),
+        "The table of tokens is counted twice. Tied means that the scores use the same numbers.",
+    ),
+    Slip(
+        "two matrices though gated",
+        ("(3 if gated else 2) * width * inner", "2 * width * inner"),
+        "With gated=True a matrix is missing: w_gate is as large as w_in.",
+    ),
+)  # fmt: skip
+
+
+def by_tensors(
+    vocabulary, width, layers, inner, *, positions=0, segments=0, kv_width=None, gated=False,
+    biases=True, rms=False, tied=True, pooler=False,
+):  # fmt: skip
+    """Makes every tensor on torch's meta device, and adds up their sizes."""
+    keys = kv_width or width
+    products = [(width, width), (width, keys), (width, keys), (width, width)]
+    products += [(width, inner)] * (2 if gated else 1) + [(inner, width)]
+    shapes = [(rows, width) for rows in (vocabulary, positions, segments)]
+    norm = [(width,)] if rms else [(width,), (width,)]
+    one = [*products, *([(out,) for _, out in products] if biases else []), *norm, *norm]
+    shapes += one * layers + norm
+    shapes += [] if tied else [(vocabulary, width)]
+    if pooler:
+        shapes += [(width, width), *([(width,)] if biases else [])]
+    return sum(torch.empty(shape, device="meta").numel() for shape in shapes)
+
+
+def linear(inputs, outputs, bias):
+    """Numbers of one matrix product."""
+    return outputs * (inputs + bool(bias))
+
+
+def by_layers(vocabulary, width, layers, inner, **options):
+    """Counts product by product, with defaults taken from a dict."""
+    o = {"positions": 0, "segments": 0, "kv_width": None, "gated": False, "biases": True}
+    o |= {"rms": False, "tied": True, "pooler": False} | options
+    narrow = width if o["kv_width"] is None else o["kv_width"]
+    bias, norm = o["biases"], width * (2 - o["rms"])
+    total = width * (vocabulary * (2 - o["tied"]) + o["positions"] + o["segments"]) + norm
+    for _ in range(layers):
+        total += 2 * linear(width, width, bias) + 2 * linear(width, narrow, bias) + 2 * norm
+        total += linear(width, inner, bias) * (1 + o["gated"]) + linear(inner, width, bias)
+    return total + o["pooler"] * linear(width, width, bias)
+
+
+EXERCISE = Exercise(
+    chapter="07_block",
+    title="Count the parameters",
+    goal="Count what a published model has learned, from its configuration.",
+    reference=block.parameter_count,
+    contract=Contract(says=("The result is an `int`.",)),
+    properties=(
+        _counts("a hand-worked example", _WORKED),
+        Property("each option by itself", 2, _tensors),
+        _counts("GPT-2: 124,439,808, and XL", _GPT2),
+        _counts("BERT-base: 109,482,240", _BERT),
+        _counts("Llama 2: 6,738,415,616, and 70B", _LLAMA, points=3),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"tensors without numbers": by_tensors, "product by product": by_layers},
+    hints=(
+        "Four places: the tables, one block, the norm outside, the end. Only the block is there L "
+        "times.",
+        "One block: four matrices of attention, two (three if gated) of the feed-forward network, "
+        "a bias as wide as the output of each, two norms.",
+        "attention = 2C² + 2C·kv_width; its biases 2C + 2·kv_width; feed 2CF (3CF if gated), its "
+        "biases F (2F) + C; each norm 2C (C if rms).",
+    ),
+    minutes=15,
+    difficulty=2,
+    importance=4,
+)

@@ -1,0 +1,187 @@
+"""Exercise 07_block/RepairedBlock: a residual connection that branches off after the norm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from attend_solutions import block
+from torch import Tensor
+
+from attend_grader.chapters.ch07_block import READY_BLOCKS
+from attend_grader.chapters.ch07_block.shared import SCALE, block_call
+from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.contract import EVERY_PARAMETER
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import agrees
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_numbers import fresh_parameters, normal
+
+
+def _call(rng: np.random.Generator, *build: Any, x: tuple[int, ...], masked: bool = False) -> Call:
+    return block_call(block.RepairedBlock, rng, build, *x, masked=masked)
+
+
+def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    yield "", _call(rng, 6, 2, x=(2, 4, 6))
+    yield "one token", _call(rng, 4, 1, x=(2, 1, 4))
+
+
+def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    yield "a causal mask", _call(rng, 4, 2, x=(2, 5, 4), masked=True)
+
+
+def _silent(subject: Subject, probe: Probe) -> None:
+    """What writes zeros changes nothing, whatever the stream is."""
+    fresh = fresh_parameters(block.RepairedBlock(4, 2), probe.rng, SCALE)
+    for name in ("attention.output.weight", "down.weight"):
+        fresh[name] = torch.zeros_like(fresh[name])
+    built, inside = probe.build(subject, 4, 2, parameters=fresh)
+    x: Tensor = 3 * normal(probe.rng, 2, 3, 4) + 1
+    inside.agree(built, x, want=x, tolerance=FLOAT32, why="both output matrices are 0")
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Several heads, one head, a mask, one token."""
+    return [
+        _call(rng, 6, 2, x=(2, 4, 6)),
+        _call(rng, 4, 1, x=(1, 3, 4)),
+        _call(rng, 4, 2, x=(2, 5, 4), masked=True),
+        _call(rng, 8, 4, x=(2, 1, 8)),
+    ]
+
+
+FOUND = (
+    "found, _ = self.attention(layer_norm(x, self.scale[0], self.shift[0]), mask)\n"
+    "        x = x + found"
+)
+LATE = (
+    "x = layer_norm(x, self.scale[0], self.shift[0])\n"
+    "        found, _ = self.attention(x, mask)\n        x = x + found"
+)
+SECOND, CALM = "layer_norm(x, self.scale[1], self.shift[1])", "feed_forward(calm, "
+
+SLIPS = (
+    Slip(
+        "not repaired",
+        ((FOUND, LATE), (f"calm = {SECOND}", f"x = calm = {SECOND}")),
+        "Both norms still change the stream itself: x = norm(x). Give what the norm returns a name "
+        "of its own and add to the old x.",
+        seen="the broken class in the text",
+    ),
+    Slip(
+        "only the first half repaired",
+        (f"calm = {SECOND}", f"x = calm = {SECOND}"),
+        "The first half is right. In the second, the stream is still replaced by its norm.",
+    ),
+    Slip(
+        "only the second half repaired",
+        (FOUND, LATE),
+        "The second half is right. In the first, the stream is still replaced by its norm.",
+    ),
+    Slip(
+        "post-norm",
+        (
+            (FOUND, "found, _ = self.attention(x, mask)\n"
+                    "        x = layer_norm(x + found, self.scale[0], self.shift[0])"),
+            (f"calm = {SECOND}\n        return x + {CALM}self.up.weight, self.down.weight)",
+             "x = x + feed_forward(x, self.up.weight, self.down.weight)\n"
+             f"        return {SECOND}"),
+        ),
+        "This is a post-norm block: the norm is taken of the sum. Here the norm stands in front of "
+        "each part, on the branch.",
+    ),
+    Slip(
+        "the norms removed",
+        ((FOUND, "found, _ = self.attention(x, mask)\n        x = x + found"),
+         (f"calm = {SECOND}", "calm = x")),
+        "There is no norm any more. The parts should read the normed stream; only the sums should "
+        "not.",
+    ),
+    Slip(
+        "both parts read the first norm",
+        (SECOND, "layer_norm(x - found, self.scale[0], self.shift[0])"),
+        "The feed-forward network reads what attention read. It should read the second norm, of "
+        "the stream with attention's part.",
+    ),
+    Slip(
+        "the first norm twice",
+        (SECOND, SECOND.replace("1", "0")),
+        "The second half uses scale and shift of the first. They were right before: row 1.",
+    ),
+    Slip(
+        "the mask is lost",
+        (", mask)", ")"),
+        "The mask does nothing any more: hand it to the attention.",
+    ),
+    Slip(
+        "nothing is added",
+        (("x = x + found", "x = found"), (f"return x + {CALM}", f"return {CALM}")),
+        "The residual connections are gone. What a part returns is added to the stream.",
+    ),
+)  # fmt: skip
+
+Parts: Any = block.RepairedBlock
+"""What a learner is given: the parameters."""
+
+
+class OneLine(Parts):
+    """A name for each stage of the stream."""
+
+    def forward(self, x, mask=None):
+        """The same output."""
+        read = block.layer_norm(x, self.scale[0], self.shift[0])
+        middle = x + self.attention(read, mask)[0]
+        read = block.layer_norm(middle, self.scale[1], self.shift[1])
+        return middle + block.feed_forward(read, self.up.weight, self.down.weight, "gelu")
+
+
+class WithCopy(Parts):
+    """Keeps the stream under another name, and adds it back."""
+
+    def forward(self, x, mask=None):
+        """The same output."""
+        for which in range(2):
+            kept = x
+            x = block.layer_norm(x, self.scale[which], self.shift[which])
+            if which == 0:
+                x = self.attention(x, mask)[0]
+            else:
+                x = self.down(torch.nn.functional.gelu(self.up(x)))
+            x = kept + x
+        return x
+
+
+EXERCISE = Exercise(
+    chapter="07_block",
+    title="Repair a block",
+    goal="Find out where the residual connection of a block branches off, and repair it.",
+    reference=block.RepairedBlock,
+    contract=Contract(
+        views=True,
+        masks=("mask",),
+        arguments_unchanged=True,
+        gradients=("x", EVERY_PARAMETER),
+        forbids=READY_BLOCKS,
+    ),
+    properties=(
+        agrees("values", _usual, points=2, repeat=1, tolerance=FLOAT32),
+        agrees("a mask", _masked, repeat=1, tolerance=FLOAT32),
+        Property("parts that write zeros leave any stream as it is", 1, _silent),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"a name for each stage": OneLine, "the stream kept": WithCopy},
+    hints=(
+        "Set both output matrices to 0 and send in numbers of size 10. What comes out of yours, "
+        "and what of this one?",
+        "Which x is added to? Follow it upwards to where it was last assigned.",
+        "Do not assign the norm to x: calm = layer_norm(x, …), and x + part(calm).",
+    ),
+    minutes=8,
+    difficulty=2,
+    importance=4,
+    uses=("layer_norm", "feed_forward"),
+)

@@ -1,0 +1,229 @@
+"""Exercise 07_block/TransformerBlock: where norms and residual connections stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from attend_solutions import block
+
+from attend_grader.chapters.ch07_block import READY_BLOCKS
+from attend_grader.chapters.ch07_block.shared import SCALE, block_call
+from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.contract import EVERY_PARAMETER
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import agrees
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_numbers import normal
+
+
+def _call(rng: np.random.Generator, *build: Any, x: tuple[int, ...], masked: bool = False) -> Call:
+    return block_call(block.TransformerBlock, rng, build, *x, masked=masked)
+
+
+def _of(order: str):
+    def cases(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+        yield f"{order}, layer norm", _call(rng, 6, 2, order, x=(2, 4, 6))
+        yield f"{order}, RMSNorm and swiglu", _call(rng, 6, 3, order, "rms", "swiglu", x=(1, 3, 6))
+
+    return cases
+
+
+def _torchs(subject: Subject, probe: Probe) -> None:
+    """With the same weights it is ``nn.TransformerEncoderLayer``."""
+    for order in ("pre", "post"):
+        built, inside = probe.build(subject, 8, 2, order, "layer", "relu", scale=SCALE)
+        mine: Any = inside.reference
+        theirs = torch.nn.TransformerEncoderLayer(
+            8, 2, 32, 0.0, batch_first=True, norm_first=order == "pre"
+        )
+        a = mine.attention
+        state = theirs.state_dict()
+        state = {k: torch.zeros_like(v) for k, v in state.items()} | {
+            "self_attn.in_proj_weight": torch.cat([a.query.weight, a.key.weight, a.value.weight]),
+            "self_attn.out_proj.weight": a.output.weight,
+            "linear1.weight": mine.up.weight,
+            "linear2.weight": mine.down.weight,
+        }
+        for which in (0, 1):
+            state[f"norm{which + 1}.weight"] = mine.scale[which]
+            state[f"norm{which + 1}.bias"] = mine.shift[which]
+        theirs.load_state_dict(state)
+        x = normal(probe.rng, 2, 5, 8)
+        with torch.no_grad():
+            want = theirs(x)
+        why = f"{order}, compared with nn.TransformerEncoderLayer"
+        inside.agree(built, x, want=want, tolerance=FLOAT32, why=why)
+
+
+def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for order in ("pre", "post", "parallel"):
+        yield f"a causal mask, {order}", _call(rng, 4, 2, order, x=(2, 5, 4), masked=True)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Each order, with and without a mask, both norms, one token."""
+    return [
+        _call(rng, 6, 2, "pre", x=(2, 4, 6)),
+        _call(rng, 6, 2, "post", x=(2, 4, 6)),
+        _call(rng, 6, 2, "parallel", x=(2, 4, 6)),
+        _call(rng, 4, 2, "pre", "rms", "swiglu", x=(1, 3, 4), masked=True),
+        _call(rng, 4, 1, "post", "rms", "relu", x=(2, 3, 4), masked=True),
+        _call(rng, 4, 4, "parallel", x=(2, 1, 4)),
+        _call(rng, 4, 2, "parallel", x=(1, 4, 4), masked=True),
+    ]
+
+
+POST = (
+    ("self.norm(0, x + self.attend(x, mask))", "x + self.norm(0, self.attend(x, mask))"),
+    ("self.norm(1, x + self.feed(x))", "x + self.norm(1, self.feed(x))"),
+)
+FIRST, SECOND = "x = x + self.attend(calm, mask)", "x + self.feed(self.norm(1, x))"
+
+SLIPS = (
+    Slip(
+        "the residual branches off after the norm",
+        ((FIRST, "x = calm + self.attend(calm, mask)"),
+         (SECOND, "(calm := self.norm(1, x)) + self.feed(calm)")),
+        "In the order pre, what is added to is the stream after its norm. The norm stands on the "
+        "branch only: x + attend(norm(x)), with the plain x in front.",
+    ),
+    Slip(
+        "post norms the branch",
+        POST,
+        "In the order post only what is added is normed. The norm is taken of the sum: "
+        "norm(x + attend(x)).",
+    ),
+    Slip(
+        "post is pre",
+        ('self.order == "post"', "False"),
+        "The order post comes out as pre. There, the norm stands after each sum.",
+    ),
+    Slip(
+        "parallel feeds the stream itself",
+        ("self.feed(calm)", "self.feed(x)"),
+        "In the order parallel the feed-forward network reads x. It reads the same norm of x that "
+        "attention does.",
+    ),
+    Slip(
+        "the feed-forward network reads the stream itself",
+        ("self.feed(self.norm(1, x))", "self.feed(x)"),
+        "In the order pre the feed-forward network reads x without a norm. It has its own, the "
+        "second.",
+    ),
+    Slip(
+        "attention's part is lost",
+        ((FIRST, "y = x + self.attend(calm, mask)"), (SECOND, "x + self.feed(self.norm(1, y))")),
+        "In the order pre, what attention added is read by the feed-forward network and then lost: "
+        "the second sum starts from the x that came in. Keep the sum as the new x.",
+    ),
+    Slip(
+        "pre is post",
+        ('self.order == "post"', 'self.order != "parallel"'),
+        "The order pre comes out as post. There, the norm stands on the branch, in front of each "
+        "part, and the sum is not normed.",
+    ),
+    Slip(
+        "post without its last norm",
+        ("self.norm(1, x + self.feed(x))", "x + self.feed(x)"),
+        "In the order post the second sum is not normed. Each of the two sums is.",
+    ),
+    Slip(
+        "parallel as a chain",
+        ("x + self.attend(calm, mask) + self.feed(calm)",
+         "(y := x + self.attend(calm, mask)) + self.feed(self.norm(0, y))"),
+        "In the order parallel the feed-forward network reads what attention has added to. Both "
+        "read the same norm of the x that came in.",
+    ),
+    Slip(
+        "the norms exchanged",
+        (("calm = self.norm(0, x)", 'calm = self.norm(int(self.order == "pre"), x)'),
+         ("self.feed(self.norm(1, x))", "self.feed(self.norm(0, x))")),
+        "In the order pre the two norms are exchanged: norm(0, …) belongs to attention, norm(1, …) "
+        "to the feed-forward network.",
+    ),
+)  # fmt: skip
+
+Parts: Any = block.TransformerBlock
+"""What a learner is given: the parameters, and attend, feed and norm."""
+
+
+class ByBranches(Parts):
+    """One function a half: what is read, and what is done with the sum."""
+
+    def forward(self, x, mask=None):
+        """The same output."""
+        if self.order == "parallel":
+            read = self.norm(0, x)
+            return self.feed(read) + self.attend(read, mask) + x
+        for which, part in enumerate((lambda h: self.attend(h, mask), self.feed)):
+            if self.order == "pre":
+                x = x + part(self.norm(which, x))
+            else:
+                x = self.norm(which, x + part(x))
+        return x
+
+
+class Spelled(Parts):
+    """The functions themselves in the place of the given methods."""
+
+    def forward(self, x, mask=None):
+        """The same output."""
+        post = self.order == "post"
+        read = x if post else self.calm(0, x)
+        found, _ = self.attention(read, mask)
+        if self.order == "parallel":
+            return torch.stack([x, found, self.fed(read)]).sum(0)
+        middle = self.calm(0, x + found) if post else x + found
+        if post:
+            return self.calm(1, middle + self.fed(middle))
+        return middle + self.fed(self.calm(1, middle))
+
+    def calm(self, which, x):
+        """A norm."""
+        if self.shift is None:
+            return block.rms_norm(x, self.scale[which])
+        return block.layer_norm(x, self.scale[which], self.shift[which])
+
+    def fed(self, x):
+        """The feed-forward network."""
+        gate = self.gate.weight if self.gate is not None else None
+        return block.feed_forward(x, self.up.weight, self.down.weight, self.kind, gate)
+
+
+EXERCISE = Exercise(
+    chapter="07_block",
+    title="The block",
+    goal="Put norms and residual connections around attention, in three orders.",
+    reference=block.TransformerBlock,
+    contract=Contract(
+        views=True,
+        masks=("mask",),
+        arguments_unchanged=True,
+        gradients=("x", EVERY_PARAMETER),
+        forbids=READY_BLOCKS,
+    ),
+    properties=(
+        agrees("pre", _of("pre"), repeat=1, tolerance=FLOAT32),
+        agrees("post", _of("post"), repeat=1, tolerance=FLOAT32),
+        agrees("parallel", _of("parallel"), repeat=1, tolerance=FLOAT32),
+        agrees("a mask in every order", _masked, repeat=1, tolerance=FLOAT32),
+        Property("equal to nn.TransformerEncoderLayer with the same weights", 2, _torchs),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"a loop over the halves": ByBranches, "spelled out": Spelled},
+    hints=(
+        "Draw the stream as a straight line and each part as a branch that comes back to it. Where "
+        "does the norm stand in each order: on the line, or on the branch?",
+        "pre: x = x + self.attend(self.norm(0, x), mask), then the same with feed and norm 1. In "
+        "post the norm is taken of the sum.",
+        "parallel: read = self.norm(0, x), and x + attend(read) + feed(read).",
+    ),
+    minutes=15,
+    difficulty=3,
+    importance=5,
+    uses=("layer_norm", "rms_norm", "feed_forward"),
+)

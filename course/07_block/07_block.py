@@ -1,0 +1,574 @@
+# %% [markdown]
+# # 07 · The block
+#
+# **What surrounds attention in a transformer, and why?** Run the next cell (Shift+Enter). It stacks
+# 24 layers of attention and a small network, and measures them before any training.
+
+# %%
+from attend import widgets
+
+widgets.depth_thermometer()
+
+# %% [markdown]
+# With nothing around the parts, the stream has died out by the sixth block, and so have all
+# gradients: training has nothing to go by. Choose "nothing, large start". Now the sizes are fine,
+# and still it is hopeless: look at the ticks. Each layer of attention averages the tokens a
+# little, so after 24 of them all tokens are the same (Dong et al. 2021). Then choose "residual".
+#
+# In this chapter you write what makes depth possible: the norms, the feed-forward network, the
+# block in its three orders, and the small start. You count the parameters of GPT-2, BERT and
+# Llama 2, let your block write documentation, and find out which of these things 24 layers need.
+#
+# It takes about two and a half hours. You need PyTorch tensors and modules, and from chapter 05
+# that attention takes $(B, T, C)$ and returns the same shape. `check(...)` says what is right and
+# what is not, `hint(...)` helps, `solution(...)` shows the course's answer.
+#
+# | letter | counts | | letter | counts |
+# |---|---|---|---|---|
+# | $B$ | texts in a batch | | $F$ | numbers inside the feed-forward network |
+# | $T$ | tokens in a text | | $L$ | blocks |
+# | $C$ | numbers of a token | | $V$ | tokens in the vocabulary |
+# | $H$ | heads | | | |
+
+# %%
+import torch
+from attend import charts
+from attend.data import deep_stack as deep
+from attend.data.mamba_words import decode, encode
+from attend_grader import check, hint, ready, solution
+from attend_solutions.multi_head import MultiHeadAttention  # chapter 05
+from IPython.display import display
+from torch import Tensor, nn
+from torch.nn import functional
+
+SEED = 7
+torch.set_num_threads(1)  # the models are small: a second thread only gets in the way
+torch.set_printoptions(precision=3, sci_mode=False)
+
+# %% [markdown]
+# ## 1 · Norms: every token the same size
+#
+# <!-- exercise: layer_norm -->
+#
+# **Why.** A stack multiplies sizes: 24 layers that each make numbers 1.5 times larger make them
+# 17,000 times larger. A norm sets the size back, for each token by itself, so neither the other
+# tokens nor the batch matter:
+#
+# $$y = \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} \circ w + b, \qquad
+# \mu = \frac1C \sum_{c=1}^{C} x_c, \qquad \sigma^2 = \frac1C \sum_{c=1}^{C} (x_c - \mu)^2 .$$
+#
+# The scale $w$ and the shift $b$ are learned. The small $\varepsilon$ keeps a token whose numbers
+# are all equal from a division by 0.
+#
+# | symbol | argument | shape |
+# |---|---|---|
+# | $x$ | `x` | $(\ldots, C)$ |
+# | $w$, $b$ | `weight`, `bias` | $(C,)$ |
+# | $\varepsilon$ | `eps` | a number |
+# | $y$ | returned | as `x` |
+#
+# **By hand.** $x = (1, 1, 5, 5)$ has $\mu = 3$ and $\sigma^2 = 4$, so without $\varepsilon$ the
+# fraction is $(-1, -1, 1, 1)$. With $w = (1, 2, 1, 2)$ and $b = (0, 0, 10, 10)$ the result is
+# $(-1, -2, 11, 12)$.
+#
+# *PyTorch you need.* `x.mean(dim=-1, keepdim=True)` keeps the axis with length 1, so that the
+# result lines up with `x`. `x.var` divides by $C - 1$ unless you say `correction=0`.
+#
+# <details><summary>Predict first: all numbers of a token are doubled. What changes? And if 1,000
+# is added to all of them?</summary>
+#
+# Nothing, in both cases, but for $\varepsilon$ and rounding. So the square must be taken *after*
+# the mean is subtracted: $1000^2$ leaves float32 no digits for what differs.
+#
+# </details>
+
+# %% tags=["exercise"]
+from attend_solutions.block import layer_norm
+
+# %% [markdown]
+# **What you should see.** A token, and the same token times 100 and plus 100: all three come out
+# alike, but for $\varepsilon$ and rounding.
+
+# %%
+token = torch.tensor([-1.0, 0.0, 0.0, 2.0])
+three, ones = torch.stack([token, 100 * token, token + 100]), torch.ones(4)
+if ready(layer_norm):
+    print(layer_norm(three, ones, 0 * ones))
+
+# %% [markdown]
+# <!-- exercise: rms_norm -->
+#
+# **Why.** Is the mean worth subtracting? Zhang and Sennrich (2019) leave it out, and the shift too.
+# That is cheaper, and Llama and most models since do the same:
+#
+# $$y = \frac{x}{\sqrt{\frac1C \sum_c x_c^2 + \varepsilon}} \circ w .$$
+#
+# | symbol | argument | shape |
+# |---|---|---|
+# | $x$ | `x` | $(\ldots, C)$ |
+# | $w$ | `weight` | $(C,)$ |
+# | $y$ | returned | as `x` |
+#
+# **By hand.** $x = (1, 7)$: the mean of the squares is 25, so without $\varepsilon$ the fraction is
+# $(0.2, 1.4)$; with $w = (5, 10)$ the result is $(1, 14)$.
+
+# %% tags=["exercise"]
+from attend_solutions.block import rms_norm
+
+# %% [markdown]
+# **What you should see.** The same three tokens. RMSNorm takes the factor away, but in the third
+# token it keeps the offset, and what differs nearly disappears beside it.
+
+# %%
+if ready(rms_norm):
+    print(rms_norm(three, ones))
+
+# %% [markdown]
+# ## 2 · The feed-forward network
+#
+# <!-- exercise: feed_forward -->
+#
+# **Why.** Attention mixes tokens, but what it adds is a weighted mean of values: it makes nothing
+# new of a single token. The second part does that. It takes each token alone out to $F$ numbers,
+# bends them, and brings them back. In most models two thirds of a block's numbers are here.
+#
+# $$\text{relu: } \max(0, x W_{\text{in}}^\top)\, W_{\text{out}}^\top, \qquad
+# \text{gelu: } \operatorname{GELU}(x W_{\text{in}}^\top)\, W_{\text{out}}^\top, \qquad
+# \text{swiglu: } \big(\operatorname{SiLU}(x W_{\text{gate}}^\top) \circ x W_{\text{in}}^\top\big)\,
+# W_{\text{out}}^\top$$
+#
+# with $\operatorname{GELU}(u) = u\,\Phi(u)$, where $\Phi$ is the normal distribution function
+# (exactly, not by tanh), and $\operatorname{SiLU}(u) = u\,\sigma(u)$. In swiglu one product *gates*
+# the other: it decides, number by number, how much passes.
+#
+# | symbol | argument | shape |
+# |---|---|---|
+# | $x$ | `x` | $(\ldots, C)$ |
+# | $W_{\text{in}}$, $W_{\text{gate}}$ | `w_in`, `w_gate` | $(F, C)$ |
+# | $W_{\text{out}}$ | `w_out` | $(C, F)$ |
+# | returned | | as `x` |
+#
+# **By hand.** relu with $x = (1, 2)$: the rows of $W_{\text{in}}$ are $(1, 1)$ and $(1, -1)$, so
+# inside stand $(3, -1)$, bent to $(3, 0)$. The rows of $W_{\text{out}}$ are $(3, 5)$ and $(1, 0)$:
+# the result is $(9, 3)$.
+#
+# *PyTorch you need.* `functional.relu`, `functional.gelu` and `functional.silu` work number by
+# number.
+#
+# <details><summary>Predict first: with F = 4C, relu and gelu have 8C² numbers. How large may F be
+# in swiglu, if it is to have as many?</summary>
+#
+# It has three matrices, so $3CF = 8C^2$ and $F = \tfrac83 C$. Llama 2 7B has $C = 4096$ and $F =
+# 11{,}008$: $\tfrac83 C = 10{,}923$, rounded up to a multiple of 256.
+#
+# </details>
+
+# %% tags=["exercise"]
+from attend_solutions.block import feed_forward
+
+# %% [markdown]
+# **What you should see.** One number $u$ through each kind, with all matrices 1. relu cuts off
+# sharply. GELU is smooth, and dips a little below 0. swiglu, with $u$ as gate and as value, grows
+# like $u^2$.
+
+# %% jupyter={"source_hidden": true}
+if ready(feed_forward):
+    u, one = torch.linspace(-3, 2, 51)[:, None], torch.ones(1, 1)
+    display(
+        charts.line(
+            [
+                {"u": float(a), "out": float(b), "kind": kind}
+                for kind in ("relu", "gelu", "swiglu")
+                for a, b in zip(u, feed_forward(u, one, one, kind, one), strict=True)
+            ],
+            "u",
+            "out",
+            "kind",
+            title="Three bends",
+            description="Output against input from -3 to 2. relu is 0 up to 0 and then rises "
+            "straight; gelu is close to it, a little below 0 near -0.8; swiglu is positive on both "
+            "sides and bends upwards.",
+            x_title="input u (no unit)",
+            y_title="output (no unit)",
+        )
+    )
+
+# %% [markdown]
+# ## 3 · The block
+#
+# <!-- exercise: TransformerBlock -->
+#
+# **Why.** The parts do not *replace* what came before: each **adds** to it. The running sum is the
+# *stream*. That is a residual connection (He et al. 2016), and the reason why it helps stands in
+# one line. With $f_i$ for what is added in step $i$,
+#
+# $$x_{n} = x_0 + \sum_{i=1}^{n} f_i(x_{i-1}), \qquad
+# \frac{\partial x_n}{\partial x_k} = I + \frac{\partial}{\partial x_k} \sum_{i=k+1}^{n} f_i .$$
+#
+# The $I$ brings the gradient to every step, and every token's own numbers to the end, whatever the
+# $f_i$ do. Where do the norms stand? There are three orders in use:
+#
+# ```text
+# post       x ─┬─────────────┬─ + ─ norm 0 ─┬────────┬─ + ─ norm 1 ─
+#               └─ attention ─┘              └─ feed ─┘
+#
+# pre        x ─┬──────────────────────┬─ + ─┬─────────────────┬─ + ─
+#               └─ norm 0 ─ attention ─┘     └─ norm 1 ─ feed ─┘
+#
+# parallel   x ─┬──────────────────────────┬─ + ─
+#               │          ┌─ attention ─┐ │
+#               └─ norm 0 ─┴─── feed ────┴─┘
+# ```
+#
+# **Post** is the original transformer. There the stream itself goes through $2L$ norms, so there
+# is no $I$ all the way. **Pre** leaves the stream alone. **Parallel** needs one norm, and its two
+# parts can run at once.
+#
+# | name | meaning | shape |
+# |---|---|---|
+# | `x` | the stream | $(B, T, C)$ |
+# | `mask` | who may look at whom; `None`: everyone | broadcasts with $(B, H, T, T)$ |
+# | returned | the stream after the block | $(B, T, C)$ |
+#
+# Given are the parameters, and three methods that call your functions: `self.norm(0, x)` and
+# `self.norm(1, x)`, `self.attend(x, mask)`, `self.feed(x)`. Write `forward` for the three values of
+# `self.order`: `"pre"`, `"post"` and `"parallel"`.
+#
+# **By hand.** Let `attend` return 1 everywhere, `feed` 2, and `norm` halve every number. From $x =
+# 4$, *pre* gives $4 + 1 + 2 = 7$, *post* $(4 + 1)/2 = 2.5$ and then $(2.5 + 2)/2 = 2.25$, and
+# *parallel* 7.
+
+# %% tags=["exercise"]
+from attend_solutions.block import TransformerBlock
+
+# %% [markdown]
+# **What you should see.** A text with numbers of size 10 goes through one fresh block. Pre and
+# parallel leave the stream nearly as it is; post sets it to size 1.
+
+# %%
+if ready(layer_norm, feed_forward, TransformerBlock):
+    torch.manual_seed(SEED)
+    x = 10 * torch.randn(2, 5, 16)
+    for order in ("pre", "post", "parallel"):
+        y = TransformerBlock(16, 2, order)(x).detach()
+        same = functional.cosine_similarity(x, y, dim=-1).mean()
+        print(f"{order:8s}  size {y.square().mean().sqrt():5.2f}   cosine with x {same:.3f}")
+
+# %% [markdown]
+# ### Repair: where does it branch off?
+#
+# <!-- exercise: RepairedBlock -->
+#
+# **Why.** A colleague wrote a pre-norm block without the course's methods. Its shapes are right,
+# it trains at two layers, and it has a test: if both output matrices are 0, the block must return
+# its input. The test passes.
+
+
+# %%
+class SuspectBlock(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.attention = MultiHeadAttention(width, heads)
+        self.up = nn.Linear(width, 4 * width, bias=False)
+        self.down = nn.Linear(4 * width, width, bias=False)
+        self.scale = nn.Parameter(torch.ones(2, width))
+        self.shift = nn.Parameter(torch.zeros(2, width))
+
+    def forward(self, x, mask=None):
+        x = layer_norm(x, self.scale[0], self.shift[0])
+        x = x + self.attention(x, mask)[0]
+        x = layer_norm(x, self.scale[1], self.shift[1])
+        return x + feed_forward(x, self.up.weight, self.down.weight)
+
+
+if ready(layer_norm, feed_forward):
+    suspect = SuspectBlock(4, 2)
+    nn.init.zeros_(suspect.attention.output.weight), nn.init.zeros_(suspect.down.weight)
+    x = torch.tensor([[[-1.0, -1.0, 1.0, 1.0], [1.0, -1.0, 1.0, -1.0]]])
+    print("test passes:", torch.allclose(suspect(x), x, atol=1e-4))
+
+# %% [markdown]
+# For which inputs does that test say nothing? Find the mistake, then write `forward` as it should
+# be. The constructor is given, and this block is always pre-norm, with layer norm and gelu.
+
+# %% tags=["exercise"]
+from attend_solutions.block import RepairedBlock
+
+# %% [markdown]
+# <details><summary>What had your colleague built?</summary>
+#
+# Write down a stack of these blocks: norm, part, add, norm, part, add, … Move the first norm to the
+# end, and it is a stack of *post*-norm blocks, norm for norm. The stream goes through all $2L$ of
+# them.
+#
+# </details>
+
+# %%
+if ready(layer_norm, feed_forward, RepairedBlock):
+    torch.manual_seed(SEED)
+    for name, made in (("suspect", SuspectBlock(16, 2)), ("repaired", RepairedBlock(16, 2))):
+        y = made(10 * torch.randn(2, 5, 16)).detach()
+        print(f"{name}: numbers of size 10 come out with size {y.square().mean().sqrt():.2f}")
+
+# %% [markdown]
+# ## 4 · A small start
+#
+# <!-- exercise: residual_init -->
+#
+# **Why.** At the start all that is added is random and nearly independent, so variances add: $2L$
+# parts of variance $v$ make the stream's variance grow by $2Lv$. In the first picture, "residual"
+# grows this way. GPT-2 therefore starts the matrices that *write to the stream* smaller, by
+#
+# $$\frac{1}{\sqrt{2L}}, \qquad\text{because}\qquad 2L \cdot \frac{v}{2L} = v .$$
+#
+# Now the stream grows by one $v$, at any depth. Which of a block's six matrices write to the
+# stream? The others stay as they are.
+#
+# | argument | shape | used in |
+# |---|---|---|
+# | `query`, `key`, `value`, `output` | $(C, C)$ | attention: $q, k, v$, and the last projection |
+# | `w_in`, `w_out` | $(F, C)$, $(C, F)$ | the feed-forward network |
+# | `layers` | $L$ | |
+# | returned | | the six matrices, in this order |
+#
+# **By hand.** With $L = 8$ blocks the factor is $1/\sqrt{16} = 1/4$.
+
+# %% tags=["exercise"]
+from attend_solutions.block import residual_init
+
+# %% [markdown]
+# **What you should see.** The first picture, now with *your* block and *your* start. Compare
+# "residual" with "residual, small start" at 24 blocks and at 2. Let some of them train for 60 steps
+# (this takes some seconds).
+
+# %%
+if ready(layer_norm, feed_forward, TransformerBlock, residual_init):
+    display(widgets.depth_thermometer(TransformerBlock, residual_init))
+
+# %% [markdown]
+# ## 5 · Where the parameters are
+#
+# <!-- exercise: parameter_count -->
+#
+# **Why.** "124M", "7B": a model's name is its number of parameters, and with what you built you can
+# work it out to the last digit. There are four places.
+#
+# - **Tables:** `vocabulary`, `positions` and `segments` rows of $C$ numbers each.
+# - **Each of `layers` blocks:** attention, with $C \times C$ numbers for the queries and as many
+#   for the output, and $C \times$ `kv_width` for the keys and as many for the values; the
+#   feed-forward network, $C \times F$ twice, or three times if `gated`; two norms.
+# - **Outside the blocks:** one more norm.
+# - **The end:** $C \times V$ numbers for the scores, unless they are `tied` to the table of tokens;
+#   with `pooler`, one more $C \times C$ product.
+#
+# With `biases` every product in the blocks and the pooler has a bias, one number for each of its
+# outputs. A layer norm has $2C$ numbers; with `rms` it has $C$. `kv_width` is $C$ if it is `None`
+# (chapter 05: fewer heads of keys and values make it smaller).
+#
+# **By hand.** `parameter_count(5, 2, 3, 7, biases=False)`: tables 10; a block $4 \cdot 4 + 2 \cdot
+# 14 + 2 \cdot 4 = 52$; the norm outside 4; in all $10 + 3 \cdot 52 + 4 = 170$. With biases a block
+# has $8 + 9$ more, in all 221.
+
+# %% tags=["exercise"]
+from attend_solutions.block import parameter_count
+
+# %% [markdown]
+# **What you should see.** Three published models, from the sizes in their papers. What is in the
+# blocks is found by leaving all blocks out.
+
+# %%
+if ready(parameter_count):
+    llama = {"gated": True, "biases": False, "rms": True, "tied": False}
+    bert = {"positions": 512, "segments": 2, "pooler": True}
+    for name, (v, c, n, f), more in (
+        ("GPT-2 small", (50257, 768, 12, 3072), {"positions": 1024}),
+        ("BERT-base", (30522, 768, 12, 3072), bert),
+        ("Llama 2 7B", (32000, 4096, 32, 11008), llama),
+    ):
+        total, bare = parameter_count(v, c, n, f, **more), parameter_count(v, c, 0, f, **more)
+        print(f"{name:12s} {total:13,}   in the blocks {total - bare:13,} ({1 - bare / total:.0%})")
+
+# %% [markdown]
+# ## 6 · Use it: your block writes
+#
+# Four of your blocks, pre-norm with RMSNorm and swiglu, are a small Llama without its turning keys:
+# here learned places stand in for them. This one has 126,528 numbers and was trained on nine tenths
+# of Python's own help texts, character by character, by `course/07_block/depth.py`. Its weights go
+# into your blocks.
+
+# %%
+if ready(rms_norm, feed_forward, TransformerBlock):
+    writer = deep.Deep(**deep.WRITER, block=TransformerBlock)
+    writer.load_state_dict(deep.words())
+
+    @torch.no_grad()
+    def write(prompt, count, cool=0.6):
+        """Draw one character after the other; the model sees the last 128."""
+        draw, tokens = torch.Generator().manual_seed(SEED), encode(prompt)
+        for _ in range(count):
+            chances = (writer(tokens[None, -128:])[0, -1] / cool).softmax(-1)
+            tokens = torch.cat([tokens, torch.multinomial(chances, 1, generator=draw)])
+        return decode(tokens)
+
+    print(write("The statement is", 400))
+    print(f"\nbits a character on unseen text: {deep.bits(writer, 128):.2f}")
+
+# %% [markdown]
+# It has the look of the documentation: indents, brackets, short words. It has no idea what it says.
+#
+# ## 7 · Experiment: what do 24 layers need?
+#
+# **The claim to test**, in three parts: without residual connections 24 layers do not learn;
+# post-norm needs a warm-up, which is "crucial to the final performance" (Xiong et al. 2020,
+# abstract), and pre-norm does not; and it is the norms that make depth work, not the start.
+#
+# The task is the same text, 16 characters at a time, with blocks of 24 numbers and two heads, 120
+# steps of Adam with gradients cut to norm 1. The six arms are those of the picture. All have the
+# same tables, the same norm at the end and the same output layer. Each runs with a constant rate
+# and with a linear warm-up over 40 steps. Each of the 12 cells tries four rates, 0.0003 to 0.01, on
+# two seeds; the best one then runs on five *other* seeds. The **control** are the same cells with 2
+# layers. The **baselines** are tables of counts from as much text: of each character alone, and of
+# pairs.
+#
+# `python course/07_block/depth.py arms` makes the table in seven minutes of processor time; this
+# cell only prints it, in bits a character on unseen text, smallest to largest of five runs
+# (a star is a run that overflowed).
+
+
+# %% jupyter={"source_hidden": true}
+def spread(runs):
+    """Smallest to largest; a star for each run that overflowed."""
+    kept = [run for run in runs if run is not None]
+    lost = (len(runs) - len(kept)) * "*"
+    return f"{min(kept):.2f}-{max(kept):.2f}{lost:2s}"
+
+
+for layers, cells in deep.table().items():
+    print(f"{layers + ' layers, bits':24s}constant     warm-up")
+    for arm in deep.ARMS:
+        print(f"  {arm:22s}" + "  ".join(spread(both["bits"]) for both in cells[arm].values()))
+    print(f"{layers} layers, best rate")
+    for arm in deep.ARMS:
+        print(f"  {arm:22s}" + "".join(f"{both['rate']:<13g}" for both in cells[arm].values()))
+for pairs, name in ((False, "each character alone"), (True, "pairs of characters")):
+    print(f"counted, {name}: {deep.counted_bits(pairs):.2f} bits")
+
+# %% jupyter={"source_hidden": true}
+display(
+    charts.bands(
+        [
+            {"layers": int(layers), "bits": bits, "arm": arm.rpartition(", ")[2]}
+            for layers, cells in deep.table().items()
+            for arm in deep.ARMS
+            for bits in cells[arm]["constant"]["bits"]
+            if bits is not None
+        ],
+        "layers",
+        "bits",
+        "arm",
+        title="Two layers and 24, each arm at its best constant rate",
+        description="Bits against layers, 2 and 24, mean and range of five runs. At 2 layers the "
+        "four arms with a residual connection lie between 4.0 and 4.2, the two without near 4.55. "
+        "At 24 pre-norm lies near 4.2, the small start near 4.3, all others near 4.6.",
+        x_title="layers (log scale)",
+        y_title="bits a character on unseen text",
+        log_x=2,
+    )
+)
+
+# %% [markdown]
+# And live, by your block: the first 31 steps of two of these runs again. The differences from the
+# table should be small, as rounding differs between processors.
+
+# %%
+if ready(layer_norm, feed_forward, TransformerBlock):
+    for arm in (deep.POST, deep.PRE):
+        found = deep.table()[str(deep.DEEP)][arm]["constant"]
+        losses, _ = deep.train(arm, found["rate"], False, seed=0, steps=31, block=TransformerBlock)
+        pairs = list(zip(losses[:: deep.EVERY], found["losses"][0], strict=False))
+        apart = max(abs(mine - stored) for mine, stored in pairs)
+        print(f"{arm}: loss {losses[0]:.2f} to {losses[-1]:.2f}; off the table by {apart:.4f}")
+
+# %% [markdown]
+# **What it shows.** The frequency of single characters, 4.59 bits, is what one gets without reading
+# at all.
+#
+# - *Without a residual connection* next to nothing is read: at 24 layers 4.56 at best, and even at
+#   2 layers no run gets below 4.47. The large start keeps sizes and gradients at first, but at 24
+#   layers two of its ten runs overflow, and the others read nothing either.
+# - *Post-norm* at 24 layers learns nothing at any of the four constant rates. With warm-up, one run
+#   in five gets to 4.35, the others stay at 4.52 or above. *Pre-norm* reads in all runs (4.09 to
+#   4.29), with and without warm-up.
+# - *A residual connection alone* is not enough at 24 layers, and some runs overflow. But the same
+#   without any norm and with your small start learns in every run (4.18 to 4.45). So the third part
+#   of the claim fails: a start can do much of what norms do.
+# - *The control:* at 2 layers all four arms with a residual connection are close together (3.97 to
+#   4.23). So it is depth that tells them apart.
+#
+# **What it does not show.** That post-norm cannot be trained: these are 120 steps, of which the
+# warm-up takes a third, and models of 24 numbers a token. The original transformer was post-norm,
+# had 6 layers on each side, and a warm-up of 4,000 steps. Nor that depth is good: after 15,360
+# characters, two layers beat 24, and counting pairs (3.83) beats every stack. At 2 layers the best
+# rate is the largest that was tried, and rates were chosen on the same text, though on other seeds.
+#
+# > **Takeaway.** A sum that keeps the tokens apart comes first. What makes it deep is that each
+# > part adds little: by a norm in front of it, or by a small start.
+#
+# ## 8 · Break it
+#
+# - **Pre-norm has its price.** The stream only grows, while what a block adds has a fixed size. So
+#   late blocks turn it less and less. The next cell measures by how much, at the start.
+# - **No position.** Like attention, the block does not know where a token stands: shuffle the
+#   tokens, and the outputs are shuffled (chapter 06).
+# - **One number out of bounds.** In a norm all numbers share one size: one huge number makes all
+#   others of its token small. Trained models have such numbers (Sun et al. 2024).
+
+# %%
+if ready(layer_norm, feed_forward, TransformerBlock):
+    torch.manual_seed(SEED)
+    stream = torch.randn(4, 16, 32)
+    with torch.no_grad():
+        for number in range(1, 97):
+            before, stream = stream, TransformerBlock(32, 2)(stream)
+            if number in (1, 6, 24, 96):
+                cosine = functional.cosine_similarity(before, stream, dim=-1)
+                turned = torch.rad2deg(torch.acos(cosine.clamp(max=1))).mean()
+                print(f"block {number:2d} turns the stream by {turned:4.1f} degrees")
+    huge = torch.ones(1, 8)
+    huge[0, 0], ones = 1000.0, torch.ones(8)
+    print("one number is 1,000, the others are 1:", layer_norm(huge, ones, 0 * ones))
+
+# %% [markdown]
+# ## A postcard
+#
+# > A block adds twice to a stream: what attention found, and what a feed-forward network makes of
+# > each token. The sum keeps tokens apart and brings the gradient everywhere.
+# >
+# > post: $N(x + f(x))$, the original. pre: $x + f(N(x))$, most models today.
+# >
+# > RMSNorm is layer norm without mean and shift. SwiGLU has three matrices, so $F = \tfrac83 C$.
+# >
+# > $2L$ writes of variance $v/2L$ add up to $v$: start what writes to the stream by $1/\sqrt{2L}$
+# > smaller.
+# >
+# > A block has about $12 C^2$ numbers, two thirds of them in the feed-forward network.
+#
+# **Before:** chapter 06, how the model knows where it is. **Next:** chapter 08, what one builds
+# from blocks: encoders, decoders, both.
+#
+# ## Sources
+#
+# - The block: Vaswani et al. 2017, *Attention Is All You Need*, §3.1 and §3.3.
+# - Residual connections: He et al. 2016, *Deep Residual Learning for Image Recognition*.
+# - Norms: Ba et al. 2016, *Layer Normalization*; Zhang and Sennrich 2019, *Root Mean Square Layer
+#   Normalization*.
+# - Pre and post, warm-up: Xiong et al. 2020, *On Layer Normalization in the Transformer
+#   Architecture*; parallel: Wang and Komatsuzaki 2021, *GPT-J*; Chowdhery et al. 2022, *PaLM*, §2.
+# - Bends: Hendrycks and Gimpel 2016, *Gaussian Error Linear Units*; Shazeer 2020, *GLU Variants
+#   Improve Transformer*.
+# - Tokens become alike: Dong et al. 2021, *Attention Is Not All You Need: Pure Attention Loses Rank
+#   Doubly Exponentially with Depth*.
+# - The small start: Radford et al. 2019, *Language Models are Unsupervised Multitask Learners*,
+#   §2.3.
+# - Sizes: Radford et al. 2019; Devlin et al. 2019, *BERT*, §3; Touvron et al. 2023, *Llama 2*.
+# - Huge numbers: Sun et al. 2024, *Massive Activations in Large Language Models*.
