@@ -188,10 +188,12 @@ SLIPS = (
     ),
     Slip(
         "state carried over to the next queries",
-        ((STATE, "        if rows.start == 0:\n"
-          "            running_max = np.full((*q.shape[:-2], 1), -np.inf)\n"
-          "            running_sum = np.zeros((*q.shape[:-2], 1))\n"
-          "            accumulator = np.zeros((*q.shape[:-2], 1, v.shape[-1]))\n"),),
+        (STATE, "        n = rows.stop - rows.start\n        if not rows.start:\n"
+         "            running_max = np.full((*q.shape[:-2], n), -np.inf)\n"
+         "            running_sum = np.zeros((*q.shape[:-2], n))\n"
+         "            accumulator = np.zeros((*q.shape[:-2], n, v.shape[-1]))\n"
+         "        running_max, running_sum = running_max[..., :n], running_sum[..., :n]\n"
+         "        accumulator = accumulator[..., :n, :]\n"),
         "The first tile of queries is right, later ones are not, as if the running state of the "
         "tile before were still in it. Start each tile of queries at −inf, 0 and 0.",
     ),

@@ -142,10 +142,10 @@ SLIPS = (
         "read whole: add the lengths of the tiles that tiles_needed calls needed.",
     ),
     Slip(
-        "fractions of tiles",
-        ("int((needed * lengths).sum())", "needed.mean() * keys * queries / tile_q"),
-        "A part of a tile of queries is counted as that part of a reading. A shorter tile reads "
-        "its keys and values like any other.",
+        "the standard way's count",
+        ("(read + written)", "(2 * (queries + keys) * width + 4 * queries * keys)"),
+        "These are the bytes of the standard way, which writes all scores and weights and reads "
+        "them again. Here they never leave the chip: count the tiles that flash_forward reads.",
     ),
     Slip(
         "mask ignored",

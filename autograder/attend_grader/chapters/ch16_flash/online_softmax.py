@@ -154,10 +154,9 @@ SLIPS = (
         "some finite number in such a row: every exponential is then 0, as it should be.",
     ),
     Slip(
-        "writes into the accumulator it was given",
-        (OLD_ACCUMULATOR, "np.multiply(correction[..., None], accumulator, out=accumulator)"),
-        "What is written into `accumulator` itself (by `*=`, `+=` or `out=`) changes the caller's "
-        "array. Make a new one.",
+        "scales the scores again",
+        ("    new_max = ", "    scores = scores / values.shape[-1] ** 0.5\n    new_max = "),
+        "The scores are divided by a root once more. They come in scaled already.",
     ),
 )  # fmt: skip
 

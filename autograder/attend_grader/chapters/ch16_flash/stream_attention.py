@@ -144,7 +144,7 @@ SLIPS = (
         "Scores are not divided by √D any more. That line was right as it was given.",
     ),
     Slip(
-        "all scores at once",
+        "something of S numbers is held",
         all_at_once,
         "Values are right, but something of S numbers is held: all scores at once, or a copy of "
         "k or v. The stream is to be read tile by tile, keeping no more than one tile.",
