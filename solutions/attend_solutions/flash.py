@@ -73,7 +73,7 @@ def online_softmax(
         values: (..., n, D_v)
         returns: the new running_max, running_sum and accumulator, in the shapes of the old ones
 
-    Source: Milakov and Gimelshein 2018, algorithm 3; the accumulator: Rabe and Staats 2021, §2.
+    Source: Milakov and Gimelshein 2018, algorithm 3; the accumulator: Rabe and Staats 2021, §3.
 
     >>> empty = np.array([-np.inf]), np.array([0.0]), np.array([[0.0]])
     >>> online_softmax(*empty, np.log([[1.0, 3.0]]), np.array([[8.0], [4.0]]))[1:]
@@ -101,7 +101,8 @@ def merge_partials(
         lse, other_lse: (..., T)
         returns: the merged output (..., T, D_v) and LSE (..., T)
 
-    Source: Dao, Haziza, Massa and Sizov 2023, "Flash-Decoding for long-context inference".
+    Source: Milakov and Gimelshein 2018, §3.1 (sums); Rabe and Staats 2021 (outputs); on GPUs: Dao,
+    Haziza, Massa and Sizov 2023, "Flash-Decoding for long-context inference".
 
     >>> merge_partials(np.array([[8.0]]), np.log([1.0]), np.array([[4.0]]), np.log([3.0]))
     (array([[5.]]), array([1.38629436]))
@@ -128,7 +129,7 @@ def stream_attention(q: Array, k: Array, v: Array, tile_k: int = 64) -> tuple[Ar
     Raises:
         ValueError: widths of q and k or lengths of k and v differ, or the tile is less than 1.
 
-    Source: Milakov and Gimelshein 2018, algorithm 3; Rabe and Staats 2021, §2.
+    Source: Milakov and Gimelshein 2018, algorithm 3; Rabe and Staats 2021, §3.
 
     >>> k, v = np.zeros((3, 2)), np.array([[1.0], [2.0], [6.0]])
     >>> stream_attention(np.ones(2), k, v, tile_k=2)[0]

@@ -166,6 +166,8 @@ CASES = [
     ("online_softmax", "wrong", "scaled again", _step("p = np.exp(scores", "scores = scores / np.sqrt(values.shape[-1])\np = np.exp(scores")),
     ("online_softmax", "wrong", "sum changed in place", _step("return m,", "running_sum *= c\nrunning_sum += p.sum(-1)\nreturn m, running_sum, c[..., None] * accumulator + p @ values\nreturn m,")),
     ("online_softmax", "wrong", "the correction lacks an axis", _step("c[..., None] *", "c *")),
+    ("online_softmax", "wrong", "exponents clipped at −50", _step("np.exp(scores - s[..., None])", "np.exp(np.clip(scores - s[..., None], -50, 0))")),
+    ("online_softmax", "wrong", "squeeze takes an axis of T = 1 too", _step("p.sum(-1)", "p.sum(-1, keepdims=True).squeeze()")),
     ("online_softmax", "right", "where on the difference", _with(ONLINE, """
 m = np.maximum(running_max, scores.max(axis=-1))
 with np.errstate(invalid="ignore"):
@@ -199,6 +201,8 @@ return m, running_sum * c + both[..., -1], accumulator * c[..., None] + both[...
     ("merge_partials", "wrong", "results exchanged", _join("a * output + b * other_output, total", "total, a * output + b * other_output")),
     ("merge_partials", "wrong", "output written in place", _join("return a *", "output *= a\noutput += b * other_output\nreturn output, total\nreturn a *")),
     ("merge_partials", "wrong", "1 added for safety", _join("np.logaddexp(lse, other_lse)", "np.log(np.exp(lse) + np.exp(other_lse) + 1e-6)")),
+    ("merge_partials", "wrong", "guarded only if every row is empty", _join("np.where(np.isinf(total), 0.0, total)", "np.zeros_like(total) if np.all(np.isinf(total)) else total")),
+    ("merge_partials", "wrong", "log1p overflows if the other is far larger", _join("np.logaddexp(lse, other_lse)", "np.where(np.isneginf(lse), other_lse, lse + np.log1p(np.exp(other_lse - np.where(np.isneginf(lse), 0.0, lse))))")),
     ("merge_partials", "right", "log1p", _with(MERGE, """
 high, low = np.maximum(lse, other_lse), np.minimum(lse, other_lse)
 gap = np.where(np.isinf(low), -np.inf, low - np.where(np.isinf(high), 0, high))
@@ -237,6 +241,13 @@ p = np.exp(z - z.max())
 return p @ v / p.sum(), float(z.max() + np.log(p.sum()))
 """)),
     ("stream_attention", "wrong", "output only", _pass("return weighted / total, float(largest + np.log(total))", "return weighted / total")),
+    ("stream_attention", "wrong", "maximum starts at 0", _pass("largest, total, weighted = -np.inf", "largest, total, weighted = 0.0")),
+    ("stream_attention", "wrong", "maximum starts at −10,000", _pass("largest, total, weighted = -np.inf", "largest, total, weighted = -1e4")),
+    ("stream_attention", "wrong", "maximum of this tile only", _pass("max(largest, z.max())", "z.max()")),
+    ("stream_attention", "wrong", "tiles of 4096, whatever is asked", _pass("tiles(len(k), tile_k)", "tiles(len(k), 4096 * min(tile_k, 1))")),
+    ("stream_attention", "wrong", "the last keys are left out", _pass("for part in tiles(len(k), tile_k):", "for i in range(max(len(k) // tile_k, 1)):\n    part = slice(i * tile_k, (i + 1) * tile_k)")),
+    ("stream_attention", "wrong", "shapes are not looked at", HELPERS + "def stream_attention(q, k, v, tile_k=64):\n" + "".join(f"    {line}\n" for line in PASS.strip().split("\n"))),
+    ("stream_attention", "wrong", "a tile of −1 gives NaN", _pass("for part in tiles(len(k), tile_k):", "for i in range(0, len(k), tile_k):\n    part = slice(i, i + tile_k)")),
     ("stream_attention", "right", "two states merged by hand", _with(STREAM, """
 o, lse = np.zeros(v.shape[-1]), -np.inf
 for part in tiles(len(k), tile_k):
@@ -292,6 +303,12 @@ return sum(np.exp(b - lse)[..., None] * o for o, b in zip(outs, lses)), lse
 """)),
     ("flash_forward", "wrong", "zero before the first tile", _loops("np.full(qt.shape[:-1], -np.inf)", "np.zeros(qt.shape[:-1])")),
     ("flash_forward", "wrong", "copies all keys transposed", _loops("for r in tiles(q", "kt = np.array(np.swapaxes(k, -1, -2))\nfor r in tiles(q").replace("np.swapaxes(k[..., c, :], -1, -2)", "kt[..., c]")),
+    ("flash_forward", "wrong", "maximum starts at −10,000", _loops("np.full(qt.shape[:-1], -np.inf)", "np.full(qt.shape[:-1], -1e4)")),
+    ("flash_forward", "wrong", "maximum carried over to the next queries", _loops("m = np.full(qt.shape[:-1], -np.inf)", "m = np.full(qt.shape[:-1], -np.inf) if r.start == 0 else m[..., : r.stop - r.start]")),
+    ("flash_forward", "wrong", "state made once, outside the loop", _loops("for r in tiles(q.shape[-2], tile_q):\n    qt = q[..., r, :]\n    m = np.full(qt.shape[:-1], -np.inf)\n    l = np.zeros(qt.shape[:-1])\n    a = np.zeros((*qt.shape[:-1], v.shape[-1]))\n", "n = min(tile_q, q.shape[-2])\nm = np.full((*q.shape[:-2], n), -np.inf)\nl = np.zeros((*q.shape[:-2], n))\na = np.zeros((*q.shape[:-2], n, v.shape[-1]))\nfor r in tiles(q.shape[-2], tile_q):\n    qt = q[..., r, :]\n    n = r.stop - r.start\n    m, l, a = m[..., :n], l[..., :n], a[..., :n, :]\n")),
+    ("flash_forward", "wrong", "tile sizes exchanged", _loops("q.shape[-2], tile_q", "q.shape[-2], tile_k").replace("k.shape[-2], tile_k", "k.shape[-2], tile_q")),
+    ("flash_forward", "wrong", "tiles of 64, whatever is asked", _loops("q.shape[-2], tile_q", "q.shape[-2], 64 * min(tile_q, 1)").replace("k.shape[-2], tile_k", "k.shape[-2], 64 * min(tile_k, 1)")),
+    ("flash_forward", "wrong", "all queries in one tile", _loops("q.shape[-2], tile_q", "q.shape[-2], q.shape[-2] * min(tile_q, 1)")),
     ("flash_forward", "right", "matmul with a transposed view", _loops("np.swapaxes(k[..., c, :], -1, -2)", "np.swapaxes(k, -1, -2)[..., c]")),
     ("flash_forward", "right", "LSE first, then the output from it", _with(FORWARD, """
 lse = np.full(q.shape[:-1], -np.inf)
@@ -337,6 +354,12 @@ return O, L
     ("flash_backward", "wrong", "the LSE changed in place", _back("/ root - lse", "/ root + lse").replace("root = np", "lse *= -1\n    root = np")),
     ("flash_backward", "wrong", "results in the order v, k, q", _back("return gq, gk, gv", "return gv, gk, gq")),
     ("flash_backward", "wrong", "delta averaged", _back(".sum(-1)", ".mean(-1)")),
+    ("flash_backward", "wrong", "all queries in one tile", _back("q.shape[-2], tile_q", "q.shape[-2], q.shape[-2] * min(tile_q, 1)")),
+    ("flash_backward", "wrong", "all keys in one tile", _back("k.shape[-2], tile_k", "k.shape[-2], k.shape[-2] * min(tile_k, 1)")),
+    ("flash_backward", "wrong", "tiles of 64, whatever is asked", _back("q.shape[-2], tile_q", "q.shape[-2], 64 * min(tile_q, 1)").replace("k.shape[-2], tile_k", "k.shape[-2], 64 * min(tile_k, 1)")),
+    ("flash_backward", "wrong", "grad_k keeps the last tile", _back("gk[..., c, :] += ", "gk[..., c, :] = ")),
+    ("flash_backward", "wrong", "shapes are not looked at", _back("root = ", "root = ").replace("    expect_shapes(q, k, v)\n", "")),
+    ("flash_backward", "wrong", "tiles of −1 give zeros", _back("for r in tiles(q.shape[-2], tile_q):", "for i in range(0, q.shape[-2], tile_q):\n    r = slice(i, i + tile_q)").replace("for c in tiles(k.shape[-2], tile_k):", "for j in range(0, k.shape[-2], tile_k):\n            c = slice(j, j + tile_k)")),
     ("flash_backward", "right", "the scale in q and k", _back("[..., None]) / root", "[..., None])").replace("dz @ kt", "dz @ (kt / root)").replace("np.swapaxes(dz, -1, -2) @ qt", "np.swapaxes(dz, -1, -2) @ (qt / root)")),
     ("flash_backward", "right", "delta per tile of queries", _back("delta = (grad_output * output).sum(-1)\n", "").replace("delta[..., r][..., None]", "np.einsum('...v,...v->...', go, output[..., r, :])[..., None]")),
     ("flash_backward", "right", "lists of tiles", _with(BACKWARD, """
@@ -351,6 +374,7 @@ gk = np.concatenate([sum(both(r, c)[1].swapaxes(-1, -2) @ q[..., r, :] for r in 
 gv = np.concatenate([sum(both(r, c)[0].swapaxes(-1, -2) @ grad_output[..., r, :] for r in R) for c in C], -2)
 return gq, gk, gv
 """)),
+    ("flash_backward", "right", "delta by a pass of its own", _back("delta = (grad_output * output).sum(-1)\n", "").replace("        for c in", "        delta = sum((np.exp(q[..., r, :] @ np.swapaxes(k[..., c, :], -1, -2) / root - lse[..., r][..., None]) * (grad_output[..., r, :] @ np.swapaxes(v[..., c, :], -1, -2))).sum(-1) for c in tiles(k.shape[-2], tile_k))\n        for c in").replace("delta[..., r][..., None]", "delta[..., None]")),
     ("tiles_needed", "wrong", "by tile numbers", _with(NEEDED, """
 rows, columns = tiles(queries, tile_q), tiles(keys, tile_k)
 i, j = np.arange(len(rows))[:, None], np.arange(len(columns))
@@ -379,6 +403,12 @@ if window is not None:
 return np.array([[mask[r, c].any() for c in columns] for r in rows])
 """)),
     ("tiles_needed", "wrong", "either rule is enough", _grid("        if window is not None:\n            ok = ok and s1", "        if window is not None:\n            ok = (causal and ok) or s1")),
+    ("tiles_needed", "wrong", "any of the four corners", _grid("        if causal:\n            ok = ok and s0 <= p1\n        if window is not None:\n            ok = ok and s1 >= p0 - window and s0 <= p1 + window\n", "        ok = any((not causal or s <= p) and (window is None or abs(s - p) <= window) for p in (p0, p1) for s in (s0, s1))\n")),
+    ("tiles_needed", "wrong", "the last key of a tile decides", _grid("ok and s0 <= p1\n", "ok and s1 <= p1\n")),
+    ("tiles_needed", "wrong", "places before the first key moved to it", _grid("p0, p1 = r.start + keys - queries, r.stop - 1 + keys - queries", "p0, p1 = max(r.start + keys - queries, 0), max(r.stop - 1 + keys - queries, 0)")),
+    ("tiles_needed", "wrong", "causal by tile numbers", _grid("ok and s0 <= p1\n", "ok and j <= i\n")),
+    ("tiles_needed", "wrong", "window in whole tiles", _grid("ok and s1 >= p0 - window and s0 <= p1 + window", "ok and abs(i - j) <= -(-window // tile_k)")),
+    ("tiles_needed", "wrong", "window looks ahead only", _grid("s1 >= p0 - window and s0", "s0")),
     ("tiles_needed", "right", "numbers 0 and 1", _grid("return grid", "return grid.astype(bool)")),
     ("tiles_needed", "right", "early continue", _with(NEEDED, """
 rows, columns = list(tiles(queries, tile_q)), list(tiles(keys, tile_k))
@@ -427,6 +457,14 @@ return (2 * queries * width + queries + read) * itemsize
     ("hbm_traffic", "wrong", "window not passed on", _count("causal, window)", "causal)")),
     ("hbm_traffic", "wrong", "float tiles of queries", _with(TRAFFIC, """
 return (2 * queries * width + queries + 2 * keys * width * queries / tile_q) * itemsize
+""")),
+    ("hbm_traffic", "wrong", "a closed formula takes a tile of −1", _with(TRAFFIC, """
+if not causal and window is None:
+    return (2 * queries * width + queries - (-queries // tile_q) * 2 * keys * width) * itemsize
+""" + COUNT)),
+    ("hbm_traffic", "wrong", "a float", _count("return numbers * itemsize", "return 1.0 * numbers * itemsize")),
+    ("hbm_traffic", "wrong", "the standard way's count", _with(TRAFFIC, """
+return (2 * queries * width + 2 * keys * width + 4 * queries * keys) * itemsize
 """)),
     ("hbm_traffic", "right", "sum of a product", _with(TRAFFIC, """
 sizes = [c.stop - c.start for c in tiles(keys, tile_k)]

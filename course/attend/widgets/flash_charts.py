@@ -25,9 +25,10 @@ def traffic_chart(rows: Iterable[charts.Row]) -> alt.LayerChart:
         "way",
         title="At 8,192 tokens, whole rows cost more than the matrix; flash costs less",
         description="Traffic of one head at 8,192 tokens against on-chip memory, both axes "
-        "logarithmic. Flash and whole rows fall about as one over the memory; flash lies 23 to 44 "
-        "times lower. Standard is level at 0.55 GB: flash is below it from 64 KiB on, whole rows "
-        "are above it everywhere up to 1,024 KiB.",
+        "logarithmic. Flash, three passes and whole rows fall about as one over the memory: three "
+        "passes lie twice as high as flash, whole rows 22 to 61 times. Standard falls from 1.10 to "
+        "0.55 GB: flash is level with it at 16 KiB and below it from 32 KiB on, three passes are "
+        "below it from 64 KiB on, whole rows above it everywhere up to 1,024 KiB.",
         x_title="on-chip memory (KiB, log scale)",
         y_title="traffic of one head (GB, log scale)",
         log_x=2,

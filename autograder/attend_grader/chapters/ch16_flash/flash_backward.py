@@ -10,7 +10,8 @@ from attend_solutions import flash
 from attend_solutions.flash import expect_shapes, tiles
 from attend_solutions.types import Array
 
-from attend_grader.chapters.ch16_flash.shared import qkv, whole
+from attend_grader.chapters.ch16_flash.shared import bad_attention_input, qkv, small_tiles, whole
+from attend_grader.checks.compare import Tolerance
 from attend_grader.checks.contract import FLOAT32, FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees, gradient_by_hand, worked
@@ -18,6 +19,14 @@ from attend_grader.checks.properties import expect_growth, normal
 from attend_grader.checks.subject import Subject
 
 Inputs = tuple[Any, ...]
+
+LARGE = Tolerance(
+    "scores of 1,000",
+    1e-9,
+    "an LSE near 1,000 is rounded at 1e-13, and weights made from it in another order differ by "
+    "that part; times q and k of some 30 and cancelled, 1e-11 to 1e-10 are left of it",
+    absolute=1e-9,
+)
 
 
 def _inputs(
@@ -82,6 +91,18 @@ def _memory(subject: Subject, probe: Probe) -> None:
     )
 
 
+def _as_asked(subject: Subject, probe: Probe) -> None:
+    """Tiles of queries and of keys are no larger than asked."""
+    probe.agree(
+        subject, *_inputs(probe.rng, 4, 6, 3, 2, 2, 4), why="memory counts for right values only"
+    )
+    small_tiles(
+        subject,
+        lambda t, s: _inputs(probe.rng, t, s, 2, 1, 1, 1)[:-2],
+        advice="Cut queries into tiles of tile_q and keys into tiles of tile_k, as tiles(…) does.",
+    )
+
+
 def draws(rng: np.random.Generator) -> list[Call]:
     """Ragged, square, leading axes, tiles of one, one tile, one query."""
     return [
@@ -131,12 +152,6 @@ SLIPS = (
         "grad_q and grad_k lack delta: dZ = P ∘ (dP − delta), where delta = rowsum(dO ∘ O).",
     ),
     Slip(
-        "plain mean in place of delta",
-        ("delta[..., rows, :]) /", "grad_weights.mean(axis=-1, keepdims=True)) /"),
-        "The mean of dP over one tile is subtracted. It is delta = rowsum(dO ∘ O), the weighted "
-        "mean of dP over all keys, also those of other tiles.",
-    ),
-    Slip(
         "delta from one tile only",
         ("delta[..., rows, :]) /", "(weights * grad_weights).sum(axis=-1, keepdims=True)) /"),
         "rowsum(P ∘ dP) runs over the keys of one tile only. rowsum(dO ∘ O) is the same sum over "
@@ -146,6 +161,16 @@ SLIPS = (
         "grad_q keeps the last tile only",
         ("grad_q[..., rows, :] += ", "grad_q[..., rows, :] = "),
         "grad_q holds what the last tile of keys gave. Every tile of keys adds to it: +=.",
+    ),
+    Slip(
+        "grad_k keeps the last tile only",
+        ("grad_k[..., columns, :] += ", "grad_k[..., columns, :] = "),
+        "grad_k holds what the last tile of queries gave. Every tile of queries adds to it: +=.",
+    ),
+    Slip(
+        "grad_v keeps the last tile only",
+        ("grad_v[..., columns, :] += ", "grad_v[..., columns, :] = "),
+        "grad_v holds what the last tile of queries gave. Every tile of queries adds to it: +=.",
     ),
     Slip(
         "grad_k and grad_v keep the last tile only",
@@ -161,11 +186,6 @@ SLIPS = (
          " @ grad_tile"),
         "Where a tile is square, grad_v is P times dO; it is Pᵀ times dO. A value collects from "
         "all queries.",
-    ),
-    Slip(
-        "grad_q and grad_k exchanged",
-        ("return grad_q, grad_k,", "return grad_k, grad_q,"),
-        "grad_k comes first. The order is that of the arguments: grad_q, grad_k, grad_v.",
     ),
 )  # fmt: skip
 
@@ -224,7 +244,11 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32),
         views=True,
         arguments_unchanged=True,
-        says=("Beside the three results, no more than a few tiles and T numbers in memory.",),
+        says=(
+            "Beside the results and copies of the size of q or a result, no more than a few tiles "
+            "in memory at once: no T × S matrix.",
+            "Shapes that do not fit and tiles of less than 1 raise a ValueError.",
+        ),
     ),
     properties=(
         worked(
@@ -248,8 +272,10 @@ EXERCISE = Exercise(
         gradient_by_hand("grad_k agrees with a numerical derivative", 1, _small, _loss),
         gradient_by_hand("grad_v agrees with a numerical derivative", 2, _small, _loss),
         agrees("tiles of any size", _values),
-        agrees("large scores", _huge, repeat=1),
+        agrees("large scores", _huge, repeat=1, tolerance=LARGE),
         Property("memory grows with the gradients only, not with T × S", 1, _memory),
+        Property("tiles are no larger than asked", 1, _as_asked),
+        bad_attention_input(np.ones((2, 2)), np.log(4.0) * np.ones(2), np.ones((2, 2))),
     ),
     draws=draws,
     slips=SLIPS,

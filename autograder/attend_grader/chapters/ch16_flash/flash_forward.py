@@ -10,7 +10,7 @@ from attend_solutions import flash
 from attend_solutions.flash import expect_shapes, merge_partials, online_softmax, tiles
 from attend_solutions.types import Array
 
-from attend_grader.chapters.ch16_flash.shared import qkv, refuses, whole
+from attend_grader.chapters.ch16_flash.shared import bad_attention_input, qkv, small_tiles, whole
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees, known, worked
@@ -43,7 +43,9 @@ def _tilings(
 def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     q, k, v = qkv(rng, 3, 5, 4, 2)
     yield "scores of some ±10,000", Call((100 * q, 100 * k, v, 2, 2))
-    yield "all scores below −1,000", Call((abs(q) + 40, -abs(k) - 40, v, 2, 2))
+    yield "all scores below −100,000", Call((abs(q) + 400, -abs(k) - 400, v, 2, 2))
+    falls = np.array([[500.0], [-500.0], [0.0]]) * np.ones(4)  # scores near 1,000, −1,000, 0
+    yield "scores that fall by 2,000 from query to query", Call((falls, abs(k) + 1, v, 1, 2))
 
 
 def _few_tiles(subject: Subject, probe: Probe) -> None:
@@ -89,15 +91,18 @@ def _right_first(subject: Subject, probe: Probe) -> None:
     )
 
 
-BAD = refuses(
-    "bad input raises a ValueError",
-    (
-        ("keys of another width", (np.ones((2, 3)), np.ones((4, 1)), np.ones((4, 2))), {}),
-        ("more values than keys", (np.ones((2, 3)), np.ones((4, 3)), np.ones((8, 2)), 2, 2), {}),
-        ("a tile of 0 queries", (np.ones((2, 3)), np.ones((4, 3)), np.ones((4, 2)), 0, 2), {}),
-        ("a tile of −1 keys", (np.ones((2, 3)), np.ones((4, 3)), np.ones((4, 2)), 2, -1), {}),
-    ),
-)  # fmt: skip
+def _as_asked(subject: Subject, probe: Probe) -> None:
+    """Tiles of queries and of keys are no larger than asked."""
+    _right_first(subject, probe)
+
+    def make(t: int, s: int) -> tuple[Array, ...]:
+        return qkv(probe.rng, t, s, 2, 1)
+
+    small_tiles(
+        subject,
+        make,
+        advice="Cut queries into tiles of tile_q and keys into tiles of tile_k, as tiles(…) does.",
+    )
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -142,10 +147,10 @@ SLIPS = (
         "of queries and one tile of keys at a time.",
     ),
     Slip(
-        "whole rows of scores at once",
+        "a whole row of scores or all keys at once",
         row_tiles,
-        "Values are right, and queries come in tiles, but each meets all S keys at once: memory "
-        "grows with S. Loop over tiles of keys inside, and carry the running state.",
+        "Values are right, but memory grows with S: each tile of queries meets all S keys at "
+        "once, or all keys are copied. Loop over tiles of keys inside, and carry the state.",
     ),
     Slip(
         "forgets the scale",
@@ -183,10 +188,12 @@ SLIPS = (
     ),
     Slip(
         "state carried over to the next queries",
-        ((STATE, "        if rows.start == 0:\n"
-          "            running_max = np.full((*q.shape[:-2], 1), -np.inf)\n"
-          "            running_sum = np.zeros((*q.shape[:-2], 1))\n"
-          "            accumulator = np.zeros((*q.shape[:-2], 1, v.shape[-1]))\n"),),
+        (STATE, "        n = rows.stop - rows.start\n        if not rows.start:\n"
+         "            running_max = np.full((*q.shape[:-2], n), -np.inf)\n"
+         "            running_sum = np.zeros((*q.shape[:-2], n))\n"
+         "            accumulator = np.zeros((*q.shape[:-2], n, v.shape[-1]))\n"
+         "        running_max, running_sum = running_max[..., :n], running_sum[..., :n]\n"
+         "        accumulator = accumulator[..., :n, :]\n"),
         "The first tile of queries is right, later ones are not, as if the running state of the "
         "tile before were still in it. Start each tile of queries at −inf, 0 and 0.",
     ),
@@ -248,7 +255,8 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         says=(
-            "Beside the two results, memory does not grow with T or S.",
+            "Beside the results and copies of their size or that of q, no more than a few tiles in "
+            "memory at once, and no copy of k or v.",
             "Shapes that do not fit and tiles of less than 1 raise a ValueError.",
         ),
     ),
@@ -270,7 +278,8 @@ EXERCISE = Exercise(
         agrees("tile sizes may be left out", _default, repeat=1),
         Property("memory does not grow with the number of keys", 1, _few_tiles),
         Property("memory grows with the output only, not with T × S", 1, _linear),
-        BAD,
+        Property("tiles are no larger than asked", 1, _as_asked),
+        bad_attention_input(),
     ),
     draws=draws,
     slips=SLIPS,

@@ -10,10 +10,13 @@ import numpy as np
 from attend_solutions import flash
 from attend_solutions.flash import tiles, tiles_needed
 
+from attend_grader.chapters.ch16_flash.shared import refuses
 from attend_grader.chapters.ch16_flash.tiles_needed import by_definition
+from attend_grader.checks.compare import Miss
 from attend_grader.checks.contract import Contract
-from attend_grader.checks.exercise import Call, Exercise, Slip
+from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import known, worked
+from attend_grader.checks.subject import Subject
 
 Case = tuple[str, tuple[Any, ...], int]
 
@@ -56,8 +59,12 @@ def _ragged(rng: np.random.Generator) -> Iterator[Case]:
         yield "tiles that need not fit", args, counted(*args)
 
 
-def _plain(rng: np.random.Generator) -> Iterator[Case]:
-    return _cases(rng, [(False, False)])
+def _plain(subject: Subject, probe: Probe) -> None:
+    for _, args, want in _cases(probe.rng, [(False, False)]):
+        got = probe.agree(subject, *args, want=want).value
+        if isinstance(got, (float, np.floating)):
+            text = "bytes are whole numbers: yours come as a float. Divide with //, if at all."
+            raise Miss(text, topic="a float").on(probe.given(args, {}), "")
 
 
 def _causal(rng: np.random.Generator) -> Iterator[Case]:
@@ -66,6 +73,17 @@ def _causal(rng: np.random.Generator) -> Iterator[Case]:
 
 def _windows(rng: np.random.Generator) -> Iterator[Case]:
     return _cases(rng, [(False, True), (True, True)])
+
+
+BAD = refuses(
+    "bad input raises a ValueError",
+    (
+        ("a tile of −1 queries", (4, 4, 3, -1, 2), {}),
+        ("a tile of 0 keys", (4, 4, 3, 2, 0), {}),
+        ("a window of −1", (4, 4, 3, 2, 2), {"window": -1}),
+    ),
+    cause="tiles_needed does that: call it for every count, before anything is divided.",
+)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -103,7 +121,7 @@ SLIPS = (
     Slip(
         "queries read again for every tile of keys",
         ("queries * width + 2 * keys_read", "queries * width * needed.shape[1] + 2 * keys_read"),
-        "Q is counted once for each tile of keys. A tile of queries stays on the chip while the "
+        "Q or the output is counted once for each tile of keys. Both stay on the chip while the "
         "keys pass by.",
     ),
     Slip(
@@ -124,10 +142,10 @@ SLIPS = (
         "read whole: add the lengths of the tiles that tiles_needed calls needed.",
     ),
     Slip(
-        "fractions of tiles",
-        ("int((needed * lengths).sum())", "needed.mean() * keys * queries / tile_q"),
-        "A part of a tile of queries is counted as that part of a reading. A shorter tile reads "
-        "its keys and values like any other.",
+        "the standard way's count",
+        ("(read + written)", "(2 * (queries + keys) * width + 4 * queries * keys)"),
+        "These are the bytes of the standard way, which writes all scores and weights and reads "
+        "them again. Here they never leave the chip: count the tiles that flash_forward reads.",
     ),
     Slip(
         "mask ignored",
@@ -167,7 +185,10 @@ EXERCISE = Exercise(
     title="Count the bytes",
     goal="Say how many bytes the tiled forward pass moves, before it runs.",
     reference=flash.hbm_traffic,
-    contract=Contract(numpy_only=True),
+    contract=Contract(
+        numpy_only=True,
+        says=("A tile of less than 1 and a negative window raise a ValueError.",),
+    ),
     properties=(
         worked(
             "a hand-worked example: 4 queries, 6 keys",
@@ -179,10 +200,11 @@ EXERCISE = Exercise(
             want=520,
             why="Q 32, K and V twice 96, output 32, LSE 4 numbers of 2 bytes",
         ),
-        known("no mask, any sizes", _plain),
+        Property("no mask, any sizes; an integer", 1, _plain),
         known("the last tile may be shorter", _ragged),
         known("causal: tiles with nothing to see are not read", _causal, points=1),
         known("windows, with and without causal", _windows, points=2),
+        BAD,
     ),
     draws=draws,
     slips=SLIPS,

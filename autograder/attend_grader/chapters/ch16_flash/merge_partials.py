@@ -39,12 +39,20 @@ def _empty(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Array, ...], P
     yield "the first set of keys is empty (LSE −inf)", (*nothing, *part), part
     yield "both sets of keys are empty", (*nothing, *nothing), nothing
 
+    def only(*rows: int) -> Part:
+        output, lse = _nothing(3, 2)
+        output[[*rows]], lse[[*rows]] = part[0][[*rows]], part[1][[*rows]]
+        return output, lse
+
+    yield "both sets of keys are empty for one query", (*only(0), *only(2)), only(0, 2)
+
 
 def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     (output, lse), (other, other_lse) = _part(rng, 3, 2), _part(rng, 3, 2)
     for by in (1e4, -1e4):
         yield f"both LSEs near {by:,.0f}", Call((output, lse + by, other, other_lse + by))
     yield "LSEs 20,000 apart", Call((output, lse + 1e4, other, other_lse - 1e4))
+    yield "LSEs 20,000 apart", Call((output, lse - 1e4, other, other_lse + 1e4))
 
 
 def _orders(subject: Subject, probe: Probe) -> None:

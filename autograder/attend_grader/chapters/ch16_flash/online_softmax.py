@@ -9,7 +9,7 @@ from attend_solutions import flash
 from attend_solutions.types import Array
 
 from attend_grader.chapters.ch16_flash.shared import whole
-from attend_grader.checks.compare import expect_close
+from attend_grader.checks.compare import Tolerance, expect_close
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees, worked
@@ -17,6 +17,8 @@ from attend_grader.checks.properties import normal
 from attend_grader.checks.subject import Subject
 
 Inputs = tuple[Array, Array, Array, Array, Array]
+
+EXACT = Tolerance("exact", 0.0, "exp(−inf) is 0, and sums of zeros are 0, however they are made")
 
 
 def _inputs(
@@ -38,13 +40,16 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "the first tile", Call((*_empty(3, 2), *_inputs(rng, 3, 4, 2)[3:]))
 
 
-def _hidden(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    scores, values = np.full((2, 3), -np.inf), normal(rng, 3, 2)
-    why = "a tile of which a row sees no key: all its scores are −inf"
-    yield why, Call((*_inputs(rng, 2, 3, 2)[:3], scores, values))
-    scores = scores.copy()
-    scores[1, 2] = 0.5
-    yield f"the first tile, {why[2:]}", Call((*_empty(2, 2), scores, values))
+def _hidden(subject: Subject, probe: Probe) -> None:
+    for _ in probe.repeat(1, 3):
+        scores, values = np.full((2, 3), -np.inf), normal(probe.rng, 3, 2)
+        why = "a tile of which a row sees no key: all its scores are −inf"
+        probe.agree(subject, *_inputs(probe.rng, 2, 3, 2)[:3], scores, values, why=why)
+        why = "only hidden keys so far: −inf, 0 and 0 stay exactly that"
+        probe.agree(subject, *_empty(2, 2), scores, values, tolerance=EXACT, why=why)
+        scores[1, 2] = 0.5
+        why = "the first tile, of which a row sees no key"
+        probe.agree(subject, *_empty(2, 2), scores, values, why=why)
 
 
 def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -74,7 +79,7 @@ def _rows(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Moving and resting maxima, square, the first tile, hidden keys, one key."""
+    """Moving and resting maxima, square, the first tile, hidden keys, one key, one query."""
     hidden = np.array([[0.5, -np.inf, 1.0], [-np.inf, -np.inf, -np.inf]])
     return [
         Call(_inputs(rng, 3, 4, 2)),
@@ -83,6 +88,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((*_empty(3, 2), *_inputs(rng, 3, 4, 2)[3:])),
         Call((*_empty(2, 2), hidden, normal(rng, 3, 2))),
         Call(_inputs(rng, 2, 1, 3)),
+        Call(_inputs(rng, 1, 4, 3)),
     ]
 
 
@@ -148,10 +154,9 @@ SLIPS = (
         "some finite number in such a row: every exponential is then 0, as it should be.",
     ),
     Slip(
-        "writes into the accumulator it was given",
-        (OLD_ACCUMULATOR, "np.multiply(correction[..., None], accumulator, out=accumulator)"),
-        "What is written into `accumulator` itself (by `*=`, `+=` or `out=`) changes the caller's "
-        "array. Make a new one.",
+        "scales the scores again",
+        ("    new_max = ", "    scores = scores / values.shape[-1] ** 0.5\n    new_max = "),
+        "The scores are divided by a root once more. They come in scaled already.",
     ),
 )  # fmt: skip
 
@@ -226,7 +231,7 @@ EXERCISE = Exercise(
         ),
         agrees("one tile, whatever was seen before", _values),
         Property("whole rows in tiles of any size", 1, _rows),
-        agrees("hidden keys (−inf), also a row of them", _hidden),
+        Property("hidden keys (−inf), also a row of them", 1, _hidden),
         agrees("scores near ±10,000", _huge, repeat=1),
     ),
     draws=draws,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from attend_solutions.types import Array
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.exercise import Probe, Property
 from attend_grader.checks.properties import normal
-from attend_grader.checks.subject import Subject
+from attend_grader.checks.subject import Subject, SubjectError
 
 
 def qkv(
@@ -31,12 +31,18 @@ def whole(q: Any, k: Any, v: Any) -> tuple[Any, Any]:
     return exponentials @ v / total, (largest + np.log(total))[..., 0]
 
 
-def refuses(name: str, cases: Sequence[tuple[str, tuple[Any, ...], dict[str, Any]]]) -> Property:
+def refuses(
+    name: str,
+    cases: Sequence[tuple[str, tuple[Any, ...], dict[str, Any]]],
+    *,
+    cause: str = "The lines above your own code do that: keep them, and cut with tiles(…).",
+) -> Property:
     """Bad input raises a ValueError.
 
     Args:
         name: the card's line.
         cases: what is wrong, positional arguments, keyword arguments.
+        cause: what to try, for the message.
     """
 
     def test(subject: Subject, probe: Probe) -> None:
@@ -46,7 +52,68 @@ def refuses(name: str, cases: Sequence[tuple[str, tuple[Any, ...], dict[str, Any
             if came == "ValueError":
                 continue
             text = f"{what} must raise a ValueError; your function gave {came}."
-            cause = "The lines above your own code do that: keep them, and cut with tiles(…)."
             raise Miss(text, cause=cause, topic="bad input").on(probe.given(args, kwargs), "")
 
     return Property(name, 1, test)
+
+
+def bad_attention_input(*more: Array) -> Property:
+    """Shapes that do not fit and tiles of less than 1, for a function of (q, k, v, …, tiles).
+
+    Args:
+        *more: the arguments between v and the tile sizes, for 2 queries and values of width 2.
+    """
+
+    def call(d: int, values: int, *sizes: int) -> tuple[Any, ...]:
+        return np.ones((2, 3)), np.ones((4, d)), np.ones((values, 2)), *more, *sizes
+
+    return refuses(
+        "bad input raises a ValueError",
+        (
+            ("keys of another width", call(1, 4), {}),
+            ("more values than keys", call(3, 8, 2, 2), {}),
+            ("a tile of 0 queries", call(3, 4, 0, 2), {}),
+            ("a tile of −1 keys", call(3, 4, 2, -1), {}),
+        ),
+    )
+
+
+TILINGS = ((128, 128, 8, 8), (512, 256, 8, 64), (16, 1024, 256, 16), (1024, 16, 16, 256))
+"""T, S, tile_q, tile_k: small tiles; many queries; many keys; tiles longer than all there is."""
+
+
+def small_tiles(
+    subject: Subject, make: Callable[[int, int], tuple[Any, ...]], *, advice: str
+) -> None:
+    """Tiles are no larger than asked: larger ones are seen by the memory that they take.
+
+    Args:
+        subject: the candidate.
+        make: the arguments before the tile sizes, for T and S.
+        advice: what to try, for the message.
+
+    Raises:
+        Miss: it holds more than 80 KiB; results, copies of their size and tiles take half of it.
+        SubjectError: the candidate raised.
+    """
+    for t, s, tile_q, tile_k in TILINGS:
+        of = f"{t} queries in tiles of {tile_q} and {s} keys in tiles of {tile_k}"
+        holds_at_most(subject, (*make(t, s), tile_q, tile_k), 80, of=of, advice=advice)
+
+
+def holds_at_most(
+    subject: Subject, args: tuple[Any, ...], limit: int, *, of: str, advice: str
+) -> None:
+    """A call never holds more than ``limit`` KiB at once, beside its arguments.
+
+    Raises:
+        Miss: it holds more.
+        SubjectError: the candidate raised.
+    """
+    outcome = subject.run(args, measure=True)
+    if outcome.error is not None:
+        raise SubjectError(outcome.error)
+    held = outcome.peak_bytes / 1024
+    if held > limit:
+        text = f"too large: {of} take {held:,.0f} KiB at once; {limit} are plenty. {advice}"
+        raise Miss(text, topic="tiles larger than asked")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 from attend_solutions import flash
-from attend_solutions.flash import merge_partials, online_softmax, tiles
+from attend_solutions.flash import expect_shapes, merge_partials, online_softmax, tiles
 from attend_solutions.types import Array
 
-from attend_grader.chapters.ch16_flash.shared import qkv, whole
+from attend_grader.chapters.ch16_flash.shared import holds_at_most, qkv, refuses, whole
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees, known, worked
@@ -50,6 +50,11 @@ def _far(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     q, k, v, tile = _sorted(rng, True)
     yield "scores up to some 10,000", Call((100 * q, 100 * k, v, tile))
     yield "one key in a tile", Call((q, k, v, 1))
+    steps = np.arange(5.0)[:, None] * np.ones(4)
+    why = "scores that fall by 1,000 from tile to tile"
+    yield why, Call((np.ones(4), 1000 - 500 * steps, v[:5], 1))
+    why = "all scores below −100,000"
+    yield why, Call((np.ones(4), -60_000 - steps / 10, v[:5], tile))
 
 
 def _memory(subject: Subject, probe: Probe) -> None:
@@ -61,15 +66,23 @@ def _memory(subject: Subject, probe: Probe) -> None:
         rng = np.random.default_rng(state)
         return rng.standard_normal(4), *rng.standard_normal((2, keys, 4)), 1024
 
+    advice = "Keep one tile of scores and exponentials at a time, and no list of results."
     expect_growth(
-        subject,
-        make,
-        sizes=(4096, 16384),
-        at_most=2,
-        cost="peak_bytes",
-        of="keys",
-        advice="Keep one tile of scores and exponentials at a time, and no list of results.",
+        subject, make, sizes=(4096, 16384), at_most=2, cost="peak_bytes", of="keys", advice=advice
     )
+    args = *make(4096)[:3], 64
+    holds_at_most(subject, args, 32, of="4,096 keys in tiles of 64", advice=advice)
+
+
+BAD = refuses(
+    "bad input raises a ValueError",
+    (
+        ("keys of another width", (np.ones(3), np.ones((4, 1)), np.ones((4, 2))), {}),
+        ("more values than keys", (np.ones(3), np.ones((4, 3)), np.ones((8, 2)), 2), {}),
+        ("a tile of 0 keys", (np.ones(3), np.ones((4, 3)), np.ones((4, 2)), 0), {}),
+        ("a tile of −1 keys", (np.ones(3), np.ones((4, 3)), np.ones((4, 2)), -1), {}),
+    ),
+)  # fmt: skip
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -85,7 +98,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
 
 def all_at_once(q, k, v, tile_k=64):  # noqa: D103 (what a learner is told is its slip's)
-    del tile_k
+    expect_shapes(q[None], k, v)
+    tiles(len(k), tile_k)
     scores = k @ q / len(q) ** 0.5
     exponentials = np.exp(scores - scores.max())
     total = exponentials.sum()
@@ -130,16 +144,23 @@ SLIPS = (
         "Scores are not divided by √D any more. That line was right as it was given.",
     ),
     Slip(
-        "all scores at once",
+        "something of S numbers is held",
         all_at_once,
-        "Values are right, but all S scores are held at once. The stream is to be read tile by "
-        "tile, keeping no more than one tile of scores.",
+        "Values are right, but something of S numbers is held: all scores at once, or a copy of "
+        "k or v. The stream is to be read tile by tile, keeping no more than one tile.",
+    ),
+    Slip(
+        "last keys left out",
+        ("tiles(len(k), tile_k):", "tiles(len(k) - len(k) % min(tile_k, len(k)), tile_k):"),
+        "Where S is no multiple of tile_k, the last keys are not looked at. The last tile is "
+        "shorter, and it counts.",
     ),
 )
 
 
 def by_steps(q, k, v, tile_k=64):
     """The learner's own step, with one query as a row."""
+    expect_shapes(q[None], k, v)
     state = np.array([-np.inf]), np.zeros(1), np.zeros((1, v.shape[-1]))
     for part in tiles(k.shape[0], tile_k):
         state = online_softmax(*state, (q @ k[part].T / np.sqrt(q.shape[-1]))[None], v[part])
@@ -148,6 +169,7 @@ def by_steps(q, k, v, tile_k=64):
 
 def by_merging(q, k, v, tile_k=64):
     """A finished result for each tile, merged into what was there."""
+    expect_shapes(q[None], k, v)
     output, lse = np.zeros((1, v.shape[-1])), np.array([-np.inf])
     for part in tiles(len(k), tile_k):
         scores = k[part] @ q / np.sqrt(len(q))
@@ -160,6 +182,7 @@ def by_merging(q, k, v, tile_k=64):
 
 def two_passes(q, k, v, tile_k=64):
     """First the largest score, tile by tile, then the sums: nothing needs to be rescaled."""
+    expect_shapes(q[None], k, v)
     parts = tiles(len(k), tile_k)
     scale = 1 / np.sqrt(q.size)
     largest = max(float((k[p] @ q).max() * scale) for p in parts)
@@ -181,7 +204,10 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        says=("No more than a few tiles in memory at once.",),
+        says=(
+            "No more than a few tiles in memory at once, of the size asked for.",
+            "Shapes that do not fit and tiles of less than 1 raise a ValueError.",
+        ),
     ),
     properties=(
         worked(
@@ -196,7 +222,8 @@ EXERCISE = Exercise(
         agrees("fresh queries and keys, tiles of any size", _values),
         known("scores that rise or fall from tile to tile", _ordered),
         agrees("large scores; one key in a tile", _far, repeat=1),
-        Property("memory does not grow with the number of keys", 1, _memory),
+        Property("memory for one tile, whatever the number of keys", 1, _memory),
+        BAD,
     ),
     draws=draws,
     slips=SLIPS,

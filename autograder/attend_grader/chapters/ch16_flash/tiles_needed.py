@@ -115,7 +115,30 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((9, 9, 2, 3), {"causal": True, "window": 2}),
         Call((6, 10, 4, 4), {"causal": True, "window": 0}),
         Call((5, 11, 3, 2), {"window": 1}),
+        Call((12, 12, 6, 2), {"causal": True, "window": 1}),
+        Call((8, 5, 3, 2), {"causal": True}),
+        Call((9, 6, 2, 2), {"window": 1}),
     ]
+
+
+def four_corners(queries, keys, tile_q, tile_k, causal=False, window=None):  # noqa: D103 (slip)
+    expect_window(window)
+
+    def visible(p: int, s: int) -> bool:
+        return (not causal or s <= p) and (window is None or abs(s - p) <= window)
+
+    def kept(row: slice, column: slice) -> bool:
+        places = row.start + keys - queries, row.stop - 1 + keys - queries
+        return any(visible(p, s) for p in places for s in (column.start, column.stop - 1))
+
+    columns = tiles(keys, tile_k)
+    return np.array([[kept(r, c) for c in columns] for r in tiles(queries, tile_q)])
+
+
+def either_rule(queries, keys, tile_q, tile_k, causal=False, window=None):  # noqa: D103 (slip)
+    by_rule = flash.tiles_needed(queries, keys, tile_q, tile_k, causal=causal)
+    near = flash.tiles_needed(queries, keys, tile_q, tile_k, window=window)
+    return by_rule | near if causal and window is not None else by_rule & near
 
 
 PLACES = "row.start + keys - queries, row.stop - 1 + keys - queries"
@@ -131,16 +154,16 @@ SLIPS = (
         "query's place with the first key.",
     ),
     Slip(
-        "one key too strict",
-        (AHEAD, "column.start >= last:"),
-        "A tile whose first key is its last query's own place is left out. A query may look at "
-        "its own place: only s > p is hidden.",
+        "last key decides",
+        (AHEAD, "column.stop - 1 > last:"),
+        "Under `causal` a tile is left out as soon as its last key is hidden. One visible pair is "
+        "enough: compare the first key with the last query's place.",
     ),
     Slip(
-        "stop taken for the last place",
-        (PLACES, "row.start + keys - queries, row.stop + keys - queries"),
-        "The last query of a tile is taken to stand one place further than it does. A slice ends "
-        "before its stop: the last place is stop − 1.",
+        "causal by tile numbers",
+        (AHEAD, "j > i:"),
+        "Under `causal` tile j is kept up to tile i, as if both were equally long and began at the "
+        "same place. Compare places: the first key with the last query's p.",
     ),
     Slip(
         "queries counted from the first key",
@@ -149,26 +172,33 @@ SLIPS = (
         "t + keys − queries.",
     ),
     Slip(
-        "shifted the wrong way",
-        (PLACES, "row.start + queries - keys, row.stop - 1 + queries - keys"),
-        "Right where T = S only: places are shifted by queries − keys. The last query stands at "
-        "the last key, so query t stands at t + keys − queries.",
-    ),
-    Slip(
-        "window measured from the last query",
-        (BEHIND, "column.stop - 1 < last - window"),
-        "The window is measured from the tile's last query. Its first one looks back furthest.",
-    ),
-    Slip(
-        "window one key too short",
-        ((BEHIND, "column.stop - 1 <= first - window"), (BEYOND, "column.start >= last + window")),
-        "Tiles that are seen at the very edge of the window are left out: |s − p| = window is "
-        "still visible.",
-    ),
-    Slip(
         "window looks back only",
         (f"if window is not None and {BEYOND}:", "if False:"),
         "Without `causal` the window reaches forward as far as back: |s − p| ≤ window.",
+    ),
+    Slip(
+        "window looks ahead only",
+        (f"if window is not None and {BEHIND}:", "if False:"),
+        "Half of the window's rule is missing: tiles too far back are kept. |s − p| ≤ window has "
+        "two sides.",
+    ),
+    Slip(
+        "window in whole tiles",
+        ((BEHIND, "j < i - -(-window // tile_k)"), (BEYOND, "j > i + -(-window // tile_k)")),
+        "With a window tiles are counted, not places: j is compared with i. Compare the places of "
+        "a tile's first and last key with those of its first and last query.",
+    ),
+    Slip(
+        "four corners",
+        four_corners,
+        "A tile is left out where none of its four corners is visible. A narrow window can pass "
+        "between them: compare its edges with the tile's first and last key.",
+    ),
+    Slip(
+        "either rule is enough",
+        either_rule,
+        "With `causal` and a window a tile is kept where one of the two rules allows it. Both must "
+        "hold.",
     ),
     Slip(
         "a window of 0 taken for none",
@@ -176,12 +206,6 @@ SLIPS = (
          (f"{HAS_WINDOW}art", "if window and column.start")),
         "With a window of 0 tiles are kept as if there were none. 0 counts as False in "
         "`if window`: ask `if window is not None`.",
-    ),
-    Slip(
-        "window ignored",
-        ((f"{HAS_WINDOW}op", "if False and column.stop"),
-         (f"{HAS_WINDOW}art", "if False and column.start")),
-        "The window is not looked at: tiles too far back are kept.",
     ),
 )  # fmt: skip
 
