@@ -1,4 +1,4 @@
-"""Five sequence mixers at nearly equal size, many runs side by side: chapter 24's models.
+"""Six sequence mixers at nearly equal size, many runs side by side: chapter 24's models.
 
 All tensors have a leading axis of runs: every run has its own weights, its own data and its own
 learning rate, and none sees another. So one pass of Python trains a whole sweep of rates and seeds.
@@ -8,7 +8,8 @@ Every model is embedding -> 2 x (RMSNorm -> mixer -> add) -> RMSNorm -> linear. 
     fixed          Mamba's block with Δ, b and c constants of a channel, and no gate
     fixed + gate   the same with its gate
     selective      Mamba's block: Δ, b and c computed from the input
-    attention      Mamba's block with one-head softmax attention in the place of the scan
+    attention      Mamba's block with one-head softmax attention and RoPE in the place of the scan
+    attention, no positions   the same without RoPE; only the convolution knows about order
     LSTM           the cell of Hochreiter and Schmidhuber with a forget gate, its bias at 1
 
 Letters as in ``attend_solutions.mamba``; in shapes here R counts the runs.
@@ -19,13 +20,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-ARMS = ("fixed", "fixed + gate", "selective", "attention", "LSTM")
+NO_POSITIONS = "attention, no positions"
+ARMS = ("fixed", "fixed + gate", "selective", "attention", NO_POSITIONS, "LSTM")
 TAPS, LAYERS = 4, 2
 
 
@@ -128,7 +131,7 @@ def _block(arm: str, size: Size, uniform: Callable[..., Tensor], draw: torch.Gen
         "taps_bias": torch.zeros(inner),
         "output.weight": uniform(width, inner, fan=inner),
     }
-    if arm == "attention":
+    if arm in ("attention", NO_POSITIONS):
         return mine | {"look": uniform(2 * width, inner, fan=inner)}
     steps = (torch.rand(inner, generator=draw) * math.log(100) + math.log(1e-3)).exp()
     mine |= {
@@ -214,11 +217,13 @@ def late_sums(u: Tensor, kernel: Tensor) -> Tensor:
     return torch.fft.irfft(both, n=long, dim=2)[:, :, :length]
 
 
-def attention(x: Tensor, mine: Weights) -> Tensor:
-    """Mamba's block with causal softmax attention, RoPE, for its scan."""
+def attention(x: Tensor, mine: Weights, positions: bool = True) -> Tensor:
+    """Mamba's block with causal softmax attention for its scan, with RoPE or without."""
     u, z = linear(x, mine["input.weight"]).chunk(2, dim=-1)
     u = convolved(u, mine)
-    q, k = (rotated(part) for part in linear(u, mine["look"]).chunk(2, dim=-1))
+    q, k = linear(u, mine["look"]).chunk(2, dim=-1)
+    if positions:
+        q, k = rotated(q), rotated(k)
     y = functional.scaled_dot_product_attention(q, k, u, is_causal=True)
     return linear(y * functional.silu(z), mine["output.weight"])
 
@@ -252,5 +257,6 @@ MIXERS = {
     "fixed + gate": space,
     "selective": space,
     "attention": attention,
+    NO_POSITIONS: partial(attention, positions=False),
     "LSTM": lstm,
 }

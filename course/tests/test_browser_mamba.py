@@ -46,6 +46,14 @@ def test_the_step_size_follows_the_keyboard(opened: Lab):
     opened.changed(before, lambda: opened.said("fixed", KEPT_AT))
 
 
+def test_the_box_follows_the_keyboard(opened: Lab):
+    cell = opened.cell(KEPT_AT)
+    before = opened.said("fixed", KEPT_AT)
+    cell.locator("input[type=checkbox]").focus()
+    opened.page.keyboard.press("Space")
+    assert "noise: 0 %" in opened.changed(before, lambda: opened.said("fixed", KEPT_AT))
+
+
 def test_the_explorer_follows_the_token_and_the_layer(opened: Lab):
     cell = opened.cell(EXPLORER_AT)
     cell.scroll_into_view_if_needed()

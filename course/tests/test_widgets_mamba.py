@@ -34,24 +34,45 @@ def test_no_other_chapter_imports_torch_with_the_widgets():
 # --- what is kept
 
 
-def test_shares_are_those_of_the_recurrence():
-    for selective in (False, True):
-        h = torch.zeros(len(WHAT_IS_KEPT))
-        for place, letter in enumerate(WHAT_IS_KEPT):
-            step = 0.0 if selective and letter == "·" else 0.7
-            h = math.exp(-step) * h
-            h[place] += step
-        wanted = h / h.sum()
-        torch.testing.assert_close(torch.tensor(shares(0.7, selective)), wanted)
+@pytest.mark.parametrize("words", WHAT_IS_KEPT)
+@pytest.mark.parametrize("quiet", [False, True])
+@pytest.mark.parametrize("selective", [False, True])
+def test_shares_are_those_of_the_recurrence(words, selective, quiet):
+    h = torch.zeros(len(words))
+    for place, letter in enumerate(words):
+        step = 0.0 if selective and letter == "·" else 0.7
+        h = math.exp(-step) * h
+        h[place] += 0.0 if quiet and letter == "·" else step
+    torch.testing.assert_close(torch.tensor(shares(words, 0.7, selective, quiet)), h / h.sum())
 
 
-def test_the_slider_redraws():
+@pytest.mark.parametrize("quiet", [False, True])
+def test_only_the_fixed_step_size_sees_the_spacing(quiet):
+    """The sentence above the picture, at both ends of the slider: 0.01 and 3.16."""
+    for delta in (0.01, 0.3, 3.16):
+        fixed, chosen = (
+            [
+                [part for letter, part in zip(words, found, strict=True) if letter != "·"]
+                for words in WHAT_IS_KEPT
+                for found in [shares(words, delta, selective, quiet)]
+            ]
+            for selective in (False, True)
+        )
+        assert chosen[0] == pytest.approx(chosen[1])
+        assert fixed[0] != pytest.approx(fixed[1])
+
+
+def test_slider_and_box_redraw():
     view = what_is_kept()
-    before = view.static()
+    seen = [view.static()]
     (slider,) = controls(view, ipywidgets.FloatLogSlider)
+    (box,) = controls(view, ipywidgets.Checkbox)
+    box.value = True
+    seen.append(view.static())
     slider.value = 2.0
-    assert view.static() != before
-    assert "The same Δ = 2.00" in view.static()
+    seen.append(view.static())
+    assert len(set(seen)) == 3
+    assert "The same Δ = 2.00" in seen[-1]
 
 
 # --- Δ explorer

@@ -37,7 +37,7 @@ def selective_copy_data(keys: Tensor, symbols: Tensor) -> tuple[Tensor, Tensor]:
         symbols: (B, M), whole numbers from 2 on; M at most T
         returns: tokens (B, T + M) and targets (B, T + M), whole numbers
 
-    Source: Gu and Dao 2023, §3.1 and §4.1.1; Jing et al. 2019, §4.1, for the task.
+    Source: Gu and Dao 2023, §3.1 and §4.1.1; Jing et al. 2019 (denoising), for the task.
     """
     asked = symbols.shape[1]
     places = keys.argsort(dim=1)[:, :asked].sort(dim=1).values
@@ -158,7 +158,7 @@ def associative_scan(decay: Tensor, written: Tensor) -> tuple[Tensor, int, int]:
         returns: states (B, T, E, N); how many pairs of steps were combined in all, up and down; in
             how many rounds, where everything that is combined at once is one round
 
-    Source: Blelloch 1990, "Prefix Sums and Their Applications", §1.3; Gu and Dao 2023, §3.3.2.
+    Source: Blelloch 1990, "Prefix Sums and Their Applications", §1.2; Gu and Dao 2023, §3.3.2.
     """
     levels, pairs, rounds = [], 0, 0
     while written.shape[1] > 1:
@@ -189,7 +189,7 @@ def causal_conv1d(x: Tensor, taps: Tensor, bias: Tensor) -> Tensor:
         bias: (E,)
         returns: (B, T, E)
 
-    Source: Gu and Dao 2023, §3.4 and figure 3; Fu et al. 2023, "Hungry Hungry Hippos", §3.1.
+    Source: Gu and Dao 2023, §3.4 and figure 3; Fu et al. 2023, "Hungry Hungry Hippos", §3.2.
     """
     width = taps.shape[1]
     padded = functional.pad(x, (0, 0, width - 1, 0))  # K - 1 zeros before the first step

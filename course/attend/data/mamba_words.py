@@ -6,6 +6,8 @@ weights were made by ``python course/24_mamba/train.py words``: two layers, half
 
 from __future__ import annotations
 
+import math
+from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 from pydoc_data import topics
@@ -36,6 +38,42 @@ def text() -> tuple[Tensor, Tensor]:
     joined = encode("\n\n".join(topics.topics[name] for name in sorted(topics.topics)))
     cut = 9 * len(joined) // 10
     return joined[:cut], joined[cut:]
+
+
+def table_bits(read: Tensor, rows: Tensor, order: int = 4) -> Tensor:
+    """Bits of each character by a table of what followed the last ``order`` characters in a text.
+
+    A context of k characters that was followed n times, by u different characters, gives
+    ``(count + u · p) / (n + u)``, where p is what the context of k − 1 characters gives (Witten and
+    Bell 1991, "The zero-frequency problem"); below the empty context all characters are equal.
+
+    Args:
+        read: the text that is counted, (T,), numbers in ALPHABET.
+        rows: texts to predict, (R, L).
+        order: the longest context.
+
+    Returns:
+        bits of all but the first character of each row, (R, L − 1).
+    """
+    seen = tuple(read.tolist())
+    tables: list[dict[tuple[int, ...], Counter[int]]] = []
+    for k in range(order + 1):
+        followed: defaultdict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
+        for place in range(k, len(seen)):
+            followed[seen[place - k : place]][seen[place]] += 1
+        tables.append(dict(followed))
+
+    def bits(row: tuple[int, ...], place: int) -> float:
+        chance = 1 / len(ALPHABET)
+        for k in range(min(order, place) + 1):
+            counts = tables[k].get(row[place - k : place])
+            if counts is None:  # nor was any longer context
+                break
+            chance = (counts[row[place]] + len(counts) * chance) / (counts.total() + len(counts))
+        return -math.log2(chance)
+
+    lines = [tuple(row) for row in rows.tolist()]
+    return torch.tensor([[bits(row, place) for place in range(1, len(row))] for row in lines])
 
 
 def weights() -> dict[str, Tensor]:

@@ -23,7 +23,7 @@ from attend.widgets.rope_dial import rope_dial
 from attend.widgets.score_memory import score_memory
 from attend.widgets.table import attention_table
 from attend.widgets.tile_stepper import tile_stepper
-from attend.widgets.what_is_kept import TEXT as WHAT_IS_KEPT
+from attend.widgets.what_is_kept import TEXTS as WHAT_IS_KEPT
 from attend.widgets.what_is_kept import what_is_kept
 
 __all__ = [

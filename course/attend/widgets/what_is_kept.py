@@ -1,4 +1,7 @@
-"""The hook of chapter 24: what a fading state keeps of a text, with one Δ or with two."""
+"""The hook of chapter 24: what a fading state keeps of two texts, with one Δ or with two.
+
+Both texts have the same symbols, at another spacing.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +14,36 @@ from attend.widgets.kit.svg import beside, element, hover, panel, text
 from attend.widgets.kit.view import View
 
 SEE = (
-    "With the same step size for all tokens the noise wears the symbols away, wherever you put the "
-    "slider. With the step size 0 for noise, only a symbol fades a symbol."
+    "Both texts have the symbols 7, 4, 2. With one step size for all tokens, what is left of them "
+    "depends on the spacing, even if noise writes nothing. With the step size 0 for noise, the "
+    "spacing makes no difference."
 )
-TEXT = "··7····4······2·····"
+TEXTS = ("··7····4······2·····", "··········7·4·2·····")
 SYMBOL, NOISE = GROUPS[0], GROUPS[5]
+_LEFT, _WIDE, _TALL = 14.0, 440.0 / len(TEXTS[0]), 62.0
 
 
-def shares(delta: float, selective: bool) -> list[float]:
-    """What share of the state at the end each token has: it writes Δ and fades by exp(−Δ)."""
-    steps = [delta if letter != "·" or not selective else 0.0 for letter in TEXT]
+def shares(words: str, delta: float, selective: bool, quiet: bool = False) -> list[float]:
+    """What share of the state at the end each token has: it writes Δ and fades by exp(−Δ).
+
+    Args:
+        words: one character a token; "·" is noise.
+        delta: the step size.
+        selective: noise has the step size 0.
+        quiet: noise writes nothing, whatever its step size.
+    """
     left, found = 1.0, []
-    for step in reversed(steps):
-        found.append(step * left)
+    for letter in reversed(words):
+        noise = letter == "·"
+        step = 0.0 if noise and selective else delta
+        found.append(0.0 if noise and quiet else step * left)
         left *= math.exp(-step)
     total = sum(found)
     return [share / total for share in reversed(found)]
 
 
 def what_is_kept() -> View:
-    """Show the shares of symbols and noise in two states, with a slider for Δ."""
+    """Show what each token has of two states, with a slider for Δ and a box that quiets noise."""
     delta = ipywidgets.FloatLogSlider(
         value=0.3,
         base=10,
@@ -42,32 +55,45 @@ def what_is_kept() -> View:
         layout=ipywidgets.Layout(width="min(420px, 100%)"),
         style={"description_width": "84px"},
     )
-    view = View("what-is-kept", SEE, [delta], lambda: draw(delta.value))
-    delta.observe(view.refresh, names="value")
+    quiet = ipywidgets.Checkbox(
+        value=False, description="noise writes nothing", indent=False, layout={"width": "auto"}
+    )
+    view = View("what-is-kept", SEE, [delta, quiet], lambda: draw(delta.value, quiet.value))
+    for control in (delta, quiet):
+        control.observe(view.refresh, names="value")
     return view
 
 
-def draw(delta: float) -> str:
+def draw(delta: float, quiet: bool = False) -> str:
     """Return both panels for a step size."""
-    same = _bars("fixed", f"The same Δ = {delta:.2f} for every token", shares(delta, False))
-    chosen = _bars("chosen", f"Δ = {delta:.2f} for symbols, 0 for noise", shares(delta, True))
+    same = _panel("fixed", f"The same Δ = {delta:.2f} for every token", delta, False, quiet)
+    chosen = _panel("chosen", f"Δ = {delta:.2f} for symbols, 0 for noise", delta, True, quiet)
     return beside(same, chosen)
 
 
-def _bars(name: str, label: str, found: list[float]) -> str:
-    left, wide, base, tall = 14.0, 440.0 / len(TEXT), 150.0, 90.0
-    body = [element("line", x1=left, x2=left + 440, y1=base, y2=base, stroke=GRID)]
-    symbols = 0.0
-    for place, (letter, share) in enumerate(zip(TEXT, found, strict=True)):
-        x, symbol = left + wide * place, letter != "·"
-        symbols += share * symbol
-        high = max(tall * share, 0.5)
-        box = {"x": x + 3, "y": base - high, "width": wide - 6, "height": high}
-        words = hover(f"token {place + 1}, {letter}: {100 * share:.1f} % of the state")
+def _panel(name: str, label: str, delta: float, selective: bool, quiet: bool) -> str:
+    body, told = [], []
+    both = [shares(words, delta, selective, quiet) for words in TEXTS]
+    for row, (words, found) in enumerate(zip(TEXTS, both, strict=True)):
+        parts = {letter: share for letter, share in zip(words, found, strict=True) if letter != "·"}
+        said = ", ".join(f"{letter}: {100 * share:.0f} %" for letter, share in parts.items())
+        told.append(f"{said}, noise: {100 * max(0.0, 1 - sum(parts.values())):.0f} %")
+        base = 118.0 + 112.0 * row
+        body.append(text(_LEFT, base - _TALL - 10, told[-1], font_size=13))
+        body += _bars(words, found, base, max(map(max, both)))
+    heard = f"Of the state at the end, in the first text, {told[0]}; in the second, {told[1]}."
+    return panel(name, 470.0, 258.0, label, heard, *body)
+
+
+def _bars(words: str, found: list[float], base: float, largest: float) -> list[str]:
+    body = [element("line", x1=_LEFT, x2=_LEFT + 440, y1=base, y2=base, stroke=GRID)]
+    for place, (letter, share) in enumerate(zip(words, found, strict=True)):
+        x, symbol = _LEFT + _WIDE * place, letter != "·"
+        high = max(_TALL * share / largest, 0.5)
+        box = {"x": x + 3, "y": base - high, "width": _WIDE - 6, "height": high}
+        title = hover(f"token {place + 1}, {letter}: {100 * share:.1f} % of the state")
         fill = SYMBOL if symbol else NOISE
-        body.append(element("rect", words, **box, fill=fill, data_share=f"{share:.4f}"))
+        body.append(element("rect", title, **box, fill=fill, data_share=f"{share:.4f}"))
         look = {"text_anchor": "middle", "font_weight": 700 if symbol else 400}
-        body.append(text(x + wide / 2, base + 18, letter, fill=INK if symbol else MUTED, **look))
-    told = f"{100 * symbols:.0f} % of the state at the end is symbols, the rest is noise."
-    body.append(text(left, 48, told, font_size=13))
-    return panel(name, 470.0, 182.0, label, told, *body)
+        body.append(text(x + _WIDE / 2, base + 18, letter, fill=INK if symbol else MUTED, **look))
+    return body
