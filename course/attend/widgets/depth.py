@@ -75,10 +75,11 @@ def depth_thermometer(
     seen: dict[tuple[Any, ...], str] = {}
 
     def picture() -> str:
-        chosen: Any = (arm.value, layers.value, steps.value)
-        if chosen not in seen:
-            seen[chosen] = draw(*chosen, block, start)
-        return seen[chosen]
+        around: Any = arm.value
+        deep, trained = int(layers.value or 0), int(steps.value or 0)
+        if (around, deep, trained) not in seen:
+            seen[around, deep, trained] = draw(around, deep, trained, block, start)
+        return seen[around, deep, trained]
 
     view = View("depth-thermometer", SEE, [arm, layers, steps], picture)
     for control in (arm, layers, steps):
