@@ -96,7 +96,7 @@ def near_identical(gathered: Gathered) -> list[similar.Group]:
 
 
 def _without_answers(record: Record) -> dict[str, Any]:
-    form = json.loads(replace(record, answers={}).to_json())
+    form = asdict(replace(record, answers={}))
     del form["answers"]
     return form
 
@@ -143,5 +143,4 @@ def to_json(gathered: Gathered, analysis: Analysis, alike: list[similar.Group]) 
             "records": [_without_answers(record) for record in gathered.records],
         },
         ensure_ascii=False,
-        indent=1,
     )
