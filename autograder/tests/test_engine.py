@@ -258,7 +258,7 @@ def test_memory_that_grows_with_the_square_is_told() -> None:
     wrong = BACKWARD.misconceptions["builds the Jacobian"]
     (lost,) = [f for f in grade(wrong, BACKWARD.id, 0).findings if not f.passed]
     assert lost.message.startswith("too slow or too large: 4 times as many keys cost 1")
-    assert "Something of S × S numbers is built" in lost.message
+    assert "S × S numbers are built for each query" in lost.message
 
 
 def test_steps_that_grow_too_fast_are_told(define: Any) -> None:

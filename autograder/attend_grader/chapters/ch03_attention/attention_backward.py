@@ -60,14 +60,14 @@ def _limits(rng: np.random.Generator) -> Fresh:
 def _memory(subject: Subject, probe: Probe) -> None:
     """From 64 to 256 keys, what is needed per query may grow 4-fold, not 16-fold.
 
-    With 32 queries one table of S × S numbers for all of them, such as ones or an identity, passes.
+    With 64 queries one table of S × S numbers for all of them, such as ones or an identity, passes.
     """
     why = "memory counts for right values only"
     probe.agree(subject, *gradient_inputs(probe.rng, 4, 6, 3, 2), part=2, why=why)
     state = int(probe.rng.integers(2**31))
     expect_growth(
         subject,
-        lambda keys: gradient_inputs(np.random.default_rng(state), 32, keys, 2, 3),
+        lambda keys: gradient_inputs(np.random.default_rng(state), 64, keys, 2, 3),
         sizes=(64, 256),
         at_most=8,
         cost="peak_bytes",

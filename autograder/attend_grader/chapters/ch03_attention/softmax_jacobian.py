@@ -57,7 +57,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((_weights(rng, 2, 3, 2),)),
         Call((distribution(30 * normal(rng, 5)),)),
         Call((_weights(rng, 2, 1),)),
-        Call((np.array([0.7, 0.1, 0.2]),)),  # in floats their sum is not 1
+        Call((np.array([0.2, 0.72, 0.08]),)),  # in floats their sum is not 1
     ]
 
 
