@@ -763,13 +763,15 @@ if ready(selective_scan):
         for count in (1, 2, 4, 8, 12, 16, 32, 64, 128):
             keys = functional.normalize(torch.randn(1, count, n_state, generator=draw), dim=-1)
             values = torch.randn(1, count, channels, generator=draw)
-            rows.append({"pairs": count, "error": recall_error(keys, values), "memory": "state"})
+            rows.append(
+                {"pairs": count, "error": recall_error(keys, values), "memory": "random keys"}
+            )
             if count <= n_state:
                 square = torch.linalg.qr(torch.randn(n_state, n_state, generator=draw)).Q
                 error = recall_error(square[None, :count], values)
-                rows.append({"pairs": count, "error": error, "memory": "state, orthogonal keys"})
+                rows.append({"pairs": count, "error": error, "memory": "orthogonal keys"})
             lost = values[:, : max(0, count - kept)].square().sum() / values.square().sum()
-            rows.append({"pairs": count, "error": float(lost), "memory": "cache of equal bytes"})
+            rows.append({"pairs": count, "error": float(lost), "memory": "cache, equal bytes"})
     display(
         charts.bands(
             rows,
