@@ -31,6 +31,8 @@ widgets.depth_thermometer()
 # | $H$ | heads | | | |
 
 # %%
+from functools import partial
+
 import torch
 from attend import charts
 from attend.data import deep_stack as deep
@@ -378,14 +380,15 @@ from attend_solutions.block import parameter_count
 
 # %%
 if ready(parameter_count):
-    llama = {"gated": True, "biases": False, "rms": True, "tied": False}
-    bert = {"positions": 512, "segments": 2, "pooler": True}
-    for name, (v, c, n, f), more in (
-        ("GPT-2 small", (50257, 768, 12, 3072), {"positions": 1024}),
+    gpt = partial(parameter_count, positions=1024)
+    bert = partial(parameter_count, positions=512, segments=2, pooler=True)
+    llama = partial(parameter_count, gated=True, biases=False, rms=True, tied=False)
+    for name, (v, c, n, f), count in (
+        ("GPT-2 small", (50257, 768, 12, 3072), gpt),
         ("BERT-base", (30522, 768, 12, 3072), bert),
         ("Llama 2 7B", (32000, 4096, 32, 11008), llama),
     ):
-        total, bare = parameter_count(v, c, n, f, **more), parameter_count(v, c, 0, f, **more)
+        total, bare = count(v, c, n, f), count(v, c, 0, f)
         print(f"{name:12s} {total:13,}   in the blocks {total - bare:13,} ({1 - bare / total:.0%})")
 
 # %% [markdown]

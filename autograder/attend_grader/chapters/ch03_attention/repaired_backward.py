@@ -18,14 +18,17 @@ from attend_grader.chapters.ch03_attention.attention_backward import (
     small,
 )
 from attend_grader.chapters.ch03_attention.shared import falling
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import Fresh, agrees, gradient_by_hand
 from attend_grader.checks.properties import normal
 
 
 def _values(rng: np.random.Generator) -> Fresh:
-    for t, s, d, d_v in ((3, 5, 3, 2), (1, 2, 8, 3)):
+    for t, s, d, d_v in ((3, 5, 3, 2), (1, 2, 8, 3), (4, 4, 3, 2)):
         yield "", Call(gradient_inputs(rng, t, s, d, d_v))
+    q, k, v, grad_output = gradient_inputs(rng, 3, 4, 2, 2)
+    yield "scores of some 10,000", Call((100 * q, 100 * k, v, grad_output))
     q, k, v = falling()
     yield "twelve keys, the smallest weight 5e-8", Call((q, k, v, normal(rng, 3, 2)))
 
@@ -115,6 +118,9 @@ EXERCISE = Exercise(
     contract=Contract(
         numpy_only=True,
         leading_axes=True,
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
         forbids=("attention_backward", "softmax_jacobian"),
     ),
     properties=(
