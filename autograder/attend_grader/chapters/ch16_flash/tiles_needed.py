@@ -136,9 +136,17 @@ def four_corners(queries, keys, tile_q, tile_k, causal=False, window=None):  # n
 
 
 def either_rule(queries, keys, tile_q, tile_k, causal=False, window=None):  # noqa: D103 (slip)
-    by_rule = flash.tiles_needed(queries, keys, tile_q, tile_k, causal=causal)
-    near = flash.tiles_needed(queries, keys, tile_q, tile_k, window=window)
-    return by_rule | near if causal and window is not None else by_rule & near
+    expect_window(window)
+
+    def kept(row: slice, column: slice) -> bool:
+        first, last = row.start + keys - queries, row.stop - 1 + keys - queries
+        rules = [column.start <= last] if causal else []
+        if window is not None:
+            rules.append(first - window < column.stop and column.start <= last + window)
+        return any(rules) or not rules
+
+    columns = tiles(keys, tile_k)
+    return np.array([[kept(r, c) for c in columns] for r in tiles(queries, tile_q)])
 
 
 PLACES = "row.start + keys - queries, row.stop - 1 + keys - queries"
