@@ -96,7 +96,7 @@ def test_a_score_by_hand_a_penalty_and_a_notice_are_told() -> None:
 
 def test_a_page_a_student_lists_all_assignments_with_links(root: Path) -> None:
     configure(root, PAGE)
-    attend("regrade", "bob", "softmax", "--score", "6", "--note", "x", "--course", root)
+    attend("regrade", "bob", "softmax", "--score", "6.5", "--note", "x", "--course", root)
     said = attend("feedback", CHAPTER, "--course", root)
     assert said.code == 0, said
     assert f"{len(STUDENTS)} students' own in" in said.out
@@ -105,11 +105,11 @@ def test_a_page_a_student_lists_all_assignments_with_links(root: Path) -> None:
     assert active(found) == []
     rows = [[cell.get_text() for cell in row.select("th, td")] for row in found.select("tr")]
     assert [row[0] for row in rows] == list(EXERCISES)
-    assert rows[0][1::2] == ["6 of 8", "by hand"]
+    assert rows[0][1::2] == ["6.5 of 8", "by hand"]
     (link,) = found.select("main p a")
     assert (folder / str(link["href"])).is_file()
     back = BeautifulSoup((folder / str(link["href"])).read_text(), "html.parser")
     assert back.select("a[href='../index.html']")
-    assert "An instructor gave 6 of 8 points" in back.get_text()
+    assert "An instructor gave 6.5 of 8 points" in back.get_text()
     for other in STUDENTS:
         assert other == "bob" or other not in found.get_text(), "nobody else is in it"

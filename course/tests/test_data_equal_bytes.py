@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from attend.data import equal_bytes
 from attend.data.equal_bytes import ARMS, CODES, MEMORIES, NUMBERS, SEEDS, VALUE, race, run, task
+from attend_solutions import attention as softmax_answers
 from attend_solutions import linear_attention as answers
 
 USE = {
@@ -69,13 +70,13 @@ def test_no_arm_keeps_more_than_its_budget(arm, monkeypatch):
 
     for name in USE:
         watch(name)
-    attention = equal_bytes.scaled_dot_product_attention
+    attention = softmax_answers.scaled_dot_product_attention
 
     def counted_attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> Any:
         kept.append(k.size + v.size)
         return attention(q, k, v)
 
-    monkeypatch.setattr(equal_bytes, "scaled_dot_product_attention", counted_attention)
+    monkeypatch.setattr(softmax_answers, "scaled_dot_product_attention", counted_attention)
     for option in ARMS[arm][1]:
         run(watched, arm, option, 0, pairs=pairs)
     assert kept

@@ -71,7 +71,8 @@ def test_training_lowers_the_loss_and_leaves_torchs_seed_alone():
 
 def test_every_control_redraws():
     view = depth_thermometer()
-    arm, layers, steps = controls(view, ipywidgets.Dropdown)
+    (arm,) = controls(view, ipywidgets.Dropdown)
+    layers, steps = controls(view, ipywidgets.SelectionSlider)
     seen = [view.static()]
     for control, value in ((layers, 2), (arm, "pre-norm"), (steps, 20)):
         control.value = value

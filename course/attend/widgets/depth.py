@@ -65,12 +65,13 @@ def depth_thermometer(
     arm = ipywidgets.Dropdown(
         options=ARMS, description="around the parts", layout=wide, style=style
     )
-    layers = ipywidgets.Dropdown(
-        options=DEPTHS, value=24, description="blocks", layout=wide, style=style
-    )
-    steps = ipywidgets.Dropdown(
+    layers = ipywidgets.SelectionSlider(  # Lab takes a dropdown's arrow keys for its own
+        options=DEPTHS, value=24, description="blocks", layout=wide, style=style,
+        continuous_update=False,
+    )  # fmt: skip
+    steps = ipywidgets.SelectionSlider(
         options=[(f"{n} steps", n) for n in STEPS], description="after training", layout=wide,
-        style=style,
+        style=style, continuous_update=False,
     )  # fmt: skip
     seen: dict[tuple[Any, ...], str] = {}
 
