@@ -57,7 +57,7 @@ def expect_named(exercise: Exercise, name: str, candidate: Callable[..., Any], s
 
 @pytest.mark.parametrize(("exercise", "candidate"), RIGHT)
 def test_right_answers_get_full_marks(exercise: Exercise, candidate: Callable[..., Any]) -> None:
-    for seed in QUICK:
+    for seed in QUICK if candidate is exercise.reference else QUICK[:1]:
         expect_full_marks(exercise, candidate, seed)
 
 
