@@ -10,6 +10,7 @@ from pathlib import Path
 import attend
 import pytest
 from attend_grader import chapters
+from attend_grader.inside.stand_ins import raised
 
 from .chapter_notebooks import Notebooks
 
@@ -85,3 +86,8 @@ def test_what_notebooks_import_of_the_course_needs_no_answer_of_theirs() -> None
 def test_some_exercise_uses_another() -> None:
     assert THIN <= USED
     assert len(USED) >= 8
+
+
+def test_what_an_earlier_function_raises_keeps_its_type() -> None:
+    assert repr(raised("ValueError: a tile of 0")) == "ValueError('a tile of 0')"
+    assert repr(raised("KeyboardInterrupt: no")) == "RuntimeError('KeyboardInterrupt: no')"

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from attend_grader.inside import codec
 from attend_grader.inside.executor import Beginning, Executor
-from attend_grader.inside.stand_ins import asking
+from attend_grader.inside.stand_ins import asking, raised
 
 MAX_OUTPUT = 20_000
 """Characters kept of what one cell prints."""
@@ -31,7 +31,7 @@ def serve(descriptor: int) -> None:
         codec.write_frame(answers, {"number": number, "answer": asked})
         answer = _read(requests)["request"]
         if "error" in answer:
-            raise RuntimeError(answer["error"])
+            raise raised(answer["error"])
         return answer["value"]
 
     while True:

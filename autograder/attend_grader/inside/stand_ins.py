@@ -9,10 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from numpy.exceptions import AxisError
+
 from attend_grader.inside.settings import torch_if_imported
 
 Question = Callable[[dict[str, Any]], Any]
 """Asks the grader's side; takes what the question holds besides its ``op``."""
+
+
+def raised(error: str) -> Exception:
+    """What a reference raised, of the same type where that is a plain one: "ValueError: …".
+
+    A learner's function passes on what an earlier one raises, and a check may ask for its type.
+    """
+    name, _, message = error.partition(": ")
+    plain = (
+        ValueError,
+        TypeError,
+        IndexError,
+        KeyError,
+        ZeroDivisionError,
+        AxisError,
+    )
+    kind = next((kind for kind in plain if kind.__name__ == name), None)
+    return RuntimeError(error) if kind is None else kind(message)
 
 
 def asking(question: Question) -> Callable[[str, tuple, dict], Any]:

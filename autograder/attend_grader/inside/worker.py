@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from attend_grader.inside import codec
 from attend_grader.inside.executor import Executor
-from attend_grader.inside.stand_ins import asking
+from attend_grader.inside.stand_ins import asking, raised
 from attend_grader.inside.telling import MAX_PRINTED
 
 
@@ -24,7 +24,7 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         codec.write_frame(answers, {"op": "reference", **wanted})
         answer = codec.read_frame(requests, most_text=codec.MAX_FRAME_BYTES)
         if "error" in answer:
-            raise RuntimeError(answer["error"])
+            raise raised(answer["error"])
         return answer["value"]
 
     executor: Executor | None = None
