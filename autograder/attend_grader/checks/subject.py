@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 
 from attend_grader.inside import codec
 from attend_grader.inside.executor import Executor
+from attend_grader.inside.stand_ins import raised
 
 
 class Channel(Protocol):
@@ -250,6 +251,6 @@ def local(candidate: Any, references: Mapping[str, Callable[..., Any]] | None = 
         try:
             return known[name](*args, **kwargs)
         except Exception as error:  # as a remote subject tells it: the caller's mistake, in words
-            raise RuntimeError(f"{type(error).__name__}: {error}") from None
+            raise raised(f"{type(error).__name__}: {error}") from None
 
     return Subject(LocalChannel(Executor(candidate, ask)))
