@@ -54,7 +54,7 @@ np.set_printoptions(precision=3, suppress=True)
 # | <span style="color:#E69F00">■</span> **key** (orange) | the names | what a word is found by |
 # | <span style="color:#009E73">■</span> **value** (green) | the contents | what you then get |
 #
-# Two things are missing: a way to turn scores into weights, and the scores. You write both now.
+# Two things are missing: a way to turn scores into weights, and the scores.
 
 # %% [markdown]
 # <!-- exercise: softmax -->
@@ -88,8 +88,7 @@ np.set_printoptions(precision=3, suppress=True)
 #
 # `.max` and `.sum` take the same arguments, `np.exp` works entry by entry, `axis=-1` is the last
 # axis. `a -= b` would write into the caller's array; `a = a - b` makes a new one. In the promises
-# under a table, integers are NumPy's usual ones (int64), and a *view* is an array that shares
-# another's memory, such as `a.T` or `a[:, ::2]`.
+# under a table, integers are int64, and *views* share another array's memory, as `a.T` does.
 #
 # <details><summary>Predict first: scores (0, 1) have the weights (0.269, 0.731). Do the weights
 # stay if you add 10 to both scores? If you multiply both by 10?</summary>
@@ -155,9 +154,9 @@ if ready(softmax):
 # dot products are $3 + 2 + 0 + 0 = 5$ and $0 - 2 + 2 + 0 = 0$; divided by $\sqrt 4 = 2$ they are
 # $2.5$ and $0$.
 #
-# **NumPy you need.** `a @ b` multiplies matrices; all axes before the last two are a stack, and
-# the product is taken for each matrix of the stack. `.T` reverses *all* axes, so for stacks swap
-# two axes by number:
+# **NumPy you need.** `a @ b` multiplies matrices; all axes before the last two are a stack, and the
+# product is taken for each matrix of the stack. `.T` reverses *all* axes, so for stacks swap two
+# axes by number:
 #
 # ```python
 # prices = np.ones((7, 2, 3))              # 7 days, each a 2 × 3 matrix
@@ -170,7 +169,7 @@ if ready(softmax):
 # 2) becomes (1, 2, 1, 2). What happens to the unscaled and to the scaled scores?</summary>
 #
 # The dot product doubles. $D$ doubles too, so the divisor grows by $\sqrt 2$, and the scaled score
-# grows by $2/\sqrt 2 = 1.41$. The copies are not independent. Remember this in section 5.
+# grows by $2/\sqrt 2 = 1.41$. The copies are not independent: section 5.
 #
 # </details>
 
@@ -201,8 +200,7 @@ if ready(attention_scores):
 # $$P = \operatorname{softmax}\!\left(\frac{QK^\top}{\sqrt D}\right), \qquad O = P\,V, \qquad
 # O_t = \sum_{s=1}^{S} P_{ts} V_s$$
 #
-# The softmax runs over the **keys**, so the weights of each query sum to 1. Nothing forces a key to
-# be used: it can get a large weight from every query, or almost none from any.
+# The softmax runs over the **keys**, so the weights of each query sum to 1.
 #
 # | symbol | name | shape |
 # |---|---|---|
@@ -246,10 +244,10 @@ if ready(softmax, attention_scores, scaled_dot_product_attention):
 # ## 4 · Use it: complete half a digit
 #
 # A soft dictionary is already useful without any training. scikit-learn brings 1,797 handwritten
-# digits of 8 × 8 pixels. Of 1,000 of them we keep the upper half as a **key** and the lower half
-# as the **value**. The upper half of each of the other 797 is a **query**: what would the lower
-# half look like? Every key and query gets length 1, and a `sharpness` multiplies the scores
-# (the stretch of the first picture).
+# digits of 8 × 8 pixels. Of 1,000 of them we keep the upper half as a **key** and the lower half as
+# the **value**. The upper half of each of the other 797 is a **query**: what would the lower half
+# look like? Every key and query gets length 1, and a `sharpness` multiplies the scores (the stretch
+# of the first picture).
 #
 # <details><summary>Predict first: what do you get at sharpness 0, and at a huge
 # one?</summary>
@@ -323,15 +321,14 @@ if ready(scaled_dot_product_attention):
 # what only one of them has; averaging too many blurs the digit.
 #
 # **What this does not show.** That 80 is the best sharpness, or that attention is the best method:
-# kernel ridge regression reaches about 8.4, and the plain mean of the 5 nearest keys about 9.6
-# (a linear regression only 13.4). The split is random, so the same people wrote keys and queries.
+# kernel ridge regression reaches about 8.4, and the plain mean of the 5 nearest keys about 9.6.
+# The split is random, so the same people wrote keys and queries.
 #
 # **The idea is old.** For vectors of length 1, $\|q - k\|^2 = 2 - 2\, q \cdot k$. So the weights
 # you used are also Gaussian weights of the distance, and this is the kernel regression that
 # Nadaraya and Watson published in 1964. Graves et al. (2014) and Miller et al. (2016) used soft
 # look-ups as the memory of a network. Luong et al. (2015) scored encoder states against a decoder's
-# state by the dot product (chapter 02). The paper adds the scale, several heads, and a translation
-# model without recurrence or convolution.
+# state by the dot product (chapter 02).
 
 # %% [markdown]
 # ## 5 · How large is a dot product?
@@ -342,11 +339,10 @@ if ready(scaled_dot_product_attention):
 # - One term $q_j k_j$ has the mean $\mathbb E[q_j]\,\mathbb E[k_j] = 0$ and the variance $\mathbb
 #   E[q_j^2]\,\mathbb E[k_j^2] = 1$.
 # - The $D$ terms are independent, so their variances add: $\operatorname{Var}(q \cdot k) = D$.
-# - Dividing by a number $a$ divides the variance by $a^2$. So $\operatorname{Var}(q \cdot k /
-#   \sqrt D) = 1$ for every $D$.
+# - Dividing by a number $a$ divides the variance by $a^2$. So $\operatorname{Var}(q \cdot k / \sqrt
+#   D) = 1$ for every $D$.
 #
-# Dividing by $D$ instead would leave a variance of $1/D$: at $D = 512$ nearly equal weights. Under
-# these assumptions, a divisor that grows like $\sqrt D$ keeps the spread the same.
+# Dividing by $D$ instead would leave a variance of $1/D$: at $D = 512$ nearly equal weights.
 
 # %% [markdown]
 # <!-- exercise: score_variance -->
@@ -384,8 +380,8 @@ if ready(scaled_dot_product_attention):
 from attend_solutions.attention import score_variance
 
 # %% [markdown]
-# **What you should see.** Without the scale the variance is about $D$. With it, it is 1
-# within a few per cent, because there are only 4,000 pairs.
+# **What you should see.** Without the scale the variance is about $D$. With it, it is 1 within a
+# few per cent, because there are only 4,000 pairs.
 
 # %%
 if ready(score_variance):
@@ -456,8 +452,8 @@ if ready(score_variance):
 from attend_solutions.attention import softmax_jacobian
 
 # %% [markdown]
-# **What you should see.** A softmax over two keys, more and more certain: the entries
-# fall with the smaller of the two weights.
+# **What you should see.** A softmax over two keys, more and more certain: the entries fall with the
+# smaller of the two weights.
 
 # %%
 if ready(softmax_jacobian):
@@ -481,8 +477,8 @@ widgets.dk_explorer()
 # means $\partial L/\partial X$; it has the shape of $X$. You are given $dO$. Go backwards through
 # $Z = QK^\top/\sqrt D$, $P = \operatorname{softmax}(Z)$ and $O = PV$.
 #
-# **Through the mean.** $O_{tc} = \sum_s P_{ts} V_{sc}$. The gradient of a value sums
-# over all queries, that of a weight over all columns of $V$:
+# **Through the mean.** $O_{tc} = \sum_s P_{ts} V_{sc}$. The gradient of a value sums over all
+# queries, that of a weight over all columns of $V$:
 #
 # $$dV_{sc} = \sum_t P_{ts}\, dO_{tc} \;\Rightarrow\; dV = P^\top dO, \qquad
 # dP_{ts} = \sum_c dO_{tc} V_{sc} \;\Rightarrow\; dP = dO\, V^\top .$$
@@ -492,9 +488,9 @@ widgets.dk_explorer()
 # $$dZ_{ts} = \sum_i dP_{ti}\, P_{ti} (\delta_{is} - P_{ts})
 # = P_{ts} \Big( dP_{ts} - \sum_i P_{ti}\, dP_{ti} \Big) .$$
 #
-# So each $dP_{ts}$ is compared with its mean under the weights of query $t$. With
-# $\circ$ for the product entry by entry, $dZ = P \circ (dP - \operatorname{rowsum}(P \circ dP))$.
-# You never need the Jacobian itself: at $T = S = 1024$ it would take $1024^3$ float64s, 8.6 GB.
+# So each $dP_{ts}$ is compared with its mean under the weights of query $t$. With $\circ$ for the
+# product entry by entry, $dZ = P \circ (dP - \operatorname{rowsum}(P \circ dP))$. You never need
+# the Jacobian itself: at $T = S = 1024$ it would take $1024^3$ float64s, 8.6 GB.
 #
 # **Through the dot product.** $dQ = dZ\, K/\sqrt D$ and $dK = dZ^\top Q/\sqrt D$.
 
@@ -502,9 +498,8 @@ widgets.dk_explorer()
 # <!-- exercise: attention_backward -->
 #
 # **Why.** The five equations of this section are the backward pass of scaled dot-product attention.
-# The fast kernels later in the course compute the same gradients, up to rounding. $dP$ and $dZ$
-# have the shape of $P$, $(\ldots, T, S)$. A transpose swaps the last two axes only. Your forward
-# function gives you $P$ again, as the second of its results.
+# $dP$ and $dZ$ have the shape of $P$, $(\ldots, T, S)$. A transpose swaps the last two axes only.
+# Your forward function gives you $P$ again, as the second of its results.
 #
 # | gradient | name | shape |
 # |---|---|---|
@@ -536,9 +531,9 @@ widgets.dk_explorer()
 from attend_solutions.attention import attention_backward
 
 # %% [markdown]
-# **What you should see.** A gradient can be tested numerically: move one number by a tiny
-# step both ways and see how much the loss changes. For all three the largest difference should be
-# far below a millionth.
+# **What you should see.** A gradient can be tested numerically: move one number by a tiny step both
+# ways and see how much the loss changes. For all three the largest difference should be far below a
+# millionth.
 
 # %% jupyter={"source_hidden": true}
 if ready(scaled_dot_product_attention, attention_backward):
@@ -689,18 +684,17 @@ if ready(scaled_dot_product_attention, attention_backward):
     )
 
 # %% [markdown]
-# The control is $D = 1$, where $\sqrt D = 1$ and both variants are the same. At $D = 512$ with
-# the scale, median and mean are close (about 0.55 and 0.63). Without it the median is more than
-# 100 times smaller and the mean about 3 times larger. The tenth of the queries with the largest
-# ‖dQ‖, whose weight is mostly shared by two keys, then carries about 97 % of $\sum \|dQ\|^2$; with
-# the scale it is about 40 %. So at $D = 512$ "the gradient vanishes" is true of about 6 queries in
-# 10 (‖dQ‖ below 0.05) and false on average. At the paper's $D = 64$ it is true of about 3 in 10;
-# with the scale, of fewer than 1 in 100.
+# The control is $D = 1$, where $\sqrt D = 1$ and both variants are the same. At $D = 512$ with the
+# scale, median and mean are close (about 0.55 and 0.63). Without it the median is more than 100
+# times smaller and the mean about 3 times larger. The tenth of the queries with the largest ‖dQ‖,
+# whose weight is mostly shared by two keys, then carries about 97 % of $\sum \|dQ\|^2$; with the
+# scale it is about 40 %. So at $D = 512$ "the gradient vanishes" is true of about 6 queries in 10
+# (‖dQ‖ below 0.05) and false on average. At the paper's $D = 64$ it is true of about 3 in 10; with
+# the scale, of fewer than 1 in 100.
 #
-# **What this does not show.** Many keys, because then the two best scores are closer together: with
-# 256 random keys at $D = 512$ the two medians are of the same order, although without the scale
-# about 4 queries in 10 stay below 0.05. Other variances: with 1/3 in queries and keys, at $D =
-# 512$, the median without the scale is the larger one.
+# **What this does not show.** Many keys: with 256 random keys at $D = 512$ the two medians are of
+# the same order. Other variances: with 1/3 in queries and keys, at $D = 512$, the median without
+# the scale is the larger one.
 
 # %% [markdown]
 # ### Does the scale make the model better?
@@ -805,8 +799,8 @@ if ready(scaled_dot_product_attention, attention_backward):
     )
 
 # %% [markdown]
-# The difference is exactly zero (at $D = 64$, where $D^{1/4}$ is not exact, rounding leaves 4e-16):
-# the two take the same steps. So here the scale is a choice of start and rate, nothing more.
+# The difference is exactly zero (at $D = 64$, rounding leaves 4e-16): the two take the same steps.
+# So here the scale is a choice of start and rate, nothing more.
 #
 # Started with variance 1, the model without the scale is slower at all three widths, least at 16,
 # where single runs may overlap. From PyTorch's start, with variance 1/3, it is nearly as fast as
@@ -815,7 +809,7 @@ if ready(scaled_dot_product_attention, attention_backward):
 #
 # **What this does not show.** That the scale helps at every width: from PyTorch's start in both
 # arms, the mean loss with the scale is higher at $D = 16$ (0.14 against 0.12), lower at $64$ (0.09
-# against 0.11) and at $256$ (0.07 against 0.20). That the slow arm ends worse: after 500 steps at
+# against 0.11) and at $256$ (0.07 against 0.2). That the slow arm ends worse: after 500 steps at
 # $D = 64$ both arms, with their rates chosen anew, end between 0.02 and 0.05 (mean of the last 50
 # steps). That it is so with other optimisers, or where other parameters share the rate.
 
@@ -825,10 +819,10 @@ if ready(scaled_dot_product_attention, attention_backward):
 # - **Long vectors.** The scale corrects for the width, not for the length. Multiply the tokens by
 #   10 and the scores grow by a factor of 100: "mat" saturates although $D$ is only 2. Some models
 #   therefore normalise queries and keys first (QK-norm, Henry et al. 2020).
-# - **No order.** Shuffle the tokens and the outputs are shuffled the same way. Without a
-#   mask or positions, attention treats a sentence as a bag of words: chapter 06.
-# - **All keys hidden.** A score of $-\infty$ hides a key. If all keys are hidden, the
-#   weights are not numbers: chapter 04 decides what they should be.
+# - **No order.** Shuffle the tokens and the outputs are shuffled the same way. Without a mask or
+#   positions, attention treats a sentence as a bag of words: chapter 06.
+# - **All keys hidden.** A score of $-\infty$ hides a key. If all keys are hidden, the weights are
+#   not numbers: chapter 04 decides what they should be.
 # - **float16.** Its largest number is 65,504. A dot product of 102,400 is infinite, and dividing
 #   afterwards comes too late. If you divide the query *before* the product, it is 12,800. Which
 #   does your function do?
@@ -847,9 +841,8 @@ if ready(softmax, attention_scores, scaled_dot_product_attention):
         print("float16, your scores:", attention_scores(big, big))
 
 # %% [markdown]
-# **Memory.** Storing $P$ takes $T \times S$ numbers in every head of every layer: in float32,
-# 4.2 MB at 1,024 tokens and 69 GB at 131,072. Later chapters avoid storing $P$, or replace the
-# softmax.
+# **Memory.** Storing $P$ takes $T \times S$ numbers in every head of every layer: in float32, 4.2
+# MB at 1,024 tokens and 69 GB at 131,072.
 #
 # ## A postcard
 #
