@@ -176,10 +176,10 @@ SLIPS = (
         "axis. Swap the last two axes: np.swapaxes(x, -1, -2).",
     ),
     Slip(
-        "builds the Jacobian",
+        "S × S numbers for a query",
         with_jacobian,
-        "Memory grows with S × S, as with softmax's Jacobian. Its product with dP is short: "
-        "P ∘ (dP − rowsum(P ∘ dP)).",
+        "A query needs S × S numbers, as many as softmax's Jacobian has. Its product with dP is "
+        "short: P ∘ (dP − rowsum(P ∘ dP)).",
     ),
 )
 
