@@ -93,7 +93,7 @@ def draw(tokens: int) -> str:
         text(12, 46, f"T = S = {tokens:,} tokens, bytes in float16, log scale", font_size=13)
     )
     told = (
-        f"At {tokens:,} tokens the scores take {amount(scores)}, {scores / chip:,.1f} times the shared"
-        f" memory of a program; Q, K, V and output take {amount(found['Q, K, V and output'])}."
+        f"At {tokens:,} tokens the scores take {amount(scores)}, {scores / chip:,.1f} times a"
+        f" program's shared memory; Q, K, V and output take {amount(found['Q, K, V and output'])}."
     )
     return panel("memory", WIDTH, bottom + 28, "One head, and where to keep it", told, *body)
