@@ -62,7 +62,7 @@ display(widgets.score_memory())
 #
 # $$m' = \max(m, \max_j z_j), \qquad c = e^{m - m'},$$
 #
-# $$\ell' = c\,\ell + \sum_j e^{z_j - m'}, \qquad a' = c\,a + \sum_j e^{z_j - m'} v_j .$$
+# $$\ell' = c\,\ell + \sum_j e^{z_j - m'}, \quad a' = c\,a + \sum_j e^{z_j - m'} v_j .$$
 #
 # Start with $m = -\infty$, $\ell = 0$, $a = 0$. After the last tile the output is $a / \ell$.
 #
@@ -343,7 +343,7 @@ if ready(stream_attention):
 # $$\begin{aligned}
 # P &= e^{Z - \text{LSE}} & dV &\mathrel{+}= P^\top dO \\
 # dP &= dO\,V^\top & dQ &\mathrel{+}= dZ\, K \\
-# dZ &= P \circ (dP - \delta)/\sqrt D & \qquad dK &\mathrel{+}= dZ^\top Q
+# dZ &= P \circ (dP - \delta)/\sqrt D & \quad dK &\mathrel{+}= dZ^\top Q
 # \end{aligned}$$
 #
 # | symbol | argument or result | shape |
