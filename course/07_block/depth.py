@@ -1,4 +1,4 @@
-"""Make what chapter 07 ships: the table of five arms, and the model that writes documentation.
+"""Make what chapter 07 ships: the table of seven arms, and the model that writes documentation.
 
     python course/07_block/depth.py arms          # → course/attend/data/block_arms.json
     python course/07_block/depth.py arms 2        # only the stacks of 2 blocks; also: an arm's name
@@ -43,7 +43,7 @@ def side_by_side(
         torch.manual_seed(seed)
         stacks.append(deep.Deep(arm, layers))
     weights, _ = torch.func.stack_module_state(stacks)
-    if arm not in (deep.POST, deep.PRE):  # these use no norms in their blocks
+    if arm not in deep.NORMED:
         weights = {n: w for n, w in weights.items() if not n.endswith((".scale", ".shift"))}
     draws = [torch.Generator().manual_seed(1000 + seed) for seed, _ in runs]
     rates = torch.tensor([rate for _, rate in runs])
