@@ -18,7 +18,7 @@ import numpy as np
 
 from attend_grader.checks.as_if import as_if
 from attend_grader.checks.calls import numbers, parts
-from attend_grader.checks.cases import AXES, Case, observe
+from attend_grader.checks.cases import AXES, IS_WORD, Case, observe
 from attend_grader.checks.edited import edited
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.facts import fact
@@ -31,6 +31,8 @@ FIRST = (
     " is None",
     " is left out",
     " is passed",
+    IS_WORD,
+    ' is not "',
     "leading axes",
     "integers",
     "fractions",
@@ -41,12 +43,14 @@ FIRST = (
     "all False",
     "holds a False",
     "are large",
+    "is small",
     "length 1",
     "is 1",
     "is False",
     "is True",
     "negative",
     "or more axes",
+    "fewer than",
     "one axis only",
     "is not square",
     "is square",

@@ -9,7 +9,7 @@ import torch
 from attend_solutions import block
 from torch.nn import functional
 
-from attend_grader.chapters.ch07_block import READY_MADE
+from attend_grader.chapters.ch07_block import NO_NORMS, READY_MADE
 from attend_grader.chapters.ch07_block.shared import far
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
@@ -22,6 +22,12 @@ def _case(rng: np.random.Generator, *shape: int, eps: float | None = None) -> Ca
     return Call((normal(rng, *shape), normal(rng, shape[-1]), normal(rng, shape[-1]), *more))
 
 
+def _small(rng: np.random.Generator, eps: float | None = None) -> Call:
+    """Numbers whose variance is not large beside eps."""
+    call = _case(rng, 2, 5, eps=eps)
+    return Call((call.args[0] / 100, *call.args[1:]))
+
+
 def _torchs(rng: np.random.Generator):
     for shape in ((2, 3, 6), (4, 4, 4), (5, 2)):
         x, weight, bias = _case(rng, *shape).args
@@ -31,8 +37,8 @@ def _torchs(rng: np.random.Generator):
 
 def _eps(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "eps = 0.5", _case(rng, 2, 3, 4, eps=0.5)
-    x, weight, bias = _case(rng, 2, 5).args
-    yield "tiny numbers and eps = 0.001", Call((x / 100, weight, bias, 1e-3))
+    yield "small numbers, eps = 0.001", _small(rng, 1e-3)
+    yield "small numbers, eps left out", _small(rng)
 
 
 def _equal(rng: np.random.Generator):
@@ -46,13 +52,14 @@ def _far(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Leading axes or none, square, another eps, numbers far from 0."""
+    """Leading axes or none, square, another eps, small numbers, numbers far from 0."""
     return [
         _case(rng, 2, 3, 6),
         _case(rng, 3, 3, 3),
         _case(rng, 5),
         _case(rng, 2, 4, eps=0.5),
         _case(rng, 1, 1, 4),
+        _small(rng),
         Call((far(rng), normal(rng, 8), normal(rng, 8))),
     ]
 
@@ -71,6 +78,16 @@ SLIPS = (
         "eps outside the root",
         (ROOT, "(torch.sqrt(variance) + eps)"),
         "eps is added to the standard deviation. It belongs under the root: √(σ² + eps).",
+    ),
+    Slip(
+        "torch.std as it comes, plus eps",
+        (
+            (SQUARES, "x.var(dim=-1, keepdim=True)"),
+            (ROOT, "(torch.sqrt(variance) + eps)"),
+        ),
+        "Two things at once: the standard deviation is that of torch.std as it comes, which "
+        "divides by C − 1, and eps is added to it. Divide by C (`correction=0`), and add eps to "
+        "the variance, under the root.",
     ),
     Slip(
         "divided by the variance",
@@ -142,6 +159,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         gradients=("x", "weight", "bias"),
         forbids=READY_MADE,
+        forbidden=NO_NORMS,
     ),
     properties=(
         worked(

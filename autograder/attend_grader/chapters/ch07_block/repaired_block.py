@@ -10,7 +10,7 @@ import torch
 from attend_solutions import block
 from torch import Tensor
 
-from attend_grader.chapters.ch07_block import READY_BLOCKS
+from attend_grader.chapters.ch07_block import NO_BLOCKS, READY_BLOCKS
 from attend_grader.chapters.ch07_block.shared import SCALE, block_call
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.contract import EVERY_PARAMETER
@@ -20,8 +20,10 @@ from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import fresh_parameters, normal
 
 
-def _call(rng: np.random.Generator, *build: Any, x: tuple[int, ...], masked: bool = False) -> Call:
-    return block_call(block.RepairedBlock, rng, build, *x, masked=masked)
+def _call(
+    rng: np.random.Generator, *build: Any, x: tuple[int, ...], mask: tuple[int, ...] = ()
+) -> Call:
+    return block_call(block.RepairedBlock, rng, build, *x, mask=mask)
 
 
 def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -30,7 +32,8 @@ def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 
 def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    yield "a causal mask", _call(rng, 4, 2, x=(2, 5, 4), masked=True)
+    yield "a mask for all", _call(rng, 4, 2, x=(2, 5, 4), mask=(5, 5))
+    yield "a mask for each text and head", _call(rng, 4, 2, x=(2, 5, 4), mask=(2, 2, 5, 5))
 
 
 def _silent(subject: Subject, probe: Probe) -> None:
@@ -44,11 +47,12 @@ def _silent(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Several heads, one head, a mask, one token."""
+    """Several heads, one head, masks of several shapes, B = T, one token."""
     return [
         _call(rng, 6, 2, x=(2, 4, 6)),
         _call(rng, 4, 1, x=(1, 3, 4)),
-        _call(rng, 4, 2, x=(2, 5, 4), masked=True),
+        _call(rng, 4, 2, x=(2, 5, 4), mask=(5, 5)),
+        _call(rng, 6, 2, x=(3, 3, 6), mask=(3, 2, 3, 3)),
         _call(rng, 8, 4, x=(2, 1, 8)),
     ]
 
@@ -165,6 +169,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         gradients=("x", EVERY_PARAMETER),
         forbids=READY_BLOCKS,
+        forbidden=NO_BLOCKS,
     ),
     properties=(
         agrees("values", _usual, points=2, repeat=1, tolerance=FLOAT32),

@@ -23,17 +23,18 @@ def _case(rng: np.random.Generator, width: int, inner: int, layers: int) -> Call
 
 
 def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for width, inner, layers in ((3, 5, 12), (2, 8, 1), (4, 4, 24)):
+    for width, inner, layers in ((3, 5, 12), (2, 8, 1), (4, 4, 24), (3, 1, 6)):
         yield f"L = {layers}", _case(rng, width, inner, layers)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Several depths, also one block; F above, at and below C."""
+    """Several depths, also one block; F above, at and below C, and 1."""
     return [
         _case(rng, 3, 5, 12),
         _case(rng, 4, 4, 3),
         _case(rng, 2, 8, 1),
         _case(rng, 3, 2, 24),
+        _case(rng, 2, 1, 6),
     ]
 
 
@@ -115,7 +116,8 @@ _TWO = torch.eye(2)
 EXERCISE = Exercise(
     chapter="07_block",
     title="A small start",
-    goal="Make the matrices smaller that write to the stream, so that depth does not matter.",
+    goal="Make the matrices smaller that write to the stream, so that at the start it is as large "
+    "after 24 blocks as after 2.",
     reference=block.residual_init,
     contract=Contract(
         arguments_unchanged=True,
