@@ -319,6 +319,10 @@ def _of_lengths(by_name: dict[str, Leaf], names: Sequence[str]) -> dict[str, boo
         if len(shape) >= 2:
             found[f"{name} is square"] = shape[-1] == shape[-2]
             found[f"{name} is not square"] = shape[-1] != shape[-2]
+    for name, shape in shapes.items():
+        if len(shape) >= 3:
+            found[f"the {AXES[-3]} of {name} has length 1"] = shape[-3] == 1
+            found[f"the {AXES[-3]} of {name} is longer than 1"] = shape[-3] > 1
     for (one, a), (two, b) in combinations(sizes.items(), 2):
         if one.endswith(f"of {two.rpartition(' of ')[2]}"):
             continue

@@ -65,6 +65,9 @@ ABOVE = re.compile(" is (shorter|longer) than the ")
 LENGTHS = re.compile(" square|length 1|longer than|shorter than|in length|equally long")
 """Traits that say how long axes are."""
 
+MARKED = "; what goes wrong is marked below."
+"""End of the sentence where every call tried was right."""
+
 RARE = 3
 """Cases on either side that a trait needs which is not listed above."""
 
@@ -116,7 +119,7 @@ class _Search:
         count = len(self.cases)
         changed = self._changed()
         text = f"The values are right in all {count} ordinary calls tried"
-        return f"{text}, but {changed}." if changed else f"{text}; what goes wrong is marked below."
+        return f"{text}, but {changed}." if changed else f"{text}{MARKED}"
 
     def _changed(self) -> str:
         """Which arguments are changed in place, and when."""
@@ -125,8 +128,9 @@ class _Search:
             return ""
         keys = {key for case in touched for key in case.got.mutated}
         named = sorted(touched[0].names[k] if isinstance(k, int) else str(k) for k in keys)
+        verb = "is" if len(named) == 1 else "are"
         when = self._when(touched, self.cases)
-        return f"{' and '.join(named)} is changed in place" + (f" where {when}" if when else "")
+        return f"{' and '.join(named)} {verb} changed in place" + (f" where {when}" if when else "")
 
     def _raises(self) -> str | None:
         types = sorted({case.got.error.type for case in self.raising if case.got.error})

@@ -31,7 +31,7 @@ READY_MADE = (
 )
 """Finished norms."""
 
-NO_NORMS = "torch's own norms (`F.layer_norm` and the like) and `torch.ops`"
+NO_NORMS = "torch's own norms (`functional.layer_norm` and the like) and `torch.ops`"
 """READY_MADE in words."""
 
 READY_BLOCKS = (

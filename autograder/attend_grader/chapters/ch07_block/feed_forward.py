@@ -120,9 +120,10 @@ SLIPS = (
         "The gate of swiglu goes through GELU. That is called GEGLU; SwiGLU takes SiLU.",
     ),
     Slip(
-        "both bent",
-        (f"{SILU} * up", f"{SILU} * functional.silu(up)"),
-        "In swiglu both products go through SiLU. Only the gate does.",
+        "no bend",
+        (("functional.relu(up)", "up"), ("functional.gelu(up)", "up")),
+        "For relu and gelu nothing is done between the two products, so they are as good as one "
+        "matrix. Take relu or gelu of the F numbers.",
     ),
     Slip(
         "bent after the way back",
@@ -134,9 +135,10 @@ SLIPS = (
         "relu can add nothing negative to the stream. Bend the F numbers between the products.",
     ),
     Slip(
-        "gate added",
-        (f"{SILU} * up", f"{SILU} + up"),
-        "In swiglu the gate is added. It is multiplied, number by number.",
+        "the input added",
+        ("return hidden @ w_out.T", "return x + hidden @ w_out.T"),
+        "x itself is added to the result. That is the residual connection, which the block makes; "
+        "here, return what the second product gives.",
     ),
 )
 

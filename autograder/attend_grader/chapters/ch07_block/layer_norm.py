@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from attend_grader.chapters.ch07_block import NO_NORMS, READY_MADE
 from attend_grader.chapters.ch07_block.shared import far
-from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.compare import FLOAT32, Tolerance
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, worked
 from attend_grader.checks.torch_numbers import normal
@@ -58,11 +58,18 @@ def draws(rng: np.random.Generator) -> list[Call]:
         _case(rng, 3, 3, 3),
         _case(rng, 5),
         _case(rng, 2, 4, eps=0.5),
+        _case(rng, 3, 7, eps=0.3),
         _case(rng, 1, 1, 4),
         _small(rng),
         Call((far(rng), normal(rng, 8), normal(rng, 8))),
     ]
 
+
+FAR = Tolerance(
+    "numbers near 1,024",
+    5e-4,
+    "torch's own norms in float32 are off by up to 1e-4 there, mean(x²) − mean(x)² by 7e-2",
+)
 
 MEAN, SQUARES = "x.mean(dim=-1, keepdim=True)", "centred.square().mean(dim=-1, keepdim=True)"
 ROOT = "torch.sqrt(variance + eps)"
@@ -95,9 +102,9 @@ SLIPS = (
         "The deviations are divided by the variance. Divide by its root, the standard deviation.",
     ),
     Slip(
-        "over the tokens",
-        ((MEAN, MEAN.replace("-1", "-2")), (SQUARES, SQUARES.replace("-1", "-2"))),
-        "Mean and variance run over the tokens. Each token has its own, over its C numbers: "
+        "over all numbers",
+        ((MEAN, "x.mean()"), (SQUARES, "centred.square().mean()")),
+        "All tokens share one mean and one variance. Each token has its own, over its C numbers: "
         "dim=-1.",
     ),
     Slip(
@@ -119,11 +126,6 @@ SLIPS = (
         "shifted before scaled",
         (f"centred / {ROOT} * weight + bias", f"(centred / {ROOT} + bias) * weight"),
         "The bias is multiplied by the weight. Scale first, then shift.",
-    ),
-    Slip(
-        "no scale and shift",
-        (" * weight + bias", ""),
-        "weight and bias are not used. They let training choose each number's mean and size.",
     ),
     Slip(
         "mean of squares minus square of the mean",
@@ -173,7 +175,7 @@ EXERCISE = Exercise(
         ),
         known("equal to F.layer_norm", _torchs, tolerance=FLOAT32),
         agrees("eps stands under the root", _eps, repeat=1, tolerance=FLOAT32),
-        agrees("numbers far from 0", _far, repeat=1, tolerance=FLOAT32),
+        agrees("numbers far from 0", _far, repeat=1, tolerance=FAR),
         known("equal numbers give the bias", _equal, tolerance=FLOAT32),
     ),
     draws=draws,

@@ -127,9 +127,9 @@ EXERCISE = Exercise(
     properties=(
         worked(
             "the worked example: with 8 blocks the factor is 1/4",
-            *(4 * _TWO for _ in range(6)),
+            *(4 * n * _TWO for n in range(1, 7)),
             8,
-            want=tuple(_TWO if i in WRITE else 4 * _TWO for i in range(6)),
+            want=tuple((n if n - 1 in WRITE else 4 * n) * _TWO for n in range(1, 7)),
             tolerance=FLOAT32,
         ),
         agrees("output", _usual, part=3, tolerance=FLOAT32),

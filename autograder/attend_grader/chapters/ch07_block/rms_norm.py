@@ -52,6 +52,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         _case(rng, 3, 3, 3),
         _case(rng, 5),
         _case(rng, 2, 4, eps=0.5),
+        _case(rng, 3, 7, eps=0.3),
         _case(rng, 1, 1, 4),
         _small(rng),
         Call((x + 3, weight)),

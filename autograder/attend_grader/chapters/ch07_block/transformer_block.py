@@ -87,7 +87,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
     """Each order, both norms, each kind, one token; masks of several shapes, B = T."""
     return [
         _call(rng, 6, 2, "pre", x=(2, 4, 6)),
-        _call(rng, 6, 2, "post", x=(2, 4, 6)),
+        _call(rng, 6, 2, "post", x=(1, 4, 6)),
         _call(rng, 6, 2, "parallel", "layer", "gelu", x=(2, 4, 6)),
         _call(rng, 4, 2, "pre", "rms", "swiglu", x=(3, 3, 4), mask=(3, 2, 3, 3)),
         _call(rng, 4, 1, "post", "rms", "relu", x=(2, 3, 4), mask=(3, 3)),
