@@ -244,6 +244,7 @@ def _of_options(case: Case, exercise: Exercise) -> dict[str, bool]:
                 found[f"{name} is True"], found[f"{name} is False"] = value, not value
             elif isinstance(value, int):
                 found[f"{name} is 1"], found[f"{name} is not 1"] = value == 1, value != 1
+                found[f"{name} is zero"], found[f"{name} is not zero"] = value == 0, value != 0
                 found[f"{name} is odd"], found[f"{name} is even"] = value % 2 == 1, value % 2 == 0
                 found[f"{name} is negative"] = value < 0
                 found[f"{name} is 0 or more"] = value >= 0

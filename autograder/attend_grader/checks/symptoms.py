@@ -45,6 +45,8 @@ FIRST = (
     "are large",
     "is small",
     "length 1",
+    "is zero",
+    "is not zero",
     "is 1",
     "is False",
     "is True",
@@ -172,6 +174,9 @@ class _Search:
             return "Several values are returned where one belongs."
         if many and all(len(parts(v)) == len(names) for v in values):
             return self._exchanged(names)
+        counts = {len(parts(value)) for value in values}
+        if many and len(counts) == 1 and len(values) == len(self.cases):
+            return f"{counts.pop()} values are returned where {len(names)} belong."
         return None
 
     def _names(self, count: int) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ def _of(kind: str):
 
 
 def _large(rng: np.random.Generator, kind: str) -> Call:
-    call = _case(rng, kind, 2, 1, 6, inner=5)
+    call = _case(rng, kind, 2, 3, 6, inner=5)
     return Call((50 * call.args[0], *call.args[1:]))
 
 

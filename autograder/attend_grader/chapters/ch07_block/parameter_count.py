@@ -72,9 +72,11 @@ _ALONE: tuple[dict[str, Any], ...] = (
 _USUAL: tuple[dict[str, Any], ...] = (
     {"positions": 6, "segments": 3, "pooler": True},
     {"gated": True, "biases": False, "rms": True, "tied": False, "kv_width": 3},
-    {"positions": 9, "segments": 4, "tied": False, "gated": True, "pooler": True},
+    {"biases": False, "rms": True, "tied": False},
+    {"positions": 8, "tied": False},
+    {"pooler": True, "tied": False},
 )
-"""Options together, as BERT and Llama have them, and all but rms."""
+"""Options together: as BERT and Llama have them, and others."""
 
 PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53)
 
@@ -104,10 +106,13 @@ def _together(subject: Subject, probe: Probe) -> None:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Plain, without blocks, with each option, and with several."""
-    sizes = tuple(int(n) for n in rng.permutation(PRIMES)[:4])
-    none = (*sizes[:2], 0, sizes[3])
-    calls = [Call(sizes), *(Call(sizes, options) for options in (*_ALONE, *_USUAL))]
-    return [*calls, Call(none), Call(none, _USUAL[1])]
+    vocabulary, width, inner = (int(n) for n in rng.permutation(PRIMES)[:3])
+    options: tuple[dict[str, Any], ...] = ({}, *_ALONE, *_USUAL, {}, _USUAL[1])
+    layers = [2 + number % 3 for number in range(len(options) - 2)] + [0, 0]
+    return [
+        Call((vocabulary, width, count, inner), given)
+        for count, given in zip(layers, options, strict=True)
+    ]
 
 
 SHARED, ONE = "2 * width * width + 2 * width * shared", "one_norm = width if rms else 2 * width"

@@ -84,17 +84,16 @@ def _refuses(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Each order, both norms, each kind, one token; masks of several shapes, B = T."""
-    return [
-        _call(rng, 6, 2, "pre", x=(2, 4, 6)),
-        _call(rng, 6, 2, "post", x=(1, 4, 6)),
-        _call(rng, 6, 2, "parallel", "layer", "gelu", x=(2, 4, 6)),
-        _call(rng, 4, 2, "pre", "rms", "swiglu", x=(3, 3, 4), mask=(3, 2, 3, 3)),
-        _call(rng, 4, 1, "post", "rms", "relu", x=(2, 3, 4), mask=(3, 3)),
-        _call(rng, 4, 4, "parallel", x=(2, 1, 4)),
-        _call(rng, 4, 2, "parallel", "rms", "relu", x=(1, 4, 4), mask=(2, 4, 4)),
-        _call(rng, 6, 3, "post", "layer", "swiglu", x=(2, 3, 6), mask=(2, 1, 3, 3)),
-    ]
+    """Each order with each norm, kind and mask, so that no two of these go together; one token."""
+    calls = []
+    for order in ORDERS:
+        calls += [
+            _call(rng, 6, 2, order, x=(2, 4, 6)),
+            _call(rng, 4, 2, order, "layer", "swiglu", x=(3, 3, 4), mask=(3, 2, 3, 3)),
+            _call(rng, 6, 3, order, "rms", "relu", x=(1, 6, 6)),
+            _call(rng, 4, 2, order, "rms", "gelu", x=(2, 5, 4), mask=(2, 2, 5, 5)),
+        ]
+    return [*calls, _call(rng, 4, 1, x=(2, 1, 4))]
 
 
 POST = (
