@@ -2,9 +2,10 @@
 
     python course/07_block/depth.py arms          # → course/attend/data/block_arms.json
     python course/07_block/depth.py arms 2        # only the stacks of 2 blocks; also: an arm's name
+    python course/07_block/depth.py longer        # prints what three of them do in 600 steps
     python course/07_block/depth.py words         # → course/attend/data/block_words.npz
 
-Both run on one thread of a CPU. Each arm, with and without warm-up, tries every rate of RATES on
+All run on one thread of a CPU. Each arm, with and without warm-up, tries every rate of RATES on
 the seeds of TUNING; the rate with the lowest mean of bits on unseen text then runs on SEEDS.
 """
 
@@ -28,6 +29,8 @@ RATES = (3e-4, 1e-3, 3e-3, 1e-2)
 TUNING, SEEDS = (100, 101), (0, 1, 2, 3, 4)
 DEPTHS = (deep.DEEP, 2)
 SCHEDULES = {"constant": False, "warm-up": True}
+LONGER, LOWER = 600, (1e-4, 3e-4, 1e-3, 3e-3)
+"""Steps and rates of ``longer``."""
 
 
 def side_by_side(
@@ -78,17 +81,23 @@ def side_by_side(
     return losses, ends
 
 
-def cell(arm: str, warm_up: bool, layers: int) -> dict[str, Any]:
+def cell(
+    arm: str,
+    warm_up: bool,
+    layers: int,
+    steps: int = deep.STEPS,
+    rates: Sequence[float] = RATES,
+) -> dict[str, Any]:
     """Tune one arm, then train it on the other seeds."""
     started = time.process_time()
-    tried = [(seed, rate) for rate in RATES for seed in TUNING]
-    _, scores = side_by_side(arm, warm_up, layers, tried)
+    tried = [(seed, rate) for rate in rates for seed in TUNING]
+    _, scores = side_by_side(arm, warm_up, layers, tried, steps)
     tuning = {
         rate: [bits for (_, r), bits in zip(tried, scores, strict=True) if r == rate]
-        for rate in RATES
+        for rate in rates
     }
-    rate = min(RATES, key=lambda rate: sum(tuning[rate]))
-    losses, bits = side_by_side(arm, warm_up, layers, [(seed, rate) for seed in SEEDS])
+    rate = min(rates, key=lambda rate: sum(tuning[rate]))
+    losses, bits = side_by_side(arm, warm_up, layers, [(seed, rate) for seed in SEEDS], steps)
     kept = losses[:: deep.EVERY].T.tolist()
     return {
         "rate": rate,
@@ -119,6 +128,13 @@ def arms(only: Sequence[str]) -> None:
                 print(layers, arm, schedule, row["rate"], row["bits"], row["seconds"], flush=True)
 
 
+def longer() -> None:
+    """Print bits after 600 steps at a constant rate, tuned as in the table but from 0.0001 on."""
+    for arm, layers in ((deep.NOTHING, 2), (deep.POST, deep.DEEP), (deep.PRE, deep.DEEP)):
+        row = cell(arm, False, layers, LONGER, LOWER)
+        print(layers, arm, row["rate"], row["bits"], row["tuning"], row["seconds"], flush=True)
+
+
 def words(steps: int = 1500, examples: int = 12, rate: float = 3e-3) -> None:
     """Train the writer: warmed up over 100 steps, then a cosine to 0; store half precision."""
     torch.manual_seed(0)
@@ -143,6 +159,8 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     if sys.argv[1:2] == ["arms"]:
         arms(sys.argv[2:])
+    elif sys.argv[1:] == ["longer"]:
+        longer()
     elif sys.argv[1:] == ["words"]:
         words()
     else:

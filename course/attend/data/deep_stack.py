@@ -167,7 +167,7 @@ def train(
     steps: int = STEPS,
     **model: Any,
 ) -> tuple[list[float], float]:
-    """Train one stack with Adam, gradients cut to norm 1; the rate constant, or warmed up first.
+    """Train one stack with Adam, gradients clipped to norm 1; the rate constant, or warmed up.
 
     Returns:
         loss of every step in nats, and bits a character on unseen text; a run that overflows stops

@@ -74,7 +74,7 @@ _USUAL: tuple[dict[str, Any], ...] = (
     {"gated": True, "biases": False, "rms": True, "tied": False, "kv_width": 3},
     {"biases": False, "rms": True, "tied": False},
     {"positions": 8, "tied": False},
-    {"pooler": True, "tied": False},
+    {"positions": 9, "pooler": True, "tied": False},
 )
 """Options together: as BERT and Llama have them, and others."""
 
