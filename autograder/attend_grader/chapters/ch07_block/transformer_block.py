@@ -84,16 +84,21 @@ def _refuses(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Each order with each norm, kind and mask, so that no two of these go together; one token."""
-    calls = []
+    """Each order with each norm, kind and mask, so that no two of these go together.
+
+    Also one text, one token, a square x.
+    """
+    calls = [
+        _call(rng, 6, 2, x=(2, 4, 6)),
+        _call(rng, 6, 3, "post", x=(1, 6, 6)),
+        _call(rng, 4, 1, "parallel", x=(2, 1, 4)),
+    ]
     for order in ORDERS:
         calls += [
-            _call(rng, 6, 2, order, x=(2, 4, 6)),
             _call(rng, 4, 2, order, "layer", "swiglu", x=(3, 3, 4), mask=(3, 2, 3, 3)),
-            _call(rng, 6, 3, order, "rms", "relu", x=(1, 6, 6)),
             _call(rng, 4, 2, order, "rms", "gelu", x=(2, 5, 4), mask=(2, 2, 5, 5)),
         ]
-    return [*calls, _call(rng, 4, 1, x=(2, 1, 4))]
+    return calls
 
 
 POST = (
