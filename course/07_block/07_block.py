@@ -472,7 +472,7 @@ for pairs, name in ((False, "each character alone"), (True, "pairs of characters
 display(
     charts.bands(
         [
-            {"layers": int(layers), "bits": bits, "arm": arm.rpartition(", ")[2]}
+            {"layers": int(layers), "bits": bits, "arm": arm}
             for layers, cells in deep.table().items()
             for arm in deep.ARMS
             for bits in cells[arm]["constant"]["bits"]

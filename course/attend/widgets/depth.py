@@ -153,7 +153,7 @@ def draw(
     first = _bars(
         "stream",
         f"Size of the stream: {arm}",
-        f"After block {layers} it is {last}; {apart} of that differs between tokens (tick).",
+        f"After block {layers} it is {last}; tokens differ by {apart} (tick).",
         found.stream,
         GROUPS[0],
         ticks=found.differs,
