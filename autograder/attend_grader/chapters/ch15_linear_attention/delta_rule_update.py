@@ -114,8 +114,9 @@ SLIPS = (
     ),
     Slip(
         "the old memory fades",
-        ("return state + beta", "return (1 - beta) * state + beta"),
-        "The whole memory is multiplied by 1 − beta. Only what it says at k is corrected.",
+        (WHOLE, "return (1 - beta) * state + beta * k[..., :, None] * v[..., None, :]"),
+        "The whole memory is multiplied by 1 − beta, and the value added. Only what the memory "
+        "says at k is to be corrected: write beta times v − Sᵀk there.",
     ),
     Slip(
         "only the correction",
