@@ -269,7 +269,7 @@ if ready(chunked_form, causal_average):
 #
 # The first term is what you want, the rest is **crosstalk**. If all keys are orthogonal, there is
 # none; but only $D$ directions can be orthogonal. Let keys be random directions instead. Then each
-# other key leaks $1/D$ of its value's size, and $n - 1$ keys leak $(n-1)/D$. Here is why. The $D$
+# other key leaks $1/D$ of its value (in mean square), and $n - 1$ keys leak $(n-1)/D$. Why? The $D$
 # squares of a key's numbers add up to 1, and none of them is special, so each is $1/D$ on average.
 # Turn the space until $k_1 = (1, 0, \ldots)$: then $k_1 \cdot k_i$ is one number of $k_i$, with
 # mean square $1/D$. With independent values of mean 0, the squares of the $n - 1$ terms add up:
@@ -651,7 +651,7 @@ if ready(linear_attention, positive_random_features, performer_attention):
 # %% [markdown]
 # More features help slowly: from 128 to 2,048 the error falls from about 0.65 to 0.3. The plain
 # mean, which looks at no key, has 0.5. It takes 512 features, 32 times the width of a key, to be
-# below that in most runs. From $r = 1.5$ on we see no gain from orthogonal directions.
+# below that in most runs. From $r = 1.5$ on we see no clear gain from orthogonal directions.
 #
 # The length decides. At $r = 1$ the error is at most 0.25. At $r = 2$, with scores within ±4, it is
 # about 1.2: in all twenty runs worse than the plain mean (0.6 to 0.9). With 256 features, sine and
@@ -664,9 +664,9 @@ if ready(linear_attention, positive_random_features, performer_attention):
 # at $r = 2$ the plain mean errs by 1.0, positive features by 0.7, softmax over half of the keys by
 # 0.25.
 #
-# **What this does not show.** What trained models get: their queries and keys are not random, a
-# model trained *with* random features can keep them short, and the paper's models redraw the
-# directions during training. Sine and cosine are drawn as they come.
+# **What this does not show.** It says nothing about trained models: their queries and keys are not
+# random, a model trained *with* random features can keep them short, and the paper's models redraw
+# the directions during training. Sine and cosine are drawn as they come.
 
 # %% [markdown]
 # ## 8 · Or mix the keys first
