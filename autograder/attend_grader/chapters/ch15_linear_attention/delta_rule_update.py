@@ -108,9 +108,10 @@ SLIPS = (
         "The memory moves away from the value: the difference is v − Sᵀk.",
     ),
     Slip(
-        "key normalised first",
-        ("@ state)[..., 0, :]", "@ state)[..., 0, :] / (k**2).sum(axis=-1)[..., None]"),
-        "What the memory says at k is divided by ‖k‖². The rule uses the key as it is.",
+        "divided by ‖k‖²",
+        (WHOLE, f"{WHOLE} / (k**2).sum(axis=-1)[..., None, None]"),
+        "The correction is divided by ‖k‖², as in normalised least mean squares. The rule uses the "
+        "key as it is.",
     ),
     Slip(
         "the old memory fades",
