@@ -334,9 +334,10 @@ def _of_numbers(by_name: dict[str, Leaf], names: Sequence[str]) -> dict[str, boo
             found[f"all of {name} is True"] = name in by_name and not hides
             found[f"a row of {name} is all False"] = bool(values.size) and not rows.all()
             continue
-        values = values.astype(float)
         finite = np.abs(values[np.isfinite(values)])
         top = max(top, float(finite.max(initial=0.0)))
+        if values.dtype.kind == "c":  # has no sign
+            continue
         found[f"{name} holds −inf"] = bool(np.isneginf(values).any())
         found[f"{name} holds a negative number"] = bool((values < 0).any())
         found[f"{name} holds no negative number"] = bool((values >= 0).all())

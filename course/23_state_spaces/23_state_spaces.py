@@ -1,0 +1,2 @@
+# %% [markdown]
+# # 23 · State spaces

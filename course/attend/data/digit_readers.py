@@ -1,0 +1,64 @@
+"""Handwritten digits read pixel by pixel, and how six kinds of model do on them (chapter 23).
+
+The digits are scikit-learn's: 1,797 images of 8 × 8 pixels (Alpaydin and Kaynak 1998). ``rows`` and
+``weights`` read what ``python course/23_state_spaces/train.py`` made.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+TABLE = Path(__file__).with_suffix(".json")
+WEIGHTS = Path(__file__).with_suffix(".npz")
+ORDERS = ("pixels in order", "pixels permuted")
+PARTS = {"train": slice(0, 1100), "validation": slice(1100, 1397), "test": slice(1397, 1797)}
+
+
+@cache
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    """Pixels (1797, 64), row by row, −0.5 for paper to 0.5 for ink, and what they show (1797,).
+
+    In a random order that never changes.
+    """
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
+    order = np.random.default_rng(23).permutation(len(found.target))
+    return found.data[order] / 16 - 0.5, found.target[order]
+
+
+def split(part: str) -> tuple[Any, Any]:
+    """Pixels (n, 64) in float32 and what they show (n,), as tensors, of one of PARTS."""
+    import torch
+
+    pixels, kinds = digits()
+    chosen = PARTS[part]
+    return torch.tensor(pixels[chosen], dtype=torch.float32), torch.tensor(kinds[chosen])
+
+
+@cache
+def table() -> dict[str, dict[str, dict[str, Any]]]:
+    """By order of pixels and arm: numbers in the model, tuning, best rate, losses, accuracy."""
+    return json.loads(TABLE.read_text(encoding="utf-8"))
+
+
+def rows() -> list[dict[str, Any]]:
+    """One row an order, arm and seed, with the percentage of right answers: for a chart."""
+    return [
+        {"arm": arm, "order": order, "right": 100 * share, "seed": seed}
+        for order in ORDERS
+        for arm, found in table()[order].items()
+        for seed, share in enumerate(found["accuracy"])
+    ]
+
+
+@cache
+def weights() -> dict[str, np.ndarray]:
+    """The weights of one trained reader, S4D-Lin with the pixels in order."""
+    with np.load(WEIGHTS) as stored:
+        return {name: stored[name].astype(float) for name in stored.files}
