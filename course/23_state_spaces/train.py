@@ -6,7 +6,8 @@ writes course/attend/data/digit_readers.json, and digit_readers.npz with the wei
 run of S4D-Lin that reads pixels in their order. One thread of a CPU; with arms, only their rows.
 
 Each arm tries every rate of RATES (the RNN with every start of GAINS) on the seeds of TUNING, in
-each order of pixels, and is judged by the validation digits. The best is then run on the other
+each order of pixels, and is judged by the validation digits. Where the largest rate is the best,
+larger ones are tried, too. The best is then run on the other
 seeds of SEEDS and judged by the test digits, which nothing was chosen on. In the permuted order
 each seed has a permutation of its own.
 """
@@ -122,15 +123,19 @@ def accuracy(
 
 
 def tune(arm: str, order: str) -> dict[str, list[float]]:
-    """Validation accuracy by "rate" or "rate, gain", one number a seed of TUNING."""
-    gains = GAINS if arm == "RNN" else (1.0,)
-    tried = [(seed, rate, gain) for rate in RATES for gain in gains for seed in TUNING]
-    seeds, rates, starts = zip(*tried, strict=True)
-    weights, _ = runs(arm, order, seeds, rates, starts)
-    scores = accuracy(arm, order, weights, seeds, "validation")
-    each, found = len(TUNING), {}
-    for i in range(0, len(tried), each):
-        found[f"{rates[i]}, {starts[i]}"] = scores[i : i + each]
+    """Validation accuracy by "rate, gain", one number a seed of TUNING.
+
+    While the best rate is the largest that was tried, twice that is tried, too.
+    """
+    gains, rates, found = GAINS if arm == "RNN" else (1.0,), RATES, {}
+    while rates:
+        tried = [(seed, rate, gain) for rate in rates for gain in gains for seed in TUNING]
+        seeds, each_rate, each_gain = zip(*tried, strict=True)
+        weights, _ = runs(arm, order, seeds, each_rate, each_gain)
+        scores = accuracy(arm, order, weights, seeds, "validation")
+        for i in range(0, len(tried), len(TUNING)):
+            found[f"{each_rate[i]}, {each_gain[i]}"] = scores[i : i + len(TUNING)]
+        rates = (2 * rates[-1],) if best(found)[0] == rates[-1] else ()
     return found
 
 

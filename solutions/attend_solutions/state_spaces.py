@@ -81,7 +81,7 @@ def discretize(
     Raises:
         ValueError: shapes that do not fit, or another method.
 
-    Source: Gu, Goel and Ré 2022 (S4), equation 3 (bilinear); Gu et al. 2022 (S4D), equation 4.
+    Source: Gu, Goel and Ré 2022 (S4), equation 3 (bilinear); Gu et al. 2022 (S4D), §2.
 
     >>> discretize(np.zeros((1, 1)), np.ones(1), 0.5)
     (array([[1.]]), array([0.5]))
@@ -273,7 +273,7 @@ def s4d_init(pairs: int, kind: Literal["lin", "inv"] = "lin") -> Complex:
     Raises:
         ValueError: another kind.
 
-    Source: Gu et al. 2022 (S4D), equations 8 and 9.
+    Source: Gu et al. 2022 (S4D), §4.
 
     >>> s4d_init(2).round(3)
     array([-0.5+0.j   , -0.5+3.142j])
@@ -320,9 +320,10 @@ def legs_dplr(size: int) -> tuple[Complex, Complex, Complex, Complex]:
 
     Source: Gu, Goel and Ré 2022 (S4), theorem 1 and appendix C.1.
     """
-    a, b = hippo_legs(size)
-    p = np.sqrt(np.arange(size) + 0.5)
-    skew = a + np.outer(p, p) + 0.5 * np.eye(size)  # its transpose is its negative
+    b = np.sqrt(2 * np.arange(size) + 1)
+    p = b / 2**0.5
+    # A + p pᵀ is -1/2 on the diagonal, and its lower half is minus its upper half
+    skew = np.triu(np.outer(p, p), 1) - np.tril(np.outer(p, p), -1)
     turns, v = np.linalg.eigh(-1j * skew)
     return -0.5 + 1j * turns, v.conj().T @ p, v.conj().T @ b, v
 
@@ -334,7 +335,7 @@ def cut_after(c: Complex, diagonal: Complex, p: Complex, delta: float, length: i
         c, diagonal, p: (N,); Ā is the bilinear one of diag(diagonal) - p p*
         returns: (N,)
 
-    Source: Gu, Goel and Ré 2022 (S4), lemma C.2.
+    Source: Gu, Goel and Ré 2022 (S4), appendix C.3.
     """
     size = len(c)
     half = delta / 2 * (np.diag(diagonal) - np.outer(p, p.conj()))

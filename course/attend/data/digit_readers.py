@@ -62,3 +62,14 @@ def weights() -> dict[str, np.ndarray]:
     """The weights of one trained reader, S4D-Lin with the pixels in order."""
     with np.load(WEIGHTS) as stored:
         return {name: stored[name].astype(float) for name in stored.files}
+
+
+def tuning_rows() -> list[dict[str, Any]]:
+    """One row an arm, rate and seed of tuning, pixels in order: the best of the RNN's starts."""
+    found = []
+    for arm, row in table()[ORDERS[0]].items():
+        for tried, shares in row["tuning"].items():
+            rate, gain = (float(part) for part in tried.split(", "))
+            if gain == row["gain"]:
+                found += [{"arm": arm, "rate": rate, "right": 100 * share} for share in shares]
+    return found
