@@ -324,13 +324,13 @@ if ready(discretize, ssm_recurrent, ssm_kernel, ssm_convolve, hippo_legs):
 
 # %%
 def suspect_convolve(kernel: Array, x: Array, block: int) -> Array:
+    total = x.shape[-1]
     y = np.zeros(x.shape)
-    for start in range(0, x.shape[-1], block):
-        part = x[..., start : start + block]
-        length = max(part.shape[-1], len(kernel))
-        product = np.fft.rfft(kernel, length) * np.fft.rfft(part, length)
-        answer = np.fft.irfft(product, length)[..., : x.shape[-1] - start]
-        y[..., start : start + length] += answer
+    for first in range(0, total, block):
+        piece = x[..., first : first + block]
+        size = max(piece.shape[-1], len(kernel))
+        both = np.fft.rfft(kernel, size) * np.fft.rfft(piece, size)
+        y[..., first : first + size] += np.fft.irfft(both, size)[..., : total - first]
     return y
 
 
@@ -445,9 +445,9 @@ if ready(s4d_init, s4d_kernel):
 # $$\sum_{j=0}^{T-1} K_j z^j = c\, (1 - \bar A^T z^T)(1 - z \bar A)^{-1}\, \bar b
 # = \tilde c\, \big[\, (1 - z) - w A \,\big]^{-1} \Delta\, b ,$$
 #
-# with $w = \tfrac{\Delta}{2}(1 + z)$, because $z^T = 1$ makes the first bracket a constant, $\tilde c = c\,(1 - \bar A^T)$. What is
-# inverted is diagonal but for $w\, p\, p^*$, so the formula of Sherman, Morrison and Woodbury does
-# it with four sums. With $d_n = 1 - z - w \lambda_n$ and
+# with $w = \tfrac{\Delta}{2}(1 + z)$, because $z^T = 1$ makes the first bracket a constant,
+# $\tilde c = c\,(1 - \bar A^T)$. What is inverted is diagonal but for $w\, p\, p^*$, so the formula
+# of Sherman, Morrison and Woodbury does it with four sums. With $d_n = 1 - z - w \lambda_n$ and
 # $\langle u, v \rangle = \sum_n u_n v_n / d_n$ (a *Cauchy* sum),
 #
 # $$\sum_j K_j z^j = \Delta \left( \langle \tilde c, b \rangle - w\,
@@ -760,8 +760,8 @@ if ready(s4d_kernel):
 # > The state never grows, whatever the text. The kernel is the same, whatever the text: it cannot
 # > choose.
 #
-# **Before:** chapter 15 (a matrix as a memory), 22 (memories that fade). **Next:** chapter 24, where
-# Δ, $b$ and $c$ come from the token.
+# **Before:** chapter 15 (a matrix as a memory), 22 (memories that fade). **Next:** chapter 24,
+# where Δ, $b$ and $c$ come from the token.
 #
 # ## Sources
 #

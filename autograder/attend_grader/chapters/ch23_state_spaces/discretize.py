@@ -109,9 +109,10 @@ SLIPS = (
         "The method is not looked at: bilinear gives zoh's numbers.",
     ),
     Slip(
-        "bilinear with half of b",
-        ("delta * b)", "delta / 2 * b)"),
-        "With bilinear, b̄ is half of what it should be: x works during the whole step.",
+        "bilinear with the new state alone",
+        (("delta / 2 * a", "delta * a"), ("np.eye(size) + half", "np.eye(size)")),
+        "With bilinear, all of the change follows the new state (backward Euler). Half of it follows "
+        "the old one.",
     ),
 )
 
