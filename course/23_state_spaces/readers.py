@@ -3,9 +3,9 @@
 All tensors have a leading axis of R runs: every run has its own weights, and none sees another, so
 one pass of Python trains a whole sweep of rates and seeds.
 
-    S4D-Lin, S4D-Real   linear, then 2 x (RMSNorm -> S4D -> ReLU -> linear -> add), read at the end
+    S4D                 linear, then 2 x (RMSNorm -> S4D -> ReLU -> linear -> add), read at the end
     RNN                 tanh, its matrix orthogonal times a gain at the start; read at the end
-    LSTM                the cell with a forget gate, whose bias starts at 1; read at the end
+    LSTM                the cell with a forget gate, whose bias starts at 1 to 4; read at the end
     MLP, all at once    one hidden layer over all 64 pixels: no order, no memory
     linear, all at once the same without the hidden layer
 
@@ -26,23 +26,26 @@ CHANNELS, PAIRS, LAYERS = 32, 8, 2
 HIDDEN = {"RNN": 64, "LSTM": 32, "MLP, all at once": 63}
 """Widths with which all arms but the last have nearly as many numbers."""
 
-ARMS = ("S4D-Lin", "S4D-Real", "RNN", "LSTM", "MLP, all at once", "linear, all at once")
+ARMS = ("S4D", "RNN", "LSTM", "MLP, all at once", "linear, all at once")
 SHORTEST, LONGEST = 0.01, 0.3
 """Step sizes Δ that channels start with."""
 
 Weights = dict[str, Tensor]
 
 
-def start(arm: str, seeds: Sequence[int], gains: Sequence[float]) -> Weights:
-    """Fresh weights of one run a seed; ``gains`` is how long the RNN's matrix starts."""
+def start(arm: str, seeds: Sequence[int], starts: Sequence[float]) -> Weights:
+    """Fresh weights of one run a seed.
+
+    ``starts`` are gains of the RNN's matrix, or biases of the LSTM's forget gate.
+    """
     runs = [
-        _one(arm, torch.Generator().manual_seed(seed), gain)
-        for seed, gain in zip(seeds, gains, strict=True)
+        _one(arm, torch.Generator().manual_seed(seed), own)
+        for seed, own in zip(seeds, starts, strict=True)
     ]
     return {name: torch.stack([run[name] for run in runs]).requires_grad_() for name in runs[0]}
 
 
-def _one(arm: str, draw: torch.Generator, gain: float) -> Weights:
+def _one(arm: str, draw: torch.Generator, own: float) -> Weights:
     def uniform(*shape: int, fan: int) -> Tensor:
         return (torch.rand(shape, generator=draw) * 2 - 1) / math.sqrt(fan)
 
@@ -52,10 +55,10 @@ def _one(arm: str, draw: torch.Generator, gain: float) -> Weights:
 
     if arm.startswith("linear"):
         return layer("head", PIXELS, KINDS)
-    if arm.startswith("S4D"):
+    if arm == "S4D":
         found = layer("first", 1, CHANNELS) | layer("head", CHANNELS, KINDS)
         for place in range(LAYERS):
-            mine = _s4d(arm, draw) | layer("mix", CHANNELS, CHANNELS)
+            mine = _s4d(draw) | layer("mix", CHANNELS, CHANNELS)
             found |= {f"{place}.{name}": value for name, value in mine.items()}
         return found
     width = HIDDEN[arm]
@@ -65,21 +68,19 @@ def _one(arm: str, draw: torch.Generator, gain: float) -> Weights:
     many = 4 if arm == "LSTM" else 1
     found |= {"input": uniform(many * width, fan=width), "bias": torch.zeros(many * width)}
     if arm == "LSTM":
-        found["bias"][width : 2 * width] = 1.0
+        found["bias"][width : 2 * width] = own
         return found | {"hidden": uniform(many * width, width, fan=width)}
     square = torch.empty(width, width)
-    torch.nn.init.orthogonal_(square, gain, generator=draw)
+    torch.nn.init.orthogonal_(square, own, generator=draw)
     return found | {"hidden": square}
 
 
-def _s4d(arm: str, draw: torch.Generator) -> Weights:
-    """Rates, output vectors, step sizes and skip of one layer; b is 1 throughout."""
-    n = torch.arange(float(PAIRS))
-    real, turns = (n + 1, 0 * n) if arm == "S4D-Real" else (0 * n + 0.5, math.pi * n)
+def _s4d(draw: torch.Generator) -> Weights:
+    """Rates (S4D-Lin), output vectors, step sizes and skip of one layer; b is 1 throughout."""
     span = math.log(LONGEST / SHORTEST)
     return {
-        "rate_log": real.log().repeat(CHANNELS, 1),
-        "turns": turns.repeat(CHANNELS, 1),
+        "rate_log": torch.full((CHANNELS, PAIRS), math.log(0.5)),
+        "turns": (math.pi * torch.arange(PAIRS)).repeat(CHANNELS, 1),
         "c": torch.randn(CHANNELS, PAIRS, 2, generator=draw) * 0.5**0.5,
         "delta_log": torch.rand(CHANNELS, generator=draw) * span + math.log(SHORTEST),
         "skip": torch.ones(CHANNELS),
@@ -94,7 +95,7 @@ def count(weights: Weights) -> int:
 
 def forward(arm: str, weights: Weights, pixels: Tensor) -> Tensor:
     """Logits (R, B, 10) of pixels (R, B, T)."""
-    if arm.startswith("S4D"):
+    if arm == "S4D":
         return linear(space(weights, pixels)[:, :, -1], weights, "head")
     if arm.startswith("linear"):
         return linear(pixels, weights, "head")

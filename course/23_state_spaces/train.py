@@ -1,11 +1,11 @@
-"""Make what chapter 23 ships: the table of six arms that read digits, and one trained reader.
+"""Make what chapter 23 ships: the table of five arms that read digits, and one trained reader.
 
     python course/23_state_spaces/train.py [ARM …]
 
 writes course/attend/data/digit_readers.json, and digit_readers.npz with the weights of the first
-run of S4D-Lin that reads pixels in their order. One thread of a CPU; with arms, only their rows.
+run of S4D that reads pixels in their order. One thread of a CPU; with arms, only their rows.
 
-Each arm tries every rate of RATES (the RNN with every start of GAINS) on the seeds of TUNING, in
+Each arm tries every rate of RATES (with every start of STARTS) on the seeds of TUNING, in
 each order of pixels, and is judged by the validation digits. Where the largest rate is the best,
 larger ones are tried, too. The best is then run on the other
 seeds of SEEDS and judged by the test digits, which nothing was chosen on. In the permuted order
@@ -30,8 +30,8 @@ from torch import Tensor
 from torch.nn import functional
 
 RATES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
-GAINS = (0.9, 1.0, 1.1)
-"""How long the RNN's orthogonal matrix starts; the others have no such choice."""
+STARTS = {"RNN": (1.0, 1.1, 1.2), "LSTM": (1.0, 2.0, 4.0)}
+"""Gains of the RNN's orthogonal matrix, biases of the LSTM's forget gate; the others have 1."""
 TUNING, SEEDS = (100, 101), (0, 1, 2, 3, 4)
 STEPS, EXAMPLES, WARM = 600, 50, 50
 EVERY = 20
@@ -56,16 +56,16 @@ def runs(
     order: str,
     seeds: Sequence[int],
     rates: Sequence[float],
-    gains: Sequence[float],
+    starts: Sequence[float],
     stop: int | None = None,
 ) -> tuple[Weights, list[list[float]]]:
-    """Train one model a (seed, rate, gain), side by side: Adam, warmed up, then a cosine to 0.
+    """Train one model a (seed, rate, start), side by side: Adam, warmed up, then a cosine to 0.
 
     Returns:
         weights, and loss by step, by run.
     """
     pixels, kinds = digit_readers.split("train")
-    weights = readers.start(arm, seeds, gains)
+    weights = readers.start(arm, seeds, starts)
     streams = [torch.Generator().manual_seed(1000 + seed) for seed in seeds]
     mixed, rate = orders(order, seeds), torch.tensor(rates)
     first = {name: torch.zeros_like(value) for name, value in weights.items()}
@@ -123,37 +123,37 @@ def accuracy(
 
 
 def tune(arm: str, order: str) -> dict[str, list[float]]:
-    """Validation accuracy by "rate, gain", one number a seed of TUNING.
+    """Validation accuracy by "rate, start", one number a seed of TUNING.
 
     While the best rate is the largest that was tried, twice that is tried, too.
     """
-    gains, rates, found = GAINS if arm == "RNN" else (1.0,), RATES, {}
+    starts, rates, found = STARTS.get(arm, (1.0,)), RATES, {}
     while rates:
-        tried = [(seed, rate, gain) for rate in rates for gain in gains for seed in TUNING]
-        seeds, each_rate, each_gain = zip(*tried, strict=True)
-        weights, _ = runs(arm, order, seeds, each_rate, each_gain)
+        tried = [(seed, rate, start) for rate in rates for start in starts for seed in TUNING]
+        seeds, each_rate, each_start = zip(*tried, strict=True)
+        weights, _ = runs(arm, order, seeds, each_rate, each_start)
         scores = accuracy(arm, order, weights, seeds, "validation")
         for i in range(0, len(tried), len(TUNING)):
-            found[f"{each_rate[i]}, {each_gain[i]}"] = scores[i : i + len(TUNING)]
+            found[f"{each_rate[i]}, {each_start[i]}"] = scores[i : i + len(TUNING)]
         rates = (2 * rates[-1],) if best(found)[0] == rates[-1] else ()
     return found
 
 
 def best(tuning: Mapping[str, Sequence[float]]) -> tuple[float, float]:
-    """The rate and the gain of the best mean; of equal ones, the first, which is the smallest."""
-    rate, gain = max(tuning, key=lambda tried: sum(tuning[tried])).split(", ")
-    return float(rate), float(gain)
+    """The rate and the start of the best mean; of equal ones, the first, which is the smallest."""
+    rate, start = max(tuning, key=lambda tried: sum(tuning[tried])).split(", ")
+    return float(rate), float(start)
 
 
 def arm_row(arm: str, order: str, tuning: Mapping[str, list[float]]) -> tuple[Weights, dict]:
     """Train one arm on the seeds that were not tuned on."""
-    rate, gain = best(tuning)
-    weights, losses = runs(arm, order, SEEDS, [rate] * len(SEEDS), [gain] * len(SEEDS))
+    rate, start = best(tuning)
+    weights, losses = runs(arm, order, SEEDS, [rate] * len(SEEDS), [start] * len(SEEDS))
     row: dict[str, Any] = {
         "numbers": readers.count(weights),
         "tuning": tuning,
         "rate": rate,
-        "gain": gain,
+        "start": start,
         "losses": [[round(one, 5) for one in losses[i]] for i in range(0, len(losses), EVERY)],
         "accuracy": accuracy(arm, order, weights, SEEDS, "test"),
     }
@@ -166,10 +166,11 @@ def main(only: Sequence[str]) -> None:
         for order in ORDERS:
             weights, row = arm_row(arm, order, tune(arm, order))
             table = json.loads(TABLE.read_text()) if TABLE.is_file() else {}
-            table.setdefault(order, {})[arm] = row
+            rows = {**table.get(order, {}), arm: row}
+            table[order] = {name: rows[name] for name in ARMS if name in rows}
             TABLE.write_text(json.dumps(table, indent=1) + "\n")
-            print(order, arm, row["rate"], row["gain"], row["accuracy"], flush=True)
-            if arm == "S4D-Lin" and order == ORDERS[0]:
+            print(order, arm, row["rate"], row["start"], row["accuracy"], flush=True)
+            if arm == "S4D" and order == ORDERS[0]:
                 stored = {n: v[0].detach().numpy() for n, v in weights.items()}
                 np.savez_compressed(WEIGHTS, **stored)  # type: ignore[arg-type]
 

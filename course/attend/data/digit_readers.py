@@ -1,4 +1,4 @@
-"""Handwritten digits read pixel by pixel, and how six kinds of model do on them (chapter 23).
+"""Handwritten digits read pixel by pixel, and how five kinds of model do on them (chapter 23).
 
 The digits are scikit-learn's: 1,797 images of 8 × 8 pixels (Alpaydin and Kaynak 1998). ``rows`` and
 ``weights`` read what ``python course/23_state_spaces/train.py`` made.
@@ -59,17 +59,17 @@ def rows() -> list[dict[str, Any]]:
 
 @cache
 def weights() -> dict[str, np.ndarray]:
-    """The weights of one trained reader, S4D-Lin with the pixels in order."""
+    """The weights of one trained reader, S4D with the pixels in order."""
     with np.load(WEIGHTS) as stored:
         return {name: stored[name].astype(float) for name in stored.files}
 
 
 def tuning_rows() -> list[dict[str, Any]]:
-    """One row an arm, rate and seed of tuning, pixels in order: the best of the RNN's starts."""
+    """One row an arm, rate and seed of tuning, pixels in order: the start that was chosen."""
     found = []
     for arm, row in table()[ORDERS[0]].items():
         for tried, shares in row["tuning"].items():
-            rate, gain = (float(part) for part in tried.split(", "))
-            if gain == row["gain"]:
+            rate, start = (float(part) for part in tried.split(", "))
+            if start == row["start"]:
                 found += [{"arm": arm, "rate": rate, "right": 100 * share} for share in shares]
     return found

@@ -111,8 +111,8 @@ SLIPS = (
     Slip(
         "bilinear with the new state alone",
         (("delta / 2 * a", "delta * a"), ("np.eye(size) + half", "np.eye(size)")),
-        "With bilinear, all of the change follows the new state (backward Euler). Half of it follows "
-        "the old one.",
+        "With bilinear, all of the change follows the new state (backward Euler). Half of it "
+        "follows the old one.",
     ),
 )
 
