@@ -1,7 +1,7 @@
 """Handwritten digits read pixel by pixel, and how five kinds of model do on them (chapter 23).
 
-The digits are scikit-learn's: 1,797 images of 8 × 8 pixels (Alpaydin and Kaynak 1998). ``rows`` and
-``weights`` read what ``python course/23_state_spaces/train.py`` made.
+The digits are scikit-learn's: 1,797 images of 8 × 8 pixels (Alpaydin and Kaynak 1998). ``by_arm``
+and ``weights`` read what ``python course/23_state_spaces/train.py`` made.
 """
 
 from __future__ import annotations
@@ -47,14 +47,10 @@ def table() -> dict[str, dict[str, dict[str, Any]]]:
     return json.loads(TABLE.read_text(encoding="utf-8"))
 
 
-def rows() -> list[dict[str, Any]]:
-    """One row an order, arm and seed, with the percentage of right answers: for a chart."""
-    return [
-        {"arm": arm, "order": order, "right": 100 * share, "seed": seed}
-        for order in ORDERS
-        for arm, found in table()[order].items()
-        for seed, share in enumerate(found["accuracy"])
-    ]
+def by_arm() -> dict[str, tuple[list[float], ...]]:
+    """Shares of right answers by arm: one list an order of pixels, one number a run."""
+    first, second = (table()[order] for order in ORDERS)
+    return {arm: (first[arm]["accuracy"], second[arm]["accuracy"]) for arm in first}
 
 
 @cache

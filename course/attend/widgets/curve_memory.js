@@ -55,7 +55,8 @@ export default live(({ model, picture, parts, controls, say }) => {
       return Math.sqrt(part.reduce((a, b) => a + b, 0) / part.length).toFixed(2);
     };
     const half = Math.floor(count / 2);
-    const words = `${answer.size} numbers draw it back: off by ${off(0, half)} in its older half, by ${off(half, count)} in its newer half.`;
+    const many = `${answer.size} ${answer.size > 1 ? "numbers draw" : "number draws"}`;
+    const words = `${many} it back: off by ${off(0, half)} in its older half, by ${off(half, count)} in its newer half.`;
     for (const panel of panels) {
       const heading = panel.querySelector("text").textContent;
       panel.setAttribute("aria-label", `${heading}. ${words}`);
@@ -78,6 +79,7 @@ export default live(({ model, picture, parts, controls, say }) => {
       curve[place] = Math.round(100 * (from[1] + ((to[1] - from[1]) * k) / far)) / 100;
     }
     at = to[0];
+    choice.value = "";
     change("curve", curve);
   }
 
@@ -121,6 +123,7 @@ export default live(({ model, picture, parts, controls, say }) => {
       at = Math.max(0, Math.min(count - 1, at + way));
       draw();
     } else if (bend) {
+      choice.value = "";
       const bent = model.get("curve").map((v, i) => v + bend * Math.exp(-(((i - at) / 5) ** 2)));
       change("curve", bent.map((v) => Math.round(100 * Math.max(-1, Math.min(1, v))) / 100));
     } else return;

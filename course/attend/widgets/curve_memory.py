@@ -26,7 +26,7 @@ SPANS = (0.5, 1.0, 2.0, 4.0, 8.0)
 """How much of the state's time passes while the curve is read."""
 
 START, NUMBERS, SPAN = "waves", 16, 2.0
-LEFT, MIDDLE, WIDE, TALL = 36.0, 156.0, 500.0, 100.0
+LEFT, MIDDLE, WIDE, TALL = 24.0, 146.0, 396.0, 100.0
 """Of the drawing: where time begins, where 0 is, its width, and the height of 1."""
 
 SEE = (
@@ -154,14 +154,15 @@ def missed(curve: Sequence[float], drawn: Sequence[float]) -> tuple[float, float
     return float(wrong[:half].mean() ** 0.5), float(wrong[half:].mean() ** 0.5)
 
 
-BARS, BAR, BAR_TALL = 24.0, 10.5, 60.0
+BARS, BAR, BAR_TALL = 24.0, 10.5, 200.0
 
 
 def draw(curve: Sequence[float], answer: dict[str, Any]) -> str:
     """Return both panels; the module moves every part that has a name."""
     drawn, state = answer.get("drawn", [0.0] * POINTS), answer.get("state", [])
     older, newer = missed(curve, drawn)
-    said = f"{answer['size']} numbers draw it back: off by {older:.2f} in its older half, by "
+    many = f"{answer['size']} number{'s draw' if answer['size'] > 1 else ' draws'}"
+    said = f"{many} it back: off by {older:.2f} in its older half, by "
     said += f"{newer:.2f} in its newer half."
     edge = {"stroke": GRID}
     left = [
@@ -208,9 +209,9 @@ def draw(curve: Sequence[float], answer: dict[str, Any]) -> str:
         right.append(_bar(n, value))
     listed = ", ".join(number(value) for value in state)
     return beside(
-        panel("curve", 560.0, 296.0, "A curve, and what is left of it", said, *left),
-        panel("numbers", 300.0, 296.0, "The numbers of the state", f"They are {listed}.", *right),
-        widest="900px",
+        panel("curve", 444.0, 286.0, "A curve, and what is left of it", said, *left),
+        panel("numbers", 300.0, 286.0, "The numbers of the state", f"They are {listed}.", *right),
+        widest="780px",
     )
 
 

@@ -113,7 +113,7 @@ def _circle(moved: np.ndarray) -> str:
 
 
 def _taps(kernel: np.ndarray) -> str:
-    left, middle, wide, tall = 52.0, 164.0, 7.6, 110.0
+    left, middle, wide, tall = 52.0, 164.0, 5.8, 110.0
     most = max(float(np.abs(kernel).max()), 1e-12)
     right = left + wide * TAPS
     body = [
@@ -131,8 +131,8 @@ def _taps(kernel: np.ndarray) -> str:
         x = left + wide * (j + 0.5)
         stem = {"x1": x, "x2": x, "y1": middle, "y2": middle - high, "stroke": UNSCALED}
         body.append(element("line", **stem, stroke_width=2, data_value=f"{value:.5f}"))
-        dot = {"cx": x, "cy": middle - high, "r": 2.6, "fill": INK}
+        dot = {"cx": x, "cy": middle - high, "r": 2.2, "fill": INK}
         body.append(element("circle", hover(f"K_{j} = {number(value)}"), **dot))
     last = np.flatnonzero(np.abs(kernel) > most / 10)
     told = f"Largest {number(most)}; the last above a tenth of it is {last.max()} tokens ago."
-    return panel("taps", 560.0, 306.0, "The kernel: what an input is worth later", told, *body)
+    return panel("taps", 444.0, 306.0, "The kernel: what an input is worth later", told, *body)
