@@ -1,8 +1,8 @@
 """Names for the types that signatures share.
 
 ``Array`` is a NumPy array of floats (float16, float32 or float64) of any shape; the ``Shapes:``
-block of each docstring says which shape. ``Complex`` is one of complex numbers. ``Mask`` is an array
-of booleans, True where a query may look at a key. ``Integers`` is a list or an array of whole
+block of each docstring says which shape. ``Complex`` is one of complex numbers. ``Mask`` is an
+array of booleans, True where a query may look at a key. ``Integers`` is a list or an array of whole
 numbers.
 """
 
