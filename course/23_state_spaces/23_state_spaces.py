@@ -576,9 +576,9 @@ display(
 # 94.0 %, less in every run. The LSTM has 87.5 to 92.3 % and 78.0 to 84.5 %; in these 600 steps
 # it learns more slowly.
 #
-# The simplest arm is as good as these: logistic regression, which needs no memory, has 96.5 to 97.3 %
-# in both orders. So these digits ask for 64 steps of memory and hardly anything else, and no reader
-# pixel by pixel gains anything by reading so.
+# The simplest arm is as good as these: logistic regression, which needs no memory, has 96.5 to
+# 97.3 % in either order. So these digits ask for 64 steps of memory and hardly anything else, and
+# no reader gains anything by going pixel by pixel.
 #
 # **What it does not show.** What happens over 784 or 16,000 steps, where the published gaps are
 # (64 steps are few), with more than 1,100 digits, or with longer training. S4D has two layers and
