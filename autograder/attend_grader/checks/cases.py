@@ -352,11 +352,12 @@ def _of_numbers(by_name: dict[str, Leaf], names: Sequence[str]) -> dict[str, boo
             found[f"all of {name} is True"] = name in by_name and not hides
             found[f"a row of {name} is all False"] = bool(values.size) and not rows.all()
             continue
-        values = values.astype(float)
         finite = np.abs(values[np.isfinite(values)])
         largest = float(finite.max(initial=0.0))
         top = max(top, largest)
         found[f"{name} is small (below {SMALL:g})"] = 0 < largest < SMALL
+        if values.dtype.kind == "c":  # has no sign
+            continue
         found[f"{name} holds −inf"] = bool(np.isneginf(values).any())
         found[f"{name} holds a negative number"] = bool((values < 0).any())
         found[f"{name} holds no negative number"] = bool((values >= 0).all())

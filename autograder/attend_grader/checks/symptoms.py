@@ -172,6 +172,12 @@ class _Search:
             return "One value is returned where several belong."
         if not many and all(isinstance(value, (tuple, list)) for value in values):
             return "Several values are returned where one belongs."
+        if not many and all(
+            _kind(v) == "c" != _kind(w) for v, w in zip(values, wants, strict=True)
+        ):
+            right = all(c.matches(numbers(c.got.value).real, c.want) for c in self.off)
+            also = "; their real parts are right" if right else ""
+            return f"Complex numbers are returned where real ones belong{also}."
         if many and all(len(parts(v)) == len(names) for v in values):
             return self._exchanged(names)
         counts = {len(parts(value)) for value in values}
@@ -382,14 +388,19 @@ def _chance(trait: str, some: Sequence[Case], others: Sequence[Case]) -> bool:
     return min(len(lengths(some)), len(lengths(others))) < RARE
 
 
-def _array(value: Any) -> bool:
+def _kind(value: Any) -> str:
+    """The kind of an array's or a number's type, as NumPy codes it; empty for what is none."""
     try:
-        return numbers(value).dtype.kind in "biufc"
+        return numbers(value).dtype.kind
     except (TypeError, ValueError):
-        return False
+        return ""
+
+
+def _array(value: Any) -> bool:
+    return _kind(value) in tuple("biufc")
 
 
 def _arrays(case: Case) -> bool:
-    """Whether a call gave as many arrays or numbers as it should."""
+    """Whether a call gave as many arrays or numbers as it should, all of them real."""
     got, want = parts(case.got.value), parts(case.want)
-    return len(got) == len(want) and all(_array(part) for part in got)
+    return len(got) == len(want) and all(_kind(part) in tuple("biuf") for part in (*got, *want))
