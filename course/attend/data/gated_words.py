@@ -103,7 +103,7 @@ def read(
         token_shift: exercise 22.6.
         gated_linear_attention: exercise 22.4.
         states: what the model kept of the text before these tokens; None: there is none.
-        seen: filled with the gates of each layer, ``0.gates`` and ``1.gates``, where given.
+        seen: filled with the keys and gates of each layer, ``0.keys`` and so on, where given.
 
     Returns:
         scores of the next character (..., T, 96), and the states after the last token.
@@ -118,7 +118,7 @@ def read(
         q, k, v = (split(shifted @ weight[f"{i}.{name}"]) for name in ("queries", "keys", "values"))
         faded = gates(weight, i, shifted)
         if seen is not None:
-            seen[f"{i}.gates"] = faded
+            seen |= {f"{i}.gates": faded, f"{i}.keys": k}
         mixed, kept[f"{i}.memory"] = gated_linear_attention(
             q / q.shape[-1] ** 0.5, k, v, faded, 16, states.get(f"{i}.memory")
         )
