@@ -53,8 +53,9 @@ widgets.fading_memory()
 # $$\mathbf{S}_t = \gamma\, \mathbf{S}_{t-1} + k_t v_t^\top, \qquad o_t = \mathbf{S}_t^\top q_t .$$
 #
 # First what is there fades, then the token writes, in full, and then it reads. Every head has its
-# own $\gamma$. The line that is given makes `decay` fit a memory: it adds two axes of length 1. (RetNet
-# also rotates queries and keys, as in chapter 06, and normalises the output. We leave both out.)
+# own $\gamma$. The line that is given makes `decay` fit a memory: it adds two axes of length 1.
+# (RetNet also rotates queries and keys, as in chapter 06, and normalises the output. We leave both
+# out.)
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -66,8 +67,8 @@ widgets.fading_memory()
 # **By hand.** All queries and keys are 1, the values 8, 0 and 2, $\gamma = \tfrac12$. The memory is
 # $8$, then $4$, then $2 + 2 = 4$, and so are the outputs.
 #
-# <details><summary>Predict first: RetNet's fastest head has γ = 31/32. After how many tokens is half
-# of a pair left?</summary>
+# <details><summary>Predict first: RetNet's fastest head has γ = 31/32. After how many tokens is
+# half of a pair left?</summary>
 #
 # After $\ln 2 / \ln(32/31) = 21.8$ tokens. For $\gamma = 1 - \epsilon$ it is about $0.69 /
 # \epsilon$.
@@ -91,7 +92,8 @@ if ready(retention_recurrent):
 # **Why.** Training needs many tokens at once. Follow one pair through the recurrence: it is written
 # at $s$, and at $t$ it has been multiplied by $\gamma$ just $t - s$ times. So
 #
-# $$O = (F \circ Q K^\top)\, V, \qquad F_{ts} = \gamma^{\,t-s} \text{ for } s \le t, \text{ else } 0,$$
+# $$O = (F \circ Q K^\top)\, V, \qquad F_{ts} = \gamma^{\,t-s} \text{ for } s \le t, \text{ else }
+# 0,$$
 #
 # where $\circ$ multiplies number by number. $F$ is a causal mask and the fading in one. Arguments
 # and result are those of exercise 22.1, from an empty memory and without the state.
@@ -138,15 +140,15 @@ if ready(retention_recurrent, retention_parallel):
 # writes 0, and 2 after the third, which adds 2.
 
 
-# %%
+# %% tags=["repair-retention_chunked"]
 def suspect_chunked(q, k, v, decay, chunk=64, state=None):
     rate = np.asarray(decay, dtype=float)[..., None, None]
     if state is None:
-        state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+        state = np.swapaxes(0.0 * k, -1, -2) @ v
     outputs = []
     for part in tiles(q.shape[-2], chunk):
         asked, keys, values = q[..., part, :], k[..., part, :], v[..., part, :]
-        place = np.arange(len(keys[..., 0].T))[:, None]
+        place = np.arange(keys.shape[-2])[:, None]
         from_state = (rate ** (place + 1) * asked) @ state
         outputs.append(from_state + retention_parallel(asked, keys, values, decay))
         faded = rate ** (len(place) - 1 - place) * keys
@@ -171,8 +173,8 @@ if ready(retention_recurrent, retention_parallel, retention_chunked):
     print(f"chunks of 3, apart by token: {apart}")
 
 # %% [markdown]
-# > **Takeaway.** Test a chunked form with three chunks or more: the state is carried through a chunk
-# > for the first time there.
+# > **Takeaway.** Test a chunked form with three chunks or more: the state is carried through a
+# > chunk for the first time there.
 #
 # ### Which decay?
 #
@@ -183,9 +185,9 @@ if ready(retention_recurrent, retention_parallel, retention_chunked):
 # $$\text{error} = \frac{1}{D}\, \gamma^{-2a} \sum_{b \ge 0} \gamma^{2b}
 # = \frac{1}{D\, \gamma^{2a} (1 - \gamma^2)} .$$
 #
-# (The pair's own term, $1/D$, is counted here; it is small.) Take the derivative: the error is least
-# at $\gamma^2 = a/(a+1)$, where it is about $e\,(a + \tfrac12)/D$. Every age has its own best decay,
-# and no length of text appears. Your function can say whether that is true.
+# (The pair's own term, $1/D$, is counted here; it is small.) Take the derivative: the error is
+# least at $\gamma^2 = a/(a+1)$, where it is about $e\,(a + \tfrac12)/D$. Every age has its own best
+# decay, and no length of text appears. Your function can say whether that is true.
 
 # %%
 if ready(retention_parallel, retention_chunked):
@@ -225,8 +227,8 @@ if ready(retention_parallel, retention_chunked):
 #
 # $$o_i = (q_i \circ e^{b_i})\, \mathbf{S} + \sum_{j \le i} \Big( \sum_d q_{id}\, k_{jd}\,
 # e^{b_{id} - b_{jd}} \Big)\, v_j, \qquad
-# \mathbf{S} \leftarrow \operatorname{diag}(e^{b_n})\, \mathbf{S} + \sum_j (k_j \circ e^{b_n - b_j})\,
-# v_j^\top ,$$
+# \mathbf{S} \leftarrow \operatorname{diag}(e^{b_n})\, \mathbf{S} + \sum_j (k_j \circ e^{b_n -
+# b_j})\, v_j^\top ,$$
 #
 # where $b_n$ is the last of the $b$. The inner sum looks like a product of $q \circ e^{b}$ and $k
 # \circ e^{-b}$, and is often written so. But $e^{-b}$ overflows as soon as gates are strong. The
@@ -332,8 +334,8 @@ if ready(delta_rule_chunked):
 # %% [markdown]
 # <!-- exercise: token_shift -->
 #
-# **Why.** RWKV (Peng et al. 2023) and many models since give every layer a look at the token before,
-# at the price of one vector. Each channel mixes the two in its own proportion $\mu$:
+# **Why.** RWKV (Peng et al. 2023) and many models since give every layer a look at the token
+# before, at the price of one vector. Each channel mixes the two in its own proportion $\mu$:
 #
 # $$x'_t = \mu \circ x_t + (1 - \mu) \circ x_{t-1} .$$
 #
@@ -351,18 +353,25 @@ if ready(delta_rule_chunked):
 from attend_solutions.gated_recurrence import token_shift
 
 # %% [markdown]
+# **What you should see.** Three channels of the same text, with a mix of 1, ½ and 0.
+
+# %%
+if ready(token_shift):
+    print(token_shift(np.arange(1.0, 6.0)[:, None] * np.ones(3), np.array([1.0, 0.5, 0.0]))[0].T)
+
+# %% [markdown]
 # <!-- exercise: rwkv_time_mix -->
 #
 # **Why.** RWKV-4's state is smaller still: every channel keeps a weighted *mean* of its values. The
-# weight of token $s$ is $e^{k_s}$, and it shrinks by $e^{-w}$ with every token; a token's own weight
-# has a bonus $u$ instead:
+# weight of token $s$ is $e^{k_s}$, and it shrinks by $e^{-w}$ with every token; a token's own
+# weight has a bonus $u$ instead:
 #
 # $$y_t = \sigma(r_t)\, \frac{\sum_{s<t} e^{k_s - (t-1-s) w}\, v_s + e^{u + k_t}\, v_t}
 # {\sum_{s<t} e^{k_s - (t-1-s) w} + e^{u + k_t}} .$$
 #
-# A softmax over the past, whose scores sink with age. Keys are any numbers, so $e^k$ overflows: as in
-# chapter 16 keep both sums divided by $e^m$, with $m$ the largest exponent so far. At a token with
-# the sums $a$ (values) and $b$ (weights):
+# A softmax over the past, whose scores sink with age. Keys are any numbers, so $e^k$ overflows: as
+# in chapter 16 keep both sums divided by $e^m$, with $m$ the largest exponent so far. At a token
+# with the sums $a$ (values) and $b$ (weights):
 #
 # - *output*: the exponents are $m$ (old) and $u + k_t$ (new). Subtract the larger of the two, $M$,
 #   from both: $\sigma(r_t)\, (e^{m-M} a + e^{u+k_t-M} v_t) / (e^{m-M} b + e^{u+k_t-M})$.
@@ -398,14 +407,15 @@ if ready(rwkv_time_mix):
 # %% [markdown]
 # <!-- exercise: rg_lru -->
 #
-# **Why.** Griffin and RecurrentGemma (De et al. 2024) keep one number a channel, with two gates from
-# the token: $r_t$ forgets, $i_t$ admits.
+# **Why.** Griffin and RecurrentGemma (De et al. 2024) keep one number a channel, with two gates
+# from the token: $r_t$ forgets, $i_t$ admits.
 #
 # $$a_t = e^{-8\, \operatorname{softplus}(\Lambda)\, \sigma(r_t)}, \qquad
 # h_t = a_t\, h_{t-1} + \sqrt{1 - a_t^2}\; \sigma(i_t)\, x_t .$$
 #
-# The root keeps the state's size. If $h_{t-1}$ has variance 1 and the new input is independent of it
-# with variance 1, then $h_t$ has variance $a_t^2 + (1 - a_t^2) = 1$, however slow the channel is.
+# The root keeps the state's size. If $h_{t-1}$ has variance 1 and the new input is independent of
+# it with variance 1, then $h_t$ has variance $a_t^2 + (1 - a_t^2) = 1$, however slow the channel
+# is.
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -414,18 +424,18 @@ if ready(rwkv_time_mix):
 # | $h$ before the first token | `state`; `None` is zeros | $(\ldots, C)$ |
 # | all $h$; the last | returned | $(\ldots, T, C)$; $(\ldots, C)$ |
 #
-# **By hand.** $\Lambda = r = i = 0$: softplus is $\ln 2$, both sigmoids $\tfrac12$, so $a = e^{-4 \ln
-# 2} = \tfrac1{16}$. With $x = (2, 0)$: $\sqrt{1 - \tfrac1{256}} \cdot \tfrac12 \cdot 2 = 0.998$, then
-# $0.062$.
+# **By hand.** $\Lambda = r = i = 0$: softplus is $\ln 2$, both sigmoids $\tfrac12$, so $a = e^{-4
+# \ln 2} = \tfrac1{16}$. With $x = (2, 0)$: $\sqrt{1 - \tfrac1{256}} \cdot \tfrac12 \cdot 2 =
+# 0.998$, then $0.062$.
 #
 # *NumPy you need.* `np.logaddexp(0, x)` is the softplus, $\ln(1 + e^x)$. `sigmoid` is imported.
 #
 # <details><summary>A sign in the paper</summary>
 #
-# The paper's §2.4 defines $a = \sigma(\Lambda)$, so $\ln a = -\operatorname{softplus}(-\Lambda)$. Its
-# appendix A computes with $-\operatorname{softplus}(\Lambda)$, as RecurrentGemma's code does, and as
-# you do here. As $\Lambda$ is learned, the sign makes no difference to the model; it does if you
-# copy weights.
+# The paper's §2.4 defines $a = \sigma(\Lambda)$, so $\ln a = -\operatorname{softplus}(-\Lambda)$.
+# Its appendix A computes with $-\operatorname{softplus}(\Lambda)$, as RecurrentGemma's code does,
+# and as you do here. As $\Lambda$ is learned, the sign makes no difference to the model; it does if
+# you copy weights.
 #
 # </details>
 
@@ -433,8 +443,8 @@ if ready(rwkv_time_mix):
 from attend_solutions.gated_recurrence import rg_lru
 
 # %% [markdown]
-# **What you should see.** Independent inputs of variance 1, gates open: the spread of the state after
-# 500 tokens is 1 for fast and slow channels. Without the root a slow channel would reach
+# **What you should see.** Independent inputs of variance 1, gates open: the spread of the state
+# after 500 tokens is 1 for fast and slow channels. Without the root a slow channel would reach
 # $1/\sqrt{1 - a^2}$.
 
 # %%
@@ -448,9 +458,10 @@ if ready(rg_lru):
 # ## 5 · A model that writes, on your functions
 #
 # Two layers of width 64, 94,784 numbers: your `token_shift`, then four heads of your
-# `gated_linear_attention`, then an MLP. `python course/22_gated_recurrence/train.py words` trained it
-# in three minutes of processor time on nine tenths of Python's help texts (`help("assert")` and its
-# like), a character at a time. Its memory while it writes is 2 × 4 × 16 × 16 numbers and two vectors, at any length.
+# `gated_linear_attention`, then an MLP. `python course/22_gated_recurrence/train.py words` trained
+# it in three minutes of processor time on nine tenths of Python's help texts (`help("assert")` and
+# its like), a character at a time. Its memory while it writes is 2 × 4 × 16 × 16 numbers and two
+# vectors, at any length.
 
 
 # %% jupyter={"source_hidden": true}
@@ -484,11 +495,11 @@ if ready(token_shift, gated_linear_attention):
 # %% [markdown]
 # ## 6 · Experiment 1: recall by age, at equal bytes
 #
-# **The claim to test:** a decay moves recall from old pairs to new ones; it makes no more of it. The
-# task is chapter 15's: 256 pairs of a random key and one of 256 codes, then noisy copies of the keys
-# ask for their codes (guessing: 0.4 %). Every memory keeps 1,024 numbers, 4,096 bytes in float32, in
-# the softmax's cache as well: 16 pairs of width 32 + 32. Only "all kept", the control, keeps
-# everything. Twelve texts a run, five seeds.
+# **The claim to test:** a decay moves recall from old pairs to new ones; it makes no more of it.
+# The task is chapter 15's: 256 pairs of a random key and one of 256 codes, then noisy copies of the
+# keys ask for their codes (guessing: 0.4 %). Every memory keeps 1,024 numbers, 4,096 bytes in
+# float32, in the softmax's cache as well: 16 pairs of width 32 + 32. Only "all kept", the control,
+# keeps everything. Twelve texts a run, five seeds.
 
 # %% jupyter={"source_hidden": true}
 USE = {
@@ -513,10 +524,10 @@ if ready(retention_parallel, retention_chunked, gated_linear_attention, delta_ru
             "right",
             "arm",
             title="4,096 bytes each: a decay chooses which ages are recalled",
-            description="Percentage of right answers against the age of a pair, five seeds. Without "
-            "decay about 10 at every age. Decay 0.8 falls from 100 to 5 by age 16, 0.95 by age 64; "
-            "0.99 begins at 60 and falls slowly. The cache is at 100 up to 16 and at 0 beyond. With "
-            "all pairs kept softmax stays at 100.",
+            description="Percentage of right answers against the age of a pair, five seeds. "
+            "Without decay about 8 at every age. Decay 0.8 falls from 100 to 5 by age 16, 0.95 by "
+            "age 64; 0.99 begins at 60 and falls slowly. The cache is at 100 up to 16 and at 0 "
+            "beyond. With all pairs kept softmax stays at 100.",
             x_title="age of the pair: up to so many pairs back (log scale)",
             y_title="right answers (%)",
             log_x=2,
@@ -525,17 +536,17 @@ if ready(retention_parallel, retention_chunked, gated_linear_attention, delta_ru
 
 # %% [markdown]
 # Without decay about 8 % of everything is recalled. Decay 0.8 recalls nearly all of the last four
-# pairs and nothing beyond 16; 0.99 recalls a fifth of those 33 to 64 back, and is unsure of the last
-# one. Each decay is the best of the four somewhere. But up to the 16 pairs that it holds the cache
-# is better than all of them, and beyond it has nothing.
+# pairs and nothing beyond 16; 0.99 recalls a fifth of those 33 to 64 back, and is unsure of the
+# last one. Each decay is the best of the four somewhere. But up to the 16 pairs that it holds the
+# cache is better than all of them, and beyond it has nothing.
 #
 # ## 7 · Experiment 2: when it is known what may go
 #
 # Six documents come one after the other. In each the same keys get new codes, and only the last
 # document is asked for. Now forgetting is not only a loss: old codes are wrong. The gated arm is
-# *told* where a document starts, and closes its gates there, once. As a control, another is told half
-# a document late. Options (decay, β, the cache's width and sharpness) are tuned on three seeds, and
-# five others are run.
+# *told* where a document starts, and closes its gates there, once. As a control, another is told
+# half a document late. Options (decay, β, the cache's width and sharpness) are tuned on three
+# seeds, and five others are run.
 
 # %% jupyter={"source_hidden": true}
 if ready(retention_parallel, retention_chunked, gated_linear_attention, delta_rule_chunked):
@@ -553,8 +564,8 @@ if ready(retention_parallel, retention_chunked, gated_linear_attention, delta_ru
             "arm",
             title="4,096 bytes each: forgetting at the right place",
             description="Percentage of right answers about the last of six documents against its "
-            "pairs, five seeds. At 32 pairs: gates 76 to 83, cache 71 to 74, delta rule 63 to 71, one "
-            "decay 57 to 66, late gates 48, softmax over everything 15, no decay 8.",
+            "pairs, five seeds. At 32 pairs: gates 76 to 83, cache 71 to 74, delta rule 63 to 71, "
+            "one decay 57 to 66, late gates 48, softmax over everything 15, no decay 8.",
             x_title="pairs in a document (log scale)",
             y_title="right answers (%)",
             log_x=2,
@@ -612,13 +623,13 @@ if ready(retention_recurrent):
 #
 # ## 10 · Where this breaks
 #
-# - **Recall.** Nothing here makes 4,096 bytes hold more. With random keys a fading memory is as wrong
-#   as it is right at an age of $D/e$ (section 1), when a cache of equal bytes has held $D/2$ pairs
-#   without error.
+# - **Recall.** Nothing here makes 4,096 bytes hold more. With random keys a fading memory is as
+#   wrong as it is right at an age of $D/e$ (section 1), when a cache of equal bytes has held $D/2$
+#   pairs without error.
 # - **A decay that is too strong** for the length needed cannot be made good by training the rest:
 #   $0.8^{50}$ is $10^{-5}$ of a token. One that is too weak drowns.
-# - **Strong gates in products** overflow (section 2). Kernels compute differences in small blocks, or
-#   bound the gates: the course's counts gates below −80 as −80.
+# - **Strong gates in products** overflow (section 2). Kernels compute differences in small blocks,
+#   or bound the gates: the course's counts gates below −80 as −80.
 # - **The delta rule's system** needs keys of norm 1: with longer ones the memory can explode
 #   (chapter 15).
 # - **RWKV-4's mean** holds one number a channel: it has no keys to look things up by. Later RWKVs
@@ -639,8 +650,9 @@ if ready(retention_recurrent):
 # >
 # > Bytes and time a token do not grow. Recall of more than the bytes can hold is the price.
 #
-# **Before:** chapter 15 (the memory that never forgets), 16 (the running maximum). **Next:** chapter
-# 23 (where such recurrences come from), 24 (Mamba: gates from the token, a vector for each channel).
+# **Before:** chapter 15 (the memory that never forgets), 16 (the running maximum). **Next:**
+# chapter 23 (where such recurrences come from), 24 (Mamba: gates from the token, a vector for each
+# channel).
 #
 # ## Sources
 #
@@ -648,12 +660,12 @@ if ready(retention_recurrent):
 #   Models*, §2.1-2.3.
 # - Gates and chunks: Yang et al. 2024, *Gated Linear Attention Transformers with Hardware-Efficient
 #   Training*, §4.
-# - The delta rule in chunks: Yang et al. 2024, *Parallelizing Linear Transformers with the Delta Rule
-#   over Sequence Length*, §3; WY: Bischof and Van Loan 1987, *The WY Representation for Products of
-#   Householder Matrices*.
+# - The delta rule in chunks: Yang et al. 2024, *Parallelizing Linear Transformers with the Delta
+#   Rule over Sequence Length*, §3; WY: Bischof and Van Loan 1987, *The WY Representation for
+#   Products of Householder Matrices*.
 # - Both: Yang, Kautz and Hatamizadeh 2025, *Gated Delta Networks*.
 # - Peng et al. 2023, *RWKV: Reinventing RNNs for the Transformer Era*, §3 and appendix D.
 # - De et al. 2024, *Griffin: Mixing Gated Linear Recurrences with Local Attention for Efficient
 #   Language Models*, §2.4 and appendix A.
-# - Recall of trained models: Arora et al. 2024, *Simple linear attention language models balance the
-#   recall-throughput tradeoff*.
+# - Recall of trained models: Arora et al. 2024, *Simple linear attention language models balance
+#   the recall-throughput tradeoff*.

@@ -28,9 +28,6 @@ from attend_solutions.linear_attention import expect_pairs
 from attend_solutions.recurrence import sigmoid
 from attend_solutions.types import Array
 
-RG_LRU_POWER = 8.0
-"""The constant c of RG-LRU: how many times softplus(rates) a fully open gate forgets."""
-
 
 def retention_recurrent(
     q: Array, k: Array, v: Array, decay: Array | float, state: Array | None = None
@@ -335,7 +332,7 @@ def rg_lru(
     array([[0.998]])
     """
     ### BEGIN SOLUTION
-    log_keep = -RG_LRU_POWER * np.logaddexp(0, rates) * sigmoid(forget)  # (..., T, C)
+    log_keep = -8 * np.logaddexp(0, rates) * sigmoid(forget)  # (..., T, C)
     keep = np.exp(log_keep)
     written = np.sqrt(-np.expm1(2 * log_keep)) * sigmoid(admit) * x  # expm1: exact near a = 1
     h = np.zeros_like(written[..., 0, :]) if state is None else state

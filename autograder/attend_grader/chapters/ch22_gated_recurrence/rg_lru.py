@@ -59,7 +59,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
 
 GAIN = "np.sqrt(-np.expm1(2 * log_keep))"
-LOG = "-RG_LRU_POWER * np.logaddexp(0, rates) * sigmoid(forget)"
+LOG = "-8 * np.logaddexp(0, rates) * sigmoid(forget)"
 SLIPS = (
     Slip(
         "the input is not scaled",
@@ -94,7 +94,7 @@ SLIPS = (
     ),
     Slip(
         "without the 8",
-        ("-RG_LRU_POWER * ", "-"),
+        ("-8 * ", "-"),
         "The exponent lacks its factor of 8.",
     ),
     Slip(
