@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from attend.data import gated_words
+from attend.data import gated_words, mamba_words
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -191,14 +191,25 @@ def arm_row(arm: str) -> dict[str, Any]:
     }
 
 
+def counted() -> dict[str, list[float]]:
+    """The baseline: bits a character by a table of what followed each four letters (chapter 24)."""
+    read, unseen = (torch.from_numpy(part) for part in gated_words.text())
+    unseen = unseen.chunk(2)[1]
+    rows = (len(unseen) - 1) // 1024 * 1024
+    return {
+        str(n): [round(float(mamba_words.table_bits(read, unseen[:rows].view(-1, n)).mean()), 4)]
+        for n in LENGTHS
+    }
+
+
 def arms(only: Sequence[str]) -> None:
     """Write the table; with arguments, only the rows of these arms are made anew."""
-    for arm in only or ARMS:
-        row = arm_row(arm)
+    for arm in only or (*ARMS, gated_words.COUNTS):
+        row = {"bits": counted()} if arm == gated_words.COUNTS else arm_row(arm)
         made = json.loads(gated_words.TABLE.read_text()) if gated_words.TABLE.is_file() else {}
         made[arm] = row
         gated_words.TABLE.write_text(json.dumps(made, indent=1) + "\n")
-        print(arm, row["rate"], row["bits"], flush=True)
+        print(arm, row.get("rate"), row["bits"], flush=True)
 
 
 WORDS_WIDTH, WORDS_STEPS, WORDS_EXAMPLES, WORDS_RATE = 64, 1500, 16, 0.006

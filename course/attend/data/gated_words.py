@@ -27,6 +27,9 @@ LAYERS, HEADS, SOFTENED = 2, 4, 8.0
 
 WEIGHTS, TABLE = (Path(__file__).with_name(f"gated_{name}") for name in ("words.npz", "arms.json"))
 
+COUNTS = "table of 4 letters"
+"""The baseline in the table of arms: what followed each four letters in the text that was read."""
+
 Weights = Mapping[str, Array]
 States = dict[str, Array]
 
@@ -66,6 +69,16 @@ def curve() -> Array:
 def table() -> dict[str, dict[str, Any]]:
     """By arm: numbers in the model, tuning, best rate, losses, bits a character by length."""
     return json.loads(TABLE.read_text(encoding="utf-8"))
+
+
+def rows() -> list[dict[str, Any]]:
+    """One row an arm, length and seed, with bits a character: for a chart."""
+    return [
+        {"arm": arm, "length": int(length), "bits": bits_, "seed": seed}
+        for arm, found in table().items()
+        for length, runs in found["bits"].items()
+        for seed, bits_ in enumerate(runs)
+    ]
 
 
 def norm(x: Array) -> Array:
