@@ -166,7 +166,7 @@ def gated_linear_attention(
         ValueError: widths of q and k or lengths of q, k and v differ, gates have not the shape of
             k, or a chunk is less than 1.
 
-    Source: Yang et al. 2024 (GLA), §4.1 and §4.3, with the weights of pairs in logarithms.
+    Source: Yang et al. 2024 (GLA), §4, with the weights of pairs in logarithms.
 
     >>> q, k, v = np.ones((2, 1)), np.ones((2, 1)), np.array([[8.0], [1.0]])
     >>> gated_linear_attention(q, k, v, np.log([[0.5], [0.25]]))[0]
@@ -218,7 +218,7 @@ def delta_rule_chunked(
         ValueError: widths of q and k or lengths of q, k, v and beta differ, or a chunk is less
             than 1.
 
-    Source: Yang et al. 2024 (delta rule), §3.2 and §3.3, equations 8-11; the WY form: Bischof and
+    Source: Yang et al. 2024 (delta rule), §3; the WY form: Bischof and
     Van Loan 1987.
 
     >>> q, k, v = np.ones((2, 1)), np.ones((2, 1)), np.array([[8.0], [2.0]])
@@ -256,7 +256,7 @@ def token_shift(x: Array, mix: Array, last: Array | None = None) -> tuple[Array,
         last: (..., C), the token before the first; None is all zeros
         returns: mixed tokens (..., T, C), and the last token of x (..., C)
 
-    Source: Peng et al. 2023, §3.1.1, equations 11-13.
+    Source: Peng et al. 2023, §3.1, token shift.
 
     >>> token_shift(np.array([[8.0], [4.0]]), np.array([0.75]))
     (array([[6.],
@@ -284,7 +284,7 @@ def rwkv_time_mix(
         state: (..., 3, C): values, weights, largest exponent; None is before the first token
         returns: output (..., T, C), and the state after the last token (..., 3, C)
 
-    Source: Peng et al. 2023, equations 14-16 and appendix D.
+    Source: Peng et al. 2023, §3.1, the WKV operator; its running maximum as in the authors' code.
 
     >>> k, v, one = np.zeros((2, 1)), np.array([[8.0], [2.0]]), np.ones(1)
     >>> rwkv_time_mix(np.zeros((2, 1)), k, v, one, 0 * one)[0]  # a gate of one half
