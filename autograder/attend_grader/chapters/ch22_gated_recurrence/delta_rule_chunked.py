@@ -95,21 +95,6 @@ def draws(rng: np.random.Generator) -> list[Call]:
     ]
 
 
-def token_by_token(q, k, v, beta, chunk=64, state=None):  # noqa: D103 (told by its slip)
-    expect_pairs(q, k, v)
-    tiles(q.shape[-2], chunk)
-    if beta.shape[-1] != k.shape[-2]:
-        raise ValueError
-    state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1])) if state is None else state
-    rows = []
-    for t in range(q.shape[-2]):
-        said = (k[..., t, None, :] @ state)[..., 0, :]
-        wrong = beta[..., t, None] * (v[..., t, :] - said)
-        state = state + k[..., t, :, None] * wrong[..., None, :]
-        rows.append((q[..., t, None, :] @ state)[..., 0, :])
-    return np.stack(rows, axis=-2), state
-
-
 SOLVE = "np.linalg.solve(np.eye(keys.shape[-2]) + overlaps, wrong)"
 TRIANGLE = "np.tril(step * (keys @ turned), -1)"
 SLIPS = (
@@ -163,9 +148,10 @@ SLIPS = (
         "The memory gets the values themselves. It gets the corrections u, like the outputs.",
     ),
     Slip(
-        "token by token",
-        token_by_token,
-        "Values are right, but it takes a step a token, whatever the chunk is.",
+        "step sizes of the values only",
+        ("step * (values - keys @ state)", "step * values - keys @ state"),
+        "What the memory said before the chunk is subtracted in full. The step size multiplies the "
+        "whole difference, β_t (v_t − Sᵀ k_t).",
     ),
 )  # fmt: skip
 

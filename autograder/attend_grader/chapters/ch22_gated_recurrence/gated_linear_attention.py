@@ -148,12 +148,10 @@ SLIPS = (
         "its token.",
     ),
     Slip(
-        "the memory fades by one gate",
-        (
-            "np.swapaxes(np.exp(last), -1, -2) * state",
-            "np.exp(gates[..., part, :][..., -1, :, None]) * state",
-        ),
-        "The memory fades by a chunk's last gate only. All gates of the chunk fade it: their sum.",
+        "gates summed from the text's beginning",
+        (SUMS, "np.cumsum(gates, axis=-2)[..., part, :]"),
+        "Gates are summed from the beginning of the text, so the memory fades anew for all chunks "
+        "before. Each chunk's sum begins with its own first gate.",
     ),
     Slip(
         "no mask inside a chunk",
@@ -161,12 +159,10 @@ SLIPS = (
         "Inside a chunk a token sees later ones: keep the lower triangle of the weights.",
     ),
     Slip(
-        "one gate for all rows",
-        (
-            "np.cumsum(gates[..., part, :], axis=-2)",
-            "np.cumsum(gates[..., part, :1] + 0 * keys, axis=-2)",
-        ),
-        "All rows of the memory fade by the gate of the first. Each of the D rows has its own.",
+        "a token's own gate is left out",
+        (SUMS, f"({SUMS} - gates[..., part, :])"),
+        "A token's own gate is not in its sum. It fades what was there before the token writes and "
+        "reads: np.cumsum includes it.",
     ),
 )
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from attend_solutions import gated_recurrence as answers
-from attend_solutions.flash import tiles
 from attend_solutions.linear_attention import expect_pairs
 
 from attend_grader.chapters.ch22_gated_recurrence.retention_recurrent import going_on
@@ -64,18 +63,6 @@ def draws(rng: np.random.Generator) -> list[Call]:
     ]
 
 
-def token_by_token(q, k, v, decay, chunk=64, state=None):  # noqa: D103 (told by its slip)
-    expect_pairs(q, k, v)
-    tiles(q.shape[-2], chunk)
-    rate = np.asarray(decay, dtype=float)[..., None, None]
-    state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1])) if state is None else state
-    rows = []
-    for t in range(q.shape[-2]):
-        state = rate * state + k[..., t, :, None] * v[..., t, None, :]
-        rows.append((q[..., t, None, :] @ state)[..., 0, :])
-    return np.stack(rows, axis=-2), state
-
-
 CARRY = "rate**length * state + np.swapaxes"
 ASKED = "(rate ** (place + 1) * asked)"
 FADED = "rate ** (length - 1 - place) * keys"
@@ -100,9 +87,9 @@ SLIPS = (
         "that it has.",
     ),
     Slip(
-        "fades by one step only",
-        (CARRY, "rate * state + np.swapaxes"),
-        "The memory fades by one step for a whole chunk. It fades once for each of its tokens.",
+        "fades by one step too few",
+        (CARRY, "rate ** (length - 1) * state + np.swapaxes"),
+        "The memory fades by one step too few in a chunk. It fades once for each of its tokens.",
     ),
     Slip(
         "a chunk's keys do not fade",
@@ -134,9 +121,13 @@ SLIPS = (
         "The memory starts empty although one is given. Start from zeros only where it is None.",
     ),
     Slip(
-        "token by token",
-        token_by_token,
-        "Values are right, but it takes a step a token, whatever the chunk is.",
+        "what is new fades with the chunk",
+        (
+            "rate**length * state + np.swapaxes(faded, -1, -2) @ values",
+            "rate**length * (state + np.swapaxes(faded, -1, -2) @ values)",
+        ),
+        "What the chunk writes fades by the whole chunk once more. Only the memory from before it "
+        "does.",
     ),
 )
 

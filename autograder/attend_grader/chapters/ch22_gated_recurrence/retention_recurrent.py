@@ -129,9 +129,10 @@ SLIPS = (
         "two axes of length 1 at its end, so it multiplies a memory as it is.",
     ),
     Slip(
-        "reads with the key",
-        ("(q[..., t, None, :] @", "(k[..., t, None, :] @"),
-        "The memory is read with the key. A token writes with k and reads with q.",
+        "fades after it is read",
+        ((FADES, "state + k"), (READ, READ + "        state = decay * state\n")),
+        "The memory fades after it was read, so what is returned has faded once too often, and a "
+        "memory that was given once too little. Fade first, then write, then read.",
     ),
 )  # fmt: skip
 

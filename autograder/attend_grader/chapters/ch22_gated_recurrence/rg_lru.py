@@ -83,14 +83,14 @@ SLIPS = (
         "x is written in full: multiply it by σ(admit).",
     ),
     Slip(
-        "gates exchanged",
-        ((LOG, LOG.replace("forget", "admit")), ("sigmoid(admit) * x", "sigmoid(forget) * x")),
-        "The two gates have changed places: `forget` sets a, `admit` multiplies x.",
+        "the new input fades too",
+        ("* h + written[..., t, :]", "* (h + written[..., t, :])"),
+        "The new input is multiplied by a, together with the old state. Only the old state is.",
     ),
     Slip(
-        "no softplus",
-        ("np.logaddexp(0, rates)", "abs(rates)"),
-        "The rates have not been through the softplus, ln(1 + e^rates).",
+        "a sigmoid for the softplus",
+        ("np.logaddexp(0, rates)", "sigmoid(rates)"),
+        "The rates have been through a sigmoid. The softplus is ln(1 + e^rates).",
     ),
     Slip(
         "without the 8",
