@@ -94,7 +94,7 @@ def _row(chapter: PlannedChapter, root: Path) -> str:
     link = f"[{chapter.title}](course/{chapter.id}/{chapter.id}.ipynb)"
     names = ", ".join(f"`{exercise.name}`" for exercise in known.exercises)
     minutes = sum(exercise.minutes for exercise in known.exercises)
-    return f"| {chapter.number} | {link}. {chapter.question} | {names} | {minutes} | ready |"
+    return f"| {chapter.number} | {link}. {chapter.question} | {names} | {minutes} | open |"
 
 
 def tree(root: Path = ROOT) -> str:

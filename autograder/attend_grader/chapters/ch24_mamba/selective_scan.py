@@ -25,7 +25,7 @@ def _case(rng: np.random.Generator, *sizes: int, going_on: bool = False) -> Call
 
 
 def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for sizes in ((2, 5, 3, 4), (3, 3, 3, 3), (1, 7, 2, 1)):
+    for sizes in ((2, 5, 3, 4), (3, 3, 3, 3), (1, 7, 2, 1), (2, 1, 3, 2)):
         yield "", _case(rng, *sizes)
 
 
