@@ -295,19 +295,19 @@ def rwkv_time_mix(
         nothing = np.zeros((*k.shape[:-2], k.shape[-1]))
         state = np.stack([nothing, nothing, nothing - np.inf], axis=-2)
     values, weights, largest = np.moveaxis(state, -2, 0)  # each (..., C)
+    ### BEGIN SOLUTION
     outputs = []
     for t in range(k.shape[-2]):
         now, value = k[..., t, :], v[..., t, :]  # (..., C)
-        ### BEGIN SOLUTION
         top = np.maximum(largest, bonus + now)
         old, new = np.exp(largest - top), np.exp(bonus + now - top)
         outputs.append((old * values + new * value) / (old * weights + new))
         top = np.maximum(largest - rate, now)
         old, new = np.exp(largest - rate - top), np.exp(now - top)
         values, weights, largest = old * values + new * value, old * weights + new, top
-        ### END SOLUTION
     mixed = np.stack(outputs, axis=-2)
     return sigmoid(r) * mixed, np.stack([values, weights, largest], axis=-2)
+    ### END SOLUTION
 
 
 def rg_lru(

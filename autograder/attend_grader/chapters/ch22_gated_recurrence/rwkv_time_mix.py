@@ -260,7 +260,8 @@ EXERCISE = Exercise(
         "state largest − rate and now. Each time the maximum of the two is subtracted from both.",
         "top = np.maximum(largest, bonus + now); old, new = np.exp(largest - top), np.exp(bonus + "
         "now - top); append (old * values + new * value) / (old * weights + new). Then the same "
-        "with largest - rate and now, which gives the new values, weights and largest.",
+        "with largest - rate and now, for the new values, weights and largest. At the end "
+        "sigmoid(r) * np.stack(outputs, axis=-2), and the three stacked along axis -2.",
     ),
     minutes=15,
     difficulty=3,
