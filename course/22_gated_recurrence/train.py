@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 ARMS = ("sum", "fixed decays", "gated", "softmax, cache", "softmax, all")
-RATES = (0.012, 0.036, 0.108)
+RATES = (0.012, 0.036, 0.108, 0.324)
 TUNING, SEEDS = (100,), (0, 1, 2, 3, 4)
 TRAINED, LENGTHS = 128, (128, 1024)
 """Tokens in a training text; in the texts that are read."""
