@@ -520,7 +520,7 @@ if ready(token_shift, gated_linear_attention):
 # %% [markdown]
 # ## 6 · Experiment 1: recall by age, at equal bytes
 #
-# **The claim to test:** a decay moves recall from old pairs to new ones; it makes no more of it.
+# **The claim to test:** a decay chooses which ages are recalled, and each age has its own best one.
 # The task is chapter 15's: 256 pairs of a random key and one of 256 codes, then noisy copies of the
 # keys ask for their codes (guessing: 0.4 %). Every memory keeps 1,024 numbers, 4,096 bytes in
 # float32, in the softmax's cache as well: 16 pairs of width 32 + 32. Only "all kept", the control,
@@ -562,8 +562,9 @@ if ready(retention_parallel, retention_chunked, gated_linear_attention, delta_ru
 # %% [markdown]
 # Without decay about 8 % of everything is recalled. Decay 0.8 recalls nearly all of the last four
 # pairs and nothing beyond 16; 0.99 recalls a fifth of those 33 to 64 back, and is unsure of the
-# last one. Each decay is the best of the four somewhere. But up to the 16 pairs that it holds the
-# cache is better than all of them, and beyond it has nothing.
+# last one. Which of the four is best depends on the age: 0.8 and 0.95 for the newest, 0.95 up to 16
+# back, 0.99 after that, and no decay for the oldest. But up to the 16 pairs that it holds the cache
+# is better than all of them or as good, and beyond it has nothing.
 #
 # ## 7 · Experiment 2: when it is known what may go
 #

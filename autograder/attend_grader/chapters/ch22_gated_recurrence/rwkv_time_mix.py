@@ -166,13 +166,9 @@ SLIPS = (
         "The weighted values are not divided by the sum of weights.",
     ),
     Slip(
-        "rate as a factor",
-        (
-            (SECOND, "top = np.maximum(largest * rate, now)"),
-            (OLD, OLD.replace("largest - rate", "largest * rate")),
-        ),
-        "The largest exponent is multiplied by `rate`. Weights shrink by e^(−rate), so subtract "
-        "it.",
+        "no gate",
+        ("sigmoid(r) * mixed", "mixed"),
+        "Outputs are the means themselves: multiply them by σ(r).",
     ),
 )  # fmt: skip
 
