@@ -208,7 +208,7 @@ def _stays(trial: Trial, call: Call) -> bool:
         named = [trial.names[i] if isinstance(i, int) else i for i in outcome.mutated]
         raise Miss(
             f"your function changes its argument {' and '.join(named)} in place: whoever called "
-            "it would find other numbers there. Assign to a new name; `x -= y` and `x[...] = y` "
+            "it would find it changed. Assign to a new name; `x -= y` and `x[...] = y` "
             "write into the array itself, `z = x - y` makes a new one.",
             topic="changes an argument",
         ).on(trial.given(call), "")

@@ -21,6 +21,8 @@ import warnings
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+import numpy as np
+
 from attend_grader.inside import codec
 from attend_grader.inside.bans import Bans
 from attend_grader.inside.compiling import python_function
@@ -303,9 +305,11 @@ def _taken(value: Any, count: int | None) -> Any:
     return list(itertools.islice(value, count))
 
 
-def _bits(value: Any) -> tuple[Any, list[bytes]]:
+def _bits(value: Any) -> tuple[Any, list[bytes], bool]:
+    """What a caller finds in an argument: its form, its numbers, whether it can be written to."""
     buffers: list[bytes] = []
-    return codec.encode(value, buffers), buffers
+    writeable = not isinstance(value, np.ndarray) or value.flags.writeable
+    return codec.encode(value, buffers), buffers, writeable
 
 
 @contextlib.contextmanager
