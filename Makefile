@@ -34,7 +34,7 @@ generated: style
 	@$(BIN)/attend readme --check
 
 test-all: test  ## the same, then the deep tests: every mutant, compiled case and notebook
-	@$(BIN)/pytest --quiet -n 2 --dist loadfile --no-loadscope-reorder -m deep
+	@$(BIN)/pytest --quiet -n 2 --dist loadgroup --no-loadscope-reorder -m deep
 
 build:  ## rebuild the learners' notebooks from the chapters' sources
 	@$(PYTHON) course/install.py test

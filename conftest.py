@@ -27,10 +27,22 @@ LONGEST = (
 )
 """Files of half a minute and more, the longest first: begun last, one would run on alone."""
 
+SPLIT = (
+    "autograder/tests/test_adversary.py",
+    "autograder/tests/test_exercises.py",
+    "autograder/tests/test_mutation.py",
+)
+"""With ``--dist loadgroup``, files whose tests both workers share; every other stays in one."""
 
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Let the workers of pytest-xdist begin with what takes longest, whatever was named first."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return
     places = {config.rootpath / Path(name): place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
+    split = {config.rootpath / Path(name) for name in SPLIT}
+    for item in items:
+        if item.path not in split:
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))

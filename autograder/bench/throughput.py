@@ -1,9 +1,10 @@
 """How many submissions a minute: `attend grade` against nbgrader's own `nbgrader autograde`.
 
-Both grade the same mixed submissions of chapter 03 with the same commands an instructor types,
-start-up included: nbgrader with its stock configuration (a kernel for each submission, the check
-in that same kernel, no sandbox), `attend grade` with its sandbox, verdicts outside and two
-workers. Then `attend grade` again for growing classes. Writes throughput.json and throughput.md.
+Both grade the same mixed submissions of a chapter (03 where none is named) with the commands an
+instructor types, start-up included: nbgrader with its stock configuration (a kernel for each
+submission, the check in that same kernel, no sandbox), `attend grade` with its sandbox, verdicts
+outside and two workers. Then `attend grade` again for growing classes. Writes throughput.json and
+throughput.md.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ from attend_grader import chapters
 from nbformat import NotebookNode
 
 CHAPTER = "03_attention"
-EXERCISES = {e.name: e for e in chapters.chapter(CHAPTER).exercises}
 PACKAGES = ("nbgrader", "nbclient", "ipykernel", "numpy", "torch")
 
 
@@ -66,13 +66,14 @@ def main() -> None:
     parse.add_argument("--submissions", type=int, default=50, help="compared with stock nbgrader")
     parse.add_argument("--stock", type=int, default=50, help="graded by stock nbgrader")
     parse.add_argument("--growth", type=int, nargs="*", default=[10, 100, 500])
-    parse.add_argument("--out", type=Path, default=Path(__file__).parent)
+    parse.add_argument("--out", type=Path, help="folder for the files; default: beside this one")
+    parse.add_argument("--chapter", default=CHAPTER)
     given = parse.parse_args()
     with tempfile.TemporaryDirectory(prefix="attend-bench-") as place:
-        release = make_class(Path(place, "class"))
-        attend = attend_grade(Path(place), release, given.submissions)
-        growth = [attend_grade(Path(place), release, count) for count in given.growth]
-        stock = stock_autograde(Path(place), release, given.stock)
+        bench = Bench(Path(place), given.chapter)
+        attend = bench.attend_grade(given.submissions)
+        growth = [bench.attend_grade(count) for count in given.growth]
+        stock = bench.stock_autograde(given.stock)
     facts = {
         "date": date.today().isoformat(),
         "machine": f"{platform.machine()}, {len(os.sched_getaffinity(0))} processors",
@@ -81,68 +82,80 @@ def main() -> None:
         "runs": [asdict(run) for run in (stock, attend, *growth)],
         "ratio": attend.per_minute / stock.per_minute,
     }
-    (given.out / "throughput.json").write_text(json.dumps(facts, indent=1) + "\n")
-    text = table(facts, stock, attend, growth)
-    (given.out / "throughput.md").write_text(text)
+    text = table(given.chapter, facts, stock, attend, growth)
     print(text)
+    if given.out is None and given.chapter != CHAPTER:
+        return  # the files beside this one are of the chapter that the manual names
+    out = given.out or Path(__file__).parent
+    (out / "throughput.json").write_text(json.dumps(facts, indent=1) + "\n")
+    (out / "throughput.md").write_text(text)
 
 
-def make_class(root: Path) -> NotebookNode:
-    """A class with chapter 03 released; the released notebook."""
-    command(root.parent, "attend", "class", "init", str(root), "--chapters", CHAPTER)
-    command(root, "nbgrader", "generate_assignment", CHAPTER)
-    return nbformat.read(root / "release" / CHAPTER / f"{CHAPTER}.ipynb", as_version=4)
+class Bench:
+    """A class with one chapter released, graded again and again."""
+
+    def __init__(self, place: Path, chapter: str) -> None:
+        """Make the class.
+
+        Args:
+            place: an empty directory.
+            chapter: its id, such as ``"03_attention"``.
+        """
+        self.place, self.chapter = place, chapter
+        root = place / "class"
+        command(place, "attend", "class", "init", str(root), "--chapters", chapter)
+        command(root, "nbgrader", "generate_assignment", chapter)
+        released = nbformat.read(root / "release" / chapter / f"{chapter}.ipynb", as_version=4)
+        solved = nbformat.read(root / "source" / chapter / f"{chapter}.ipynb", as_version=4)
+        self.mixed = [nbformat.writes(notebook) for notebook in mix(released, solved, chapter)]
+
+    def attend_grade(self, count: int) -> Run:
+        """``attend grade`` with two workers."""
+        root = self.filled(count)
+        more = ("--workers", "2", "--quiet")
+        return measured(root, count, "attend", "grade", self.chapter, *more)
+
+    def stock_autograde(self, count: int) -> Run:
+        """``nbgrader autograde`` as nbgrader comes."""
+        root = self.filled(count)
+        (root / "nbgrader_config.py").write_text("c = get_config()\n")
+        return measured(root, count, "nbgrader", "autograde", self.chapter)
+
+    def filled(self, count: int) -> Path:
+        """A fresh copy of the class with ``count`` submissions."""
+        root = self.place / "graded"
+        shutil.rmtree(root, ignore_errors=True)
+        shutil.copytree(self.place / "class", root)
+        for config in root.glob("nbgrader_config.py"):  # it may name the gradebook by its place
+            text = config.read_text().replace(str(self.place / "class"), str(root))
+            config.write_text(text)
+        for number in range(count):
+            folder = root / "submitted" / f"student{number:04}" / self.chapter
+            folder.mkdir(parents=True)
+            submitted = self.mixed[number % len(self.mixed)]
+            (folder / f"{self.chapter}.ipynb").write_text(submitted)
+        return root
 
 
-def attend_grade(place: Path, release: NotebookNode, count: int) -> Run:
-    """``attend grade`` with two workers."""
-    root = filled(place, release, count)
-    return measured(root, count, "attend", "grade", CHAPTER, "--workers", "2", "--quiet")
-
-
-def stock_autograde(place: Path, release: NotebookNode, count: int) -> Run:
-    """``nbgrader autograde`` as nbgrader comes."""
-    root = filled(place, release, count)
-    (root / "nbgrader_config.py").write_text("c = get_config()\n")
-    return measured(root, count, "nbgrader", "autograde", CHAPTER)
-
-
-def filled(place: Path, release: NotebookNode, count: int) -> Path:
-    """A fresh copy of the class with ``count`` submissions."""
-    root = place / "graded"
-    shutil.rmtree(root, ignore_errors=True)
-    shutil.copytree(place / "class", root)
-    for config in root.glob("nbgrader_config.py"):  # it may name the gradebook by its place
-        config.write_text(config.read_text().replace(str(place / "class"), str(root)))
-    mixed = [
-        nbformat.writes(notebook)
-        for notebook in mix(release, root / "source" / CHAPTER / f"{CHAPTER}.ipynb")
-    ]
-    for number in range(count):
-        path = root / "submitted" / f"student{number:04}" / CHAPTER / f"{CHAPTER}.ipynb"
-        path.parent.mkdir(parents=True)
-        path.write_text(mixed[number % len(mixed)])
-    return root
-
-
-def mix(release: NotebookNode, source: Path) -> list[NotebookNode]:
+def mix(release: NotebookNode, answers: NotebookNode, chapter: str) -> list[NotebookNode]:
     """Solved, untouched, half done, a misconception in each exercise, a check deleted.
 
     Args:
         release: the released notebook.
-        source: the solved one, which `attend class init` wrote.
+        answers: the solved one, which `attend class init` wrote.
+        chapter: its id.
     """
+    exercises = {e.name: e for e in chapters.chapter(chapter).exercises}
     solved, half, wrong = (copy.deepcopy(release) for _ in range(3))
-    answers = nbformat.read(source, as_version=4)
-    for number, (name, exercise) in enumerate(EXERCISES.items()):
+    for number, (name, exercise) in enumerate(exercises.items()):
         answer = cell(answers, name).source
         cell(solved, name).source = answer
-        if number < len(EXERCISES) // 2:
+        if number < len(exercises) // 2:
             cell(half, name).source = answer
         slip = inspect.getsource(next(iter(exercise.misconceptions.values())))
-        cell(wrong, name).source = re.sub(r"^def \w+", f"def {name}", slip)
+        cell(wrong, name).source = re.sub(r"^(def|class) \w+", rf"\1 {name}", slip)
     tampered = copy.deepcopy(solved)
-    tampered.cells.remove(cell(tampered, f"check-{next(iter(EXERCISES))}"))
+    tampered.cells.remove(cell(tampered, f"check-{next(iter(exercises))}"))
     return [solved, release, half, wrong, tampered]
 
 
@@ -188,8 +201,8 @@ def points(root: Path) -> float:
     from nbgrader.api import Gradebook
 
     with Gradebook(f"sqlite:///{root}/gradebook.db", "class") as gradebook:
-        submissions: Any = gradebook.assignment_submissions(CHAPTER)
-        return sum(submission.score for submission in submissions)
+        assignments: Any = gradebook.assignments
+        return sum(one.score for each in assignments for one in each.submissions)
 
 
 def command(directory: Path, program: str, *arguments: str) -> None:
@@ -213,14 +226,14 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": f"{scripts()}{os.pathsep}{os.environ['PATH']}"}
 
 
-def table(facts: dict, stock: Run, attend: Run, growth: list[Run]) -> str:
+def table(chapter: str, facts: dict, stock: Run, attend: Run, growth: list[Run]) -> str:
     """The result, for people."""
     lines = [
         "# Submissions a minute",
         "",
-        "Written by `python autograder/bench/throughput.py`. Chapter 03, the same mixed",
-        "submissions (solved, untouched, half, a misconception in each exercise, a check deleted),",
-        "start-up included; `attend grade` with sandbox, verdicts outside and two workers.",
+        f"Written by `python autograder/bench/throughput.py`. Chapter {chapter[:2]}, the same",
+        "mixed submissions (solved, untouched, half, a misconception in each exercise, a check",
+        "deleted), start-up included; `attend grade` with sandbox, verdicts outside, two workers.",
         "",
         "| command | submissions | seconds | a minute | MiB a worker |",
         "|---|---:|---:|---:|---:|",

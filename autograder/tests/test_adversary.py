@@ -16,7 +16,9 @@ from attend_grader import exercises, grade
 from attend_grader.checks.exercise import Exercise
 from attend_grader.judging.report import Report
 
-SEEDS = (1, 22, 333)
+from .seeds import EVERY_SEED
+
+SEEDS = (1, 22, 333) if EVERY_SEED else (1,)
 NAMED = 0.8
 """Share of wrong answers whose cause or symptom is told, by chapter."""
 

@@ -9,7 +9,7 @@ from .browser import Lab, lab
 from .test_browser_themes import sights
 
 __all__ = ["lab"]  # the fixture
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.deep]
 
 CELLS = (
     "import numpy as np\n"
@@ -61,7 +61,6 @@ def test_pictures_fit_the_window(opened: Lab, width: int):
     opened.assert_quiet()
 
 
-@pytest.mark.deep
 def test_the_solved_chapter_can_be_read_in_both_themes(lab: Lab):
     lab.write("16_flash.ipynb", build.solved_notebook("16_flash"))
     lab.open("16_flash.ipynb")

@@ -1,22 +1,23 @@
-"""The reader of a long memory: its letters, its gradient, its surprise."""
+"""The reader of a long library: its letters, its gradient, its surprise."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from attend.data import reading
 from attend.data.reading import ALPHABET
 from attend.data.recall import DOUBT, LAGS, continued, recall
 from attend_solutions.attention import scaled_dot_product_attention
 from attend_solutions.flash import flash_backward, flash_forward, stream_attention
 
 
-def test_scores_count_weighted_matches():
+def test_scores_count_matches_by_strength():
     task = recall(np.random.default_rng(0), 50, 20)
-    weights = np.arange(1.0, LAGS + 1)
-    queries = task.queries(weights)
+    strengths = np.arange(1.0, LAGS + 1)
+    queries = task.queries(strengths)
     scores = queries @ task.keys.T / np.sqrt(queries.shape[1])
     asked, known = task.asked.argmax(-1), task.keys.reshape(50, LAGS, -1).argmax(-1)
-    want = ((asked[:, None] == known) * weights).sum(-1)
+    want = ((asked[:, None] == known) * strengths).sum(-1)
     np.testing.assert_allclose(scores, want, atol=1e-4)  # float32, sums of 36
 
 
@@ -27,21 +28,31 @@ def test_values_are_what_came_next():
     np.testing.assert_array_equal(task.asked[1:, 0].argmax(-1), task.answers[:-1])
 
 
-def test_the_gradient_of_the_weights_is_the_slope_of_the_surprise():
+def test_training_and_tests_ask_from_different_halves_of_the_part_apart(monkeypatch):
+    parts = np.repeat([0, 1, 2], [9000, 500, 500])  # the part apart is the last tenth
+    monkeypatch.setattr(reading, "_text", lambda: parts)
+    for seed in range(20):
+        for training, half in ((True, 1), (False, 2)):
+            task = recall(np.random.default_rng(seed), 50, 400, training)
+            assert set(task.answers) == set(task.asked.argmax(-1).ravel()) == {half}
+            assert set(task.values.argmax(-1)) == {0}
+
+
+def test_the_gradient_of_the_strengths_is_the_slope_of_the_surprise():
     task = recall(np.random.default_rng(2), 200, 30)
-    weights = np.linspace(2, 0.5, LAGS)
+    strengths = np.linspace(2, 0.5, LAGS)
 
     def surprise(w):
         output, lse = flash_forward(task.queries(w), task.keys, task.values)
         return task.surprise(output), output, lse
 
-    (_, grad_output), output, lse = surprise(weights)
-    inputs = task.queries(weights), task.keys, task.values
+    (_, grad_output), output, lse = surprise(strengths)
+    inputs = task.queries(strengths), task.keys, task.values
     grad_q, _, _ = flash_backward(*inputs, output, lse, grad_output)
-    got = task.weight_gradient(grad_q)
+    got = task.strength_gradient(grad_q)
     for lag in range(LAGS):
         step = 0.01 * (np.arange(LAGS) == lag)
-        slope = (surprise(weights + step)[0][0] - surprise(weights - step)[0][0]) / 0.02
+        slope = (surprise(strengths + step)[0][0] - surprise(strengths - step)[0][0]) / 0.02
         assert got[lag] == pytest.approx(slope, abs=2e-3)  # float32 queries; steps of 0.01
 
 
@@ -65,7 +76,7 @@ def test_it_writes_on_from_what_it_remembers():
     assert output[0, ALPHABET.index(text[-1])] > 0.1
 
 
-@pytest.mark.parametrize(("memory", "questions"), [(0, 5), (5, 10**7)])
-def test_sizes_that_cannot_be_are_refused(memory, questions):
+@pytest.mark.parametrize(("library", "questions"), [(0, 5), (5, 10**7)])
+def test_sizes_that_cannot_be_are_refused(library, questions):
     with pytest.raises(ValueError, match=r"at least 1|only"):
-        recall(np.random.default_rng(0), memory, questions)
+        recall(np.random.default_rng(0), library, questions)

@@ -18,7 +18,7 @@ import numpy as np
 
 from attend_grader.checks.as_if import as_if
 from attend_grader.checks.calls import numbers, parts
-from attend_grader.checks.cases import AXES, Case, observe
+from attend_grader.checks.cases import AXES, IS_WORD, Case, observe
 from attend_grader.checks.edited import edited
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.facts import fact
@@ -31,6 +31,8 @@ FIRST = (
     " is None",
     " is left out",
     " is passed",
+    IS_WORD,
+    ' is not "',
     "leading axes",
     "integers",
     "fractions",
@@ -41,12 +43,16 @@ FIRST = (
     "all False",
     "holds a False",
     "are large",
+    "is small",
     "length 1",
+    "is zero",
+    "is not zero",
     "is 1",
     "is False",
     "is True",
     "negative",
     "or more axes",
+    "fewer than",
     "one axis only",
     "is not square",
     "is square",
@@ -60,6 +66,9 @@ FIRST = (
 ABOVE = re.compile(" is (shorter|longer) than the ")
 LENGTHS = re.compile(" square|length 1|longer than|shorter than|in length|equally long")
 """Traits that say how long axes are."""
+
+MARKED = "; what goes wrong is marked below."
+"""End of the sentence where every call tried was right."""
 
 RARE = 3
 """Cases on either side that a trait needs which is not listed above."""
@@ -112,7 +121,7 @@ class _Search:
         count = len(self.cases)
         changed = self._changed()
         text = f"The values are right in all {count} ordinary calls tried"
-        return f"{text}, but {changed}." if changed else f"{text}; what goes wrong is marked below."
+        return f"{text}, but {changed}." if changed else f"{text}{MARKED}"
 
     def _changed(self) -> str:
         """Which arguments are changed in place, and when."""
@@ -121,8 +130,9 @@ class _Search:
             return ""
         keys = {key for case in touched for key in case.got.mutated}
         named = sorted(touched[0].names[k] if isinstance(k, int) else str(k) for k in keys)
+        verb = "is" if len(named) == 1 else "are"
         when = self._when(touched, self.cases)
-        return f"{' and '.join(named)} is changed in place" + (f" where {when}" if when else "")
+        return f"{' and '.join(named)} {verb} changed in place" + (f" where {when}" if when else "")
 
     def _raises(self) -> str | None:
         types = sorted({case.got.error.type for case in self.raising if case.got.error})
@@ -164,6 +174,9 @@ class _Search:
             return "Several values are returned where one belongs."
         if many and all(len(parts(v)) == len(names) for v in values):
             return self._exchanged(names)
+        counts = {len(parts(value)) for value in values}
+        if many and len(counts) == 1 and len(values) == len(self.cases):
+            return f"{counts.pop()} values are returned where {len(names)} belong."
         return None
 
     def _names(self, count: int) -> tuple[str, ...]:

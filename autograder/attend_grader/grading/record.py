@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ class Record:
 
     def to_json(self) -> str:
         """As text; :meth:`from_json` reads it."""
-        return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True)
+        return json.dumps(self, default=fields_of, ensure_ascii=False, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Record:
@@ -104,6 +104,17 @@ class Record:
             return cls(**form, verdicts=verdicts)
         except (TypeError, KeyError, AttributeError, ValueError) as error:
             raise ValueError(f"not a record: {error}") from None
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """A dataclass as JSON takes it: its fields as they are (``asdict`` copies all that is in them).
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not is_dataclass(value):
+        raise TypeError(f"{type(value).__name__} has no form in JSON")
+    return {each.name: getattr(value, each.name) for each in fields(value)}
 
 
 def overall(verdicts: Sequence[Verdict]) -> str:
@@ -163,9 +174,9 @@ class Store:
 def _verdict(form: dict[str, Any]) -> Verdict:
     report = form["report"]
     if report is not None:
-        findings = tuple(
-            Finding(**{**f, "evidence": tuple(tuple(pair) for pair in f["evidence"])})
-            for f in report["findings"]
-        )
-        report = Report(**{**report, "findings": findings, "fix_first": tuple(report["fix_first"])})
-    return replace(Verdict(**{**form, "report": None}), report=report)
+        for finding in report["findings"]:
+            finding["evidence"] = tuple(map(tuple, finding["evidence"]))
+        report["findings"] = tuple(Finding(**finding) for finding in report["findings"])
+        report["fix_first"] = tuple(report["fix_first"])
+        form["report"] = Report(**report)
+    return Verdict(**form)

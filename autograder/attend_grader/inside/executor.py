@@ -45,6 +45,9 @@ _TRACED, _IS_TRACING = tracemalloc.get_traced_memory, tracemalloc.is_tracing
 _START_TRACING = tracemalloc.start
 """As they are now: submitted code may put others in their place."""
 
+MAX_BASES = 10
+"""Types that are kept of those that an exception's is derived from."""
+
 MAX_LINES = 20
 """Lines kept of an exception's way: its beginning and its end."""
 
@@ -277,6 +280,7 @@ class Executor:
             "lines": lines,
             "shapes": shapes,
             "own": last is not None and (own is None or last.f_code in own),
+            "bases": [base.__name__[:MAX_NAMES] for base in type(error).__mro__[1:][:MAX_BASES]],
         }
 
     def _codes(self) -> Collection[types.CodeType] | None:

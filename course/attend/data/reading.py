@@ -38,7 +38,13 @@ def _text() -> np.ndarray:
     return np.array([ALPHABET.index(letter) for letter in words])
 
 
-def letters(rng: np.random.Generator, sequences: int, length: int, held_out: bool = False) -> Batch:
+def letters(
+    rng: np.random.Generator,
+    sequences: int,
+    length: int,
+    held_out: bool = False,
+    between: tuple[float, float] = (0.0, 1.0),
+) -> Batch:
     """Cut pieces out of Python's documentation; the answer to each letter is the next one.
 
     Args:
@@ -46,6 +52,7 @@ def letters(rng: np.random.Generator, sequences: int, length: int, held_out: boo
         sequences: how many (B).
         length: how many letters each has (T).
         held_out: cut from the last tenth of the text, which is not used otherwise.
+        between: cut only between these shares of that text; (0.5, 1.0) is its second half.
 
     Shapes:
         returns: tokens (B, T) and answers (B, T), numbers of letters in ``ALPHABET``
@@ -56,6 +63,8 @@ def letters(rng: np.random.Generator, sequences: int, length: int, held_out: boo
     text = _text()
     cut = 9 * len(text) // 10
     text = text[cut:] if held_out else text[:cut]
+    first, last = (int(share * len(text)) for share in between)
+    text = text[first:last]
     _require(sequences, length, len(text) - 1)
     starts = rng.integers(0, len(text) - length, sequences)
     pieces = text[starts[:, None] + np.arange(length + 1)]

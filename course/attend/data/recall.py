@@ -26,7 +26,7 @@ DOUBT = 0.02
 
 @dataclass(frozen=True)
 class Recall:
-    """A memory and questions to it.
+    """A library and questions to it.
 
     Shapes:
         keys: (S, LAGS · 27), one-hot letters times √width, so that scores count matches
@@ -40,16 +40,16 @@ class Recall:
     asked: np.ndarray
     answers: np.ndarray
 
-    def queries(self, weights: np.ndarray) -> np.ndarray:
-        """The questions with each letter weighted by its lag: (T, LAGS · 27).
+    def queries(self, strengths: np.ndarray) -> np.ndarray:
+        """The questions with each letter times the strength of its lag: (T, LAGS · 27).
 
-        Shapes: weights (LAGS,).
+        Shapes: strengths (LAGS,).
         """
-        weighted = weights[:, None].astype(np.float32) * self.asked
-        return weighted.reshape(len(self.asked), -1)
+        scaled = strengths[:, None].astype(np.float32) * self.asked
+        return scaled.reshape(len(self.asked), -1)
 
-    def weight_gradient(self, grad_queries: np.ndarray) -> np.ndarray:
-        """The gradient of the weights, from that of the queries: (LAGS,)."""
+    def strength_gradient(self, grad_queries: np.ndarray) -> np.ndarray:
+        """The gradient of the strengths, from that of the queries: (LAGS,)."""
         return (grad_queries.reshape(self.asked.shape) * self.asked).sum(axis=(0, 2))
 
     def surprise(self, output: np.ndarray) -> tuple[float, np.ndarray]:
@@ -63,20 +63,20 @@ class Recall:
 
 def continued(
     answer: Callable[..., tuple[np.ndarray, float]],
-    memory: Recall,
-    weights: np.ndarray,
+    library: Recall,
+    strengths: np.ndarray,
     text: str,
     count: int,
     rng: np.random.Generator,
 ) -> str:
-    """Write on: ask the memory what comes next, draw a letter, ask again.
+    """Write on: ask the library what comes next, draw a letter, ask again.
 
     Letters are drawn by the square of their share, which favours the likely ones.
 
     Args:
         answer: ``answer(q, k, v, tile_k)`` gives the output (27,) of one query, and its LSE.
-        memory: where to look.
-        weights: (LAGS,), how much each of the last letters counts.
+        library: where to look.
+        strengths: (LAGS,), how much each of the last letters counts.
         text: small letters and blanks, at least LAGS of them.
         count: how many letters to add.
         rng: draws the letters.
@@ -84,28 +84,33 @@ def continued(
     tokens = [ALPHABET.index(letter) for letter in text]
     for _ in range(count):
         last = _last_letters(np.array(tokens[-LAGS:]))[0]
-        query = (weights[:, None] * last).ravel()
-        shares = np.asarray(answer(query, memory.keys, memory.values, 8192)[0]) ** 2
+        query = (strengths[:, None] * last).ravel()
+        shares = np.asarray(answer(query, library.keys, library.values, 8192)[0]) ** 2
         tokens.append(int(rng.choice(len(ALPHABET), p=shares / shares.sum())))
     return "".join(ALPHABET[token] for token in tokens)
 
 
-def recall(rng: np.random.Generator, memory: int, questions: int) -> Recall:
-    """Cut a memory and questions out of Python's documentation; the questions from a part apart.
+def recall(
+    rng: np.random.Generator, library: int, questions: int, training: bool = False
+) -> Recall:
+    """Cut a library and questions out of Python's documentation; the questions from a part apart.
 
     Args:
         rng: where the pieces begin.
-        memory: places in the memory, S.
+        library: places in the library, S.
         questions: how many, T.
+        training: ask from the first half of that part, which tests never ask from; tests ask from
+            its second half.
 
     Raises:
         ValueError: one of them is less than 1, or the text is too short.
     """
-    if min(memory, questions) < 1:
-        raise ValueError(f"expected at least 1 place and 1 question; got {memory} and {questions}")
-    known, follows = letters(rng, 1, memory + LAGS - 1)
-    asked, answers = letters(rng, 1, questions + LAGS - 1, held_out=True)
-    keys = _last_letters(known[0]).reshape(memory, -1)
+    if min(library, questions) < 1:
+        raise ValueError(f"expected at least 1 place and 1 question; got {library} and {questions}")
+    known, follows = letters(rng, 1, library + LAGS - 1)
+    half = (0.0, 0.5) if training else (0.5, 1.0)
+    asked, answers = letters(rng, 1, questions + LAGS - 1, held_out=True, between=half)
+    keys = _last_letters(known[0]).reshape(library, -1)
     values = np.eye(len(ALPHABET), dtype=np.float32)[follows[0, LAGS - 1 :]]
     root = np.float32(keys.shape[1] ** 0.5)
     return Recall(root * keys, values, _last_letters(asked[0]), answers[0, LAGS - 1 :])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from attend_grader.gradebook.gather import Gathered, gather
 from attend_grader.gradebook.tables import to_csv
 from attend_grader.grading import similar
 from attend_grader.grading.analysis import Analysis, analyse, exercise_of
-from attend_grader.grading.record import Record
+from attend_grader.grading.record import Record, fields_of
 
 from attend.errors import AttendError
 from attend.report.page import page
@@ -96,9 +95,7 @@ def near_identical(gathered: Gathered) -> list[similar.Group]:
 
 
 def _without_answers(record: Record) -> dict[str, Any]:
-    form = asdict(replace(record, answers={}))
-    del form["answers"]
-    return form
+    return {name: value for name, value in fields_of(record).items() if name != "answers"}
 
 
 def table(gathered: Gathered) -> str:
@@ -132,15 +129,13 @@ def to_json(gathered: Gathered, analysis: Analysis, alike: list[similar.Group]) 
         {
             "assignment": gathered.assignment,
             "not_graded_as_they_stand": gathered.waiting,
-            **asdict(analysis),
-            "shared": {
-                name: {student: asdict(effort) for student, effort in by.items()}
-                for name, by in gathered.shared.items()
-            },
-            "near_identical": [asdict(group) for group in alike],
-            "near_identical_pairs": [asdict(pair) for pair in similar.pairs(alike)],
-            "by_hand": [asdict(entry) for entry in gathered.by_hand],
+            **fields_of(analysis),
+            "shared": gathered.shared,
+            "near_identical": alike,
+            "near_identical_pairs": list(similar.pairs(alike)),
+            "by_hand": gathered.by_hand,
             "records": [_without_answers(record) for record in gathered.records],
         },
+        default=fields_of,
         ensure_ascii=False,
     )

@@ -52,7 +52,7 @@ def sizes(tokens: int) -> dict[str, int]:
     return {
         "Q, K, V and output": 4 * tokens * WIDTH_OF_HEAD * ITEMSIZE,
         "all scores, T × S": tokens * tokens * ITEMSIZE,
-        "H100: on the chip": ON_CHIP,
+        "H100: shared memory": ON_CHIP,
         "H100: its memory": DEVICE,
     }
 
@@ -88,12 +88,12 @@ def draw(tokens: int) -> str:
         body.append(element("rect", hover(f"{name}: {size:,} bytes"), **bar, fill=colour))
         body.append(text(LEFT - 8, y + 20, name, font_size=13, text_anchor="end"))
         body.append(text(at(size) + 8, y + 20, amount(size), font_size=14, font_weight=600))
-    scores, chip = found["all scores, T × S"], found["H100: on the chip"]
+    scores, chip = found["all scores, T × S"], found["H100: shared memory"]
     body.append(
         text(12, 46, f"T = S = {tokens:,} tokens, bytes in float16, log scale", font_size=13)
     )
     told = (
-        f"At {tokens:,} tokens the scores take {amount(scores)}, {scores / chip:,.1f} times what a"
-        f" program has on the chip; Q, K, V and output take {amount(found['Q, K, V and output'])}."
+        f"At {tokens:,} tokens the scores take {amount(scores)}, {scores / chip:,.1f} times a"
+        f" program's shared memory; Q, K, V and output take {amount(found['Q, K, V and output'])}."
     )
     return panel("memory", WIDTH, bottom + 28, "One head, and where to keep it", told, *body)
