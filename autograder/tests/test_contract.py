@@ -412,9 +412,8 @@ def _changes_mask(scores: Any, mask: Any = None) -> Any:
 
 
 def _square_only(scores: Any, mask: Any = None) -> Any:
-    if mask is not None and mask.shape != scores.shape:
-        mask = mask[0] if mask.ndim > 2 else None
-    return picked(scores, mask)
+    square = mask is None or mask.shape[-2:] == scores.shape
+    return picked(scores, mask if square else None)
 
 
 MASKS = {
