@@ -411,7 +411,14 @@ def _changes_mask(scores: Any, mask: Any = None) -> Any:
     return kept
 
 
+def _square_only(scores: Any, mask: Any = None) -> Any:
+    if mask is not None and mask.shape != scores.shape:
+        mask = mask[0] if mask.ndim > 2 else None
+    return picked(scores, mask)
+
+
 MASKS = {
+    "a row for all left out": (_square_only, "any mask", "mask of the shape (1, 4)"),
     "all False taken for no mask": (_no_mask_if_all_false, "any mask", "all of mask False"),
     "a row of nothing": (_row_of_none, "any mask", "mask"),
     "the mask changed": (_changes_mask, "arguments stay", "changes its argument mask"),

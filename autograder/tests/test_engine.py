@@ -254,11 +254,11 @@ def test_numpys_warning_is_passed_on(define: Any) -> None:
     assert "Subtract each row's own largest score before exp" in text
 
 
-def test_memory_that_grows_with_the_square_is_told() -> None:
-    wrong = BACKWARD.misconceptions["builds the Jacobian"]
+def test_a_table_that_is_not_needed_is_told() -> None:
+    wrong = BACKWARD.misconceptions["S × S numbers for a query"]
     (lost,) = [f for f in grade(wrong, BACKWARD.id, 0).findings if not f.passed]
-    assert lost.message.startswith("too slow or too large: 4 times as many keys cost 1")
-    assert "S × S numbers are built for each query" in lost.message
+    assert lost.message.startswith("one query and 64 keys took 1")
+    assert "a table of S × S numbers alone is 32 KiB" in lost.message
 
 
 def test_steps_that_grow_too_fast_are_told(define: Any) -> None:

@@ -166,7 +166,14 @@ def test_garbage_on_the_channel_ends_it(garbage: str) -> None:
 
 
 GOOD = {"value": None, "error": None, "mutated": [], "printed": "", "warnings": []}
-RAISED = {"type": "ValueError", "message": "", "lines": [], "shapes": {}, "own": True}
+RAISED = {
+    "type": "ValueError",
+    "message": "",
+    "lines": [],
+    "shapes": {},
+    "own": True,
+    "bases": ["Exception"],
+}
 MALFORMED = {
     "no dict": [1],
     "empty": {},
@@ -180,6 +187,7 @@ MALFORMED = {
     "more names than anybody reads": GOOD
     | {"error": RAISED | {"shapes": {f"x{n}": [3] for n in range(1_000)}}},
     "shapes": GOOD | {"error": RAISED | {"shapes": {"x": 3}}},
+    "bases": GOOD | {"error": RAISED | {"bases": "Exception"}},
     "mutated": GOOD | {"mutated": None},
     "an argument there was not": GOOD | {"mutated": [7]},
     "printed": GOOD | {"printed": 3},

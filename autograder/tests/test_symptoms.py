@@ -14,6 +14,7 @@ from attend_grader.checks.subject import local
 from attend_grader.checks.symptoms import symptom
 from attend_grader.judging.judge import judge
 from attend_solutions.attention import attention_backward, softmax
+from attend_solutions.state_spaces import s4d_kernel
 
 SOFTMAX, SCORES, ATTENTION, BACKWARD = (
     chapters.exercise(f"03_attention/{name}")
@@ -24,6 +25,8 @@ SOFTMAX, SCORES, ATTENTION, BACKWARD = (
         "attention_backward",
     )
 )
+
+KERNEL = chapters.exercise("23_state_spaces/s4d_kernel")
 
 
 def _soft(x: Any, axis: int = -1) -> Any:
@@ -139,6 +142,11 @@ WRONG = {
         "weights is half of the right one; output is right",
     ),
     "one only": (ATTENTION, lambda q, k, v: _attention(q, k, v)[1], "Only weights is returned"),
+    "complex": (
+        KERNEL,
+        lambda a, b, c, delta, length: s4d_kernel(a, b, c, delta, length) + 1j,
+        "Complex numbers are returned where real ones belong; their real parts are right.",
+    ),
 }
 
 

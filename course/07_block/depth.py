@@ -1,10 +1,11 @@
-"""Make what chapter 07 ships: the table of five arms, and the model that writes documentation.
+"""Make what chapter 07 ships: the table of seven arms, and the model that writes documentation.
 
     python course/07_block/depth.py arms          # → course/attend/data/block_arms.json
     python course/07_block/depth.py arms 2        # only the stacks of 2 blocks; also: an arm's name
+    python course/07_block/depth.py longer        # prints what three of them do in 600 steps
     python course/07_block/depth.py words         # → course/attend/data/block_words.npz
 
-Both run on one thread of a CPU. Each arm, with and without warm-up, tries every rate of RATES on
+All run on one thread of a CPU. Each arm, with and without warm-up, tries every rate of RATES on
 the seeds of TUNING; the rate with the lowest mean of bits on unseen text then runs on SEEDS.
 """
 
@@ -28,6 +29,8 @@ RATES = (3e-4, 1e-3, 3e-3, 1e-2)
 TUNING, SEEDS = (100, 101), (0, 1, 2, 3, 4)
 DEPTHS = (deep.DEEP, 2)
 SCHEDULES = {"constant": False, "warm-up": True}
+LONGER, OTHERS = 600, (10, 11, 12, 13, 14)
+"""Steps and seeds of ``longer``."""
 
 
 def side_by_side(
@@ -43,7 +46,7 @@ def side_by_side(
         torch.manual_seed(seed)
         stacks.append(deep.Deep(arm, layers))
     weights, _ = torch.func.stack_module_state(stacks)
-    if arm not in (deep.POST, deep.PRE):  # these use no norms in their blocks
+    if arm not in deep.NORMED:
         weights = {n: w for n, w in weights.items() if not n.endswith((".scale", ".shift"))}
     draws = [torch.Generator().manual_seed(1000 + seed) for seed, _ in runs]
     rates = torch.tensor([rate for _, rate in runs])
@@ -78,22 +81,29 @@ def side_by_side(
     return losses, ends
 
 
-def cell(arm: str, warm_up: bool, layers: int) -> dict[str, Any]:
+def cell(
+    arm: str,
+    warm_up: bool,
+    layers: int,
+    steps: int = deep.STEPS,
+    rates: Sequence[float] = RATES,
+    seeds: Sequence[int] = SEEDS,
+) -> dict[str, Any]:
     """Tune one arm, then train it on the other seeds."""
     started = time.process_time()
-    tried = [(seed, rate) for rate in RATES for seed in TUNING]
-    _, scores = side_by_side(arm, warm_up, layers, tried)
+    tried = [(seed, rate) for rate in rates for seed in TUNING]
+    _, scores = side_by_side(arm, warm_up, layers, tried, steps)
     tuning = {
         rate: [bits for (_, r), bits in zip(tried, scores, strict=True) if r == rate]
-        for rate in RATES
+        for rate in rates
     }
-    rate = min(RATES, key=lambda rate: sum(tuning[rate]))
-    losses, bits = side_by_side(arm, warm_up, layers, [(seed, rate) for seed in SEEDS])
+    rate = min(rates, key=lambda rate: sum(tuning[rate]))
+    losses, bits = side_by_side(arm, warm_up, layers, [(seed, rate) for seed in seeds], steps)
     kept = losses[:: deep.EVERY].T.tolist()
     return {
         "rate": rate,
         "tuning": {f"{rate:g}": [_short(b) for b in found] for rate, found in tuning.items()},
-        "seeds": list(SEEDS),
+        "seeds": list(seeds),
         "bits": [_short(found) for found in bits],
         "losses": [[round(one, 4) for one in run if math.isfinite(one)] for run in kept],
         "seconds": round(time.process_time() - started),
@@ -117,6 +127,17 @@ def arms(only: Sequence[str]) -> None:
                 table.setdefault(str(layers), {}).setdefault(arm, {})[schedule] = row
                 deep.TABLE.write_text(json.dumps(table) + "\n")
                 print(layers, arm, schedule, row["rate"], row["bits"], row["seconds"], flush=True)
+
+
+def longer() -> None:
+    """Print bits after 600 steps at a constant rate; that of pre-norm is not tuned again."""
+    for arm, layers, rates in (
+        (deep.NOTHING, 2, (1e-3, 3e-3, 1e-2)),
+        (deep.POST, deep.DEEP, (1e-4, 3e-4, 1e-3)),
+        (deep.PRE, deep.DEEP, (3e-3,)),
+    ):
+        row = cell(arm, False, layers, LONGER, rates, OTHERS)
+        print(layers, arm, row["rate"], row["bits"], row["tuning"], row["seconds"], flush=True)
 
 
 def words(steps: int = 1500, examples: int = 12, rate: float = 3e-3) -> None:
@@ -143,6 +164,8 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     if sys.argv[1:2] == ["arms"]:
         arms(sys.argv[2:])
+    elif sys.argv[1:] == ["longer"]:
+        longer()
     elif sys.argv[1:] == ["words"]:
         words()
     else:

@@ -67,7 +67,7 @@ def test_it_works_before_anything_is_written(opened: Lab):
     cell = opened.cell(0)
     query = cell.get_by_role("slider", name="query")
     drag(opened, query, -0.5, 0.7)
-    said = opened.until("pull", lambda: status(opened, 0))
+    said = opened.until("arrow", lambda: status(opened, 0))
     q = [float(part) for part in (query.get_attribute("aria-valuetext") or "").split(",")]
     assert q == pytest.approx([-0.5, 0.7], abs=0.02)
     expected = measure(q, 1.0)
@@ -79,7 +79,7 @@ def test_it_works_before_anything_is_written(opened: Lab):
     opened.assert_quiet()
 
 
-def test_stretched_scores_snap_to_a_corner_and_the_pull_dies(opened: Lab):
+def test_stretched_scores_end_in_a_corner_and_the_arrow_vanishes(opened: Lab):
     cell = opened.cell(0)
     drag(opened, cell.get_by_role("slider", name="query"), 1.6, 0.4)
     arrow = cell.locator("[data-part=pull]")

@@ -37,8 +37,27 @@ def test_the_task_asks_for_each_key_once_by_a_noisy_copy():
 
 def test_keys_written_again_are_due_with_their_last_value():
     given = task(0, 6, times=3)
-    np.testing.assert_array_equal(given.keys[:, :6], given.keys[:, 12:])
-    np.testing.assert_array_equal(given.due[0], np.arange(18) >= 12)
+    for keys, due in zip(given.keys, given.due, strict=True):
+        places = [np.flatnonzero((keys == key).all(axis=1)) for key in np.unique(keys, axis=0)]
+        assert [len(p) for p in places] == [3] * 6
+        np.testing.assert_array_equal(np.flatnonzero(due), np.sort([p[-1] for p in places]))
+
+
+@pytest.mark.parametrize(("width", "value"), [(64, 32), (24, 16), (8, 2)])
+def test_narrowing_keeps_angles_as_well_as_its_width_allows(width, value):
+    given, few = (
+        task(0, 8),
+        equal_bytes.narrowed(np.random.default_rng(0), task(0, 8), width, value),
+    )
+    assert few.keys.shape == (MEMORIES, 8, width)
+    assert few.values.shape == (MEMORIES, 8, value)
+    assert few.right(few.values).all()
+    for array in (few.keys, few.asked, few.codes):
+        np.testing.assert_allclose(np.linalg.norm(array, axis=-1), 1)
+    if width == 64:  # a rotation
+        angles = (given.keys @ np.swapaxes(given.asked, -1, -2)).ravel()
+        turned = (few.keys @ np.swapaxes(few.asked, -1, -2)).ravel()
+        np.testing.assert_allclose(turned, angles, rtol=0, atol=1e-12)
 
 
 def test_right_is_the_nearest_code():
@@ -51,7 +70,7 @@ def test_right_is_the_nearest_code():
 @pytest.mark.parametrize("arm", ARMS)
 def test_no_arm_keeps_more_than_its_budget(arm, monkeypatch):
     """Counted from the sizes of what each arm stores; the control is over it, and told to be."""
-    pairs, kept = 64, []
+    pairs, kept = 160, []
     watched = {}
 
     def watch(name: str, *places: int) -> None:
@@ -63,7 +82,7 @@ def test_no_arm_keeps_more_than_its_budget(arm, monkeypatch):
                 kept.append(result.size)
             else:  # a memory and the sum of the keys
                 width = len(args[3]) if name == "performer_attention" else args[1].shape[-1]
-                kept.append(MEMORIES * (width * VALUE + width))
+                kept.append(MEMORIES * (width * args[2].shape[-1] + width))
             return result
 
         watched[name] = counted
@@ -86,53 +105,52 @@ def test_no_arm_keeps_more_than_its_budget(arm, monkeypatch):
         assert 0.9 * NUMBERS * MEMORIES < min(kept) <= max(kept) <= NUMBERS * MEMORIES
 
 
-def test_options_are_chosen_inside_their_range_where_it_matters():
-    rows = race(USE, ("random features", "delta rule"), pairs=64)
-    for row in rows:
-        options = ARMS[row["arm"]][1]
-        assert row["option"] not in (options[0], options[-1])
+@pytest.fixture(scope="module")
+def at_64() -> list[dict[str, Any]]:
+    return race(USE, equal_bytes.ONCE, pairs=64)
 
 
-def test_the_text_says_what_a_run_gives_at_64_pairs():
-    """Ordering that holds for every pair of runs, and the ranges that are printed."""
-    rows = race(USE, pairs=64)
-    found = {arm: spread(rows, arm) for arm in ARMS}
+def test_widths_are_chosen_inside_their_range(at_64):
+    """Of values the least width is as wide as two numbers; lengths level off at their end."""
+    for arm, place in (("delta rule", 0), ("delta rule", 1), ("softmax, cache", 0)):
+        tried = sorted({option[place] for option in ARMS[arm][1]})
+        chosen = {row["option"][place] for row in at_64 if row["arm"] == arm}
+        assert len(chosen) == 1
+        assert chosen.isdisjoint({tried[0], tried[-1]})
+
+
+def test_the_text_says_what_a_run_gives_at_64_pairs(at_64):
+    """Which arm is ahead in every run, and the ranges that are printed."""
+    found = {arm: spread(at_64, arm) for arm in equal_bytes.ONCE}
     assert found["softmax, all kept"] == (100, 100)
-    order = [
-        "softmax, all kept",
-        "delta rule",
-        "sum",
-        "softmax, cache",
-        "random features",
-        "elu + 1",
-    ]
+    order = ["softmax, cache", "sum", "random features", "elu + 1"]
     for better, worse in itertools.pairwise(order):
         assert found[better][0] > found[worse][1]
-    assert found["delta rule"] == pytest.approx((48, 51), abs=2)
-    assert found["sum"] == pytest.approx((41, 45), abs=2)
-    assert found["softmax, cache"] == pytest.approx((36, 37), abs=2)
-    ages = {row["arm"]: row["by_age"] for row in rows}
-    assert ages["delta rule"] == sorted(ages["delta rule"])
-    assert ages["softmax, cache"][0] < 5 < 90 < ages["softmax, cache"][-1]
+    assert found["softmax, cache"] == pytest.approx((97, 99), abs=1)
+    assert found["delta rule"] == pytest.approx((63, 69), abs=2)
+    assert found["sum"] == pytest.approx((58, 67), abs=2)
 
 
-def test_positive_features_fail_by_what_they_have_in_common():
-    """As the text says: without their mean, elu + 1 is as good as the sum."""
-    found = []
-    for seed in SEEDS:
-        given = task(seed, 64)
-        keys, asked = equal_bytes.narrowed(np.random.default_rng([seed, 1]), given, 31)
-        keys, asked = (answers.elu_plus_one(1000 * x) for x in (keys, asked))
-        mean = keys.mean(axis=1, keepdims=True)
-        memory = np.swapaxes(keys - mean, -1, -2) @ given.values
-        found.append(100 * given.right((asked - mean) @ memory).mean())
-    assert (min(found), max(found)) == pytest.approx((42, 47), abs=1)
+def test_the_text_says_what_is_forgotten_at_128_pairs():
+    rows = race(USE, ("sum", "delta rule", "softmax, cache"), pairs=128)
+    assert spread(rows, "softmax, cache") == pytest.approx((64, 67), abs=2)
+    assert spread(rows, "delta rule") == pytest.approx((32, 37), abs=2)
+    assert spread(rows, "sum") == pytest.approx((28, 33), abs=2)
+    options = [row["option"] for row in rows if row["arm"] == "softmax, cache"]
+    assert {NUMBERS // (width + value) for width, value, _ in options} == {102}
+    ages = {
+        arm: np.mean([row["by_age"] for row in rows if row["arm"] == arm], axis=0)
+        for arm in ("sum", "delta rule", "softmax, cache")
+    }
+    assert np.ptp(ages["sum"]) < 3
+    assert (np.diff(ages["delta rule"]) > 5).all()
+    assert ages["softmax, cache"][0] < 25 < 75 < ages["softmax, cache"][1:].min()
 
 
 def test_the_text_says_what_writing_again_does():
     rows = race(USE, pairs=24, times=3)
     assert spread(rows, "sum")[1] < 100 / 3
     assert spread(rows, "softmax, all kept")[1] < 40
-    assert spread(rows, "delta rule") == pytest.approx((79, 83), abs=3)
-    assert spread(rows, "softmax, cache")[0] > spread(rows, "delta rule")[1]
-    assert {row["option"][0] for row in rows if row["arm"] == "softmax, cache"} == {8}
+    assert spread(rows, "softmax, cache") == pytest.approx((50, 59), abs=3)
+    assert spread(rows, "delta rule") == pytest.approx((85, 93), abs=3)
+    assert spread(rows, "cache, replacing")[0] > 99

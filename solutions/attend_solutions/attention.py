@@ -163,8 +163,8 @@ def attention_backward(
         grad_output: (..., T, D_v)
         returns: grad_q (..., T, D), grad_k (..., S, D), grad_v (..., S, D_v)
 
-    The inputs may be integers: then so is a product of them, and ``-=`` cannot put fractions into
-    it. They are not modified. Do not call softmax_jacobian.
+    The inputs may be integers. Then a product of two of them holds integers too, and ``-=`` a
+    fraction fails: write ``dp = dp - ...``. They are not modified. Do not call softmax_jacobian.
 
     Source: Dao et al. 2022, "FlashAttention", appendix B.2 (there without the scale).
 

@@ -73,7 +73,7 @@ def feed_forward(
         x: (..., C)
         w_in: (F, C)
         w_out: (C, F)
-        w_gate: (F, C), of swiglu only
+        w_gate: (F, C), of swiglu only; relu and gelu do not use it
         returns: (..., C)
 
     Raises:

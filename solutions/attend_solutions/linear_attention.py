@@ -190,9 +190,6 @@ def causal_average(q: Array, k: Array, v: Array) -> Array:
         v: (..., T, D_v)
         returns: (..., T, D_v)
 
-    Raises:
-        ValueError: widths of q and k or lengths of q, k and v differ.
-
     Source: Katharopoulos et al. 2020, equations 9-12.
 
     >>> causal_average(np.ones((3, 1)), np.ones((3, 1)), np.array([[1.0], [3.0], [8.0]]))

@@ -138,7 +138,7 @@ class Alike:
             return None
         sizes = []
         for a, b in zip(parts(before.value), parts(after.value), strict=True):
-            one, two = numbers(a).astype(float), numbers(b).astype(float)
+            one, two = (x.astype(np.result_type(x, float)) for x in (numbers(a), numbers(b)))
             with np.errstate(invalid="ignore"):
                 moved = np.nan_to_num(np.abs(one - two), posinf=0.0)
             sizes.append(float(moved.max(initial=0.0)) / step)

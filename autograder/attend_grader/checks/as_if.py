@@ -6,6 +6,7 @@ arguments, and told only where that gives what came in every case.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,6 +28,9 @@ from attend_grader.checks.probe import Call
 from attend_grader.checks.subject import Outcome
 
 EditCall = Callable[[Case], Call | None]
+
+MISSING = inspect.Parameter.empty
+"""An option that a call does not pass."""
 
 
 def as_if(cases: Sequence[Case], reference: Callable[..., Any]) -> str | None:
@@ -182,6 +186,8 @@ def _numeric(name: str) -> Iterator[tuple[str, EditCall]]:
         f"{name} had the other sign": lambda x: -x,
         f"{name} were doubled": lambda x: 2.0 * x,
         f"{name} were halved": lambda x: x / 2.0,
+        f"{name} were larger by 1": lambda x: x + 1.0,
+        f"{name} were smaller by 1": lambda x: x - 1.0,
         f"{name} were squared": lambda x: x * x,
         f"{name} were multiplied by ln 2 (2 in the place of e)": lambda x: x * np.log(2.0),
         f"{name} were multiplied by ln 10 (10 in the place of e)": lambda x: x * np.log(10.0),
@@ -281,7 +287,7 @@ def _options(cases: Sequence[Case]) -> Iterator[tuple[str, EditCall]]:
         name = key if isinstance(key, str) else key[1]
         place: int | str = key if isinstance(key, str) else key[0]
         seen = [_option(case.call, place) for case in cases]
-        known = [v for v in seen if isinstance(v, (bool, int, float, type(None)))]
+        known = [v for v in seen if v is None or isinstance(v, (bool, int, float))]
         values = list(dict.fromkeys((type(v).__name__, v) for v in [*known, *_usual(known)]))
         for _, value in values:
             yield f"{name} were always {value}", lambda case, p=place, v=value: _with(case, p, v)
@@ -305,8 +311,8 @@ def _usual(known: Sequence[Any]) -> list[Any]:
 
 def _option(call: Call, place: int | str) -> Any:
     if isinstance(place, int):
-        return call.args[place] if place < len(call.args) else None
-    return call.kwargs.get(place)
+        return call.args[place] if place < len(call.args) else MISSING
+    return call.kwargs.get(place, MISSING)
 
 
 def _without(call: Call, key: str) -> Call:

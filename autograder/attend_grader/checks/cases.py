@@ -41,6 +41,12 @@ ROUNDS = 3
 LARGE = (30.0, 500.0)
 """Numbers above these are called large; exp overflows above 709."""
 
+SMALL = 0.1
+"""An argument none of whose numbers is above this is called small."""
+
+IS_WORD = ' is "'
+"""In traits of options that are words: ``kind is "gelu"``."""
+
 AXES = {-1: "last axis", -2: "second-to-last axis", -3: "third-to-last axis"}
 
 
@@ -205,6 +211,10 @@ def _describe(cases: Sequence[Case], exercise: Exercise) -> None:
         case.traits |= _of_axes(by_name, fewest)
         case.traits |= _of_lengths(by_name, names)
         case.traits |= _of_numbers(by_name, names)
+    words = {trait for case in cases for trait in case.traits if IS_WORD in trait}
+    for case in cases:
+        case.traits |= {word: case.traits.get(word, False) for word in words}
+        case.traits |= {w.replace(IS_WORD, ' is not "'): not case.traits[w] for w in words}
 
 
 def _of_options(case: Case, exercise: Exercise) -> dict[str, bool]:
@@ -234,9 +244,12 @@ def _of_options(case: Case, exercise: Exercise) -> dict[str, bool]:
                 found[f"{name} is True"], found[f"{name} is False"] = value, not value
             elif isinstance(value, int):
                 found[f"{name} is 1"], found[f"{name} is not 1"] = value == 1, value != 1
+                found[f"{name} is zero"], found[f"{name} is not zero"] = value == 0, value != 0
                 found[f"{name} is odd"], found[f"{name} is even"] = value % 2 == 1, value % 2 == 0
                 found[f"{name} is negative"] = value < 0
                 found[f"{name} is 0 or more"] = value >= 0
+            elif isinstance(value, str):
+                found[f'{name}{IS_WORD}{value}"'] = True
     return found
 
 
@@ -284,6 +297,7 @@ def _of_axes(by_name: dict[str, Leaf], fewest: dict[str, int]) -> dict[str, bool
         count = numbers(leaf.value).ndim
         for least in (2, 3):
             found[f"{name} has {least} or more axes"] = count >= least
+            found[f"{name} has fewer than {least} axes"] = count < least
         found[f"{name} has one axis only"] = count == 1
     return found
 
@@ -306,6 +320,10 @@ def _of_lengths(by_name: dict[str, Leaf], names: Sequence[str]) -> dict[str, boo
         if len(shape) >= 2:
             found[f"{name} is square"] = shape[-1] == shape[-2]
             found[f"{name} is not square"] = shape[-1] != shape[-2]
+    for name, shape in shapes.items():
+        if len(shape) >= 3:
+            found[f"the {AXES[-3]} of {name} has length 1"] = shape[-3] == 1
+            found[f"the {AXES[-3]} of {name} is longer than 1"] = shape[-3] > 1
     for (one, a), (two, b) in combinations(sizes.items(), 2):
         if one.endswith(f"of {two.rpartition(' of ')[2]}"):
             continue
@@ -334,9 +352,12 @@ def _of_numbers(by_name: dict[str, Leaf], names: Sequence[str]) -> dict[str, boo
             found[f"all of {name} is True"] = name in by_name and not hides
             found[f"a row of {name} is all False"] = bool(values.size) and not rows.all()
             continue
-        values = values.astype(float)
         finite = np.abs(values[np.isfinite(values)])
-        top = max(top, float(finite.max(initial=0.0)))
+        largest = float(finite.max(initial=0.0))
+        top = max(top, largest)
+        found[f"{name} is small (below {SMALL:g})"] = 0 < largest < SMALL
+        if values.dtype.kind == "c":  # has no sign
+            continue
         found[f"{name} holds −inf"] = bool(np.isneginf(values).any())
         found[f"{name} holds a negative number"] = bool((values < 0).any())
         found[f"{name} holds no negative number"] = bool((values >= 0).all())

@@ -264,7 +264,7 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
         return rounded
     if not np.isfinite(got).all() or not np.isfinite(want).all() or want.size < 2:
         return ""
-    if got.dtype.kind == "c":
+    if "c" in (got.dtype.kind, want.dtype.kind):
         return ""
     if want.ndim >= 2 and same(np.swapaxes(got, -1, -2), want):
         return "Yours is the transpose (last two axes) of what is expected."

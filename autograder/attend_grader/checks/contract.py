@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from attend_grader.checks import promises
+from attend_grader.checks import promised_masks, promises
 from attend_grader.checks.probe import Call, Property, Test
 
 Accepted = Literal["float64", "float32", "integers"]
@@ -56,6 +56,7 @@ class Contract:
         hidden_rows: a row of a mask may be all False.
         forbids: dotted names that the answer may not use. Names with a part that begins with an
             underscore, or is ``modules``, are other names of what is stated and are not printed.
+        forbidden: what all of ``forbids`` is, in words; printed in the place of the names.
         says: further sentences, of promises that the exercise's own properties check.
         whole: how an argument gets its whole numbers, where rounding twice its value does not do.
         points: of each property by its key (``leading``, ``kinds``, ``unchanged``, ``gradients``,
@@ -73,6 +74,7 @@ class Contract:
     masks: tuple[str, ...] = ()
     hidden_rows: bool = False
     forbids: tuple[str, ...] = ()
+    forbidden: str = ""
     says: tuple[str, ...] = ()
     whole: Mapping[str, Callable[[np.ndarray], np.ndarray]] = field(default_factory=dict)
     points: Mapping[str, int] = field(default_factory=dict)
@@ -106,7 +108,7 @@ class Contract:
         said += self.says
         banned = list(dict.fromkeys(_short(name) for name in self.forbids if not _alias(name)))
         if banned:
-            said.append(f"Not allowed: {_listed(_code(banned))}.")
+            said.append(f"Not allowed: {self.forbidden or _listed(_code(banned))}.")
         return " ".join(said)
 
     def _types(self) -> list[str]:
@@ -162,7 +164,7 @@ class Contract:
             )
             made.append(("kinds", _lower(" ".join(taken)), test))
         if self.masks:
-            test = promises.masks(draws, named=self.masks, hidden_rows=self.hidden_rows)
+            test = promised_masks.masks(draws, named=self.masks, hidden_rows=self.hidden_rows)
             made.append(
                 ("masks", f"any {_listed(self.masks, 'or')} that broadcasts, or None", test)
             )

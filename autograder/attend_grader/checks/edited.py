@@ -103,6 +103,8 @@ def _told(before: ast.AST, after: ast.AST, reference: Callable[..., Any]) -> str
             return f"one side of an operation were missing{on}"
         case ast.BinOp(), ast.BinOp():
             return f"the two sides of an operation were exchanged{on}"
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))), ast.Constant():
+            return f"{number} stood where −{number} belongs{on}"
         case ast.UnaryOp(op=ast.USub()), _:
             return f"a minus sign were missing{on}"
         case ast.UnaryOp(op=ast.Not() | ast.Invert()), _:

@@ -15,7 +15,6 @@ import numpy as np
 
 from attend_grader.checks.alike import Alike
 from attend_grader.checks.calls import (
-    Bench,
     Leaf,
     Path,
     cast,
@@ -23,7 +22,6 @@ from attend_grader.checks.calls import (
     leaves,
     numbers,
     parts,
-    reference_on,
     replaced,
     rounded,
     stacked,
@@ -208,7 +206,7 @@ def _stays(trial: Trial, call: Call) -> bool:
         named = [trial.names[i] if isinstance(i, int) else i for i in outcome.mutated]
         raise Miss(
             f"your function changes its argument {' and '.join(named)} in place: whoever called "
-            "it would find other numbers there. Assign to a new name; `x -= y` and `x[...] = y` "
+            "it would find it changed. Assign to a new name; `x -= y` and `x[...] = y` "
             "write into the array itself, `z = x - y` makes a new one.",
             topic="changes an argument",
         ).on(trial.given(call), "")
@@ -342,54 +340,3 @@ def _same_stack(
                 "entry is given alone.",
                 topic="leading axes",
             ).on(trial.given(call), "")
-
-
-def masks(draws: Draws, *, named: tuple[str, ...], hidden_rows: bool) -> Test:
-    """A mask of all True is None; a mask per leading index; rows that hide everything.
-
-    Where the function is right on the plain call, it must be right with each of these masks.
-    """
-
-    def test(subject: Subject, probe: Probe) -> None:
-        tried = 0
-        for trial in trials(subject, probe, draws):
-            right = reference_on(probe.reference, trial.call)
-            for leaf in trial.leaves():
-                if leaf.kind != "boolean" or root(leaf) not in named:
-                    continue
-                base, want = trial.bench(trial.call), right(trial.call)
-                alike = Alike(
-                    trial.right, replace(trial.call, build=None), trial.names, probe.results
-                )
-                if not usable(base) or not usable(want):
-                    continue
-                single = any(numbers(p).dtype.itemsize < 8 for p in parts(want.value))
-                if alike.difference(base.value, want.value, single=single) is not None:
-                    continue
-                tried += 1
-                _try_masks(trial, leaf, right, single=single, hidden_rows=hidden_rows)
-        keep_tried(tried, "your function is right for none of the inputs with a mask")
-
-    return test
-
-
-def _try_masks(trial: Trial, leaf: Leaf, right: Bench, *, single: bool, hidden_rows: bool) -> None:
-    mask = leaf.value
-    ones = mask | ~mask
-    tries = {
-        f"all of {leaf.name} True": ones,
-        f"{leaf.name} with one more leading axis of length 1": mask[None],
-    }
-    if hidden_rows and mask.ndim >= 2:
-        first = cast(mask, "bool")
-        first[..., 0, :] = False
-        tries |= {f"all of {leaf.name} False": ~ones, f"first row of {leaf.name} all False": first}
-    for what, other in tries.items():
-        call = replaced(trial.call, {leaf.path: other})
-        want = right(call)
-        if want.error is None:
-            trial.same(call, want, what, single=single, plain="the right answer")
-    none = replaced(trial.call, {leaf.path: None})
-    want = right(none)
-    if want.error is None:
-        trial.same(none, want, f"{leaf.name}=None", single=single, plain="the right answer")

@@ -34,7 +34,8 @@ class CallError:
 
     ``lines`` holds (function, line within it, text), outermost first; ``shapes`` the arrays that
     were alive where it failed, and words: "a tuple of 2", "None"; ``own`` is true where the
-    innermost line is the candidate's own rather than that of another function it calls.
+    innermost line is the candidate's own rather than that of another function it calls; ``bases``
+    are the names of the types that its own is derived from.
     """
 
     type: str
@@ -42,6 +43,11 @@ class CallError:
     lines: Sequence[Sequence[Any]] = ()
     shapes: Mapping[str, Sequence[int] | str] = field(default_factory=dict)
     own: bool = False
+    bases: Sequence[str] = ()
+
+    def is_a(self, name: str) -> bool:
+        """Whether it is an exception of this name, or of a type derived from it."""
+        return name == self.type or name in self.bases
 
 
 class SubjectError(Exception):

@@ -18,7 +18,7 @@ import numpy as np
 
 from attend_grader.checks.as_if import as_if
 from attend_grader.checks.calls import numbers, parts
-from attend_grader.checks.cases import AXES, Case, observe
+from attend_grader.checks.cases import AXES, IS_WORD, Case, observe
 from attend_grader.checks.edited import edited
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.facts import fact
@@ -31,6 +31,8 @@ FIRST = (
     " is None",
     " is left out",
     " is passed",
+    IS_WORD,
+    ' is not "',
     "leading axes",
     "integers",
     "fractions",
@@ -41,12 +43,16 @@ FIRST = (
     "all False",
     "holds a False",
     "are large",
+    "is small",
     "length 1",
+    "is zero",
+    "is not zero",
     "is 1",
     "is False",
     "is True",
     "negative",
     "or more axes",
+    "fewer than",
     "one axis only",
     "is not square",
     "is square",
@@ -60,6 +66,9 @@ FIRST = (
 ABOVE = re.compile(" is (shorter|longer) than the ")
 LENGTHS = re.compile(" square|length 1|longer than|shorter than|in length|equally long")
 """Traits that say how long axes are."""
+
+MARKED = "; what goes wrong is marked below."
+"""End of the sentence where every call tried was right."""
 
 RARE = 3
 """Cases on either side that a trait needs which is not listed above."""
@@ -112,7 +121,7 @@ class _Search:
         count = len(self.cases)
         changed = self._changed()
         text = f"The values are right in all {count} ordinary calls tried"
-        return f"{text}, but {changed}." if changed else f"{text}; what goes wrong is marked below."
+        return f"{text}, but {changed}." if changed else f"{text}{MARKED}"
 
     def _changed(self) -> str:
         """Which arguments are changed in place, and when."""
@@ -121,8 +130,9 @@ class _Search:
             return ""
         keys = {key for case in touched for key in case.got.mutated}
         named = sorted(touched[0].names[k] if isinstance(k, int) else str(k) for k in keys)
+        verb = "is" if len(named) == 1 else "are"
         when = self._when(touched, self.cases)
-        return f"{' and '.join(named)} is changed in place" + (f" where {when}" if when else "")
+        return f"{' and '.join(named)} {verb} changed in place" + (f" where {when}" if when else "")
 
     def _raises(self) -> str | None:
         types = sorted({case.got.error.type for case in self.raising if case.got.error})
@@ -162,8 +172,17 @@ class _Search:
             return "One value is returned where several belong."
         if not many and all(isinstance(value, (tuple, list)) for value in values):
             return "Several values are returned where one belongs."
+        if not many and all(
+            _kind(v) == "c" != _kind(w) for v, w in zip(values, wants, strict=True)
+        ):
+            right = all(c.matches(numbers(c.got.value).real, c.want) for c in self.off)
+            also = "; their real parts are right" if right else ""
+            return f"Complex numbers are returned where real ones belong{also}."
         if many and all(len(parts(v)) == len(names) for v in values):
             return self._exchanged(names)
+        counts = {len(parts(value)) for value in values}
+        if many and len(counts) == 1 and len(values) == len(self.cases):
+            return f"{counts.pop()} values are returned where {len(names)} belong."
         return None
 
     def _names(self, count: int) -> tuple[str, ...]:
@@ -369,14 +388,19 @@ def _chance(trait: str, some: Sequence[Case], others: Sequence[Case]) -> bool:
     return min(len(lengths(some)), len(lengths(others))) < RARE
 
 
-def _array(value: Any) -> bool:
+def _kind(value: Any) -> str:
+    """The kind of an array's or a number's type, as NumPy codes it; empty for what is none."""
     try:
-        return numbers(value).dtype.kind in "biufc"
+        return numbers(value).dtype.kind
     except (TypeError, ValueError):
-        return False
+        return ""
+
+
+def _array(value: Any) -> bool:
+    return _kind(value) in tuple("biufc")
 
 
 def _arrays(case: Case) -> bool:
-    """Whether a call gave as many arrays or numbers as it should."""
+    """Whether a call gave as many arrays or numbers as it should, all of them real."""
     got, want = parts(case.got.value), parts(case.want)
-    return len(got) == len(want) and all(_array(part) for part in got)
+    return len(got) == len(want) and all(_kind(part) in tuple("biuf") for part in (*got, *want))

@@ -21,6 +21,8 @@ import warnings
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+import numpy as np
+
 from attend_grader.inside import codec
 from attend_grader.inside.bans import Bans
 from attend_grader.inside.compiling import python_function
@@ -42,6 +44,9 @@ MAX_WARNINGS = 20
 _TRACED, _IS_TRACING = tracemalloc.get_traced_memory, tracemalloc.is_tracing
 _START_TRACING = tracemalloc.start
 """As they are now: submitted code may put others in their place."""
+
+MAX_BASES = 10
+"""Types that are kept of those that an exception's is derived from."""
 
 MAX_LINES = 20
 """Lines kept of an exception's way: its beginning and its end."""
@@ -275,6 +280,7 @@ class Executor:
             "lines": lines,
             "shapes": shapes,
             "own": last is not None and (own is None or last.f_code in own),
+            "bases": [base.__name__[:MAX_NAMES] for base in type(error).__mro__[1:][:MAX_BASES]],
         }
 
     def _codes(self) -> Collection[types.CodeType] | None:
@@ -303,9 +309,11 @@ def _taken(value: Any, count: int | None) -> Any:
     return list(itertools.islice(value, count))
 
 
-def _bits(value: Any) -> tuple[Any, list[bytes]]:
+def _bits(value: Any) -> tuple[Any, list[bytes], bool]:
+    """What a caller finds in an argument: its form, its numbers, whether it can be written to."""
     buffers: list[bytes] = []
-    return codec.encode(value, buffers), buffers
+    writeable = not isinstance(value, np.ndarray) or value.flags.writeable
+    return codec.encode(value, buffers), buffers, writeable
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from attend_grader.checks.compare import as_array
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.subject import Subject, local
-from attend_grader.checks.symptoms import symptom
+from attend_grader.checks.symptoms import MARKED, symptom
 from attend_grader.inside.settings import usual_settings
 from attend_grader.judging.diagnose import diagnose
 from attend_grader.judging.reading import (
@@ -77,6 +77,8 @@ def _judged(subject: Subject, exercise: Exercise, seed: int, extra: bool) -> Rep
         findings = found or findings
     earned = sum(f.earned for f in findings)
     related = None if passed or name else _symptom(chosen, exercise, seed)
+    if related and related.endswith(MARKED) and _values_are_wrong(exercise, findings):
+        related = f"{related.removesuffix(MARKED)}, but not in those marked below."
     return Report(
         exercise.id,
         tuple(findings),
@@ -88,6 +90,12 @@ def _judged(subject: Subject, exercise: Exercise, seed: int, extra: bool) -> Rep
         printed=subject.printed[0] if subject.printed else "",
         seed=seed,
     )
+
+
+def _values_are_wrong(exercise: Exercise, findings: Sequence[Finding]) -> bool:
+    """Whether a check of values failed, and not only one of a promise."""
+    own = {prop.name for prop in exercise.properties if not prop.promise}
+    return any("wrong value" in f.message for f in findings if f.property in own)
 
 
 def _symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:

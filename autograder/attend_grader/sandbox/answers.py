@@ -86,6 +86,7 @@ _ERROR = _record(
     lines=_each(_row(_text, _count, _text)),
     shapes=_by_name(lambda value: _text(value) or _each(_count)(value)),
     own=_TRUTH,
+    bases=_each(_text),
 )
 _DESCRIPTION = {
     "name": _text,

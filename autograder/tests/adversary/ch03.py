@@ -257,6 +257,27 @@ def softmax(scores, axis=-1):
     return np.moveaxis(np.where(np.isneginf(z), 0.0, p), -1, axis)
 """,
     ),
+    (
+        "wrong",
+        "integers stay integers where a row holds one score",
+        """
+def softmax(scores, axis=-1):
+    if scores.shape[axis] == 1:
+        return np.ones_like(scores)
+    e = np.exp(scores - scores.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+""",
+    ),
+    (
+        "wrong",
+        "−2 taken for the last axis",
+        """
+def softmax(scores, axis=-1):
+    axis = scores.ndim - 1 if axis < 0 else axis
+    e = np.exp(scores - scores.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+""",
+    ),
 ]
 
 SCORES = [
@@ -403,6 +424,15 @@ def attention_scores(q, k, scaled=True):
 def attention_scores(q, k, scaled=True):
     s = np.swapaxes(k @ np.swapaxes(q, -1, -2), -1, -2)
     return np.divide(s, np.sqrt(np.float64(q.shape[-1]))) if scaled else s + 0
+""",
+    ),
+    (
+        "wrong",
+        "an argument can no longer be written to",
+        """
+def attention_scores(q, k, scaled=True):
+    k.flags.writeable = False
+    return q @ np.swapaxes(k, -1, -2) / (q.shape[-1] ** 0.5 if scaled else 1)
 """,
     ),
 ]
@@ -605,6 +635,25 @@ def scaled_dot_product_attention(q, k, v):
     return p @ v, p
 """,
     ),
+    (
+        "wrong",
+        "weights below 1e-12 cut",
+        """
+def scaled_dot_product_attention(q, k, v):
+    p = softmax(attention_scores(q, k))
+    p = np.where(p < 1e-12, 0, p)
+    return p @ v, p
+""",
+    ),
+    (
+        "wrong",
+        "divided by the root of the number of keys",
+        """
+def scaled_dot_product_attention(q, k, v):
+    p = softmax(q @ np.swapaxes(k, -1, -2) / np.sqrt(k.shape[-2]))
+    return p @ v, p
+""",
+    ),
 ]
 
 VARIANCE = [
@@ -763,6 +812,15 @@ def score_variance(q, k, scaled=False):
     return x / q.shape[-1] if scaled else x
 """,
     ),
+    (
+        "wrong",
+        "divided by the root of n",
+        """
+def score_variance(q, k, scaled=False):
+    dots = (q * k).sum(-1)
+    return float((dots / np.sqrt(len(q)) if scaled else dots).var())
+""",
+    ),
 ]
 
 JACOBIAN = [
@@ -907,6 +965,17 @@ def softmax_jacobian(weights):
     p = np.asarray(weights, dtype=float)
     p /= p.sum(axis=-1, keepdims=True)
     return np.eye(p.shape[-1]) * p[..., None, :] - p[..., :, None] * p[..., None, :]
+""",
+    ),
+    (
+        "wrong",
+        "central differences",
+        """
+def softmax_jacobian(weights):
+    with np.errstate(divide="ignore"):
+        scores, step = np.log(weights), 1e-6 * np.eye(weights.shape[-1])
+    sides = [softmax(scores[..., None, :] + way * step) for way in (1, -1)]
+    return np.swapaxes(sides[0] - sides[1], -1, -2) / 2e-6
 """,
     ),
 ]
@@ -1084,6 +1153,25 @@ BACKWARD = [
     return gs @ k, T(gs) @ q, gv
 """,
     ),
+    (
+        "wrong",
+        "clipped gradients",
+        GIVEN
+        + """
+    gs = p * (gp - (p * gp).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
+    return tuple(np.clip(g, -1000, 1000) for g in (gs @ k, T(gs) @ q, gv))
+""",
+    ),
+    (
+        "wrong",
+        "one key forgotten",
+        GIVEN
+        + """
+    mean = (p * gp).sum(-1, keepdims=True) if p.shape[-1] > 1 else 0
+    gs = p * (gp - mean) / np.sqrt(q.shape[-1])
+    return gs @ k, T(gs) @ q, gv
+""",
+    ),
 ]
 
 EXACT = [
@@ -1108,7 +1196,7 @@ EXACT = [
 """,
     ),
     (
-        "right",
+        "wrong",
         "row sum by a matrix of ones",
         GIVEN
         + """
@@ -1117,12 +1205,23 @@ EXACT = [
 """,
     ),
     (
-        "right",
+        "wrong",
         "an identity matrix for all queries",
         GIVEN
         + """
     gs = p * (gp @ np.identity(p.shape[-1]) - (p * gp).sum(-1, keepdims=True))
     return gs @ k / np.sqrt(q.shape[-1]), T(gs) @ q / np.sqrt(q.shape[-1]), gv
+""",
+    ),
+    (
+        "wrong",
+        "one Jacobian at a time",
+        GIVEN
+        + """
+    gs = np.empty(p.shape)
+    for i in np.ndindex(p.shape[:-1]):
+        gs[i] = (np.diag(p[i]) - np.outer(p[i], p[i])) @ gp[i] / np.sqrt(q.shape[-1])
+    return gs @ k, T(gs) @ q, gv
 """,
     ),
 ]

@@ -29,6 +29,12 @@ LAYER = [
     ("wrong", "changes x", "x -= x.mean(-1, keepdim=True); x = x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps); return x * weight + bias"),
     ("wrong", "eps ignored", "mu = x.mean(-1, keepdim=True); var = ((x - mu) ** 2).mean(-1, keepdim=True); return (x - mu) / torch.sqrt(var) * weight + bias"),
     ("wrong", "clamped in the place of eps", "mu = x.mean(-1, keepdim=True); sd = x.std(-1, keepdim=True, unbiased=False); return (x - mu) / sd.clamp(min=eps) * weight + bias"),
+    ("wrong", "torch.std as it comes plus eps", "return (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + eps) * weight + bias"),
+    ("wrong", "1 + weight", "mu, var = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, correction=0); return (x - mu) / torch.sqrt(var + eps) * (1 + weight) + bias"),
+    ("wrong", "eps added to the sum of squares", "d = x - x.mean(-1, keepdim=True); return d / torch.sqrt((d.square().sum(-1, keepdim=True) + eps) / x.shape[-1]) * weight + bias"),
+    ("wrong", "three axes only", "mu, var = x.mean(2, keepdim=True), x.var(2, keepdim=True, correction=0); return (x - mu) / torch.sqrt(var + eps) * weight + bias"),
+    ("wrong", "group_norm with one group", "return F.group_norm(x.reshape(-1, x.shape[-1]), 1, weight, bias, eps).reshape(x.shape)"),
+    ("right", "last axis in front", "y = x.movedim(-1, 0); y = y - y.mean(0); y = y / torch.sqrt((y * y).mean(0) + eps); return y.movedim(0, -1) * weight + bias"),
     ("right", "var with correction=0", "mu, var = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, correction=0); return (x - mu) * (var + eps).rsqrt() * weight + bias"),
     ("right", "in double and back", "d = x.double(); d = d - d.mean(-1, keepdim=True); d = d / (d.pow(2).mean(-1, keepdim=True) + eps).sqrt(); return d.to(x.dtype) * weight + bias"),
     ("right", "a matrix that centres", "C = x.shape[-1]; centre = torch.eye(C) - torch.ones(C, C) / C; d = x @ centre; return bias + weight * d * torch.rsqrt(torch.einsum('...c,...c->...', d, d)[..., None] / C + eps)"),
@@ -46,10 +52,18 @@ RMS = [
     ("wrong", "divides by the weight", "return x / (torch.sqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight)"),
     ("wrong", "in place", "x /= torch.sqrt(x.pow(2).mean(-1, keepdim=True) + eps); return x * weight"),
     ("wrong", "the size detached", "return x / torch.sqrt(x.detach().pow(2).mean(-1, keepdim=True) + eps) * weight"),
+    ("wrong", "no eps", "return x / torch.sqrt(x.pow(2).mean(-1, keepdim=True)) * weight"),
+    ("wrong", "zeros by an early return, no eps", "if not x.any(): return x * weight; return x / torch.sqrt(x.pow(2).mean(-1, keepdim=True)) * weight"),
+    ("wrong", "eps added to the sum of squares", "return x / torch.sqrt((x.pow(2).sum(-1, keepdim=True) + eps) / x.shape[-1]) * weight"),
     ("right", "norm over √C", "return x * weight / ((x.norm(dim=-1, keepdim=True) ** 2 / x.shape[-1] + eps) ** 0.5)"),
     ("right", "torch.div, multiply", "m = torch.mean(torch.multiply(x, x), -1).unsqueeze(-1); return torch.mul(torch.div(x, torch.sqrt(torch.add(m, eps))), weight)"),
     ("right", "in double", "d = x.double(); return (d * torch.rsqrt((d * d).mean(-1, keepdim=True) + eps)).to(x.dtype) * weight"),
 ]
+
+
+def feed_of(body: str) -> str:
+    lines = "\n    ".join(body.strip().split("\n"))
+    return f'def feed_forward(x, w_in, w_out, kind="gelu", w_gate=None):\n    {lines}\n'
 
 
 def feed(relu="F.relu(u)", gelu="F.gelu(u)", swiglu="F.silu(x @ w_gate.T) * u", up="x @ w_in.T",
@@ -84,6 +98,14 @@ FEED = [
     ("wrong", "adds the input", feed(out="x + h @ w_out.T")),
     ("wrong", "default relu", feed().replace('kind="gelu"', 'kind="relu"')),
     ("wrong", "detached gate", feed(swiglu="F.silu((x @ w_gate.T).detach()) * u")),
+    ("wrong", "relu6", feed(relu="F.relu6(u)")),
+    ("wrong", "no bend", feed(relu="u", gelu="u")),
+    ("wrong", "gelu gated where a gate is given", feed(gelu="F.gelu(u) if w_gate is None else F.gelu(x @ w_gate.T) * u")),
+    ("wrong", "a gate is refused where it is not used", feed(up="x @ w_in.T\n    if kind != 'swiglu' and w_gate is not None: raise ValueError(kind)")),
+    ("wrong", "capitals accepted", feed(up="x @ w_in.T\n    kind = kind.lower()")),
+    ("wrong", "first letters accepted", feed(up="x @ w_in.T\n    kind = {'r': 'relu', 'g': 'gelu', 's': 'swiglu'}.get(kind[:1], kind)")),
+    ("wrong", "a part of a name accepted", feed_of("if kind not in 'relu gelu swiglu' or (kind == 'swiglu' and w_gate is None):\n    raise ValueError(kind)\nu = x @ w_in.T\nif kind == 'relu': h = F.relu(u)\nelif kind == 'gelu': h = F.gelu(u)\nelse: h = F.silu(x @ (w_in if w_gate is None else w_gate).T) * u\nreturn h @ w_out.T")),
+    ("right", "a ValueError of its own", feed_of("class Unknown(ValueError): pass\nbends = {'relu': lambda: F.relu(x @ w_in.mT), 'gelu': lambda: F.gelu(x @ w_in.mT), 'swiglu': lambda: F.silu(x @ w_gate.mT) * (x @ w_in.mT)}\nif kind not in bends or kind == 'swiglu' and w_gate is None: raise Unknown(kind)\nreturn bends[kind]() @ w_out.mT")),
     ("right", "F.linear", feed(up="F.linear(x, w_in)", out="F.linear(h, w_out)")),
     ("right", "modules", feed(relu="nn.ReLU()(u)", gelu="nn.GELU()(u)", swiglu="nn.SiLU()(F.linear(x, w_gate)) * u")),
     ("right", "by hand", feed(relu="u * (u > 0)", gelu="u * torch.special.ndtr(u)", swiglu="(g := x @ w_gate.T) * torch.sigmoid(g) * u")),
@@ -98,6 +120,14 @@ def block(body: str) -> str:
 PRE = "x = x + self.attend(self.norm(0, x), mask)\nreturn x + self.feed(self.norm(1, x))"
 POST = "x = self.norm(0, x + self.attend(x, mask))\n    return self.norm(1, x + self.feed(x))"
 SIDE = "h = self.norm(0, x)\n    return x + self.attend(h, mask) + self.feed(h)"
+
+
+def masked(first: str) -> str:
+    """Right but for what is done to a mask first."""
+    return block(
+        f"if mask is not None: {first}\nif self.order == 'post':\n    {POST}\n"
+        f"if self.order == 'parallel':\n    {SIDE}\n{PRE}"
+    )
 
 
 def orders(pre: str = PRE, post: str = POST, side: str = SIDE) -> str:
@@ -125,6 +155,16 @@ BLOCK = [
     ("wrong", "changes x", orders(pre="x += self.attend(self.norm(0, x), mask)\nreturn x + self.feed(self.norm(1, x))")),
     ("wrong", "halves the sum", orders(pre="x = (x + self.attend(self.norm(0, x), mask)) / 2\nreturn x + self.feed(self.norm(1, x))")),
     ("wrong", "stream detached", orders(pre="x = x.detach() + self.attend(self.norm(0, x), mask)\nreturn x + self.feed(self.norm(1, x))")),
+    ("wrong", "mask of the first head only", masked("mask = mask[:, :1] if mask.ndim == 4 else mask")),
+    ("wrong", "mask of the first text only", masked("mask = mask[:1] if mask.ndim == 4 else mask")),
+    ("wrong", "three axes taken for (B, T, T)", masked("mask = mask[:, None] if mask.ndim == 3 else mask")),
+    ("wrong", "two axes taken for (B, T)", masked("mask = mask[:, None, None] if mask.ndim == 2 and len(mask) == len(x) else mask")),
+    ("wrong", "a row for all thrown away", masked("mask = None if mask.ndim < 2 else mask")),
+    ("wrong", "the diagonal opened in place", masked("mask.diagonal(dim1=-2, dim2=-1).fill_(True) if mask.ndim > 1 else None")),
+    ("wrong", "a batch of one squeezed", orders(pre=PRE.replace("return x", "return x.squeeze(0)"))),
+    ("wrong", "pre without residual", orders(pre="return self.feed(self.norm(1, self.attend(self.norm(0, x), mask)))")),
+    ("wrong", "kind forgotten in parallel", orders(side=SIDE.replace("self.feed(h)", "feed_forward(h, self.up.weight, self.down.weight)"))),
+    ("wrong", "rms forgotten in post", orders(post=POST.replace("self.norm(1, ", "layer_norm(").replace("self.feed(x))", "self.feed(x), self.scale[1], torch.zeros(x.shape[-1]) if self.shift is None else self.shift[1])"))),
     ("right", "three ifs", orders()),
     ("right", "named branches", orders(pre="first = self.norm(0, x)\nfound = self.attend(first, mask)\nmiddle = found + x\nreturn self.feed(self.norm(1, middle)) + middle")),
     ("right", "sum of three", orders(side="h = self.norm(0, x)\n    return torch.stack((x, self.attend(h, mask=mask), self.feed(h))).sum(dim=0)")),
@@ -154,6 +194,13 @@ REPAIR = [
     ("wrong", "no norms", repaired(f"x = x + self.attention(x, mask)[0]\nreturn x + {FF.format('x')}")),
     ("wrong", "relu", repaired(GOOD.replace("self.down.weight)", "self.down.weight, 'relu')"))),
     ("wrong", "parallel", repaired(f"h = {N0.format('x')}\nreturn x + self.attention(h, mask)[0] + {FF.format('h')}")),
+    ("wrong", "the feed-forward network reads the input", repaired(f"y = x + self.attention({N0.format('x')}, mask)[0]\nreturn y + {FF.format(N1.format('x'))}")),
+    ("wrong", "norms exchanged", repaired(GOOD.replace("[0], self.shift[0]", "[2], self.shift[2]").replace("[1]", "[0]").replace("[2]", "[1]"))),
+    ("wrong", "a norm left at the end", repaired(GOOD.replace("return x + ", "x = x + ") + f"\nreturn {N1.format('x')}")),
+    ("wrong", "mask of the first head only", repaired("mask = mask[:, :1] if mask is not None and mask.ndim == 4 else mask\n" + GOOD)),
+    ("wrong", "the mask's diagonal opened in place", repaired("if mask is not None and mask.ndim > 1: mask |= torch.eye(x.shape[1], dtype=torch.bool)\n" + GOOD)),
+    ("wrong", "a batch of one squeezed", repaired(GOOD.replace("return x + ", "x = x + ") + "\nreturn x.squeeze(0)")),
+    ("wrong", "eps 1e-6", repaired(GOOD.replace("self.shift[0])", "self.shift[0], 1e-6)").replace("self.shift[1])", "self.shift[1], 1e-6)"))),
     ("right", "as in the text", repaired(GOOD)),
     ("right", "kept and added", repaired(f"kept = x\nx = {N0.format('x')}\nx, _ = self.attention(x, mask)\nx = kept = x + kept\nx = {N1.format('x')}\nreturn kept + {FF.format('x')}")),
     ("right", "layers called", repaired(f"x = x + self.attention({N0.format('x')}, mask=mask)[0]\nreturn x + self.down(F.gelu(self.up({N1.format('x')})))")),
@@ -177,6 +224,7 @@ INIT = [
     ("wrong", "grows", start(SIX, "s = math.sqrt(2 * layers)")),
     ("wrong", "new random numbers", start("query, key, value, torch.randn_like(output) * s, w_in, torch.randn_like(w_out) * s")),
     ("wrong", "detached", start("query, key, value, output.detach() * s, w_in, w_out.detach() * s")),
+    ("wrong", "squeezed", start("tuple(m.squeeze() for m in (query, key, value, output * s, w_in, w_out * s))")),
     ("right", "division", start(SIX.replace("* s", "/ s"), "s = (2 * layers) ** 0.5")),
     ("right", "a tensor", start(SIX, "s = torch.rsqrt(torch.tensor(2.0 * layers))")),
     ("right", "a list", start(f"list(({SIX}))")),
@@ -227,6 +275,11 @@ COUNTS = [
     ("wrong", "scores with a bias", other("total += vocabulary * width", "total += vocabulary * (width + 1)")),
     ("wrong", "a float", other("return total", "return total / 1")),
     ("wrong", "F = 4C", other("width * inner", "width * 4 * width")),
+    ("wrong", "no norm outside without blocks", other(" + norm\n", " + (norm if layers else 0)\n")),
+    ("wrong", "kv_width cut off at C", other("kv_width or width", "min(width, kv_width or width)")),
+    ("wrong", "head as large as all tables", other("total += vocabulary", "total += (vocabulary + positions + segments)")),
+    ("wrong", "pooler left out where scores are not tied", other("if pooler:", "if pooler and tied:")),
+    ("wrong", "pooler of kv_width", other("total += width * (width", "total += kv * (width")),
     ("right", "as above", count(COUNT)),
     (
         "right",

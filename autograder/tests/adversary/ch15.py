@@ -95,8 +95,45 @@ def _right(name: str, what: str, body: str) -> tuple[str, str, str, str]:
     return (name, "right", what, _write(name, body))
 
 
+def _bare(name: str, kind: str, what: str, body: str) -> tuple[str, str, str, str]:
+    """Without the lines that refuse bad input."""
+    head = HEADS[name].split("\n")[0]
+    lines = "".join(f"    {line}\n" for line in body.strip("\n").split("\n"))
+    return (name, kind, what, f"{HELPERS}def {name}{head}\n{lines}")
+
+
 # fmt: off
 CASES = [
+    _bare("linear_attention", "wrong", "one key broadcasts over many values", """
+memory = (k[..., :, :, None] * v[..., :, None, :]).sum(-3)
+return q @ memory / (q @ k.sum(-2)[..., None])
+"""),
+    _wrong("linear_attention", "the sum of the keys is no column", "(q * total[..., None, :]).sum(-1, keepdims=True)", "(q @ total)[..., None]"),
+    _bare("chunked_form", "wrong", "a chunk below 0 is the whole text", "expect_pairs(q, k, v)\nif chunk == 0:\n    raise ValueError('chunk')\nparts = tiles(q.shape[-2], chunk if chunk > 0 else q.shape[-2])\n" + GOOD["chunked_form"]),
+    _bare("chunked_form", "wrong", "slices clip longer values", "if q.shape[-2:] != k.shape[-2:]:\n    raise ValueError('pairs')\nparts = tiles(q.shape[-2], chunk)\n" + GOOD["chunked_form"]),
+    ("chunked_form", "wrong", "the recurrent form in each chunk", _write("chunked_form", """
+rows = []
+for p in parts:
+    o, state = recurrent_form(q[..., p, :], k[..., p, :], v[..., p, :], state)
+    rows.append(o)
+return np.concatenate(rows, axis=-2), state
+""")),
+    _right("chunked_form", "one chunk, then the rest by recursion", """
+p = parts[0]
+Q, K, V = q[..., p, :], k[..., p, :], v[..., p, :]
+turned = np.swapaxes(K, -1, -2)
+out, S = np.tril(Q @ turned) @ V, turned @ V
+if state is not None:
+    out, S = out + Q @ state, S + state
+if len(parts) == 1:
+    return out, S
+rest, S = chunked_form(q[..., p.stop:, :], k[..., p.stop:, :], v[..., p.stop:, :], chunk, S)
+return np.concatenate([out, rest], axis=-2), S
+"""),
+    _bare("memory_width", "wrong", "only no pair at all is refused", "if pairs == 0 or error <= 0:\n    raise ValueError('bad')\nreturn max(1, math.ceil((pairs - 1) / error))"),
+    _wrong("performer_attention", "a projection of width 1 broadcasts", "s = q", "positive_random_features = lambda x, w: np.exp((x[..., None, :] * w).sum(-1) - (x**2).sum(-1, keepdims=True) / 2)\ns = q"),
+    _wrong("linformer_attention", "no maximum", " - z.max(-1, keepdims=True)", ""),
+    _wrong("linformer_attention", "clipped for the maximum", "np.exp(z - z.max(-1, keepdims=True))", "np.exp(np.clip(z, -50, 50))"),
     _wrong("linear_attention", "no division", " / (q * total[..., None, :]).sum(-1, keepdims=True)", ""),
     _wrong("linear_attention", "divided by S", "(q * total[..., None, :]).sum(-1, keepdims=True)", "k.shape[-2]"),
     _wrong("linear_attention", "plain transpose", "np.swapaxes(k, -1, -2)", "k.T"),

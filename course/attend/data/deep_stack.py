@@ -1,6 +1,6 @@
 """Deep stacks of chapter 07's block that read Python's documentation, a character at a time.
 
-Six ways to stack the same blocks ("arms"), how one is trained, and the table of what came out,
+Seven ways to stack the same blocks ("arms"), how one is trained, and the table of what came out,
 which ``python course/07_block/depth.py arms`` makes. All arms have the same tables, the same last
 norm and the same output layer, so they differ between the tables and the last norm only.
 """
@@ -22,15 +22,18 @@ from torch.nn import functional
 from attend.data.mamba_words import ALPHABET, text
 from attend.training import fit
 
-NOTHING, LARGE, RESIDUAL, SMALL, POST, PRE = (
+NOTHING, LARGE, RESIDUAL, SMALL, POST, POST_SMALL, PRE = (
     "nothing",
     "nothing, large start",
     "residual",
     "residual, small start",
     "post-norm",
+    "post-norm, small start",
     "pre-norm",
 )
-ARMS = (NOTHING, LARGE, RESIDUAL, SMALL, POST, PRE)
+ARMS = (NOTHING, LARGE, RESIDUAL, SMALL, POST, POST_SMALL, PRE)
+NORMED = (POST, POST_SMALL, PRE)
+"""Arms with norms in their blocks."""
 DEEP, WIDTH, HEADS, TOKENS, EXAMPLES = 24, 24, 2, 16, 8
 STEPS, WARM_UP = 120, 40
 EVERY = 10
@@ -91,7 +94,7 @@ class Deep(nn.Module):
             nn.Embedding(len(ALPHABET), width),
             nn.Embedding(tokens, width),
         )
-        order = "post" if arm == POST else "pre"
+        order = "post" if arm in (POST, POST_SMALL) else "pre"
         blocks: list[Any] = [block(width, heads, order, norm, kind) for _ in range(layers)]
         self.blocks = nn.ModuleList(blocks)
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, len(ALPHABET))
@@ -99,7 +102,7 @@ class Deep(nn.Module):
             a = one.attention
             owners = (a.query, a.key, a.value, a.output, one.up, one.down)
             made = tuple(owner.weight.detach() for owner in owners)
-            if arm == SMALL:
+            if arm in (SMALL, POST_SMALL):
                 made = start(*made, layers)
             elif arm == LARGE:  # nn.Linear starts with variance 1/(3C); this makes it 1/C
                 gains = (1.0, 1.0, 3**0.5, 3**0.5, 3**0.5, 3**0.5 * GELU_GAIN)
@@ -124,7 +127,7 @@ class Deep(nn.Module):
 
 def through(arm: str, block: Any, x: Tensor, mask: Tensor) -> Tensor:
     """One block as ``arm`` uses it: without norms, the block's parts alone."""
-    if arm in (PRE, POST):
+    if arm in NORMED:
         return block(x, mask)
     if arm in (NOTHING, LARGE):
         return block.feed(block.attend(x, mask))
@@ -164,7 +167,7 @@ def train(
     steps: int = STEPS,
     **model: Any,
 ) -> tuple[list[float], float]:
-    """Train one stack with Adam, gradients cut to norm 1; the rate constant, or warmed up first.
+    """Train one stack with Adam, gradients clipped to norm 1; the rate constant, or warmed up.
 
     Returns:
         loss of every step in nats, and bits a character on unseen text; a run that overflows stops

@@ -12,7 +12,7 @@ of TUNING; the option with the best mean is then run on SEEDS.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy as np
 NUMBERS, EMBEDDING, VALUE, CODES = 1024, 64, 32, 256
 MEMORIES = 12
 """Memories of a run, filled side by side."""
-TUNING, SEEDS = (100, 101, 102), (0, 1, 2, 3, 4)
+TUNING, SEEDS = (100, 101, 102), tuple(range(20))
 
 Functions = Mapping[str, Callable[..., Any]]
 
@@ -57,99 +57,139 @@ def task(seed: int, pairs: int, noise: float = 0.5, times: int = 1) -> Task:
         seed: of everything random.
         pairs: how many different keys.
         noise: norm of what is added to a key of norm 1 when it is asked for.
-        times: how often each key is written, each time with another code; the last is ``due``.
+        times: how often each key is written, in random order, each time with a code drawn anew;
+            the last is ``due``.
     """
     rng = np.random.default_rng(seed)
     once = unit(rng.standard_normal((MEMORIES, pairs, EMBEDDING)))
-    keys = np.concatenate([once] * times, axis=1)
+    order = rng.permuted(np.tile(np.arange(pairs), (MEMORIES, times)), axis=1)
+    keys = np.take_along_axis(once, order[..., None], axis=1)
     asked = unit(keys + noise * unit(rng.standard_normal(keys.shape)))
     codes = unit(rng.standard_normal((CODES, VALUE)))
     which = rng.integers(CODES, size=keys.shape[:2])
-    due = np.broadcast_to(np.arange(pairs * times) >= pairs * (times - 1), which.shape)
+    again = np.triu(order[:, :, None] == order[:, None, :], 1)  # the same key, later
+    due = ~again.any(axis=-1)
     return Task(keys, asked, codes, which, due)
 
 
+def narrowed(rng: np.random.Generator, given: Task, width: int, value: int) -> Task:
+    """The same task in fewer numbers: keys of one width, codes of another, all of norm 1.
+
+    Both are multiplied by random matrices with orthonormal columns, the same way for every arm.
+    """
+    by_key, by_code = (
+        np.linalg.qr(rng.standard_normal(shape))[0]
+        for shape in ((EMBEDDING, width), (VALUE, value))
+    )
+    keys, asked, codes = given.keys @ by_key, given.asked @ by_key, given.codes @ by_code
+    return replace(given, keys=unit(keys), asked=unit(asked), codes=unit(codes))
+
+
 Arm = Callable[[Functions, Task, np.random.Generator, Any], np.ndarray]
-
-
-def narrowed(rng: np.random.Generator, given: Task, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Keys and questions, projected at random to a width, of norm 1."""
-    projection = rng.standard_normal((EMBEDDING, width))
-    return unit(given.keys @ projection), unit(given.asked @ projection)
+"""Which answers are right, (MEMORIES, writes), of a task with one option."""
 
 
 def summed(use: Functions, given: Task, rng: np.random.Generator, option: Any) -> np.ndarray:
-    """32 × 32 numbers, written by adding."""
-    del option
-    keys, asked = narrowed(rng, given, 32)
-    return asked @ use["recurrent_form"](keys, keys, given.values)[1]
+    """A matrix written by adding; the option is its height, the width of a key."""
+    few = narrowed(rng, given, option, NUMBERS // option)
+    return few.right(few.asked @ use["recurrent_form"](few.keys, few.keys, few.values)[1])
 
 
 def positive(use: Functions, given: Task, rng: np.random.Generator, option: Any) -> np.ndarray:
-    """elu + 1 of keys of width 31 times the option: a mean, with 31 × 32 + 31 numbers."""
+    """elu + 1 of keys: a mean, kept as a matrix and the sum of the keys; option: width, length."""
     from attend_solutions.linear_attention import elu_plus_one  # not where work is graded
 
-    keys, asked = (elu_plus_one(option * x) for x in narrowed(rng, given, 31))
-    return use["linear_attention"](asked, keys, given.values)
+    width, length = option
+    few = narrowed(rng, given, width, NUMBERS // width - 1)
+    q, k = elu_plus_one(length * few.asked), elu_plus_one(length * few.keys)
+    return few.right(use["linear_attention"](q, k, few.values))
 
 
 def random_features(
     use: Functions, given: Task, rng: np.random.Generator, option: Any
 ) -> np.ndarray:
-    """31 orthogonal random features of the embeddings times the option: a mean likewise."""
+    """Orthogonal random features of whole keys: a mean likewise; option: features, length."""
     from attend_solutions.linear_attention import gaussian_projection
 
-    projection = gaussian_projection(rng, 31, EMBEDDING, orthogonal=True)
-    q, k = (option * EMBEDDING**0.25 * x for x in (given.asked, given.keys))
-    return use["performer_attention"](q, k, given.values, projection)
+    features, length = option
+    few = narrowed(rng, given, EMBEDDING, NUMBERS // features - 1)
+    projection = gaussian_projection(rng, features, EMBEDDING, orthogonal=True)
+    q, k = (length * EMBEDDING**0.25 * x for x in (few.asked, few.keys))
+    return few.right(use["performer_attention"](q, k, few.values, projection))
 
 
 def corrected(use: Functions, given: Task, rng: np.random.Generator, option: Any) -> np.ndarray:
-    """32 × 32 numbers, written by the delta rule with the option as beta."""
-    keys, asked = narrowed(rng, given, 32)
-    state = np.zeros((MEMORIES, 32, VALUE))
-    for key, value in zip(keys.swapaxes(0, 1), given.values.swapaxes(0, 1), strict=True):
-        state = use["delta_rule_update"](state, key, value, option)
-    return asked @ state
+    """A matrix written by the delta rule; the option is (width of a key, beta)."""
+    width, beta = option
+    few = narrowed(rng, given, width, NUMBERS // width)
+    state = np.zeros((MEMORIES, width, NUMBERS // width))
+    for key, value in zip(few.keys.swapaxes(0, 1), few.values.swapaxes(0, 1), strict=True):
+        state = use["delta_rule_update"](state, key, value, beta)
+    return few.right(few.asked @ state)
 
 
 def cached(use: Functions, given: Task, rng: np.random.Generator, option: Any) -> np.ndarray:
-    """Softmax over the last pairs, as many as fit; the option is (width of a key, sharpness)."""
-    from attend_solutions.attention import scaled_dot_product_attention
-
+    """Softmax over the last pairs, as many as fit; option: widths of key and value, sharpness."""
     del use
-    width, sharpness = option
-    keys, asked = narrowed(rng, given, width)
-    kept = slice(-(NUMBERS // (width + VALUE)), None)
-    q = sharpness * width**0.5 * asked
-    return scaled_dot_product_attention(q, keys[:, kept], given.values[:, kept])[0]
+    width, value, _ = option
+    few = narrowed(rng, given, width, value)
+    last = NUMBERS // (width + value)
+    return _attend(few, few.keys[:, -last:], few.values[:, -last:], option)
+
+
+def replaced(use: Functions, given: Task, rng: np.random.Generator, option: Any) -> np.ndarray:
+    """The cache, but a pair takes the place of an earlier one with an equal key."""
+    del use
+    width, value, _ = option
+    few = narrowed(rng, given, width, value)
+    last = NUMBERS // (width + value)
+    keys, values = (x[few.due].reshape(MEMORIES, -1, x.shape[-1]) for x in (few.keys, few.values))
+    return _attend(few, keys[:, -last:], values[:, -last:], option)
 
 
 def everything(use: Functions, given: Task, rng: np.random.Generator, option: Any) -> np.ndarray:
-    """Softmax over all pairs, whatever they take."""
+    """Softmax over all pairs, whatever they take; the option is the sharpness."""
+    del use, rng
+    return _attend(given, given.keys, given.values, (EMBEDDING, VALUE, option))
+
+
+def _attend(few: Task, keys: np.ndarray, values: np.ndarray, option: Any) -> np.ndarray:
     from attend_solutions.attention import scaled_dot_product_attention
 
-    del use, rng
-    q = option * EMBEDDING**0.5 * given.asked
-    return scaled_dot_product_attention(q, given.keys, given.values)[0]
+    width, _, sharpness = option
+    q = sharpness * width**0.5 * few.asked
+    return few.right(scaled_dot_product_attention(q, keys, values)[0])
 
 
+HEIGHTS = (32, 48, 64)
+"""Widths of a key in a matrix of 1,024 numbers; a value has the other side."""
+CACHES = tuple(
+    (d, v, s) for d in (6, 8, 12, 16, 24) for v in (2, 3, 4, 8, 32) for s in (16, 64, 256)
+)
 ARMS: Mapping[str, tuple[Arm, Sequence[Any]]] = {
-    "sum": (summed, (None,)),
-    "elu + 1": (positive, (0.5, 2, 5, 20, 100, 1000)),
-    "random features": (random_features, (0.5, 1, 1.5, 2, 3, 4, 6, 9)),
-    "delta rule": (corrected, (0.025, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)),
-    "softmax, cache": (cached, [(d, s) for d in (4, 8, 16, 32) for s in (4, 16, 64)]),
+    "sum": (summed, HEIGHTS),
+    "elu + 1": (positive, [(d, x) for d in (31, 46, 60) for x in (2, 5, 20, 100, 1000)]),
+    "random features": (
+        random_features,
+        [(m, x) for m in (31, 60, 113, 204) for x in (1, 2, 4, 8, 16, 24)],
+    ),
+    "delta rule": (
+        corrected,
+        [(d, beta) for d in HEIGHTS for beta in (0.025, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)],
+    ),
+    "softmax, cache": (cached, CACHES),
+    "cache, replacing": (replaced, CACHES),
     "softmax, all kept": (everything, (4, 16, 64)),
 }
+ONCE = tuple(arm for arm in ARMS if arm != "cache, replacing")
+"""The arms that differ where no key is written twice."""
 
 
 def run(use: Functions, arm: str, option: Any, seed: int, **drawn: Any) -> np.ndarray:
     """Which answers are right, of one run: (MEMORIES, n), of the pairs that are due."""
     given = task(seed, **drawn)
-    answers = ARMS[arm][0](use, given, np.random.default_rng([seed, 1]), option)
-    due = given.right(answers)[given.due]
-    return due.reshape(MEMORIES, -1)
+    right = ARMS[arm][0](use, given, np.random.default_rng([seed, 1]), option)
+    return right[given.due].reshape(MEMORIES, -1)
 
 
 def race(use: Functions, arms: Sequence[str] = tuple(ARMS), **drawn: Any) -> list[dict[str, Any]]:

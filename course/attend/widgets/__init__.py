@@ -6,6 +6,7 @@ the arrow keys.
 """
 
 from attend.widgets.alignment import alignment_matrix
+from attend.widgets.curve_memory import curve_memory
 from attend.widgets.delta_explorer import delta_explorer
 from attend.widgets.depth import depth_thermometer
 from attend.widgets.dk import dk_explorer
@@ -15,6 +16,7 @@ from attend.widgets.flash_charts import peak_chart, traffic_chart
 from attend.widgets.frequency_map import frequency_map
 from attend.widgets.gradient import gradient_explorer
 from attend.widgets.heads import head_explorer
+from attend.widgets.kernel_shapes import kernel_shapes
 from attend.widgets.kit.view import View
 from attend.widgets.kv_cache import kv_cache_calculator
 from attend.widgets.mask_painter import mask_painter
@@ -32,6 +34,7 @@ __all__ = [
     "alignment_matrix",
     "attention_explorer",
     "attention_table",
+    "curve_memory",
     "delta_explorer",
     "depth_thermometer",
     "dk_explorer",
@@ -39,6 +42,7 @@ __all__ = [
     "frequency_map",
     "gradient_explorer",
     "head_explorer",
+    "kernel_shapes",
     "kv_cache_calculator",
     "mask_painter",
     "matrix_memory",

@@ -28,6 +28,7 @@ ARMS = (
     "residual",
     "residual, small start",
     "post-norm",
+    "post-norm, small start",
     "pre-norm",
 )
 """As in ``attend.data.deep_stack``, which needs torch."""
@@ -116,7 +117,7 @@ def measure(
             progress=False,
         )
     with torch.no_grad():
-        all_streams = list(stack.streams(tokens))
+        all_streams = [x.double() for x in stack.streams(tokens)]  # squares of 1e−23 are no float32
         stream = tuple(float(x.square().mean().sqrt()) for x in all_streams)
         apart = (x - x.mean(1, keepdim=True) for x in all_streams)
         differs = tuple(float(x.square().mean().sqrt()) for x in apart)
@@ -124,7 +125,7 @@ def measure(
     stack.zero_grad()
     loss.backward()
     gradient = tuple(
-        math.sqrt(sum(float(p.grad.square().sum()) for p in b.parameters() if p.grad is not None))
+        math.hypot(*(float(p.grad.double().norm()) for p in b.parameters() if p.grad is not None))
         for b in stack.blocks
     )
     return Reading(stream, differs, gradient, float(loss.detach()))
@@ -152,7 +153,7 @@ def draw(
     first = _bars(
         "stream",
         f"Size of the stream: {arm}",
-        f"After block {layers} it is {last}; {apart} of that differs between tokens (tick).",
+        f"After block {layers} it is {last}; tokens differ by {apart} (tick).",
         found.stream,
         GROUPS[0],
         ticks=found.differs,

@@ -59,7 +59,7 @@ export default live(({ model, picture, parts, controls, say }) => {
     set(parts["pull-head"], { points: `${23 + long},0 ${11 + long},-7 ${11 + long},7` });
     const looks = weights.map((weight, j) => `${scene.tokens[j]} ${weight.toFixed(2)}`).join(", ");
     const pulled = norm < 1e-3 ? norm.toExponential(0) : norm.toFixed(2);
-    const words = `Weights: ${looks}; output (${output.map((c) => c.toFixed(2)).join(", ")}); pull ${pulled}.`;
+    const words = `Weights: ${looks}; output (${output.map((c) => c.toFixed(2)).join(", ")}); arrow ${pulled}.`;
     for (const panel of panels) {
       const heading = panel.querySelector("text").textContent;
       panel.setAttribute("aria-label", `${heading}. ${words}`);

@@ -1,9 +1,10 @@
 """Drag the query: three tokens in the plane, and what softmax attention makes of them.
 
 A goal is set on one of the values. The arrow at the query is minus the gradient of
-½‖output − goal‖² with respect to q: the way in which gradient descent would move the query.
-Stretched scores first make the arrow longer; then they put all weight on one key, the output stays
-in that corner and the arrow dies.
+½‖output − goal‖² with respect to q: where gradient descent would move the query. From `START`,
+stretched scores first make the arrow longer; then they put all weight on one key, the output stays
+in that corner and the arrow vanishes. From elsewhere it may only shrink, or the output may end at
+the goal.
 """
 
 from __future__ import annotations
@@ -33,9 +34,8 @@ LONGEST = 84.0
 STEP = 1e-5  # of the central differences
 
 SEE = (
-    "Drag the blue query: it weighs the values by how well it fits their keys, and the output never"
-    " leaves their triangle. Then stretch the scores: the arrow, which would pull the output"
-    " towards the goal, grows at first; then the output snaps to a corner, and the arrow dies."
+    "Stretch the scores: from here the arrow grows, then vanishes with the output in the wrong"
+    " corner. From near sat's key, the output goes to the goal."
 )
 
 Attention = Callable[..., Any]
@@ -148,7 +148,9 @@ def draw(q: Sequence[float], answer: dict[str, Any]) -> str:
     left.append(
         element("circle", cx=at[0], cy=at[1], r=11, fill=ROLE["Q"], data_part="query"),
     )
-    left.append(text(16, 48, "blue: query · orange: keys · arrow: pull", font_size=13, fill=MUTED))
+    left.append(
+        text(16, 48, "blue: query · orange: keys", font_size=13, fill=MUTED)
+    )
     spot = _spot(output)
     corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in values)
     right = [
@@ -194,7 +196,7 @@ def _ray(part: str, start: Spot, end: Spot, weight: float) -> str:
 
 
 def _pull(at: Spot, pull: Sequence[float]) -> str:
-    """Draw the arrow at the query: nothing where the pull has died."""
+    """Draw the arrow at the query: nothing where the gradient has vanished."""
     length = min(PULL * math.hypot(*pull), LONGEST)
     angle = math.degrees(math.atan2(-pull[1], pull[0]))
     shaft = {"x1": 13, "y1": 0, "x2": 13 + length, "y2": 0, "stroke": UNSCALED, "stroke_width": 4}

@@ -107,7 +107,7 @@ def matrix_memory(
     wide = ipywidgets.Layout(width="min(440px, 100%)")
     style = {"description_width": "84px"}
     pairs = ipywidgets.IntSlider(
-        value=8, min=1, max=len(LETTERS), description="pairs", layout=wide, style=style
+        value=4, min=1, max=len(LETTERS), description="pairs", layout=wide, style=style
     )
     kind = ipywidgets.Dropdown(
         options=[(said, name) for name, said in KEYS.items()],

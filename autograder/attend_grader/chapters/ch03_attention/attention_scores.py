@@ -34,7 +34,7 @@ def _scaled(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong and square, leading axes, scaled and not, one key, odd and even widths."""
+    """Every length differs from each other in some call; leading axes, scaled and not, one key."""
     return [
         Call(qkv(rng, 3, 5, 4, 1)[:2]),
         Call(qkv(rng, 4, 4, 4, 1)[:2]),
@@ -42,6 +42,9 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call(qkv(rng, 3, 4, 5, 1, (2,))[:2]),
         Call(qkv(rng, 2, 3, 5, 1, (2, 3))[:2], {"scaled": False}),
         Call(qkv(rng, 2, 1, 3, 1)[:2], {"scaled": True}),
+        Call(qkv(rng, 3, 2, 3, 1)[:2]),
+        Call(qkv(rng, 4, 4, 2, 1)[:2]),
+        Call(qkv(rng, 1, 3, 4, 1)[:2]),
         Call((rng.integers(-5, 6, (3, 6)), rng.integers(-5, 6, (2, 6)))),
     ]
 

@@ -21,7 +21,6 @@ from attend_grader.chapters.ch03_attention.shared import falling
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import Fresh, agrees, gradient_by_hand
-from attend_grader.checks.properties import normal
 
 
 def _values(rng: np.random.Generator) -> Fresh:
@@ -29,18 +28,26 @@ def _values(rng: np.random.Generator) -> Fresh:
         yield "", Call(gradient_inputs(rng, t, s, d, d_v))
     q, k, v, grad_output = gradient_inputs(rng, 3, 4, 2, 2)
     yield "scores of some 10,000", Call((100 * q, 100 * k, v, grad_output))
-    q, k, v = falling()
-    yield "twelve keys, the smallest weight 5e-8", Call((q, k, v, normal(rng, 3, 2)))
+
+
+def _limits(rng: np.random.Generator) -> Fresh:
+    q, k, v, grad_output = gradient_inputs(rng, 3, 4, 2, 2)
+    yield "gradients of some 1,000,000", Call((q, k, v, 1e6 * grad_output))
+    yield "one key, whose weight is 1", Call(gradient_inputs(rng, 2, 1, 3, 2))
+    why = "24 keys, the smallest weight 1e-15, with the largest value"
+    yield why, Call((*falling(), grad_output))
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong and square, leading axes, large scores."""
+    """Oblong and square, leading axes, large scores, lengths of 1."""
     q, k, v, grad_output = gradient_inputs(rng, 2, 3, 4, 2)
     return [
         Call(gradient_inputs(rng, 3, 5, 4, 2)),
         Call(gradient_inputs(rng, 4, 4, 4, 4)),
         Call(gradient_inputs(rng, 3, 4, 5, 2, (2,))),
         Call((4 * q, 4 * k, v, grad_output)),
+        Call(gradient_inputs(rng, 2, 3, 3, 1)),
+        Call(gradient_inputs(rng, 1, 4, 2, 3)),
     ]
 
 
@@ -125,8 +132,9 @@ EXERCISE = Exercise(
     ),
     properties=(
         agrees("grad_v is right, as it was", _values, part=2, repeat=1),
-        gradient_by_hand("grad_q agrees with a numerical derivative", 0, small, loss, points=2),
-        gradient_by_hand("grad_k agrees with a numerical derivative", 1, small, loss, points=2),
+        gradient_by_hand("grad_q agrees with a numerical derivative", 0, small, loss),
+        gradient_by_hand("grad_k agrees with a numerical derivative", 1, small, loss),
+        agrees("one key only; huge gradients; small weights", _limits, repeat=1, points=2),
     ),
     draws=draws,
     slips=SLIPS,
@@ -138,7 +146,7 @@ EXERCISE = Exercise(
         "dz.sum(axis=-1) for a query whose weights are not equal: it should be 0.",
         "The mean that is taken from dP must be weighted by the query's own weights P.",
     ),
-    minutes=8,
+    minutes=5,
     difficulty=2,
     importance=4,
     uses=("softmax", "attention_scores", "scaled_dot_product_attention"),

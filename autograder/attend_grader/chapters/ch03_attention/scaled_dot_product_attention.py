@@ -41,7 +41,7 @@ def _limits(rng: np.random.Generator) -> Known:
     yield "scores of ±10,000", (100 * q, 100 * k, v), want
     q, k, v = falling()
     want = attention.scaled_dot_product_attention(q, k, v)
-    yield "twelve keys, the smallest weight 5e-8", (q, k, v), want
+    yield "24 keys, the smallest weight 1e-15, with the largest value", (q, k, v), want
 
 
 def _weights(rng: np.random.Generator) -> Fresh:
@@ -64,7 +64,7 @@ def _output(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong and square, leading axes, large scores, one query and key."""
+    """Lengths that are equal in one call and not in another; leading axes, large scores, ones."""
     q, k, v = qkv(rng, 2, 3, 4, 2)
     return [
         Call(qkv(rng, 3, 5, 4, 2)),
@@ -73,6 +73,10 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((100 * q, 100 * k, v)),
         Call(qkv(rng, 1, 1, 2, 3)),
         Call(qkv(rng, 5, 2, 3, 3)),
+        Call(qkv(rng, 1, 4, 3, 2)),
+        Call(qkv(rng, 3, 1, 2, 1)),
+        Call(qkv(rng, 2, 3, 2, 4)),
+        Call(qkv(rng, 4, 3, 5, 3)),
     ]
 
 
@@ -87,6 +91,12 @@ SLIPS = (
         "unless you tell it scaled=False.",
     ),
     Slip(
+        "scaled by the number of keys",
+        (CALL, "softmax(attention_scores(q, k, scaled=False) / np.sqrt(k.shape[-2]))"),
+        "Your scores are divided by the square root of how many keys there are. The spread comes "
+        "from the width of a query: q.shape[-1].",
+    ),
+    Slip(
         "scaled by the width of the values",
         (CALL, "softmax(attention_scores(q, k, scaled=False) / np.sqrt(v.shape[-1]))"),
         "Your scores are divided by √D_v. D is the width of queries and keys: q.shape[-1].",
@@ -94,7 +104,8 @@ SLIPS = (
     Slip(
         "scaled twice",
         (CALL, f"softmax(attention_scores(q, k) / {ROOT})"),
-        "The scores are divided by √D twice: attention_scores already does it. Drop the other one.",
+        "The scores are divided by D. Either √D is in there twice (attention_scores divides "
+        "already), or the root is missing.",
     ),
     Slip(
         "normalised over queries instead of keys",
@@ -129,11 +140,6 @@ SLIPS = (
         (CALL, f"softmax(attention_scores(q, k, scaled=False)) / {ROOT}"),
         "The weights are divided by √D, after softmax, so that they no longer sum to 1. The scale "
         "belongs to the scores, before softmax.",
-    ),
-    Slip(
-        "weights times keys",
-        ("weights @ v", "weights @ k"),
-        "Your output is the weights times k. Keys only decide how much; what is mixed is v.",
     ),
     Slip(
         "Pᵀ instead of P in the output",

@@ -58,6 +58,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call(_paired(rng, 4, 4), {"scaled": True}),
         Call(_paired(rng, 3, 1), {"scaled": False}),
         Call(_paired(rng, 5, 4), {"scaled": False}),
+        Call(_paired(rng, 5, 3), {"scaled": True}),
+        Call(_paired(rng, 4, 5), {"scaled": True}),
     ]
 
 

@@ -17,10 +17,13 @@ def qkv(
 
 
 def falling(t: int = 3) -> tuple[Array, Array, Array]:
-    """q (t, 4), k (12, 4) and v (12, 2) with weights from 0.8 down to 5e-8: none may be dropped."""
-    steps = np.arange(12.0)
+    """q (t, 4), k (24, 4) and v (24, 2) with weights from 0.8 down to 1e-15: none may be dropped.
+
+    The values grow as the weights fall, so that each key gives as much to the output.
+    """
+    steps = np.arange(24.0)
     q, k = np.full((t, 4), [2.0, 0.0, 0.0, 0.0]), np.outer(-1.5 * steps, [1.0, 0.0, 0.0, 0.0])
-    return q, k, np.stack([steps % 5, 1 + steps % 3], axis=-1)
+    return q, k, np.exp(1.5 * steps)[:, None] * np.stack([steps % 5, 1 + steps % 3], axis=-1)
 
 
 def distribution(scores: Array) -> Array:

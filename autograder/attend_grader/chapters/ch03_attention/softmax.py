@@ -34,6 +34,7 @@ def _equal(rng: np.random.Generator) -> Known:
 def _axes(rng: np.random.Generator) -> Fresh:
     for shape, axis in _AXES:
         yield "", Call((2 * normal(rng, *shape),), {} if axis == -1 else {"axis": axis})
+    yield "integers, one in a row, so the weight 1.0", Call((rng.integers(-5, 6, (3, 1)),))
 
 
 def _huge(rng: np.random.Generator) -> Fresh:
@@ -83,6 +84,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((rng.permutation(12).reshape(3, 4),)),
         Call((normal(rng, 6),)),
         Call((normal(rng, 3, 1, 2),)),
+        Call((normal(rng, 4, 2),), {"axis": -2}),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Exercise 03_attention/softmax_jacobian: how every weight answers to every score.
+"""Exercise 03_attention/softmax_jacobian: how every weight changes with every score.
 
 The oracle is a numerical derivative of a softmax written here.
 """
@@ -29,6 +29,10 @@ def _limits(rng: np.random.Generator) -> Known:
     yield "equal weights", (np.full(4, 0.25),), (np.eye(4) - 0.25) / 4
     yield "all weight on one key, so no weight moves", (np.eye(5)[2],), np.zeros((5, 5))
     yield "one key only", (np.ones(1),), np.zeros((1, 1))
+    p = np.array([0.99998, 1e-5, 1e-5])  # so small a Jacobian shows what finite differences lose
+    want = np.array([[1.99996e-5, -9.9998e-6, -9.9998e-6], [0, 0, 0], [0, 0, 0]])
+    want[1:] = [[-9.9998e-6, 9.9999e-6, -1e-10], [-9.9998e-6, -1e-10, 9.9999e-6]]
+    yield "nearly all weight on one key", (p,), want
 
 
 def _numerical(rng: np.random.Generator) -> Known:
@@ -74,7 +78,7 @@ SLIPS = (
         "elementwise p (1 − p)",
         (f"{DIAGONAL} - {TABLE}", "weights * (1 - weights)"),
         "This is p (1 − p), one number for each weight: the derivative of the sigmoid. Every "
-        "weight answers to every score, so the result is S × S.",
+        "weight changes with every score, so the result is S × S.",
     ),
     Slip(
         "applied softmax to the weights",
@@ -156,7 +160,7 @@ def by_rows(weights):
 EXERCISE = Exercise(
     chapter="03_attention",
     title="The softmax's Jacobian",
-    goal="Write down how every weight answers to every score: diag(p) − p pᵀ.",
+    goal="Write down how every weight changes with every score: diag(p) − p pᵀ.",
     reference=attention.softmax_jacobian,
     contract=Contract(
         numpy_only=True,
@@ -172,7 +176,7 @@ EXERCISE = Exercise(
             want=np.array([[0.16, -0.06, -0.10], [-0.06, 0.21, -0.15], [-0.10, -0.15, 0.25]]),
             clue=_row_sums,
         ),
-        known("equal weights; all weight on one key; one key", _limits),
+        known("equal weights; all weight, or nearly all, on one key; one key", _limits),
         known("agrees with a numerical derivative of softmax", _numerical, clue=_row_sums),
     ),
     draws=draws,

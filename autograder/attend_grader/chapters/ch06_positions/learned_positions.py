@@ -51,7 +51,7 @@ def _end(subject: Subject, probe: Probe) -> None:
         error = built.run((x, start)).error
         if error is not None and error.type == "NotImplementedError":
             raise SubjectError(error, inside.given((x, start), {}))
-        if error is not None and error.type == "ValueError":
+        if error is not None and error.is_a("ValueError"):
             refused = True
         else:
             did = "answers" if error is None else f"raises {error.type}"

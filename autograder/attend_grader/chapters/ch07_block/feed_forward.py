@@ -20,43 +20,59 @@ from attend_grader.checks.torch_numbers import normal
 GATED = "swiglu"
 
 
-def _case(rng: np.random.Generator, kind: str, *shape: int, inner: int = 7) -> Call:
+def _case(
+    rng: np.random.Generator, kind: str, *shape: int, inner: int = 7, gate: bool = False
+) -> Call:
     width = shape[-1]
     args: tuple[Any, ...] = (normal(rng, *shape), normal(rng, inner, width))
     args = (*args, normal(rng, width, inner), kind)
-    return Call((*args, normal(rng, inner, width)) if kind == GATED else args)
+    return Call((*args, normal(rng, inner, width)) if kind == GATED or gate else args)
 
 
 def _of(kind: str):
     def cases(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         for shape in ((2, 3, 4), (3, 7), (1, 1, 2)):
             yield kind, _case(rng, kind, *shape)
+        if kind != GATED:
+            yield f"{kind}, large numbers", _large(rng, kind)
+            yield f"{kind} with a w_gate, which is not used", _case(rng, kind, 2, 4, gate=True)
         if kind == "gelu":
             yield "no kind given", Call(_case(rng, kind, 2, 3, 4).args[:3])
 
     return cases
 
 
+def _large(rng: np.random.Generator, kind: str) -> Call:
+    call = _case(rng, kind, 2, 3, 6, inner=5)
+    return Call((50 * call.args[0], *call.args[1:]))
+
+
+UNKNOWN = ("tanh", "silu", "geglu", "GELU", "gel", "relu gelu", "")
+"""Kinds that are none of the three, though some come near."""
+
+
 def _refuses(subject: Subject, probe: Probe) -> None:
     """A kind that is not known must not pass for another."""
-    for what, kind in (("the kind 'tanh'", "tanh"), ("swiglu without w_gate", GATED)):
-        args = (*_case(probe.rng, "relu", 2, 4).args[:3], kind)
+    *plain, gate = _case(probe.rng, GATED, 2, 4).args
+    tries = [(f"the kind {kind!r}", (*plain[:3], kind, gate)) for kind in UNKNOWN]
+    for what, args in [*tries, ("swiglu without w_gate", (*plain[:3], GATED))]:
         outcome = subject.run(args, {})
-        came = "a result" if outcome.error is None else outcome.error.type
-        if came != "ValueError":
+        if outcome.error is None or not outcome.error.is_a("ValueError"):
+            came = "a result" if outcome.error is None else outcome.error.type
             text = f"{what} must raise a ValueError; your function gave {came}."
             raise Miss(text, topic="bad input").on(probe.given(args, {}), "")
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Each kind, F above, at and below C, one token."""
+    """Each kind, F above, at and below C, one token, large numbers, a gate that is not used."""
     return [
         _case(rng, "gelu", 2, 3, 4),
         _case(rng, "relu", 2, 3, 4),
         _case(rng, GATED, 2, 3, 4),
-        _case(rng, "gelu", 3, 5, inner=5),
+        _case(rng, "gelu", 3, 5, inner=5, gate=True),
         _case(rng, GATED, 1, 5, 5, inner=5),
-        _case(rng, "relu", 1, 1, 6, inner=3),
+        _large(rng, "relu"),
+        _case(rng, "relu", 5, 3, inner=2, gate=True),
         Call(_case(rng, "gelu", 4, 3).args[:3]),
     ]
 
@@ -104,9 +120,10 @@ SLIPS = (
         "The gate of swiglu goes through GELU. That is called GEGLU; SwiGLU takes SiLU.",
     ),
     Slip(
-        "both bent",
-        (f"{SILU} * up", f"{SILU} * functional.silu(up)"),
-        "In swiglu both products go through SiLU. Only the gate does.",
+        "no bend",
+        (("functional.relu(up)", "up"), ("functional.gelu(up)", "up")),
+        "For relu and gelu nothing is done between the two products, so they are as good as one "
+        "matrix. Take relu or gelu of the F numbers.",
     ),
     Slip(
         "bent after the way back",
@@ -118,9 +135,10 @@ SLIPS = (
         "relu can add nothing negative to the stream. Bend the F numbers between the products.",
     ),
     Slip(
-        "gate added",
-        (f"{SILU} * up", f"{SILU} + up"),
-        "In swiglu the gate is added. It is multiplied, number by number.",
+        "the input added",
+        ("return hidden @ w_out.T", "return x + hidden @ w_out.T"),
+        "x itself is added to the result. That is the residual connection, which the block makes; "
+        "here, return what the second product gives.",
     ),
 )
 
@@ -165,7 +183,10 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         gradients=("x", "w_in", "w_out", "w_gate"),
-        says=("An unknown `kind`, and swiglu without `w_gate`, raise a `ValueError`.",),
+        says=(
+            "For relu and gelu, `w_gate` is not used.",
+            "Any other `kind`, and swiglu without `w_gate`, raise a `ValueError`.",
+        ),
     ),
     properties=(
         worked(
@@ -177,6 +198,7 @@ EXERCISE = Exercise(
             want=torch.tensor([[9.0, 3.0]]),
             tolerance=FLOAT32,
         ),
+        agrees("relu", _of("relu"), tolerance=FLOAT32),
         agrees("gelu, also where no kind is given", _of("gelu"), tolerance=FLOAT32),
         agrees("swiglu", _of(GATED), tolerance=FLOAT32),
         Property("what is not known is refused", 1, _refuses),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -58,8 +59,9 @@ def _tensors(subject: Subject, probe: Probe) -> None:
 _ALONE: tuple[dict[str, Any], ...] = (
     {"positions": 6},
     {"segments": 3},
-    {"kv_width": 1},
+    {"kv_width": 2},
     {"kv_width": 3, "biases": False},
+    {"kv_width": 61},
     {"gated": True},
     {"gated": True, "biases": False},
     {"rms": True},
@@ -67,12 +69,50 @@ _ALONE: tuple[dict[str, Any], ...] = (
     {"pooler": True},
     {"pooler": True, "biases": False},
 )
+_USUAL: tuple[dict[str, Any], ...] = (
+    {"positions": 6, "segments": 3, "pooler": True},
+    {"gated": True, "biases": False, "rms": True, "tied": False, "kv_width": 3},
+    {"biases": False, "rms": True, "tied": False},
+    {"positions": 8, "tied": False},
+    {"positions": 9, "pooler": True, "tied": False},
+)
+"""Options together: as BERT and Llama have them, and others."""
+
+PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53)
+
+
+def _together(subject: Subject, probe: Probe) -> None:
+    """Every pair of options, of sizes that cannot stand for each other; also no blocks at all."""
+    each: dict[str, tuple[Any, ...]] = {
+        "positions": (3,),
+        "segments": (2,),
+        "kv_width": (5, 59),
+        "gated": (True,),
+        "biases": (False,),
+        "rms": (True,),
+        "tied": (False,),
+        "pooler": (True,),
+    }
+    single = [{name: value} for name, values in each.items() for value in values]
+    pairs = [a | b for a, b in combinations(single, 2) if a.keys() != b.keys()]
+    for options in ({}, *pairs, *_USUAL):
+        sizes = [int(n) for n in probe.rng.permutation(PRIMES)[:4]]
+        for layers in (0, 2) if options in ({}, *_USUAL) else (2,):
+            sizes[2] = layers
+            want = by_tensors(*sizes, **options)
+            why = f"{layers} blocks; {', '.join(options) or 'plain'}"
+            probe.agree(subject, *sizes, want=want, why=why, **options)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Plain, and with each option."""
-    sizes = tuple(int(n) for n in rng.integers(5, 60, 4))
-    return [Call(sizes), *(Call(sizes, options) for options in _ALONE)]
+    """Plain, without blocks, with each option, and with several."""
+    vocabulary, width, inner = (int(n) for n in rng.permutation(PRIMES)[:3])
+    options: tuple[dict[str, Any], ...] = ({}, *_ALONE, *_USUAL, {}, _USUAL[1])
+    layers = [2 + number % 3 for number in range(len(options) - 2)] + [0, 0]
+    return [
+        Call((vocabulary, width, count, inner), given)
+        for count, given in zip(layers, options, strict=True)
+    ]
 
 
 SHARED, ONE = "2 * width * width + 2 * width * shared", "one_norm = width if rms else 2 * width"
@@ -180,7 +220,8 @@ EXERCISE = Exercise(
         Property("each option by itself", 2, _tensors),
         _counts("GPT-2: 124,439,808, and XL", _GPT2),
         _counts("BERT-base: 109,482,240", _BERT),
-        _counts("Llama 2: 6,738,415,616, and 70B", _LLAMA, points=3),
+        _counts("Llama 2: 6,738,415,616, and 70B", _LLAMA, points=2),
+        Property("options together, and no blocks at all", 1, _together),
     ),
     draws=draws,
     slips=SLIPS,

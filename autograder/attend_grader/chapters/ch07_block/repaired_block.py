@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from attend_solutions import block
 from torch import Tensor
 
-from attend_grader.chapters.ch07_block import READY_BLOCKS
+from attend_grader.chapters.ch07_block import NO_BLOCKS, READY_BLOCKS
 from attend_grader.chapters.ch07_block.shared import SCALE, block_call
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.contract import EVERY_PARAMETER
@@ -20,17 +21,28 @@ from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import fresh_parameters, normal
 
 
-def _call(rng: np.random.Generator, *build: Any, x: tuple[int, ...], masked: bool = False) -> Call:
-    return block_call(block.RepairedBlock, rng, build, *x, masked=masked)
+def _call(
+    rng: np.random.Generator, *build: Any, x: tuple[int, ...], mask: tuple[int, ...] = ()
+) -> Call:
+    return block_call(block.RepairedBlock, rng, build, *x, mask=mask)
+
+
+def _small(rng: np.random.Generator) -> Call:
+    """A stream whose variance is not large beside the norms' eps."""
+    call = _call(rng, 4, 2, x=(2, 3, 4))
+    return replace(call, args=(call.args[0] / 100,))
 
 
 def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "", _call(rng, 6, 2, x=(2, 4, 6))
     yield "one token", _call(rng, 4, 1, x=(2, 1, 4))
+    yield "one text", _call(rng, 4, 1, x=(1, 3, 4))
+    yield "small numbers", _small(rng)
 
 
 def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    yield "a causal mask", _call(rng, 4, 2, x=(2, 5, 4), masked=True)
+    yield "a mask for all", _call(rng, 4, 2, x=(2, 5, 4), mask=(5, 5))
+    yield "a mask for each text and head", _call(rng, 4, 2, x=(2, 5, 4), mask=(2, 2, 5, 5))
 
 
 def _silent(subject: Subject, probe: Probe) -> None:
@@ -44,11 +56,11 @@ def _silent(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Several heads, one head, a mask, one token."""
+    """Several heads, one head, masks of several shapes, B = T, one token."""
     return [
         _call(rng, 6, 2, x=(2, 4, 6)),
         _call(rng, 4, 1, x=(1, 3, 4)),
-        _call(rng, 4, 2, x=(2, 5, 4), masked=True),
+        _call(rng, 6, 2, x=(3, 3, 6), mask=(3, 2, 3, 3)),
         _call(rng, 8, 4, x=(2, 1, 8)),
     ]
 
@@ -107,19 +119,31 @@ SLIPS = (
         "the stream with attention's part.",
     ),
     Slip(
-        "the first norm twice",
-        (SECOND, SECOND.replace("1", "0")),
-        "The second half uses scale and shift of the first. They were right before: row 1.",
+        "the norms exchanged",
+        (
+            ("self.scale[0], self.shift[0]", "self.scale[-1], self.shift[-1]"),
+            ("self.scale[1], self.shift[1]", "self.scale[0], self.shift[0]"),
+        ),
+        "The two norms are exchanged: row 0 of scale and shift belongs to attention, row 1 to the "
+        "feed-forward network.",
     ),
     Slip(
-        "the mask is lost",
-        (", mask)", ")"),
-        "The mask does nothing any more: hand it to the attention.",
+        "attention's part is lost",
+        (("x = x + found", "y = x + found"), (SECOND, SECOND.replace("(x", "(y"))),
+        "What attention added is read by the feed-forward network and then lost: the second sum "
+        "starts from the x that came in. Keep the sum as the new x.",
     ),
     Slip(
-        "nothing is added",
-        (("x = x + found", "x = found"), (f"return x + {CALM}", f"return {CALM}")),
-        "The residual connections are gone. What a part returns is added to the stream.",
+        "the feed-forward network reads the x that came in",
+        (SECOND, SECOND.replace("(x", "(x - found")),
+        "The feed-forward network reads the second norm of the x that came in. It should read that "
+        "of the sum, with what attention added.",
+    ),
+    Slip(
+        "a norm at the end",
+        (f"return x + {CALM}self.up.weight, self.down.weight)",
+         f"x = x + {CALM}self.up.weight, self.down.weight)\n        return {SECOND}"),
+        "What leaves the block is normed once more. A pre-norm block ends with the plain sum.",
     ),
 )  # fmt: skip
 
@@ -165,6 +189,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         gradients=("x", EVERY_PARAMETER),
         forbids=READY_BLOCKS,
+        forbidden=NO_BLOCKS,
     ),
     properties=(
         agrees("values", _usual, points=2, repeat=1, tolerance=FLOAT32),

@@ -23,17 +23,18 @@ def _case(rng: np.random.Generator, width: int, inner: int, layers: int) -> Call
 
 
 def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for width, inner, layers in ((3, 5, 12), (2, 8, 1), (4, 4, 24)):
+    for width, inner, layers in ((3, 5, 12), (2, 8, 1), (4, 4, 24), (3, 1, 6)):
         yield f"L = {layers}", _case(rng, width, inner, layers)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Several depths, also one block; F above, at and below C."""
+    """Several depths, also one block; F above, at and below C, and 1."""
     return [
         _case(rng, 3, 5, 12),
         _case(rng, 4, 4, 3),
         _case(rng, 2, 8, 1),
         _case(rng, 3, 2, 24),
+        _case(rng, 2, 1, 6),
     ]
 
 
@@ -115,7 +116,8 @@ _TWO = torch.eye(2)
 EXERCISE = Exercise(
     chapter="07_block",
     title="A small start",
-    goal="Make the matrices smaller that write to the stream, so that depth does not matter.",
+    goal="Make the matrices smaller that write to the stream, so that at the start it is as large "
+    "after 24 blocks as after 2.",
     reference=block.residual_init,
     contract=Contract(
         arguments_unchanged=True,
@@ -125,9 +127,9 @@ EXERCISE = Exercise(
     properties=(
         worked(
             "the worked example: with 8 blocks the factor is 1/4",
-            *(4 * _TWO for _ in range(6)),
+            *(4 * n * _TWO for n in range(1, 7)),
             8,
-            want=tuple(_TWO if i in WRITE else 4 * _TWO for i in range(6)),
+            want=tuple((n if n - 1 in WRITE else 4 * n) * _TWO for n in range(1, 7)),
             tolerance=FLOAT32,
         ),
         agrees("output", _usual, part=3, tolerance=FLOAT32),

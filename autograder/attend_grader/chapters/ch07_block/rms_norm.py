@@ -9,7 +9,7 @@ import torch
 from attend_solutions import block
 from torch.nn import functional
 
-from attend_grader.chapters.ch07_block import READY_MADE
+from attend_grader.chapters.ch07_block import NO_NORMS, READY_MADE
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, worked
@@ -21,6 +21,12 @@ def _case(rng: np.random.Generator, *shape: int, eps: float | None = None) -> Ca
     return Call((normal(rng, *shape), normal(rng, shape[-1]), *more))
 
 
+def _small(rng: np.random.Generator, eps: float | None = None) -> Call:
+    """Numbers whose squares are not large beside eps."""
+    call = _case(rng, 2, 5, eps=eps)
+    return Call((call.args[0] / 500, *call.args[1:]))
+
+
 def _torchs(rng: np.random.Generator):
     for shape in ((2, 3, 6), (4, 4, 4), (5, 2)):
         x, weight = _case(rng, *shape).args
@@ -30,8 +36,8 @@ def _torchs(rng: np.random.Generator):
 
 def _eps(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "eps = 0.5", _case(rng, 2, 3, 4, eps=0.5)
-    x, weight = _case(rng, 2, 5).args
-    yield "tiny numbers and eps = 0.001", Call((x / 100, weight, 1e-3))
+    yield "small numbers, eps = 0.001", _small(rng, 1e-3)
+    yield "small numbers, eps left out", _small(rng)
 
 
 def _zeros(rng: np.random.Generator):
@@ -39,14 +45,16 @@ def _zeros(rng: np.random.Generator):
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Leading axes or none, square, another eps, one number, far from 0."""
+    """Leading axes or none, square, another eps, small numbers, far from 0."""
     x, weight = _case(rng, 2, 3, 4).args
     return [
         _case(rng, 2, 3, 6),
         _case(rng, 3, 3, 3),
         _case(rng, 5),
         _case(rng, 2, 4, eps=0.5),
+        _case(rng, 3, 7, eps=0.3),
         _case(rng, 1, 1, 4),
+        _small(rng),
         Call((x + 3, weight)),
     ]
 
@@ -134,6 +142,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         gradients=("x", "weight"),
         forbids=READY_MADE,
+        forbidden=NO_NORMS,
     ),
     properties=(
         worked(

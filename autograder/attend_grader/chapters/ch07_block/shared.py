@@ -24,14 +24,20 @@ def far(rng: np.random.Generator) -> Tensor:
     return torch.from_numpy(rng.integers(-8, 9, (2, 3, 8)) / 4 + 1024).float()
 
 
-def causal(tokens: int) -> Tensor:
-    """Every token may look at itself and at those before it."""
-    return torch.ones(tokens, tokens, dtype=torch.bool).tril()
+def scattered(rng: np.random.Generator, *shape: int) -> Tensor:
+    """A random mask; every token may look at one at least, not always at itself."""
+    allowed = rng.random(shape) < 0.5
+    one = rng.integers(shape[-1], size=(*shape[:-1], 1))
+    return torch.from_numpy(allowed | (np.arange(shape[-1]) == one))
 
 
 def block_call(
-    reference: Any, rng: np.random.Generator, build: tuple[Any, ...], *x: int, masked: bool = False
+    reference: Any,
+    rng: np.random.Generator,
+    build: tuple[Any, ...],
+    *x: int,
+    mask: tuple[int, ...] = (),
 ) -> Call:
-    """A call of a block with fresh parameters on a text of shape ``x``."""
-    args = (normal(rng, *x), causal(x[1])) if masked else (normal(rng, *x),)
+    """A call of a block with fresh parameters on a text of shape ``x``, perhaps with a mask."""
+    args = (normal(rng, *x), scattered(rng, *mask)) if mask else (normal(rng, *x),)
     return module_call(reference, rng, Call(build), *args, scale=SCALE)

@@ -9,18 +9,22 @@ import numpy as np
 import torch
 from attend_solutions import block
 
-from attend_grader.chapters.ch07_block import READY_BLOCKS
+from attend_grader.chapters.ch07_block import NO_BLOCKS, READY_BLOCKS
 from attend_grader.chapters.ch07_block.shared import SCALE, block_call
-from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.compare import FLOAT32, Miss
 from attend_grader.checks.contract import EVERY_PARAMETER
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees
-from attend_grader.checks.subject import Subject
+from attend_grader.checks.subject import Subject, SubjectError
 from attend_grader.checks.torch_numbers import normal
 
+ORDERS = ("pre", "post", "parallel")
 
-def _call(rng: np.random.Generator, *build: Any, x: tuple[int, ...], masked: bool = False) -> Call:
-    return block_call(block.TransformerBlock, rng, build, *x, masked=masked)
+
+def _call(
+    rng: np.random.Generator, *build: Any, x: tuple[int, ...], mask: tuple[int, ...] = ()
+) -> Call:
+    return block_call(block.TransformerBlock, rng, build, *x, mask=mask)
 
 
 def _of(order: str):
@@ -59,21 +63,42 @@ def _torchs(subject: Subject, probe: Probe) -> None:
 
 
 def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for order in ("pre", "post", "parallel"):
-        yield f"a causal mask, {order}", _call(rng, 4, 2, order, x=(2, 5, 4), masked=True)
+    for order in ORDERS:
+        for what, shape in (("all", (5, 5)), ("each text and head", (2, 2, 5, 5))):
+            yield (
+                f"{order}, a mask for {what}",
+                _call(rng, 4, 2, order, x=(2, 5, 4), mask=shape),
+            )
+
+
+def _refuses(subject: Subject, probe: Probe) -> None:
+    """The constructor, which is given, still refuses what it does not know."""
+    for build in ((4, 2, "before"), (4, 2, "pre", "batch")):
+        try:
+            subject.build(*build)
+        except SubjectError as error:
+            if error.error.is_a("ValueError"):
+                continue
+        text = f"TransformerBlock{build} must raise a ValueError, as the given constructor does."
+        raise Miss(text, topic="bad input")
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Each order, with and without a mask, both norms, one token."""
-    return [
-        _call(rng, 6, 2, "pre", x=(2, 4, 6)),
-        _call(rng, 6, 2, "post", x=(2, 4, 6)),
-        _call(rng, 6, 2, "parallel", x=(2, 4, 6)),
-        _call(rng, 4, 2, "pre", "rms", "swiglu", x=(1, 3, 4), masked=True),
-        _call(rng, 4, 1, "post", "rms", "relu", x=(2, 3, 4), masked=True),
-        _call(rng, 4, 4, "parallel", x=(2, 1, 4)),
-        _call(rng, 4, 2, "parallel", x=(1, 4, 4), masked=True),
+    """Each order with each norm, kind and mask, so that no two of these go together.
+
+    Also one text, one token, a square x.
+    """
+    calls = [
+        _call(rng, 6, 2, x=(2, 4, 6)),
+        _call(rng, 6, 3, "post", x=(1, 6, 6)),
+        _call(rng, 4, 1, "parallel", x=(2, 1, 4)),
     ]
+    for order in ORDERS:
+        calls += [
+            _call(rng, 4, 2, order, "layer", "swiglu", x=(3, 3, 4), mask=(3, 2, 3, 3)),
+            _call(rng, 4, 2, order, "rms", "gelu", x=(2, 5, 4), mask=(2, 2, 5, 5)),
+        ]
+    return calls
 
 
 POST = (
@@ -204,13 +229,16 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         gradients=("x", EVERY_PARAMETER),
         forbids=READY_BLOCKS,
+        forbidden=NO_BLOCKS,
+        says=("An unknown order or norm raises a `ValueError`, as given.",),
     ),
     properties=(
         agrees("pre", _of("pre"), repeat=1, tolerance=FLOAT32),
         agrees("post", _of("post"), repeat=1, tolerance=FLOAT32),
         agrees("parallel", _of("parallel"), repeat=1, tolerance=FLOAT32),
         agrees("a mask in every order", _masked, repeat=1, tolerance=FLOAT32),
-        Property("equal to nn.TransformerEncoderLayer with the same weights", 2, _torchs),
+        Property("equal to nn.TransformerEncoderLayer with the same weights", 1, _torchs),
+        Property("an unknown order or norm is refused", 1, _refuses),
     ),
     draws=draws,
     slips=SLIPS,

@@ -10,7 +10,7 @@ from attend_solutions import linear_attention as answers
 from attend_solutions.flash import tiles
 from attend_solutions.linear_attention import expect_pairs
 
-from attend_grader.chapters.ch15_linear_attention.recurrent_form import case, going_on
+from attend_grader.chapters.ch15_linear_attention.recurrent_form import UNEQUAL, case, going_on
 from attend_grader.chapters.ch15_linear_attention.shared import cost, past_sums, qkv, refuses
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
@@ -179,8 +179,9 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         says=(
             "No table of T × T numbers, and no loop over tokens.",
-            "Shapes that do not fit and chunks of less than 1 raise a ValueError.",
+            "`q`, `k` and `v` that do not fit, and a chunk of less than 1, raise a ValueError.",
         ),
+        forbids=("recurrent_form",),
     ),
     properties=(
         worked(
@@ -200,7 +201,7 @@ EXERCISE = Exercise(
             "peak_bytes",
             _memory,
             (128, 1024),
-            12,
+            16,
             "Something of T × T numbers is stored. The masked matrix is made for one chunk.",
             _small,
         ),
@@ -216,8 +217,8 @@ EXERCISE = Exercise(
         refuses(
             "bad input raises a ValueError",
             (
-                ("fewer keys than queries", (np.ones((4, 3)), np.ones((3, 3)), np.ones((3, 2)))),
-                ("a chunk of 0 tokens", (np.ones((4, 3)), np.ones((4, 3)), np.ones((4, 2)), 0)),
+                *UNEQUAL,
+                *((f"a chunk of {n} tokens", (*np.ones((3, 4, 2)), n)) for n in (0, -1, -64)),
             ),
         ),
     ),

@@ -108,14 +108,16 @@ SLIPS = (
         "The memory moves away from the value: the difference is v − Sᵀk.",
     ),
     Slip(
-        "key normalised first",
-        ("@ state)[..., 0, :]", "@ state)[..., 0, :] / (k**2).sum(axis=-1)[..., None]"),
-        "What the memory says at k is divided by ‖k‖². The rule uses the key as it is.",
+        "divided by ‖k‖²",
+        (WHOLE, f"{WHOLE} / (k**2).sum(axis=-1)[..., None, None]"),
+        "The correction is divided by ‖k‖², as in normalised least mean squares. The rule uses the "
+        "key as it is.",
     ),
     Slip(
         "the old memory fades",
-        ("return state + beta", "return (1 - beta) * state + beta"),
-        "The whole memory is multiplied by 1 − beta. Only what it says at k is corrected.",
+        (WHOLE, "return (1 - beta) * state + beta * k[..., :, None] * v[..., None, :]"),
+        "The whole memory is multiplied by 1 − beta, and the value added. Only what the memory "
+        "says at k is to be corrected: write beta times v − Sᵀk there.",
     ),
     Slip(
         "only the correction",

@@ -37,9 +37,14 @@ def _small(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All sizes different, square, leading axes, one query, width 1."""
+    """All sizes different, square, leading axes, one query, width 1.
+
+    Where there are as many keys as leading axes, a sum along axis 0 has the shape of one along the
+    keys: only then does it give numbers, and differs from a sum that is not made a column.
+    """
     sizes = ((3, 5, 3, 2), (4, 4, 4, 4), (1, 6, 3, 2), (5, 3, 1, 3))
-    return [Call(features(rng, 3, 4, 5, 2, (2,))), *(Call(features(rng, *one)) for one in sizes)]
+    stacked = (Call(features(rng, 3, 4, 5, 2, (2,))), Call(features(rng, 3, 4, 4, 2, (4,))))
+    return [*stacked, *(Call(features(rng, *one)) for one in sizes)]
 
 
 def table(q, k, v):  # noqa: D103 (what a learner is told is its slip's)
@@ -74,13 +79,14 @@ SLIPS = (
     Slip(
         "makes all the weights",
         table,
-        "Values are right, but a table of T × S weights is made. Multiply keys with values first.",
+        "Values are right, but a table of T × S weights is made. Multiply keys with values first; "
+        "the divisor, q · Σ k, needs no table either.",
     ),
     Slip(
-        "query by query",
+        "a loop over tokens",
         query_by_query,
-        "Values are right, but each query meets all keys again, one after the other. Put keys and "
-        "values together once: (D, D_v) numbers serve every query.",
+        "Values are right, but it takes a step in Python for each query or key. Two matrix "
+        "products do all at once: kᵀ v, then q times the result.",
     ),
     Slip(
         "not divided",
@@ -119,6 +125,12 @@ SLIPS = (
         ("k.sum(axis=-2)", "k.sum(axis=0)"),
         "Right without leading axes only: the keys are summed along axis 0. Count from the end: "
         "axis=-2.",
+    ),
+    Slip(
+        "the sum of the keys is no column",
+        ("(q @ total)", "(q @ k.sum(axis=-2))[..., None]"),
+        "Right without leading axes only: with them, `q @ z` takes the last two axes of a sum z "
+        "of shape (…, D) for a matrix. Make z a column, z[..., None], before you multiply.",
     ),
 )
 
@@ -192,6 +204,9 @@ EXERCISE = Exercise(
             (
                 ("keys of another width", (np.ones((2, 3)), np.ones((4, 1)), np.ones((4, 2)))),
                 ("more values than keys", (np.ones((2, 3)), np.ones((4, 3)), np.ones((8, 2)))),
+                ("one key, four values", (np.ones((2, 3)), np.ones((1, 3)), np.ones((4, 2)))),
+                ("four keys, one value", (np.ones((2, 3)), np.ones((4, 3)), np.ones((1, 2)))),
+                ("queries of width 1", (np.ones((2, 1)), np.ones((4, 3)), np.ones((4, 2)))),
             ),
         ),
     ),

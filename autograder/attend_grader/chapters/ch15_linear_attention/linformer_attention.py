@@ -36,6 +36,14 @@ def _no_mixing(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     yield "one mixture, the mean of all: the mean value", (q, k, v, mean, mean), same
 
 
+def _large(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+    keys, v = np.array([[50.0, 0, 0, 0], [45.0, 0, 0, 0], [-50.0, 0, 0, 0]]), normal(rng, 3, 2)
+    q = np.array([[40.0, 0, 0, 0]])
+    yield "scores 1,000, 900 and −1,000", (q, keys, v, np.eye(3), np.eye(3)), v[:1]
+    negative = (-q, keys[:2], v[:2], np.eye(2), np.eye(2))
+    yield "scores −1,000 and −900", negative, v[1:2]
+
+
 def draws(rng: np.random.Generator) -> list[Call]:
     """All sizes different, square, leading axes, one mixture, one query."""
     sizes = (
@@ -64,6 +72,14 @@ def unscaled(q, k, v, project_k, project_v):  # noqa: D103
 def after_the_weights(q, k, v, project_k, project_v):  # noqa: D103
     weights = softmax(q @ np.swapaxes(k, -1, -2) / q.shape[-1] ** 0.5)
     return weights @ project_k.T @ (project_v @ v)
+
+
+def without_maximum(q, k, v, project_k, project_v):  # noqa: D103
+    for projection in (project_k, project_v):
+        if projection.shape[-1] != k.shape[-2]:
+            raise ValueError("a projection needs a column for each key")
+    weights = np.exp(q @ np.swapaxes(project_k @ k, -1, -2) / q.shape[-1] ** 0.5)
+    return weights / weights.sum(axis=-1, keepdims=True) @ (project_v @ v)
 
 
 SLIPS = (
@@ -111,6 +127,12 @@ SLIPS = (
         "then there are only R scores a query.",
     ),
     Slip(
+        "did not subtract the maximum",
+        without_maximum,
+        "e to a large score overflows, and e to a score far below 0 is 0 for all keys. Subtract "
+        "the largest score of each row first, or use chapter 03's softmax.",
+    ),
+    Slip(
         "nothing is mixed",
         (("project_k @ k", "k"), ("project_v @ v", "v")),
         "This is attention over all S keys: the projections make no difference.",
@@ -148,7 +170,10 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        says=("Shapes that do not fit raise a ValueError.",),
+        says=(
+            "Large scores give no overflow.",
+            "Shapes that do not fit raise a ValueError.",
+        ),
     ),
     properties=(
         worked(
@@ -162,6 +187,7 @@ EXERCISE = Exercise(
         ),
         agrees("fresh queries, keys, values and projections", _values),
         known("identity projections change nothing; one mean leaves the mean", _no_mixing),
+        known("large scores: no overflow", _large),
         refuses(
             "bad input raises a ValueError",
             (

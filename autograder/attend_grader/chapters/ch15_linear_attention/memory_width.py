@@ -175,7 +175,12 @@ EXERCISE = Exercise(
         known("by hand: one pair, large errors, rounding", _edges),
         refuses(
             "bad input raises a ValueError",
-            (("no pair", (0, 0.5)), ("an error of 0", (3, 0.0)), ("an error of −1", (3, -1.0))),
+            (
+                ("no pair", (0, 0.5)),
+                ("−3 pairs", (-3, 0.5)),
+                ("an error of 0", (3, 0.0)),
+                ("an error of −1", (3, -1.0)),
+            ),
         ),
     ),
     draws=draws,

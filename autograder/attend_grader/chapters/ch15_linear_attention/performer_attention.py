@@ -10,7 +10,7 @@ from attend_solutions import linear_attention as answers
 from attend_solutions.attention import scaled_dot_product_attention
 from attend_solutions.linear_attention import linear_attention, positive_random_features
 
-from attend_grader.chapters.ch15_linear_attention.shared import cost, qkv
+from attend_grader.chapters.ch15_linear_attention.shared import cost, qkv, refuses
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, worked
@@ -112,6 +112,12 @@ SLIPS = (
         "Queries and keys are scaled by the number of features M. It is their width D that counts.",
     ),
     Slip(
+        "scaled by the width of the values",
+        ("q.shape[-1] ** 0.25", "v.shape[-1] ** 0.25"),
+        "Queries and keys are scaled by the width of the values. It is their own width D that "
+        "counts.",
+    ),
+    Slip(
         "not divided by the total weight",
         not_divided,
         "These are sums, not means: divide by the total weight, as linear_attention does.",
@@ -160,7 +166,10 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        says=("No table of T × S numbers.",),
+        says=(
+            "No table of T × S numbers.",
+            "A projection of another width than the keys raises a ValueError.",
+        ),
     ),
     properties=(
         worked(
@@ -182,6 +191,16 @@ EXERCISE = Exercise(
             12,
             "T × S numbers are stored. Map queries and keys, then use linear_attention.",
             _small,
+        ),
+        refuses(
+            "a projection that does not fit raises a ValueError",
+            tuple(
+                (
+                    f"a projection of width {width} for keys of width 3",
+                    (np.ones((2, 3)), np.ones((4, 3)), np.ones((4, 2)), np.ones((5, width))),
+                )
+                for width in (1, 2)
+            ),
         ),
     ),
     draws=draws,

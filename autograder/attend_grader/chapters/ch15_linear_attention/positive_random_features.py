@@ -111,10 +111,9 @@ SLIPS = (
         "The squares of all vectors are summed. Every vector subtracts half of its own ‖x‖².",
     ),
     Slip(
-        "cosines",
-        (EXPONENT, "np.cos(x @ projection.T - half_square)"),
-        "These are cosines, as in random Fourier features. They can be negative; here it is "
-        "e^(w · x − ‖x‖²/2).",
+        "norm of the directions",
+        ("(x**2).sum(axis=-1, keepdims=True)", "(projection**2).sum(axis=-1)"),
+        "Half of ‖w‖² is subtracted, the squared norm of each direction. It is half of ‖x‖².",
     ),
 )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from attend_solutions import linear_attention as answers
@@ -25,6 +26,22 @@ def case(
 def going_on(rng: np.random.Generator, t: int, d: int, d_v: int, *rest: int) -> Call:
     """A text with a memory of what came before."""
     return Call((*qkv(rng, t, t, d, d_v), *rest), {"state": normal(rng, d, d_v)})
+
+
+def _unequal(what: str, q: int, k: int, v: int, width: int = 3) -> tuple[str, tuple[Any, ...]]:
+    return what, (np.ones((q, width)), np.ones((k, 3)), np.ones((v, 2)))
+
+
+UNEQUAL = (
+    _unequal("fewer keys than queries", 4, 3, 3),
+    _unequal("more keys than queries", 4, 5, 5),
+    _unequal("one query, four keys", 1, 4, 4),
+    _unequal("four queries, one key", 4, 1, 1),
+    _unequal("more values than keys", 4, 4, 8),
+    _unequal("one value, four keys", 4, 4, 1),
+    _unequal("queries of width 1", 4, 4, 4, 1),
+)
+"""Texts that do not fit, in each argument, broadcasting or not."""
 
 
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -139,7 +156,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        says=("Shapes that do not fit raise a ValueError.",),
+        says=("`q`, `k` and `v` that do not fit raise a ValueError.",),
     ),
     properties=(
         worked(
@@ -154,10 +171,7 @@ EXERCISE = Exercise(
         agrees("goes on from a memory that is given", _goes_on),
         refuses(
             "bad input raises a ValueError",
-            (
-                ("fewer keys than queries", (np.ones((4, 3)), np.ones((3, 3)), np.ones((3, 2)))),
-                ("more values than keys", (np.ones((4, 3)), np.ones((4, 3)), np.ones((8, 2)))),
-            ),
+            UNEQUAL,
         ),
     ),
     draws=draws,

@@ -94,9 +94,9 @@ def refuses(name: str, cases: Sequence[tuple[str, tuple[Any, ...]]]) -> Property
     def test(subject: Subject, probe: Probe) -> None:
         for what, args in cases:
             outcome = subject.run(args)
-            came = "a result" if outcome.error is None else outcome.error.type
-            if came == "ValueError":
+            if outcome.error is not None and outcome.error.is_a("ValueError"):
                 continue
+            came = "a result" if outcome.error is None else outcome.error.type
             text = f"{what} must raise a ValueError; your function gave {came}."
             cause = "The lines above your own code do that: keep them."
             raise Miss(text, cause=cause, topic="bad input").on(probe.given(args, {}), "")

@@ -48,9 +48,9 @@ def refuses(
     def test(subject: Subject, probe: Probe) -> None:
         for what, args, kwargs in cases:
             outcome = subject.run(args, kwargs)
-            came = "a result" if outcome.error is None else outcome.error.type
-            if came == "ValueError":
+            if outcome.error is not None and outcome.error.is_a("ValueError"):
                 continue
+            came = "a result" if outcome.error is None else outcome.error.type
             text = f"{what} must raise a ValueError; your function gave {came}."
             raise Miss(text, cause=cause, topic="bad input").on(probe.given(args, kwargs), "")
 

@@ -1,0 +1,169 @@
+"""Exercise 23_state_spaces/convolve_in_blocks: repair a convolution that wraps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from attend_solutions import state_spaces as answers
+
+from attend_grader.chapters.ch23_state_spaces.shared import refuses
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.properties import normal
+
+SIZES = ((3, 10, 4), (6, 11, 4), (2, 9, 3), (1, 7, 2), (12, 5, 3))
+"""Taps, tokens, tokens in a block: kernels shorter and longer than a block and than the text."""
+
+
+def case(rng: np.random.Generator, taps: int, length: int, block: int) -> Call:
+    """A kernel, a text and a length of blocks."""
+    return Call((normal(rng, taps), normal(rng, length), block))
+
+
+def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for taps, length, block in SIZES:
+        yield f"{taps} taps, {length} tokens in blocks of {block}", case(rng, taps, length, block)
+
+
+def _any_block(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+    kernel, x = normal(rng, 4), normal(rng, 9)
+    whole = np.convolve(kernel, x)[:9]
+    for block in (1, 2, 3, 4, 8, 9, 20):
+        yield f"the same in blocks of {block}", (kernel, x, block), whole
+
+
+def _one_block(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+    del rng
+    late = np.array([0.0, 1.0, 2.0, 3.0, 0.0])
+    yield "one block for the whole text", (np.arange(1.0, 4.0), np.eye(5)[1], 5), late
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Kernels shorter and longer than a block, blocks of one, one block, one tap, a stack."""
+    made = [case(rng, *one) for one in SIZES]
+    made += [case(rng, 4, 6, 1), case(rng, 3, 6, 40), case(rng, 4, 8, 4)]
+    return [*made, Call((normal(rng, 3), normal(rng, 2, 7), 3))]
+
+
+LENGTH = "part.shape[-1] + len(kernel) - 1"
+SLIPS = (
+    Slip(
+        "wraps inside each block",
+        (LENGTH, "max(part.shape[-1], len(kernel))"),
+        "Each block's transform is as long as the longer of both, so the end of its answer comes "
+        "round to its beginning. The whole answer has L + K − 1 numbers.",
+        seen="the broken function in the text",
+    ),
+    Slip(
+        "one number too short",
+        (LENGTH, "part.shape[-1] + len(kernel) - 2 + (len(kernel) == 1)"),
+        "Each transform is one number too short: the last product comes round to the first place. "
+        "L numbers and K taps give L + K − 1.",
+    ),
+    Slip(
+        "twice the block",
+        (LENGTH, "2 * block"),
+        "Each transform has twice the length of a block, which is too short for a kernel that is "
+        "longer than a block, and cuts such a kernel off.",
+    ),
+    Slip(
+        "ends are dropped",
+        ("start + length] += answer", "start + block] = answer[..., :block]"),
+        "Each block is right as if nothing had come before it: what its answer has beyond the "
+        "block is dropped or written over. It is added to the tokens that follow.",
+    ),
+    Slip(
+        "the transform's length is not said",
+        ("irfft(product, length)", "irfft(product, 2 * (product.shape[-1] - 1) or 1)"),
+        "np.fft.irfft makes an even number of places unless it is told how many: give it the "
+        "length that rfft had.",
+    ),
+    Slip(
+        "the kernel is cut",
+        ("np.fft.rfft(kernel, length)", "np.fft.rfft(kernel[:block], length)"),
+        "Taps beyond the first block are lost.",
+    ),
+    Slip(
+        "the kernel is turned round",
+        ("np.fft.rfft(kernel, length)", "np.fft.rfft(kernel[::-1], length)"),
+        "The kernel is turned round. The product of two transforms does that already.",
+    ),
+    Slip(
+        "only the first block",
+        ("range(0, x.shape[-1], block)", "range(0, min(block, x.shape[-1]), block)"),
+        "Only the first block is there: all others are left out.",
+    ),
+)
+
+
+def direct(kernel, x, block):
+    """Delays in the place of transforms."""
+    if block < 1:
+        raise ValueError("a block of 0")
+    length = x.shape[-1]
+    y = np.zeros(x.shape)
+    for j, tap in enumerate(kernel[:length]):
+        y[..., j:] += tap * x[..., : length - j]
+    return y
+
+
+def saved(kernel, x, block):
+    """Overlap-save: each block is read together with the K − 1 tokens before it."""
+    if block < 1:
+        raise ValueError("a block of 0")
+    before, size = len(kernel) - 1, len(kernel) - 1 + block
+    length = x.shape[-1]
+    zeros = np.zeros((*x.shape[:-1], before))
+    long = np.concatenate([zeros, x, np.zeros((*x.shape[:-1], block))], axis=-1)
+    rows = []
+    for start in range(0, length, block):
+        both = np.fft.fft(long[..., start : start + size], size) * np.fft.fft(kernel, size)
+        rows.append(np.fft.ifft(both).real[..., before:])  # what comes before wraps
+    return np.concatenate(rows, axis=-1)[..., :length]
+
+
+EXERCISE = Exercise(
+    chapter="23_state_spaces",
+    title="Repair: the convolution that wraps",
+    goal="Find and fix why a convolution in blocks goes wrong.",
+    reference=answers.convolve_in_blocks,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=("x",),
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+        says=("A block of less than 1 token raises a ValueError.",),
+    ),
+    properties=(
+        worked(
+            "by hand: a tap of 1, then one of 1/2",
+            np.array([1.0, 0.5]),
+            np.array([4.0, 2.0, 6.0]),
+            2,
+            want=np.array([4.0, 4.0, 7.0]),
+        ),
+        agrees("kernels shorter and longer than a block", _values),
+        known("any block gives the same", _any_block),
+        known(
+            "one block for the whole text",
+            _one_block,
+        ),
+        refuses((("a block of 0 tokens", (np.ones(2), np.ones(3), 0)),)),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"delays": direct, "overlap-save": saved},
+    hints=(
+        "Take a text of zeros with a 1 at the end of a block. Where does the kernel come out?",
+        "How many numbers has the whole answer of L tokens and K taps? A transform that is shorter "
+        "lays the rest over the beginning.",
+        "length = part.shape[-1] + len(kernel) - 1; the answer is cut only where the text ends.",
+    ),
+    minutes=10,
+    difficulty=3,
+    importance=4,
+)

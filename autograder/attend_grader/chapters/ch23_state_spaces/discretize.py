@@ -1,0 +1,208 @@
+"""Exercise 23_state_spaces/discretize: from a differential equation to a recurrence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from attend_solutions import state_spaces as answers
+from attend_solutions.state_spaces import expect_system, matrix_exponential
+
+from attend_grader.chapters.ch23_state_spaces.shared import refuses, system
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import Cases, agrees, known, worked
+
+METHODS = ("zoh", "bilinear")
+ROLL = np.array([[0.0, 1.0], [0.0, 0.0]])
+"""Place and speed: a singular matrix."""
+
+
+def _with(method: str) -> Cases:
+    def cases(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+        for size, delta in ((3, 0.5), (2, 0.1), (4, 1.3), (1, 0.7)):
+            a, b, _ = system(rng, size)
+            yield f"{method}, N = {size}", Call((a, b, delta, method))
+
+    return cases
+
+
+def _singular(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+    b = np.array([0.0, 1.0])
+    rolled = (np.array([[1.0, 0.5], [0.0, 1.0]]), np.array([0.125, 0.5]))
+    still = np.round(rng.standard_normal(3), 2)
+    for method in METHODS:
+        yield f"place and speed, {method}", (ROLL, b, 0.5, method), rolled
+        nothing = np.zeros((3, 3))
+        yield f"A = 0, {method}", (nothing, still, 0.5, method), (np.eye(3), 0.5 * still)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Both methods, one number, a singular matrix, the default method, a long step."""
+    made = []
+    for size, delta, method in ((3, 0.5, "zoh"), (3, 0.5, "bilinear"), (1, 0.7, "zoh")):
+        made.append(Call((*system(rng, size)[:2], delta, method)))
+    made.append(Call((*system(rng, 2)[:2], 1.6)))
+    made.append(Call((*system(rng, 4)[:2], 1.4, "bilinear")))
+    return [*made, Call((ROLL, np.round(rng.standard_normal(2), 2), 0.5, "zoh"))]
+
+
+def by_inverse(a, b, delta, method="zoh"):  # noqa: D103 (what a learner is told is its slip's)
+    if method == "bilinear":
+        return padded(a, b, delta, method)
+    a_bar = matrix_exponential(delta * a)
+    return a_bar, np.linalg.solve(a, (a_bar - np.eye(len(b))) @ b)
+
+
+SLIPS = (
+    Slip(
+        "b̄ by the inverse of A",
+        by_inverse,
+        "Right where A has an inverse. A⁻¹ (Ā − 1) b needs one; the exponential of the matrix with "
+        "one row and one column more does not.",
+    ),
+    Slip(
+        "a first-order step",
+        ("step = matrix_exponential(system)", "step = np.eye(size + 1) + system"),
+        "With zoh this is 1 + ΔA, which is right for short steps only. Take e^(ΔA).",
+    ),
+    Slip(
+        "zoh with b̄ = Δ b",
+        ("step[:size, :size], step[:size, size]", "step[:size, :size], delta * b"),
+        "With zoh, Ā is exact and b̄ = Δ b is not: what x adds early in the step fades, too. b̄ is "
+        "the last column of the exponential.",
+    ),
+    Slip(
+        "the exponential of each number",
+        ("return step[:size, :size],", "return np.exp(delta * a),"),
+        "e to the power of each number of A is not e^A. Use matrix_exponential.",
+    ),
+    Slip(
+        "Δ does not reach A",
+        ("= delta * a, delta * b", "= a, delta * b"),
+        "With zoh the matrix is not multiplied by Δ: every step has the length 1.",
+    ),
+    Slip(
+        "bilinear with signs exchanged",
+        (
+            ("np.eye(size) - half", "np.eye(size) - -half"),
+            ("np.eye(size) + half", "np.eye(size) - half"),
+        ),
+        "With bilinear, the system runs backwards in time: the minus belongs to what is inverted, "
+        "1 − ΔA/2, and the plus to the other.",
+    ),
+    Slip(
+        "bilinear with whole steps",
+        ("delta / 2 * a", "delta * a"),
+        "With bilinear, ΔA stands where ΔA/2 belongs: each end of the step has half of it.",
+    ),
+    Slip(
+        "bilinear with b̄ = Δ b",
+        ("np.linalg.solve(back, delta * b)", "delta * b"),
+        "With bilinear, b̄ is Δ b: the inverse of 1 − ΔA/2 belongs in front of it, as of Ā.",
+    ),
+    Slip(
+        "always zoh",
+        ('if method == "bilinear":', "if False:"),
+        "The method is not looked at: bilinear gives zoh's numbers.",
+    ),
+    Slip(
+        "bilinear with the new state alone",
+        (("delta / 2 * a", "delta * a"), ("np.eye(size) + half", "np.eye(size)")),
+        "With bilinear, all of the change follows the new state (backward Euler). Half of it "
+        "follows the old one.",
+    ),
+)
+
+
+def padded(a, b, delta, method="zoh"):
+    """Np.block and an explicit inverse."""
+    expect_system(a, b)
+    n = b.size
+    if method == "zoh":
+        system = np.block([[a, b[:, None]], [np.zeros((1, n + 1))]])
+        step = matrix_exponential(delta * system)
+        return step[:-1, :-1], step[:-1, -1]
+    if method != "bilinear":
+        raise ValueError(method)
+    back = np.linalg.inv(np.identity(n) - 0.5 * delta * a)
+    return back @ (np.identity(n) + 0.5 * delta * a), delta * back @ b
+
+
+def by_series(a, b, delta, method="zoh"):
+    """Ā and b̄ of a tiny step by their series, then doubled."""
+    expect_system(a, b)
+    if method not in METHODS:
+        raise ValueError(method)
+    one = np.eye(len(b))
+    if method == "bilinear":
+        back = one - delta / 2 * a
+        return np.linalg.solve(back, one + delta / 2 * a), np.linalg.solve(back, b) * delta
+    small = delta / 2**20 * a
+    a_bar = one + small + small @ small / 2 + small @ small @ small / 6
+    b_bar = delta / 2**20 * (one + small / 2 + small @ small / 6) @ b
+    for _ in range(20):
+        a_bar, b_bar = a_bar @ a_bar, a_bar @ b_bar + b_bar
+    return a_bar, b_bar
+
+
+EXERCISE = Exercise(
+    chapter="23_state_spaces",
+    title="From an equation to steps",
+    goal="Turn a differential equation into a recurrence, in two ways.",
+    reference=answers.discretize,
+    contract=Contract(
+        numpy_only=True,
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+        says=(
+            "A may have no inverse.",
+            "Shapes that do not fit and other methods raise a ValueError.",
+        ),
+    ),
+    properties=(
+        worked(
+            "by hand, zoh: 1/2 and 3/2",
+            -np.ones((1, 1)),
+            3 * np.ones(1),
+            math.log(2),
+            "zoh",
+            want=(np.array([[0.5]]), np.array([1.5])),
+        ),
+        worked(
+            "by hand, bilinear: 1/3 and 2",
+            -np.ones((1, 1)),
+            3 * np.ones(1),
+            1.0,
+            "bilinear",
+            want=(np.array([[1 / 3]]), np.array([2.0])),
+        ),
+        agrees("zero-order hold of fresh systems", _with("zoh")),
+        agrees("bilinear of fresh systems", _with("bilinear")),
+        known("an A without inverse: place and speed, and A = 0", _singular),
+        refuses(
+            (
+                ("another method", (-np.ones((1, 1)), np.ones(1), 0.1, "euler")),
+                ("an A that is not square", (np.ones((2, 3)), np.ones(2), 0.1)),
+            ),
+        ),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"np.block and an inverse": padded, "a tiny step, doubled": by_series},
+    hints=(
+        "Bilinear: solve (1 − ΔA/2) Ā = 1 + ΔA/2 with np.linalg.solve. Zoh: which matrix of "
+        "N + 1 rows moves h and a constant x at once?",
+        "Zoh: the matrix with ΔA at the top left, Δb in the last column and zeros in the last "
+        "row. Its exponential has Ā and b̄ in the same places.",
+        "system = np.zeros((N + 1, N + 1)); system[:N, :N] = delta * a; system[:N, N] = delta * b; "
+        "step = matrix_exponential(system); return step[:N, :N], step[:N, N].",
+    ),
+    minutes=15,
+    difficulty=3,
+    importance=5,
+    results=("a_bar", "b_bar"),
+)

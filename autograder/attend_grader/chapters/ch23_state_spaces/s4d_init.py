@@ -1,0 +1,136 @@
+"""Exercise 23_state_spaces/s4d_init: where a diagonal system starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from attend_solutions import state_spaces as answers
+
+from attend_grader.chapters.ch23_state_spaces.shared import refuses
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import Cases, agrees, worked
+
+PI = np.pi
+
+
+def _of(kind: str) -> Cases:
+    def cases(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+        for pairs in (3, 1, int(rng.integers(4, 12))):
+            yield f"{kind}, {pairs} pairs", Call((pairs, kind))
+
+    return cases
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Both kinds, one pair and more, the default kind."""
+    del rng
+    called = [Call((pairs, kind)) for pairs in (1, 2, 5) for kind in ("lin", "inv")]
+    return [*called, Call((4,))]
+
+
+SLIPS = (
+    Slip(
+        "growing",
+        ("-0.5 + 1j", "0.5 + 1j"),
+        "The real part is positive, so that the state grows without end. It is −1/2.",
+    ),
+    Slip(
+        "real part −1",
+        ("-0.5 + 1j", "-1 + 1j"),
+        "The real part is −1. It is −1/2.",
+    ),
+    Slip(
+        "turning the other way",
+        ("-0.5 + 1j", "-0.5 - 1j"),
+        "The imaginary parts have the other sign. (As a set of pairs that would be the same, but "
+        "the formula says +i.)",
+    ),
+    Slip(
+        "2π n",
+        ("np.pi * n if", "2 * np.pi * n if"),
+        "With lin, the imaginary parts are 2πn. They are πn.",
+    ),
+    Slip(
+        "counted from 1",
+        ("np.arange(pairs), 2", "np.arange(1, pairs + 1), 2"),
+        "n counts from 1. It counts from 0: with lin, the first number does not turn at all.",
+    ),
+    Slip(
+        "P in the place of N",
+        ("2 * pairs", "pairs"),
+        "With inv, N is taken to be the number of pairs. It is twice as large: each pair is two "
+        "numbers of the state.",
+    ),
+    Slip(
+        "inv without −1",
+        (" - 1)", ")"),
+        "With inv, the −1 in the brackets is missing.",
+    ),
+    Slip(
+        "inv without N/π",
+        ("size / np.pi * (size", "(size"),
+        "With inv, the factor N/π in front is missing.",
+    ),
+    Slip(
+        "inv times π",
+        ("size / np.pi *", "size * np.pi *"),
+        "With inv, N is multiplied by π. Divide by it.",
+    ),
+    Slip(
+        "always lin",
+        ('if kind == "lin" else', "if True else"),
+        "The kind is not looked at: inv gives lin's numbers.",
+    ),
+)
+
+
+def by_list(pairs, kind="lin"):
+    """A list of Python's complex numbers."""
+    if kind == "lin":
+        return np.array([complex(-0.5, PI * n) for n in range(pairs)])
+    if kind != "inv":
+        raise ValueError(kind)
+    size = 2 * pairs
+    return np.array([complex(-0.5, size / PI * (size / (2 * n + 1) - 1)) for n in range(pairs)])
+
+
+def in_parts(pairs, kind="lin"):
+    """Real and imaginary parts filled in."""
+    if kind not in ("lin", "inv"):
+        raise ValueError(kind)
+    a = np.full(pairs, -0.5, dtype=complex)
+    odd = np.arange(1, 2 * pairs, 2)
+    a.imag = PI * (odd - 1) / 2 if kind == "lin" else 2 * pairs * (2 * pairs - odd) / (PI * odd)
+    return a
+
+
+EXERCISE = Exercise(
+    chapter="23_state_spaces",
+    title="Where to start",
+    goal="Choose the rates of a diagonal system: how fast each fades and turns.",
+    reference=answers.s4d_init,
+    contract=Contract(numpy_only=True, says=("Another kind raises a ValueError.",)),
+    properties=(
+        worked(
+            "by hand: two pairs, inv",
+            2,
+            "inv",
+            want=np.array([-0.5 + 12j / PI, -0.5 + 4j / (3 * PI)]),
+        ),
+        agrees("lin, for any number of pairs", _of("lin"), points=2),
+        agrees("inv, for any number of pairs", _of("inv"), points=2),
+        refuses((("another kind", (3, "legs")),)),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"a list": by_list, "in parts": in_parts},
+    hints=(
+        "Both kinds have the real part −1/2. `1j` is i: -0.5 + 1j * turns.",
+        "lin: turns = np.pi * n. inv: turns = N / np.pi * (N / (2 * n + 1) − 1).",
+        "turns = np.pi * n if kind == 'lin' else size / np.pi * (size / (2 * n + 1) - 1)",
+    ),
+    minutes=5,
+    difficulty=1,
+    importance=3,
+)

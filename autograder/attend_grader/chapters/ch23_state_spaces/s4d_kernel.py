@@ -1,0 +1,184 @@
+"""Exercise 23_state_spaces/s4d_kernel: the kernel of a diagonal system."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from attend_solutions import state_spaces as answers
+from attend_solutions.types import Complex
+
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.properties import normal
+
+
+def diagonal(rng: np.random.Generator, *shape: int) -> tuple[Complex, Complex, Complex]:
+    """Rates that fade and turn, input and output vectors: complex numbers of two decimals."""
+    a = -0.1 - abs(normal(rng, *shape)) + 3j * normal(rng, *shape)
+    b, c = (normal(rng, *shape) + 1j * normal(rng, *shape) for _ in range(2))
+    return a, b, c
+
+
+def case(rng: np.random.Generator, pairs: int, length: int, delta: float, *lead: int) -> Call:
+    """A diagonal system, its step size and a length."""
+    steps = np.full(lead, delta) * (1 + np.arange(np.prod(lead, dtype=int)).reshape(lead))
+    return Call((*diagonal(rng, *lead, pairs), steps, length))
+
+
+def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for pairs, length, delta in ((3, 7, 0.3), (1, 4, 1.0), (5, 5, 0.1), (2, 1, 0.5)):
+        yield f"{pairs} pairs, {length} taps", case(rng, pairs, length, delta)
+    yield "three channels, each with its Δ", case(rng, 2, 6, 0.2, 3)
+
+
+def _dense(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+    """One pair is a real system of two numbers."""
+    a, b, c = diagonal(rng, 1)
+    (rate, turn), (w, v), (r, s) = ((z[0].real, z[0].imag) for z in (a, b, c))
+    matrix = np.array([[rate, -turn], [turn, rate]])
+    a_bar, b_bar = answers.discretize(matrix, np.array([w, v]), 0.25)
+    want = answers.ssm_kernel(a_bar, b_bar, 2 * np.array([r, -s]), 6)
+    yield "one pair is a real system of two numbers", (a, b, c, np.array(0.25), 6), want
+    real = (-abs(normal(rng, 1)) - 0.5 + 0j, np.ones(1) + 0j, np.ones(1) + 0j)
+    fades = np.exp(0.5 * real[0].real)
+    want = 2 * (fades - 1) / real[0].real * fades ** np.arange(4)
+    yield "no turning: it only fades", (*real, np.array(0.5), 4), want
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """All sizes different, as many taps as pairs, one pair, one tap, channels."""
+    return [
+        case(rng, 3, 7, 0.3),
+        case(rng, 4, 4, 0.2),
+        case(rng, 1, 5, 0.5),
+        case(rng, 2, 1, 1.0),
+        case(rng, 3, 4, 0.2, 2),
+        case(rng, 2, 6, 0.1, 2, 3),
+    ]
+
+
+POWERS = "np.exp((delta * a)[..., None] * np.arange(length))"
+WEIGHTS = "c * b * (np.exp(delta * a) - 1) / a"
+SLIPS = (
+    Slip(
+        "the twins are left out",
+        ("return 2 * (", "return ("),
+        "Everything is half as large: each number has a conjugate twin, and the two add up to "
+        "twice the real part.",
+    ),
+    Slip(
+        "the imaginary part",
+        (".real", ".imag"),
+        "This is the imaginary part. A number and its twin add up to twice the real part.",
+    ),
+    Slip(
+        "b̄ = Δ b",
+        (WEIGHTS, "c * b * delta"),
+        "b is multiplied by Δ only. Zero-order hold has b̄ = (e^(Δa) − 1) / a · b.",
+    ),
+    Slip(
+        "b is not discretized",
+        (WEIGHTS, "c * b"),
+        "b is used as it is. Zero-order hold has b̄ = (e^(Δa) − 1) / a · b.",
+    ),
+    Slip(
+        "one step late",
+        ("np.arange(length)", "np.arange(1, length + 1)"),
+        "The kernel starts with Ā b̄. A token is read at once: K_0 has Ā to the power of 0.",
+    ),
+    Slip(
+        "c conjugated",
+        (WEIGHTS, "c.conj() * b * (np.exp(delta * a) - 1) / a"),
+        "The conjugate of c is taken. The sum has c itself: c · h.",
+    ),
+    Slip(
+        "b̄ without the division by a",
+        (") - 1) / a", ") - 1)"),
+        "b̄ is (e^(Δa) − 1) · b. Divide by a.",
+    ),
+    Slip(
+        "Δ does not reach the powers",
+        ("(delta * a)[..., None] *", "a[..., None] *"),
+        "The powers are e^(a j), whatever Δ is. They are those of Ā = e^(Δa).",
+    ),
+    Slip(
+        "real parts of the factors",
+        (
+            ("weights[..., None, :] @ powers", "weights.real[..., None, :] @ powers.real"),
+            ("].real", "]"),
+        ),
+        "Real parts are taken before the product. (u + iv)(r + is) has the real part ur − vs: "
+        "multiply first, take the real part of the sum.",
+    ),
+    Slip(
+        "bilinear",
+        (
+            (WEIGHTS, "c * b * delta / (1 - delta * a / 2)"),
+            (POWERS, "((2 + delta * a) / (2 - delta * a))[..., None] ** np.arange(length)"),
+        ),
+        "This is the bilinear kernel. Here zero-order hold is asked for: Ā = e^(Δa).",
+    ),
+)
+
+
+def by_steps(a, b, c, delta, length):
+    """The recurrence, with its twins."""
+    step = np.asarray(delta)[..., None]
+    a_bar = np.exp(step * a)
+    h, taps = (a_bar - 1) / a * b, []
+    for _ in range(length):
+        taps.append((c * h + (c * h).conj()).sum(axis=-1).real)
+        h = a_bar * h
+    return np.stack(taps, axis=-1)
+
+
+def by_einsum(a, b, c, delta, length):
+    """Powers of Ā, real and imaginary parts apart."""
+    a_bar = np.exp(a * np.expand_dims(delta, -1))
+    weights = 2 * c * b * np.expm1(np.expand_dims(delta, -1) * a) / a
+    powers = a_bar[..., None] ** np.arange(length)
+    real = np.einsum("...p,...pt->...t", weights.real, powers.real)
+    return real - np.einsum("...p,...pt->...t", weights.imag, powers.imag)
+
+
+EXERCISE = Exercise(
+    chapter="23_state_spaces",
+    title="The diagonal kernel",
+    goal="Compute a kernel from a handful of complex numbers.",
+    reference=answers.s4d_kernel,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=("a", "b", "c", "delta"),
+        views=True,
+        arguments_unchanged=True,
+    ),
+    properties=(
+        worked(
+            "by hand: 1, 1/2, 1/4",
+            np.array([-1 + 0j]),
+            np.array([1 + 0j]),
+            np.array([1 + 0j]),
+            np.array(math.log(2)),
+            3,
+            want=np.array([1.0, 0.5, 0.25]),
+        ),
+        agrees("fresh systems, one channel and several", _values, points=2),
+        known("one pair is a real system of two numbers; one that only fades", _dense),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"steps": by_steps, "einsum": by_einsum},
+    hints=(
+        "Each number of the state goes its own way: Ā_n = e^(Δ a_n), and the power j of it is "
+        "e^(Δ a_n j).",
+        "weights = c * b * (np.exp(delta * a) − 1) / a, of shape (..., P); powers of shape "
+        "(..., P, T): np.exp((delta * a)[..., None] * np.arange(length)).",
+        "2 * (weights[..., None, :] @ powers)[..., 0, :].real",
+    ),
+    minutes=12,
+    difficulty=3,
+    importance=5,
+)

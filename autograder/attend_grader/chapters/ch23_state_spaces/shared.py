@@ -1,0 +1,61 @@
+"""Chapter 23: systems, costs and refusals that several exercises use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from attend_solutions.types import Array
+
+from attend_grader.checks.compare import Miss
+from attend_grader.checks.exercise import Probe, Property
+from attend_grader.checks.properties import expect_growth, normal
+from attend_grader.checks.subject import Subject
+
+
+def system(rng: np.random.Generator, size: int) -> tuple[Array, Array, Array]:
+    """Matrix (size, size) with small numbers, and two vectors (size,)."""
+    return 0.5 * normal(rng, size, size), normal(rng, size), normal(rng, size)
+
+
+def cost(
+    name: str,
+    kind: Literal["steps", "peak_bytes"],
+    make: Callable[[np.random.Generator, int], tuple[Any, ...]],
+    sizes: tuple[int, int],
+    at_most: float,
+    of: str,
+    advice: str,
+) -> Property:
+    """``kind`` may grow ``at_most`` so many times; counted only where a short call is right."""
+
+    def test(subject: Subject, probe: Probe) -> None:
+        probe.agree(subject, *make(probe.rng, 5), why="what it costs counts for right values only")
+        state = int(probe.rng.integers(2**31))
+        expect_growth(
+            subject,
+            lambda size: make(np.random.default_rng(state), size),
+            sizes=sizes,
+            at_most=at_most,
+            cost=kind,
+            of=of,
+            advice=advice,
+        )
+
+    return Property(name, 1, test)
+
+
+def refuses(cases: Sequence[tuple[str, tuple[Any, ...]]]) -> Property:
+    """Bad input raises a ValueError: (what is wrong, arguments)."""
+
+    def test(subject: Subject, probe: Probe) -> None:
+        for what, args in cases:
+            outcome = subject.run(args)
+            came = "a result" if outcome.error is None else outcome.error.type
+            if came != "ValueError":
+                text = f"{what} must raise a ValueError; your function gave {came}."
+                cause = "The lines above your own code do that: keep them."
+                raise Miss(text, cause=cause, topic="bad input").on(probe.given(args, {}), "")
+
+    return Property("bad input raises a ValueError", 1, test)

@@ -1,0 +1,151 @@
+"""Exercise 23_state_spaces/ssm_kernel: what an input is worth, j tokens later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from attend_solutions import state_spaces as answers
+from attend_solutions.state_spaces import expect_system
+
+from attend_grader.chapters.ch23_state_spaces.shared import refuses, system
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.properties import normal
+
+SIZES = ((3, 5), (2, 7), (4, 4), (1, 3), (3, 1))
+
+
+def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for size, length in SIZES:
+        yield f"N = {size}, {length} taps", Call((*system(rng, size), length))
+
+
+def _impulse(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+    """The kernel is the answer of the recurrence to 1, 0, 0, …"""
+    a_bar, b_bar, c = system(rng, 3)
+    y, _ = answers.ssm_recurrent(a_bar, b_bar, c, np.eye(1, 6)[0])
+    yield "the recurrence's answer to 1, 0, 0, …", (a_bar, b_bar, c, 6), y
+    rates, b_bar, c = normal(rng, 3) / 2, normal(rng, 3), normal(rng, 3)
+    taps = (c * b_bar * rates ** np.arange(6.0)[:, None]).sum(axis=1)
+    yield "a diagonal Ā: a sum of powers", (np.diag(rates), b_bar, c, 6), taps
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """All sizes different, N = T, one number, one tap."""
+    return [Call((*system(rng, size), length)) for size, length in SIZES]
+
+
+SLIPS = (
+    Slip(
+        "one step late",
+        ("moved = [], b_bar", "moved = [], a_bar @ b_bar"),
+        "The kernel starts with c · Ā b̄. A token is read at once: K_0 = c · b̄.",
+    ),
+    Slip(
+        "the matrix is transposed",
+        ("a_bar @ moved", "moved @ a_bar"),
+        "Ā is transposed, or b̄ and c have changed places. Start with b̄, move it by Ā, read with c.",
+    ),
+    Slip(
+        "powers of each number",
+        ("moved = a_bar @ moved", "moved = a_bar ** len(kernel) @ b_bar"),
+        "`**` takes the power of each number of Ā. Ā^j is Ā times itself, again and again.",
+    ),
+    Slip(
+        "only the diagonal",
+        ("a_bar @ moved", "np.diag(a_bar) * moved"),
+        "Only the diagonal of Ā is used. Ā b̄ is a matrix times a vector.",
+    ),
+    Slip(
+        "newest last",
+        ("np.array(kernel, dtype=float)", "np.array(kernel[::-1], dtype=float)"),
+        "The kernel is the wrong way round: K_0 stands first.",
+    ),
+    Slip(
+        "what came before is added up",
+        ("np.array(kernel, dtype=float)", "np.cumsum(kernel)"),
+        "This is the answer to 1, 1, 1, …: the taps are added up. K_j stands alone.",
+    ),
+    Slip(
+        "a tap too many",
+        ("range(length)", "range(length + 1)"),
+        "There is a tap too many: K_0 counts as one of `length`.",
+    ),
+    Slip(
+        "b̄ is left out",
+        ("[], b_bar", "[], np.ones(len(b_bar))"),
+        "b̄ plays no role. Start from it, not from ones.",
+    ),
+)
+
+
+def by_matrix_powers(a_bar, b_bar, c, length):
+    """A list of matrix powers."""
+    expect_system(a_bar, b_bar, c)
+    return np.array([c @ np.linalg.matrix_power(a_bar, j) @ b_bar for j in range(length)]) * 1.0
+
+
+def by_rows(a_bar, b_bar, c, length):
+    """The row c is moved in the place of b."""
+    expect_system(a_bar, b_bar, c)
+    taps, row = np.empty(length), c
+    for j in range(length):
+        taps[j] = row.dot(b_bar)
+        row = row.dot(a_bar)
+    return taps
+
+
+def by_doubling(a_bar, b_bar, c, length):
+    """Twice as many columns at each step."""
+    expect_system(a_bar, b_bar, c)
+    columns, power = b_bar[:, None].astype(float), a_bar
+    while columns.shape[1] < length:
+        columns = np.concatenate([columns, power @ columns], axis=1)
+        power = power @ power
+    return c @ columns[:, :length]
+
+
+EXERCISE = Exercise(
+    chapter="23_state_spaces",
+    title="The kernel",
+    goal="List what an input is worth at the output, now and later.",
+    reference=answers.ssm_kernel,
+    contract=Contract(
+        numpy_only=True,
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+        says=("Shapes of the system that do not fit raise a ValueError.",),
+    ),
+    properties=(
+        worked(
+            "by hand: 6, 3, 1.5",
+            np.array([[0.5]]),
+            np.array([3.0]),
+            np.array([2.0]),
+            3,
+            want=np.array([6.0, 3.0, 1.5]),
+        ),
+        agrees("the kernel of fresh systems", _values),
+        known("the recurrence's answer to 1, 0, 0, …; a diagonal Ā", _impulse),
+        refuses((("a c that does not fit", (np.eye(2), np.ones(2), np.ones(3), 4)),)),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={
+        "matrix powers": by_matrix_powers,
+        "rows": by_rows,
+        "doubling": by_doubling,
+    },
+    hints=(
+        "Feed 1, 0, 0, … to the recurrence by hand. Which state comes after each step?",
+        "b̄, then Ā b̄, then Ā Ā b̄, …: each is Ā times the one before. Read each with c.",
+        "moved = b_bar; for each tap: kernel.append(c @ moved), then moved = a_bar @ moved.",
+    ),
+    minutes=8,
+    difficulty=2,
+    importance=5,
+)

@@ -1,0 +1,90 @@
+"""What a contract promises of masks: each shape that broadcasts, all True, none, rows all False."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from attend_grader.checks.alike import Alike
+from attend_grader.checks.calls import (
+    Bench,
+    Leaf,
+    cast,
+    numbers,
+    parts,
+    reference_on,
+    replaced,
+    usable,
+)
+from attend_grader.checks.probe import Probe, Test
+from attend_grader.checks.promises import root
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.trials import Draws, Trial, keep_tried, trials
+
+
+def masks(draws: Draws, *, named: tuple[str, ...], hidden_rows: bool) -> Test:
+    """All True is None; a mask of each shape that broadcasts to a drawn one; rows that hide all.
+
+    Where the function is right on the plain call, it must be right with each of these masks.
+    """
+
+    def test(subject: Subject, probe: Probe) -> None:
+        tried = 0
+        for trial in trials(subject, probe, draws):
+            right = reference_on(probe.reference, trial.call)
+            for leaf in trial.leaves():
+                if leaf.kind != "boolean" or root(leaf) not in named:
+                    continue
+                base, want = trial.bench(trial.call), right(trial.call)
+                alike = Alike(
+                    trial.right, replace(trial.call, build=None), trial.names, probe.results
+                )
+                if not usable(base) or not usable(want):
+                    continue
+                single = any(numbers(p).dtype.itemsize < 8 for p in parts(want.value))
+                if alike.difference(base.value, want.value, single=single) is not None:
+                    continue
+                tried += 1
+                _try_masks(trial, leaf, right, single=single, hidden_rows=hidden_rows)
+        keep_tried(tried, "your function is right for none of the inputs with a mask")
+
+    return test
+
+
+def _try_masks(trial: Trial, leaf: Leaf, right: Bench, *, single: bool, hidden_rows: bool) -> None:
+    mask = leaf.value
+    ones = mask | ~mask
+    tries = {
+        f"all of {leaf.name} True": ones,
+        f"{leaf.name} with one more leading axis of length 1": mask[None],
+        **_narrower(leaf, hidden_rows),
+    }
+    if hidden_rows and mask.ndim >= 2:
+        first = cast(mask, "bool")
+        first[..., 0, :] = False
+        tries |= {f"all of {leaf.name} False": ~ones, f"first row of {leaf.name} all False": first}
+    for what, other in tries.items():
+        call = replaced(trial.call, {leaf.path: other})
+        want = right(call)
+        if want.error is None:
+            trial.same(call, want, what, single=single, plain="the right answer")
+    none = replaced(trial.call, {leaf.path: None})
+    want = right(none)
+    if want.error is None:
+        trial.same(none, want, f"{leaf.name}=None", single=single, plain="the right answer")
+
+
+def _narrower(leaf: Leaf, hidden_rows: bool) -> dict[str, Any]:
+    """Masks that broadcast to the shape of this one: axes of length 1, axes left out."""
+    mask, tries = leaf.value, {}
+    for axis in range(mask.ndim):
+        one = mask[(slice(None),) * axis + (slice(0, 1),)]
+        tries[f"{leaf.name} of the shape {tuple(one.shape)}"] = one
+    for left_out in range(1, mask.ndim):
+        rest = mask[(0,) * left_out]
+        tries[f"{leaf.name} of the shape {tuple(rest.shape)}"] = rest
+    return {
+        what: other
+        for what, other in tries.items()
+        if other.shape != mask.shape and (hidden_rows or bool(other.any(-1).all()))
+    }
