@@ -307,7 +307,7 @@ if ready(online_softmax, flash_forward):
         read = np.array([bits(by_hand, library, seed) for seed in range(5)])
         control = np.array([frequencies(library, seed) for seed in range(5)])
         print(f"library of {library:6,} letters: {read.round(2)}")
-        print(f"                 control: {control.round(2)}")
+        print(f"                  control: {control.round(2)}")
 
 # %% [markdown]
 # These are bits per letter, for five pieces of text. With 1,024 letters the reader was worse than
@@ -371,7 +371,8 @@ from attend_solutions.flash import flash_backward
 # **Use it: learn the eight strengths.** They start at 1 and follow the gradient that your backward
 # pass gives, for 30 steps, each with a new library of 4,096 letters. Then they are tried with
 # another library and on questions from a part of the text that training never asks about. There
-# are five runs with other pieces of text in each; printed are bits per letter. It takes 10 to 30 seconds.
+# are five runs with other pieces of text in each; printed are bits per letter. It takes 10 to 30
+# seconds.
 
 
 # %%
