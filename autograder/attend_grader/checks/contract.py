@@ -83,8 +83,7 @@ class Contract:
         """What the notebook prints under the table: each promise and each ban."""
         said = []
         if self.numpy_only:
-            others = _listed(list(READY_MADE), "or")
-            said.append(f"NumPy and Python's own modules only, no {others}.")
+            said.append("NumPy and Python's own modules only.")
         if self.leading_axes is True:
             said.append("Any number of leading axes.")
         elif self.leading_axes:
@@ -114,12 +113,11 @@ class Contract:
     def _types(self) -> list[str]:
         plain = FLOAT64 if self.numpy_only else FLOAT32
         taken = [kind for kind in (INTEGERS, FLOAT32, FLOAT64) if kind in self.accepts]
-        taken = [kind for kind in taken if kind != plain] + ["views"] * self.views
+        taken = ["int64" if kind == INTEGERS else kind for kind in taken if kind != plain]
+        taken += ["a view such as `a.T`"] * self.views
         said = []
         if taken:
-            words = _listed(taken)
-            verb = "works" if taken in ([FLOAT64], [FLOAT32]) else "work"
-            said.append(f"{words[0].upper()}{words[1:]} {verb} too, in every argument.")
+            said.append(f"Any argument may be {_listed(taken, 'or')}.")
         if self.same_dtype:
             said.append("Results have the type of the arguments.")
         return said
@@ -193,7 +191,8 @@ def _short(name: str) -> str:
 
 def _lower(sentences: str) -> str:
     """Sentences as the name of a property: no capital, no full stop at the end."""
-    return (sentences[0].lower() + sentences[1:]).rstrip(".").replace(". Results", "; results")
+    plain = sentences.replace("`", "")
+    return (plain[0].lower() + plain[1:]).rstrip(".").replace(". Results", "; results")
 
 
 def _code(names: Sequence[str]) -> list[str]:

@@ -8,70 +8,25 @@ and what holds of these?
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from attend_grader.checks.as_if import as_if
 from attend_grader.checks.calls import numbers, parts
-from attend_grader.checks.cases import AXES, IS_WORD, Case, observe
+from attend_grader.checks.cases import Case, observe
 from attend_grader.checks.edited import edited
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.facts import fact
 from attend_grader.checks.places import places
 from attend_grader.checks.relations import pairs_of, relation
 from attend_grader.checks.subject import Subject
-
-FIRST = (
-    " is given",
-    " is None",
-    " is left out",
-    " is passed",
-    IS_WORD,
-    ' is not "',
-    "leading axes",
-    "integers",
-    "fractions",
-    "a view",
-    "float32",
-    "float64",
-    "−inf",
-    "all False",
-    "holds a False",
-    "are large",
-    "is small",
-    "length 1",
-    "is zero",
-    "is not zero",
-    "is 1",
-    "is False",
-    "is True",
-    "negative",
-    "or more axes",
-    "fewer than",
-    "one axis only",
-    "is not square",
-    "is square",
-    "differ in length",
-    "equally long",
-    "longer than 1",
-    "is not 1",
-)
-"""Traits in the order in which they are told, where several would do; others come last."""
-
-ABOVE = re.compile(" is (shorter|longer) than the ")
-LENGTHS = re.compile(" square|length 1|longer than|shorter than|in length|equally long")
-"""Traits that say how long axes are."""
+from attend_grader.checks.when import when
 
 MARKED = "; what goes wrong is marked below."
 """End of the sentence where every call tried was right."""
-
-RARE = 3
-"""Cases on either side that a trait needs which is not listed above."""
 
 
 def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
@@ -131,28 +86,28 @@ class _Search:
         keys = {key for case in touched for key in case.got.mutated}
         named = sorted(touched[0].names[k] if isinstance(k, int) else str(k) for k in keys)
         verb = "is" if len(named) == 1 else "are"
-        when = self._when(touched, self.cases)
-        return f"{' and '.join(named)} {verb} changed in place" + (f" where {when}" if when else "")
+        told = when(touched, self.cases)
+        return f"{' and '.join(named)} {verb} changed in place" + (f" where {told}" if told else "")
 
     def _raises(self) -> str | None:
         types = sorted({case.got.error.type for case in self.raising if case.got.error})
         kind = " or ".join(types)
         if len(self.raising) == len(self.cases):
             return f"It raises {kind} in every call, {len(self.cases)} of them."
-        when = self._when(self.raising, self.cases, plain=True)
+        told = when(self.raising, self.cases, plain=True)
         head = f"It raises {kind} in {len(self.raising)} of {len(self.cases)} calls tried"
-        head += f", just those where {when}" if when else ""
+        head += f", just those where {told}" if told else ""
         if not self.off:
             changed = self._changed()
             right = f"in the others it is right{f', but {changed}' if changed else ''}"
-            return ("" if when else self._edit()) or f"{head}; {right}."
+            return ("" if told else self._edit()) or f"{head}; {right}."
         found = self._edit()
         if found:
             return found
         rest = _Search(self.valued, self.exercise).sentence()
         if rest and not rest.startswith("The values are right"):
             return f"{head}. In other calls: {rest[0].lower()}{rest[1:]}"
-        return f"{head}." if when else None
+        return f"{head}." if told else None
 
     def _form(self) -> str | None:
         """Another kind of value, or another number of results, in all calls."""
@@ -283,7 +238,7 @@ class _Search:
 
         With ``strong`` only where a relation holds of all of them.
         """
-        when = self._when(self.wrong, self.cases)
+        told = when(self.wrong, self.cases)
         if len(self.wrong) == len(self.cases):
             return None if strong else self._where()
         how = self._related(self.off) or self._as_if(self.off)
@@ -294,8 +249,8 @@ class _Search:
         tail = " ".join(text for text in (weak, where) if text)
         tail = f"There, {tail[0].lower()}{tail[1:]}" if tail else ""
         count = f"{len(self.wrong)} of {len(self.cases)} calls tried"
-        if when:
-            return f"Wrong in {count}, just those where {when}. {tail}".rstrip()
+        if told:
+            return f"Wrong in {count}, just those where {told}. {tail}".rstrip()
         return f"Wrong in {count}. {tail}" if tail else None
 
     def _where(self) -> str | None:
@@ -322,70 +277,11 @@ class _Search:
         text = self.edits[vague]
         if not text:
             return None
-        when = self._when(self.wrong, self.cases) if len(self.wrong) < len(self.cases) else ""
+        told = when(self.wrong, self.cases) if len(self.wrong) < len(self.cases) else ""
         count = f"{len(self.wrong)} of {len(self.cases)} calls tried"
         return f"It behaves as if {text}." + (
-            f" Wrong in {count}, just those where {when}." if when else ""
+            f" Wrong in {count}, just those where {told}." if told else ""
         )
-
-    def _when(self, some: Sequence[Case], cases: Sequence[Case], *, plain: bool = False) -> str:
-        """What all of ``some`` have in common, and no other case; empty where nothing.
-
-        With ``plain``, nothing that only lengths bear out: shapes that do not fit raise where
-        lengths differ, of arguments that may have no part in it.
-        """
-        inside = {id(case) for case in some}
-        others = [case for case in cases if id(case) not in inside]
-        if not some or not others:
-            return ""
-        common = [
-            trait
-            for trait in dict.fromkeys(t for case in some for t in case.traits)
-            if all(case.traits.get(trait, False) for case in some)
-        ]
-        common.sort(key=_rank)
-        enough = len(some) >= RARE and len(others) >= RARE
-
-        def apart(*traits: str) -> bool:
-            return not any(all(case.traits.get(t, False) for t in traits) for case in others)
-
-        alone = [
-            t
-            for t in common
-            if apart(t) and (enough or _rank(t) < len(FIRST)) and not _chance(t, some, others)
-            if not (plain and ABOVE.search(t))
-        ]
-        if alone:
-            twins = [t for t in alone[1:] if _rank(t) == _rank(alone[0]) and "axis of" in t]
-            also = f" (these are the calls where {twins[0]}, too)" if twins else ""
-            return alone[0] + also
-        known = [
-            t
-            for t in common
-            if _rank(t) < len(FIRST)
-            and not (plain and LENGTHS.search(t))
-            and " negative number" not in t  # of random numbers, some always are
-        ]
-        pairs = combinations(known, 2) if enough else ()
-        return next((f"{a} and {b}" for a, b in pairs if apart(a, b)), "")
-
-
-def _rank(trait: str) -> int:
-    return next((i for i, part in enumerate(FIRST) if part in trait), len(FIRST))
-
-
-def _chance(trait: str, some: Sequence[Case], others: Sequence[Case]) -> bool:
-    """Whether "odd" or "even" may be chance: there were few different lengths on a side."""
-    found = re.fullmatch(r"the (.+) of (\w+) has an (?:odd|even) length", trait)
-    if not found:
-        return False
-    axis = next(number for number, word in AXES.items() if word == found[1])
-
-    def lengths(cases: Sequence[Case]) -> set[int]:
-        shapes = (numbers(x.value).shape for c in cases for x in c.leaves() if x.name == found[2])
-        return {shape[axis] for shape in shapes}
-
-    return min(len(lengths(some)), len(lengths(others))) < RARE
 
 
 def _kind(value: Any) -> str:

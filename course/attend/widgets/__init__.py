@@ -12,6 +12,7 @@ from attend.widgets.depth import depth_thermometer
 from attend.widgets.dk import dk_explorer
 from attend.widgets.drag_query import drag_query
 from attend.widgets.explorer import attention_explorer
+from attend.widgets.fading_memory import fading_gates, fading_memory
 from attend.widgets.flash_charts import peak_chart, traffic_chart
 from attend.widgets.frequency_map import frequency_map
 from attend.widgets.gradient import gradient_explorer
@@ -39,6 +40,8 @@ __all__ = [
     "depth_thermometer",
     "dk_explorer",
     "drag_query",
+    "fading_gates",
+    "fading_memory",
     "frequency_map",
     "gradient_explorer",
     "head_explorer",

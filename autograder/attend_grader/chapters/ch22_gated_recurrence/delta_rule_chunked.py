@@ -1,0 +1,261 @@
+"""Exercise 22_gated_recurrence/delta_rule_chunked: a chunk's corrections by one linear system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from attend_solutions import gated_recurrence as answers
+from attend_solutions.flash import tiles
+from attend_solutions.linear_attention import expect_pairs
+
+from attend_grader.chapters.ch22_gated_recurrence.shared import (
+    PLAIN,
+    WHOLE,
+    between,
+    cheap,
+    qkv,
+    refuses,
+    unit_keys,
+)
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.properties import normal
+
+
+def case(
+    rng: np.random.Generator, t: int, d: int, d_v: int, *rest: int, lead: tuple[int, ...] = ()
+) -> Call:
+    """A text with keys of norm 1 at most, and step sizes; more arguments behind them."""
+    q, k, v = qkv(rng, t, d, d_v, lead)
+    return Call((q, unit_keys(k), v, between(rng, 0.1, 1.0, *lead, t), *rest))
+
+
+def _going_on(rng: np.random.Generator, t: int, d: int, d_v: int, chunk: int) -> Call:
+    return Call(case(rng, t, d, d_v, chunk).args, {"state": normal(rng, d, d_v)})
+
+
+def corrected(q: Any, k: Any, v: Any, beta: Any, state: Any = None) -> tuple[Any, Any]:
+    """Chapter 15's update, token by token, without leading axes."""
+    state = np.zeros((k.shape[-1], v.shape[-1])) if state is None else state
+    rows = []
+    for asked, key, value, step in zip(q, k, v, beta, strict=True):
+        state = state + step * np.outer(key, value - key @ state)
+        rows.append(asked @ state)
+    return np.stack(rows), state
+
+
+def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((7, 3, 2, 3), (8, 4, 4, 4), (5, 2, 3, 1), (6, 3, 2, 9)):
+        yield f"{sizes[0]} tokens in chunks of {sizes[3]}", case(rng, *sizes)
+    yield "no chunk given", case(rng, 5, 3, 2)
+
+
+def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+    given = case(rng, 9, 3, 2).args
+    want = corrected(*given)
+    for chunk in (1, 2, 4, 9, 20):
+        yield f"the same numbers in chunks of {chunk}", (*given, chunk), want
+
+
+def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((5, 3, 2, 3), (3, 3, 3, 1), (4, 2, 3, 8)):
+        yield "a memory is given", _going_on(rng, *sizes)
+
+
+def _overwrites(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+    v = normal(rng, 6, 2)
+    k = np.eye(3)[[0, 1, 0, 2, 1, 0]]
+    want = v, v[[5, 4, 3]]
+    yield (
+        "three keys, some again, all step sizes 1: the last values",
+        (k, k, v, np.ones(6), 4),
+        want,
+    )
+    q, k, v = qkv(rng, 4, 3, 2)
+    yield (
+        "step sizes of 0: nothing is written",
+        (q, k, v, np.zeros(4), 2),
+        (0 * v, np.zeros((3, 2))),
+    )
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Ragged, square, leading axes, chunks of one, one chunk, a memory given."""
+    return [
+        case(rng, 7, 3, 2, 3),
+        case(rng, 8, 4, 4, 4),
+        case(rng, 5, 4, 2, 3, lead=(2,)),
+        case(rng, 4, 2, 3, 1),
+        case(rng, 5, 3, 2, 64),
+        _going_on(rng, 6, 3, 2, 3),
+        _going_on(rng, 6, 3, 3, 3),
+    ]
+
+
+SOLVE = "np.linalg.solve(np.eye(keys.shape[-2]) + overlaps, wrong)"
+TRIANGLE = "np.tril(step * (keys @ turned), -1)"
+SLIPS = (
+    Slip(
+        "a chunk does not correct itself",
+        (SOLVE, "wrong"),
+        "Tokens of a chunk are compared with the memory before the chunk only: what the chunk "
+        "itself wrote earlier is not subtracted. That is the linear system's part.",
+    ),
+    Slip(
+        "only one step back",
+        (SOLVE, "(wrong - overlaps @ wrong)"),
+        "The inverse of I + A is taken for I − A. That is right for chunks of up to 2 tokens; "
+        "solve the system (np.linalg.solve).",
+    ),
+    Slip(
+        "the diagonal is in the system",
+        (TRIANGLE, "np.tril(step * (keys @ turned))"),
+        "A token's own correction is counted against itself. The system holds earlier tokens only: "
+        "np.tril(…, -1).",
+    ),
+    Slip(
+        "the system of later tokens",
+        (TRIANGLE, "np.triu(step * (keys @ turned), 1)"),
+        "Each token is corrected for what later tokens write. It is earlier ones: np.tril(…, -1).",
+    ),
+    Slip(
+        "no step sizes in the system",
+        (TRIANGLE, "np.tril(keys @ turned, -1)"),
+        "Overlaps of keys lack the step size: row t of the system is multiplied by β_t.",
+    ),
+    Slip(
+        "step sizes of the wrong tokens",
+        (TRIANGLE, "np.tril(np.swapaxes(step, -1, -2) * (keys @ turned), -1)"),
+        "The system's columns are multiplied by step sizes. β_t belongs to the token that is "
+        "corrected: to row t.",
+    ),
+    Slip(
+        "adds instead of correcting",
+        ("(values - keys @ state)", "values"),
+        "What the memory said before the chunk is not subtracted: β_t (v_t − Sᵀ k_t).",
+    ),
+    Slip(
+        "no mask for queries",
+        ("np.tril(asked @ turned) @ written", "asked @ turned @ written"),
+        "Queries see what later tokens of their chunk write: keep the lower triangle of q kᵀ.",
+    ),
+    Slip(
+        "values in the place of corrections",
+        ("state + turned @ written", "state + turned @ (step * values)"),
+        "The memory gets the values themselves. It gets the corrections u, like the outputs.",
+    ),
+    Slip(
+        "step sizes of the values only",
+        ("step * (values - keys @ state)", "step * values - keys @ state"),
+        "What the memory said before the chunk is subtracted in full. The step size multiplies the "
+        "whole difference, β_t (v_t − Sᵀ k_t).",
+    ),
+)  # fmt: skip
+
+
+def with_inverse(q, k, v, beta, chunk=64, state=None):
+    """The WY form of the paper: W and U first, then the memory."""
+    expect_pairs(q, k, v)
+    if beta.shape[-1] != k.shape[-2]:
+        raise ValueError("one step size a token")
+    memory = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1])) if state is None else 1.0 * state
+    rows = []
+    for part in tiles(q.shape[-2], chunk):
+        keys, step = k[..., part, :], beta[..., part]
+        count = keys.shape[-2]
+        gram = np.einsum("...td,...sd->...ts", keys, keys)
+        system = np.eye(count) + step[..., :, None] * gram * np.tri(count, k=-1)
+        t = np.linalg.inv(system) * step[..., None, :]
+        u = t @ v[..., part, :] - t @ keys @ memory
+        seen = np.einsum("...td,...sd->...ts", q[..., part, :], keys) * np.tri(count)
+        rows.append(q[..., part, :] @ memory + seen @ u)
+        memory = memory + np.einsum("...sd,...se->...de", keys, u)
+    return np.concatenate(rows, axis=-2), memory
+
+
+def by_squares(q, k, v, beta, chunk=64, state=None):
+    """The inverse of I + A, where A is strictly lower: (I − A)(I + A²)(I + A⁴) …"""
+    expect_pairs(q, k, v)
+    if beta.shape[-1] != k.shape[-2]:
+        raise ValueError("one step size a token")
+    rows = []
+    for part in tiles(q.shape[-2], chunk):
+        keys, step = k[..., part, :], beta[..., part, None]
+        turned = np.swapaxes(keys, -1, -2)
+        power = -np.tril(step * (keys @ turned), -1)
+        inverse, size = np.eye(keys.shape[-2]) + power, 2
+        while size < keys.shape[-2]:
+            power, size = power @ power, 2 * size
+            inverse = inverse + power @ inverse
+        wrong = v[..., part, :] if state is None else v[..., part, :] - keys @ state
+        u = inverse @ (step * wrong)
+        out = np.tril(q[..., part, :] @ turned) @ u
+        rows.append(out if state is None else out + q[..., part, :] @ state)
+        state = turned @ u if state is None else state + turned @ u
+    return np.concatenate(rows, axis=-2), state
+
+
+EXERCISE = Exercise(
+    chapter="22_gated_recurrence",
+    title="The delta rule, in chunks",
+    goal="Correct the memory for a whole chunk at once.",
+    reference=answers.delta_rule_chunked,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=("q", "k", "v", "beta", "state"),
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+        whole=WHOLE,
+        forbids=("delta_rule_update",),
+        says=(
+            "No table of T × T numbers, and no loop over tokens.",
+            "Shapes that do not fit and chunks of less than 1 raise a ValueError.",
+        ),
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: 8, then half of the way to 2",
+            np.ones((2, 1)),
+            np.ones((2, 1)),
+            np.array([[8.0], [2.0]]),
+            np.array([1.0, 0.5]),
+            want=(np.array([[8.0], [5.0]]), np.array([[5.0]])),
+        ),
+        agrees("the outputs", _values, part=0),
+        agrees("the memory after the last chunk", _values, part=1),
+        known("any chunk gives what chapter 15's update gives", _any_chunk),
+        agrees("goes on from a memory that is given", _goes_on),
+        known("orthogonal keys: the last values are read", _overwrites),
+        *cheap(case),
+        refuses(
+            (
+                (
+                    "fewer keys than queries",
+                    (PLAIN[0], PLAIN[1][:3], PLAIN[2][:3], np.full(3, 0.5)),
+                ),
+                ("fewer step sizes than keys", (*PLAIN, np.full(3, 0.5))),
+                ("a chunk of 0 tokens", (*PLAIN, np.full(4, 0.5), 0)),
+            )
+        ),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"with an inverse": with_inverse, "by squares": by_squares},
+    hints=(
+        "Call what token t writes u_t. Then the memory before token t is S plus the sum of k_s u_s "
+        "over the chunk's earlier tokens. Put that into u_t = β_t (v_t − …), and bring all u to "
+        "the left side.",
+        "(I + A) U = B: A is np.tril(step * (keys @ keysᵀ), -1), where step is β with an axis "
+        "more, and B is step * (values - keys @ state). np.linalg.solve(I + A, B) gives all u.",
+        "U is written in the place of the values: output asked @ state + np.tril(asked @ turned) @ "
+        "U, new memory state + turned @ U, where turned is keysᵀ.",
+    ),
+    minutes=20,
+    difficulty=4,
+    importance=4,
+    results=("output", "state"),
+)

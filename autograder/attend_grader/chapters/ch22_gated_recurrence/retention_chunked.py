@@ -1,0 +1,220 @@
+"""Exercise 22_gated_recurrence/retention_chunked: a chunked form that forgets between chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from attend_solutions import gated_recurrence as answers
+from attend_solutions.linear_attention import expect_pairs
+
+from attend_grader.chapters.ch22_gated_recurrence.retention_recurrent import going_on
+from attend_grader.chapters.ch22_gated_recurrence.shared import (
+    PLAIN,
+    WHOLE,
+    between,
+    cheap,
+    loop,
+    qkv,
+    refuses,
+)
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, known, worked
+
+
+def case(
+    rng: np.random.Generator, t: int, d: int, d_v: int, *rest: int, lead: tuple[int, ...] = ()
+) -> Call:
+    """A text with a decay for each leading index; more arguments behind them."""
+    return Call((*qkv(rng, t, d, d_v, lead), between(rng, 0.3, 0.95, *lead), *rest))
+
+
+def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((7, 3, 2, 2), (8, 4, 4, 3), (5, 2, 3, 1), (4, 3, 2, 9)):
+        yield f"{sizes[0]} tokens in chunks of {sizes[3]}", case(rng, *sizes)
+    yield "no chunk given", case(rng, 5, 3, 2)
+    yield "3 heads, one decay each", case(rng, 7, 3, 2, 2, lead=(3,))
+
+
+def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+    q, k, v = qkv(rng, 9, 3, 2)
+    want = loop(q, k, v, np.full_like(k, 0.75))
+    for chunk in (1, 2, 4, 8, 9, 20):
+        yield f"the same numbers in chunks of {chunk}", (q, k, v, 0.75, chunk), want
+
+
+def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((5, 3, 2, 2), (3, 3, 3, 1), (4, 2, 3, 8)):
+        yield "a memory is given", going_on(rng, *sizes)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Ragged, square, two heads, chunks of one, one chunk, a memory given."""
+    return [
+        case(rng, 7, 3, 2, 2),
+        case(rng, 8, 4, 4, 3),
+        case(rng, 5, 4, 2, 2, lead=(2,)),
+        case(rng, 4, 2, 3, 1),
+        case(rng, 3, 3, 2, 64),
+        going_on(rng, 5, 3, 2, 2),
+        going_on(rng, 6, 2, 2, 2),
+    ]
+
+
+CARRY = "rate**length * state + np.swapaxes"
+ASKED = "(rate ** (place + 1) * asked)"
+FADED = "rate ** (length - 1 - place) * keys"
+SLIPS = (
+    Slip(
+        "the memory is lost between chunks",
+        (CARRY, "np.swapaxes"),
+        "Each chunk replaces the memory, so it knows the chunk before it only. What was there "
+        "fades by decay^length, and the chunk is added.",
+        seen="the broken function in the text",
+    ),
+    Slip(
+        "the memory does not fade",
+        (CARRY, "state + np.swapaxes"),
+        "The memory is carried on as it was, though a chunk of tokens has passed: it fades by "
+        "decay^length.",
+    ),
+    Slip(
+        "fades by the full chunk",
+        (CARRY, "rate**chunk * state + np.swapaxes"),
+        "The memory fades by decay^chunk also where the last chunk is shorter. Count the tokens "
+        "that it has.",
+    ),
+    Slip(
+        "fades by one step too few",
+        (CARRY, "rate ** (length - 1) * state + np.swapaxes"),
+        "The memory fades by one step too few in a chunk. It fades once for each of its tokens.",
+    ),
+    Slip(
+        "a chunk's keys do not fade",
+        (FADED, "keys"),
+        "All pairs of a chunk are written in full. The chunk's first has faded length − 1 times at "
+        "its end.",
+    ),
+    Slip(
+        "a chunk's keys fade from the wrong end",
+        (FADED, "rate**place * keys"),
+        "A chunk's last pair fades most. Its last is written in full, and its first has faded "
+        "length − 1 times.",
+    ),
+    Slip(
+        "the memory is read as it was",
+        (ASKED, "asked"),
+        "All tokens of a chunk read the memory as it was before the chunk. For its first token it "
+        "has faded once, for its second twice.",
+    ),
+    Slip(
+        "the memory is read one step too fresh",
+        (ASKED, "(rate**place * asked)"),
+        "A chunk's first token reads the memory as if it had not faded. It fades before it writes: "
+        "once for the first token.",
+    ),
+    Slip(
+        "a memory that was given is not used",
+        ("if state is None:", "if True:"),
+        "The memory starts empty although one is given. Start from zeros only where it is None.",
+    ),
+    Slip(
+        "what is new fades with the chunk",
+        (
+            "rate**length * state + np.swapaxes(faded, -1, -2) @ values",
+            "rate**length * (state + np.swapaxes(faded, -1, -2) @ values)",
+        ),
+        "What the chunk writes fades by the whole chunk once more. Only the memory from before it "
+        "does.",
+    ),
+)
+
+
+def by_starts(q, k, v, decay, chunk=64, state=None):
+    """Into an array made before; factors as powers of e."""
+    expect_pairs(q, k, v)
+    if chunk < 1:
+        raise ValueError("a chunk needs a token")
+    log = np.log(np.asarray(decay, dtype=float))[..., None, None]
+    memory = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1])) if state is None else 1.0 * state
+    output = np.empty((*q.shape[:-1], v.shape[-1]))
+    for start in range(0, q.shape[-2], chunk):
+        rows = (..., slice(start, start + chunk), slice(None))
+        count = np.arange(q[rows].shape[-2])[:, None]
+        inside = np.where(count >= count.T, np.exp(log * abs(count - count.T)), 0.0)
+        products = np.einsum("...td,...sd->...ts", q[rows], k[rows])
+        output[rows] = (inside * products) @ v[rows] + np.exp(log * (count + 1)) * (
+            q[rows] @ memory
+        )
+        left = np.exp(log * (len(count) - 1 - count)) * k[rows]
+        wrote = np.einsum("...sd,...se->...de", left, v[rows])
+        memory = np.exp(log * len(count)) * memory + wrote
+    return output, memory
+
+
+def through_gates(q, k, v, decay, chunk=64, state=None):
+    """By the exercise after the next: all rows have the same gate."""
+    log = np.log(np.asarray(decay, dtype=float))[..., None, None]
+    return answers.gated_linear_attention(q, k, v, log + np.zeros(k.shape), chunk, state)
+
+
+EXERCISE = Exercise(
+    chapter="22_gated_recurrence",
+    title="Repair: a memory that is lost",
+    goal="Find why a chunked form forgets more than it should.",
+    reference=answers.retention_chunked,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=("q", "k", "v", "decay", "state"),
+        shared=("decay",),
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+        whole=WHOLE,
+        forbids=("retention_recurrent",),
+        says=(
+            "No table of T × T numbers, and no loop over tokens.",
+            "Shapes that do not fit and chunks of less than 1 raise a ValueError.",
+        ),
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: chunks of one token",
+            np.ones((3, 1)),
+            np.ones((3, 1)),
+            np.array([[8.0], [0.0], [2.0]]),
+            0.5,
+            1,
+            want=(np.array([[8.0], [4.0], [4.0]]), np.array([[4.0]])),
+        ),
+        agrees("the outputs", _values, part=0),
+        agrees("the memory after the last chunk", _values, part=1),
+        known("any chunk gives the same", _any_chunk),
+        agrees("goes on from a memory that is given", _goes_on),
+        *cheap(case),
+        refuses(
+            (
+                ("fewer keys than queries", (PLAIN[0], PLAIN[1][:3], PLAIN[2][:3], 0.5)),
+                ("a chunk of 0 tokens", (*PLAIN, 0.5, 0)),
+            )
+        ),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"by starts": by_starts, "through gates": through_gates},
+    hints=(
+        "With two chunks all is right, with three it is not. What does the third chunk know of the "
+        "first?",
+        "Look at the last line of the loop: what happens to the memory that was there before the "
+        "chunk?",
+        "It has faded once for each token of the chunk: state = rate**length * state + "
+        "np.swapaxes(faded, -1, -2) @ values.",
+    ),
+    minutes=10,
+    difficulty=2,
+    importance=4,
+    uses=("retention_parallel",),
+    results=("output", "state"),
+)

@@ -1,0 +1,213 @@
+"""Exercise 22_gated_recurrence/retention_recurrent: a memory that fades with every token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from attend_solutions import gated_recurrence as answers
+from attend_solutions.linear_attention import expect_pairs
+
+from attend_grader.chapters.ch22_gated_recurrence.shared import (
+    PLAIN,
+    WHOLE,
+    between,
+    qkv,
+    refuses,
+)
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.properties import normal
+
+
+def case(
+    rng: np.random.Generator, t: int, d: int, d_v: int, *rest: int, lead: tuple[int, ...] = ()
+) -> Call:
+    """A text and a decay for each leading index, and more arguments behind them."""
+    return Call((*qkv(rng, t, d, d_v, lead), between(rng, 0.3, 0.95, *lead), *rest))
+
+
+def going_on(rng: np.random.Generator, t: int, d: int, d_v: int, *rest: int) -> Call:
+    """A text with a memory of what came before."""
+    return Call(case(rng, t, d, d_v, *rest).args, {"state": normal(rng, d, d_v)})
+
+
+def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((5, 3, 2), (4, 4, 4), (7, 2, 3), (1, 3, 2)):
+        yield f"{sizes[0]} tokens", case(rng, *sizes)
+    yield "a decay as a plain number", Call((*qkv(rng, 4, 3, 2), 0.75))
+
+
+def _heads(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    yield "3 heads, one decay each", case(rng, 5, 3, 2, lead=(3,))
+    yield "2 texts of 3 heads", Call((*qkv(rng, 5, 3, 2, (2, 3)), between(rng, 0.3, 0.95, 3)))
+
+
+def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((4, 3, 2), (1, 3, 3)):
+        yield "a memory is given", going_on(rng, *sizes)
+
+
+def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+    q, k, v = qkv(rng, 6, 3, 2)
+    summed = np.tril(q @ k.T) @ v, k.T @ v
+    yield "decay 1: chapter 15's sum", (q, k, v, 1.0), summed
+    one = np.eye(5)[:, :1]  # the first token writes, the others do not
+    left = 0.5 ** np.arange(5.0)[:, None]
+    yield "one token, half of it left a step", (one + 1 - one, one, one, 0.5), (left, left[-1:])
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """All sizes different, square, two heads, one token, a memory given."""
+    return [
+        case(rng, 5, 3, 2),
+        case(rng, 4, 4, 4),
+        case(rng, 3, 4, 2, lead=(2,)),
+        case(rng, 1, 3, 2),
+        going_on(rng, 4, 3, 2),
+        going_on(rng, 3, 3, 3),
+    ]
+
+
+WRITE = "        state = decay * state + k[..., t, :, None] * v[..., t, None, :]  # (..., D, D_v)\n"
+READ = "        outputs.append((q[..., t, None, :] @ state)[..., 0, :])\n"
+FADES = "decay * state + k"
+SLIPS = (
+    Slip(
+        "nothing fades",
+        (FADES, "state + k"),
+        "The memory is a plain sum: nothing fades. Multiply what is there by the decay first.",
+    ),
+    Slip(
+        "what is new fades at once",
+        (
+            "decay * state + k[..., t, :, None] * v[..., t, None, :]",
+            "decay * (state + k[..., t, :, None] * v[..., t, None, :])",
+        ),
+        "A token's own pair has faded by one step when it is read. Only what was there before "
+        "fades: decay · S + k vᵀ.",
+    ),
+    Slip(
+        "reads before it writes",
+        (WRITE + READ, READ + WRITE),
+        "Every token reads the memory of the token before, so none sees itself. Fade and write "
+        "first, then read.",
+    ),
+    Slip(
+        "fades by 1 - decay",
+        (FADES, "(1 - decay) * state + k"),
+        "The memory keeps 1 − decay of what was there. The decay is what is left, not what goes.",
+    ),
+    Slip(
+        "what is new is made smaller",
+        (FADES, "decay * state + (1 - decay) * k"),
+        "What is written is multiplied by 1 − decay, as in a running mean. A pair is written in "
+        "full.",
+    ),
+    Slip(
+        "fades more with every token",
+        (FADES, "decay**t * state + k"),
+        "The memory fades by decay^t at token t. Each step fades it once, by the decay itself.",
+    ),
+    Slip(
+        "a memory that was given is not used",
+        ("if state is None:", "if True:"),
+        "The memory starts empty although one is given. Start from zeros only where it is None.",
+    ),
+    Slip(
+        "changes the memory it was given",
+        ("state = decay * state + k", "state *= decay\n        state += k"),
+        "The memory that was given is changed in place: `state *= …` writes into the caller's "
+        "array. Make a new one: state = decay * state + ….",
+    ),
+    Slip(
+        "one decay for all heads",
+        (FADES, "decay.ravel()[0] * state + k"),
+        "All heads fade by the first head's decay. Each leading index has its own: `decay` has "
+        "two axes of length 1 at its end, so it multiplies a memory as it is.",
+    ),
+    Slip(
+        "fades after it is read",
+        ((FADES, "state + k"), (READ, READ + "        state = decay * state\n")),
+        "The memory fades after it was read, so what is returned has faded once too often, and a "
+        "memory that was given once too little. Fade first, then write, then read.",
+    ),
+)  # fmt: skip
+
+
+def by_ages(q, k, v, decay, state=None):
+    """All at once, by the age of each pair; what was given fades as well."""
+    expect_pairs(q, k, v)
+    rate = np.asarray(decay, dtype=float)[..., None, None]
+    steps = np.arange(q.shape[-2])
+    age = steps[:, None] - steps
+    weights = np.where(age >= 0, rate ** abs(age), 0.0) * np.einsum("...td,...sd->...ts", q, k)
+    left = rate ** (len(steps) - 1 - steps[:, None]) * k
+    last = np.einsum("...sd,...se->...de", left, v)
+    if state is None:
+        return weights @ v, last
+    older = rate ** (steps[:, None] + 1) * (q @ state)
+    return weights @ v + older, last + rate ** len(steps) * state
+
+
+def filled_in(q, k, v, decay, state=None):
+    """Into an array made before; outer products as einsum."""
+    expect_pairs(q, k, v)
+    rate = np.asarray(decay)[..., np.newaxis, np.newaxis]
+    output = np.empty((*q.shape[:-1], v.shape[-1]))
+    memory = 0.0 if state is None else state
+    for t in range(q.shape[-2]):
+        memory = rate * memory + np.einsum("...d,...e->...de", k[..., t, :], v[..., t, :])
+        output[..., t, :] = np.einsum("...d,...de->...e", q[..., t, :], memory)
+    return output, memory
+
+
+EXERCISE = Exercise(
+    chapter="22_gated_recurrence",
+    title="Retention, token by token",
+    goal="Let the memory fade a little with every token.",
+    reference=answers.retention_recurrent,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=("q", "k", "v", "decay", "state"),
+        shared=("decay",),
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+        whole=WHOLE,
+        says=("Shapes that do not fit raise a ValueError.",),
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: 8, then 4, then 2 + 2",
+            np.ones((3, 1)),
+            np.ones((3, 1)),
+            np.array([[8.0], [0.0], [2.0]]),
+            0.5,
+            want=(np.array([[8.0], [4.0], [4.0]]), np.array([[4.0]])),
+        ),
+        agrees("the outputs", _values, part=0),
+        agrees("the memory after the last token", _values, part=1),
+        agrees("each head has a decay of its own", _heads),
+        agrees("goes on from a memory that is given", _goes_on),
+        known("decay 1 is a sum; one token fades by powers", _limits),
+        refuses((("fewer keys than queries", (PLAIN[0], PLAIN[1][:3], PLAIN[2][:3], 0.5)),)),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"by ages": by_ages, "filled in": filled_in},
+    hints=(
+        "It is recurrent_form of chapter 15 with one factor more. Where does it stand, if a token "
+        "is to see its own pair in full?",
+        "Zeros (D, D_v) with the leading axes of k where state is None. For each t: multiply the "
+        "memory by `decay`, add the outer product of k_t and v_t, then read with q_t.",
+        "state = decay * state + k[..., t, :, None] * v[..., t, None, :], then (q[..., t, None, :] "
+        "@ state)[..., 0, :]; np.stack(rows, axis=-2) and the memory at the end.",
+    ),
+    minutes=10,
+    difficulty=1,
+    importance=5,
+    results=("output", "state"),
+)

@@ -1,0 +1,187 @@
+"""Exercise 22_gated_recurrence/rg_lru: Griffin's recurrence, whose state keeps its size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from attend_solutions import gated_recurrence as answers
+from attend_solutions.recurrence import sigmoid
+
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.properties import normal
+
+
+def case(
+    rng: np.random.Generator, t: int, c: int, lead: tuple[int, ...] = (), *, state: bool = False
+) -> Call:
+    """x, both gates, a rate for each channel (slow ones too), and maybe a state."""
+    args = *(normal(rng, *lead, t, c) for _ in range(3)), normal(rng, c) - 2.0
+    return Call(args, {"state": normal(rng, *lead, c)} if state else {})
+
+
+def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((6, 3), (4, 4), (1, 3), (7, 1)):
+        yield f"{sizes[0]} tokens", case(rng, *sizes)
+
+
+def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((4, 3), (1, 3), (3, 3)):
+        yield "a state is given", case(rng, *sizes, state=True)
+
+
+def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+    x, _, admit, rates = case(rng, 5, 3).args
+    h = normal(rng, 3)
+    kept = np.broadcast_to(h, (5, 3)).copy()
+    yield "a closed forget gate (−60): h stays", (x, 0 * x - 60, admit, rates, h), (kept, h)
+    now = sigmoid(admit) * x
+    fast = np.full(3, 30.0)  # a = e^(−120)
+    yield "rates of 30: h is the present", (x, 0 * x, admit, fast, h), (now, now[-1])
+    keep = np.exp(-4 * np.log1p(np.exp(rates)))
+    fading = h * keep ** np.arange(1, 6)[:, None]
+    yield "x = 0: h fades", (0 * x, 0 * x, admit, rates, h), (fading, fading[-1])
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Oblong, square, leading axes, one token, a state given."""
+    return [
+        case(rng, 5, 3),
+        case(rng, 4, 4),
+        case(rng, 3, 4, (2,)),
+        case(rng, 1, 3),
+        case(rng, 4, 3, state=True),
+        case(rng, 3, 3, (2,), state=True),
+    ]
+
+
+GAIN = "np.sqrt(-np.expm1(2 * log_keep))"
+LOG = "-8 * np.logaddexp(0, rates) * sigmoid(forget)"
+SLIPS = (
+    Slip(
+        "the input is not scaled",
+        (f"{GAIN} * ", ""),
+        "The input lacks its factor √(1 − a²), so slow channels grow large.",
+    ),
+    Slip(
+        "1 - a in the place of the root",
+        (GAIN, "-np.expm1(log_keep)"),
+        "The input is scaled by 1 − a. That keeps a constant's size; for independent inputs it "
+        "is √(1 − a²).",
+    ),
+    Slip(
+        "1 - a² without the root",
+        (GAIN, "-np.expm1(2 * log_keep)"),
+        "The input is scaled by 1 − a²: take the root of it.",
+    ),
+    Slip(
+        "the input is not gated",
+        (" * sigmoid(admit) * x", " * x"),
+        "x is written in full: multiply it by σ(admit).",
+    ),
+    Slip(
+        "the new input fades too",
+        ("* h + written[..., t, :]", "* (h + written[..., t, :])"),
+        "The new input is multiplied by a, together with the old state. Only the old state is.",
+    ),
+    Slip(
+        "a sigmoid for the softplus",
+        ("np.logaddexp(0, rates)", "sigmoid(rates)"),
+        "The rates have been through a sigmoid. The softplus is ln(1 + e^rates).",
+    ),
+    Slip(
+        "without the 8",
+        ("-8 * ", "-"),
+        "The exponent lacks its factor of 8.",
+    ),
+    Slip(
+        "the forget gate without its sigmoid",
+        ("* sigmoid(forget)", "* np.abs(forget)"),
+        "The forget gate has not been through a sigmoid.",
+    ),
+    Slip(
+        "a sigmoid's power, with the paper's sign",
+        ("np.logaddexp(0, rates)", "np.logaddexp(0, -rates)"),
+        "The softplus is of −rates. That is the paper's Λ, whose sign is the opposite of `rates`.",
+    ),
+    Slip(
+        "a state that was given is not used",
+        ("np.zeros_like(written[..., 0, :]) if state is None else state", "0 * written[..., 0, :]"),
+        "The recurrence starts from zeros although a state is given.",
+    ),
+)  # fmt: skip
+
+
+def by_products(x, forget, admit, rates, state=None):
+    """No loop: every input fades by the product of the factors after it."""
+    log = -8 / (1 + np.exp(-forget)) * np.log1p(np.exp(rates))
+    total = np.cumsum(log, axis=-2)
+    between = np.minimum(total[..., :, None, :] - total[..., None, :, :], 0.0)
+    past = np.tri(x.shape[-2])[..., None]
+    wrote = np.sqrt(1 - np.exp(2 * log)) * x / (1 + np.exp(-admit))
+    states = (past * np.exp(between) * wrote[..., None, :, :]).sum(axis=-2)
+    if state is not None:
+        states = states + np.exp(total) * state[..., None, :]
+    return states, states[..., -1, :]
+
+
+def as_power(x, forget, admit, rates, state=None):
+    """a to the power 8 r, with a = σ(−rates); filled in."""
+    keep = sigmoid(-(1.0 * rates)) ** (8.0 * sigmoid(forget))
+    h = np.zeros((*x.shape[:-2], x.shape[-1])) if state is None else state
+    states = np.empty(x.shape)
+    for t in range(x.shape[-2]):
+        a = keep[..., t, :]
+        h = a * h + ((1 - a) * (1 + a)) ** 0.5 * (sigmoid(admit[..., t, :]) * x[..., t, :])
+        states[..., t, :] = h
+    return states, h
+
+
+EXERCISE = Exercise(
+    chapter="22_gated_recurrence",
+    title="RG-LRU",
+    goal="A gated state that keeps its size however slowly it forgets.",
+    reference=answers.rg_lru,
+    contract=Contract(
+        numpy_only=True,
+        leading_axes=("x", "forget", "admit", "state"),
+        accepts=(FLOAT64, FLOAT32, INTEGERS),
+        views=True,
+        arguments_unchanged=True,
+    ),
+    properties=(
+        worked(
+            "a hand-worked example: a = 1/16, then once more without input",
+            np.array([[2.0], [0.0]]),
+            np.zeros((2, 1)),
+            np.zeros((2, 1)),
+            np.zeros(1),
+            want=(
+                np.array([[(255 / 256) ** 0.5], [(255 / 256) ** 0.5 / 16]]),
+                np.array([(255 / 256) ** 0.5 / 16]),
+            ),
+        ),
+        agrees("all states", _values, part=0),
+        agrees("the last state", _values, part=1),
+        agrees("goes on from a state that is given", _goes_on),
+        known("gates closed, rates fast, inputs of 0", _limits),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"by products": by_products, "as a power": as_power},
+    hints=(
+        "Everything but the recurrence itself can be done for all tokens at once: a, then what is "
+        "written.",
+        "log a = −8 softplus(rates) σ(forget); np.logaddexp(0, rates) is the softplus. What is "
+        "written is √(1 − a²) σ(admit) x.",
+        "log_keep = -8 * np.logaddexp(0, rates) * sigmoid(forget); keep = np.exp(log_keep); "
+        "written = np.sqrt(1 - keep**2) * sigmoid(admit) * x; then h = keep_t * h + written_t.",
+    ),
+    minutes=12,
+    difficulty=2,
+    importance=3,
+    results=("states", "state"),
+)

@@ -1,0 +1,142 @@
+"""Chapter 22: numbers and properties that several exercises use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from attend_solutions.types import Array
+
+from attend_grader.checks.compare import Miss
+from attend_grader.checks.exercise import Call, Probe, Property
+from attend_grader.checks.properties import expect_growth, normal
+from attend_grader.checks.subject import Subject
+
+WHOLE: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
+    "decay": np.ones_like,
+    "gates": lambda gates: -np.ceil(abs(gates)),
+    "beta": lambda beta: np.ceil(beta - 0.5),
+    "keys": np.round,
+}
+"""Whole numbers in the place of decays (1), gates (-1 and less) and step sizes (0 and 1)."""
+
+PLAIN = (np.ones((4, 3)), np.ones((4, 3)), np.ones((4, 2)))
+"""A text that fits."""
+
+
+def qkv(
+    rng: np.random.Generator, t: int, d: int, d_v: int, lead: tuple[int, ...] = ()
+) -> tuple[Array, Array, Array]:
+    """Random q and k (*lead, t, d), and v (*lead, t, d_v)."""
+    q, k, v = (normal(rng, *lead, t, width) for width in (d, d, d_v))
+    return q, k, v
+
+
+def unit_keys(k: Array) -> Array:
+    """Keys of norm 1 and less digits: what keeps the delta rule in bounds."""
+    return (k / np.maximum(np.linalg.norm(k, axis=-1, keepdims=True), 1.0)).round(2)
+
+
+def between(rng: np.random.Generator, low: float, high: float, *shape: int) -> Array:
+    """Uniform numbers of two decimals; with no shape an array without axes."""
+    return np.asarray(rng.uniform(low, high, shape).round(2))
+
+
+def loop(
+    q: Array, k: Array, v: Array, keep: Array, state: Array | None = None
+) -> tuple[Array, Array]:
+    """What a memory gives whose rows fade by ``keep`` (T, D) each step: token by token, no axes."""
+    state = np.zeros((k.shape[-1], v.shape[-1])) if state is None else state
+    rows = []
+    for asked, key, value, left in zip(q, k, v, keep, strict=True):
+        state = left[:, None] * state + np.outer(key, value)
+        rows.append(asked @ state)
+    return np.stack(rows), state
+
+
+def cost(
+    name: str,
+    kind: str,
+    make: Callable[[np.random.Generator, int], Call],
+    sizes: tuple[int, int],
+    at_most: float,
+    advice: str,
+    first: Callable[[np.random.Generator], Call],
+) -> Property:
+    """Memory (``peak_bytes``) or ``steps`` may grow ``at_most`` so many times.
+
+    Args:
+        name: the card's line.
+        kind: "peak_bytes" or "steps".
+        make: a call of a given length.
+        sizes: a short and a long length.
+        at_most: the ratio of their costs.
+        advice: what to try.
+        first: a call that must be right before anything is counted.
+    """
+
+    def test(subject: Subject, probe: Probe) -> None:
+        right = first(probe.rng)
+        why = "what it costs counts for right values only"
+        probe.agree(subject, *right.args, why=why, **right.kwargs)
+        state = int(probe.rng.integers(2**31))
+        expect_growth(
+            subject,
+            lambda size: make(np.random.default_rng(state), size).args,
+            sizes=sizes,
+            at_most=at_most,
+            cost=kind,  # type: ignore[arg-type]
+            of="tokens",
+            advice=advice,
+        )
+
+    return Property(name, 1, test)
+
+
+def cheap(case: Callable[..., Call]) -> tuple[Property, Property]:
+    """Memory grows with T, not with T × T; four chunks take as many steps, however long.
+
+    Args:
+        case: ``case(rng, T, D, D_v, chunk)`` makes a call.
+    """
+    return (
+        cost(
+            "memory grows with T, not with T × T",
+            "peak_bytes",
+            lambda rng, length: case(rng, length, 4, 4, 16),
+            (128, 1024),
+            12,
+            "Something of T × T numbers is stored. Weights of pairs are made for one chunk.",
+            lambda rng: case(rng, 7, 3, 2, 3),
+        ),
+        cost(
+            "four chunks take as many steps, however long they are",
+            "steps",
+            lambda rng, length: case(rng, length, 4, 4, length // 4),
+            (16, 128),
+            2,
+            "A loop runs over tokens. Inside a chunk matrices do for all of them at once.",
+            lambda rng: case(rng, 7, 3, 2, 3),
+        ),
+    )
+
+
+def refuses(cases: Sequence[tuple[str, tuple[Any, ...]]]) -> Property:
+    """Bad input raises a ValueError.
+
+    Args:
+        cases: what is wrong, and the arguments.
+    """
+
+    def test(subject: Subject, probe: Probe) -> None:
+        for what, args in cases:
+            outcome = subject.run(args)
+            came = "a result" if outcome.error is None else outcome.error.type
+            if came == "ValueError":
+                continue
+            text = f"{what} must raise a ValueError; your function gave {came}."
+            cause = "The lines above your own code do that: keep them."
+            raise Miss(text, cause=cause, topic="bad input").on(probe.given(args, {}), "")
+
+    return Property("bad input raises a ValueError", 1, test)

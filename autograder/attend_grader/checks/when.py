@@ -1,0 +1,114 @@
+"""When a result is wrong: what all failing calls have in common, and no other call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import combinations
+
+from attend_grader.checks.calls import numbers
+from attend_grader.checks.cases import AXES, IS_WORD, Case
+
+FIRST = (
+    " is given",
+    " is None",
+    " is left out",
+    " is passed",
+    IS_WORD,
+    ' is not "',
+    "leading axes",
+    "integers",
+    "fractions",
+    "a view",
+    "float32",
+    "float64",
+    "−inf",
+    "all False",
+    "holds a False",
+    "are large",
+    "is small",
+    "length 1",
+    "is zero",
+    "is not zero",
+    "is 1",
+    "is False",
+    "is True",
+    "negative",
+    "or more axes",
+    "fewer than",
+    "one axis only",
+    "is not square",
+    "is square",
+    "differ in length",
+    "equally long",
+    "longer than 1",
+    "is not 1",
+)
+"""Traits in the order in which they are told, where several would do; others come last."""
+
+ABOVE = re.compile(" is (shorter|longer) than the ")
+LENGTHS = re.compile(" square|length 1|longer than|shorter than|in length|equally long")
+"""Traits that say how long axes are."""
+
+RARE = 3
+"""Cases on either side that a trait needs which is not listed above."""
+
+
+def when(some: Sequence[Case], cases: Sequence[Case], *, plain: bool = False) -> str:
+    """What all of ``some`` have in common, and no other case; empty where nothing.
+
+    With ``plain``, nothing that only lengths bear out: shapes that do not fit raise where
+    lengths differ, of arguments that may have no part in it.
+    """
+    inside = {id(case) for case in some}
+    others = [case for case in cases if id(case) not in inside]
+    if not some or not others:
+        return ""
+    common = [
+        trait
+        for trait in dict.fromkeys(t for case in some for t in case.traits)
+        if all(case.traits.get(trait, False) for case in some)
+    ]
+    common.sort(key=_rank)
+    enough = len(some) >= RARE and len(others) >= RARE
+
+    def apart(*traits: str) -> bool:
+        return not any(all(case.traits.get(t, False) for t in traits) for case in others)
+
+    alone = [
+        t
+        for t in common
+        if apart(t) and (enough or _rank(t) < len(FIRST)) and not _chance(t, some, others)
+        if not (plain and ABOVE.search(t))
+    ]
+    if alone:
+        twins = [t for t in alone[1:] if _rank(t) == _rank(alone[0]) and "axis of" in t]
+        also = f" (these are the calls where {twins[0]}, too)" if twins else ""
+        return alone[0] + also
+    known = [
+        t
+        for t in common
+        if _rank(t) < len(FIRST)
+        and not (plain and LENGTHS.search(t))
+        and " negative number" not in t  # of random numbers, some always are
+    ]
+    pairs = combinations(known, 2) if enough else ()
+    return next((f"{a} and {b}" for a, b in pairs if apart(a, b)), "")
+
+
+def _rank(trait: str) -> int:
+    return next((i for i, part in enumerate(FIRST) if part in trait), len(FIRST))
+
+
+def _chance(trait: str, some: Sequence[Case], others: Sequence[Case]) -> bool:
+    """Whether "odd" or "even" may be chance: there were few different lengths on a side."""
+    found = re.fullmatch(r"the (.+) of (\w+) has an (?:odd|even) length", trait)
+    if not found:
+        return False
+    axis = next(number for number, word in AXES.items() if word == found[1])
+
+    def lengths(cases: Sequence[Case]) -> set[int]:
+        shapes = (numbers(x.value).shape for c in cases for x in c.leaves() if x.name == found[2])
+        return {shape[axis] for shape in shapes}
+
+    return min(len(lengths(some)), len(lengths(others))) < RARE
