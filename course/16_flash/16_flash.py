@@ -597,7 +597,8 @@ if ready(online_softmax, flash_forward):
             for name, (one, other) in zip(worst, pairs, strict=True):
                 worst[name] = max(worst[name], float(abs(one - other).max()))
         print(f"scores × {spread}:")
-        print("   " + ", ".join(f"{n} {w:.0e}" for n, w in worst.items()))
+        for name, found in worst.items():
+            print(f"   {name:13s} {found:.0e}")
 
 # %% [markdown]
 # Flash attention is **exact**: its answer is the same sum, bracketed otherwise. Its rounding is of
