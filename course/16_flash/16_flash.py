@@ -306,7 +306,8 @@ if ready(online_softmax, flash_forward):
     for library in (1024, 4096, 16384, 65536):
         read = np.array([bits(by_hand, library, seed) for seed in range(5)])
         control = np.array([frequencies(library, seed) for seed in range(5)])
-        print(f"library of {library:6,} letters: {read.round(2)}, control {control.round(2)}")
+        print(f"library of {library:6,} letters: {read.round(2)}")
+        print(f"                  control: {control.round(2)}")
 
 # %% [markdown]
 # These are bits per letter, for five pieces of text. With 1,024 letters the reader was worse than
@@ -319,7 +320,7 @@ if ready(stream_attention):
     task = recall(np.random.default_rng(SEED), 65536, 1)
     for seed in range(2):
         rng = np.random.default_rng(seed)
-        print(continued(stream_attention, task, 1.5 * by_hand, "a function ", 80, rng))
+        print(continued(stream_attention, task, 1.5 * by_hand, "a function ", 55, rng))
 
 # %% [markdown]
 # ## 5 · Backward, without stored weights
@@ -370,7 +371,8 @@ from attend_solutions.flash import flash_backward
 # **Use it: learn the eight strengths.** They start at 1 and follow the gradient that your backward
 # pass gives, for 30 steps, each with a new library of 4,096 letters. Then they are tried with
 # another library and on questions from a part of the text that training never asks about. There
-# are five runs with other pieces of text in each. It takes 10 to 30 seconds.
+# are five runs with other pieces of text in each; printed are bits per letter. It takes 10 to 30
+# seconds.
 
 
 # %%
@@ -392,12 +394,12 @@ def trained(seed: int, rate: float = 2.0) -> Array:
 if ready(online_softmax, flash_forward, flash_backward):
     for seed in range(5):
         strengths = trained(seed)
-        tried = {"by hand": by_hand, "by hand × 0.7": 0.7 * by_hand}
-        tried |= {"learned": strengths, "learned × 1.5": 1.5 * strengths}
-        print(f"run {seed}: strengths {strengths.round(1)}, bits per letter")
+        tried = {"by hand": by_hand, "× 0.7": 0.7 * by_hand}
+        tried |= {"learned": strengths, "× 1.5": 1.5 * strengths}
+        print(f"run {seed}: learned strengths {strengths.round(1)}")
         for library in (4096, 65536):
             found = (f"{name} {bits(each, library, seed):.2f}" for name, each in tried.items())
-            print(f"   library of {library:6,}: {', '.join(found)}")
+            print(f"   {library:6,}: {', '.join(found)}")
 
 # %% [markdown]
 # The strengths fall over the first five letters; the last three are small. At the length they were
@@ -483,7 +485,7 @@ if ready(online_softmax, flash_forward, tiles_needed, hbm_traffic):
         counted = bytes_moved(flash_forward, arrays, tile_q, tile_k)
         predicted = hbm_traffic(t, s, d, tile_q, tile_k, itemsize=8)
         sizes = f"T {t}, S {s}, D {d}, tiles {tile_q} × {tile_k}"
-        print(f"{sizes}: {counted:,} bytes counted, {predicted:,} predicted")
+        print(f"{sizes}:\n   {counted:,} bytes counted, {predicted:,} predicted")
 
 # %% [markdown]
 # **Experiment 2: what does on-chip memory buy?** Let $M$ numbers fit on the chip. Four exact ways
@@ -529,7 +531,8 @@ if ready(tiles_needed, hbm_traffic):
             if np.isfinite(gigabytes):
                 rows.append({"KiB": kib, "GB": gigabytes, "way": way})
     display(widgets.traffic_chart(rows))
-    print("227 KiB:", ", ".join(f"{r['way']} {r['GB']:.3f} GB" for r in rows if r["KiB"] == 227))
+    print("GB at 227 KiB:")
+    print(", ".join(f"{r['way']} {r['GB']:.3f}" for r in rows if r["KiB"] == 227))
 
 # %%
 if ready(tiles_needed, hbm_traffic):
@@ -593,7 +596,9 @@ if ready(online_softmax, flash_forward):
             pairs = (flash, naive), (naive, exact), (flash, exact), (control, exact[0])
             for name, (one, other) in zip(worst, pairs, strict=True):
                 worst[name] = max(worst[name], float(abs(one - other).max()))
-        print(f"scores × {spread:2d}:", ", ".join(f"{n} {w:.0e}" for n, w in worst.items()))
+        print(f"scores × {spread}:")
+        for name, found in worst.items():
+            print(f"   {name:13s} {found:.0e}")
 
 # %% [markdown]
 # Flash attention is **exact**: its answer is the same sum, bracketed otherwise. Its rounding is of

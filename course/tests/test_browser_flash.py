@@ -70,7 +70,6 @@ def test_the_solved_chapter_can_be_read_in_both_themes(lab: Lab):
         assert seen["texts"] > 100
         assert seen["faint"] == [], name
         assert seen["cut"] == [], name
-    lab.show_files()
     lab.resize(800)
     lab.assert_text_fits()
     lab.assert_quiet()

@@ -22,7 +22,7 @@ Source: NVIDIA 2024, "CUDA C++ Programming Guide", table of technical specificat
 compute capability 9.0); NVIDIA 2023, "H100 Tensor Core GPU" data sheet (80 GB).
 """
 LEAST, MOST = 8, 20  # log₂ of the tokens
-WIDTH, LEFT, RIGHT, TOP, TALL = 560.0, 150.0, 470.0, 64.0, 34.0
+WIDTH, LEFT, RIGHT, TOP, TALL = 560.0, 166.0, 470.0, 64.0, 34.0
 
 
 def score_memory(first: int = 16) -> View:
