@@ -148,9 +148,7 @@ def draw(q: Sequence[float], answer: dict[str, Any]) -> str:
     left.append(
         element("circle", cx=at[0], cy=at[1], r=11, fill=ROLE["Q"], data_part="query"),
     )
-    left.append(
-        text(16, 48, "blue: query · orange: keys", font_size=13, fill=MUTED)
-    )
+    left.append(text(16, 48, "blue: query · orange: keys", font_size=13, fill=MUTED))
     spot = _spot(output)
     corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in values)
     right = [
