@@ -680,7 +680,7 @@ if ready(retention_recurrent):
 # **What it wins.** The memory has the bytes of a cache of $D/2 = 32$ tokens, forever: at 65,536
 # tokens the cache takes 2,048 times as many. The memory's time a token does not grow either. Where
 # the two cross depends on the machine; here, in NumPy on one processor, at a few hundred tokens,
-# and at 65,536 the cache takes some hundred times as long. On a GPU other numbers hold; chapter 20
+# and at 65,536 the cache takes about 300 times as long. On a GPU other numbers hold; chapter 20
 # has them.
 #
 # **What it gives up.** Recall, at equal bytes: in experiments 1 and 2 a cache of the same size was

@@ -31,7 +31,7 @@ SEE = (
 )
 SEE_GATES = (
     "Here the text itself decides what fades: the rows are heads of a trained model. Look for "
-    "characters after which much has gone dark, and for heads that keep everything."
+    "characters after which much has gone dark, and compare the heads."
 )
 
 
