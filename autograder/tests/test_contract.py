@@ -192,12 +192,12 @@ def _reads_memory(x: Any, w: Any, half: bool = False) -> Any:
 BROKEN = {
     "in place in one branch": (_in_place, "arguments stay", "changes its argument x"),
     "in place through an alias": (_alias, "arguments stay", "changes its argument w"),
-    "integers in the second argument": (_buffer_like_w, "integers", "integers in w"),
-    "integers in the first argument": (_buffer_like_x, "integers", "integers in x"),
+    "integers in the second argument": (_buffer_like_w, "any argument", "integers in w"),
+    "integers in the first argument": (_buffer_like_x, "any argument", "integers in x"),
     "a leading axis of length 1 squeezed": (_squeezed, "any number", "has the shape"),
     "leading axes turned round": (_transposed, "any number", "for leading index"),
-    "float32 refused in one argument": (_rejects_float32, "integers", "TypeError"),
-    "views read as they lie in memory": (_reads_memory, "integers", "w stored"),
+    "float32 refused in one argument": (_rejects_float32, "any argument", "TypeError"),
+    "views read as they lie in memory": (_reads_memory, "any argument", "w stored"),
 }
 
 
@@ -292,7 +292,7 @@ TENSORS = {
     ),
     "always float32": (
         lambda x, state: torch.sigmoid(x.float()) * state.float() + x.float(),
-        "float64 and views",
+        "any argument may be float64",
         "type",
     ),
 }
