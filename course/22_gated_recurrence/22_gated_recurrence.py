@@ -159,8 +159,8 @@ def suspect_chunked(q, k, v, decay, chunk=64, state=None):
 
 
 # %%
+q, k, v = np.random.default_rng(SEED).standard_normal((3, 9, 4))
 if ready(retention_recurrent, retention_parallel):
-    q, k, v = np.random.default_rng(SEED).standard_normal((3, 9, 4))
     slow, _ = retention_recurrent(q, k, v, 0.9)
     for chunk in (9, 5, 3):
         apart = np.abs(suspect_chunked(q, k, v, 0.9, chunk)[0] - slow).max(axis=1)
@@ -171,6 +171,7 @@ from attend_solutions.gated_recurrence import retention_chunked
 
 # %%
 if ready(retention_recurrent, retention_parallel, retention_chunked):
+    slow, _ = retention_recurrent(q, k, v, 0.9)
     apart = np.abs(retention_chunked(q, k, v, 0.9, 3)[0] - slow).max(axis=1)
     print(f"chunks of 3, apart by token: {apart}")
 

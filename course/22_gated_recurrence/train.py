@@ -59,6 +59,13 @@ def in_chunks(q: Tensor, k: Tensor, v: Tensor, gates: Tensor) -> Tensor:
 class Layer(nn.Module):
     """Token shift, mixer, MLP; the parameters are those of ``attend.data.gated_words.read``."""
 
+    queries: nn.Parameter
+    keys: nn.Parameter
+    values: nn.Parameter
+    open: nn.Parameter
+    output: nn.Parameter
+    gates: nn.Parameter
+
     def __init__(self, arm: str, width: int, heads: int) -> None:
         super().__init__()
         self.arm, self.heads = arm, heads
@@ -66,7 +73,7 @@ class Layer(nn.Module):
         self.mix = nn.Parameter(torch.full((width,), 0.5))
         names = ("queries", "keys", "values", "open", "output")
         for name in (*names, "gates") if arm == "gated" else names:
-            setattr(self, name, nn.Parameter(torch.randn(width, width) / width**0.5))
+            self.register_parameter(name, nn.Parameter(torch.randn(width, width) / width**0.5))
         self.up = nn.Parameter(torch.randn(width, 2 * width) / width**0.5)
         self.down = nn.Parameter(torch.randn(2 * width, width) / (2 * width) ** 0.5)
         if arm in ("gated", "fixed decays"):

@@ -107,8 +107,8 @@ from attend_solutions.state_spaces import discretize
 # makes it fly off; yours do not.
 
 # %%
+spring, push = np.array([[0.0, 1.0], [-1.0, 0.0]]), np.array([0.0, 1.0])
 if ready(discretize):
-    spring, push = np.array([[0.0, 1.0], [-1.0, 0.0]]), np.array([0.0, 1.0])
     steps = {"Euler": np.eye(2) + 0.2 * spring}
     steps |= {m: discretize(spring, push, 0.2, m)[0] for m in ("zoh", "bilinear")}
     for name, step in steps.items():
@@ -636,7 +636,7 @@ def slowing_clock(x: Array, n: int, _: float) -> Array:
     state = np.zeros((len(x), n))
     for t in range(LENGTH):
         step = discretize(*hippo_legs(n), math.log((t + 1) / t) if t else 8.0)
-        _, state = ssm_recurrent(*step, np.ones(n), x[:, t : t + 1], state)
+        state = ssm_recurrent(*step, np.ones(n), x[:, t : t + 1], state)[1]
     return hippo_reconstruct(state, (np.arange(LENGTH) + 0.5) / LENGTH)
 
 

@@ -140,7 +140,7 @@ def retention_chunked(
         outputs.append(from_state + retention_parallel(asked, keys, values, decay))
         faded = rate ** (length - 1 - place) * keys
         state = rate**length * state + np.swapaxes(faded, -1, -2) @ values
-    return np.concatenate(outputs, axis=-2), state
+    return np.concatenate(outputs, axis=-2), np.asarray(state)
     ### END SOLUTION
 
 

@@ -1,7 +1,9 @@
 """Chapter 22's answers against the course's kernels, Hugging Face's modules and plain loops."""
 
 import doctest
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -244,7 +246,7 @@ def test_rg_lru_keeps_the_size_of_a_state_of_independent_inputs() -> None:
     assert np.abs(states.var(axis=0) - 1).max() < 6 * (2 / 4000) ** 0.5
 
 
-FORMS = {
+FORMS: dict[str, Callable[..., Any]] = {
     "retention, recurrent": lambda q, k, v, s: retention_recurrent(q, k, v, 0.9, s),
     "retention, chunked": lambda q, k, v, s: retention_chunked(q, k, v, 0.9, 2, s),
     "gated": lambda q, k, v, s: gated_linear_attention(q, k, v, -np.abs(k), 2, s),

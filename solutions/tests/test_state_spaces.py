@@ -1,6 +1,7 @@
 """Chapter 23's answers against SciPy's signal processing, closed forms and each other."""
 
 import doctest
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,6 +34,12 @@ def stable(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return a, rng.standard_normal(size), rng.standard_normal(size)
 
 
+def sampled(system: Any, delta: float, method: str) -> tuple[np.ndarray, np.ndarray]:
+    """SciPy's Ā and b̄."""
+    found: Any = signal.cont2discrete(system, delta, method)
+    return found[0], found[1]
+
+
 def assert_close(got: np.ndarray, want: np.ndarray, roundings: float) -> None:
     """As many roundings of eps as the steps of the formula, relative to the largest value."""
     assert got.shape == want.shape
@@ -54,7 +61,7 @@ def test_matrix_exponential_is_scipys(scale: float) -> None:
 def test_discretize_is_scipys(method, size, delta) -> None:
     a, b, c = stable(size)
     system = (a, b[:, None], c[None], np.zeros((1, 1)))
-    want_a, want_b, *_ = signal.cont2discrete(system, delta, method)
+    want_a, want_b = sampled(system, delta, method)
     got_a, got_b = discretize(a, b, delta, method)
     assert_close(got_a, want_a, 1e5)
     assert_close(got_b, want_b[:, 0], 1e5)
@@ -93,7 +100,8 @@ def test_three_forms_and_scipys_simulation_agree(size, length) -> None:
     x = np.random.default_rng(1).standard_normal(length)
     # dlsim reads the state before it is updated, so c · (Ā h + b̄ x) is its output
     system = (a_bar, b_bar[:, None], (c @ a_bar)[None], np.array([[c @ b_bar]]), 0.4)
-    _, want, states = signal.dlsim(system, x)
+    simulated: Any = signal.dlsim(system, x)
+    _, want, states = simulated
     y, state = ssm_recurrent(a_bar, b_bar, c, x)
     kernel = ssm_kernel(a_bar, b_bar, c, length)
     assert_close(y, want[:, 0], 1e3)
@@ -106,7 +114,8 @@ def test_kernel_is_scipys_impulse_response() -> None:
     a, b, c = stable(4)
     a_bar, b_bar = discretize(a, b, 0.2, "bilinear")
     system = (a_bar, b_bar[:, None], c[None], np.zeros((1, 1)), 0.2)
-    _, (response,) = signal.dimpulse(system, n=21)
+    impulse: Any = signal.dimpulse(system, n=21)
+    _, (response,) = impulse
     assert_close(ssm_kernel(a_bar, b_bar, c, 20), response[1:, 0], 1e3)  # SciPy's comes a step late
 
 
@@ -139,7 +148,8 @@ def test_blocks_change_nothing(taps: int, block: int) -> None:
     kernel, x = rng.standard_normal(taps), rng.standard_normal((2, 17))
     got = convolve_in_blocks(kernel, x, block)
     for i in range(2):
-        assert_close(got[i], signal.lfilter(kernel, 1, x[i]), 1e3)
+        filtered: Any = signal.lfilter(kernel, 1, x[i])
+        assert_close(got[i], filtered, 1e3)
 
 
 def test_hippo_is_the_matrix_of_the_paper() -> None:
@@ -212,7 +222,7 @@ def test_s4d_kernel_is_the_dense_one_of_its_pairs() -> None:
     b, c = rng.standard_normal((2, 3)) + 1j * rng.standard_normal((2, 3))
     both = [np.concatenate([v, v.conj()]) for v in (a, b, c)]
     system = (np.diag(both[0]), both[1][:, None], both[2][None], np.zeros((1, 1)))
-    a_bar, b_bar, *_ = signal.cont2discrete(system, 0.3, "zoh")
+    a_bar, b_bar = sampled(system, 0.3, "zoh")
     want = [(both[2] @ np.linalg.matrix_power(a_bar, j) @ b_bar[:, 0]) for j in range(9)]
     got = s4d_kernel(a, b, c, np.array(0.3), 9)
     assert got.dtype == np.float64
@@ -264,7 +274,7 @@ def discretize_complex(diagonal, p, delta) -> tuple[np.ndarray, np.ndarray]:
     size = len(p)
     a = np.diag(diagonal) - np.outer(p, p.conj())
     system = (a, np.ones((size, 1)), np.ones((1, size)), np.zeros((1, 1)))
-    a_bar, b_bar, *_ = signal.cont2discrete(system, delta, "bilinear")
+    a_bar, b_bar = sampled(system, delta, "bilinear")
     return a_bar, b_bar[:, 0]
 
 

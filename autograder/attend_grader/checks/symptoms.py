@@ -130,7 +130,7 @@ class _Search:
         if not many and all(
             _kind(v) == "c" != _kind(w) for v, w in zip(values, wants, strict=True)
         ):
-            right = all(c.matches(numbers(c.got.value).real, c.want) for c in self.off)
+            right = all(c.matches(np.real(numbers(c.got.value)), c.want) for c in self.off)
             also = "; their real parts are right" if right else ""
             return f"Complex numbers are returned where real ones belong{also}."
         if many and all(len(parts(v)) == len(names) for v in values):

@@ -27,7 +27,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
     """
     from sklearn.datasets import load_digits
 
-    found = load_digits()
+    found: Any = load_digits()
     order = np.random.default_rng(23).permutation(len(found.target))
     return found.data[order] / 16 - 0.5, found.target[order]
 

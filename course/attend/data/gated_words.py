@@ -17,6 +17,7 @@ from pydoc_data import topics
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from attend_solutions.types import Array
 
 ALPHABET = "\n" + "".join(chr(code) for code in range(32, 127))
@@ -32,20 +33,21 @@ COUNTS = "table of 4 letters"
 
 Weights = Mapping[str, Array]
 States = dict[str, Array]
+Numbers = npt.NDArray[np.integer]
 
 
-def encode(words: str) -> Array:
+def encode(words: str) -> Numbers:
     """Numbers in ALPHABET of the characters of ``words`` that are in it."""
     return np.array([ALPHABET.index(letter) for letter in words if letter in ALPHABET], dtype=int)
 
 
-def decode(tokens: Array) -> str:
+def decode(tokens: Numbers) -> str:
     """The characters of numbers in ALPHABET. Shapes: tokens (T,)."""
     return "".join(ALPHABET[token] for token in tokens.tolist())
 
 
 @cache
-def text() -> tuple[Array, Array]:
+def text() -> tuple[Numbers, Numbers]:
     """All topics as numbers: the first nine tenths, and the last, on which nothing is trained."""
     joined = encode("\n\n".join(topics.topics[name] for name in sorted(topics.topics)))
     cut = 9 * len(joined) // 10
@@ -103,7 +105,7 @@ def gates(weight: Weights, layer: int, shifted: Array) -> Array:
 
 
 def read(
-    tokens: Array,
+    tokens: Numbers,
     token_shift: Callable[..., Any],
     gated_linear_attention: Callable[..., Any],
     states: States | None = None,
@@ -142,7 +144,7 @@ def read(
     return (norm(x) * weight["norm"]) @ weight["head"], kept
 
 
-def bits(scores: Array, tokens: Array) -> Array:
+def bits(scores: Array, tokens: Numbers) -> Array:
     """Bits of each token by the scores it was given. Shapes: (..., T, 96), (..., T) -> (..., T)."""
     top = scores.max(axis=-1, keepdims=True)
     total = np.log(np.exp(scores - top).sum(axis=-1)) + top[..., 0]

@@ -47,12 +47,12 @@ def loop(
     q: Array, k: Array, v: Array, keep: Array, state: Array | None = None
 ) -> tuple[Array, Array]:
     """What a memory gives whose rows fade by ``keep`` (T, D) each step: token by token, no axes."""
-    state = np.zeros((k.shape[-1], v.shape[-1])) if state is None else state
+    memory: Array = np.zeros((k.shape[-1], v.shape[-1])) if state is None else state
     rows = []
     for asked, key, value, left in zip(q, k, v, keep, strict=True):
-        state = left[:, None] * state + np.outer(key, value)
-        rows.append(asked @ state)
-    return np.stack(rows), state
+        memory = left[:, None] * memory + np.outer(key, value)
+        rows.append(asked @ memory)
+    return np.stack(rows), memory
 
 
 def cost(
