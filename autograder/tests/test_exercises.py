@@ -167,9 +167,8 @@ def test_trivial_answers_earn_next_to_nothing(
     monkeypatch.setattr(judging, "symptom", lambda *args: None)
     monkeypatch.setattr(judging, "diagnose", lambda *args, **kwargs: (None, ""))
     answer = _trivial_answer(exercise.reference, trivial)
-    for seed in range(3):
-        report = grade(answer, exercise.id, seed)
-        assert report.score <= 0.2 * exercise.points, str(report)
+    report = grade(answer, exercise.id, QUICK[0])
+    assert report.score <= 0.2 * exercise.points, str(report)
 
 
 def _trivial_answer(reference: Any, trivial: Callable[..., Any]) -> Callable[..., Any]:

@@ -98,6 +98,7 @@ def test_a_chart_is_as_wide_as_there_is_room_for_when_it_is_drawn(lab: Lab):
     lab.resize(1280)
 
 
+@pytest.mark.deep
 def test_a_chart_keeps_its_title_where_its_legend_breaks_into_rows(lab: Lab):
     """Names that fit into fewer columns beside the y axis than in the whole width."""
     lab.show("legends.ipynb", SETUP, LEGENDS)

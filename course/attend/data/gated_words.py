@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from attend_solutions.types import Array
 
 ALPHABET = "\n" + "".join(chr(code) for code in range(32, 127))
 """Line feed and the printable characters of ASCII; anything else is left out of the text."""
@@ -31,9 +30,10 @@ WEIGHTS, TABLE = (Path(__file__).with_name(f"gated_{name}") for name in ("words.
 COUNTS = "table of 4 letters"
 """The baseline in the table of arms: what followed each four letters in the text that was read."""
 
+Array = npt.NDArray[np.floating]
+Numbers = npt.NDArray[np.integer]
 Weights = Mapping[str, Array]
 States = dict[str, Array]
-Numbers = npt.NDArray[np.integer]
 
 
 def encode(words: str) -> Numbers:
