@@ -27,7 +27,7 @@ SAME_SINGLE = Tolerance(
 
 def behaviour(subject: Subject, calls: Sequence[Call]) -> list[Outcome]:
     """What ``subject`` does on each call."""
-    return [call.on(subject) for call in calls]
+    return subject.many(calls)
 
 
 def same_behaviour(one: Iterable[Outcome], other: Iterable[Outcome]) -> bool:

@@ -16,7 +16,6 @@ import numpy as np
 
 from attend_grader.checks.alike import Alike
 from attend_grader.checks.calls import (
-    Bench,
     Leaf,
     cast,
     leaves,
@@ -88,40 +87,38 @@ class Case:
 
 def observe(subject: Subject, exercise: Exercise, seed: int) -> list[Case]:
     """Run the candidate and the reference on fresh draws, and on variants that are promised."""
-    found = []
+    calls: list[Call] = []
     for number in range(ROUNDS):
-        calls = list(exercise.draws(np.random.default_rng([seed, 7, number])))
-        for place, call in enumerate(calls):
-            found.append(_case(subject, exercise, call))
+        drawn = list(exercise.draws(np.random.default_rng([seed, 7, number])))
+        for place, call in enumerate(drawn):
+            calls.append(call)
             if number == 0:
-                others = _other_numbers(exercise, seed, place)
-                found += [
-                    _case(subject, exercise, variant)
-                    for variant in _variants(exercise, call, others)
-                ]
+                calls += _variants(exercise, call, _other_numbers(exercise, seed, place))
+    rights = [reference_on(exercise.reference, call)(call) for call in calls]
+    pairs = [
+        (call, right.value) for call, right in zip(calls, rights, strict=True) if usable(right)
+    ]
+    came = subject.many([call for call, _ in pairs])
+    found = [_case(exercise, *pair, got) for pair, got in zip(pairs, came, strict=True)]
     cases = [case for case in found if case is not None]
     _describe(cases, exercise)
     return cases
 
 
-def _case(subject: Subject, exercise: Exercise, call: Call) -> Case | None:
-    """One case; None where the reference gives no finite numbers, or rounding hides the answer."""
-    right = reference_on(exercise.reference, call)(call)
-    if not usable(right):
-        return None
+def _case(exercise: Exercise, call: Call, want: Any, got: Outcome) -> Case | None:
+    """One case; None where rounding hides the answer."""
     names = parameters_of(exercise.reference, call.method)
-    got = Bench(subject, call)(call)
     target = _right_function(exercise.reference, call)
     alike = Alike(target, replace(call, build=None), names, exercise.results)
     kinds = [numbers(leaf.value).dtype for leaf in leaves(call, names)]
     single = any(kind.kind == "f" and kind.itemsize < 8 for kind in kinds)
-    single |= any(numbers(part).dtype == np.float32 for part in parts(right.value))
-    wrong = got.error is not None or _unlike(got.value, right.value)
-    if not wrong and alike.difference(got.value, right.value, single=single, strict=True):
-        if alike.difference(got.value, right.value, single=single) is None:
+    single |= any(numbers(part).dtype == np.float32 for part in parts(want))
+    wrong = got.error is not None or _unlike(got.value, want)
+    if not wrong and alike.difference(got.value, want, single=single, strict=True):
+        if alike.difference(got.value, want, single=single) is None:
             return None  # rounding may explain it, so it says nothing
         wrong = True
-    return Case(call, got, right.value, names, wrong, alike, single)
+    return Case(call, got, want, names, wrong, alike, single)
 
 
 def _unlike(got: Any, want: Any) -> bool:

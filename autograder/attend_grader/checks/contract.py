@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from attend_grader.checks import promised_masks, promises
+from attend_grader.checks import leading, promised_masks, promises
 from attend_grader.checks.probe import Call, Property, Test
 
 Accepted = Literal["float64", "float32", "integers"]
@@ -147,7 +147,7 @@ class Contract:
         integers, single, double = (kind in self.accepts for kind in (INTEGERS, FLOAT32, FLOAT64))
         if self.leading_axes:
             stacks = None if self.leading_axes is True else self.leading_axes
-            test = promises.leading(draws, stacks=stacks, shared=self.shared)
+            test = leading.leading(draws, stacks=stacks, shared=self.shared)
             made.append(("leading", "any number of leading axes", test))
         taken = self._types()
         if taken:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from attend_grader.checks.compare import FLOAT64, Tolerance
+from attend_grader.checks.compare import FLOAT64, Miss, Tolerance
 from attend_grader.checks.probe import Call, Probe, Property
 from attend_grader.checks.properties import NUMERICAL, derivative
 from attend_grader.checks.subject import Subject
@@ -187,3 +187,30 @@ def gradient_by_hand(
                 )
 
     return Property(name, points, test)
+
+
+def refuses(
+    cases: Iterable[tuple[Any, ...]],
+    *,
+    name: str = "bad input raises a ValueError",
+    cause: str = "The lines above your own code do that: keep them.",
+) -> Property:
+    """Bad input raises a ValueError, or an exception derived from it.
+
+    Args:
+        cases: what is wrong, positional arguments, and keyword arguments where there are any.
+        name: the card's line.
+        cause: what to try, for the message.
+    """
+
+    def test(subject: Subject, probe: Probe) -> None:
+        for what, args, *more in cases:
+            kwargs = more[0] if more else {}
+            outcome = subject.run(args, kwargs)
+            if outcome.error is not None and outcome.error.is_a("ValueError"):
+                continue
+            came = "a result" if outcome.error is None else outcome.error.type
+            text = f"{what} must raise a ValueError; your function gave {came}."
+            raise Miss(text, cause=cause, topic="bad input").on(probe.given(args, kwargs), "")
+
+    return Property(name, 1, test)

@@ -14,12 +14,13 @@ from attend_grader.checks.calls import (
     parts,
     reference_on,
     replaced,
+    run_ahead,
     usable,
 )
+from attend_grader.checks.leading import root
 from attend_grader.checks.probe import Probe, Test
-from attend_grader.checks.promises import root
 from attend_grader.checks.subject import Subject
-from attend_grader.checks.trials import Draws, Trial, keep_tried, trials
+from attend_grader.checks.trials import Draws, Trial, keep_tried, run_together, trials
 
 
 def masks(draws: Draws, *, named: tuple[str, ...], hidden_rows: bool) -> Test:
@@ -29,8 +30,9 @@ def masks(draws: Draws, *, named: tuple[str, ...], hidden_rows: bool) -> Test:
     """
 
     def test(subject: Subject, probe: Probe) -> None:
-        tried = 0
-        for trial in trials(subject, probe, draws):
+        tried, drawn = 0, trials(subject, probe, draws)
+        run_together(drawn, lambda trial: [trial.call])
+        for trial in drawn:
             right = reference_on(probe.reference, trial.call)
             for leaf in trial.leaves():
                 if leaf.kind != "boolean" or root(leaf) not in named:
@@ -63,15 +65,13 @@ def _try_masks(trial: Trial, leaf: Leaf, right: Bench, *, single: bool, hidden_r
         first = cast(mask, "bool")
         first[..., 0, :] = False
         tries |= {f"all of {leaf.name} False": ~ones, f"first row of {leaf.name} all False": first}
-    for what, other in tries.items():
-        call = replaced(trial.call, {leaf.path: other})
-        want = right(call)
-        if want.error is None:
-            trial.same(call, want, what, single=single, plain="the right answer")
-    none = replaced(trial.call, {leaf.path: None})
-    want = right(none)
-    if want.error is None:
-        trial.same(none, want, f"{leaf.name}=None", single=single, plain="the right answer")
+    tries[f"{leaf.name}=None"] = None
+    calls = {what: replaced(trial.call, {leaf.path: other}) for what, other in tries.items()}
+    wants = {what: right(call) for what, call in calls.items()}
+    calls = {what: call for what, call in calls.items() if wants[what].error is None}
+    run_ahead([(trial.bench, call) for call in calls.values()])
+    for what, call in calls.items():
+        trial.same(call, wants[what], what, single=single, plain="the right answer")
 
 
 def _narrower(leaf: Leaf, hidden_rows: bool) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,10 +13,13 @@ from attend_grader.checks.alike import Alike
 from attend_grader.checks.calls import (
     Bench,
     Leaf,
+    is_array,
+    kind_of,
     leaves,
     numbers,
     parameters_of,
     parts,
+    run_ahead,
 )
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.probe import Call, Probe
@@ -23,6 +27,10 @@ from attend_grader.checks.replay import describe_call
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
 
 Draws = Callable[[np.random.Generator], Sequence[Call]]
+
+ALIKE = 2
+"""Draws of one form (options, which arguments are None, numbers of axes) that a promise is tried
+on: of more, each grading of a class would pay for the same again."""
 
 
 @dataclass
@@ -101,10 +109,49 @@ def _instance(reference: Any, call: Call) -> tuple[Any, Callable[..., Any]]:
     return target, getattr(target, call.method) if call.method else target
 
 
-def trials(subject: Subject, probe: Probe, draws: Draws) -> Iterator[Trial]:
-    """The exercise's draws, one after the other."""
+def trials(
+    subject: Subject, probe: Probe, draws: Draws, *, alike: int | None = None
+) -> list[Trial]:
+    """The exercise's draws.
+
+    Args:
+        subject: what is being checked.
+        probe: says which draws.
+        draws: makes them.
+        alike: of draws that differ in numbers and lengths only, so many at most.
+    """
     rng = np.random.default_rng(probe.rng.integers(2**32))
-    return (Trial(subject, probe, call) for call in draws(rng))
+    made = [Trial(subject, probe, call) for call in draws(rng)]
+    if alike is None:
+        return made
+    seen: Counter[Any] = Counter()
+    kept = []
+    for trial in made:
+        seen[form := form_of(trial.call)] += 1
+        if seen[form] <= alike:
+            kept.append(trial)
+    return kept
+
+
+def form_of(call: Call) -> tuple[Any, ...]:
+    """What draws have in common that differ in numbers and lengths only."""
+    own = (call.method, _form(tuple(call.args)), _form(tuple(call.kwargs.items())))
+    return own if call.build is None else (*own, form_of(call.build))
+
+
+def _form(value: Any) -> Any:
+    if is_array(value):
+        return kind_of(value), value.ndim
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_form, value))
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return type(value).__name__, min(max(value, -1), 2)
+    return repr(value)
+
+
+def run_together(trials: Sequence[Trial], calls: Callable[[Trial], Sequence[Call]]) -> None:
+    """Run the calls of several trials together; each trial's bench answers from there."""
+    run_ahead([(trial.bench, call) for trial in trials for call in calls(trial)])
 
 
 def keep_tried(

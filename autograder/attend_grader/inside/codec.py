@@ -74,6 +74,8 @@ def encode(value: Any, buffers: list[bytes]) -> Any:
     torch = sys.modules.get("torch")
     if torch is not None and kind in (torch.Tensor, torch.nn.Parameter):
         return _encode_tensor(torch, value, buffers)
+    if isinstance(value, Opaque):
+        return {"$opaque": value.type_name}
     if isinstance(value, np.ndarray):
         name = f"array of dtype {value.dtype}" if kind is np.ndarray else kind.__name__
         return {"$opaque": name}

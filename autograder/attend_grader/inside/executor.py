@@ -108,7 +108,7 @@ class Executor:
         return next((space for space in spaces if space is not None), {})
 
     def handle(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer one request: ``describe``, ``forbid``, ``build``, ``call`` or ``compile``."""
+        """Answer one request, such as ``describe`` or ``call``; ``many`` holds several calls."""
         match request["op"]:
             case "forbid":
                 self.forbid(tuple(request["names"]))
@@ -119,6 +119,11 @@ class Executor:
                 return self._run(request, self._build)
             case "call":
                 return self._run(request, self._call)
+            case "many":
+                shared = {"references": request.get("references", ())}
+                calls = request["requests"]  # a later one may change what an earlier one returned
+                done = (self._run(shared | call, self._call) for call in calls)
+                return {"answers": [codec.copied(answer) for answer in done]}
             case "compile":
                 return self._compile(request)
         raise codec.ProtocolError(f"unknown request {request['op']!r}")
@@ -152,8 +157,12 @@ class Executor:
         }
 
     def _build(self, args: tuple, kwargs: dict, request: dict[str, Any]) -> dict[str, Any]:
+        self.instances.append(self._instance(args, kwargs, request.get("parameters")))
+        return {"value": len(self.instances) - 1}
+
+    def _instance(self, args: tuple, kwargs: dict, parameters: dict[str, Any] | None) -> Any:
+        """The candidate, a class, constructed; ``parameters`` loaded by name."""
         instance = self.candidate(*args, **kwargs)
-        parameters = request.get("parameters")
         if parameters is not None:
             if hasattr(instance, "load_state_dict"):
                 expect_parameters(instance, parameters)
@@ -161,13 +170,14 @@ class Executor:
             else:
                 for name, value in parameters.items():
                     setattr(instance, name, value)
-        self.instances.append(instance)
-        return {"value": len(self.instances) - 1}
+        return instance
 
     def _call(self, args: tuple, kwargs: dict, request: dict[str, Any]) -> dict[str, Any]:
         target = self.candidate
         if request.get("instance") is not None:
             target = self.instances[request["instance"]]
+        if request.get("build"):
+            target = self._instance(**request["build"])
         if request.get("method"):
             target = getattr(target, request["method"])
         if request.get("launcher"):  # of the course's own: it calls the candidate, a kernel

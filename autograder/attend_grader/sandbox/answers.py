@@ -148,6 +148,11 @@ def checked_answer(request: dict[str, Any], answer: Any) -> dict[str, Any]:
     """
     if type(answer) is not dict:
         raise ProtocolError("an answer must be a dict")
+    if request["op"] == "many":
+        calls, found = request["requests"], answer.get("answers")
+        if answer.keys() != {"answers"} or type(found) is not list or len(found) != len(calls):
+            raise ProtocolError("an answer to another number of calls")
+        return {"answers": [checked_answer(*pair) for pair in zip(calls, found, strict=True)]}
     forms: dict[str, Test] = {"error": _or_none(_text)}
     extras: dict[str, Test] = {}
     match request["op"]:

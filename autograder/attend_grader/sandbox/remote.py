@@ -9,15 +9,17 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
-import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attend_grader.checks.subject import Subject
 from attend_grader.inside import codec
 from attend_grader.sandbox.answers import checked_answer
+from attend_grader.sandbox.stream import Stream
 
 
 class SubjectDied(RuntimeError):
@@ -46,9 +48,13 @@ class ProcessChannel:
     ) -> None:
         self.references = references or {}
         self.timeout = timeout
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )
+        self.deadline = float("inf")
+        self._socket, theirs = socket.socketpair()
+        self._stream = Stream(self._socket, self)
+        with theirs:
+            self.process = subprocess.Popen(
+                command, stdin=theirs.fileno(), stdout=theirs.fileno(), start_new_session=True
+            )
         loaded = self.request({"op": "load", "source": source, "name": name})
         if loaded.get("error"):
             self.close()
@@ -66,34 +72,27 @@ class ProcessChannel:
         Raises:
             SubjectDied: no valid answer came; the worker is gone.
         """
-        stdin, stdout = self.process.stdin, self.process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        late = threading.Event()
-        timer = threading.Timer(self.timeout, lambda: (late.set(), self._kill()))
-        timer.start()
+        self.deadline = time.monotonic() + self.timeout
+        stream: Any = self._stream  # it has what is used of a stream
         try:
-            codec.write_frame(stdin, message)
+            codec.write_frame(stream, message)
             while True:
-                answer = codec.read_frame(stdout)
+                answer = codec.read_frame(stream)
                 if type(answer) is not dict or answer.get("op") != "reference":
                     return checked_answer(message, answer)
-                codec.write_frame(stdin, self._reference(answer))
+                codec.write_frame(stream, self._reference(answer))
+        except TimeoutError:
+            self.close()
+            raise SubjectDied(f"no answer within {self.timeout:g} s") from None
         except (OSError, EOFError, codec.ProtocolError) as error:
             self.close()
-            reason = f"no answer within {self.timeout:g} s" if late.is_set() else str(error)[:2_000]
-            raise SubjectDied(reason) from None
-        finally:
-            timer.cancel()
+            raise SubjectDied(str(error)[:2_000]) from None
 
     def close(self) -> None:
         """End the worker and everything it started."""
         self._kill()
         self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        self._socket.close()
 
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):

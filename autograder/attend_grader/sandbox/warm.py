@@ -249,6 +249,7 @@ class Child:
         self.hurried = False  # a timeout of this submission has cost time already
         self._left = 0.0
         self._asked: float | None = None
+        self._patience = 1.0  # of the request that is under way
         self._socket = connection
         self._stream = Stream(connection, self)
         self._number = 0
@@ -273,8 +274,9 @@ class Child:
     @property
     def deadline(self) -> float:
         """When the request that is under way, or one that began now, has to be answered."""
-        since = time.monotonic() if self._asked is None else self._asked
-        return min(since + self._left * patience(), self.until)
+        if self._asked is None:
+            return min(time.monotonic() + self._left * patience(), self.until)
+        return min(self._asked + self._left * self._patience, self.until)
 
     def greet(self) -> None:
         """Wait until the process is set up.
@@ -339,7 +341,7 @@ class Child:
         if self._closed:
             raise SubmissionDied("crash", "its process is gone")
         self._number += 1
-        self._asked = time.monotonic()
+        self._asked, self._patience = time.monotonic(), patience()
         try:
             codec.write_frame(self._stream, {"number": self._number, "request": request})  # type: ignore[arg-type]  # it has what is used of a stream
             while True:
@@ -360,7 +362,7 @@ class Child:
         except (OSError, EOFError):
             raise self._died("crash", "it ended") from None
         finally:
-            self._left -= (time.monotonic() - self._asked) / patience()
+            self._left -= (time.monotonic() - self._asked) / self._patience
             self._asked = None
 
     def _reference(self, question: dict[str, Any], offered: Sequence[str]) -> dict[str, Any]:

@@ -9,10 +9,10 @@ import numpy as np
 from attend_solutions import linear_attention as answers
 from attend_solutions.flash import expect_shapes
 
-from attend_grader.chapters.ch15_linear_attention.shared import WHOLE, cost, features, refuses
+from attend_grader.chapters.ch15_linear_attention.shared import WHOLE, cost, features
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.helpers import agrees, known, refuses, worked
 
 
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -200,7 +200,6 @@ EXERCISE = Exercise(
             _small,
         ),
         refuses(
-            "bad input raises a ValueError",
             (
                 ("keys of another width", (np.ones((2, 3)), np.ones((4, 1)), np.ones((4, 2)))),
                 ("more values than keys", (np.ones((2, 3)), np.ones((4, 3)), np.ones((8, 2)))),

@@ -10,10 +10,10 @@ from attend_solutions import linear_attention as answers
 from attend_solutions.attention import scaled_dot_product_attention
 from attend_solutions.linear_attention import linear_attention, positive_random_features
 
-from attend_grader.chapters.ch15_linear_attention.shared import cost, qkv, refuses
+from attend_grader.chapters.ch15_linear_attention.shared import cost, qkv
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.helpers import agrees, known, refuses, worked
 from attend_grader.checks.properties import normal
 
 
@@ -193,7 +193,6 @@ EXERCISE = Exercise(
             _small,
         ),
         refuses(
-            "a projection that does not fit raises a ValueError",
             tuple(
                 (
                     f"a projection of width {width} for keys of width 3",
@@ -201,6 +200,7 @@ EXERCISE = Exercise(
                 )
                 for width in (1, 2)
             ),
+            name="a projection that does not fit raises a ValueError",
         ),
     ),
     draws=draws,

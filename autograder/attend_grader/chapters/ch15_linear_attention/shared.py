@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from attend_solutions.types import Array
 
-from attend_grader.checks.compare import Miss
 from attend_grader.checks.exercise import Probe, Property
 from attend_grader.checks.properties import expect_growth, normal
 from attend_grader.checks.subject import Subject
@@ -79,26 +78,5 @@ def cost(
             of="tokens",
             advice=advice,
         )
-
-    return Property(name, 1, test)
-
-
-def refuses(name: str, cases: Sequence[tuple[str, tuple[Any, ...]]]) -> Property:
-    """Bad input raises a ValueError.
-
-    Args:
-        name: the card's line.
-        cases: what is wrong, and the arguments.
-    """
-
-    def test(subject: Subject, probe: Probe) -> None:
-        for what, args in cases:
-            outcome = subject.run(args)
-            if outcome.error is not None and outcome.error.is_a("ValueError"):
-                continue
-            came = "a result" if outcome.error is None else outcome.error.type
-            text = f"{what} must raise a ValueError; your function gave {came}."
-            cause = "The lines above your own code do that: keep them."
-            raise Miss(text, cause=cause, topic="bad input").on(probe.given(args, {}), "")
 
     return Property(name, 1, test)

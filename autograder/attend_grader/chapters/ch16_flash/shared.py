@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from attend_solutions.types import Array
 
 from attend_grader.checks.compare import Miss
-from attend_grader.checks.exercise import Probe, Property
+from attend_grader.checks.exercise import Property
+from attend_grader.checks.helpers import refuses
 from attend_grader.checks.properties import normal
 from attend_grader.checks.subject import Subject, SubjectError
+
+KEEP_THEM = "The lines above your own code do that: keep them, and cut with tiles(…)."
 
 
 def qkv(
@@ -31,32 +34,6 @@ def whole(q: Any, k: Any, v: Any) -> tuple[Any, Any]:
     return exponentials @ v / total, (largest + np.log(total))[..., 0]
 
 
-def refuses(
-    name: str,
-    cases: Sequence[tuple[str, tuple[Any, ...], dict[str, Any]]],
-    *,
-    cause: str = "The lines above your own code do that: keep them, and cut with tiles(…).",
-) -> Property:
-    """Bad input raises a ValueError.
-
-    Args:
-        name: the card's line.
-        cases: what is wrong, positional arguments, keyword arguments.
-        cause: what to try, for the message.
-    """
-
-    def test(subject: Subject, probe: Probe) -> None:
-        for what, args, kwargs in cases:
-            outcome = subject.run(args, kwargs)
-            if outcome.error is not None and outcome.error.is_a("ValueError"):
-                continue
-            came = "a result" if outcome.error is None else outcome.error.type
-            text = f"{what} must raise a ValueError; your function gave {came}."
-            raise Miss(text, cause=cause, topic="bad input").on(probe.given(args, kwargs), "")
-
-    return Property(name, 1, test)
-
-
 def bad_attention_input(*more: Array) -> Property:
     """Shapes that do not fit and tiles of less than 1, for a function of (q, k, v, …, tiles).
 
@@ -68,13 +45,13 @@ def bad_attention_input(*more: Array) -> Property:
         return np.ones((2, 3)), np.ones((4, d)), np.ones((values, 2)), *more, *sizes
 
     return refuses(
-        "bad input raises a ValueError",
         (
             ("keys of another width", call(1, 4), {}),
             ("more values than keys", call(3, 8, 2, 2), {}),
             ("a tile of 0 queries", call(3, 4, 0, 2), {}),
             ("a tile of −1 keys", call(3, 4, 2, -1), {}),
         ),
+        cause=KEEP_THEM,
     )
 
 

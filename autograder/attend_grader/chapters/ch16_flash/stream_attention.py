@@ -9,10 +9,10 @@ from attend_solutions import flash
 from attend_solutions.flash import expect_shapes, merge_partials, online_softmax, tiles
 from attend_solutions.types import Array
 
-from attend_grader.chapters.ch16_flash.shared import holds_at_most, qkv, refuses, whole
+from attend_grader.chapters.ch16_flash.shared import holds_at_most, qkv, whole
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.helpers import agrees, known, refuses, worked
 from attend_grader.checks.properties import expect_growth
 from attend_grader.checks.subject import Subject
 
@@ -75,8 +75,7 @@ def _memory(subject: Subject, probe: Probe) -> None:
 
 
 BAD = refuses(
-    "bad input raises a ValueError",
-    (
+            (
         ("keys of another width", (np.ones(3), np.ones((4, 1)), np.ones((4, 2))), {}),
         ("more values than keys", (np.ones(3), np.ones((4, 3)), np.ones((8, 2)), 2), {}),
         ("a tile of 0 keys", (np.ones(3), np.ones((4, 3)), np.ones((4, 2)), 0), {}),

@@ -11,9 +11,9 @@ from attend_solutions import flash
 from attend_solutions.flash import expect_window, tiles
 from attend_solutions.types import Mask
 
-from attend_grader.chapters.ch16_flash.shared import refuses
 from attend_grader.checks.contract import Contract
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import refuses
 from attend_grader.checks.mask_properties import agree_mask
 from attend_grader.checks.properties import expect_growth
 from attend_grader.checks.subject import Subject
@@ -91,7 +91,6 @@ def _memory(subject: Subject, probe: Probe) -> None:
 
 
 BAD = refuses(
-    "bad input raises a ValueError",
     (
         ("a tile of 0 queries", (4, 4, 0, 2), {}),
         ("a tile of −2 keys", (4, 4, 2, -2), {}),

@@ -16,12 +16,11 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     between,
     cheap,
     qkv,
-    refuses,
     unit_keys,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.helpers import agrees, known, refuses, worked
 from attend_grader.checks.properties import normal
 
 

@@ -17,11 +17,10 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     cheap,
     loop,
     qkv,
-    refuses,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.helpers import agrees, known, refuses, worked
 from attend_grader.checks.properties import normal
 
 

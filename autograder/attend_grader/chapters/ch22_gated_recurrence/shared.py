@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from attend_solutions.types import Array
 
-from attend_grader.checks.compare import Miss
 from attend_grader.checks.exercise import Call, Probe, Property
 from attend_grader.checks.properties import expect_growth, normal
 from attend_grader.checks.subject import Subject
@@ -120,23 +118,3 @@ def cheap(case: Callable[..., Call]) -> tuple[Property, Property]:
             lambda rng: case(rng, 7, 3, 2, 3),
         ),
     )
-
-
-def refuses(cases: Sequence[tuple[str, tuple[Any, ...]]]) -> Property:
-    """Bad input raises a ValueError.
-
-    Args:
-        cases: what is wrong, and the arguments.
-    """
-
-    def test(subject: Subject, probe: Probe) -> None:
-        for what, args in cases:
-            outcome = subject.run(args)
-            came = "a result" if outcome.error is None else outcome.error.type
-            if came == "ValueError":
-                continue
-            text = f"{what} must raise a ValueError; your function gave {came}."
-            cause = "The lines above your own code do that: keep them."
-            raise Miss(text, cause=cause, topic="bad input").on(probe.given(args, {}), "")
-
-    return Property("bad input raises a ValueError", 1, test)

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from attend_solutions import state_spaces as answers
 
-from attend_grader.chapters.ch23_state_spaces.shared import refuses
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.helpers import Cases, agrees, worked
+from attend_grader.checks.helpers import Cases, agrees, refuses, worked
 
 PI = np.pi
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from attend_solutions import state_spaces as answers
 
-from attend_grader.chapters.ch23_state_spaces.shared import cost, refuses
+from attend_grader.chapters.ch23_state_spaces.shared import cost
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.helpers import agrees, known, refuses, worked
 from attend_grader.checks.properties import normal
 
 

@@ -8,10 +8,10 @@ import numpy as np
 from attend_solutions import state_spaces as answers
 from attend_solutions.state_spaces import expect_system
 
-from attend_grader.chapters.ch23_state_spaces.shared import refuses, system
+from attend_grader.chapters.ch23_state_spaces.shared import system
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.helpers import agrees, worked
+from attend_grader.checks.helpers import agrees, refuses, worked
 from attend_grader.checks.properties import normal
 
 
