@@ -104,6 +104,16 @@ SLIPS = (
         "With bilinear, b̄ is Δ b: the inverse of 1 − ΔA/2 belongs in front of it, as of Ā.",
     ),
     Slip(
+        "Euler's step for both methods",
+        (
+            ("np.linalg.solve(back, np.eye(size) + half)", "np.eye(size) + delta * a"),
+            ("np.linalg.solve(back, delta * b)", "delta * b"),
+            ("step = matrix_exponential(system)", "step = np.eye(size + 1) + system"),
+        ),
+        "Whatever the method, the step is 1 + ΔA and Δ b (Euler's), which follows the equation for "
+        "short steps only. Zoh takes e^(ΔA), bilinear the mean of the slopes at both ends.",
+    ),
+    Slip(
         "always zoh",
         ('if method == "bilinear":', "if False:"),
         "The method is not looked at: bilinear gives zoh's numbers.",
