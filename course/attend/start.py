@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from attend.curriculum import CHAPTERS
+from attend.progress import Progress, title
 
 NAME = "start.ipynb"
 
@@ -28,19 +29,29 @@ stay in this folder: a newer version of a chapter is put beside your file, never
 _PROGRESS = """\
 ## Your progress
 
-Run the cell below (click it, then <kbd>Shift</kbd>+<kbd>Enter</kbd>). It also shows that Python
-works here. All this stays with you, unless you choose otherwise: in a class, a cell with
+The bars above are as they were when the course was opened. Run the cell below (click it, then
+<kbd>Shift</kbd>+<kbd>Enter</kbd>) to see them as they are, exercise by exercise; it also shows that
+Python works here. All this stays with you, unless you choose otherwise: in a class, a cell with
 `from attend_grader import share; share("03_attention")` at a chapter's end puts your hints and time
 into that notebook, for your instructor. No score depends on it.
 """
 
 
-def page(ready: Sequence[str]) -> bytes:
-    """The start page as a notebook linking the chapters in ``ready``; the same bytes every time."""
+GENERATED = "chapters"
+"""Id of the cell that shows progress: written anew at each start, it is nobody's work."""
+
+
+def page(ready: Sequence[str], shown: Progress | None = None) -> bytes:
+    """The start page as a notebook; the same bytes for the same progress.
+
+    Args:
+        ready: ids of the chapters that are linked.
+        shown: the learner's progress; None: nothing is done yet.
+    """
     code = {"cell_type": "code", "execution_count": None, "outputs": []}
     cells: list[dict[str, Any]] = [
         {"id": "welcome", "cell_type": "markdown", "source": _WELCOME},
-        {"id": "chapters", "cell_type": "markdown", "source": _chapters(ready)},
+        {"id": GENERATED, "cell_type": "markdown", "source": _chapters(ready, shown)},
         {"id": "progress-text", "cell_type": "markdown", "source": _PROGRESS},
         {"id": "progress", "source": "from attend import progress\n\nprogress.show()"} | code,
     ]
@@ -56,13 +67,19 @@ def page(ready: Sequence[str]) -> bytes:
     return (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _chapters(ready: Sequence[str]) -> str:
-    rows = ["## Chapters", "", "| | Chapter | What it answers |", "|---|---|---|"]
-    rows += [
-        f"| {chapter.number} | [{chapter.title}]({chapter.id}.ipynb) | {chapter.question} |"
-        for chapter in CHAPTERS
-        if chapter.id in ready
-    ]
+def _chapters(ready: Sequence[str], shown: Progress | None) -> str:
+    rows = ["## Chapters", ""]
+    part = shown.to_continue if shown else None
+    if part is not None and part.next is not None:
+        link = f"[{title(part.id)}]({part.id}.ipynb)"
+        rows += [f"**Continue with {link}**: next is `{part.next.name}`.", ""]
+    rows += ["| | Chapter | What it answers | Exercises done |", "|---|---|---|---|"]
+    for chapter in CHAPTERS:
+        if chapter.id in ready:
+            known = shown.parts.get(chapter.id) if shown else None
+            done = f"{known.bar} {known.said}" if known else ""
+            link = f"[{chapter.title}]({chapter.id}.ipynb)"
+            rows.append(f"| {chapter.number} | {link} | {chapter.question} | {done} |")
     planned = [chapter for chapter in CHAPTERS if chapter.id not in ready]
     if planned:
         rows += ["", "<details><summary>Planned</summary>", "", "| | | |", "|---|---|---|"]

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from attend_grader.checks.files import write_whole
 
-from attend import start
+from attend import progress, start
 from attend.curriculum import CHAPTERS, ROOT
 from attend.errors import AttendError
 
@@ -45,10 +45,10 @@ def prepare(work: Path, root: Path = ROOT) -> list[str]:
             f"course. Clone it again, or run git checkout there."
         )
     course = {chapter.notebook(root).name: chapter.notebook(root).read_bytes() for chapter in ready}
-    course[start.NAME] = start.page([chapter.id for chapter in ready])
     try:
         (work / ".attend").mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=work).close()
+        course[start.NAME] = start.page([chapter.id for chapter in ready], progress.show(work))
         return _update(work, course)
     except OSError as error:
         raise AttendError(
@@ -99,6 +99,9 @@ def _update(work: Path, course: Mapping[str, bytes]) -> list[str]:
             said.append(f"Copied {name}.")
         elif version == known.get("version"):
             continue
+        elif name == start.NAME and theirs == content:  # progress was made
+            write_whole(target, newest)
+            known |= {"version": version, "content": content}
         elif theirs and theirs in (known.get("content"), content):
             if theirs != content:
                 said.append(f"Updated {name}: the course has a newer version, yours was unchanged.")
@@ -134,11 +137,14 @@ def _read_record(work: Path) -> tuple[dict[str, dict[str, str]], list[str]]:
 def _content(name: str, notebook: bytes) -> str:
     """Digest of what a learner can lose: the cells, with their outputs.
 
-    The start page's outputs are not work (it shows progress, which is kept elsewhere).
+    The start page's outputs and list of chapters are not work (they show progress, which is kept
+    elsewhere).
     """
     keys = ["cell_type", "attachments"] + ["outputs"] * (name != start.NAME)
     try:
         cells = json.loads(notebook)["cells"]
+        if name == start.NAME:
+            cells = [cell for cell in cells if cell.get("id") != start.GENERATED]
         # a source may be one string or a list of lines
         kept = [["".join(cell["source"]), *map(cell.get, keys)] for cell in cells]
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -20,6 +20,7 @@ import nbformat
 import pytest
 from attend import lab, start, workspace
 from attend.errors import AttendError
+from attend_grader import progress as store
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -115,6 +116,26 @@ def test_the_start_pages_progress_is_not_work(course: Path, work: Path):
     assert said[0] == "Copied 04_self_attention.ipynb."
     assert "(04_self_attention.ipynb)" in (work / start.NAME).read_text()
     assert files(work) == {CHAPTER, "04_self_attention.ipynb", start.NAME}
+
+
+def test_the_start_page_shows_progress_without_a_word(
+    course: Path, work: Path, monkeypatch: pytest.MonkeyPatch
+):
+    workspace.prepare(work, course)
+    assert "Continue" not in (work / start.NAME).read_text()
+    monkeypatch.chdir(work)
+    store.record("03_attention/softmax", score=1, max_score=5)
+    assert workspace.prepare(work, course) == []
+    page = nbformat.reads((work / start.NAME).read_text(), 4)
+    assert "**Continue with [03 · Scaled dot-product" in page.cells[1].source
+    assert "▰▱▱▱▱ 0 of 7" in page.cells[1].source
+
+    page.cells[0].source = "my own words"
+    nbformat.write(page, work / start.NAME)
+    store.record("03_attention/softmax", score=5, max_score=5)
+    (said,) = workspace.prepare(work, course)
+    assert "yours has your work in it" in said
+    assert "my own words" in (work / start.NAME).read_text()
 
 
 def test_a_newer_version_is_put_beside_a_changed_file_once(course: Path, work: Path):

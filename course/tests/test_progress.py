@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,37 @@ def test_full_marks_are_done():
     points = next(exercise.points for exercise in exercises() if exercise.id == SOFTMAX)
     store.record(SOFTMAX, score=points, max_score=points)
     assert progress.show().summary.startswith("1 of ")
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_chapter_has_one_line_with_a_bar_and_a_link():
+    shown = progress.show()
+    assert shown.to_continue is None
+    assert "Continue" not in shown._repr_html_()
+    store.record(SOFTMAX, score=1, max_score=5)
+    shown = progress.show()
+    assert shown.parts["03_attention"].bar == "▰▱▱▱▱"  # a point is never no bar
+    assert shown.parts["01_recurrence"].bar == "▱▱▱▱▱"
+    html = shown._repr_html_()
+    assert html.count("<summary>") == len(shown.parts)
+    assert '<a href="03_attention.ipynb">03 · Scaled dot-product attention</a>' in html
+    assert "next is <code>softmax</code>" in html
+    assert "03_attention: 0 of 7 exercises done" in repr(shown)
+    assert "rnn_step" not in repr(shown)  # exercises are listed where a chapter was begun
+
+
+@pytest.mark.usefixtures("kept")
+def test_one_continues_with_the_chapter_that_was_saved_last():
+    for number, chapter in enumerate(("03_attention", "01_recurrence", "02_alignment")):
+        path = Path(f"{chapter}.ipynb")
+        path.write_text("")
+        os.utime(path, (100 - number, 100 - number))
+    for exercise in exercises()[:1]:
+        store.record(exercise.id, score=0, max_score=exercise.points)
+    part = progress.show().to_continue
+    assert part is not None
+    assert part.id == "01_recurrence"  # 03 is newer, and nothing was checked there
+    store.record(SOFTMAX, score=0, max_score=5)
+    part = progress.show().to_continue
+    assert part is not None
+    assert part.id == "03_attention"
