@@ -26,7 +26,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from attend import chapter as chapter_source
-from attend import stub
+from attend import start, stub
 from attend.chapter import Cell, Source
 from attend.errors import AttendError
 
@@ -90,6 +90,9 @@ def release_notebook(chapter_id: str) -> NotebookNode:
     source = chapter_source.read(chapter_source.source_path(chapter_id))
     notebook = release(solved(source), chapter_id)
     refuse_leaks(notebook, source)
+    way = start.way(chapter_id, chapter_source.chapter_ids())
+    for place, where in ((0, "way-in"), (len(notebook.cells) + 1, "way-out")):
+        notebook.cells.insert(place, new_markdown_cell(way, id=where))
     return notebook
 
 

@@ -105,6 +105,28 @@ def reset(
         print(sentence)
 
 
+@_typer.command(rich_help_panel=_LEARN)
+def update(
+    chapter: Annotated[str, typer.Argument(help="Such as 03, or 03_attention.")],
+    work: _Work = None,
+) -> None:
+    """Take a chapter's newest version, with your answers in it; your old notebook is kept."""
+    from attend import update as module
+    from attend import workspace
+
+    for sentence in module.update(work or workspace.WORK, chapter):
+        print(sentence)
+
+
+@_typer.command(rich_help_panel=_LEARN)
+def doctor(work: _Work = None) -> None:
+    """Look whether all the course needs is here, and say what to do where it is not."""
+    from attend import doctor as module
+    from attend import workspace
+
+    raise typer.Exit(module.main(work or workspace.WORK))
+
+
 @_typer.command(rich_help_panel=_TEACH)
 def build(
     chapters: Annotated[

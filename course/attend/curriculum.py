@@ -91,3 +91,9 @@ CHAPTERS: tuple[PlannedChapter, ...] = tuple(
     for id, (title, question) in chapters.items()
 )
 """All twenty-seven, in order."""
+
+
+def title(chapter_id: str) -> str:
+    """``03 · Scaled dot-product attention``; the id itself where it is not in the plan."""
+    planned = next((chapter for chapter in CHAPTERS if chapter.id == chapter_id), None)
+    return chapter_id if planned is None else f"{planned.number} · {planned.title}"

@@ -13,7 +13,7 @@ from typing import Any
 from attend_grader import progress as store
 from attend_grader.chapters import INDEX
 
-from attend.curriculum import CHAPTERS
+from attend.curriculum import title
 from attend.errors import AttendError
 
 BAR = 5
@@ -124,12 +124,6 @@ class Progress:
             link = f'<a href="{part.id}.ipynb">{escape(title(part.id))}</a>'
             text.append(f"<p>Continue with {link}: next is <code>{part.next.name}</code>.</p>")
         return "".join(text) + "".join(map(_details, self.parts.values()))
-
-
-def title(chapter_id: str) -> str:
-    """``03 · Scaled dot-product attention``."""
-    planned = next((c for c in CHAPTERS if c.id == chapter_id), None)
-    return chapter_id if planned is None else f"{planned.number} · {planned.title}"
 
 
 def _details(part: Part) -> str:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from attend.curriculum import CHAPTERS
-from attend.progress import Progress, title
+from attend.curriculum import CHAPTERS, title
+
+if TYPE_CHECKING:
+    from attend.progress import Progress
 
 NAME = "start.ipynb"
 
@@ -65,6 +67,16 @@ def page(ready: Sequence[str], shown: Progress | None = None) -> bytes:
         "nbformat_minor": 5,
     }
     return (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def way(chapter_id: str, ready: Sequence[str]) -> str:
+    """Links to the start page, the chapter before and the one after, among those in ``ready``."""
+    place = ready.index(chapter_id)
+    titles = {chapter.id: f"{chapter.number} {chapter.title}" for chapter in CHAPTERS}
+    links = [f"[Start]({NAME})"]
+    links += [f"← [{titles[id]}]({id}.ipynb)" for id in ready[max(place - 1, 0) : place]]
+    links += [f"[{titles[id]}]({id}.ipynb) →" for id in ready[place + 1 : place + 2]]
+    return " · ".join(links)
 
 
 def _chapters(ready: Sequence[str], shown: Progress | None) -> str:

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from attend_grader.checks.files import write_whole
 
-from attend import progress, start
-from attend.curriculum import CHAPTERS, ROOT
+from attend import start
+from attend.curriculum import CHAPTERS, ROOT, PlannedChapter
 from attend.errors import AttendError
 
 WORK = ROOT / "work"
@@ -44,6 +44,8 @@ def prepare(work: Path, root: Path = ROOT) -> list[str]:
             f"There are no chapters in {root / 'course'}: attend lab works from a clone of the "
             f"course. Clone it again, or run git checkout there."
         )
+    from attend import progress  # with NumPy, which the command line does without
+
     course = {chapter.notebook(root).name: chapter.notebook(root).read_bytes() for chapter in ready}
     try:
         (work / ".attend").mkdir(parents=True, exist_ok=True)
@@ -69,11 +71,7 @@ def reset(work: Path, chapter: str, root: Path = ROOT, now: datetime | None = No
     Raises:
         AttendError: no chapter of that name is ready; or as for ``prepare``.
     """
-    ready = [c for c in CHAPTERS if c.is_ready(root)]
-    found = next((c for c in ready if chapter in (c.number, c.id)), None)
-    if found is None:
-        known = ", ".join(c.id for c in ready) or "none"
-        raise AttendError(f"There is no chapter {chapter!r} yet; those there are: {known}.", 2)
+    found = ready_chapter(chapter, root)
     mine, said = work / f"{found.id}.ipynb", []
     if mine.exists():
         kept = mine.with_name(f"{found.id}.{now or datetime.now():%Y-%m-%d-%H%M%S}.ipynb")
@@ -87,6 +85,26 @@ def reset(work: Path, chapter: str, root: Path = ROOT, now: datetime | None = No
     return said + prepare(work, root)
 
 
+def ready_chapter(chapter: str, root: Path = ROOT) -> PlannedChapter:
+    """The chapter with a number or id such as ``"03"`` or ``"03_attention"``.
+
+    Raises:
+        AttendError: no chapter of that name is ready.
+    """
+    ready = [c for c in CHAPTERS if c.is_ready(root)]
+    found = next((c for c in ready if chapter in (c.number, c.id)), None)
+    if found is None:
+        known = ", ".join(c.id for c in ready) or "none"
+        raise AttendError(f"There is no chapter {chapter!r} yet; those there are: {known}.", 2)
+    return found
+
+
+def same_course(mine: Path, newest: Path, work: Path) -> bool:
+    """Whether a learner's notebook was copied from the newest version of its chapter."""
+    known = _read_record(work)[0].get(mine.name, {})
+    return known.get("version") == _digest(newest.read_bytes())
+
+
 def _update(work: Path, course: Mapping[str, bytes]) -> list[str]:
     record, said = _read_record(work)
     for name, newest in course.items():
@@ -94,7 +112,7 @@ def _update(work: Path, course: Mapping[str, bytes]) -> list[str]:
         known = record.setdefault(name, {})
         theirs = _content(name, target.read_bytes()) if target.is_file() else None
         if not target.exists():
-            write_whole(target, newest)
+            _put(target, newest)
             known |= {"version": version, "content": content}
             said.append(f"Copied {name}.")
         elif version == known.get("version"):
@@ -105,7 +123,7 @@ def _update(work: Path, course: Mapping[str, bytes]) -> list[str]:
         elif theirs and theirs in (known.get("content"), content):
             if theirs != content:
                 said.append(f"Updated {name}: the course has a newer version, yours was unchanged.")
-            write_whole(target, newest)
+            _put(target, newest)
             known |= {"version": version, "content": content}
         elif version != known.get("offered"):
             beside = target.with_name(f"{target.stem}.new-{version[:8]}{target.suffix}")
@@ -113,10 +131,24 @@ def _update(work: Path, course: Mapping[str, bytes]) -> list[str]:
             known["offered"] = version
             said.append(
                 f"The course has a newer version of {name}; yours has your work in it and is left "
-                f"alone. The newer one is beside it: {beside.name}."
+                f"alone. The newer one is beside it: {beside.name}. To get it with your answers in "
+                f"it: attend update {name[:2]}"
             )
     write_whole(work / ".attend" / _RECORD, json.dumps(record, indent=1, sort_keys=True).encode())
     return said
+
+
+def as_copied(mine: Path) -> Path:
+    """Where the version of the course is that a learner's notebook was copied from."""
+    return mine.parent / ".attend" / "copied" / mine.name
+
+
+def _put(target: Path, content: bytes) -> None:
+    """Copy a file of the course, and keep it once more as it came: answers are told from stubs."""
+    kept = as_copied(target)
+    kept.parent.mkdir(exist_ok=True)
+    write_whole(kept, content)
+    write_whole(target, content)
 
 
 def _read_record(work: Path) -> tuple[dict[str, dict[str, str]], list[str]]:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from attend import lab, start, workspace
+from attend import curriculum, lab, start, workspace
 from attend.errors import AttendError
 from attend_grader import progress as store
 from nbclient import NotebookClient
@@ -238,6 +238,22 @@ def test_the_start_page_is_the_same_bytes_every_time_and_valid():
     nbformat.validate(nbformat.reads(page.decode(), 4))
     assert "(03_attention.ipynb)" in cells[1].source
     assert "27 | Consequences" in cells[1].source
+
+
+def test_each_notebook_begins_and_ends_with_the_way_around():
+    ready = ["03_attention", "04_self_attention", "07_block"]
+    first, middle, last = (start.way(one, ready) for one in ready)
+    assert middle == (
+        "[Start](start.ipynb) · ← [03 Scaled dot-product attention](03_attention.ipynb) · "
+        "[07 The block](07_block.ipynb) →"
+    )
+    assert "←" not in first
+    assert "→" not in last
+    for chapter in ("03_attention", "24_mamba"):
+        path = curriculum.ROOT / "course" / chapter / f"{chapter}.ipynb"
+        cells = nbformat.read(path, as_version=4).cells
+        assert cells[0].source == cells[-1].source
+        assert cells[0].source.startswith("[Start](start.ipynb) · ← [")
 
 
 def test_a_taken_port_that_was_asked_for_is_one_sentence():
