@@ -19,6 +19,7 @@ _typer = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
+_HOME = "work/ in a clone, else attend-work/"
 _LEARN, _TEACH = "For learners", "For instructors and authors"
 _class = typer.Typer(help="The course as nbgrader assignments.")
 _typer.add_typer(_class, name="class", no_args_is_help=True, rich_help_panel=_TEACH)
@@ -59,7 +60,7 @@ def lab(
     ] = None,
     browser: Annotated[bool, typer.Option(help="Open the start page in a browser.")] = True,
 ) -> None:
-    """Copy the chapters to work/ and open JupyterLab there."""
+    """Copy the chapters to your folder and open JupyterLab there."""
     from attend import lab as module
 
     module.main(port, browser)
@@ -68,19 +69,21 @@ def lab(
 @_typer.command(rich_help_panel=_LEARN)
 def copy(
     directory: Annotated[
-        Path | None, typer.Argument(help="Where to.", show_default="work/ in the clone")
+        Path | None,
+        typer.Argument(help="Where to.", show_default=_HOME),
     ] = None,
 ) -> None:
     """Copy the chapters without opening JupyterLab: for another editor, or for Binder."""
     from attend import workspace
 
-    place = (directory or workspace.WORK).resolve()
+    place = (directory or workspace.home()).resolve()
     for sentence in workspace.prepare(place) or [f"Nothing new: {place} has all chapters."]:
         print(sentence)
 
 
 _Work = Annotated[
-    Path | None, typer.Option("--work", help="Your notebooks.", show_default="work/ in the clone")
+    Path | None,
+    typer.Option("--work", help="Your notebooks.", show_default=_HOME),
 ]
 
 
@@ -90,7 +93,7 @@ def progress(work: _Work = None) -> None:
     from attend import progress as module
     from attend import workspace
 
-    print(module.show(work or workspace.WORK))
+    print(module.show(work or workspace.home()))
 
 
 @_typer.command(rich_help_panel=_LEARN)
@@ -101,7 +104,7 @@ def reset(
     """Begin a chapter anew; your notebook is kept, under a name with today's date."""
     from attend import workspace
 
-    for sentence in workspace.reset(work or workspace.WORK, chapter):
+    for sentence in workspace.reset(work or workspace.home(), chapter):
         print(sentence)
 
 
@@ -114,7 +117,7 @@ def update(
     from attend import update as module
     from attend import workspace
 
-    for sentence in module.update(work or workspace.WORK, chapter):
+    for sentence in module.update(work or workspace.home(), chapter):
         print(sentence)
 
 
@@ -124,7 +127,7 @@ def doctor(work: _Work = None) -> None:
     from attend import doctor as module
     from attend import workspace
 
-    raise typer.Exit(module.main(work or workspace.WORK))
+    raise typer.Exit(module.main(work or workspace.home()))
 
 
 @_typer.command(rich_help_panel=_TEACH)

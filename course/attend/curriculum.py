@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-"""The clone this package is installed from (the install is editable)."""
+"""The clone this package is installed from, where the install is editable."""
+
+PACKED = Path(__file__).with_name("notebooks")
+"""The learners' notebooks in an installed wheel; a clone has them beside their sources."""
+
+LAB = "attend lab" if PACKED.is_dir() else "make lab"
+"""The command that opens the course here."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,8 @@ class PlannedChapter:
 
     def notebook(self, root: Path = ROOT) -> Path:
         """Where its learner's notebook is, once the chapter is ready."""
+        if root == ROOT and PACKED.is_dir():
+            return PACKED / f"{self.id}.ipynb"
         return root / "course" / self.id / f"{self.id}.ipynb"
 
     def is_ready(self, root: Path = ROOT) -> bool:

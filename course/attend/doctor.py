@@ -16,6 +16,8 @@ from typing import Literal
 
 from packaging.requirements import Requirement
 
+from attend.curriculum import LAB
+
 PACKAGE = "attend-course"
 NEEDED_MIB = 500
 """Free disk space from which notebooks, logs and compiled kernels have room."""
@@ -64,8 +66,7 @@ def main(work: Path) -> int:
 def python(work: Path) -> Iterator[Line]:
     """Python's version."""
     del work
-    found = f"{platform.python_version()} ({sys.executable})"
-    yield Line("ok", "Python", found)
+    yield Line("ok", "Python", f"{platform.python_version()} ({sys.executable})")
 
 
 def packages(work: Path) -> Iterator[Line]:
@@ -83,10 +84,8 @@ def packages(work: Path) -> Iterator[Line]:
         if not one.specifier.contains(have, prereleases=True):
             wrong.append(f"{one.name} is {have}, needed {one.specifier}")
     if wrong:
-        install = (
-            "Run make lab: it installs what is missing (or pip install --upgrade attend-course)."
-        )
-        yield Line("broken", "Packages", "; ".join(wrong), install)
+        again = "Run make lab" if LAB == "make lab" else "pip install --upgrade attend-course"
+        yield Line("broken", "Packages", "; ".join(wrong), f"{again}: it installs what is missing.")
     else:
         yield Line("ok", "Packages", f"{len(needed)} of {len(needed)}")
 

@@ -1,4 +1,4 @@
-"""``attend lab``: chapters in work/, JupyterLab on the start page, its address in the terminal."""
+"""``attend lab``: the learner's folder brought up to date, JupyterLab on the start page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from attend import start, workspace
-from attend.curriculum import ROOT
+from attend.curriculum import LAB, ROOT
 from attend.errors import AttendError
 
 FIRST_PORT = 8888  # JupyterLab's own
@@ -26,12 +26,12 @@ CONFIG = Path(__file__).parent / "jupyter"
 
 
 def main(port: int | None, browser: bool, root: Path = ROOT) -> None:
-    """Prepare work/ in the clone ``root``, run JupyterLab there until it is stopped.
+    """Prepare the learner's folder, run JupyterLab there until it is stopped.
 
     Raises:
         AttendError: work/ cannot be written, the port is taken or the server does not start.
     """
-    work = root / "work"
+    work = workspace.home() if root == ROOT else root / "work"
     for sentence in workspace.prepare(work, root):
         print(sentence)
     chosen = choose_port(port)
@@ -53,7 +53,7 @@ def main(port: int | None, browser: bool, root: Path = ROOT) -> None:
         if server.wait() != 0:
             raise AttendError(f"JupyterLab stopped unexpectedly; its messages are in {log}.")
     except KeyboardInterrupt:
-        print("\nStopped. Your work is saved in work/; make lab continues.")
+        print(f"\nStopped. Your work is saved in {work.name}/; {LAB} continues.")
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed again: it is stopping already
         stop(server)

@@ -1,4 +1,4 @@
-"""The learner's folder, work/: chapters are copied there, a learner's file is never overwritten.
+"""The learner's folder, ``work/`` in a clone: chapters are copied there, nothing is overwritten.
 
 ``work/.attend/copies.json`` remembers, for each file, which version of the course it was copied
 from (``version``), what was in it (``content``) and which version was last put beside it
@@ -22,11 +22,18 @@ from pathlib import Path
 from attend_grader.checks.files import write_whole
 
 from attend import start
-from attend.curriculum import CHAPTERS, ROOT, PlannedChapter
+from attend.curriculum import CHAPTERS, LAB, PACKED, ROOT, PlannedChapter
 from attend.errors import AttendError
 
-WORK = ROOT / "work"
 _RECORD = "copies.json"
+
+
+def home() -> Path:
+    """The learner's folder: in a clone its ``work/``, else ``attend-work/`` where one stands."""
+    if not PACKED.is_dir():
+        return ROOT / "work"
+    here = Path.cwd()
+    return here if (here / ".attend").is_dir() else here / "attend-work"
 
 
 def prepare(work: Path, root: Path = ROOT) -> list[str]:
@@ -55,7 +62,7 @@ def prepare(work: Path, root: Path = ROOT) -> list[str]:
     except OSError as error:
         raise AttendError(
             f"{work} cannot be written ({error.strerror or error}), so there is no place for your "
-            f"notebooks. Make it writable, or move it away and run make lab again."
+            f"notebooks. Make it writable, or move it away and run {LAB} again."
         ) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 import tomllib
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from attend.curriculum import ROOT
+from attend.curriculum import CHAPTERS, ROOT
 from packaging.requirements import Requirement
 
 # Each package may import itself and those after it.
@@ -116,11 +117,44 @@ def test_transformers_does_not_mistake_our_folder():
     assert done.stdout.strip() == "False", done.stderr
 
 
-def test_the_wheel_holds_the_four_packages_and_nothing_else(tmp_path: Path):
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(place)]
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    (wheel,) = tmp_path.glob("*.whl")
+    (made,) = place.glob("*.whl")
+    return made
+
+
+def test_an_installed_wheel_opens_the_course_in_an_empty_folder(wheel: Path, tmp_path: Path):
+    installed, here = tmp_path / "installed", tmp_path / "here"
+    here.mkdir()
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(installed)
+
+    def attend(*arguments: str, cwd: Path = here) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "attend", *arguments],
+            capture_output=True,
+            text=True,
+            cwd=cwd,
+            env={**os.environ, "PYTHONPATH": str(installed)},
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert "Copied 03_attention.ipynb." in attend("copy")
+    work = here / "attend-work"
+    names = {path.name for path in work.glob("*.ipynb")}
+    ready = {f"{chapter.id}.ipynb" for chapter in CHAPTERS if chapter.is_ready()}
+    assert names == ready | {"start.ipynb"}
+    assert f"{work} has all chapters" in attend("copy")
+    assert "of 7 exercises done" in attend("progress", cwd=work)  # from inside, too
+    assert {path.name for path in here.iterdir()} == {"attend-work"}
+
+
+def test_the_wheel_holds_the_four_packages_and_nothing_else(wheel: Path):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     tops = {name.split("/")[0] for name in names}
