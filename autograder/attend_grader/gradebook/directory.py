@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -45,6 +45,10 @@ CONFIG = "nbgrader_config.py"
 
 LOCK_SECONDS = 30
 """To wait for a gradebook that another program holds: formgrader writes for less than one."""
+
+
+END = 2**16
+"""Bytes at the end of a graded copy in which its metadata is."""
 
 
 @dataclass(frozen=True)
@@ -270,13 +274,16 @@ class Course:
 
     def is_saved(self, record: Record) -> bool:
         """Whether :meth:`save` came to its end for this record."""
-        folder = self.autograded(record.student, record.assignment)
+        copy = self.autograded(record.student, record.assignment) / f"{record.notebook}.ipynb"
         try:
-            copy = (folder / f"{record.notebook}.ipynb").read_text(encoding="utf-8")
-            said = json.loads(copy)["metadata"]["attend"]
-            return (said["record"], said["seed"]) == (record.key, record.seed)
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            with copy.open("rb") as file:
+                file.seek(0, os.SEEK_END)
+                file.seek(max(file.tell() - END, 0))
+                end = file.read().decode(errors="replace")
+        except FileNotFoundError:
             return False
+        # nbformat sorts keys; a record's depends on the submission, which so cannot hold it
+        return bool(re.search(rf'"record": "{record.key}",\s+"seed": {record.seed}\b', end))
 
     def _path(self, step: str, student: str, assignment: str) -> Path:
         return Path(self.places.format_path(step, student, assignment))
