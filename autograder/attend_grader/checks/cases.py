@@ -245,6 +245,10 @@ def _of_options(case: Case, exercise: Exercise) -> dict[str, bool]:
                 found[f"{name} is odd"], found[f"{name} is even"] = value % 2 == 1, value % 2 == 0
                 found[f"{name} is negative"] = value < 0
                 found[f"{name} is 0 or more"] = value >= 0
+            elif isinstance(value, float):
+                edge = value in (0.0, 1.0)
+                found[f"{name} is 1"], found[f"{name} is zero"] = value == 1.0, value == 0.0
+                found[f"{name} is 0 or 1"], found[f"{name} is neither 0 nor 1"] = edge, not edge
             elif isinstance(value, str):
                 found[f'{name}{IS_WORD}{value}"'] = True
     return found

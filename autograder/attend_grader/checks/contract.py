@@ -145,6 +145,7 @@ class Contract:
         """(key, name, test) of each kind of promise."""
         made: list[tuple[str, str, Test]] = []
         integers, single, double = (kind in self.accepts for kind in (INTEGERS, FLOAT32, FLOAT64))
+        stacks: promises.Stacks = ()
         if self.leading_axes:
             stacks = None if self.leading_axes is True else self.leading_axes
             test = leading.leading(draws, stacks=stacks, shared=self.shared)
@@ -159,6 +160,7 @@ class Contract:
                 layouts=self.views,
                 same_dtype=self.same_dtype,
                 whole=self.whole,
+                stacks=stacks,
             )
             made.append(("kinds", _lower(" ".join(taken)), test))
         if self.masks:
@@ -167,7 +169,9 @@ class Contract:
                 ("masks", f"any {_listed(self.masks, 'or')} that broadcasts, or None", test)
             )
         if self.arguments_unchanged:
-            test = promises.unchanged(draws, integers=integers, widths=True, whole=self.whole)
+            test = promises.unchanged(
+                draws, integers=integers, widths=True, whole=self.whole, stacks=stacks
+            )
             made.append(("unchanged", "arguments stay as they were", test))
         if self.gradients:
             from attend_grader.checks import flow

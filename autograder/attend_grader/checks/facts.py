@@ -49,9 +49,9 @@ def fact(pairs: Pairs) -> str | None:
                 name = "it" if max(w.ndim for w in wants) == 1 else f"its {AXES[axis]}"
                 return f"does not sum to {value:g} along {name}, as it must"
     if all((want >= 0).all() for want in wants) and all((got < 0).any() for got in gots):
-        return "holds negative numbers, which it must not"
+        return "holds negative numbers; the right one holds none in these calls"
     if all((want <= 1).all() for want in wants) and all((got > 1).any() for got in gots):
-        return "holds numbers above 1, which it must not"
+        return "holds numbers above 1; the right one holds none in these calls"
     turned = [np.swapaxes(want, -1, -2) for want in wants if want.ndim >= 2]
     symmetric = len(turned) == len(wants) and all(
         a.shape == b.shape and np.allclose(a, b) for a, b in zip(wants, turned, strict=True)

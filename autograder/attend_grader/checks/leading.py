@@ -28,6 +28,8 @@ from attend_grader.checks.trials import ALIKE, Draws, Trial, form_of, keep_tried
 
 STACKS = ((2,), (1,), (3, 2))
 """Leading axes that a stack is tried with; with the length 1, ``squeeze`` takes one too many."""
+TRIES = 4
+"""Seeds that are tried for a second call of the same shapes."""
 
 
 def leading(draws: Draws, *, stacks: tuple[str, ...] | None, shared: tuple[str, ...]) -> Test:
@@ -62,6 +64,38 @@ def leading(draws: Draws, *, stacks: tuple[str, ...] | None, shared: tuple[str, 
         keep_tried(len(usual))
 
     return test
+
+
+def with_stack(made: Sequence[Trial], draws: Draws, stacks: tuple[str, ...] | None) -> list[Trial]:
+    """The trials, and one with a leading axis of length 2: of the draw with the most arrays.
+
+    What a function does to an argument, or to whole numbers, it may do in its loop over the leading
+    axis only.
+
+    Args:
+        made: trials of ``draws``.
+        draws: where a second entry comes from.
+        stacks: arguments that have leading axes; None: all arrays.
+    """
+    if not made:
+        return []
+    most = max(made, key=lambda trial: len(trial.leaves()))
+    for seed in range(TRIES):
+        other = [call for call in draws(np.random.default_rng(seed)) if _alike(call, most)]
+        for call in other:
+            found = next(_stacks(most, (most.call, call), (2,), stacks, ()), None)
+            if found is not None:
+                return [*made, Trial(most.subject, most.probe, found.call)]
+    return list(made)
+
+
+def _alike(call: Call, trial: Trial) -> bool:
+    """Whether a call is like a trial's in all but its numbers."""
+    shapes = [
+        [(leaf.path, numbers(leaf.value).shape) for leaf in leaves(each, trial.names)]
+        for each in (call, trial.call)
+    ]
+    return form_of(call) == form_of(trial.call) and shapes[0] == shapes[1]
 
 
 @dataclass(frozen=True)
@@ -139,8 +173,9 @@ def _shifted(call: Call, more: int) -> Call:
 def _same_stack(trial: Trial, stack: Stack) -> None:
     call, shape, common = stack.call, stack.shape, stack.common
     bases = [trial.bench(entry) for entry in stack.entries]
-    axes = "one leading axis" if len(shape) == 1 else f"{len(shape)} leading axes"
-    what = f"{axes}, {' × '.join(map(str, shape))}"
+    what = f"one more leading axis, of length {shape[0]}"
+    if len(shape) > 1:
+        what = f"{len(shape)} more leading axes, {' × '.join(map(str, shape))}"
     if common:
         what += f", shared by {' and '.join(common)}"
     outcome = trial.bench(call)

@@ -26,11 +26,15 @@ from attend_grader.checks.calls import (
     views,
 )
 from attend_grader.checks.compare import Miss
+from attend_grader.checks.leading import with_stack
 from attend_grader.checks.probe import Call, Probe, Test
 from attend_grader.checks.subject import Outcome, Subject
 from attend_grader.checks.trials import ALIKE, Draws, Trial, keep_tried, run_together, trials
 
 Whole = Mapping[str, Callable[[np.ndarray], np.ndarray]]
+
+Stacks = tuple[str, ...] | None
+"""Arguments that have leading axes: None for all arrays, empty for none."""
 
 
 def kinds(
@@ -42,6 +46,7 @@ def kinds(
     layouts: bool,
     same_dtype: bool,
     whole: Whole,
+    stacks: Stacks = (),
 ) -> Test:
     """Integers, float32, float64 and views, in each argument in turn and in all at once."""
 
@@ -56,6 +61,7 @@ def kinds(
 
     def test(subject: Subject, probe: Probe) -> None:
         drawn = trials(subject, probe, draws, alike=ALIKE)
+        drawn = drawn if stacks == () else with_stack(drawn, draws, stacks)
         run_together(drawn, lambda trial: [trial.call])
         usual = [trial for trial in drawn if usable(trial.bench(trial.call))]
         tries = {id(trial): variants(trial) for trial in usual}
@@ -201,7 +207,9 @@ def _keep_dtype(trial: Trial, call: Call, outcome: Outcome) -> None:
             raise Miss(text, topic="type of the result").on(trial.given(call), "")
 
 
-def unchanged(draws: Draws, *, integers: bool, widths: bool, whole: Whole) -> Test:
+def unchanged(
+    draws: Draws, *, integers: bool, widths: bool, whole: Whole, stacks: Stacks = ()
+) -> Test:
     """No argument is written to: on every draw, in every type that is accepted."""
 
     def guises(trial: Trial) -> list[Call]:
@@ -224,6 +232,7 @@ def unchanged(draws: Draws, *, integers: bool, widths: bool, whole: Whole) -> Te
 
     def test(subject: Subject, probe: Probe) -> None:
         drawn = trials(subject, probe, draws)
+        drawn = drawn if stacks == () else with_stack(drawn, draws, stacks)
         calls = {id(trial): guises(trial) for trial in drawn}
         run_together(drawn, lambda trial: calls[id(trial)])
         tried = 0
