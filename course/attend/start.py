@@ -6,7 +6,7 @@ Written as JSON: importing nbformat would make every start a second longer.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attend.curriculum import CHAPTERS, title
@@ -57,8 +57,13 @@ def page(ready: Sequence[str], shown: Progress | None = None) -> bytes:
         {"id": "progress-text", "cell_type": "markdown", "source": _PROGRESS},
         {"id": "progress", "source": "from attend import progress\n\nprogress.show()"} | code,
     ]
-    notebook = {
-        "cells": [cell | {"metadata": {}, "source": cell["source"].rstrip()} for cell in cells],
+    return notebook(cells)
+
+
+def notebook(cells: Sequence[Mapping[str, Any]]) -> bytes:
+    """Cells as a notebook's file."""
+    made = {
+        "cells": [{**cell, "metadata": {}, "source": cell["source"].rstrip()} for cell in cells],
         "metadata": {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
             "language_info": {"name": "python"},
@@ -66,14 +71,14 @@ def page(ready: Sequence[str], shown: Progress | None = None) -> bytes:
         "nbformat": 4,
         "nbformat_minor": 5,
     }
-    return (json.dumps(notebook, indent=1, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def way(chapter_id: str, ready: Sequence[str]) -> str:
     """Links to the start page, the chapter before and the one after, among those in ``ready``."""
     place = ready.index(chapter_id)
     titles = {chapter.id: f"{chapter.number} {chapter.title}" for chapter in CHAPTERS}
-    links = [f"[Start]({NAME})"]
+    links = [f"[Start]({NAME})", "[Glossary](glossary.ipynb)"]
     links += [f"← [{titles[id]}]({id}.ipynb)" for id in ready[max(place - 1, 0) : place]]
     links += [f"[{titles[id]}]({id}.ipynb) →" for id in ready[place + 1 : place + 2]]
     return " · ".join(links)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from attend_grader.checks.files import write_whole
 
-from attend import start
+from attend import glossary, start
 from attend.curriculum import CHAPTERS, LAB, PACKED, ROOT, PlannedChapter
 from attend.errors import AttendError
 
@@ -54,6 +54,7 @@ def prepare(work: Path, root: Path = ROOT) -> list[str]:
     from attend import progress  # with NumPy, which the command line does without
 
     course = {chapter.notebook(root).name: chapter.notebook(root).read_bytes() for chapter in ready}
+    course[glossary.NAME] = glossary.page([chapter.id for chapter in ready])
     try:
         (work / ".attend").mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=work).close()

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from attend import curriculum, lab, start, workspace
+from attend import curriculum, glossary, lab, start, workspace
 from attend.errors import AttendError
 from attend_grader import progress as store
 from nbclient import NotebookClient
@@ -52,11 +52,13 @@ def publish(course: Path, content: bytes) -> None:
 
 
 def files(work: Path) -> set[str]:
-    return {path.name for path in work.iterdir()} - {".attend"}
+    return {path.name for path in work.iterdir()} - {".attend", glossary.NAME}
 
 
 def test_first_start_copies_the_chapters_and_the_start_page(course: Path, work: Path):
-    assert workspace.prepare(work, course) == [f"Copied {CHAPTER}.", f"Copied {start.NAME}."]
+    assert workspace.prepare(work, course) == [
+        f"Copied {name}." for name in (CHAPTER, glossary.NAME, start.NAME)
+    ]
     assert files(work) == {CHAPTER, start.NAME}
     assert (work / CHAPTER).read_bytes() == notebook("first version")
     assert (work / ".attend").is_dir()
@@ -244,7 +246,8 @@ def test_each_notebook_begins_and_ends_with_the_way_around():
     ready = ["03_attention", "04_self_attention", "07_block"]
     first, middle, last = (start.way(one, ready) for one in ready)
     assert middle == (
-        "[Start](start.ipynb) · ← [03 Scaled dot-product attention](03_attention.ipynb) · "
+        "[Start](start.ipynb) · [Glossary](glossary.ipynb) · "
+        "← [03 Scaled dot-product attention](03_attention.ipynb) · "
         "[07 The block](07_block.ipynb) →"
     )
     assert "←" not in first
@@ -253,7 +256,7 @@ def test_each_notebook_begins_and_ends_with_the_way_around():
         path = curriculum.ROOT / "course" / chapter / f"{chapter}.ipynb"
         cells = nbformat.read(path, as_version=4).cells
         assert cells[0].source == cells[-1].source
-        assert cells[0].source.startswith("[Start](start.ipynb) · ← [")
+        assert cells[0].source.startswith("[Start](start.ipynb) · [Glossary](glossary.ipynb) · ← [")
 
 
 def test_a_taken_port_that_was_asked_for_is_one_sentence():

@@ -148,7 +148,7 @@ def test_an_installed_wheel_opens_the_course_in_an_empty_folder(wheel: Path, tmp
     work = here / "attend-work"
     names = {path.name for path in work.glob("*.ipynb")}
     ready = {f"{chapter.id}.ipynb" for chapter in CHAPTERS if chapter.is_ready()}
-    assert names == ready | {"start.ipynb"}
+    assert names == ready | {"start.ipynb", "glossary.ipynb"}
     assert f"{work} has all chapters" in attend("copy")
     assert "of 7 exercises done" in attend("progress", cwd=work)  # from inside, too
     assert {path.name for path in here.iterdir()} == {"attend-work"}
