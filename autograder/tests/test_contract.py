@@ -219,7 +219,7 @@ def test_another_slip_costs_nothing_in_a_promise() -> None:
         probe.agree(subject, *_draws(probe.rng)[0].args)
 
     exercise = _exercise(mix, NUMPY, _draws, first_right)
-    assert _lost(_judge(wrong_when_half, exercise)) == {}
+    assert list(_lost(_judge(wrong_when_half, exercise))) == ["values"]  # by the last look
     lost = _lost(_judge(lambda x, w, half=False: np.zeros((len(x), 2)), exercise))
     assert list(lost.values())[1:] == [NOT_YET] * 3
 
@@ -310,7 +310,8 @@ def test_promises_of_tensors(wrong: Any, promise: str | None, told: str) -> None
 
 def test_gradients_of_wrong_values_are_those_of_what_was_computed() -> None:
     exercise = _exercise(gate, GATE.contract or Contract(), _gate_draws, lambda s, p: None)
-    assert _lost(_judge(lambda x, state: torch.tanh(x) * state, exercise)) == {}
+    wrong = _lost(_judge(lambda x, state: torch.tanh(x) * state, exercise))
+    assert list(wrong) == ["values"]  # by the last look; its gradients are right
     lost = _lost(_judge(lambda x, state: torch.tanh(x) * state.detach(), exercise))
     assert list(lost.values()) == [
         "no gradient reaches state. Is it left out, or does something cut the graph: .detach(), "
@@ -430,3 +431,32 @@ def test_promises_of_masks(wrong: Any, promise: str, told: str) -> None:
     ((name, message),) = _lost(_judge(wrong, PICK)).items()
     assert name.startswith(promise)
     assert told in message
+
+
+def test_a_last_look_finds_what_no_property_asks_for() -> None:
+    """A draw with another option, and one cut to a length of 1: wrong, though all else passes."""
+    exercise = _exercise(mix, NUMPY, _draws, lambda subject, probe: None)
+    assert _lost(_judge(mix, exercise)) == {}
+    squeezed = lambda x, w, half=False: mix(x, w, half).squeeze()  # noqa: E731
+    lost = _lost(_judge(squeezed, exercise))
+    assert list(lost) == ["values"]
+    assert "the shape of result is" in lost["values"]
+
+
+def test_an_argument_changed_in_any_call_counts() -> None:
+    """Not only in the calls of that promise: here where it has three axes, as one property asks."""
+
+    def with_three(subject: Any, probe: Any) -> None:
+        probe.call(subject, np.ones((1, 1, 2, 3)), np.ones((3, 2)))
+
+    def sly(x: Any, w: Any, half: bool = False) -> Any:
+        found = mix(x, w, half)
+        if x.shape == (1, 1, 2, 3):
+            x[...] = 0
+        return found
+
+    exercise = _exercise(mix, NUMPY, _draws, with_three)
+    assert _lost(_judge(mix, exercise)) == {}
+    lost = _lost(_judge(sly, exercise))
+    assert list(lost) == ["arguments stay as they were"]
+    assert "changes its argument x in place" in next(iter(lost.values()))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from attend_grader.checks.calls import numbers, parts
 from attend_grader.checks.compare import Tolerance, as_array, mismatches
 from attend_grader.checks.probe import Call
 from attend_grader.checks.subject import Outcome, Subject
@@ -55,6 +56,16 @@ def same_value(a: Any, b: Any) -> bool:
         tolerance = SAME_SINGLE if single else SAME
         return not mismatches(np.where(nan, 0, x), np.where(nan, 0, y), tolerance).any()
     return type(a) is type(b) and a == b
+
+
+def same_structure(got: Any, want: Any) -> bool:
+    """Whether a result is one value or several as the right one is, and no whole number for it."""
+    if isinstance(want, (tuple, list)) != isinstance(got, (tuple, list)):
+        return False
+    pairs = list(zip(parts(got), parts(want), strict=False))
+    return len(parts(got)) == len(parts(want)) and not any(
+        numbers(b).dtype.kind == "f" and numbers(a).dtype.kind not in "f" for a, b in pairs
+    )
 
 
 def _is_number(value: Any) -> bool:

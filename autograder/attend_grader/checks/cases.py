@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from attend_grader.checks.alike import Alike
+from attend_grader.checks.behaviour import same_structure
 from attend_grader.checks.calls import (
     Leaf,
     cast,
@@ -100,9 +101,23 @@ def observe(subject: Subject, exercise: Exercise, seed: int) -> list[Case]:
     ]
     came = subject.many([call for call, _ in pairs])
     found = [_case(exercise, *pair, got) for pair, got in zip(pairs, came, strict=True)]
-    cases = [case for case in found if case is not None]
-    _describe(cases, exercise)
-    return cases
+    return [case for case in found if case is not None]
+
+
+def logged(subject: Subject, exercise: Exercise) -> list[Case]:
+    """The calls that properties made of this subject, as far as the reference takes them."""
+    found: list[Case | None] = []
+    for each in subject.log:
+        if each.references != subject.references:
+            continue
+        made = each.made
+        build = None if made is None else Call(made.args, made.kwargs)
+        parameters = None if made is None else made.parameters
+        call = Call(each.args, each.kwargs, build, parameters, each.method)
+        right = reference_on(exercise.reference, call)(call)
+        if usable(right):
+            found.append(_case(exercise, call, right.value, each.outcome))
+    return [case for case in found if case is not None]
 
 
 def _case(exercise: Exercise, call: Call, want: Any, got: Outcome) -> Case | None:
@@ -113,22 +128,12 @@ def _case(exercise: Exercise, call: Call, want: Any, got: Outcome) -> Case | Non
     kinds = [numbers(leaf.value).dtype for leaf in leaves(call, names)]
     single = any(kind.kind == "f" and kind.itemsize < 8 for kind in kinds)
     single |= any(numbers(part).dtype == np.float32 for part in parts(want))
-    wrong = got.error is not None or _unlike(got.value, want)
+    wrong = got.error is not None or not same_structure(got.value, want)
     if not wrong and alike.difference(got.value, want, single=single, strict=True):
         if alike.difference(got.value, want, single=single) is None:
             return None  # rounding may explain it, so it says nothing
         wrong = True
     return Case(call, got, want, names, wrong, alike, single)
-
-
-def _unlike(got: Any, want: Any) -> bool:
-    """Whether structure differs, or integers came where fractions should be."""
-    if isinstance(want, (tuple, list)) != isinstance(got, (tuple, list)):
-        return True
-    pairs = zip(parts(got), parts(want), strict=False)
-    return len(parts(got)) != len(parts(want)) or any(
-        numbers(b).dtype.kind == "f" and numbers(a).dtype.kind not in "f" for a, b in pairs
-    )
 
 
 def _right_function(reference: Any, call: Call) -> Callable[..., Any]:
@@ -193,7 +198,7 @@ def _variants(exercise: Exercise, call: Call, others: Sequence[Call]) -> Iterato
 # What calls are like
 
 
-def _describe(cases: Sequence[Case], exercise: Exercise) -> None:
+def describe(cases: Sequence[Case], exercise: Exercise) -> None:
     """Give each case its traits: the same ones, true or false."""
     rows = [case.leaves() for case in cases]
     names = list(dict.fromkeys(leaf.name for row in rows for leaf in row))

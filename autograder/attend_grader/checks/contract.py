@@ -23,6 +23,9 @@ FLOAT32: Final = "float32"
 INTEGERS: Final = "integers"
 """Types of numbers that an exercise may promise to take, in every floating argument."""
 
+UNCHANGED: Final = "arguments stay as they were"
+"""The name of that property: every call that is made counts for it, not its own only."""
+
 EVERY_PARAMETER: Final = "every parameter"
 """In ``gradients``: every parameter of a module."""
 
@@ -172,7 +175,7 @@ class Contract:
             test = promises.unchanged(
                 draws, integers=integers, widths=True, whole=self.whole, stacks=stacks
             )
-            made.append(("unchanged", "arguments stay as they were", test))
+            made.append(("unchanged", UNCHANGED, test))
         if self.gradients:
             from attend_grader.checks import flow
 

@@ -7,7 +7,7 @@ is not kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -250,11 +250,17 @@ def _stays(trial: Trial, call: Call) -> bool:
     """Hold one call to leaving its arguments alone; whether it came to a result."""
     outcome = trial.bench(call)
     if outcome.mutated:
-        named = [trial.names[i] if isinstance(i, int) else i for i in outcome.mutated]
-        raise Miss(
-            f"your function changes its argument {' and '.join(named)} in place: whoever called "
-            "it would find it changed. Assign to a new name; `x -= y` and `x[...] = y` "
-            "write into the array itself, `z = x - y` makes a new one.",
-            topic="changes an argument",
-        ).on(trial.given(call), "")
+        raise changes([trial.names[i] if isinstance(i, int) else i for i in outcome.mutated]).on(
+            trial.given(call), ""
+        )
     return outcome.error is None
+
+
+def changes(names: Sequence[str]) -> Miss:
+    """What is said where arguments of these names are changed."""
+    return Miss(
+        f"your function changes its argument {' and '.join(names)} in place: whoever called "
+        "it would find it changed. Assign to a new name; `x -= y` and `x[...] = y` "
+        "write into the array itself, `z = x - y` makes a new one.",
+        topic="changes an argument",
+    )

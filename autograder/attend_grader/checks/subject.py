@@ -95,6 +95,36 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class Made:
+    """How an instance was built: the constructor's arguments and its parameters."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    parameters: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Logged:
+    """One call that was made, and what came.
+
+    Attributes:
+        args: of the call.
+        kwargs: of the call.
+        method: that was called, if not the candidate itself.
+        made: how the instance was built that was called.
+        references: earlier exercises whose references stood in.
+        outcome: what came.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    method: str | None
+    made: Made | None
+    references: tuple[str, ...]
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
 class Description:
     """What can be read of a candidate without running it.
 
@@ -118,6 +148,8 @@ class Subject:
     channel: Channel
     references: tuple[str, ...] = ()
     instance: int | None = None
+    made: Made | None = None
+    log: list[Logged] = field(default_factory=list, compare=False)
     printed: list[str] = field(default_factory=list, compare=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -156,7 +188,20 @@ class Subject:
                 (:mod:`attend_grader.inside.tracer`); with ``"log"``, each access.
         """
         more = {"launcher": launcher, "trace": trace} if launcher or trace else {}
-        return self._send("call", args, kwargs, method=method, measure=measure, take=take, **more)
+        outcome = self._send(
+            "call", args, kwargs, method=method, measure=measure, take=take, **more
+        )
+        if not more and not measure and take is None:
+            self._note(tuple(args), kwargs or {}, method, outcome)
+        return outcome
+
+    def _note(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], method: str | None, came: Outcome
+    ) -> None:
+        """Remember a call, if it is no large one: what a card says has to fit to all of them."""
+        if len(self.log) < MOST_LOGGED and _size((args, *kwargs.values())) <= LARGEST_LOGGED:
+            made = Logged(args, kwargs, method, self.made, self.references, came)
+            self.log.append(made)
 
     def many(self, calls: Sequence[Asked]) -> list[Outcome]:
         """What the candidate does on each of several calls, carried together.
@@ -182,7 +227,11 @@ class Subject:
             answer = self.channel.request(
                 {"op": "many", "requests": requests, "references": self.references}
             )
-            outcomes += [self._outcome(each) for each in answer["answers"]]
+            came = [self._outcome(each) for each in answer["answers"]]
+            for call, outcome in zip(some, came, strict=True):
+                if outcome.mutated and call.build is None:
+                    self._note(call.args, call.kwargs, call.method, outcome)
+            outcomes += came
         return outcomes
 
     def compiled(
@@ -232,7 +281,8 @@ class Subject:
         outcome = self._send("build", args, kwargs, parameters=loaded)
         if outcome.error is not None:
             raise SubjectError(outcome.error)
-        return dataclasses.replace(self, instance=outcome.value)
+        made = Made(tuple(args), kwargs, loaded)
+        return dataclasses.replace(self, instance=outcome.value, made=made)
 
     def with_references(self, names: Sequence[str]) -> Subject:
         """The same candidate, whose calls to the named earlier exercises reach references."""
@@ -279,6 +329,9 @@ class Subject:
             warnings=answer["warnings"],
         )
 
+
+MOST_LOGGED, LARGEST_LOGGED = 400, 2**16
+"""Calls that are remembered, and bytes of arguments of each."""
 
 MOST_CALLS, MOST_BYTES = 32, 2**22
 """Calls that are carried together, and bytes of their arguments."""

@@ -9,14 +9,14 @@ and what holds of these?
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from attend_grader.checks.as_if import as_if
 from attend_grader.checks.calls import numbers, parts
-from attend_grader.checks.cases import Case, observe
+from attend_grader.checks.cases import Case, describe, logged, observe
 from attend_grader.checks.edited import edited
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.facts import fact
@@ -40,16 +40,24 @@ def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
     cases = observe(subject, exercise, seed)
     if len(cases) < 2:
         return None
+    seen = logged(subject, exercise)
+    describe([*cases, *seen], exercise)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a mean of nothing and the like: no sentence, no matter
-        return _Search(cases, exercise).sentence()
+        return _Search(cases, exercise, seen).sentence()
 
 
 class _Search:
-    """Looks for the sentence."""
+    """Looks for the sentence.
 
-    def __init__(self, cases: Sequence[Case], exercise: Exercise) -> None:
-        self.cases, self.exercise = cases, exercise
+    Args:
+        cases: what it speaks of.
+        exercise: whose they are.
+        seen: calls of the properties, which no condition may contradict: the card shows them.
+    """
+
+    def __init__(self, cases: Sequence[Case], exercise: Exercise, seen: Sequence[Case]) -> None:
+        self.cases, self.exercise, self.seen = cases, exercise, seen
         self.wrong = [case for case in cases if case.wrong]
         self.raising = [case for case in self.wrong if case.got.error is not None]
         self.valued = [case for case in cases if case.got.error is None]
@@ -72,6 +80,11 @@ class _Search:
             or self._facts()
         )
 
+    def _when(self, pick: Callable[[Case], bool], *, plain: bool = False) -> str:
+        """What the calls that are picked have in common, and no other call."""
+        cases = [*self.cases, *self.seen]
+        return when([case for case in cases if pick(case)], cases, plain=plain)
+
     def _right(self) -> str:
         count = len(self.cases)
         changed = self._changed()
@@ -86,7 +99,7 @@ class _Search:
         keys = {key for case in touched for key in case.got.mutated}
         named = sorted(touched[0].names[k] if isinstance(k, int) else str(k) for k in keys)
         verb = "is" if len(named) == 1 else "are"
-        told = when(touched, self.cases)
+        told = self._when(lambda case: bool(case.got.mutated))
         return f"{' and '.join(named)} {verb} changed in place" + (f" where {told}" if told else "")
 
     def _raises(self) -> str | None:
@@ -94,7 +107,7 @@ class _Search:
         kind = " or ".join(types)
         if len(self.raising) == len(self.cases):
             return f"It raises {kind} in every call, {len(self.cases)} of them."
-        told = when(self.raising, self.cases, plain=True)
+        told = self._when(lambda case: case.got.error is not None, plain=True)
         head = f"It raises {kind} in {len(self.raising)} of {len(self.cases)} calls tried"
         head += f", just those where {told}" if told else ""
         if not self.off:
@@ -104,7 +117,8 @@ class _Search:
         found = self._edit()
         if found:
             return found
-        rest = _Search(self.valued, self.exercise).sentence()
+        seen = [case for case in self.seen if case.got.error is None]
+        rest = _Search(self.valued, self.exercise, seen).sentence()
         if rest and not rest.startswith("The values are right"):
             return f"{head}. In other calls: {rest[0].lower()}{rest[1:]}"
         return f"{head}." if told else None
@@ -238,7 +252,7 @@ class _Search:
 
         With ``strong`` only where a relation holds of all of them.
         """
-        told = when(self.wrong, self.cases)
+        told = self._when(lambda case: case.wrong)
         if len(self.wrong) == len(self.cases):
             return None if strong else self._where()
         how = self._related(self.off) or self._as_if(self.off)
@@ -277,7 +291,7 @@ class _Search:
         text = self.edits[vague]
         if not text:
             return None
-        told = when(self.wrong, self.cases) if len(self.wrong) < len(self.cases) else ""
+        told = self._when(lambda case: case.wrong) if len(self.wrong) < len(self.cases) else ""
         count = f"{len(self.wrong)} of {len(self.cases)} calls tried"
         return f"It behaves as if {text}." + (
             f" Wrong in {count}, just those where {told}." if told else ""

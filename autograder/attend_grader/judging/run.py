@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from attend_grader import chapters
+from attend_grader.checks.calls import parameters_of
 from attend_grader.checks.compare import CALLED, Miss
-from attend_grader.checks.exercise import Exercise, Probe
+from attend_grader.checks.contract import UNCHANGED
+from attend_grader.checks.exercise import Exercise, Probe, Property
+from attend_grader.checks.promises import changes
+from attend_grader.checks.replay import describe_call
 from attend_grader.checks.subject import Subject, SubjectError
 from attend_grader.judging.explain import explain
+from attend_grader.judging.last_look import look
 from attend_grader.judging.reading import parameter_names
 from attend_grader.judging.report import Finding
 
@@ -18,6 +25,8 @@ NEEDED = 1 / 3
 """Share of an exercise's own points from which its promises count. They compare the candidate with
 itself, and what returns zeros keeps every promise."""
 
+AGAIN = "the same as above"
+LAST_LOOK = "a last look"
 NOT_YET = "this counts once a third of the points above are earned."
 
 
@@ -35,42 +44,105 @@ def run_properties(
     unwritten = 0
     own = [prop for prop in exercise.properties if not prop.promise]
     needed = NEEDED * sum(prop.points for prop in own)
+    subject.log.clear()
+
+    def probe(name: str) -> Probe:
+        rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+        return Probe(rng, exercise.reference, extra, names, exercise.results)
+
     for prop in (*own, *(prop for prop in exercise.properties if prop.promise)):
         if prop.promise and sum(f.earned for f in findings[: len(own)]) < needed:
             findings.append(Finding(prop.name, prop.points, 0, NOT_YET, reason=NOT_YET))
             continue
-        rng = np.random.default_rng([seed, zlib.crc32(prop.name.encode())])
-        probe = Probe(rng, exercise.reference, extra, names, exercise.results)
-        try:
-            prop.test(subject, probe)
-        except Miss as miss:
-            message, evidence = miss.message, miss.evidence
-            topic, again = miss.topic or message, "the same as above"
-            reason = topic
-        except SubjectError as failure:
-            error = failure.error
-            unwritten += error.type == "NotImplementedError" and error.own
-            message, evidence = explain(error, results_of_earlier(exercise))
-            if failure.given:
-                evidence = ((CALLED, failure.given), *evidence)
-            topic = f"{error.type} {list(error.lines)[-1:]}" if error.lines else message
-            reason = f"raises {error.type}"
-            again = "the same error, in the same line" if error.lines else "the same as above"
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # the check's own
-            message = (
-                "this check can make nothing of what your function returned "
-                f"({type(error).__name__}: {error}). Compare it with what the exercise asks for."
-            )
-            evidence, topic, again = (), message, "the same as above"
-            reason = topic
-        else:
+        loss = _tested(lambda prop=prop: prop.test(subject, probe(prop.name)), exercise)
+        if loss is None:
             findings.append(Finding(prop.name, prop.points, prop.points))
             continue
-        if topic in said:
-            message, evidence = again, ()
-        said.add(topic)
-        findings.append(Finding(prop.name, prop.points, 0, message, evidence, reason))
-    return None if unwritten == len(own) else findings
+        unwritten += loss.unwritten
+        findings.append(loss.finding(prop, said))
+    if unwritten == len(own):
+        return None
+    places = {prop.name: place for place, prop in enumerate(exercise.properties)}
+    changed = _changed(subject, exercise)
+    for place, finding in enumerate(findings):
+        if changed is not None and finding.passed and finding.property == UNCHANGED:
+            prop = exercise.properties[places[finding.property]]
+            findings[place] = changed.finding(prop, said)
+    if own and all(finding.passed for finding in findings):
+        loss = _tested(lambda: look(subject, exercise, probe(LAST_LOOK)), exercise)
+        if loss is not None:
+            findings[len(own) - 1] = loss.finding(own[-1], said)
+    return findings
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Why a property is lost.
+
+    Attributes:
+        message: for the card.
+        evidence: for the card.
+        topic: losses of one topic are told once.
+        again: said the next time.
+        reason: as in :class:`.report.Finding`.
+        unwritten: whether a call ended at the stub's own ``raise NotImplementedError``.
+    """
+
+    message: str
+    evidence: tuple[tuple[str, str], ...]
+    topic: str
+    again: str
+    reason: str
+    unwritten: bool = False
+
+    def finding(self, prop: Property, said: set[str]) -> Finding:
+        """The property's line; ``said`` are the topics so far."""
+        message, evidence = self.message, self.evidence
+        if self.topic in said:
+            message, evidence = self.again, ()
+        said.add(self.topic)
+        return Finding(prop.name, prop.points, 0, message, evidence, self.reason)
+
+
+def _tested(test: Callable[[], None], exercise: Exercise) -> Loss | None:
+    """Run a test; None where it passes."""
+    try:
+        test()
+    except Miss as miss:
+        return _missed(miss)
+    except SubjectError as failure:
+        error = failure.error
+        message, evidence = explain(error, results_of_earlier(exercise))
+        if failure.given:
+            evidence = ((CALLED, failure.given), *evidence)
+        topic = f"{error.type} {list(error.lines)[-1:]}" if error.lines else message
+        again = "the same error, in the same line" if error.lines else AGAIN
+        stub = error.type == "NotImplementedError" and error.own
+        return Loss(message, evidence, topic, again, f"raises {error.type}", stub)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # the check's own
+        message = (
+            "this check can make nothing of what your function returned "
+            f"({type(error).__name__}: {error}). Compare it with what the exercise asks for."
+        )
+        return Loss(message, (), message, AGAIN, message)
+    return None
+
+
+def _missed(miss: Miss) -> Loss:
+    topic = miss.topic or miss.message
+    return Loss(miss.message, miss.evidence, topic, AGAIN, topic)
+
+
+def _changed(subject: Subject, exercise: Exercise) -> Loss | None:
+    """Of all calls that were made, one that changed an argument; None where there is none."""
+    for logged in subject.log:
+        if logged.outcome.mutated:
+            names = parameters_of(exercise.reference, logged.method)
+            named = [names[i] if isinstance(i, int) else i for i in logged.outcome.mutated]
+            name = exercise.name if logged.method is None else f"{exercise.name}.{logged.method}"
+            given = describe_call(name, names, logged.args, logged.kwargs)
+            return _missed(changes(named).on(given, ""))
+    return None
 
 
 def results_of_earlier(exercise: Exercise) -> dict[str, tuple[str, ...]]:

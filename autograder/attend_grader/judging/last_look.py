@@ -1,0 +1,111 @@
+"""A last look at an answer that every property lets pass: the exercise's draws, and small ones.
+
+What properties look for is what their authors thought of. An answer that is right gives what the
+reference gives on any draw, as far as rounding allows; one that does not is wrong, whatever passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from attend_grader.checks.alike import Alike
+from attend_grader.checks.behaviour import same_structure
+from attend_grader.checks.calls import (
+    leaves,
+    numbers,
+    parameters_of,
+    parts,
+    reference_on,
+    replaced,
+    usable,
+)
+from attend_grader.checks.compare import Miss
+from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.probe import Call, Probe
+from attend_grader.checks.subject import Outcome, Subject, SubjectError, local
+from attend_grader.checks.trials import Trial, form_of
+
+SMALL = 8
+"""Calls with a length of 1 that are tried, at most."""
+
+
+def look(subject: Subject, exercise: Exercise, probe: Probe) -> None:
+    """Compare a candidate with the reference on fresh draws, and on draws cut to a length of 1.
+
+    Raises:
+        Miss: a result is another one.
+        SubjectError: the candidate raised.
+    """
+    drawn = list(exercise.draws(probe.rng))
+    calls = [*drawn, *_small(drawn, exercise)]
+    rights = [reference_on(exercise.reference, call)(call) for call in calls]
+    both = zip(calls, rights, strict=True)
+    asked = [(call, right.value) for call, right in both if usable(right)]
+    came = subject.many([call for call, _ in asked])
+    for (call, want), outcome in zip(asked, came, strict=True):
+        trial = Trial(subject, probe, call)
+        loss = _loss(trial, outcome, want)
+        if loss is not None and all(
+            _loss(trial, call.on(local(other)), want) is None
+            for other in exercise.right_answers.values()
+        ):  # else it is no call that every right answer fits: lengths may not belong together
+            raise loss
+
+
+def _loss(trial: Trial, outcome: Outcome, want: Any) -> Miss | SubjectError | None:
+    """What is wrong with a result, if anything is."""
+    given = trial.given(trial.call)
+    if outcome.error is not None:
+        return SubjectError(outcome.error, given)
+    if not same_structure(outcome.value, want):
+        text = "the result has another form than it should: a number, an array, a tuple?"
+        return Miss(text, topic="form").on(given, "")
+    found = _difference(trial, outcome.value, want)
+    if found is None:
+        return None
+    place, mine, right = found
+    return Miss(f"{place} is {mine}, expected {right}.", topic=place.split("[")[0]).on(given, "")
+
+
+def _difference(trial: Trial, got: Any, want: Any) -> tuple[str, str, str] | None:
+    single = any(numbers(part).dtype.itemsize < 8 for part in parts(want))
+    call = replace(trial.call, build=None)
+    alike = Alike(trial.right, call, trial.names, trial.probe.results)
+    return alike.difference(got, want, single=single)
+
+
+def _small(drawn: Sequence[Call], exercise: Exercise) -> Iterator[Call]:
+    """Of one draw of each form, every length cut to 1 in turn, in all arrays that have it."""
+    made, seen = 0, set()
+    for call in drawn:
+        form = form_of(call)
+        if form in seen:
+            continue
+        seen.add(form)
+        arrays = leaves(call, parameters_of(exercise.reference, call.method))
+        lengths = dict.fromkeys(n for leaf in arrays for n in leaf.value.shape if n > 1)
+        fixed = {n for value in (call.parameters or {}).values() for n in value.shape}
+        for length in lengths:
+            if made == SMALL:
+                return
+            cut = replaced(call, {leaf.path: _cut(leaf.value, length) for leaf in arrays})
+            if length not in fixed and _fits(exercise, call, cut, length):
+                made += 1
+                yield cut
+
+
+def _cut(array: Any, length: int) -> Any:
+    """Its first entry along each axis of this length."""
+    return array[tuple(slice(0, 1) if n == length else slice(None) for n in array.shape)]
+
+
+def _fits(exercise: Exercise, call: Call, cut: Call, length: int) -> bool:
+    """Whether the result shrinks as the arguments did: else they broadcast by chance."""
+    bench = reference_on(exercise.reference, call)
+    before, after = bench(call), bench(cut)
+    if not usable(before) or not usable(after):
+        return False
+    shapes = [[numbers(part).shape for part in parts(each.value)] for each in (before, after)]
+    return [tuple(1 if n == length else n for n in shape) for shape in shapes[0]] == shapes[1]
