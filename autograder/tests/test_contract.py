@@ -436,8 +436,8 @@ def test_promises_of_masks(wrong: Any, promise: str, told: str) -> None:
 def test_a_last_look_finds_what_no_property_asks_for() -> None:
     """A draw with another option, and one cut to a length of 1: wrong, though all else passes."""
     exercise = _exercise(mix, NUMPY, _draws, lambda subject, probe: None)
-    assert _lost(_judge(mix, exercise)) == {}
-    squeezed = lambda x, w, half=False: mix(x, w, half).squeeze()  # noqa: E731
+    assert _lost(_judge(mixed, exercise)) == {}
+    squeezed = lambda x, w, half=False: mixed(x, w, half).squeeze()  # noqa: E731
     lost = _lost(_judge(squeezed, exercise))
     assert list(lost) == ["values"]
     assert "the shape of result is" in lost["values"]
@@ -450,13 +450,13 @@ def test_an_argument_changed_in_any_call_counts() -> None:
         probe.call(subject, np.ones((1, 1, 2, 3)), np.ones((3, 2)))
 
     def sly(x: Any, w: Any, half: bool = False) -> Any:
-        found = mix(x, w, half)
+        found = mixed(x, w, half)
         if x.shape == (1, 1, 2, 3):
             x[...] = 0
         return found
 
     exercise = _exercise(mix, NUMPY, _draws, with_three)
-    assert _lost(_judge(mix, exercise)) == {}
+    assert _lost(_judge(mixed, exercise)) == {}
     lost = _lost(_judge(sly, exercise))
     assert list(lost) == ["arguments stay as they were"]
     assert "changes its argument x in place" in next(iter(lost.values()))
