@@ -215,8 +215,8 @@ def linformer_attention(q: Array, k: Array, v: Array, project_k: Array, project_
         returns: (..., T, D_v)
 
     Raises:
-        ValueError: widths of q and k or lengths of k and v differ, or a projection is not made for
-            S keys.
+        ValueError: widths of q and k or lengths of k and v differ, or the projections are not both
+            (R, S).
 
     Source: Wang et al. 2020, §4.
 
@@ -225,12 +225,11 @@ def linformer_attention(q: Array, k: Array, v: Array, project_k: Array, project_
     array([[1.5]])
     """
     expect_shapes(q, k, v)
-    for projection in (project_k, project_v):
-        if projection.shape[-1] != k.shape[-2]:
-            raise ValueError(
-                f"a projection needs a column for each key: expected {k.shape[-2]}; "
-                f"got {projection.shape[-1]}"
-            )
+    if project_k.shape != project_v.shape or project_k.shape[-1] != k.shape[-2]:
+        raise ValueError(
+            f"both projections need the shape (R, {k.shape[-2]}); "
+            f"got {project_k.shape} and {project_v.shape}"
+        )
     ### BEGIN SOLUTION
     return scaled_dot_product_attention(q, project_k @ k, project_v @ v)[0]
     ### END SOLUTION

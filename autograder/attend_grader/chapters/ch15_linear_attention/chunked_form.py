@@ -27,11 +27,14 @@ def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     q, k, v = qkv(rng, 7, 7, 3, 2)
     for chunk in (1, 2, 3, 6, 7, 20):
         yield f"the same numbers in chunks of {chunk}", (q, k, v, chunk), past_sums(q, k, v)
+    q, k, v = qkv(rng, 130, 130, 3, 2)
+    yield "130 tokens, no chunk given: three chunks", (q, k, v), past_sums(q, k, v)
 
 
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((5, 3, 2, 2), (3, 3, 3, 1), (4, 2, 3, 8)):
-        yield "a memory is given", going_on(rng, *sizes)
+        *text, chunk = sizes
+        yield "a memory is given", going_on(rng, *text, (), chunk)
 
 
 def _memory(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
@@ -47,15 +50,16 @@ def _small(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Ragged, square, leading axes, chunks of one, one chunk, a memory given."""
+    """Ragged, square, leading axes, chunks of one, one chunk, a memory given, with axes too."""
     return [
         case(rng, 5, 3, 2, (), 2),
         case(rng, 6, 4, 4, (), 3),
         case(rng, 4, 4, 2, (2,), 3),
         case(rng, 4, 2, 3, (), 1),
         case(rng, 3, 3, 2, (), 64),
-        going_on(rng, 5, 3, 2, 2),
-        going_on(rng, 2, 2, 2, 2),
+        going_on(rng, 5, 3, 2, (), 2),
+        going_on(rng, 5, 3, 3, (), 2),
+        going_on(rng, 3, 2, 3, (2,), 2),
     ]
 
 
@@ -87,8 +91,8 @@ SLIPS = (
     Slip(
         "token by token",
         token_by_token,
-        "Values are right, but it takes a step a token, whatever the chunk is. Inside a chunk do "
-        "all tokens at once, with a small masked matrix.",
+        "Values are right, but four chunks take more steps the longer they are. Loop over `parts` "
+        "alone: inside a chunk do all tokens at once, with a small masked matrix.",
     ),
     Slip(
         "the memory is lost between chunks",
@@ -211,7 +215,7 @@ EXERCISE = Exercise(
             _four_chunks,
             (16, 128),
             2,
-            "A loop runs over tokens. Inside a chunk a masked matrix does for all of them at once.",
+            "Loop over `parts` alone: inside a chunk a masked matrix does for all tokens at once.",
             _small,
         ),
         refuses(
