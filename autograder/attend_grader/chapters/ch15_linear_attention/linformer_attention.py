@@ -106,13 +106,6 @@ def without_maximum(q, k, v, project_k, project_v):  # noqa: D103
     return weights / weights.sum(axis=-1, keepdims=True) @ (project_v @ v)
 
 
-def one_maximum(q, k, v, project_k, project_v):  # noqa: D103
-    _expect_projections(q, k, v, project_k, project_v)
-    scores = q @ np.swapaxes(project_k @ k, -1, -2) / q.shape[-1] ** 0.5
-    weights = np.exp(scores - scores.max())
-    return weights / weights.sum(axis=-1, keepdims=True) @ (project_v @ v)
-
-
 SLIPS = (
     Slip(
         "keys' projection for the values too",
@@ -171,16 +164,11 @@ SLIPS = (
         "then there are only R scores a query.",
     ),
     Slip(
-        "did not subtract the maximum",
+        "did not subtract each row's maximum",
         without_maximum,
-        "e to a large score overflows, and e to a score far below 0 is 0 for all keys. Subtract "
-        "the largest score of each row first, or use chapter 03's softmax.",
-    ),
-    Slip(
-        "one maximum for all rows",
-        one_maximum,
-        "One maximum is subtracted from all scores. A row far below it has weights of 0 only, "
-        "and 0/0 is not a number. Subtract the largest score of each row.",
+        "e to a large number overflows, and e to numbers far below 0 is 0 for all keys of a row. "
+        "Subtract from each row its own largest score first (not one for the whole table), or use "
+        "chapter 03's softmax.",
     ),
     Slip(
         "weights returned",
