@@ -106,7 +106,7 @@ def linear_attention(q: Array, k: Array, v: Array) -> Array:
 
 
 def recurrent_form(q: Array, k: Array, v: Array, state: Array | None = None) -> tuple[Array, Array]:
-    """Read and write the memory token by token: S += k_t v_tᵀ, then o_t = Sᵀ q_t.
+    """Read and write the memory token by token: state += k_t v_tᵀ, then o_t = stateᵀ q_t.
 
     There is no division: o_t is the sum of (q_t · k_s) v_s over s ≤ t.
 
@@ -291,7 +291,7 @@ def performer_attention(q: Array, k: Array, v: Array, projection: Array) -> Arra
 
 
 def delta_rule_update(state: Array, k: Array, v: Array, beta: float = 1.0) -> Array:
-    """Correct what the memory says at ``k`` towards ``v``: one gradient step on ½ ‖Sᵀ k - v‖².
+    """Correct what the memory says at ``k`` towards ``v``: a gradient step on ½ ‖stateᵀ k - v‖².
 
     With beta = 1 and ‖k‖ = 1 the memory then answers v at k exactly.
 

@@ -182,7 +182,7 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         says=(
-            "No table of T × T numbers, and no loop over tokens.",
+            "No table of T × T numbers (but for a chunk of T), and no loop over tokens.",
             "`q`, `k` and `v` that do not fit, and a chunk of less than 1, raise a ValueError.",
         ),
         forbids=("recurrent_form",),
