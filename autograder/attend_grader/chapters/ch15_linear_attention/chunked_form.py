@@ -213,7 +213,7 @@ EXERCISE = Exercise(
             "four chunks take as many steps, however long they are",
             "steps",
             _four_chunks,
-            (16, 128),
+            (16, 1024),
             2,
             "Loop over `parts` alone: inside a chunk a masked matrix does for all tokens at once.",
             _small,
