@@ -59,6 +59,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         case(rng, 3, 3, 2, (), 64),
         going_on(rng, 5, 3, 2, (), 2),
         going_on(rng, 5, 3, 3, (), 2),
+        going_on(rng, 2, 2, 2, (), 2),
         going_on(rng, 3, 2, 3, (2,), 2),
     ]
 
@@ -89,7 +90,7 @@ SLIPS = (
         "Values are right, but a T × T matrix is made, whatever the chunk is.",
     ),
     Slip(
-        "token by token",
+        "more steps for longer chunks",
         token_by_token,
         "Values are right, but four chunks take more steps the longer they are. Loop over `parts` "
         "alone: inside a chunk do all tokens at once, with a small masked matrix.",

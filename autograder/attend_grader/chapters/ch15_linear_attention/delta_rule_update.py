@@ -111,6 +111,11 @@ SLIPS = (
         "The step is always a full one: multiply what is written by beta.",
     ),
     Slip(
+        "beta twice",
+        ("beta * k", "beta**2 * k"),
+        "The correction is multiplied by beta twice. It stands once before the whole difference.",
+    ),
+    Slip(
         "beta without its fraction",
         ("beta * k", "int(beta) * k"),
         "beta is cut to a whole number: nothing is written unless it is 1.",
