@@ -58,8 +58,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
         case(rng, 4, 2, 3, (), 1),
         case(rng, 3, 3, 2, (), 64),
         going_on(rng, 5, 3, 2, (), 2),
-        going_on(rng, 5, 3, 3, (), 2),
-        going_on(rng, 2, 2, 2, (), 2),
+        going_on(rng, 4, 4, 4, (), 3),
+        going_on(rng, 2, 3, 3, (), 2),
         going_on(rng, 3, 2, 3, (2,), 2),
     ]
 
