@@ -381,7 +381,7 @@ if ready(recurrent_form, delta_rule_update):
 # | arm | keeps | tuned |
 # |---|---|---|
 # | softmax, $n$ digits | the last $n$ pairs, 64 numbers each | sharpness: a factor of the scores |
-# | mean of φ | your `linear_attention`'s matrix and sum | length: a factor of $q$ and $k$ before elu + 1 |
+# | mean of φ | matrix and sum, your `linear_attention` | length: $q$ and $k$ times this, before φ |
 # | sum, centred | a matrix of centred pairs | nothing |
 # | delta rule | a matrix, your `delta_rule_update` | step: $\beta$ |
 # | least squares | the best matrix for all pairs at once | nothing |
