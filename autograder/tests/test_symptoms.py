@@ -14,6 +14,7 @@ from attend_grader.checks.subject import local
 from attend_grader.checks.symptoms import symptom
 from attend_grader.judging.judge import judge
 from attend_solutions.attention import attention_backward, softmax
+from attend_solutions.linear_attention import chunked_form
 from attend_solutions.state_spaces import s4d_kernel
 
 SOFTMAX, SCORES, ATTENTION, BACKWARD = (
@@ -27,6 +28,7 @@ SOFTMAX, SCORES, ATTENTION, BACKWARD = (
 )
 
 KERNEL = chapters.exercise("23_state_spaces/s4d_kernel")
+CHUNKED = chapters.exercise("15_linear_attention/chunked_form")
 
 
 def _soft(x: Any, axis: int = -1) -> Any:
@@ -47,6 +49,16 @@ def _spoilt(scores: Any, axis: int) -> Any:
     p = _soft(scores, axis).copy()
     p[..., -1] = 0.0
     return p
+
+
+def _last_result(q: Any, k: Any, v: Any, chunk: int = 64, state: Any = None) -> Any:
+    output, last = chunked_form(q, k, v, chunk, state)
+    return output, last - k[..., -1, :, None] * v[..., -1, None, :]
+
+
+def _uneven(q: Any, k: Any, v: Any, chunk: int = 64, state: Any = None) -> Any:
+    output, last = chunked_form(q, k, v, chunk, state)
+    return [output[..., :1, :], output[..., 1:, :]], last
 
 
 def _in_place(q: Any, k: Any, scaled: bool = True) -> Any:
@@ -147,6 +159,8 @@ WRONG = {
         lambda a, b, c, delta, length: s4d_kernel(a, b, c, delta, length) + 1j,
         "Complex numbers are returned where real ones belong; their real parts are right.",
     ),
+    # single edits of this answer return a list of arrays of several lengths
+    "one result of an answer in chunks": (CHUNKED, _last_result, "state is wrong; output is right"),
 }
 
 
@@ -182,6 +196,11 @@ def test_there_is_no_symptom_where_nothing_holds() -> None:
 
     said = symptom(local(noise), SOFTMAX, 0)
     assert said is None or "does not sum to 1" in said
+
+
+def test_a_list_of_arrays_of_several_lengths_is_no_reason_to_fail() -> None:
+    said = symptom(local(_uneven), CHUNKED, 0)
+    assert said is None or "output" in said
 
 
 def test_the_card_shows_a_symptom_only_where_no_slip_is_named() -> None:

@@ -42,6 +42,8 @@ widgets.matrix_memory()
 # | $D$, $D_v$ | width of a key; of a value | | $R$ | mixtures of keys (section 8) |
 # | $n$ | pairs written | | $\mathbf{S}$ | the memory, $(D, D_v)$ |
 # | $C$ | tokens in a chunk (section 3) | | $r$ | norm of scaled queries and keys (section 7) |
+#
+# An italic $S$ counts keys; a bold $\mathbf{S}$ is the memory, which the code calls `state`.
 
 # %% [markdown]
 # ## 1 · Another order of the products
@@ -77,6 +79,9 @@ widgets.matrix_memory()
 # other way round: weights 1 and 3, and $(1 \cdot 8 + 3 \cdot 4)/4 = 5$.
 #
 # *NumPy you need.* `np.swapaxes(k, -1, -2)` transposes the last two axes and leaves those in front.
+# The line `expect_shapes(q, k, v)` stands there already and raises the `ValueError`s that the
+# contract asks for. In later exercises `expect_pairs`, which wants as many keys as queries too, or
+# an `if` does the same: write below these lines.
 #
 # <details><summary>Predict first: which order takes fewer multiplications, if T = S = 32 and
 # D = 64?</summary>
@@ -294,7 +299,9 @@ from attend_solutions.linear_attention import memory_width
 
 # %% [markdown]
 # **What you should see.** Your width, the error measured with it (five memories of random keys and
-# values of width 64), and what the memory takes, in numbers, beside a plain list of all pairs.
+# values of width 64: the smallest, the mean, the largest), and what the memory takes, in numbers,
+# beside a plain list of all pairs. The error that is allowed is an average, so single memories lie
+# on both sides of it.
 
 # %%
 if ready(memory_width, recurrent_form):
@@ -306,7 +313,8 @@ if ready(memory_width, recurrent_form):
             v = rng.standard_normal((pairs, 64))
             _, memory = recurrent_form(k, k, v)
             found.append(((k @ memory - v) ** 2).mean() / (v**2).mean())
-        said = f"{pairs:3} pairs, error {error}: D = {d:3}, {min(found):.2f} to {max(found):.2f}"
+        spread = f"{min(found):.2f} {np.mean(found):.2f} {max(found):.2f}"
+        said = f"{pairs:3} pairs, error {error}: D = {d:3}, measured {spread}"
         print(f"{said}, {64 * d:6,} numbers (list: {128 * pairs:6,})")
 
 # %% [markdown]
@@ -357,8 +365,8 @@ from attend_solutions.linear_attention import delta_rule_update
 
 # %% [markdown]
 # **What you should see.** Twenty letters under 16 orthogonal keys, so the first four keys are
-# written twice. Change the rule. Then try random keys: the newest letter is exact, and a letter
-# gets worse the more are written after it.
+# written twice. Change the rule. Then try random keys: the newest letter is exact, and on average a
+# letter gets worse the more are written after it.
 
 # %%
 if ready(recurrent_form, delta_rule_update):
@@ -369,6 +377,14 @@ if ready(recurrent_form, delta_rule_update):
 # as values, and completed 797 others with softmax attention. Here a single matrix reads the 1,000
 # pairs, once, and forgets them. The memory can be made wider by random features (you write them in
 # the next section; here they are a black box that maps 32 numbers to 256).
+#
+# | arm | keeps | tuned |
+# |---|---|---|
+# | softmax, $n$ digits | the last $n$ pairs, 64 numbers each | sharpness: a factor of the scores |
+# | mean of φ | matrix and sum, your `linear_attention` | length: $q$ and $k$ times this, before φ |
+# | sum, centred | a matrix of centred pairs | nothing |
+# | delta rule | a matrix, your `delta_rule_update` | step: $\beta$ |
+# | least squares | the best matrix for all pairs at once | nothing |
 
 # %% jupyter={"source_hidden": true}
 from sklearn.datasets import load_digits
@@ -417,26 +433,26 @@ SHARP, STEPS, LENGTHS = (
     (4, 16, 64, 256, 1024),
 )
 RULES = {
-    "softmax, 16 digits": (16 * 64, SHARP),
-    "mean of φ": (32 * 33, LENGTHS),
-    "mean of φ, centred keys": (32 * 33, LENGTHS),
-    "sum, centred": (32 * 32, (0,)),
-    "delta rule, width 32": (32 * 32, STEPS),
-    "least squares": (32 * 32, (0,)),
-    "softmax, 128 digits": (128 * 64, SHARP),
-    "delta rule, width 256": (256 * 32, STEPS),
-    "softmax, 1,000 digits": (1000 * 64, SHARP),
+    "softmax, 16 digits": (16 * 64, "sharpness", SHARP),
+    "mean of φ": (32 * 33, "length", LENGTHS),
+    "mean of φ, centred keys": (32 * 33, "length", LENGTHS),
+    "sum, centred": (32 * 32, "", (0,)),
+    "delta rule, width 32": (32 * 32, "step", STEPS),
+    "least squares": (32 * 32, "", (0,)),
+    "softmax, 128 digits": (128 * 64, "sharpness", SHARP),
+    "delta rule, width 256": (256 * 32, "step", STEPS),
+    "softmax, 1,000 digits": (1000 * 64, "sharpness", SHARP),
 }
 if ready(linear_attention, delta_rule_update):
-    print("mean squared error; options chosen on two other splits; twenty splits")
+    print("mean squared error of twenty splits; tuned on two others")
     found = [digits_error("softmax, 1,000 digits", 0, seed) for seed in range(20)]
-    print(f"{'plain mean of values':24} {'':29}: {min(found):4.1f} to {max(found):4.1f}")
-    for rule, (numbers, options) in RULES.items():
+    print(f"{'plain mean of values':24} {'':30}: {min(found):4.1f} to {max(found):4.1f}")
+    for rule, (numbers, tuned, options) in RULES.items():
         tried = {o: sum(digits_error(rule, o, seed) for seed in (100, 101)) for o in options}
         best = min(tried, key=lambda o: tried[o])
         found = [digits_error(rule, best, seed) for seed in range(20)]
-        kept = f"keeps {numbers:6,}, option {best:5}"
-        print(f"{rule:24} {kept:29}: {min(found):4.1f} to {max(found):4.1f}")
+        kept = f"keeps {numbers:6,}" + (f", {tuned} {best}" if tuned else "")
+        print(f"{rule:24} {kept:30}: {min(found):4.1f} to {max(found):4.1f}")
 
 # %% [markdown]
 # Softmax over all 1,000 digits gets to 9, and keeps 64,000 numbers. **With few numbers the order
@@ -515,6 +531,9 @@ if ready(positive_random_features):
 # **By hand.** $D = 16$, so $D^{1/4} = 2$. Let $q = k_1 = (2, 0, \ldots)$ and
 # $k_2 = (0, 2, 0, \ldots)$; after division all have norm 1. With one direction $w = (1, 0, \ldots)$
 # the features are $e^{1/2}$ for $q$ and $k_1$, $e^{-1/2}$ for $k_2$: weights as $e : 1$.
+#
+# `expect_shapes` does not look at the projection. `positive_random_features` refuses one of another
+# width.
 
 # %% tags=["exercise"]
 from attend_solutions.linear_attention import performer_attention
@@ -633,7 +652,7 @@ if ready(linear_attention, positive_random_features, performer_attention):
             title="256 features: long queries and keys defeat them",
             description="Relative error against the norm r of scaled queries and keys, twenty "
             "seeds. Positive features rise from 0.04 at 0.5 to 1.2 at 2; the plain mean of values "
-            "rises from 0.06 to 1 and is lower from 1.75 on. Sine and cosine leap past 40 at 2.5.",
+            "rises from 0.06 to 1 and is lower from 1.5 on. Sine and cosine leap past 40 at 2.5.",
             x_title="norm r of scaled queries and keys (scores within ± r²)",
             y_title="relative error, at most 100 (log scale)",
             log_y=10,
@@ -689,7 +708,8 @@ if ready(linear_attention, positive_random_features, performer_attention):
 # **By hand.** Four equal keys with values 0, 2, 4, 10, and both projections average the first two
 # and the last two. The mixed values are 1 and 7, with equal weights: 4.
 #
-# You may use `scaled_dot_product_attention` of chapter 03, which returns output and weights.
+# $E$ and $F$ have the same $R$: mixture $r$ of the keys goes with mixture $r$ of the values. You
+# may use `scaled_dot_product_attention` of chapter 03, which returns output and weights.
 
 # %% tags=["exercise"]
 from attend_solutions.linear_attention import linformer_attention
@@ -727,6 +747,7 @@ if ready(linformer_attention):
 # | random features | $M D_v + M$, your `performer_attention` | $M$, length of the keys |
 # | delta rule | $D D_v$, your `delta_rule_update` | $D$, $\beta$ |
 # | softmax, cache | the last $1024/(D + D_v)$ pairs | $D$, $D_v$, sharpness |
+# | cache, replacing (last print) | the same; a pair replaces one with an equal key | as above |
 # | softmax, all kept (control) | everything, $96\,n$ numbers | sharpness |
 #
 # Each arm's options are tried on three seeds, and the best is run on twenty others, with 12
@@ -796,7 +817,7 @@ if ready(recurrent_form, linear_attention, performer_attention, delta_rule_updat
 # So does softmax over everything, because nothing tells it which of three equal keys came last. The
 # cache of the last pairs, tuned for this too, recalls 50 to 59 % of the last values. The delta rule
 # recalls 85 to 93 %: it overwrites. But a cache that looks for an equal key, and puts the new pair
-# in its place, recalls nearly all of them.
+# in its place, recalls all of them.
 #
 # So what the matrix buys here is not recall per byte. A write is one formula, with no search and no
 # decision about what to drop.

@@ -106,7 +106,7 @@ def linear_attention(q: Array, k: Array, v: Array) -> Array:
 
 
 def recurrent_form(q: Array, k: Array, v: Array, state: Array | None = None) -> tuple[Array, Array]:
-    """Read and write the memory token by token: S += k_t v_tᵀ, then o_t = Sᵀ q_t.
+    """Read and write the memory token by token: state += k_t v_tᵀ, then o_t = stateᵀ q_t.
 
     There is no division: o_t is the sum of (q_t · k_s) v_s over s ≤ t.
 
@@ -215,8 +215,8 @@ def linformer_attention(q: Array, k: Array, v: Array, project_k: Array, project_
         returns: (..., T, D_v)
 
     Raises:
-        ValueError: widths of q and k or lengths of k and v differ, or a projection is not made for
-            S keys.
+        ValueError: widths of q and k or lengths of k and v differ, or the projections are not both
+            (R, S).
 
     Source: Wang et al. 2020, §4.
 
@@ -225,12 +225,11 @@ def linformer_attention(q: Array, k: Array, v: Array, project_k: Array, project_
     array([[1.5]])
     """
     expect_shapes(q, k, v)
-    for projection in (project_k, project_v):
-        if projection.shape[-1] != k.shape[-2]:
-            raise ValueError(
-                f"a projection needs a column for each key: expected {k.shape[-2]}; "
-                f"got {projection.shape[-1]}"
-            )
+    if project_k.shape != project_v.shape or project_k.shape[-1] != k.shape[-2]:
+        raise ValueError(
+            f"both projections need the shape (R, {k.shape[-2]}); "
+            f"got {project_k.shape} and {project_v.shape}"
+        )
     ### BEGIN SOLUTION
     return scaled_dot_product_attention(q, project_k @ k, project_v @ v)[0]
     ### END SOLUTION
@@ -292,7 +291,7 @@ def performer_attention(q: Array, k: Array, v: Array, projection: Array) -> Arra
 
 
 def delta_rule_update(state: Array, k: Array, v: Array, beta: float = 1.0) -> Array:
-    """Correct what the memory says at ``k`` towards ``v``: one gradient step on ½ ‖Sᵀ k - v‖².
+    """Correct what the memory says at ``k`` towards ``v``: a gradient step on ½ ‖stateᵀ k - v‖².
 
     With beta = 1 and ‖k‖ = 1 the memory then answers v at k exactly.
 

@@ -255,8 +255,9 @@ class TestRefusals:
                 form(self.k, self.k, self.v[:3])
         with pytest.raises(ValueError, match="at least 1 place; got 0"):
             chunked_form(self.k, self.k, self.v, 0)
-        with pytest.raises(ValueError, match="expected 4; got 3"):
-            linformer_attention(self.q, self.k, self.v, np.ones((2, 4)), np.ones((2, 3)))
+        for e, f in (((2, 4), (2, 3)), ((2, 5), (2, 5)), ((2, 4), (1, 4))):
+            with pytest.raises(ValueError, match=r"need the shape \(R, 4\); got"):
+                linformer_attention(self.q, self.k, self.v, np.ones(e), np.ones(f))
         with pytest.raises(ValueError, match="width of x, 3; got 2"):
             positive_random_features(self.q, np.ones((5, 2)))
 

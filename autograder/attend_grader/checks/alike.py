@@ -70,7 +70,7 @@ class Alike:
         for index, (a, b) in enumerate(zip(mine, other, strict=True)):
             x, y = numbers(a), numbers(b)
             name = self.name(index, len(other))
-            if x.dtype.kind not in "biufc":
+            if not {x.dtype.kind, y.dtype.kind} <= set("biufc"):
                 return f"the type of {name}", type(a).__name__, type(b).__name__
             if "c" in (x.dtype.kind, y.dtype.kind) and x.dtype.kind != y.dtype.kind:
                 return f"the type of {name}", str(x.dtype), str(y.dtype)

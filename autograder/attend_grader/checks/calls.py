@@ -166,9 +166,19 @@ def is_tensor(value: Any) -> bool:
 
 
 def numbers(value: Any) -> np.ndarray:
-    """An array's or a tensor's numbers (or one plain number), as a NumPy array."""
+    """An array's or a tensor's numbers (or one plain number), as a NumPy array.
+
+    What is no array, such as a list of arrays of several lengths, comes as one object.
+    """
     array = as_array(value)
-    return np.asarray(value) if array is None else array
+    if array is not None:
+        return array
+    try:
+        return np.asarray(value)
+    except ValueError:
+        whole = np.empty((), object)
+        whole[()] = value
+        return whole
 
 
 def kind_of(value: Any) -> Kind:

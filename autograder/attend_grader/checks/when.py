@@ -111,6 +111,6 @@ def _chance(trait: str, some: Sequence[Case], others: Sequence[Case]) -> bool:
 
     def lengths(cases: Sequence[Case]) -> set[int]:
         shapes = (numbers(x.value).shape for c in cases for x in c.leaves() if x.name == found[2])
-        return {shape[axis] for shape in shapes}
+        return {shape[axis] for shape in shapes if len(shape) >= -axis}
 
     return min(len(lengths(some)), len(lengths(others))) < RARE

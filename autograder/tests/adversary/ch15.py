@@ -15,7 +15,7 @@ HEADS = {
     "delta_rule_update": "(state, k, v, beta=1.0):",
     "positive_random_features": "(x, projection):\n    if x.shape[-1] != projection.shape[-1]:\n        raise ValueError('widths')",
     "performer_attention": "(q, k, v, projection):\n    expect_shapes(q, k, v)",
-    "linformer_attention": "(q, k, v, project_k, project_v):\n    expect_shapes(q, k, v)\n    for p in (project_k, project_v):\n        if p.shape[-1] != k.shape[-2]:\n            raise ValueError('columns')",
+    "linformer_attention": "(q, k, v, project_k, project_v):\n    expect_shapes(q, k, v)\n    if project_k.shape != project_v.shape or project_k.shape[-1] != k.shape[-2]:\n        raise ValueError('(R, S)')",
 }
 GOOD = {
     "linear_attention": """
@@ -392,4 +392,78 @@ z = np.einsum('...td,rs,...sd->...tr', q, project_k, k) * q.shape[-1] ** -0.5
 p = np.exp(z - np.logaddexp.reduce(z, axis=-1, keepdims=True))
 return p @ (project_v @ v)
 """),
+    # floors, caps and cuts that usual sizes do not reach
+    _wrong("linear_attention", "divisor at least 1", "(q * total[..., None, :]).sum(-1, keepdims=True)", "np.clip((q * total[..., None, :]).sum(-1, keepdims=True), 1, None)"),
+    _wrong("linear_attention", "divisor at least 0.01", "(q * total[..., None, :]).sum(-1, keepdims=True)", "np.maximum((q * total[..., None, :]).sum(-1, keepdims=True), 0.01)"),
+    ("linear_attention", "wrong", "0 where the weight is small", _write("linear_attention", """
+num = q @ (np.swapaxes(k, -1, -2) @ v)
+den = q @ k.sum(-2)[..., None]
+return np.divide(num, den, out=np.zeros(num.shape), where=den > 1e-2)
+""")),
+    ("recurrent_form", "wrong", "memories written back into the caller's array", _write("recurrent_form", """
+S = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1])) if state is None else state
+if q.ndim > 2:
+    out = np.zeros(v.shape)
+    for i in range(len(q)):
+        out[i], S[i] = recurrent_form(q[i], k[i], v[i], S[i])
+    return out, S
+rows = []
+for t in range(q.shape[-2]):
+    S = S + np.outer(k[t], v[t])
+    rows.append(q[t] @ S)
+return np.stack(rows), S
+""")),
+    _right("recurrent_form", "one leading index after the other", """
+S = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1])) if state is None else np.array(state, float)
+out = np.zeros(v.shape)
+for i in np.ndindex(q.shape[:-2]):
+    for t in range(q.shape[-2]):
+        S[i] += np.outer(k[i][t], v[i][t])
+        out[i][t] = q[i][t] @ S[i]
+return out, S
+"""),
+    ("chunked_form", "wrong", "memories written back into a copy of the caller's type", _write("chunked_form", """
+S = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1])) if state is None else state
+if q.ndim > 2:
+    S, out = S.copy(), np.zeros(v.shape)
+    for i in range(len(q)):
+        out[i], S[i] = chunked_form(q[i], k[i], v[i], chunk, S[i])
+    return out, S
+""" + GOOD["chunked_form"].replace("S = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1])) if state is None else state\n", ""))),
+    _bare("chunked_form", "wrong", "keys of width 1 broadcast", "if k.shape[-2] != q.shape[-2] or v.shape[-2] != q.shape[-2]:\n    raise ValueError('pairs')\nk = np.broadcast_to(k, q.shape)\nparts = tiles(q.shape[-2], chunk)\n" + GOOD["chunked_form"]),
+    _bare("chunked_form", "wrong", "at most 32 tokens, whatever the chunk", "expect_pairs(q, k, v)\nparts = tiles(q.shape[-2], min(chunk, 32))\n" + GOOD["chunked_form"]),
+    _wrong("chunked_form", "last chunk not remembered", "    S = S + np.swapaxes(K, -1, -2) @ V", "    if p != parts[-1]:\n        S = S + np.swapaxes(K, -1, -2) @ V"),
+    _wrong("chunked_form", "output in the type of the values", "return np.concatenate(rows, axis=-2), S", "return np.concatenate(rows, axis=-2).astype(v.dtype), S"),
+    ("causal_average", "wrong", "the running sum restarts with each chunk", _write("causal_average", """
+sums = [np.cumsum(k[..., s:s + 64, :], axis=-2) for s in range(0, k.shape[-2], 64)]
+return weighted / (q * np.concatenate(sums, axis=-2)).sum(-1, keepdims=True)
+""")),
+    ("causal_average", "wrong", "each chunk by itself", _write("causal_average", """
+parts = tiles(q.shape[-2], 64)
+weighted = np.concatenate([chunked_form(q[..., p, :], k[..., p, :], v[..., p, :])[0] for p in parts], -2)
+return weighted / (q * np.cumsum(k, axis=-2)).sum(-1, keepdims=True)
+""")),
+    _wrong("causal_average", "divisor at least 1", "total[..., None]", "np.maximum(total, 1.0)[..., None]"),
+    _wrong("memory_width", "rounded to one decimal first", "math.ceil(others / error)", "math.ceil(round(others / error, 1))"),
+    _wrong("memory_width", "a little less, then up", "math.ceil(others / error)", "math.ceil(others / error - 0.01)"),
+    _wrong("memory_width", "nothing above 1,000", "return d if d > 1 else 1", "return min(max(d, 1), 1000)"),
+    _wrong("delta_rule_update", "beta a whole number", "change = beta", "change = int(beta)"),
+    _wrong("delta_rule_update", "mean over the values", "(v - old)", "(v - old) / v.shape[-1]"),
+    _wrong("positive_random_features", "exponent clipped on both sides", "np.exp(z - half)", "np.exp(np.clip(z - half, -50, 50))"),
+    _wrong("positive_random_features", "exponent at most 10", "np.exp(z - half)", "np.exp(np.minimum(z - half, 10))"),
+    _bare("positive_random_features", "wrong", "wider directions cut", "projection = projection[:, :x.shape[-1]]\n" + GOOD["positive_random_features"]),
+    _bare("positive_random_features", "wrong", "only narrower directions refused", "if projection.shape[-1] < x.shape[-1]:\n    raise ValueError('widths')\nprojection = projection[:, :x.shape[-1]]\n" + GOOD["positive_random_features"]),
+    _wrong("performer_attention", "wider directions cut", "s = q.shape[-1] ** -0.25", "s = q.shape[-1] ** -0.25\nprojection = projection[:, :q.shape[-1]]"),
+    _bare("performer_attention", "wrong", "more values than keys cut", "v = v[..., :k.shape[-2], :]\n" + GOOD["performer_attention"]),
+    _wrong("performer_attention", "fourth root rounded", "q.shape[-1] ** -0.25", "1 / round(q.shape[-1] ** 0.25)"),
+    _wrong("linformer_attention", "one maximum for the table", "z.max(-1, keepdims=True)", "z.max()"),
+    _wrong("linformer_attention", "one maximum for a leading index", "z.max(-1, keepdims=True)", "z.max(axis=(-1, -2), keepdims=True)"),
+    _wrong("linformer_attention", "mean subtracted", "z.max(-1", "z.mean(-1"),
+    _wrong("linformer_attention", "scaled by √D_v", "np.sqrt(q.shape[-1])", "np.sqrt(v.shape[-1])"),
+    _wrong("linformer_attention", "scaled by √S", "np.sqrt(q.shape[-1])", "np.sqrt(k.shape[-2])"),
+    _bare("linformer_attention", "wrong", "wider projections cut", "expect_shapes(q, k, v)\nS = k.shape[-2]\nif project_k.shape[-1] < S or project_v.shape[-1] < S:\n    raise ValueError('columns')\nreturn scaled_dot_product_attention(q, project_k[:, :S] @ k, project_v[:, :S] @ v)[0]"),
+    _bare("linformer_attention", "wrong", "more values than keys cut", "S = k.shape[-2]\nif project_k.shape != project_v.shape or project_k.shape[-1] != S:\n    raise ValueError('columns')\nreturn scaled_dot_product_attention(q, project_k @ k, project_v @ v[..., :S, :])[0]"),
+    _bare("linformer_attention", "wrong", "as many mixtures as both have", "expect_shapes(q, k, v)\nif project_k.shape[-1] != k.shape[-2] or project_v.shape[-1] != k.shape[-2]:\n    raise ValueError('columns')\nR = min(len(project_k), len(project_v))\nreturn scaled_dot_product_attention(q, project_k[:R] @ k, project_v[:R] @ v)[0]"),
+    _bare("linformer_attention", "wrong", "a projection of width 1 broadcasts", "expect_shapes(q, k, v)\nreturn scaled_dot_product_attention(q, np.einsum('rs,...sd->...rd', project_k, k), np.einsum('rs,...sd->...rd', project_v, v))[0]"),
+    _wrong("linformer_attention", "the weights", "return p / p.sum(-1, keepdims=True) @ V", "return p / p.sum(-1, keepdims=True)"),
 ]

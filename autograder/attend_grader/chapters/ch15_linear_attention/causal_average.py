@@ -10,7 +10,7 @@ from attend_solutions import linear_attention as answers
 from attend_solutions.linear_attention import chunked_form
 from attend_solutions.types import Array
 
-from attend_grader.chapters.ch15_linear_attention.shared import WHOLE, features
+from attend_grader.chapters.ch15_linear_attention.shared import SMALL, WHOLE, features
 from attend_grader.checks.compare import expect_close
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
@@ -34,17 +34,25 @@ def _means(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     yield "values of 1: every mean is 1", (q, k, np.ones((6, 2))), np.ones((6, 2))
     running = np.cumsum(v, axis=0) / np.arange(1.0, 7.0)[:, None]
     yield "equal keys: the running mean", (q, np.ones((6, 3)), v), running
+    q, k, _ = _text(rng, 130, 3, 2)
+    why = "130 tokens, so more than one chunk, and values of 1: every mean is 1"
+    yield why, (q, k, np.ones((130, 2))), np.ones((130, 2))
+    weights = np.tril(SMALL[0] @ SMALL[1].T)
+    mean = weights / weights.sum(axis=-1, keepdims=True) @ v[:2]
+    yield "a total weight below 0.01: a mean all the same", (*SMALL, v[:2]), mean
 
 
 def _no_leak(subject: Subject, probe: Probe) -> None:
     """The first tokens' outputs stay, whatever comes later."""
-    q, k, v = _text(probe.rng, 6, 3, 2)
-    before = probe.agree(subject, q, k, v, why="before later tokens change").value
-    later = [x.copy() for x in (q, k, v)]
-    for x in later:
-        x[3:] += 2.0
-    after = probe.call(subject, *later).value
-    expect_close(after[:3], before[:3], what="what the first 3 tokens see, once later ones changed")
+    for tokens, first in ((6, 3), (130, 70)):
+        q, k, v = _text(probe.rng, tokens, 3, 2)
+        before = probe.agree(subject, q, k, v, why="before later tokens change").value
+        later = [x.copy() for x in (q, k, v)]
+        for x in later:
+            x[first:] += 2.0
+        after = probe.call(subject, *later).value
+        what = f"what the first {first} tokens see, once later ones changed"
+        expect_close(after[:first], before[:first], what=what)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

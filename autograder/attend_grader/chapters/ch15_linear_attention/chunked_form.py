@@ -27,11 +27,14 @@ def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     q, k, v = qkv(rng, 7, 7, 3, 2)
     for chunk in (1, 2, 3, 6, 7, 20):
         yield f"the same numbers in chunks of {chunk}", (q, k, v, chunk), past_sums(q, k, v)
+    q, k, v = qkv(rng, 130, 130, 3, 2)
+    yield "130 tokens, no chunk given: three chunks", (q, k, v), past_sums(q, k, v)
 
 
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((5, 3, 2, 2), (3, 3, 3, 1), (4, 2, 3, 8)):
-        yield "a memory is given", going_on(rng, *sizes)
+        *text, chunk = sizes
+        yield "a memory is given", going_on(rng, *text, (), chunk)
 
 
 def _memory(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
@@ -47,15 +50,17 @@ def _small(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Ragged, square, leading axes, chunks of one, one chunk, a memory given."""
+    """Ragged, square, leading axes, chunks of one, one chunk, a memory given, with axes too."""
     return [
         case(rng, 5, 3, 2, (), 2),
         case(rng, 6, 4, 4, (), 3),
         case(rng, 4, 4, 2, (2,), 3),
         case(rng, 4, 2, 3, (), 1),
         case(rng, 3, 3, 2, (), 64),
-        going_on(rng, 5, 3, 2, 2),
-        going_on(rng, 2, 2, 2, 2),
+        going_on(rng, 5, 3, 2, (), 2),
+        going_on(rng, 4, 4, 4, (), 3),
+        going_on(rng, 2, 3, 3, (), 2),
+        going_on(rng, 3, 2, 3, (2,), 2),
     ]
 
 
@@ -85,10 +90,10 @@ SLIPS = (
         "Values are right, but a T × T matrix is made, whatever the chunk is.",
     ),
     Slip(
-        "token by token",
+        "more steps for longer chunks",
         token_by_token,
-        "Values are right, but it takes a step a token, whatever the chunk is. Inside a chunk do "
-        "all tokens at once, with a small masked matrix.",
+        "Values are right, but four chunks take more steps the longer they are. Loop over `parts` "
+        "alone: inside a chunk do all tokens at once, with a small masked matrix.",
     ),
     Slip(
         "the memory is lost between chunks",
@@ -178,7 +183,7 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         says=(
-            "No table of T × T numbers, and no loop over tokens.",
+            "No table of T × T numbers (but for a chunk of T), and no loop over tokens.",
             "`q`, `k` and `v` that do not fit, and a chunk of less than 1, raise a ValueError.",
         ),
         forbids=("recurrent_form",),
@@ -209,9 +214,9 @@ EXERCISE = Exercise(
             "four chunks take as many steps, however long they are",
             "steps",
             _four_chunks,
-            (16, 128),
+            (16, 1024),
             2,
-            "A loop runs over tokens. Inside a chunk a masked matrix does for all of them at once.",
+            "Loop over `parts` alone: inside a chunk a masked matrix does for all tokens at once.",
             _small,
         ),
         refuses(

@@ -36,6 +36,10 @@ def _overwrites(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     want[0] = v
     yield "a key (1, 0, 0): that row is replaced", (state, turned[2], v), want
     yield "a value that is there already", (want, turned[2], v), want
+    large = np.array([300.0, -500.0])
+    want = state.copy()
+    want[1] = large
+    yield "large values are written whole", (state, turned[0], large), want
 
 
 def _gradient(subject: Subject, probe: Probe) -> None:
@@ -68,13 +72,17 @@ def _read_back(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All sizes different, square, leading axes, beta given and not, width 1."""
+    """All sizes different, square, leading axes, beta given and not, width 1.
+
+    Square memories come with a beta of 1 and with another, and so do those that are not square.
+    """
     return [
         _case(rng, 3, 2, (), 0.3),
         _case(rng, 4, 4),
         _case(rng, 3, 2, (2,), 0.5),
         _case(rng, 1, 3, (), 0.7),
-        _case(rng, 3, 3, (), 1.0),
+        _case(rng, 3, 3, (), 0.6),
+        _case(rng, 2, 3, (), 1.0),
     ]
 
 
@@ -101,6 +109,22 @@ SLIPS = (
         "beta ignored",
         ("state + beta * k", "state + k"),
         "The step is always a full one: multiply what is written by beta.",
+    ),
+    Slip(
+        "beta twice",
+        ("beta * k", "beta**2 * k"),
+        "The correction is multiplied by beta twice. It stands once before the whole difference.",
+    ),
+    Slip(
+        "beta without its fraction",
+        ("beta * k", "int(beta) * k"),
+        "beta is cut to a whole number: nothing is written unless it is 1.",
+    ),
+    Slip(
+        "divided by the number of values",
+        (WHOLE, f"{WHOLE} / v.shape[-1]"),
+        "The correction is divided by D_v, as for the gradient of a mean. The loss is a sum, "
+        "½ ‖Sᵀk − v‖².",
     ),
     Slip(
         "wrong sign",

@@ -9,7 +9,12 @@ import numpy as np
 from attend_solutions import linear_attention as answers
 from attend_solutions.flash import expect_shapes
 
-from attend_grader.chapters.ch15_linear_attention.shared import WHOLE, cost, features
+from attend_grader.chapters.ch15_linear_attention.shared import (
+    SMALL,
+    WHOLE,
+    cost,
+    features,
+)
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
@@ -26,6 +31,9 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     yield "equal keys: the plain mean", (q, alike, v), np.broadcast_to(v.mean(axis=0), (3, 2))
     yield "values of 1: a mean of ones", (q, k, np.ones((5, 2))), np.ones((3, 2))
     yield "one key: its value", (q, k[:1], v[:1]), np.broadcast_to(v[0], (3, 2))
+    weights = SMALL[0] @ SMALL[1].T
+    mean = weights / weights.sum(axis=-1, keepdims=True) @ v[:2]
+    yield "a total weight below 0.01: a mean all the same", (*SMALL, v[:2]), mean
 
 
 def _large(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
@@ -127,10 +135,11 @@ SLIPS = (
         "axis=-2.",
     ),
     Slip(
-        "the sum of the keys is no column",
+        "two axes only",
         ("(q @ total)", "(q @ k.sum(axis=-2))[..., None]"),
-        "Right without leading axes only: with them, `q @ z` takes the last two axes of a sum z "
-        "of shape (…, D) for a matrix. Make z a column, z[..., None], before you multiply.",
+        "Right without leading axes only; with them it raises. Count axes from the end: `k.T` "
+        "turns all axes round (np.swapaxes turns the last two), axis=0 is the first of all, and "
+        "`q @ z` takes a sum z of shape (…, D) for a matrix: make it a column, z[..., None].",
     ),
 )
 
@@ -178,7 +187,7 @@ EXERCISE = Exercise(
             want=np.array([[5.0]]),
         ),
         agrees("fresh features of any sizes", _values),
-        known("limits: equal keys, equal values, one key", _limits),
+        known("limits: equal keys, equal values, one key, small features", _limits),
         cost(
             "memory grows with T + S, not with T × S",
             "peak_bytes",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from attend_solutions import linear_attention as answers
 from attend_solutions.attention import scaled_dot_product_attention, softmax
+from attend_solutions.flash import expect_shapes
 
 from attend_grader.chapters.ch15_linear_attention.shared import qkv
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
@@ -42,6 +43,13 @@ def _large(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     yield "scores 1,000, 900 and −1,000", (q, keys, v, np.eye(3), np.eye(3)), v[:1]
     negative = (-q, keys[:2], v[:2], np.eye(2), np.eye(2))
     yield "scores −1,000 and −900", negative, v[1:2]
+    q, k = np.array([[1000.0], [-1000.0]]), np.array([[1.0], [2.0]])
+    two = np.eye(2)
+    both = "a query with scores 1,000 and 2,000, and one with −1,000 and −2,000"
+    yield both, (q, k, v[:2], two, two), v[1::-1]
+    stacked = (q[:, None], np.stack([k, k]), np.stack([v[:2], v[:2]]), two, two)
+    yield "the same in two entries of a leading axis", stacked, v[1::-1][:, None]
+    yield "scores 3,000 and 0", (3 * q[:1], k - 1, v[:2], two, two), v[1:2]
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -53,6 +61,18 @@ def draws(rng: np.random.Generator) -> list[Call]:
         (1, 6, 3, 2, 4),
     )
     return [_case(rng, 3, 5, 4, 2, 3, (2,)), *(_case(rng, *one) for one in sizes)]
+
+
+def _misfit(
+    what: str,
+    *,
+    queries: int = 3,
+    values: int = 4,
+    e: tuple[int, int] = (2, 4),
+    f: tuple[int, int] = (2, 4),
+) -> tuple[str, tuple[Any, ...]]:
+    """Arguments for keys (4, 3), one of which may not fit."""
+    return what, tuple(map(np.ones, ((2, queries), (4, 3), (values, 2), e, f)))
 
 
 def by_products(q, k, v, project_k, project_v):  # noqa: D103 (what is told is its slip's)
@@ -74,10 +94,14 @@ def after_the_weights(q, k, v, project_k, project_v):  # noqa: D103
     return weights @ project_k.T @ (project_v @ v)
 
 
+def _expect_projections(q, k, v, project_k, project_v):
+    expect_shapes(q, k, v)
+    if project_k.shape != project_v.shape or project_k.shape[-1] != k.shape[-2]:
+        raise ValueError("both projections need the shape (R, S)")
+
+
 def without_maximum(q, k, v, project_k, project_v):  # noqa: D103
-    for projection in (project_k, project_v):
-        if projection.shape[-1] != k.shape[-2]:
-            raise ValueError("a projection needs a column for each key")
+    _expect_projections(q, k, v, project_k, project_v)
     weights = np.exp(q @ np.swapaxes(project_k @ k, -1, -2) / q.shape[-1] ** 0.5)
     return weights / weights.sum(axis=-1, keepdims=True) @ (project_v @ v)
 
@@ -111,6 +135,19 @@ SLIPS = (
         "The scores are divided by √R, the number of mixtures. A dot product still has D terms.",
     ),
     Slip(
+        "divided by √D_v in the place of √D",
+        ("scaled_dot_product_attention(q,",
+         "scaled_dot_product_attention(q * (q.shape[-1] / v.shape[-1]) ** 0.5,"),
+        "The scores are divided by √D_v, the width of the values. A dot product of q and k has D "
+        "terms.",
+    ),
+    Slip(
+        "divided by √S in the place of √D",
+        ("scaled_dot_product_attention(q,",
+         "scaled_dot_product_attention(q * (q.shape[-1] / k.shape[-2]) ** 0.5,"),
+        "The scores are divided by √S, the number of keys. A dot product of q and k has D terms.",
+    ),
+    Slip(
         "no softmax",
         by_products,
         "The scores are used as weights as they are. Linformer keeps the softmax, over R mixtures.",
@@ -127,10 +164,17 @@ SLIPS = (
         "then there are only R scores a query.",
     ),
     Slip(
-        "did not subtract the maximum",
+        "did not subtract each row's maximum",
         without_maximum,
-        "e to a large score overflows, and e to a score far below 0 is 0 for all keys. Subtract "
-        "the largest score of each row first, or use chapter 03's softmax.",
+        "e to a large number overflows, and e to numbers far below 0 is 0 for all keys of a row. "
+        "Subtract from each row its own largest score first (not one for the whole table), or use "
+        "chapter 03's softmax.",
+    ),
+    Slip(
+        "weights returned",
+        ("(q, project_k @ k, project_v @ v)[0]", "(q, project_k @ k, project_v @ v)[1]"),
+        "These are the weights, (…, T, R). The output is wanted, which "
+        "scaled_dot_product_attention returns first.",
     ),
     Slip(
         "nothing is mixed",
@@ -142,8 +186,7 @@ SLIPS = (
 
 def einsum(q, k, v, project_k, project_v):
     """Index by index, softmax by hand."""
-    if not project_k.shape[-1] == project_v.shape[-1] == k.shape[-2]:
-        raise ValueError("a projection needs a column for each key")
+    _expect_projections(q, k, v, project_k, project_v)
     keys = np.einsum("rs,...sd->...rd", project_k, k)
     values = np.einsum("rs,...se->...re", project_v, v)
     scores = np.einsum("...td,...rd->...tr", q, keys) / np.sqrt(q.shape[-1])
@@ -153,8 +196,8 @@ def einsum(q, k, v, project_k, project_v):
 
 def scores_first(q, k, v, project_k, project_v):
     """The same product in another order: the scores of all keys are mixed, before the softmax."""
-    if project_k.shape[1] != k.shape[-2] or project_v.shape[1] != v.shape[-2]:
-        raise ValueError("a projection needs a column for each key")
+    if not k.shape[-2] == v.shape[-2] == project_k.shape[1] == project_v.shape[1]:
+        raise ValueError("there must be as many columns as keys and values")
     scores = (q @ np.swapaxes(k, -1, -2)) @ project_k.T / np.sqrt(q.shape[-1])
     return softmax(scores) @ project_v @ v
 
@@ -172,7 +215,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         says=(
             "Large scores give no overflow.",
-            "Shapes that do not fit raise a ValueError.",
+            "Shapes that do not fit raise a ValueError; both projections have the same R.",
         ),
     ),
     properties=(
@@ -190,15 +233,20 @@ EXERCISE = Exercise(
         known("large scores: no overflow", _large),
         refuses(
             (
-                (
-                    "a projection for 3 keys where there are 4",
-                    (np.ones((2, 3)), np.ones((4, 3)), np.ones((4, 2)), *np.ones((2, 2, 3))),
+                *(
+                    _misfit(f"{which} for {columns} keys where there are 4", **{name: (2, columns)})
+                    for columns in (1, 3, 5)
+                    for name, which in (("e", "project_k"), ("f", "project_v"))
                 ),
-                (
-                    "a projection of the values for 3 keys where there are 4",
-                    (np.ones((2, 3)), np.ones((4, 3)), np.ones((4, 2)), np.ones((2, 4)),
-                     np.ones((2, 3))),
+                _misfit("two projections for 5 keys where there are 4", e=(2, 5), f=(2, 5)),
+                *(
+                    _misfit(f"{e} mixtures of keys, {f} of values", e=(e, 4), f=(f, 4))
+                    for e, f in ((2, 1), (1, 2), (2, 3), (3, 2))
                 ),
+                _misfit("queries of width 1", queries=1),
+                _misfit("queries wider than keys", queries=4),
+                _misfit("more values than keys", values=8),
+                _misfit("one value, four keys", values=1),
             ),
         ),
     ),

@@ -72,6 +72,11 @@ def _edges(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     yield "a width of less than 1 is none", (3, 8.0), 1
     yield "9 pairs, error 1/2: 8 others, each 1/D", (9, 0.5), 16
     yield "6 pairs, error 3/4: 6.67 is not whole", (6, 0.75), 7
+    for error, least in ((64, 3), (1024, 2), (16_384, 2)):  # all exact in binary
+        pairs = (least - 1) * error + 2
+        above = f"{pairs - 1:,}/{error:,} is a little above {least - 1}"
+        yield f"{above}: rounded up", (pairs, float(error)), least
+    yield "1,001 pairs, error 1/4: 4,000", (1001, 0.25), 4000
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

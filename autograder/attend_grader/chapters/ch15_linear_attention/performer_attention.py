@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from attend_solutions import linear_attention as answers
 from attend_solutions.attention import scaled_dot_product_attention
+from attend_solutions.flash import expect_shapes
 from attend_solutions.linear_attention import linear_attention, positive_random_features
 
 from attend_grader.chapters.ch15_linear_attention.shared import cost, qkv
@@ -57,6 +58,14 @@ def draws(rng: np.random.Generator) -> list[Call]:
     return [_case(rng, 3, 5, 4, 2, 3, (2,)), *(_case(rng, *one) for one in sizes)]
 
 
+def _misfit(
+    what: str, *, queries: int = 3, values: int = 4, projection: int = 3
+) -> tuple[str, tuple[Any, ...]]:
+    """Arguments for keys (4, 3), one of which may not fit."""
+    shapes = ((2, queries), (4, 3), (values, 2), (5, projection))
+    return what, tuple(map(np.ones, shapes))
+
+
 def exact(q, k, v, projection):  # noqa: D103 (what a learner is told is its slip's)
     del projection
     return scaled_dot_product_attention(q, k, v)[0]
@@ -101,6 +110,32 @@ SLIPS = (
         "features noisy: divide both by the fourth root of D.",
     ),
     Slip(
+        "the fourth root is rounded",
+        ("q.shape[-1] ** 0.25", "round(q.shape[-1] ** 0.25)"),
+        "Queries and keys are divided by a whole number. The fourth root of D is none for most D.",
+    ),
+    Slip(
+        "norm of the keys left out",
+        ("positive_random_features(k / root, projection)", "np.exp(k / root @ projection.T)"),
+        "The features of the keys lack e^(−‖k‖²/2), so long keys weigh too much. Map keys as you "
+        "map queries.",
+    ),
+    Slip(
+        "other directions for the keys",
+        ("(k / root, projection)", "(k / root, projection[::-1])"),
+        "Queries and keys are mapped with the directions in different order. Feature i of both "
+        "belongs to the same direction w_i.",
+    ),
+    Slip(
+        "elu + 1 of the dot products",
+        (("mapped_q = positive_random_features(q / root, projection)",
+          "mapped_q = elu_plus_one(q / root @ projection.T)"),
+         ("mapped_k = positive_random_features(k / root, projection)",
+          "mapped_k = elu_plus_one(k / root @ projection.T)")),
+        "The features are elu + 1 of w · x. Those that imitate the softmax are "
+        "positive_random_features.",
+    ),
+    Slip(
         "queries are not mapped",
         ("positive_random_features(q / root, projection)",
          "positive_random_features(0 * q, projection)"),
@@ -138,6 +173,7 @@ SLIPS = (
 
 def in_one_go(q, k, v, projection):
     """Scaled projection in the place of scaled vectors, products by einsum."""
+    expect_shapes(q, k, v)
     half = 2 * np.sqrt(q.shape[-1])
     turned = projection.T / q.shape[-1] ** 0.25
     mapped_q = np.exp(q @ turned - (q * q).sum(-1)[..., None] / half)
@@ -168,7 +204,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         says=(
             "No table of T × S numbers.",
-            "A projection of another width than the keys raises a ValueError.",
+            "Shapes that do not fit raise a ValueError, a projection of another width too.",
         ),
     ),
     properties=(
@@ -193,14 +229,19 @@ EXERCISE = Exercise(
             _small,
         ),
         refuses(
-            tuple(
-                (
-                    f"a projection of width {width} for keys of width 3",
-                    (np.ones((2, 3)), np.ones((4, 3)), np.ones((4, 2)), np.ones((5, width))),
-                )
-                for width in (1, 2)
+            (
+                *(
+                    _misfit(f"a projection of width {width} for keys of width 3", projection=width)
+                    for width in (1, 2, 4)
+                ),
+                _misfit("queries of width 1", queries=1),
+                _misfit("queries wider than keys", queries=4),
+                _misfit("more values than keys", values=8),
+                _misfit("one value, four keys", values=1),
             ),
-            name="a projection that does not fit raises a ValueError",
+            cause="`expect_shapes` in the line above refuses q, k and v that do not fit: keep it. "
+            "positive_random_features refuses such a projection; if you map q and k yourself, "
+            "compare the widths yourself.",
         ),
     ),
     draws=draws,

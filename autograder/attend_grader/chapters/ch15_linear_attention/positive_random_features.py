@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from attend_solutions import linear_attention as answers
@@ -11,7 +10,7 @@ from attend_solutions import linear_attention as answers
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import agrees, known, refuses, worked
+from attend_grader.checks.helpers import agrees, refuses, worked
 from attend_grader.checks.properties import normal
 from attend_grader.checks.subject import Subject
 
@@ -42,11 +41,21 @@ def _kernel(subject: Subject, probe: Probe) -> None:
         )
 
 
-def _far(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+def _long(subject: Subject, probe: Probe) -> None:
+    """No overflow on the way, and exponents from −300 to 300 as they are."""
     x = np.full((1, 4), 30.0)
     why = "x = (30, …) and w = (15, …): the exponents are 1,800 and −1,800"
-    yield why, (x, np.full((1, 4), 15.0)), np.ones((1, 1))
-    yield "x = (30, …) and w = 0: e^(−1,800) is 0", (x, np.zeros((4, 4))), np.zeros((1, 4))
+    probe.agree(subject, x, np.full((1, 4), 15.0), want=np.ones((1, 1)), why=why)
+    why = "x = (30, …) and w = 0: e^(−1,800) is 0"
+    probe.agree(subject, x, np.zeros((4, 4)), want=np.zeros((1, 4)), why=why)
+    x, w = np.array([[10.0]]), np.array([[-25.0], [-1.0], [11.0], [35.0]])
+    exponents = 10 * w[:, 0] - 50
+    want = np.exp(exponents)[None] / 2
+    got = probe.agree(subject, x, w, want=want, why="the exponents are −300, −60, 60 and 300").value
+    for mine, right, exponent in zip(got[0], want[0], exponents, strict=True):
+        if not abs(mine - right) <= 1e-9 * right:  # each by its own size
+            text = f"wrong value: the feature e^({exponent:g}) / 2 is {mine:.3g}, not {right:.3g}."
+            raise probe.miss(text, x, w)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -101,8 +110,8 @@ SLIPS = (
     Slip(
         "two exponentials",
         (EXPONENT, "(np.exp(x @ projection.T) * np.exp(-half_square))"),
-        "For long vectors e^(w · x) is infinite and e^(−‖x‖²/2) is 0; their product is not a "
-        "number. Subtract first, one exponential after.",
+        "For long vectors e^(w · x) is infinite, as e^(‖x‖²/2) is, and e^(−‖x‖²/2) is 0. The two "
+        "put together are not a number. Subtract first, one exponential after.",
     ),
     Slip(
         "one norm for all vectors",
@@ -156,9 +165,15 @@ EXERCISE = Exercise(
         ),
         agrees("fresh vectors and projections", _values),
         Property("40,000 features: e^(x · y) on average", 1, _kernel),
-        known("long vectors: no overflow", _far),
+        Property("long vectors: no overflow, and no exponent is cut", 1, _long),
         refuses(
-            (("a projection of another width", (np.ones((2, 3)), np.ones((4, 1)))),),
+            tuple(
+                (
+                    f"a projection of width {width} for x of width 3",
+                    (np.ones((2, 3)), np.ones((4, width))),
+                )
+                for width in (1, 2, 4)
+            ),
         ),
     ),
     draws=draws,

@@ -23,13 +23,17 @@ def case(
     return Call((*qkv(rng, t, t, d, d_v, lead), *rest))
 
 
-def going_on(rng: np.random.Generator, t: int, d: int, d_v: int, *rest: int) -> Call:
+def going_on(
+    rng: np.random.Generator, t: int, d: int, d_v: int, lead: tuple[int, ...] = (), *rest: int
+) -> Call:
     """A text with a memory of what came before."""
-    return Call((*qkv(rng, t, t, d, d_v), *rest), {"state": normal(rng, d, d_v)})
+    return Call((*qkv(rng, t, t, d, d_v, lead), *rest), {"state": normal(rng, *lead, d, d_v)})
 
 
-def _unequal(what: str, q: int, k: int, v: int, width: int = 3) -> tuple[str, tuple[Any, ...]]:
-    return what, (np.ones((q, width)), np.ones((k, 3)), np.ones((v, 2)))
+def _unequal(
+    what: str, q: int, k: int, v: int, width: int = 3, keys: int = 3
+) -> tuple[str, tuple[Any, ...]]:
+    return what, (np.ones((q, width)), np.ones((k, keys)), np.ones((v, 2)))
 
 
 UNEQUAL = (
@@ -40,12 +44,15 @@ UNEQUAL = (
     _unequal("more values than keys", 4, 4, 8),
     _unequal("one value, four keys", 4, 4, 1),
     _unequal("queries of width 1", 4, 4, 4, 1),
+    _unequal("keys of width 1", 4, 4, 4, 3, 1),
+    _unequal("queries wider than keys", 4, 4, 4, 5),
+    _unequal("keys wider than queries", 4, 4, 4, 3, 5),
 )
 """Texts that do not fit, in each argument, broadcasting or not."""
 
 
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for sizes in ((5, 3, 2), (4, 4, 4), (7, 2, 3), (1, 3, 2)):
+    for sizes in ((5, 3, 2), (4, 4, 4), (7, 2, 3), (1, 3, 2), (70, 3, 2)):
         yield f"{sizes[0]} tokens", case(rng, *sizes)
 
 
@@ -55,14 +62,19 @@ def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All sizes different, square, leading axes, one token, a memory given."""
+    """All sizes different, square, leading axes, one token, a memory given, with leading axes too.
+
+    Where the memory is square there are more tokens than its width, so no slip depends on the
+    length of the text alone.
+    """
     return [
         case(rng, 5, 3, 2),
         case(rng, 4, 4, 4),
         case(rng, 3, 4, 2, (2,)),
         case(rng, 1, 3, 2),
         going_on(rng, 4, 3, 2),
-        going_on(rng, 3, 3, 3),
+        going_on(rng, 5, 3, 3),
+        going_on(rng, 3, 2, 3, (2,)),
     ]
 
 

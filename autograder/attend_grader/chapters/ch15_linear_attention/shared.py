@@ -34,6 +34,9 @@ def whole_features(array: Array) -> Array:
     return np.ceil(2 * array)
 
 
+SMALL = (np.array([[2.0, 4.0], [3.0, 1.0]]) / 64, np.array([[4.0, 2.0], [1.0, 3.0]]) / 64)
+"""Features of two queries and of two keys, so small that total weights are below 0.01."""
+
 WHOLE = {"q": whole_features, "k": whole_features}
 
 
