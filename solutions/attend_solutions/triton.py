@@ -41,7 +41,8 @@ def vector_add(x: torch.Tensor, y: torch.Tensor, block: int = 16) -> torch.Tenso
 
 @triton.jit
 def copy_strided_kernel(
-    x_ptr, out_ptr, rows, columns, row_stride, column_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+    x_ptr, out_ptr, rows, columns, row_stride, column_stride,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Program (i, j) copies the tile of ROWS x COLUMNS elements at that place."""
     ### BEGIN SOLUTION
@@ -53,12 +54,13 @@ def copy_strided_kernel(
     ### END SOLUTION
 
 
-def copy_strided(x: torch.Tensor, block: tuple[int, int] = (4, 8)) -> torch.Tensor:
+def copy_strided(x: torch.Tensor, tile_rows: int = 4, tile_columns: int = 8) -> torch.Tensor:
     """Copy a view into contiguous memory. Shapes: x and the result (R, C)."""
     rows, columns = x.shape
     out = torch.empty(rows, columns, dtype=x.dtype)
-    grid = (triton.cdiv(rows, block[0]), triton.cdiv(columns, block[1]))
-    copy_strided_kernel[grid](x, out, rows, columns, *x.stride(), ROWS=block[0], COLUMNS=block[1])
+    grid = (triton.cdiv(rows, tile_rows), triton.cdiv(columns, tile_columns))
+    tile = {"ROWS": tile_rows, "COLUMNS": tile_columns}
+    copy_strided_kernel[grid](x, out, rows, columns, *x.stride(), **tile)
     return out
 
 
@@ -109,7 +111,7 @@ def padded_softmax(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
 
 @triton.jit
 def long_softmax_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
-    """One program a row, which may be longer than BLOCK: a running maximum and sum, then weights."""
+    """One program a row of any length: a running maximum and sum, then the weights."""
     ### BEGIN SOLUTION
     start = tl.program_id(0) * columns
     lane = tl.arange(0, BLOCK)
@@ -164,7 +166,7 @@ def layer_norm(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Normalise each row. Return the result and, for the backward pass, mean and 1/deviation.
 
-    Shapes: x (R, C), weight and bias (C,); result (R, C) in x's type, mean and rstd (R,) in float32.
+    Shapes: x (R, C), weight and bias (C,); result (R, C) in x's type, mean and rstd (R,), float32.
     """
     ### BEGIN SOLUTION
     rows, columns = x.shape

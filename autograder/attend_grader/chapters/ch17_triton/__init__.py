@@ -2,4 +2,13 @@
 
 EXERCISES = {
     "vector_add": 7,
+    "copy_strided": 8,
+    "fused_softmax": 8,
+    "padded_softmax": 7,
+    "long_softmax": 8,
+    "layer_norm": 9,
+    "layer_norm_backward": 7,
+    "matmul": 8,
+    "block_for_budget": 6,
+    "fused_cross_entropy": 8,
 }

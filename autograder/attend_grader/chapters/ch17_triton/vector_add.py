@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import torch
 from attend_solutions import triton as answers
 from attend_solutions.interpreted import tl, triton
 
+from attend_grader.chapters.ch17_triton.shared import Case, kernel_properties, many
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.kernels import (
-    clean_memory,
-    compiles_as_launched,
-    right_values,
-    within_budget,
-)
 from attend_grader.checks.torch_numbers import normal
-
-Case = tuple[str, Call, Any]
 
 
 def _case(rng: np.random.Generator, n: int, block: int) -> Case:
     x, y = normal(rng, n), normal(rng, n)
-    why = f"{n} element{'s' if n > 1 else ''} in blocks of {block}"
-    return why, Call((x, y, block)), x + y
+    return f"{many(n, 'element')} in blocks of {block}", Call((x, y, block)), x + y
 
 
 def _even(rng: np.random.Generator) -> Iterator[Case]:
@@ -36,11 +27,6 @@ def _even(rng: np.random.Generator) -> Iterator[Case]:
 def _ragged(rng: np.random.Generator) -> Iterator[Case]:
     for n, block in ((37, 16), (1, 8), (5, 8), (33, 32)):
         yield _case(rng, n, block)
-
-
-def _all(rng: np.random.Generator) -> Iterator[Case]:
-    yield from _even(rng)
-    yield from _ragged(rng)
 
 
 def _bytes(call: Call) -> int:
@@ -145,12 +131,8 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         says=("Any length, any block that is a power of two.",),
     ),
-    properties=(
-        right_values("whole blocks", _even),
-        right_values("lengths that are no multiple of the block", _ragged, points=2),
-        clean_memory("stays inside its buffers; no two programs write one place", _all),
-        within_budget("moves no more bytes than are needed", _all, _bytes),
-        compiles_as_launched("compiles for an H100", _even),
+    properties=kernel_properties(
+        ("whole blocks", _even), ("lengths that are no multiple of the block", _ragged), _bytes
     ),
     draws=draws,
     slips=SLIPS,
