@@ -90,22 +90,19 @@ def fused_softmax(x: torch.Tensor) -> torch.Tensor:
 def padded_softmax_kernel(x_ptr, length_ptr, out_ptr, columns, BLOCK: tl.constexpr):
     """What `suspect_kernel` should do: softmax over the first `length` scores of each row."""
     ### BEGIN SOLUTION
-    row = tl.program_id(0)
-    column = tl.arange(0, BLOCK)
+    row, lane = tl.program_id(0), tl.arange(0, BLOCK)
     length = tl.load(length_ptr + row)
-    scores = tl.load(x_ptr + row * columns + column, mask=column < length, other=-float("inf"))
-    weights = tl.exp(scores - tl.max(scores, axis=0))
-    weights = weights / tl.sum(weights, axis=0)
-    tl.store(out_ptr + row * columns + column, weights, mask=column < columns)
+    z = tl.load(x_ptr + row * columns + lane, mask=lane < length, other=-float("inf"))
+    e = tl.exp(z - tl.max(z, axis=0))
+    tl.store(out_ptr + row * columns + lane, e / tl.sum(e, axis=0), mask=lane < columns)
     ### END SOLUTION
 
 
 def padded_softmax(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     """Launch one program a row. Shapes: x (R, C), lengths (R,), result (R, C), 0 in the padding."""
     rows, columns = x.shape
-    out = torch.empty_like(x)
-    block = triton.next_power_of_2(columns)
-    padded_softmax_kernel[(rows,)](x, lengths, out, columns, BLOCK=block)
+    out, size = torch.empty_like(x), triton.next_power_of_2(columns)
+    padded_softmax_kernel[(rows,)](x, lengths, out, columns, BLOCK=size)
     return out
 
 

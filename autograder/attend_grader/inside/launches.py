@@ -51,9 +51,11 @@ class Launch:
         by_kernel: for the launch that came last before the call returned: of each result, whether
             its memory was written by a kernel.
         idle: programs that touched no memory.
-        buffers: name → shape, elements, how many were written, how many hold no value at the end.
+        buffers: name → shape, elements, bytes of one, elements with the gaps, how many were
+            written, and between which ones none was.
         events: see :class:`Event`; the first of each kind, buffer and line.
-        log: where asked for, each access: program, ``"load"`` or ``"store"``, buffer, elements.
+        log: where asked for, each access: program, ``"load"``, ``"store"`` or ``"atomic"``, buffer,
+            its elements, counted from the buffer's first; those outside of it too.
     """
 
     kernel: str

@@ -90,6 +90,8 @@ class Tracer:
             launch.buffers[buffer.name] = {
                 "shape": list(buffer.shape),
                 "elements": int(buffer.owned.sum()),
+                "itemsize": buffer.itemsize,
+                "storage": len(buffer.owned),
                 "written": written,
                 "fresh": buffer.fresh,
                 "never": self._never(buffer) if buffer.fresh and written else [],
@@ -143,6 +145,9 @@ class Tracer:
                 self._outside(buffer, elements[~inside], store=store)
             allowed[wanted[near][inside]] = True
             self._touch(buffer, elements[inside], store=store, atomic=atomic)
+            if self._log and len(launch.log) < MOST_LOGGED:
+                kind = "atomic" if atomic else "store" if store else "load"
+                launch.log.append([list(self._program), kind, buffer.name, elements.tolist()])
         if not known.all():
             kind = "outside write" if store else "outside read"
             self._event(kind, NO_ARGUMENT, int((~known).sum()))
@@ -193,10 +198,6 @@ class Tracer:
             buffer.writer[elements] = ATOMIC if atomic else me
         else:
             buffer.reader[elements] = np.where((reader == NOBODY) | (reader == me), me, SEVERAL)
-        log = self.launches[-1].log
-        if self._log and len(log) < MOST_LOGGED:
-            kind = "atomic" if atomic else "store" if store else "load"
-            log.append([list(self._program), kind, buffer.name, elements.tolist()])
 
     def _outside(self, buffer: Buffer, elements: np.ndarray, *, store: bool) -> None:
         size = len(buffer.owned)

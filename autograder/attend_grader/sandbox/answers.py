@@ -115,7 +115,13 @@ _EVENT = _record(
     text=_text,
 )
 _BUFFER = _record(
-    shape=_each(_count), elements=_count, written=_count, fresh=_TRUTH, never=_each(_each(_count))
+    shape=_each(_count),
+    elements=_count,
+    itemsize=_count,
+    storage=_count,
+    written=_count,
+    fresh=_TRUTH,
+    never=_each(_each(_count)),
 )
 _LAUNCH = _record(
     kernel=_text,

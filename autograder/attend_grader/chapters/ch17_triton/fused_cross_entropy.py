@@ -44,12 +44,12 @@ def _climbing(rng: np.random.Generator) -> Iterator[Case]:
 
 def _bytes(call: Call) -> int:
     logits, targets, _ = call.args
-    return 12 * logits.numel() + (8 + targets.element_size()) * len(logits)
+    return 12 * logits.numel() + (24 + targets.element_size()) * len(logits)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Several blocks, ragged and not, logits that climb and fall."""
-    return [*calls(_ragged, rng), *calls(_even, rng), *calls(_climbing, rng)]
+    return [*calls(_ragged, rng)[:2], *calls(_even, rng)[1:], *calls(_climbing, rng)]
 
 
 FIRST = "    running_sum = 0.0\n    for first in range(0, words, BLOCK):\n"

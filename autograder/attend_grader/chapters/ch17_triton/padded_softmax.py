@@ -44,40 +44,40 @@ def draws(rng: np.random.Generator) -> list[Call]:
     return [*calls(_padded, rng), *calls(_full, rng)]
 
 
-LOAD = 'mask=column < length, other=-float("inf"))'
+LOAD = 'mask=lane < length, other=-float("inf"))'
 
 SLIPS = (
     Slip(
         "padding holds 0",
-        (LOAD, "mask=column < length, other=0.0)"),
+        (LOAD, "mask=lane < length, other=0.0)"),
         "The padding still holds 0, so it takes weight from the row: each place adds exp(0 − "
         "maximum) to the sum. What number adds nothing?",
     ),
     Slip(
         "padding holds −1",
-        (LOAD, "mask=column < length, other=-1.0)"),
+        (LOAD, "mask=lane < length, other=-1.0)"),
         "The padding holds −1, which is a score like any other. Only −∞ adds nothing to the sum.",
     ),
     Slip(
         "weights of the padding set to 0 at the end",
-        ((LOAD, "mask=column < length, other=0.0)"),
-         ("column, weights, mask", "column, tl.where(column < length, weights, 0.0), mask")),
+        ((LOAD, "mask=lane < length, other=0.0)"),
+         ("e / tl.sum(e, axis=0), mask", "tl.where(lane < length, e / tl.sum(e, axis=0), 0.0), mask")),
         "The padding's own weights are 0 now, but the sum counted it: the other weights of the "
         "row are too small. The padding must hold −∞ before the maximum and the sum.",
     ),
     Slip(
         "length ignored",
-        (LOAD, 'mask=column < columns, other=-float("inf"))'),
+        (LOAD, 'mask=lane < columns, other=-float("inf"))'),
         "The padding is read and gets weight. Only the first `length` places of a row count.",
     ),
     Slip(
         "padding never written",
-        ("weights, mask=column < columns)", "weights, mask=column < length)"),
+        ("axis=0), mask=lane < columns)", "axis=0), mask=lane < length)"),
         "The output's padding is never written. Its weights are 0, and have to be stored.",
     ),
     Slip(
         "maximum not subtracted",
-        ("scores - tl.max(scores, axis=0)", "scores"),
+        ("tl.exp(z - tl.max(z, axis=0))", "tl.exp(z)"),
         "exp of a large score overflows, and of a very low one is 0 for the whole row. Subtract "
         "the row's maximum.",
     ),
