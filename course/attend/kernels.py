@@ -95,6 +95,18 @@ def report(function: Callable[..., Any], *args: Any) -> None:
         print(f"{launch['kernel']} {summary(compile_launch(subject, launch))}")
 
 
+def race(function: Callable[..., Any] | None) -> None:
+    """On a machine with a GPU, time a softmax beside torch's and torch.compile's; else say so."""
+    import torch
+
+    if not torch.cuda.is_available():
+        print("Skipped: no NVIDIA GPU here. Nothing was timed.")
+    elif function is not None:
+        from attend.on_gpu import race_softmax
+
+        race_softmax(function)
+
+
 try:
     import triton
     from attend_grader.inside.watching import watch

@@ -158,7 +158,7 @@ def layer_norm_kernel(
     ### END SOLUTION
 
 
-def layer_norm(
+def fused_layer_norm(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = 1e-5
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Normalise each row. Return the result and, for the backward pass, mean and 1/deviation.
@@ -217,7 +217,7 @@ def sum_programs_kernel(partial_ptr, out_ptr, n, PROGRAMS: tl.constexpr, BLOCK: 
     ### END SOLUTION
 
 
-def layer_norm_backward(
+def fused_layer_norm_backward(
     grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, mean: torch.Tensor,
     rstd: torch.Tensor, programs: int = 4,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip

@@ -61,7 +61,8 @@ SLIPS = (
     Slip(
         "weights of the padding set to 0 at the end",
         ((LOAD, "mask=lane < length, other=0.0)"),
-         ("e / tl.sum(e, axis=0), mask", "tl.where(lane < length, e / tl.sum(e, axis=0), 0.0), mask")),
+         ("e / tl.sum(e, axis=0), mask",
+          "tl.where(lane < length, e / tl.sum(e, axis=0), 0.0), mask")),
         "The padding's own weights are 0 now, but the sum counted it: the other weights of the "
         "row are too small. The padding must hold −∞ before the maximum and the sum.",
     ),

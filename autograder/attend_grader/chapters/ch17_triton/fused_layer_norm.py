@@ -1,4 +1,4 @@
-"""Exercise 17_triton/layer_norm: kernel and launch, and what the backward pass will need."""
+"""Exercise 17_triton/fused_layer_norm: kernel and launch, and what the backward pass will need."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ EXERCISE = Exercise(
     chapter="17_triton",
     title="Layer normalisation, and its launch",
     goal="Normalise each row, and keep what the backward pass will need.",
-    reference=answers.layer_norm,
+    reference=answers.fused_layer_norm,
     contract=Contract(
         arguments_unchanged=True,
         forbids=FINISHED,

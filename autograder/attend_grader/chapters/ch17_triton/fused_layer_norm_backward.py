@@ -1,4 +1,4 @@
-"""Exercise 17_triton/layer_norm_backward: sums over rows that many programs share."""
+"""Exercise 17_triton/fused_layer_norm_backward: sums over rows that many programs share."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ EXERCISE = Exercise(
     chapter="17_triton",
     title="Its gradient, with sums that programs share",
     goal="Gradients of x, weight and bias; each program sums its own rows first.",
-    reference=answers.layer_norm_backward,
+    reference=answers.fused_layer_norm_backward,
     contract=Contract(
         arguments_unchanged=True,
         forbids=(*FINISHED, "triton.language.atomic_add"),
