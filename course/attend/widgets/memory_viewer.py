@@ -13,7 +13,7 @@ from typing import Any
 
 import ipywidgets
 import numpy as np
-from attend_grader.checks.subject import local
+from attend_grader.inside.tracer import SECTOR, traced
 
 from attend.theme import GRID, GROUPS, INK, MUTED, UNSCALED
 from attend.widgets.kit.svg import beside, element, hover, ink_on, panel, text
@@ -27,9 +27,9 @@ DEMO = (
     "Twelve programs add two vectors of 45 numbers, four each. Change their order: every number is"
     " still written once. Then take the mask away and go to the last step."
 )
-MOST_ELEMENTS, MOST_PROGRAMS, SECTOR = 256, 16, 32
+MOST_ELEMENTS, MOST_PROGRAMS = 256, 16
 ORDERS = ("as launched", "backwards", "shuffled", "shuffled again")
-A_LINE, CELL, WIDTH = 24, 25.0, 700.0
+A_LINE, CELL, LEFT, WIDTH = 24, 24.0, 152.0, 760.0
 BEYOND = 3
 """Cells drawn on either side of a buffer: they belong to somebody else."""
 
@@ -74,24 +74,23 @@ def demo(masked: bool) -> Memory:
 def recorded(function: Callable[..., Any], args: Sequence[Any], launch: int) -> Memory:
     """The trace of one launch of a learner's function."""
     name = getattr(function, "__name__", "your function")
-    outcome = local(function).run(args, trace="log")
-    if outcome.error is not None:
-        kind = outcome.error.type
-        if kind == "NotImplementedError":
+    try:
+        with traced(log=True) as tracer:
+            function(*args)
+    except Exception as error:  # the learner's code may raise anything
+        cause = error.__cause__ or error
+        if isinstance(cause, NotImplementedError):
             return Memory(problem=f"This picture waits for {name}: write it above.")
-        return Memory(problem=f"{name} raises {kind}: {outcome.error.message[:200]}")
-    if len(outcome.trace) <= launch:
-        return Memory(problem=f"{name} launched {len(outcome.trace)} kernels.")
-    found = outcome.trace[launch]
-    sizes = {b: (facts["storage"], facts["itemsize"]) for b, facts in found["buffers"].items()}
-    log = found["log"]
-    grid = found["grid"]
-    programs = int(np.prod(grid))
-    largest = max((size for size, _ in sizes.values()), default=0)
+        return Memory(problem=f"{name} raises {type(cause).__name__}: {str(cause)[:200]}")
+    if len(tracer.launches) <= launch:
+        return Memory(problem=f"{name} launched {len(tracer.launches)} kernels.")
+    found = tracer.launches[launch]
+    sizes = {b: (facts["storage"], facts["itemsize"]) for b, facts in found.buffers.items()}
+    programs, largest = int(np.prod(found.grid)), max(size for size, _ in sizes.values())
     if programs > MOST_PROGRAMS or largest > MOST_ELEMENTS:
         limits = f"{MOST_PROGRAMS} programs and {MOST_ELEMENTS} elements a buffer"
         return Memory(problem=f"There is room for {limits}; here are {programs} and {largest}.")
-    numbered = [(int(np.ravel_multi_index(p, grid)), k, b, e) for p, k, b, e in log]
+    numbered = [(int(np.ravel_multi_index(p, found.grid)), k, b, e) for p, k, b, e in found.log]
     return Memory(sizes, numbered)
 
 
@@ -148,7 +147,7 @@ def draw(state: ViewerState, memory: Memory) -> str:
     done = log[: state.step]
     now = done[-1] if done else None
     body, y, stray = [], 44.0, 0
-    for name, (size, _) in memory.sizes.items():
+    for name, (size, itemsize) in memory.sizes.items():
         touched: dict[int, tuple[int, str]] = {}
         for program, kind, buffer, elements in done:
             if buffer == name:
@@ -156,10 +155,10 @@ def draw(state: ViewerState, memory: Memory) -> str:
         stray += sum(not 0 <= e < size for e in touched)
         bright = set(now[3]) if now is not None and now[2] == name else set()
         body.append(text(12, y + 16, name, font_weight=600))
-        rows = -(-(size + 2 * BEYOND) // A_LINE)
-        for place in range(size + 2 * BEYOND):
-            body.append(_cell(place, place - BEYOND, y, size, touched, bright))
-        y += CELL * rows + 14
+        for index in range(-BEYOND, size + BEYOND):
+            place = _place(index, y, SECTOR // itemsize)
+            body.append(_cell(place, index, size, touched, bright))
+        y += CELL * -(-(size + BEYOND) // A_LINE) + 14
     fetched, used = sectors(done, memory)
     share = f", {used / fetched:.0%} of it used" if fetched else ""
     said = "Nothing has happened yet."
@@ -187,15 +186,21 @@ def sectors(done: Sequence[Access], memory: Memory) -> tuple[int, int]:
     return fetched, used
 
 
+def _place(index: int, y: float, together: int) -> tuple[float, float]:
+    """Where a cell is; those of one sector stand together."""
+    line, column = divmod(max(index, 0), A_LINE)
+    column = column if index >= 0 else index
+    return LEFT + CELL * column + 6 * (column // together), y + CELL * line
+
+
 def _cell(
-    place: int,
+    place: tuple[float, float],
     index: int,
-    y: float,
     size: int,
     touched: dict[int, tuple[int, str]],
     bright: set[int],
 ) -> str:
-    x, top = 64 + (CELL + 0.5) * (place % A_LINE), y + CELL * (place // A_LINE)
+    x, top = place
     outside, mark = not 0 <= index < size, touched.get(index)
     words = f"element {index}" if not outside else f"{index} is outside: somebody else's"
     fill, edge, thick = "none", GRID, 1.0
@@ -219,6 +224,6 @@ def _cell(
         glow = element("rect", **ring, fill="none", stroke=UNSCALED, stroke_width=3, rx=4,
                        stroke_opacity=0.55, class_="attend-glow")  # fmt: skip
     label = f"{mark[0]}!" if outside else str(mark[0])
-    ink = INK if mark[1] == "load" and not outside else ink_on(fill)
+    ink = INK if mark[1] == "load" else ink_on(fill)
     middle = x + (CELL - 3) / 2
     return glow + made + text(middle, top + 16, label, font_size=11, text_anchor="middle", fill=ink)

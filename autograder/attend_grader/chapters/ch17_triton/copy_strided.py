@@ -10,7 +10,9 @@ from attend_solutions import triton as answers
 from attend_solutions.interpreted import tl, triton
 
 from attend_grader.chapters.ch17_triton.shared import Case, calls, kernel_properties
-from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.kernels import launched
+from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
 
@@ -35,6 +37,15 @@ def _ragged(rng: np.random.Generator) -> Iterator[Case]:
 
 def _bytes(call: Call) -> int:
     return 2 * call.args[0].numel() * call.args[0].element_size()
+
+
+def _where_it_lies(subject: Subject, probe: Probe) -> None:
+    call = Call((normal(probe.rng, 3, 20)[:, ::4],))
+    for launch in launched(subject, probe, call).trace:
+        if any(b["storage"] > b["elements"] for b in launch["buffers"].values()):
+            return
+    text = "your kernel never sees the view: it was copied before. Reading it is the kernel's part."
+    raise probe.miss(text, *call.args)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -140,10 +151,13 @@ EXERCISE = Exercise(
     contract=Contract(
         views=True,
         arguments_unchanged=True,
-        says=("Any type of numbers.",),
+        says=("Any type of numbers; the result has the same. The kernel reads the view itself.",),
     ),
     properties=kernel_properties(
-        ("whole tiles", _even), ("ragged edges, strides, other types", _ragged), _bytes
+        ("whole tiles", _even),
+        ("ragged edges, strides, other types", _ragged),
+        _bytes,
+        more=(Property("the kernel reads the view where it lies", 1, _where_it_lies),),
     ),
     draws=draws,
     slips=SLIPS,

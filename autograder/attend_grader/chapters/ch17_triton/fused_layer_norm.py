@@ -209,7 +209,7 @@ EXERCISE = Exercise(
         tolerance=NORMED,
         more=(
             right_values("small deviations, a large eps", _small, tolerance=NORMED),
-            right_values("float16, summed in float32", _half, tolerance=FLOAT16),
+            right_values("float16, summed in float32", _half, tolerance=FLOAT16, same_types=True),
         ),
     ),
     draws=draws,

@@ -171,7 +171,9 @@ EXERCISE = Exercise(
         ("whole tiles", _even),
         ("sizes that are no multiple of the tile", _ragged),
         _bytes,
-        more=(right_values("float16, summed in float32", _half, tolerance=FLOAT16),),
+        more=(
+            right_values("float16, summed in float32", _half, tolerance=FLOAT16, same_types=True),
+        ),
     ),
     draws=draws,
     slips=SLIPS,

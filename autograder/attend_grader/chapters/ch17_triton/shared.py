@@ -55,8 +55,8 @@ def kernel_properties(
         yield from ragged[1](rng)
 
     return (
-        right_values(*fitting, tolerance=tolerance),
-        right_values(*ragged, points=2, tolerance=tolerance),
+        right_values(*fitting, tolerance=tolerance, same_types=True),
+        right_values(*ragged, points=2, tolerance=tolerance, same_types=True),
         *more,
         clean_memory("stays inside its buffers; no two programs write one place", every),
         within_budget("moves no more bytes than are needed", every, needed, factor=factor),
