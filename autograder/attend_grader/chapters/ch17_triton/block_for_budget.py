@@ -107,7 +107,7 @@ SLIPS = (
     Slip(
         "starts at 32",
         ("    block = 16\n", "    block = 32\n"),
-        "Blocks of 16 are never tried.",
+        "Blocks of 16 are never tried, and they would do: start there.",
     ),
     Slip(
         "steps of 16",

@@ -114,12 +114,12 @@ SLIPS = (
     Slip(
         "the weight left out",
         ("centred * rstd * weight + bias", "centred * rstd + bias"),
-        "The result is not multiplied by the weight.",
+        "The result is not multiplied by the weight, column by column.",
     ),
     Slip(
         "the bias left out",
         ("centred * rstd * weight + bias", "centred * rstd * weight"),
-        "The bias is not added.",
+        "The bias is not added: it comes last, after the weight.",
     ),
     Slip(
         "the deviation in place of its inverse",

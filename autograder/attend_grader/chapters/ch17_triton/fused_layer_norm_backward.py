@@ -92,7 +92,7 @@ SLIPS = (
     Slip(
         "dx not divided by the deviation",
         (DX, "(scaled - common - normed * along)"),
-        "dx is not multiplied by rstd.",
+        "dx is not multiplied by rstd, the inverse deviation of its row.",
     ),
     Slip(
         "the weight left out of dx",

@@ -82,8 +82,10 @@ SLIPS = (
     ),
     Slip(
         "the sum in float16",
-        ("tl.zeros([BLOCK, BLOCK], dtype=tl.float32)\n    for",
-         "tl.zeros([BLOCK, BLOCK], dtype=tl.float16)\n    for"),
+        (
+            'total += tl.dot(a, b, input_precision="ieee")',
+            'total = (total + tl.dot(a, b, input_precision="ieee")).to(tl.float16).to(tl.float32)',
+        ),
         "The running sum is float16 and loses digits at each step. Keep it in float32; round once, "
         "at the store.",
     ),
