@@ -40,6 +40,8 @@ def _ragged(rng: np.random.Generator) -> Iterator[Case]:
 def _large(rng: np.random.Generator) -> Iterator[Case]:
     yield case(normal(rng, 3, 6) + 200, "scores near 200")
     yield case(normal(rng, 3, 6) - 200, "scores near −200")
+    apart = torch.tensor([200.0, -200.0, 0.0, 199.0, -150.0])
+    yield case(normal(rng, 2, 5) + apart, "scores from −200 to 200")
 
 
 def _bytes(call: Call) -> int:
@@ -140,7 +142,7 @@ EXERCISE = Exercise(
         ("rows that fill the block", _even),
         ("rows that do not fill the block, negative scores", _ragged),
         _bytes,
-        more=(right_values("scores near 200 and −200", _large),),
+        more=(right_values("scores near 200, near −200, and both in one row", _large),),
     ),
     draws=draws,
     slips=SLIPS,
