@@ -40,6 +40,7 @@ def _climbing(rng: np.random.Generator) -> Iterator[Case]:
     steps = torch.arange(12.0) * 30
     yield _case(rng, normal(rng, 2, 12) + steps, 4, "logits that climb by 30")
     yield _case(rng, normal(rng, 2, 12) - steps, 4, "logits that fall by 30")
+    yield _case(rng, normal(rng, 2, 6) - 200, 4, "logits near −200, the last block not full")
 
 
 def _bytes(call: Call) -> int:
@@ -180,7 +181,11 @@ EXERCISE = Exercise(
         ("rows that are no multiple of the block", _ragged),
         _bytes,
         factor=1.3,
-        more=(right_values("logits that climb or fall by 30 from word to word", _climbing),),
+        more=(
+            right_values(
+                "logits that climb or fall by 30 from word to word, or lie near −200", _climbing
+            ),
+        ),
     ),
     draws=draws,
     slips=SLIPS,

@@ -35,6 +35,7 @@ def _climbing(rng: np.random.Generator) -> Iterator[Case]:
     steps = torch.arange(12.0) * 30
     yield case(normal(rng, 2, 12) + steps, "scores that climb by 30 from place to place", 4)
     yield case(normal(rng, 2, 12) - steps, "scores that fall by 30 from place to place", 4)
+    yield case(normal(rng, 2, 6) - 200, "scores near −200, the last block not full", 4)
 
 
 def _bytes(call: Call) -> int:
@@ -191,7 +192,11 @@ EXERCISE = Exercise(
         ("rows of whole blocks", _even),
         ("rows that are no multiple of the block", _ragged),
         _bytes,
-        more=(right_values("scores that climb or fall by 30 from place to place", _climbing),),
+        more=(
+            right_values(
+                "scores that climb or fall by 30 from place to place, or lie near −200", _climbing
+            ),
+        ),
     ),
     draws=draws,
     slips=SLIPS,
