@@ -303,9 +303,9 @@ if ready(long_softmax):
 # 0; what is its $(x - \mu)^2$?
 #
 # float16 has 11 binary digits, too few for a sum: above 2,048 it cannot even count in ones. So
-# load, convert with `.to(tl.float32)`, calculate. A store converts back to the type of its tensor. And subtract the mean *before* you
-# square: the mean of the squares minus the square of the mean loses most digits where $\mu$ is 100
-# deviations.
+# load, convert with `.to(tl.float32)`, calculate. A store converts back to the type of its tensor.
+# And subtract the mean *before* you square: the mean of the squares minus the square of the mean
+# loses most digits where $\mu$ is 100 deviations.
 
 # %% tags=["exercise"]
 from attend_solutions.triton import fused_layer_norm
