@@ -343,7 +343,7 @@ def told_apart(got: Any, want: Any) -> tuple[str, str]:
     """
     if np.iscomplexobj(got) or np.iscomplexobj(want):
         return f"{complex(got):.6g}", f"{complex(want):.6g}"
-    if all(1e6 <= abs(x) < 2**53 and float(x).is_integer() for x in (got, want)):
+    if all(1e6 <= abs(float(x)) < 2**53 and float(x).is_integer() for x in (got, want)):
         return f"{float(got):,.0f}", f"{float(want):,.0f}"
     texts = ("", "")
     for digits in range(6, 18):

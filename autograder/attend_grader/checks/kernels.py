@@ -6,21 +6,21 @@ what values alone do not show: reads past a buffer, fresh memory used before it 
 programs that write one place, a program that relies on another one's result. Whatever is said here
 was seen in the very launch that is named.
 
-The candidate is the kernel; a *launcher* of the course, ``launch(kernel, *tensors, **options)``,
-makes the outputs and starts the programs.
+The candidate is a function that makes the outputs and launches a kernel. Or it is the kernel; then
+a *launcher* of the course, ``launch(kernel, *tensors, **options)``, does that.
 """
 
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from attend_grader.checks.compare import FLOAT32, Miss, Tolerance, expect_close
+from attend_grader.checks.compare import FLOAT32, Miss, Tolerance, as_array, expect_close
+from attend_grader.checks.launch_words import ORDER, idle, never_written, told, unfilled_loads
 from attend_grader.checks.probe import Call, Probe, Property
 from attend_grader.checks.replay import describe_call
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
@@ -41,6 +41,7 @@ def right_values(
     *,
     points: int = 1,
     tolerance: Tolerance = FLOAT32,
+    same_types: bool = False,
 ) -> Property:
     """What the launch returns is right, in memory that was not zeroed beforehand.
 
@@ -49,6 +50,7 @@ def right_values(
         cases: fresh calls with their right results.
         points: what it is worth.
         tolerance: how far values may differ.
+        same_types: results also have the types of the right ones.
     """
 
     def test(subject: Subject, probe: Probe) -> None:
@@ -56,10 +58,15 @@ def right_values(
             outcome = launched(subject, probe, call)
             try:
                 expect_close(outcome.value, want, tolerance, probe.results or "result")
+                if same_types:
+                    _expect_types(outcome.value, want)
+                _expect_by_kernel(outcome, probe)
             except Miss as miss:
-                never = _never_written(outcome)
+                never = never_written(outcome)
                 if never:
                     miss = Miss(miss.text, miss.evidence, never, "never written")
+                elif _has_nan(outcome.value) and (unfilled := unfilled_loads(outcome)):
+                    miss = Miss(miss.text, miss.evidence, unfilled, "no other")
                 raise miss.on(_given(probe, call), why) from None
 
     return Property(name, points, test)
@@ -75,9 +82,9 @@ def clean_memory(name: str, cases: Cases, *, points: int = 1) -> Property:
         for why, call, _ in cases(probe.rng):
             outcome = launched(subject, probe, call)
             for launch in outcome.trace:
-                first = min(launch["events"], key=lambda e: _ORDER.index(e["kind"]), default=None)
+                first = min(launch["events"], key=lambda e: ORDER.index(e["kind"]), default=None)
                 if first is None and launch["idle"]:
-                    raise _idle(launch).on(_given(probe, call), why)
+                    raise idle(launch).on(_given(probe, call), why)
                 if first is not None:
                     raise told(first).on(_given(probe, call), why)
 
@@ -144,7 +151,7 @@ def compiles(
         report = subject.compiled(types, constants, **wanted)
         expect_compiled(report, architecture, most_spilled=most_spilled, uses=uses)
 
-    return Property(name, points, test)
+    return Property(name, points, test, slow=True)
 
 
 def expect_compiled(
@@ -198,118 +205,90 @@ def summary(report: Mapping[str, Any]) -> str:
     return f"compiles for an H100: {report['registers']} registers, {spilled}, {shared}"
 
 
+def compiles_as_launched(
+    name: str,
+    cases: Cases,
+    *,
+    most_spilled: int = 0,
+    uses: Sequence[str] = (),
+    points: int = 1,
+) -> Property:
+    """Each kernel compiles for an H100 with the types and constants of its launches here.
+
+    Args:
+        name: the card's line.
+        cases: calls; each kernel's first launch is compiled.
+        most_spilled: bytes a thread may keep in local memory.
+        uses: names of instructions that the code must have, such as ``"HGMMA"``.
+        points: what it is worth.
+    """
+
+    def test(subject: Subject, probe: Probe) -> None:
+        seen = set()
+        for _, call, _ in cases(probe.rng):
+            for launch in launched(subject, probe, call).trace:
+                if launch["kernel"] not in seen:
+                    seen.add(launch["kernel"])
+                    report = compile_launch(subject, launch)
+                    expect_compiled(report, most_spilled=most_spilled, uses=uses)
+
+    return Property(name, points, test, slow=True)
+
+
+def compile_launch(subject: Subject, launch: Mapping[str, Any]) -> dict[str, Any]:
+    """The compile report of a kernel as it was launched."""
+    wanted = {n: launch[n] for n in ("warps", "stages") if launch[n]}
+    return subject.compiled(launch["types"], launch["constants"], kernel=launch["kernel"], **wanted)
+
+
 def launched(subject: Subject, probe: Probe, call: Call) -> Outcome:
     """Launch the candidate under the tracer.
 
     Raises:
+        Miss: it launched no kernel.
         SubjectError: it raised; it carries a description of the call.
     """
     outcome = subject.run(call.args, call.kwargs, launcher=call.launcher, trace="events")
     if outcome.error is not None:
         raise SubjectError(outcome.error, _given(probe, call))
+    if not outcome.trace:
+        raise Miss(
+            "no kernel was launched: what is asked for is `kernel[grid](...)`.", topic="no kernel"
+        ).on(_given(probe, call), "")
     return outcome
 
 
-def told(event: Mapping[str, Any]) -> Miss:
-    """One event of a trace as a miss, in words."""
-    who = _program(event["programs"][0])
-    line = f"line {event['line']}: `{event['text']}`" if event["line"] else "its code"
-    elements = f"{event['count']} element{'s' if event['count'] != 1 else ''}"
-    buffer, cause = event["buffer"], ""
-    match event["kind"]:
-        case "outside read" | "outside write":
-            verb = "reads" if event["kind"] == "outside read" else "writes"
-            text = f"{who} {verb} {elements} {_where(event)} ({line})."
-            cause = (
-                "The interpreter forgives it, a GPU does not. Give the access a mask that is False "
-                "wherever the index is not one of the buffer's."
-            )
-        case "unwritten read":
-            text = (
-                f"{who} reads {elements} of {buffer}, first {buffer}{event['first']}, before any "
-                f"program has written there ({line})."
-            )
-            cause = "Memory made by torch.empty holds anything: write it first, or use torch.zeros."
-        case "two writers":
-            other = _program(event["programs"][1]) if len(event["programs"]) > 1 else "another one"
-            text = f"{who} and {other} both write {_range(event)} ({line})."
-            cause = (
-                "On a GPU programs run at the same time, and either may come last. Each place of "
-                "an output belongs to one program; a sum over programs needs tl.atomic_add."
-            )
-        case _:
-            others = [_program(p) for p in event["programs"][1:]] or ["other programs"]
-            text = f"{who} uses {_range(event)}, which {others[0]} uses too, and one of them writes"
-            text += f" ({line})."
-            cause = (
-                "On a GPU programs run in any order, so what is read there may be old or new. Let "
-                "one program do both, or launch a second kernel for what comes after."
-            )
-    return Miss(text, cause=cause, topic=event["kind"])
+def _has_nan(value: Any) -> bool:
+    parts = value if isinstance(value, (tuple, list)) else (value,)
+    arrays = [as_array(part) for part in parts]
+    return any(a is not None and a.dtype.kind == "f" and np.isnan(a).any() for a in arrays)
 
 
-_ORDER = ("outside write", "outside read", "unwritten read", "two writers", "order")
+def _expect_types(got: Any, want: Any) -> None:
+    pairs = zip(got, want, strict=True) if isinstance(want, tuple) else ((got, want),)
+    for mine, right in pairs:
+        if mine.dtype != right.dtype:
+            text = f"a result has the type {mine.dtype}, expected {right.dtype}."
+            raise Miss(text.replace("torch.", ""), topic="type of the result")
 
 
-def _where(event: Mapping[str, Any]) -> str:
-    buffer = event["buffer"]
-    if not event["first"]:
-        return f"in gaps of {buffer}, between its rows or beside its columns"
-    first, last = event["first"][0], event["last"][0]
-    if last < 0:
-        return f"before the beginning of {buffer} (the first {-first} before it)"
-    if first < 0:
-        return f"before the beginning and past the end of {buffer}"
-    start = "" if first == 0 else f", {first} places behind its last element"
-    return f"past the end of {buffer}{start}"
-
-
-def _range(event: Mapping[str, Any]) -> str:
-    first, last, buffer = event["first"], event["last"], event["buffer"]
-    if first == last:
-        return f"{buffer}[{', '.join(map(str, first))}]"
-    if first[:-1] == last[:-1] and last[-1] - first[-1] + 1 == event["count"]:
-        lead = "".join(f"{i}, " for i in first[:-1])
-        return f"{buffer}[{lead}{first[-1]}:{last[-1] + 1}]"
-    corner = f"{buffer}[{', '.join(map(str, first))}]"
-    return f"{event['count']} elements of {buffer} from {corner} on"
-
-
-def _program(place: Sequence[int]) -> str:
-    used = list(place)
-    while len(used) > 1 and used[-1] == 0:
-        used.pop()
-    return f"program {used[0]}" if len(used) == 1 else f"program ({', '.join(map(str, used))})"
-
-
-def _never_written(outcome: Outcome) -> str:
-    for launch in outcome.trace:
-        for name, buffer in launch["buffers"].items():
-            if buffer["never"]:
-                first, last = buffer["never"]
-                left = buffer["elements"] - buffer["written"]
-                programs = math.prod(launch["grid"])
-                return (
-                    f"{left} of {buffer['elements']} elements of {name} are never written, the "
-                    f"first at {first}, the last at {last}; the grid has {programs} programs. Is "
-                    "it too small, or does a mask hide too much?"
-                )
-    return ""
-
-
-def _idle(launch: Mapping[str, Any]) -> Miss:
-    many = len(launch["idle"])
-    programs = math.prod(launch["grid"])
-    return Miss(
-        f"{many} of {programs} programs read and write nothing, the first is "
-        f"{_program(launch['idle'][0])}: the grid is larger than the work.",
-        cause="triton.cdiv(n, BLOCK) programs are enough for n elements.",
-        topic="idle",
+def _expect_by_kernel(outcome: Outcome, probe: Probe) -> None:
+    """Expect that kernels wrote what was returned; torch is for making memory only."""
+    written = outcome.trace[-1]["by_kernel"]
+    if all(written):
+        return
+    names = probe.results or ("the result",)
+    which = names[written.index(False)] if len(names) == len(written) else "a result"
+    raise Miss(
+        f"{which} was not written by a kernel: torch makes the memory, and kernels do the rest.",
+        topic="not a kernel's",
     )
 
 
 def _given(probe: Probe, call: Call) -> str:
     """The launch as text: the kernel's name and the launcher's own arguments."""
+    if not call.launcher:
+        return probe.given(call.args, call.kwargs)
     module, _, name = call.launcher.partition(":")
     names = tuple(inspect.signature(getattr(import_module(module), name)).parameters)[1:]
     return describe_call(probe.reference.__name__, names, call.args, call.kwargs)

@@ -13,74 +13,30 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from attend_grader.inside.memory import ATOMIC, NOBODY, SEVERAL, Arena, Buffer, poisoned, unwritten
+from attend_grader.inside.kernels import plain_constant, type_name
+from attend_grader.inside.launches import Event, Launch
+from attend_grader.inside.memory import (
+    ATOMIC,
+    NO_ARGUMENT,
+    NOBODY,
+    SEVERAL,
+    Arena,
+    Buffer,
+    poisoned,
+    unwritten,
+)
 
 SECTOR = 32
 """Bytes that a GPU fetches at the least (CUDA C++ Programming Guide, device memory accesses)."""
 
-MOST_EVENTS, MOST_LOGGED = 40, 20_000
-
-
-@dataclass
-class Event:
-    """Something a launch should not do, or not without knowing it.
-
-    Attributes:
-        kind: ``outside read``, ``outside write``, ``unwritten read``, ``two writers``,
-            ``order`` (one program reads what another one writes in the same launch).
-        buffer: which.
-        programs: who; the other one second.
-        count: how many elements of one access.
-        first: index in the tensor of the first of them, or how many elements before (negative) or
-            after the buffer's end it lies, from 0, for accesses outside; empty where it lies in a
-            gap between the tensor's rows.
-        last: the same of the last.
-        line: the kernel's line, and its text.
-    """
-
-    kind: str
-    buffer: str
-    programs: list[list[int]]
-    count: int
-    first: list[int]
-    last: list[int]
-    line: int
-    text: str
-
-
-@dataclass
-class Launch:
-    """What one launch did to memory.
-
-    Attributes:
-        kernel: its name.
-        grid: programs along each axis.
-        bytes_read: bytes of all loads, masked lanes left out; likewise ``bytes_written``.
-        sectors: sectors of 32 bytes that the accesses touched, one by one.
-        accesses: how many loads and stores.
-        idle: programs that touched no memory.
-        buffers: name → shape, elements, how many were written, how many hold no value at the end.
-        events: see :class:`Event`; the first of each kind, buffer and line.
-        log: where asked for, each access: program, ``"load"`` or ``"store"``, buffer, elements.
-    """
-
-    kernel: str
-    grid: list[int] = field(default_factory=list)
-    bytes_read: int = 0
-    bytes_written: int = 0
-    sectors: int = 0
-    accesses: int = 0
-    idle: list[list[int]] = field(default_factory=list)
-    buffers: dict[str, dict[str, Any]] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
-    log: list[list[Any]] = field(default_factory=list)
+MOST_EVENTS, MOST_UNFILLED, MOST_LOGGED = 40, 8, 20_000
 
 
 class Tracer:
@@ -96,16 +52,21 @@ class Tracer:
         self._active: set[tuple[int, int, int]] = set()
         self._dims = (1, 1, 1)
         self._file = ""
+        self._stored: set[int] = set()
+        self.options: dict[str, Any] = {}
 
     def to_plain(self) -> list[dict[str, Any]]:
         """The launches as plain data."""
         return [asdict(launch) for launch in self.launches]
 
-    def begin(self, function: Any) -> None:
-        """A launch begins."""
+    def begin(self, function: Any, arguments: dict[str, Any], constants: Collection[str]) -> None:
+        """A launch begins, with these arguments, of which some are compile-time ones."""
         self._arena, self._said, self._active = Arena(self.fresh), set(), set()
         self._file = function.__code__.co_filename
-        self.launches.append(Launch(function.__name__))
+        types = {n: type_name(v) for n, v in arguments.items() if n not in constants}
+        fixed = {n: plain_constant(v) for n, v in arguments.items() if n in constants}
+        warps, stages = (int(self.options.get(n) or 0) for n in ("num_warps", "num_stages"))
+        self.launches.append(Launch(function.__name__, types, fixed, warps, stages))
 
     def guard(self, name: str, value: Any) -> Any:
         """An argument of the launch, tensors moved between guard zones."""
@@ -129,11 +90,13 @@ class Tracer:
             launch.buffers[buffer.name] = {
                 "shape": list(buffer.shape),
                 "elements": int(buffer.owned.sum()),
+                "itemsize": buffer.itemsize,
+                "storage": len(buffer.owned),
                 "written": written,
                 "fresh": buffer.fresh,
                 "never": self._never(buffer) if buffer.fresh and written else [],
             }
-        self._arena.restore()
+        self._stored |= self._arena.restore()
 
     def _never(self, buffer: Buffer) -> list[list[int]]:
         """Of a fresh buffer, the first and the last element that no program wrote."""
@@ -173,19 +136,38 @@ class Tracer:
         known = np.zeros(len(wanted), bool)
         for buffer, near, elements in self._arena.split(addresses):
             known |= near
-            moved = len(elements) * buffer.itemsize
-            launch.bytes_written += moved * store
-            launch.bytes_read += moved * (atomic or not store)
             inside = (elements >= 0) & (elements < len(buffer.owned))
             inside[inside] = buffer.owned[elements[inside]]
+            moved = int(inside.sum()) * buffer.itemsize
+            launch.bytes_written += moved * store
+            launch.bytes_read += moved * (atomic or not store)
             if not inside.all():
                 self._outside(buffer, elements[~inside], store=store)
             allowed[wanted[near][inside]] = True
             self._touch(buffer, elements[inside], store=store, atomic=atomic)
+            if self._log and len(launch.log) < MOST_LOGGED:
+                kind = "atomic" if atomic else "store" if store else "load"
+                launch.log.append([list(self._program), kind, buffer.name, elements.tolist()])
         if not known.all():
             kind = "outside write" if store else "outside read"
-            self._event(kind, "memory of no argument", int((~known).sum()))
+            self._event(kind, NO_ARGUMENT, int((~known).sum()))
         return allowed.reshape(np.shape(pointers))
+
+    def left(self, mask: np.ndarray) -> None:
+        """A load without ``other``: lanes that are masked out hold anything on a GPU."""
+        found, line = self.launches[-1].unfilled, list(self._line())
+        if not mask.all() and line not in found and len(found) < MOST_UNFILLED:
+            found.append(line)
+
+    def returned(self, value: Any) -> None:
+        """The call that launched has returned ``value``: did kernels write its memory?"""
+        import torch
+
+        parts = value if isinstance(value, (tuple, list)) else (value,)
+        if self.launches and all(isinstance(part, torch.Tensor) for part in parts):
+            self.launches[-1].by_kernel = [
+                part.untyped_storage().data_ptr() in self._stored for part in parts[:MOST_EVENTS]
+            ]
 
     def loaded(self, pointers: np.ndarray, allowed: np.ndarray, values: np.ndarray) -> None:
         """Look at what a load brought: has somebody written it?"""
@@ -216,10 +198,6 @@ class Tracer:
             buffer.writer[elements] = ATOMIC if atomic else me
         else:
             buffer.reader[elements] = np.where((reader == NOBODY) | (reader == me), me, SEVERAL)
-        log = self.launches[-1].log
-        if self._log and len(log) < MOST_LOGGED:
-            kind = "atomic" if atomic else "store" if store else "load"
-            log.append([list(self._program), kind, buffer.name, elements.tolist()])
 
     def _outside(self, buffer: Buffer, elements: np.ndarray, *, store: bool) -> None:
         size = len(buffer.owned)
@@ -260,6 +238,16 @@ class Tracer:
         return number - frame.f_code.co_firstlineno + 1, text
 
 
+_active: list[Tracer] = []
+_untraced: dict[tuple[Any, str], Any] = {}
+"""Triton's own methods, as they were before the first tracer."""
+
+
+def active() -> bool:
+    """Whether a tracer is at work."""
+    return bool(_active)
+
+
 @contextmanager
 def traced(*, log: bool = False) -> Iterator[Tracer]:
     """Record every launch of an interpreted kernel meanwhile.
@@ -280,14 +268,17 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
 
     def patch(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         saved.append((owner, name, getattr(owner, name)))
-        setattr(owner, name, make(getattr(owner, name)))
+        original = _untraced.setdefault((owner, name), getattr(owner, name))
+        setattr(owner, name, make(original))  # a tracer within another one works alone
 
     def load(before: Any) -> Any:
         def masked_load(self: Any, ptrs: Any, mask: Any, other: Any, *rest: Any) -> Any:
             allowed = tracer.access(ptrs.data, mask.data, store=False)
             narrowed = interpreter.TensorHandle(allowed, mask.dtype)
             made = before(self, ptrs, narrowed, other, *rest)
-            lost = np.asarray(mask.data, bool) & ~allowed
+            lost = ~allowed if other is None else np.asarray(mask.data, bool) & ~allowed
+            if other is None:
+                tracer.left(np.asarray(mask.data, bool))
             if lost.any() and made.data.dtype.kind == "f":
                 made.data = np.where(lost, np.nan, made.data).astype(made.data.dtype)
             tracer.loaded(ptrs.data, allowed, made.data)
@@ -323,12 +314,21 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
         del before
 
         def guarded(self: Any, args: Any, kwargs: Any) -> Any:
-            tracer.begin(self.fn)
             names = [*self.arg_names, *(f"argument {i}" for i in range(len(args)))]
+            tracer.begin(
+                self.fn, {**dict(zip(names, args, strict=False)), **kwargs}, self.constexprs
+            )
             moved = [tracer.guard(name, arg) for name, arg in zip(names, args, strict=False)]
             return moved, {name: tracer.guard(name, arg) for name, arg in kwargs.items()}
 
         return guarded
+
+    def call(before: Any) -> Any:
+        def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
+            tracer.options = kwargs
+            return before(self, *args, **kwargs)
+
+        return noted
 
     def told(note: Callable[..., None]) -> Callable[[Any], Any]:
         def make(before: Any) -> Any:
@@ -346,11 +346,14 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
     patch(builder, "create_atomic_cas", cas)
     patch(builder, "set_grid_idx", told(tracer.at))
     patch(builder, "set_grid_dim", told(tracer.dims))
+    patch(executor, "__call__", call)
     patch(executor, "_init_args_hst", arguments)
     patch(executor, "_restore_args_dev", lambda before: lambda self, *args: tracer.end())
+    _active.append(tracer)
     try:
         with poisoned(tracer.fresh):
             yield tracer
     finally:
+        _active.pop()
         for owner, name, original in reversed(saved):
             setattr(owner, name, original)

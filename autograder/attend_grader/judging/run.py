@@ -16,6 +16,7 @@ from attend_grader.checks.exercise import Exercise, Probe, Property
 from attend_grader.checks.promises import changes
 from attend_grader.checks.replay import describe_call
 from attend_grader.checks.subject import Subject, SubjectError
+from attend_grader.inside.kernels import kernels_of
 from attend_grader.judging.explain import explain
 from attend_grader.judging.last_look import look
 from attend_grader.judging.reading import parameter_names
@@ -31,9 +32,9 @@ NOT_YET = "this counts once a third of the points above are earned."
 
 
 def run_properties(
-    subject: Subject, exercise: Exercise, seed: int, *, extra: bool
+    subject: Subject, exercise: Exercise, seed: int, *, extra: bool, slow: bool = True
 ) -> list[Finding] | None:
-    """Test every property on its own random numbers.
+    """Test every property on its own random numbers; without ``slow``, only those that are quick.
 
     Returns:
         A finding for each; None where each call ended at a ``raise NotImplementedError``.
@@ -42,7 +43,8 @@ def run_properties(
     findings: list[Finding] = []
     said: set[str] = set()
     unwritten = 0
-    own = [prop for prop in exercise.properties if not prop.promise]
+    tried = [prop for prop in exercise.properties if slow or not prop.slow]
+    own = [prop for prop in tried if not prop.promise]
     needed = NEEDED * sum(prop.points for prop in own)
     subject.log.clear()
 
@@ -50,7 +52,7 @@ def run_properties(
         rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
         return Probe(rng, exercise.reference, extra, names, exercise.results)
 
-    for prop in (*own, *(prop for prop in exercise.properties if prop.promise)):
+    for prop in (*own, *(prop for prop in tried if prop.promise)):
         if prop.promise and sum(f.earned for f in findings[: len(own)]) < needed:
             findings.append(Finding(prop.name, prop.points, 0, NOT_YET, reason=NOT_YET))
             continue
@@ -68,7 +70,8 @@ def run_properties(
         if changed is not None and finding.passed and finding.property == UNCHANGED:
             prop = exercise.properties[places[finding.property]]
             findings[place] = changed.finding(prop, said)
-    if own and all(finding.passed for finding in findings):
+    kernels = kernels_of(exercise.reference)  # traced, their properties look at every call
+    if own and not kernels and all(finding.passed for finding in findings):
         loss = _tested(lambda: look(subject, exercise, probe(LAST_LOOK)), exercise)
         if loss is not None:
             findings[len(own) - 1] = loss.finding(own[-1], said)

@@ -115,16 +115,28 @@ _EVENT = _record(
     text=_text,
 )
 _BUFFER = _record(
-    shape=_each(_count), elements=_count, written=_count, fresh=_TRUTH, never=_each(_each(_count))
+    shape=_each(_count),
+    elements=_count,
+    itemsize=_count,
+    storage=_count,
+    written=_count,
+    fresh=_TRUTH,
+    never=_each(_each(_count)),
 )
 _LAUNCH = _record(
     kernel=_text,
+    types=_by_name(_text),
+    constants=_by_name(lambda value: _text(value) or _is(type(None), bool, int, float)(value)),
+    warps=_count,
+    stages=_count,
     grid=_each(_count),
     bytes_read=_count,
     bytes_written=_count,
     sectors=_count,
     accesses=_count,
     idle=_each(_each(_count)),
+    unfilled=_each(_row(_count, _text)),
+    by_kernel=_each(_TRUTH),
     buffers=_by_name(_BUFFER),
     events=_each(_EVENT),
     log=lambda value: value == [],  # pictures ask for it, in the learner's own process

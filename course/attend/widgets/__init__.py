@@ -22,6 +22,7 @@ from attend.widgets.kit.view import View
 from attend.widgets.kv_cache import kv_cache_calculator
 from attend.widgets.mask_painter import mask_painter
 from attend.widgets.matrix_memory import matrix_memory
+from attend.widgets.memory_viewer import memory_viewer
 from attend.widgets.rope_dial import rope_dial
 from attend.widgets.score_memory import score_memory
 from attend.widgets.table import attention_table
@@ -49,6 +50,7 @@ __all__ = [
     "kv_cache_calculator",
     "mask_painter",
     "matrix_memory",
+    "memory_viewer",
     "peak_chart",
     "rope_dial",
     "score_memory",

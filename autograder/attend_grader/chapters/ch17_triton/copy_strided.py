@@ -1,0 +1,176 @@
+"""Exercise 17_triton/copy_strided: a tile of two axes a program, from any view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from attend_solutions import triton as answers
+from attend_solutions.interpreted import tl, triton
+
+from attend_grader.chapters.ch17_triton.shared import Case, calls, kernel_properties
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.kernels import launched
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_numbers import normal
+
+
+def _case(why: str, view: torch.Tensor, block: tuple[int, int]) -> Case:
+    return why, Call((view, *block)), view.contiguous()
+
+
+def _even(rng: np.random.Generator) -> Iterator[Case]:
+    yield _case("whole tiles", normal(rng, 8, 16), (4, 8))
+    yield _case("a transposed matrix, whole tiles", normal(rng, 8, 4).T, (4, 4))
+    yield _case("the left half of a matrix", normal(rng, 4, 16)[:, :8], (4, 8))
+
+
+def _ragged(rng: np.random.Generator) -> Iterator[Case]:
+    yield _case("5 x 13 in tiles of 4 x 8", normal(rng, 5, 13), (4, 8))
+    yield _case("a transposed matrix of 7 x 3", normal(rng, 3, 7).T, (4, 8))
+    yield _case("every other column", normal(rng, 3, 10)[:, ::2], (2, 4))
+    yield _case("one row, repeated", normal(rng, 1, 6).expand(3, 6), (2, 4))
+    yield _case("one element", normal(rng, 1, 1), (4, 8))
+    yield _case("whole numbers", (10 * normal(rng, 6, 5)).to(torch.int64)[::2], (4, 8))
+
+
+def _bytes(call: Call) -> int:
+    return 2 * call.args[0].numel() * call.args[0].element_size()
+
+
+def _where_it_lies(subject: Subject, probe: Probe) -> None:
+    call = Call((normal(probe.rng, 3, 20)[:, ::4],))
+    for launch in launched(subject, probe, call).trace:
+        if any(b["storage"] > b["elements"] for b in launch["buffers"].values()):
+            return
+    text = "your kernel never sees the view: it was copied before. Reading it is the kernel's part."
+    raise probe.miss(text, *call.args)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Ragged and whole, transposed, every other row; tall tiles."""
+    found = [*calls(_even, rng)[1:], *calls(_ragged, rng)[:4]]
+    return [*found, Call((normal(rng, 9, 2), 8, 1))]
+
+
+ROW = "tl.program_id(0) * ROWS"
+COLUMN = "tl.program_id(1) * COLUMNS"
+READ = "row * row_stride + column * column_stride"
+
+SLIPS = (
+    Slip(
+        "strides of x ignored",
+        (READ, "row * columns + column"),
+        "x is read as if its rows lay one behind the other. One step down is `row_stride` elements "
+        "in memory, one step to the right `column_stride`.",
+    ),
+    Slip(
+        "strides exchanged",
+        (READ, "row * column_stride + column * row_stride"),
+        "The two strides are exchanged: rows go with `row_stride`.",
+    ),
+    Slip(
+        "output transposed",
+        ("out_ptr + row * columns + column", "out_ptr + column * rows + row"),
+        "The output is written column by column. Element (row, column) of a contiguous matrix is "
+        "number row · columns + column.",
+    ),
+    Slip(
+        "only rows are masked",
+        ("(row < rows) & (column < columns)", "(row < rows) & (column >= 0)"),
+        "Columns past the end are not masked out, so a tile at the right edge goes on into the "
+        "next row.",
+    ),
+    Slip(
+        "only columns are masked",
+        ("(row < rows) & (column < columns)", "(row >= 0) & (column < columns)"),
+        "Rows past the end are not masked out.",
+    ),
+    Slip(
+        "or for and",
+        ("(row < rows) & (column", "(row < rows) | (column"),
+        "The mask lets an element through if its row *or* its column exists. Both must: `&`.",
+    ),
+    Slip(
+        "program axes exchanged",
+        ((ROW, "tl.program_id(9) * ROWS"), (COLUMN, "tl.program_id(0) * COLUMNS"),
+         ("tl.program_id(9)", "tl.program_id(1)")),
+        "Axis 0 of the grid counts tiles downwards and axis 1 to the right; yours are exchanged.",
+    ),
+    Slip(
+        "no mask on the store",
+        ("column, tile, mask=inside)", "column, tile)"),
+        "The store has no mask: at the edges it writes into the next row, and past the end.",
+    ),
+)  # fmt: skip
+
+
+@triton.jit
+def _line_kernel(
+    x_ptr, out_ptr, rows, columns, down, right, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    for i in range(ROWS):
+        row = tl.program_id(0) * ROWS + i
+        mask = (column < columns) & (row < rows)
+        line = tl.load(x_ptr + row * down + column * right, mask)
+        tl.store(out_ptr + row * columns + column, line, mask)
+
+
+def line_by_line(x, tile_rows=4, tile_columns=8):
+    """A loop over the tile's rows."""
+    out = x.new_empty(x.shape)
+    grid = (-(-x.shape[0] // tile_rows), -(-x.shape[1] // tile_columns))
+    _line_kernel[grid](x, out, *x.shape, *x.stride(), tile_rows, tile_columns)
+    return out
+
+
+@triton.jit
+def _flat_kernel(x_ptr, out_ptr, n, columns, down, right, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x_ptr + i // columns * down + i % columns * right, mask=i < n)
+    tl.store(out_ptr + i, value, mask=i < n)
+
+
+def by_number(x, tile_rows=4, tile_columns=8):
+    """One block of the output's elements a program, whatever row they are in."""
+    out = torch.empty(x.shape, dtype=x.dtype)
+    size = tile_rows * tile_columns
+    _flat_kernel[(triton.cdiv(x.numel(), size),)](
+        x, out, x.numel(), x.shape[1], *x.stride(), BLOCK=size
+    )
+    return out
+
+
+EXERCISE = Exercise(
+    chapter="17_triton",
+    title="Two axes and strides",
+    goal="Copy any view of a matrix into contiguous memory, one tile a program.",
+    reference=answers.copy_strided,
+    contract=Contract(
+        views=True,
+        arguments_unchanged=True,
+        says=("Any type of numbers; the result has the same. The kernel reads the view itself.",),
+    ),
+    properties=kernel_properties(
+        ("whole tiles", _even),
+        ("ragged edges, strides, other types", _ragged),
+        _bytes,
+        more=(Property("the kernel reads the view where it lies", 1, _where_it_lies),),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"line by line": line_by_line, "by number": by_number},
+    hints=(
+        "Write the row numbers of the tile as a column, `[:, None]`, and the column numbers as a "
+        "row, `[None, :]`. What shape has their sum?",
+        "Program (i, j) begins at row i * ROWS and column j * COLUMNS. Element (r, c) of x lies "
+        "r * row_stride + c * column_stride elements after x_ptr; where in the output?",
+        "inside = (row < rows) & (column < columns), for both accesses. The output's index is "
+        "row * columns + column.",
+    ),
+    minutes=10,
+    difficulty=2,
+    importance=4,
+)

@@ -1,0 +1,234 @@
+"""Exercise 17_triton/fused_layer_norm: kernel and launch, and what the backward pass will need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from attend_solutions import triton as answers
+from attend_solutions.interpreted import tl, triton
+from torch.nn import functional
+
+from attend_grader.chapters.ch17_triton.shared import (
+    FINISHED,
+    FLOAT16,
+    Case,
+    calls,
+    kernel_properties,
+    many,
+)
+from attend_grader.checks.compare import Tolerance
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.kernels import right_values
+from attend_grader.checks.torch_numbers import normal
+
+NORMED = Tolerance(
+    "float32, centred",
+    2e-5,
+    "x − mean loses the digits that the mean takes: means here are up to 100 deviations",
+    absolute=5e-6,
+)
+
+
+def _case(why: str, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float) -> Case:
+    double = x.double()
+    out = functional.layer_norm(double, x.shape[1:], weight.double(), bias.double(), eps)
+    rstd = (double.var(1, unbiased=False) + eps).rsqrt()
+    right = out.to(x.dtype), double.mean(1).float(), rstd.float()
+    return why, Call((x, weight, bias, eps)), right
+
+
+def _made(rng: np.random.Generator, rows: int, columns: int, eps: float = 1e-5) -> Case:
+    x, weight, bias = normal(rng, rows, columns) + 2, normal(rng, columns), normal(rng, columns)
+    return _case(f"{many(rows, 'row')} of {columns}", x, weight, bias, eps)
+
+
+def _even(rng: np.random.Generator) -> Iterator[Case]:
+    for shape in ((3, 8), (2, 16)):
+        yield _made(rng, *shape)
+
+
+def _ragged(rng: np.random.Generator) -> Iterator[Case]:
+    for shape in ((4, 5), (1, 13), (5, 3)):
+        yield _made(rng, *shape)
+    yield _made(rng, 3, 1, 0.5)
+
+
+def _small(rng: np.random.Generator) -> Iterator[Case]:
+    x = 0.1 * normal(rng, 3, 6)
+    yield _case("small deviations and a large eps", x, normal(rng, 6), normal(rng, 6), 0.1)
+    far = normal(rng, 3, 16) + 100
+    yield _case("means of 100 deviations", far, normal(rng, 16), normal(rng, 16), 1e-5)
+    same = torch.full((2, 4), 3.0)
+    yield _case("rows of equal numbers", same, normal(rng, 4), normal(rng, 4), 0.01)
+
+
+def _half(rng: np.random.Generator) -> Iterator[Case]:
+    x = (normal(rng, 2, 60) + 30).half()
+    yield _case("float16, means near 30", x, normal(rng, 60).half(), normal(rng, 60).half(), 1e-5)
+
+
+def _bytes(call: Call) -> int:
+    x, weight, *_ = call.args
+    rows, item = len(x), x.element_size()
+    return item * (2 * x.numel() + 2 * rows * weight.numel()) + 8 * rows
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Blocks that fit and that do not, a large eps."""
+    made = [_made(rng, 4, 5), _made(rng, 3, 8), _made(rng, 2, 13, 0.1)]
+    return [*(call for _, call, _ in made), *calls(_small, rng)[:1]]
+
+
+CENTRED = "tl.where(inside, x - mean, 0.0)"
+ROOT = "tl.sqrt(tl.sum(centred * centred, axis=0) / columns + eps)"
+
+SLIPS = (
+    Slip(
+        "masked lanes count in the deviation",
+        (CENTRED, "x - mean"),
+        "Masked lanes hold 0, and 0 − mean is not 0: they add mean² to the sum of squares. Set "
+        "them to 0 after the mean was subtracted (`tl.where`).",
+    ),
+    Slip(
+        "divided by the block's size",
+        (("axis=0) / columns\n    centred", "axis=0) / BLOCK\n    centred"),
+         ("axis=0) / columns + eps", "axis=0) / BLOCK + eps")),
+        "Sums are divided by BLOCK, which is larger than the row where the row does not fill it. "
+        "Divide by the number of columns.",
+    ),
+    Slip(
+        "n − 1 in the variance",
+        ("axis=0) / columns + eps", "axis=0) / (columns - 1) + eps"),
+        "The variance is divided by C − 1. Layer normalisation divides by C.",
+    ),
+    Slip(
+        "eps beside the root",
+        (ROOT, "(tl.sqrt(tl.sum(centred * centred, axis=0) / columns) + eps)"),
+        "eps is added to the deviation. It belongs under the root, to the variance.",
+    ),
+    Slip(
+        "no eps",
+        (" / columns + eps)", " / columns)"),
+        "eps is missing: add it to the variance, under the root.",
+    ),
+    Slip(
+        "the weight left out",
+        ("centred * rstd * weight + bias", "centred * rstd + bias"),
+        "The result is not multiplied by the weight, column by column.",
+    ),
+    Slip(
+        "the bias left out",
+        ("centred * rstd * weight + bias", "centred * rstd * weight"),
+        "The bias is not added: it comes last, after the weight.",
+    ),
+    Slip(
+        "the deviation in place of its inverse",
+        ("tl.store(rstd_ptr + row, rstd)", "tl.store(rstd_ptr + row, 1.0 / rstd)"),
+        "The third result is the deviation. It is 1 / deviation, by which rows were multiplied.",
+    ),
+    Slip(
+        "sums in float16",
+        (".to(tl.float32)", ""),
+        "Right in float32, but float16 stays float16 inside: sums lose digits. Load, then "
+        "`.to(tl.float32)`; the store rounds back by itself.",
+    ),
+    Slip(
+        "a grid one row short",
+        ("layer_norm_kernel[(rows,)]", "layer_norm_kernel[(max(rows - 1, 1),)]"),
+        "The last row is never computed: the grid has one program too few. It needs one a row.",
+    ),
+)  # fmt: skip
+
+
+@triton.jit
+def _squares_kernel(x_ptr, w_ptr, b_ptr, y_ptr, m_ptr, r_ptr, n, eps, SIZE: tl.constexpr):
+    i = tl.arange(0, SIZE)
+    live = i < n
+    row = tl.program_id(0)
+    x = tl.load(x_ptr + row * n + i, live, other=0.0).to(tl.float32)
+    mean = tl.sum(x) / n
+    d = tl.where(live, x - mean, 0)
+    rstd = tl.rsqrt(tl.sum(d * d) / n + eps)
+    w, b = tl.load(w_ptr + i, live).to(tl.float32), tl.load(b_ptr + i, live).to(tl.float32)
+    tl.store(y_ptr + row * n + i, d * rstd * w + b, live)
+    tl.store(m_ptr + row, mean)
+    tl.store(r_ptr + row, rstd)
+
+
+def with_rsqrt(x, weight, bias, eps=1e-5):
+    """rsqrt, and arguments in their places."""
+    y, stats = torch.empty_like(x), torch.empty(2, len(x))
+    size = triton.next_power_of_2(x.shape[1])
+    _squares_kernel[(len(x),)](x, weight, bias, y, stats[0], stats[1], x.shape[1], eps, size)
+    return y, stats[0], stats[1]
+
+
+@triton.jit
+def _many_kernel(x_ptr, w_ptr, b_ptr, y_ptr, m_ptr, r_ptr, rows, n, eps, P: tl.constexpr, SIZE: tl.constexpr):  # fmt: skip  # noqa: E501
+    i = tl.arange(0, SIZE)
+    w = tl.load(w_ptr + i, i < n)
+    b = tl.load(b_ptr + i, i < n)
+    for row in range(tl.program_id(0), rows, P):
+        x = tl.load(x_ptr + row * n + i, i < n, other=0).to(tl.float32)
+        mean = tl.sum(x, axis=0) / n
+        d = (x - mean) * (i < n)
+        rstd = 1 / tl.sqrt(tl.sum(d * d, axis=0) / n + eps)
+        tl.store(y_ptr + row * n + i, d * rstd * w + b, i < n)
+        tl.store(m_ptr + row, mean)
+        tl.store(r_ptr + row, rstd)
+
+
+def few_programs(x, weight, bias, eps=1e-5):
+    """Two programs share the rows."""
+    y, mean, rstd = torch.empty_like(x), x.new_empty(len(x), dtype=torch.float32), None
+    rstd = torch.empty_like(mean)
+    programs = min(2, len(x))
+    size = triton.next_power_of_2(x.shape[1])
+    sizes = len(x), x.shape[1], eps, programs, size
+    _many_kernel[(programs,)](x, weight, bias, y, mean, rstd, *sizes)
+    return y, mean, rstd
+
+
+EXERCISE = Exercise(
+    chapter="17_triton",
+    title="Layer normalisation, and its launch",
+    goal="Normalise each row, and keep what the backward pass will need.",
+    reference=answers.fused_layer_norm,
+    contract=Contract(
+        arguments_unchanged=True,
+        forbids=FINISHED,
+        says=(
+            "float16 too: the first result has the type of `x`, sums are made in float32, mean "
+            "and rstd are float32.",
+        ),
+    ),
+    properties=kernel_properties(
+        ("rows that fill the block", _even),
+        ("rows that do not fill the block", _ragged),
+        _bytes,
+        tolerance=NORMED,
+        more=(
+            right_values(
+                "small deviations, a large eps, means of 100 deviations", _small, tolerance=NORMED
+            ),
+            right_values("float16, summed in float32", _half, tolerance=FLOAT16, same_types=True),
+        ),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"with rsqrt": with_rsqrt, "two programs for all rows": few_programs},
+    hints=(
+        "Write it for one row as in fused_softmax. Which of the lanes past its end change the "
+        "mean, which the variance, and what must they hold each time?",
+        "Load with other=0.0: the mean is right, as it divides by columns. x − mean is not 0 in "
+        "those lanes: `tl.where(inside, x - mean, 0.0)`. The launch makes three outputs.",
+        "The launch: out = torch.empty_like(x); mean and rstd = torch.empty(rows); "
+        "layer_norm_kernel[(rows,)](…, BLOCK=triton.next_power_of_2(columns)).",
+    ),
+    minutes=16,
+    difficulty=3,
+    importance=4,
+    results=("y", "mean", "rstd"),
+)

@@ -1,0 +1,161 @@
+"""Exercise 17_triton/fused_softmax: a row a program, one reading and one writing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from attend_solutions import triton as answers
+from attend_solutions.interpreted import tl, triton
+
+from attend_grader.chapters.ch17_triton.shared import (
+    FINISHED,
+    Case,
+    calls,
+    kernel_properties,
+    many,
+)
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.kernels import right_values
+from attend_grader.checks.torch_numbers import normal
+
+
+def case(x: torch.Tensor, why: str = "", *options: int) -> Case:
+    """A call with its right answer."""
+    why = why or f"{many(x.shape[0], 'row')} of {x.shape[1]}"
+    return why, Call((x, *options)), torch.softmax(x.double(), -1).float()
+
+
+def _even(rng: np.random.Generator) -> Iterator[Case]:
+    for shape in ((3, 8), (2, 16), (2, 1)):
+        yield case(normal(rng, *shape))
+
+
+def _ragged(rng: np.random.Generator) -> Iterator[Case]:
+    for shape in ((4, 5), (2, 13), (1, 3)):
+        yield case(normal(rng, *shape) - 3)
+
+
+def _large(rng: np.random.Generator) -> Iterator[Case]:
+    yield case(normal(rng, 3, 6) + 200, "scores near 200")
+    yield case(normal(rng, 3, 6) - 200, "scores near −200")
+    apart = torch.tensor([200.0, -200.0, 0.0, 199.0, -150.0])
+    yield case(normal(rng, 2, 5) + apart, "scores from −200 to 200")
+
+
+def _bytes(call: Call) -> int:
+    return 2 * call.args[0].numel() * call.args[0].element_size()
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Whole blocks and ragged ones, negative and large scores."""
+    return [*calls(_ragged, rng), *calls(_even, rng)[:2], *calls(_large, rng)]
+
+
+LOAD = 'mask=inside, other=-float("inf"))'
+
+SLIPS = (
+    Slip(
+        "masked lanes count as scores of 0",
+        (LOAD, "mask=inside, other=0.0)"),
+        "Lanes past the row's end hold 0, and each adds exp(0 − maximum) to the sum. They must "
+        "hold −∞, whose exponential is 0.",
+    ),
+    Slip(
+        "no mask on the load",
+        (f"column, {LOAD}", "column)"),
+        "The load has no mask, so the lanes past the row's end read the next row, and the last "
+        "row reads past the end.",
+    ),
+    Slip(
+        "maximum not subtracted",
+        ("scores - tl.max(scores, axis=0)", "scores"),
+        "exp of a large score overflows to inf, and inf / inf is NaN. Subtract the row's maximum.",
+    ),
+    Slip(
+        "not divided by the sum",
+        ("    weights = weights / tl.sum(weights, axis=0)\n", ""),
+        "A row of weights does not add up to 1: divide by its sum.",
+    ),
+    Slip(
+        "rows a block apart",
+        ("tl.program_id(0) * columns", "tl.program_id(0) * BLOCK"),
+        "Row r begins at r · BLOCK. It begins at r · columns: rows lie one behind the other.",
+    ),
+    Slip(
+        "every program does the first row",
+        ("tl.program_id(0) * columns", "0"),
+        "All programs work on the first row, and the others are never written.",
+    ),
+    Slip(
+        "no mask on the store",
+        ("weights, mask=inside)", "weights)"),
+        "The store has no mask, so it writes zeros into the next row, and past the end.",
+    ),
+)
+
+
+@triton.jit
+def _finite_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
+    column = tl.arange(0, BLOCK)
+    at = tl.program_id(0) * columns + column
+    z = tl.load(x_ptr + at, column < columns, other=-1e30)
+    z -= tl.max(z, 0)
+    e = tl.where(column < columns, tl.exp(z), 0.0)
+    tl.store(out_ptr + at, e / tl.sum(e, 0), column < columns)
+
+
+def finite_sentinel(x):
+    """A very small number for −inf, and masked weights set to 0."""
+    out = torch.empty(x.shape)
+    _finite_kernel[(len(x),)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+@triton.jit
+def _rows_kernel(x_ptr, out_ptr, rows, columns, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
+    column = tl.arange(0, BLOCK)[None, :]
+    live = (row < rows) & (column < columns)
+    z = tl.load(x_ptr + row * columns + column, mask=live, other=-float("inf"))
+    z = tl.where(row < rows, z, 0.0)
+    e = tl.exp(z - tl.max(z, 1)[:, None])
+    tl.store(out_ptr + row * columns + column, e / tl.sum(e, 1)[:, None], mask=live)
+
+
+def several_rows(x):
+    """Two rows a program."""
+    out = torch.empty_like(x)
+    block = triton.next_power_of_2(x.shape[1])
+    _rows_kernel[(triton.cdiv(len(x), 2),)](x, out, *x.shape, ROWS=2, BLOCK=block)
+    return out
+
+
+EXERCISE = Exercise(
+    chapter="17_triton",
+    title="A row a program",
+    goal="Turn each row of scores into weights, reading it once and writing it once.",
+    reference=answers.fused_softmax,
+    contract=Contract(arguments_unchanged=True, forbids=FINISHED),
+    properties=kernel_properties(
+        ("rows that fill the block", _even),
+        ("rows that do not fill the block, negative scores", _ragged),
+        _bytes,
+        more=(right_values("scores near 200, near −200, and both in one row", _large),),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"a finite sentinel": finite_sentinel, "two rows a program": several_rows},
+    hints=(
+        "Which lanes of the block belong to no element of the row? What must they hold so that "
+        "they change neither the maximum nor the sum?",
+        '`other=-float("inf")` in the load. Then the largest score, the exponentials of the '
+        "differences, their sum.",
+        "start = program_id(0) * columns; load x_ptr + start + column with mask and other; "
+        "exp(scores - tl.max(scores, axis=0)); divide by tl.sum(…, axis=0); store with the mask.",
+    ),
+    minutes=10,
+    difficulty=2,
+    importance=5,
+)

@@ -1,0 +1,194 @@
+"""Exercise 17_triton/matmul: a tile of the product a program, the sum in steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from attend_solutions import triton as answers
+from attend_solutions.interpreted import tl, triton
+
+from attend_grader.chapters.ch17_triton.shared import (
+    FINISHED,
+    FLOAT16,
+    Case,
+    calls,
+    kernel_properties,
+)
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.kernels import right_values
+from attend_grader.checks.torch_numbers import normal
+
+
+def _case(rng: np.random.Generator, rows: int, inner: int, columns: int, *options: int) -> Case:
+    a, b = normal(rng, rows, inner), normal(rng, inner, columns)
+    why = f"({rows}, {inner}) times ({inner}, {columns})"
+    return why, Call((a, b, *options)), (a.double() @ b.double()).float()
+
+
+def _even(rng: np.random.Generator) -> Iterator[Case]:
+    yield _case(rng, 32, 16, 16)
+    yield _case(rng, 16, 48, 32, 16, 1)
+
+
+def _ragged(rng: np.random.Generator) -> Iterator[Case]:
+    yield _case(rng, 37, 20, 18, 16, 2)
+    yield _case(rng, 1, 1, 1)
+    yield _case(rng, 5, 33, 40, 32, 3)
+
+
+def _half(rng: np.random.Generator) -> Iterator[Case]:
+    a, b = (normal(rng, *shape).half() for shape in ((8, 240), (240, 4)))
+    yield (
+        "float16, sums of 240 products",
+        Call((a, b)),
+        (a.double() @ b.double()).half(),
+    )
+
+
+def _bytes(call: Call) -> int:
+    (a, b), block = call.args[:2], [*call.args[2:], 16][0]
+    (rows, inner), columns = a.shape, b.shape[1]
+    loads = rows * inner * -(-columns // block) + inner * columns * -(-rows // block)
+    return a.element_size() * (loads + rows * columns)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Ragged and whole tiles, several groups."""
+    return [*calls(_ragged, rng), *calls(_even, rng)]
+
+
+A_MASK = "(row < rows) & (right < inner)"
+STEPS = "range(0, inner, STEP)"
+
+SLIPS = (
+    Slip(
+        "only the last step's product",
+        ("total += tl.dot", "total = tl.dot"),
+        "Only the last step of the inner sum is left: add each step's product to the total.",
+    ),
+    Slip(
+        "the last step left out",
+        (STEPS, "range(0, inner - STEP + 1, STEP)"),
+        "Where the inner size is no multiple of STEP, the rest is left out. The last step is "
+        "masked, and counts.",
+    ),
+    Slip(
+        "the inner size not masked",
+        ((A_MASK, "(row < rows)"), ("(down < inner) & (column < columns)", "(column < columns)")),
+        "The last step reads past the inner size, and what it reads goes into the sum. Mask both "
+        "loads there, with other=0.0.",
+    ),
+    Slip(
+        "the sum in float16",
+        (
+            'total += tl.dot(a, b, input_precision="ieee")',
+            'total = (total + tl.dot(a, b, input_precision="ieee")).to(tl.float16).to(tl.float32)',
+        ),
+        "The running sum is float16 and loses digits at each step. Keep it in float32; round once, "
+        "at the store.",
+    ),
+    Slip(
+        "a read with the product's width",
+        ("a_ptr + row * inner + right", "a_ptr + row * columns + right"),
+        "Rows of a are `inner` numbers long, those of b and of the product `columns`.",
+    ),
+    Slip(
+        "rows and columns of tiles exchanged",
+        (("tile_row * BLOCK", "tile_other * BLOCK"), ("tile_column * BLOCK", "tile_row * BLOCK"),
+         ("tile_other", "tile_column")),
+        "Tile rows and tile columns are exchanged, which only a square grid of tiles forgives.",
+    ),
+    Slip(
+        "a grid of whole tiles only",
+        ("triton.cdiv(rows, block) * triton.cdiv(columns, block),)",
+         "max(rows // block, 1) * max(columns // block, 1),)"),
+        "The grid counts whole tiles only, so the ragged edge has no programs. Round both numbers "
+        "up: triton.cdiv.",
+    ),
+    Slip(
+        "no mask on the store",
+        ("element_ty), mask=inside)", "element_ty))"),
+        "The store has no mask: tiles at the edges write into the next row, and past the end.",
+    ),
+)  # fmt: skip
+
+
+@triton.jit
+def _plain_kernel(a_ptr, b_ptr, c_ptr, m, n, k, SIZE: tl.constexpr):
+    i = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
+    j = tl.program_id(1) * SIZE + tl.arange(0, SIZE)
+    acc = tl.zeros((SIZE, SIZE), tl.float32)
+    for start in range(0, k, SIZE):
+        s = start + tl.arange(0, SIZE)
+        left = (i[:, None] < m) & (s[None, :] < k)
+        under = (s[:, None] < k) & (j[None, :] < n)
+        a = tl.load(a_ptr + i[:, None] * k + s[None, :], left, other=0.0)
+        b = tl.load(b_ptr + s[:, None] * n + j[None, :], under, other=0.0)
+        acc = tl.dot(a, b, acc, input_precision="ieee")
+    mask = (i[:, None] < m) & (j[None, :] < n)
+    tl.store(c_ptr + i[:, None] * n + j[None, :], acc, mask)
+
+
+def two_axes(a, b, block=16, group=2):
+    """A grid of two axes, no groups, steps as long as the block."""
+    out = torch.empty(a.shape[0], b.shape[1], dtype=a.dtype)
+    grid = (triton.cdiv(a.shape[0], block), triton.cdiv(b.shape[1], block))
+    _plain_kernel[grid](a, b, out, a.shape[0], b.shape[1], a.shape[1], SIZE=block)
+    return out
+
+
+@triton.jit
+def _outer_kernel(a_ptr, b_ptr, c_ptr, m, n, k, SIZE: tl.constexpr):
+    across = tl.cdiv(n, SIZE)
+    i = (tl.program_id(0) // across * SIZE + tl.arange(0, SIZE))[:, None]
+    j = (tl.program_id(0) % across * SIZE + tl.arange(0, SIZE))[None, :]
+    acc = tl.zeros((SIZE, SIZE), tl.float32)
+    for s in range(k):
+        a = tl.load(a_ptr + i * k + s, i < m, other=0.0).to(tl.float32)
+        acc += a * tl.load(b_ptr + s * n + j, j < n, other=0.0).to(tl.float32)
+    tl.store(c_ptr + i * n + j, acc, (i < m) & (j < n))
+
+
+def outer_products(a, b, block=16, group=2):
+    """A sum of outer products, without tl.dot."""
+    out = torch.empty(a.shape[0], b.shape[1], dtype=a.dtype)
+    tiles = triton.cdiv(a.shape[0], block) * triton.cdiv(b.shape[1], block)
+    _outer_kernel[(tiles,)](a, b, out, a.shape[0], b.shape[1], a.shape[1], SIZE=block)
+    return out
+
+
+EXERCISE = Exercise(
+    chapter="17_triton",
+    title="A matrix product in tiles",
+    goal="Multiply two matrices, one tile of the product a program.",
+    reference=answers.matmul,
+    contract=Contract(
+        arguments_unchanged=True,
+        forbids=FINISHED,
+        says=("`block` is 16 or more. float16 too, summed in float32.",),
+    ),
+    properties=kernel_properties(
+        ("whole tiles", _even),
+        ("sizes that are no multiple of the tile", _ragged),
+        _bytes,
+        more=(
+            right_values("float16, summed in float32", _half, tolerance=FLOAT16, same_types=True),
+        ),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"a grid of two axes": two_axes, "outer products": outer_products},
+    hints=(
+        "What does one tile of the product need of a and of b? All of some rows and all of some "
+        "columns: more than fits, so take STEP of the inner size at a time.",
+        "total = tl.zeros([BLOCK, BLOCK], dtype=tl.float32). In each step load a tile of a "
+        "(BLOCK × STEP) and of b (STEP × BLOCK), masked with other=0.0, and add tl.dot of both.",
+        "Launch: a grid of one axis with cdiv(rows, block) * cdiv(columns, block) programs, "
+        "BLOCK=block, STEP=16, GROUP=group; out = torch.empty(rows, columns, dtype=a.dtype).",
+    ),
+    minutes=20,
+    difficulty=4,
+    importance=5,
+)

@@ -1,0 +1,148 @@
+"""Exercise 17_triton/padded_softmax: repair a kernel whose masked lanes hold the wrong value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from attend_solutions import triton as answers
+from attend_solutions.interpreted import tl, triton
+
+from attend_grader.chapters.ch17_triton.shared import FINISHED, Case, calls, kernel_properties
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.torch_numbers import normal
+
+
+def _case(why: str, x: torch.Tensor, lengths: list[int]) -> Case:
+    length = torch.tensor(lengths)
+    hidden = torch.arange(x.shape[1]) >= length[:, None]
+    right = torch.softmax(x.double().masked_fill(hidden, -torch.inf), -1)
+    return why, Call((x, length)), right.float()
+
+
+def _full(rng: np.random.Generator) -> Iterator[Case]:
+    yield _case("no padding", normal(rng, 3, 8), [8, 8, 8])
+    yield _case("no padding, rows of 5", normal(rng, 2, 5), [5, 5])
+
+
+def _padded(rng: np.random.Generator) -> Iterator[Case]:
+    yield _case("rows of 8, padded", normal(rng, 4, 8), [3, 8, 1, 6])
+    yield _case("all scores below 0", -normal(rng, 3, 7).abs() - 4, [2, 7, 5])
+    yield _case("all scores above 0", normal(rng, 3, 6).abs() + 4, [1, 4, 6])
+    yield _case("scores near −200", normal(rng, 2, 6) - 200, [3, 5])
+    yield _case("scores near 200", normal(rng, 2, 6) + 200, [5, 2])
+
+
+def _bytes(call: Call) -> int:
+    x, lengths = call.args
+    return 4 * (int(lengths.sum()) + x.numel()) + 8 * len(x)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Padded rows, low and high scores, and full rows."""
+    return [*calls(_padded, rng), *calls(_full, rng)]
+
+
+LOAD = 'mask=lane < length, other=-float("inf"))'
+
+SLIPS = (
+    Slip(
+        "padding holds 0",
+        (LOAD, "mask=lane < length, other=0.0)"),
+        "The padding still holds 0, so it takes weight from the row: each place adds exp(0 − "
+        "maximum) to the sum. What number adds nothing?",
+    ),
+    Slip(
+        "padding holds −1",
+        (LOAD, "mask=lane < length, other=-1.0)"),
+        "The padding holds −1, which is a score like any other. Only −∞ adds nothing to the sum.",
+    ),
+    Slip(
+        "weights of the padding set to 0 at the end",
+        ((LOAD, "mask=lane < length, other=0.0)"),
+         ("e / tl.sum(e, axis=0), mask",
+          "tl.where(lane < length, e / tl.sum(e, axis=0), 0.0), mask")),
+        "The padding's own weights are 0 now, but the sum counted it: the other weights of the "
+        "row are too small. The padding must hold −∞ before the maximum and the sum.",
+    ),
+    Slip(
+        "length ignored",
+        (LOAD, 'mask=lane < columns, other=-float("inf"))'),
+        "The padding is read and gets weight. Only the first `length` places of a row count.",
+    ),
+    Slip(
+        "padding never written",
+        ("axis=0), mask=lane < columns)", "axis=0), mask=lane < length)"),
+        "The output's padding is never written. Its weights are 0, and have to be stored.",
+    ),
+    Slip(
+        "maximum not subtracted",
+        ("tl.exp(z - tl.max(z, axis=0))", "tl.exp(z)"),
+        "exp of a large score overflows, and of a very low one is 0 for the whole row. Subtract "
+        "the row's maximum.",
+    ),
+)  # fmt: skip
+
+
+@triton.jit
+def _where_kernel(x_ptr, length_ptr, out_ptr, columns, BLOCK: tl.constexpr):
+    row, column = tl.program_id(0), tl.arange(0, BLOCK)
+    live = column < tl.load(length_ptr + row)
+    z = tl.load(x_ptr + row * columns + column, mask=live, other=0.0)
+    z = tl.where(live, z, float("-inf"))
+    e = tl.exp(z - tl.max(z))
+    tl.store(out_ptr + row * columns + column, e / tl.sum(e), mask=column < columns)
+
+
+def with_where(x, lengths):
+    """−inf by tl.where, after the load."""
+    out = torch.empty_like(x)
+    block = triton.next_power_of_2(x.shape[1])
+    _where_kernel[(len(x),)](x, lengths, out, x.shape[1], block)
+    return out
+
+
+@triton.jit
+def _clean_kernel(x_ptr, length_ptr, out_ptr, columns, BLOCK: tl.constexpr):
+    row, column = tl.program_id(0), tl.arange(0, BLOCK)
+    live = column < tl.load(length_ptr + row)
+    z = tl.load(x_ptr + row * columns + column, mask=live, other=-1e30)
+    e = tl.where(live, tl.exp(z - tl.max(z, axis=0)), 0.0)
+    tl.store(out_ptr + row * columns + column, e / tl.sum(e, axis=0), mask=column < columns)
+
+
+def finite_sentinel(x, lengths):
+    """A very low score, and its weight set to 0 before the sum."""
+    out = torch.empty_like(x)
+    block = triton.next_power_of_2(x.shape[1])
+    _clean_kernel[(len(x),)](x, lengths, out, x.shape[1], block)
+    return out
+
+
+EXERCISE = Exercise(
+    chapter="17_triton",
+    title="Repair: rows with padding",
+    goal="Find what the padding of each row does to its weights, and repair the kernel.",
+    reference=answers.padded_softmax,
+    contract=Contract(
+        arguments_unchanged=True,
+        forbids=FINISHED,
+        says=("Lengths are 1 or more.",),
+    ),
+    properties=kernel_properties(
+        ("rows without padding", _full), ("rows with padding", _padded), _bytes
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"by tl.where": with_where, "a finite sentinel": finite_sentinel},
+    hints=(
+        "Run it on one row: scores −5 and −5, then padding. Which weights come, and what do they "
+        "add up to? What if the scores are +5?",
+        "What do the lanes hold that the first load masks out, and what does exp make of it?",
+        "The load's `other` must be −∞. Nothing else has to change.",
+    ),
+    minutes=6,
+    difficulty=2,
+    importance=4,
+)

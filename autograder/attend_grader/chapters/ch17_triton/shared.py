@@ -1,0 +1,74 @@
+"""What the exercises of chapter 17 share: a kernel's properties, and what it may not use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from attend_grader.checks.compare import FLOAT32, Tolerance
+from attend_grader.checks.exercise import Call, Property
+from attend_grader.checks.kernels import (
+    clean_memory,
+    compiles_as_launched,
+    right_values,
+    within_budget,
+)
+
+Case = tuple[str, Call, Any]
+Cases = Callable[[np.random.Generator], Iterator[Case]]
+
+FINISHED = ("triton.language.softmax", "torch.nn", "torch.softmax", "torch.matmul")
+"""Finished operations; and everything else in torch is found by what no kernel wrote."""
+
+FLOAT16 = Tolerance(
+    "float16",
+    2e-3,
+    "results are rounded to float16 once, at 5e-4; sums in float16 err by more",
+    absolute=1e-3,
+)
+
+
+def kernel_properties(
+    fitting: tuple[str, Cases],
+    ragged: tuple[str, Cases],
+    needed: Callable[[Call], int],
+    *,
+    factor: float = 1.1,
+    tolerance: Tolerance = FLOAT32,
+    more: tuple[Property, ...] = (),
+) -> tuple[Property, ...]:
+    """Values twice, ``more``, memory, bytes, and the compiler's word.
+
+    Args:
+        fitting: the card's line and cases in which blocks fit.
+        ragged: the same where they do not.
+        needed: bytes of a call.
+        factor: of these, what may be moved.
+        tolerance: of values.
+        more: properties between those of values and of memory.
+    """
+
+    def every(rng: np.random.Generator) -> Iterator[Case]:
+        yield from fitting[1](rng)
+        yield from ragged[1](rng)
+
+    return (
+        right_values(*fitting, tolerance=tolerance, same_types=True),
+        right_values(*ragged, points=2, tolerance=tolerance, same_types=True),
+        *more,
+        clean_memory("stays inside its buffers; no two programs write one place", every),
+        within_budget("moves no more bytes than are needed", every, needed, factor=factor),
+        compiles_as_launched("compiles for an H100", fitting[1]),
+    )
+
+
+def calls(cases: Cases, rng: np.random.Generator) -> list[Call]:
+    """The calls of some cases, for draws."""
+    return [call for _, call, _ in cases(rng)]
+
+
+def many(number: int, what: str) -> str:
+    """``1 row``, ``3 rows``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"

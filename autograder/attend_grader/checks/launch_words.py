@@ -1,0 +1,126 @@
+"""What a traced launch did, in words for the learner."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attend_grader.checks.compare import Miss
+from attend_grader.checks.subject import Outcome
+from attend_grader.inside.memory import NO_ARGUMENT
+
+
+def told(event: Mapping[str, Any]) -> Miss:
+    """One event of a trace as a miss, in words."""
+    who = _program(event["programs"][0])
+    line = f"line {event['line']}: `{event['text']}`" if event["line"] else "its code"
+    elements = f"{event['count']} element{'s' if event['count'] != 1 else ''}"
+    buffer, cause = event["buffer"], ""
+    match event["kind"]:
+        case "outside read" | "outside write":
+            verb = "reads" if event["kind"] == "outside read" else "writes"
+            text = f"{who} {verb} {elements} {_where(event)} ({line})."
+            cause = (
+                "The interpreter forgives it, a GPU does not. Give the access a mask that is False "
+                "wherever the index is not one of the buffer's."
+            )
+        case "unwritten read":
+            text = (
+                f"{who} reads {elements} of {buffer}, first {buffer}{event['first']}, before any "
+                f"program has written there ({line})."
+            )
+            cause = "Memory made by torch.empty holds anything: write it first, or use torch.zeros."
+        case "two writers":
+            other = _program(event["programs"][1]) if len(event["programs"]) > 1 else "another one"
+            text = f"{who} and {other} both write {_range(event)} ({line})."
+            cause = (
+                "On a GPU programs run at the same time, and either may come last. Each place of "
+                "an output belongs to one program; a sum over programs needs tl.atomic_add."
+            )
+        case _:
+            others = [_program(p) for p in event["programs"][1:]] or ["other programs"]
+            text = f"{who} uses {_range(event)}, which {others[0]} uses too, and one of them writes"
+            text += f" ({line})."
+            cause = (
+                "On a GPU programs run in any order, so what is read there may be old or new. Let "
+                "one program do both, or launch a second kernel for what comes after."
+            )
+    topic = f"{event['kind']}: {elements} of {buffer}"
+    return Miss(text, cause=cause, topic=topic)
+
+
+ORDER = ("outside write", "outside read", "unwritten read", "two writers", "order")
+"""Kinds of events, what matters most first."""
+
+
+def _where(event: Mapping[str, Any]) -> str:
+    buffer = event["buffer"]
+    if buffer == NO_ARGUMENT:
+        return "at addresses that belong to no argument"
+    if not event["first"]:
+        return f"in gaps of {buffer}, between its rows or beside its columns"
+    first, last = event["first"][0], event["last"][0]
+    if last < 0:
+        return f"before the beginning of {buffer} (the first {-first} before it)"
+    if first < 0:
+        return f"before the beginning and past the end of {buffer}"
+    start = "" if first == 0 else f", {first} places behind its last element"
+    return f"past the end of {buffer}{start}"
+
+
+def _range(event: Mapping[str, Any]) -> str:
+    first, last, buffer = event["first"], event["last"], event["buffer"]
+    if first == last:
+        return f"{buffer}[{', '.join(map(str, first))}]"
+    if first[:-1] == last[:-1] and last[-1] - first[-1] + 1 == event["count"]:
+        lead = "".join(f"{i}, " for i in first[:-1])
+        return f"{buffer}[{lead}{first[-1]}:{last[-1] + 1}]"
+    corner = f"{buffer}[{', '.join(map(str, first))}]"
+    return f"{event['count']} elements of {buffer} from {corner} on"
+
+
+def _program(place: Sequence[int]) -> str:
+    used = list(place)
+    while len(used) > 1 and used[-1] == 0:
+        used.pop()
+    return f"program {used[0]}" if len(used) == 1 else f"program ({', '.join(map(str, used))})"
+
+
+def never_written(outcome: Outcome) -> str:
+    """What of a launch's outputs no program wrote; empty where all was."""
+    for launch in outcome.trace:
+        for name, buffer in launch["buffers"].items():
+            if buffer["never"]:
+                first, last = buffer["never"]
+                left = buffer["elements"] - buffer["written"]
+                programs = math.prod(launch["grid"])
+                return (
+                    f"{left} of {buffer['elements']} elements of {name} are never written, the "
+                    f"first at {first}, the last at {last}; the grid has {programs} programs. Is "
+                    "it too small, or does a mask hide too much?"
+                )
+    return ""
+
+
+def unfilled_loads(outcome: Outcome) -> str:
+    """What to say of loads with a mask and no ``other``; empty where there are none."""
+    lines = [f"`{text}`" for launch in outcome.trace for _, text in launch["unfilled"]]
+    if not lines:
+        return ""
+    return (
+        f"{lines[0]} has a mask and no `other`: the lanes that are masked out hold anything (here "
+        "NaN). Say what they should hold, so that they change nothing."
+    )
+
+
+def idle(launch: Mapping[str, Any]) -> Miss:
+    """A launch with programs that do nothing, as a miss."""
+    many = len(launch["idle"])
+    programs = math.prod(launch["grid"])
+    return Miss(
+        f"{many} of {programs} programs read and write nothing, the first is "
+        f"{_program(launch['idle'][0])}: the grid is larger than the work.",
+        cause="triton.cdiv(n, BLOCK) programs are enough for n elements.",
+        topic="idle",
+    )

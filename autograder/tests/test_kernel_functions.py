@@ -1,0 +1,199 @@
+"""Functions that launch kernels: what belongs to them, what is told, here and in the jail."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("attend_solutions.interpreted")
+from attend_grader import chapters, grade
+from attend_grader.checks.subject import local
+from attend_grader.inside import tracer, watching
+from attend_grader.inside.kernels import definitions, kernels_of, plain_constant, type_name
+from attend_grader.inside.tracer import traced
+from attend_grader.judging.judge import judge
+from attend_solutions import triton as answers
+from attend_solutions.interpreted import tl, triton
+
+from .chapter_notebooks import Notebooks
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(triton.jit(lambda: None), "rewrite"), reason="kernels are not interpreted here"
+)
+
+STUB = '''
+@triton.jit
+def vector_add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """One program adds one block of BLOCK elements."""
+    {body}
+
+
+def vector_add(x: torch.Tensor, y: torch.Tensor, block: int = 16) -> torch.Tensor:
+    """Launch one program a block. Shapes: x, y and the result (n,)."""
+    out = torch.empty_like(x)
+    n = x.numel()
+    programs = triton.cdiv(n, block)  # n / block, rounded up
+    vector_add_kernel[(programs,)](x, y, out, n, BLOCK=block)
+    return {result}
+'''
+NAMES = {"torch": torch, "triton": triton, "tl": tl}
+HERE = "here = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK); "
+ADD = HERE + "tl.store(out_ptr + here, {}, mask=here < n)"
+X, Y = (f"tl.load({name}_ptr + here, mask=here < n)" for name in "xy")
+
+
+def made(define: Any, body: str, result: str = "out") -> Any:
+    return define(STUB.format(body=body, result=result), "vector_add", **NAMES)
+
+
+def quick(exercise_id: str) -> Any:
+    """An exercise without what takes seconds."""
+    exercise = chapters.exercise(exercise_id)
+    return replace(exercise, properties=tuple(p for p in exercise.properties if not p.slow))
+
+
+def verdict(candidate: Any) -> Any:
+    return judge(local(candidate), quick("17_triton/vector_add"), 3, extra=False)
+
+
+def test_a_function_has_the_kernels_that_it_names_and_no_others() -> None:
+    own = kernels_of(answers.fused_layer_norm_backward)
+    assert [k.__name__ for k in own] == ["layer_norm_backward_kernel", "sum_programs_kernel"]
+    texts = definitions(answers.vector_add)
+    assert [t.split("(")[0].split("\n")[-1] for t in texts] == [
+        "def vector_add_kernel",
+        "def vector_add",
+    ]
+    assert kernels_of(answers.block_for_budget) == []
+
+
+@pytest.mark.parametrize("body", ["raise NotImplementedError()", "pass"])
+def test_a_kernel_not_written_is_not_started(define: Any, body: str) -> None:
+    report = verdict(made(define, body))
+    assert report.status == "not started"
+
+
+def test_a_kernel_of_ones_own_passes(define: Any) -> None:
+    report = verdict(made(define, ADD.format(f"{X} + {Y}")))
+    assert report.score == report.max_score
+
+
+def test_what_no_kernel_wrote_is_told(define: Any) -> None:
+    report = verdict(made(define, ADD.format(f"{X} + {Y}"), "x + y"))
+    assert "was not written by a kernel" in str(report)
+    report = verdict(define("def vector_add(x, y, block=16):\n    return x + y", "vector_add"))
+    assert report.score < report.max_score
+    outcome = local(answers.vector_add).run((torch.ones(3), torch.ones(3)), trace="events")
+    assert outcome.trace[0]["by_kernel"] == [True]
+
+
+def test_a_mask_without_other_is_told(define: Any) -> None:
+    body = HERE + f"tl.store(out_ptr + here, {X} + {Y} + 0 * tl.sum({X}, axis=0), mask=here < n)"
+    report = verdict(made(define, body))
+    assert "has a mask and no `other`" in str(report)
+
+
+def test_an_error_in_the_kernel_names_its_line(define: Any) -> None:
+    report = verdict(made(define, ADD.format(f"{X} + tl.arange(0, 3)")))
+    assert "vector_add_kernel" in report.findings[0].message
+    assert "raised ValueError" in report.findings[0].message
+
+
+def test_a_launch_is_compiled_with_its_own_types(define: Any) -> None:
+    x = torch.ones(20, dtype=torch.float16)
+    (launch,) = local(answers.vector_add).run((x, x, 16), trace="events").trace
+    assert launch["types"] == {"x_ptr": "*fp16", "y_ptr": "*fp16", "out_ptr": "*fp16", "n": "i32"}
+    assert launch["constants"] == {"BLOCK": 16}
+    assert [type_name(v) for v in (True, 2**40, 0.5, None)] == ["i1", "i64", "fp32", ""]
+    assert plain_constant(tl.float32) == "tl.float32"
+
+
+def test_a_stray_launch_by_hand_harms_nobody_and_is_told(
+    define: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from triton.runtime.interpreter import GridExecutor
+
+    monkeypatch.setattr(GridExecutor, "__call__", GridExecutor.__call__)  # put back afterwards
+    told: list[Any] = []
+    watching.watch(told.append)
+    both = torch.zeros(8)
+    body = "tl.store(out_ptr + 4 * 10**9 + tl.arange(0, BLOCK), 1.0)"
+    made(define, body)(both[:4], both[:4], 4)
+    assert [event["kind"] for event in told[0]["events"]] == ["outside write"]
+    assert both.tolist() == [0.0] * 8
+    with traced() as mine:
+        made(define, body)(both[:4], both[:4], 4)
+    assert len(told) == 1, "a tracer of its own tells by itself"
+    assert len(mine.launches) == 1
+    assert not tracer.active()
+
+
+def test_without_triton_nothing_is_said_of_an_answer() -> None:
+    code = """
+import sys
+sys.modules["triton"] = None
+import attend.kernels
+import torch, triton
+import triton.language as tl
+from attend_grader import check, ready
+
+@triton.jit
+def vector_add_kernel(x_ptr, BLOCK: tl.constexpr):
+    pass
+
+def vector_add(x, y, block=16):
+    vector_add_kernel[(1,)](x, BLOCK=block)
+
+print(ready(vector_add))
+report = check(vector_add)
+print(repr(report), report.status, report)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Triton is not installed" in done.stdout
+    assert "cannot be checked here" in done.stdout
+    assert "passed" not in done.stdout
+
+
+PLANTED = {
+    "vector_add": ("no mask on the store", "every program does the first block"),
+    "copy_strided": ("strides of x ignored", "only rows are masked"),
+    "fused_softmax": ("masked lanes count as scores of 0", "no mask on the load"),
+    "padded_softmax": ("padding holds 0", "padding never written"),
+    "long_softmax": ("the row is read three times", "last block left out of the sum"),
+    "fused_layer_norm": ("a grid one row short", "sums in float16"),
+    "fused_layer_norm_backward": ("all programs write the first partial sums",),
+    "matmul": ("a grid of whole tiles only", "the inner size not masked"),
+    "fused_cross_entropy": ("sum not rescaled",),
+}
+"""Sixteen bugs: values, memory, races, bytes, grids, masks, types."""
+
+
+@pytest.fixture(scope="module")
+def notebooks() -> Iterator[Notebooks]:
+    opened = Notebooks("17_triton")
+    yield opened
+    opened.parent.close()
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted_bugs_are_named_in_the_jail_too(notebooks: Notebooks, name: str) -> None:
+    from attend_grader.inside.kernels import whole_source
+
+    exercise = chapters.exercise(f"17_triton/{name}")
+    for slip in PLANTED[name]:
+        wrong = exercise.misconceptions[slip]
+        parts = whole_source(wrong)
+        verdicts = notebooks.grade(notebooks.with_answers({name: parts}))
+        here = grade(wrong, exercise.id, 7)
+        assert verdicts[name].report is not None
+        assert verdicts[name].report.diagnosis == here.diagnosis == slip
