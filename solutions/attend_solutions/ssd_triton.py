@@ -1,6 +1,6 @@
-"""Chapter 25's kernels in Triton, and what launches them.
+"""Chapter 25's functions in Triton, each with its kernel.
 
-Three kernels: Mamba's scan over one stretch of text with the state on the chip, and the two halves
+Three: Mamba's scan over one stretch of text with the state on the chip, and the two halves
 of Mamba-2's algorithm that work on all chunks at once: what each chunk writes, and what it reads.
 
 Letters as in ``mamba_kernels``; ``E`` channels of Mamba's scan. All tensors lie contiguous, row
@@ -14,7 +14,6 @@ Sources: Gu and Dao 2023, "Mamba", §3.3.2; Dao and Gu 2024, "Transformers are S
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,7 +26,7 @@ import triton.language as tl
 
 
 @triton.jit
-def triton_selective_scan(
+def scan_kernel(
     x_ptr,
     delta_ptr,
     a_ptr,
@@ -54,6 +53,7 @@ def triton_selective_scan(
 
     Source: Gu and Dao 2023, §3.3.2.
     """
+    ### BEGIN SOLUTION
     example = tl.program_id(0)
     channel = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     live = channel < n_channels
@@ -71,10 +71,33 @@ def triton_selective_scan(
         y = tl.sum(h * c[None, :], axis=1)
         tl.store(y_ptr + row * n_channels + channel, y, mask=live)
     tl.store(last_ptr + example * n_channels * N + place, h, mask=live[:, None])
+    ### END SOLUTION
+
+
+def triton_selective_scan(
+    x: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Scan a stretch of text by Mamba's recurrence, without skip; the states stay on the chip.
+
+    Each program has one example and 8 channels.
+
+    Shapes:
+        x, delta: (B, T, E), float32
+        a: (E, N), N a power of two
+        b, c: (B, T, N)
+        state: (B, E, N), before the first step
+        returns: y (B, T, E) and the last state (B, E, N)
+    """
+    y, last = torch.empty(x.shape), torch.empty(state.shape)
+    given = [m.contiguous() for m in (x, delta, a, b, c, state)]
+    batch, tokens, channels = x.shape
+    grid = (batch, triton.cdiv(channels, 8))
+    scan_kernel[grid](*given, y, last, tokens, channels, N=a.shape[1], BLOCK=8)
+    return y, last
 
 
 @triton.jit
-def triton_chunk_state(
+def chunk_state_kernel(
     x_ptr,
     log_decay_ptr,
     b_ptr,
@@ -97,6 +120,7 @@ def triton_chunk_state(
 
     Source: Dao and Gu 2024, §6, step 2 of the algorithm.
     """
+    ### BEGIN SOLUTION
     example, head, chunk = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     step = chunk * CHUNK + tl.arange(0, CHUNK)
     live = step < n_tokens
@@ -111,10 +135,32 @@ def triton_chunk_state(
     written = tl.dot(tl.trans(x * tl.exp(until)[:, None]), b)
     first = ((example * tl.num_programs(2) + chunk) * n_heads + head) * D * N
     tl.store(written_ptr + first + d[:, None] * N + n[None, :], written)
+    ### END SOLUTION
+
+
+def triton_chunk_state(x: Tensor, log_decay: Tensor, b: Tensor, chunk: int) -> Tensor:
+    """What each chunk adds to each head's state, all chunks at once.
+
+    Each program has one example, one head and one chunk.
+
+    Shapes:
+        x: (B, T, H, D), float32, D a power of two from 16 on
+        log_decay: (B, T, H)
+        b: (B, T, N), N a power of two from 16 on
+        chunk: Q, a power of two from 16 on
+        returns: (B, chunks, H, D, N)
+    """
+    batch, tokens, heads, width = x.shape
+    chunks, state = triton.cdiv(tokens, chunk), b.shape[-1]
+    written = torch.empty(batch, chunks, heads, width, state)
+    given = [m.contiguous() for m in (x, log_decay, b)]
+    grid = (batch, heads, chunks)
+    chunk_state_kernel[grid](*given, written, tokens, heads, D=width, N=state, CHUNK=chunk)
+    return written
 
 
 @triton.jit
-def triton_chunk_scan(
+def chunk_scan_kernel(
     x_ptr,
     log_decay_ptr,
     b_ptr,
@@ -139,6 +185,7 @@ def triton_chunk_scan(
 
     Source: Dao and Gu 2024, §6, steps 1 and 4 of the algorithm.
     """
+    ### BEGIN SOLUTION
     example, head, chunk = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     step = chunk * CHUNK + tl.arange(0, CHUNK)
     live = step < n_tokens
@@ -159,52 +206,29 @@ def triton_chunk_scan(
     y = tl.dot(scores, x)
     y += tl.exp(since)[:, None] * tl.dot(c, tl.trans(state))
     tl.store(y_ptr + here, y, mask=live[:, None])
+    ### END SOLUTION
 
 
-def launch_scan(
-    kernel: Any, x: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, state: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Start triton_selective_scan: 8 channels a program, a program for each example.
-
-    Shapes: as the kernel's; returns y and the last state. N is a power of two.
-    """
-    batch, tokens, channels = x.shape
-    y, last = torch.empty(x.shape), torch.empty(state.shape)
-    grid = (batch, triton.cdiv(channels, 8))
-    given = [m.contiguous() for m in (x, delta, a, b, c, state)]
-    kernel[grid](*given, y, last, tokens, channels, N=a.shape[1], BLOCK=8)
-    return y, last
-
-
-def launch_state(kernel: Any, x: Tensor, log_decay: Tensor, b: Tensor, chunk: int) -> Tensor:
-    """Start triton_chunk_state, a program for each example, head and chunk.
-
-    Shapes: as the kernel's; returns what each chunk writes. D, N and chunk are powers of two from
-    16 on.
-    """
-    batch, tokens, heads, width = x.shape
-    chunks = triton.cdiv(tokens, chunk)
-    written = torch.empty(batch, chunks, heads, width, b.shape[-1])
-    given = [m.contiguous() for m in (x, log_decay, b)]
-    kernel[(batch, heads, chunks)](
-        *given, written, tokens, heads, D=width, N=b.shape[-1], CHUNK=chunk
-    )
-    return written
-
-
-def launch_outputs(
-    kernel: Any, x: Tensor, log_decay: Tensor, b: Tensor, c: Tensor, state: Tensor, chunk: int
+def triton_chunk_scan(
+    x: Tensor, log_decay: Tensor, b: Tensor, c: Tensor, state: Tensor, chunk: int
 ) -> Tensor:
-    """Start triton_chunk_scan, a program for each example, head and chunk.
+    """All outputs, all chunks at once, from the state before each chunk.
 
-    Shapes: as the kernel's; returns y. D, N and chunk are powers of two from 16 on.
+    Each program has one example, one head and one chunk.
+
+    Shapes:
+        x: (B, T, H, D), float32, D a power of two from 16 on
+        log_decay: (B, T, H)
+        b, c: (B, T, N), N a power of two from 16 on
+        state: (B, chunks, H, D, N)
+        chunk: Q, a power of two from 16 on
+        returns: (B, T, H, D)
     """
-    batch, tokens, heads, width = x.shape
     y = torch.empty(x.shape)
     given = [m.contiguous() for m in (x, log_decay, b, c, state)]
-    kernel[(batch, heads, triton.cdiv(tokens, chunk))](
-        *given, y, tokens, heads, D=width, N=b.shape[-1], CHUNK=chunk
-    )
+    batch, tokens, heads, width = x.shape
+    grid, size = (batch, heads, triton.cdiv(tokens, chunk)), b.shape[-1]
+    chunk_scan_kernel[grid](*given, y, tokens, heads, D=width, N=size, CHUNK=chunk)
     return y
 
 

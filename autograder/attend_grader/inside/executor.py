@@ -329,11 +329,21 @@ def _no_input() -> Iterator[None]:
         builtins.input = saved
 
 
+def _largest_tensor() -> Any:
+    """A context that notes the largest tensor as ``bytes``, where torch is in use."""
+    if "torch" not in sys.modules:
+        return contextlib.nullcontext()
+    from attend_grader.inside.torch_memory import Largest
+
+    return Largest()
+
+
 @contextlib.contextmanager
 def _measured(namespace: dict[str, Any]) -> Iterator[dict[str, int]]:
     """Count bytecode steps in the candidate's own code, and peak memory in bytes.
 
     The peak is read before each step, so that ``tracemalloc.reset_peak`` hides nothing that was.
+    Where torch is in use, it is at least the bytes of the largest tensor that is made.
     """
     cost = {"steps": 0, "peak_bytes": 0}
     traced, is_tracing, start_tracing = _TRACED, _IS_TRACING, _START_TRACING
@@ -357,11 +367,14 @@ def _measured(namespace: dict[str, Any]) -> Iterator[dict[str, int]]:
     tracemalloc.reset_peak()
     start = tracemalloc.get_traced_memory()[0]
     previous = sys.gettrace()
+    tensors = _largest_tensor()
     sys.settrace(count)
     try:
-        yield cost
+        with tensors:
+            yield cost
     finally:
         sys.settrace(previous)
-        cost["peak_bytes"] = max(cost["peak_bytes"], traced()[1] - start, 0)
+        largest = getattr(tensors, "bytes", 0)
+        cost["peak_bytes"] = max(cost["peak_bytes"], traced()[1] - start, largest)
         if not running:
             tracemalloc.stop()
