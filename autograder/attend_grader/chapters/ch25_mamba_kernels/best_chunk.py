@@ -12,6 +12,7 @@ from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import Known, agrees, known
 
 ROOM = 10**9
+TIE = (2, 1, 3, 8, ROOM)
 
 
 def _sizes(rng: np.random.Generator, most: int = 400) -> tuple[int, int, int, int]:
@@ -26,9 +27,9 @@ def _free(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 
 def _tight(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for _ in range(4):
-        tokens, heads, width, state = _sizes(rng)
-        q = int(rng.integers(1, 6))
+    for q in (1, 2, 3, 4):
+        tokens, heads = int(rng.integers(50, 300)), int(rng.integers(4, 9))
+        width, state = (int(n) for n in rng.integers(40, 70, 2))
         room = q * q + q * (width + 2 * state) + width * state
         yield "little room", Call((tokens, heads, width, state, room + int(rng.integers(0, 2))))
         yield "one number too little", Call((tokens, heads, width, state, room + 2 * q))
@@ -42,15 +43,16 @@ def _short(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 def _by_hand(rng: np.random.Generator) -> Known:
     del rng
-    yield "4 steps, H = D = N = 1: two chunks of 2", (4, 1, 1, 1, ROOM), (1, 32)
+    yield "4 steps, H = D = N = 1", (4, 1, 1, 1, ROOM), (1, 32)
     yield "one step", (1, 1, 1, 1, ROOM), (1, 8)
+    yield "chunks of 1 and of 2 cost the same", TIE, (1, 180)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Room for all, little room, short texts, no heads' share in the scores."""
     calls = [Call((*_sizes(rng), ROOM)) for _ in range(3)]
-    calls += [call for _, call in _tight(rng)][:3]
-    return [*calls, Call((9, 2, 16, 16, ROOM)), Call((256, 1, 64, 64, ROOM))]
+    calls += [call for _, call in _tight(rng)][:6]
+    return [*calls, Call(TIE), Call((9, 2, 16, 16, ROOM)), Call((256, 1, 64, 64, ROOM))]
 
 
 WITHIN = "q * q * (state + heads * (width + 1))"

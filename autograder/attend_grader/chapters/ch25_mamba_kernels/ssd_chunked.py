@@ -61,17 +61,17 @@ def _cheap(subject: Subject, probe: Probe) -> None:
     expect_growth(
         subject,
         lambda tokens: made(tokens, tokens // 4),
-        sizes=(32, 512),
+        sizes=(32, 256),
         at_most=3,
         cost="steps",
-        of="steps in chunks sixteen times as long",
+        of="steps in chunks eight times as long",
         advice="Is there a loop over the steps of a chunk? Within a chunk, all steps go at once.",
     )
     expect_growth(
         subject,
         lambda tokens: made(tokens, 8),
-        sizes=(256, 2048),
-        at_most=16,
+        sizes=(128, 512),
+        at_most=8,
         cost="peak_bytes",
         of="steps",
         advice="Is there a matrix of T × T numbers? Within chunks, Q × Q are enough.",
@@ -179,7 +179,7 @@ SLIPS = (
 
 def all_chunks_at_once(x, log_decay, b, c, chunk, state=None):
     """The paper's listing: pads, reshapes, and passes states by a matrix over chunks."""
-    batch, tokens, heads, width = x.shape
+    tokens = x.shape[1]
     more = -tokens % chunk
     x, b, c = (functional.pad(m, (0, 0) * (m.dim() - 2) + (0, more)) for m in (x, b, c))
     logs = functional.pad(log_decay, (0, 0, 0, more))
