@@ -27,9 +27,9 @@ def _free(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 
 def _tight(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for q in (1, 2, 3, 4):
-        tokens, heads = int(rng.integers(50, 300)), int(rng.integers(4, 9))
-        width, state = (int(n) for n in rng.integers(40, 70, 2))
+    for q in (1, 2, 1, 2):
+        tokens, heads = int(rng.integers(50, 300)), int(rng.integers(8, 13))
+        width, state = int(rng.integers(5, 8)), int(rng.integers(60, 70))
         room = q * q + q * (width + 2 * state) + width * state
         yield "little room", Call((tokens, heads, width, state, room + int(rng.integers(0, 2))))
         yield "one number too little", Call((tokens, heads, width, state, room + 2 * q))
@@ -71,7 +71,7 @@ SLIPS = (
     ),
     Slip(
         "the last chunk counts as a full one",
-        ("full, rest = divmod(tokens, q)", "full, rest = math.ceil(tokens / q), 0"),
+        ("full, rest = divmod(tokens, q)", "full, rest = -(-tokens // q), 0"),
         "The last chunk is counted as a full one. It costs what its own number of steps does.",
     ),
     Slip(

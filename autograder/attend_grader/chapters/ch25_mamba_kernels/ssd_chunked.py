@@ -70,7 +70,7 @@ def _cheap(subject: Subject, probe: Probe) -> None:
     expect_growth(
         subject,
         lambda tokens: made(tokens, 8),
-        sizes=(128, 512),
+        sizes=(64, 256),
         at_most=8,
         cost="peak_bytes",
         of="steps",
