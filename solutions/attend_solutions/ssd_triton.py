@@ -9,8 +9,6 @@ after row, last axis fastest.
 Sources: Gu and Dao 2023, "Mamba", §3.3.2; Dao and Gu 2024, "Transformers are SSMs", §6.
 """
 
-# ruff: noqa: N803  # compile-time sizes are capitals, as Triton's habit is
-
 from __future__ import annotations
 
 import os

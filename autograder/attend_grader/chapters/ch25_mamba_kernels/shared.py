@@ -69,9 +69,9 @@ def kernel_properties(
         built.test(subject, probe)
 
     return (
-        right_values("values", usual, points=2),
-        right_values(what, others),
-        clean_memory("touches its own memory only", both, points=2),
+        right_values("values", usual, points=3),
+        right_values(what, others, points=2),
+        clean_memory("touches its own memory only", both),
         within_budget("reads once, writes once", first, needed),
         Property(built.name, 1, compiled),
     )

@@ -40,7 +40,6 @@ def _usual(rng: np.random.Generator) -> Iterator[Case]:
 
 def _others(rng: np.random.Generator) -> Iterator[Case]:
     yield _with_answer("5 steps in a chunk of 16", _case(rng, 16, 2, 5, 1, 32, 16))
-    yield _with_answer("17 steps in chunks of 16", _case(rng, 16, 2, 17, 1, 16, 16))
     yield _with_answer("one step in a chunk of 32", _case(rng, 32, 1, 1, 3, 16, 16))
 
 

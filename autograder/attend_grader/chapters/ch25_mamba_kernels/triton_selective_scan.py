@@ -36,8 +36,7 @@ def _with_answer(why: str, call: Call) -> Case:
 
 
 def _usual(rng: np.random.Generator) -> Iterator[Case]:
-    for sizes in ((2, 3, 8, 4), (1, 2, 16, 2)):
-        yield _with_answer("", _case(rng, *sizes))
+    yield _with_answer("", _case(rng, 2, 3, 16, 4))
 
 
 def _others(rng: np.random.Generator) -> Iterator[Case]:
