@@ -103,10 +103,9 @@ def ssd_chunked(
 
     Source: Dao and Gu 2024, §6.
     """
-    batch, tokens, heads, width = x.shape
-    h = x.new_zeros(batch, heads, width, b.shape[-1]) if state is None else state
+    h = x.new_zeros(len(x), *x.shape[2:], b.shape[-1]) if state is None else state
     read = []
-    for first in range(0, tokens, chunk):
+    for first in range(0, x.shape[1], chunk):
         now = slice(first, first + chunk)
         own, logs, keys, queries = x[:, now], log_decay[:, now], b[:, now], c[:, now]
         since = torch.exp(logs.cumsum(1))[..., None]  # (B, Q, H, 1): left of the state given
