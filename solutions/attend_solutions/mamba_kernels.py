@@ -175,7 +175,7 @@ class Mamba2Block(nn.Module):
     Source: Dao and Gu 2024, §7.1 and figure 6, with one group of b and c.
     """
 
-    def __init__(self, width: int, state: int, heads: int, taps: int = 4, chunk: int = 16) -> None:
+    def __init__(self, width: int, state: int, heads: int, taps: int = 4, chunk: int = 32) -> None:
         super().__init__()
         inner = 2 * width
         mixed = inner + 2 * state
