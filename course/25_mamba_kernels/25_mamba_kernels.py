@@ -98,7 +98,7 @@ torch.set_printoptions(precision=3, sci_mode=False)
 from attend_solutions.mamba_kernels import segsum
 
 # %% [markdown]
-# **What you should see.** Two of four decays, and a reset between them. The difference of running
+# **What you should see.** Four log decays, the second of them a reset. The difference of running
 # sums has lost the last two terms, −0.25 and −0.5.
 
 # %%
@@ -183,7 +183,7 @@ if ready(ssd_quadratic, ssd_recurrent):
 # "Transformers are SSMs" is the paper's title. What it shows is about attention *without* a
 # softmax. Why the difference matters: cut the matrix between two steps. The block below left is
 # all that the future knows of the past. For the matrix above its rank is at most $N$, because it
-# is a product through the state. Take the softmax of the same scores, and it is not.
+# is a product through the state. The softmax of the same scores and decays has no such limit.
 
 # %%
 if ready(segsum):
@@ -195,8 +195,8 @@ if ready(segsum):
         print(f"run {run}: rank of the block, N = 4: {ranks[0]} without softmax, {ranks[1]} with")
 
 # %% [markdown]
-# A matrix whose blocks below the diagonal all have rank at most $N$ is called *semiseparable*.
-# With a softmax no state of 4 numbers a channel computes these outputs exactly.
+# A matrix whose blocks below the diagonal all have rank at most $N$ is called *semiseparable*. With
+# a softmax, no recurrence with 4 numbers a channel, linear in $x$, gives these outputs exactly.
 
 # %% [markdown]
 # ## 2 · Both at once
@@ -360,10 +360,11 @@ if ready(ssd_quadratic, ssd_recurrent, ssd_chunked, best_chunk):
     )
 
 # %% [markdown]
-# Both forms grow in proportion to $T$. The least is flat: chunks of 16 multiply 16 % more than
-# chunks of 5, but they are a third as many, and their matrix products are larger. So what is
-# fastest is another question than what multiplies least. Here it is on your processor: five runs
-# each on fresh numbers, with torch's own softmax attention for comparison.
+# The recurrent and the chunked form grow in proportion to $T$, the quadratic one like $T^2$. The
+# least is flat: chunks of 16 multiply 16 % more than chunks of 5, but they are a third as many, and
+# their matrix products are larger. So what is fastest is another question than what multiplies
+# least. Here it is on your processor: five runs each on fresh numbers, with torch's own softmax
+# attention for comparison.
 
 # %% jupyter={"source_hidden": true}
 if ready(ssd_quadratic, ssd_recurrent, ssd_chunked):
@@ -410,18 +411,19 @@ if ready(ssd_quadratic, ssd_recurrent, ssd_chunked):
 
 # %% [markdown]
 # Where we ran it, at 2,048 steps, chunks of 64 took 6 to 9 microseconds a step and chunks of 5,
-# which multiply least, 37 to 52: more than the plain recurrence (28 to 33). Small steps in Python
-# cost more than multiplications. The quadratic form took 284 to 324. Softmax attention was the
-# fastest of all up to 512 steps (4 to 5 there), and took 10 to 11 at 2,048. Only the chunked forms
-# took about the same time for a step at every length.
+# which multiply least, 37 to 52: more than the plain recurrence (28 to 33). Each chunk is a dozen
+# small operations in Python, which weigh more here than the multiplications they save. The
+# quadratic form took 284 to 324. Softmax attention was the fastest of all up to 512 steps (4 to 5
+# there), and took 10 to 11 at 2,048. Only the chunked forms took about the same time for a step at
+# every length.
 #
 # **What this does not show.** That attention without a softmax is slower than with one: torch's
 # attention is one fused operator, your quadratic form several that write $T \times T$ numbers to
 # memory. Nor how long a chunk should be on a GPU, where matrix products cost less still beside all
 # else.
 #
-# > **Takeaway.** The chunk with the fewest multiplications is $\sqrt{D N / (N/H + D + 1)}$. The
-# > fastest one is longer, and has to be measured.
+# > **Takeaway.** The chunk with the fewest multiplications is near $\sqrt{D N / (N/H + D + 1)}$.
+# > The fastest one is longer, and has to be measured.
 
 # %% [markdown]
 # ## 4 · The block
@@ -524,16 +526,16 @@ if ready(Mamba2Block):
 
 # %% [markdown]
 # Where we ran it, Mamba took 63 to 157 milliseconds with $N = 16$ and 255 to 361 with $N = 64$;
-# Mamba-2 took 27 to 39 and 37 to 56. A larger state costs it little, because states are read and
-# written by matrix products. This compares with chapter 24's *loop*: with the authors' kernel on a
-# GPU Mamba is not that slow. What such a kernel does comes next.
+# Mamba-2 took 27 to 39 and 37 to 56. A state four times as large costs Mamba about four times as
+# much, and Mamba-2 less than twice. This compares with chapter 24's *loop*: with the authors'
+# kernel on a GPU Mamba is not that slow. What such a kernel does comes next.
 
 # %% [markdown]
 # ## 5 · On the chip
 #
-# A GPU has little fast memory beside each group of units and much slow memory for all. Mamba
-# is fast because the $(B, T, E, N)$ states are *never written to slow memory*: a program loads its
-# part of the input, keeps its state in registers, and writes only $y$.
+# A GPU has little fast memory beside each group of units and much slow memory for all. The
+# authors' kernel for Mamba *never writes the $(B, T, E, N)$ states to slow memory*: a program loads
+# its part of the input, keeps its state in registers, and writes only $y$.
 #
 # You write three such programs in **Triton** (chapter 17). A kernel is one function that many
 # *programs* run, each on its own part, in any order:
@@ -749,9 +751,9 @@ if ready(ssd_chunked):
 # - Written out, it is attention without a softmax: $Y = (F \circ c\, b^\top) X$, $F =
 #   e^{\text{segsum}(a)}$.
 # - By chunks: attention within, the state between. The cost grows like $T$; the fewest
-#   multiplications lie at $Q = \sqrt{DN / (N/H + D + 1)}$ and is flat.
+#   multiplications lie near $Q = \sqrt{DN / (N/H + D + 1)}$, and longer chunks cost little more.
 # - Segments add up their own terms; above the diagonal the exponent is $-\infty$ *before* exp.
-# - On a chip: what need not leave it, stays. Mamba's states never do.
+# - A kernel keeps in registers what it needs again: Mamba's states never go to slow memory.
 # - Given up: decays of each number's own, and, as with any fixed state, exact recall.
 #
 # **Before:** chapter 24, the block and its scan; chapter 15, linear attention; chapter 16, where
