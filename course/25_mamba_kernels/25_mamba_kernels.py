@@ -410,12 +410,12 @@ if ready(ssd_quadratic, ssd_recurrent, ssd_chunked):
     )
 
 # %% [markdown]
-# Where we ran it, at 2,048 steps, chunks of 64 took 6 to 9 microseconds a step and chunks of 5,
-# which multiply least, 37 to 52: more than the plain recurrence (28 to 33). Each chunk is a dozen
-# small operations in Python, which weigh more here than the multiplications they save. The
-# quadratic form took 284 to 324. Softmax attention was the fastest of all up to 512 steps (4 to 5
-# there), and took 10 to 11 at 2,048. Only the chunked forms took about the same time for a step at
-# every length.
+# In three runs of this notebook, at 2,048 steps, chunks of 64 took 6 to 13 microseconds a step and
+# chunks of 5, which multiply least, 37 to 76: more than the plain recurrence (28 to 34). Each chunk
+# is a dozen small operations in Python, which weigh more here than the multiplications they save.
+# The quadratic form took 284 to 349. Softmax attention was the fastest of all up to 512 steps (4 to
+# 5 there), and took 10 to 11 at 2,048. Only chunks of 64 took about the same time for a step at
+# every length (5 to 13).
 #
 # **What this does not show.** That attention without a softmax is slower than with one: torch's
 # attention is one fused operator, your quadratic form several that write $T \times T$ numbers to

@@ -135,22 +135,18 @@ def _blocks(shown: np.ndarray, chunk: int, decay: float) -> str:
     for place, (colour, words, dash) in enumerate(
         ((ATTENTION, "attention, within a chunk", ""), (RECURRENCE, "through the state", "5 3"))
     ):
-        x = _LEFT + 190.0 * place
-        line = {"x1": x, "x2": x + 22, "y1": bottom + 20, "y2": bottom + 20}
-        body.append(
-            element("line", **line, stroke=colour, stroke_width=3, stroke_dasharray=dash or "none")
-        )
-        body.append(text(x + 28, bottom + 24, words, font_size=12))
-    body.append(
-        text(_LEFT, bottom + 44, "bright: a large entry; none above the diagonal", font_size=11,
-             fill=MUTED)
-    )  # fmt: skip
+        y = bottom + 20 + 20.0 * place
+        line = {"x1": _LEFT, "x2": _LEFT + 22, "y1": y, "y2": y, "stroke": colour}
+        body.append(element("line", **line, stroke_width=3, stroke_dasharray=dash or "none"))
+        body.append(text(_LEFT + 30, y + 4, words, font_size=12))
+    key = "bright: a large entry; none above the diagonal"
+    body.append(text(_LEFT, bottom + 64, key, font_size=11, fill=MUTED))
     count = -(-STEPS // chunk)
     told = (
         f"A lower triangular matrix of 16 × 16 entries that fade by {decay:.2f} a step, in "
         f"{count} square{'s' if count > 1 else ''} of {chunk} on the diagonal."
     )
-    return panel("blocks", 350.0, bottom + 56, f"One matrix in chunks of {chunk}", told, *body)
+    return panel("blocks", 350.0, bottom + 76, f"One matrix in chunks of {chunk}", told, *body)
 
 
 def _costs(chunk: int) -> str:
@@ -182,4 +178,4 @@ def _costs(chunk: int) -> str:
         f"multiplications and move {numbers_moved(chunk):,} numbers. Chunks of {best} take the "
         "fewest multiplications, one chunk moves the fewest numbers."
     )
-    return panel("costs", 360.0, 400.0, "What it costs (D = N = 16)", told, *body)
+    return panel("costs", 360.0, 426.0, "What it costs (D = N = 16)", told, *body)
