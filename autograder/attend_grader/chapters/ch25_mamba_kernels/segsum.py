@@ -133,7 +133,7 @@ EXERCISE = Exercise(
         same_dtype=True,
         arguments_unchanged=True,
         forbids=READY_MADE,
-        says=("A term may be −inf.",),
+        says=("A term may be −inf.", "A large term costs other entries no digits."),
     ),
     properties=(
         worked(

@@ -119,6 +119,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         gradients=("x", "log_decay", "b", "c"),
         forbids=READY_MADE,
+        says=("Log decays may be −60.",),
     ),
     properties=(
         worked(

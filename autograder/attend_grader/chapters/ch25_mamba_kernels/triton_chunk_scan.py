@@ -211,7 +211,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         forbids=READY_MADE,
         says=(
-            "Any B, T and H.",
+            "Any B, T and H; log decays may be −20.",
             "At most 1.1 times the bytes needed: x, y, decays and states once, b and c once a "
             "head.",
             "The kernel compiles for an H100 without spills.",
