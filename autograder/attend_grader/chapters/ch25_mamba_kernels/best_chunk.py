@@ -27,12 +27,13 @@ def _free(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 
 def _tight(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for q in (1, 2, 1, 2):
+    for q in (1, 2, 3, 4):
         tokens, heads = int(rng.integers(50, 300)), int(rng.integers(8, 13))
         width, state = int(rng.integers(5, 8)), int(rng.integers(60, 70))
         room = q * q + q * (width + 2 * state) + width * state
-        yield "little room", Call((tokens, heads, width, state, room + int(rng.integers(0, 2))))
-        yield "one number too little", Call((tokens, heads, width, state, room + 2 * q))
+        yield "little room", Call((tokens, heads, width, state, room))
+        if q > 1:
+            yield "one number too little", Call((tokens, heads, width, state, room - 1))
 
 
 def _short(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -68,6 +69,11 @@ SLIPS = (
         "the state needs no room",
         (" + width * state <= room", " <= room"),
         "The state lies on the chip too: D N numbers.",
+    ),
+    Slip(
+        "the scores need no room",
+        ("if q * q + q * (width", "if q * (width"),
+        "The q² scores of a chunk lie on the chip too.",
     ),
     Slip(
         "the last chunk counts as a full one",

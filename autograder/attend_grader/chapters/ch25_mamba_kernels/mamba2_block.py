@@ -76,9 +76,9 @@ SLIPS = (
         "The convolution is missing: x, b and c go through it together, then through SiLU.",
     ),
     Slip(
-        "no SiLU after the convolution",
-        (CONVOLVED, "causal_conv1d(mixed, self.taps, self.taps_bias)"),
-        "x, b and c lack their SiLU after the convolution.",
+        "a sigmoid for the gate",
+        ("y * functional.silu(z)", "y * torch.sigmoid(z)"),
+        "The gate is sigmoid(z). Mamba's is SiLU(z) = z · sigmoid(z).",
     ),
     Slip(
         "x is not multiplied by Δ",
@@ -91,9 +91,9 @@ SLIPS = (
         "The skip adds Δ times x. It takes x itself.",
     ),
     Slip(
-        "no skip",
-        ("y + self.skip[:, None] * u", "y"),
-        "The skip is missing: each head adds skip times its x to what the scan returns.",
+        "channels dealt to heads one by one",
+        ("u.unflatten(-1, (heads, -1))", "u.unflatten(-1, (-1, heads)).transpose(-1, -2)"),
+        "Channels are dealt to the heads in turn. Head i has the D channels from i D on.",
     ),
     Slip(
         "the gate after the norm",

@@ -141,10 +141,10 @@ SLIPS = (
         "t of a chunk fades it by exp of the sum of all log decays from the chunk's first to t.",
     ),
     Slip(
-        "the state fades one step too few when read",
-        ("since * before)", "since / torch.exp(logs)[..., None] * before)"),
-        "The first step of a chunk reads the old state unfaded. Its own decay comes first: the "
-        "running sum of log decays includes step t.",
+        "what a chunk writes fades from its start",
+        (UNTIL, "since"),
+        "What a step writes is faded by the decays from the chunk's start to it. What is wanted is "
+        "the decay from that step to the chunk's end.",
     ),
     Slip(
         "what a chunk writes is not faded until its end",
@@ -165,9 +165,10 @@ SLIPS = (
         "its decays together.",
     ),
     Slip(
-        "the state is lost",
-        ("h = since[:, -1, :, :, None] * h + written", "h = written"),
-        "After each chunk the state holds that chunk only. What was there stays, faded.",
+        "the state fades by the last step only",
+        ("h = since[:, -1, :, :, None] * h", "h = torch.exp(logs[:, -1, :, None, None]) * h"),
+        "From chunk to chunk the state fades by the last step's decay only. All decays of the "
+        "chunk fade it.",
     ),
     Slip(
         "a state that was given is not used",

@@ -50,6 +50,16 @@ SLIPS = (
         "multiplied by exp of the segment's sum, and nothing is divided.",
     ),
     Slip(
+        "a softmax of the scores",
+        ("scores = c @ b.mT", "scores = torch.softmax(c @ b.mT, -1)"),
+        "The scores went through a softmax before they were faded. They are plain products c · b.",
+    ),
+    Slip(
+        "a step does not see itself",
+        ("torch.exp(segsum(log_decay.mT))", "torch.exp(segsum(log_decay.mT)).tril(-1)"),
+        "The diagonal is 0, so no step reads what it has just written. On it F is 1.",
+    ),
+    Slip(
         "no decay",
         ("torch.exp(segsum(log_decay.mT))", "torch.exp(0 * log_decay.mT[..., None]) * "
          "torch.ones(x.shape[1], x.shape[1]).tril()"),
