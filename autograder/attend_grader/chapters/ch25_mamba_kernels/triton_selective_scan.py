@@ -36,7 +36,8 @@ def _with_answer(why: str, call: Call) -> Case:
 
 
 def _usual(rng: np.random.Generator) -> Iterator[Case]:
-    yield _with_answer("", _case(rng, 2, 3, 16, 4))
+    yield _with_answer("", _case(rng, 1, 6, 8, 16))
+    yield _with_answer("", _case(rng, 2, 2, 16, 4))
 
 
 def _others(rng: np.random.Generator) -> Iterator[Case]:
