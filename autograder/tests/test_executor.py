@@ -218,3 +218,12 @@ def test_a_description_tells_what_a_candidate_is(define: Any) -> None:
     assert not nothing.callable
     assert nothing.source is None
     assert local(np.exp).description.callable
+
+
+def test_the_peak_knows_torchs_tensors_and_no_views(define: Any) -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.ones(500)
+    table = define("def f(x):\n    return (x[:, None] * x).sum()\n", "f")
+    view = define("def f(x):\n    return x[:, None].expand(500, 500)[0].sum()\n", "f")
+    assert local(table).run((x,), measure=True).peak_bytes >= 4 * 500**2
+    assert local(view).run((x,), measure=True).peak_bytes < 4 * 500**2

@@ -14,8 +14,6 @@ import importlib
 import inspect
 import io
 import itertools
-import sys
-import tracemalloc
 import types
 import warnings
 from collections.abc import Callable, Collection, Iterator
@@ -27,6 +25,7 @@ from attend_grader.inside import codec
 from attend_grader.inside.bans import Bans
 from attend_grader.inside.compiling import python_function
 from attend_grader.inside.kernels import interprets, kernels_of
+from attend_grader.inside.measuring import measured
 from attend_grader.inside.origins import origins
 from attend_grader.inside.settings import usual_settings
 from attend_grader.inside.telling import (
@@ -41,10 +40,6 @@ from attend_grader.inside.telling import (
 
 MAX_WARNINGS = 20
 """Different warnings kept of one call."""
-
-_TRACED, _IS_TRACING = tracemalloc.get_traced_memory, tracemalloc.is_tracing
-_START_TRACING = tracemalloc.start
-"""As they are now: submitted code may put others in their place."""
 
 MAX_BASES = 10
 """Types that are kept of those that an exception's is derived from."""
@@ -195,7 +190,7 @@ class Executor:
         take = request.get("take")
         if not request.get("measure"):
             return {"value": _taken(target(*args, **kwargs), take)}
-        with _measured(self.namespace) as cost:
+        with measured(self.namespace) as cost:
             value = _taken(target(*args, **kwargs), take)
         return {"value": value, "cost": cost}
 
@@ -368,41 +363,3 @@ def _no_input() -> Iterator[None]:
         yield
     finally:
         builtins.input = saved
-
-
-@contextlib.contextmanager
-def _measured(namespace: dict[str, Any]) -> Iterator[dict[str, int]]:
-    """Count bytecode steps in the candidate's own code, and peak memory in bytes.
-
-    The peak is read before each step, so that ``tracemalloc.reset_peak`` hides nothing that was.
-    """
-    cost = {"steps": 0, "peak_bytes": 0}
-    traced, is_tracing, start_tracing = _TRACED, _IS_TRACING, _START_TRACING
-
-    def count(frame: types.FrameType, event: str, arg: Any) -> Any:
-        del arg
-        if frame.f_globals is not namespace:
-            return None
-        if event == "call":
-            frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        elif event == "opcode":
-            cost["steps"] += 1
-            cost["peak_bytes"] = max(cost["peak_bytes"], traced()[1] - start)
-            if not is_tracing():
-                start_tracing()
-        return count
-
-    running = tracemalloc.is_tracing()
-    if not running:
-        tracemalloc.start()
-    tracemalloc.reset_peak()
-    start = tracemalloc.get_traced_memory()[0]
-    previous = sys.gettrace()
-    sys.settrace(count)
-    try:
-        yield cost
-    finally:
-        sys.settrace(previous)
-        cost["peak_bytes"] = max(cost["peak_bytes"], traced()[1] - start, 0)
-        if not running:
-            tracemalloc.stop()

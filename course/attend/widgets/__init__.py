@@ -25,6 +25,7 @@ from attend.widgets.matrix_memory import matrix_memory
 from attend.widgets.memory_viewer import memory_viewer
 from attend.widgets.rope_dial import rope_dial
 from attend.widgets.score_memory import score_memory
+from attend.widgets.semiseparable import semiseparable
 from attend.widgets.table import attention_table
 from attend.widgets.tile_stepper import tile_stepper
 from attend.widgets.what_is_kept import TEXTS as WHAT_IS_KEPT
@@ -54,6 +55,7 @@ __all__ = [
     "peak_chart",
     "rope_dial",
     "score_memory",
+    "semiseparable",
     "tile_stepper",
     "traffic_chart",
     "what_is_kept",

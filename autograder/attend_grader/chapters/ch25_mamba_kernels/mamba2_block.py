@@ -1,0 +1,207 @@
+"""Exercise 25_mamba_kernels/Mamba2Block: convolution, scan, gate and norm put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from attend_solutions import mamba, mamba_kernels
+from torch.nn import functional
+
+from attend_grader.chapters.ch25_mamba_kernels import READY_MADE
+from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.contract import EVERY_PARAMETER
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import agrees
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_numbers import normal
+from attend_grader.checks.torch_properties import module_call
+
+SCALE = 0.5
+"""Of fresh weights: outputs stay near 1."""
+
+
+def _case(rng: np.random.Generator, batch: int, tokens: int, *build: int) -> Call:
+    made = Call(build)
+    return module_call(
+        mamba_kernels.Mamba2Block, rng, made, normal(rng, batch, tokens, build[0]), scale=SCALE
+    )
+
+
+def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    yield "", _case(rng, 2, 5, 4, 3, 2)
+    yield "other taps, short chunks", _case(rng, 1, 7, 6, 2, 3, 2, 3)
+
+
+def _short(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    yield "one token", _case(rng, 2, 1, 4, 3, 2)
+    yield "one head, N = 1", _case(rng, 1, 3, 2, 1, 1)
+    yield "a head for each channel", _case(rng, 1, 3, 2, 3, 4)
+
+
+def _causal(subject: Subject, probe: Probe) -> None:
+    """What comes later changes nothing earlier."""
+    built, probe = probe.build(subject, 4, 3, 2, 4, 2, scale=SCALE)
+    x = normal(probe.rng, 2, 6, 4)
+    probe.agree(built, x, tolerance=FLOAT32)
+    later = x.clone()
+    later[:, 4:] = normal(probe.rng, 2, 2, 4)
+    want = probe.reference(x)[:, :4].detach()
+    got = probe.call(built, later).value
+    first = got[:, :4] if isinstance(got, torch.Tensor) and got.dim() == 3 else got
+    if not isinstance(first, torch.Tensor) or not torch.allclose(first, want, atol=1e-4):
+        raise probe.miss(
+            "tokens 5 and 6 were changed, and outputs 1 to 4 changed with them.", later
+        )
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Default taps, other taps and chunks, one token."""
+    return [
+        _case(rng, 2, 5, 4, 3, 2),
+        _case(rng, 1, 7, 6, 2, 3, 2, 3),
+        _case(rng, 2, 1, 4, 3, 2),
+    ]
+
+
+CONVOLVED = "functional.silu(causal_conv1d(mixed, self.taps, self.taps_bias))"
+DELTA = "functional.softplus(raw + self.delta_bias)"
+
+SLIPS = (
+    Slip(
+        "no convolution",
+        (CONVOLVED, "functional.silu(mixed)"),
+        "The convolution is missing: x, b and c go through it together, then through SiLU.",
+    ),
+    Slip(
+        "a sigmoid for the gate",
+        ("y * functional.silu(z)", "y * torch.sigmoid(z)"),
+        "The gate is sigmoid(z). Mamba's is SiLU(z) = z · sigmoid(z).",
+    ),
+    Slip(
+        "x is not multiplied by Δ",
+        ("delta[..., None] * u, a", "u, a"),
+        "x is written without its Δ. ssd_chunked takes what is written: Δ times x.",
+    ),
+    Slip(
+        "the skip takes Δ too",
+        ("self.skip[:, None] * u", "self.skip[:, None] * delta[..., None] * u"),
+        "The skip adds Δ times x. It takes x itself.",
+    ),
+    Slip(
+        "channels dealt to heads one by one",
+        ("u.unflatten(-1, (heads, -1))", "u.unflatten(-1, (-1, heads)).transpose(-1, -2)"),
+        "Channels are dealt to the heads in turn. Head i has the D channels from i D on.",
+    ),
+    Slip(
+        "the gate after the norm",
+        ("self.norm(y * functional.silu(z))", "self.norm(y) * functional.silu(z)"),
+        "The gate comes after the norm. Here the norm takes what the gate has let through: "
+        "norm(y · SiLU(z)).",
+    ),
+    Slip(
+        "no norm",
+        ("self.norm(y * functional.silu(z))", "y * functional.silu(z)"),
+        "The norm before the last projection is missing.",
+    ),
+    Slip(
+        "b and c exchanged",
+        ("u, b, c = mixed", "u, c, b = mixed"),
+        "b and c are exchanged: after x comes b, then c.",
+    ),
+    Slip(
+        "a_log used as a",
+        ("-torch.exp(self.a_log)", "self.a_log"),
+        "a_log was used as a, so decays may be above 1. a = −exp(a_log).",
+    ),
+    Slip(
+        "Δ without its bias",
+        (DELTA, "functional.softplus(raw)"),
+        "Δ lacks its bias, which is added before the softplus.",
+    ),
+)
+
+Parts: Any = mamba_kernels.Mamba2Block
+"""What a learner is given: the parameters."""
+
+
+class Spelled(Parts):
+    """Slices, and the recurrence written out."""
+
+    def forward(self, x):
+        """The same output."""
+        heads, inner = self.skip.shape[0], self.norm.weight.shape[0]
+        n = (self.taps.shape[0] - inner) // 2
+        every = x @ self.input.weight.T
+        z, mixed = every[..., :inner], every[..., inner : 2 * inner + 2 * n]
+        delta = torch.log1p(torch.exp(every[..., 2 * inner + 2 * n :] + self.delta_bias))
+        taps = self.taps.shape[1]
+        late = functional.pad(mixed, (0, 0, taps - 1, 0))
+        mixed = sum(late[:, k : k + x.shape[1]] * self.taps[:, k] for k in range(taps))
+        mixed = mixed + self.taps_bias
+        mixed = mixed * torch.sigmoid(mixed)
+        u = mixed[..., :inner].reshape(*x.shape[:2], heads, inner // heads)
+        b, c = mixed[..., inner : inner + n], mixed[..., inner + n :]
+        decay, h, rows = torch.exp(-delta * self.a_log.exp()), 0.0, []
+        for t in range(x.shape[1]):
+            wrote = (delta[:, t, :, None] * u[:, t])[..., None] * b[:, t, None, None]
+            h = decay[:, t, :, None, None] * h + wrote
+            rows.append(torch.einsum("bhdn,bn->bhd", h, c[:, t]) + self.skip[:, None] * u[:, t])
+        y = torch.stack(rows, dim=1).reshape(*x.shape[:2], inner) * z * torch.sigmoid(z)
+        y = y / torch.sqrt(y.square().mean(-1, keepdim=True) + 1e-5) * self.norm.weight
+        return functional.linear(y, self.output.weight)
+
+
+class ByRecurrence(Parts):
+    """Through ssd_recurrent, heads first."""
+
+    def forward(self, x):
+        """The same output."""
+        inner = self.output.weight.shape[1]
+        sizes = [inner, len(self.taps), len(self.a_log)]
+        z, mixed, raw = torch.split(self.input(x), sizes, dim=-1)
+        mixed = functional.silu(mamba.causal_conv1d(mixed, self.taps, self.taps_bias))
+        u, b, c = mixed.tensor_split([inner, (inner + len(self.taps)) // 2], dim=-1)
+        u = u.view(*x.shape[:2], len(self.a_log), -1)
+        delta = functional.softplus(raw + self.delta_bias)
+        y, _ = mamba_kernels.ssd_recurrent(u * delta[..., None], -delta * self.a_log.exp(), b, c)
+        y = torch.addcmul(y, self.skip.view(1, 1, -1, 1), u).flatten(2)
+        return self.output(self.norm(functional.silu(z) * y))
+
+
+EXERCISE = Exercise(
+    chapter="25_mamba_kernels",
+    title="The Mamba-2 block",
+    goal="Put the convolution, your chunked scan, the gate and the norm together.",
+    reference=mamba_kernels.Mamba2Block,
+    contract=Contract(
+        views=True,
+        arguments_unchanged=True,
+        gradients=("x", EVERY_PARAMETER),
+        forbids=READY_MADE,
+        points={"gradients": 2},
+    ),
+    properties=(
+        agrees("values", _usual, points=2, tolerance=FLOAT32),
+        agrees("one token, one head, a head for each channel", _short, repeat=1, tolerance=FLOAT32),
+        Property("what comes later changes nothing earlier", 1, _causal),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"the recurrence written out": Spelled, "by ssd_recurrent": ByRecurrence},
+    hints=(
+        "Follow the diagram from the left. Everything but the gate z and Δ goes through the "
+        "convolution together.",
+        "`self.input(x).split([E, E + 2 N, H], dim=-1)` gives z, mixed and the raw Δ; after the "
+        "convolution and SiLU, mixed splits into u, b and c. `u.unflatten(-1, (heads, -1))` has "
+        "heads.",
+        "ssd_chunked(delta[..., None] * u, a * delta, b, c, self.chunk), with a = −exp(a_log). Add "
+        "skip * u a head, flatten the heads, gate, norm, project.",
+    ),
+    minutes=15,
+    difficulty=3,
+    importance=4,
+    uses=("ssd_chunked", "causal_conv1d"),
+)

@@ -1,0 +1,82 @@
+"""Chapter 25: tensors that several exercises draw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attend_grader.checks.compare import FLOAT32, expect_close
+from attend_grader.checks.kernels import (
+    clean_memory,
+    compiles_as_launched,
+    launched,
+    right_values,
+    within_budget,
+)
+from attend_grader.checks.probe import Call, Probe, Property
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_numbers import normal
+
+Cases = Callable[[np.random.Generator], Iterator[tuple[str, Call, Any]]]
+
+
+def logs(rng: np.random.Generator, *shape: int) -> Tensor:
+    """Logarithms of decays from −2 to −0.05, two decimals."""
+    return -torch.from_numpy(rng.uniform(0.05, 2.0, shape).round(2)).float()
+
+
+def sequence(
+    rng: np.random.Generator, batch: int, tokens: int, heads: int, width: int, state: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """x, log_decay, b and c of one sequence."""
+    return (
+        normal(rng, batch, tokens, heads, width),
+        logs(rng, batch, tokens, heads),
+        normal(rng, batch, tokens, state),
+        normal(rng, batch, tokens, state),
+    )
+
+
+def kernel_properties(
+    usual: Cases, others: Cases, what: str, needed: Callable[[Call], int]
+) -> tuple[Property, ...]:
+    """Right values, clean memory, bytes within a budget, and a GPU's compiler.
+
+    Args:
+        usual: calls of usual sizes with their right results; the first is compiled.
+        others: of other sizes.
+        what: is special about these.
+        needed: bytes that a call has to move.
+    """
+
+    def first(rng: np.random.Generator) -> Iterator[tuple[str, Call, Any]]:
+        yield next(iter(usual(rng)))
+
+    def both(rng: np.random.Generator) -> Iterator[tuple[str, Call, Any]]:
+        yield from first(rng)
+        yield from others(rng)
+
+    built = compiles_as_launched("compiles for an H100, nothing spilled", first)
+
+    def compiled(subject: Subject, probe: Probe) -> None:
+        for _, call, want in first(probe.rng):  # what is wrong need not be compiled
+            expect_close(launched(subject, probe, call).value, want, FLOAT32)
+        built.test(subject, probe)
+
+    return (
+        right_values("values", usual, points=3),
+        right_values(what, others, points=2),
+        clean_memory("touches its own memory only", both),
+        within_budget("reads once, writes once", first, needed),
+        Property(built.name, 1, compiled),
+    )
+
+
+def chunks_of(text: Tensor, chunk: int) -> int:
+    """How many chunks a text (B, T, …) has."""
+    return math.ceil(text.shape[1] / chunk)

@@ -1,0 +1,162 @@
+"""Exercise 25_mamba_kernels/ssd_quadratic: the recurrence as masked attention."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from attend_solutions import mamba_kernels as answers
+
+from attend_grader.chapters.ch25_mamba_kernels import READY_MADE
+from attend_grader.chapters.ch25_mamba_kernels.shared import sequence
+from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import Known, agrees, known, worked
+
+HALF = math.log(0.5)
+
+
+def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((2, 5, 3, 4, 2), (3, 3, 3, 3, 3), (1, 6, 1, 2, 5)):
+        yield "", Call(sequence(rng, *sizes))
+
+
+def _small(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    yield "one step", Call(sequence(rng, 2, 1, 3, 2, 4))
+    yield "one head, D = N = 1", Call(sequence(rng, 1, 4, 1, 1, 1))
+
+
+def _strong(rng: np.random.Generator) -> Known:
+    """Where everything is forgotten at once, each output is the step's own."""
+    x, log_decay, b, c = sequence(rng, 2, 6, 2, 3, 4)
+    alone = (c * b).sum(-1)[..., None, None] * x
+    yield "log decays of −60: e⁶⁰ twice is no float32", (x, log_decay - 60, b, c), alone
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """All sizes different, all the same, one step."""
+    x, log_decay, b, c = sequence(rng, 1, 4, 2, 2, 3)
+    calls = [Call(sequence(rng, *s)) for s in ((2, 5, 3, 4, 2), (3, 3, 3, 3, 3), (2, 1, 3, 2, 4))]
+    return [*calls, Call((x, log_decay - 60, b, c))]
+
+
+SLIPS = (
+    Slip(
+        "a softmax",
+        ("fade * scores[:, None]", "torch.softmax(segsum(log_decay.mT) + scores[:, None], -1)"),
+        "The weights of each step add up to 1: that is softmax attention. Here the score is "
+        "multiplied by exp of the segment's sum, and nothing is divided.",
+    ),
+    Slip(
+        "a softmax of the scores",
+        ("scores = c @ b.mT", "scores = torch.softmax(c @ b.mT, -1)"),
+        "The scores went through a softmax before they were faded. They are plain products c · b.",
+    ),
+    Slip(
+        "a step does not see itself",
+        ("torch.exp(segsum(log_decay.mT))", "torch.exp(segsum(log_decay.mT)).tril(-1)"),
+        "The diagonal is 0, so no step reads what it has just written. On it F is 1.",
+    ),
+    Slip(
+        "no decay",
+        ("torch.exp(segsum(log_decay.mT))", "torch.exp(0 * log_decay.mT[..., None]) * "
+         "torch.ones(x.shape[1], x.shape[1]).tril()"),
+        "Nothing fades: this is linear attention with a causal mask of ones. The mask's entries "
+        "are the exponentials of segsum.",
+    ),
+    Slip(
+        "the mask is not exponentiated",
+        ("torch.exp(segsum(log_decay.mT))", "torch.exp(segsum(log_decay.mT)).clamp(1e-30).log()"),
+        "The scores are multiplied by the sums of logarithms. Take their exponential first.",
+    ),
+    Slip(
+        "queries and keys exchanged",
+        ("c @ b.mT", "b @ c.mT"),
+        "Scores are b_t · c_s. The later step t reads, with c; the earlier step s has written, "
+        "with b.",
+    ),
+    Slip(
+        "scaled by √N",
+        ("c @ b.mT", "c @ b.mT / b.shape[-1] ** 0.5"),
+        "The scores are divided by √N, as in softmax attention. The recurrence has no such factor.",
+    ),
+    Slip(
+        "it sees the future",
+        ("torch.exp(segsum(log_decay.mT))", "torch.exp(segsum(log_decay.mT)).add("
+         "torch.exp(segsum(log_decay.mT)).mT).clamp(max=1)"),
+        "A step reads later ones too: the mask is symmetric. Above the diagonal it is 0.",
+    ),
+    Slip(
+        "all heads fade alike",
+        ("segsum(log_decay.mT)", "segsum(log_decay.mT[:, :1])"),
+        "Every head has the first head's decays. Each has its own.",
+    ),
+    Slip(
+        "the written value is faded at once",
+        ("fade = torch.exp(segsum(log_decay.mT))",
+         "fade = torch.exp(segsum(log_decay.mT) + log_decay.mT[:, :, None])"),
+        "What a step writes is faded by its own decay. The segment from s to t begins after s.",
+    ),
+)  # fmt: skip
+
+
+def with_einsum(x, log_decay, b, c):
+    """One einsum over everything."""
+    decay = torch.exp(answers.segsum(log_decay.transpose(1, 2)))
+    return torch.einsum("btn,bsn,bhts,bshd->bthd", c, b, decay, x)
+
+
+def row_by_row(x, log_decay, b, c):
+    """One output after the other."""
+    rows = []
+    for t in range(x.shape[1]):
+        left = log_decay[:, 1 : t + 1].flip(1).cumsum(1).flip(1)
+        left = torch.cat([left, torch.zeros_like(log_decay[:, :1])], dim=1).exp()  # (B, t+1, H)
+        score = (b[:, : t + 1] @ c[:, t, :, None])[..., 0]  # (B, t+1)
+        rows.append(((left * score[..., None])[..., None] * x[:, : t + 1]).sum(1))
+    return torch.stack(rows, dim=1)
+
+
+EXERCISE = Exercise(
+    chapter="25_mamba_kernels",
+    title="All at once, as attention",
+    goal="Compute all outputs as attention with a decay for its mask, and without a softmax.",
+    reference=answers.ssd_quadratic,
+    contract=Contract(
+        views=True,
+        arguments_unchanged=True,
+        gradients=("x", "log_decay", "b", "c"),
+        forbids=READY_MADE,
+        says=("Log decays may be −60.",),
+    ),
+    properties=(
+        worked(
+            "the worked example: y = 1, 2.5, 5.25",
+            torch.tensor([1.0, 2.0, 4.0]).view(1, 3, 1, 1),
+            torch.full((1, 3, 1), HALF),
+            torch.ones(1, 3, 1),
+            torch.ones(1, 3, 1),
+            want=torch.tensor([1.0, 2.5, 5.25]).view(1, 3, 1, 1),
+            tolerance=FLOAT32,
+        ),
+        agrees("several heads", _usual, tolerance=FLOAT32),
+        agrees("one step, one head", _small, repeat=1, tolerance=FLOAT32),
+        known("strong decays do not overflow", _strong, tolerance=FLOAT32),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"einsum": with_einsum, "row by row": row_by_row},
+    hints=(
+        "Which of b and c belongs to the step that reads, and which to the step that has written?",
+        "The mask of each head is torch.exp(segsum(…)), which needs time last: log_decay.mT is "
+        "(B, H, T). The scores c @ b.mT are (B, T, T), the same for all heads.",
+        "`(fade * scores[:, None]) @ x.transpose(1, 2)` is (B, H, T, D). Bring the heads back "
+        "behind the steps.",
+    ),
+    minutes=12,
+    difficulty=3,
+    importance=5,
+    uses=("segsum",),
+)

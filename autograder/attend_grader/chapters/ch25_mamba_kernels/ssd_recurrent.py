@@ -1,0 +1,156 @@
+"""Exercise 25_mamba_kernels/ssd_recurrent: the same outputs from a state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from attend_solutions import mamba_kernels as answers
+
+from attend_grader.chapters.ch25_mamba_kernels import READY_MADE
+from attend_grader.chapters.ch25_mamba_kernels.shared import sequence
+from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.helpers import agrees, worked
+from attend_grader.checks.torch_numbers import normal
+
+HALF = math.log(0.5)
+
+
+def _case(rng: np.random.Generator, *sizes: int, going_on: bool = False) -> Call:
+    batch, _, heads, width, state = sizes
+    more = (normal(rng, batch, heads, width, state),) if going_on else ()
+    return Call((*sequence(rng, *sizes), *more))
+
+
+def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((2, 5, 3, 4, 2), (3, 3, 3, 3, 3), (1, 6, 1, 2, 5), (2, 1, 2, 1, 3)):
+        yield "", _case(rng, *sizes)
+
+
+def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    for sizes in ((2, 4, 3, 2, 5), (1, 1, 2, 3, 1)):
+        yield "a state is given", _case(rng, *sizes, going_on=True)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """All sizes different, all the same, one step, a state given."""
+    return [
+        _case(rng, 2, 5, 3, 4, 2),
+        _case(rng, 3, 3, 3, 3, 3),
+        _case(rng, 2, 1, 3, 2, 4),
+        _case(rng, 2, 4, 2, 3, 5, going_on=True),
+    ]
+
+
+UPDATE = "h = decay[:, t] * h + written[:, t]"
+READ = "read.append((h * c[:, t, None, None, :]).sum(-1))"
+
+SLIPS = (
+    Slip(
+        "reads before it writes",
+        (f"{UPDATE}\n        {READ}", f"{READ}\n        {UPDATE}"),
+        "y_t is read from the state before step t, so a step never sees itself. Update first.",
+    ),
+    Slip(
+        "the decay hits the new input too",
+        (UPDATE, "h = decay[:, t] * (h + written[:, t])"),
+        "What is written now is faded at once. Only the old state is.",
+    ),
+    Slip(
+        "nothing fades",
+        (UPDATE, "h = h + written[:, t]"),
+        "The state is a plain sum; the decay is missing.",
+    ),
+    Slip(
+        "the logarithm is used as the decay",
+        ("torch.exp(log_decay)", "log_decay"),
+        "The state is multiplied by the log decay, which is negative. Take its exponential.",
+    ),
+    Slip(
+        "a state that was given is not used",
+        ("torch.zeros_like(written[:, 0]) if state is None else state", "0 * written[:, 0]"),
+        "The recurrence starts from zeros although a state is given.",
+    ),
+    Slip(
+        "b and c exchanged",
+        ((READ, READ.replace("c[", "b[")), ("x[..., None] * b", "x[..., None] * c")),
+        "b and c are exchanged: b says where a step writes, c where it reads.",
+    ),
+    Slip(
+        "a mean over the state",
+        (".sum(-1))", ".mean(-1))"),
+        "y is N times too small: reading is a sum over the N numbers, not their mean.",
+    ),
+    Slip(
+        "all heads fade alike",
+        ("torch.exp(log_decay)", "torch.exp(log_decay[..., :1])"),
+        "Every head has the first head's decay. Each has its own.",
+    ),
+)
+
+
+def with_einsum(x, log_decay, b, c, state=None):
+    """Index by index."""
+    batch, tokens, heads, width = x.shape
+    h = x.new_zeros(batch, heads, width, b.shape[-1]) if state is None else state.clone()
+    rows = []
+    for t in range(tokens):
+        wrote = torch.einsum("bhd,bn->bhdn", x[:, t], b[:, t])
+        h = torch.einsum("bh,bhdn->bhdn", log_decay[:, t].exp(), h) + wrote
+        rows.append(torch.einsum("bhdn,bn->bhd", h, c[:, t]))
+    return torch.stack(rows, dim=1), h
+
+
+def all_states(x, log_decay, b, c, state=None):
+    """Every state at once, by the segments' decays."""
+    fade = torch.exp(answers.segsum(log_decay.mT))  # (B, H, T, T)
+    h = torch.einsum("bhts,bshd,bsn->bthdn", fade, x, b)
+    if state is not None:
+        h = h + torch.exp(log_decay.cumsum(1))[..., None, None] * state[:, None]
+    return torch.einsum("bthdn,btn->bthd", h, c), h[:, -1]
+
+
+EXERCISE = Exercise(
+    chapter="25_mamba_kernels",
+    title="Step by step, as a recurrence",
+    goal="Compute the same outputs with a state of fixed size, one step after the other.",
+    reference=answers.ssd_recurrent,
+    contract=Contract(
+        views=True,
+        arguments_unchanged=True,
+        gradients=("x", "log_decay", "b", "c", "state"),
+        forbids=READY_MADE,
+    ),
+    properties=(
+        worked(
+            "the worked example: y = 1, 2.5, 5.25",
+            torch.tensor([1.0, 2.0, 4.0]).view(1, 3, 1, 1),
+            torch.full((1, 3, 1), HALF),
+            torch.ones(1, 3, 1),
+            torch.ones(1, 3, 1),
+            want=(torch.tensor([1.0, 2.5, 5.25]).view(1, 3, 1, 1), torch.full((1, 1, 1, 1), 5.25)),
+            tolerance=FLOAT32,
+        ),
+        agrees("y", _usual, part=0, tolerance=FLOAT32),
+        agrees("the last state", _usual, part=1, tolerance=FLOAT32),
+        agrees("goes on from a state that is given", _goes_on, tolerance=FLOAT32),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"einsum": with_einsum, "all states at once": all_states},
+    hints=(
+        "It is chapter 24's scan with one decay for a whole head: the state of a head is a D × N "
+        "matrix.",
+        "Before the loop: torch.exp(log_decay)[..., None, None], and what is written, "
+        "x[..., None] * b[:, :, None, None, :], (B, T, H, D, N).",
+        "Each step: h = decay_t * h + written_t, then y_t = (h * c_t).sum(-1), where c_t needs "
+        "axes for heads and channels. Stack along axis 1.",
+    ),
+    minutes=10,
+    difficulty=2,
+    importance=4,
+    results=("y", "state"),
+)

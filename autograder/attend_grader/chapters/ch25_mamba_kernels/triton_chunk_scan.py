@@ -1,0 +1,237 @@
+"""Exercise 25_mamba_kernels/triton_chunk_scan: each chunk's outputs, all chunks at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from attend_solutions import mamba_kernels
+from attend_solutions import ssd_triton as answers  # before triton: it chooses the interpreter
+
+import triton  # isort: skip
+import triton.language as tl  # isort: skip
+
+from attend_grader.chapters.ch25_mamba_kernels import READY_MADE
+from attend_grader.chapters.ch25_mamba_kernels.shared import chunks_of, kernel_properties, sequence
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.torch_numbers import normal
+
+Case = tuple[str, Call, Any]
+
+
+def _case(rng: np.random.Generator, chunk: int, *sizes: int, strong: bool = False) -> Call:
+    x, log_decay, b, c = sequence(rng, *sizes)
+    batch, _, heads, width, state = sizes
+    h = normal(rng, batch, chunks_of(x, chunk), heads, width, state)
+    return Call((x, log_decay - 20 * strong, b, c, h, chunk))
+
+
+def _with_answer(why: str, call: Call) -> Case:
+    x, log_decay, b, c, state, chunk = call.args
+    pieces = zip(*(m.double().split(chunk, 1) for m in (x, log_decay, b, c)), strict=True)
+    read = []
+    for number, (xs, logs, keys, queries) in enumerate(pieces):
+        h = state[:, number].double()
+        read.append(mamba_kernels.ssd_recurrent(xs, logs, keys, queries, h)[0])
+    return why, call, torch.cat(read, 1).float()
+
+
+def _usual(rng: np.random.Generator) -> Iterator[Case]:
+    yield _with_answer("", _case(rng, 16, 1, 9, 2, 16, 32))
+
+
+def _others(rng: np.random.Generator) -> Iterator[Case]:
+    yield _with_answer("17 steps in chunks of 16", _case(rng, 16, 1, 17, 1, 16, 16))
+    yield _with_answer("3 steps in a chunk of 16", _case(rng, 16, 2, 3, 1, 32, 16))
+    yield _with_answer("one step in a chunk of 32", _case(rng, 32, 1, 1, 2, 16, 16))
+    strong = _case(rng, 16, 1, 9, 1, 16, 16, strong=True)
+    yield _with_answer("log decays of −20: e¹⁶⁰ is no float32", strong)
+
+
+def _needed(call: Call) -> int:
+    """x, y, the decays and the states once, b and c once a head."""
+    x, log_decay, b, _, state, _ = call.args
+    numbers = 2 * x.numel() + log_decay.numel() + 2 * x.shape[2] * b.numel()
+    return 4 * (numbers + state.numel())
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Two chunks, a broken chunk, D and N different and equal, strong decays."""
+    return [
+        _case(rng, 16, 1, 20, 2, 16, 32),
+        _case(rng, 16, 2, 17, 2, 16, 16),
+        _case(rng, 16, 1, 9, 1, 16, 16, strong=True),
+    ]
+
+
+APART = 'tl.exp(tl.where(causal, since[:, None] - since[None, :], float("-inf")))'
+STATE = "    y += tl.exp(since)[:, None] * tl.dot(c, tl.trans(state))\n"
+
+SLIPS = (
+    Slip(
+        "no mask within the chunk",
+        (APART, "tl.exp(since[:, None] - since[None, :])"),
+        "Steps of a chunk read later ones. Where the column is later, the factor is 0.",
+    ),
+    Slip(
+        "masked after the exponential, by a product",
+        (APART, "tl.exp(since[:, None] - since[None, :]) * causal"),
+        "Above the diagonal the exponent is positive: its exponential overflows, and infinity "
+        "times 0 is NaN. Let the exponent be −inf there, before exp.",
+    ),
+    Slip(
+        "the state is not read",
+        (STATE, ""),
+        "Each chunk sees only itself: the state before it is not read.",
+    ),
+    Slip(
+        "the state is read unfaded",
+        ("tl.exp(since)[:, None] * tl.dot(c, tl.trans(state))", "tl.dot(c, tl.trans(state))"),
+        "The state is read without the decay since the chunk's start.",
+    ),
+    Slip(
+        "nothing fades within the chunk",
+        (APART, "tl.where(causal, 1.0, 0.0)"),
+        "Within the chunk nothing fades: the mask is all ones.",
+    ),
+    Slip(
+        "queries and keys exchanged",
+        ("tl.dot(c, tl.trans(b))", "tl.dot(b, tl.trans(c))"),
+        "Scores are b_t · c_s. The later step t reads with c; step s has written with b.",
+    ),
+    Slip(
+        "a step does not see itself",
+        ("tl.where(causal, since[:, None]",
+         "tl.where(step[:, None] > step[None, :], since[:, None]"),
+        "The diagonal is masked: a step reads what it has just written, unfaded.",
+    ),
+    Slip(
+        "the decays begin one step too late",
+        ("tl.where(causal, logs[None, :], 0.0)",
+         "tl.where(step[:, None] > step[None, :], logs[None, :], 0.0)"),
+        "The running sums leave out the step's own decay. Between two steps the later one's decay "
+        "counts, the earlier one's does not; and the first step of a chunk fades the state.",
+    ),
+    Slip(
+        "the state taken for (N, D)",
+        ("d[:, None] * N + n[None, :])\n    causal", "n[None, :] * D + d[:, None])\n    causal"),
+        "The states are read transposed: they are (D, N), N the fast axis.",
+    ),
+    Slip(
+        "no mask on the store",
+        ("tl.store(y_ptr + here, y, mask=live[:, None])", "tl.store(y_ptr + here, y)"),
+        "y is stored past the end of the text in the last chunk.",
+    ),
+)  # fmt: skip
+
+
+@triton.jit
+def segments_kernel(
+    x_ptr, a_ptr, b_ptr, c_ptr, h_ptr, y_ptr, steps, heads,
+    D: tl.constexpr, N: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
+    """Each segment adds up its own terms."""
+    i, head, k = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    q = tl.arange(0, CHUNK)
+    t = k * CHUNK + q
+    inside = t < steps
+    row = i * steps + t
+    d, n = tl.arange(0, D), tl.arange(0, N)
+    a = tl.load(a_ptr + row * heads + head, mask=inside, other=0.0)
+    below = q[:, None] > q[None, :]
+    segments = tl.cumsum(tl.where(below, a[:, None], 0.0), axis=0)  # each adds its own terms
+    fade = tl.where(q[:, None] >= q[None, :], tl.exp(segments), 0.0)
+    turned = row[None, :] * N + n[:, None]  # (N, CHUNK)
+    keys = tl.load(b_ptr + turned, mask=inside[None, :], other=0.0)
+    c = tl.load(c_ptr + row[:, None] * N + n[None, :], mask=inside[:, None], other=0.0)
+    x = tl.load(
+        x_ptr + (row * heads + head)[:, None] * D + d[None, :], mask=inside[:, None], other=0.0
+    )
+    first = ((i * tl.num_programs(2) + k) * heads + head) * D * N
+    h = tl.load(h_ptr + first + d[None, :] * N + n[:, None])  # (N, D)
+    y = tl.dot(c * tl.exp(tl.cumsum(a, axis=0))[:, None], h)
+    y += tl.dot(tl.dot(c, keys) * fade, x)
+    tl.store(y_ptr + (row * heads + head)[:, None] * D + d[None, :], y, mask=inside[:, None])
+
+
+def by_segments(x, log_decay, b, c, state, chunk):
+    """segsum within the kernel."""
+    y = torch.empty_like(x)
+    batch, tokens, heads, width = x.shape
+    segments_kernel[(batch, heads, state.shape[1])](
+        x, log_decay, b, c, state, y, tokens, heads, D=width, N=b.shape[-1], CHUNK=chunk
+    )
+    return y
+
+
+@triton.jit
+def sums_kernel(
+    x_ptr, a_ptr, b_ptr, c_ptr, h_ptr, y_ptr, steps, heads,
+    D: tl.constexpr, N: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
+    """Sums of products in the place of matrix products."""
+    i, head, k = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    t = k * CHUNK + tl.arange(0, CHUNK)
+    inside = t < steps
+    row = i * steps + t
+    d, n = tl.arange(0, D), tl.arange(0, N)
+    own = (row * heads + head)[:, None] * D + d
+    x = tl.load(x_ptr + own, mask=inside[:, None], other=0.0)
+    b = tl.load(b_ptr + row[:, None] * N + n, mask=inside[:, None], other=0.0)
+    c = tl.load(c_ptr + row[:, None] * N + n, mask=inside[:, None], other=0.0)
+    time = tl.cumsum(tl.load(a_ptr + row * heads + head, mask=inside, other=0.0), axis=0)
+    place = ((i * tl.cdiv(steps, CHUNK) + k) * heads + head) * D + d
+    h = tl.load(h_ptr + place[:, None] * N + n[None, :])
+    apart = tl.minimum(time[:, None] - time[None, :], 0.0)
+    weight = tl.where(t[:, None] >= t[None, :], tl.exp(apart), 0.0)
+    weight *= tl.sum(c[:, None, :] * b[None, :, :], axis=2)
+    y = tl.sum(weight[:, :, None] * x[None, :, :], axis=1)
+    y += tl.exp(time)[:, None] * tl.sum(c[:, None, :] * h[None, :, :], axis=2)
+    tl.store(y_ptr + own, y, mask=inside[:, None])
+
+
+def by_sums(x, log_decay, b, c, state, chunk):
+    """No matrix product, decays as running sums."""
+    y = torch.zeros(x.shape)
+    batch, tokens, heads, width = x.shape
+    sums_kernel[(batch, heads, -(-tokens // chunk))](
+        x, log_decay, b, c, state, y, tokens, heads, D=width, N=c.shape[-1], CHUNK=chunk
+    )
+    return y
+
+
+EXERCISE = Exercise(
+    chapter="25_mamba_kernels",
+    title="What each chunk reads",
+    goal="Compute the outputs of every chunk, all chunks at once, from the state before each.",
+    reference=answers.triton_chunk_scan,
+    contract=Contract(
+        arguments_unchanged=True,
+        forbids=READY_MADE,
+        says=(
+            "Any B, T and H; log decays may be −20.",
+            "At most 1.1 times the bytes needed: x, y, decays and states once, b and c once a "
+            "head.",
+            "The kernel compiles for an H100 without spills.",
+        ),
+    ),
+    properties=kernel_properties(
+        _usual, _others, "a last chunk that is not full, and strong decays", _needed
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"segments": by_segments, "sums of products": by_sums},
+    hints=(
+        "It is ssd_quadratic of one chunk, plus what the chunk reads of the state. Which matrix "
+        "products are these, with which shapes?",
+        "since: the running sums, tl.sum(tl.where(causal, logs[None, :], 0.0), axis=1). The "
+        "exponent between two steps is since[:, None] - since[None, :] where causal, else -inf.",
+        "scores = tl.dot(c, tl.trans(b)) * tl.exp(exponent); y = tl.dot(scores, x) + "
+        "tl.exp(since)[:, None] * tl.dot(c, tl.trans(state)); store y with mask=live[:, None].",
+    ),
+    minutes=25,
+    difficulty=5,
+    importance=4,
+)

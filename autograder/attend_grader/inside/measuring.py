@@ -1,0 +1,68 @@
+"""What a call costs: bytecode steps in the candidate's own code, and peak memory.
+
+Counted, not timed: the same on every machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tracemalloc
+import types
+from collections.abc import Iterator
+from typing import Any
+
+_TRACED, _IS_TRACING = tracemalloc.get_traced_memory, tracemalloc.is_tracing
+_START_TRACING = tracemalloc.start
+"""As they are now: submitted code may put others in their place."""
+
+
+def _largest_tensor() -> Any:
+    """A context that notes the largest tensor as ``bytes``, where torch is in use."""
+    if "torch" not in sys.modules:
+        return contextlib.nullcontext()
+    from attend_grader.inside.torch_memory import Largest
+
+    return Largest()
+
+
+@contextlib.contextmanager
+def measured(namespace: dict[str, Any]) -> Iterator[dict[str, int]]:
+    """Count bytecode steps in the candidate's own code, and peak memory in bytes.
+
+    The peak is read before each step, so that ``tracemalloc.reset_peak`` hides nothing that was.
+    Where torch is in use, it is at least the bytes of the largest tensor that is made.
+    """
+    cost = {"steps": 0, "peak_bytes": 0}
+    traced, is_tracing, start_tracing = _TRACED, _IS_TRACING, _START_TRACING
+
+    def count(frame: types.FrameType, event: str, arg: Any) -> Any:
+        del arg
+        if frame.f_globals is not namespace:
+            return None
+        if event == "call":
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        elif event == "opcode":
+            cost["steps"] += 1
+            cost["peak_bytes"] = max(cost["peak_bytes"], traced()[1] - start)
+            if not is_tracing():
+                start_tracing()
+        return count
+
+    running = tracemalloc.is_tracing()
+    if not running:
+        tracemalloc.start()
+    tracemalloc.reset_peak()
+    start = tracemalloc.get_traced_memory()[0]
+    previous = sys.gettrace()
+    tensors = _largest_tensor()
+    sys.settrace(count)
+    try:
+        with tensors:
+            yield cost
+    finally:
+        sys.settrace(previous)
+        largest = getattr(tensors, "bytes", 0)
+        cost["peak_bytes"] = max(cost["peak_bytes"], traced()[1] - start, largest)
+        if not running:
+            tracemalloc.stop()
