@@ -1,0 +1,328 @@
+"""A FlashAttention forward pass as Triton kernels: a tile, the loop, and what makes it whole.
+
+Each program owns ``BLOCK_T`` queries of one head and walks over the keys in tiles of ``BLOCK_S``
+(x are a tile's scores, v its values; chapter 16 has the same in NumPy):
+
+    m' = max(m, max_s x_s)                       running maximum
+    l' = e^(m - m') l + Σ_s e^(x_s - m')         running sum
+    a' = e^(m - m') a + Σ_s e^(x_s - m') v_s     accumulator
+    at the end:  o = a / l,   LSE = m + ln l
+
+Letters:
+    B    batch                           T    queries
+    H    query heads                     S    keys, and values
+    G    key/value heads                 D    width of a head: 16, 32, 64, 128
+
+In the kernels ``t``, ``s`` and ``d`` are the queries, keys and columns of a tile. Scores and sums
+are float32, whatever the type of q, k and v; the output is float32.
+
+Sources: Dao 2023, "FlashAttention-2", algorithm 1; Milakov and Gimelshein 2018, "Online normalizer
+calculation for softmax"; grouped heads: Ainslie et al. 2023, "GQA".
+"""
+
+# ruff: noqa: N803  # axis letters and compile-time values are written in capitals, as Triton has it
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def one_tile_kernel(
+    q_ptr, k_ptr, v_ptr, out_ptr, T, S, scale,
+    D: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
+):  # fmt: skip
+    """Attention of BLOCK_T queries over all keys, which fit one tile: S is at most BLOCK_S.
+
+    Shapes:
+        q_ptr: (T, D)
+        k_ptr, v_ptr: (S, D)
+        out_ptr: (T, D), float32; to be written
+    """
+    t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
+    s = tl.arange(0, BLOCK_S)
+    d = tl.arange(0, D)
+    ### BEGIN SOLUTION
+    q = tl.load(q_ptr + t[:, None] * D + d[None, :], mask=t[:, None] < T, other=0.0)
+    k = tl.load(k_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)
+    v = tl.load(v_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)
+    scores = tl.dot(q, k.T) * scale  # (BLOCK_T, BLOCK_S)
+    scores = tl.where(s[None, :] < S, scores, -float("inf"))
+    weights = tl.exp(scores - tl.max(scores, axis=1)[:, None])
+    output = tl.dot(weights.to(v.dtype), v) / tl.sum(weights, axis=1)[:, None]
+    tl.store(out_ptr + t[:, None] * D + d[None, :], output, mask=t[:, None] < T)
+    ### END SOLUTION
+
+
+@triton.jit
+def flash_loop_kernel(
+    q_ptr, k_ptr, v_ptr, out_ptr, T, S, scale,
+    D: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
+):  # fmt: skip
+    """Attention over any number of whole tiles of keys: S is a multiple of BLOCK_S.
+
+    Shapes:
+        q_ptr: (T, D)
+        k_ptr, v_ptr: (S, D)
+        out_ptr: (T, D), float32; to be written
+    """
+    t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
+    d = tl.arange(0, D)
+    q = tl.load(q_ptr + t[:, None] * D + d[None, :], mask=t[:, None] < T, other=0.0)
+    running_max = tl.full((BLOCK_T,), -float("inf"), tl.float32)
+    running_sum = tl.zeros((BLOCK_T,), tl.float32)
+    accumulator = tl.zeros((BLOCK_T, D), tl.float32)
+    for first in range(0, S, BLOCK_S):
+        s = first + tl.arange(0, BLOCK_S)
+        k = tl.load(k_ptr + s[:, None] * D + d[None, :])
+        v = tl.load(v_ptr + s[:, None] * D + d[None, :])
+        ### BEGIN SOLUTION
+        scores = tl.dot(q, k.T) * scale  # (BLOCK_T, BLOCK_S)
+        new_max = tl.maximum(running_max, tl.max(scores, axis=1))
+        weights = tl.exp(scores - new_max[:, None])
+        correction = tl.exp(running_max - new_max)
+        running_sum = running_sum * correction + tl.sum(weights, axis=1)
+        accumulator = accumulator * correction[:, None] + tl.dot(weights.to(v.dtype), v)
+        running_max = new_max
+        ### END SOLUTION
+    output = accumulator / running_sum[:, None]
+    tl.store(out_ptr + t[:, None] * D + d[None, :], output, mask=t[:, None] < T)
+
+
+@triton.jit
+def ragged_kernel(
+    q_ptr, k_ptr, v_ptr, out_ptr, T, S, scale,
+    D: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
+):  # fmt: skip
+    """Attention over any number of keys: the last tile may be partly empty.
+
+    Shapes:
+        q_ptr: (T, D)
+        k_ptr, v_ptr: (S, D)
+        out_ptr: (T, D), float32; to be written
+    """
+    ### BEGIN SOLUTION
+    t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
+    d = tl.arange(0, D)
+    q = tl.load(q_ptr + t[:, None] * D + d[None, :], mask=t[:, None] < T, other=0.0)
+    running_max = tl.full((BLOCK_T,), -float("inf"), tl.float32)
+    running_sum = tl.zeros((BLOCK_T,), tl.float32)
+    accumulator = tl.zeros((BLOCK_T, D), tl.float32)
+    for first in range(0, S, BLOCK_S):
+        s = first + tl.arange(0, BLOCK_S)
+        k = tl.load(k_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)
+        v = tl.load(v_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)
+        scores = tl.dot(q, k.T) * scale
+        scores = tl.where(s[None, :] < S, scores, -float("inf"))
+        new_max = tl.maximum(running_max, tl.max(scores, axis=1))
+        weights = tl.exp(scores - new_max[:, None])
+        correction = tl.exp(running_max - new_max)
+        running_sum = running_sum * correction + tl.sum(weights, axis=1)
+        accumulator = accumulator * correction[:, None] + tl.dot(weights.to(v.dtype), v)
+        running_max = new_max
+    output = accumulator / running_sum[:, None]
+    tl.store(out_ptr + t[:, None] * D + d[None, :], output, mask=t[:, None] < T)
+    ### END SOLUTION
+
+
+@triton.jit
+def lse_kernel(
+    q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, T, S, scale,
+    D: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
+):  # fmt: skip
+    """Attention in powers of two, with the natural logarithm of each query's sum of exponentials.
+
+    Shapes:
+        q_ptr: (T, D)
+        k_ptr, v_ptr: (S, D)
+        out_ptr: (T, D), float32; to be written
+        lse_ptr: (T,), float32; to be written
+    """
+    t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
+    d = tl.arange(0, D)
+    q = tl.load(q_ptr + t[:, None] * D + d[None, :], mask=t[:, None] < T, other=0.0)
+    running_max = tl.full((BLOCK_T,), -float("inf"), tl.float32)
+    running_sum = tl.zeros((BLOCK_T,), tl.float32)
+    accumulator = tl.zeros((BLOCK_T, D), tl.float32)
+    ### BEGIN SOLUTION
+    unit = scale * 1.4426950408889634  # log2(e): 2^(x · unit) = e^(x · scale)
+    for first in range(0, S, BLOCK_S):
+        s = first + tl.arange(0, BLOCK_S)
+        k = tl.load(k_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)
+        v = tl.load(v_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)
+        scores = tl.where(s[None, :] < S, tl.dot(q, k.T) * unit, -float("inf"))  # in base 2
+        new_max = tl.maximum(running_max, tl.max(scores, axis=1))
+        weights = tl.exp2(scores - new_max[:, None])
+        correction = tl.exp2(running_max - new_max)
+        running_sum = running_sum * correction + tl.sum(weights, axis=1)
+        accumulator = accumulator * correction[:, None] + tl.dot(weights.to(v.dtype), v)
+        running_max = new_max
+    lse = (running_max + tl.log2(running_sum)) * 0.6931471805599453  # ln(2): back to base e
+    tl.store(lse_ptr + t, lse, mask=t < T)
+    ### END SOLUTION
+    output = accumulator / running_sum[:, None]
+    tl.store(out_ptr + t[:, None] * D + d[None, :], output, mask=t[:, None] < T)
+
+
+@triton.jit
+def causal_kernel(
+    q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, T, S, scale,
+    D: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
+):  # fmt: skip
+    """Causal attention that reads no tile of keys which all of its queries are forbidden to see.
+
+    The last query stands at the last key: query t may see key s if s <= t + S - T. T is at most S.
+
+    Shapes:
+        q_ptr: (T, D)
+        k_ptr, v_ptr: (S, D)
+        out_ptr: (T, D), float32; to be written
+        lse_ptr: (T,), float32; to be written
+    """
+    t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
+    d = tl.arange(0, D)
+    q = tl.load(q_ptr + t[:, None] * D + d[None, :], mask=t[:, None] < T, other=0.0)
+    running_max = tl.full((BLOCK_T,), -float("inf"), tl.float32)
+    running_sum = tl.zeros((BLOCK_T,), tl.float32)
+    accumulator = tl.zeros((BLOCK_T, D), tl.float32)
+    unit = scale * 1.4426950408889634
+    ### BEGIN SOLUTION
+    stop = tl.minimum(S, (tl.program_id(0) + 1) * BLOCK_T + S - T)  # one behind the last visible key
+    for first in range(0, stop, BLOCK_S):
+        s = first + tl.arange(0, BLOCK_S)
+        k = tl.load(k_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)
+        v = tl.load(v_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)
+        seen = (s[None, :] <= t[:, None] + S - T) & (s[None, :] < S)
+        scores = tl.where(seen, tl.dot(q, k.T) * unit, -float("inf"))
+        new_max = tl.maximum(running_max, tl.max(scores, axis=1))
+        weights = tl.exp2(scores - new_max[:, None])
+        correction = tl.exp2(running_max - new_max)
+        running_sum = running_sum * correction + tl.sum(weights, axis=1)
+        accumulator = accumulator * correction[:, None] + tl.dot(weights.to(v.dtype), v)
+        running_max = new_max
+    ### END SOLUTION
+    lse = (running_max + tl.log2(running_sum)) * 0.6931471805599453
+    tl.store(lse_ptr + t, lse, mask=t < T)
+    output = accumulator / running_sum[:, None]
+    tl.store(out_ptr + t[:, None] * D + d[None, :], output, mask=t[:, None] < T)
+
+
+@triton.jit
+def grouped_kernel(
+    q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, T, S, scale,
+    q_batch, q_head, q_row, k_batch, k_head, k_row, v_batch, v_head, v_row,
+    H: tl.constexpr, GROUP: tl.constexpr,
+    D: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
+):  # fmt: skip
+    """Causal attention of a batch of heads, GROUP query heads to each head of keys and values.
+
+    Program (i, j) owns tile i of query head j % H of batch entry j // H. Strides count numbers:
+    ``q_batch`` from one batch entry to the next, ``q_head`` from head to head, ``q_row`` from
+    query to query. The last axis has no gaps.
+
+    Shapes:
+        q_ptr: (B, H, T, D)
+        k_ptr, v_ptr: (B, H // GROUP, S, D)
+        out_ptr: (B, H, T, D), float32, without gaps; to be written
+        lse_ptr: (B, H, T), float32, without gaps; to be written
+    """
+    t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
+    d = tl.arange(0, D)
+    ### BEGIN SOLUTION
+    batch = tl.program_id(1) // H
+    head = tl.program_id(1) % H
+    q_ptr += batch * q_batch + head * q_head
+    k_ptr += batch * k_batch + head // GROUP * k_head
+    v_ptr += batch * v_batch + head // GROUP * v_head
+    out_ptr += tl.program_id(1) * T * D
+    lse_ptr += tl.program_id(1) * T
+    q = tl.load(q_ptr + t[:, None] * q_row + d[None, :], mask=t[:, None] < T, other=0.0)
+    ### END SOLUTION
+    running_max = tl.full((BLOCK_T,), -float("inf"), tl.float32)
+    running_sum = tl.zeros((BLOCK_T,), tl.float32)
+    accumulator = tl.zeros((BLOCK_T, D), tl.float32)
+    unit = scale * 1.4426950408889634
+    stop = tl.minimum(S, (tl.program_id(0) + 1) * BLOCK_T + S - T)
+    for first in range(0, stop, BLOCK_S):
+        s = first + tl.arange(0, BLOCK_S)
+        ### BEGIN SOLUTION
+        k = tl.load(k_ptr + s[:, None] * k_row + d[None, :], mask=s[:, None] < S, other=0.0)
+        v = tl.load(v_ptr + s[:, None] * v_row + d[None, :], mask=s[:, None] < S, other=0.0)
+        ### END SOLUTION
+        seen = (s[None, :] <= t[:, None] + S - T) & (s[None, :] < S)
+        scores = tl.where(seen, tl.dot(q, k.T) * unit, -float("inf"))
+        new_max = tl.maximum(running_max, tl.max(scores, axis=1))
+        weights = tl.exp2(scores - new_max[:, None])
+        correction = tl.exp2(running_max - new_max)
+        running_sum = running_sum * correction + tl.sum(weights, axis=1)
+        accumulator = accumulator * correction[:, None] + tl.dot(weights.to(v.dtype), v)
+        running_max = new_max
+    lse = (running_max + tl.log2(running_sum)) * 0.6931471805599453
+    tl.store(lse_ptr + t, lse, mask=t < T)
+    output = accumulator / running_sum[:, None]
+    tl.store(out_ptr + t[:, None] * D + d[None, :], output, mask=t[:, None] < T)
+
+
+def launch_head(
+    kernel: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_t: int, block_s: int
+) -> torch.Tensor:
+    """Launch a kernel of one head, a program for each tile of queries.
+
+    Shapes:
+        q: (T, D)
+        k, v: (S, D)
+        returns: (T, D), float32
+    """
+    (T, D), S = q.shape, len(k)
+    out = torch.empty((T, D), dtype=torch.float32, device=q.device)
+    grid = (triton.cdiv(T, block_t),)
+    kernel[grid](q, k, v, out, T, S, D**-0.5, D=D, BLOCK_T=block_t, BLOCK_S=block_s)
+    return out
+
+
+def launch_with_lse(
+    kernel: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_t: int, block_s: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Launch a kernel of one head that also writes the LSE.
+
+    Shapes:
+        q: (T, D)
+        k, v: (S, D)
+        returns: (T, D) and (T,), float32
+    """
+    (T, D), S = q.shape, len(k)
+    out = torch.empty((T, D), dtype=torch.float32, device=q.device)
+    lse = torch.empty(T, dtype=torch.float32, device=q.device)
+    grid = (triton.cdiv(T, block_t),)
+    kernel[grid](q, k, v, out, lse, T, S, D**-0.5, D=D, BLOCK_T=block_t, BLOCK_S=block_s)
+    return out, lse
+
+
+def launch_heads(
+    kernel: Any,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    block_t: int,
+    block_s: int,
+    warps: int = 4,
+    stages: int = 2,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Launch a kernel of many heads: tiles of queries × batch entries and heads.
+
+    Shapes:
+        q: (B, H, T, D), any strides but that of the last axis
+        k, v: (B, G, S, D), likewise
+        returns: (B, H, T, D) and (B, H, T), float32
+    """
+    (B, H, T, D), (G, S) = q.shape, k.shape[1:3]
+    out = torch.empty((B, H, T, D), dtype=torch.float32, device=q.device)
+    lse = torch.empty((B, H, T), dtype=torch.float32, device=q.device)
+    strides = *q.stride()[:3], *k.stride()[:3], *v.stride()[:3]
+    sizes = {"H": H, "GROUP": H // G, "D": D, "BLOCK_T": block_t, "BLOCK_S": block_s}
+    grid = (triton.cdiv(T, block_t), B * H)
+    settings = {"num_warps": warps, "num_stages": stages}
+    kernel[grid](q, k, v, out, lse, T, S, D**-0.5, *strides, **sizes, **settings)
+    return out, lse
