@@ -1,4 +1,4 @@
-"""A FlashAttention forward pass as Triton kernels: a tile, the loop, and what makes it whole.
+"""Chapter 18: a flash attention forward in Triton; each kernel with the function that launches it.
 
 Each program owns ``BLOCK_T`` queries of one head and walks over the keys in tiles of ``BLOCK_S``
 (x are a tile's scores, v its values; chapter 16 has the same in NumPy):
@@ -20,13 +20,11 @@ Sources: Dao 2023, "FlashAttention-2", algorithm 1; Milakov and Gimelshein 2018,
 calculation for softmax"; grouped heads: Ainslie et al. 2023, "GQA".
 """
 
-# ruff: noqa: N803  # axis letters and compile-time values are written in capitals, as Triton has it
-
-from typing import Any
+# ruff: noqa: N803, N806  # axis letters and compile-time values are written in capitals, as Triton has it
 
 import torch
-import triton
-import triton.language as tl
+
+from attend_solutions.interpreted import tl, triton
 
 
 @triton.jit
@@ -34,13 +32,7 @@ def one_tile_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, T, S, scale,
     D: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
 ):  # fmt: skip
-    """Attention of BLOCK_T queries over all keys, which fit one tile: S is at most BLOCK_S.
-
-    Shapes:
-        q_ptr: (T, D)
-        k_ptr, v_ptr: (S, D)
-        out_ptr: (T, D), float32; to be written
-    """
+    """One program attends for BLOCK_T queries to all keys at once: S is at most BLOCK_S."""
     t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
     s = tl.arange(0, BLOCK_S)
     d = tl.arange(0, D)
@@ -56,18 +48,30 @@ def one_tile_kernel(
     ### END SOLUTION
 
 
+def one_tile(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_t: int = 16) -> torch.Tensor:
+    """Attention with all keys in one tile, a program for each tile of queries.
+
+    Shapes:
+        q: (T, D)
+        k, v: (S, D)
+        returns: (T, D), float32
+    """
+    (T, D), S = q.shape, len(k)
+    out = torch.empty((T, D), dtype=torch.float32, device=q.device)
+    grid = (triton.cdiv(T, block_t),)
+    block_s = max(16, triton.next_power_of_2(S))
+    one_tile_kernel[grid](
+        q, k, v, out, T, S, D**-0.5, D=D, BLOCK_T=block_t, BLOCK_S=block_s
+    )  # fmt: skip
+    return out
+
+
 @triton.jit
 def flash_loop_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, T, S, scale,
     D: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
 ):  # fmt: skip
-    """Attention over any number of whole tiles of keys: S is a multiple of BLOCK_S.
-
-    Shapes:
-        q_ptr: (T, D)
-        k_ptr, v_ptr: (S, D)
-        out_ptr: (T, D), float32; to be written
-    """
+    """One program attends for BLOCK_T queries, BLOCK_S keys at a time; BLOCK_S divides S."""
     t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
     d = tl.arange(0, D)
     q = tl.load(q_ptr + t[:, None] * D + d[None, :], mask=t[:, None] < T, other=0.0)
@@ -91,18 +95,31 @@ def flash_loop_kernel(
     tl.store(out_ptr + t[:, None] * D + d[None, :], output, mask=t[:, None] < T)
 
 
+def flash_loop(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_t: int = 16, block_s: int = 16
+) -> torch.Tensor:
+    """Attention, tile by tile.
+
+    Shapes:
+        q: (T, D)
+        k, v: (S, D); S is a multiple of block_s
+        returns: (T, D), float32
+    """
+    (T, D), S = q.shape, len(k)
+    out = torch.empty((T, D), dtype=torch.float32, device=q.device)
+    grid = (triton.cdiv(T, block_t),)
+    flash_loop_kernel[grid](
+        q, k, v, out, T, S, D**-0.5, D=D, BLOCK_T=block_t, BLOCK_S=block_s
+    )  # fmt: skip
+    return out
+
+
 @triton.jit
 def ragged_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, T, S, scale,
     D: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
 ):  # fmt: skip
-    """Attention over any number of keys: the last tile may be partly empty.
-
-    Shapes:
-        q_ptr: (T, D)
-        k_ptr, v_ptr: (S, D)
-        out_ptr: (T, D), float32; to be written
-    """
+    """One program attends for BLOCK_T queries; the last tile of keys may be partly empty."""
     ### BEGIN SOLUTION
     t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
     d = tl.arange(0, D)
@@ -127,19 +144,31 @@ def ragged_kernel(
     ### END SOLUTION
 
 
+def ragged_flash(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_t: int = 16, block_s: int = 16
+) -> torch.Tensor:
+    """Attention, tile by tile, over any number of keys.
+
+    Shapes:
+        q: (T, D)
+        k, v: (S, D)
+        returns: (T, D), float32
+    """
+    (T, D), S = q.shape, len(k)
+    out = torch.empty((T, D), dtype=torch.float32, device=q.device)
+    grid = (triton.cdiv(T, block_t),)
+    ragged_kernel[grid](
+        q, k, v, out, T, S, D**-0.5, D=D, BLOCK_T=block_t, BLOCK_S=block_s
+    )  # fmt: skip
+    return out
+
+
 @triton.jit
 def lse_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, T, S, scale,
     D: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
 ):  # fmt: skip
-    """Attention in powers of two, with the natural logarithm of each query's sum of exponentials.
-
-    Shapes:
-        q_ptr: (T, D)
-        k_ptr, v_ptr: (S, D)
-        out_ptr: (T, D), float32; to be written
-        lse_ptr: (T,), float32; to be written
-    """
+    """One program attends for BLOCK_T queries in powers of two, and writes their LSE too."""
     t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
     d = tl.arange(0, D)
     q = tl.load(q_ptr + t[:, None] * D + d[None, :], mask=t[:, None] < T, other=0.0)
@@ -166,21 +195,32 @@ def lse_kernel(
     tl.store(out_ptr + t[:, None] * D + d[None, :], output, mask=t[:, None] < T)
 
 
-@triton.jit
-def causal_kernel(
-    q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, T, S, scale,
-    D: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
-):  # fmt: skip
-    """Causal attention that reads no tile of keys which all of its queries are forbidden to see.
-
-    The last query stands at the last key: query t may see key s if s <= t + S - T. T is at most S.
+def flash_lse(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_t: int = 16, block_s: int = 16
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention, tile by tile, and the natural logarithm of each query's sum of exponentials.
 
     Shapes:
-        q_ptr: (T, D)
-        k_ptr, v_ptr: (S, D)
-        out_ptr: (T, D), float32; to be written
-        lse_ptr: (T,), float32; to be written
+        q: (T, D)
+        k, v: (S, D)
+        returns: (T, D) and (T,), float32
     """
+    (T, D), S = q.shape, len(k)
+    out = torch.empty((T, D), dtype=torch.float32, device=q.device)
+    lse = torch.empty(T, dtype=torch.float32, device=q.device)
+    grid = (triton.cdiv(T, block_t),)
+    lse_kernel[grid](
+        q, k, v, out, lse, T, S, D**-0.5, D=D, BLOCK_T=block_t, BLOCK_S=block_s
+    )  # fmt: skip
+    return out, lse
+
+
+@triton.jit
+def causal_kernel(
+    q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, T, S, scale, window,
+    D: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
+):  # fmt: skip
+    """One program attends for BLOCK_T queries to the tiles of keys that one of them may see."""
     t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
     d = tl.arange(0, D)
     q = tl.load(q_ptr + t[:, None] * D + d[None, :], mask=t[:, None] < T, other=0.0)
@@ -189,13 +229,16 @@ def causal_kernel(
     accumulator = tl.zeros((BLOCK_T, D), tl.float32)
     unit = scale * 1.4426950408889634
     ### BEGIN SOLUTION
-    stop = tl.minimum(S, (tl.program_id(0) + 1) * BLOCK_T + S - T)  # one behind the last visible key
-    for first in range(0, stop, BLOCK_S):
+    place = tl.program_id(0) * BLOCK_T + S - T  # of the tile's first query
+    start = tl.maximum(0, place - window) // BLOCK_S * BLOCK_S
+    stop = tl.minimum(S, place + BLOCK_T)
+    for first in range(start, stop, BLOCK_S):
         s = first + tl.arange(0, BLOCK_S)
         k = tl.load(k_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)
         v = tl.load(v_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)
-        seen = (s[None, :] <= t[:, None] + S - T) & (s[None, :] < S)
-        scores = tl.where(seen, tl.dot(q, k.T) * unit, -float("inf"))
+        ahead = s[None, :] - (t[:, None] + S - T)
+        seen = (ahead <= 0) & (ahead >= -window)
+        scores = tl.where(seen, tl.dot(q, k.T) * unit, -1e30)  # finite: -inf less -inf is NaN
         new_max = tl.maximum(running_max, tl.max(scores, axis=1))
         weights = tl.exp2(scores - new_max[:, None])
         correction = tl.exp2(running_max - new_max)
@@ -209,6 +252,35 @@ def causal_kernel(
     tl.store(out_ptr + t[:, None] * D + d[None, :], output, mask=t[:, None] < T)
 
 
+def causal_flash(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    window: int | None = None,
+    block_t: int = 16,
+    block_s: int = 16,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Causal attention that skips the tiles of keys which nobody may see.
+
+    Query t stands at the place p = t + S - T, and sees the keys p - window … p; without a window,
+    all keys up to p. T is at most S.
+
+    Shapes:
+        q: (T, D)
+        k, v: (S, D)
+        returns: output (T, D) and LSE (T,), float32
+    """
+    (T, D), S = q.shape, len(k)
+    out = torch.empty((T, D), dtype=torch.float32, device=q.device)
+    lse = torch.empty(T, dtype=torch.float32, device=q.device)
+    grid = (triton.cdiv(T, block_t),)
+    window = S if window is None else window
+    causal_kernel[grid](
+        q, k, v, out, lse, T, S, D**-0.5, window, D=D, BLOCK_T=block_t, BLOCK_S=block_s
+    )  # fmt: skip
+    return out, lse
+
+
 @triton.jit
 def grouped_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, T, S, scale,
@@ -216,18 +288,7 @@ def grouped_kernel(
     H: tl.constexpr, GROUP: tl.constexpr,
     D: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
 ):  # fmt: skip
-    """Causal attention of a batch of heads, GROUP query heads to each head of keys and values.
-
-    Program (i, j) owns tile i of query head j % H of batch entry j // H. Strides count numbers:
-    ``q_batch`` from one batch entry to the next, ``q_head`` from head to head, ``q_row`` from
-    query to query. The last axis has no gaps.
-
-    Shapes:
-        q_ptr: (B, H, T, D)
-        k_ptr, v_ptr: (B, H // GROUP, S, D)
-        out_ptr: (B, H, T, D), float32, without gaps; to be written
-        lse_ptr: (B, H, T), float32, without gaps; to be written
-    """
+    """Program (i, j) attends for tile i of the queries of head j % H in batch entry j // H."""
     t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
     d = tl.arange(0, D)
     ### BEGIN SOLUTION
@@ -265,64 +326,38 @@ def grouped_kernel(
     tl.store(out_ptr + t[:, None] * D + d[None, :], output, mask=t[:, None] < T)
 
 
-def launch_head(
-    kernel: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_t: int, block_s: int
-) -> torch.Tensor:
-    """Launch a kernel of one head, a program for each tile of queries.
-
-    Shapes:
-        q: (T, D)
-        k, v: (S, D)
-        returns: (T, D), float32
-    """
-    (T, D), S = q.shape, len(k)
-    out = torch.empty((T, D), dtype=torch.float32, device=q.device)
-    grid = (triton.cdiv(T, block_t),)
-    kernel[grid](q, k, v, out, T, S, D**-0.5, D=D, BLOCK_T=block_t, BLOCK_S=block_s)
-    return out
-
-
-def launch_with_lse(
-    kernel: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_t: int, block_s: int
+def grouped_flash(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, block_t: int = 16, block_s: int = 16
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Launch a kernel of one head that also writes the LSE.
+    """Causal attention of a batch of heads; H / G query heads share a head of keys and values.
+
+    Any strides, but those of the last axes are 1. T is at most S.
 
     Shapes:
-        q: (T, D)
-        k, v: (S, D)
-        returns: (T, D) and (T,), float32
-    """
-    (T, D), S = q.shape, len(k)
-    out = torch.empty((T, D), dtype=torch.float32, device=q.device)
-    lse = torch.empty(T, dtype=torch.float32, device=q.device)
-    grid = (triton.cdiv(T, block_t),)
-    kernel[grid](q, k, v, out, lse, T, S, D**-0.5, D=D, BLOCK_T=block_t, BLOCK_S=block_s)
-    return out, lse
-
-
-def launch_heads(
-    kernel: Any,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    block_t: int,
-    block_s: int,
-    warps: int = 4,
-    stages: int = 2,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Launch a kernel of many heads: tiles of queries × batch entries and heads.
-
-    Shapes:
-        q: (B, H, T, D), any strides but that of the last axis
-        k, v: (B, G, S, D), likewise
-        returns: (B, H, T, D) and (B, H, T), float32
+        q: (B, H, T, D)
+        k, v: (B, G, S, D)
+        returns: output (B, H, T, D) and LSE (B, H, T), float32, without gaps
     """
     (B, H, T, D), (G, S) = q.shape, k.shape[1:3]
     out = torch.empty((B, H, T, D), dtype=torch.float32, device=q.device)
     lse = torch.empty((B, H, T), dtype=torch.float32, device=q.device)
-    strides = *q.stride()[:3], *k.stride()[:3], *v.stride()[:3]
-    sizes = {"H": H, "GROUP": H // G, "D": D, "BLOCK_T": block_t, "BLOCK_S": block_s}
+    strides = (*q.stride()[:3], *k.stride()[:3], *v.stride()[:3])
+    ### BEGIN SOLUTION
     grid = (triton.cdiv(T, block_t), B * H)
-    settings = {"num_warps": warps, "num_stages": stages}
-    kernel[grid](q, k, v, out, lse, T, S, D**-0.5, *strides, **sizes, **settings)
+    grouped_kernel[grid](
+        q, k, v, out, lse, T, S, D**-0.5, *strides,
+        H=H, GROUP=H // G, D=D, BLOCK_T=block_t, BLOCK_S=block_s,
+    )  # fmt: skip
+    ### END SOLUTION
     return out, lse
+
+
+def choose_tiles(width: int) -> tuple[int, int, int, int]:
+    """Choose the tile of ``causal_kernel`` for float16 heads of width 64 or 128 on an H100.
+
+    Returns:
+        BLOCK_T, BLOCK_S, warps a program, stages of the loop's pipeline
+    """
+    ### BEGIN SOLUTION
+    return (128, 64, 8, 3)
+    ### END SOLUTION
