@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("triton")
+pytest.importorskip("attend_solutions.interpreted")
 
 import torch
 from attend_solutions.flash import hbm_traffic
