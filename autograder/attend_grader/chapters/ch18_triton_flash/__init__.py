@@ -1,0 +1,11 @@
+"""Chapter 18, flash attention forward in Triton: its exercises in order; imports nothing heavy."""
+
+EXERCISES = {
+    "one_tile": 9,
+    "flash_loop": 6,
+    "ragged_flash": 7,
+    "flash_lse": 8,
+    "causal_flash": 10,
+    "grouped_flash": 9,
+    "choose_tiles": 6,
+}
