@@ -19,6 +19,7 @@ from typing import Any
 from attend_grader import cells, chapters, progress
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.subject import Subject, local
+from attend_grader.inside.kernels import whole_source
 from attend_grader.judging.judge import judge, references_for, smoke
 from attend_grader.judging.reading import parse
 from attend_grader.judging.report import Report
@@ -55,7 +56,12 @@ def check(candidate: Any = _NOTHING, exercise_id: str | None = None) -> Report:
     if candidate is _NOTHING:
         return Report(None, (), "invalid", "say what to check, as in check(softmax).")
     name = candidate if isinstance(candidate, str) else getattr(candidate, "__name__", None)
-    found = _find(name, exercise_id, candidate)
+    try:
+        found = _find(name, exercise_id, candidate)
+    except ImportError as error:
+        if not _no_triton(error):
+            raise
+        return Report(None, (), "invalid", CANNOT)
     if isinstance(found, Report):
         return found
     if isinstance(candidate, str):
@@ -84,6 +90,14 @@ def check(candidate: Any = _NOTHING, exercise_id: str | None = None) -> Report:
         best = max(report.score, done.get("score", 0))
         progress.record(found.id, score=best, max_score=report.max_score)
     return report
+
+
+CANNOT = "Kernels cannot be checked here: Triton is not installed. Nothing is said of your answer."
+
+
+def _no_triton(error: ImportError) -> bool:
+    """Whether what is missing is Triton, which some platforms do not have."""
+    return str(error.name).startswith("triton") or "triton" in str(error)
 
 
 @contextmanager
@@ -169,7 +183,7 @@ def solution(candidate_or_name: Any) -> None:
         print("Not shown.")
         return
     progress.record(exercise.id, solution_shown=True)
-    print(inspect.getsource(exercise.reference))
+    print(whole_source(exercise.reference))
 
 
 def ready(*functions: Callable[..., Any]) -> bool:
@@ -184,7 +198,13 @@ def ready(*functions: Callable[..., Any]) -> bool:
         ids = chapters.named(getattr(function, "__name__", ""))
         if not ids:
             raise ValueError(f"ready() takes exercises' functions; {function!r} is none")
-        exercise = chapters.exercise(ids[0])
+        try:
+            exercise = chapters.exercise(ids[0])
+        except ImportError as error:
+            if not _no_triton(error):
+                raise
+            print("This cell needs Triton, which is not installed here.")
+            return False
         problem = smoke(_subject(function, exercise), exercise)
         if problem:
             waiting.append(f"{exercise.name} ({problem})")

@@ -312,7 +312,7 @@ def _refuse_broken_lists(source: Source) -> None:
 
 def _exercise_cells(exercise: Exercise, cell: Cell, defined: set[str]) -> list[NotebookNode]:
     """Helpers it needs, the answer, the locked check, and the way to a hint."""
-    name, text = exercise.name, stub.solution_text(exercise.reference)
+    name, text = exercise.name, stub.solution_text(exercise.reference, defined)
     helpers = []
     for needed in sorted(stub.names_needed(text) - defined):
         helper = None

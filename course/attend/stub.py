@@ -8,26 +8,40 @@ import inspect
 import symtable
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
+
+from attend_grader.inside.compiling import python_function
+from attend_grader.inside.kernels import definitions, kernels_of
 
 from attend.errors import AttendError
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 
-def solution_text(reference: Callable[..., Any]) -> str:
-    """The answer's source with its solution marked for nbgrader.
+def solution_text(reference: Callable[..., Any], defined: Collection[str] = ()) -> str:
+    """The answer's source with its solution marked for nbgrader, the kernels it launches in front.
 
     Where the author marked regions, they stand; else all after the docstring is the solution.
+    Where a kernel has marked regions, what is outside of these is given, in the launch too.
+
+    Args:
+        reference: the answer.
+        defined: names that cells above define: these kernels are not repeated.
 
     Raises:
         AttendError: a class without marked regions: a stub must still be a class when it runs, so
             the solution is inside its methods.
     """
-    source = textwrap.dedent(inspect.getsource(reference)).rstrip()
-    if BEGIN in source:
-        return source
+    *kernels, own = definitions(reference)
+    names = [python_function(kernel).__name__ for kernel in kernels_of(reference)]
+    parts = [text for name, text in zip(names, kernels, strict=True) if name not in defined]
+    if BEGIN in "".join([*parts, own]):
+        return "\n\n\n".join([*parts, own])
+    return "\n\n\n".join(_marked(text, reference) for text in [*parts, own])
+
+
+def _marked(source: str, reference: Callable[..., Any]) -> str:
     definition = ast.parse(source).body[0]
     if isinstance(definition, ast.ClassDef):
         raise AttendError(

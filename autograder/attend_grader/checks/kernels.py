@@ -6,8 +6,8 @@ what values alone do not show: reads past a buffer, fresh memory used before it 
 programs that write one place, a program that relies on another one's result. Whatever is said here
 was seen in the very launch that is named.
 
-The candidate is the kernel; a *launcher* of the course, ``launch(kernel, *tensors, **options)``,
-makes the outputs and starts the programs.
+The candidate is a function that makes the outputs and launches a kernel. Or it is the kernel; then
+a *launcher* of the course, ``launch(kernel, *tensors, **options)``, does that.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from attend_grader.checks.compare import FLOAT32, Miss, Tolerance, expect_close
 from attend_grader.checks.probe import Call, Probe, Property
 from attend_grader.checks.replay import describe_call
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
+from attend_grader.inside.memory import NO_ARGUMENT
 
 Cases = Callable[[np.random.Generator], Iterable[tuple[str, Call, Any]]]
 """Fresh cases: what is special about the call, the call (with its launcher), what is right."""
@@ -144,7 +145,7 @@ def compiles(
         report = subject.compiled(types, constants, **wanted)
         expect_compiled(report, architecture, most_spilled=most_spilled, uses=uses)
 
-    return Property(name, points, test)
+    return Property(name, points, test, slow=True)
 
 
 def expect_compiled(
@@ -198,15 +199,56 @@ def summary(report: Mapping[str, Any]) -> str:
     return f"compiles for an H100: {report['registers']} registers, {spilled}, {shared}"
 
 
+def compiles_as_launched(
+    name: str,
+    cases: Cases,
+    *,
+    most_spilled: int = 0,
+    uses: Sequence[str] = (),
+    points: int = 1,
+) -> Property:
+    """Each kernel compiles for an H100 with the types and constants of its launches here.
+
+    Args:
+        name: the card's line.
+        cases: calls; each kernel's first launch is compiled.
+        most_spilled: bytes a thread may keep in local memory.
+        uses: names of instructions that the code must have, such as ``"HGMMA"``.
+        points: what it is worth.
+    """
+
+    def test(subject: Subject, probe: Probe) -> None:
+        seen = set()
+        for _, call, _ in cases(probe.rng):
+            for launch in launched(subject, probe, call).trace:
+                if launch["kernel"] not in seen:
+                    seen.add(launch["kernel"])
+                    report = compile_launch(subject, launch)
+                    expect_compiled(report, most_spilled=most_spilled, uses=uses)
+
+    return Property(name, points, test, slow=True)
+
+
+def compile_launch(subject: Subject, launch: Mapping[str, Any]) -> dict[str, Any]:
+    """The compile report of a kernel as it was launched."""
+    wanted = {n: launch[n] for n in ("warps", "stages") if launch[n]}
+    return subject.compiled(launch["types"], launch["constants"], kernel=launch["kernel"], **wanted)
+
+
 def launched(subject: Subject, probe: Probe, call: Call) -> Outcome:
     """Launch the candidate under the tracer.
 
     Raises:
+        Miss: it launched no kernel.
         SubjectError: it raised; it carries a description of the call.
     """
     outcome = subject.run(call.args, call.kwargs, launcher=call.launcher, trace="events")
     if outcome.error is not None:
         raise SubjectError(outcome.error, _given(probe, call))
+    if not outcome.trace:
+        raise Miss(
+            "no kernel was launched: what is asked for is `kernel[grid](...)`.", topic="no kernel"
+        ).on(_given(probe, call), "")
     return outcome
 
 
@@ -245,7 +287,8 @@ def told(event: Mapping[str, Any]) -> Miss:
                 "On a GPU programs run in any order, so what is read there may be old or new. Let "
                 "one program do both, or launch a second kernel for what comes after."
             )
-    return Miss(text, cause=cause, topic=event["kind"])
+    topic = f"{event['kind']}: {elements} of {buffer}"
+    return Miss(text, cause=cause, topic=topic)
 
 
 _ORDER = ("outside write", "outside read", "unwritten read", "two writers", "order")
@@ -253,6 +296,8 @@ _ORDER = ("outside write", "outside read", "unwritten read", "two writers", "ord
 
 def _where(event: Mapping[str, Any]) -> str:
     buffer = event["buffer"]
+    if buffer == NO_ARGUMENT:
+        return "at addresses that belong to no argument"
     if not event["first"]:
         return f"in gaps of {buffer}, between its rows or beside its columns"
     first, last = event["first"][0], event["last"][0]
@@ -310,6 +355,8 @@ def _idle(launch: Mapping[str, Any]) -> Miss:
 
 def _given(probe: Probe, call: Call) -> str:
     """The launch as text: the kernel's name and the launcher's own arguments."""
+    if not call.launcher:
+        return probe.given(call.args, call.kwargs)
     module, _, name = call.launcher.partition(":")
     names = tuple(inspect.signature(getattr(import_module(module), name)).parameters)[1:]
     return describe_call(probe.reference.__name__, names, call.args, call.kwargs)

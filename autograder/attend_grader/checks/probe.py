@@ -212,10 +212,12 @@ class Property:
     """One line of the card: a thing that must hold, and what it is worth.
 
     ``promise`` marks a property of a contract, which compares the candidate with itself: it counts
-    once enough of the others hold.
+    once enough of the others hold. ``slow`` marks one that takes a second or more and is left out
+    where slips are compared with a candidate.
     """
 
     name: str
     points: int
     test: Test
     promise: bool = False
+    slow: bool = False

@@ -11,12 +11,12 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from attend_grader.inside.compiling import python_function
+from attend_grader.inside.kernels import whole_source
 
 Edit = tuple[str, str]
 """Old text, new text."""
@@ -75,8 +75,8 @@ class Slip:
 
 
 def code_of(reference: Callable[..., Any]) -> str:
-    """The source of a function or class, its docstrings blanked: line numbers stay."""
-    lines = textwrap.dedent(inspect.getsource(python_function(reference))).splitlines()
+    """The source of a function or class, its kernels in front; docstrings blanked, lines kept."""
+    lines = whole_source(reference).splitlines()
     for node in ast.walk(ast.parse("\n".join(lines))):
         if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             continue

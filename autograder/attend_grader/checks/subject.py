@@ -149,13 +149,15 @@ class Subject:
         architecture: int = 90,
         warps: int = 4,
         stages: int = 2,
+        kernel: str = "",
     ) -> dict[str, Any]:
-        """What Triton's compiler makes of the candidate, a kernel, for a GPU that is not here.
+        """What Triton's compiler makes of a kernel for a GPU that is not here.
 
-        See :func:`attend_grader.inside.compiling.compiled`.
+        The kernel is the candidate, or the one of this name beside it. See :func:`attend_grader.inside.compiling.compiled`.
         """
         wanted = {"architecture": architecture, "warps": warps, "stages": stages}
         request = {"op": "compile", "types": dict(types), "constants": dict(constants), **wanted}
+        request["kernel"] = kernel
         return self.channel.request(request)["report"]
 
     def gradients(

@@ -9,6 +9,7 @@ it is called (:mod:`attend_grader.inside.bans`).
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from attend_grader.judging import reading
@@ -181,3 +182,24 @@ def _dotted(node: ast.AST) -> str:
     if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
         return ""
     return ".".join([node.id, *reversed(parts)])
+
+
+def with_kernels(definition: str, sources: Sequence[str]) -> str:
+    """A function's source with that of the Triton kernels it names in front, from the cells."""
+    kernels: dict[str, str] = {}
+    for source in sources if any("jit" in source for source in sources) else ():
+        text = reading.without_magics(source)
+        tree = reading.parse(text)
+        for node in tree.body if tree is not None else ():
+            marks = [ast.unparse(m) for m in getattr(node, "decorator_list", ())]
+            if isinstance(node, ast.FunctionDef) and any(m.endswith("jit") for m in marks):
+                kernels.pop(node.name, None)
+                kernels[node.name] = ast.get_source_segment(text, node) or ""
+    used: set[str] = set()
+    pending = [definition]
+    while pending:
+        text = pending.pop()
+        named = {n for n in kernels if n not in used and re.search(rf"\b{n}\b", text)}
+        used |= named
+        pending += [kernels[n] for n in named]
+    return "\n\n".join([*(text for name, text in kernels.items() if name in used), definition])

@@ -20,7 +20,7 @@ from attend_grader import chapters
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.plain import plain
 from attend_grader.checks.subject import Subject
-from attend_grader.grading.names import origins
+from attend_grader.grading.names import origins, with_kernels
 from attend_grader.grading.rebuild import graded_name
 from attend_grader.grading.trusting import Trusting
 from attend_grader.judging.judge import judge, references_for
@@ -342,7 +342,9 @@ class _Run:
                 found = None if name in source else found
             elif name in names:
                 found = names[name]
-        return found
+        if found is None:
+            return None
+        return with_kernels(found[0], [self.cells[i].source for i in self.done]), found[1]
 
 
 _ENDED: Mapping[str, tuple[Status, str]] = {

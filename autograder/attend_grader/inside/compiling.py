@@ -161,7 +161,9 @@ def _compile(request: Mapping[str, Any]) -> dict[str, Any]:
             source = ASTSource(
                 fn=kernel,
                 signature={name: kinds.get(name, "constexpr") for name in names},
-                constexprs={n: request["constants"].get(n) for n in names if n not in kinds},
+                constexprs={
+                    n: _constant(request["constants"].get(n)) for n in names if n not in kinds
+                },
                 attrs={(i,): [["tt.divisibility", 16]] for i in pointers},  # as tensors are aligned
             )
             target = GPUTarget("cuda", request["architecture"], 32)
@@ -172,6 +174,14 @@ def _compile(request: Mapping[str, Any]) -> dict[str, Any]:
         except Exception as error:  # the compiler's own, of many kinds
             return {"error": f"{type(error).__name__}: {error}"[:MOST_TEXT], "line": 0}
         return _read(Path(triton.__file__).parent, Path(folder), built)
+
+
+def _constant(value: Any) -> Any:
+    """``"tl.float32"`` as the type of that name; anything else as it is."""
+    import triton.language as tl
+
+    named = isinstance(value, str) and value.startswith("tl.")
+    return getattr(tl, value.removeprefix("tl."), value) if named else value
 
 
 def _plain(error: Any) -> str:

@@ -26,6 +26,7 @@ import numpy as np
 from attend_grader.inside import codec
 from attend_grader.inside.bans import Bans
 from attend_grader.inside.compiling import python_function
+from attend_grader.inside.kernels import interprets, kernels_of
 from attend_grader.inside.origins import origins
 from attend_grader.inside.settings import usual_settings
 from attend_grader.inside.telling import (
@@ -133,6 +134,10 @@ class Executor:
     def _describe(self) -> dict[str, Any]:
         candidate = python_function(self.candidate)
         source, first = source_of(candidate)
+        kernels = kernels_of(self.candidate)
+        if source is not None and kernels:
+            texts = [source_of(python_function(kernel))[0] or "" for kernel in kernels]
+            source = "\n\n".join([*texts, source])
         found = origins(candidate, self.namespace)
         try:
             parameters = [
@@ -173,12 +178,6 @@ class Executor:
         if request.get("launcher"):  # of the course's own: it calls the candidate, a kernel
             module, _, name = request["launcher"].partition(":")
             target = functools.partial(getattr(importlib.import_module(module), name), target)
-        if request.get("launcher") or request.get("trace"):  # untraced, a stray store ends us
-            from attend_grader.inside.tracer import traced
-
-            with traced(log=request.get("trace") == "log") as tracer:
-                value = target(*args, **kwargs)
-            return {"value": value, "trace": tracer.to_plain()}
         if request.get("gradients") is not None:
             from attend_grader.inside.torch_gradients import gradients
 
@@ -194,9 +193,8 @@ class Executor:
         from attend_grader.inside.compiling import compiled
 
         wanted = {k: request[k] for k in ("architecture", "warps", "stages")}
-        return {
-            "report": compiled(self.candidate, request["types"], request["constants"], **wanted)
-        }
+        kernel = self.namespace.get(request.get("kernel", ""), self.candidate)
+        return {"report": compiled(kernel, request["types"], request["constants"], **wanted)}
 
     def _run(self, request: dict[str, Any], action: Callable[..., dict]) -> dict[str, Any]:
         args, kwargs = request.get("args", ()), request.get("kwargs", {})
@@ -214,7 +212,10 @@ class Executor:
             warnings.simplefilter("always")
             try:
                 self.bans.expect_allowed(self.candidate)
-                answer |= action(args, kwargs, request)
+                with self._guarded(request) as tracer:
+                    answer |= action(args, kwargs, request)
+                if request.get("launcher") or request.get("trace"):
+                    answer["trace"] = [] if tracer is None else tracer.to_plain()
                 codec.encode(answer["value"], [])  # a value nested without end fails here
             except KeyboardInterrupt:  # the learner's own, in a notebook
                 raise
@@ -230,6 +231,17 @@ class Executor:
         said = dict.fromkeys(str(w.message)[:MAX_PRINTED] for w in caught)
         answer["warnings"] = list(said)[:MAX_WARNINGS]
         return answer
+
+    @contextlib.contextmanager
+    def _guarded(self, request: dict[str, Any]) -> Iterator[Any]:
+        """A tracer where kernels may be launched: without it a stray store would end us."""
+        if not (request.get("launcher") or interprets(self.namespace)):
+            yield None
+            return
+        from attend_grader.inside.tracer import traced
+
+        with traced(log=request.get("trace") == "log") as tracer:
+            yield tracer
 
     @contextlib.contextmanager
     def _references(self, names: tuple[str, ...]) -> Iterator[None]:
@@ -256,15 +268,12 @@ class Executor:
 
     def _error(self, error: BaseException) -> dict[str, Any]:
         """The exception, cut to the candidate's own lines, with the shapes it saw."""
-        trace, frames = error.__traceback__, []
-        if type(error).__name__ == "InterpreterError" and error.__cause__ is not None:
-            error = error.__cause__  # Triton's interpreter wraps what happened in a kernel
-            trace = error.__traceback__
-        namespace = self.namespace
-        while trace is not None:
-            if trace.tb_frame.f_globals is namespace:
-                frames.append((trace.tb_frame, trace.tb_lineno))
-            trace = trace.tb_next
+        frames, namespace = _frames(error, self.namespace), self.namespace
+        for _ in range(MAX_LINES):  # Triton's interpreter wraps what happened in a kernel
+            if type(error).__name__ != "InterpreterError" or error.__cause__ is None:
+                break
+            error = error.__cause__
+            frames = frames[:1] + _frames(error, namespace)
         if len(frames) > MAX_LINES:  # recursion without end
             frames = frames[: MAX_LINES // 2] + frames[-MAX_LINES // 2 :]
         lines = []
@@ -279,19 +288,39 @@ class Executor:
             "message": text_of(error),
             "lines": lines,
             "shapes": shapes,
-            "own": last is not None and (own is None or last.f_code in own),
+            "own": last is not None and (own is None or _place(last.f_code) in own),
             "bases": [base.__name__[:MAX_NAMES] for base in type(error).__mro__[1:][:MAX_BASES]],
         }
 
-    def _codes(self) -> Collection[types.CodeType] | None:
-        """Code of the function, or of the class's own methods; None where there is none to tell."""
+    def _codes(self) -> Collection[tuple[str, str, int]] | None:
+        """Places of the code of the function, or of the class's own methods, with their kernels.
+
+        None where there is none to tell.
+        """
         candidate = inspect.unwrap(python_function(self.candidate))
+        kernels = {_place(python_function(k).__code__) for k in kernels_of(self.candidate)}
         code = getattr(candidate, "__code__", None)
         if code is not None or not isinstance(candidate, type):
-            return None if code is None else (code,)
+            return None if code is None else {_place(code), *kernels}
         members = [getattr(member, "__func__", member) for member in vars(candidate).values()]
         members += [member.fget for member in members if isinstance(member, property)]
-        return {member.__code__ for member in members if inspect.isfunction(member)}
+        own = {_place(member.__code__) for member in members if inspect.isfunction(member)}
+        return own | kernels
+
+
+def _place(code: types.CodeType) -> tuple[str, str, int]:
+    """Where code stands. The interpreter compiles a kernel again, from its line of ``def`` on."""
+    return code.co_filename, code.co_name, code.co_nlocals
+
+
+def _frames(error: BaseException, namespace: dict[str, Any]) -> list[tuple[types.FrameType, int]]:
+    """The frames of an error that run code of a namespace, outermost first, and their lines."""
+    trace, found = error.__traceback__, []
+    while trace is not None:
+        if trace.tb_frame.f_globals is namespace:
+            found.append((trace.tb_frame, trace.tb_lineno))
+        trace = trace.tb_next
+    return found
 
 
 def _taken(value: Any, count: int | None) -> Any:

@@ -22,6 +22,8 @@ MOST_GUARD = 1 << 24
 NOBODY, SEVERAL, ATOMIC = -1, -2, -3
 """In the place of a program: none, more than one, some by atomic operations."""
 
+NO_ARGUMENT = "memory of no argument"
+
 _PATTERNS = {1: 0x5B, 2: 0x7FB5, 4: 0x7FB5A5B5, 8: 0x7FF5A5B5A5B5A5B5}
 """By item size: bits of fresh memory. As floats (16 to 64 bits) they are NaN."""
 

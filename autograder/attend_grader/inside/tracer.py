@@ -13,14 +13,24 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from attend_grader.inside.memory import ATOMIC, NOBODY, SEVERAL, Arena, Buffer, poisoned, unwritten
+from attend_grader.inside.kernels import plain_constant, type_name
+from attend_grader.inside.memory import (
+    ATOMIC,
+    NO_ARGUMENT,
+    NOBODY,
+    SEVERAL,
+    Arena,
+    Buffer,
+    poisoned,
+    unwritten,
+)
 
 SECTOR = 32
 """Bytes that a GPU fetches at the least (CUDA C++ Programming Guide, device memory accesses)."""
@@ -61,8 +71,12 @@ class Launch:
 
     Attributes:
         kernel: its name.
+        types: the run-time arguments' types as Triton names them: ``*fp32``, ``i32``.
+        constants: the compile-time arguments; Triton's own types as text, ``"tl.float32"``.
+        warps: a program, 0 where the launch does not say; likewise ``stages``.
         grid: programs along each axis.
-        bytes_read: bytes of all loads, masked lanes left out; likewise ``bytes_written``.
+        bytes_read: bytes of all loads, without masked lanes and what lies outside of buffers;
+            likewise ``bytes_written``.
         sectors: sectors of 32 bytes that the accesses touched, one by one.
         accesses: how many loads and stores.
         idle: programs that touched no memory.
@@ -72,6 +86,10 @@ class Launch:
     """
 
     kernel: str
+    types: dict[str, str] = field(default_factory=dict)
+    constants: dict[str, Any] = field(default_factory=dict)
+    warps: int = 0
+    stages: int = 0
     grid: list[int] = field(default_factory=list)
     bytes_read: int = 0
     bytes_written: int = 0
@@ -96,16 +114,20 @@ class Tracer:
         self._active: set[tuple[int, int, int]] = set()
         self._dims = (1, 1, 1)
         self._file = ""
+        self.options: dict[str, Any] = {}
 
     def to_plain(self) -> list[dict[str, Any]]:
         """The launches as plain data."""
         return [asdict(launch) for launch in self.launches]
 
-    def begin(self, function: Any) -> None:
-        """A launch begins."""
+    def begin(self, function: Any, arguments: dict[str, Any], constants: Collection[str]) -> None:
+        """A launch begins, with these arguments, of which some are compile-time ones."""
         self._arena, self._said, self._active = Arena(self.fresh), set(), set()
         self._file = function.__code__.co_filename
-        self.launches.append(Launch(function.__name__))
+        types = {n: type_name(v) for n, v in arguments.items() if n not in constants}
+        fixed = {n: plain_constant(v) for n, v in arguments.items() if n in constants}
+        warps, stages = (int(self.options.get(n) or 0) for n in ("num_warps", "num_stages"))
+        self.launches.append(Launch(function.__name__, types, fixed, warps, stages))
 
     def guard(self, name: str, value: Any) -> Any:
         """An argument of the launch, tensors moved between guard zones."""
@@ -173,18 +195,18 @@ class Tracer:
         known = np.zeros(len(wanted), bool)
         for buffer, near, elements in self._arena.split(addresses):
             known |= near
-            moved = len(elements) * buffer.itemsize
-            launch.bytes_written += moved * store
-            launch.bytes_read += moved * (atomic or not store)
             inside = (elements >= 0) & (elements < len(buffer.owned))
             inside[inside] = buffer.owned[elements[inside]]
+            moved = int(inside.sum()) * buffer.itemsize
+            launch.bytes_written += moved * store
+            launch.bytes_read += moved * (atomic or not store)
             if not inside.all():
                 self._outside(buffer, elements[~inside], store=store)
             allowed[wanted[near][inside]] = True
             self._touch(buffer, elements[inside], store=store, atomic=atomic)
         if not known.all():
             kind = "outside write" if store else "outside read"
-            self._event(kind, "memory of no argument", int((~known).sum()))
+            self._event(kind, NO_ARGUMENT, int((~known).sum()))
         return allowed.reshape(np.shape(pointers))
 
     def loaded(self, pointers: np.ndarray, allowed: np.ndarray, values: np.ndarray) -> None:
@@ -260,6 +282,14 @@ class Tracer:
         return number - frame.f_code.co_firstlineno + 1, text
 
 
+_active: list[Tracer] = []
+
+
+def active() -> bool:
+    """Whether a tracer is at work."""
+    return bool(_active)
+
+
 @contextmanager
 def traced(*, log: bool = False) -> Iterator[Tracer]:
     """Record every launch of an interpreted kernel meanwhile.
@@ -323,12 +353,21 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
         del before
 
         def guarded(self: Any, args: Any, kwargs: Any) -> Any:
-            tracer.begin(self.fn)
             names = [*self.arg_names, *(f"argument {i}" for i in range(len(args)))]
+            tracer.begin(
+                self.fn, {**dict(zip(names, args, strict=False)), **kwargs}, self.constexprs
+            )
             moved = [tracer.guard(name, arg) for name, arg in zip(names, args, strict=False)]
             return moved, {name: tracer.guard(name, arg) for name, arg in kwargs.items()}
 
         return guarded
+
+    def call(before: Any) -> Any:
+        def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
+            tracer.options = kwargs
+            return before(self, *args, **kwargs)
+
+        return noted
 
     def told(note: Callable[..., None]) -> Callable[[Any], Any]:
         def make(before: Any) -> Any:
@@ -346,11 +385,14 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
     patch(builder, "create_atomic_cas", cas)
     patch(builder, "set_grid_idx", told(tracer.at))
     patch(builder, "set_grid_dim", told(tracer.dims))
+    patch(executor, "__call__", call)
     patch(executor, "_init_args_hst", arguments)
     patch(executor, "_restore_args_dev", lambda before: lambda self, *args: tracer.end())
+    _active.append(tracer)
     try:
         with poisoned(tracer.fresh):
             yield tracer
     finally:
+        _active.pop()
         for owner, name, original in reversed(saved):
             setattr(owner, name, original)

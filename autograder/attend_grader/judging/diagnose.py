@@ -39,7 +39,8 @@ def diagnose(
     ]
     shown = behaviour(subject, calls)
     looks_right = same_behaviour(shown, behaviour(local(exercise.reference), calls))
-    lost = [(f.property, f.reason) for f in findings if not f.passed]
+    slow = {prop.name for prop in exercise.properties if prop.slow}
+    lost = [(f.property, f.reason) for f in findings if not f.passed and f.property not in slow]
     for name, wrong in exercise.misconceptions.items():
         other = local(wrong)
         if not same_behaviour(shown, (call.on(other) for call in calls)):
@@ -54,7 +55,7 @@ Misses = Sequence[tuple[str, str]]
 
 
 def _lost(subject: Subject, exercise: Exercise, seed: int, extra: bool) -> Misses:
-    findings = run_properties(subject, exercise, seed, extra=extra) or []
+    findings = run_properties(subject, exercise, seed, extra=extra, slow=False) or []
     return [(f.property, f.reason) for f in findings if not f.passed]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.subject import Description
 from attend_grader.inside.compiling import python_function
+from attend_grader.inside.kernels import whole_source
 
 MAX_SOURCE = 200_000
 """Characters of a text that is parsed: a tree takes hundreds of bytes for each."""
@@ -35,17 +36,21 @@ def blank(source: str | None, reference: Callable[..., Any] | None = None) -> bo
     tree = parse(source)
     if tree is None or not tree.body:
         return False
-    definition, given = tree.body[0], _given(reference)
-    if isinstance(definition, ast.ClassDef):
-        methods = [n for n in definition.body if isinstance(n, ast.FunctionDef)]
-        return bool(methods) and all(_empty(method.body, given) for method in methods)
-    return isinstance(definition, ast.FunctionDef) and _empty(definition.body, given)
+    given = _given(reference)
+
+    def unwritten(definition: ast.stmt) -> bool:
+        if isinstance(definition, ast.ClassDef):
+            methods = [n for n in definition.body if isinstance(n, ast.FunctionDef)]
+            return bool(methods) and all(_empty(method.body, given) for method in methods)
+        return isinstance(definition, ast.FunctionDef) and _empty(definition.body, given)
+
+    return all(map(unwritten, tree.body))  # a function's kernels stand in front of it
 
 
 def _given(reference: Callable[..., Any] | None) -> frozenset[str]:
     """The statements of an answer that its stub gives, as text; none where all is to be written."""
     try:
-        source = inspect.getsource(python_function(reference)) if reference is not None else ""
+        source = whole_source(reference) if reference is not None else ""
     except (OSError, TypeError):
         return frozenset()
     if "### BEGIN SOLUTION" not in source:

@@ -119,6 +119,10 @@ _BUFFER = _record(
 )
 _LAUNCH = _record(
     kernel=_text,
+    types=_by_name(_text),
+    constants=_by_name(lambda value: _text(value) or _is(type(None), bool, int, float)(value)),
+    warps=_count,
+    stages=_count,
     grid=_each(_count),
     bytes_read=_count,
     bytes_written=_count,

@@ -1,0 +1,168 @@
+"""Exercise 17_triton/vector_add: the first kernel, one block a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from attend_solutions import triton as answers
+from attend_solutions.interpreted import tl, triton
+
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.kernels import (
+    clean_memory,
+    compiles_as_launched,
+    right_values,
+    within_budget,
+)
+from attend_grader.checks.torch_numbers import normal
+
+Case = tuple[str, Call, Any]
+
+
+def _case(rng: np.random.Generator, n: int, block: int) -> Case:
+    x, y = normal(rng, n), normal(rng, n)
+    why = f"{n} element{'s' if n > 1 else ''} in blocks of {block}"
+    return why, Call((x, y, block)), x + y
+
+
+def _even(rng: np.random.Generator) -> Iterator[Case]:
+    for n, block in ((64, 16), (32, 32), (8, 2)):
+        yield _case(rng, n, block)
+
+
+def _ragged(rng: np.random.Generator) -> Iterator[Case]:
+    for n, block in ((37, 16), (1, 8), (5, 8), (33, 32)):
+        yield _case(rng, n, block)
+
+
+def _all(rng: np.random.Generator) -> Iterator[Case]:
+    yield from _even(rng)
+    yield from _ragged(rng)
+
+
+def _bytes(call: Call) -> int:
+    return 3 * call.args[0].numel() * call.args[0].element_size()
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Whole blocks, a ragged end, one element."""
+    return [_case(rng, n, block)[1] for n, block in ((37, 16), (64, 16), (1, 8), (30, 4))]
+
+
+HERE = "tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)"
+MASKED = (", mask=inside", "")
+
+SLIPS = (
+    Slip(
+        "no mask on the loads",
+        (("tl.load(x_ptr + here, mask=inside)", "tl.load(x_ptr + here)"),
+         ("tl.load(y_ptr + here, mask=inside)", "tl.load(y_ptr + here)")),
+        "The last block reaches past the end, and its loads read what lies there. Give them "
+        "`mask=inside` too.",
+    ),
+    Slip(
+        "no mask on the store",
+        ("tl.store(out_ptr + here, x + y, mask=inside)", "tl.store(out_ptr + here, x + y)"),
+        "The last block writes past the end of the output, into whatever lies there. Give the "
+        "store the mask as well.",
+    ),
+    Slip(
+        "every program does the first block",
+        (HERE, "tl.arange(0, BLOCK)"),
+        "All programs work on the first block and the rest is never written. Add "
+        "`tl.program_id(0) * BLOCK` to the indices.",
+    ),
+    Slip(
+        "programs one element apart",
+        (HERE, "tl.program_id(0) + tl.arange(0, BLOCK)"),
+        "Program p begins at element p, so blocks overlap. It begins at p * BLOCK.",
+    ),
+    Slip(
+        "last element left out",
+        ("here < n", "here < n - 1"),
+        "The last element is never written: indices run to n − 1, so the mask is `here < n`.",
+    ),
+    Slip(
+        "one element too many",
+        ("here < n", "here <= n"),
+        "The mask lets element n through, which is one past the end: indices run from 0 to n − 1.",
+    ),
+    Slip(
+        "subtracts",
+        ("x + y", "x - y"),
+        "The second vector is subtracted.",
+    ),
+    Slip(
+        "adds x to itself",
+        ("tl.load(y_ptr + here", "tl.load(x_ptr + here"),
+        "The result is 2x: y is never loaded.",
+    ),
+)  # fmt: skip
+
+
+@triton.jit
+def _masked_value_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    start = tl.program_id(0) * BLOCK
+    x_ptr += start
+    y_ptr += start
+    lane = tl.arange(0, BLOCK)
+    total = tl.load(x_ptr + lane, mask=lane < n - start, other=0.0)
+    total += tl.load(y_ptr + lane, mask=lane < n - start, other=0.0)
+    tl.store(out_ptr + start + lane, total, mask=lane < n - start)
+
+
+def moved_pointers(x, y, block=16):
+    """Pointers are moved to the block first."""
+    out = x.new_empty(x.shape)
+    _masked_value_kernel[(-(-len(x) // block),)](x, y, out, len(x), block)
+    return out
+
+
+@triton.jit
+def _strided_kernel(x_ptr, y_ptr, out_ptr, n, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr):
+    for start in range(tl.program_id(0) * BLOCK, n, PROGRAMS * BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        tl.store(out_ptr + i, tl.load(x_ptr + i, i < n) + tl.load(y_ptr + i, i < n), i < n)
+
+
+def few_programs(x, y, block=16):
+    """Two programs at most, each walks over its blocks."""
+    out = torch.empty_like(x)
+    programs = min(2, triton.cdiv(x.numel(), block))
+    _strided_kernel[(programs,)](x, y, out, x.numel(), PROGRAMS=programs, BLOCK=block)
+    return out
+
+
+EXERCISE = Exercise(
+    chapter="17_triton",
+    title="One block a program",
+    goal="Add two vectors, each program one block of them.",
+    reference=answers.vector_add,
+    contract=Contract(
+        arguments_unchanged=True,
+        says=("Any length, any block that is a power of two.",),
+    ),
+    properties=(
+        right_values("whole blocks", _even),
+        right_values("lengths that are no multiple of the block", _ragged, points=2),
+        clean_memory("stays inside its buffers; no two programs write one place", _all),
+        within_budget("moves no more bytes than are needed", _all, _bytes),
+        compiles_as_launched("compiles for an H100", _even),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives={"pointers moved": moved_pointers, "two programs for all": few_programs},
+    hints=(
+        "Which elements does program p own? Write their indices as a block of BLOCK numbers: the "
+        "first is p * BLOCK.",
+        "`tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)` are the indices; `x_ptr + indices` the "
+        "addresses. Which of the indices may be used?",
+        "inside = indices < n. Load x and y with mask=inside, store their sum with mask=inside.",
+    ),
+    minutes=8,
+    difficulty=1,
+    importance=5,
+)

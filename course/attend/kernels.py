@@ -1,0 +1,74 @@
+"""Triton kernels in a notebook: interpreted, guarded, and told of where they stray.
+
+To be imported before Triton. Where Triton is not installed (there is none for macOS) stand-ins take
+its place, so that cells which define kernels still run; checks say that they cannot be made here.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from types import ModuleType
+from typing import Any
+
+os.environ.setdefault("TRITON_INTERPRET", "1")
+
+
+class _Nothing:
+    """Stands for whatever Triton would have; cannot be launched."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return args[0] if len(args) == 1 and callable(args[0]) and not kwargs else self
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __getitem__(self, grid: Any) -> Any:
+        raise RuntimeError(MISSING)
+
+
+MISSING = (
+    f"Triton is not installed; there is none for {platform.system()} on {platform.machine()}. You "
+    "can read this chapter here. Its kernels run and are checked on Linux or Windows, or in the "
+    "course's container on Binder."
+)
+
+
+def _stand_in(name: str) -> ModuleType:
+    module = ModuleType(name)
+    nothing = _Nothing()
+
+    def missing(attribute: str) -> Any:
+        return getattr(nothing, attribute)
+
+    module.__getattr__ = missing  # type: ignore[method-assign]
+    return module
+
+
+def tell(launch: dict[str, Any]) -> None:
+    """Print what a launch should not have done: one line for each kind, buffer and line."""
+    try:
+        from attend_grader.checks.kernels import told
+    except ImportError:  # in the jail nobody reads it
+        return
+    for event in launch["events"][:4]:
+        print(f"⚠ {launch['kernel']}: {told(event).text}")
+
+
+try:
+    import triton
+    from attend_grader.inside.watching import watch
+except ImportError:
+    print(MISSING)
+    sys.modules["triton"] = _stand_in("triton")
+    sys.modules["triton.language"] = _stand_in("triton.language")
+    sys.modules["triton"].language = sys.modules["triton.language"]  # type: ignore[attr-defined]
+else:
+    if type(triton.jit(tell)).__name__ != "InterpretedFunction":
+        raise RuntimeError(
+            "Triton was imported before this cell: restart the kernel, run it first."
+        )
+    watch(tell)
