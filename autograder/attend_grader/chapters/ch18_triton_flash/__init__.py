@@ -3,9 +3,9 @@
 EXERCISES = {
     "one_tile": 9,
     "flash_loop": 6,
-    "ragged_flash": 7,
-    "flash_lse": 8,
+    "ragged_flash": 8,
+    "flash_lse": 9,
     "causal_flash": 10,
     "grouped_flash": 9,
-    "choose_tiles": 6,
+    "choose_tiles": 7,
 }

@@ -97,7 +97,8 @@ ALTERNATIVES = as_edits(
     answers.one_tile,
     {
         "transposed on loading, weights divided first": (
-            (LOAD_K, "tl.load(k_ptr + s[None, :] * D + d[:, None], mask=s[None, :] < S, other=0.0)"),
+            (LOAD_K,
+             "tl.load(k_ptr + s[None, :] * D + d[:, None], mask=s[None, :] < S, other=0.0)"),
             ("tl.dot(q, k.T)", "tl.dot(q, k)"),
             ("tl.dot(weights.to(v.dtype), v) / tl.sum(weights, axis=1)[:, None]",
              "tl.dot(weights, v.to(tl.float32))"),
@@ -140,7 +141,7 @@ EXERCISE = Exercise(
     alternatives=ALTERNATIVES,
     hints=(
         "Four steps: load three tiles, scores, weights, store. A pointer to row i, column d of a "
-        "matrix with D columns is ptr + i * D + d; indices of a tile are t[:, None] and d[None, :].",
+        "matrix with D columns is ptr + i * D + d; a tile's indices are t[:, None] and d[None, :].",
         "Masks: t[:, None] < T for q and the output, s[:, None] < S for k and v, with other=0.0. "
         "Then scores of places s >= S must become −inf: tl.where(s[None, :] < S, scores, …).",
         "scores = tl.dot(q, k.T) * scale; hide; weights = tl.exp(scores − row maximum[:, None]); "
