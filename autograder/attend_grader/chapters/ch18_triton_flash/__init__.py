@@ -6,6 +6,6 @@ EXERCISES = {
     "ragged_flash": 8,
     "flash_lse": 9,
     "causal_flash": 10,
-    "grouped_flash": 9,
-    "choose_tiles": 7,
+    "grouped_flash": 8,
+    "choose_tiles": 6,
 }

@@ -23,6 +23,13 @@ Size = tuple[int, int, int, int, int, int]
 """B, H, G, T, S, D."""
 
 
+ORDERS = (
+    ((0, 2, 1, 3), (2, 0, 1, 3), (0, 1, 2, 3)),
+    ((1, 2, 0, 3), (0, 2, 1, 3), (2, 1, 0, 3)),
+)
+"""Of q, k and v: which axis is outermost in memory, which next, …"""
+
+
 def _heads(rng: np.random.Generator, size: Size) -> list[torch.Tensor]:
     b, h, g, t, s, d = size
     q, k, v = normal(rng, b, h, t, d), normal(rng, b, g, s, d), normal(rng, b, g, s, d)
@@ -38,12 +45,12 @@ def _case(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *blocks: int) -> Ca
 
 
 def _alone(rng: np.random.Generator) -> Iterator[Case]:
-    for size in ((1, 3, 3, 17, 17, 16), (3, 1, 1, 5, 21, 16), (2, 2, 2, 16, 16, 16)):
+    for size in ((1, 3, 3, 4, 4, 16), (3, 1, 1, 5, 21, 16)):
         yield _case(*_heads(rng, size))
 
 
 def _grouped(rng: np.random.Generator) -> Iterator[Case]:
-    for size in ((1, 4, 2, 17, 17, 16), (2, 6, 2, 3, 19, 16), (2, 3, 1, 16, 16, 32)):
+    for size in ((1, 4, 2, 17, 17, 16), (2, 3, 1, 3, 3, 32), (1, 6, 2, 2, 5, 16)):
         yield _case(*_heads(rng, size), 16, 16)
 
 
@@ -53,13 +60,11 @@ def _stored(x: torch.Tensor, *order: int) -> torch.Tensor:
 
 
 def _views(rng: np.random.Generator) -> Iterator[Case]:
-    for size in ((2, 4, 2, 3, 5, 16), (3, 2, 1, 17, 17, 16)):
-        q, k, v = _heads(rng, size)
-        for orders in (((0, 2, 1, 3), (2, 0, 1, 3), (0, 1, 2, 3)), ((1, 2, 0, 3), (0, 2, 1, 3),
-                       (2, 1, 0, 3))):  # fmt: skip
-            views = [_stored(x, *order) for x, order in zip((q, k, v), orders, strict=True)]
-            why, call, want = _case(*views)
-            yield f"axes in another order in memory; {why}", call, want
+    q, k, v = _heads(rng, (2, 4, 2, 3, 5, 16))
+    for orders in ORDERS:
+        views = [_stored(x, *order) for x, order in zip((q, k, v), orders, strict=True)]
+        why, call, want = _case(*views)
+        yield f"axes in another order in memory; {why}", call, want
 
 
 def _half(rng: np.random.Generator) -> Iterator[Case]:
@@ -68,8 +73,8 @@ def _half(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _all(rng: np.random.Generator) -> Iterator[Case]:
-    yield from _alone(rng)
-    yield from _grouped(rng)
+    yield _case(*_heads(rng, (2, 3, 1, 17, 19, 16)))
+    yield from _views(rng)
 
 
 def _bytes(call: Call) -> int:
@@ -83,8 +88,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
     sizes: tuple[Size, ...] = (
         (2, 4, 2, 5, 9, 16),
         (1, 3, 3, 4, 4, 16),
-        (2, 6, 2, 3, 3, 16),
-        (2, 2, 1, 17, 17, 16),
+        (1, 6, 2, 3, 3, 16),
+        (1, 2, 1, 17, 17, 16),
     )
     cases = [_case(*_heads(rng, size)) for size in sizes]
     q, k, v = _heads(rng, (2, 2, 2, 6, 6, 16))
@@ -195,9 +200,8 @@ EXERCISE = Exercise(
         right_values("heads with keys of their own", _alone),
         right_values("grouped heads", _grouped, points=2),
         right_values("views with strides of their own", _views),
-        clean_memory("stays inside its buffers; no two programs write one place", _views),
-        clean_memory("no program too many, none too few", _all),
-        within_budget("moves the bytes of chapter 16's count, no more", _all, _bytes, factor=1),
+        clean_memory("stays inside its buffers; no two programs write one place", _all),
+        within_budget("moves the bytes of chapter 16's count, no more", _grouped, _bytes, factor=1),
         compiles_as_launched(
             "compiles for an H100, on its tensor cores, without spills", _half, uses=("HGMMA",)
         ),
