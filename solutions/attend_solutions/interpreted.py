@@ -14,4 +14,7 @@ if "triton" not in sys.modules:
 import triton
 import triton.language as tl
 
+if getattr(triton, "__file__", None) is None:  # a notebook's stand-in
+    raise ModuleNotFoundError("Triton is not installed", name="triton")
+
 __all__ = ["tl", "triton"]

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from attend_grader.checks.compare import FLOAT32, Miss, Tolerance, expect_close
+from attend_grader.checks.compare import FLOAT32, Miss, Tolerance, as_array, expect_close
 from attend_grader.checks.probe import Call, Probe, Property
 from attend_grader.checks.replay import describe_call
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
@@ -57,10 +57,13 @@ def right_values(
             outcome = launched(subject, probe, call)
             try:
                 expect_close(outcome.value, want, tolerance, probe.results or "result")
+                _expect_by_kernel(outcome, probe)
             except Miss as miss:
                 never = _never_written(outcome)
                 if never:
                     miss = Miss(miss.text, miss.evidence, never, "never written")
+                elif _has_nan(outcome.value) and (unfilled := _unfilled(outcome)):
+                    miss = Miss(miss.text, miss.evidence, unfilled, "no other")
                 raise miss.on(_given(probe, call), why) from None
 
     return Property(name, points, test)
@@ -341,6 +344,35 @@ def _never_written(outcome: Outcome) -> str:
                     "it too small, or does a mask hide too much?"
                 )
     return ""
+
+
+def _unfilled(outcome: Outcome) -> str:
+    lines = [f"`{text}`" for launch in outcome.trace for _, text in launch["unfilled"]]
+    if not lines:
+        return ""
+    return (
+        f"{lines[0]} has a mask and no `other`: the lanes that are masked out hold anything (here "
+        "NaN). Say what they should hold, so that they change nothing."
+    )
+
+
+def _has_nan(value: Any) -> bool:
+    parts = value if isinstance(value, (tuple, list)) else (value,)
+    arrays = [as_array(part) for part in parts]
+    return any(a is not None and a.dtype.kind == "f" and np.isnan(a).any() for a in arrays)
+
+
+def _expect_by_kernel(outcome: Outcome, probe: Probe) -> None:
+    """Expect that kernels wrote what was returned; torch is for making memory only."""
+    written = outcome.trace[-1]["by_kernel"]
+    if all(written):
+        return
+    names = probe.results or ("the result",)
+    which = names[written.index(False)] if len(names) == len(written) else "a result"
+    raise Miss(
+        f"{which} was not written by a kernel: torch makes the memory, and kernels do the rest.",
+        topic="not a kernel's",
+    )
 
 
 def _idle(launch: Mapping[str, Any]) -> Miss:

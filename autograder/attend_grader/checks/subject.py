@@ -153,7 +153,8 @@ class Subject:
     ) -> dict[str, Any]:
         """What Triton's compiler makes of a kernel for a GPU that is not here.
 
-        The kernel is the candidate, or the one of this name beside it. See :func:`attend_grader.inside.compiling.compiled`.
+        The kernel is the candidate, or the one of this name beside it. See
+        :func:`attend_grader.inside.compiling.compiled`.
         """
         wanted = {"architecture": architecture, "warps": warps, "stages": stages}
         request = {"op": "compile", "types": dict(types), "constants": dict(constants), **wanted}

@@ -215,6 +215,8 @@ class Executor:
                 with self._guarded(request) as tracer:
                     answer |= action(args, kwargs, request)
                 if request.get("launcher") or request.get("trace"):
+                    if tracer is not None:
+                        tracer.returned(answer["value"])
                     answer["trace"] = [] if tracer is None else tracer.to_plain()
                 codec.encode(answer["value"], [])  # a value nested without end fails here
             except KeyboardInterrupt:  # the learner's own, in a notebook

@@ -90,14 +90,14 @@ class Arena:
         item = tensor.element_size()
         guard = -(-min(max(GUARD, size), MOST_GUARD) // 256) * 256
         if key not in self._moved:
-            raw = torch.empty(size + 2 * guard + 256, dtype=torch.uint8)
-            raw.fill_(_PATTERNS[1])
+            filled = np.full(size + 2 * guard + 256, _PATTERNS[1], np.uint8)
+            raw = torch.from_numpy(filled)  # torch would fill it with threads, which takes longer
             shift = -(raw.data_ptr() + guard) % 256 + guard
-            original = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (size,), (1,))
+            original = torch.tensor((), dtype=torch.uint8).set_(storage, 0, (size,), (1,))
             raw[shift : shift + size] = original
             self._moved[key] = (original, raw, shift)
         _, raw, shift = self._moved[key]
-        copy = torch.empty(0, dtype=tensor.dtype)
+        copy = torch.tensor((), dtype=tensor.dtype)
         offset = shift // item + tensor.storage_offset()
         copy.set_(raw.untyped_storage(), offset, tensor.size(), tensor.stride())
         known = next((b for b in self.buffers if b.start == raw.data_ptr() + shift), None)
@@ -120,10 +120,12 @@ class Arena:
         _own(known.owned, tensor)
         return copy
 
-    def restore(self) -> None:
-        """Copy everything back to where the caller's tensors are."""
+    def restore(self) -> set[int]:
+        """Copy everything back to where the caller's tensors are; the storages written to."""
         for original, raw, shift in self._moved.values():
             original.copy_(raw[shift : shift + len(original)])
+        written = {b.start for b in self.buffers if (b.writer != NOBODY).any()}
+        return {k for k, (_, raw, at) in self._moved.items() if raw.data_ptr() + at in written}
 
     def split(self, addresses: np.ndarray) -> Iterator[tuple[Buffer, np.ndarray, np.ndarray]]:
         """(buffer, which of the addresses are near it, their elements, perhaps outside)."""

@@ -8,6 +8,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from attend_grader.inside.compiling import python_function
+
 _OWN = ("__main__", "attend_solutions")
 """Where candidates are written: a notebook, or the course's own answers when they are checked."""
 
@@ -87,6 +89,7 @@ def _codes(value: Any, namespace: dict[str, Any]) -> list[types.CodeType]:
     if isinstance(value, type):
         members = [member for member in vars(value).values() if not isinstance(member, type)]
         return [code for member in members for code in _codes(member, namespace)]
+    value = python_function(value)
     code = getattr(value, "__code__", None)
     owned = getattr(value, "__globals__", None) is namespace
     return [code] if owned and isinstance(code, types.CodeType) else []

@@ -15,12 +15,13 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from attend_grader.inside.kernels import plain_constant, type_name
+from attend_grader.inside.launches import Event, Launch
 from attend_grader.inside.memory import (
     ATOMIC,
     NO_ARGUMENT,
@@ -35,70 +36,7 @@ from attend_grader.inside.memory import (
 SECTOR = 32
 """Bytes that a GPU fetches at the least (CUDA C++ Programming Guide, device memory accesses)."""
 
-MOST_EVENTS, MOST_LOGGED = 40, 20_000
-
-
-@dataclass
-class Event:
-    """Something a launch should not do, or not without knowing it.
-
-    Attributes:
-        kind: ``outside read``, ``outside write``, ``unwritten read``, ``two writers``,
-            ``order`` (one program reads what another one writes in the same launch).
-        buffer: which.
-        programs: who; the other one second.
-        count: how many elements of one access.
-        first: index in the tensor of the first of them, or how many elements before (negative) or
-            after the buffer's end it lies, from 0, for accesses outside; empty where it lies in a
-            gap between the tensor's rows.
-        last: the same of the last.
-        line: the kernel's line, and its text.
-    """
-
-    kind: str
-    buffer: str
-    programs: list[list[int]]
-    count: int
-    first: list[int]
-    last: list[int]
-    line: int
-    text: str
-
-
-@dataclass
-class Launch:
-    """What one launch did to memory.
-
-    Attributes:
-        kernel: its name.
-        types: the run-time arguments' types as Triton names them: ``*fp32``, ``i32``.
-        constants: the compile-time arguments; Triton's own types as text, ``"tl.float32"``.
-        warps: a program, 0 where the launch does not say; likewise ``stages``.
-        grid: programs along each axis.
-        bytes_read: bytes of all loads, without masked lanes and what lies outside of buffers;
-            likewise ``bytes_written``.
-        sectors: sectors of 32 bytes that the accesses touched, one by one.
-        accesses: how many loads and stores.
-        idle: programs that touched no memory.
-        buffers: name → shape, elements, how many were written, how many hold no value at the end.
-        events: see :class:`Event`; the first of each kind, buffer and line.
-        log: where asked for, each access: program, ``"load"`` or ``"store"``, buffer, elements.
-    """
-
-    kernel: str
-    types: dict[str, str] = field(default_factory=dict)
-    constants: dict[str, Any] = field(default_factory=dict)
-    warps: int = 0
-    stages: int = 0
-    grid: list[int] = field(default_factory=list)
-    bytes_read: int = 0
-    bytes_written: int = 0
-    sectors: int = 0
-    accesses: int = 0
-    idle: list[list[int]] = field(default_factory=list)
-    buffers: dict[str, dict[str, Any]] = field(default_factory=dict)
-    events: list[Event] = field(default_factory=list)
-    log: list[list[Any]] = field(default_factory=list)
+MOST_EVENTS, MOST_UNFILLED, MOST_LOGGED = 40, 8, 20_000
 
 
 class Tracer:
@@ -114,6 +52,7 @@ class Tracer:
         self._active: set[tuple[int, int, int]] = set()
         self._dims = (1, 1, 1)
         self._file = ""
+        self._stored: set[int] = set()
         self.options: dict[str, Any] = {}
 
     def to_plain(self) -> list[dict[str, Any]]:
@@ -155,7 +94,7 @@ class Tracer:
                 "fresh": buffer.fresh,
                 "never": self._never(buffer) if buffer.fresh and written else [],
             }
-        self._arena.restore()
+        self._stored |= self._arena.restore()
 
     def _never(self, buffer: Buffer) -> list[list[int]]:
         """Of a fresh buffer, the first and the last element that no program wrote."""
@@ -208,6 +147,22 @@ class Tracer:
             kind = "outside write" if store else "outside read"
             self._event(kind, NO_ARGUMENT, int((~known).sum()))
         return allowed.reshape(np.shape(pointers))
+
+    def left(self, mask: np.ndarray) -> None:
+        """A load without ``other``: lanes that are masked out hold anything on a GPU."""
+        found, line = self.launches[-1].unfilled, list(self._line())
+        if not mask.all() and line not in found and len(found) < MOST_UNFILLED:
+            found.append(line)
+
+    def returned(self, value: Any) -> None:
+        """The call that launched has returned ``value``: did kernels write its memory?"""
+        import torch
+
+        parts = value if isinstance(value, (tuple, list)) else (value,)
+        if self.launches and all(isinstance(part, torch.Tensor) for part in parts):
+            self.launches[-1].by_kernel = [
+                part.untyped_storage().data_ptr() in self._stored for part in parts[:MOST_EVENTS]
+            ]
 
     def loaded(self, pointers: np.ndarray, allowed: np.ndarray, values: np.ndarray) -> None:
         """Look at what a load brought: has somebody written it?"""
@@ -283,6 +238,8 @@ class Tracer:
 
 
 _active: list[Tracer] = []
+_untraced: dict[tuple[Any, str], Any] = {}
+"""Triton's own methods, as they were before the first tracer."""
 
 
 def active() -> bool:
@@ -310,14 +267,17 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
 
     def patch(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         saved.append((owner, name, getattr(owner, name)))
-        setattr(owner, name, make(getattr(owner, name)))
+        original = _untraced.setdefault((owner, name), getattr(owner, name))
+        setattr(owner, name, make(original))  # a tracer within another one works alone
 
     def load(before: Any) -> Any:
         def masked_load(self: Any, ptrs: Any, mask: Any, other: Any, *rest: Any) -> Any:
             allowed = tracer.access(ptrs.data, mask.data, store=False)
             narrowed = interpreter.TensorHandle(allowed, mask.dtype)
             made = before(self, ptrs, narrowed, other, *rest)
-            lost = np.asarray(mask.data, bool) & ~allowed
+            lost = ~allowed if other is None else np.asarray(mask.data, bool) & ~allowed
+            if other is None:
+                tracer.left(np.asarray(mask.data, bool))
             if lost.any() and made.data.dtype.kind == "f":
                 made.data = np.where(lost, np.nan, made.data).astype(made.data.dtype)
             tracer.loaded(ptrs.data, allowed, made.data)

@@ -129,6 +129,8 @@ _LAUNCH = _record(
     sectors=_count,
     accesses=_count,
     idle=_each(_each(_count)),
+    unfilled=_each(_row(_count, _text)),
+    by_kernel=_each(_TRUTH),
     buffers=_by_name(_BUFFER),
     events=_each(_EVENT),
     log=lambda value: value == [],  # pictures ask for it, in the learner's own process
