@@ -22,6 +22,7 @@ from attend.widgets.kit.view import View
 from attend.widgets.kv_cache import kv_cache_calculator
 from attend.widgets.mask_painter import mask_painter
 from attend.widgets.matrix_memory import matrix_memory
+from attend.widgets.program_tiles import program_tiles
 from attend.widgets.rope_dial import rope_dial
 from attend.widgets.score_memory import score_memory
 from attend.widgets.table import attention_table
@@ -50,6 +51,7 @@ __all__ = [
     "mask_painter",
     "matrix_memory",
     "peak_chart",
+    "program_tiles",
     "rope_dial",
     "score_memory",
     "tile_stepper",
