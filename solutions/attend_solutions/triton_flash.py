@@ -20,7 +20,7 @@ Sources: Dao 2023, "FlashAttention-2", algorithm 1; Milakov and Gimelshein 2018,
 calculation for softmax"; grouped heads: Ainslie et al. 2023, "GQA".
 """
 
-# ruff: noqa: N803, N806  # axis letters and compile-time values are written in capitals, as Triton has it
+# ruff: noqa: N806  # axis letters are capitals
 
 import torch
 
@@ -37,14 +37,16 @@ def one_tile_kernel(
     s = tl.arange(0, BLOCK_S)
     d = tl.arange(0, D)
     ### BEGIN SOLUTION
-    q = tl.load(q_ptr + t[:, None] * D + d[None, :], mask=t[:, None] < T, other=0.0)
-    k = tl.load(k_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)
-    v = tl.load(v_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)
-    scores = tl.dot(q, k.T) * scale  # (BLOCK_T, BLOCK_S)
+    rows = t[:, None] * D + d[None, :]  # where a tile of queries lies
+    keys = s[:, None] * D + d[None, :]
+    q = tl.load(q_ptr + rows, mask=t[:, None] < T, other=0.0)
+    k = tl.load(k_ptr + keys, mask=s[:, None] < S, other=0.0)
+    v = tl.load(v_ptr + keys, mask=s[:, None] < S, other=0.0)
+    scores = scale * tl.dot(q, k.T)  # (BLOCK_T, BLOCK_S)
     scores = tl.where(s[None, :] < S, scores, -float("inf"))
     weights = tl.exp(scores - tl.max(scores, axis=1)[:, None])
     output = tl.dot(weights.to(v.dtype), v) / tl.sum(weights, axis=1)[:, None]
-    tl.store(out_ptr + t[:, None] * D + d[None, :], output, mask=t[:, None] < T)
+    tl.store(out_ptr + rows, output, mask=t[:, None] < T)
     ### END SOLUTION
 
 
@@ -120,7 +122,6 @@ def ragged_kernel(
     D: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
 ):  # fmt: skip
     """One program attends for BLOCK_T queries; the last tile of keys may be partly empty."""
-    ### BEGIN SOLUTION
     t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
     d = tl.arange(0, D)
     q = tl.load(q_ptr + t[:, None] * D + d[None, :], mask=t[:, None] < T, other=0.0)
@@ -131,6 +132,7 @@ def ragged_kernel(
         s = first + tl.arange(0, BLOCK_S)
         k = tl.load(k_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)
         v = tl.load(v_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)
+        ### BEGIN SOLUTION
         scores = tl.dot(q, k.T) * scale
         scores = tl.where(s[None, :] < S, scores, -float("inf"))
         new_max = tl.maximum(running_max, tl.max(scores, axis=1))
@@ -139,9 +141,9 @@ def ragged_kernel(
         running_sum = running_sum * correction + tl.sum(weights, axis=1)
         accumulator = accumulator * correction[:, None] + tl.dot(weights.to(v.dtype), v)
         running_max = new_max
+        ### END SOLUTION
     output = accumulator / running_sum[:, None]
     tl.store(out_ptr + t[:, None] * D + d[None, :], output, mask=t[:, None] < T)
-    ### END SOLUTION
 
 
 def ragged_flash(
@@ -177,10 +179,12 @@ def lse_kernel(
     accumulator = tl.zeros((BLOCK_T, D), tl.float32)
     ### BEGIN SOLUTION
     unit = scale * 1.4426950408889634  # log2(e): 2^(x · unit) = e^(x · scale)
+    ### END SOLUTION
     for first in range(0, S, BLOCK_S):
         s = first + tl.arange(0, BLOCK_S)
         k = tl.load(k_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)
         v = tl.load(v_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)
+        ### BEGIN SOLUTION
         scores = tl.where(s[None, :] < S, tl.dot(q, k.T) * unit, -float("inf"))  # in base 2
         new_max = tl.maximum(running_max, tl.max(scores, axis=1))
         weights = tl.exp2(scores - new_max[:, None])
@@ -188,6 +192,8 @@ def lse_kernel(
         running_sum = running_sum * correction + tl.sum(weights, axis=1)
         accumulator = accumulator * correction[:, None] + tl.dot(weights.to(v.dtype), v)
         running_max = new_max
+        ### END SOLUTION
+    ### BEGIN SOLUTION
     lse = (running_max + tl.log2(running_sum)) * 0.6931471805599453  # ln(2): back to base e
     tl.store(lse_ptr + t, lse, mask=t < T)
     ### END SOLUTION
@@ -227,15 +233,17 @@ def causal_kernel(
     running_max = tl.full((BLOCK_T,), -float("inf"), tl.float32)
     running_sum = tl.zeros((BLOCK_T,), tl.float32)
     accumulator = tl.zeros((BLOCK_T, D), tl.float32)
-    unit = scale * 1.4426950408889634
     ### BEGIN SOLUTION
+    unit = scale * 1.4426950408889634
     place = tl.program_id(0) * BLOCK_T + S - T  # of the tile's first query
     start = tl.maximum(0, place - window) // BLOCK_S * BLOCK_S
     stop = tl.minimum(S, place + BLOCK_T)
+    ### END SOLUTION
     for first in range(start, stop, BLOCK_S):
         s = first + tl.arange(0, BLOCK_S)
         k = tl.load(k_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)
         v = tl.load(v_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)
+        ### BEGIN SOLUTION
         ahead = s[None, :] - (t[:, None] + S - T)
         seen = (ahead <= 0) & (ahead >= -window)
         scores = tl.where(seen, tl.dot(q, k.T) * unit, -1e30)  # finite: -inf less -inf is NaN
@@ -245,9 +253,11 @@ def causal_kernel(
         running_sum = running_sum * correction + tl.sum(weights, axis=1)
         accumulator = accumulator * correction[:, None] + tl.dot(weights.to(v.dtype), v)
         running_max = new_max
-    ### END SOLUTION
+        ### END SOLUTION
+    ### BEGIN SOLUTION
     lse = (running_max + tl.log2(running_sum)) * 0.6931471805599453
     tl.store(lse_ptr + t, lse, mask=t < T)
+    ### END SOLUTION
     output = accumulator / running_sum[:, None]
     tl.store(out_ptr + t[:, None] * D + d[None, :], output, mask=t[:, None] < T)
 
@@ -304,14 +314,15 @@ def grouped_kernel(
     running_max = tl.full((BLOCK_T,), -float("inf"), tl.float32)
     running_sum = tl.zeros((BLOCK_T,), tl.float32)
     accumulator = tl.zeros((BLOCK_T, D), tl.float32)
+    ### BEGIN SOLUTION
     unit = scale * 1.4426950408889634
     stop = tl.minimum(S, (tl.program_id(0) + 1) * BLOCK_T + S - T)
+    ### END SOLUTION
     for first in range(0, stop, BLOCK_S):
         s = first + tl.arange(0, BLOCK_S)
         ### BEGIN SOLUTION
         k = tl.load(k_ptr + s[:, None] * k_row + d[None, :], mask=s[:, None] < S, other=0.0)
         v = tl.load(v_ptr + s[:, None] * v_row + d[None, :], mask=s[:, None] < S, other=0.0)
-        ### END SOLUTION
         seen = (s[None, :] <= t[:, None] + S - T) & (s[None, :] < S)
         scores = tl.where(seen, tl.dot(q, k.T) * unit, -float("inf"))
         new_max = tl.maximum(running_max, tl.max(scores, axis=1))
@@ -320,8 +331,11 @@ def grouped_kernel(
         running_sum = running_sum * correction + tl.sum(weights, axis=1)
         accumulator = accumulator * correction[:, None] + tl.dot(weights.to(v.dtype), v)
         running_max = new_max
+        ### END SOLUTION
+    ### BEGIN SOLUTION
     lse = (running_max + tl.log2(running_sum)) * 0.6931471805599453
     tl.store(lse_ptr + t, lse, mask=t < T)
+    ### END SOLUTION
     output = accumulator / running_sum[:, None]
     tl.store(out_ptr + t[:, None] * D + d[None, :], output, mask=t[:, None] < T)
 

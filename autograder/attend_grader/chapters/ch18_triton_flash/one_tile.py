@@ -29,12 +29,12 @@ def draws(rng: np.random.Generator) -> list[Call]:
     return [call for _, call, _ in plain(sizes, one=True)(rng)]
 
 
-LOAD_Q = "tl.load(q_ptr + t[:, None] * D + d[None, :], mask=t[:, None] < T, other=0.0)"
-LOAD_K = "tl.load(k_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)"
-LOAD_V = "tl.load(v_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)"
+LOAD_Q = "tl.load(q_ptr + rows, mask=t[:, None] < T, other=0.0)"
+LOAD_K = "tl.load(k_ptr + keys, mask=s[:, None] < S, other=0.0)"
+LOAD_V = "tl.load(v_ptr + keys, mask=s[:, None] < S, other=0.0)"
 HIDE = '    scores = tl.where(s[None, :] < S, scores, -float("inf"))\n'
 SHIFT = "tl.exp(scores - tl.max(scores, axis=1)[:, None])"
-STORE = "tl.store(out_ptr + t[:, None] * D + d[None, :], output, mask=t[:, None] < T)"
+STORE = "tl.store(out_ptr + rows, output, mask=t[:, None] < T)"
 
 SLIPS = (
     Slip(
@@ -45,7 +45,7 @@ SLIPS = (
     ),
     Slip(
         "forgot the scale",
-        (" * scale", ""),
+        ("scale * ", ""),
         "The scores are not divided by √D: multiply them by `scale`.",
     ),
     Slip(
@@ -66,17 +66,17 @@ SLIPS = (
     ),
     Slip(
         "queries loaded without a mask",
-        (LOAD_Q, "tl.load(q_ptr + t[:, None] * D + d[None, :])"),
+        (LOAD_Q, "tl.load(q_ptr + rows)"),
         "The last program reads queries behind the end of q. Give the load the mask t < T.",
     ),
     Slip(
         "output stored without a mask",
-        (STORE, "tl.store(out_ptr + t[:, None] * D + d[None, :], output)"),
+        (STORE, "tl.store(out_ptr + rows, output)"),
         "The last program writes rows behind the end of the output. Give the store the mask t < T.",
     ),
     Slip(
         "values loaded without a mask",
-        (LOAD_V, "tl.load(v_ptr + s[:, None] * D + d[None, :])"),
+        (LOAD_V, "tl.load(v_ptr + keys)"),
         "Values behind the last one are read: foreign memory, and 0 times NaN is NaN. Give the "
         "load the mask s < S, other=0.0.",
     ),
