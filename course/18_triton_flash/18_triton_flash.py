@@ -240,7 +240,7 @@ if ready(ragged_flash):
 #
 # You write the factor, a turn of the loop and the LSE. `tl.exp2` and `tl.log2` are there. $\log_2 e = 1.4426950408889634$, $\ln 2 = 0.6931471805599453$.
 #
-# <details><summary>Predict first: what happens to the output if you forget log₂ e
+# <details><summary>Predict first: what happens to the output if you forget the factor
 # altogether?</summary>
 #
 # Weights become $2^x$ instead of $e^x$, up to the sum. It is a softmax at temperature 1.44: flatter

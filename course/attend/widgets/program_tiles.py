@@ -221,4 +221,11 @@ def _legend() -> str:
         y = 40 + 50.0 * number
         body += _cell(12, y, (0, 0), turn, pairs, over)
         body.append(text(70, y + 28, words, font_size=13))
-    return panel("legend", 260, 350, "Marks", "What the marks mean.", *body)
+    return panel(
+        "legend",
+        260,
+        350,
+        "Marks",
+        "Full: read by now. Line: cut by the mask. Cross: read in vain. Question mark: missing.",
+        *body,
+    )
