@@ -238,7 +238,8 @@ if ready(ragged_flash):
 # the sum is $2^{1 - 2.585} + 1 = \tfrac13 + 1$; its logarithm to base 2 is $0.415$. LSE: $(2.585 +
 # 0.415) \cdot 0.693 = 2.079 = \ln 8$.
 #
-# You write the factor, a turn of the loop and the LSE. `tl.exp2` and `tl.log2` are there. $\log_2 e = 1.4426950408889634$, $\ln 2 = 0.6931471805599453$.
+# You write the factor, a turn of the loop and the LSE. `tl.exp2` and `tl.log2` are there. $\log_2
+# e = 1.4426950408889634$, $\ln 2 = 0.6931471805599453$.
 #
 # <details><summary>Predict first: what happens to the output if you forget the factor
 # altogether?</summary>

@@ -78,9 +78,10 @@ SLIPS = (
         "larger one of the old maximum and this tile's.",
     ),
     Slip(
-        "did not subtract the maximum",
+        "exp of more than a difference",
         ((WEIGHTS, "weights = tl.exp(scores)"), (CORRECTION, "correction = running_sum * 0 + 1")),
-        "exp of a large score overflows. Subtract the running maximum first.",
+        "exp of a large score overflows, and so does exp of a large maximum. Take exp of differences "
+        "only, from the new maximum.",
     ),
     Slip(
         "one maximum for all queries",

@@ -87,9 +87,10 @@ SLIPS = (
         "the values.",
     ),
     Slip(
-        "keys loaded twice",
+        "more is read than once a program",
         (f"    k = {LOAD_K}\n", 2 * f"    k = {LOAD_K}\n"),
-        "The keys are read twice. Load a tile once and keep it in a variable.",
+        "Either a tile is loaded twice, or there are more programs than tiles of queries: their "
+        "queries are none, but they read all keys.",
     ),
 )
 
