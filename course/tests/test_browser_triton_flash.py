@@ -36,7 +36,7 @@ def test_keys_move_the_turn_and_the_window(opened: Lab) -> None:
     opened.until("After turn 4, 4 of 8 programs", lambda: opened.said("programs"))
     sliders.nth(0).focus()
     opened.page.keyboard.press("ArrowLeft")
-    opened.until("of the 30 that are needed", lambda: opened.said("programs"))
+    opened.until("of 30 needed tiles", lambda: opened.said("programs"))
     opened.assert_quiet()
 
 

@@ -43,10 +43,10 @@ def test_the_plan_reads_the_tiles_of_chapter_16(window: int | None) -> None:
 
 def test_turns_are_counted() -> None:
     html = drawn(plan(None), turn=3)
-    assert "After turn 3, 5 of 8 programs are at work; 21 tiles are read of the 36" in html
+    assert "After turn 3, 5 of 8 programs are at work; 21 of 36 needed tiles are read." in html
     assert "The shortest program takes 1 turn, the longest 8." in html
     assert "in vain" not in html
-    assert "0 of 8 programs are at work; 36 tiles" in drawn(plan(None), turn=8)
+    assert "0 of 8 programs are at work; 36 of 36" in drawn(plan(None), turn=8)
 
 
 def test_what_is_read_in_vain_or_never_is_told() -> None:

@@ -139,8 +139,8 @@ def draw(state: TilesState, rows: Callable[[int | None], Rows], whose: str) -> s
     needed = visible(window)
     left, top = 96.0, 74.0
     body = [
-        text(left, 48, "tile of keys", font_size=12, fill=ROLE["K"]),
-        text(12, top - 8, "program", font_size=12, fill=ROLE["Q"]),
+        text(left, 48, "tile of keys", font_size=12),
+        text(12, top - 8, "program", font_size=12),
     ]
     for j in range(COUNT):
         middle = {"text_anchor": "middle", "font_size": 12, "fill": MUTED}
@@ -162,8 +162,8 @@ def draw(state: TilesState, rows: Callable[[int | None], Rows], whose: str) -> s
         done += sum(number <= state.turn for number in when.values())
     busy = sum(state.turn < len(turns) for turns in reads)
     least, longest = (pick(len(turns) for turns in reads) for pick in (min, max))
-    told = f"After turn {state.turn}, {busy} of {COUNT} programs are at work; {done} tiles are read"
-    told += f" of the {int((needed > 0).sum())} that are needed ({COUNT * COUNT} in all)."
+    told = f"After turn {state.turn}, {busy} of {COUNT} programs are at work; {done} of"
+    told += f" {int((needed > 0).sum())} needed tiles are read."
     more = f"The shortest program takes {least} turn{'s' * (least != 1)}, the longest {longest}."
     wrong = f" Read in vain: {vain}. Needed, but never read: {missing}."
     if vain or missing:

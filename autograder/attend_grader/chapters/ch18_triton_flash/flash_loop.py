@@ -80,8 +80,8 @@ SLIPS = (
     Slip(
         "exp of more than a difference",
         ((WEIGHTS, "weights = tl.exp(scores)"), (CORRECTION, "correction = running_sum * 0 + 1")),
-        "exp of a large score overflows, and so does exp of a large maximum. Take exp of differences "
-        "only, from the new maximum.",
+        "exp of a large score overflows, and so does exp of a large maximum. Take exp of "
+        "differences from the new maximum only.",
     ),
     Slip(
         "one maximum for all queries",
