@@ -472,7 +472,9 @@ if ready(flash_lse):
 
     from attend_kernels.ops.flash.forward import attend_tiles
 
-    print(inspect.getsource(attend_tiles.fn))
+    lines = inspect.getsource(attend_tiles.fn).splitlines()
+    loop = next(n for n, line in enumerate(lines) if line.startswith("    unit"))
+    print("\n".join(line[4:80] + ("…" if len(line) > 80 else "") for line in lines[loop:]))
 
 # %% [markdown]
 # - **`MASKED`.** It is called twice: once for tiles that all queries see whole, and once for those
