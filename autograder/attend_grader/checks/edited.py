@@ -20,6 +20,7 @@ from attend_grader.checks.calls import parameters_of
 from attend_grader.checks.cases import Case
 from attend_grader.checks.mutation import edits
 from attend_grader.checks.subject import local
+from attend_grader.inside.kernels import kernels_of
 
 VAGUE = (
     "a number in the formula were another one",
@@ -187,6 +188,8 @@ def edited(cases: Sequence[Case], reference: Callable[..., Any]) -> tuple[str, s
         the first that says what, and the first of which little can be said without giving the
         line away; empty where there is none.
     """
+    if kernels_of(reference):  # hundreds of edits, each interpreted: half a minute
+        return "", ""
     first = max(cases, key=telling)
     rest = [case for case in cases if case is not first]
     vague = ""

@@ -98,8 +98,9 @@ def within_budget(
     *,
     factor: float = 1.1,
     points: int = 1,
+    cause: str = "Load each number once, keep it in a variable, store each result once.",
 ) -> Property:
-    """Loads and stores together move at most ``factor`` times the bytes needed."""
+    """Loads and stores together move at most ``factor`` times the bytes needed; else ``cause``."""
 
     def test(subject: Subject, probe: Probe) -> None:
         for why, call, _ in cases(probe.rng):
@@ -112,7 +113,7 @@ def within_budget(
                     f"your kernel moves {moved:,} bytes ({read:,} read, {moved - read:,} written), "
                     f"{moved / least:.3g} × the {least:,} that are needed; the budget is "
                     f"{factor:g} ×.",
-                    cause="Load each number once, keep it in a variable, store each result once.",
+                    cause=cause,
                     topic="budget",
                 ).on(_given(probe, call), why)
 

@@ -23,6 +23,7 @@ from attend.widgets.kv_cache import kv_cache_calculator
 from attend.widgets.mask_painter import mask_painter
 from attend.widgets.matrix_memory import matrix_memory
 from attend.widgets.memory_viewer import memory_viewer
+from attend.widgets.program_tiles import program_tiles
 from attend.widgets.rope_dial import rope_dial
 from attend.widgets.score_memory import score_memory
 from attend.widgets.semiseparable import semiseparable
@@ -53,6 +54,7 @@ __all__ = [
     "matrix_memory",
     "memory_viewer",
     "peak_chart",
+    "program_tiles",
     "rope_dial",
     "score_memory",
     "semiseparable",

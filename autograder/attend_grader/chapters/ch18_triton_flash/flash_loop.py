@@ -1,0 +1,157 @@
+"""Exercise 18_triton_flash/flash_loop: the online softmax in a kernel's loop."""
+
+from __future__ import annotations
+
+import numpy as np
+from attend_solutions import triton_flash as answers
+
+from attend_grader.chapters.ch18_triton_flash.shared import (
+    Size,
+    as_edits,
+    half_cases,
+    large_cases,
+    plain,
+    properties,
+    traffic,
+)
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+
+WHOLE: tuple[Size, ...] = (
+    (21, 48, 16, 16, 16),
+    (32, 64, 32, 16, 32),
+    (1, 16, 16, 16, 16),
+    (16, 32, 16, 32, 16),
+)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Three tiles, four, one; blocks of unequal sides."""
+    sizes = ((21, 48, 16, 16, 16), (16, 64, 16, 32, 16), (5, 16, 32, 16, 16), (18, 64, 16, 16, 32))
+    return [call for _, call, _ in plain(sizes)(rng)]
+
+
+MAX = "new_max = tl.maximum(running_max, tl.max(scores, axis=1))"
+WEIGHTS = "weights = tl.exp(scores - new_max[:, None])"
+CORRECTION = "correction = tl.exp(running_max - new_max)"
+
+SLIPS = (
+    Slip(
+        "the accumulator is not corrected",
+        ("accumulator * correction[:, None]", "accumulator"),
+        "When a larger score comes, the accumulator was measured from the old maximum: multiply it "
+        "by the correction, as the sum is.",
+    ),
+    Slip(
+        "the sum is not corrected",
+        ("running_sum * correction", "running_sum"),
+        "When a larger score comes, the sum was measured from the old maximum: multiply it by the "
+        "correction, as the accumulator is.",
+    ),
+    Slip(
+        "nothing is corrected",
+        (("accumulator * correction[:, None]", "accumulator"),
+         ("running_sum * correction", "running_sum")),
+        "Tiles are measured from different maxima and added up as they are. What was summed before "
+        "is multiplied by e^(old maximum − new maximum).",
+    ),
+    Slip(
+        "the correction upside down",
+        (CORRECTION, "correction = tl.exp(new_max - running_max)"),
+        "The correction is e^(old − new), at most 1. Yours is its inverse, infinite at the first "
+        "tile.",
+    ),
+    Slip(
+        "the maximum is not carried on",
+        ("        running_max = new_max\n", ""),
+        "The running maximum stays at −inf, so each tile's correction is 0 and only the last tile "
+        "is left. Set it at the end of each turn.",
+    ),
+    Slip(
+        "forgot the scale",
+        (" * scale", ""),
+        "The scores are not divided by √D: multiply them by `scale`.",
+    ),
+    Slip(
+        "the maximum of this tile only",
+        (MAX, "new_max = tl.max(scores, axis=1)"),
+        "The maximum follows the last tile and may fall, so that a correction overflows: take the "
+        "larger one of the old maximum and this tile's.",
+    ),
+    Slip(
+        "exp of more than a difference",
+        ((WEIGHTS, "weights = tl.exp(scores)"), (CORRECTION, "correction = running_sum * 0 + 1")),
+        "exp of a large score overflows, and so does exp of a large maximum. Take exp of "
+        "differences from the new maximum only.",
+    ),
+    Slip(
+        "one maximum for all queries",
+        (MAX, "new_max = tl.maximum(running_max, tl.max(scores))"),
+        "One maximum is subtracted from all rows. A row whose scores lie far below it gets zeros "
+        "only: take the maximum along axis=1.",
+    ),
+    Slip(
+        "the accumulator keeps the last tile only",
+        ("accumulator = accumulator * correction[:, None] + ", "accumulator = "),
+        "The accumulator holds what the last tile gave. Each tile is added to what was there, "
+        "corrected.",
+    ),
+)  # fmt: skip
+
+ALTERNATIVES = as_edits(
+    answers.flash_loop,
+    {
+        "tl.dot adds": (
+            ("accumulator = accumulator * correction[:, None] + tl.dot(weights.to(v.dtype), v)",
+             "accumulator *= correction[:, None]\n"
+             "        accumulator = tl.dot(weights.to(v.dtype), v, accumulator)"),
+        ),
+        "exp2, queries scaled once": (
+            (f"        {WEIGHTS}\n        {CORRECTION}\n",
+             "        weights = tl.exp2((scores - new_max[:, None]) * 1.44269504)\n"
+             "        correction = tl.exp2((running_max - new_max) * 1.44269504)\n"),
+            ("tl.dot(q, k.T) * scale", "scale * tl.dot(q, tl.trans(k))"),
+            ("running_sum = running_sum * correction + tl.sum(weights, axis=1)",
+             "running_sum *= correction\n        running_sum += tl.sum(weights, 1)"),
+        ),
+    },
+)  # fmt: skip
+
+EXERCISE = Exercise(
+    chapter="18_triton_flash",
+    title="The loop",
+    goal="Walk over the keys tile by tile, with a running maximum, sum and accumulator.",
+    reference=answers.flash_loop,
+    contract=Contract(
+        arguments_unchanged=True,
+        says=(
+            "Any T; S is a multiple of block_s.",
+            "Scores may be some ±2,000.",
+            "float32 or float16; sums are float32.",
+            "Each number of k and v is read once a program.",
+        ),
+    ),
+    properties=properties(
+        plain(WHOLE),
+        None,
+        large_cases((5, 48, 16, 16, 16)),
+        half_cases((5, 32, 16, 16, 16)),
+        traffic,
+        names={"whole": "one tile of keys, and several"},
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives=ALTERNATIVES,
+    hints=(
+        "Six lines, one for each of: scores, new maximum, weights, correction, sum, accumulator; "
+        "then the new maximum becomes the running one. Maximum and sum have one number a query.",
+        "The correction is exp(running_max - new_max). Both the sum and the accumulator are "
+        "multiplied by it before this tile is added; the accumulator needs it as a column, "
+        "correction[:, None].",
+        "new_max = tl.maximum(running_max, tl.max(scores, axis=1)); weights = tl.exp(scores - "
+        "new_max[:, None]); accumulator = accumulator * correction[:, None] + "
+        "tl.dot(weights.to(v.dtype), v); running_max = new_max.",
+    ),
+    minutes=15,
+    difficulty=3,
+    importance=5,
+)

@@ -1,0 +1,225 @@
+"""Exercise 18_triton_flash/grouped_flash: a batch of heads that share keys and values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from attend_solutions import triton_flash as answers
+from attend_solutions.flash import hbm_traffic
+
+from attend_grader.chapters.ch18_triton_flash.shared import Case, as_edits, right, seen
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.kernels import (
+    clean_memory,
+    compiles_as_launched,
+    right_values,
+    within_budget,
+)
+from attend_grader.checks.torch_numbers import normal
+
+Size = tuple[int, int, int, int, int, int]
+"""B, H, G, T, S, D."""
+
+
+ORDERS = (
+    ((0, 2, 1, 3), (2, 0, 1, 3), (0, 1, 2, 3)),
+    ((1, 2, 0, 3), (0, 2, 1, 3), (2, 1, 0, 3)),
+)
+"""Of q, k and v: which axis is outermost in memory, which next, …"""
+
+
+def _heads(rng: np.random.Generator, size: Size) -> list[torch.Tensor]:
+    b, h, g, t, s, d = size
+    q, k, v = normal(rng, b, h, t, d), normal(rng, b, g, s, d), normal(rng, b, g, s, d)
+    return [2 * q, k, v]
+
+
+def _case(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *blocks: int) -> Case:
+    (b, h, t, _), (g, s) = q.shape, k.shape[1:3]
+    group = h // g
+    wide = (x.repeat_interleave(group, 1) for x in (k, v))
+    why = f"batch {b}, {h} query heads, {g} of keys and values, T {t}, S {s}"
+    return why, Call((q, k, v, *blocks)), right(q, *wide, seen(t, s), lse=True)
+
+
+def _alone(rng: np.random.Generator) -> Iterator[Case]:
+    for size in ((1, 3, 3, 4, 4, 16), (3, 1, 1, 5, 21, 16)):
+        yield _case(*_heads(rng, size))
+
+
+def _grouped(rng: np.random.Generator) -> Iterator[Case]:
+    for size in ((1, 4, 2, 17, 17, 16), (2, 3, 1, 3, 3, 32), (1, 6, 2, 2, 5, 16)):
+        yield _case(*_heads(rng, size), 16, 16)
+
+
+def _stored(x: torch.Tensor, *order: int) -> torch.Tensor:
+    """The same numbers, with the axes in another order in memory."""
+    return x.permute(order).contiguous().permute([order.index(axis) for axis in range(4)])
+
+
+def _views(rng: np.random.Generator) -> Iterator[Case]:
+    q, k, v = _heads(rng, (2, 4, 2, 3, 5, 16))
+    for orders in ORDERS:
+        views = [_stored(x, *order) for x, order in zip((q, k, v), orders, strict=True)]
+        why, call, want = _case(*views)
+        yield f"axes in another order in memory; {why}", call, want
+
+
+def _half(rng: np.random.Generator) -> Iterator[Case]:
+    q, k, v = (x.half() for x in _heads(rng, (1, 2, 1, 64, 64, 64)))
+    yield "", Call((q, k, v, 64, 64)), None
+
+
+def _all(rng: np.random.Generator) -> Iterator[Case]:
+    yield _case(*_heads(rng, (2, 3, 1, 17, 19, 16)))
+    yield from _views(rng)
+
+
+def _bytes(call: Call) -> int:
+    q, k = call.args[:2]
+    (b, h, t, d), s = q.shape, k.shape[2]
+    return b * h * hbm_traffic(t, s, d, 16, 16, causal=True, itemsize=4)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Heads alone and in groups, one batch entry and several, a view."""
+    sizes: tuple[Size, ...] = (
+        (2, 4, 2, 5, 9, 16),
+        (1, 3, 3, 4, 4, 16),
+        (1, 6, 2, 3, 3, 16),
+        (1, 2, 1, 17, 17, 16),
+    )
+    cases = [_case(*_heads(rng, size)) for size in sizes]
+    q, k, v = _heads(rng, (2, 2, 2, 6, 6, 16))
+    views = _stored(q, 0, 2, 1, 3), _stored(k, 2, 0, 1, 3), _stored(v, 1, 0, 2, 3)
+    others = _stored(q, 2, 1, 0, 3), k, v
+    return [call for _, call, _ in (*cases, _case(*views), _case(*others))]
+
+
+BATCH = "batch = tl.program_id(1) // H"
+HEAD = "head = tl.program_id(1) % H"
+K = "k_ptr += batch * k_batch + head // GROUP * k_head"
+V = "v_ptr += batch * v_batch + head // GROUP * v_head"
+GRID = "grid = (triton.cdiv(T, block_t), B * H)"
+
+SLIPS = (
+    Slip(
+        "heads dealt out in turn",
+        ((K, K.replace("head // GROUP", "head % (H // GROUP)")),
+         (V, V.replace("head // GROUP", "head % (H // GROUP)"))),
+        "Query heads are dealt out to key heads in turn. Neighbours share: query head h reads key "
+        "head h // GROUP.",
+    ),
+    Slip(
+        "every query head with keys of its own",
+        ((K, K.replace("head // GROUP", "head")), (V, V.replace("head // GROUP", "head"))),
+        "Query head h reads key head h, which there is not where heads are grouped: it is "
+        "h // GROUP.",
+    ),
+    Slip(
+        "values of the wrong head",
+        (V, V.replace("head // GROUP", "head % (H // GROUP)")),
+        "Keys are those of head h // GROUP, but values are not. Both are shared in the same way.",
+    ),
+    Slip(
+        "batch and head exchanged",
+        ((BATCH, "batch = tl.program_id(1) % tl.cdiv(tl.num_programs(1), H)"),
+         (HEAD, "head = tl.program_id(1) // tl.cdiv(tl.num_programs(1), H)")),
+        "Programs are counted with the batch as the faster number, but the output is stored with "
+        "the heads as the faster one. Read and store by the same rule.",
+    ),
+    Slip(
+        "the batch forgotten",
+        (BATCH, "batch = 0"),
+        "All batch entries get the result of the first one: add batch · stride to each pointer.",
+    ),
+    Slip(
+        "rows taken for contiguous in q",
+        ("t[:, None] * q_row", "t[:, None] * D"),
+        "Rows of q are taken to be D numbers apart. In a view they are q_row apart.",
+    ),
+    Slip(
+        "rows taken for contiguous in k and v",
+        (("s[:, None] * k_row", "s[:, None] * D"), ("s[:, None] * v_row", "s[:, None] * D")),
+        "Rows of k and v are taken to be D numbers apart. In a view they are k_row and v_row "
+        "apart.",
+    ),
+    Slip(
+        "v with the strides of k",
+        (V, V.replace("v_batch", "k_batch").replace("v_head", "k_head")),
+        "v is read with the strides of k. They may be views of different kinds.",
+    ),
+    Slip(
+        "the LSE of all heads in one place",
+        ("lse_ptr += tl.program_id(1) * T\n", "lse_ptr += 0\n"),
+        "All heads write their LSE to the same T places. Head number i of the whole batch begins "
+        "at i · T.",
+    ),
+    Slip(
+        "heads of the first batch entry only",
+        (GRID, "grid = (triton.cdiv(T, block_t), H)"),
+        "The grid has programs for one batch entry: it takes B · H along its second axis.",
+    ),
+)  # fmt: skip
+
+ALTERNATIVES = as_edits(
+    answers.grouped_flash,
+    {
+        "three axes of programs": (
+            (BATCH, "batch = tl.program_id(2)"),
+            (HEAD, "head = tl.program_id(1)"),
+            ("out_ptr += tl.program_id(1) * T * D", "out_ptr += (batch * H + head) * T * D"),
+            ("lse_ptr += tl.program_id(1) * T\n", "lse_ptr += (batch * H + head) * T\n"),
+            (GRID, "grid = (triton.cdiv(T, block_t), H, B)"),
+        ),
+        "heads by division, rows by offsets": (
+            (HEAD, "head = tl.program_id(1) - batch * H"),
+            (K, "group = head // GROUP\n    k_ptr = k_ptr + batch * k_batch + group * k_head"),
+            (V, "v_ptr = v_ptr + batch * v_batch + group * v_head"),
+            (GRID, "grid = (-(-T // block_t), q.shape[0] * q.shape[1])"),
+        ),
+    },
+)  # fmt: skip
+
+EXERCISE = Exercise(
+    chapter="18_triton_flash",
+    title="All heads of a batch",
+    goal="Give each program its head: grouped heads, any strides; the launch is yours too.",
+    reference=answers.grouped_flash,
+    contract=Contract(
+        arguments_unchanged=True,
+        says=(
+            "H is a multiple of G; T is at most S.",
+            "The first three axes of q, k and v may have any order in memory.",
+            "Each program reads each tile once.",
+        ),
+    ),
+    properties=(
+        right_values("heads with keys of their own", _alone),
+        right_values("grouped heads", _grouped, points=2),
+        right_values("views with strides of their own", _views),
+        clean_memory("stays inside its buffers; no two programs write one place", _all),
+        within_budget("moves the bytes of chapter 16's count, no more", _grouped, _bytes, factor=1),
+        compiles_as_launched(
+            "compiles for an H100, on its tensor cores, without spills", _half, uses=("HGMMA",)
+        ),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives=ALTERNATIVES,
+    hints=(
+        "The second number of a program, tl.program_id(1), runs over B · H heads. Which batch "
+        "entry and which head is number 5, if H is 4?",
+        "batch = number // H, head = number % H; keys and values come from head // GROUP. Move "
+        "each pointer to its head once, before the loop: q_ptr += batch * q_batch + head * q_head.",
+        "Output and LSE have no gaps: head number i begins at i * T * D and i * T. In the loop, "
+        "rows of k are k_row apart: k_ptr + s[:, None] * k_row + d[None, :]. The grid is "
+        "(triton.cdiv(T, block_t), B * H), GROUP is H // G.",
+    ),
+    minutes=20,
+    difficulty=3,
+    importance=4,
+    results=("output", "LSE"),
+)

@@ -1,0 +1,154 @@
+"""Exercise 18_triton_flash/one_tile: attention with all keys in one tile."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from attend_solutions import triton_flash as answers
+
+from attend_grader.chapters.ch18_triton_flash.shared import (
+    Size,
+    as_edits,
+    compile_case,
+    half_cases,
+    large_cases,
+    plain,
+    properties,
+    traffic,
+)
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+
+WHOLE: tuple[Size, ...] = ((32, 16, 16, 16, 16), (16, 32, 32, 16, 32))
+RAGGED: tuple[Size, ...] = ((21, 13, 16, 16, 16), (1, 1, 16, 16, 16), (17, 31, 32, 16, 32))
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Ragged and whole, one key, more keys than columns."""
+    sizes = ((21, 13, 16, 16, 16), (16, 32, 16, 16, 32), (5, 1, 32, 16, 16), (33, 16, 32, 32, 16))
+    return [call for _, call, _ in plain(sizes, one=True)(rng)]
+
+
+LOAD_Q = "tl.load(q_ptr + rows, mask=t[:, None] < T, other=0.0)"
+LOAD_K = "tl.load(k_ptr + keys, mask=s[:, None] < S, other=0.0)"
+LOAD_V = "tl.load(v_ptr + keys, mask=s[:, None] < S, other=0.0)"
+HIDE = '    scores = tl.where(s[None, :] < S, scores, -float("inf"))\n'
+SHIFT = "tl.exp(scores - tl.max(scores, axis=1)[:, None])"
+STORE = "tl.store(out_ptr + rows, output, mask=t[:, None] < T)"
+
+SLIPS = (
+    Slip(
+        "empty places count as keys",
+        (HIDE, ""),
+        "Places behind the last key were loaded as zeros, so they have the score 0 and a weight. "
+        "Give them the score −inf before the maximum is taken.",
+    ),
+    Slip(
+        "forgot the scale",
+        ("scale * ", ""),
+        "The scores are not divided by √D: multiply them by `scale`.",
+    ),
+    Slip(
+        "not divided by the sum",
+        (" / tl.sum(weights, axis=1)[:, None]", ""),
+        "The weights of a query do not sum to 1: divide the output by the sum of its exponentials.",
+    ),
+    Slip(
+        "did not subtract the maximum",
+        (SHIFT, "tl.exp(scores)"),
+        "exp of a large score overflows. Subtract the row's largest score first.",
+    ),
+    Slip(
+        "one maximum for all queries",
+        (SHIFT, "tl.exp(scores - tl.max(scores))"),
+        "One maximum is subtracted from all rows. A row whose scores lie far below it gets zeros "
+        "only: take the maximum along axis=1.",
+    ),
+    Slip(
+        "queries loaded without a mask",
+        (LOAD_Q, "tl.load(q_ptr + rows)"),
+        "The last program reads queries behind the end of q. Give the load the mask t < T.",
+    ),
+    Slip(
+        "output stored without a mask",
+        (STORE, "tl.store(out_ptr + rows, output)"),
+        "The last program writes rows behind the end of the output. Give the store the mask t < T.",
+    ),
+    Slip(
+        "values loaded without a mask",
+        (LOAD_V, "tl.load(v_ptr + keys)"),
+        "Values behind the last one are read: foreign memory, and 0 times NaN is NaN. Give the "
+        "load the mask s < S, other=0.0.",
+    ),
+    Slip(
+        "the maximum is not subtracted in the sum",
+        ("tl.sum(weights, axis=1)", "tl.sum(tl.exp(scores), axis=1)"),
+        "Numerator and sum are measured from different maxima. Sum the very weights that multiply "
+        "the values.",
+    ),
+    Slip(
+        "more is read than once a program",
+        (f"    k = {LOAD_K}\n", 2 * f"    k = {LOAD_K}\n"),
+        "Either a tile is loaded twice, or there are more programs than tiles of queries: their "
+        "queries are none, but they read all keys.",
+    ),
+)
+
+ALTERNATIVES = as_edits(
+    answers.one_tile,
+    {
+        "transposed on loading, weights divided first": (
+            (LOAD_K,
+             "tl.load(k_ptr + s[None, :] * D + d[:, None], mask=s[None, :] < S, other=0.0)"),
+            ("tl.dot(q, k.T)", "tl.dot(q, k)"),
+            ("tl.dot(weights.to(v.dtype), v) / tl.sum(weights, axis=1)[:, None]",
+             "tl.dot(weights, v.to(tl.float32))"),
+            (f"weights = {SHIFT}",
+             f"weights = {SHIFT}\n    weights = weights / tl.sum(weights, axis=1, keep_dims=True)"),
+        ),
+        "powers of two, a finite sentinel": (
+            ('-float("inf")', "-1e30"),
+            (SHIFT, "tl.exp2((scores - tl.max(scores, axis=1)[:, None]) * 1.4426950408889634)"),
+            ("k.T", "tl.trans(k)"),
+        ),
+    },
+)  # fmt: skip
+
+EXERCISE = Exercise(
+    chapter="18_triton_flash",
+    title="One tile",
+    goal="Attend to all keys at once, where they fit one tile.",
+    reference=answers.one_tile,
+    contract=Contract(
+        arguments_unchanged=True,
+        says=(
+            "Any T and S from 1 on; D is 16, 32, 64 or 128.",
+            "Scores may be some ±2,000.",
+            "q, k and v are float32 or float16, without gaps; sums are float32.",
+            "Each number of q, k and v is read once a program.",
+        ),
+    ),
+    properties=properties(
+        plain(WHOLE, one=True),
+        plain(RAGGED, one=True),
+        large_cases((5, 13, 16, 16, 16), one=True),
+        half_cases((5, 32, 16, 16, 32), one=True),
+        traffic,
+        compiled=partial(compile_case, one=True),
+        names={"whole": "whole tiles"},
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives=ALTERNATIVES,
+    hints=(
+        "Four steps: load three tiles, scores, weights, store. A pointer to row i, column d of a "
+        "matrix with D columns is ptr + i * D + d; a tile's indices are t[:, None] and d[None, :].",
+        "Masks: t[:, None] < T for q and the output, s[:, None] < S for k and v, with other=0.0. "
+        "Then scores of places s >= S must become −inf: tl.where(s[None, :] < S, scores, …).",
+        "scores = tl.dot(q, k.T) * scale; hide; weights = tl.exp(scores − row maximum[:, None]); "
+        "output = tl.dot(weights.to(v.dtype), v) / row sum[:, None]; store with the mask t < T.",
+    ),
+    minutes=20,
+    difficulty=3,
+    importance=5,
+)

@@ -1,0 +1,131 @@
+"""Exercise 18_triton_flash/ragged_flash: repair a kernel that is right at whole tiles only."""
+
+from __future__ import annotations
+
+import numpy as np
+from attend_solutions import triton_flash as answers
+
+from attend_grader.chapters.ch18_triton_flash.shared import (
+    Size,
+    as_edits,
+    half_cases,
+    large_cases,
+    plain,
+    properties,
+    traffic,
+)
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+
+WHOLE: tuple[Size, ...] = ((32, 32, 16, 16, 16), (16, 64, 16, 16, 32))
+RAGGED: tuple[Size, ...] = ((21, 39, 16, 16, 16), (5, 1, 16, 16, 16), (1, 33, 32, 16, 32))
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """One key too few for a tile, one too many, one key, whole tiles."""
+    sizes = ((21, 31, 16, 16, 16), (5, 33, 16, 16, 16), (3, 1, 32, 16, 16), (18, 32, 16, 16, 32))
+    return [call for _, call, _ in plain(sizes)(rng)]
+
+
+LOAD_K = "tl.load(k_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)"
+HIDE = 'scores = tl.where(s[None, :] < S, scores, -float("inf"))'
+LOOP = "for first in range(0, S, BLOCK_S):"
+ROWS = "for first in range(0, S // BLOCK_S * BLOCK_S, BLOCK_S):"
+
+SLIPS = (
+    Slip(
+        "unrepaired",
+        (f"        {HIDE}\n", ""),
+        "Places behind the last key still count: they were loaded as zeros, so their score is 0 "
+        "and exp(0 − maximum) is added to the sum. Let their scores be −inf.",
+    ),
+    Slip(
+        "the last, partly empty tile is left out",
+        (LOOP, ROWS),
+        "Keys of the last tile are left out where it is not full. The loop must reach S, and the "
+        "tile's empty places must be hidden.",
+    ),
+    Slip(
+        "−inf in the keys",
+        (
+            (f"        {HIDE}\n", ""),
+            (LOAD_K, LOAD_K.replace("other=0.0", 'other=-float("inf")')),
+        ),
+        "Keys of −inf give scores of ±inf or NaN, by the signs of the query. Load zeros and hide "
+        "the *scores*.",
+    ),
+    Slip(
+        "hidden one key too early",
+        (HIDE, HIDE.replace("< S", "< S - 1")),
+        "The last key is hidden as well: keys are the places 0 … S − 1.",
+    ),
+    Slip(
+        "hidden one key too late",
+        (HIDE, HIDE.replace("< S", "<= S")),
+        "One place behind the last key is still taken for a key. Keys are the places s < S.",
+    ),
+    Slip(
+        "a small number in the place of −inf",
+        (HIDE, HIDE.replace('-float("inf")', "-50.0")),
+        "Hidden scores are some small number instead of −inf. Where true scores are smaller still, "
+        "the hidden places win.",
+    ),
+    Slip(
+        "hidden by the number of queries",
+        (HIDE, HIDE.replace("< S", "< T")),
+        "Places are compared with T, the number of queries. Keys end at S.",
+    ),
+)  # fmt: skip
+
+ALTERNATIVES = as_edits(
+    answers.ragged_flash,
+    {
+        "weights set to zero as well": (
+            (HIDE, HIDE.replace('-float("inf")', "-1e30")),
+            ("weights = tl.exp(scores - new_max[:, None])",
+             "weights = tl.where(s[None, :] < S, tl.exp(scores - new_max[:, None]), 0.0)"),
+        ),
+        "a row added to the scores": (
+            (HIDE, 'scores = scores + tl.where(s < S, 0.0, float("-inf"))[None, :]'),
+            ("for first in range(0, S, BLOCK_S):\n        s = first + tl.arange(0, BLOCK_S)",
+             "for tile in range(0, tl.cdiv(S, BLOCK_S)):\n"
+             "        s = tile * BLOCK_S + tl.arange(0, BLOCK_S)"),
+        ),
+    },
+)  # fmt: skip
+
+EXERCISE = Exercise(
+    chapter="18_triton_flash",
+    title="Repair: the ragged tail",
+    goal="Find out why this kernel is wrong where the last tile is partly empty, and repair it.",
+    reference=answers.ragged_flash,
+    contract=Contract(
+        arguments_unchanged=True,
+        says=(
+            "Any T and S from 1 on.",
+            "Scores may be some ±2,000.",
+            "float32 or float16; sums are float32.",
+            "Each number of k and v is read once a program.",
+        ),
+    ),
+    properties=properties(
+        plain(WHOLE),
+        plain(RAGGED),
+        large_cases((5, 39, 16, 16, 16)),
+        half_cases((5, 32, 16, 16, 16)),
+        traffic,
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives=ALTERNATIVES,
+    hints=(
+        "Take values of 1: a weighted mean of ones is 1. What comes out for 16, 17 and 31 keys, "
+        "and in which direction is it off?",
+        "The mask keeps the loads inside their buffers; `other` says what stands in the empty "
+        "places. What score does a key of zeros have, and what weight?",
+        'After the scores: scores = tl.where(s[None, :] < S, scores, -float("inf")). Nothing '
+        "else changes.",
+    ),
+    minutes=10,
+    difficulty=2,
+    importance=5,
+)

@@ -1,0 +1,191 @@
+"""What chapter 18's checks share: cases of one head, an oracle in float64, and six properties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from attend_solutions.flash import hbm_traffic
+
+from attend_grader.checks.compare import Tolerance
+from attend_grader.checks.exercise import Call, Property, Slip
+from attend_grader.checks.kernels import (
+    clean_memory,
+    compiles_as_launched,
+    right_values,
+    within_budget,
+)
+from attend_grader.checks.torch_numbers import normal
+
+Case = tuple[str, Call, Any]
+Cases = Callable[[np.random.Generator], Iterator[Case]]
+Size = tuple[int, int, int, int, int]
+"""T, S, D, BLOCK_T, BLOCK_S."""
+
+LARGE = Tolerance(
+    "scores of 2,000",
+    1e-3,
+    "a score of 2,000 times log2(e) is rounded at 1e-4, and so is a weight made of it",
+    absolute=1e-6,
+)
+HALF = Tolerance("float16", 2e-3, "float16 rounds weights at 5e-4; sums are exact beside that")
+
+
+def right(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    mask: torch.Tensor | None = None,
+    *,
+    lse: bool = False,
+) -> Any:
+    """Attention in float64, rounded at the end; with ``lse``, also that of the scores."""
+    scores = q.double() @ k.double().mT / q.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    output = (torch.softmax(scores, -1) @ v.double()).float()
+    return (output, torch.logsumexp(scores, -1).float()) if lse else output
+
+
+def seen(t: int, s: int, window: int | None = None) -> torch.Tensor:
+    """Which keys each query may see under a causal mask. Shape: (T, S)."""
+    behind = torch.arange(t)[:, None] + s - t - torch.arange(s)
+    return (behind >= 0) & (behind <= (s if window is None else window))
+
+
+def head(rng: np.random.Generator, t: int, s: int, d: int) -> list[torch.Tensor]:
+    """q, k and v of one head, with scores of a few units."""
+    q, k, v = (normal(rng, n, d) for n in (t, s, s))
+    return [2 * q, k, v]
+
+
+def far(rng: np.random.Generator, t: int, s: int, d: int) -> Iterator[tuple[str, list[Any]]]:
+    """Heads with large scores; whole numbers, so that scores are exact in float32."""
+    q, k = (torch.from_numpy(rng.integers(-9, 10, (n, d))).float() for n in (t, s))
+    v = normal(rng, s, d)
+    size = (2000 / d**0.5) ** 0.5
+    size = float(round(size))
+    yield "scores of some ±1,000", [8 * q, k, v]
+    yield "all scores near −2,000", [size + q * 0, -size + k, v]
+    steps = torch.linspace(-size, size, t).round()[:, None].expand(t, d)
+    yield "scores that differ by 4,000 from query to query", [steps.clone(), size + k, v]
+
+
+def plain(sizes: Iterable[Size], *, lse: bool = False, one: bool = False) -> Cases:
+    """Heads of these sizes without a mask.
+
+    Args:
+        sizes: what is tried.
+        lse: whether the LSE is returned too.
+        one: all keys are in one tile, whose size is no argument.
+    """
+
+    def make(rng: np.random.Generator) -> Iterator[Case]:
+        for t, s, d, block_t, block_s in sizes:
+            q, k, v = head(rng, t, s, d)
+            blocks = (block_t,) if one else (block_t, block_s)
+            yield told(t, s, d), Call((q, k, v, *blocks)), right(q, k, v, lse=lse)
+
+    return make
+
+
+def told(t: int, s: int, d: int) -> str:
+    """A size in words."""
+    return f"{t} quer{'ies' if t > 1 else 'y'}, {s} key{'s' if s > 1 else ''}, width {d}"
+
+
+def properties(
+    whole: Cases,
+    ragged: Cases | None,
+    large: Cases,
+    half: Cases,
+    needed: Callable[[Call], int],
+    *,
+    compiled: Cases | None = None,
+    names: Mapping[str, str] | None = None,
+) -> tuple[Property, ...]:
+    """The properties of every kernel here.
+
+    Args:
+        whole: sizes that fill their tiles.
+        ragged: sizes that do not.
+        large: large scores.
+        half: float16 with values that a sum in float16 would lose.
+        needed: bytes that a call moves.
+        compiled: calls whose kernel is compiled for an H100.
+        names: other names of lines, by their first word.
+    """
+    every = tuple(cases for cases in (whole, ragged) if cases is not None)
+    line = {"whole": "tiles that are full", "ragged": "lengths that are no multiple of a tile"}
+    line |= names or {}
+
+    def all_cases(rng: np.random.Generator) -> Iterator[Case]:
+        for cases in every:
+            yield from cases(rng)
+
+    made = [right_values(line["whole"], whole)]
+    if ragged is not None:
+        made.append(right_values(line["ragged"], ragged, points=2))
+    made += [
+        right_values("large scores, positive and negative", large, tolerance=LARGE),
+        right_values("float16 in, float32 in the sums", half, tolerance=HALF),
+        clean_memory("stays inside its buffers; no two programs write one place", all_cases),
+        within_budget(
+            "moves the bytes of chapter 16's count, no more", all_cases, needed, factor=1
+        ),
+    ]
+    if compiled is not None:
+        line = "compiles for an H100, on its tensor cores, without spills"
+        made.append(compiles_as_launched(line, compiled, uses=("HGMMA",)))
+    return tuple(made)
+
+
+def large_cases(size: Size, *, lse: bool = False, one: bool = False) -> Cases:
+    """Large scores at one size."""
+
+    def make(rng: np.random.Generator) -> Iterator[Case]:
+        t, s, d, *blocks = size
+        for why, (q, k, v) in far(rng, t, s, d):
+            yield why, Call((q, k, v, *blocks[: 2 - one])), right(q, k, v, lse=lse)
+
+    return make
+
+
+def half_cases(size: Size, *, lse: bool = False, one: bool = False) -> Cases:
+    """Float16, with values whose sum over the keys exceeds float16's largest number, 65,504."""
+
+    def make(rng: np.random.Generator) -> Iterator[Case]:
+        t, s, d, *blocks = size
+        q, k, v = (x.half() for x in head(rng, t, s, d))
+        v = (4000 + v).half()
+        want = right(0 * q, k, v, lse=lse)
+        yield (
+            "float16, equal scores, values of 4,000",
+            Call((0 * q, k, v, *blocks[: 2 - one])),
+            want,
+        )
+
+    return make
+
+
+def compile_case(rng: np.random.Generator, *, one: bool = False) -> Iterator[Case]:
+    """One tile of 64 × 64 in float16, as the tensor cores want it."""
+    q, k, v = (x.half() for x in head(rng, 64, 64, 64))
+    yield "", Call((q, k, v, *((64,) if one else (64, 64)))), None
+
+
+def traffic(call: Call, block_s: int = 16, *, lse: bool = False, **mask: Any) -> int:
+    """Bytes of a call by chapter 16's formula; the output is float32, as q, k and v are here."""
+    q, k = call.args[:2]
+    block_t = call.args[3]
+    (t, d), s = q.shape, len(k)
+    return hbm_traffic(t, s, d, block_t, block_s, itemsize=4, **mask) - (0 if lse else 4 * t)
+
+
+def as_edits(
+    reference: Callable[..., Any], edits: Mapping[str, Sequence[tuple[str, str]]]
+) -> dict[str, Callable[..., Any]]:
+    """Right answers in other styles, each as edits of the answer."""
+    return {name: Slip(name, tuple(e), "").applied(reference) for name, e in edits.items()}
