@@ -195,5 +195,6 @@ def test_planted_bugs_are_named_in_the_jail_too(notebooks: Notebooks, name: str)
         parts = whole_source(wrong)
         verdicts = notebooks.grade(notebooks.with_answers({name: parts}))
         here = grade(wrong, exercise.id, 7)
-        assert verdicts[name].report is not None
-        assert verdicts[name].report.diagnosis == here.diagnosis == slip
+        report = verdicts[name].report
+        assert report is not None
+        assert report.diagnosis == here.diagnosis == slip

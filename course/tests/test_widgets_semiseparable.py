@@ -26,7 +26,7 @@ def test_it_shows_itself_with_and_without_a_kernel():
 @pytest.mark.parametrize("chunk", [1, 5, 16])
 def test_the_learners_matrix_is_the_pictures_own(chunk: int, decay: float):
     entries = [
-        r.get("data-entry")
+        r.get("data-entry", "")
         for r in panels(draw(chunk, decay, ssd_chunked))["blocks"].iter(f"{SVG}rect")
         if r.get("data-entry")
     ]

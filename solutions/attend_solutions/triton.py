@@ -11,6 +11,9 @@ Source: Tillet, Kung and Cox 2019, "Triton: an intermediate language and compile
 network computations"; Triton's own tutorials.
 """
 
+# pyright: reportArgumentType=false, reportCallIssue=false
+# (a kernel's constants are plain numbers where it is launched)
+
 from __future__ import annotations
 
 import torch

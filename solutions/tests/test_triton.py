@@ -1,5 +1,8 @@
 """Chapter 17's answers against PyTorch in float64, at lengths that fit no block."""
 
+# pyright: reportArgumentType=false, reportCallIssue=false
+# (a kernel's constants are plain numbers where it is launched)
+
 from __future__ import annotations
 
 import os

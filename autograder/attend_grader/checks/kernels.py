@@ -148,8 +148,9 @@ def compiles(
 
     def test(subject: Subject, probe: Probe) -> None:
         del probe
-        wanted = {"architecture": architecture, "warps": warps, "stages": stages}
-        report = subject.compiled(types, constants, **wanted)
+        report = subject.compiled(
+            types, constants, architecture=architecture, warps=warps, stages=stages
+        )
         expect_compiled(report, architecture, most_spilled=most_spilled, uses=uses)
 
     return Property(name, points, test, slow=True)

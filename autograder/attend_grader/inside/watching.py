@@ -22,7 +22,7 @@ def watch(tell: Callable[[dict[str, Any]], None]) -> None:
     """
     from triton.runtime.interpreter import GridExecutor
 
-    before = GridExecutor.__call__
+    before: Any = GridExecutor.__call__
     if hasattr(before, "tells"):
         before.tells = tell
         return

@@ -132,7 +132,7 @@ def memory_viewer(function: Callable[..., Any] | None = None, *args: Any, launch
         "memory-viewer",
         DEMO if function is None else SEE,
         [slider, ipywidgets.HBox(row, layout={"flex_flow": "row wrap"})],
-        lambda: draw(ViewerState(slider.value, order.value, mask.value), memory()),
+        lambda: draw(ViewerState(slider.value, str(order.value), mask.value), memory()),
     )
     for control in (slider, order, mask):
         control.observe(view.refresh, names="value")

@@ -55,7 +55,7 @@ def visible(window: int | None) -> np.ndarray:
 
 def plan(window: int | None) -> Rows:
     """What is needed, tile after tile."""
-    return [[[j] for j in np.flatnonzero(row)] for row in visible(window)]
+    return [[[int(j)] for j in np.flatnonzero(row)] for row in visible(window)]
 
 
 def traced_rows(function: Callable[..., Any], window: int | None) -> Rows:

@@ -32,9 +32,8 @@ def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for sizes in ((5, 3, 2, 2), (3, 3, 3, 1), (4, 2, 3, 8)):
-        *text, chunk = sizes
-        yield "a memory is given", going_on(rng, *text, (), chunk)
+    for t, d, d_v, chunk in ((5, 3, 2, 2), (3, 3, 3, 1), (4, 2, 3, 8)):
+        yield "a memory is given", going_on(rng, t, d, d_v, (), chunk)
 
 
 def _memory(rng: np.random.Generator, length: int) -> tuple[Any, ...]:

@@ -64,12 +64,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
 
 def _misfit(
-    what: str,
-    *,
-    queries: int = 3,
-    values: int = 4,
-    e: tuple[int, int] = (2, 4),
-    f: tuple[int, int] = (2, 4),
+    what: str, *, queries: int = 3, values: int = 4, e: Any = (2, 4), f: Any = (2, 4)
 ) -> tuple[str, tuple[Any, ...]]:
     """Arguments for keys (4, 3), one of which may not fit."""
     return what, tuple(map(np.ones, ((2, queries), (4, 3), (values, 2), e, f)))
@@ -234,9 +229,12 @@ EXERCISE = Exercise(
         refuses(
             (
                 *(
-                    _misfit(f"{which} for {columns} keys where there are 4", **{name: (2, columns)})
+                    _misfit(f"project_k for {columns} keys where there are 4", e=(2, columns))
                     for columns in (1, 3, 5)
-                    for name, which in (("e", "project_k"), ("f", "project_v"))
+                ),
+                *(
+                    _misfit(f"project_v for {columns} keys where there are 4", f=(2, columns))
+                    for columns in (1, 3, 5)
                 ),
                 _misfit("two projections for 5 keys where there are 4", e=(2, 5), f=(2, 5)),
                 *(

@@ -1,5 +1,8 @@
 """Exercise 17_triton/vector_add: the first kernel, one block a program."""
 
+# pyright: reportArgumentType=false, reportCallIssue=false
+# (a kernel's constants are plain numbers where it is launched)
+
 from __future__ import annotations
 
 from collections.abc import Iterator
