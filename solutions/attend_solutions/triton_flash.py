@@ -20,6 +20,9 @@ Sources: Dao 2023, "FlashAttention-2", algorithm 1; Milakov and Gimelshein 2018,
 calculation for softmax"; grouped heads: Ainslie et al. 2023, "GQA".
 """
 
+# pyright: reportArgumentType=false, reportCallIssue=false
+# (a kernel's constants are plain numbers where it is launched)
+
 # ruff: noqa: N806  # axis letters are capitals
 
 import torch
