@@ -533,8 +533,7 @@ from attend_solutions.attention import attention_backward
 
 # %% [markdown]
 # **What you should see.** A gradient can be tested numerically: move one number by a tiny step both
-# ways and see how much the loss changes. For all three the largest difference should be far below a
-# millionth.
+# ways and see how much the loss changes. All three differences should be far below a millionth.
 
 # %% jupyter={"source_hidden": true}
 if ready(scaled_dot_product_attention, attention_backward):
@@ -585,7 +584,7 @@ if ready(scaled_dot_product_attention, attention_backward):
 # <details><summary>Predict first, from the code: on random inputs, which of its gradients differ
 # from yours? And what hides that in the test?</summary>
 #
-# $dQ$ and $dK$ differ as soon as a query's weights are unequal; $dV$ never does. The test has five
+# $dQ$ and $dK$ differ, because a query's weights are unequal; $dV$ never does. The test has five
 # equal keys, so all weights are 1/5.
 #
 # </details>
@@ -610,8 +609,7 @@ if ready(scaled_dot_product_attention, attention_backward):
 from attend_solutions.attention import repaired_backward
 
 # %% [markdown]
-# With unequal weights, the weighted mean of $dP$ is, in general, not the plain mean. With equal
-# weights, as in the test, the two are the same.
+# The plain mean of $dP$ is the weighted mean wherever all weights are equal, as in the test.
 
 # %%
 if ready(attention_backward, repaired_backward):
