@@ -652,7 +652,7 @@ if ready(scaled_dot_product_attention, attention_backward):
             norms = [query_gradients(d, scaled, seed) for seed in range(5)]
             top = [np.sort(n**2)[-100:].sum() / (n**2).sum() for n in norms]
             small = [float((n < 0.05).mean()) for n in norms]
-            shares[d, scaled] = f"{min(small):.0%} to {max(small):.0%}"
+            shares[d, scaled] = f"{min(small):.1%} to {max(small):.1%}"
             said = f"{name}:"
             for kind, measure in (("median", np.median), ("mean", np.mean)):
                 found = [float(measure(n)) for n in norms]

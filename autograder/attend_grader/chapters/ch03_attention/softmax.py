@@ -21,8 +21,8 @@ _AXES = (((5,), -1), ((3, 4), -1), ((4, 3), 0), ((4, 4), 0), ((2, 3, 4), 1), ((3
 _APART = np.array([[1e4], [0.0], [-1e4]])
 """Added to three rows, it puts them so far apart that no common maximum serves all."""
 
-_WIDE = np.array([5000.0, 0.0])
-"""Added to two columns, it puts the scores of each row far apart."""
+_WIDE = np.array([-1000.0, -1000.0, -6000.0])
+"""Added to three columns, it puts the scores of each row far apart, two of them near each other."""
 
 
 def _equal(rng: np.random.Generator) -> Known:
@@ -97,7 +97,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((normal(rng, 6),)),
         Call((normal(rng, 3, 1, 2),)),
         Call((normal(rng, 4, 2),), {"axis": -2}),
-        Call((normal(rng, 3, 2) + _WIDE,)),
+        Call((normal(rng, 2, 3) + _WIDE,)),
     ]
 
 
