@@ -89,7 +89,8 @@ np.set_printoptions(precision=3, suppress=True)
 # `.max` and `.sum` take the same arguments, `np.exp` works entry by entry, `axis=-1` is the last
 # axis. `a -= b` would write into the caller's array; `a = a - b` makes a new one. In the promises
 # under a table, integers are int64, and *views* share another array's memory, as `a.T` does.
-# Results are compared to nine digits; where an argument is float32, to five, in either float type.
+# Results are compared to nine digits of the largest number; where an argument is float32, to five,
+# in either float type.
 #
 # <details><summary>Predict first: scores (0, 1) have the weights (0.269, 0.731). Do the weights
 # stay if you add 10 to both scores? If you multiply both by 10?</summary>
@@ -559,7 +560,7 @@ if ready(scaled_dot_product_attention, attention_backward):
 # <!-- exercise: repaired_backward -->
 #
 # **Why.** A wrong gradient often raises no error; the model just trains badly. Here is a
-# colleague's version. Its one test passes, and one of its lines is wrong.
+# colleague's version. Its one test passes; one line is wrong.
 
 
 # %%

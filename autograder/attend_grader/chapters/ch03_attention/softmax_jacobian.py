@@ -63,6 +63,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((_weights(rng, 2, 3, 2),)),
         Call((distribution(30 * normal(rng, 5)),)),
         Call((np.ones(1),)),
+        Call((np.array([0.99998, 1e-5, 1e-5]),)),  # entries from 2e-5 to 1e-10
         Call((np.array([0.2, 0.72, 0.08]),)),  # in floats their sum is not 1
     ]
 
