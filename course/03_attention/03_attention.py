@@ -21,7 +21,7 @@ widgets.drag_query()
 # It takes about two hours, more than half of that in seven exercises.
 #
 # You need Python, a little NumPy, the dot product, the variance and the chain rule; no other
-# chapter. `check(...)` says what is right and what is not, to nine digits, `hint(...)` helps,
+# chapter. `check(...)` says what is right and what is not, `hint(...)` helps,
 # and `solution(...)` shows the course's answer. A cell that needs a function you have not written
 # yet says so and waits.
 
@@ -63,11 +63,11 @@ np.set_printoptions(precision=3, suppress=True)
 # get a larger weight, and adding the same number to all scores should change nothing. The
 # exponential does all that:
 #
-# $$p_i = \frac{e^{z_i}}{\sum_{j} e^{z_j}} = \frac{e^{z_i - m}}{\sum_j e^{z_j - m}}$$
+# $$p_s = \frac{e^{z_s}}{\sum_{r} e^{z_r}} = \frac{e^{z_s - m}}{\sum_r e^{z_r - m}}$$
 #
 # The second form is the same number for every $m$, because $e^{-m}$ cancels. It is also how you
 # avoid a trap: $e^{710}$ is too large for float64, and $\infty/\infty$ is not a number. With
-# $m = \max_j z_j$ the largest exponent is 0, so nothing overflows, and the sum is at least 1.
+# $m = \max_r z_r$ the largest exponent is 0, so nothing overflows, and the sum is at least 1.
 #
 # | symbol | meaning | shape |
 # |---|---|---|
@@ -89,6 +89,8 @@ np.set_printoptions(precision=3, suppress=True)
 # `.max` and `.sum` take the same arguments, `np.exp` works entry by entry, `axis=-1` is the last
 # axis. `a -= b` would write into the caller's array; `a = a - b` makes a new one. In the promises
 # under a table, integers are int64, and *views* share another array's memory, as `a.T` does.
+# Results are compared to nine digits of the largest number; where an argument is float32, to five,
+# in either float type.
 #
 # <details><summary>Predict first: scores (0, 1) have the weights (0.269, 0.731). Do the weights
 # stay if you add 10 to both scores? If you multiply both by 10?</summary>
@@ -402,14 +404,14 @@ if ready(score_variance):
 # ## 6 · Back through the softmax
 #
 # How does each weight change when one score changes? The logarithm turns the quotient into a
-# difference, $\ln p_i = z_i - \ln \sum_l e^{z_l}$ ($i$ and $j$ number the keys). Differentiate with
-# respect to $z_j$; with $\delta_{ij} = 1$ for $i = j$ and 0 otherwise,
+# difference, $\ln p_s = z_s - \ln \sum_u e^{z_u}$ ($s$, $r$ and $u$ number the keys). Differentiate
+# with respect to $z_r$; with $\delta_{sr} = 1$ for $s = r$ and 0 otherwise,
 #
-# $$\frac{\partial \ln p_i}{\partial z_j} = \delta_{ij} - p_j \qquad\Longrightarrow\qquad
-# \frac{\partial p_i}{\partial z_j} = p_i\,(\delta_{ij} - p_j) .$$
+# $$\frac{\partial \ln p_s}{\partial z_r} = \delta_{sr} - p_r \qquad\Longrightarrow\qquad
+# \frac{\partial p_s}{\partial z_r} = p_s\,(\delta_{sr} - p_r) .$$
 #
-# This table of derivatives is the **Jacobian**. A higher score gives a higher weight, by $p_i (1 -
-# p_i)$, and what one key gains the others lose, by $p_i p_j$. If one weight is nearly 1, all
+# This table of derivatives is the **Jacobian**. A higher score gives a higher weight, by $p_s (1 -
+# p_s)$, and what one key gains the others lose, by $p_s p_r$. If one weight is nearly 1, all
 # entries are nearly 0. The softmax is *saturated*: right or wrong, it hardly moves any more. This
 # is why the arrow in the first picture vanished.
 
@@ -418,7 +420,7 @@ if ready(score_variance):
 #
 # **Why.** With the Jacobian you can see how much gradient a query's softmax lets through.
 #
-# $$J_{ij} = \delta_{ij}\, p_i - p_i\, p_j$$
+# $$J_{sr} = \delta_{sr}\, p_s - p_s\, p_r$$
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -437,7 +439,7 @@ if ready(score_variance):
 # np.ones((7, 3))[..., None, :].shape   # (7, 1, 3): `...` stands for all axes before
 # ```
 #
-# `np.eye(3)` is the 3 × 3 identity, which is $\delta_{ij}$. Two short cuts fail here: `np.diag`
+# `np.eye(3)` is the 3 × 3 identity, which is $\delta_{sr}$. Two short cuts fail here: `np.diag`
 # does not work on stacks, and for one axis `p @ p.T` is a single number.
 #
 # <details><summary>Predict first: for which weights of two keys is the Jacobian largest, and for
@@ -485,8 +487,8 @@ widgets.dk_explorer()
 #
 # **Through the softmax.** A score moves all weights of its row, by the Jacobian:
 #
-# $$dZ_{ts} = \sum_i dP_{ti}\, P_{ti} (\delta_{is} - P_{ts})
-# = P_{ts} \Big( dP_{ts} - \sum_i P_{ti}\, dP_{ti} \Big) .$$
+# $$dZ_{ts} = \sum_r dP_{tr}\, P_{tr} (\delta_{rs} - P_{ts})
+# = P_{ts} \Big( dP_{ts} - \sum_r P_{tr}\, dP_{tr} \Big) .$$
 #
 # So each $dP_{ts}$ is compared with its mean under the weights of query $t$. With $\circ$ for the
 # product entry by entry, $dZ = P \circ (dP - \operatorname{rowsum}(P \circ dP))$. You never need
@@ -532,8 +534,7 @@ from attend_solutions.attention import attention_backward
 
 # %% [markdown]
 # **What you should see.** A gradient can be tested numerically: move one number by a tiny step both
-# ways and see how much the loss changes. For all three the largest difference should be far below a
-# millionth.
+# ways and see how much the loss changes. All three differences should be far below a millionth.
 
 # %% jupyter={"source_hidden": true}
 if ready(scaled_dot_product_attention, attention_backward):
@@ -559,7 +560,7 @@ if ready(scaled_dot_product_attention, attention_backward):
 # <!-- exercise: repaired_backward -->
 #
 # **Why.** A wrong gradient often raises no error; the model just trains badly. Here is a
-# colleague's version. Its one test passes, and one of its lines is wrong.
+# colleague's version. Its one test passes; one line is wrong.
 
 
 # %%
@@ -581,8 +582,13 @@ if ready(scaled_dot_product_attention, attention_backward):
     print("test passes:", all(np.allclose(a, b) for a, b in pairs))
 
 # %% [markdown]
-# Compare it with your own function on inputs of your choice. Which of the gradients differ, and
-# when? Then copy its body below and repair it.
+# <details><summary>Predict first, from the code: on random inputs, which of its gradients differ
+# from yours? And what hides that in the test?</summary>
+#
+# $dQ$ and $dK$ differ, because a query's weights are unequal; $dV$ never does. The test has five
+# equal keys, so all weights are 1/5.
+#
+# </details>
 
 # %%
 drawn = np.random.default_rng(SEED).standard_normal((4, 5, 8))  # q, k, v and dO
@@ -604,13 +610,7 @@ if ready(scaled_dot_product_attention, attention_backward):
 from attend_solutions.attention import repaired_backward
 
 # %% [markdown]
-# <details><summary>Which gradients differed, and when?</summary>
-#
-# $dQ$ and $dK$ can differ as soon as a query's weights are unequal, because then the weighted mean
-# of $dP$ is, in general, not the plain mean; $dV$ never differs. The colleague's test has five
-# equal keys. So all weights are 1/5, and the two means are the same.
-#
-# </details>
+# The plain mean of $dP$ is the weighted mean wherever all weights are equal, as in the test.
 
 # %%
 if ready(attention_backward, repaired_backward):
@@ -646,24 +646,26 @@ def query_gradients(d, scaled, seed):
 
 # %% jupyter={"source_hidden": true}
 if ready(scaled_dot_product_attention, attention_backward):
-    print("5 seeds; top tenth: its share of Σ‖dQ‖²; small: how many queries have ‖dQ‖ < 0.05")
-    rows, colors, dashes = [], {}, {}
+    rows, colors, dashes, shares = [], {}, {}, {}
+    print("D = 512, smallest to largest of 5 seeds")
     for d in (1, 4, 16, 64, 256, 512):
         for scaled, name in ((True, "with the scale"), (False, "without")):
             norms = [query_gradients(d, scaled, seed) for seed in range(5)]
             top = [np.sort(n**2)[-100:].sum() / (n**2).sum() for n in norms]
             small = [float((n < 0.05).mean()) for n in norms]
-            said = f"D = {d:3d}  {name:14s}"
+            shares[d, scaled] = f"{min(small):.1%} to {max(small):.1%}"
+            said = f"{name}:"
             for kind, measure in (("median", np.median), ("mean", np.mean)):
                 found = [float(measure(n)) for n in norms]
-                said += f"  {kind} {min(found):.2g} to {max(found):.2g}"
+                said += f" {kind} {min(found):.2g} to {max(found):.2g},"
                 queries = f"{kind}, {name}"
                 rows += [{"D": d, "norm": y, "queries": queries} for y in found]
                 colors[queries] = charts.SCALED if scaled else charts.UNSCALED
                 dashes[queries] = [1, 0] if kind == "median" else [7, 3]
-            if d in (1, 64, 512):
-                said += f"  top tenth {min(top):.0%}–{max(top):.0%}"
-                print(f"{said}  small {min(small):.0%}–{max(small):.0%}")
+            if d == 512:
+                print(said, f"top tenth {min(top):.0%} to {max(top):.0%} of Σ‖dQ‖²")
+                there, at_64 = shares[512, scaled], shares[64, scaled]
+                print(f"  ‖dQ‖ below 0.05: {there} of the queries (at D = 64: {at_64})")
     display(
         charts.bands(
             rows,
@@ -688,9 +690,9 @@ if ready(scaled_dot_product_attention, attention_backward):
 # scale, median and mean are close (about 0.55 and 0.63). Without it the median is more than 100
 # times smaller and the mean about 3 times larger. The tenth of the queries with the largest ‖dQ‖,
 # whose weight is mostly shared by two keys, then carries about 97 % of $\sum \|dQ\|^2$; with the
-# scale it is about 40 %. So at $D = 512$ "the gradient vanishes" is true of about 6 queries in 10
-# (‖dQ‖ below 0.05) and false on average. At the paper's $D = 64$ it is true of about 3 in 10; with
-# the scale, of fewer than 1 in 100.
+# scale it is about 40 %. So at $D = 512$ "the gradient vanishes" is true of about two queries in
+# three (‖dQ‖ below 0.05) and false on average. At the paper's $D = 64$ it is true of about 3 in 10;
+# with the scale, of fewer than 1 in 100.
 #
 # **What this does not show.** Many keys: with 256 random keys at $D = 512$ the two medians are of
 # the same order. Other variances: with 1/3 in queries and keys, at $D = 512$, the median without

@@ -25,15 +25,13 @@ from attend_solutions.types import Array
 def softmax(scores: Array, axis: int = -1) -> Array:
     """Turn scores into weights that are at least 0 and sum to 1 along one axis.
 
-    Equal scores get equal weights, and adding one number to all scores changes nothing. Scores of
-    any finite size are safe: nothing overflows. A score of -inf gets the weight 0.
+    Equal scores get equal weights, and adding one number to all scores changes nothing.
 
     Shapes:
         scores: any shape, at least one axis
         returns: the same shape, floating point, also for integers
 
-    Out of scope: a slice whose scores are all -inf (chapter 04 decides what that means) and +inf.
-    The input is not modified. Do not call a ready-made softmax or logsumexp (SciPy, torch).
+    Out of scope: +inf, and a slice of nothing but -inf (chapter 04 decides what that means).
 
     Source: Milakov and Gimelshein 2018, "Online normalizer calculation for softmax", §2.
 
@@ -55,8 +53,6 @@ def attention_scores(q: Array, k: Array, scaled: bool = True) -> Array:
         q: (..., T, D)
         k: (..., S, D)
         returns: (..., T, S); row t holds the scores of query t
-
-    The inputs may be integers, float32, or views of other arrays. They are not modified.
 
     Source: Vaswani et al. 2017, §3.2.1, equation (1).
 
@@ -81,8 +77,6 @@ def scaled_dot_product_attention(q: Array, k: Array, v: Array) -> tuple[Array, A
         k: (..., S, D)
         v: (..., S, D_v)
         returns: output (..., T, D_v) and weights (..., T, S); each row of weights sums to 1
-
-    The inputs may be integers. They are not modified.
 
     Source: Vaswani et al. 2017, §3.2.1, equation (1).
 
@@ -128,8 +122,8 @@ def score_variance(q: Array, k: Array, scaled: bool = False) -> float:
 def softmax_jacobian(weights: Array) -> Array:
     """Give the derivative of every weight with respect to every score.
 
-    The argument is the softmax's output p, not the scores. Entry [..., i, j] of the answer is
-    ∂p_i/∂z_j, where z are the scores.
+    The argument is the softmax's output p, not the scores. Entry [..., s, r] of the answer is
+    ∂p_s/∂z_r, where z are the scores.
 
     Shapes:
         weights: (..., S), each row a distribution
@@ -163,8 +157,8 @@ def attention_backward(
         grad_output: (..., T, D_v)
         returns: grad_q (..., T, D), grad_k (..., S, D), grad_v (..., S, D_v)
 
-    The inputs may be integers. Then a product of two of them holds integers too, and ``-=`` a
-    fraction fails: write ``dp = dp - ...``. They are not modified. Do not call softmax_jacobian.
+    A product of two arguments that hold integers holds integers too, and ``-=`` a fraction fails:
+    write ``dp = dp - ...``.
 
     Source: Dao et al. 2022, "FlashAttention", appendix B.2 (there without the scale).
 

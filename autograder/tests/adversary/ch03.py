@@ -278,6 +278,58 @@ def softmax(scores, axis=-1):
     return e / e.sum(axis=axis, keepdims=True)
 """,
     ),
+    (
+        "wrong",
+        "clipped at ±1e30, −inf kept",
+        """
+def softmax(scores, axis=-1):
+    z = np.where(np.isneginf(scores), -np.inf, np.clip(scores, -1e30, 1e30))
+    e = np.exp(z - z.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+""",
+    ),
+    (
+        "wrong",
+        "−inf is kept along the last axis only",
+        """
+def softmax(scores, axis=-1):
+    if axis not in (-1, scores.ndim - 1):
+        scores = np.maximum(scores, -50.0)
+    e = np.exp(scores - scores.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+""",
+    ),
+    (
+        "wrong",
+        "integers through int32",
+        """
+def softmax(scores, axis=-1):
+    if scores.dtype.kind == "i":
+        scores = scores.astype(np.int32)
+    e = np.exp(scores - scores.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+""",
+    ),
+    (
+        "wrong",
+        "−inf becomes −1e30 in float32",
+        """
+def softmax(scores, axis=-1):
+    if scores.dtype == np.float32:
+        scores = np.maximum(scores, -1e30)
+    e = np.exp(scores - scores.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+""",
+    ),
+    (
+        "right",
+        "integers are subtracted as they are",
+        """
+def softmax(scores, axis=-1):
+    e = np.exp(scores - np.amax(scores, axis, keepdims=True))
+    return e / np.sum(e, axis, keepdims=True)
+""",
+    ),
 ]
 
 SCORES = [
@@ -651,6 +703,44 @@ def scaled_dot_product_attention(q, k, v):
         """
 def scaled_dot_product_attention(q, k, v):
     p = softmax(q @ np.swapaxes(k, -1, -2) / np.sqrt(k.shape[-2]))
+    return p @ v, p
+""",
+    ),
+    (
+        "wrong",
+        "one query: the output loses its axis",
+        """
+def scaled_dot_product_attention(q, k, v):
+    p = softmax(attention_scores(q, k))
+    o = p @ v
+    return (o[..., 0, :] if q.shape[-2] == 1 else o), p
+""",
+    ),
+    (
+        "wrong",
+        "values of width 1: the output loses its axis",
+        """
+def scaled_dot_product_attention(q, k, v):
+    p = softmax(attention_scores(q, k))
+    o = p @ v
+    return (o[..., 0] if v.shape[-1] == 1 else o), p
+""",
+    ),
+    (
+        "wrong",
+        "queries of width 1 score nothing",
+        """
+def scaled_dot_product_attention(q, k, v):
+    p = softmax(attention_scores(q if q.shape[-1] > 1 else 0 * q, k))
+    return p @ v, p
+""",
+    ),
+    (
+        "wrong",
+        "scores clipped at ±20,000",
+        """
+def scaled_dot_product_attention(q, k, v):
+    p = softmax(np.clip(attention_scores(q, k), -20000, 20000))
     return p @ v, p
 """,
     ),
@@ -1172,6 +1262,44 @@ BACKWARD = [
     return gs @ k, T(gs) @ q, gv
 """,
     ),
+    (
+        "wrong",
+        "one query: grad_q loses its axis",
+        GIVEN
+        + """
+    gs = p * (gp - (p * gp).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
+    gq = gs @ k
+    return (gq[..., 0, :] if q.shape[-2] == 1 else gq), T(gs) @ q, gv
+""",
+    ),
+    (
+        "wrong",
+        "values of width 1: grad_v loses its axis",
+        GIVEN
+        + """
+    gs = p * (gp - (p * gp).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
+    return gs @ k, T(gs) @ q, (gv[..., 0] if v.shape[-1] == 1 else gv)
+""",
+    ),
+    (
+        "wrong",
+        "gradients of the scores below 1e-9 set to 0",
+        GIVEN
+        + """
+    gs = p * (gp - (p * gp).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
+    gs = np.where(np.abs(gs) < 1e-9, 0, gs)
+    return gs @ k, T(gs) @ q, gv
+""",
+    ),
+    (
+        "wrong",
+        "weights below 1e-12 dropped",
+        GIVEN.replace("T = ", "p = np.where(p < 1e-12, 0, p)\n    T = ")
+        + """
+    gs = p * (gp - (p * gp).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1])
+    return gs @ k, T(gs) @ q, gv
+""",
+    ),
 ]
 
 EXACT = [
@@ -1224,6 +1352,16 @@ EXACT = [
     return gs @ k, T(gs) @ q, gv
 """,
     ),
+    (
+        "wrong",
+        "a table of S × S float16 numbers",
+        GIVEN
+        + """
+    ones = np.ones((p.shape[-1], p.shape[-1]), dtype=np.float16)
+    gs = p * (gp - (p * gp).sum(-1, keepdims=True)) / np.sqrt(q.shape[-1]) * ones[0, 0]
+    return gs @ k, T(gs) @ q, gv
+""",
+    ),
 ]
 
 HEAD = "def attention_backward(q, k, v, grad_output):"
@@ -1237,4 +1375,5 @@ CASES = [
     *(("attention_backward", kind, what, HEAD + body) for kind, what, body in BACKWARD),
     *(("attention_backward", kind, what, HEAD + body) for kind, what, body in EXACT),
     *(("repaired_backward", kind, what, REPAIRED + body) for kind, what, body in BACKWARD),
+    *(("repaired_backward", kind, what, REPAIRED + body) for kind, what, body in EXACT[:1]),
 ]

@@ -14,11 +14,11 @@ from attend_solutions import attention
 from attend_solutions.attention import scaled_dot_product_attention, softmax
 from attend_solutions.types import Array
 
-from attend_grader.chapters.ch03_attention.shared import distribution, falling, qkv
-from attend_grader.checks.compare import Miss
+from attend_grader.chapters.ch03_attention.shared import distribution, falling, far_out, qkv
+from attend_grader.checks.compare import Miss, Tolerance
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
-from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import Fresh, agrees, gradient_by_hand, worked
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip, Test
+from attend_grader.checks.helpers import Cases, Fresh, agrees, gradient_by_hand, worked
 from attend_grader.checks.properties import normal
 from attend_grader.checks.subject import Subject
 
@@ -40,13 +40,13 @@ def loss(q: Any, k: Any, v: Any, grad_output: Any) -> Any:
 
 
 def small(rng: np.random.Generator) -> Iterator[Inputs]:
-    """Sizes for numerical derivatives: oblong, and T = S = D = D_v."""
-    for t, s, d, d_v in ((2, 4, 4, 2), (3, 3, 3, 3)):
+    """Sizes for numerical derivatives: oblong, T = S = D = D_v, T = 1, and D = D_v = 1."""
+    for t, s, d, d_v in ((2, 4, 4, 2), (3, 3, 3, 3), (1, 3, 2, 2), (3, 2, 1, 1)):
         yield gradient_inputs(rng, t, s, d, d_v)
 
 
 def _values(rng: np.random.Generator) -> Fresh:
-    for t, s, d, d_v in ((3, 5, 3, 2), (4, 4, 4, 4), (1, 2, 8, 3)):
+    for t, s, d, d_v in ((3, 5, 3, 2), (4, 4, 4, 4), (1, 2, 8, 3), (2, 3, 2, 1)):
         yield "", Call(gradient_inputs(rng, t, s, d, d_v))
 
 
@@ -60,24 +60,46 @@ def _limits(rng: np.random.Generator) -> Fresh:
         "24 keys, the smallest weight 1e-15, with the largest value",
         Call((*falling(), grad_output)),
     )
+    why = "scores of some 45,000 and −45,000, near each other"
+    yield why, Call((*far_out(rng), grad_output[:2]))
+
+
+RELATIVE = Tolerance("float64, no absolute term", 1e-9, "as float64; all numbers are tiny")
+
+
+def at_limits(cases: Cases) -> Test:
+    """Agrees with the reference on cases, and on gradients so small that few digits are left.
+
+    Those are compared with the largest of them only.
+    """
+
+    def test(subject: Subject, probe: Probe) -> None:
+        for why, call in cases(probe.rng):
+            probe.agree(subject, *call.args, why=why)
+        q, k, v, grad_output = gradient_inputs(probe.rng, 3, 5, 4, 2)
+        why = "gradients of some 1e-12"
+        probe.agree(subject, q, k, v, 1e-12 * grad_output, tolerance=RELATIVE, why=why)
+
+    return test
 
 
 def _memory(subject: Subject, probe: Probe) -> None:
-    """One query and S keys need far fewer than the 8 S² bytes of one table of S × S float64s.
+    """One query and S keys need far fewer bytes than a table of S × S numbers.
 
     Counted peak bytes are the same on every machine. At 64 keys the answers here need 0.2 to 0.4
-    of such a table, with a Jacobian 4 of them.
+    of a table of float64s, with a Jacobian 4 of them; at 512 keys they need less than a table of
+    single bytes.
     """
     why = "memory counts for right values only"
     probe.agree(subject, *gradient_inputs(probe.rng, 4, 6, 3, 2), part=2, why=why)
-    for keys in (64, 256):
+    for keys, size, of in ((64, 8, "numbers"), (512, 1, "single bytes")):
         inputs = gradient_inputs(probe.rng, 1, keys, 2, 3)
         probe.call(subject, *inputs)  # whatever is loaded on first use is paid here
         peak = subject.run(inputs, measure=True).peak_bytes
-        if peak >= 8 * keys**2:
+        if peak >= size * keys**2:
             raise Miss(
-                f"one query and {keys} keys took {peak / 1024:,.0f} KiB; a table of S × S numbers "
-                f"alone is {8 * keys**2 / 1024:,.0f} KiB. dZ needs each row's weighted "
+                f"one query and {keys} keys took {peak / 1024:,.0f} KiB; a table of S × S {of} "
+                f"alone is {size * keys**2 / 1024:,.0f} KiB. dZ needs each row's weighted "
                 "mean of dP only: P * (dP − (P * dP).sum(axis=-1, keepdims=True)).",
                 topic="memory",
             )
@@ -119,11 +141,6 @@ SLIPS = (
         "forward, so their gradient is divided by √D on the way back.",
     ),
     Slip(
-        "scaled by the width of the values",
-        (ROOT, " / v.shape[-1] ** 0.5"),
-        "grad_q and grad_k are divided by √D_v. D is the width of queries and keys: q.shape[-1].",
-    ),
-    Slip(
         "scaled twice",
         (ROOT, " / q.shape[-1]"),
         "grad_q and grad_k are √D times too small: the scale is in there twice, or D stands where "
@@ -160,9 +177,13 @@ SLIPS = (
         "collects from all queries: swap the last two axes of P.",
     ),
     Slip(
-        "grad_q and grad_k exchanged",
-        ("return grad_q, grad_k,", "return grad_k, grad_q,"),
-        "grad_k comes first. The order is that of the arguments: grad_q, grad_k, grad_v.",
+        "clipped the gradients to ±1",
+        (
+            "return grad_q, grad_k, grad_v",
+            "return tuple(np.clip(g, -1, 1) for g in (grad_q, grad_k, grad_v))",
+        ),
+        "No number of yours is beyond ±1: the gradients are clipped. Their sizes count too: return "
+        "them as they are.",
     ),
     Slip(
         "right for single matrices only",
@@ -257,7 +278,11 @@ EXERCISE = Exercise(
         agrees("grad_v is right", _values, part=2, repeat=1),
         gradient_by_hand("grad_q agrees with a numerical derivative", 0, small, loss),
         gradient_by_hand("grad_k agrees with a numerical derivative", 1, small, loss),
-        agrees("one key only; huge scores, values and gradients; small weights", _limits, repeat=1),
+        Property(
+            "one key only; huge scores and values; huge and tiny gradients; small weights",
+            1,
+            at_limits(_limits),
+        ),
         Property("one query needs no array of S × S numbers", 1, _memory),
     ),
     draws=draws,

@@ -50,6 +50,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
 
 DIVIDED = "dots / q.shape[-1] ** 0.5"
+DOTS = "dots = q @ np.swapaxes(k, -1, -2)"
+LENGTHS = "np.linalg.norm(q, axis=-1)[..., None] * np.linalg.norm(k, axis=-1)[..., None, :]"
 
 SLIPS = (
     Slip(
@@ -76,17 +78,6 @@ SLIPS = (
         "from the width of the vectors, D: use q.shape[-1].",
     ),
     Slip(
-        "multiplied by √d_k",
-        ("dots / q", "dots * q"),
-        "Your scores are multiplied by √D. That spreads the scores further: divide by it.",
-    ),
-    Slip(
-        "ignored scaled=False",
-        ("if not scaled:", "if False:"),
-        "Your scores are divided by √D even where scaled is False. Look at the argument: "
-        "if scaled.",
-    ),
-    Slip(
         "right for single matrices only",
         ("np.swapaxes(k, -1, -2)", "k.T"),
         "Single matrices come out right, stacks of them do not. That happens with `.T`, which "
@@ -110,6 +101,18 @@ SLIPS = (
         ("q @ np.swapaxes(k, -1, -2)", "np.dot(q, np.swapaxes(k, -1, -2))"),
         "Every leading index of q is paired with every leading index of k, as np.dot and np.inner "
         "do. Use `@` (np.matmul), which keeps leading axes side by side.",
+    ),
+    Slip(
+        "cosine instead of the dot product",
+        (DOTS, f"{DOTS} / ({LENGTHS})"),
+        "Your dot products are divided by the lengths of the two vectors, which leaves cos θ. Here "
+        "a longer vector gets larger scores: leave the lengths in.",
+    ),
+    Slip(
+        "subtracted each row's maximum",
+        (DOTS, f"{DOTS}\n    dots = dots - dots.max(axis=-1, keepdims=True)"),
+        "The largest score of each row is 0: its maximum is subtracted. Scores are the dot "
+        "products as they are; against overflow, softmax subtracts.",
     ),
 )
 

@@ -12,19 +12,21 @@ from attend_solutions import attention
 from attend_solutions.attention import scaled_dot_product_attention, softmax
 
 from attend_grader.chapters.ch03_attention.attention_backward import (
+    UNSCALED,
+    at_limits,
     einsum,
     gradient_inputs,
     loss,
     small,
 )
-from attend_grader.chapters.ch03_attention.shared import falling
+from attend_grader.chapters.ch03_attention.shared import falling, far_out
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
-from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.exercise import Call, Contract, Exercise, Property, Slip
 from attend_grader.checks.helpers import Fresh, agrees, gradient_by_hand
 
 
 def _values(rng: np.random.Generator) -> Fresh:
-    for t, s, d, d_v in ((3, 5, 3, 2), (1, 2, 8, 3), (4, 4, 3, 2)):
+    for t, s, d, d_v in ((3, 5, 3, 2), (1, 2, 8, 3), (4, 4, 3, 2), (2, 3, 2, 1)):
         yield "", Call(gradient_inputs(rng, t, s, d, d_v))
     q, k, v, grad_output = gradient_inputs(rng, 3, 4, 2, 2)
     yield "scores of some 10,000", Call((100 * q, 100 * k, v, grad_output))
@@ -34,9 +36,11 @@ def _limits(rng: np.random.Generator) -> Fresh:
     q, k, v, grad_output = gradient_inputs(rng, 3, 4, 2, 2)
     yield "gradients of some 1,000,000", Call((q, k, v, 1e6 * grad_output))
     yield "one key, whose weight is 1", Call(gradient_inputs(rng, 2, 1, 3, 2))
-    q, k, v = falling()  # all 24 would fail who adds a plain mean and takes it away
-    why = "twelve keys, the smallest weight 5e-8, with the largest value"
-    yield why, Call((q, k[:12], v[:12], grad_output))
+    yield "values near 1,000", Call((q, k, v + 1000.0, grad_output))
+    q, k, v = falling(21, growth=0.7)  # at 1.5, adding a plain mean and taking it away costs digits
+    yield "21 keys, the smallest weight 7e-14, with the largest value", Call((q, k, v, grad_output))
+    why = "scores of some 45,000 and −45,000, near each other"
+    yield why, Call((*far_out(rng), grad_output[:2]))
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -49,11 +53,13 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((4 * q, 4 * k, v, grad_output)),
         Call(gradient_inputs(rng, 2, 3, 3, 1)),
         Call(gradient_inputs(rng, 1, 4, 2, 3)),
+        Call(gradient_inputs(rng, 3, 2, 1, 2)),
     ]
 
 
 DELTA = "(result * grad_output).sum(axis=-1, keepdims=True)"
 OUTWARD = "(weights * grad_weights)"
+LAST = "return grad_q, grad_k, np.swapaxes(weights, -1, -2) @ grad_output"
 
 SLIPS = (
     Slip(
@@ -96,6 +102,25 @@ SLIPS = (
         (" / q.shape[-1] ** 0.5", ""),
         "grad_q and grad_k are √D times too large. The division by √D was right: keep it.",
     ),
+    Slip(
+        "weights from unscaled scores",
+        (
+            "result, weights = scaled_dot_product_attention(q, k, v)",
+            f"weights = {UNSCALED}\n    result = weights @ v",
+        ),
+        "These are the gradients of attention whose scores were not divided by √D on the way "
+        "forward. That line of the colleague's was right: keep scaled_dot_product_attention.",
+    ),
+    Slip(
+        "clipped the gradients to ±1",
+        (
+            LAST,
+            f"{LAST.replace('return ', 'found = ')}\n"
+            "    return tuple(np.clip(g, -1, 1) for g in found)",
+        ),
+        "No number of yours is beyond ±1: the gradients are clipped. Their sizes count too: return "
+        "them as they are.",
+    ),
 )
 
 
@@ -130,12 +155,17 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         forbids=("attention_backward", "softmax_jacobian"),
+        says=("No finite differences, which are not exact enough.",),
     ),
     properties=(
         agrees("grad_v is right, as it was", _values, part=2, repeat=1),
         gradient_by_hand("grad_q agrees with a numerical derivative", 0, small, loss),
         gradient_by_hand("grad_k agrees with a numerical derivative", 1, small, loss),
-        agrees("one key only; huge gradients; small weights", _limits, repeat=1, points=2),
+        Property(
+            "one key only; huge scores and values; huge and tiny gradients; small weights",
+            2,
+            at_limits(_limits),
+        ),
     ),
     draws=draws,
     slips=SLIPS,

@@ -9,7 +9,7 @@ from attend_solutions import attention
 from attend_solutions.attention import attention_scores, softmax
 from attend_solutions.types import Array
 
-from attend_grader.chapters.ch03_attention.shared import falling, qkv
+from attend_grader.chapters.ch03_attention.shared import falling, far_out, qkv
 from attend_grader.checks.clues import sums
 from attend_grader.checks.compare import PRINTED
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
@@ -42,16 +42,19 @@ def _limits(rng: np.random.Generator) -> Known:
     q, k, v = falling()
     want = attention.scaled_dot_product_attention(q, k, v)
     yield "24 keys, the smallest weight 1e-15, with the largest value", (q, k, v), want
+    q, k, v = far_out(rng)
+    want = attention.scaled_dot_product_attention(q, k, v)
+    yield "scores of some 45,000 and −45,000, near each other", (q, k, v), want
 
 
 def _weights(rng: np.random.Generator) -> Fresh:
-    for t, s, d in ((2, 3, 5), (4, 4, 4), (1, 5, 9)):
+    for t, s, d in ((2, 3, 5), (4, 4, 4), (1, 5, 9), (3, 4, 1)):
         yield "", Call(qkv(rng, t, s, d, 2))
 
 
 def _output(subject: Subject, probe: Probe) -> None:
     """The output is the weights (the learner's own) times v; v has its own width."""
-    for t, s, d, d_v in ((3, 5, 3, 2), (4, 4, 4, 4), (2, 3, 2, 5)):
+    for t, s, d, d_v in ((3, 5, 3, 2), (4, 4, 4, 4), (2, 3, 2, 5), (1, 4, 3, 2), (3, 2, 1, 1)):
         q, k, v = qkv(probe.rng, t, s, d, d_v)
         outcome = probe.call(subject, q, k, v)
         own = outcome.value[1] if isinstance(outcome.value, (tuple, list)) else None
@@ -75,7 +78,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call(qkv(rng, 5, 2, 3, 3)),
         Call(qkv(rng, 1, 4, 3, 2)),
         Call(qkv(rng, 3, 1, 2, 1)),
-        Call(qkv(rng, 2, 3, 2, 4)),
+        Call(qkv(rng, 2, 3, 1, 4)),
         Call(qkv(rng, 4, 3, 5, 3)),
     ]
 
@@ -114,14 +117,23 @@ SLIPS = (
         "weight among the keys, which lie on the last axis.",
     ),
     Slip(
-        "returned the output only",
-        ("return weights @ v, weights", "return weights @ v"),
-        "There is one result, the output. Return the weights too: `return output, weights`.",
+        "normalised over the first axis",
+        (CALL, "softmax(attention_scores(q, k), axis=0)"),
+        "The softmax ran over the first axis: over the queries of a single matrix, over the "
+        "entries of a stack. Each query shares one unit of weight among the keys, which lie on "
+        "the last axis: axis=-1.",
     ),
     Slip(
-        "returned the weights first",
-        ("return weights @ v, weights", "return weights, weights @ v"),
-        "The weights come first. The output comes first: `return output, weights`.",
+        "normalised over axis 1, counted from the start",
+        (CALL, "softmax(attention_scores(q, k), axis=1)"),
+        "Single matrices come out right, stacks do not, as if the softmax ran over axis 1. In a "
+        "stack that is another axis: the keys lie on the last one, axis=-1.",
+    ),
+    Slip(
+        "hid later keys",
+        (CALL, "softmax(np.where(np.tri(*(z := attention_scores(q, k)).shape[-2:]), z, -np.inf))"),
+        "Query t gets nothing from the keys after key t, as with the causal mask of a language "
+        "model. Here every query sees every key; masks come in chapter 04.",
     ),
     Slip(
         "no softmax",
@@ -130,22 +142,10 @@ SLIPS = (
         "with softmax first.",
     ),
     Slip(
-        "returned scores instead of weights",
-        ("weights @ v, weights", "weights @ v, attention_scores(q, k)"),
-        "Your output is right, but you return the scores where the weights belong: give back what "
-        "softmax returned.",
-    ),
-    Slip(
         "scaled after softmax",
         (CALL, f"softmax(attention_scores(q, k, scaled=False)) / {ROOT}"),
         "The weights are divided by √D, after softmax, so that they no longer sum to 1. The scale "
         "belongs to the scores, before softmax.",
-    ),
-    Slip(
-        "Pᵀ instead of P in the output",
-        ("weights @ v", "np.swapaxes(weights, -1, -2) @ v"),
-        "Your output is the weights' transpose times v. Row t of the weights already belongs to "
-        "query t: multiply weights (T, S) by v (S, D_v) as they are.",
     ),
 )
 

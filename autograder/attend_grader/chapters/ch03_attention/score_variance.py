@@ -76,11 +76,6 @@ SLIPS = (
         "divide by n, which is NumPy's default.",
     ),
     Slip(
-        "not divided by n",
-        ("dots.var()", "(dots.var() * dots.size)"),
-        "This is the sum of the squared deviations. Divide it by n, the number of dot products.",
-    ),
-    Slip(
         "all pairs instead of matching rows",
         ("(q * k).sum(axis=-1)", "q @ k.T"),
         "This is the variance of all n × n dot products. Row i of q meets row i of k only: n "
@@ -98,18 +93,6 @@ SLIPS = (
         "The dot products are divided by D. Divide them by √D, as attention does.",
     ),
     Slip(
-        "forgot 1/√d_k",
-        ("if scaled:", "if False:"),
-        "Nothing changes with the argument scaled: where it is True, divide the dot products by "
-        "√D.",
-    ),
-    Slip(
-        "variance of products, not of dot products",
-        ("(q * k).sum(axis=-1)", "q * k"),
-        "This is the variance of all n × D products. Sum each row first: a dot product is one "
-        "number for each pair.",
-    ),
-    Slip(
         "mean not subtracted",
         ("dots.var()", "(dots**2).mean()"),
         "This is the mean of the squares. Subtract the mean of the dot products before squaring.",
@@ -124,6 +107,12 @@ SLIPS = (
         ("dots.var()", "(q.var() * k.var() * q.shape[-1] / (q.shape[-1] if scaled else 1))"),
         "This is D times the variance of q's numbers times that of k's (without D where scaled): "
         "what the derivation expects. Measure it: form the dot products and take their variance.",
+    ),
+    Slip(
+        "returned what the derivation expects",
+        ("float(dots.var())", "1.0 if scaled else float(q.shape[-1])"),
+        "This is D, or 1 where scaled, whatever q and k hold: what the derivation expects of "
+        "random vectors. Measure it: form the n dot products and take their variance.",
     ),
     Slip(
         "summed over the wrong axis",
