@@ -220,23 +220,28 @@ def _factor(pairs: Pairs) -> str | None:
 
 
 def _digits(pairs: Pairs) -> str | None:
-    """Nearly right: to how many digits, in the worst case."""
-    worst = 0.0
+    """Nearly right: to how many digits, in the worst case and in the best."""
+    found = []
     for _, got, want in pairs:
         if got.shape != want.shape or not np.isfinite(got).all():
             return None
         scale = float(np.abs(want).max(initial=0.0))
         far = float(np.abs(got.astype(float) - want.astype(float)).max(initial=0.0))
-        worst = max(worst, far / scale if scale else np.inf)
-    if not 0 < worst < 1e-3:
+        found.append(far / scale if scale else np.inf if far else 0.0)
+    if not 0 < max(found) < 1e-3:
         return None
-    return f"right to {int(-np.log10(worst))} digits or so, and no further"
+    least, most = (int(-np.log10(max(each, 1e-16))) for each in (max(found), min(found)))
+    digits = f"{least}" if least == most else f"{least} to {most}"
+    return f"right to {digits} digits or so, and no further"
 
 
 def _some_factor(pairs: Pairs) -> str | None:
     wide = [pair for pair in pairs if pair[2].size > 1 and pair[2].any()]
-    if len(wide) < 2 or any(_ratio(got, want, case) is None for case, got, want in wide):
+    ratios = [_ratio(got, want, case) for case, got, want in wide]
+    if len(wide) < 2 or any(ratio is None for ratio in ratios):
         return None
+    if np.allclose(np.array(ratios, float), ratios[0] or 0.0, rtol=1e-3):
+        return None  # one number, for which rounding or a case alone does not fit
     return "the right one times a number that changes from call to call"
 
 

@@ -139,6 +139,8 @@ class _Search:
                 ):
                     return f"Only {name} is returned, and it is right; the others are missing."
             return "One value is returned where several belong."
+        if not many and all(isinstance(value, list) for value in values):
+            return "A list is returned where an array or a number belongs."
         if not many and all(isinstance(value, (tuple, list)) for value in values):
             return "Several values are returned where one belongs."
         if not many and all(

@@ -103,7 +103,12 @@ def _rank(trait: str) -> int:
 
 
 def _chance(trait: str, some: Sequence[Case], others: Sequence[Case]) -> bool:
-    """Whether "odd" or "even" may be chance: there were few different lengths on a side."""
+    """Whether "odd" or "even", or a sign, may be chance: lengths on the two sides differ too."""
+    if " negative number" in trait:  # of random numbers few have no sign: lengths may decide it
+        forms = [
+            {tuple(numbers(x.value).shape for x in c.leaves()) for c in g} for g in (some, others)
+        ]
+        return not forms[0] & forms[1]
     found = re.fullmatch(r"the (.+) of (\w+) has an (?:odd|even) length", trait)
     if not found:
         return False
