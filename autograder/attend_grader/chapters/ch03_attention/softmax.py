@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from attend_solutions import attention
@@ -60,7 +61,7 @@ def _hidden(subject: Subject, probe: Probe) -> None:
     low = np.array([-np.inf, -3e30, -np.inf])
     cases = ((scores, -1), (low, -1), (low.astype(np.float32), -1), (scores.T, 0))
     for given, along in cases:
-        axis = {} if along == -1 else {"axis": along}
+        axis: dict[str, Any] = {} if along == -1 else {"axis": along}
         weights = probe.agree(subject, given, why=why, clue=sums(along), **axis).value
         some = weights[np.isneginf(given)].max()
         if some != 0:
