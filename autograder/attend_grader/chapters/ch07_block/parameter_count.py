@@ -97,10 +97,10 @@ def _together(subject: Subject, probe: Probe) -> None:
     pairs = [a | b for a, b in combinations(single, 2) if a.keys() != b.keys()]
     for options in ({}, *pairs, *_USUAL):
         sizes = [int(n) for n in probe.rng.permutation(PRIMES)[:4]]
-        for layers in (0, 2) if options in ({}, *_USUAL) else (2,):
+        for layers in (0, 1, 2) if options in ({}, *_USUAL) else (2,):
             sizes[2] = layers
             want = by_tensors(*sizes, **options)
-            why = f"{layers} blocks; {', '.join(options) or 'plain'}"
+            why = f"layers = {layers}; {', '.join(options) or 'plain'}"
             probe.agree(subject, *sizes, want=want, why=why, **options)
 
 

@@ -22,7 +22,7 @@ from attend_grader.checks.torch_numbers import fresh_parameters, normal
 
 
 def _call(
-    rng: np.random.Generator, *build: Any, x: tuple[int, ...], mask: tuple[int, ...] = ()
+    rng: np.random.Generator, *build: Any, x: tuple[int, ...], mask: tuple[int, ...] | None = None
 ) -> Call:
     return block_call(block.RepairedBlock, rng, build, *x, mask=mask)
 
@@ -43,6 +43,8 @@ def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "a mask for all", _call(rng, 4, 2, x=(2, 5, 4), mask=(5, 5))
     yield "a mask for each text and head", _call(rng, 4, 2, x=(2, 5, 4), mask=(2, 2, 5, 5))
+    yield "a mask for each text", _call(rng, 4, 2, x=(2, 5, 4), mask=(2, 1, 1, 5))
+    yield "a mask of no axes", _call(rng, 4, 2, x=(2, 5, 4), mask=())
 
 
 def _silent(subject: Subject, probe: Probe) -> None:
@@ -61,6 +63,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
         _call(rng, 6, 2, x=(2, 4, 6)),
         _call(rng, 4, 1, x=(1, 3, 4)),
         _call(rng, 6, 2, x=(3, 3, 6), mask=(3, 2, 3, 3)),
+        _call(rng, 6, 2, x=(3, 4, 6), mask=(4, 4)),
+        _call(rng, 4, 2, x=(2, 5, 4), mask=(2, 1, 1, 5)),
         _call(rng, 8, 4, x=(2, 1, 8)),
     ]
 
