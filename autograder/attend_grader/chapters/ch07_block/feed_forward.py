@@ -87,6 +87,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         _case(rng, "relu", 2, 4, inner=4, gate=True),
         _case(rng, "gelu", 2, 5, 3, inner=2, gate=True),
         Call(_case(rng, "gelu", 4, 3).args[:3]),
+        _case(rng, "gelu", 4, inner=6),
     ]
 
 
@@ -211,10 +212,10 @@ EXERCISE = Exercise(
             want=torch.tensor([[9.0, 3.0]]),
             tolerance=FLOAT32,
         ),
+        Property("what is not known is refused", 1, _refuses),
         agrees("relu", _of("relu"), tolerance=FLOAT32),
         agrees("gelu, also where no kind is given", _of("gelu"), tolerance=FLOAT32),
         agrees("swiglu", _of(GATED), tolerance=FLOAT32),
-        Property("what is not known is refused", 1, _refuses),
     ),
     draws=draws,
     slips=SLIPS,

@@ -84,7 +84,7 @@ PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53)
 def _together(subject: Subject, probe: Probe) -> None:
     """Every pair of options, of sizes that cannot stand for each other; also no blocks at all."""
     each: dict[str, tuple[Any, ...]] = {
-        "positions": (3,),
+        "positions": (1, 3),
         "segments": (2,),
         "kv_width": (5, 59),
         "gated": (True,),
