@@ -106,10 +106,10 @@ SLIPS = (
     Slip(
         "the feed-forward network first",
         (
-            (FOUND, f"x = x + feed_forward({SECOND}, self.up.weight, self.down.weight)"),
-            (f"calm = {SECOND}\n        return x + {CALM}self.up.weight, self.down.weight)",
-             "calm = layer_norm(x, self.scale[0], self.shift[0])\n"
-             "        return x + self.attention(calm, mask)[0]"),
+            (FOUND, "read = layer_norm(x, self.scale[0], self.shift[0])\n"
+                    "        x = x + feed_forward(read, self.up.weight, self.down.weight)"),
+            (f"return x + {CALM}self.up.weight, self.down.weight)",
+             "return x + self.attention(calm, mask)[0]"),
         ),
         "The feed-forward network comes before attention. Attention comes first, as in the class "
         "you repair.",

@@ -238,7 +238,10 @@ EXERCISE = Exercise(
         gradients=("x", EVERY_PARAMETER),
         forbids=READY_BLOCKS,
         forbidden=NO_BLOCKS,
-        says=("An unknown order or norm raises a `ValueError`, as given.",),
+        says=(
+            "An unknown order or norm raises a `ValueError`, as given; an unknown kind does so in "
+            "`feed`.",
+        ),
     ),
     properties=(
         agrees("pre", _of("pre"), repeat=1, tolerance=FLOAT32),
