@@ -320,10 +320,11 @@ from attend_solutions.block import RepairedBlock
 # %%
 if ready(layer_norm, feed_forward, RepairedBlock):
     torch.manual_seed(SEED)
-    for name, made in (("suspect", SuspectBlock(16, 2)), ("repaired", RepairedBlock(16, 2))):
-        x = 10 * torch.randn(2, 5, 16)
-        before, after = (each.detach().square().mean().sqrt() for each in (x, made(x)))
-        print(f"{name}: numbers of size {before:.2f} come out with size {after:.2f}")
+    blocks = {"suspect": SuspectBlock(16, 2), "repaired": RepairedBlock(16, 2)}
+    x = 10 * torch.randn(2, 5, 16)
+    print(f"goes in   size {x.square().mean().sqrt():5.2f}")
+    for name, made in blocks.items():
+        print(f"{name:8s}  size {made(x).detach().square().mean().sqrt():5.2f}")
 
 # %% [markdown]
 # ## 4 · A small start
