@@ -99,6 +99,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         _call(rng, 6, 2, x=(2, 4, 6)),
         _call(rng, 6, 3, "post", x=(1, 6, 6)),
         _call(rng, 4, 1, "parallel", x=(2, 1, 4)),
+        _call(rng, 4, 2, "parallel", x=(2, 5, 4)),
     ]
     texts, tokens = 3, 5
     masks = ((texts, 2, tokens, tokens), (tokens, tokens), (texts, 1, 1, tokens))
