@@ -10,7 +10,8 @@ from attend import widgets
 widgets.depth_thermometer()
 
 # %% [markdown]
-# With nothing around the parts (attention and feed-forward network), the stream has died out by the
+# One attention and one feed-forward network (the *parts*) are a *block*; the *stream* is the
+# numbers handed from block to block. With nothing around the parts, the stream has died out by the
 # sixth block, and so have all gradients: training has nothing to go by. Choose "nothing, large
 # start". Now the sizes are fine, and still little can be learned: look at the ticks, which say how
 # much differs between tokens. Each layer of attention averages the tokens a little, so after 24 of
@@ -251,13 +252,14 @@ if ready(feed_forward):
 from attend_solutions.block import TransformerBlock
 
 # %% [markdown]
-# **What you should see.** A text with numbers of size 10 goes through one fresh block. Pre and
-# parallel leave the stream nearly as it is; post sets it to size 1.
+# **What you should see.** A text of large numbers goes through one fresh block. Pre and parallel
+# leave their size nearly as it was; post sets it to 1. (Size is the root mean square.)
 
 # %%
 if ready(layer_norm, feed_forward, TransformerBlock):
     torch.manual_seed(SEED)
     x = 10 * torch.randn(2, 5, 16)
+    print(f"goes in   size {x.square().mean().sqrt():5.2f}")
     for order in ("pre", "post", "parallel"):
         y = TransformerBlock(16, 2, order)(x).detach()
         same = functional.cosine_similarity(x, y, dim=-1).mean()
@@ -318,9 +320,11 @@ from attend_solutions.block import RepairedBlock
 # %%
 if ready(layer_norm, feed_forward, RepairedBlock):
     torch.manual_seed(SEED)
-    for name, made in (("suspect", SuspectBlock(16, 2)), ("repaired", RepairedBlock(16, 2))):
-        y = made(10 * torch.randn(2, 5, 16)).detach()
-        print(f"{name}: numbers of size 10 come out with size {y.square().mean().sqrt():.2f}")
+    blocks = {"suspect": SuspectBlock(16, 2), "repaired": RepairedBlock(16, 2)}
+    x = 10 * torch.randn(2, 5, 16)
+    print(f"goes in   size {x.square().mean().sqrt():5.2f}")
+    for name, made in blocks.items():
+        print(f"{name:8s}  size {made(x).detach().square().mean().sqrt():5.2f}")
 
 # %% [markdown]
 # ## 4 · A small start
@@ -441,12 +445,12 @@ if ready(rms_norm, feed_forward, TransformerBlock):
 # is the norms that make depth work, not the start.
 #
 # The task is the same text, 16 characters at a time, with blocks of 24 numbers and two heads, 120
-# steps of Adam with gradients clipped to norm 1. The seven arms are those of the picture. All have
-# the same tables, the same norm at the end and the same output layer. Each runs with a constant
-# learning rate and with a linear warm-up over 40 steps. Each of the 14 cells tries four rates,
-# 0.0003 to 0.01, on two seeds; the best one then runs on five *other* seeds. The **control** is the
-# same 14 cells with 2 layers. The **baselines** are tables of counts from as much text: of each
-# character alone, and of pairs.
+# steps of Adam with gradients clipped to norm 1. There are seven *arms*, the seven choices in the
+# picture. All have the same tables, the same norm at the end and the same output layer. Each runs
+# with a constant learning rate and with a linear warm-up over 40 steps. Each of these 14 *cells* of
+# the table tries four rates, 0.0003 to 0.01, on two seeds; the best one then runs on five *other*
+# seeds. The **control** is the same 14 cells with 2 layers. The **baselines** are tables of counts
+# from as much text: of each character alone, and of pairs.
 #
 # `python course/07_block/depth.py arms` makes the table in eight minutes of processor time; this
 # cell only prints it, in bits a character on unseen text, smallest to largest of five runs
@@ -511,16 +515,18 @@ if ready(layer_norm, feed_forward, TransformerBlock):
 # **What it shows.** The frequency of single characters, 4.59 bits (4.56 if counted on the whole
 # text), is what one gets without reading at all. So a run *reads* if it ends clearly below that.
 #
-# - *Without a residual connection* next to nothing is read in 120 steps: at 24 layers 4.56 at best,
-#   and even at 2 layers no run gets below 4.47. The large start keeps sizes and gradients at first,
-#   but at 24 layers two of its ten runs overflow, and the others read nothing or do worse.
+# - *Without a residual connection* next to nothing is read in 120 steps, as claimed: at 24 layers
+#   4.56 at best, and even at 2 layers no run gets below 4.47. The large start keeps sizes and
+#   gradients at first, but at 24 layers two of its ten runs overflow, and the others read nothing
+#   or do worse.
 # - *Post-norm* at 24 layers with the usual start reads nothing at any of the four constant rates;
 #   with warm-up one run in five gets to 4.35. With the small start it reads in every run, without
-#   warm-up (4.23 to 4.41) and with it. *Pre-norm* reads in all runs (4.09 to 4.29). So the second
-#   part fails as well: here a small start does what warm-up is for.
+#   warm-up (4.23 to 4.41) and with it. *Pre-norm* reads in all runs (4.09 to 4.29). So the claim
+#   that post-norm needs a warm-up fails: here a small start does what warm-up is for.
 # - *A residual connection alone* is not enough at 24 layers, and some runs overflow. But the same
 #   without any norm in the blocks and with your small start reads in every run (4.18 to 4.45). So
-#   the third part of the claim fails: a start can do much of what norms do.
+#   the claim that the norms make depth work, and not the start, fails too: a start can do much of
+#   what norms do.
 # - *The control:* at 2 layers all five arms with a residual connection are close together (3.97 to
 #   4.23). So it is depth that tells them apart, at this number of steps.
 #

@@ -33,8 +33,12 @@ def _of(kind: str):
     def cases(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         for shape in ((2, 3, 4), (3, 7), (1, 1, 2)):
             yield kind, _case(rng, kind, *shape)
+        yield f"{kind}, C = 1", _case(rng, kind, 2, 3, 1)
+        yield f"{kind}, F = 1", _case(rng, kind, 2, 3, inner=1)
+        yield f"{kind}, large numbers", _large(rng, kind)
+        *rest, gate = _case(rng, kind, 2, 4, gate=True).args
+        yield f"{kind} with a w_gate of zeros", Call((*rest, torch.zeros_like(gate)))
         if kind != GATED:
-            yield f"{kind}, large numbers", _large(rng, kind)
             yield f"{kind} with a w_gate, which is not used", _case(rng, kind, 2, 4, gate=True)
         if kind == "gelu":
             yield "no kind given", Call(_case(rng, kind, 2, 3, 4).args[:3])
@@ -47,18 +51,25 @@ def _large(rng: np.random.Generator, kind: str) -> Call:
     return Call((50 * call.args[0], *call.args[1:]))
 
 
-UNKNOWN = ("tanh", "silu", "geglu", "GELU", "gel", "relu gelu", "")
+UNKNOWN = (
+    *("tanh", "silu", "sigmoid", "elu", "relu2", "identity", "glu", "geglu", "reglu"),
+    *("GELU", "gel", "relu gelu", " gelu ", "relu ", " swiglu", ""),
+)
 """Kinds that are none of the three, though some come near."""
 
 
 def _refuses(subject: Subject, probe: Probe) -> None:
     """A kind that is not known must not pass for another."""
     *plain, gate = _case(probe.rng, GATED, 2, 4).args
-    tries = [(f"the kind {kind!r}", (*plain[:3], kind, gate)) for kind in UNKNOWN]
+    drawn = "".join(chr(ord("a") + int(n)) for n in probe.rng.integers(26, size=5))
+    kinds = (*UNKNOWN, drawn)
+    tries = [(f"the kind {kind!r}, without w_gate", (*plain[:3], kind)) for kind in kinds]
+    tries += [(f"the kind {kind!r}, with w_gate", (*plain[:3], kind, gate)) for kind in kinds]
     for what, args in [*tries, ("swiglu without w_gate", (*plain[:3], GATED))]:
         outcome = subject.run(args, {})
         if outcome.error is None or not outcome.error.is_a("ValueError"):
-            came = "a result" if outcome.error is None else outcome.error.type
+            result = "None" if outcome.value is None else "a result"
+            came = result if outcome.error is None else outcome.error.type
             text = f"{what} must raise a ValueError; your function gave {came}."
             raise Miss(text, topic="bad input").on(probe.given(args, {}), "")
 
@@ -73,7 +84,10 @@ def draws(rng: np.random.Generator) -> list[Call]:
         _case(rng, GATED, 1, 5, 5, inner=5),
         _large(rng, "relu"),
         _case(rng, "relu", 5, 3, inner=2, gate=True),
+        _case(rng, "relu", 2, 4, inner=4, gate=True),
+        _case(rng, "gelu", 2, 5, 3, inner=2, gate=True),
         Call(_case(rng, "gelu", 4, 3).args[:3]),
+        _case(rng, "gelu", 4, inner=6),
     ]
 
 
@@ -198,10 +212,10 @@ EXERCISE = Exercise(
             want=torch.tensor([[9.0, 3.0]]),
             tolerance=FLOAT32,
         ),
+        Property("what is not known is refused", 1, _refuses),
         agrees("relu", _of("relu"), tolerance=FLOAT32),
         agrees("gelu, also where no kind is given", _of("gelu"), tolerance=FLOAT32),
         agrees("swiglu", _of(GATED), tolerance=FLOAT32),
-        Property("what is not known is refused", 1, _refuses),
     ),
     draws=draws,
     slips=SLIPS,

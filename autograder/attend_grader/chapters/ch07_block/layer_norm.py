@@ -10,7 +10,7 @@ from attend_solutions import block
 from torch.nn import functional
 
 from attend_grader.chapters.ch07_block import NO_NORMS, READY_MADE
-from attend_grader.chapters.ch07_block.shared import far
+from attend_grader.chapters.ch07_block.shared import far, with_slope
 from attend_grader.checks.compare import FLOAT32, Tolerance
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, worked
@@ -45,6 +45,8 @@ def _equal(rng: np.random.Generator):
     bias = normal(rng, 4)
     x = torch.full((2, 3, 4), float(rng.integers(1, 9)))
     yield "all numbers of a token equal", (x, normal(rng, 4), bias), bias.expand(2, 3, 4)
+    x, weight, bias = normal(rng, 3, 1), normal(rng, 1), normal(rng, 1)
+    yield "tokens of one number, C = 1", (x, weight, bias), bias.expand(3, 1)
 
 
 def _far(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -176,7 +178,7 @@ EXERCISE = Exercise(
         known("equal to F.layer_norm", _torchs, tolerance=FLOAT32),
         agrees("eps stands under the root", _eps, repeat=1, tolerance=FLOAT32),
         agrees("numbers far from 0", _far, repeat=1, tolerance=FAR),
-        known("equal numbers give the bias", _equal, tolerance=FLOAT32),
+        with_slope("equal numbers give the bias", _equal),
     ),
     draws=draws,
     slips=SLIPS,

@@ -84,7 +84,7 @@ PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53)
 def _together(subject: Subject, probe: Probe) -> None:
     """Every pair of options, of sizes that cannot stand for each other; also no blocks at all."""
     each: dict[str, tuple[Any, ...]] = {
-        "positions": (3,),
+        "positions": (1, 3),
         "segments": (2,),
         "kv_width": (5, 59),
         "gated": (True,),
@@ -97,10 +97,10 @@ def _together(subject: Subject, probe: Probe) -> None:
     pairs = [a | b for a, b in combinations(single, 2) if a.keys() != b.keys()]
     for options in ({}, *pairs, *_USUAL):
         sizes = [int(n) for n in probe.rng.permutation(PRIMES)[:4]]
-        for layers in (0, 2) if options in ({}, *_USUAL) else (2,):
+        for layers in (0, 1, 2) if options in ({}, *_USUAL) else (2,):
             sizes[2] = layers
             want = by_tensors(*sizes, **options)
-            why = f"{layers} blocks; {', '.join(options) or 'plain'}"
+            why = f"layers = {layers}; {', '.join(options) or 'plain'}"
             probe.agree(subject, *sizes, want=want, why=why, **options)
 
 

@@ -22,7 +22,7 @@ from attend_grader.checks.torch_numbers import fresh_parameters, normal
 
 
 def _call(
-    rng: np.random.Generator, *build: Any, x: tuple[int, ...], mask: tuple[int, ...] = ()
+    rng: np.random.Generator, *build: Any, x: tuple[int, ...], mask: tuple[int, ...] | None = None
 ) -> Call:
     return block_call(block.RepairedBlock, rng, build, *x, mask=mask)
 
@@ -38,11 +38,15 @@ def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "one token", _call(rng, 4, 1, x=(2, 1, 4))
     yield "one text", _call(rng, 4, 1, x=(1, 3, 4))
     yield "small numbers", _small(rng)
+    large = _call(rng, 4, 2, x=(7, 3, 4))
+    yield "seven texts, large numbers", replace(large, args=(50 * large.args[0],))
 
 
 def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "a mask for all", _call(rng, 4, 2, x=(2, 5, 4), mask=(5, 5))
     yield "a mask for each text and head", _call(rng, 4, 2, x=(2, 5, 4), mask=(2, 2, 5, 5))
+    yield "a mask for each text", _call(rng, 4, 2, x=(2, 5, 4), mask=(2, 1, 1, 5))
+    yield "a mask of no axes", _call(rng, 4, 2, x=(2, 5, 4), mask=())
 
 
 def _silent(subject: Subject, probe: Probe) -> None:
@@ -53,6 +57,9 @@ def _silent(subject: Subject, probe: Probe) -> None:
     built, inside = probe.build(subject, 4, 2, parameters=fresh)
     x: Tensor = 3 * normal(probe.rng, 2, 3, 4) + 1
     inside.agree(built, x, want=x, tolerance=FLOAT32, why="both output matrices are 0")
+    built.run((False,), method="train")
+    why = "both output matrices are 0, after .eval()"
+    inside.agree(built, x, want=x, tolerance=FLOAT32, why=why)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -61,6 +68,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
         _call(rng, 6, 2, x=(2, 4, 6)),
         _call(rng, 4, 1, x=(1, 3, 4)),
         _call(rng, 6, 2, x=(3, 3, 6), mask=(3, 2, 3, 3)),
+        _call(rng, 6, 2, x=(3, 4, 6), mask=(4, 4)),
+        _call(rng, 4, 2, x=(2, 5, 4), mask=(2, 1, 1, 5)),
         _call(rng, 8, 4, x=(2, 1, 8)),
     ]
 
@@ -82,6 +91,60 @@ SLIPS = (
         "Both norms still change the stream itself: x = norm(x). Give what the norm returns a name "
         "of its own and add to the old x.",
         seen="the broken class in the text",
+    ),
+    Slip(
+        "no sums",
+        (("x = x + found", "x = found"), (f"return x + {CALM}", f"return {CALM}")),
+        "Nothing is added to the stream: each part replaces it. Add what the part gives to the x "
+        "that it was given: x + part(norm(x)).",
+    ),
+    Slip(
+        "norm 0 twice",
+        (SECOND, "layer_norm(x, self.scale[0], self.shift[0])"),
+        "Both norms use row 0 of scale and shift. The second norm has its own, row 1.",
+    ),
+    Slip(
+        "the feed-forward network first",
+        (
+            (FOUND, "read = layer_norm(x, self.scale[0], self.shift[0])\n"
+                    "        x = x + feed_forward(read, self.up.weight, self.down.weight)"),
+            (f"return x + {CALM}self.up.weight, self.down.weight)",
+             "return x + self.attention(calm, mask)[0]"),
+        ),
+        "The feed-forward network comes before attention. Attention comes first, as in the class "
+        "you repair.",
+    ),
+    Slip(
+        "the norms on what is added",
+        (
+            (FOUND, "found, _ = self.attention(x, mask)\n"
+                    "        x = x + layer_norm(found, self.scale[0], self.shift[0])"),
+            (f"calm = {SECOND}\n        return x + {CALM}self.up.weight, self.down.weight)",
+             "made = feed_forward(x, self.up.weight, self.down.weight)\n"
+             "        return x + layer_norm(made, self.scale[1], self.shift[1])"),
+        ),
+        "The norms are taken of what the parts give. They belong in front of the parts: each part "
+        "reads the norm of the stream.",
+    ),
+    Slip(
+        "relu for gelu",
+        ("self.up.weight, self.down.weight)", 'self.up.weight, self.down.weight, "relu")'),
+        "The feed-forward network bends with relu. This block has gelu, which `feed_forward` takes "
+        "by itself.",
+    ),
+    Slip(
+        "RMSNorm",
+        (
+            ("layer_norm(x, self.scale[0], self.shift[0])",
+             "(x / torch.sqrt(x.square().mean(-1, keepdim=True) + 1e-6) * self.scale[0])"),
+            (SECOND, "(x / torch.sqrt(x.square().mean(-1, keepdim=True) + 1e-6) * self.scale[1])"),
+        ),
+        "The norms are RMSNorm, without mean and shift. This block has layer norm.",
+    ),
+    Slip(
+        "x added twice",
+        (f"return x + {CALM}", f"return x + (x - found) + {CALM}"),
+        "The x that came in is added twice: it is in the first sum already, and so in the second.",
     ),
     Slip(
         "only the first half repaired",
@@ -193,8 +256,8 @@ EXERCISE = Exercise(
     ),
     properties=(
         agrees("values", _usual, points=2, repeat=1, tolerance=FLOAT32),
-        agrees("a mask", _masked, repeat=1, tolerance=FLOAT32),
         Property("parts that write zeros leave any stream as it is", 1, _silent),
+        agrees("a mask", _masked, repeat=1, tolerance=FLOAT32),
     ),
     draws=draws,
     slips=SLIPS,

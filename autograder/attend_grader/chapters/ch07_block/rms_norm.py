@@ -10,6 +10,7 @@ from attend_solutions import block
 from torch.nn import functional
 
 from attend_grader.chapters.ch07_block import NO_NORMS, READY_MADE
+from attend_grader.chapters.ch07_block.shared import with_slope
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, worked
@@ -37,6 +38,7 @@ def _torchs(rng: np.random.Generator):
 def _eps(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "eps = 0.5", _case(rng, 2, 3, 4, eps=0.5)
     yield "small numbers, eps = 0.001", _small(rng, 1e-3)
+    yield "tokens of one number, C = 1", _case(rng, 3, 1, eps=0.5)
     yield "small numbers, eps left out", _small(rng)
 
 
@@ -155,7 +157,7 @@ EXERCISE = Exercise(
         ),
         known("equal to F.rms_norm", _torchs, tolerance=FLOAT32),
         agrees("eps stands under the root", _eps, repeat=1, tolerance=FLOAT32),
-        known("zeros stay zeros", _zeros, tolerance=FLOAT32),
+        with_slope("zeros stay zeros", _zeros),
     ),
     draws=draws,
     slips=SLIPS,

@@ -22,15 +22,17 @@ ORDERS = ("pre", "post", "parallel")
 
 
 def _call(
-    rng: np.random.Generator, *build: Any, x: tuple[int, ...], mask: tuple[int, ...] = ()
+    rng: np.random.Generator, *build: Any, x: tuple[int, ...], mask: tuple[int, ...] | None = None
 ) -> Call:
     return block_call(block.TransformerBlock, rng, build, *x, mask=mask)
 
 
 def _of(order: str):
     def cases(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-        yield f"{order}, layer norm", _call(rng, 6, 2, order, x=(2, 4, 6))
+        yield f"{order}, layer norm", _call(rng, 6, 2, order, x=(7, 4, 6))
         yield f"{order}, RMSNorm and swiglu", _call(rng, 6, 3, order, "rms", "swiglu", x=(1, 3, 6))
+        yield f"{order}, relu", _call(rng, 4, 2, order, "rms", "relu", x=(2, 3, 4))
+        yield f"{order}, one token", _call(rng, 4, 2, order, x=(2, 1, 4))
 
     return cases
 
@@ -60,15 +62,20 @@ def _torchs(subject: Subject, probe: Probe) -> None:
             want = theirs(x)
         why = f"{order}, compared with nn.TransformerEncoderLayer"
         inside.agree(built, x, want=want, tolerance=FLOAT32, why=why)
+        built.run((False,), method="train")
+        inside.agree(built, x, want=want, tolerance=FLOAT32, why=f"{why}, after .eval()")
 
 
 def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for order in ORDERS:
-        for what, shape in (("all", (5, 5)), ("each text and head", (2, 2, 5, 5))):
-            yield (
-                f"{order}, a mask for {what}",
-                _call(rng, 4, 2, order, x=(2, 5, 4), mask=shape),
-            )
+        for what, shape in (
+            ("a mask for all", (5, 5)),
+            ("a mask for each text", (2, 1, 1, 5)),
+            ("a mask for each text and head", (2, 2, 5, 5)),
+            ("a mask of no axes", ()),
+        ):
+            yield f"{order}, {what}", _call(rng, 4, 2, order, x=(2, 5, 4), mask=shape)
+        yield f"{order}, one text and a mask", _call(rng, 4, 2, order, x=(1, 3, 4), mask=(3, 3))
 
 
 def _refuses(subject: Subject, probe: Probe) -> None:
@@ -84,20 +91,22 @@ def _refuses(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Each order with each norm, kind and mask, so that no two of these go together.
+    """Each order with each norm, kind and shape of mask, so that no two of these go together.
 
-    Also one text, one token, a square x.
+    Also no mask; one text, one token, a square x.
     """
     calls = [
         _call(rng, 6, 2, x=(2, 4, 6)),
         _call(rng, 6, 3, "post", x=(1, 6, 6)),
         _call(rng, 4, 1, "parallel", x=(2, 1, 4)),
+        _call(rng, 4, 2, "parallel", x=(2, 5, 4)),
     ]
-    for order in ORDERS:
-        calls += [
-            _call(rng, 4, 2, order, "layer", "swiglu", x=(3, 3, 4), mask=(3, 2, 3, 3)),
-            _call(rng, 4, 2, order, "rms", "gelu", x=(2, 5, 4), mask=(2, 2, 5, 5)),
-        ]
+    texts, tokens = 3, 5
+    masks = ((texts, 2, tokens, tokens), (tokens, tokens), (texts, 1, 1, tokens))
+    for i, order in enumerate(ORDERS):
+        for j, kind in enumerate(("swiglu", "gelu", "relu")):
+            norm, mask = ("layer", "rms")[(i + j) % 2], masks[(i + j) % 3]
+            calls.append(_call(rng, 4, 2, order, norm, kind, x=(texts, tokens, 4), mask=mask))
     return calls
 
 
@@ -230,15 +239,18 @@ EXERCISE = Exercise(
         gradients=("x", EVERY_PARAMETER),
         forbids=READY_BLOCKS,
         forbidden=NO_BLOCKS,
-        says=("An unknown order or norm raises a `ValueError`, as given.",),
+        says=(
+            "An unknown order or norm raises a `ValueError`, as given; an unknown kind does so in "
+            "`feed`.",
+        ),
     ),
     properties=(
         agrees("pre", _of("pre"), repeat=1, tolerance=FLOAT32),
         agrees("post", _of("post"), repeat=1, tolerance=FLOAT32),
         agrees("parallel", _of("parallel"), repeat=1, tolerance=FLOAT32),
-        agrees("a mask in every order", _masked, repeat=1, tolerance=FLOAT32),
         Property("equal to nn.TransformerEncoderLayer with the same weights", 1, _torchs),
         Property("an unknown order or norm is refused", 1, _refuses),
+        agrees("a mask in every order", _masked, repeat=1, tolerance=FLOAT32),
     ),
     draws=draws,
     slips=SLIPS,
