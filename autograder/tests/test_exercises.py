@@ -13,6 +13,7 @@ from attend_grader.chapters import INDEX
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.subject import local
 from attend_grader.inside import compiling
+from attend_grader.inside.kernels import kernels_of
 from attend_grader.judging import judge as judging
 from attend_grader.judging.diagnose import behaviour, explanation, same_behaviour
 from attend_grader.judging.judge import judge
@@ -26,15 +27,24 @@ SEEDS = range(2, 20 if EVERY_SEED else 8)
 SEEDS_OF_TENSORS = range(2, 6 if EVERY_SEED else 4)
 """A call of a torch function costs some ten times that of a NumPy one."""
 EXERCISES = [pytest.param(e, id=e.id) for e in exercises()]
+FEW = 2
+"""Of kernels, which are interpreted, so many answers of a kind an exercise are not deep."""
+
+
+def _marks(exercise: Exercise, place: int) -> tuple[pytest.MarkDecorator, ...]:
+    deep = place >= FEW and bool(kernels_of(exercise.reference))
+    return (pytest.mark.deep,) if deep else ()
+
+
 RIGHT = [
-    pytest.param(e, f, id=f"{e.id}-{name}")
+    pytest.param(e, f, id=f"{e.id}-{name}", marks=_marks(e, place))
     for e in exercises()
-    for name, f in {"reference": e.reference, **e.right_answers}.items()
+    for place, (name, f) in enumerate({"reference": e.reference, **e.right_answers}.items())
 ]
 WRONG = [
-    pytest.param(e, name, f, id=f"{e.id}-{name}")
+    pytest.param(e, name, f, id=f"{e.id}-{name}", marks=_marks(e, place))
     for e in exercises()
-    for name, f in e.misconceptions.items()
+    for place, (name, f) in enumerate(e.misconceptions.items())
 ]
 
 
