@@ -243,7 +243,8 @@ def test_blank_stubs_are_not_started(exercise: Exercise, body: str, define: Any)
 def expect_quick(exercise: Exercise, candidate: Callable[..., Any]) -> None:
     start = time.process_time()  # the clock would count what else this machine does
     judge(local(candidate), exercise, NOTEBOOK_SEED, extra=False)
-    assert time.process_time() - start <= 2.0  # the promise made to learners
+    promised = 4.0 if kernels_of(exercise.reference) else 2.0  # kernels are interpreted
+    assert time.process_time() - start <= promised  # what learners are told
 
 
 @pytest.mark.parametrize("exercise", EXERCISES)
