@@ -120,4 +120,5 @@ else:
         raise RuntimeError(
             "Triton was imported before this cell: restart the kernel, run it first."
         )
-    watch(tell)
+    if "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None:
+        watch(tell)  # in a notebook: a test of other kernels wants the interpreter as it is
