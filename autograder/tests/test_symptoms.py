@@ -209,7 +209,7 @@ def test_the_card_shows_a_symptom_only_where_no_slip_is_named() -> None:
     assert half.symptom == "Your result is half of the right one."
     assert half.symptom in str(half)
     assert half.symptom in half._repr_html_()
-    slip = SOFTMAX.misconceptions["no division by the sum"]
+    slip = SOFTMAX.misconceptions["no exponential"]
     assert judge(local(slip), SOFTMAX, 0, extra=False).symptom is None
 
 
