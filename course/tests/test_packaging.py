@@ -57,8 +57,16 @@ def test_imports_run_one_way(package: str):
     assert wrong == []
 
 
-TRACES_KERNELS = {"tracer.py", "compiling.py"}
+RUN_KERNELS = {"inside/tracer.py", "inside/compiling.py", "inside/watching.py"}
 """They run learners' kernels beside submitted code, and import Triton when they are asked to."""
+
+KERNEL_CHAPTERS = {
+    "attend/kernels.py",
+    "data/flash_kernels.py",
+    "attend_solutions/interpreted.py",
+    "attend_solutions/ssd_triton.py",
+}
+"""Of the chapters whose exercises are kernels, beside their rooms."""
 
 
 def test_triton_is_imported_in_attend_kernels_only():
@@ -67,7 +75,9 @@ def test_triton_is_imported_in_attend_kernels_only():
         for package in ORDER[:-1]
         for path in modules(package)
         for line, name in imported(path)
-        if name == "triton" and not (path.parent.name == "inside" and path.name in TRACES_KERNELS)
+        if name == "triton"
+        and f"{path.parent.name}/{path.name}" not in RUN_KERNELS | KERNEL_CHAPTERS
+        and not path.name.startswith("triton_")
     ]
     assert wrong == []
 

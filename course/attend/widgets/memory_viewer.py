@@ -13,11 +13,13 @@ from typing import Any
 
 import ipywidgets
 import numpy as np
-from attend_grader.inside.tracer import SECTOR, traced
 
 from attend.theme import GRID, GROUPS, INK, MUTED, UNSCALED
 from attend.widgets.kit.svg import beside, element, hover, ink_on, panel, text
 from attend.widgets.kit.view import View, note
+
+SECTOR = 32
+"""Bytes that memory hands out at once: the tracer's own."""
 
 SEE = (
     "Step or play: one load or store of one program at a time. Cells show the program that touched"
@@ -75,6 +77,8 @@ def recorded(function: Callable[..., Any], args: Sequence[Any], launch: int) -> 
     """The trace of one launch of a learner's function."""
     name = getattr(function, "__name__", "your function")
     try:
+        from attend_grader.inside.tracer import traced  # with torch, which other widgets do without
+
         with traced(log=True) as tracer:
             function(*args)
     except Exception as error:  # the learner's code may raise anything
