@@ -227,3 +227,13 @@ def test_the_peak_knows_torchs_tensors_and_no_views(define: Any) -> None:
     view = define("def f(x):\n    return x[:, None].expand(500, 500)[0].sum()\n", "f")
     assert local(table).run((x,), measure=True).peak_bytes >= 4 * 500**2
     assert local(view).run((x,), measure=True).peak_bytes < 4 * 500**2
+
+
+def test_the_first_measured_call_does_not_pay_for_what_measuring_imports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.delitem(sys.modules, "attend_grader.inside.torch_memory", raising=False)
+    doubled = local(lambda n: np.ones(n) * 2)
+    first, second = (doubled.run((64,), measure=True).peak_bytes for _ in range(2))
+    assert first <= second + 8_192

@@ -49,20 +49,19 @@ def measured(namespace: dict[str, Any]) -> Iterator[dict[str, int]]:
                 start_tracing()
         return count
 
-    running = tracemalloc.is_tracing()
-    if not running:
-        tracemalloc.start()
-    tracemalloc.reset_peak()
-    start = tracemalloc.get_traced_memory()[0]
-    previous = sys.gettrace()
-    tensors = _largest_tensor()
-    sys.settrace(count)
-    try:
-        with tensors:
-            yield cost
-    finally:
-        sys.settrace(previous)
-        largest = getattr(tensors, "bytes", 0)
-        cost["peak_bytes"] = max(cost["peak_bytes"], traced()[1] - start, largest)
+    with _largest_tensor() as tensors:  # before memory counts: it may import a part of torch
+        running = tracemalloc.is_tracing()
         if not running:
-            tracemalloc.stop()
+            tracemalloc.start()
+        tracemalloc.reset_peak()
+        start = tracemalloc.get_traced_memory()[0]
+        previous = sys.gettrace()
+        sys.settrace(count)
+        try:
+            yield cost
+        finally:
+            sys.settrace(previous)
+            largest = getattr(tensors, "bytes", 0)
+            cost["peak_bytes"] = max(cost["peak_bytes"], traced()[1] - start, largest)
+            if not running:
+                tracemalloc.stop()
