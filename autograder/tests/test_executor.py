@@ -1,6 +1,7 @@
 """The side that runs submitted code: what a call did, errors cut to the learner's own lines."""
 
 import builtins
+import sys
 from typing import Any
 
 import numpy as np
