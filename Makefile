@@ -20,7 +20,7 @@ lab:  ## install what is missing, copy the chapters to work/ and open JupyterLab
 test:  ## check everything: style, types, notebooks up to date, tests
 	@$(PYTHON) course/install.py test
 	@$(MAKE) --no-print-directory -j2 types generated
-	@$(BIN)/pytest --quiet -n 2 --dist loadfile --no-loadscope-reorder -m "not deep"
+	@$(BIN)/pytest --quiet -n 2 --dist loadgroup --no-loadscope-reorder -m "not deep"
 
 style:
 	@$(BIN)/ruff check --quiet

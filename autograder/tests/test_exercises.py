@@ -27,13 +27,18 @@ SEEDS = range(2, 20 if EVERY_SEED else 8)
 SEEDS_OF_TENSORS = range(2, 6 if EVERY_SEED else 4)
 """A call of a torch function costs some ten times that of a NumPy one."""
 EXERCISES = [pytest.param(e, id=e.id) for e in exercises()]
-FEW = 2
-"""Of kernels, which are interpreted, so many answers of a kind an exercise are not deep."""
+FEW = 1
+"""Kernels are interpreted, which takes long: `make test` tries so many answers of a kind of each
+exercise that has them, on one seed; the deep tests try all."""
 
 
 def _marks(exercise: Exercise, place: int) -> tuple[pytest.MarkDecorator, ...]:
     deep = place >= FEW and bool(kernels_of(exercise.reference))
     return (pytest.mark.deep,) if deep else ()
+
+
+KERNELS_DEEP = [pytest.param(e, id=e.id, marks=_marks(e, FEW)) for e in exercises()]
+"""All exercises, those with kernels in the deep tests."""
 
 
 RIGHT = [
@@ -84,7 +89,8 @@ def expect_named(exercise: Exercise, name: str, candidate: Callable[..., Any], s
 
 @pytest.mark.parametrize(("exercise", "candidate"), RIGHT)
 def test_right_answers_get_full_marks(exercise: Exercise, candidate: Callable[..., Any]) -> None:
-    for seed in QUICK if candidate is exercise.reference else QUICK[:1]:
+    twice = candidate is exercise.reference and not kernels_of(exercise.reference)
+    for seed in QUICK if twice else QUICK[:1]:
         expect_full_marks(exercise, candidate, seed)
 
 
@@ -122,7 +128,7 @@ def test_banks_are_large_enough_and_explained(exercise: Exercise) -> None:
         assert len(explanation(wrong)) > 30, f"{name}: say what to do about it"
 
 
-@pytest.mark.parametrize("exercise", EXERCISES)
+@pytest.mark.parametrize("exercise", KERNELS_DEEP)
 def test_no_two_misconceptions_behave_alike(exercise: Exercise) -> None:
     for seed in range(3):
         calls = exercise.draws(np.random.default_rng(seed))
@@ -134,7 +140,7 @@ def test_no_two_misconceptions_behave_alike(exercise: Exercise) -> None:
             assert not same_behaviour(shown[one], shown[other]), f"{one} = {other}"
 
 
-@pytest.mark.parametrize("exercise", EXERCISES)
+@pytest.mark.parametrize("exercise", KERNELS_DEEP)
 def test_no_misconception_is_told_by_errors_alone(exercise: Exercise) -> None:
     calls = exercise.draws(np.random.default_rng(0))
     for name, wrong in exercise.misconceptions.items():
@@ -182,8 +188,14 @@ def _repeat(value: Any, right: Any) -> Any:
     return (value,) * len(right) if isinstance(right, tuple) else value
 
 
-@pytest.mark.parametrize("exercise", EXERCISES)
-@pytest.mark.parametrize("trivial", TRIVIAL.values(), ids=TRIVIAL)
+TRIED = [
+    pytest.param(e, trivial, id=f"{e.id}-{name}", marks=_marks(e, place))
+    for e in exercises()
+    for place, (name, trivial) in enumerate(TRIVIAL.items())
+]
+
+
+@pytest.mark.parametrize(("exercise", "trivial"), TRIED)
 def test_trivial_answers_earn_next_to_nothing(
     exercise: Exercise, trivial: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,7 +272,7 @@ def test_no_check_takes_longer_than_promised(exercise: Exercise) -> None:
         expect_quick(exercise, candidate)
 
 
-@pytest.mark.parametrize("exercise", EXERCISES)
+@pytest.mark.parametrize("exercise", KERNELS_DEEP)
 def test_the_same_seed_gives_the_same_verdict(exercise: Exercise) -> None:
     wrong = next(iter(exercise.misconceptions.values()))
     first, second = (grade(wrong, exercise.id, 7) for _ in range(2))

@@ -19,6 +19,7 @@ from attend_grader.checks.subject import Subject, SubjectError, local
 from attend_grader.checks.torch_properties import module_call
 from attend_grader.judging.judge import judge, references_for
 from attend_grader.judging.report import Report
+from attend_grader.sandbox.references import References
 from attend_grader.sandbox.remote import ProcessChannel, SubjectDied, remote
 
 CANDIDATES = [
@@ -101,6 +102,34 @@ def test_follow_through_reaches_references_over_the_channel(worker: ProcessChann
     report = judge(subject, exercise, 0, extra=True)
     assert report.status == "passed"
     assert report.fix_first == ("softmax",)
+
+
+def test_a_reference_is_asked_the_same_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    softmax = chapters.exercise("03_attention/softmax").reference
+    known, asked = References(), []
+    ask = known._ask
+    monkeypatch.setattr(known, "_ask", lambda *args: asked.append(args) or ask(*args))
+    try:
+        for seed in (0, 1, 0):
+            scores = np.random.default_rng(seed).standard_normal((2, 3))
+            answer = known.answer(softmax, (scores,), {}, 60.0)
+            np.testing.assert_array_equal(answer["value"], softmax(scores))
+        assert len(asked) == 2
+        known.answer(softmax, (scores,), {"axis": 0}, 60.0)
+        known.answer(softmax, (scores.astype(np.float32),), {}, 60.0)
+        assert len(asked) == 4
+    finally:
+        known.close()
+
+
+def test_what_a_submission_makes_references_answer_is_not_kept_at_any_size() -> None:
+    softmax = chapters.exercise("03_attention/softmax").reference
+    known = References()
+    try:
+        known.answer(softmax, (np.ones((100, 100)),), {}, 60.0)
+        assert not known._answers
+    finally:
+        known.close()
 
 
 def test_a_reference_that_is_misused_says_so_on_both_sides(worker: ProcessChannel) -> None:

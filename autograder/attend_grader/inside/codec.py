@@ -196,13 +196,18 @@ def _decode_tensor(body: dict[str, Any], buffers: list[bytes]) -> Any:
 
 
 def write_frame(stream: IO[bytes], message: Any) -> None:
-    """Write one message: two lengths, the JSON, then the raw buffers."""
+    """Write one message."""
+    stream.write(frame(message))
+    stream.flush()
+
+
+def frame(message: Any) -> bytes:
+    """One message as bytes: two lengths, the JSON, then the raw buffers."""
     buffers: list[bytes] = []
     form = encode(message, buffers)
     text = json.dumps({"message": form, "sizes": [len(b) for b in buffers]}).encode()
     body = b"".join(buffers)
-    stream.write(len(text).to_bytes(8, "little") + len(body).to_bytes(8, "little") + text + body)
-    stream.flush()
+    return len(text).to_bytes(8, "little") + len(body).to_bytes(8, "little") + text + body
 
 
 def read_frame(stream: IO[bytes], *, most_text: int = MAX_ANSWER_TEXT) -> Any:

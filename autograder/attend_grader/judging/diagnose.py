@@ -16,6 +16,7 @@ import numpy as np
 from attend_grader.checks.behaviour import behaviour, same_behaviour
 from attend_grader.checks.compare import Tolerance, mismatches
 from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.probe import Call
 from attend_grader.checks.subject import Subject, local
 from attend_grader.judging.report import Finding
 from attend_grader.judging.run import run_properties
@@ -32,11 +33,7 @@ def diagnose(
     Slips that change no value (but a gradient, or the cost) agree with the reference on every
     draw; those are told apart by the properties they lose, and by the reasons.
     """
-    calls = [
-        call
-        for number in range(DRAWS)
-        for call in exercise.draws(np.random.default_rng([seed, number]))
-    ]
+    calls = _calls(exercise, seed)
     shown = behaviour(subject, calls)
     looks_right = same_behaviour(shown, behaviour(local(exercise.reference), calls))
     slow = {prop.name for prop in exercise.properties if prop.slow}
@@ -48,6 +45,20 @@ def diagnose(
         if not looks_right or _same_misses(_lost(other, exercise, seed, extra), lost):
             return name, explanation(wrong)
     return None, ""
+
+
+def shows(subject: Subject, exercise: Exercise, name: str, seed: int) -> bool:
+    """Whether ``subject`` does on all draws what the named misconception does."""
+    calls, other = _calls(exercise, seed), local(exercise.misconceptions[name])
+    return same_behaviour(behaviour(subject, calls), (call.on(other) for call in calls))
+
+
+def _calls(exercise: Exercise, seed: int) -> list[Call]:
+    return [
+        call
+        for number in range(DRAWS)
+        for call in exercise.draws(np.random.default_rng([seed, number]))
+    ]
 
 
 Misses = Sequence[tuple[str, str]]

@@ -13,7 +13,7 @@ from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.subject import Subject, local
 from attend_grader.checks.symptoms import MARKED, symptom
 from attend_grader.inside.settings import usual_settings
-from attend_grader.judging.diagnose import diagnose
+from attend_grader.judging.diagnose import diagnose, shows
 from attend_grader.judging.reading import (
     blank,
     forbidden_calls,
@@ -21,7 +21,7 @@ from attend_grader.judging.reading import (
     signature_problem,
 )
 from attend_grader.judging.report import Finding, Report, empty_report
-from attend_grader.judging.run import run_properties
+from attend_grader.judging.run import passes, run_properties
 
 
 def judge(subject: Subject, exercise: Exercise, seed: int, *, extra: bool) -> Report:
@@ -126,10 +126,20 @@ def _follow_through(
     best = _earned(findings)
     if best <= _earned(own):
         return subject, own, ()
+    if len(exercise.uses) == 1:
+        return variant, findings, exercise.uses
+    more = [f.property for f, was in zip(findings, own, strict=True) if f.earned > was.earned]
+    promises = {prop.name for prop in exercise.properties if prop.promise}
+    gained = set(more) - promises or set(more)  # promises count from some points on
+    if passes(subject, exercise, gained, seed, extra=extra):  # the last look took the points
+        for name in exercise.uses:
+            alone, with_one = run((name,))
+            if _earned(with_one) == best:
+                return alone, with_one, (name,)
+        return variant, findings, exercise.uses
     for name in exercise.uses:
-        alone, with_one = run((name,))
-        if _earned(with_one) == best:
-            return alone, with_one, (name,)
+        if passes(subject.with_references((name,)), exercise, gained, seed, extra=extra):
+            return variant, findings, (name,)
     return variant, findings, exercise.uses
 
 
@@ -142,19 +152,15 @@ def _diagnose_behind(
         the misconception, its explanation, the findings with references in place, and the
         earlier exercises without which it stays hidden; nothing of it where none is found.
     """
-
-    def named(names: tuple[str, ...]) -> tuple[str | None, str, list[Finding]]:
-        variant = subject.with_references(names)
-        findings = run_properties(variant, exercise, seed, extra=extra) or []
-        return *diagnose(variant, exercise, findings, seed, extra=extra), findings
-
-    name, explanation, findings = named(exercise.uses)
+    variant = subject.with_references(exercise.uses)
+    findings = run_properties(variant, exercise, seed, extra=extra) or []
+    name, explanation = diagnose(variant, exercise, findings, seed, extra=extra)
     if name is None:
         return None, "", [], ()
     needed = exercise.uses
     for one in exercise.uses:
         without = tuple(n for n in needed if n != one)
-        if named(without)[0] == name:
+        if shows(subject.with_references(without), exercise, name, seed):
             needed = without
     return name, explanation, findings, needed
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +39,6 @@ def run_properties(
     Returns:
         A finding for each; None where each call ended at a ``raise NotImplementedError``.
     """
-    names = parameter_names(exercise.reference)
     findings: list[Finding] = []
     said: set[str] = set()
     unwritten = 0
@@ -49,8 +48,7 @@ def run_properties(
     subject.log.clear()
 
     def probe(name: str) -> Probe:
-        rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
-        return Probe(rng, exercise.reference, extra, names, exercise.results)
+        return _probe(exercise, name, seed, extra)
 
     for prop in (*own, *(prop for prop in tried if prop.promise)):
         if prop.promise and sum(f.earned for f in findings[: len(own)]) < needed:
@@ -76,6 +74,27 @@ def run_properties(
         if loss is not None:
             findings[len(own) - 1] = loss.finding(own[-1], said)
     return findings
+
+
+def passes(
+    subject: Subject, exercise: Exercise, names: Collection[str], seed: int, *, extra: bool
+) -> bool:
+    """Whether a subject passes the named properties; the first that it does not ends the search."""
+    return all(
+        _tested(
+            lambda prop=prop: prop.test(subject, _probe(exercise, prop.name, seed, extra)), exercise
+        )
+        is None
+        for prop in exercise.properties
+        if prop.name in names
+    )
+
+
+def _probe(exercise: Exercise, name: str, seed: int, extra: bool) -> Probe:
+    """Random numbers for a property, its own."""
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    names = parameter_names(exercise.reference)
+    return Probe(rng, exercise.reference, extra, names, exercise.results)
 
 
 @dataclass(frozen=True)
