@@ -320,6 +320,19 @@ def test_gradients_of_wrong_values_are_those_of_what_was_computed() -> None:
     ]
 
 
+def test_an_argument_that_changes_only_where_gradients_are_asked_for() -> None:
+    def changing(x: Tensor, state: Tensor) -> Tensor:
+        value = torch.sigmoid(x) * state + x
+        if x.requires_grad:
+            x.detach().add_(1.0)
+        return value
+
+    exercise = _exercise(gate, GATE.contract or Contract(), _gate_draws, lambda s, p: None)
+    lost = _lost(_judge(changing, exercise))
+    assert any("x" in text and "in place" in text for text in lost.values()), lost
+    assert not any("cut" in text for text in lost.values())
+
+
 class Layer(nn.Module):
     """x Wᵀ + b."""
 

@@ -155,9 +155,16 @@ def _as_reference(trial: Trial, outcome: Outcome, right: dict[int | str, Any]) -
         try:
             expect_close(mine, want, GRADIENT, f"gradient of {_name(trial, key)}")
         except Miss as miss:
-            miss.cause = miss.cause or "Your values are right, so part of the graph is cut."
+            miss.cause = miss.cause or _why(trial, outcome)
             miss.topic = f"gradient of {_name(trial, key)}"
             raise miss.on(given, "") from None
+
+
+def _why(trial: Trial, outcome: Outcome) -> str:
+    if not outcome.mutated:
+        return "Your values are right, so part of the graph is cut."
+    named = [trial.names[key] if isinstance(key, int) else key for key in outcome.mutated]
+    return f"Your values are right, but the call changes {' and '.join(named)} in place."
 
 
 def _tell_through(

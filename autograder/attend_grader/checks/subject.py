@@ -270,7 +270,10 @@ class Subject:
             "parameters": list(parameters),
             "cotangents": list(cotangents),
         }
-        return self._send("call", args, kwargs, gradients=wanted, method=method)
+        outcome = self._send("call", args, kwargs, gradients=wanted, method=method)
+        if outcome.mutated:
+            self._note(tuple(args), kwargs or {}, method, outcome)
+        return outcome
 
     def build(
         self, *args: Any, parameters: Mapping[str, Any] | None = None, **kwargs: Any

@@ -16,7 +16,7 @@ def gradients(
     Args:
         target: function, module or method of a module; returns one tensor or a tuple of tensors.
         args: positional arguments; those at the positions in ``wanted["wrt"]`` need gradients:
-            tensors, or tuples of tensors.
+            tensors, or tuples of tensors. A change in place shows in them.
         kwargs: keyword arguments; likewise by name.
         wanted: ``wrt`` (positions and names), ``parameters`` (names, for a module) and
             ``cotangents`` (one tensor for each output, same shapes).
@@ -41,6 +41,9 @@ def gradients(
         own = dict(module.named_parameters())
         leaves |= {name: own[name] for name in wanted["parameters"]}
     value = target(*moved, **named)
+    for key in wanted.get("wrt", ()):
+        given: Any = args if isinstance(key, int) else kwargs
+        _copy_back(given[key], moved[key] if isinstance(key, int) else named[key])
     outputs: Sequence[torch.Tensor] = value if isinstance(value, (tuple, list)) else (value,)
     plain = tuple(o.detach() if isinstance(o, torch.Tensor) else o for o in outputs)
     answer = {"value": plain if isinstance(value, (tuple, list)) else plain[0], "gradients": {}}
@@ -97,6 +100,15 @@ class _Asked(torch.autograd.Function):
         asked = {"wrt": list(ctx.keys), "cotangents": list(cotangents)}
         found = ctx.question({**ctx.wanted, "gradients": asked})
         return (None, None, None, None, *(found[key] for key in ctx.keys))
+
+
+def _copy_back(given: Any, leaf: Any) -> None:
+    """What was done to the leaf in place was done to the argument."""
+    if isinstance(given, (tuple, list)):
+        for item, its in zip(given, leaf, strict=True):
+            _copy_back(item, its)
+    elif not torch.equal(given, leaf.detach()):
+        given.copy_(leaf.detach())
 
 
 def _leaf(value: Any) -> Any:
