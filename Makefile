@@ -8,7 +8,7 @@ BIN := .venv/bin
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test style types generated test-all build pictures readme constraints clean
+.PHONY: help lab test style types generated test-all build book pictures readme constraints clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -43,6 +43,10 @@ build:  ## rebuild the learners' notebooks from the chapters' sources
 readme:  ## rewrite the generated parts of README.md
 	@$(PYTHON) course/install.py test
 	@$(BIN)/attend readme
+
+book:  ## run the chapters and make a site of them to read, in dist/book
+	@$(PYTHON) course/install.py test
+	@$(BIN)/attend book --out dist/book
 
 pictures:  ## take the README's pictures again, in Chromium
 	@$(PYTHON) course/install.py test

@@ -168,6 +168,20 @@ def readme(
 
 
 @_typer.command(rich_help_panel=_TEACH)
+def book(
+    chapters: Annotated[
+        list[str] | None,
+        typer.Argument(help="Which, such as 03_attention.", show_default="all"),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The site's folder.")] = Path("dist/book"),
+) -> None:
+    """Run the chapters and make a site of them to read, without the answers."""
+    from attend.book import site
+
+    raise typer.Exit(site.main(out, chapters or ()))
+
+
+@_typer.command(rich_help_panel=_TEACH)
 def grade(
     assignment: Annotated[str, typer.Argument(help="Such as 03_attention.")],
     course: Annotated[Path, typer.Option(help="The course directory.")] = Path(),

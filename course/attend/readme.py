@@ -62,14 +62,18 @@ def generated(root: Path = ROOT) -> dict[str, str]:
     return {"badge": badge(root), "chapters": chapters(root), "tree": tree(root)}
 
 
-def badge(root: Path = ROOT) -> str:
-    """The Binder badge, opening the start page; from ``project.urls.Repository``."""
+def repository(root: Path = ROOT) -> str:
+    """``owner/name``, of ``project.urls.Repository``."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    repository = urlsplit(project["urls"]["Repository"]).path.strip("/")
+    return urlsplit(project["urls"]["Repository"]).path.strip("/")
+
+
+def badge(root: Path = ROOT) -> str:
+    """The Binder badge, opening the start page."""
     start = quote(START_PAGE, safe="")
     return (
         "[![Open in Binder](https://mybinder.org/badge_logo.svg)]"
-        f"(https://mybinder.org/v2/gh/{repository}/HEAD?urlpath={start})"
+        f"(https://mybinder.org/v2/gh/{repository(root)}/HEAD?urlpath={start})"
     )
 
 

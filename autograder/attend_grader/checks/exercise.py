@@ -36,6 +36,8 @@ class Exercise:
         misconceptions: name → wrong implementation, whose docstring is what the learner is told;
             made of ``slips``.
         forbidden: dotted names the answer may not call; from ``contract``.
+        related: arguments follow a rule (weights that sum to 1) or were made from one another
+            (states from inputs): what is left of a draw after a cut is no fair call.
     """
 
     chapter: str
@@ -53,6 +55,7 @@ class Exercise:
     results: tuple[str, ...] = ()
     contract: Contract | None = None
     slips: Sequence[Slip] = ()
+    related: bool = False
     misconceptions: Mapping[str, Callable[..., Any]] = field(init=False)
     forbidden: tuple[str, ...] = field(init=False, default=())
 

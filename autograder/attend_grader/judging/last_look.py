@@ -39,7 +39,7 @@ def look(subject: Subject, exercise: Exercise, probe: Probe) -> None:
         SubjectError: the candidate raised.
     """
     drawn = list(exercise.draws(probe.rng))
-    calls = [*drawn, *_small(drawn, exercise)]
+    calls = drawn if exercise.related else [*drawn, *_small(drawn, exercise)]
     rights = [reference_on(exercise.reference, call)(call) for call in calls]
     both = zip(calls, rights, strict=True)
     asked = [(call, right.value) for call, right in both if usable(right)]

@@ -257,6 +257,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
+    related=True,
     alternatives=(sums_kept, time_first, by_sequences),
     hints=(
         "In what two ways does the loss depend on the state at step t? One way is given to you in "

@@ -239,6 +239,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
+    related=True,
     alternatives=(by_svd, from_scratch, through_bptt),
     hints=(
         "Back-propagation takes one vector back through the steps. What would you have to take "

@@ -302,6 +302,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
+    related=True,
     alternatives=(searchsorted, first_end, by_autograd),
     hints=(
         "Lay the weights end to end on a line from 0 to 1. Where does each piece end, and how many "

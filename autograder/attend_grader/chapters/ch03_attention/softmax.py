@@ -50,6 +50,10 @@ def _huge(rng: np.random.Generator) -> Fresh:
     yield "scores of 200,000 and more", Call((np.array([2e5, 1e5, 0.0, 2e5]),))
     yield "scores of ±1e300", Call((np.array([1e300, 9e299, -1e300]),))
     yield "integers of ±10¹⁵", Call((10**15 * np.array([0, 1, -1]),))
+    near = np.array([0, 1, 0, 2])
+    yield "scores near 10¹⁵, at most 2 apart", Call((1e15 + near,))
+    yield "integers near 10¹⁵, at most 2 apart", Call((10**15 + near,))
+    yield "three scores of 1e300", Call((np.full(3, 1e300),))
 
 
 def _hidden(subject: Subject, probe: Probe) -> None:
@@ -170,12 +174,23 @@ SLIPS = (
         "The weights sum to a little less than 1: something small is added to the divisor. After "
         "subtracting the maximum the sum is at least 1, so nothing needs protection. Leave it out.",
     ),
+    Slip(
+        "added the logarithm to the maximum",
+        (
+            "exponentials / exponentials.sum(axis=axis, keepdims=True)",
+            "np.exp(scores - (largest + np.log(exponentials.sum(axis=axis, keepdims=True))))",
+        ),
+        "The logarithm of the sum is a small number; added to a huge maximum it is rounded away, "
+        "and the weights no longer sum to 1. Subtract the maximum from the scores first, then the "
+        "logarithm, or divide by the sum.",
+    ),
 )
 
 
 def by_logarithm(scores, axis=-1):
-    """exp(score − log Σ exp): never divides."""
-    return np.exp(scores - np.logaddexp.reduce(scores, axis=axis, keepdims=True))
+    """exp(shifted − log Σ exp(shifted)): never divides."""
+    shifted = scores - np.max(scores, axis=axis, keepdims=True)
+    return np.exp(shifted - np.logaddexp.reduce(shifted, axis=axis, keepdims=True))
 
 
 def by_slices(scores, axis=-1):

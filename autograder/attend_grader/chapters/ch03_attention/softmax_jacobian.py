@@ -162,6 +162,12 @@ def by_rows(weights):
     )
 
 
+def of_a_draw(weights):
+    """The covariance of a one-hot draw: the mean of (e_u − p)(e_u − p)ᵀ."""
+    away = np.eye(weights.shape[-1]) - weights[..., None, :]
+    return np.einsum("...u,...us,...ur->...sr", weights, away, away)
+
+
 EXERCISE = Exercise(
     chapter="03_attention",
     title="The softmax's Jacobian",
@@ -186,7 +192,8 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(by_entries, einsum, by_rows),
+    related=True,
+    alternatives=(by_entries, einsum, by_rows, of_a_draw),
     hints=(
         "Two terms: one that lives on the diagonal only, and one that is the product of every "
         "weight with every weight. The argument is already p: no exponential is needed.",

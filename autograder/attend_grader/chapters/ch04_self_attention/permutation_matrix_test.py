@@ -235,6 +235,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
+    related=True,
     alternatives=(by_indexing, by_loops, in_longdouble),
     hints=(
         "Three runs of self_attention: on x, on P x with the same mask, on P x with the "

@@ -279,6 +279,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
+    related=True,
     alternatives={"keys in the outer loop, einsum": keys_outside, "two passes": two_passes},
     hints=(
         "Take chapter 03's backward pass and ask of each of its five lines: does it need a whole "

@@ -1,0 +1,126 @@
+"""A chapter's page: its solved run, with the learner's stub where an answer stood."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import nbformat
+from attend_grader import chapters
+from nbformat import NotebookNode
+
+from attend.charts import MIME
+from attend.curriculum import CHAPTERS
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+STATES = "application/vnd.jupyter.widget-state+json"
+DROPPED = ("check-", "hint-")
+"""Beginnings of the ids of cells that are for working, not for reading."""
+
+_IMAGE = re.compile(r'<img[^>]* src="data:image/svg\+xml;base64,([^"]+)"[^>]*>')
+_START = re.compile(r"\]\(start\.ipynb")
+
+
+def page(chapter_id: str, ran: NotebookNode, released: NotebookNode, repository: str = "") -> str:
+    """The page as a notebook that MyST-NB reads.
+
+    Args:
+        chapter_id: such as ``"03_attention"``.
+        ran: the solved notebook with outputs and the states of its widgets.
+        released: the learner's notebook.
+        repository: ``owner/name`` on GitHub; empty: no links to Binder and Colab.
+    """
+    asked = {exercise.name for exercise in chapters.chapter(chapter_id).exercises}
+    stubs = {cell.id: cell.source for cell in released.cells if cell.id in asked}
+    states = ran.metadata.get("widgets", {}).get(STATES, {}).get("state", {})
+    cells: list[NotebookNode] = []
+    for cell in ran.cells:
+        if cell.id.startswith(DROPPED):
+            continue
+        if cell.cell_type == "markdown":
+            made = nbformat.v4.new_markdown_cell(_START.sub("](index.md", cell.source), id=cell.id)
+            cells.append(made)
+            if len(cells) == 1:
+                about = _about(chapter_id, repository)
+                cells.append(nbformat.v4.new_markdown_cell(about, id="about"))
+            continue
+        made = nbformat.v4.new_code_cell(stubs.get(cell.id, cell.source), id=cell.id)
+        if cell.metadata.get("jupyter", {}).get("source_hidden"):
+            made.metadata.tags = ["hide-input"]
+        if cell.id not in stubs:
+            made.outputs = [shown for o in cell.outputs if (shown := _output(o, states))]
+        cells.append(made)
+    metadata = {name: ran.metadata[name] for name in ("kernelspec", "language_info")}
+    return nbformat.writes(nbformat.v4.new_notebook(cells=cells, metadata=metadata))
+
+
+def _about(chapter_id: str, repository: str) -> str:
+    """What a reader finds under the title: the question, the time, and where to do it."""
+    entry = next(chapter for chapter in CHAPTERS if chapter.id == chapter_id)
+    exercises = chapters.chapter(chapter_id).exercises
+    minutes = sum(exercise.minutes for exercise in exercises)
+    words = (
+        f"*{entry.question}* {len(exercises)} exercises, about {minutes} minutes of work. "
+        "This page is for reading: the answers are left out. To write them and have them "
+        f"checked, open `{chapter_id}.ipynb` with `attend lab`"
+    )
+    if not repository:
+        return f"{words}."
+    path = f"course/{chapter_id}/{chapter_id}.ipynb"
+    binder = f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab%2Ftree%2Fwork%2F"
+    colab = f"https://colab.research.google.com/github/{repository}/blob/main/{path}"
+    return f"{words}, on [Binder]({binder}{chapter_id}.ipynb) or in [Colab]({colab})."
+
+
+def _output(output: NotebookNode, states: Mapping[str, Any]) -> NotebookNode | None:
+    """An output as the page shows it; None for what is meant for a running notebook only."""
+    if output.output_type == "stream":
+        return output if output.name == "stdout" else None
+    data = output.get("data", {})
+    if MIME in data:
+        shown = {"text/html": _chart(data[MIME])}
+    elif WIDGET in data:
+        shown = {"text/html": _widget(data, states)}
+    elif "text/html" in data:
+        shown = {"text/html": inlined(_text(data["text/html"]))}
+    elif "image/png" in data:
+        shown = {"image/png": data["image/png"]}
+    else:
+        shown = {"text/plain": data.get("text/plain", "")}
+    if not any(shown.values()):
+        return None
+    return nbformat.v4.new_output("display_data", data=shown)
+
+
+def _chart(spec: Mapping[str, Any]) -> str:
+    said = html.escape(str(spec.get("description", "chart")))
+    return f'<div class="attend-chart" role="img" aria-label="{said}">{_data(spec)}</div>'
+
+
+def _widget(data: Mapping[str, Any], states: Mapping[str, Any]) -> str:
+    """The still picture; alive where the page itself can compute what it shows."""
+    still = inlined(_text(data.get("text/html", "")))
+    state = states.get(data[WIDGET]["model_id"], {}).get("state", {})
+    if state.get("asks", True) or "_esm" not in state:
+        return still and f'<div class="attend-still">{still}</div>'
+    kept = {key: value for key, value in state.items() if key == "_esm" or key[0] != "_"}
+    return f'<div class="attend-alive">{still}{_data(kept)}</div>'
+
+
+def _data(value: Any) -> str:
+    """JSON for a page's script; what could end the element is escaped."""
+    text = json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
+    return f'<script type="application/json">{text}</script>'
+
+
+def inlined(text: str) -> str:
+    """The same HTML with its SVG images in the page, where they follow its theme."""
+    return _IMAGE.sub(lambda found: base64.b64decode(found[1]).decode(), text)
+
+
+def _text(value: str | list[str]) -> str:
+    return value if isinstance(value, str) else "".join(value)
