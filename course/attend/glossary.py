@@ -13,7 +13,7 @@ from attend.curriculum import CHAPTERS
 NAME = "glossary.ipynb"
 _SOURCE = Path(__file__).parent / "data" / "glossary.toml"
 
-_TEXT = """\
+TEXT = """\
 # Glossary
 
 What the course's words mean, and the chapter in which you build the thing.
@@ -36,21 +36,22 @@ def terms() -> list[Term]:
     return sorted((Term(**entry) for entry in found), key=lambda term: term.name.casefold())
 
 
-def text(ready: Sequence[str]) -> str:
-    """The glossary in Markdown, with links to the chapters in ``ready``."""
+def table(ready: Sequence[str]) -> str:
+    """The terms in Markdown, with links to the chapters in ``ready``."""
     numbers = {chapter.id: chapter.number for chapter in CHAPTERS}
     rows = ["| Term | Symbol | What it means | Chapter |", "|---|---|---|---|"]
     for term in terms():
         number = numbers[term.chapter]
         link = f"[{number}]({term.chapter}.ipynb)" if term.chapter in ready else number
         rows.append(f"| **{term.name}** | {term.symbol} | {term.meaning} | {link} |")
-    return "\n".join([_TEXT, *rows, ""])
+    return "\n".join(rows)
 
 
 def page(ready: Sequence[str]) -> bytes:
     """The glossary as a notebook that links the chapters in ``ready``."""
     cells = [
         {"id": "way", "cell_type": "markdown", "source": f"[Start]({start.NAME})"},
-        {"id": "glossary", "cell_type": "markdown", "source": text(ready)},
+        {"id": "glossary", "cell_type": "markdown", "source": TEXT},
+        {"id": "terms", "cell_type": "markdown", "source": table(ready)},
     ]
     return start.notebook(cells)

@@ -6,9 +6,10 @@ import base64
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import altair as alt
 import nbformat
 from attend_grader import chapters
 from nbformat import NotebookNode
@@ -25,7 +26,9 @@ _IMAGE = re.compile(r'<img[^>]* src="data:image/svg\+xml;base64,([^"]+)"[^>]*>')
 _START = re.compile(r"\]\(start\.ipynb")
 
 
-def page(chapter_id: str, ran: NotebookNode, released: NotebookNode, repository: str = "") -> str:
+def page(
+    chapter_id: str, ran: NotebookNode, released: NotebookNode, repository: str = ""
+) -> NotebookNode:
     """The page as a notebook that MyST-NB reads.
 
     Args:
@@ -52,10 +55,10 @@ def page(chapter_id: str, ran: NotebookNode, released: NotebookNode, repository:
         if cell.metadata.get("jupyter", {}).get("source_hidden"):
             made.metadata.tags = ["hide-input"]
         if cell.id not in stubs:
-            made.outputs = [shown for o in cell.outputs if (shown := _output(o, states))]
+            made.outputs = _joined([shown for o in cell.outputs if (shown := _output(o, states))])
         cells.append(made)
     metadata = {name: ran.metadata[name] for name in ("kernelspec", "language_info")}
-    return nbformat.writes(nbformat.v4.new_notebook(cells=cells, metadata=metadata))
+    return nbformat.v4.new_notebook(cells=cells, metadata=metadata)
 
 
 def _about(chapter_id: str, repository: str) -> str:
@@ -74,6 +77,17 @@ def _about(chapter_id: str, repository: str) -> str:
     binder = f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab%2Ftree%2Fwork%2F"
     colab = f"https://colab.research.google.com/github/{repository}/blob/main/{path}"
     return f"{words}, on [Binder]({binder}{chapter_id}.ipynb) or in [Colab]({colab})."
+
+
+def _joined(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
+    """What was printed piece by piece, in one piece."""
+    joined: list[NotebookNode] = []
+    for output in outputs:
+        if joined and output.output_type == joined[-1].output_type == "stream":
+            joined[-1].text += output.text
+        else:
+            joined.append(output)
+    return joined
 
 
 def _output(output: NotebookNode, states: Mapping[str, Any]) -> NotebookNode | None:
@@ -97,6 +111,7 @@ def _output(output: NotebookNode, states: Mapping[str, Any]) -> NotebookNode | N
 
 
 def _chart(spec: Mapping[str, Any]) -> str:
+    spec = {**spec, "$schema": alt.SCHEMA_URL}  # the version that vl-convert brings
     said = html.escape(str(spec.get("description", "chart")))
     return f'<div class="attend-chart" role="img" aria-label="{said}">{_data(spec)}</div>'
 

@@ -39,7 +39,8 @@ html_js_files = ["vega.js", "book.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
-pygments_style = "friendly"
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
 """
 
 
@@ -74,9 +75,10 @@ def main(out: Path, chapter_ids: Sequence[str] = ()) -> int:
         for number, each in enumerate(chosen, 1):
             print(f"{number} of {len(chosen)}: {each}", flush=True)
             made = pages.page(each, ran(each), build.release_notebook(each), repository())
-            (source / f"{each}.ipynb").write_text(made, encoding="utf-8")
+            build.refuse_leaks(made, chapter.read(chapter.source_path(each)))
+            nbformat.write(made, source / f"{each}.ipynb")
         write_project(source, chosen)
-        status = build_main(["-q", "-b", "html", "-j", "auto", str(source), str(out)])
+        status = build_main(["-q", "-W", "--keep-going", "-b", "html", str(source), str(out)])
     if not status:
         print(f"Open {out / 'index.html'}")
     return status
@@ -128,7 +130,8 @@ def write_project(source: Path, chapter_ids: Sequence[str]) -> None:
 
     (source / "conf.py").write_text(_CONF.format(title=TITLE), encoding="utf-8")
     (source / "index.md").write_text(_index(chapter_ids), encoding="utf-8")
-    (source / "glossary.md").write_text(glossary.text(chapter_ids), encoding="utf-8")
+    terms = f"{glossary.TEXT}\n{glossary.table(chapter_ids)}\n"
+    (source / "glossary.md").write_text(terms, encoding="utf-8")
     shutil.copytree(STATIC, source / "_static")
     vega = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     (source / "_static" / "vega.js").write_text(f"(() => {{{vega}}})();", encoding="utf-8")

@@ -54,6 +54,7 @@ async function alive(place) {
 }
 
 function begin() {
+  for (const part of document.querySelectorAll('.caption[role="heading"]')) part.ariaLevel = "2";
   document.querySelectorAll(".attend-chart").forEach(chart);
   document.querySelectorAll(".attend-alive").forEach(alive);
   for (const scrolled of document.querySelectorAll("pre, .table-wrapper, .attend-still, .equation")) {

@@ -1,0 +1,185 @@
+"""The book: no answer in it, nothing from the network, pictures that live or stand still."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import nbformat
+import pytest
+from attend import build, chapter, widgets
+from attend.book import pages, site
+from attend.charts import MIME
+from attend.errors import AttendError
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import ConsoleMessage, Page, sync_playwright
+
+from .browser import CHROMIUM
+
+CHAPTER = "03_attention"
+SPEC = {
+    "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+    "description": "A line that rises.",
+    "title": "A line",
+    "data": {"values": [{"x": 0, "y": 0}, {"x": 1, "y": 1}]},
+    "mark": "line",
+    "encoding": {
+        "x": {"field": "x", "type": "quantitative"},
+        "y": {"field": "y", "type": "quantitative"},
+    },
+}
+
+
+def _ran() -> nbformat.NotebookNode:
+    """The solved chapter with outputs as a run gives them, made by hand: a run takes long."""
+    notebook = build.solved_notebook(CHAPTER)
+    picture = widgets.drag_query()
+    state = {name: getattr(picture, name) for name in ("see", "picture", "q", "stretch", "asks")}
+    state |= {"answer": picture.answer, "scene": picture.scene, "_esm": str(picture._esm)}
+    notebook.metadata["widgets"] = {pages.STATES: {"state": {"m1": {"state": state}}}}
+    still = picture._repr_mimebundle_()
+    still = (still[0] if isinstance(still, tuple) else still)["text/html"]
+    shown = iter(
+        (
+            [{pages.WIDGET: {"model_id": "m1"}, "text/html": still}],
+            [{MIME: SPEC, "text/plain": "[chart]"}],
+            [{pages.WIDGET: {"model_id": "unknown"}, "text/html": still}],
+        )
+    )
+    asked = {cell.id for cell in notebook.cells if "nbgrader" in cell.metadata}
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [
+                nbformat.v4.new_output("stream", name="stdout", text="one\n"),
+                nbformat.v4.new_output("stream", name="stdout", text="two\n"),
+                nbformat.v4.new_output("stream", name="stderr", text="a warning\n"),
+            ]
+            if cell.id not in asked and not cell.id.startswith("hint-"):
+                data = next(shown, [])
+                cell.outputs += [nbformat.v4.new_output("display_data", data=d) for d in data]
+    return notebook
+
+
+@pytest.fixture(scope="module")
+def made() -> nbformat.NotebookNode:
+    return pages.page(CHAPTER, _ran(), build.release_notebook(CHAPTER), "owner/name")
+
+
+def test_stubs_stand_where_answers_stood(made):
+    build.refuse_leaks(made, chapter.read(chapter.source_path(CHAPTER)))
+    cells = {cell.id: cell for cell in made.cells}
+    assert "raise NotImplementedError" in cells["softmax"].source
+    assert cells["softmax"].outputs == []
+    assert not [cell.id for cell in made.cells if cell.id.startswith(("check-", "hint-"))]
+    nbformat.validate(made)
+
+
+def test_an_answer_that_stands_elsewhere_is_refused(made):
+    wrong = nbformat.from_dict(made)
+    answers = [c.source for c in build.solved_notebook(CHAPTER).cells if c.id == "softmax"]
+    wrong.cells.append(nbformat.v4.new_code_cell(answers[0]))
+    with pytest.raises(AttendError, match="leaks"):
+        build.refuse_leaks(wrong, chapter.read(chapter.source_path(CHAPTER)))
+
+
+def test_outputs_are_what_a_page_can_show(made):
+    outputs = [output for cell in made.cells for output in cell.get("outputs", [])]
+    printed = [output.text for output in outputs if output.output_type == "stream"]
+    assert set(printed) == {"one\ntwo\n"}
+    pictures = [output.data["text/html"] for output in outputs if "data" in output]
+    assert ["attend-alive" in p for p in pictures] == [True, False, False]
+    assert ["attend-chart" in p for p in pictures] == [False, True, False]
+    assert all("<svg" in p for p in (pictures[0], pictures[2]))
+    assert "data:image" not in "".join(pictures)
+
+
+def test_what_ends_a_script_element_is_escaped():
+    text = pages._data({"words": "</script><script>alert(1)</script>"})
+    assert text.count("<") == 2
+    content = text.removeprefix('<script type="application/json">').removesuffix("</script>")
+    assert json.loads(content)["words"].startswith("</script>")
+
+
+def test_a_folder_with_something_else_is_left_alone(tmp_path):
+    (tmp_path / "work.txt").write_text("mine")
+    with pytest.raises(AttendError, match="name another folder"):
+        site.main(tmp_path, [CHAPTER])
+    with pytest.raises(AttendError, match="Unknown chapter 99_none"):
+        site.main(tmp_path / "new", ["99_none"])
+    assert [path.name for path in tmp_path.iterdir()] == ["work.txt"]
+
+
+@contextmanager
+def _served(folder: Path) -> Iterator[str]:
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:
+            del format, args
+
+    handler = functools.partial(Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def _harmless(message: ConsoleMessage) -> bool:
+    """Whether it is no complaint, or about the icon that browsers ask for by themselves."""
+    asked = message.location["url"].endswith("/favicon.ico")
+    return asked or message.type not in ("error", "warning")
+
+
+def _problems(page: Page, here: str, path: str) -> list[str]:
+    """What is wrong with a page: requests elsewhere, console messages, serious axe findings."""
+    said: list[str] = []
+    own = (here, "data:", "blob:")
+    page.on("request", lambda r: None if r.url.startswith(own) else said.append(r.url))
+    page.on("console", lambda m: None if _harmless(m) else said.append(m.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(f"{here}/{path}.html")
+    page.wait_for_function(
+        "document.querySelectorAll('.attend-chart').length"
+        " === document.querySelectorAll('.attend-chart svg.marks').length"
+        " && !document.querySelector('.attend-alive > .attend-drag-query')"
+    )
+    if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+        said.append("wider than the window")
+    found = Axe().run(page).response["violations"]
+    serious = [each for each in found if each["impact"] in ("serious", "critical")]
+    said += [f"{each['id']}: {each['nodes'][0]['html']}" for each in serious]
+    return said
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")
+def test_the_site_in_a_browser(made, tmp_path, monkeypatch):
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed: apt install chromium")
+    monkeypatch.setattr(site, "ran", lambda chapter_id: _ran())
+    assert site.main(tmp_path / "book", [CHAPTER]) == 0
+    with _served(tmp_path / "book") as here, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(CHROMIUM))
+        for scheme in ("light", "dark"):
+            for width in (1280, 400):
+                size = {"width": width, "height": 900}
+                context = browser.new_context(viewport=size, color_scheme=scheme)
+                for path in (CHAPTER, "index", "glossary"):
+                    page = context.new_page()
+                    assert _problems(page, here, path) == [], (path, scheme, width)
+                    page.close()
+                context.close()
+        page = browser.new_page()
+        page.goto(f"{here}/{CHAPTER}.html")
+        before = page.locator(".attend-live [role=status]").inner_text()
+        page.locator(".attend-live input[type=range]").press("ArrowRight")
+        assert page.locator(".attend-live [role=status]").inner_text() != before
+        page.goto(f"{here}/search.html?q=softmax")
+        page.wait_for_selector("#search-results li a")
+        browser.close()
