@@ -257,7 +257,7 @@ class TestFeedback:
         toy_class.hand_in(root, "cleo", toy_class.notebook(SOFTMAX, printing))
         grade(root, "--seed", "1")
         text = page(root, "cleo").get_text()
-        assert "Looks like: forgot 1/√d_k." in text
+        assert "Looks like: forgot 1/√D." in text
         assert "called with" not in text
         assert "Your function printed" not in text
         configure(root, "c.RunChecks.show_inputs = True")

@@ -176,7 +176,7 @@ class TestReplay:
         assert (said.code, said.err) == (0, "")
         first = f"cleo, {CHAPTER}, seed 1, grader version {version.of(CHAPTER)}\n"
         assert said.out.startswith(first)
-        assert "Looks like: forgot 1/√d_k." in said.out
+        assert "Looks like: forgot 1/√D." in said.out
         assert "called with: " in said.out
         assert grade(root, "--replay", "cleo", "attention_scores") == said, "the same inputs"
         assert grade(root, "--replay", "cleo", "check-attention_scores") == said, "as flags call it"

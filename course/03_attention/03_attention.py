@@ -87,10 +87,10 @@ np.set_printoptions(precision=3, suppress=True)
 # ```
 #
 # `.max` and `.sum` take the same arguments, `np.exp` works entry by entry, `axis=-1` is the last
-# axis. `a -= b` would write into the caller's array; `a = a - b` makes a new one. In the promises
-# under a table, integers are int64, and *views* share another array's memory, as `a.T` does.
-# Results are compared to nine digits of the largest number; where an argument is float32, to five,
-# in either float type.
+# axis. `a -= b` would write into the caller's array; `a = a - b` makes a new one. In the
+# line *What is checked*, integers are int64, and *views* share another array's memory, as `a.T`
+# does. A result may be off by $10^{-9}$ of its largest number; where an argument is float32, by
+# $10^{-5}$, and its own type may be float32 or float64.
 #
 # <details><summary>Predict first: scores (0, 1) have the weights (0.269, 0.731). Do the weights
 # stay if you add 10 to both scores? If you multiply both by 10?</summary>
@@ -596,21 +596,20 @@ if ready(scaled_dot_product_attention, attention_backward):
     pairs = zip(suspect_backward(*drawn), attention_backward(*drawn), strict=True)
     print("dQ, dK and dV differ by", [float(np.abs(a - b).max().round(3)) for a, b in pairs])
 
-# %% [markdown]
-# <details><summary>Something to look for: dO ∘ O</summary>
-#
-# `suspect_backward` throws away the forward output (`_`). It could replace one sum: $\sum_s
-# P_{ts}\, dP_{ts} = \sum_c dO_{tc} \sum_s P_{ts} V_{sc} = \sum_c dO_{tc}\, O_{tc}$, so the row sum
-# of $P \circ dP$ is the row sum of $dO \circ O$. FlashAttention uses this: it needs a sum over
-# $D_v$ numbers that are at hand, instead of one over $S$ weights that were never stored.
-#
-# </details>
-
 # %% tags=["exercise"]
 from attend_solutions.attention import repaired_backward
 
 # %% [markdown]
 # The plain mean of $dP$ is the weighted mean wherever all weights are equal, as in the test.
+#
+# <details><summary>Shorter still: dO ∘ O</summary>
+#
+# The forward output, thrown away here, can replace a sum: $\sum_s
+# P_{ts}\, dP_{ts} = \sum_c dO_{tc} \sum_s P_{ts} V_{sc} = \sum_c dO_{tc}\, O_{tc}$, so the row sum
+# of $P \circ dP$ is the row sum of $dO \circ O$. FlashAttention uses this: it sums
+# $D_v$ numbers that are at hand, instead of $S$ weights that were never stored.
+#
+# </details>
 
 # %%
 if ready(attention_backward, repaired_backward):
@@ -675,7 +674,7 @@ if ready(scaled_dot_product_attention, attention_backward):
             title="Without the scale, 8 keys: the median collapses beyond D = 64",
             description="Norm of the gradient of a query against the width D, median and mean of "
             "1,000 queries, range over 5 seeds. With the scale both level off near 0.6. Without, "
-            "the mean rises to about 2 while the median falls to about 0.002 at D = 512.",
+            "the mean rises to about 2 while the median falls to 0.001 to 0.002 at D = 512.",
             x_title="width D of queries and keys (log scale)",
             y_title="norm of dQ (log scale)",
             log_x=2,

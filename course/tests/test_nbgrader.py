@@ -28,7 +28,7 @@ from .browser import Lab, browse, serve
 CHAPTER = "03_attention"
 EXERCISES = {e.name: e for e in chapters.chapter(CHAPTER).exercises}
 TOTAL = sum(e.points for e in EXERCISES.values())
-UNSCALED = "forgot 1/√d_k"  # a misconception of attention_scores
+UNSCALED = "forgot 1/√D"  # a misconception of attention_scores
 SAMPLE = "divided by n − 1"  # one of score_variance, which keeps some of its points
 
 pytestmark = [pytest.mark.slow, pytest.mark.deep]

@@ -13,7 +13,7 @@ from attend_grader.grading.submission import Verdict
 from attend_grader.judging.report import Finding, Report, Status
 from bs4 import BeautifulSoup, Tag
 
-SLIP = "forgot 1/√d_k"
+SLIP = "forgot 1/√D"
 EVIL = "</pre><script>document.title = 'stolen'</script><img src=x onerror=alert(1)>"
 
 

@@ -135,7 +135,7 @@ UNSCALED = "softmax(q @ np.swapaxes(k, -1, -2))"
 
 SLIPS = (
     Slip(
-        "forgot 1/√d_k",
+        "forgot 1/√D",
         (ROOT, ""),
         "grad_q and grad_k are √D times too large. The scores were divided by √D on the way "
         "forward, so their gradient is divided by √D on the way back.",
@@ -175,6 +175,15 @@ SLIPS = (
         ("grad_v = np.swapaxes(weights, -1, -2) @", "grad_v = weights @"),
         "grad_v is Pᵀ times dO; yours is P times dO, which only fits where T = S. A value "
         "collects from all queries: swap the last two axes of P.",
+    ),
+    Slip(
+        "the output in place of its gradient",
+        (
+            "np.swapaxes(weights, -1, -2) @ grad_output",
+            "np.swapaxes(weights, -1, -2) @ (weights @ v)",
+        ),
+        "grad_v is Pᵀ times attention's output. It is Pᵀ times the gradient of the loss with "
+        "respect to that output: grad_output.",
     ),
     Slip(
         "clipped the gradients to ±1",

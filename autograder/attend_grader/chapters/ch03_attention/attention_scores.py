@@ -55,13 +55,13 @@ LENGTHS = "np.linalg.norm(q, axis=-1)[..., None] * np.linalg.norm(k, axis=-1)[..
 
 SLIPS = (
     Slip(
-        "forgot 1/√d_k",
+        "forgot 1/√D",
         (DIVIDED, "dots"),
         "Your scores are the dot products, not divided by √D, also where scaled is True. D is the "
         "width of a query: q.shape[-1].",
     ),
     Slip(
-        "divided by d_k, not √d_k",
+        "divided by D, not √D",
         ("q.shape[-1] ** 0.5", "q.shape[-1]"),
         "Your scores are divided by D. The dot products spread like √D: divide by that.",
     ),

@@ -88,7 +88,7 @@ ROOT = "np.sqrt(q.shape[-1])"
 
 SLIPS = (
     Slip(
-        "forgot 1/√d_k",
+        "forgot 1/√D",
         (CALL, "softmax(attention_scores(q, k, scaled=False))"),
         "Your weights come from scores that are not divided by √D. attention_scores divides "
         "unless you tell it scaled=False.",
@@ -140,6 +140,12 @@ SLIPS = (
         (CALL, "attention_scores(q, k)"),
         "The values are multiplied by the scores themselves. Turn each row of scores into weights "
         "with softmax first.",
+    ),
+    Slip(
+        "the scores, not the weights, times the values",
+        ("weights @ v", "attention_scores(q, k) @ v"),
+        "The weights are right, but the output is the scores times the values. Each output is the "
+        "mean of the values under the weights: weights @ v.",
     ),
     Slip(
         "scaled after softmax",

@@ -82,7 +82,7 @@ SLIPS = (
         "numbers, from q * k summed over the last axis.",
     ),
     Slip(
-        "variance divided by √d_k",
+        "variance divided by √D",
         ("q.shape[-1] ** 0.5", "q.shape[-1] ** 0.25"),
         "The variance is divided by √D. The scale belongs to the dot products; their variance "
         "then falls by D.",
@@ -113,6 +113,12 @@ SLIPS = (
         ("float(dots.var())", "1.0 if scaled else float(q.shape[-1])"),
         "This is D, or 1 where scaled, whatever q and k hold: what the derivation expects of "
         "random vectors. Measure it: form the n dot products and take their variance.",
+    ),
+    Slip(
+        "the root of D rounded down",
+        ("q.shape[-1] ** 0.5", "int(q.shape[-1] ** 0.5)"),
+        "Where D is no square, √D is rounded down to a whole number. Keep it as a float: "
+        "q.shape[-1] ** 0.5.",
     ),
     Slip(
         "summed over the wrong axis",
