@@ -12,7 +12,7 @@ from attend.build import release_notebook
 from attend_grader import chapters
 from attend_grader import grade as check
 from attend_grader.gradebook.directory import Course
-from attend_grader.gradebook.feedback import MOST_BYTES, FeedbackPage
+from attend_grader.gradebook.feedback import MOST_BYTES, FeedbackPage, Maths, _html
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_markdown_cell, new_output
 
@@ -68,12 +68,27 @@ def test_a_page_is_small_and_whole_without_a_network(chapter_id: str, right: boo
     assert not re.search(r"\$[^$<]{1,40}\$", below.partition("<pre>")[0]), "no formula is left raw"
 
 
-def test_what_was_asked_is_folded_with_its_formulas_as_text() -> None:
+def test_formulas_are_drawn_by_the_browser_or_stay_text() -> None:
+    drawn = _html(r"So $p_s$ is $$\frac{1}{2} < 1$$ and", Maths())
+    assert drawn.count("<math") == 2
+    assert "<mfrac>" in drawn
+    assert "$" not in drawn
+    text = _html(r"So $p_s$ is $$\frac{1}{2} < 1$$ and", Maths(inline=False, block=False))
+    assert "<math" not in text
+    assert "\\frac" in text
+    unknown = _html(r"A $x_a_b$ b", Maths())  # two subscripts are an error
+    assert "<math" not in unknown
+    assert "x_a_b" in unknown
+    hostile = _html(r"$\text{<script>alert(1)</script>}$", Maths())
+    assert "<script" not in hostile
+
+
+def test_what_was_asked_is_folded_with_its_formulas() -> None:
     found = BeautifulSoup(page("03_attention", right=False), "html.parser")
     fold = found.select("#answer-softmax details")[0]
     assert "Exercise 3.1" in fold.get_text()
     assert not fold.has_attr("open")
-    assert any("\\frac" in formula.text for formula in found.select("div.tex"))
+    assert fold.select("math mfrac") or "\\frac" in fold.get_text()
 
 
 def test_a_score_by_hand_a_penalty_and_a_notice_are_told() -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cache
+from typing import Any, Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from latex2mathml.converter import convert
 from nbconvert.exporters import Exporter, HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
@@ -90,7 +92,7 @@ class FeedbackPage(HTMLExporter):
         graded: Any
         graded, told = Exporter.from_notebook_node(self, nb, resources, **kw)  # type: ignore[arg-type]  # a dict will do
         facts = told.get("nbgrader", {})
-        items = list(_items(graded.cells))
+        items = list(_items(graded.cells, _MATHS[-1]))
         about: dict[str, Any] = {
             "name": facts.get("notebook", "notebook"),
             "score": facts.get("score", sum(item.score for item in items)),
@@ -99,7 +101,12 @@ class FeedbackPage(HTMLExporter):
             "notices": [_html(c.source) for c in graded.cells if c.get("id") in OURS],
             "overview": self.overview,
         }
-        page = _page(items, about)
+        page = ""
+        for maths in _MATHS:  # the fullest that is small enough
+            items = list(_items(graded.cells, maths))
+            page = _page(items, about)
+            if len(page.encode()) <= MOST_BYTES:
+                break
         while len(page.encode()) > MOST_BYTES and any(item.text for item in items):
             items = _shortened(items, len(page.encode()) - MOST_BYTES)
             page = _page(items, about)
@@ -140,7 +147,7 @@ def _shortened(items: Sequence[Item], excess: int) -> list[Item]:
     return [replace(item, text="") if item.anchor in short else item for item in items]
 
 
-def _items(cells: Sequence[NotebookNode]) -> Any:
+def _items(cells: Sequence[NotebookNode], maths: Maths) -> Any:
     """What is graded, in order; each with the solution cell before it that has its name."""
     solutions = {
         cell.metadata.nbgrader.grade_id: number
@@ -169,7 +176,7 @@ def _items(cells: Sequence[NotebookNode]) -> Any:
             by_hand=_differs(given, score),
             comment=said or "",
             answer=None if own is None else _cut(own.source),
-            text="" if home is None else _asked(cells[:home]),
+            text="" if home is None else _asked(cells[:home], maths),
         )
 
 
@@ -186,7 +193,7 @@ def _cut(source: str) -> str:
     return source if more <= 0 else f"{source[:MOST_ANSWER]}\n… {more} more characters"
 
 
-def _asked(before: Sequence[NotebookNode]) -> str:
+def _asked(before: Sequence[NotebookNode], maths: Maths) -> str:
     """The text above an exercise's cell, from its heading on, as HTML."""
     parts: list[str] = []
     for cell in reversed(before):
@@ -195,24 +202,48 @@ def _asked(before: Sequence[NotebookNode]) -> str:
         parts.insert(0, cell.source)
         if cell.source.startswith("#"):
             break
-    return _html("\n\n".join(parts)) if parts else ""
+    return _html("\n\n".join(parts), maths) if parts else ""
+
+
+@dataclass(frozen=True)
+class Maths:
+    """Which formulas become MathML, which browsers draw by themselves; others stay TeX."""
+
+    inline: bool = True
+    block: bool = True
+
+
+_MATHS = (Maths(), Maths(inline=False), Maths(inline=False, block=False))
 
 
 class _Text(IPythonRenderer):
-    """Markdown with formulas as the text that they are written in: nothing has to be loaded."""
+    """Markdown whose formulas need nothing to be loaded."""
 
-    def __init__(self) -> None:
+    def __init__(self, maths: Maths) -> None:
         super().__init__(escape=False, exclude_anchor_links=True)
+        self.maths = maths
 
     def block_math(self, body: str) -> str:
-        return f'<div class="tex">{self.escape_html(_tex(body))}</div>'
+        drawn = self.maths.block and _mathml(body, "block")
+        return drawn or f'<div class="tex">{self.escape_html(_tex(body))}</div>'
 
     def inline_math(self, body: str) -> str:
-        return f'<span class="tex">{self.escape_html(_tex(body))}</span>'
+        drawn = self.maths.inline and _mathml(body, "inline")
+        return drawn or f'<span class="tex">{self.escape_html(_tex(body))}</span>'
 
 
-def _html(source: str) -> str:
-    return MarkdownWithMath(renderer=_Text()).render(source)
+def _html(source: str, maths: Maths = _MATHS[-1]) -> str:
+    return MarkdownWithMath(renderer=_Text(maths)).render(source)
+
+
+@cache
+def _mathml(body: str, display: Literal["inline", "block"]) -> str:
+    """The formula as MathML, or "" where it is no TeX that is known."""
+    try:
+        text = convert(body, display=display)
+    except Exception:  # its errors have no class in common
+        return ""
+    return text.replace(' xmlns="http://www.w3.org/1998/Math/MathML"', "")
 
 
 def _tex(body: str) -> str:
