@@ -79,8 +79,11 @@ def test_formulas_are_drawn_by_the_browser_or_stay_text() -> None:
     unknown = _html(r"A $x_a_b$ b", Maths())  # two subscripts are an error
     assert "<math" not in unknown
     assert "x_a_b" in unknown
-    hostile = _html(r"$\text{<script>alert(1)</script>}$", Maths())
-    assert "<script" not in hostile
+    for tex in (r"\text{<script>alert(1)</script>}", r"\text{<mi onclick='a()'>x</mi>}"):
+        hostile = _html(f"${tex}$", Maths())
+        assert active(BeautifulSoup(hostile, "html.parser")) == []
+        assert "&lt;" in hostile
+    assert "<a" not in _html(r"$\href{javascript:alert(1)}{x}$", Maths())
 
 
 def test_what_was_asked_is_folded_with_its_formulas() -> None:

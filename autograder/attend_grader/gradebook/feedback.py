@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
+from xml.etree import ElementTree
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from latex2mathml.converter import convert
@@ -236,14 +237,49 @@ def _html(source: str, maths: Maths = _MATHS[-1]) -> str:
     return MarkdownWithMath(renderer=_Text(maths)).render(source)
 
 
+_HARMLESS = {
+    "accent",
+    "columnalign",
+    "columnspacing",
+    "depth",
+    "display",
+    "fence",
+    "form",
+    "height",
+}
+_HARMLESS |= {
+    "linethickness",
+    "lspace",
+    "mathsize",
+    "mathvariant",
+    "maxsize",
+    "minsize",
+    "movablelimits",
+}
+_HARMLESS |= {
+    "rowspacing",
+    "rspace",
+    "scriptlevel",
+    "separator",
+    "stretchy",
+    "voffset",
+    "width",
+    "xmlns",
+}
+"""Attributes that lay a formula out: none that links or runs anything."""
+
+
 @cache
 def _mathml(body: str, display: Literal["inline", "block"]) -> str:
     """The formula as MathML, or "" where it is no TeX that is known."""
     try:
-        text = convert(body, display=display)
-    except Exception:  # its errors have no class in common
+        text = convert(body, xmlns="", display=display)
+        made = list(ElementTree.fromstring(text).iter())
+    except Exception:  # its errors have no class in common; \\text{...} may hold markup
         return ""
-    return text.replace(' xmlns="http://www.w3.org/1998/Math/MathML"', "")
+    if any(not part.tag.startswith("m") or set(part.keys()) - _HARMLESS for part in made):
+        return ""
+    return text.replace(' xmlns=""', "")
 
 
 def _tex(body: str) -> str:
