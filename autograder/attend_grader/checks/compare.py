@@ -276,7 +276,7 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
     if (
         np.isfinite(ratio)
         and f"{ratio:.4g}" != "1"
-        and abs(ratio) > 1e-12
+        and 1e-12 < abs(ratio) < 1e12
         and same(got / ratio, want)
     ):
         return f"Yours is everywhere {ratio:.4g} times what is expected."

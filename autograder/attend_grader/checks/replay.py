@@ -12,6 +12,8 @@ REPLAYED_ELEMENTS = 16
 
 _LINE = 88
 
+HUGE = 1e8
+
 
 def describe_call(
     function: str, names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -73,7 +75,8 @@ def _nested(value: Any) -> str:
         return f"[{', '.join(_nested(item) for item in value)}]"
     if not isinstance(value, float):
         return repr(value)
-    text = repr(float(f"{value:.10g}"))  # ten digits repeat any case; seventeen hide it
+    # ten digits repeat any case, seventeen hide it; of huge numbers, the last ones may matter
+    text = repr(value if abs(value) >= HUGE else float(f"{value:.10g}"))
     return text.replace("inf", "np.inf").replace("nan", "np.nan")
 
 

@@ -62,6 +62,8 @@ class _Search:
         self.raising = [case for case in self.wrong if case.got.error is not None]
         self.valued = [case for case in cases if case.got.error is None]
         self.off = [case for case in self.wrong if case.got.error is None]
+        shown = [case for case in seen if case.wrong and case.got.error is None]
+        self.bad = [*self.off, *shown]  # what is said of wrong calls holds of those on the card too
         self.edits: tuple[str, str] | None = None
 
     def sentence(self) -> str | None:
@@ -188,21 +190,21 @@ class _Search:
 
     def _facts(self) -> str | None:
         """What is plainly wrong in all failing calls, where no relation is found."""
-        if any(not _arrays(case) for case in self.off):
+        if any(not _arrays(case) for case in self.bad):
             return None
-        related = self._related(self.off, weak=True)
+        related = self._related(self.bad, weak=True)
         if related and "wrong" not in related:
             return related
-        count = len(parts(self.off[0].want))
+        count = len(parts(self.bad[0].want))
         names = self._names(count)
-        several = isinstance(self.off[0].want, (tuple, list))
+        several = isinstance(self.bad[0].want, (tuple, list))
         for index, name in enumerate(names):
             if all(
                 case.agrees(parts(case.want)[index], index if several else None)
-                for case in self.off
+                for case in self.bad
             ):
                 continue
-            text = fact(pairs_of(self.off, index if several else None))
+            text = fact(pairs_of(self.bad, index if several else None))
             if text:
                 return f"{name if several else 'Your result'} {text}."
         return related
@@ -257,7 +259,7 @@ class _Search:
         told = self._when(lambda case: case.wrong)
         if len(self.wrong) == len(self.cases):
             return None if strong else self._where()
-        how = self._related(self.off) or self._as_if(self.off)
+        how = self._related(self.bad) or self._as_if(self.bad)
         if strong and not how:
             return None
         weak = how or self._facts()
@@ -271,20 +273,20 @@ class _Search:
 
     def _where(self) -> str | None:
         """At which places of which result it is wrong."""
-        if any(not _arrays(case) for case in self.off):
+        if any(not _arrays(case) for case in self.bad):
             return None
-        if not isinstance(self.off[0].want, (tuple, list)):
-            text = places(pairs_of(self.off, None))
+        if not isinstance(self.bad[0].want, (tuple, list)):
+            text = places(pairs_of(self.bad, None))
             return f"It is wrong {text}." if text else None
-        names = self._names(len(parts(self.off[0].want)))
+        names = self._names(len(parts(self.bad[0].want)))
         bad = [
             index
             for index in range(len(names))
-            if not all(case.agrees(parts(case.want)[index], index) for case in self.off)
+            if not all(case.agrees(parts(case.want)[index], index) for case in self.bad)
         ]
         if len(bad) != 1:
             return None
-        text = places(pairs_of(self.off, bad[0]))
+        text = places(pairs_of(self.bad, bad[0]))
         return f"{names[bad[0]]} is wrong {text}." if text else None
 
     def _edit(self, *, vague: bool = False) -> str | None:

@@ -54,6 +54,7 @@ def _limits(rng: np.random.Generator) -> Fresh:
     yield "one key, whose weight is 1 whatever q and k are", Call(gradient_inputs(rng, 3, 1, 4, 2))
     q, k, v, grad_output = gradient_inputs(rng, 3, 5, 4, 2)
     yield "scores of ±10,000", Call((100 * q, 100 * k, v, grad_output))
+    yield "weights that are nearly equal", Call((1e-4 * q, k, v, grad_output))
     yield "values near 1,000", Call((q, k, v + 1000.0, grad_output))
     yield "gradients of some 1,000,000", Call((q, k, v, 1e6 * grad_output))
     yield (

@@ -35,6 +35,7 @@ def _values(rng: np.random.Generator) -> Fresh:
 def _limits(rng: np.random.Generator) -> Fresh:
     q, k, v, grad_output = gradient_inputs(rng, 3, 4, 2, 2)
     yield "gradients of some 1,000,000", Call((q, k, v, 1e6 * grad_output))
+    yield "weights that are nearly equal", Call((1e-4 * q, k, v, grad_output))
     yield "one key, whose weight is 1", Call(gradient_inputs(rng, 2, 1, 3, 2))
     yield "values near 1,000", Call((q, k, v + 1000.0, grad_output))
     q, k, v = falling(21, growth=0.7)  # at 1.5, adding a plain mean and taking it away costs digits
@@ -67,6 +68,12 @@ SLIPS = (
         (DELTA, "grad_weights.mean(axis=-1, keepdims=True)"),
         "This still subtracts the plain mean of dP. It is right only where all weights of a query "
         "are equal. The softmax asks for the mean weighted by P.",
+    ),
+    Slip(
+        "weighted, but not summed",
+        ("(grad_weights - mean_grad)", "(grad_weights - weights * grad_weights)"),
+        "P ∘ dP itself is subtracted from dP. Take its row sum first: one number for each query, "
+        "(P * dP).sum(axis=-1, keepdims=True).",
     ),
     Slip(
         "subtracts nothing",

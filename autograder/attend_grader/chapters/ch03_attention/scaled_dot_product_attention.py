@@ -61,9 +61,10 @@ def _output(subject: Subject, probe: Probe) -> None:
         want = probe.reference(q, k, v)
         if not isinstance(own, np.ndarray) or own.shape != want[1].shape:
             probe.agree(subject, q, k, v)
-        elif np.allclose(own.sum(axis=-1), 1):  # else the reference's weights
-            want = (own @ v, own)
-        probe.agree(subject, q, k, v, want=want, part=0, why="expected: your weights times v")
+        why = "expected: the right weights times v"
+        if isinstance(own, np.ndarray) and np.allclose(own.sum(axis=-1), 1):
+            want, why = (own @ v, own), "expected: your weights times v"
+        probe.agree(subject, q, k, v, want=want, part=0, why=why)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
