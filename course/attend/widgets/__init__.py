@@ -21,6 +21,7 @@ from attend.widgets.kernel_shapes import kernel_shapes
 from attend.widgets.kit.view import View
 from attend.widgets.kv_cache import kv_cache_calculator
 from attend.widgets.learning_to_look import Moment, learning_to_look
+from attend.widgets.look_back import look_back
 from attend.widgets.mask_painter import mask_painter
 from attend.widgets.matrix_memory import matrix_memory
 from attend.widgets.memory_viewer import memory_viewer
@@ -53,6 +54,7 @@ __all__ = [
     "kernel_shapes",
     "kv_cache_calculator",
     "learning_to_look",
+    "look_back",
     "mask_painter",
     "matrix_memory",
     "memory_viewer",

@@ -30,8 +30,8 @@ from attend.widgets.kit.view import View, note
 SENTENCE = "saturday the 7th of march 1987 and may 2 2004"
 MAX_WORDS, MAX_WRITTEN = 20, 13
 SEE = (
-    "Drag the step from 0 to the last: the bright cells move onto the rings, which mark the word"
-    " that each written word translates. Then hide one of these words."
+    "Drag the step back to 0, then slowly forwards: the bright cells move onto the rings, which"
+    " mark the word that each written word translates. Then hide 2004 from the decoder."
 )
 
 Written = Sequence[str]
@@ -242,7 +242,8 @@ def _lines(step: int, answer: Answer) -> str:
     rows = [("right", answer.right), *rows] if answer.right else rows
     body, told, y = [], [], 60.0
     for name, written in rows:
-        body.append(text(12, y, name, font_size=13, fill=MUTED))
+        label = text(12, y, name, font_size=13, fill=MUTED)
+        body.append(element("g", hover(f"{name}: {' '.join(written)}"), label))
         missing = max(len(answer.right) - len(written), 0)
         wrong = missing
         for place, word in enumerate((*written, *("–",) * missing)):
@@ -258,7 +259,9 @@ def _lines(step: int, answer: Answer) -> str:
         if answer.right and name != "right":
             told.append(f"{name}: {wrong} wrong" if wrong else f"{name}: all right")
         y += 62 + 26 * ((max(len(written), len(answer.right), 1) - 1) // 7)
-    words = f"After {step} steps. " + ("; ".join(told) + "." if told else "")
     body.append(element("line", x1=12, x2=348, y1=y - 24, y2=y - 24, stroke=EDGE, stroke_width=0.5))
-    body.append(text(12, y, words, font_size=13))
-    return panel("written", 360.0, y + 20, "What it writes", words, *body)
+    for words in told:
+        body.append(text(12, y, words, font_size=13))
+        y += 20
+    words = f"After {step} steps: " + ("; ".join(told) or "no right translation is known") + "."
+    return panel("written", 360.0, y, "What both write", words, *body)
