@@ -6,8 +6,8 @@
 ``arms`` writes course/attend/data/date_translators.json. Each arm is trained in every width, for
 every number of steps. Each such combination tries every rate of RATES on the seed TUNING and is
 judged by the validation sentences; where the smallest or largest is the best, a smaller or larger
-one is tried, too. The best rate is then run on the seeds of SEEDS, and judged by the test sentences,
-which nothing was chosen on.
+one is tried, too. The best rate is then run on the seeds of SEEDS, and judged by the test
+sentences, which nothing was chosen on.
 """
 
 from __future__ import annotations

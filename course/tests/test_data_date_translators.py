@@ -97,7 +97,7 @@ def test_the_film_learns_to_look() -> None:
     assert [frame.step for frame in film] == sorted(frame.step for frame in film)
     assert film[0].step == 0
     assert date_translators.FILM.stat().st_size < 300_000
-    words = "saturday the 7th of march 1987 and may 2 2004".split()
+    words = ["saturday", "the", "7th", "of", "march", "1987", "and", "may", "2", "2004"]
     goals, hits = dates.aligned(words), []
     for frame in (film[0], film[-1]):
         written, looked = date_translators.translate("attention", frame.attention, words)
@@ -110,7 +110,7 @@ def test_the_film_learns_to_look() -> None:
 
 
 def test_a_hidden_word_gets_no_weight() -> None:
-    words, frame = "7 march 1987 and may 2 2004".split(), date_translators.film()[-1]
+    words, frame = ["7", "march", "1987", "and", "may", "2", "2004"], date_translators.film()[-1]
     written, looked = date_translators.translate("attention", frame.attention, words, [6])
     assert (looked[:, 6] == 0).all()
     np.testing.assert_allclose(looked.sum(axis=1), 1, rtol=1e-5)

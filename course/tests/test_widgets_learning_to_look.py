@@ -77,7 +77,8 @@ def test_a_typed_sentence_gets_its_own_buttons() -> None:
     controls(view, ipywidgets.ToggleButton)[0].value = True
     (field,) = controls(view, ipywidgets.Text)
     field.value = "7 march 1987"
-    assert [b.description for b in controls(view, ipywidgets.ToggleButton)] == ["7", "march", "1987"]
+    found = [button.description for button in controls(view, ipywidgets.ToggleButton)]
+    assert found == ["7", "march", "1987"]
     assert "3 of 3 largest weights" in view.static()
     assert ", hidden" not in view.static()
 

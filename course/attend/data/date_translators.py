@@ -4,7 +4,7 @@
     fixed vector    it gets the encoder's two last states at every step: S = 1
     plain mean      it gets the plain mean of the encoded words at every step: S = 1
 
-All have the same parameters. ``table`` reads what ``python course/02_alignment/train.py arms`` made,
+All have the same parameters. ``table`` reads what ``course/02_alignment/train.py arms`` made,
 ``film`` the weights of two small translators at several moments of their training, which
 ``train.py film`` made.
 

@@ -101,8 +101,9 @@ SLIPS = (
             (START, f"{START}\n    context = encoded.mean(dim=1)"),
             (ASK + STEP, STEP + ASK),
         ),
-        "This still asks with the state *after* the step, so each step gets the context of the step "
-        "before it, and the first one gets the plain mean. Ask first, then call torch.gru_cell.",
+        "This still asks with the state *after* the step, so each step gets the context of the "
+        "step before it, and the first one gets the plain mean. Ask first, then call "
+        "torch.gru_cell.",
     ),
     Slip(
         "started with a context of zeros",
@@ -110,8 +111,8 @@ SLIPS = (
             (START, f"{START}\n    context = torch.zeros_like(encoded[:, 0])"),
             (ASK + STEP, STEP + ASK),
         ),
-        "The first step gets a context of zeros, and each later one that of the step before it. The "
-        "start is not the mistake: ask before the cell's step, in every step.",
+        "The first step gets a context of zeros, and each later one that of the step before it. "
+        "The start is not the mistake: ask before the cell's step, in every step.",
     ),
     Slip(
         "asked once, before the loop",
@@ -243,7 +244,7 @@ EXERCISE = Exercise(
     hints=(
         "Write down which context goes into the first step. Then compare with section 5: which "
         "state asks, and into which step does the answer go?",
-        "The three lines of the loop are right, each by itself. Their order is not.",
+        "The lines of the loop are right, each by itself. Their order is not.",
         "Scores and context first, with the state as it is, and only then torch.gru_cell. The line "
         "that makes a context before the loop is not needed any more.",
     ),
