@@ -676,28 +676,32 @@ display(
 # %% [markdown]
 # RESULT
 #
-# And is it the *length*? "Saturday the 7th of march 1987" has twice the words of "7 march 1987",
-# but says the same. In the chart below the lines fall where a date is added, and hardly within one
-# number of dates.
+# And is it the *length*? "Saturday the 7th of march 1987" has twice the words of "7 march 1987", but
+# says the same. In the chart the fixed vector's lines are nearly level while the number of dates
+# stays: with 11 words, two dates are right in 0.36 to 0.59 of the sentences, three dates in at most
+# 0.02. Longer sentences of a real language usually say more, and the papers plot length.
 
 # %% jupyter={"source_hidden": true}
-found = [r for r in date_translators.rows(48, 480) if r["arm"] == "fixed vector"]
-often = [r for r in found if r["count"] >= 20]  # of fewer sentences a share says little
+names = {1: "one vector, 1 date", 2: "one vector, 2 dates", 3: "one vector, 3 dates"}
 display(
     charts.bands(
         [
             {
                 "words": row["words"],
-                "dates": f"{row['dates']} date{'s' * (row['dates'] > 1)}",
                 "share": row["right"] / row["count"],
+                "model": names[row["dates"]] if row["arm"] == "fixed vector" else "attention",
             }
-            for row in often
+            for row in date_translators.rows(48, 480)
+            if row["arm"] != "plain mean" and row["count"] >= 20  # of fewer it says little
         ],
         "words",
         "share",
-        "dates",
-        title="One fixed vector, 48 wide, 480 steps: what counts is how much there is to say",
-        description="CHART2",
+        "model",
+        title="48 wide, 480 steps: what counts is how much there is to say",
+        description="Share of sentences without a mistake against source words, 3 to 17, mean and "
+        "range of five seeds. With attention it is near 1 throughout. With one fixed vector it is "
+        "near 1 for one date, 3 to 6 words; near 0.4 for two dates, 7 to 12 words; near 0 for "
+        "three dates, 11 to 17 words. Within one number of dates the lines are nearly level.",
         x_title="words in the source",
         y_title="share without a mistake",
     )
