@@ -618,23 +618,24 @@ if ready(multiplicative_score, attend, attention_decoder_step, repaired_decoder)
 # %% [markdown]
 # ## 8 · Experiment: why does the fixed vector fail?
 #
-# The usual answer is: *because it is too small; a long sentence does not fit into it.* Is it
-# capacity, or is it that the network does not *learn* to use it? Do the sum first. Three days out
-# of 21,915 take 43 bits to name; 48 numbers of 32 bits have 1,536.
+# Bahdanau et al. "conjecture that the use of a fixed-length vector is a bottleneck". You will often
+# read why: it is too small, a long sentence does not fit. Or does the network only not *learn* to use
+# it? Do the sum first. To name three days out of 21,915 takes 43 bits; 48 numbers of 32 bits have
+# 1,536.
 #
 # <details><summary>Predict first: with two dates, what helps the fixed vector more, twice the width
 # or three times the steps?</summary>
 #
-# PREDICT
+# Both help. From 48 numbers and 160 steps, with at most 0.01 of the sentences right, twice the width
+# leads to 0.04 to 0.10, three times the steps to 0.38 to 0.46.
 #
 # </details>
 #
-# Three arms with the same parameters: attention; the fixed vector; and as a control the plain
+# Three arms with equally many parameters: attention; the fixed vector; and as a control the plain
 # *mean* of the encoded words, trained like that from the start, which has all words but no choice.
-# Three widths ($N$) and three numbers of steps. In each of these 27 cells the rate was tuned alike,
-# on validation sentences and another seed, and then 5 seeds were run and read test sentences, none
-# of which is in the training set. It took MINUTES minutes (`course/02_alignment/train.py arms`), so
-# here is its table.
+# For each arm, width $N$ and number of steps the rate was tuned alike, on validation sentences and a
+# seed of its own. Then five seeds read 993 test sentences, none of which is in the training set. All
+# that took MINUTES of processor time (`course/02_alignment/train.py arms`), so here is its table.
 
 
 # %% jupyter={"source_hidden": true}
@@ -666,7 +667,10 @@ display(
         "share",
         "model",
         title="Two dates: both width and training help the fixed vector",
-        description="CHART",
+        description="Share of sentences with two dates that are right against training steps, mean "
+        "and range of five seeds. With attention, 24 wide, it is 0.95 or more from 160 steps on. "
+        "With one fixed vector it rises with the steps, and is higher the wider the vector: after "
+        "160 steps below 0.1, after 1,440 steps about 0.3 with 24 numbers and 0.77 with 48.",
         x_title="training steps (log scale)",
         y_title="share without a mistake, two dates",
         log_x=10,
@@ -674,7 +678,15 @@ display(
 )
 
 # %% [markdown]
-# RESULT
+# The fixed vector is not full. With 48 numbers, the share with two dates goes from at most 0.01 after
+# 160 steps to 0.75 or more after 1,440, and three dates begin to come. More width helps as well, at
+# every number of steps. But attention with *half* the width is right more often after 160 steps than
+# the fixed vector after 1,440. The control is close to the fixed vector, mostly a little below. So it
+# is not enough that every word reaches the decoder; it helps to choose among them.
+#
+# Collins et al. (2017) found something similar for plain networks, LSTM and GRU on their tasks: with
+# careful training their capacities are nearly the same, about one real number of the input per hidden
+# unit, and many differences are differences of training.
 #
 # And is it the *length*? "Saturday the 7th of march 1987" has twice the words of "7 march 1987", but
 # says the same. In the chart the fixed vector's lines are nearly level while the number of dates
@@ -708,9 +720,10 @@ display(
 )
 
 # %% [markdown]
-# > **Myth.** "The vector is too small." MYTH
-#
-# **What this does not show.** LIMITS
+# **What this does not show.** Whether width helps because there is more room or because it makes
+# training easier; wider networks also have more parameters. Whether the fixed vector would catch up
+# with three dates: after 1,440 steps no run of 48 numbers has more than 0.14. And it is one small
+# task, with each rate tuned on a single seed.
 
 # %% [markdown]
 # ## 9 · Break it
@@ -943,7 +956,8 @@ if ready(local_attention):
 # > The alignment is never given. It emerges, because looking at the right word makes the next word
 # > easier. It costs $T \times S$ scores.
 # >
-# > POSTCARD
+# > One fixed vector of 48 numbers fails on two dates after 160 steps, and gets three of four right
+# > after 1,440. Attention with 24 numbers gets nearly all right after 160.
 # >
 # > Hard attention draws one place, and a baseline makes its gradient usable. Local attention looks
 # > at a window, and must know where.
