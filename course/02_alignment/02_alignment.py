@@ -491,9 +491,9 @@ def shares(model: Translator, sentences=None) -> dict[int, float]:
 mine: dict[str, dict[int, Translator]] = {}
 if ready(encode, multiplicative_score, attend, attention_decoder_step):
     mine = {look: train(look) for look in ("attention", "fixed vector")}
+    print("share without a mistake   1 date  2 dates  3 dates")
     for look, kept in mine.items():
-        told = "   ".join(f"{share:.2f}" for share in shares(kept[160]).values())
-        print(f"{look:13s} share without a mistake, 1, 2 and 3 dates:   {told}")
+        print(f"{look:21s}" + "".join(f"{share:9.2f}" for share in shares(kept[160]).values()))
 
     def moment(step: int) -> widgets.Moment:
         looking, fixed = (kept[step] for kept in mine.values())
@@ -619,23 +619,24 @@ if ready(multiplicative_score, attend, attention_decoder_step, repaired_decoder)
 # ## 8 · Experiment: why does the fixed vector fail?
 #
 # Bahdanau et al. "conjecture that the use of a fixed-length vector is a bottleneck". You will often
-# read why: it is too small, a long sentence does not fit. Or does the network only not *learn* to use
-# it? Do the sum first. To name three days out of 21,915 takes 43 bits; 48 numbers of 32 bits have
-# 1,536.
+# read why: it is too small, a long sentence does not fit. Or does the network only not *learn* to
+# use it? Do the sum first. To name three days out of 21,915 takes 43 bits; 48 numbers of 32 bits
+# have 1,536.
 #
 # <details><summary>Predict first: with two dates, what helps the fixed vector more, twice the width
 # or three times the steps?</summary>
 #
-# Both help. From 48 numbers and 160 steps, with at most 0.01 of the sentences right, twice the width
-# leads to 0.04 to 0.10, three times the steps to 0.38 to 0.46.
+# Both help. From 48 numbers and 160 steps, with at most 0.01 of the sentences right, twice the
+# width leads to 0.04 to 0.10, three times the steps to 0.38 to 0.46.
 #
 # </details>
 #
 # Three arms with equally many parameters: attention; the fixed vector; and as a control the plain
 # *mean* of the encoded words, trained like that from the start, which has all words but no choice.
-# For each arm, width $N$ and number of steps the rate was tuned alike, on validation sentences and a
-# seed of its own. Then five seeds read 993 test sentences, none of which is in the training set. All
-# that took MINUTES of processor time (`course/02_alignment/train.py arms`), so here is its table.
+# For each arm, width $N$ and number of steps the rate was tuned alike, on validation sentences and
+# a seed of its own. Then five seeds read 993 test sentences, none of which is in the training set.
+# All that took MINUTES of processor time (`course/02_alignment/train.py arms`), so here is its
+# table.
 
 
 # %% jupyter={"source_hidden": true}
@@ -678,20 +679,20 @@ display(
 )
 
 # %% [markdown]
-# The fixed vector is not full. With 48 numbers, the share with two dates goes from at most 0.01 after
-# 160 steps to 0.75 or more after 1,440, and three dates begin to come. More width helps as well, at
-# every number of steps. But attention with *half* the width is right more often after 160 steps than
-# the fixed vector after 1,440. The control is close to the fixed vector, mostly a little below. So it
-# is not enough that every word reaches the decoder; it helps to choose among them.
+# The fixed vector is not full. With 48 numbers, the share with two dates goes from at most 0.01
+# after 160 steps to 0.75 or more after 1,440, and three dates begin to come. More width helps as
+# well, at every number of steps. But attention with *half* the width is right more often after 160
+# steps than the fixed vector after 1,440. The control is close to the fixed vector, mostly a little
+# below. So it is not enough that every word reaches the decoder; it helps to choose among them.
 #
-# Collins et al. (2017) found something similar for plain networks, LSTM and GRU on their tasks: with
-# careful training their capacities are nearly the same, about one real number of the input per hidden
-# unit, and many differences are differences of training.
+# Collins et al. (2017) found something similar for plain networks, LSTM and GRU on their tasks:
+# with careful training their capacities are nearly the same, about one real number of the input per
+# hidden unit, and many differences are differences of training.
 #
-# And is it the *length*? "Saturday the 7th of march 1987" has twice the words of "7 march 1987", but
-# says the same. In the chart the fixed vector's lines are nearly level while the number of dates
-# stays: with 11 words, two dates are right in 0.36 to 0.59 of the sentences, three dates in at most
-# 0.02. Longer sentences of a real language usually say more, and the papers plot length.
+# And is it the *length*? "Saturday the 7th of march 1987" has twice the words of "7 march 1987",
+# but says the same. In the chart the fixed vector's lines are nearly level while the number of
+# dates stays: with 11 words, two dates are right in 0.36 to 0.59 of the sentences, three dates in
+# at most 0.02. Longer sentences of a real language usually say more, and the papers plot length.
 
 # %% jupyter={"source_hidden": true}
 names = {1: "one vector, 1 date", 2: "one vector, 2 dates", 3: "one vector, 3 dates"}

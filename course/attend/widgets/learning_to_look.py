@@ -237,7 +237,7 @@ def _matrix(step: int, answer: Answer, weights: np.ndarray, hidden: Collection[i
 
 
 def _lines(step: int, answer: Answer) -> str:
-    """What should be written, and what both wrote; wrong words are red, crossed and counted."""
+    """What should be written, and what both wrote; wrong words are framed in red and counted."""
     rows = [("with attention", answer.written), ("one fixed vector", answer.fixed)]
     rows = [("right", answer.right), *rows] if answer.right else rows
     body, told, y = [], [], 60.0
@@ -252,9 +252,10 @@ def _lines(step: int, answer: Answer) -> str:
             x, line = 38.0 + 46.0 * (place % 7), y + 24 + 26 * (place // 7)
             style: dict[str, object] = {"text_anchor": "middle", "font_size": 15}
             if bad:
-                style |= {"fill": UNSCALED, "font_weight": 700, "data_part": "wrong"}
+                style |= {"font_weight": 700, "data_part": "wrong"}
                 box = {"x": x - 21, "y": line - 16, "width": 42, "height": 22, "rx": 4}
-                body.append(element("rect", **box, fill="none", stroke=UNSCALED, stroke_width=1.5))
+                look = {"fill": UNSCALED, "fill_opacity": 0.15, "stroke": UNSCALED}
+                body.append(element("rect", **box, **look, stroke_width=2))
             body.append(text(x, line, readable(word), **style))
         if answer.right and name != "right":
             told.append(f"{name}: {wrong} wrong" if wrong else f"{name}: all right")

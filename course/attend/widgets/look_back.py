@@ -37,11 +37,11 @@ def draw() -> str:
     )
     xs = (90.0, 220.0, 350.0)
     body = [element("defs", head), text(8, 84, "decoder", font_size=13, fill=MUTED)]
-    body.append(text(8, 206, "encoder", font_size=13, fill=MUTED))
+    body.append(text(8, 190, "encoder", font_size=13, fill=MUTED))
     for x, weight in zip(xs, WEIGHTS, strict=True):  # the query to each encoded word
         style = {"stroke": ROLE["Q"], "stroke_width": 1 + 7 * weight, "opacity": 0.75}
         body.append(element("line", x1=220, y1=98, x2=x, y2=196, **style))
-        weight_is = text(x + 20, 188, f"a = {weight:.2f}", font_size=12, fill=MUTED)
+        weight_is = text(x + 24, 184, f"a = {weight:.2f}", font_size=12, fill=MUTED)
         body.append(weight_is)
     for i, (x, word) in enumerate(zip(xs, WORDS, strict=True)):
         body.append(_box(x, 216, f"k{'₁₂₃'[i]}", ROLE["K"], f"encoded word {i + 1}: {word}"))
