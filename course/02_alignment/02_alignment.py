@@ -531,7 +531,7 @@ if mine:
 # <!-- exercise: repaired_decoder -->
 #
 # **Why.** For training, all target words are known, so one call can run the whole loop. A colleague
-# wrote it. Its only test compares it with your step, and passes:
+# wrote it. Its only test compares it with your step, and passes.
 #
 # | symbol | argument or result | shape |
 # |---|---|---|
@@ -604,8 +604,9 @@ if mine:
 #
 # </details>
 #
-# Asking with the new state is not wrong in itself. Luong's decoder does it, and trained that way
-# from the start it works. But your weights were trained in the other order.
+# Asking with the new state is not wrong in itself. Luong's decoder does it, and this one, trained
+# that way from the start, gets 0.95 or more of the sentences right (five runs, each number of
+# dates). But your weights were trained in the other order.
 
 # %% tags=["exercise"]
 from attend_solutions.alignment import repaired_decoder

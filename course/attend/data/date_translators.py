@@ -39,27 +39,19 @@ Sentences = dict[tuple[int, int], tuple[Tensor, Tensor]]
 
 def shapes(n: int, c: int) -> dict[str, tuple[int, ...]]:
     """The parameters of one translator, in the order in which they are drawn."""
-    half = n // 2
-    found: dict[str, tuple[int, ...]] = {
-        "source_words": (len(dates.SOURCE), c),
-        "target_words": (len(dates.TARGET), c),
-    }
-    for name, inputs, states in (
-        ("forward", c, half),
-        ("backward", c, half),
-        ("start", 0, 0),
-        ("cell", c + n, n),
-    ):
-        if name == "start":
-            found["start"] = (n, n)
-            continue
-        found |= {
-            f"{name}.0": (3 * states, inputs),
-            f"{name}.1": (3 * states, states),
-            f"{name}.2": (3 * states,),
-            f"{name}.3": (3 * states,),
-        }
-    return found | {"to_words": (2 * n, len(dates.TARGET))}
+
+    def gru(name: str, inputs: int, states: int) -> dict[str, tuple[int, ...]]:
+        sizes = ((3 * states, inputs), (3 * states, states), (3 * states,), (3 * states,))
+        return {f"{name}.{place}": size for place, size in enumerate(sizes)}
+
+    return (
+        {"source_words": (len(dates.SOURCE), c), "target_words": (len(dates.TARGET), c)}
+        | gru("forward", c, n // 2)
+        | gru("backward", c, n // 2)
+        | {"start": (n, n)}
+        | gru("cell", c + n, n)
+        | {"to_words": (2 * n, len(dates.TARGET))}
+    )
 
 
 def start(seeds: Sequence[int], n: int, c: int = 32) -> Weights:
