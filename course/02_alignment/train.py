@@ -1,6 +1,6 @@
 """Make what chapter 02 ships: the table of three arms, and the film of two small translators.
 
-    python course/02_alignment/train.py arms     # about half an hour, one thread of a CPU
+    python course/02_alignment/train.py arms     # about 20 minutes, one thread of a CPU
     python course/02_alignment/train.py film     # about ten seconds
 
 ``arms`` writes course/attend/data/date_translators.json. Each arm is trained in every width, for
