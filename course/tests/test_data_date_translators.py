@@ -132,3 +132,15 @@ def test_the_films_translators_are_as_good_as_the_script_says(script: Any) -> No
     frame, test = date_translators.film()[-1], date_translators.data()[2]
     assert script.total(script.marks("attention", frame.attention, test)[0]) > 0.9
     assert script.total(script.marks("fixed vector", frame.fixed, test)[0]) < 0.4
+
+
+def test_the_film_is_what_the_script_trains(script: Any) -> None:
+    """Both frames to step 40, up to 8 bits a number: a row's step is its largest number / 127."""
+    size = (script.FILM_WIDTH, script.FILM_STEPS[-1], [script.FILM_SEED], [script.FILM_RATE])
+    for arm, kept in (("attention", "attention"), ("fixed vector", "fixed")):
+        _, _, again = script.runs(arm, *size, script.FILM_NUMBERS, stop=41, keep=(0, 40))
+        for frame, step in zip(date_translators.film(), (0, 40), strict=False):
+            for name, value in again[step].items():
+                row = value.abs().amax(dim=-1, keepdim=True) / 127
+                gap = (getattr(frame, kept)[name] - value).abs()
+                assert (gap <= 0.6 * row + 5e-3).all(), (arm, step, name)
