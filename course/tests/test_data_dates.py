@@ -93,3 +93,11 @@ def test_groups_hold_sentences_of_one_length() -> None:
         assert len(source) == len(target)
     words = [[dates.SOURCE[n] for n in row] for source, _ in groups.values() for row in source]
     assert sorted(words) == sorted(source for source, _ in pairs)
+
+
+def test_translation_is_what_the_sentence_came_with() -> None:
+    rng = np.random.default_rng(5)
+    for count in (1, 2, 3):
+        for _ in range(50):
+            source, target = dates.sentence(rng, count)
+            assert dates.translation(source) == target

@@ -183,6 +183,48 @@ def attention_decoder_step(
     return state, context, weights
 
 
+def repaired_decoder(
+    embedded: Tensor,
+    state: Tensor,
+    encoded: Tensor,
+    weight: Tensor | None,
+    cell: tuple[Tensor, ...],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Give what `suspect_decoder` should give: all steps of the decoder, one after the other.
+
+    Each step is that of ``attention_decoder_step``: the state before the step asks, and its context
+    goes into the step. Copy the body of `suspect_decoder`, and repair it.
+
+    Shapes:
+        embedded: (B, T, C), the word written last, for each step; T at least 1
+        state: (B, N), before the first step
+        encoded: (B, S, E), keys and values
+        weight: (N, E), or None (then E = N)
+        cell: (3N, C + E), (3N, N), (3N,), (3N,), for ``torch.gru_cell``
+        returns: states (B, T, N), contexts (B, T, E), weights (B, T, S)
+
+    Source: Bahdanau et al. 2015, §3.1 and appendix A.1.2; asking with the state after the step
+    instead is Luong et al. 2015, §3.
+
+    >>> embedded, state = torch.zeros(1, 2, 1), torch.tensor([[1.0]])
+    >>> encoded = torch.tensor([[[0.0], [9.0]]])
+    >>> w_input = torch.tensor([[0.0, 0.0], [0.0, 0.0], [0.0, 1.0]])  # the context, not the word
+    >>> cell = (w_input, torch.zeros(3, 1), torch.zeros(3), torch.zeros(3))
+    >>> repaired_decoder(embedded, state, encoded, torch.tensor([[0.0]]), cell)[0]
+    tensor([[[0.9999],
+             [0.9998]]])
+    """
+    states, contexts, looked = [], [], []
+    for y in embedded.unbind(dim=1):
+        scores = multiplicative_score(state[:, None], encoded, weight)  # (B, 1, S)
+        context, weights = (part[:, 0] for part in attend(scores, encoded))
+        state = torch.gru_cell(torch.cat([y, context], dim=-1), state, *cell)
+        states.append(state)
+        contexts.append(context)
+        looked.append(weights)
+    return torch.stack(states, dim=1), torch.stack(contexts, dim=1), torch.stack(looked, dim=1)
+
+
 def hard_attention_sample(
     weights: Tensor, uniforms: Tensor, rewards: Tensor, baseline: float = 0.0
 ) -> tuple[Tensor, Tensor]:

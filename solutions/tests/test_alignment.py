@@ -14,6 +14,7 @@ from attend_solutions.alignment import (
     hard_attention_sample,
     local_attention,
     multiplicative_score,
+    repaired_decoder,
 )
 from torch import Tensor
 
@@ -122,6 +123,30 @@ def test_one_encoded_vector_is_always_the_context() -> None:
     assert_close(weights, torch.ones(2, 1, dtype=torch.float64))
 
 
+@pytest.mark.parametrize("general", [True, False])
+def test_the_repaired_decoder_is_torchs_cell_and_attention_step_by_step(general: bool) -> None:
+    b, t, s, c, n = 3, 4, 5, 2, 6
+    e = 7 if general else n
+    embedded, state, encoded = make((b, t, c), (b, n), (b, s, e))
+    weight = make((n, e))[0] if general else None
+    cell = make_cell(c + e, n)
+    torch_cell = torch.nn.GRUCell(c + e, n, dtype=torch.float64)
+    torch_cell.load_state_dict(
+        dict(zip(("weight_ih", "weight_hh", "bias_ih", "bias_hh"), cell, strict=True))
+    )
+    states, contexts, weights = repaired_decoder(embedded, state, encoded, weight, cell)
+    assert weights.shape == (b, t, s)
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+    for step in range(t):
+        query = state if weight is None else state @ weight
+        context = sdpa(query[:, None], encoded, encoded, scale=1.0)[:, 0]
+        assert_close(contexts[:, step], context)
+        assert_close(torch.einsum("bs,bse->be", weights[:, step], encoded), context)
+        with torch.no_grad():
+            state = torch_cell(torch.cat([embedded[:, step], context], dim=-1), state)
+        assert_close(states[:, step], state)
+
+
 def enumerated(scores: Tensor, rewards: Tensor) -> Tensor:
     """The gradient of the expected reward with respect to the scores, by autograd."""
     leaf = scores.clone().requires_grad_(True)
@@ -202,6 +227,10 @@ def test_gradients_agree_with_finite_differences() -> None:
     assert check(
         lambda y, h, x, w, *c: attention_decoder_step(y, h, x, w, c),
         (*leaves((2, 1), (2, 3), (2, 5, 4), (3, 4)), *cell),
+    )
+    assert check(
+        lambda y, h, x, w, *c: repaired_decoder(y, h, x, w, c),
+        (*leaves((2, 3, 1), (2, 3), (2, 5, 4), (3, 4)), *cell),
     )
     centre = torch.tensor([1.3, 2.6], dtype=torch.float64, requires_grad=True)
     scores, values = leaves((2, 5), (5, 3))

@@ -298,6 +298,66 @@ LOCAL = [
     ("right", "minimum of the type", *_local('float("-inf")', "torch.finfo(scores.dtype).min")),
 ]
 
+REPAIR_BODY = """def repaired_decoder(embedded, state, encoded, weight, cell):
+    states, contexts, looked = [], [], []
+    for y in embedded.unbind(dim=1):
+        scores = multiplicative_score(state[:, None], encoded, weight)
+        context, weights = (part[:, 0] for part in attend(scores, encoded))
+        state = torch.gru_cell(torch.cat([y, context], dim=-1), state, *cell)
+        states.append(state)
+        contexts.append(context)
+        looked.append(weights)
+    return torch.stack(states, dim=1), torch.stack(contexts, dim=1), torch.stack(looked, dim=1)
+"""
+ASKS = """        scores = multiplicative_score(state[:, None], encoded, weight)
+        context, weights = (part[:, 0] for part in attend(scores, encoded))
+"""
+GOES = "        state = torch.gru_cell(torch.cat([y, context], dim=-1), state, *cell)\n"
+LOOP = "    for y in embedded.unbind(dim=1):\n"
+
+
+def _repair(*edits: str) -> tuple[str]:
+    return (_edited(REPAIR_BODY, *edits),)
+
+
+REPAIR = [
+    ("wrong", "as it was", *_repair(LOOP, "    context = encoded.mean(dim=1)\n" + LOOP, ASKS + GOES, GOES + ASKS)),
+    ("wrong", "starts with the last word", *_repair(LOOP, "    context = encoded[:, -1]\n" + LOOP, ASKS + GOES, GOES + ASKS)),
+    ("wrong", "starts with zeros", *_repair(LOOP, "    context = encoded.new_zeros(encoded.shape[0], encoded.shape[2])\n" + LOOP, ASKS + GOES, GOES + ASKS)),
+    ("wrong", "one more look before the loop only", *_repair(LOOP, ASKS.replace("        ", "    ") + LOOP, ASKS + GOES, GOES + ASKS)),
+    ("wrong", "asks once for all", *_repair(ASKS, "", LOOP, ASKS.replace("        ", "    ") + LOOP)),
+    ("wrong", "always the first state asks", *_repair(LOOP, "    first = state\n" + LOOP, "score(state[:, None]", "score(first[:, None]")),
+    ("wrong", "states from before the step", *_repair(GOES + "        states.append(state)\n", "        states.append(state)\n" + GOES)),
+    ("wrong", "looks again", *_repair(GOES, GOES + ASKS)),
+    ("wrong", "looks again for the weights only", *_repair(GOES, GOES + "        weights = attend(multiplicative_score(state[:, None], encoded, weight), encoded)[1][:, 0]\n")),
+    ("wrong", "looks again for the contexts only", *_repair(GOES, GOES + "        context = attend(multiplicative_score(state[:, None], encoded, weight), encoded)[0][:, 0]\n")),
+    ("wrong", "context first", *_repair("[y, context]", "[context, y]")),
+    ("wrong", "weight ignored", *_repair(", encoded, weight)", ", encoded)")),
+    ("wrong", "biases dropped", *_repair("*cell)", "*cell[:2])")),
+    ("wrong", "cell detached", *_repair("*cell)", "*(w.detach() for w in cell))")),
+    ("wrong", "state detached between steps", *_repair(GOES, GOES + "        state = state.detach()\n")),
+    ("wrong", "context detached", *_repair("[y, context]", "[y, context.detach()]")),
+    ("wrong", "returned weights detached", *_repair("looked.append(weights)", "looked.append(weights.detach())")),
+    ("wrong", "encoded detached as values", *_repair("attend(scores, encoded)", "attend(scores, encoded.detach())")),
+    ("wrong", "stacked along axis 0", *_repair("torch.stack(states, dim=1), torch.stack(contexts, dim=1), torch.stack(looked, dim=1)", "torch.stack(states), torch.stack(contexts), torch.stack(looked)")),
+    ("wrong", "batch and steps exchanged", *_repair("embedded.unbind(dim=1)", "embedded")),
+    ("wrong", "the last step missing", *_repair("embedded.unbind(dim=1)", "embedded[:, :-1].unbind(dim=1)")),
+    ("wrong", "words read backwards", *_repair("embedded.unbind(dim=1)", "embedded.flip(1).unbind(dim=1)")),
+    ("wrong", "scaled", *_repair("attend(scores,", "attend(scores / encoded.shape[-1] ** 0.5,")),
+    ("wrong", "softmax twice", *_repair("attend(scores,", "attend(scores.softmax(-1),")),
+    ("wrong", "weights as states", *_repair("torch.stack(states, dim=1), torch.stack(contexts, dim=1)", "torch.stack(contexts, dim=1), torch.stack(states, dim=1)")),
+    ("wrong", "squeezed", *_repair("torch.stack(looked, dim=1)", "torch.stack(looked, dim=1).squeeze()")),
+    ("wrong", "last state only", *_repair("torch.stack(states, dim=1)", "state[:, None].expand(-1, embedded.shape[1], -1)")),
+    ("wrong", "encoded changed in place", *_repair(LOOP, "    if embedded.shape[1] > 1:\n        encoded.data.mul_(1.0001)\n" + LOOP)),
+    ("wrong", "state changed in place", *_repair(LOOP, "    given = state\n" + LOOP, "    return", "    given.data.copy_(state.data)\n    return")),
+    ("wrong", "zeros in float32", *_repair(LOOP, "    state = state.float()\n" + LOOP)),
+    ("right", "as written", *_repair()),
+    ("right", "the step of section 5", "def repaired_decoder(embedded, state, encoded, weight, cell):\n    out = []\n    for i in range(embedded.shape[1]):\n        state, context, weights = attention_decoder_step(embedded[:, i], state, encoded, weight, cell)\n        out.append((state, context, weights))\n    a, b, c = zip(*out)\n    return torch.stack(a, 1), torch.stack(b, 1), torch.stack(c, 1)\n"),
+    ("right", "asks at the end of each step for the next", *_repair(LOOP, ASKS.replace("        ", "    ") + LOOP, ASKS, "        contexts.append(context)\n        looked.append(weights)\n", "        contexts.append(context)\n        looked.append(weights)\n    return", ASKS + "    return")),
+    ("right", "GRUCell's function, bmm", "def repaired_decoder(embedded, state, encoded, weight, cell):\n    keys = encoded if weight is None else F.linear(encoded, weight)\n    h, c, a = [], [], []\n    for t in range(embedded.size(1)):\n        a.append(torch.bmm(keys, state.unsqueeze(-1)).squeeze(-1).softmax(-1))\n        c.append(torch.bmm(a[-1].unsqueeze(1), encoded).squeeze(1))\n        state = torch.gru_cell(torch.hstack([embedded[:, t], c[-1]]), state, *cell)\n        h.append(state)\n    return [torch.stack(p, dim=1) for p in (h, c, a)]\n"),
+    ("right", "written into new tensors", "def repaired_decoder(embedded, state, encoded, weight, cell):\n    B, T, _ = embedded.shape\n    h, c, a = (embedded.new_zeros(B, T, n) for n in (state.shape[1], encoded.shape[2], encoded.shape[1]))\n    for t in range(T):\n        state, c[:, t], a[:, t] = attention_decoder_step(embedded[:, t], state, encoded, weight, cell)\n        h[:, t] = state\n    return h, c, a\n"),
+]
+
 CASES = [
     (name, *case)
     for name, cases in (
@@ -306,6 +366,7 @@ CASES = [
         ("multiplicative_score", MULTI),
         ("attend", ATTEND),
         ("attention_decoder_step", STEP),
+        ("repaired_decoder", REPAIR),
         ("hard_attention_sample", HARD),
         ("local_attention", LOCAL),
     )

@@ -116,6 +116,23 @@ def aligned(source: Sequence[str]) -> list[int]:
     return [place for date in zip(*kinds.values(), strict=True) for place in date]
 
 
+def translation(source: Sequence[str]) -> list[str]:
+    """Return what ISO 8601 writes for these source words, ``end`` included.
+
+    Raises:
+        ValueError: the words are not whole dates.
+
+    >>> " ".join(translation("saturday the 7th of march 1987".split()))
+    '1987 03 07 end'
+    """
+    written = []
+    for place in aligned(source):
+        word = source[place]
+        number = MONTHS.index(word) + 1 if word in MONTHS else int(word.rstrip("stndrh"))
+        written.append(f"{number:02d}")
+    return [*written, END]
+
+
 def source_numbers(words: Iterable[str]) -> list[int]:
     """Return the numbers of source words.
 

@@ -20,6 +20,8 @@ from attend.widgets.heads import head_explorer
 from attend.widgets.kernel_shapes import kernel_shapes
 from attend.widgets.kit.view import View
 from attend.widgets.kv_cache import kv_cache_calculator
+from attend.widgets.learning_to_look import Moment, learning_to_look
+from attend.widgets.look_back import look_back
 from attend.widgets.mask_painter import mask_painter
 from attend.widgets.matrix_memory import matrix_memory
 from attend.widgets.memory_viewer import memory_viewer
@@ -34,6 +36,7 @@ from attend.widgets.what_is_kept import what_is_kept
 
 __all__ = [
     "WHAT_IS_KEPT",
+    "Moment",
     "View",
     "alignment_matrix",
     "attention_explorer",
@@ -50,6 +53,8 @@ __all__ = [
     "head_explorer",
     "kernel_shapes",
     "kv_cache_calculator",
+    "learning_to_look",
+    "look_back",
     "mask_painter",
     "matrix_memory",
     "memory_viewer",

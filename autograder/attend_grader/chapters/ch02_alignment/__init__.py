@@ -6,6 +6,7 @@ EXERCISES = {
     "multiplicative_score": 9,
     "attend": 8,
     "attention_decoder_step": 11,
+    "repaired_decoder": 9,
     "hard_attention_sample": 10,
     "local_attention": 11,
 }

@@ -1,0 +1,256 @@
+"""Exercise 02_alignment/repaired_decoder: a decoder whose new state asks, one step too late.
+
+The broken function stands in the notebook. Its own test uses sources of one word, where every
+context is that word. The oracle is ``attention_decoder_step``, one step after the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from attend_solutions import alignment
+from attend_solutions.alignment import attend, attention_decoder_step, multiplicative_score
+from torch import Tensor
+
+from attend_grader.chapters.ch02_alignment.shared import gru, gru_by_hand, sums, undecided
+from attend_grader.checks.compare import FLOAT32, PRINTED
+from attend_grader.checks.contract import FLOAT32 as SINGLE
+from attend_grader.checks.contract import FLOAT64
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import Fresh, Known, agrees, known
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_numbers import normal
+
+SIZES = ((2, 3, 4, 3, 5, 6), (3, 3, 3, 3, 3, 3), (1, 4, 5, 2, 4, 4), (2, 5, 3, 1, 1, 2))
+"""(B, T, S, C, N, E): all different, all alike, one sentence, one number."""
+
+
+def _inputs(
+    rng: np.random.Generator, b: int, t: int, s: int, c: int, n: int, e: int, general: bool = True
+) -> tuple[Any, ...]:
+    """Arguments of the loop; without ``general``, for the dot score (E = N)."""
+    e = e if general else n
+    weight = 0.5 * normal(rng, n, e) if general else None
+    vectors = normal(rng, b, t, c), normal(rng, b, n), normal(rng, b, s, e)
+    return *vectors, weight, gru(rng, c + e, n)
+
+
+def _worked(subject: Subject, probe: Probe) -> None:
+    """Scores ln 3 · h and 0: weights 3/4 and 1/4 for h = 1; the cell sees the context alone."""
+    encoded, weight = torch.tensor([[[1.0], [0.0]]]), torch.tensor([[3.0]]).log()
+    first = 0.5 + 0.5 * np.tanh(1.5)
+    share = 3**first / (3**first + 1)
+    second = 0.5 * first + 0.5 * np.tanh(2 * share)
+
+    def column(*values: float) -> Tensor:
+        return torch.tensor(values, dtype=torch.float32)[None, :, None]
+
+    rows = torch.tensor([[[0.75, 0.25], [share, 1 - share]]], dtype=torch.float32)
+    want = column(first, second), column(0.75, share), rows
+    arguments = (torch.full((1, 2, 1), 5.0), torch.tensor([[1.0]]), encoded, weight)
+    why = "two steps; scores ln 3 · h and 0; the new state is tanh(2 c) / 2 + h / 2"
+    for part in (2, 1, 0):
+        cell = undecided([0.0, 2.0])
+        probe.agree(subject, *arguments, cell, want=want, part=part, tolerance=PRINTED, why=why)
+
+
+def _first(rng: np.random.Generator) -> Known:
+    for sizes in ((2, 1, 4, 3, 5, 6), (1, 1, 3, 2, 4, 4)):
+        inputs = embedded, state, encoded, weight, cell = _inputs(rng, *sizes)
+        parts = attention_decoder_step(embedded[:, 0], state, encoded, weight, cell)
+        want = tuple(part[:, None] for part in parts)
+        yield "T = 1: one step of attention_decoder_step", inputs, want
+
+
+def _all(rng: np.random.Generator) -> Fresh:
+    for sizes in SIZES:
+        yield f"B, T, S, C, N, E = {', '.join(map(str, sizes))}", Call(_inputs(rng, *sizes))
+    yield "weight is None, so the dot score", Call(_inputs(rng, 2, 3, 4, 2, 3, 3, general=False))
+
+
+def _one_word(rng: np.random.Generator) -> Fresh:
+    yield "one source word, which is every context", Call(_inputs(rng, 3, 4, 1, 2, 4, 5))
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """All lengths different, alike, the dot score, one sentence, one step, one word."""
+    return [
+        Call(_inputs(rng, 2, 3, 4, 3, 5, 6)),
+        Call(_inputs(rng, 3, 3, 3, 3, 3, 3)),
+        Call(_inputs(rng, 2, 3, 4, 3, 5, 5, general=False)),
+        Call(_inputs(rng, 1, 4, 3, 2, 4, 4)),
+        Call(_inputs(rng, 2, 1, 3, 2, 3, 4)),
+        Call(_inputs(rng, 2, 3, 1, 2, 3, 4)),
+    ]
+
+
+START = "states, contexts, looked = [], [], []"
+ASK = (
+    "        scores = multiplicative_score(state[:, None], encoded, weight)  # (B, 1, S)\n"
+    "        context, weights = (part[:, 0] for part in attend(scores, encoded))\n"
+)
+STEP = "        state = torch.gru_cell(torch.cat([y, context], dim=-1), state, *cell)\n"
+KEEP = "        states.append(state)\n"
+
+SLIPS = (
+    Slip(
+        "not repaired",
+        (
+            (START, f"{START}\n    context = encoded.mean(dim=1)"),
+            (ASK + STEP, STEP + ASK),
+        ),
+        "This still asks with the state *after* the step, so each step gets the context of the "
+        "step before it, and the first one gets the plain mean. Ask first, then call "
+        "torch.gru_cell.",
+    ),
+    Slip(
+        "started with a context of zeros",
+        (
+            (START, f"{START}\n    context = torch.zeros_like(encoded[:, 0])"),
+            (ASK + STEP, STEP + ASK),
+        ),
+        "The first step gets a context of zeros, and each later one that of the step before it. "
+        "The start is not the mistake: ask before the cell's step, in every step.",
+    ),
+    Slip(
+        "asked once, before the loop",
+        (
+            (ASK, ""),
+            (
+                START,
+                "scores = multiplicative_score(state[:, None], encoded, weight)\n"
+                "    context, weights = (part[:, 0] for part in attend(scores, encoded))\n"
+                f"    {START}",
+            ),
+        ),
+        "Every step has the context of the first: the decoder asks once, before the loop. Each "
+        "step asks again, with its own state.",
+    ),
+    Slip(
+        "returned what the state after the step sees",
+        (
+            (
+                START,
+                "scores = multiplicative_score(state[:, None], encoded, weight)\n"
+                "    context, weights = (part[:, 0] for part in attend(scores, encoded))\n"
+                f"    {START}",
+            ),
+            (ASK + STEP, STEP + ASK),
+        ),
+        "The states are right, but the contexts and weights that you return lie one step ahead: "
+        "each was made with the state *after* its step. Return those that went into the step.",
+    ),
+    Slip(
+        "kept the state before the step",
+        (STEP + KEEP, KEEP + STEP),
+        "The state that you keep is the one from before its step. Call torch.gru_cell first, then "
+        "append.",
+    ),
+    Slip(
+        "the plain mean as every context",
+        (
+            "context, weights = (part[:, 0] for part in attend(scores, encoded))",
+            "context, weights = encoded.mean(dim=1), attend(scores, encoded)[1][:, 0]",
+        ),
+        "The context is the plain mean of the encoded words in every step. Take what attend "
+        "returns first.",
+    ),
+    Slip(
+        "the state not carried on",
+        ("dim=-1), state, *cell)", "dim=-1), torch.zeros_like(state), *cell)"),
+        "Each step's cell starts from zeros. Its second argument is the state before the step.",
+    ),
+    Slip(
+        "stacked along axis 0",
+        ("dim=1), torch.stack(contexts, dim=1), torch.stack(looked, dim=1)",
+         "dim=0), torch.stack(contexts, dim=0), torch.stack(looked, dim=0)"),
+        "The steps lie on axis 0 and the sentences on axis 1. Stack along axis 1: that line of the "
+        "colleague's was right.",
+    ),
+    Slip(
+        "detached the states between steps",
+        ("multiplicative_score(state[:, None],", "multiplicative_score(state[:, None].detach(),"),
+        "The values are right, but the state that asks is detached: no gradient teaches it to ask. "
+        "Pass it on as it is.",
+    ),
+)  # fmt: skip
+
+
+def by_steps(embedded, state, encoded, weight, cell):
+    """Calls the step of the exercise before."""
+    found = []
+    for t in range(embedded.shape[1]):
+        found.append(attention_decoder_step(embedded[:, t], state, encoded, weight, cell))
+        state = found[-1][0]
+    return tuple(torch.stack(part, 1) for part in zip(*found, strict=True))
+
+
+def einsum(embedded, state, encoded, weight, cell):
+    """Self-contained: einsum, softmax, the cell by hand."""
+    keys = encoded if weight is None else encoded @ weight.T
+    rows = []
+    for y in embedded.transpose(0, 1):
+        a = torch.einsum("bn,bsn->bs", state, keys).softmax(-1)
+        c = torch.einsum("bs,bse->be", a, encoded)
+        state = gru_by_hand(torch.cat((y, c), 1), state, *cell)
+        rows.append((state, c, a))
+    return [torch.stack([row[i] for row in rows], dim=1) for i in range(3)]
+
+
+def asks_ahead(embedded, state, encoded, weight, cell):
+    """Asks before the loop and after each step, keeps what went in, drops the last answer."""
+
+    def ask(h):
+        context, a = attend(multiplicative_score(h.unsqueeze(1), encoded, weight), encoded)
+        return context.squeeze(1), a.squeeze(1)
+
+    states, contexts, looked = [], [], []
+    context, a = ask(state)
+    for t in range(embedded.size(1)):
+        contexts.append(context)
+        looked.append(a)
+        state = torch.gru_cell(torch.cat([embedded[:, t], context], -1), state, *cell)
+        states.append(state)
+        context, a = ask(state)
+    return torch.stack(states, 1), torch.stack(contexts, 1), torch.stack(looked, 1)
+
+
+EXERCISE = Exercise(
+    chapter="02_alignment",
+    title="Repair a decoder",
+    goal="Find what is wrong in a loop whose own test passes, and repair it.",
+    reference=alignment.repaired_decoder,
+    contract=Contract(
+        accepts=(SINGLE, FLOAT64),
+        views=True,
+        same_dtype=True,
+        arguments_unchanged=True,
+        gradients=("embedded", "state", "encoded", "weight", "cell"),
+        says=("You may call your attention_decoder_step.",),
+    ),
+    properties=(
+        Property("two steps worked by hand: weights 3/4 and 1/4 first", 1, _worked),
+        known("one step: the state before it asks", _first, tolerance=FLOAT32),
+        agrees("contexts and weights of every step", _all, part=2, tolerance=FLOAT32, clue=sums),
+        agrees("states: each context goes into its own step", _all, part=0, tolerance=FLOAT32),
+        agrees("contexts: returned as they went in", _all, part=1, tolerance=FLOAT32),
+        agrees("one source word: still right", _one_word, part=0, repeat=1, tolerance=FLOAT32),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives=(by_steps, einsum, asks_ahead),
+    hints=(
+        "Write down which context goes into the first step. Then compare with section 5: which "
+        "state asks, and into which step does the answer go?",
+        "The lines of the loop are right, each by itself. Their order is not.",
+        "Scores and context first, with the state as it is, and only then torch.gru_cell. The line "
+        "that makes a context before the loop is not needed any more.",
+    ),
+    minutes=6,
+    difficulty=2,
+    importance=4,
+    uses=("multiplicative_score", "attend", "attention_decoder_step"),
+    results=("states", "contexts", "weights"),
+)
