@@ -13,15 +13,20 @@ from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, worked
 
 
-def _case(rng: np.random.Generator, batch: int, tokens: int, asked: int) -> Call:
-    keys = rng.permuted(np.tile(np.arange(tokens), (batch, 1)), axis=1) / 100 + 0.01
+def _case(
+    rng: np.random.Generator, batch: int, tokens: int, asked: int, apart: float = 0.5
+) -> Call:
+    """Keys of any sign and size: all that is known of them is that they differ."""
+    order = rng.permuted(np.tile(np.arange(tokens), (batch, 1)), axis=1)
+    keys = ((order - rng.integers(0, tokens)) * apart).round(2)
     symbols = rng.integers(2, 12, (batch, asked))
     return Call((torch.from_numpy(keys).float(), torch.from_numpy(symbols)))
 
 
 def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for sizes in ((3, 9, 4), (2, 6, 2), (1, 20, 5)):
-        yield "", _case(rng, *sizes)
+    yield "", _case(rng, 3, 9, 4)
+    yield "keys far from each other", _case(rng, 2, 6, 2, 30.0)
+    yield "keys near each other", _case(rng, 1, 20, 5, 0.01)
 
 
 def _edges(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -32,7 +37,10 @@ def _edges(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Few symbols, many symbols, all places taken, one example."""
-    return [_case(rng, *sizes) for sizes in ((3, 9, 4), (2, 7, 3), (2, 4, 4), (1, 12, 2))]
+    return [
+        _case(rng, *each)
+        for each in ((3, 9, 4), (2, 7, 3, 20.0), (2, 4, 4), (1, 12, 2, 0.01), (1, 9, 5, 3.0))
+    ]
 
 
 CHOICE = "keys.argsort(dim=1)[:, :asked]"
@@ -139,7 +147,10 @@ EXERCISE = Exercise(
     contract=Contract(
         views=True,
         arguments_unchanged=True,
-        says=("Nothing random is drawn inside: the keys are the only chance there is.",),
+        says=(
+            "Keys may have any sign and size.",
+            "The same keys and symbols always give the same result.",
+        ),
     ),
     properties=(
         worked(
