@@ -177,6 +177,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         gradients=("x", EVERY_PARAMETER),
         forbids=READY_MADE,
+        says=("Nothing is kept between calls.",),
         points={"gradients": 2},
     ),
     properties=(

@@ -191,6 +191,7 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         forbids=READY_MADE,
+        says=("Nothing is kept between calls: each may bring another block.",),
     ),
     properties=(
         Property("two blocks of one shape in turn", 1, _two_blocks),
