@@ -145,10 +145,9 @@ SLIPS = (
         "a_log was used as a, so the decay is exp(Δ a_log), maybe above 1. a = −exp(a_log).",
     ),
     Slip(
-        "recent grows",
-        ("window[:, 1:], state", "window, state"),
-        "recent is one longer than before, so memory grows with every token. The oldest input "
-        "drops out.",
+        "no SiLU after the convolution",
+        ("functional.silu(u)[:, None]", "u[:, None]"),
+        "u lacks its SiLU after the convolution.",
     ),
 )
 
