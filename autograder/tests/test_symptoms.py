@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from attend_grader import chapters
 from attend_grader.checks.as_if import as_if
 from attend_grader.checks.cases import observe
@@ -17,7 +18,7 @@ from attend_grader.checks.symptoms import symptom
 from attend_grader.judging.judge import judge
 from attend_solutions.attention import attention_backward, softmax
 from attend_solutions.linear_attention import chunked_form
-from attend_solutions.mamba import mamba_step
+from attend_solutions.mamba import mamba_step, raw_scan, selective_scan
 from attend_solutions.state_spaces import s4d_kernel
 
 SOFTMAX, SCORES, ATTENTION, BACKWARD = (
@@ -30,6 +31,7 @@ SOFTMAX, SCORES, ATTENTION, BACKWARD = (
     )
 )
 
+RAW = chapters.exercise("24_mamba/raw_scan")
 STEP = chapters.exercise("24_mamba/mamba_step")
 KERNEL = chapters.exercise("23_state_spaces/s4d_kernel")
 CHUNKED = chapters.exercise("15_linear_attention/chunked_form")
@@ -210,12 +212,13 @@ def test_right_values_are_said_to_be_right() -> None:
 
 
 def test_nan_is_not_as_if_arguments_were_others() -> None:
-    def unsafe(scores: Any, axis: int = -1) -> Any:
-        return _soft(scores, axis) + (np.nan if np.max(scores) > 709 else 0)
+    def unsafe(x: Any, raw: Any, bias: Any, a: Any, b: Any, c: Any) -> Any:
+        step = torch.log(1 + torch.exp(raw + bias))  # infinite for a large one
+        return selective_scan(x, step, a, b, c, torch.zeros_like(bias))
 
-    cases = [case for case in observe(local(unsafe), SOFTMAX, 0) if case.wrong]
+    cases = [case for case in observe(local(unsafe), RAW, 0) if case.wrong]
     assert cases
-    assert as_if(cases, softmax) is None  # exp of these scores gives NaN too
+    assert as_if(cases, raw_scan) is None  # with exp of raw all would be NaN, too
 
 
 def test_there_is_no_symptom_where_nothing_holds() -> None:
