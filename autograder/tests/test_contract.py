@@ -459,6 +459,21 @@ def test_a_last_look_finds_what_no_property_asks_for() -> None:
     assert "the shape of result is" in lost["values"]
 
 
+def test_where_calls_leave_something_behind_no_view_is_blamed() -> None:
+    calls = []
+
+    def counts(x: Any, w: Any, half: bool = False) -> Any:
+        calls.append(x)
+        return mixed(x, w, half) + len(calls)
+
+    only_views = Contract(views=True, points={"kinds": 2})
+    exercise = _exercise(mix, only_views, _draws, lambda subject, probe: None)
+    assert _lost(_judge(mixed, exercise)) == {}
+    told = _lost(_judge(counts, exercise))["any argument may be a view such as a.T"]
+    assert told.startswith("called again with the same arguments: ")
+    assert "kept from one call for the next" in told
+
+
 def test_an_argument_changed_in_any_call_counts() -> None:
     """Not only in the calls of that promise: here where it has three axes, as one property asks."""
 

@@ -98,6 +98,11 @@ ADVICE = {
     "numbers": ("ValueError", "matmul: Input operand 0 does not have enough dimensions", "`*`"),
     "none": ("TypeError", "unsupported operand: 'NoneType' and 'int'", "without `return`"),
     "arguments": ("TypeError", "f() takes 2 positional arguments but 3", "signature"),
+    "a leaf changed": (
+        "RuntimeError",
+        "a leaf Variable that requires grad is being used in an in-place operation.",
+        "ends in `_`",
+    ),
     "torch's float index": ("IndexError", "tensors used as indices must be long, int", "`//`"),
     "torch's join": ("TypeError", "(position 1) must be tuple of Tensors, not Tensor", "((a, b)"),
     "no star": ("RuntimeError", "torch.block_diag: Input tensors must have 2 or", "with a star"),

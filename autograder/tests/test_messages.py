@@ -260,3 +260,9 @@ def test_calls_with_tuples_are_replayed_or_told_by_their_shapes() -> None:
     )
     large = (np.zeros((3, 9)), np.zeros(9))
     assert describe_call("f", ("cell",), (large,), {}) == "cell of (3, 9), (9,)"
+
+
+def test_of_a_dict_of_arrays_the_card_tells_names_and_shapes() -> None:
+    weights = {"taps": torch.zeros(8, 4), "skip": torch.zeros(8, dtype=torch.float64)}
+    told = describe_call("f", ("block", "x"), (weights, torch.zeros(2, 9)), {})
+    assert told == "block of {taps (8, 4), skip (8,) float64}, x (2, 9)"

@@ -8,13 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from attend_grader import chapters
+from attend_grader.checks.as_if import as_if
+from attend_grader.checks.cases import observe
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.subject import local
 from attend_grader.checks.symptoms import symptom
 from attend_grader.judging.judge import judge
 from attend_solutions.attention import attention_backward, softmax
 from attend_solutions.linear_attention import chunked_form
+from attend_solutions.mamba import mamba_step, raw_scan, selective_scan
 from attend_solutions.state_spaces import s4d_kernel
 
 SOFTMAX, SCORES, ATTENTION, BACKWARD = (
@@ -27,6 +31,8 @@ SOFTMAX, SCORES, ATTENTION, BACKWARD = (
     )
 )
 
+RAW = chapters.exercise("24_mamba/raw_scan")
+STEP = chapters.exercise("24_mamba/mamba_step")
 KERNEL = chapters.exercise("23_state_spaces/s4d_kernel")
 CHUNKED = chapters.exercise("15_linear_attention/chunked_form")
 
@@ -59,6 +65,19 @@ def _last_result(q: Any, k: Any, v: Any, chunk: int = 64, state: Any = None) -> 
 def _uneven(q: Any, k: Any, v: Any, chunk: int = 64, state: Any = None) -> Any:
     output, last = chunked_form(q, k, v, chunk, state)
     return [output[..., :1, :], output[..., 1:, :]], last
+
+
+def _never_empty(block: Any, x: Any, recent: Any, state: Any) -> Any:
+    y, window, state = mamba_step(block, x, recent, state)
+    return y, window if window.shape[1] else state.mT[:, :1], state
+
+
+CALLS: list[Any] = []
+
+
+def _counts(scores: Any, axis: int = -1) -> Any:
+    CALLS.append(scores)
+    return _soft(scores, axis) + len(CALLS)
 
 
 def _in_place(q: Any, k: Any, scaled: bool = True) -> Any:
@@ -143,6 +162,8 @@ WRONG = {
         "calls tried, just those where scaled is False",
     ),
     "changed in place": (SCORES, _in_place, "k is changed in place where scaled is False"),
+    "something kept": (SOFTMAX, _counts, "Called again with the same arguments, it gives another"),
+    "an empty axis": (STEP, _never_empty, "where the second-to-last axis of recent is empty"),
     "exchanged": (
         ATTENTION,
         lambda q, k, v: _attention(q, k, v)[::-1],
@@ -188,6 +209,16 @@ def test_right_values_are_said_to_be_right() -> None:
     said = symptom(local(softmax), SOFTMAX, 0)
     assert said is not None
     assert said.startswith("The values are right in all ")
+
+
+def test_nan_is_not_as_if_arguments_were_others() -> None:
+    def unsafe(x: Any, raw: Any, bias: Any, a: Any, b: Any, c: Any) -> Any:
+        step = torch.log(1 + torch.exp(raw + bias))  # infinite for a large one
+        return selective_scan(x, step, a, b, c, torch.zeros_like(bias))
+
+    cases = [case for case in observe(local(unsafe), RAW, 0) if case.wrong]
+    assert cases
+    assert as_if(cases, raw_scan) is None  # with exp of raw all would be NaN, too
 
 
 def test_there_is_no_symptom_where_nothing_holds() -> None:

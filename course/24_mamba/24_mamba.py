@@ -122,9 +122,11 @@ if ready(selective_copy_data):
 # \Delta_t = \operatorname{softplus}(W_\Delta\, \ell_t + \beta).$$
 #
 # Every channel has its own $\Delta_t$, while $b_t$ and $c_t$ are shared by all of them. A full
-# matrix from $E$ to $E$ numbers for Δ would be large, so it goes through $R$ numbers $\ell_t$. The
+# matrix from $E$ to $E$ numbers for Δ would be large, so it goes through $R$ numbers $\ell_t$.
+# ($R$ and $N$ are no arguments: read them off the shapes of `w_delta` and `w_select`.) The
 # softplus, $\ln(1 + e^r)$, makes any number positive: it is nearly $r$ where $r$ is large, and
-# nearly $e^r$ where $r$ is very negative. It needs care where $e^r$ overflows; torch's takes it.
+# nearly $e^r$ where $r$ is very negative. It needs care where $e^r$ overflows, and where $1 + e^r$
+# rounds to 1; torch's takes it.
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -174,6 +176,10 @@ if ready(selective_parameters):
 # **By hand.** One channel, $N = 2$, $\Delta = \ln 2$, $a = (-1, -2)$, $b = (1, 3)$. The decays are
 # $\tfrac12$ and $\tfrac14$, the gains $0.69$ and $2.08$.
 #
+# *PyTorch you need.* Put the four axes side by side: `delta[..., None]` is $(B, T, E, 1)$ and
+# `b[:, :, None]` is $(B, T, 1, N)$. Where a length is 1 or an axis is missing in front, as in
+# `a`, PyTorch repeats (*broadcasts*) the numbers.
+#
 # <details><summary>How exactly is this a gate?</summary>
 #
 # Take $N = 1$, $a = -1$ and $\Delta = \operatorname{softplus}(r)$. Then $e^{-\Delta} = 1/(1 + e^r)
@@ -221,8 +227,8 @@ if ready(discretize_selective):
 # | $y$ | returned first | $(B, T, E)$ |
 #
 # **By hand.** One channel, $N = 1$, decay always $\tfrac12$ ($a = -1$, $\Delta = \ln 2$), gains 1,
-# 1.5 and 1, $c = 1$, no skip, $x = 1, 2, 0$. The states are $1$, then $\tfrac12 + 3 = 3.5$, then
-# $1.75$.
+# 1.5 and 1 (so $b$ is these divided by $\ln 2$), $c = 1$, no skip, $x = 1, 2, 0$. The states are
+# $1$, then $\tfrac12 + 3 = 3.5$, then $1.75$.
 #
 # <details><summary>Predict first: at one token, one channel gets Δ = 50. What is left of the text
 # before it, for that channel?</summary>
@@ -311,10 +317,11 @@ if ready(raw_scan):
 # **associative**: it does not matter where you set the brackets. So set them as a tree (Blelloch
 # 1990).
 #
-# - **Up.** Combine 1 with 2, 3 with 4, …, all at once: one *round*. An odd one at the end waits.
-#   Half as many steps are left. Do the same with them until one is left.
+# - **Up.** Combine 1 with 2, 3 with 4, …, all at once: one *round*. An odd one at the end is left
+#   out. Half as many steps are left. Do the same with them until one is left.
 # - **Down.** On each level you know the states after steps 2, 4, 6, …. One more round gives the
-#   states after steps 3, 5, …: one combination each. The state after step 1 is what it wrote.
+#   states after steps 3, 5, …: one combination each, and that of an odd one at the end is among
+#   them. The state after step 1 is what it wrote.
 #
 # Count what you do: every combination of a pair of neighbours is one *pair*, and everything done at
 # once is one *round*. A loop needs $T - 1$ pairs in $T - 1$ rounds. Your tree should need less than
@@ -479,6 +486,9 @@ if ready(MambaBlock):
 # needs of its past only the state $h$ and the last $K - 1$ inputs of the convolution. Both have the
 # same size after ten tokens and after ten million.
 #
+# `block` holds the parameters of a `MambaBlock` under their names: `input.weight`, `taps`,
+# `taps_bias`, `select`, `delta`, `delta_bias`, `a_log`, `skip` and `output.weight`.
+#
 # | symbol | argument | shape |
 # |---|---|---|
 # | the block's parameters, by name | `block` | a dict: `block["taps"]`, … |
@@ -486,9 +496,6 @@ if ready(MambaBlock):
 # | last inputs of the convolution, oldest first | `recent` | $(B, K - 1, E)$ |
 # | the state of the scan | `state` | $(B, E, N)$ |
 # | output, and both memories for the next token | returned | $(B, C)$, as above |
-#
-# The names are `input.weight`, `taps`, `taps_bias`, `select`, `delta`, `delta_bias`, `a_log`,
-# `skip` and `output.weight`.
 
 # %% tags=["exercise"]
 from attend_solutions.mamba import mamba_step
@@ -550,13 +557,13 @@ if ready(mamba_step):
 
 # %% [markdown]
 # One layer keeps $2C(N + K - 1)$ numbers for Mamba and $2CS$ for $S$ tokens of attention with a
-# key and a value head per query head: they are equal at $S = N + K - 1 = 19$ tokens, whatever the
-# width. With 8 query heads to one such pair it is 152 tokens; and a Mamba model has about twice as
-# many layers as a transformer of its size, because its block is attention and MLP in one. After
-# that every further token makes the cache larger still.
+# key and a value head per query head. They are equal at $S = N + K - 1 = 19$ tokens, whatever the
+# width, and every further token makes the cache larger. Two things move that point. With 8 query
+# heads to one such pair it lies at 152 tokens. And a Mamba model has about twice as many layers as
+# a transformer of its size, because its block is attention and MLP in one.
 #
-# In time a short cache is *faster*, because your step is a dozen small operations in Python: where
-# we ran it, up to 4,096 tokens (0.24 against 0.27 milliseconds).
+# In time a short cache is *faster*, because your step is some thirty small operations in Python:
+# where we ran it, up to between one and four thousand tokens.
 
 # %% [markdown]
 # ### A model that writes documentation
@@ -725,11 +732,13 @@ for task in mamba_arms.TASKS:
 # Without positions it keeps 97–100 %, so this loss is the position code's. In copying it learns
 # less reliably without them.
 #
-# **What it does not show.** That it is Δ which matters: $b$ and $c$ are chosen as well. Which arm
-# is best beyond 64: the rates were tuned at 64, and rates that are equal there differ later. With
-# 0.04 instead of 0.005 the selective arm keeps 73–100 % of induction at 1,024; with 0.02 instead of
-# 0.01 the LSTM keeps 50–86 % of copying there, and the selective arm 12–97 %. Nor anything about
-# large models: these have about 8,000 numbers and 300 to 600 steps.
+# **What it does not show.**
+#
+# - That it is Δ which matters: $b$ and $c$ are chosen as well.
+# - Which arm is best beyond 64. The rates were tuned at 64, and rates that are equal there differ
+#   later: with 0.04 instead of 0.005 the selective arm keeps 73–100 % of induction at 1,024, and
+#   with 0.02 instead of 0.01 the LSTM keeps 50–86 % of copying there, the selective arm 12–97 %.
+# - Anything about large models: these have about 8,000 numbers and 300 to 600 steps.
 #
 # > **Takeaway.** A fixed Δ does not carry these tasks beyond the trained length, with a gate or
 # > without. Mixing that depends on the input can; how far depends on the run, the rate and the

@@ -318,6 +318,8 @@ def _of_lengths(by_name: dict[str, Leaf], names: Sequence[str]) -> dict[str, boo
             if len(shape) >= -axis:
                 sizes[f"the {AXES[axis]} of {name}"] = shape[axis]
     for what, length in sizes.items():
+        found[f"{what} is empty"] = length == 0
+        found[f"{what} is not empty"] = length > 0
         found[f"{what} has length 1"] = length == 1
         found[f"{what} is longer than 1"] = length > 1
         found[f"{what} has an odd length"] = length % 2 == 1

@@ -107,7 +107,8 @@ def _try(trial: Trial, variant: Variant, *, same_dtype: bool) -> None:
     if not usable(base):
         return
     call = variant.call
-    outcome = trial.same(call, base, variant.what, single=variant.single, plain=variant.plain)
+    told: dict[str, Any] = {"single": variant.single, "plain": variant.plain}
+    outcome = trial.same(call, base, variant.what, made=variant.base, **told)
     if same_dtype and variant.width:
         _keep_dtype(trial, call, outcome)
         if variant.width == "float64":

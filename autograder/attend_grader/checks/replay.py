@@ -83,6 +83,9 @@ def _nested(value: Any) -> str:
 def _shape_of(value: Any) -> str:
     if isinstance(value, tuple):
         return f" of{','.join(_shape_of(item) for item in value)}"
+    if isinstance(value, Mapping):
+        listed = ", ".join(f"{name}{_shape_of(item)}" for name, item in value.items())
+        return f" of {{{listed}}}"
     if not hasattr(value, "shape"):
         return f"={value!r}"
     kind = str(value.dtype)

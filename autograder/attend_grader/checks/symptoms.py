@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from attend_grader.checks.as_if import as_if
-from attend_grader.checks.calls import numbers, parts
+from attend_grader.checks.calls import numbers, parts, usable
 from attend_grader.checks.cases import Case, describe, logged, observe
 from attend_grader.checks.edited import edited
 from attend_grader.checks.exercise import Exercise
@@ -23,7 +23,12 @@ from attend_grader.checks.facts import fact
 from attend_grader.checks.places import places
 from attend_grader.checks.relations import pairs_of, relation
 from attend_grader.checks.subject import Subject
+from attend_grader.checks.trials import KEPT
 from attend_grader.checks.when import when
+from attend_grader.inside.kernels import kernels_of
+
+MADE_AGAIN = 6
+"""Wrong calls that are made a second time, last ones first."""
 
 MARKED = "; what goes wrong is marked below."
 """End of the sentence where every call tried was right."""
@@ -40,11 +45,25 @@ def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
     cases = observe(subject, exercise, seed)
     if len(cases) < 2:
         return None
+    if _changes_its_mind(subject, exercise, cases):
+        return f"Called again with the same arguments, it gives another result. {KEPT}"
     seen = logged(subject, exercise)
     describe([*cases, *seen], exercise)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a mean of nothing and the like: no sentence, no matter
         return _Search(cases, exercise, seen).sentence()
+
+
+def _changes_its_mind(subject: Subject, exercise: Exercise, cases: Sequence[Case]) -> bool:
+    """Whether a call that went wrong gives something else when it is made again."""
+    if kernels_of(exercise.reference):  # interpreted: seconds
+        return False
+    wrong = [case for case in cases if case.wrong and usable(case.got)][::-1][:MADE_AGAIN]
+    again = subject.many([case.call for case in wrong])
+    return any(
+        usable(came) and not case.agrees(came.value)
+        for case, came in zip(wrong, again, strict=True)
+    )
 
 
 class _Search:

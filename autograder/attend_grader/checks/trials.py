@@ -28,6 +28,9 @@ from attend_grader.checks.subject import Outcome, Subject, SubjectError
 
 Draws = Callable[[np.random.Generator], Sequence[Call]]
 
+KEPT = "Is something kept from one call for the next, or drawn at random?"
+"""Asked where the same call gives another result."""
+
 ALIKE = 2
 """Draws of one form (options, which arguments are None, numbers of axes) that a promise is tried
 on: of more, each grading of a class would pay for the same again."""
@@ -64,7 +67,16 @@ class Trial:
         name = f"{name}.{call.method}" if call.method else name
         return describe_call(name, self.names, call.args, call.kwargs)
 
-    def same(self, call: Call, base: Outcome, what: str, *, single: bool, plain: str) -> Outcome:
+    def same(
+        self,
+        call: Call,
+        base: Outcome,
+        what: str,
+        *,
+        single: bool,
+        plain: str,
+        made: Call | None = None,
+    ) -> Outcome:
         """Hold the subject on ``call`` to what it did on the same numbers in a plain guise.
 
         Args:
@@ -73,6 +85,8 @@ class Trial:
             what: what is special about the variant: "integers in k".
             single: whether float32 takes part.
             plain: what the plain guise is called: "the same numbers as floats".
+            made: the call that gave ``base``, if it was the subject's: where that gives another
+                result now, the guise is not to blame.
 
         Returns:
             what the subject did.
@@ -88,6 +102,8 @@ class Trial:
         found = alike.difference(outcome.value, base.value, single=single)
         if found is None:
             return outcome
+        if made is not None:
+            self._repeats(made, base, alike, single=single)
         place, mine, want = found
         cause = ""
         kinds = {numbers(part).dtype.kind for part in parts(outcome.value)}
@@ -97,6 +113,19 @@ class Trial:
         raise Miss(text, cause=cause, topic=f"{what} {place.split('[')[0]}").on(
             self.given(call), ""
         )
+
+    def _repeats(self, call: Call, first: Outcome, alike: Alike, *, single: bool) -> None:
+        """Hold the subject to doing the same as before on a call that it has had.
+
+        Raises:
+            Miss: it gives another result.
+        """
+        again = self.bench.subject.run(call.args, call.kwargs, method=call.method)
+        found = alike.difference(again.value, first.value, single=single)
+        if again.error is None and found is not None:
+            place, mine, before = found
+            text = f"called again with the same arguments: {place} is {mine}, before {before}."
+            raise Miss(text, cause=KEPT, topic=KEPT).on(self.given(call), "")
 
 
 def _instance(reference: Any, call: Call) -> tuple[Any, Callable[..., Any]]:

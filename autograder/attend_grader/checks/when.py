@@ -27,6 +27,7 @@ FIRST = (
     "holds a False",
     "are large",
     "is small",
+    "is empty",
     "length 1",
     "is zero",
     "is not zero",
@@ -43,13 +44,14 @@ FIRST = (
     "equally long",
     "is not square",
     "is square",
+    "is not empty",
     "longer than 1",
     "is not 1",
 )
 """Traits in the order in which they are told, where several would do; others come last."""
 
 ABOVE = re.compile(" is (shorter|longer) than the ")
-LENGTHS = re.compile(" square|length 1|longer than|shorter than|in length|equally long")
+LENGTHS = re.compile(" square|empty|length 1|longer than|shorter than|in length|equally long")
 """Traits that say how long axes are."""
 
 RARE = 3

@@ -327,6 +327,11 @@ def _about_torch(error: CallError, line: str) -> str:
         return "count axes from the end (-1 is the last): inputs may have any number of axes."
     if "same dtype" in text or ("expected scalar type" in text and "found" in text):
         return "two tensors of different dtype meet here: make yours with `dtype=x.dtype`."
+    if "leaf Variable" in text and "in-place operation" in text:
+        return (
+            "an operation that ends in `_`, or one such as `+=`, changes an argument or a "
+            "parameter: use one that makes a new tensor."
+        )
     if "inplace operation" in text or "in-place operation" in text:
         return "autograd still needs the old numbers: assign `x = x + y` instead of `x += y`."
     if "does not require grad" in text:

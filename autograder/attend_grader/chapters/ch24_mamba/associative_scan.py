@@ -53,7 +53,7 @@ def _rounds(subject: Subject, probe: Probe) -> None:
         sizes=(64, 1024),
         at_most=3,
         cost="steps",
-        of="steps of the text",
+        of="tokens",
         advice="Is there a loop over time? Combine all pairs of neighbours at once, by slices.",
     )
 
@@ -109,6 +109,12 @@ SLIPS = (
         ("pairs, rounds = pairs + odd.shape[1], rounds + 1", "pass"),
         "The counts cover the way up the tree only. Filling in the states between combines pairs "
         "too, in one more round on each level where there are any.",
+    ),
+    Slip(
+        "pairs of the way down are not counted",
+        ("pairs, rounds = pairs + odd.shape[1], rounds + 1", "rounds = rounds + 1"),
+        "The pairs of the way down are not counted, though its rounds are. Every state that is "
+        "filled in takes one combination of a pair.",
     ),
     Slip(
         "a round in which nothing happens",
@@ -176,6 +182,7 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         forbids=READY_MADE,
+        says=("No loop over time: Python's steps may grow like log₂ T, not like T.",),
     ),
     properties=(
         worked(

@@ -29,12 +29,13 @@ def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 def _edges(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "one tap: only the present", _case(rng, 2, 5, 3, 1)
     yield "a text shorter than the taps", _case(rng, 2, 2, 3, 4)
+    yield "a text of half as many steps as taps", _case(rng, 1, 3, 2, 6)
     yield "one step", _case(rng, 1, 1, 2, 3)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """All sizes different, all the same, fewer steps than taps, one tap."""
-    sizes = ((2, 7, 3, 4), (4, 4, 4, 4), (2, 2, 3, 4), (2, 5, 3, 1))
+    sizes = ((2, 7, 3, 4), (4, 4, 4, 4), (2, 2, 3, 4), (2, 5, 3, 1), (1, 3, 2, 6), (1, 5, 2, 3))
     return [_case(rng, *one) for one in sizes]
 
 
@@ -76,9 +77,13 @@ SLIPS = (
         "The bias is missing: add `bias`, one number a channel, to every place of the result.",
     ),
     Slip(
-        "channels mixed",
-        (".sum(-1) + bias", ".sum(-1).mean(-1, keepdim=True) + bias"),
-        "Channels are mixed with each other. Here each channel sees only itself.",
+        "four taps are assumed",
+        (
+            ("(0, 0, width - 1, 0)", "(0, 0, 3, 0)"),
+            ("* taps).sum(-1)", "* taps).sum(-1)[:, : x.shape[1]]"),
+        ),
+        "Three zeros stand in front of the first step whatever K is, which is right for four taps "
+        "only. K is `taps.shape[1]`, and there are K − 1 zeros.",
     ),
     Slip(
         "with SiLU",
@@ -98,12 +103,10 @@ SLIPS = (
         "Before the first step there are zeros.",
     ),
     Slip(
-        "the first step repeated",
-        (
-            "functional.pad(x, (0, 0, width - 1, 0))",
-            "torch.cat([x[:, :1].expand(-1, width - 1, -1), x], 1)",
-        ),
-        "Before the first step the first value is repeated. There are zeros.",
+        "zeros on both sides",
+        ("(0, 0, width - 1, 0)", "(0, 0, (width - 1) // 2, width // 2)"),
+        "Zeros stand before and behind the text, as torch's padding='same' sets them, so the "
+        "window sees later steps. Put all K − 1 zeros in front.",
     ),
 )
 

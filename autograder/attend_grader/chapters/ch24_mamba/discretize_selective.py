@@ -24,9 +24,6 @@ def _case(rng: np.random.Generator, *sizes: int) -> Call:
 def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((2, 3, 4, 5), (3, 3, 3, 3), (1, 6, 2, 1)):
         yield "", _case(rng, *sizes)
-
-
-def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     delta, a, b = _case(rng, 2, 3, 4, 2).args
     yield "Δ = 0: all is kept, nothing is added", Call((0 * delta, a, b))
     yield "Δ near 1,000: all is forgotten", Call((1000 * delta, a, b))
@@ -82,9 +79,12 @@ SLIPS = (
         "The decay is 2 to the power of Δ a. It is e to that power: torch.exp.",
     ),
     Slip(
-        "the implicit step",
-        ("torch.exp(step * a)", "1 / (1 - step * a)"),
-        "The decay is 1 / (1 − Δ a), that of an implicit Euler step. It is exp(Δ a).",
+        "a and b exchanged",
+        (
+            "torch.exp(step * a), step * b[..., None, :]",
+            "torch.exp(step * b[..., None, :]), step * a",
+        ),
+        "a and b are exchanged: the decay is made from b, the gain from a. It is exp(Δ a) and Δ b.",
     ),
     Slip(
         "one rate for all channels",

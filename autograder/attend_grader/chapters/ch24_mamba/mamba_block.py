@@ -18,6 +18,7 @@ from attend_grader.checks.helpers import agrees
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 from attend_grader.checks.torch_properties import module_call
+from attend_grader.checks.trials import KEPT
 
 SCALE = 0.5
 """Of fresh weights: outputs stay near 1."""
@@ -41,16 +42,19 @@ def _short(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 
 def _causal(subject: Subject, probe: Probe) -> None:
-    """What comes later changes nothing earlier."""
+    """What comes later changes nothing earlier, and no call the next."""
     built, probe = probe.build(subject, 4, 3, scale=SCALE)
     x = normal(probe.rng, 2, 6, 4)
-    probe.agree(built, x, tolerance=FLOAT32)
+    first = probe.agree(built, x, tolerance=FLOAT32).value
+    again = probe.call(built, x).value
+    if not torch.allclose(again, first, atol=1e-4):
+        raise probe.miss(f"called twice with the same x, it gives two results. {KEPT}", x)
     later = x.clone()
     later[:, 4:] = normal(probe.rng, 2, 2, 4)
     want = probe.reference(x)[:, :4].detach()
     got = probe.call(built, later).value
-    first = got[:, :4] if isinstance(got, torch.Tensor) and got.dim() == 3 else got
-    if not isinstance(first, torch.Tensor) or not torch.allclose(first, want, atol=1e-4):
+    early = got[:, :4] if isinstance(got, torch.Tensor) and got.dim() == 3 else got
+    if not isinstance(early, torch.Tensor) or not torch.allclose(early, want, atol=1e-4):
         raise probe.miss(
             "tokens 5 and 6 were changed, and outputs 1 to 4 changed with them.", later
         )
@@ -111,13 +115,10 @@ SLIPS = (
         "Convolve first.",
     ),
     Slip(
-        "the gate before the scan",
-        (
-            "delta, b, c = selective_parameters(",
-            "u = u * functional.silu(z)\n        z = torch.full_like(z, 1.278464542761074)\n"
-            "        delta, b, c = selective_parameters(",
-        ),
-        "u is gated before the scan. The gate multiplies what the scan returns.",
+        "a residual sum inside",
+        ("return self.output(", "return x + self.output("),
+        "x is added to the output inside the block. The model around it does that: the block "
+        "returns what is to be added.",
     ),
     Slip(
         "SiLU before the convolution",
@@ -176,12 +177,13 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         gradients=("x", EVERY_PARAMETER),
         forbids=READY_MADE,
+        says=("Nothing is kept between calls.",),
         points={"gradients": 2},
     ),
     properties=(
         agrees("values", _usual, points=2, tolerance=FLOAT32),
         agrees("one token, and fewer tokens than taps", _short, repeat=1, tolerance=FLOAT32),
-        Property("what comes later changes nothing earlier", 1, _causal),
+        Property("no output knows later tokens, or calls before", 1, _causal),
     ),
     draws=draws,
     slips=SLIPS,

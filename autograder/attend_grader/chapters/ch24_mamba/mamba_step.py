@@ -17,6 +17,7 @@ from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Prope
 from attend_grader.checks.helpers import agrees
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import fresh_parameters, normal
+from attend_grader.checks.trials import KEPT
 
 SCALE = 0.5
 """Of fresh weights: outputs stay near 1."""
@@ -39,7 +40,24 @@ def _case(
 def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "", _case(rng, 2, 4, 3)
     yield "other taps and another rank", _case(rng, 3, 3, 2, 2, 2)
-    yield "one tap: nothing recent is kept", _case(rng, 1, 4, 2, 1)
+    yield "one tap: nothing recent is kept", _case(rng, 2, 5, 2, 1)
+
+
+def _two_blocks(subject: Subject, probe: Probe) -> None:
+    """A block of the same shape after another: nothing of the first may be left."""
+    first, second = (_case(probe.rng, 2, 3, 4, 3).args for _ in range(2))
+    probe.agree(subject, *first, tolerance=FLOAT32)
+
+    def clue(got: np.ndarray) -> str:
+        for name, old in first[0].items():
+            stale = probe.reference({**second[0], name: old}, *second[1:])
+            if any(got.shape == v.shape and np.allclose(got, v, atol=1e-5) for v in stale):
+                return f'That is what comes out with block["{name}"] of the block before. {KEPT}'
+        return ""
+
+    why = "right for one block, then called with another of the same shape"
+    for part in range(3):
+        probe.agree(subject, *second, part=part, tolerance=FLOAT32, why=why, clue=clue)
 
 
 def _walk(subject: Subject, probe: Probe) -> None:
@@ -63,8 +81,9 @@ def _walk(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Default taps, other taps and rank, one tap."""
-    return [_case(rng, 2, 4, 3), _case(rng, 3, 3, 2, 2, 2), _case(rng, 1, 4, 2, 1)]
+    """Default taps, other taps and rank, one tap; batches of one with one tap and with more."""
+    sizes = ((2, 4, 3), (3, 3, 2, 2, 2), (2, 4, 2, 1), (1, 4, 2), (1, 3, 4, 1), (2, 5, 1, 3, 2))
+    return [_case(rng, *one) for one in sizes]
 
 
 SLIPS = (
@@ -102,19 +121,23 @@ SLIPS = (
         "The state is returned as it came. It must be the one after this token.",
     ),
     Slip(
-        "no SiLU after the convolution",
-        ("functional.silu(u)[:, None]", "u[:, None]"),
-        "u lacks its SiLU after the convolution.",
-    ),
-    Slip(
         "no gate",
         ("y[:, 0] * functional.silu(z)", "y[:, 0]"),
         "The gate is missing: the output of the scan is multiplied by SiLU(z).",
     ),
     Slip(
-        "no bias of the convolution",
-        (' + block["taps_bias"]', ""),
-        "The bias of the convolution is missing.",
+        "newest first",
+        (
+            ("torch.cat([recent, u[:, None]], dim=1)", "torch.cat([u[:, None], recent], dim=1)"),
+            ("return y, window[:, 1:]", "return y, window[:, :-1]"),
+        ),
+        "recent is kept newest first here. It comes and goes oldest first, as the taps do: the "
+        "new input joins at the end.",
+    ),
+    Slip(
+        "taps in reverse",
+        ('block["taps"].T', 'block["taps"].flip(1).T'),
+        "The taps are in reverse: the last one belongs to this token, the first to the oldest.",
     ),
     Slip(
         "a_log used as a",
@@ -122,10 +145,9 @@ SLIPS = (
         "a_log was used as a, so the decay is exp(Δ a_log), maybe above 1. a = −exp(a_log).",
     ),
     Slip(
-        "recent grows",
-        ("window[:, 1:], state", "window, state"),
-        "recent is one longer than before, so memory grows with every token. The oldest input "
-        "drops out.",
+        "no SiLU after the convolution",
+        ("functional.silu(u)[:, None]", "u[:, None]"),
+        "u lacks its SiLU after the convolution.",
     ),
 )
 
@@ -168,9 +190,10 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         forbids=READY_MADE,
-        points={"unchanged": 2},
+        says=("Nothing is kept between calls: each may bring another block.",),
     ),
     properties=(
+        Property("two blocks of one shape in turn", 1, _two_blocks),
         agrees("the output", _usual, part=0, tolerance=FLOAT32),
         agrees("recent", _usual, part=1, tolerance=FLOAT32),
         agrees("the state", _usual, part=2, tolerance=FLOAT32),

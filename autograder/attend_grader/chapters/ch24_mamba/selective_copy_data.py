@@ -13,15 +13,26 @@ from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, worked
 
 
-def _case(rng: np.random.Generator, batch: int, tokens: int, asked: int) -> Call:
-    keys = rng.permuted(np.tile(np.arange(tokens), (batch, 1)), axis=1) / 100 + 0.01
+def _case(
+    rng: np.random.Generator,
+    batch: int,
+    tokens: int,
+    asked: int,
+    apart: float = 0.05,
+    least: float = 0.0,
+) -> Call:
+    """Keys so far apart, from the least on."""
+    order = rng.permuted(np.tile(np.arange(tokens), (batch, 1)), axis=1)
+    keys = (order * apart + least).round(2)
     symbols = rng.integers(2, 12, (batch, asked))
     return Call((torch.from_numpy(keys).float(), torch.from_numpy(symbols)))
 
 
 def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for sizes in ((3, 9, 4), (2, 6, 2), (1, 20, 5)):
-        yield "", _case(rng, *sizes)
+    yield "", _case(rng, 3, 9, 4)
+    yield "", _case(rng, 1, 20, 5, 0.01, 0.4)
+    yield "keys below 0", _case(rng, 2, 6, 4, 0.7, -5.0)
+    yield "keys above 1", _case(rng, 2, 9, 5, 30.0, 2.0)
 
 
 def _edges(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -32,7 +43,9 @@ def _edges(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Few symbols, many symbols, all places taken, one example."""
-    return [_case(rng, *sizes) for sizes in ((3, 9, 4), (2, 7, 3), (2, 4, 4), (1, 12, 2))]
+    others = ((2, 9, 4, 0.7, -5.0), (1, 8, 5, 30.0, 2.0), (2, 7, 3, 0.7, 1.5))
+    sizes = ((3, 9, 4), (2, 7, 3), (2, 4, 4), (1, 12, 2))
+    return [_case(rng, *each) for each in (*sizes, *others)]
 
 
 CHOICE = "keys.argsort(dim=1)[:, :asked]"
@@ -139,7 +152,10 @@ EXERCISE = Exercise(
     contract=Contract(
         views=True,
         arguments_unchanged=True,
-        says=("Nothing random is drawn inside: the keys are the only chance there is.",),
+        says=(
+            "Keys may have any sign and size.",
+            "The same keys and symbols always give the same result.",
+        ),
     ),
     properties=(
         worked(

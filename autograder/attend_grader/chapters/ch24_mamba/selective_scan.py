@@ -40,15 +40,27 @@ def _forgets(rng: np.random.Generator):
     h = normal(rng, 2, 3, 2)
     kept = (h[:, None] * c[:, :, None]).sum(-1) + skip * x
     yield "Δ = 0: the state stays as it was given", (x, 0 * delta, a, b, c, skip, h), (kept, h)
+    args = _resets(rng).args
+    yield "three tokens have Δ = 50", args, mamba.selective_scan(*args)
+
+
+def _resets(rng: np.random.Generator) -> Call:
+    """Long steps, after which decays multiply to 0; sums of Δ and of Δ a have no rounding."""
+    x, _, a, b, c, skip = _case(rng, 2, 16, 3, 2).args
+    delta = torch.from_numpy(rng.integers(1, 9, x.shape) / 4).float()
+    delta[:, [3, 7, 12]] = 50.0
+    a = -torch.from_numpy(rng.integers(4, 9, a.shape) / 4).float()
+    return Call((x, delta, a, b, c, skip))
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All sizes different, all the same, one step, a state given."""
+    """All sizes different, all the same, one step, a state given, very long steps."""
     return [
         _case(rng, 2, 5, 3, 4),
         _case(rng, 3, 3, 3, 3),
         _case(rng, 2, 1, 3, 2),
         _case(rng, 2, 4, 3, 2, going_on=True),
+        _resets(rng),
     ]
 
 
@@ -147,6 +159,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         gradients=("x", "delta", "a", "b", "c", "skip", "state"),
         forbids=READY_MADE,
+        says=("Steps Δ from 0 to 50 are safe, though decays may come out as 0.",),
     ),
     properties=(
         worked(
@@ -163,7 +176,7 @@ EXERCISE = Exercise(
         agrees("y", _usual, part=0, tolerance=FLOAT32),
         agrees("the last state", _usual, part=1, tolerance=FLOAT32),
         agrees("goes on from a state that is given", _goes_on, tolerance=FLOAT32),
-        known("Δ = 0 keeps everything", _forgets, tolerance=FLOAT32),
+        known("Δ = 0 keeps everything, Δ = 50 next to nothing", _forgets, tolerance=FLOAT32),
     ),
     draws=draws,
     slips=SLIPS,
