@@ -72,7 +72,8 @@ for causal in (False, True):
 # clock than the one after it. But 7 is `0111` and 8 is `1000`. So make the clocks smooth: clock $i$
 # turns by an angle $\theta_i$ at each step, its **angular frequency**,
 #
-# $$\theta_i = \text{base}^{-2i/C}, \qquad i = 0, 1, \ldots, C/2 - 1, \qquad \text{base} = 10{,}000$$
+# $$\theta_i = \text{base}^{-2i/C}, \qquad i = 0, 1, \ldots, C/2 - 1, \qquad
+# \text{base} = 10{,}000 ,$$
 #
 # and you note where its hand points, $(\sin p\theta_i, \cos p\theta_i)$.
 
@@ -108,8 +109,8 @@ print("steps for a full turn:", (2 * math.pi / angular_frequencies(8)).round())
 # torch.stack((odd, even), dim=-1).flatten(-2)   # [[1, 2, 3, 4], [5, 6, 7, 8]]
 # ```
 #
-# <details><summary>Predict first: base 10,000 and C = 512. How many steps does the slowest pair need
-# for a full turn?</summary>
+# <details><summary>Predict first: base 10,000 and C = 512. How many steps does the slowest pair
+# need for a full turn?</summary>
 #
 # $\theta_{255} = 10000^{-510/512} = 1/9647$, so $2\pi \cdot 9647 \approx 60{,}600$ steps.
 #
@@ -401,14 +402,15 @@ if ready(relative_bias):
 # | $y$ | returned, in the dtype of $x$ | $(\ldots, T, D)$ |
 #
 # **By hand.** $x = (1, 4, 0, 5)$: the pairs are $(1, 0)$ and $(4, 5)$. Position 3, frequencies
-# $(\pi/6,\ 0)$: the first pair makes a quarter turn, to $(0, 1)$, the other stays. So $y = (0, 4, 1,
-# 5)$.
+# $(\pi/6,\ 0)$: the first pair makes a quarter turn, to $(0, 1)$, the other stays. So
+# $y = (0, 4, 1, 5)$.
 #
 # **PyTorch you need.** `x.chunk(2, dim=-1)` cuts the last axis in halves; they are views.
 # `positions[..., None]` adds a last axis. Make angles in float64 with `.double()` and convert sines
 # and cosines with `.to(x.dtype)`, not the angles.
 #
-# <details><summary>Predict first: a query and a key both at 1,000,000. What is their score?</summary>
+# <details><summary>Predict first: a query and a key, both at 1,000,000. What is their
+# score?</summary>
 #
 # The same as at position 0, their plain dot product: the offset is 0, both are turned alike.
 #
@@ -474,15 +476,15 @@ if ready(apply_rope):
 
 # %%
 def suspect_rope(q, k, positions, frequencies):
-    angles = positions[..., None].double() * frequencies.double()
-    angles = torch.cat((angles, angles), dim=-1)  # (..., T, D)
-    cos, sin = angles.cos().to(q.dtype), angles.sin().to(q.dtype)
+    both = torch.cat((frequencies, frequencies)).double()  # (D,): θ_0, θ_1, …, θ_0, θ_1, …
+    turns = positions[..., None] * both
 
     def turn(x):
         partner = torch.stack((-x[..., 1::2], x[..., ::2]), dim=-1).flatten(-2)
-        return x * cos + partner * sin
+        return x * turns.cos().to(x.dtype) + partner * turns.sin().to(x.dtype)
 
-    return turn(q), turn(k)
+    turned_q, turned_k = turn(q), turn(k)
+    return turned_q, turned_k
 
 
 # %%
@@ -494,7 +496,9 @@ if ready(apply_rope):
         turned, _ = suspect_rope(q, k, at, theta)
         same = torch.allclose(turned, apply_rope(q, at, theta), atol=1e-6)
         longest = (turned.norm(dim=-1) / q.norm(dim=-1)).max()
-        print(f"D = {width}: equal to yours: {same}; a length grows to {longest:.2f} of what it was")
+        print(
+            f"D = {width}: equal to yours: {same}; a length grows to {longest:.2f} of what it was"
+        )
 
 # %% [markdown]
 # Return both turned tensors, with halves as pairs.
@@ -514,6 +518,18 @@ if ready(apply_rope):
 
 # %% tags=["exercise"]
 from attend_solutions.positions import repaired_rope
+
+# %% [markdown]
+# **What you should see.** Both differences are 0 or a rounding, at every width.
+
+# %%
+if ready(apply_rope, repaired_rope):
+    for width in (2, 8, 64):
+        q, k = torch.randn(2, 3, 5, width)
+        at, theta = torch.arange(7, 12), angular_frequencies(width)
+        pairs = zip((q, k), repaired_rope(q, k, at, theta), strict=True)
+        apart = [float((apply_rope(x, at, theta) - y).abs().max()) for x, y in pairs]
+        print(f"D = {width:2d}: q and k differ from apply_rope by", apart)
 
 # %% [markdown]
 # ## 7 · Far is less: ALiBi
@@ -550,6 +566,15 @@ from attend_solutions.positions import repaired_rope
 
 # %% tags=["exercise"]
 from attend_solutions.longer_positions import alibi_slopes
+
+# %% [markdown]
+# **What you should see.** Where the weight of a head has fallen to a half: $\ln 2 / \text{slope}_h$
+# tokens back.
+
+# %%
+if ready(alibi_slopes):
+    for heads in (4, 6):
+        print(f"{heads} heads: half at", (math.log(2) / alibi_slopes(heads)).round(decimals=1))
 
 # %% [markdown]
 # <!-- exercise: alibi_bias -->
@@ -595,8 +620,8 @@ if ready(alibi_slopes, alibi_bias):
 # %% [markdown]
 # ## 8 · Use it: your RoPE learns to read
 #
-# A model of two layers reads Python's own documentation, 64 letters at a time, and says which letter
-# comes next. Its queries and keys go through your `apply_rope`. It trains for 250 steps, a few
+# A model of two layers reads Python's own documentation, 64 letters at a time, and says which
+# letter comes next. Its queries and keys go through your `apply_rope`. It trains for 250 steps, a few
 # seconds. Then it reads new texts of 64 to 1,024 letters. Asked are always the same 32 letters at
 # the end of each of 32 texts, so only what stands *before* them gets longer. The loss is in nats a
 # letter; guessing among 27 costs $\ln 27 = 3.30$.
@@ -625,8 +650,8 @@ if ready(apply_rope):
 # %% [markdown]
 # <!-- exercise: position_interpolation -->
 #
-# **Why.** The plainest repair (Chen et al. 2023): squeeze the positions of a text of $T$ tokens into
-# the trained length $T_0$.
+# **Why.** The plainest repair (Chen et al. 2023): squeeze the positions of a text of $T$ tokens
+# into the trained length $T_0$.
 #
 # $$p' = p \cdot \frac{T_0}{T} \quad\text{if } T > T_0, \qquad\text{else}\quad p' = p$$
 #
@@ -647,6 +672,15 @@ if ready(apply_rope):
 
 # %% tags=["exercise"]
 from attend_solutions.longer_positions import position_interpolation
+
+# %% [markdown]
+# **What you should see.** Squeezed, the last of 1,024 positions is below 64, but neighbours are 16
+# times closer.
+
+# %%
+if ready(position_interpolation):
+    squeezed = position_interpolation(torch.arange(1024), 64, 1024)
+    print("the first", squeezed[:4], "and the last", float(squeezed[-1]))
 
 # %% [markdown]
 # <!-- exercise: ntk_scale -->
@@ -753,6 +787,7 @@ if ready(apply_rope, position_interpolation, ntk_scale, yarn_frequencies):
 # - **bags** (the control): each text draws its tokens by shares of its own. Best is to count.
 #
 # `python course/06_positions/train.py arms` makes the table; the cells below show it.
+
 
 # %% jupyter={"source_hidden": true}
 def shown(task, name, measure, digits=2):

@@ -23,7 +23,7 @@ from attend.training import fit
 
 RATES = (0.003, 0.01, 0.03)
 TUNING, SEEDS = (100,), (0, 1, 2, 3, 4)
-FURTHER, FURTHER_RATES = 30, (0.001, 0.003, 0.01)
+FURTHER, FURTHER_RATES = 30, (0.003, 0.01)
 """Steps on long texts, one text each, and the rates they try."""
 RAISED = "base 500,000"
 CONTROL = ("none", "sinusoidal", "ALiBi, published slopes", p.PLAIN)

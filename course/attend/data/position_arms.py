@@ -1,6 +1,6 @@
 """Small models that differ in how they know positions: trained at 64 tokens, read up to 1,024.
 
-Ten arms and three tasks (``attend.data.reading``), how one model is trained and examined, and
+Nine arms and three tasks (``attend.data.reading``), how one model is trained and examined, and
 the table of what came out, which ``python course/06_positions/train.py arms`` makes. All arms have
 two layers and the same targets at every length: the last ``ASKED`` tokens of texts of 1,024, read
 with the last 32, 64, … 1,024 tokens before them.
@@ -23,7 +23,7 @@ from torch.nn import functional
 from attend.data import reading
 from attend.training import fit
 
-BASES = (10, 100, 10_000, 100_000)
+BASES = (10, 100, 10_000)
 ROPE = {f"RoPE, base {base:,}": base for base in BASES}
 ARMS = (
     "none",

@@ -198,9 +198,7 @@ def _wall(state: ClockState, turning: np.ndarray) -> str:
         body.append(text(x, y + _RADIUS + 35, word, fill=INK, font_weight=weight, **style))
     way = "" if state.way == PLAIN else f", {state.way}"
     title = f"{state.length:,} letters, base {state.base:,}{way}: where the hands end"
-    said = (
-        f"{fresh} of {PAIRS} clocks show angles that training never did."
-    )
+    said = f"{fresh} of {PAIRS} clocks show angles that training never did."
     return panel("clocks", 528, 346, title, said, *body)
 
 

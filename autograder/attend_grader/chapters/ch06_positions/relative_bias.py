@@ -29,7 +29,7 @@ SIZES = (
     (15, 60, True),
     (32, 32, False),
 )
-"""Buckets, max_distance, bidirectional: also an odd number of buckets, in all or a side, and no room."""
+"""Buckets, max_distance, bidirectional: also odd numbers of buckets, and no room."""
 
 
 def _edges(one_side: int, max_distance: int) -> list[float]:
