@@ -621,10 +621,10 @@ if ready(alibi_slopes, alibi_bias):
 # ## 8 · Use it: your RoPE learns to read
 #
 # A model of two layers reads Python's own documentation, 64 letters at a time, and says which
-# letter comes next. Its queries and keys go through your `apply_rope`. It trains for 250 steps, a few
-# seconds. Then it reads new texts of 64 to 1,024 letters. Asked are always the same 32 letters at
-# the end of each of 32 texts, so only what stands *before* them gets longer. The loss is in nats a
-# letter; guessing among 27 costs $\ln 27 = 3.30$.
+# letter comes next. Its queries and keys go through your `apply_rope`. It trains for 250 steps, a
+# few seconds. Then it reads new texts of 64 to 1,024 letters. Asked are always the same 32 letters
+# at the end of each of 32 texts, so only what stands *before* them gets longer. The loss is in
+# nats a letter; guessing among 27 costs $\ln 27 = 3.30$.
 
 # %%
 if ready(apply_rope):

@@ -171,13 +171,13 @@ def as_trained(base: float) -> Place:
     return lambda length: (torch.arange(length), frequencies, 1.0)
 
 
-def stretched(way: str, base: float, own: Answers | None = None, factor: float = 0.0) -> Place:
-    """RoPE in one of WAYS, by ``factor``; if that is 0, by a text's length over the trained one."""
+def stretched(way: str, base: float, own: Answers | None = None) -> Place:
+    """RoPE in one of WAYS, by a text's length over the trained one."""
     plain = as_trained(base)
 
     def place(length: int) -> tuple[Tensor, Tensor, float]:
         where, frequencies, one = plain(length)
-        by = factor or max(1.0, length / TRAINED)
+        by = max(1.0, length / TRAINED)
         if way == "PI":
             squeeze = one_of(own, "position_interpolation")
             return squeeze(where, TRAINED, round(by * TRAINED)), frequencies, one
@@ -262,5 +262,5 @@ def train(
 
 @cache
 def table() -> dict[str, Any]:
-    """What ``train.py`` found: by task and arm; RoPE's ways by base; and 30 steps on long texts."""
+    """What ``train.py`` found, by task and arm; of RoPE that reads letters, also by way."""
     return json.loads(TABLE.read_text(encoding="utf-8"))

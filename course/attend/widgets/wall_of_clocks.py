@@ -129,7 +129,7 @@ def gears(state: ClockState, own: Mapping[str, Callable[..., Any]] | None = None
 
         where = [torch.from_numpy(g) if g.ndim else g.item() for g in given]
         found = own[name](*where)
-        return found[0] if state.way == YARN else np.asarray(found)
+        return found[0] if state.way == YARN else found
 
     answer = ask(call, name, tuple(np.asarray(a) for a in arguments), {"a result": shape})
     if answer.problem:
@@ -192,7 +192,7 @@ def _wall(state: ClockState, turning: np.ndarray) -> str:
         turns = f"{reach / (2 * math.pi):.{1 if reach > 60 else 2}f} turns"
         body.append(text(x, y + _RADIUS + 18, turns, **style))
         slower = plain[i] / turning[i]
-        word = "new angles" if new else "all seen"
+        word = "new" if new else "all seen"
         word += f", × 1/{slower:.{0 if slower > 9.95 else 1}f}" if slower > 1.005 else ""
         weight = 700 if new else 400
         body.append(text(x, y + _RADIUS + 35, word, fill=INK, font_weight=weight, **style))
@@ -258,7 +258,7 @@ def _curve(state: ClockState, losses: Losses) -> str:
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         style = {"fill": "none", "stroke": colour, "stroke_width": 3, "stroke_dasharray": dash}
         body.append(element("polyline", points=line, **style))
-        x = _LEFT + 108 * row
+        x = _LEFT - 20 + 122 * row
         style = {"stroke": colour, "stroke_width": 3, "stroke_dasharray": dash}
         body.append(element("line", x1=x, y1=50, x2=x + 24, y2=50, **style))
         body.append(text(x + 29, 55, label, font_size=13))
