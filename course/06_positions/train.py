@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +28,7 @@ def _short(found: dict[int, tuple[float, float]]) -> dict[str, list[float]]:
 
 def cell(arm: str, task: str) -> dict[str, Any]:
     """Tune one arm, then train it on the other seeds and examine it at every length."""
-    started, tuning = time.process_time(), {}
+    tuning = {}
     for rate in RATES:
         models = [p.train(arm, task, rate, seed)[0] for seed in TUNING]
         at = (p.TRAINED,)
@@ -51,7 +50,6 @@ def cell(arm: str, task: str) -> dict[str, Any]:
         "losses": losses,
         "runs": runs,
         **({"ways": ways} if ways else {}),
-        "seconds": round(time.process_time() - started),
     }
 
 
@@ -66,7 +64,7 @@ def arms(only: Sequence[str]) -> None:
             row = cell(arm, task)
             _keep(task, arm, row)
             at = {length: [run[length] for run in row["runs"]] for length in ("64", "1024")}
-            print(task, arm, row["rate"], at, row["seconds"], flush=True)
+            print(task, arm, row["rate"], at, flush=True)
 
 
 def _keep(first: str, second: str, row: Any) -> None:
