@@ -76,7 +76,7 @@ def wall_of_clocks(
         style=words,
         layout=wide,
     )
-    way = ipywidgets.ToggleButtons(options=WAYS, value=PLAIN, description="gears", style=words)
+    way = ipywidgets.ToggleButtons(options=WAYS, value=PLAIN)  # a name would take a line
     way.style.button_width = "84px"
     controls = [length, way, *([base] if len(table) > 1 else [])]
 
