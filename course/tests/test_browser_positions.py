@@ -14,14 +14,15 @@ CELLS = (
     "from attend_solutions.positions import apply_rope, sinusoidal_encoding",
     "widgets.rope_dial(apply_rope)",
     "widgets.frequency_map(sinusoidal_encoding)",
+    "widgets.wall_of_clocks()",
 )
-DIAL, MAP = 1, 2
+DIAL, MAP, WALL = 1, 2, 3
 
 
 @pytest.fixture(scope="module")
 def opened(lab: Lab) -> Lab:
     lab.show("positions.ipynb", *CELLS)
-    for index in (DIAL, MAP):
+    for index in (DIAL, MAP, WALL):
         lab.cell(index).locator("svg[data-panel]").first.wait_for()
     return lab
 
@@ -81,10 +82,24 @@ def test_the_map_follows_keys_and_mouse(opened: Lab):
     opened.assert_quiet()
 
 
+def test_a_longer_text_brings_new_angles_and_gears_take_them_away(opened: Lab):
+    until(opened, "clocks", "0 of 8 clocks")
+    before = opened.said("loss")
+    press(opened, WALL, 0, "End")
+    until(opened, "clocks", "5 of 8 clocks")
+    assert until(opened, "loss", "At 1,024 letters") != before
+    opened.cell(WALL).get_by_role("button", name="YaRN").click()
+    until(opened, "clocks", "0 of 8 clocks")
+    opened.cell(WALL).get_by_role("button", name="as it was").click()
+    press(opened, WALL, 1, "Home")
+    until(opened, "clocks", "base 10: where the hands end. 0 of 8 clocks")
+    opened.assert_quiet()
+
+
 @pytest.mark.parametrize("width", [1280, 800])
 def test_pictures_fit_the_window(opened: Lab, width: int):
     opened.resize(width)
-    for index, name in {DIAL: "rope-dial", MAP: "frequency-map"}.items():
+    for index, name in {DIAL: "rope-dial", MAP: "frequency-map", WALL: "wall-of-clocks"}.items():
         cell = opened.cell(index)
         opened.assert_fits(cell)
         opened.screenshot(f"positions-{width}-{name}", cell)

@@ -1,4 +1,4 @@
-"""The RoPE dial and the frequency map: what they draw is what the learner's function says."""
+"""The RoPE dial, the frequency map and the wall of clocks: what they draw is what functions say."""
 
 from __future__ import annotations
 
@@ -9,11 +9,29 @@ import ipywidgets
 import numpy as np
 import pytest
 import torch
-from attend.widgets import frequency_map, rope_dial
+from attend.data import position_arms as arms
+from attend.widgets import frequency_map, rope_dial, wall_of_clocks
 from attend.widgets.frequency_map import SHOWN, MapState
 from attend.widgets.frequency_map import draw as draw_map
 from attend.widgets.rope_dial import KEY, LAST, QUERY, SHIFTS, DialState
 from attend.widgets.rope_dial import draw as draw_dial
+from attend.widgets.wall_of_clocks import (
+    BETA,
+    EXERCISES,
+    LENGTHS,
+    PAIRS,
+    PLAIN,
+    TRAINED,
+    WAYS,
+    ClockState,
+    gears,
+)
+from attend.widgets.wall_of_clocks import draw as draw_wall
+from attend_solutions.longer_positions import (
+    ntk_scale,
+    position_interpolation,
+    yarn_frequencies,
+)
 from attend_solutions.positions import apply_rope, sinusoidal_encoding
 
 from .pictures import SVG, assert_shows_itself, controls, panels
@@ -118,6 +136,80 @@ def test_sliders_redraw_the_map() -> None:
     assert view.static().endswith(draw_map(MapState(100, 20, 3), sinusoidal_encoding) + "</div>")
 
 
+# --- the wall of clocks
+
+OWN = {f.__name__: f for f in (position_interpolation, ntk_scale, yarn_frequencies)}
+FLAT = {way: dict.fromkeys(LENGTHS, (2.0, 2.2)) for way in (*WAYS, "none")}
+
+
+def new(panel: ET.Element) -> list[int]:
+    """The clocks that show angles which training did not."""
+    return [int(c.get("data-clock", "")) for c in panel.iter() if c.get("data-new") == "1"]
+
+
+def test_the_wall_knows_the_readers_it_speaks_of() -> None:
+    assert (2 * PAIRS, TRAINED, BETA, WAYS) == (arms.D, arms.TRAINED, arms.BETA, arms.WAYS)
+    assert LENGTHS == arms.LENGTHS
+
+
+def test_the_wall_shows_itself_with_and_without_a_kernel() -> None:
+    assert_shows_itself(wall_of_clocks(), "clocks", "loss")
+
+
+def test_slow_clocks_enter_new_angles_and_the_gears_bring_them_back() -> None:
+    def fresh(length: int, way: str, base: int = 10_000) -> list[int]:
+        return new(panels(draw_wall(ClockState(length, way, base), FLAT))["clocks"])
+
+    assert fresh(64, PLAIN) == []
+    assert fresh(1024, PLAIN) == [3, 4, 5, 6, 7]  # 64 · 0.0316 is less than a turn
+    assert fresh(1024, "PI") == []
+    assert fresh(1024, "YaRN") == []
+    assert fresh(1024, PLAIN, 10) == []  # all make a full turn within 64
+    assert 0 < len(fresh(1024, "NTK")) < 5
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("length", "base"), [(64, 10_000), (256, 100), (1024, 10_000)])
+def test_the_pages_own_gears_are_those_of_the_functions(way, length, base) -> None:
+    state = ClockState(length, way, base)
+    np.testing.assert_allclose(gears(state), gears(state, OWN), rtol=1e-9)
+    where, slowed, _ = arms.stretched(way, base, OWN)(length)
+    steps = float(where[1] - where[0]) * slowed.numpy()
+    np.testing.assert_allclose(gears(state), steps, rtol=1e-9)
+
+
+def test_the_loss_that_is_written_is_the_tables() -> None:
+    view = wall_of_clocks()
+    length, base = controls(view, ipywidgets.SelectionSlider)
+    (way,) = controls(view, ipywidgets.ToggleButtons)
+    length.value, base.value, way.value = 1024, 100, "NTK"
+    runs = arms.table()["letters"]["RoPE, base 100"]["ways"]
+    mean = np.mean([run["NTK"]["1024"][0] for run in runs])
+    assert f"{mean:.2f} nats a letter" in words(panels(view.static())["loss"])
+
+
+def test_a_learners_wall_has_their_losses_and_one_base() -> None:
+    losses = {way: dict.fromkeys(LENGTHS, 2.0 + i / 10) for i, way in enumerate(WAYS)}
+    view = wall_of_clocks(OWN, losses)
+    assert len(controls(view, ipywidgets.SelectionSlider)) == 1
+    (way,) = controls(view, ipywidgets.ToggleButtons)
+    way.value = "YaRN"
+    assert "2.30 nats a letter" in words(panels(view.static())["loss"])
+
+
+@pytest.mark.parametrize("way", WAYS[1:])
+def test_the_wall_says_which_function_it_waits_for(way) -> None:
+    for function, said in (
+        (unfinished, "not started"),
+        (lambda *a: None, "None"),
+        (lambda *a: a[9], "IndexError"),
+    ):
+        html = draw_wall(ClockState(512, way), FLAT, {**OWN, EXERCISES[way]: function})
+        assert not panels(html)
+        assert EXERCISES[way] in html
+        assert said in html
+
+
 # --- functions that are not there yet, or wrong
 
 
@@ -151,3 +243,5 @@ def test_what_is_no_function_is_refused() -> None:
         rope_dial(torch.zeros(2))  # type: ignore[arg-type]  # the mistake being tested
     with pytest.raises(ValueError, match=r"frequency_map\(sinusoidal_encoding\)"):
         frequency_map(3)  # type: ignore[arg-type]  # the same
+    with pytest.raises(ValueError, match="own must be a dict of your functions"):
+        wall_of_clocks(ntk_scale)  # type: ignore[arg-type]  # the same

@@ -192,3 +192,37 @@ def apply_rope(x: Tensor, positions: Tensor, frequencies: Tensor) -> Tensor:
     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
     first, second = x.chunk(2, dim=-1)
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+
+
+def repaired_rope(
+    q: Tensor, k: Tensor, positions: Tensor, frequencies: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Turn queries and keys of the same positions, with halves as pairs.
+
+    Pair i is (x_i, x_{i + D/2}), as in apply_rope. The suspect function laid its angles out for
+    halves, (θ_0, θ_1, …, θ_0, θ_1, …), but took the partner of a number from its neighbour.
+
+    Shapes:
+        q, k: (..., T, D), D even
+        positions: (T,), or (..., 1, T) for sequences whose positions differ
+        frequencies: (D/2,)
+        returns: q and k, turned, in their own shapes and dtypes
+
+    The inputs are not modified.
+
+    Source: Su et al. 2021, §3.4.2; the pairs are those of GPT-NeoX.
+
+    >>> x = torch.tensor([[1.0, 4.0, 0.0, 5.0]])
+    >>> frequencies = torch.tensor([math.pi / 6, 0.0], dtype=torch.float64)
+    >>> repaired_rope(x, 2 * x, torch.tensor([3]), frequencies)[1].round(decimals=3)
+    tensor([[ 0.,  8.,  2., 10.]])
+    """
+    angles = positions[..., None].double() * frequencies.double()
+    angles = torch.cat((angles, angles), dim=-1)  # (..., T, D)
+
+    def turn(x: Tensor) -> Tensor:
+        first, second = x.chunk(2, dim=-1)
+        partner = torch.cat((-second, first), dim=-1)
+        return x * angles.cos().to(x.dtype) + partner * angles.sin().to(x.dtype)
+
+    return turn(q), turn(k)

@@ -19,6 +19,7 @@ from attend_solutions.positions import (
     angular_frequencies,
     apply_rope,
     relative_bias,
+    repaired_rope,
     shift_matrix,
     sinusoidal_encoding,
 )
@@ -183,6 +184,15 @@ class TestRope:
         found = apply_rope(x, where, angular_frequencies(6))
         for b in range(2):
             assert_close(found[b], apply_rope(x[b], where[b, 0], angular_frequencies(6)))
+
+    def test_the_repaired_function_turns_both_as_llama_does(self) -> None:
+        rotary = LlamaRotaryEmbedding(llama(16, 1e4))
+        where = torch.arange(50)
+        q, k = torch.randn(2, 1, 2, 50, 16)
+        wanted = apply_rotary_pos_emb(q, k, *rotary(q, where[None]))
+        found = repaired_rope(q, k, where, angular_frequencies(16))
+        for got, want in zip(found, wanted, strict=True):
+            assert_close(got, want, atol=1e-5, rtol=0)
 
 
 class TestAlibi:

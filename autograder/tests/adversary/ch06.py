@@ -284,3 +284,59 @@ _cases(
     ("right", "minimum and maximum, in NumPy", "t = base ** (-np.arange(0, width, 2) / width)\ng = np.minimum(1, np.maximum(0, (trained_length * t / (2 * np.pi) - alpha) / (beta - alpha)))\nreturn torch.from_numpy(t * (g + (1 - g) / factor)), float(0.1 * np.log(factor) + 1)"),
     ("right", "three cases", "t = angular_frequencies(width, base)\nturns = trained_length * t / (2 * math.pi)\nout = t.clone()\nout[turns < alpha] /= factor\nmid = (turns >= alpha) & (turns <= beta)\ng = (turns[mid] - alpha) / (beta - alpha)\nout[mid] = t[mid] * (1 - (1 - g) * (1 - 1 / factor))\nreturn out, math.log(factor) * 0.1 + 1.0"),
 )  # fmt: skip
+
+TURN = """
+def repaired_rope(q, k, positions, frequencies):
+    angles = positions[..., None].double() * frequencies.double()
+    angles = torch.cat((angles, angles), dim=-1)
+    cos, sin = angles.cos().to(q.dtype), angles.sin().to(q.dtype)
+
+    def turn(x):
+        a, b = x.chunk(2, -1)
+        return x * cos + torch.cat((-b, a), -1) * sin
+
+    def old(x):
+        return x * cos + torch.stack((-x[..., 1::2], x[..., ::2]), dim=-1).flatten(-2) * sin
+
+    return turn(q), turn(k)
+"""
+LAST = "return turn(q), turn(k)"
+PARTNER = "torch.cat((-b, a), -1)"
+CASES += [
+    ("repaired_rope", kind, what, TURN.replace(old, new))
+    for kind, what, old, new in (
+        ("wrong", "as it was", LAST, "return old(q), old(k)"),
+        ("wrong", "only q repaired", LAST, "return turn(q), old(k)"),
+        ("wrong", "only k repaired", LAST, "return old(q), turn(k)"),
+        ("wrong", "partners of halves, angles of neighbours", "torch.cat((angles, angles), dim=-1)", "angles.repeat_interleave(2, -1)"),
+        ("wrong", "minus on the second half", "(-b, a)", "(b, -a)"),
+        ("wrong", "no minus", "(-b, a)", "(b, a)"),
+        ("wrong", "halves not exchanged", "(-b, a)", "(-a, b)"),
+        ("wrong", "keys not turned", LAST, "return turn(q), k"),
+        ("wrong", "queries twice", LAST, "return turn(q), turn(q)"),
+        ("wrong", "written into q", LAST, "q.copy_(turn(q))\n    return q, turn(k)"),
+        ("wrong", "written into k", LAST, "out = turn(q)\n    k.copy_(turn(k).detach())\n    return out, k"),
+        ("wrong", "float64 comes out", ".to(q.dtype)", ""),
+        ("wrong", "float32 angles", "double()", "float()"),
+        ("wrong", "keys detached", LAST, "return turn(q), turn(k.detach())"),
+        ("wrong", "lengths set to 1", LAST, "return F.normalize(turn(q), dim=-1), F.normalize(turn(k), dim=-1)"),
+        ("wrong", "turned twice", LAST, "return turn(turn(q)), turn(turn(k))"),
+        ("wrong", "queries only", LAST, "return turn(q)"),
+        ("wrong", "rolled without a sign", PARTNER, "x.roll(x.shape[-1] // 2, -1)"),
+        ("right", "halves", LAST, LAST),
+        ("right", "a list", LAST, "return [turn(x) for x in (q, k)]"),
+        ("right", "stacked", LAST, "both = turn(torch.stack((q, k)))\n    return both[0], both[1]"),
+        ("right", "rolled with a sign", PARTNER, "x.roll(x.shape[-1] // 2, -1) * torch.cat((-torch.ones_like(a), torch.ones_like(b)), -1)"),
+    )
+]  # fmt: skip
+
+CASES += [
+    ('relative_bias', 'wrong', 'odd table: half rounded up', 'def relative_bias(table, relative, bidirectional=True, max_distance=128):\n    n = table.shape[0]\n    pass\n    ret = torch.zeros_like(relative)\n    if bidirectional:\n        n = (n + 1) // 2\n        ret = (relative > 0).long() * n\n        d = relative.abs()\n    else:\n        d = -torch.clamp(relative, max=0)\n    e = n // 2\n    big = e + (torch.log(d.float() / e) / math.log(max_distance / e) * (n - e)).clamp(min=-e).long()\n    big = big.clamp(max=n - 1)\n    return table[ret + torch.where(d < e, d, big)].permute(2, 0, 1)\n'),
+    ('relative_bias', 'wrong', 'odd table: second half counted from the end', 'def relative_bias(table, relative, bidirectional=True, max_distance=128):\n    n = table.shape[0]\n    first = torch.zeros_like(relative)\n    if bidirectional:\n        first = (relative > 0) * (n - n // 2)\n        n //= 2\n        d = relative.abs()\n    else:\n        d = (-relative).clamp(min=0)\n    e = n // 2\n    far = (e + torch.log(d / e) / math.log(max_distance / e) * (n - e)).clamp(0, n - 1).long()\n    return table[first + torch.where(d < e, d, far)].movedim(-1, 0)\n'),
+    ('relative_bias', 'wrong', 'relative changed in place in one branch', 'def relative_bias(table, relative, bidirectional=True, max_distance=128):\n    n = table.shape[0]\n    first = torch.zeros_like(relative)\n    if bidirectional:\n        n //= 2\n        first = (relative > 0) * n\n        d = relative.abs()\n    else:\n        d = relative.neg_().clamp_(min=0)\n    e = n // 2\n    far = (e + torch.log(d / e) / math.log(max_distance / e) * (n - e)).clamp(0, n - 1).long()\n    return table[first + torch.where(d < e, d, far)].movedim(-1, 0)\n'),
+    ('relative_bias', 'wrong', 'relative changed in place (abs_) with bidirectional', 'def relative_bias(table, relative, bidirectional=True, max_distance=128):\n    n = table.shape[0]\n    first = torch.zeros_like(relative)\n    if bidirectional:\n        n //= 2\n        first = (relative > 0) * n\n        d = relative.abs_()\n    else:\n        d = (-relative).clamp(min=0)\n    e = n // 2\n    far = (e + torch.log(d / e) / math.log(max_distance / e) * (n - e)).clamp(0, n - 1).long()\n    return table[first + torch.where(d < e, d, far)].movedim(-1, 0)\n'),
+    ('position_interpolation', 'wrong', '.double() alias changed in place', 'def position_interpolation(positions, trained_length, length):\n    p = positions.double()\n    if length > trained_length:\n        p *= trained_length / length\n    return p\n'),
+    ('position_interpolation', 'wrong', 'in place in one branch', 'def position_interpolation(positions, trained_length, length):\n    if length <= trained_length:\n        return positions.double()\n    if positions.dtype == torch.float64:\n        return positions.mul_(trained_length / length)\n    return positions.double() * (trained_length / length)\n'),
+    ('position_interpolation', 'wrong', 'compares positions', 'def position_interpolation(positions, trained_length, length):\n    if positions.max() < trained_length:\n        return positions.double()\n    return positions.double() * (trained_length / length)\n'),
+    ('yarn_frequencies', 'wrong', 'whole-number base', 'from attend_solutions.positions import angular_frequencies\ndef yarn_frequencies(width, base, factor, trained_length, alpha=1.0, beta=32.0):\n    f = angular_frequencies(width, int(base))\n    g = ((trained_length * f / (2 * math.pi) - alpha) / (beta - alpha)).clamp(0, 1)\n    return g * f + (1 - g) * f / factor, 0.1 * math.log(factor) + 1\n'),
+]  # fmt: skip

@@ -31,6 +31,7 @@ from attend.widgets.score_memory import score_memory
 from attend.widgets.semiseparable import semiseparable
 from attend.widgets.table import attention_table
 from attend.widgets.tile_stepper import tile_stepper
+from attend.widgets.wall_of_clocks import wall_of_clocks
 from attend.widgets.what_is_kept import TEXTS as WHAT_IS_KEPT
 from attend.widgets.what_is_kept import what_is_kept
 
@@ -65,5 +66,6 @@ __all__ = [
     "semiseparable",
     "tile_stepper",
     "traffic_chart",
+    "wall_of_clocks",
     "what_is_kept",
 ]

@@ -6,6 +6,7 @@ EXERCISES = {
     "LearnedPositions": 9,
     "relative_bias": 9,
     "apply_rope": 12,
+    "repaired_rope": 9,
     "alibi_slopes": 6,
     "alibi_bias": 6,
     "position_interpolation": 6,

@@ -19,6 +19,8 @@ def _squeezes(rng: np.random.Generator) -> Known:
         where = torch.from_numpy(rng.integers(0, length, shape))
         why = f"trained on {trained}, reads {length}; {where.numel()} of its positions"
         yield why, (where, trained, length), where.double() * trained / length
+    where = torch.tensor([0, 2, 5])
+    yield "three early positions of a longer text", (where, 10, 40), where.double() / 4
 
 
 def _short(rng: np.random.Generator) -> Known:
@@ -41,6 +43,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((torch.arange(7), 10, 7)),
         Call((where(1024, 2, 3).float(), 64, 1024)),
         Call((where(9, 4).float(), 12, 9)),
+        Call((where(9, 4), 12, 30)),
     ]
 
 

@@ -26,9 +26,10 @@ SIZES = (
     (20, 77, True),
     (14, 60, True),
     (9, 40, False),
+    (15, 60, True),
     (32, 32, False),
 )
-"""Buckets, max_distance, bidirectional: also an odd number of buckets a side, and no room."""
+"""Buckets, max_distance, bidirectional: also odd numbers of buckets, and no room."""
 
 
 def _edges(one_side: int, max_distance: int) -> list[float]:
@@ -104,6 +105,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((normal(rng, 12, 1), torch.tensor([[-700, -31, -9, -7], [2, 9, 31, 700]]), False, 50)),
         Call((normal(rng, 16, 2), torch.tensor([[0, -2, -5, -9, -40]]))),
         Call((normal(rng, 14, 2), torch.tensor([[-90, -30, -4, 1, 3, 5, 30, 90]]), True, 60)),
+        Call((normal(rng, 11, 2), torch.tensor([[-90, -30, -4, 1, 3, 5, 30, 90]]), True, 60)),
     ]
 
 

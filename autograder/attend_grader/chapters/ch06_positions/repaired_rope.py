@@ -1,0 +1,256 @@
+"""Exercise 06_positions/repaired_rope: two conventions of pairs, mixed in one function.
+
+The broken function stands in the notebook: angles for halves, partners from neighbours. With one
+pair the two are the same. The oracle is a product of complex numbers in float64.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from attend_solutions import positions as solutions
+from torch import Tensor
+
+from attend_grader.chapters.ch06_positions.apply_rope import BFLOAT16, turned
+from attend_grader.chapters.ch06_positions.shared import FAR, READY_MADE, ROUNDED, rates
+from attend_grader.checks.compare import FLOAT32 as SINGLE
+from attend_grader.checks.compare import FLOAT64 as DOUBLE
+from attend_grader.checks.contract import FLOAT32, FLOAT64
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import Known, known
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_properties import normal
+
+
+def _both(q: Tensor, k: Tensor, *where: Tensor) -> tuple[Tensor, Tensor]:
+    return turned(q, *where), turned(k, *where)
+
+
+def _case(why: str, *given: Tensor) -> tuple[str, tuple[Tensor, ...], tuple[Tensor, Tensor]]:
+    return why, given, _both(*given)
+
+
+def _pairs(rng: np.random.Generator) -> Known:
+    """Several pairs; positions between whole numbers; sequences that differ."""
+    for shape, width in (((3,), 4), ((2, 5), 8), ((4, 4), 4), ((3,), 2)):
+        where = torch.from_numpy(rng.integers(1, 40, shape[-1]))
+        q, k = normal(rng, 2, *shape, width)
+        yield _case(f"T = {shape[-1]}, D = {width}", q, k, where, rates(width))
+    where = torch.from_numpy(rng.integers(1, 40, (2, 1, 4))) - 0.25
+    q, k = normal(rng, 2, 2, 3, 4, 6)
+    yield _case("positions of each sequence, between whole numbers", q, k, where, rates(6, 100.0))
+
+
+def _far(rng: np.random.Generator) -> Known:
+    where = FAR + torch.from_numpy(rng.integers(0, 1000, 3))
+    for positions in (where, where.double() + 0.37):
+        q, k = normal(rng, 2, 3, 8)
+        why = "positions about 100,000, where float32 angles are off by thousandths"
+        yield _case(why, q, k, positions, rates(8))
+
+
+def _scores(subject: Subject, probe: Probe) -> None:
+    """Lengths stay, and all scores stay when all positions move on."""
+    q, k = normal(probe.rng, 2, 5, 12)
+    q, k = (x / x.norm(dim=-1, keepdim=True) for x in (q, k))
+    first = None
+    for start in (0, 37, 900):
+        given = (q, k, torch.arange(5) + start, rates(12))
+        value = probe.call(subject, *given).value
+        found = value if isinstance(value, (tuple, list)) and len(value) == 2 else ()
+        if not found or any(not isinstance(x, Tensor) or x.shape != q.shape for x in found):
+            probe.agree(subject, *given, tolerance=SINGLE)
+        turned_q, turned_k = (x.double() for x in found)
+        longest = float(max((x.norm(dim=-1) - 1).abs().max() for x in (turned_q, turned_k)))
+        if longest > 1e-5:
+            raise probe.miss(
+                f"a vector of length 1 comes out with a length that is off by {longest:.2g}: a "
+                "rotation keeps lengths. Do both numbers of a pair turn by the same angle?",
+                *given,
+            )
+        scores = turned_q @ turned_k.mT
+        first = scores if first is None else first
+        apart = float((scores - first).abs().max())
+        if apart > 1e-5:
+            raise probe.miss(
+                f"with all positions moved on by {start}, a score changes by {apart:.2g}: it may "
+                "depend on the offset alone. Are queries and keys turned alike?",
+                *given,
+            )
+
+
+def _types(subject: Subject, probe: Probe) -> None:
+    """q and k keep their own dtypes, in bfloat16 too."""
+    q, k = normal(probe.rng, 2, 4, 6)
+    where = torch.tensor([3, 301, 57, 1003])
+    kinds = ((torch.float32, SINGLE), (torch.float64, DOUBLE), (torch.bfloat16, BFLOAT16))
+    for kind, tolerance in kinds:
+        given = (q.to(kind), k.to(kind), where, rates(6))
+        want, why = tuple(x.to(kind) for x in _both(*given)), f"q and k in {kind}"
+        value = probe.agree(subject, *given, want=want, tolerance=tolerance, why=why).value
+        for x in value:
+            if x.dtype != kind:
+                note = f"q and k have dtype {kind}, but a result {x.dtype}: bring sines and "
+                raise probe.miss(f"{note}cosines to x.dtype.", *given)
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Unordered positions, heads, T = D, one pair, positions for each sequence, far out."""
+
+    def where(*shape: int) -> Tensor:
+        return torch.from_numpy(rng.integers(1, 40, shape))
+
+    def both(*shape: int) -> tuple[Tensor, Tensor]:
+        q, k = normal(rng, 2, *shape)
+        return q, k
+
+    return [
+        Call((*both(5, 8), where(5), rates(8))),
+        Call((*both(2, 3, 4, 6), where(4).double() / 4, rates(6))),
+        Call((*both(4, 4), where(4), rates(4, 100.0))),
+        Call((*both(2, 2, 3, 6), where(2, 1, 3), rates(6))),
+        Call((*both(3, 64), FAR + where(3), rates(64))),
+        Call((*both(1, 2), where(1), rates(2))),
+    ]
+
+
+ANGLES = "positions[..., None].double() * frequencies.double()"
+LAID_OUT = "angles = torch.cat((angles, angles), dim=-1)"
+PARTNER = "torch.cat((-second, first), dim=-1)"
+NEIGHBOUR = "torch.stack((-x[..., 1::2], x[..., ::2]), dim=-1).flatten(-2)"
+TURNED = "return turn(q), turn(k)"
+COSINES = "x * angles.cos().to(x.dtype) + partner * angles.sin().to(x.dtype)"
+
+SLIPS = (
+    Slip(
+        "not repaired",
+        (PARTNER, NEIGHBOUR),
+        "The partner of a number is still its neighbour, x_0 with x_1, while the angles are laid "
+        "out for halves. Take the partner from the other half: (−second half, first half).",
+    ),
+    Slip(
+        "neighbours throughout",
+        ((LAID_OUT, "angles = angles.repeat_interleave(2, dim=-1)"), (PARTNER, NEIGHBOUR)),
+        "This is a rotation again, but one of neighbours, (x_0, x_1), (x_2, x_3), … Asked for are "
+        "halves, as in apply_rope: keep the angles as they were and repair the partner.",
+    ),
+    Slip(
+        "angles changed instead of partners",
+        (LAID_OUT, "angles = angles.repeat_interleave(2, dim=-1)"),
+        "Now the partners are halves, but the angles are laid out for neighbours, (θ_0, θ_0, θ_1, "
+        "θ_1, …). One of the two had to change, not both.",
+    ),
+    Slip(
+        "keys as they were",
+        (TURNED, "return turn(q), k.clone()"),
+        "The keys are not turned at all. Queries and keys are both turned, each by its position.",
+    ),
+    Slip(
+        "keys turned the other way",
+        (TURNED, "angles_of_q = turn(q)\n    angles = -angles\n    return angles_of_q, turn(k)"),
+        "The keys turn clockwise, by −pθ, so that a score depends on m + n. Both turn by +pθ.",
+    ),
+    Slip(
+        "turned clockwise",
+        (PARTNER, "torch.cat((second, -first), dim=-1)"),
+        "Both turn clockwise, by −pθ: the minus sign stands before the wrong half. The partner is "
+        "(−second half, first half).",
+    ),
+    Slip(
+        "no minus sign",
+        (PARTNER, "torch.cat((second, first), dim=-1)"),
+        "There is no minus sign in the partners, so lengths change. It is (−second half, first "
+        "half).",
+    ),
+    Slip(
+        "keys and queries exchanged",
+        (TURNED, "return turn(k), turn(q)"),
+        "The results have changed places: the turned queries come first, then the keys.",
+    ),
+    Slip(
+        "angles in float32",
+        (ANGLES, ANGLES.replace("double", "float")),
+        "Near 0 all is right, but far out digits are lost: the angles were made in float32. That "
+        "line of the colleague's was right.",
+    ),
+    Slip(
+        "left in float64",
+        (COSINES, "x * angles.cos() + partner * angles.sin()"),
+        "All numbers are right, but they come in float64 whatever q and k are: convert sines and "
+        "cosines to the dtype of x.",
+    ),
+)
+
+
+def by_halves(q, k, positions, frequencies):
+    """Half the angles, and the two lines of the rotation."""
+    angles = positions[..., None].double() * frequencies
+
+    def turn(x):
+        half = x.shape[-1] // 2
+        a, b = x[..., :half], x[..., half:]
+        c, s = torch.cos(angles).to(x.dtype), torch.sin(angles).to(x.dtype)
+        return torch.cat((a * c - b * s, a * s + b * c), dim=-1)
+
+    return turn(q), turn(k)
+
+
+def by_roll(q, k, positions, frequencies):
+    """The other half by a roll, and a sign for each number."""
+    half = len(frequencies)
+    angles = torch.outer(positions.flatten().double(), frequencies.double())
+    angles = angles.reshape(*positions.shape, half).repeat(*[1] * positions.dim(), 2)
+    sign = torch.cat((-torch.ones(half), torch.ones(half)))
+    return tuple(
+        x * angles.cos().to(x) + x.roll(half, dims=-1) * (sign * angles.sin()).to(x) for x in (q, k)
+    )
+
+
+def by_neighbours(q, k, positions, frequencies):
+    """Sorts halves into neighbours, turns these as complex numbers, and sorts back."""
+    turns = torch.exp(1j * positions[..., None].double() * frequencies.double())
+
+    def turn(x):
+        z = x.double().unflatten(-1, (2, -1)).transpose(-1, -2).contiguous()
+        z = torch.view_as_real(torch.view_as_complex(z) * turns)
+        return z.transpose(-1, -2).flatten(-2).to(x.dtype)
+
+    return turn(q), turn(k)
+
+
+EXERCISE = Exercise(
+    chapter="06_positions",
+    title="Repair a rotation",
+    goal="Find what a function mixes up whose own test passes, and repair it.",
+    reference=solutions.repaired_rope,
+    contract=Contract(
+        leading_axes=("q", "k"),
+        accepts=(FLOAT32, FLOAT64),
+        views=True,
+        arguments_unchanged=True,
+        gradients=("q", "k"),
+        says=("Good to six digits at positions about 100,000.",),
+        forbids=("apply_rope", *READY_MADE),
+    ),
+    properties=(
+        known("the queries: pairs of halves", _pairs, part=0, tolerance=SINGLE),
+        known("the keys: pairs of halves", _pairs, part=1, tolerance=SINGLE),
+        Property("lengths stay; scores depend on the offset alone", 1, _scores),
+        known("exact at position 100,000", _far, tolerance=ROUNDED),
+        Property("the dtype of q and k comes out", 1, _types),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives=(by_halves, by_roll, by_neighbours),
+    hints=(
+        "Print `partner` for x = (0, 1, 2, 3), and beside it the order of the angles. Which number "
+        "is x_0 paired with, and which angles do the two get?",
+        "The angles repeat as a whole, so x_i and x_{i + D/2} share one. The partners must come "
+        "from the other half too: −x_{i + D/2} for the first half, x_i for the second.",
+        "first, second = x.chunk(2, dim=-1); partner = torch.cat((-second, first), dim=-1).",
+    ),
+    minutes=8,
+    difficulty=2,
+    importance=4,
+    results=("q", "k"),
+)

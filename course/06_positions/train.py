@@ -1,0 +1,81 @@
+"""Make the table of chapter 06's experiments, course/attend/data/position_arms.json.
+
+    python course/06_positions/train.py arms           # every arm on every task; ten minutes
+    python course/06_positions/train.py arms letters   # only this task; also: only one arm
+
+All run on one thread of a CPU. Each arm tries every rate of RATES on the seeds of TUNING, with
+texts of their own; the rate with the lowest loss at the trained length then runs on SEEDS.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from attend.data import position_arms as p
+
+RATES = (0.003, 0.01, 0.03)
+TUNING, SEEDS = (100,), (0, 1, 2, 3, 4)
+CONTROL = ("none", "sinusoidal", "ALiBi, published slopes", p.PLAIN)
+
+
+def _short(found: dict[int, tuple[float, float]]) -> dict[str, list[float]]:
+    return {str(length): [round(one, 4) for one in both] for length, both in found.items()}
+
+
+def cell(arm: str, task: str) -> dict[str, Any]:
+    """Tune one arm, then train it on the other seeds and examine it at every length."""
+    tuning = {}
+    for rate in RATES:
+        models = [p.train(arm, task, rate, seed)[0] for seed in TUNING]
+        at = (p.TRAINED,)
+        tuning[rate] = [p.examine(m, task, at, tuning=True)[p.TRAINED][0] for m in models]
+    rate = min(RATES, key=lambda rate: sum(tuning[rate]))
+    runs, ways, losses = [], [], []
+    for seed in SEEDS:
+        model, curve = p.train(arm, task, rate, seed)
+        losses.append([round(one, 4) for one in curve[:21:10]])
+        runs.append(_short(p.examine(model, task)))
+        if task == "letters" and arm in p.ROPE:
+            places = {way: p.stretched(way, p.ROPE[arm]) for way in p.WAYS[1:]}
+            ways.append(
+                {way: _short(p.examine(model, task, place=at)) for way, at in places.items()}
+            )
+    return {
+        "rate": rate,
+        "tuning": {f"{r:g}": [round(one, 4) for one in found] for r, found in tuning.items()},
+        "losses": losses,
+        "runs": runs,
+        **({"ways": ways} if ways else {}),
+    }
+
+
+def arms(only: Sequence[str]) -> None:
+    """Write the table; with arguments, only rows whose task or arm is named are made anew."""
+    for task in p.TASKS:
+        for arm in p.ARMS:
+            if only and task not in only and arm not in only:
+                continue
+            if task == "bags" and arm not in CONTROL:
+                continue
+            row = cell(arm, task)
+            _keep(task, arm, row)
+            at = {length: [run[length] for run in row["runs"]] for length in ("64", "1024")}
+            print(task, arm, row["rate"], at, flush=True)
+
+
+def _keep(first: str, second: str, row: Any) -> None:
+    made = json.loads(p.TABLE.read_text()) if p.TABLE.is_file() else {}
+    made.setdefault(first, {})[second] = row
+    p.TABLE.write_text(json.dumps(made) + "\n")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    if sys.argv[1:2] == ["arms"]:
+        arms(sys.argv[2:])
+    else:
+        sys.exit(__doc__)
