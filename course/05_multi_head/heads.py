@@ -37,18 +37,77 @@ Run = tuple[dict[str, float], list[float]]
 """What was measured in a run (its "error" chooses the rate), and its losses."""
 
 
-def tuned(run: Callable[[float, int, int], Run], rates: Sequence[float] = RATES) -> dict[str, Any]:
+def side_by_side(
+    build: Callable[[], torch.nn.Module],
+    runs: Sequence[tuple[int, float]],
+    steps: int,
+    rows: int,
+    asked: str = trials.BOTH,
+    width: int = trials.WIDTH,
+) -> list[Run]:
+    """What ``trials.train`` does, for many runs (seed, rate) at once: most of the time is Python's.
+
+    Each is measured on the rows of that seed, at the end and at step ``EARLY``.
+    """
+    models = []
+    for seed, _ in runs:
+        torch.manual_seed(seed)
+        models.append(build())
+    weights, _ = torch.func.stack_module_state(models)
+    seeds = list(dict.fromkeys(seed for seed, _ in runs))
+    data = {seed: trials.rows(seed, trials.BATCH * steps, width, asked) for seed in seeds}
+    rates = torch.tensor([rate for _, rate in runs])
+    first, second = ({n: torch.zeros_like(w) for n, w in weights.items()} for _ in range(2))
+    empty, losses = build().to("meta"), torch.empty(steps, len(runs))
+    found: list[dict[str, float]] = [{} for _ in runs]
+
+    def loss(own: dict[str, torch.Tensor], x: torch.Tensor, answers: torch.Tensor) -> torch.Tensor:
+        return trials.loss_of(torch.func.functional_call(empty, own, (x,)), answers, asked)
+
+    def measure(name: str) -> None:
+        for run, model in enumerate(models):
+            model.load_state_dict({n: w[run].detach() for n, w in weights.items()})
+            found[run][name] = trials.error_of(model, asked, width, rows)
+
+    for step in range(steps):
+        if step == trials.EARLY:
+            measure("early")
+        some = slice(step * trials.BATCH, (step + 1) * trials.BATCH)
+        x = torch.stack([data[seed].x[some] for seed, _ in runs])
+        answers = torch.stack([data[seed].answers[some] for seed, _ in runs])
+        value = torch.func.vmap(loss)(weights, x, answers)
+        grads = torch.autograd.grad(value.sum(), list(weights.values()))
+        losses[step] = value.detach()
+        with torch.no_grad():
+            norms = torch.stack([g.flatten(1).square().sum(1) for g in grads]).sum(0).sqrt()
+            shrink = (1 / (norms + 1e-6)).clamp(max=1.0)
+            for (name, weight), grad in zip(weights.items(), grads, strict=True):
+                shape = (-1, *[1] * (weight.dim() - 1))
+                grad = grad * shrink.view(shape)
+                first[name].lerp_(grad, 0.1)
+                second[name].lerp_(grad.square(), 0.001)
+                spread = (second[name] / (1 - 0.999 ** (step + 1))).sqrt() + 1e-8
+                weight -= rates.view(shape) * first[name] / (1 - 0.9 ** (step + 1)) / spread
+    measure("error")
+    return [(found[run], losses[:, run].tolist()) for run in range(len(runs))]
+
+
+def tuned(
+    many: Callable[[Sequence[tuple[int, float]], int], list[Run]], rates: Sequence[float] = RATES
+) -> dict[str, Any]:
     """Choose a rate for one arm, then run it on the other seeds.
 
-    `run(rate, seed, rows)` trains one model and measures it on the rows of that seed.
+    `many(runs, rows)` trains a model for each (seed, rate), and measures on the rows of that seed.
     """
     started = time.process_time()
-    tried = {rate: [run(rate, seed, trials.TUNE)[0]["error"] for seed in TUNING] for rate in rates}
+    tries = [(seed, rate) for rate in rates for seed in TUNING]
+    errors = [found["error"] for found, _ in many(tries, trials.TUNE)]
+    tried = {r: [e for (_, o), e in zip(tries, errors, strict=True) if o == r] for r in rates}
     rate = min(rates, key=lambda rate: sum(tried[rate]))
-    runs = [run(rate, seed, trials.TEST) for seed in SEEDS]
+    runs = many([(seed, rate) for seed in SEEDS], trials.TEST)
     return {
         "rate": rate,
-        "tuning": {f"{r:g}": [float(f"{e:.3g}") for e in errors] for r, errors in tried.items()},
+        "tuning": {f"{r:g}": [float(f"{e:.3g}") for e in found] for r, found in tried.items()},
         "seeds": list(SEEDS),
         **{name: [float(f"{found[name]:.4g}") for found, _ in runs] for name in runs[0][0]},
         "losses": [[round(loss, 4) for loss in losses[:: trials.EVERY]][:30] for _, losses in runs],
@@ -73,67 +132,61 @@ def asking() -> None:
     for asked, steps in trials.STEPS.items():
         for arm, (width, _, _) in trials.ASKING.items():
 
-            def run(
-                rate: float,
-                seed: int,
+            def many(
+                runs: Sequence[tuple[int, float]],
                 rows: int,
                 arm: str = arm,
                 width: int = width,
                 asked: str = asked,
                 steps: int = steps,
-            ) -> Run:
-                model, losses = trials.train(
-                    lambda: trials.Asker(arm, MultiHeadAttention), rate, seed, steps, asked, width
-                )
-                return {"error": trials.error_of(model, asked, width, rows)}, losses
+            ) -> list[Run]:
+                def build() -> torch.nn.Module:
+                    return trials.Asker(arm, MultiHeadAttention)
 
-            store("asking", asked, arm, row=tuned(run))
+                return side_by_side(build, runs, steps, rows, asked, width)
+
+            store("asking", asked, arm, row=tuned(many))
 
 
 def saving() -> None:
     """Error against numbers kept of a token, at equal parameters."""
     for arm in trials.SAVING:
 
-        def run(rate: float, seed: int, rows: int, arm: str = arm) -> Run:
-            early = {}
+        def many(runs: Sequence[tuple[int, float]], rows: int, arm: str = arm) -> list[Run]:
+            def build() -> torch.nn.Module:
+                return trials.Saver(arm, GroupedQueryAttention, LatentAttention)
 
-            def at(step: int, model: torch.nn.Module) -> None:
-                if step == trials.EARLY:
-                    early["early"] = trials.error_of(model, trials.BOTH, seed=rows)
+            return side_by_side(build, runs, trials.SAVING_STEPS, rows)
 
-            model, losses = trials.train(
-                lambda: trials.Saver(arm, GroupedQueryAttention, LatentAttention),
-                rate,
-                seed,
-                trials.SAVING_STEPS,
-                at=at,
-            )
-            return {"error": trials.error_of(model, trials.BOTH, seed=rows), **early}, losses
-
-        store("saving", arm, row=tuned(run))
+        store("saving", arm, row=tuned(many))
 
 
 def sharing() -> None:
     """The writer of chapter 07 with fewer heads of keys: at once, and after 5 % more training."""
     for kv_heads, how in ((4, "mean"), (2, "mean"), (2, "first"), (1, "mean"), (1, "first")):
 
-        def run(
-            rate: float, seed: int, rows: int, kv_heads: int = kv_heads, how: str = how
-        ) -> Run:
+        def many(
+            runs: Sequence[tuple[int, float]], rows: int, kv_heads: int = kv_heads, how: str = how
+        ) -> list[Run]:
             del rows  # text is not drawn from a seed of rows
-            model = trials.share(trials.writer(), kv_heads, how, GroupedQueryAttention)
-            before = deep.bits(model, 128, 64)
-            draw = torch.Generator().manual_seed(2000 + seed)
-            losses = fit(
-                model.parameters(),
-                lambda _: deep.loss_of(model, *deep.batch(draw, 12, 128)),
-                steps=trials.MORE_STEPS,
-                rate=rate,
-                progress=False,
-            )
-            return {"error": deep.bits(model, 128, 64), "before": before}, losses
+            return [shared(kv_heads, how, rate, seed) for seed, rate in runs]
 
-        store("sharing", f"{kv_heads} kv_heads, {how}", row=tuned(run, MORE_RATES))
+        store("sharing", f"{kv_heads} kv_heads, {how}", row=tuned(many, MORE_RATES))
+
+
+def shared(kv_heads: int, how: str, rate: float, seed: int) -> Run:
+    """One run of ``sharing``: bits a character before and after."""
+    model = trials.share(trials.writer(), kv_heads, how, GroupedQueryAttention)
+    before = deep.bits(model, 128, 64)
+    draw = torch.Generator().manual_seed(2000 + seed)
+    losses = fit(
+        model.parameters(),
+        lambda _: deep.loss_of(model, *deep.batch(draw, 12, 128)),
+        steps=trials.MORE_STEPS,
+        rate=rate,
+        progress=False,
+    )
+    return {"error": deep.bits(model, 128, 64), "before": before}, losses
 
 
 def surgery() -> None:

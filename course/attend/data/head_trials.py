@@ -35,7 +35,7 @@ EVERY = 10
 """Steps between two entries of a curve in the table."""
 
 BOTH, ONE, SYMBOLS = "friend and house", "friend only", "friend and house, symbols"
-STEPS = {BOTH: 500, ONE: 500, SYMBOLS: 2000}
+STEPS = {BOTH: 500, ONE: 500, SYMBOLS: 1000}
 """What is asked. Symbols: the answers are two of four symbols in the place of four numbers each."""
 
 ASKING: dict[str, tuple[int, int, str]] = {
@@ -123,9 +123,7 @@ class Saver(nn.Module):
     Shapes of a call: x (B, T, C); returns (B, T, C).
     """
 
-    def __init__(
-        self, arm: str, shared: Callable[..., Any], latent: Callable[..., Any]
-    ) -> None:
+    def __init__(self, arm: str, shared: Callable[..., Any], latent: Callable[..., Any]) -> None:
         super().__init__()
         kind, size = SAVING[arm]
         if kind == SHARED:
@@ -188,21 +186,17 @@ def train(
     width: int = WIDTH,
     *,
     total: int | None = None,
-    at: Callable[[int, nn.Module], None] | None = None,
 ) -> tuple[nn.Module, list[float]]:
     """Train a fresh model with Adam on rows of its seed; return it and the loss of each step.
 
     Args:
         total: steps that rows are drawn for, where a run is to be the beginning of a longer one.
-        at: called before each step with its number and the model.
     """
     torch.manual_seed(seed)
     model = build()
     data = rows(seed, BATCH * (total or steps), width, asked)
 
     def loss(step: int) -> Tensor:
-        if at is not None:
-            at(step, model)
         some = slice(step * BATCH, (step + 1) * BATCH)
         return loss_of(model(data.x[some]), data.answers[some], asked)
 

@@ -127,9 +127,7 @@ def measure(
     return both[0], both[1]
 
 
-def draw(
-    state: Operation, errors: tuple[float, float], whole: tuple[float, float]
-) -> str:
+def draw(state: Operation, errors: tuple[float, float], whole: tuple[float, float]) -> str:
     """Return the heads with their keys, and the bars; `whole` are the errors with all heads."""
     kept = 2 * state.kv_heads * (WIDTH // HEADS)
     gone = ", ".join(str(h + 1) for h in sorted(state.off))
@@ -187,9 +185,7 @@ def _heads(state: Operation, told: str) -> str:
     return panel("surgery", 446.0, 250.0, label, told, *body)
 
 
-def _bars(
-    errors: tuple[float, float], whole: tuple[float, float], told: str, kept: int
-) -> str:
+def _bars(errors: tuple[float, float], whole: tuple[float, float], told: str, kept: int) -> str:
     """Two errors on a logarithmic scale, with a tick where all heads are on; the bytes kept."""
     left, right, top = 96.0, 402.0, 52.0
 

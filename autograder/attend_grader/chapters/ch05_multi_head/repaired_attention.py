@@ -25,9 +25,7 @@ SIZES = ((2, 3, 5, 8, 4), (1, 6, 6, 6, 2), (3, 4, 2, 9, 3), (2, 4, 4, 16, 4), (2
 """B, T, S, C, H: more keys than queries, as many, fewer; T = H; one head."""
 
 
-def _call(
-    rng: np.random.Generator, sizes: tuple[int, ...], mask: Tensor | None = None
-) -> Call:
+def _call(rng: np.random.Generator, sizes: tuple[int, ...], mask: Tensor | None = None) -> Call:
     batch, queries, keys, width, heads = sizes
     q, k, v = (normal(rng, batch, n, width) for n in (queries, keys, keys))
     return Call((q, k, v, heads) if mask is None else (q, k, v, heads, mask))
@@ -250,4 +248,3 @@ EXERCISE = Exercise(
     importance=4,
     uses=("split_heads", "merge_heads"),
 )
-
