@@ -103,7 +103,8 @@ def measure(
 
     unseen = trials.rows(trials.TEST, ROWS)
     advice = f"Run check({EXERCISE}) to see what to fix."
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), torch.no_grad():
+    printed = contextlib.redirect_stdout(io.StringIO())
+    with warnings.catch_warnings(), torch.random.fork_rng(), torch.no_grad(), printed:
         warnings.simplefilter("ignore")
         try:
             model = (attention or GroupedQueryAttention)(WIDTH, HEADS, state.kv_heads)
