@@ -138,11 +138,10 @@ SLIPS = (
     ),
     Slip(
         "halved until it fits",
-        (
-            "range(heads, 0, -1)",
-            "[heads // 2**n for n in range(heads.bit_length())]",
-        ),
-        "You halve the heads until they fit. Other divisors lie between: of 12, also 4 and 2.",
+        (("range(heads, 0, -1)", "[heads // 2**n for n in range(heads.bit_length())]"),
+         (DIVIDES, "size <= budget")),
+        "You halve the heads until they fit. Other divisors lie between, as 4 of 12; and half of "
+        "an odd number does not divide it.",
     ),
     Slip(
         "0 where nothing fits",
@@ -152,9 +151,10 @@ SLIPS = (
         "cannot run.",
     ),
     Slip(
-        "the budget in GiB",
-        ("size <= budget", "size <= budget * 2**30"),
-        "Your budget is taken for GiB. It is in bytes, as the cache is.",
+        "the size of a group",
+        ("return kv_heads", "return heads // kv_heads"),
+        "You return how many query heads share one head of keys and values. The number of heads "
+        "of keys and values is asked for.",
     ),
 )  # fmt: skip
 

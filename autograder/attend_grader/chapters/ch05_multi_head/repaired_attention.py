@@ -119,9 +119,10 @@ SLIPS = (
         "Queries and keys are cut into heads as they should be, the values by a reshape alone.",
     ),
     Slip(
-        "only the queries repaired",
-        (CUT, f"(split_heads(q, heads), *({RESHAPED} for part in (k, v)))"),
-        "The queries are cut into heads as they should be, keys and values by a reshape alone.",
+        "transposed before the cut",
+        (CUT, f"({RESHAPED.replace('part.reshape', 'part.mT.reshape')} for part in (q, k, v))"),
+        "You exchange tokens and numbers first, and then reshape. Cut first: (B, T, H, D); then "
+        "exchange the axes of tokens and heads.",
     ),
     Slip(
         "heads left behind the tokens",
