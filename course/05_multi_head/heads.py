@@ -1,6 +1,7 @@
 """Make what chapter 05 ships: three tables, and the models of its first picture.
 
     python course/05_multi_head/heads.py asking    # → course/attend/data/head_trials.json
+    python course/05_multi_head/heads.py asking "friend only"   # one of its questions
     python course/05_multi_head/heads.py saving    # → the same file, another table
     python course/05_multi_head/heads.py sharing   # → the same file, another table
     python course/05_multi_head/heads.py surgery   # → course/attend/data/head_surgery.npz
@@ -30,6 +31,8 @@ from attend_solutions.multi_head import (
 )
 
 RATES, MORE_RATES = (5e-3, 1e-2, 2e-2, 4e-2), (3e-4, 1e-3, 3e-3)
+POOLED = ((4, "mean"), (2, "mean"), (1, "mean"), (1, "first"))
+"""Heads of keys and values in ``sharing``, and how they are made of four."""
 TUNING, SEEDS = (100, 101), (0, 1, 2, 3, 4)
 SURGERY_RATE, SURGERY_STEPS = 2e-2, 300
 
@@ -127,10 +130,13 @@ def store(name: str, *keys: str, row: dict[str, Any]) -> None:
     print(name, *keys, {k: v for k, v in row.items() if k != "losses"}, flush=True)
 
 
-def asking() -> None:
+def asking(only: Sequence[str] = ()) -> None:
     """Heads, their widths, and what comes behind them, by what is asked."""
     for asked, steps in trials.STEPS.items():
-        for arm, (width, _, _) in trials.ASKING.items():
+        if only and asked not in only:
+            continue
+        for arm in trials.ASKED[asked]:
+            width = trials.ASKING[arm][0]
 
             def many(
                 runs: Sequence[tuple[int, float]],
@@ -163,7 +169,7 @@ def saving() -> None:
 
 def sharing() -> None:
     """The writer of chapter 07 with fewer heads of keys: at once, and after 5 % more training."""
-    for kv_heads, how in ((4, "mean"), (2, "mean"), (2, "first"), (1, "mean"), (1, "first")):
+    for kv_heads, how in POOLED:
 
         def many(
             runs: Sequence[tuple[int, float]], rows: int, kv_heads: int = kv_heads, how: str = how
@@ -209,8 +215,10 @@ def surgery() -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    makes = {"asking": asking, "saving": saving, "sharing": sharing, "surgery": surgery}
-    if len(sys.argv) == 2 and sys.argv[1] in makes:
+    makes = {"saving": saving, "sharing": sharing, "surgery": surgery}
+    if sys.argv[1:2] == ["asking"]:
+        asking(sys.argv[2:])
+    elif len(sys.argv) == 2 and sys.argv[1] in makes:
         makes[sys.argv[1]]()
     else:
         sys.exit(__doc__)

@@ -32,8 +32,9 @@ def test_the_tables_are_complete():
     heads, table = script(), trials.table()
     assert set(table) == {"asking", "saving", "sharing"}
     assert set(table["asking"]) == set(trials.STEPS)
-    assert all(set(arms) == set(trials.ASKING) for arms in table["asking"].values())
+    assert all(set(arms) == set(trials.ASKED[asked]) for asked, arms in table["asking"].items())
     assert set(table["saving"]) == set(trials.SAVING)
+    assert len(table["sharing"]) == len(heads.POOLED)
     arms = [(heads.RATES, cell) for cells in table["asking"].values() for cell in cells.values()]
     arms += [(heads.RATES, cell) for cell in table["saving"].values()]
     arms += [(heads.MORE_RATES, cell) for cell in table["sharing"].values()]

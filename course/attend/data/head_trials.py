@@ -49,6 +49,13 @@ ASKING: dict[str, tuple[int, int, str]] = {
 }
 """Width C, heads, and what comes behind the attention."""
 
+ASKED: dict[str, tuple[str, ...]] = {
+    BOTH: tuple(ASKING),
+    ONE: ("1 head of 48", "2 heads of 24", "8 heads of 6"),
+    SYMBOLS: ("1 head of 48", "1 head of 48, then a network", "2 heads of 24"),
+}
+"""The arms of each question."""
+
 SHARED, FEWER, LATENT = "shared keys and values", "fewer heads", "latents"
 SAVING: dict[str, tuple[str, int]] = {
     **{f"{n} kv_heads, 8 heads": (SHARED, n) for n in (8, 4, 2, 1)},

@@ -54,7 +54,7 @@ def head_surgery(attention: Callable[..., Any] | None = None) -> View:
             value=True,
             description=f"head {h + 1}",
             tooltip=f"switch head {h + 1} off or on",
-            layout=ipywidgets.Layout(width="74px", margin="2px"),
+            layout=ipywidgets.Layout(width="66px", margin="2px"),
         )
         for h in range(HEADS)
     ]
