@@ -272,6 +272,7 @@ def suspect_attention(q, k, v, heads, mask=None):
     return found.reshape(q.shape)
 
 
+# %% jupyter={"source_hidden": true}
 def reaches(attend, heads=4, tokens=8):
     """For each output a line, for each input a mark: # where the input matters."""
     x = torch.randn(1, tokens, 8, generator=torch.Generator().manual_seed(SEED))
@@ -332,7 +333,7 @@ if ready(split_heads, merge_heads, repaired_attention):
 # **But look at what was assumed.** The answers are *continuous*, and lie in the *same* coordinates.
 # If $a$ fills the first numbers of a value and $b$ the others, $o = (p\,a, (1-p)\,b)$ has lost
 # nothing. And of *symbols* nothing is lost either: from $0.7\,e_a + 0.3\,e_b$ one reads off which
-# symbol has the larger share.
+# symbol has the larger share, and which the smaller.
 #
 # <details><summary>Predict first: the error (the mean of both) of 1, 2, 4 and 8 heads on the people
 # and houses of the first picture. Does a wider head help? A network behind it? A second
@@ -381,15 +382,16 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 # %% [markdown]
 # **What it shows.** One head ends at 0.50 in all five runs, with 48 numbers or with 192, and with a
 # network behind it. A second layer brings the error to 0.0005 or less, and so do four and eight
-# heads. Of the runs with *exactly* two heads one is still at 0.50: both its heads answer the same
-# question. So two heads are enough, but spare ones make it more likely that training finds both
-# questions. With one question, the control, one head is enough. And with symbols, a network behind
-# one head does help: 0.21 or 0.22 are wrong, against 0.33 to 0.37 without it (0.375 for one answer
-# known). Two heads make no mistake.
+# heads. Of the runs with *exactly* two heads one is still at 0.50: both its heads look at the
+# house. Two heads are enough, but there is none to spare: of 20 more runs each (`heads.py stuck`),
+# one with two heads ends at 0.50 and one at 0.05; none with four or eight heads is above 0.0003.
+# With one question, the control, one head is enough. And with symbols, a network behind one head
+# does help: 0.21 or 0.22 are wrong, against 0.33 to 0.37 without it (0.375 for one answer known).
+# Two heads make no mistake.
 #
 # **What it does not show.** That eight heads are better than four: here they are not. That language
-# models have "two questions": how many means a token needs, nobody knows beforehand. And the steps
-# are few: narrow heads may catch up, or the stuck run find its second question.
+# models have "two questions": how many means a token needs, nobody knows beforehand. Nor that the
+# stuck runs stay so for ever.
 #
 # ## 4 · Use it: operate on a model that writes
 #
@@ -452,10 +454,10 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 # **What you should see.** With all 16 heads 3.00 bits. One head less costs 0.01 to 0.17 bits, four
 # of them less than 0.05. But together they are missed more than the sum says: the eight least
 # missed cost 0.46 instead of 0.39, thirteen 1.50 instead of 0.91. Michel et al. (2019) removed each
-# of 96 heads of a translation model, *one at a time*: 8 made a significant difference. Removing
-# many at once did harm beyond a fifth of the heads. Voita et al. (2019) removed 38 of 48, but
-# trained gates for it, and those that stayed were specialized. **What this does not show:** how
-# much any other model depends on its heads; this is one model, and a small one.
+# of 96 heads of a translation model, *one at a time*: 8 made a significant difference. Together,
+# only about a fifth could go without harm. Voita et al. (2019) removed 38 of 48, but trained gates
+# for it, and those that stayed were specialized. **What this does not show:** how much any other
+# model depends on its heads; this is one model, and a small one.
 #
 # ## 5 · Fewer keys and values
 #

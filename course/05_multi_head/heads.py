@@ -1,7 +1,8 @@
-"""Make what chapter 05 ships: three tables, and the models of its first picture.
+"""Make what chapter 05 ships: four tables, and the models of its first picture.
 
     python course/05_multi_head/heads.py asking    # → course/attend/data/head_trials.json
     python course/05_multi_head/heads.py asking "friend only"   # one of its questions
+    python course/05_multi_head/heads.py stuck     # → the same file, another table
     python course/05_multi_head/heads.py saving    # → the same file, another table
     python course/05_multi_head/heads.py sharing   # → the same file, another table
     python course/05_multi_head/heads.py surgery   # → course/attend/data/head_surgery.npz
@@ -33,7 +34,7 @@ from attend_solutions.multi_head import (
 RATES, MORE_RATES = (5e-3, 1e-2, 2e-2, 4e-2), (3e-4, 1e-3, 3e-3)
 POOLED = ((4, "mean"), (2, "mean"), (1, "mean"), (1, "first"))
 """Heads of keys and values in ``sharing``, and how they are made of four."""
-TUNING, SEEDS = (100, 101), (0, 1, 2, 3, 4)
+TUNING, SEEDS, MORE_SEEDS = (100, 101), (0, 1, 2, 3, 4), tuple(range(10, 30))
 SURGERY_RATE, SURGERY_STEPS = 2e-2, 300
 
 Run = tuple[dict[str, float], list[float]]
@@ -154,6 +155,20 @@ def asking(only: Sequence[str] = ()) -> None:
             store("asking", asked, arm, row=tuned(many))
 
 
+def stuck() -> None:
+    """Twenty more runs of two, four and eight heads at their rates: how many know one answer?"""
+    for arm in ("2 heads of 24", "4 heads of 12", "8 heads of 6"):
+        rate = trials.table()["asking"][trials.BOTH][arm]["rate"]
+
+        def build(arm: str = arm) -> torch.nn.Module:
+            return trials.Asker(arm, MultiHeadAttention)
+
+        runs = [(seed, rate) for seed in MORE_SEEDS]
+        found = side_by_side(build, runs, trials.STEPS[trials.BOTH], trials.TEST)
+        errors = [float(f"{one['error']:.4g}") for one, _ in found]
+        store("stuck", arm, row={"rate": rate, "seeds": list(MORE_SEEDS), "error": errors})
+
+
 def saving() -> None:
     """Error against numbers kept of a token, at equal parameters."""
     for arm in trials.SAVING:
@@ -215,7 +230,7 @@ def surgery() -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    makes = {"saving": saving, "sharing": sharing, "surgery": surgery}
+    makes = {"stuck": stuck, "saving": saving, "sharing": sharing, "surgery": surgery}
     if sys.argv[1:2] == ["asking"]:
         asking(sys.argv[2:])
     elif len(sys.argv) == 2 and sys.argv[1] in makes:

@@ -30,10 +30,11 @@ def script() -> Any:
 
 def test_the_tables_are_complete():
     heads, table = script(), trials.table()
-    assert set(table) == {"asking", "saving", "sharing"}
+    assert set(table) == {"asking", "stuck", "saving", "sharing"}
     assert set(table["asking"]) == set(trials.STEPS)
     assert all(set(arms) == set(trials.ASKED[asked]) for asked, arms in table["asking"].items())
     assert set(table["saving"]) == set(trials.SAVING)
+    assert all(len(cell["error"]) == 20 for cell in table["stuck"].values())
     assert len(table["sharing"]) == len(heads.POOLED)
     arms = [(heads.RATES, cell) for cells in table["asking"].values() for cell in cells.values()]
     arms += [(heads.RATES, cell) for cell in table["saving"].values()]

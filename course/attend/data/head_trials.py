@@ -1,8 +1,9 @@
 """Trials of chapter 05: how many heads a token needs, and how little its cache may keep.
 
-Three tables, which ``python course/05_multi_head/heads.py`` makes, and the models behind them:
+Four tables, which ``python course/05_multi_head/heads.py`` makes, and the models behind them:
 
     asking   people who ask two questions at once (``two_relations``), by kinds of attention
+    stuck    how many of twenty more runs know only one of two answers
     saving   the same task against numbers kept of a token, every model with as many parameters
     sharing  a model that was trained with four heads of keys, given fewer, and trained on
 
@@ -239,7 +240,7 @@ def share(writer: nn.Module, kv_heads: int, how: str, attention: Callable[..., A
 
 @cache
 def table() -> dict[str, Any]:
-    """The three tables, by name, then by arm: tuning, best rate, and the runs of five seeds."""
+    """The four tables, by name, then by arm: tuning, best rate, and the runs of five seeds."""
     return json.loads(TABLE.read_text(encoding="utf-8"))
 
 
