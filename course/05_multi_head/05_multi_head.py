@@ -322,8 +322,9 @@ if ready(split_heads, merge_heads, repaired_attention):
 # $\mathbb E[a\,o] = p$ and $\mathbb E[o^2] = p^2 + (1-p)^2$:
 #
 # $$\text{error}_a = 1 - \frac{p^2}{p^2 + (1-p)^2}, \qquad
-# \text{error}_b = 1 - \frac{(1-p)^2}{p^2 + (1-p)^2}, \qquad
-# \boxed{\text{error}_a + \text{error}_b = 1}$$
+# \text{error}_b = 1 - \frac{(1-p)^2}{p^2 + (1-p)^2}$$
+#
+# $$\boxed{\text{error}_a + \text{error}_b = 1}$$
 #
 # for every $p$: all of $a$, all of $b$, or half of each. For normal numbers no other function of
 # $o$ does better, so a network behind the head is no help. The paper says it in a sentence: "With a
@@ -353,12 +354,12 @@ if ready(split_heads, merge_heads, repaired_attention):
 
 # %% jupyter={"source_hidden": true}
 asked = head_trials.table()["asking"]
-print(f"{'':32s}  numbers of both  of the friend    symbols of both")
+print(f"{'':32s} numbers, both  friend only   symbols, both")
 for arm in head_trials.ASKING:
     told = f"{arm:32s}"
     for cells in asked.values():
         errors = cells[arm]["error"] if arm in cells else []
-        told += f"  {min(errors):.4f}-{max(errors):.4f}  " if errors else 17 * " "
+        told += f" {min(errors):.4f}-{max(errors):.4f}" if errors else 14 * " "
     print(told)
 
 # %% [markdown]
@@ -708,9 +709,9 @@ if ready(split_heads, merge_heads, LatentAttention):
 # **Why.** "How many users fit on this machine, and how long may their texts be?" After the model's
 # own parameters, the cache decides.
 #
-# $$\text{bytes} = \left\lceil \frac{\text{bits}}{8} \cdot B \cdot L \cdot S_{\text{kept}} \cdot n
-# \right\rceil, \qquad n = \begin{cases} 2\,G\,D & \text{keys and values} \\ R & \text{a latent in
-# their place (MLA)} \end{cases}$$
+# $$\text{bytes} = \left\lceil \frac{\text{bits}}{8}\, B\, L\, S_{\text{kept}}\, n \right\rceil,
+# \qquad n = \begin{cases} 2\,G\,D & \text{keys and values} \\ R & \text{a latent (MLA)}
+# \end{cases}$$
 #
 # | symbol | argument | |
 # |---|---|---|
@@ -865,7 +866,8 @@ if ready(split_heads, merge_heads, repeat_kv, GroupedQueryAttention):
         kv_heads, _, how = name.partition(" kv_heads, ")
         model = head_trials.share(head_trials.writer(), int(kv_heads), how, GroupedQueryAttention)
         found, after = deep_stack.bits(model, 128, 64), cell["error"]
-        print(f"{name:30s}{found:5.2f}              {min(after):.3f} - {max(after):.3f}")
+        told = "4 kv_heads, as trained" if kv_heads == "4" else name
+        print(f"{told:30s}{found:5.2f}              {min(after):.2f} - {max(after):.2f}")
 
 # %% [markdown]
 # SHARING-TEXT
