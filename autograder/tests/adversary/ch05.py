@@ -637,3 +637,6 @@ for kind, what, body in (
     ),
 ):
     _case(CHOSEN, kind, what, body)
+
+TORCH = "import torch\nimport torch.nn.functional as F\nfrom torch import Tensor, nn\n"
+CASES[:] = [(name, kind, what, TORCH + code) for name, kind, what, code in CASES]
