@@ -363,7 +363,7 @@ for arm in head_trials.ASKING:
     print(told)
 
 # %% [markdown]
-# And live, by *your* module: the first 60 steps of two of these runs.
+# Live, by *your* module: the first 60 steps of two runs.
 
 # %%
 if ready(split_heads, merge_heads, MultiHeadAttention):
@@ -463,8 +463,7 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 # ## 5 · Fewer keys and values
 #
 # A language model writes one token after the other. The newest query looks at the keys and values
-# of *all* tokens before it. These do not change, so they are kept: the **KV cache** (chapter 10
-# builds one). It grows by $2 H D$ numbers a token and layer, and for every new token *all of it* is
+# of *all* tokens before it. These do not change, so they are kept: the **KV cache**. It grows by $2 H D$ numbers a token and layer, and for every new token *all of it* is
 # read from memory. For long texts that reading is what one waits for (Shazeer 2019, §2.4). But does
 # every head need its own keys and values?
 #
@@ -847,7 +846,7 @@ display(
 #
 # **What it does not show.** That anything here is better in a language model: there, more than two
 # questions are asked. Ainslie et al. (2023, table 1) find MQA a little below and GQA close to MHA;
-# DeepSeek-AI (2024, appendix D) find MLA above MHA, in their models. The rates were chosen for step
+# DeepSeek-AI (2024, appendix D) find MLA above MHA. The rates were chosen for step
 # 1,000, not for step 250. And a task of twelve people leaves little room between "solved" and
 # "impossible".
 #
