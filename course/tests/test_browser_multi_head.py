@@ -23,21 +23,24 @@ names = [data.row(n) for n in range(3)]
 widgets.head_explorer(MultiHeadAttention(48, 8), 4 * data.x, names, marks=marks)
 """
 CACHE = "widgets.kv_cache_calculator(kv_cache_bytes)"
-CELLS = (SETUP, HEADS, CACHE)
-HEADS_AT, CACHE_AT = 1, 2
+SURGERY = "widgets.head_surgery()"
+CELLS = (SETUP, HEADS, CACHE, SURGERY)
+HEADS_AT, CACHE_AT, SURGERY_AT = 1, 2, 3
 
 
 @pytest.fixture(scope="module")
 def opened(lab: Lab) -> Lab:
     lab.show("heads.ipynb", *CELLS)
-    for index in (HEADS_AT, CACHE_AT):
+    for index in (HEADS_AT, CACHE_AT, SURGERY_AT):
         lab.cell(index).locator("svg[data-panel]").first.wait_for()
     return lab
 
 
 def test_every_picture_is_drawn(opened: Lab):
-    counts = [opened.cell(i).locator("svg[data-panel]").count() for i in (HEADS_AT, CACHE_AT)]
-    assert counts == [3, 2]
+    counts = [
+        opened.cell(i).locator("svg[data-panel]").count() for i in (HEADS_AT, CACHE_AT, SURGERY_AT)
+    ]
+    assert counts == [3, 2, 2]
     assert opened.page.locator(".jp-RenderedText[data-mime-type*=stderr]").count() == 0
     opened.assert_quiet()
 
@@ -81,10 +84,30 @@ def test_the_calculator_follows_model_tokens_and_bits(opened: Lab):
     opened.assert_quiet()
 
 
+def test_a_click_and_a_key_switch_heads_off_and_on(opened: Lab):
+    cell = opened.cell(SURGERY_AT)
+    cell.scroll_into_view_if_needed()
+    whole = opened.said("answers", SURGERY_AT)
+    assert "With all heads" in whole
+    cell.get_by_role("button", name="head 6").click()
+    without = opened.changed(whole, lambda: opened.said("answers", SURGERY_AT))
+    assert "Without head 6: error of the friend 0.98" in without
+    opened.page.keyboard.press("Space")  # the button has the focus
+    assert opened.changed(without, lambda: opened.said("answers", SURGERY_AT)) == whole
+    heads = opened.said("surgery", SURGERY_AT)
+    cell.locator(".noUi-handle").focus()
+    opened.page.keyboard.press("ArrowRight")
+    fewer = opened.changed(heads, lambda: opened.said("surgery", SURGERY_AT))
+    assert "4 heads of keys and values" in fewer
+    opened.page.keyboard.press("ArrowLeft")
+    opened.changed(fewer, lambda: opened.said("surgery", SURGERY_AT))
+    opened.assert_quiet()
+
+
 @pytest.mark.parametrize("width", [1280, 800])
 def test_pictures_fit_the_window(opened: Lab, width: int):
     opened.resize(width)
-    for index, name in {HEADS_AT: "heads", CACHE_AT: "cache"}.items():
+    for index, name in {HEADS_AT: "heads", CACHE_AT: "cache", SURGERY_AT: "surgery"}.items():
         cell = opened.cell(index)
         opened.assert_fits(cell)
         opened.screenshot(f"multi-head-{width}-{name}", cell)

@@ -132,6 +132,32 @@ class MultiHeadAttention(nn.Module):
         ### END SOLUTION
 
 
+def repaired_attention(
+    q: Tensor, k: Tensor, v: Tensor, heads: int, mask: Tensor | None = None
+) -> Tensor:
+    """Attend in several heads to queries, keys and values that are projected already.
+
+    Shapes:
+        q: (B, T, C), all heads side by side; heads divides C
+        k, v: (B, S, C)
+        mask: boolean, broadcasts with (B, heads, T, S); every query may look at one key at least;
+            None: everyone may look at everyone
+        returns: (B, T, C), what the heads found, side by side
+
+    Source: Vaswani et al. 2017, §3.2.2.
+
+    >>> x = torch.tensor([[[2.0, 0.0], [4.0, 6.0]]])  # two tokens, two heads of one number
+    >>> repaired_attention(0 * x, x, x, heads=2)  # equal weights: means of each head's numbers
+    tensor([[[3., 3.],
+             [3., 3.]]])
+    """
+    ### BEGIN SOLUTION
+    q, k, v = (split_heads(part, heads) for part in (q, k, v))
+    found, _ = masked_attention(q, k, v, mask)
+    return merge_heads(found)
+    ### END SOLUTION
+
+
 def repeat_kv(x: Tensor, repeats: int) -> Tensor:
     """Give every head of keys or values to ``repeats`` heads of queries next to each other.
 
@@ -298,3 +324,46 @@ def kv_cache_bytes(
     kept = tokens if window is None else min(tokens, window)
     per_token = 2 * kv_heads * head_dim if latent is None else latent
     return -(-batch * layers * kept * per_token * bits // 8)  # rounds up
+
+
+def heads_for_cache(
+    budget: int,
+    tokens: int,
+    layers: int,
+    heads: int,
+    head_dim: int,
+    *,
+    batch: int = 1,
+    bits: int = 16,
+) -> int:
+    """Choose the most heads of keys and values whose cache fits into a budget.
+
+    Args:
+        budget: bytes that are free for the cache.
+        tokens: S, in one sentence.
+        layers: L.
+        heads: H, of queries; the answer divides it.
+        head_dim: D, numbers in one key, and in one value.
+        batch: B, sentences at once.
+        bits: of one number.
+
+    Returns:
+        the largest G that divides heads and fits; a cache of exactly the budget fits.
+
+    Raises:
+        ValueError: one head of keys and values does not fit.
+
+    Source: Shazeer 2019, §3; Ainslie et al. 2023, §2.2.
+
+    >>> heads_for_cache(budget=500, tokens=10, layers=1, heads=12, head_dim=2)  # 80 bytes a head
+    6
+    >>> heads_for_cache(budget=470, tokens=10, layers=1, heads=12, head_dim=2)
+    4
+    """
+    ### BEGIN SOLUTION
+    for kv_heads in range(heads, 0, -1):
+        size = kv_cache_bytes(tokens, layers, kv_heads, head_dim, batch=batch, bits=bits)
+        if heads % kv_heads == 0 and size <= budget:
+            return kv_heads
+    raise ValueError(f"one head of keys and values needs more than {budget} bytes")
+    ### END SOLUTION

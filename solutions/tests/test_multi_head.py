@@ -9,9 +9,11 @@ from attend_solutions.multi_head import (
     GroupedQueryAttention,
     LatentAttention,
     MultiHeadAttention,
+    heads_for_cache,
     kv_cache_bytes,
     masked_attention,
     merge_heads,
+    repaired_attention,
     repeat_kv,
     split_heads,
 )
@@ -225,3 +227,34 @@ def test_cache_bytes_are_those_of_real_tensors() -> None:
     x = torch.randn(3, 7, 16)
     cached = [split_heads(layer(x), 2) for layer in (module.key, module.value)]
     assert kv_cache_bytes(7, 1, 2, 4, batch=3, bits=32) == sum(t.nbytes for t in cached)
+
+
+@pytest.mark.parametrize("mask", ["none", "each sentence's own"])
+def test_repaired_attention_is_torchs_of_every_head(mask: str) -> None:
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(3, 5, 12, dtype=torch.float64) for _ in range(3))
+    table = masks(3, 5)[mask]
+    parts = (part.unflatten(-1, (4, 3)).transpose(1, 2) for part in (q, k, v))
+    want = functional.scaled_dot_product_attention(*parts, attn_mask=table)
+    close(repaired_attention(q, k, v, 4, table), want.transpose(1, 2).flatten(2))
+
+
+def test_repaired_attention_takes_more_keys_than_queries() -> None:
+    q, k, v = (torch.randn(2, n, 6, dtype=torch.float64) for n in (3, 7, 7))
+    for head in range(2):
+        part = slice(3 * head, 3 * head + 3)
+        own = functional.scaled_dot_product_attention(q[..., part], k[..., part], v[..., part])
+        close(repaired_attention(q, k, v, 2)[..., part], own)
+
+
+@pytest.mark.parametrize("heads", [1, 6, 7, 12, 64])
+def test_heads_for_cache_is_the_best_of_all(heads: int) -> None:
+    """Every budget from nothing to more than enough, against trying all heads."""
+    each = kv_cache_bytes(5, 2, 1, 3, batch=2, bits=8)
+    for budget in range(0, each * (heads + 1), 17):
+        fit = [g for g in range(1, heads + 1) if heads % g == 0 and g * each <= budget]
+        if fit:
+            assert heads_for_cache(budget, 5, 2, heads, 3, batch=2, bits=8) == max(fit)
+        else:
+            with pytest.raises(ValueError, match="one head"):
+                heads_for_cache(budget, 5, 2, heads, 3, batch=2, bits=8)

@@ -504,3 +504,139 @@ for kind, what, body in (
     ),
 ):
     _case(BYTES, kind, what, body)
+
+REPAIRED = "repaired_attention(q, k, v, heads, mask=None)"
+HEADED = "q, k, v = (split_heads(part, heads) for part in (q, k, v))\n"
+FIND = HEADED + "found, _ = masked_attention(q, k, v, mask)\n"
+BACK = "return merge_heads(found)"
+for kind, what, body in (
+    (
+        "wrong",
+        "the colleague's function",
+        "cut = lambda p: p.reshape(len(p), heads, p.shape[1], -1)\n"
+        "found, _ = masked_attention(cut(q), cut(k), cut(v), mask)\nreturn found.reshape(q.shape)",
+    ),
+    (
+        "wrong",
+        "values cut by a reshape",
+        "q, k = split_heads(q, heads), split_heads(k, heads)\n"
+        "v = v.reshape(len(v), heads, v.shape[1], -1)\n"
+        "found, _ = masked_attention(q, k, v, mask)\n" + BACK,
+    ),
+    ("wrong", "joined by a reshape", FIND + "return found.reshape(len(q), found.shape[2], -1)"),
+    (
+        "wrong",
+        "transposed, then cut",
+        "q, k, v = (p.transpose(1, 2).reshape(len(p), heads, p.shape[1], -1) for p in (q, k, v))\n"
+        "found, _ = masked_attention(q, k, v, mask)\n" + BACK,
+    ),
+    (
+        "wrong",
+        "the shape of q for all",
+        "b, t, c = q.shape\nq, k, v = (p.reshape(b, t, heads, -1).transpose(1, 2) "
+        "for p in (q, k, v))\nfound, _ = masked_attention(q, k, v, mask)\n" + BACK,
+    ),
+    ("wrong", "no mask", FIND.replace(", mask", "") + BACK),
+    ("wrong", "one head", "return masked_attention(q, k, v, mask)[0]"),
+    ("wrong", "mask of the first head", FIND.replace(
+        "found", "if mask is not None and mask.dim() > 2:\n    mask = mask[..., :1, :, :]\nfound",
+        1) + BACK),
+    ("wrong", "scaled by the width", FIND.replace(
+        "mask)", "mask, (heads * q.shape[-1]) ** -0.5)") + BACK),
+    ("wrong", "mean of the heads", FIND + "return found.mean(1).repeat(1, 1, heads)"),
+    ("wrong", "heads in reverse order", FIND + "return merge_heads(found.flip(1))"),
+    ("wrong", "keys detached", HEADED + "k = k.detach()\n" + FIND[len(HEADED) :] + BACK),
+    ("wrong", "queries scaled in place", "q *= 1.0001\nq /= 1.0001\nq += 1e-3\n" + FIND + BACK),
+    ("wrong", "mask inverted in place",
+     "if mask is not None:\n    mask.logical_not_()\n" + FIND + BACK),
+    ("wrong", "keys and values exchanged", FIND.replace("q, k, v, mask", "q, v, k, mask") + BACK),
+    ("right", "split and merge", FIND + BACK),
+    (
+        "right",
+        "reshape and transpose",
+        "cut = lambda p: p.reshape(*p.shape[:2], heads, -1).transpose(1, 2)\n"
+        "found, _ = masked_attention(cut(q), cut(k), cut(v), mask)\n"
+        "return found.transpose(1, 2).flatten(2)",
+    ),
+    (
+        "right",
+        "by hand",
+        HEADED + "s = q @ k.mT / q.shape[-1] ** 0.5\n"
+        "s = s if mask is None else torch.where(mask, s, torch.tensor(-torch.inf))\n"
+        "return merge_heads(s.softmax(-1) @ v)",
+    ),
+    (
+        "right",
+        "permute",
+        "n = q.shape[-1] // heads\n"
+        "q, k, v = (p.unflatten(2, (heads, n)).permute(0, 2, 1, 3) for p in (q, k, v))\n"
+        "o = masked_attention(q, k, v, mask)[0].permute(0, 2, 1, 3)\n"
+        "return o.reshape(o.shape[0], o.shape[1], heads * n)",
+    ),
+):  # fmt: skip
+    _case(REPAIRED, kind, what, body)
+    CASES[-1] = (*CASES[-1][:3], IMPORT + CASES[-1][3])
+
+CHOSEN = "heads_for_cache(budget, tokens, layers, heads, head_dim, *, batch=1, bits=16)"
+COUNT = "size = lambda g: kv_cache_bytes(tokens, layers, g, head_dim, batch=batch, bits=bits)\n"
+NONE = "raise ValueError('nothing fits')"
+LOOP = (
+    COUNT + "for g in range(heads, 0, -1):\n"
+    "    if heads % g == 0 and size(g) <= budget:\n        return g\n"
+)
+for kind, what, body in (
+    ("wrong", "any number that fits", LOOP.replace("heads % g == 0 and ", "") + NONE),
+    ("wrong", "tokens divided", LOOP.replace("heads % g", "tokens % g") + NONE),
+    ("wrong", "less than", LOOP.replace("<=", "<") + NONE),
+    ("wrong", "one layer", LOOP.replace("(tokens, layers", "(tokens, 1") + NONE),
+    ("wrong", "one sentence", LOOP.replace("batch=batch, ", "") + NONE),
+    ("wrong", "16 bits", LOOP.replace(", bits=bits", "") + NONE),
+    ("wrong", "None where nothing fits", LOOP),
+    ("wrong", "1 where nothing fits", LOOP + "return 1"),
+    ("wrong", "returns the bytes", LOOP.replace("return g", "return size(g)") + NONE),
+    ("wrong", "a float", LOOP.replace("return g", "return float(g)") + NONE),
+    ("wrong", "group size", LOOP.replace("return g", "return heads // g") + NONE),
+    ("wrong", "the smallest", LOOP.replace("range(heads, 0, -1)", "range(1, heads + 1)") + NONE),
+    (
+        "wrong",
+        "powers of two",
+        COUNT + "g = 1 << (heads.bit_length() - 1)\nwhile g >= 1:\n"
+        "    if heads % g == 0 and size(g) <= budget:\n        return g\n    g //= 2\n" + NONE,
+    ),
+    (
+        "wrong",
+        "halving",
+        COUNT + "g = heads\nwhile size(g) > budget:\n    g //= 2\n    if g == 0:\n"
+        "        " + NONE + "\nreturn g",
+    ),
+    (
+        "wrong",
+        "counts keys only",
+        LOOP.replace("size(g) <=", "size(g) // 2 <=") + NONE,
+    ),
+    (
+        "wrong",
+        "too many heads of keys",
+        COUNT + "best = None\nfor g in range(1, 4 * heads + 1):\n"
+        "    if g % heads in (0,) or heads % g == 0:\n        if size(g) <= budget:\n"
+        "            best = g\nif best is None:\n    " + NONE + "\nreturn best",
+    ),
+    ("right", "loop", LOOP + NONE),
+    (
+        "right",
+        "max of a list",
+        COUNT + "fit = [g for g in range(1, heads + 1) if not heads % g and size(g) <= budget]\n"
+        "if not fit:\n    " + NONE + "\nreturn max(fit)",
+    ),
+    (
+        "right",
+        "own count",
+        "for g in range(heads, 0, -1):\n"
+        "    bits_in_all = 2 * batch * layers * tokens * g * head_dim * bits\n"
+        "    if heads % g == 0 and (bits_in_all + 7) // 8 <= budget:\n        return g\n" + NONE,
+    ),
+):
+    _case(CHOSEN, kind, what, body)
+
+TORCH = "import torch\nimport torch.nn.functional as F\nfrom torch import Tensor, nn\n"
+CASES[:] = [(name, kind, what, TORCH + code) for name, kind, what, code in CASES]

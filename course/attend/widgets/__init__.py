@@ -16,6 +16,7 @@ from attend.widgets.fading_memory import fading_gates, fading_memory
 from attend.widgets.flash_charts import peak_chart, traffic_chart
 from attend.widgets.frequency_map import frequency_map
 from attend.widgets.gradient import gradient_explorer
+from attend.widgets.head_surgery import head_surgery
 from attend.widgets.heads import head_explorer
 from attend.widgets.kernel_shapes import kernel_shapes
 from attend.widgets.kit.view import View
@@ -52,6 +53,7 @@ __all__ = [
     "frequency_map",
     "gradient_explorer",
     "head_explorer",
+    "head_surgery",
     "kernel_shapes",
     "kv_cache_calculator",
     "learning_to_look",

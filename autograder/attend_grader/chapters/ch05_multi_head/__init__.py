@@ -4,8 +4,10 @@ EXERCISES = {
     "split_heads": 6,
     "merge_heads": 6,
     "MultiHeadAttention": 10,
+    "repaired_attention": 9,
     "repeat_kv": 6,
     "GroupedQueryAttention": 9,
     "LatentAttention": 14,
     "kv_cache_bytes": 6,
+    "heads_for_cache": 5,
 }

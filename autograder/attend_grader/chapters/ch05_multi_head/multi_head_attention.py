@@ -277,9 +277,9 @@ EXERCISE = Exercise(
     slips=SLIPS,
     alternatives=(HeadByHead, ByEinsum, OutputByHead),
     hints=(
-        "Follow one token through the five steps at the head of section 4: three "
-        "projections, then heads, then attention, then one token again, then the last "
-        "projection. Which of your two functions stands where?",
+        "Follow one token through the picture at the head of section 2: three projections, then "
+        "heads, then attention, then one token again, then the last projection. Which of your two "
+        "functions stands where?",
         "Project first, split afterwards: split_heads(self.query(x), self.heads), and the "
         "same with key and value. masked_attention works on (B, H, T, D) as it is, since "
         "H is one more leading axis; hand it the mask.",
