@@ -15,7 +15,6 @@ from attend_grader import chapters
 from nbformat import NotebookNode
 
 from attend.charts import MIME
-from attend.curriculum import CHAPTERS
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 STATES = "application/vnd.jupyter.widget-state+json"
@@ -62,21 +61,19 @@ def page(
 
 
 def _about(chapter_id: str, repository: str) -> str:
-    """What a reader finds under the title: the question, the time, and where to do it."""
-    entry = next(chapter for chapter in CHAPTERS if chapter.id == chapter_id)
+    """What a reader finds under the first words: the time it takes, and where to do it."""
     exercises = chapters.chapter(chapter_id).exercises
     minutes = sum(exercise.minutes for exercise in exercises)
     words = (
-        f"*{entry.question}* {len(exercises)} exercises, about {minutes} minutes of work. "
-        "This page is for reading: the answers are left out. To write them and have them "
-        f"checked, open `{chapter_id}.ipynb` with `attend lab`"
+        f"*{len(exercises)} exercises, about {minutes} minutes. On this page the answers are left "
+        f"out; to write them and have them checked, open `{chapter_id}.ipynb` with `attend lab`"
     )
     if not repository:
-        return f"{words}."
+        return f"{words}.*"
     path = f"course/{chapter_id}/{chapter_id}.ipynb"
     binder = f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab%2Ftree%2Fwork%2F"
     colab = f"https://colab.research.google.com/github/{repository}/blob/main/{path}"
-    return f"{words}, on [Binder]({binder}{chapter_id}.ipynb) or in [Colab]({colab})."
+    return f"{words}, on [Binder]({binder}{chapter_id}.ipynb) or in [Colab]({colab}).*"
 
 
 def _joined(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
