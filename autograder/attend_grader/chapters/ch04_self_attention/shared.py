@@ -207,11 +207,12 @@ def scale_clue(q: Array, k: Array, widths: dict[str, int]) -> Clue:
     return clue
 
 
-def looking(named: tuple[str, ...]) -> Contract:
-    """The contract of self-attention and of cross-attention.
+def looking(named: tuple[str, ...], *, forbids: tuple[str, ...] = ()) -> Contract:
+    """The contract of whatever looks: self-attention, cross-attention, the repaired one.
 
     Args:
         named: arguments that have leading axes.
+        forbids: names that the answer may not use.
     """
     return Contract(
         numpy_only=True,
@@ -222,5 +223,6 @@ def looking(named: tuple[str, ...]) -> Contract:
         masks=("mask",),
         hidden_rows=True,
         arguments_unchanged=True,
+        forbids=forbids,
         says=("Scores of any finite size are safe.",),
     )
