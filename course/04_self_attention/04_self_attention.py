@@ -1,9 +1,8 @@
 # %% [markdown]
 # # 04 · Self-attention and masks
 #
-# **Who may look at whom?** Run the next cell (Shift+Enter). A model of one attention layer is
-# trained to guess the next letter of numbers in words. Then click the first cell to the right of
-# the coloured staircase.
+# **Who may look at whom?** Run the next cell (Shift+Enter): a model of one attention layer learns
+# to guess the next letter. Then click the first grey cell to the right of the coloured staircase.
 
 # %%
 from attend import widgets
@@ -11,17 +10,16 @@ from attend import widgets
 widgets.the_cheat()
 
 # %% [markdown]
-# The click let every row look one letter ahead, at the very letter it has to guess. The loss drops
-# to nearly 0, and the model is useless: when it writes, the letter ahead does not exist yet. Nothing
-# in the loss says so. The coloured cells are the **mask**, and in this chapter you build it: with
-# self-attention, with masks for the future and for filling, and with a test that finds a leak
-# without opening the model. Then the model above runs on your functions.
+# The click let every row see the very letter it has to guess. The loss drops to nearly 0, and the
+# model is useless: when it writes, the letter ahead does not exist yet. The coloured cells are the
+# **mask**. In this chapter you write self-attention and its masks, for the future and for filling,
+# and use a test that finds a leak without opening the model. Then this model runs on your
+# functions.
 #
 # It takes about two hours, more than half of that in eight exercises. You need Python, a little
-# NumPy, matrix products, and the idea of attention: weights from scores, then a weighted mean
-# (chapter 03; its `softmax` and `attention_scores` are imported). `check(...)` says what is right
-# and what is not, `hint(...)` helps, and `solution(...)` shows the course's answer. A cell that
-# needs a function you have not written yet says so and waits.
+# NumPy, and the idea of attention: weights from scores, then a weighted mean (chapter 03).
+# `check(...)` says what is right and what is not, `hint(...)` helps, and `solution(...)` shows the
+# course's answer. A cell that needs a function you have not written yet says so and waits.
 
 # %%
 import numpy as np
@@ -45,18 +43,15 @@ np.set_printoptions(precision=3, suppress=True)
 # $$Q = x W_q, \qquad K = x W_k, \qquad V = x W_v, \qquad
 # P = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt D}\right), \qquad O = P\,V .$$
 #
-# So $P$ is a square table: row $t$ says how token $t$ spreads its attention over its own sentence.
-# You can read it as a graph in which $P_{ts}$ is an arrow that carries something from token $s$ to
-# token $t$. A softmax never gives a weight of 0, so without a mask *every* arrow exists; the
-# sentence only decides how strong each one is. Which arrows exist at all is decided by the mask
-# $M$, a table of booleans: $M_{ts}$ is True where query $t$ may look at key $s$.
+# Read $P$ as a graph: $P_{ts}$ is an arrow that carries something from token $s$ to token $t$. A
+# softmax gives every key a weight above 0, so without a mask *every* arrow exists, and the sentence
+# only decides how strong each one is. Which arrows exist at all is decided by the mask $M$, a table
+# of booleans: $M_{ts}$ is True where query $t$ may look at key $s$. Hidden are the *future*, as you
+# have just seen, and *filling*, because sentences of different lengths share one array.
 #
-# Two things must be hidden: the *future*, as you have just seen, and *filling*, because sentences
-# of different lengths share one array.
-#
-# The letters are those of the whole course: $T$ queries, $S$ keys (in self-attention $T = S$), $B$
-# sentences in a batch, $C$ numbers in a token, $D$ in a query or key, $D_v$ in a value, and three
-# dots for any leading axes. Code counts from 0, and so does the text.
+# Letters: $T$ queries, $S$ keys (in self-attention $T = S$), $B$ sentences in a batch, $C$ numbers
+# in a token, $D$ in a query or key, $D_v$ in a value, and three dots for any leading axes. Code and
+# text count from 0.
 
 # %% [markdown]
 # <!-- exercise: masked_softmax -->
@@ -68,13 +63,13 @@ np.set_printoptions(precision=3, suppress=True)
 # \qquad\qquad p_s = \frac{e^{\tilde z_s - m}}{\sum_r e^{\tilde z_r - m}},
 # \qquad m = \max_r \tilde z_r .$$
 #
-# Hide first and take the maximum afterwards. A hidden score of 1,000 would otherwise push all
-# visible ones down to $e^{-1000}$, which is rounded to 0.
+# Hide first, then take the maximum: a hidden score of 1,000 would push all visible ones down to
+# $e^{-1000}$, which is rounded to 0.
 #
 # **When nothing is left.** If *all* places of a row are hidden, $m = -\infty$, and $-\infty -
-# (-\infty)$ is not a number (NaN). One NaN spreads to the whole loss. Such rows occur: section 5
-# makes some. The course gives them the weight 0 everywhere, as PyTorch's
-# `scaled_dot_product_attention` does (tried with version 2.13): nothing to look at, nothing seen.
+# (-\infty)$ is not a number (NaN), which spreads to the whole loss. Section 5 makes such rows.
+# The course gives them the weight 0 everywhere, as PyTorch's `scaled_dot_product_attention` does
+# (tried with version 2.13): nothing to look at, nothing seen.
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -83,7 +78,7 @@ np.set_printoptions(precision=3, suppress=True)
 # | $p$ | returned; the last axis is normalised | what both broadcast to |
 #
 # **By hand.** Scores $(2, 9, 2)$, mask (True, False, True): the visible ones are equal, so the
-# weights are $(0.5,\ 0,\ 0.5)$. The 9 is never looked at.
+# weights are $(0.5,\ 0,\ 0.5)$.
 #
 # **NumPy you need.** `np.where(condition, a, b)` takes `a` where the condition is True and `b`
 # elsewhere; all three broadcast:
@@ -95,8 +90,7 @@ np.set_printoptions(precision=3, suppress=True)
 #
 # `degrees.max(axis=-1, keepdims=True)` has the shape $(2, 1)$ and broadcasts back.
 # `np.exp(-np.inf)` is exactly 0, and `-np.inf == -np.inf` is True. To avoid NaN, replace a maximum
-# of $-\infty$ by 0 before you subtract, and a sum of 0 by 1 before you divide. `a -= b` would
-# write into the caller's array; `a = a - b` makes a new one.
+# of $-\infty$ by 0 and a sum of 0 by 1. `a -= b` would write into the caller's array.
 #
 # <details><summary>Predict first: somebody hides by multiplying, scores * mask. What weight does a
 # hidden key get if the visible scores are −1 and −2?</summary>
@@ -109,8 +103,8 @@ np.set_printoptions(precision=3, suppress=True)
 from attend_solutions.self_attention import masked_softmax
 
 # %% [markdown]
-# **What you should see.** Four masks on the scores 0, 1, 2. Hidden places are 0, visible ones keep
-# their proportions, and the last row is 0 throughout.
+# **What you should see.** Hidden places are 0, visible ones keep their proportions, and the last
+# row is 0 throughout.
 
 # %%
 if ready(masked_softmax):
@@ -124,10 +118,9 @@ if ready(masked_softmax):
 # %% [markdown]
 # <!-- exercise: self_attention -->
 #
-# **Why.** You have all the parts of section 1's equations; `masked_softmax` takes the place of the
-# softmax. There are three matrices because what a token looks for, what it can be found by and
-# what it passes on are three different things. All tokens share them, so the sentence may have any
-# length.
+# **Why.** These are section 1's equations, with your `masked_softmax` in the place of the softmax.
+# What a token looks for, what it is found by and what it passes on can differ, so there are three
+# matrices. All tokens share them, so the sentence may have any length.
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -157,10 +150,9 @@ if ready(masked_softmax):
 from attend_solutions.self_attention import self_attention
 
 # %% [markdown]
-# **What you should see.** Three tokens, with and without a mask that hides what comes later. The
-# row of sat turns from 0.198, 0.401, 0.401 into 0.330, 0.670, 0: two shares keep their proportion.
-# Then "mat" is replaced by another token. Without a mask every row changes; under the mask the
-# rows of cat and sat stay.
+# **What you should see.** The row of sat turns from 0.198, 0.401, 0.401 into 0.330, 0.670, 0: two
+# shares keep their proportion. When "mat" becomes another token, every row changes without a mask;
+# under the mask the rows of cat and sat stay.
 
 # %%
 if ready(masked_softmax, self_attention):
@@ -174,10 +166,9 @@ if ready(masked_softmax, self_attention):
 # %% [markdown]
 # <!-- exercise: cross_attention -->
 #
-# **Why.** A translator writes French while looking at English. The French words ask, and the
-# English ones answer: this is **cross-attention**, the "encoder-decoder attention" of Vaswani et
-# al. 2017 (§3.2.3). Keys and values come from another text, the **context** $c$; self-attention is
-# the case $c = x$.
+# **Why.** A translator writes French while looking at English: the French words ask, and the
+# English ones answer. In **cross-attention** keys and values come from another text, the
+# **context** $c$; self-attention is the case $c = x$.
 #
 # $$Q = x W_q, \qquad K = c\, W_k, \qquad V = c\, W_v$$
 #
@@ -201,9 +192,8 @@ if ready(masked_softmax, self_attention):
 from attend_solutions.self_attention import cross_attention
 
 # %% [markdown]
-# **What you should see.** Features and matrices are written by hand, to show what weights *can*
-# express; nothing was learned. "noir" looks at "black" and "chat" at "cat", each with the weight
-# 0.94, though they stand in another order.
+# **What you should see.** "noir" looks at "black" and "chat" at "cat", each with the weight 0.94,
+# though they stand in another order. The matrices are written by hand; nothing was learned.
 
 # %%
 french, english = ["le", "chat", "noir"], ["the", "black", "cat"]
@@ -223,14 +213,14 @@ if ready(masked_softmax, cross_attention):
 #
 # $$(\Pi Q)(\Pi K)^\top = \Pi\,(Q K^\top)\,\Pi^\top ,$$
 #
-# the old table with its rows and columns moved. The softmax works on each row by itself, so the
-# weights move in the same two ways, and the output is $\Pi P \Pi^\top\, \Pi V = \Pi P V$:
+# the old table with its rows and columns moved. So are the weights, because the softmax works on
+# each row by itself, and the output is $\Pi P \Pi^\top\, \Pi V = \Pi P V$:
 #
 # $$f(\Pi x) = \Pi f(x) . \tag{1}$$
 #
 # The outputs move as the tokens did and are otherwise the same: **permutation equivariance**. A
-# mask breaks this, because it is laid over the moved table but has not moved itself. If it moves
-# along, in rows and columns, the equation holds again. With $f_M$ for self-attention under $M$:
+# mask breaks this, because it has not moved. If it moves along, in rows and columns, the equation
+# holds again. With $f_M$ for self-attention under $M$:
 #
 # $$f_{\Pi M \Pi^\top}(\Pi x) = \Pi f_M(x) . \tag{2}$$
 
@@ -280,9 +270,8 @@ if ready(masked_softmax, cross_attention):
 from attend_solutions.self_attention import permutation_matrix_test
 
 # %% [markdown]
-# **What you should see.** Eight random tokens in a random order. Without a mask both differences
-# to `expected` are rounding. With a mask, leaving it makes a difference as large as the outputs
-# themselves; moving it along makes none.
+# **What you should see.** Differences to `expected`. Without a mask both are rounding. With one,
+# leaving it makes a difference as large as the outputs themselves; moving it along makes none.
 
 # %%
 rng = np.random.default_rng(SEED)
@@ -315,9 +304,9 @@ if ready(masked_softmax, self_attention, permutation_matrix_test):
 # %% [markdown]
 # <!-- exercise: causal_mask -->
 #
-# **Why.** In training there are as many queries as keys. In writing there are not: the text so far
-# has 100 tokens, you add one, and only that one needs a new output, with 1 query and 101 keys. So
-# the queries are the *last* $T$ of the $S$ places, query $t$ stands at place $t + S - T$, and
+# **Why.** In training there are as many queries as keys. In writing, one new token after 100 others
+# is 1 query with 101 keys. So the queries are the *last* $T$ of the $S$ places, query $t$ stands at
+# place $t + S - T$, and
 #
 # $$M_{ts} = \big(s \le t + S - T\big), \qquad t = 0 \ldots T - 1, \quad s = 0 \ldots S - 1 .$$
 #
@@ -348,8 +337,7 @@ if ready(masked_softmax, self_attention, permutation_matrix_test):
 from attend_solutions.self_attention import causal_mask
 
 # %% [markdown]
-# **What you should see.** The mask for five tokens; then the one for the last two of them, which
-# is nothing but its last two rows.
+# **What you should see.** The mask for the last two of five tokens is its last two rows.
 
 # %%
 if ready(causal_mask):
@@ -359,17 +347,15 @@ if ready(causal_mask):
 # %% [markdown]
 # ### The leak test
 #
-# You can look at a mask and see that it is a triangle. But is the *model* blind to the future? A
-# leak can be anywhere: in the mask, in the order of mask and softmax, in a mean taken before
-# attention. One test does not need to know:
+# You can see that a mask is a triangle. But is the *model* blind to the future? A leak can be
+# anywhere: in the mask, after it, in a mean taken before attention. One test need not know:
 #
 # > Change one token. Every output that moved, be it in its last bit, depends on that token.
 #
-# `influence(function, x)` does so for every token: entry $(t, s)$ says how far output $t$ moved
-# when token $s$ changed, exactly 0 where not a bit differs. `leak_test(function, x)` names the
-# pairs with $s > t$ that are not 0; `size=...` says how strongly a token is changed. Both take any
-# function from tokens to outputs, so you can use them on your own models. They compare bits,
-# because a hidden key has the weight 0 and $0 \cdot v$ adds exactly 0 for every finite $v$.
+# `influence(function, x)` says in entry $(t, s)$ how far output $t$ moved when token $s$ changed, 0
+# where not a bit differs. `leak_test(function, x)` names the pairs with $s > t$ that are not 0;
+# `size=...` says how strongly a token is changed. Both take any function from tokens to outputs,
+# also your own models. They compare bits, because $0 \cdot v$ is exactly 0 for every finite $v$.
 #
 # <details><summary>Predict first: which of the five suspects in the next cell leak?</summary>
 #
@@ -401,8 +387,8 @@ if ready(masked_softmax, self_attention, causal_mask):
         print(f"{name:24} leaks {len(leak_test(function, text)):2d} of 28, largest {largest:.1e}")
 
 # %% [markdown]
-# **What this does not show.** An empty list is no proof. The test tries one text and one change of
-# each token; the next exercise has a leak that opens only for large changes.
+# **What this does not show.** An empty list is no proof: the test tries one text and one change of
+# each token. The next leak is no more than rounding for small changes.
 
 # %% [markdown]
 # <!-- exercise: repaired_attention -->
@@ -431,9 +417,8 @@ if ready(masked_softmax, self_attention, causal_mask):
 # <details><summary>Predict first: which inputs break it? Think of what the softmax does to the
 # visible scores, and of a row in which all is hidden.</summary>
 #
-# If a hidden score is 1,000 above the visible ones, the softmax has rounded their weights to 0
-# before the mask comes, and what is left is $0/0$. An empty row is $0/0$ too. The remaining leaks
-# are in the last bits.
+# If a hidden score is 1,000 above the visible ones, the softmax rounds their weights to 0 before
+# the mask comes, and what is left is $0/0$, as in an empty row.
 #
 # </details>
 
@@ -450,8 +435,8 @@ if ready(masked_softmax, self_attention, causal_mask):
         print(f"tokens changed by about {size:g}: {leaks} of 28 leak, the largest by {largest:.1g}")
 
 # %% [markdown]
-# Repair it. Queries, keys and values are given here; the shapes and the two results are those of
-# cross-attention, with $Q$ $(\ldots, T, D)$, $K$ $(\ldots, S, D)$ and $V$ $(\ldots, S, D_v)$.
+# Repair it. $Q$ $(\ldots, T, D)$, $K$ $(\ldots, S, D)$ and $V$ $(\ldots, S, D_v)$ are given; mask
+# and results are those of cross-attention.
 
 # %% tags=["exercise"]
 from attend_solutions.self_attention import repaired_attention
@@ -470,9 +455,8 @@ if ready(masked_softmax, causal_mask, repaired_attention):
 # %% [markdown]
 # ### Use it: your functions write
 #
-# The model of the first picture now runs on your `self_attention`, first under your causal mask.
-# Then click, and predict before each click: two letters ahead, without the next one? Everything
-# hidden but the letter itself?
+# The first picture's model now runs on your functions. In the second cell, predict before you
+# click: two letters ahead, without the next one? Everything hidden but the letter itself?
 
 # %%
 if ready(masked_softmax, self_attention, causal_mask):
@@ -485,10 +469,10 @@ if ready(masked_softmax, self_attention):
     display(widgets.the_cheat(self_attention))
 
 # %% [markdown]
-# Is that luck? Here are four masks, each trained with its own best rate of six (chosen with other
-# seeds on other text) and then with five seeds; `train.py` beside this notebook makes the table in
-# a few minutes. "Alone" is the loss with nothing ahead, as when the model writes. The last lines
-# are no networks: a table of what followed each one, four or six letters.
+# Is that luck? Below, each of four masks is trained with five seeds, at its own best rate of six
+# (chosen with other seeds on other text; `train.py` beside this notebook makes the table). "Alone"
+# is the loss with nothing ahead, as in writing. The last lines are no networks but counts of what
+# followed the last one, four or six letters.
 
 # %% jupyter={"source_hidden": true}
 arms = number_words.table()
@@ -508,13 +492,12 @@ for letters, loss in counts.items():
 
 # %% [markdown]
 # The models that look ahead have the lowest loss and write hardly a word. "Itself only" is the
-# control: it sees one letter, and its loss is that of counts of one letter. With the whole past it
-# comes to 0.64 to 0.66, but counting six letters gives 0.50: on this text a table is the better
-# model.
+# control: its loss is that of counts of one letter. The whole past gives 0.64 to 0.66; counts of
+# six letters give 0.50, so on this text a table is the better model.
 #
-# **What this does not show.** That you would notice in practice: a leak that helps a little lowers
-# the loss a little, and nothing in the loss tells that from a better model. Only the leak test, or
-# writing, does. Nor does it say anything of large models; this one has one layer and 600 steps.
+# **What this does not show.** That a leak always makes such a difference: a small one lowers the
+# loss a little, as a better model would. Nor how large models cheat: this one has one layer and
+# 600 steps.
 
 # %% [markdown]
 # ### A sentence in print
@@ -555,8 +538,7 @@ if ready(masked_softmax, self_attention, causal_mask):
 # > cannot. Kazemnejad et al. 2023 (theorem 1) prove the construction; Haviv et al. 2022 read
 # > positions off trained models without position encodings.
 #
-# It does not follow that counting this way is convenient: places 1,000 and 1,001 differ by a
-# millionth in the output. Chapter 06 has better ways.
+# It is not convenient: places 1,000 and 1,001 differ by a millionth. Chapter 06 has better ways.
 
 # %% [markdown]
 # ## 5 · Sentences of different lengths
@@ -649,11 +631,10 @@ if ready(padding_mask):
 from attend_solutions.self_attention import combine_masks
 
 # %% [markdown]
-# **What you should see.** Three sentences of 3, 5 and 2 tokens, each alone and then in one batch
-# whose filling holds hundreds. The numbers are the largest difference of a real token's output.
-# With the padding mask it is rounding. Without it, only one case is safe: causal and filled on the
-# right, where the filling comes after everything real. On the left the two masks together leave
-# $2 + 0 + 3$ empty rows.
+# **What you should see.** Three sentences, each alone and then in one batch whose filling holds
+# hundreds: the largest difference of a real token's output. With the padding mask it is rounding.
+# Without it only one case is safe, causal and filled on the right, where the filling comes after
+# everything real. On the left both masks together leave $2 + 0 + 3$ empty rows.
 
 # %% jupyter={"source_hidden": true}
 if ready(masked_softmax, self_attention, causal_mask, padding_mask, combine_masks):
@@ -684,9 +665,8 @@ if ready(masked_softmax, self_attention, causal_mask, padding_mask, combine_mask
 # The filling must leave the *loss* as well: a third of these 15 places is filling, and a mean over
 # all of them also trains the model to guess it. Average over real tokens only.
 #
-# **No filling at all.** Training sets often pack several documents into one row. A third mask then
-# keeps them apart, `document[:, None] == document`; combined with the causal one, no token sees the
-# document before.
+# **No filling at all.** Several documents can be packed into one row, if another mask keeps them
+# apart.
 
 # %%
 if ready(masked_softmax, self_attention, causal_mask, combine_masks):
@@ -699,14 +679,13 @@ if ready(masked_softmax, self_attention, causal_mask, combine_masks):
 # %% [markdown]
 # ## 6 · The ripple through layers
 #
-# In one layer a token hears of what it sees. In the next layer, whoever sees *it* hears of that as
-# well. Paint a mask (click cells, or Tab and Space) and follow a token through the layers; your
-# `self_attention` runs on it. Try these:
+# In one layer a token hears of what it sees. In the next, whoever sees *it* hears of that as well.
+# Paint a mask (click cells, or Tab and Space) and follow a token; your `self_attention` runs on it.
 #
-# - *causal*, then allow row 1 to see one token further right. Which row of the weights changes, and
-#   what does it open in the second picture?
+# - *causal*, then let row 1 see one token further right. Which row of the weights changes, and what
+#   does it open in the second picture?
 # - *window*: whom has "the" (1) reached after 1, 2, 3 layers?
-# - *prefix*: the first two tokens see each other, as in a prefix language model; *two texts*: packed.
+# - *prefix*: the first two see each other, as in a prefix language model. *two texts*: packed.
 
 # %%
 if ready(masked_softmax, self_attention):
@@ -718,9 +697,8 @@ if ready(masked_softmax, self_attention):
 # %% [markdown]
 # <details><summary>What you should have seen</summary>
 #
-# Only row 1 changes, because the softmax works on each row by itself. But a way back in time opens:
-# from the token you allowed to row 1, and in the next layer to everyone who sees it. Under
-# *window* "the" reaches one token more with each layer: after three layers the first four.
+# Only row 1 changes, because each row has its own softmax. But a way back in time opens, from the
+# token you allowed to row 1. Under *window* "the" reaches one token more with each layer.
 #
 # </details>
 
@@ -732,21 +710,21 @@ if ready(masked_softmax, self_attention):
 #
 # $$R^{(0)} = I, \qquad R^{(L)}_{ts} = \bigvee_{u} \big(M_{tu} \wedge R^{(L-1)}_{us}\big) .$$
 #
-# With a window of $w$ places to each side, $L$ layers reach $L\,w$ places. Mistral 7B lets a token
-# see the last 4,096 in each of 32 layers, so walks span up to 131,072 places (Jiang et al. 2023,
-# §2). How much of a token arrives over such a walk?
+# With a window of $w$ places to each side, $L$ layers reach $L\,w$ places. In Mistral 7B, with
+# 4,096 places and 32 layers, that is 131,072 (Jiang et al. 2023, §2). How much arrives over such a
+# walk?
 #
-# We change one of $T = 24$ random tokens, send both texts through 24 layers of your
-# `self_attention` with random matrices, and measure how far each output moves. Six masks: *all* and
-# *self* are controls; *causal*; and three with three ones in a row: *window* (itself and one on
-# each side), *causal window* (itself and the two before) and *random* (itself and two others).
-# Five runs, each with fresh tokens, matrices and random mask.
+# We change one of 24 random tokens, send both texts through 24 layers of your `self_attention` with
+# random matrices, and measure how far each output moves. Six masks: *all* and *self* are controls;
+# *causal*; and three with three ones in a row: *window* (itself and one on each side), *causal
+# window* (itself and the two before) and *random* (itself and two others). Five runs, all drawn
+# anew.
 #
 # <details><summary>Predict first: after how many layers has the window reached every pair? And can
 # random reach every pair?</summary>
 #
-# The window needs 23. Random reaches most pairs after about five, because each layer can triple
-# what is reached, but a token that nobody looks at never reaches anyone.
+# The window needs 23. Random is nearly done after five, because each layer can triple what is
+# reached, but a token that nobody looks at never reaches anyone.
 #
 # </details>
 
@@ -802,9 +780,9 @@ def walks(mask):
 
 
 # %% [markdown]
-# A change can be smaller than what rounding does to a sum of 24 terms, $24\,\varepsilon$ times the
-# largest output. Such a change cannot be told from noise, so it is counted apart. The control is
-# the same run in `longdouble`, which on most Linux and Intel machines has 11 more bits.
+# A change below $24\,\varepsilon$ times the largest output, about what rounding does to a sum of 24
+# terms, cannot be told from noise and is counted apart. The control is the same run in
+# `longdouble`, which has 11 more bits under Linux on Intel and AMD.
 
 # %% jupyter={"source_hidden": true}
 measured, possible = {}, {}
@@ -828,11 +806,10 @@ if ready(masked_softmax, self_attention):
 
 # %% [markdown]
 # - Without a walk, not a bit moves: the mask *is* the topology.
-# - Under *causal*, nearly a fifth of the walks end below rounding. After 24 layers the median change
-#   is a few $10^{-16}$ in float64, which is the noise of float64 itself: in longdouble it is about
-#   thirty times smaller. (If your function turns everything into float64, the two lines agree.)
-#   Whether such a change is "noticed" says nothing.
-# - Under the other masks every walk is heard, at 24 layers.
+# - Under *causal*, 17 to 20 % of the walks end below rounding. After 24 layers the median change is
+#   that of float64's noise, and ten or more times smaller in longdouble, unless your function makes
+#   float64 of everything. So "noticed, to the last bit" says nothing there.
+# - Under the other masks every walk is heard.
 
 # %% jupyter={"source_hidden": true}
 
@@ -873,29 +850,25 @@ if ready(masked_softmax, self_attention) and measured:
     )
 
 # %% [markdown]
-# **What it shows.** Under the window, each layer costs a factor of about three, since the message
-# is mixed with two others. A plain mean, with all scores 0, loses as much: so the loss is that of
-# averaging, not of what attention chose. "A receptive field of $L\,w$" is true and says little
-# about how much is received. Random reaches the same pairs in fewer layers, so more arrives; sparse
-# attention uses this (Zaheer et al. 2020; chapter 14).
+# **What it shows.** Under the window each layer costs a factor of about three, since the message is
+# mixed with two others. A plain mean, with all scores 0, loses as much. So "a receptive field of
+# $L\,w$" says little about how much is received. Random reaches a typical pair in fewer layers;
+# sparse attention uses this (Zaheer et al. 2020; chapter 14).
 #
-# **What this does not show.** Anything about trained models: training can make one arrow strong and
-# keep a message loud. Real blocks also *add* attention's output to the token (chapter 07), so a
-# token keeps itself. And no time is saved here: all six masks cost the same, because all scores
-# are computed and then hidden.
+# **What this does not show.** Anything about trained models, where one arrow can be strong, or
+# about blocks that *add* attention's output to the token (chapter 07). And no time is saved: all
+# six masks cost the same, because all scores are computed and then hidden.
 
 # %% [markdown]
 # ## 8 · Break it
 #
-# - **A very low number is not $-\infty$.** BERT's own code adds −10,000 to hidden scores. A hidden
-#   score that is 10,000 higher is visible again, and in an empty row the shift cancels: the weights
-#   are those of the scores as if nothing were hidden. With $-10^9$ in float32 they are all equal,
-#   because near $-10^9$ float32 numbers are 64 apart; in float16 it is $-\infty$, and the row NaN.
+# - **A very low number is not $-\infty$.** BERT's own code adds −10,000 to hidden scores. In an
+#   empty row that shift cancels, as if nothing were hidden. With $-10^9$ in float32 all weights are
+#   equal, because float32 numbers are 64 apart there; in float16 it is $-\infty$, and the row NaN.
 # - **A weight of 0 does not stop NaN.** $0 \cdot v$ is 0 for every finite $v$, but $0 \cdot
 #   \text{NaN}$ is NaN. Fill with numbers.
 # - **Two conventions.** True means "may look" here and in PyTorch's `scaled_dot_product_attention`;
-#   in `nn.MultiheadAttention` it means the opposite. A wrong `~` raises no error; the leak test
-#   finds it.
+#   in `nn.MultiheadAttention` it hides. A wrong `~` raises no error; the leak test finds it.
 
 # %%
 if ready(masked_softmax, self_attention, padding_mask):
@@ -910,9 +883,6 @@ if ready(masked_softmax, self_attention, padding_mask):
     print("filled with NaN: weights", weights[0], "output", output[0, :3], "…")
 
 # %% [markdown]
-# **A mask is not an explanation.** It says what *cannot* have played a part; what did is neither in
-# the mask nor simply in the weights (chapter 11).
-#
 # ## A postcard
 #
 # > Self-attention: queries, keys and values from one sentence. Cross-attention: keys and values

@@ -2,9 +2,9 @@
 
     python course/04_self_attention/train.py      # → course/attend/data/number_words.json
 
-One thread of a CPU, about a minute and a half. The arms differ only in the mask they are trained with. Each
-tries every rate of RATES with the seeds of TUNING, on the tenth of the text that is kept for that;
-the best is run with SEEDS and read on the last tenth.
+One thread of a CPU, about a minute and a half. The arms differ only in the mask that they are
+trained with. Each tries every rate of RATES with the seeds of TUNING, on the tenth of the text that
+is kept for that; the best is run with SEEDS and read on the last tenth.
 """
 
 from __future__ import annotations

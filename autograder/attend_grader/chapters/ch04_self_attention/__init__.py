@@ -6,7 +6,7 @@ EXERCISES = {
     "cross_attention": 10,
     "permutation_matrix_test": 8,
     "causal_mask": 6,
-    "repaired_attention": 10,
+    "repaired_attention": 9,
     "padding_mask": 7,
     "combine_masks": 8,
 }
