@@ -7,7 +7,9 @@ export default live(({ model, picture, controls, say }) => {
 
   function frame() {
     for (const cell of cells()) {
-      cell.style.stroke = Number(cell.dataset.offset) === chosen ? "#D55E00" : "";
+      const framed = Number(cell.dataset.offset) === chosen;
+      cell.style.stroke = framed ? "#D55E00" : "";
+      cell.style.strokeWidth = framed ? "2px" : "";
     }
   }
 
@@ -57,6 +59,7 @@ export default live(({ model, picture, controls, say }) => {
       frame();
     },
   });
+  choice.addEventListener("keydown", (event) => event.stopPropagation()); // or Lab takes the arrows
   for (const [label, act] of [
     ["show or hide it", () => turn(chosen)],
     ["only the past", () => ask([...model.get("past")])],

@@ -168,7 +168,7 @@ def _table(offsets: frozenset[int], found: Reading, told: str) -> str:
         body.append(element("rect", hover(target), x=x_bars, y=y + 3, width=wide, **style))
         body.append(text(x_bars + wide + 5, y + 15, _bits(found.bits[i]), font_size=12))
     bottom = TOP + CELL * data.GUESSES
-    mean = f"mean {_bits(found.bits.mean())} bits a letter"
+    mean = f"mean: {_bits(found.bits.mean())} bits"
     body.append(text(x_bars, bottom + 20, mean, font_size=14, font_weight=700))
     body.append(text(LEFT, bottom + 20, "grey: hidden · colour: weight, dark 0 to bright 1",
                      font_size=12, fill=MUTED))  # fmt: skip
@@ -211,7 +211,7 @@ def _written(found: Reading, told: str) -> str:
         body.append(text(12, y, f"loss {label}:", font_size=13, fill=MUTED))
         body.append(text(176, y, f"{_bits(bits.mean())} bits a letter", font_weight=700))
         y += 26
-    return panel("written", 400, 348, "What it writes, letter by letter", told, *body)
+    return panel("written", 400, 262, "What it writes, letter by letter", told, *body)
 
 
 def _line(x: float, y: float, line: str) -> str:
