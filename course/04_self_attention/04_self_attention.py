@@ -40,8 +40,9 @@ np.set_printoptions(precision=3, suppress=True)
 # In attention a query is compared with keys, the scores become weights, and the answer is the
 # weighted mean of the values. In **self-attention** all three come from the same sentence $x$:
 #
-# $$Q = x W_q, \qquad K = x W_k, \qquad V = x W_v, \qquad
-# P = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt D}\right), \qquad O = P\,V .$$
+# $$Q = x W_q, \qquad K = x W_k, \qquad V = x W_v,$$
+#
+# $$P = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt D}\right), \qquad O = P\,V .$$
 #
 # Read $P$ as a graph: $P_{ts}$ is an arrow that carries something from token $s$ to token $t$. A
 # softmax gives every key a weight above 0, so without a mask *every* arrow exists, and the sentence
@@ -246,8 +247,9 @@ if ready(masked_softmax, cross_attention):
 # \Pi x = (6, 3, 9), \qquad \Pi M \Pi^\top = \begin{pmatrix} 1 & 1 & 1 \\ 0 & 1 & 0 \\ 0 & 1 & 1
 # \end{pmatrix} .$$
 #
-# 1. `expected`: $(6, 3, 6)$. 2. `mask_stays`: means of $6, 3, 9$ so far, $(6,\ 4.5,\ 6)$.
-# 3. `mask_moves`: $(6+3+9)/3 = 6$, then $3$, then $(3 + 9)/2 = 6$: the same as `expected`.
+# - `expected`: $(6, 3, 6)$.
+# - `mask_stays`: means of $6, 3, 9$ so far, $(6,\ 4.5,\ 6)$.
+# - `mask_moves`: $(6+3+9)/3 = 6$, then $3$, then $(3 + 9)/2 = 6$: the same as `expected`.
 #
 # **NumPy you need.** Index with a list of whole numbers to get those rows, in that order:
 #
@@ -289,7 +291,7 @@ if ready(masked_softmax, self_attention, permutation_matrix_test):
     ):
         expected, *sides = permutation_matrix_test(order, text, w_q, w_k, w_v, mask)
         stays, moves = (np.abs(side - expected).max() for side in sides)
-        print(f"{name:16s} difference with the mask left {stays:8.1e}   moved along {moves:8.1e}")
+        print(f"{name:16s} mask left: {stays:.1e}   mask moved along: {moves:.1e}")
 
 # %% [markdown]
 # ## 4 · Hiding the future
@@ -477,16 +479,14 @@ if ready(masked_softmax, self_attention):
 # %% jupyter={"source_hidden": true}
 arms = number_words.table()
 counts = arms.pop("counted")
-print(
-    f"{'sees':21} {'rate':>6}   bits as trained     bits alone    words that are words of numbers"
-)
+print(f"{'sees':20} {'rate':>4}  {'bits as trained':16} {'bits alone':15} real words")
 for arm, found in arms.items():
     spans = [
         f"{min(found[key]):.{digits}f} to {max(found[key]):.{digits}f}"
         for key, digits in (("trained", 3), ("alone", 2))
     ]
     words = f"{min(found['words']):.0%} to {max(found['words']):.0%}"
-    print(f"{arm:21} {found['rate']:6}   {spans[0]:15}   {spans[1]:14}   {words}")
+    print(f"{arm:20} {found['rate']:.2f}  {spans[0]:16} {spans[1]:15} {words}")
 for letters, loss in counts.items():
     print(f"counts of {letters} letters: {loss:.3f}")
 
@@ -527,10 +527,10 @@ if ready(masked_softmax, self_attention, causal_mask):
     for tokens, mask, name in (
         (one_differs, None, "no mask"),
         (one_differs, causal_mask(12), "causal mask"),
-        (alike, causal_mask(12), "causal, all tokens alike"),
+        (alike, causal_mask(12), "causal, all alike"),
     ):
         output, _ = self_attention(tokens, nothing, nothing, first_number, mask)
-        print(f"{name:25} 1 / output:", (1 / output[:, 0]).round(6))
+        print(f"{name:17}", (1 / output[:, 0]).round(6))
 
 # %% [markdown]
 # > **Too strong under a causal mask.** As soon as one token differs, such as a start token, *one*
@@ -787,17 +787,18 @@ def walks(mask):
 # %% jupyter={"source_hidden": true}
 measured, possible = {}, {}
 if ready(masked_softmax, self_attention):
-    print("smallest to largest of 5 runs; pairs × layers, of", LAYERS * SIZE**2)
-    print(f"{'mask':15}{'no walk, moved':16}{'walk':16}{'above rounding':18}within rounding")
+    print(f"pairs and layers, of {LAYERS * SIZE**2}; smallest to largest of {RUNS} runs")
+    print(f"{'':14}{'moved without':15}{'walk':16}{'of these above':16}within")
+    print(f"{'mask':14}{'a walk':15}{'':16}{'rounding':16}rounding")
     for name in MASKS:
         measured[name] = [changes(name, run) for run in range(RUNS)]
         possible[name] = [walks(mask_of(name, run)) for run in range(RUNS)]
         rows = []
         for (moved, rounding), walk in zip(measured[name], possible[name], strict=True):
             loud = moved > rounding[:, None, None]
-            rows.append([(c).sum() for c in (~walk & (moved > 0), walk, walk & loud, walk & ~loud)])
+            rows.append([c.sum() for c in (~walk & (moved > 0), walk, walk & loud, walk & ~loud)])
         spans = [f"{min(c)} to {max(c)}" for c in zip(*rows, strict=True)]
-        print(f"{name:15}{spans[0]:16}{spans[1]:16}{spans[2]:18}{spans[3]}")
+        print(f"{name:14}{spans[0]:15}{spans[1]:16}{spans[2]:16}{spans[3]}")
     for real in (np.float64, np.longdouble):
         last = [changes("causal", run, real)[0][-1][MASKS["causal"]] for run in range(RUNS)]
         found = [float(np.median(moved)) for moved in last]
@@ -811,9 +812,9 @@ if ready(masked_softmax, self_attention):
 #   float64 of everything. So "noticed, to the last bit" says nothing there.
 # - Under the other masks every walk is heard.
 
+
 # %% jupyter={"source_hidden": true}
-
-
+# What a layer reaches for the first time, and how much of it arrives.
 def first_arrivals(name, runs, arm):
     """For each run and layer, the median change among the pairs that layer reaches first."""
     rows = []
