@@ -495,8 +495,8 @@ for letters, loss in counts.items():
 # control: its loss is that of counts of one letter. The whole past gives 0.64 to 0.66; counts of
 # six letters give 0.50, so on this text a table is the better model.
 #
-# **What this does not show.** That every leak makes such a difference, or how large models would use
-# one: this one has one layer and 600 steps.
+# **What this does not show.** That every leak makes such a difference, or how large models would
+# use one: this one has one layer and 600 steps.
 
 # %% [markdown]
 # ### A sentence in print
