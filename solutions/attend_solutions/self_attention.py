@@ -240,3 +240,27 @@ def cross_attention(
     """
     weights = masked_softmax(attention_scores(x @ w_q, context @ w_k), mask)  # (..., T, S)
     return weights @ (context @ w_v), weights
+
+
+def repaired_attention(
+    q: Array, k: Array, v: Array, mask: Mask | None = None
+) -> tuple[Array, Array]:
+    """Give what `suspect_attention` should give: output and weights under a mask.
+
+    Copy the body of `suspect_attention`, and repair it.
+
+    Shapes:
+        q: (..., T, D)
+        k: (..., S, D)
+        v: (..., S, D_v)
+        mask: boolean, broadcasts with (..., T, S); None lets everyone look at everything
+        returns: output (..., T, D_v) and weights (..., T, S)
+
+    Source: Vaswani et al. 2017, §3.2.3.
+
+    >>> q, k, v = np.array([[1.0]]), np.array([[0.0], [2000.0]]), np.array([[3.0], [5.0]])
+    >>> repaired_attention(q, k, v, np.array([[True, False]]))
+    (array([[3.]]), array([[1., 0.]]))
+    """
+    weights = masked_softmax(attention_scores(q, k), mask)
+    return weights @ v, weights

@@ -577,3 +577,123 @@ _combine(
     GIVEN + "r = np.ones(np.broadcast_shapes(*(m.shape for m in g)), bool)\n"
     "for m in g:\n    r &= m\nreturn r",
 )
+
+REPAIRED = "q, k, v, mask=None"
+
+
+def _repaired(kind: str, what: str, body: str) -> None:
+    _case("repaired_attention", kind, what, IMPORT + body, REPAIRED)
+
+
+SUSPECT = """p = softmax(attention_scores(q, k))
+if mask is not None:
+    p = np.where(mask, p, 0.0)
+    p = DIVIDED
+"""
+AGAIN = "return p @ v, p"
+
+
+def _divided(by: str) -> str:
+    return SUSPECT.replace("DIVIDED", by) + AGAIN
+
+
+_repaired("wrong", "as it was", _divided("p / p.sum(axis=-1, keepdims=True)"))
+_repaired("wrong", "not divided", _divided("p"))
+_repaired("wrong", "1e-12 in the sum", _divided("p / (p.sum(axis=-1, keepdims=True) + 1e-12)"))
+_repaired(
+    "wrong",
+    "1e-300 in the sum",
+    _divided("p / np.maximum(p.sum(axis=-1, keepdims=True), 1e-300)"),
+)
+_repaired("wrong", "NaN to 0", _divided("np.nan_to_num(p / p.sum(axis=-1, keepdims=True))"))
+_repaired(
+    "wrong",
+    "divides where the sum is above 0",
+    _divided("np.divide(p, p.sum(axis=-1, keepdims=True), out=p, where=p.sum(-1)[..., None] > 0)"),
+)
+_repaired(
+    "wrong",
+    "scores clipped to 300",
+    "s = np.clip(attention_scores(q, k), -300, 300)\n"
+    + _divided("p / p.sum(axis=-1, keepdims=True)").replace("attention_scores(q, k)", "s"),
+)
+_repaired(
+    "wrong",
+    "exponentials without the maximum, masked",
+    """e = np.exp(attention_scores(q, k))
+if mask is not None:
+    e = e * mask
+n = e.sum(axis=-1, keepdims=True)
+p = e / np.where(n == 0, 1, n)
+return p @ v, p""",
+)
+_repaired(
+    "wrong",
+    "all-False mask taken for none",
+    "mask = None if mask is None or not np.any(mask) else mask\n"
+    "p = masked_softmax(attention_scores(q, k), mask)\n" + AGAIN,
+)
+_repaired(
+    "wrong",
+    "empty rows share evenly",
+    "s = attention_scores(q, k)\nif mask is not None:\n    s = np.where(mask, s, -1e30)\n"
+    "p = softmax(s)\n" + AGAIN,
+)
+_repaired(
+    "wrong",
+    "-1e4 in float32's manner, empty rows 0",
+    "s = attention_scores(q, k)\nif mask is not None:\n    s = s + (1.0 - mask) * -1e4\n"
+    "p = softmax(s)\nif mask is not None:\n    p = p * mask\n" + AGAIN,
+)
+_repaired(
+    "wrong",
+    "hidden values set to 0 only",
+    "p = softmax(attention_scores(q, k))\nif mask is not None:\n"
+    "    p = p * mask\n    p = p / np.where(p.sum(-1, keepdims=True) == 0, 1, "
+    "p.sum(-1, keepdims=True))\n" + AGAIN,
+)
+_repaired(
+    "wrong",
+    "the mask inverted in place and back, but empty ones",
+    "if mask is not None and not mask.any():\n    mask = mask.copy()\n    mask[..., 0] = True\n"
+    "p = masked_softmax(attention_scores(q, k), mask)\n" + AGAIN,
+)
+_repaired("wrong", "weights first", "p = masked_softmax(attention_scores(q, k), mask)\nreturn p, p @ v")
+_repaired("right", "one line", "p = masked_softmax(attention_scores(q, k), mask)\n" + AGAIN)
+_repaired(
+    "right",
+    "-inf, empty rows settled first",
+    """s = attention_scores(q, k)
+if mask is None:
+    p = softmax(s)
+    return p @ v, p
+s = np.where(mask, s, -np.inf)
+alive = np.isfinite(s).any(axis=-1, keepdims=True)
+p = softmax(np.where(alive, s, 0.0)) * alive
+return p @ v, p""",
+)
+_repaired(
+    "right",
+    "masked arrays of NumPy",
+    """s = attention_scores(q, k)
+m = np.broadcast_to(True if mask is None else mask, np.broadcast_shapes(
+    s.shape, () if mask is None else mask.shape))
+top = np.max(np.broadcast_to(s, m.shape), axis=-1, keepdims=True, where=m, initial=-1e308)
+e = np.where(m, np.exp(np.where(m, s - top, 0)), 0)
+n = e.sum(axis=-1, keepdims=True)
+p = e / np.where(n > 0, n, 1)
+return p @ v, p""",
+)
+_masked(
+    "wrong",
+    "an empty mask counts as none",
+    "mask = None if mask is not None and mask.size == 0 else mask\n"
+    "s = np.asarray(scores) * 1.0\nif mask is not None and not mask.all():\n"
+    "    s = np.where(mask, s, -1e30)" + GUARDED,
+)
+_masked("wrong", "multiplies scores by the mask", "s = scores * (1 if mask is None else mask)" + GUARDED)
+_masked(
+    "wrong",
+    "infinite scores that are hidden",
+    "s = scores + (0 if mask is None else np.where(mask, 0, -np.inf))" + GUARDED,
+)

@@ -31,6 +31,7 @@ from attend.widgets.rope_dial import rope_dial
 from attend.widgets.score_memory import score_memory
 from attend.widgets.semiseparable import semiseparable
 from attend.widgets.table import attention_table
+from attend.widgets.the_cheat import the_cheat
 from attend.widgets.tile_stepper import tile_stepper
 from attend.widgets.wall_of_clocks import wall_of_clocks
 from attend.widgets.what_is_kept import TEXTS as WHAT_IS_KEPT
@@ -66,6 +67,7 @@ __all__ = [
     "rope_dial",
     "score_memory",
     "semiseparable",
+    "the_cheat",
     "tile_stepper",
     "traffic_chart",
     "wall_of_clocks",

@@ -58,6 +58,8 @@ def preset(name: str, size: int, seed: int = 0) -> np.ndarray:
         "causal window": (key <= query) & (query - key <= 2),
         "padding left": (key >= padded) & (query >= 0),
         "padding right": (key < size - padded) & (query >= 0),
+        "prefix": (key <= query) | (key < padded),
+        "two texts": (key <= query) & ((key < size // 2) == (query < size // 2)),
         "self": query == key,
     }
     return masks[name]
@@ -71,6 +73,8 @@ PRESETS = {
     "random": "everyone sees itself and up to two others; each click draws anew",
     "padding left": "the first third is filling: no one may look at it",
     "padding right": "the last third is filling: no one may look at it",
+    "prefix": "everyone sees the first third; beyond that, itself and the past",
+    "two texts": "two texts packed in one row: everyone sees itself and the past of its own text",
     "self": "everyone sees only itself",
 }
 

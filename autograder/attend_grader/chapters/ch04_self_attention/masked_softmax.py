@@ -85,13 +85,10 @@ def _infinite(rng: np.random.Generator) -> Fresh:
     yield "the only visible score of row 0 is −inf", Call((scores, mask))
 
 
-def _put_instead(weights: np.ndarray) -> str:
-    del weights
-    return (
-        "Put −inf in the place of hidden scores first: np.where does not care what stood "
-        "there, while adding does (inf − inf and NaN − inf are NaN). Only then look for the "
-        "largest score: it must be the largest of the visible ones."
-    )
+NAN = (
+    "Put −inf in the place of hidden scores: np.where does not care what stood there, while adding "
+    "and multiplying do (inf − inf, NaN − inf and 0 · inf are NaN)."
+)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -266,7 +263,7 @@ EXERCISE = Exercise(
         under_masks("without a mask it is the softmax", _unmasked),
         under_masks("hidden places get 0, the others share as if alone", _masked, 2, repeat=3),
         under_masks("a row with nothing to look at is 0, never NaN", _empty, 2),
-        under_masks("what a hidden place holds does not matter", _garbage, clue=_put_instead),
+        under_masks("what a hidden place holds does not matter", _garbage, nan=NAN),
         under_masks("a score of −inf is hidden too", _infinite),
     ),
     draws=draws,

@@ -74,9 +74,10 @@ def within(mask: Any) -> Clue:
         off = np.abs(np.where(allowed.any(axis=-1), totals - 1, 0)).ravel()
         if off.max(initial=0) < 1e-6:
             return ""
+        total = np.ravel(totals)[off.argmax()]
+        lost = " Was the largest score looked for among hidden ones too?" if total == 0 else ""
         return (
-            "The visible weights of a row must sum to 1; somewhere yours sum to "
-            f"{np.ravel(totals)[off.argmax()]:.4g}."
+            f"The visible weights of a row must sum to 1; somewhere yours sum to {total:.4g}.{lost}"
         )
 
     return clue
@@ -95,7 +96,7 @@ def under_masks(
     *,
     repeat: int = 1,
     parts: tuple[int | None, ...] = (None,),
-    clue: Clue | None = None,
+    nan: str = "",
 ) -> Property:
     """Agreement with the reference, where a miss in the weights is explained by the call's mask.
 
@@ -105,14 +106,20 @@ def under_masks(
         points: what it is worth.
         repeat: how often cases are made when grading.
         parts: the results to look at, one after the other; the weights are result 1, or the only.
-        clue: said instead of what the mask explains.
+        nan: said where weights are NaN.
     """
+
+    def clue(call: Call) -> Clue:
+        def told(weights: Array) -> str:
+            return nan if nan and np.isnan(weights).any() else within(mask_of(call))(weights)
+
+        return told
 
     def test(subject: Subject, probe: Probe) -> None:
         for _ in probe.repeat(1, repeat):
             for why, call in cases(probe.rng):
                 for part in parts:
-                    told = no_clue if part == 0 else clue or within(mask_of(call))
+                    told = no_clue if part == 0 else clue(call)
                     probe.agree(subject, *call.args, part=part, why=why, clue=told)
 
     return Property(name, points, test)
@@ -207,11 +214,12 @@ def scale_clue(q: Array, k: Array, widths: dict[str, int]) -> Clue:
     return clue
 
 
-def looking(named: tuple[str, ...]) -> Contract:
-    """The contract of self-attention and of cross-attention.
+def looking(named: tuple[str, ...], *, forbids: tuple[str, ...] = ()) -> Contract:
+    """The contract of whatever looks: self-attention, cross-attention, the repaired one.
 
     Args:
         named: arguments that have leading axes.
+        forbids: names that the answer may not use.
     """
     return Contract(
         numpy_only=True,
@@ -222,5 +230,6 @@ def looking(named: tuple[str, ...]) -> Contract:
         masks=("mask",),
         hidden_rows=True,
         arguments_unchanged=True,
+        forbids=forbids,
         says=("Scores of any finite size are safe.",),
     )

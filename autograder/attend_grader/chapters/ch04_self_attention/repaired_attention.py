@@ -1,0 +1,277 @@
+"""Exercise 04_self_attention/repaired_attention: a mask that comes after the softmax.
+
+The broken function stands in the notebook. It sets hidden weights to 0 and divides each row by its
+new sum: right on paper, and 0 / 0 where hidden scores are far above the visible ones or where a row
+is empty.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from attend_solutions import self_attention
+from attend_solutions.attention import attention_scores, softmax
+from attend_solutions.types import Array, Mask
+
+from attend_grader.chapters.ch04_self_attention.shared import (
+    looking,
+    seen,
+    under_masks,
+    with_empty_row,
+)
+from attend_grader.checks.contract import Contract
+from attend_grader.checks.exercise import Call, Exercise, Slip
+from attend_grader.checks.helpers import Fresh, worked
+from attend_grader.checks.properties import normal
+
+Given = tuple[Array, Array, Array]
+
+_SIZES = ((3, 5, 4, 2), (4, 4, 4, 4), (2, 3, 1, 5), (1, 4, 9, 3))
+"""T, S, D, D_v."""
+
+
+def _given(rng: np.random.Generator, t: int, s: int, d: int, d_v: int, *lead: int) -> Given:
+    return normal(rng, *lead, t, d), normal(rng, *lead, s, d), normal(rng, *lead, s, d_v)
+
+
+def _apart(rng: np.random.Generator, visible: float, hidden: float) -> tuple[Array, ...]:
+    """Scores near `visible` where one may look and near `hidden` elsewhere, D = 4; and the mask.
+
+    The visible ones differ by less than 2, so several weights of a row count.
+    """
+    mask = np.zeros((3, 6), bool)
+    mask[:, rng.permutation(6)[:3]] = True
+    k = np.zeros((6, 4))
+    k[:, 0] = np.where(mask[0], visible, hidden)
+    k[:, 1] = normal(rng, 6)
+    q = np.zeros((3, 4))
+    q[:, 0], q[:, 1] = 2.0, rng.uniform(0.5, 1, 3)
+    return q, k, normal(rng, 6, 3), mask
+
+
+def _masked(rng: np.random.Generator) -> Fresh:
+    for sizes in _SIZES:
+        yield "no mask", Call(_given(rng, *sizes))
+        yield "a mask", Call((*_given(rng, *sizes), seen(rng, *sizes[:2])))
+    batch = _given(rng, 3, 4, 2, 5, 2)
+    yield "a mask (2, 1, 4), one row a sentence", Call((*batch, seen(rng, 2, 1, 4)))
+
+
+def _far(rng: np.random.Generator) -> Fresh:
+    for gap in (60.0, 1e3, 1e6):  # e⁻⁶⁰ is still a number, but 1e-9 beside it is not nothing
+        yield f"hidden scores {gap:,.0f} above the visible ones", Call(_apart(rng, 0.0, gap))
+    yield "all scores near −1,000,000, hidden ones 1,000 above", Call(_apart(rng, -1e6, -999e3))
+    yield "visible scores 100,000 above the hidden ones", Call(_apart(rng, 1e5, 0.0))
+
+
+def _empty(rng: np.random.Generator) -> Fresh:
+    for sizes in ((3, 4, 2, 5), (4, 4, 3, 2)):
+        mask = with_empty_row(seen(rng, *sizes[:2]), 1)
+        yield "query 1 may look at nothing", Call((*_given(rng, *sizes), mask))
+    given = _given(rng, 2, 3, 2, 2)
+    yield "nobody may look at anything", Call((*given, np.zeros((2, 3), bool)))
+    q, k, v, mask = _apart(rng, 0.0, 1e3)
+    why = "hidden scores 1,000 above the visible ones, and an empty row"
+    yield why, Call((q, k, v, with_empty_row(mask, 2)))
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Oblong and square, no mask, a batch, empty rows, hidden scores far above and far below."""
+    return [
+        Call((*_given(rng, 3, 5, 4, 2), seen(rng, 3, 5))),
+        Call((*_given(rng, 4, 4, 3, 3), seen(rng, 4, 4))),
+        Call(_given(rng, 3, 4, 2, 5)),
+        Call((*_given(rng, 3, 4, 2, 5, 2), seen(rng, 2, 3, 4))),
+        Call((*_given(rng, 4, 4, 2, 3), with_empty_row(seen(rng, 4, 4), 1))),
+        Call(_apart(rng, 0.0, 30.0)),
+        Call(_apart(rng, 0.0, 1e3)),
+        Call(_apart(rng, -1e6, 0.0)),
+    ]
+
+
+SCORES = "attention_scores(q, k)"
+WEIGHTS = f"masked_softmax({SCORES}, mask)"
+OR_TRUE = "(True if mask is None else mask)"
+
+
+def not_repaired(q, k, v, mask=None):  # noqa: D103 (its slip says what it does)
+    weights = softmax(attention_scores(q, k))
+    if mask is not None:
+        weights = np.where(mask, weights, 0.0)
+        weights = weights / weights.sum(axis=-1, keepdims=True)
+    return weights @ v, weights
+
+
+def never_nan(q, k, v, mask=None):  # noqa: D103
+    weights = np.nan_to_num(not_repaired(q, k, v, mask)[1])
+    return weights @ v, weights
+
+
+def plus_a_little(q, k, v, mask=None):  # noqa: D103
+    weights = softmax(attention_scores(q, k))
+    if mask is not None:
+        weights = np.where(mask, weights, 0.0)
+        weights = weights / (weights.sum(axis=-1, keepdims=True) + 1e-9)
+    return weights @ v, weights
+
+
+def masked_by_chapter_03(q, k, v, mask=None):  # noqa: D103
+    scores = attention_scores(q, k)
+    weights = softmax(scores if mask is None else np.where(mask, scores, -np.inf))
+    return weights @ v, weights
+
+
+def very_low(q, k, v, mask=None):  # noqa: D103
+    scores = attention_scores(q, k)
+    weights = softmax(scores if mask is None else np.where(mask, scores, -1e9))
+    return weights @ v, weights
+
+
+def added(q, k, v, mask=None):  # noqa: D103
+    scores = attention_scores(q, k)
+    weights = softmax(scores if mask is None else scores + np.where(mask, 0.0, -1e4))
+    return weights @ v, weights
+
+
+SLIPS = (
+    Slip(
+        "not repaired",
+        not_repaired,
+        "The mask still comes after the softmax. Where hidden scores are far above the visible "
+        "ones, the softmax has rounded the visible weights to 0, and 0 / 0 is NaN. Hide the "
+        "scores before the softmax.",
+    ),
+    Slip(
+        "NaN replaced by 0",
+        never_nan,
+        "NaN is replaced by 0, which is right for empty rows only. Where hidden scores are far "
+        "above the visible ones, the visible keys lose their weights. Hide the scores before the "
+        "softmax.",
+    ),
+    Slip(
+        "a small number added to the sum",
+        plus_a_little,
+        "A small number is added to the sum, so that it is never 0. But where little weight is "
+        "left to the visible keys, the rows no longer sum to 1. Hide the scores before the "
+        "softmax.",
+    ),
+    Slip(
+        "hidden weights set to 0, not divided",
+        (WEIGHTS, f"masked_softmax({SCORES}) * {OR_TRUE}"),
+        "Hidden weights are set to 0 after the softmax, and the rest no longer sums to 1: it was "
+        "divided by a sum with the hidden scores in it. Hide the scores before the softmax.",
+    ),
+    Slip(
+        "NaN where everything is hidden",
+        masked_by_chapter_03,
+        "Scores are hidden before the softmax now, but a row with nothing to look at is NaN. "
+        "masked_softmax gives such rows 0.",
+    ),
+    Slip(
+        "filled with −1e9 instead of −inf",
+        very_low,
+        "Hidden scores are filled with −1e9, so a row with nothing to look at shares its weight "
+        "evenly. Fill with −inf, and give empty rows 0: masked_softmax does both.",
+    ),
+    Slip(
+        "−10,000 added to hidden scores",
+        added,
+        "−10,000 is added to hidden scores. One that is more than 10,000 above the visible ones "
+        "is seen again, and an empty row is as if nothing were hidden. Use −inf: masked_softmax.",
+    ),
+    Slip(
+        "hidden scores multiplied by 0",
+        (WEIGHTS, f"masked_softmax({SCORES} * {OR_TRUE})"),
+        "Hidden scores are multiplied by the mask, so they are 0. That is a score like any other. "
+        "Only −inf gets the weight 0.",
+    ),
+    Slip(
+        "lost the scale",
+        (SCORES, "attention_scores(q, k, scaled=False)"),
+        "Scores are no longer divided by √D. That line was right: keep attention_scores(q, k).",
+    ),
+    Slip(
+        "True taken for hidden",
+        (WEIGHTS, f"masked_softmax({SCORES}, None if mask is None else ~mask)"),
+        'True hides and False shows. Here True means "may look", as in suspect_attention.',
+    ),
+)
+
+
+def _allowed(mask: Mask | None, shape: tuple[int, ...]) -> Mask:
+    mask = np.array(True) if mask is None else mask
+    return np.broadcast_to(mask, np.broadcast_shapes(shape, mask.shape))
+
+
+def by_hand(q, k, v, mask=None):
+    """−inf, the largest visible score, and the two cases that would be NaN."""
+    scores = attention_scores(q, k)
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf)
+    top = scores.max(axis=-1, keepdims=True)
+    shares = np.exp(scores - np.where(np.isinf(top), 0.0, top))
+    total = shares.sum(axis=-1, keepdims=True)
+    weights = np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
+    return weights @ v, weights
+
+
+def by_queries(q, k, v, mask=None):
+    """Query by query, the softmax of the visible scores alone."""
+    scores = attention_scores(q, k)
+    allowed = _allowed(mask, scores.shape)
+    scores = np.broadcast_to(scores, allowed.shape)
+    weights = np.zeros(scores.shape)
+    for index in np.ndindex(scores.shape[:-1]):
+        if allowed[index].any():
+            weights[index][allowed[index]] = softmax(scores[index][allowed[index]])
+    return weights @ v, weights
+
+
+def nan_of_empty_rows(q, k, v, mask=None):
+    """−inf and chapter 03's softmax; what is NaN then is an empty row."""
+    scores = attention_scores(q, k)
+    with np.errstate(invalid="ignore"):
+        weights = np.nan_to_num(softmax(np.where(_allowed(mask, scores.shape), scores, -np.inf)))
+    return weights @ v, weights
+
+
+def _contract() -> Contract:
+    return looking(("q", "k", "v", "mask"), forbids=("self_attention", "cross_attention"))
+
+
+EXERCISE = Exercise(
+    chapter="04_self_attention",
+    title="Repair a mask after the softmax",
+    goal="Find out why a function that passes its three tests leaks, and repair it.",
+    reference=self_attention.repaired_attention,
+    contract=_contract(),
+    properties=(
+        worked(
+            "a hidden score of 1,000: the visible keys still share",
+            np.array([[1.0, 0.0, 0.0, 0.0]]),
+            np.array([[0.0] * 4, [0.0, 5.0, 0.0, 0.0], [2000.0, 0.0, 0.0, 0.0]]),
+            np.array([[2.0], [4.0], [9.0]]),
+            np.array([[True, True, False]]),
+            want=(np.array([[3.0]]), np.array([[0.5, 0.5, 0.0]])),
+            parts=(1, 0),
+        ),
+        under_masks("with usual scores it is as it was", _masked, repeat=2, parts=(1, 0)),
+        under_masks("hidden scores far above or below change nothing", _far, 2, parts=(1, 0)),
+        under_masks("a query that may look at nothing gets 0", _empty, parts=(1, 0)),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives=(by_hand, by_queries, nan_of_empty_rows),
+    hints=(
+        "Call it with one query (1), keys (0) and (2000), and a mask that hides the second. Print "
+        "the weights before and after the line with np.where.",
+        "The softmax has already divided by a sum in which hidden scores took part. No line after "
+        "it can bring back what was rounded to 0. What should the softmax not see?",
+        "Hide the scores, then take the softmax: the weights are your masked_softmax of "
+        "attention_scores(q, k) and the mask. It also settles rows in which all is hidden.",
+    ),
+    minutes=6,
+    difficulty=2,
+    importance=4,
+    uses=("masked_softmax",),
+    results=("output", "weights"),
+)
