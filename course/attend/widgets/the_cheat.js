@@ -59,7 +59,6 @@ export default live(({ model, picture, controls, say }) => {
       frame();
     },
   });
-  choice.addEventListener("keydown", (event) => event.stopPropagation()); // or Lab takes the arrows
   for (const [label, act] of [
     ["show or hide it", () => turn(chosen)],
     ["only the past", () => ask([...model.get("past")])],

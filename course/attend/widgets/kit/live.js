@@ -42,6 +42,7 @@ function slider(place, { label, min, max, step, value, say, change }) {
     update();
     change(input.valueAsNumber);
   });
+  input.addEventListener("keydown", (event) => event.stopPropagation()); // or Lab takes the arrows
   const row = make("label");
   row.append(label, input, shown);
   place.append(row);
