@@ -16,7 +16,7 @@ TABLE = Path(__file__).with_name("copy_arms.json")
 
 @cache
 def table() -> dict[str, Any]:
-    """``arms`` (by arm, then lag), ``long`` (by arm), ``control`` (a list), ``weights`` (by arm)."""
+    """``arms`` (by arm, then lag), ``long`` and ``weights`` (by arm), ``control`` (a list)."""
     return json.loads(TABLE.read_text(encoding="utf-8"))
 
 

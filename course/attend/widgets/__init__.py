@@ -6,6 +6,8 @@ the arrow keys.
 """
 
 from attend.widgets.alignment import alignment_matrix
+from attend.widgets.cells import cell as cell_diagram
+from attend.widgets.cells import unrolled as unrolled_network
 from attend.widgets.curve_memory import curve_memory
 from attend.widgets.delta_explorer import delta_explorer
 from attend.widgets.depth import depth_thermometer
@@ -19,6 +21,7 @@ from attend.widgets.gradient import gradient_explorer
 from attend.widgets.heads import head_explorer
 from attend.widgets.kernel_shapes import kernel_shapes
 from attend.widgets.kit.view import View
+from attend.widgets.knock import knock
 from attend.widgets.kv_cache import kv_cache_calculator
 from attend.widgets.mask_painter import mask_painter
 from attend.widgets.matrix_memory import matrix_memory
@@ -38,6 +41,7 @@ __all__ = [
     "alignment_matrix",
     "attention_explorer",
     "attention_table",
+    "cell_diagram",
     "curve_memory",
     "delta_explorer",
     "depth_thermometer",
@@ -49,6 +53,7 @@ __all__ = [
     "gradient_explorer",
     "head_explorer",
     "kernel_shapes",
+    "knock",
     "kv_cache_calculator",
     "mask_painter",
     "matrix_memory",
@@ -60,5 +65,6 @@ __all__ = [
     "semiseparable",
     "tile_stepper",
     "traffic_chart",
+    "unrolled_network",
     "what_is_kept",
 ]

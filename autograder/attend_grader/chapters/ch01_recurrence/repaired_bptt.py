@@ -64,7 +64,7 @@ SLIPS = (
         (
             f"da[:, t - 1] += {BACK}",
             "da[:, t - 1] = (da[:, t - 1] + da[:, t] @ w_h.T) * slopes[:, t - 1]",
-        ),  # noqa: E501
+        ),
         "Now what comes back has its slope, but the direct part, which was right, is multiplied by "
         "it a second time. Multiply only what is added, or start from grad_states alone.",
     ),
