@@ -38,11 +38,11 @@ ARMS: dict[str, tuple[type[nn.RNNBase], int, str]] = {  # module, N, start
     "LSTM, gate open": (nn.LSTM, 15, "open"),
 }
 LAGS = (5, 10, 20, 40)
-RATES = (0.003, 0.01, 0.03)
+RATES = (0.0025, 0.005, 0.01, 0.02, 0.04)
 TUNING, SEEDS = (100, 101), (0, 1, 2, 3, 4)
 BATCH, STEPS, TESTS, OPEN = 64, 150, 1000, 4.0
 LONG_LAG, LONG_STEPS = 40, 600
-"""The run of four times as many steps: of the arms as PyTorch starts them, tuned on one seed."""
+"""The run of four times as many steps, of arms as PyTorch starts them, three rates on one seed."""
 EVERY = 20
 """Steps between two entries of a curve."""
 
@@ -109,20 +109,24 @@ def run(
 
 
 def tuned(
-    arm: str, lag: int, steps: int = STEPS, tuning_seeds: tuple[int, ...] = TUNING
+    arm: str,
+    lag: int,
+    steps: int = STEPS,
+    rates: tuple[float, ...] = RATES,
+    tuning: tuple[int, ...] = TUNING,
 ) -> dict[str, Any]:
     """Choose a rate for one arm and lag, and train it on the seeds that were not tuned on."""
-    tuning = {
+    tried = {
         str(rate): [
             round(float(np.mean(run(arm, lag, rate, seed, steps)[1][-EVERY:])), 4)
-            for seed in tuning_seeds
+            for seed in tuning
         ]
-        for rate in RATES
+        for rate in rates
     }
-    rate = float(min(tuning, key=lambda name: sum(tuning[name])))
+    rate = float(min(tried, key=lambda name: sum(tried[name])))
     runs = [run(arm, lag, rate, seed, steps) for seed in SEEDS]
     return {
-        "tuning": tuning,
+        "tuning": tried,
         "rate": rate,
         "right": [right for _, _, right in runs],
         "losses": [round(loss, 5) for loss in runs[0][1][::EVERY]],
@@ -139,7 +143,7 @@ def arms() -> None:
         copy_arms.TABLE.write_text(json.dumps(made, indent=1) + "\n")
         print(arm, {k: (v["rate"], v["right"]) for k, v in made["arms"][arm].items()}, flush=True)
     for arm in (arm for arm, (_, _, start) in ARMS.items() if not start):
-        made["long"][arm] = tuned(arm, LONG_LAG, LONG_STEPS, TUNING[:1])
+        made["long"][arm] = tuned(arm, LONG_LAG, LONG_STEPS, RATES[1:4], TUNING[:1])
         copy_arms.TABLE.write_text(json.dumps(made, indent=1) + "\n")
         print("long", arm, made["long"][arm]["rate"], made["long"][arm]["right"], flush=True)
 

@@ -150,13 +150,19 @@ def repaired_bptt(
             [10.]]])
     """
     slopes = 1.0 - states**2
-    da = grad_states * slopes  # (B, T, N), what each state's own loss sends to the sums
+    grad_sums = grad_states * slopes  # (B, T, N), what each state's own loss sends to the sums
     for t in reversed(range(1, x.shape[1])):
-        da[:, t - 1] += (da[:, t] @ w_h.T) * slopes[:, t - 1]
-    before = np.concatenate([h0[:, None], states[:, :-1]], axis=1)  # (B, T, N)
-    grad_w_x = np.tensordot(x, da, axes=((0, 1), (0, 1)))
-    grad_w_h = np.tensordot(before, da, axes=((0, 1), (0, 1)))
-    return da @ w_x.T, da[:, 0] @ w_h.T, grad_w_x, grad_w_h, da.sum(axis=(0, 1))
+        grad_sums[:, t - 1] += (grad_sums[:, t] @ w_h.T) * slopes[:, t - 1]
+    earlier = np.concatenate([h0[:, None], states[:, :-1]], axis=1)  # (B, T, N)
+    grad_w_x = np.tensordot(x, grad_sums, axes=((0, 1), (0, 1)))
+    grad_w_h = np.tensordot(earlier, grad_sums, axes=((0, 1), (0, 1)))
+    return (
+        grad_sums @ w_x.T,
+        grad_sums[:, 0] @ w_h.T,
+        grad_w_x,
+        grad_w_h,
+        grad_sums.sum(axis=(0, 1)),
+    )
 
 
 def gradient_norms(states: Array, w_h: Array) -> Array:

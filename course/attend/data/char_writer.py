@@ -81,7 +81,7 @@ def pieces(seed: int) -> Iterator[tuple[Numbers, Numbers]]:
 
 
 def train(
-    step: Step, weights: Weights, steps: int, seed: int, rate: float = 0.003, every: int = 25
+    step: Step, weights: Weights, steps: int, seed: int, rate: float = 0.006, every: int = 25
 ) -> list[tuple[int, float]]:
     """Train the weights in place with Adam, gradients clipped to a length of 1.
 

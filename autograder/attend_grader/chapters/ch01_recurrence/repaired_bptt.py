@@ -35,62 +35,65 @@ def draws(rng: np.random.Generator) -> list[Call]:
     return [Call(problem(rng, *each)[1]) for each in sizes]
 
 
-BACK = "(da[:, t] @ w_h.T) * slopes[:, t - 1]"
-START = "da = grad_states * slopes  # (B, T, N), what each state's own loss sends to the sums"
+BACK = "(grad_sums[:, t] @ w_h.T) * slopes[:, t - 1]"
+START = (
+    "grad_sums = grad_states * slopes  # (B, T, N), what each state's own loss sends to the sums"
+)
 
 SLIPS = (
     Slip(
         "not repaired",
-        (BACK, "da[:, t] @ w_h.T"),
+        (BACK, "grad_sums[:, t] @ w_h.T"),
         "What comes back from a later step is still added without tanh's slope. It reaches the "
         "sums of step t − 1 through the same tanh as grad_states does: multiply it by "
         "slopes[:, t - 1].",
     ),
     Slip(
         "the later step's slope",
-        (BACK, "(da[:, t] @ w_h.T) * slopes[:, t]"),
+        (BACK, "(grad_sums[:, t] @ w_h.T) * slopes[:, t]"),
         "What comes back to step t − 1 is multiplied by the slope of step t, which da[:, t] has in "
         "it already. The slope that is missing is that of the state it arrives at: "
         "slopes[:, t - 1].",
     ),
     Slip(
         "slope before the weights",
-        (BACK, "(da[:, t] * slopes[:, t - 1]) @ w_h.T"),
+        (BACK, "(grad_sums[:, t] * slopes[:, t - 1]) @ w_h.T"),
         "The slope is multiplied in before w_h.T. Backwards you meet W_h first, which leads to "
         "h_{t−1}, and only then the tanh that made it: the slope comes last.",
     ),
     Slip(
         "slope twice on the direct part",
         (
-            f"da[:, t - 1] += {BACK}",
-            "da[:, t - 1] = (da[:, t - 1] + da[:, t] @ w_h.T) * slopes[:, t - 1]",
+            f"grad_sums[:, t - 1] += {BACK}",
+            "grad_sums[:, t - 1] += grad_sums[:, t] @ w_h.T\n"
+            "        grad_sums[:, t - 1] *= slopes[:, t - 1]",
         ),
         "Now what comes back has its slope, but the direct part, which was right, is multiplied by "
         "it a second time. Multiply only what is added, or start from grad_states alone.",
     ),
     Slip(
         "slope lost on the direct part",
-        (START, "da = 1.0 * grad_states"),
+        (START, "grad_sums = 1.0 * grad_states"),
         "What comes back has its slope now, but grad_states has lost its own. Both go through the "
         "same tanh.",
     ),
     Slip(
         "w_h instead of its transpose",
-        ("da[:, t] @ w_h.T", "da[:, t] @ w_h"),
+        ("grad_sums[:, t] @ w_h.T", "grad_sums[:, t] @ w_h"),
         "What goes back a step is multiplied by w_h. The transpose was right: da[:, t] @ w_h.T.",
     ),
     Slip(
         "new state instead of old in grad_w_h",
         (
-            "before = np.concatenate([h0[:, None], states[:, :-1]], axis=1)  # (B, T, N)",
-            "before = states",
+            "earlier = np.concatenate([h0[:, None], states[:, :-1]], axis=1)  # (B, T, N)",
+            "earlier = states",
         ),
         "grad_w_h pairs each step with the state it made. That line was right: w_h was multiplied "
         "by the state before the step, and at the first step by h0.",
     ),
     Slip(
         "nothing comes back from later steps",
-        (f"da[:, t - 1] += {BACK}", "pass"),
+        (f"grad_sums[:, t - 1] += {BACK}", "pass"),
         "Each step answers for its own state only: what comes back from later steps is gone. Keep "
         "the loop, and multiply what it adds by slopes[:, t - 1].",
     ),
