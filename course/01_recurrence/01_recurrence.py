@@ -1,10 +1,9 @@
 # %% [markdown]
 # # 01 · Recurrence
 #
-# **What did sequence models do before attention?** They read one token after the other, and carried
-# a fixed number of numbers along, the state. Run the next cell (Shift+Enter). Then
-# move the first slider from token 1, the letter, to one of the digits, and back. Then move the
-# second slider to the left.
+# **What did sequence models do before attention?** They read one token after the other and carried
+# a state along, a fixed number of numbers. Run the next cell (Shift+Enter). Move the first slider
+# from the letter to a digit and back, then the second to the left until a lamp changes.
 
 # %%
 from attend import widgets
@@ -12,10 +11,11 @@ from attend import widgets
 widgets.knock()
 
 # %% [markdown]
-# Four networks with about 2,160 weights each learned to ignore 30 digits and to say which letter
-# came first. After a change of the letter, their states stay different to the end: this is their
-# memory. After a change of a digit, the difference fades. With a negative gates' bias, the LSTM
-# forgets. The two plain networks have no gates and differ only in the weights they *started* from.
+# Four networks of 2,150 to 2,178 weights learned to ignore 30 digits and to say which letter came
+# first. A changed letter lights up the state to the end: that difference is the memory. A changed
+# digit flares up and fades. With its gate shut the LSTM forgets, and the GRU, surprisingly, does
+# not (section 6). The two plain networks have no gates and differ only in the weights that they
+# *started* from; yet one of them is right far more often.
 #
 # In this chapter you write all of these networks in NumPy, and the gradient of the plain one. You
 # let yours write text, measure how far back a gradient reaches, and find out what gates are for. It
@@ -735,7 +735,10 @@ if ready(rnn_step, gru_cell, lstm_cell):
     display(widgets.knock(rnn_step, gru_cell, lstm_cell))
 
 # %% [markdown]
-# @@KNOCK@@
+# The LSTM forgets, because each step now multiplies its memory by a small gate. This GRU does not.
+# With $z = 0$ its new state is the candidate: it is a plain network then, and $W_{hn}$ holds the
+# letter, as $W_h$ does in the first two. It fails when the gate is pushed *open*, by 2, because
+# little is written then. That a network has a gate does not say that its memory is there.
 
 # %% [markdown]
 # ## 7 · Experiment: who remembers longest?

@@ -24,11 +24,13 @@ STEPS = {"plain": "rnn_step", "plain, orthogonal": "rnn_step", "GRU": "gru_cell"
 STEPS |= {"LSTM": "lstm_cell"}
 UNITS, OTHERS, PLACES = 14, 100, data.LAG + 1
 """Rows of a strip: the units that move most. Sequences that are counted. Places to change."""
+FAINTEST = 1e-3
+"""The difference that is dark."""
 
 SEE = (
-    "Each text begins with a letter, and at the question mark a network must say which. Bright: "
-    "this part of the state is another one since a token was changed. Change the first token, then "
-    "one of the digits, then shut the gates."
+    "Each text begins with a letter; at the question mark the network must say which. Bright: this "
+    "part of the state differs because one token was changed. A changed letter glows to the end, a "
+    "changed digit fades."
 )
 _LEFT, _WIDE, _TALL, _TOP = 150.0, 14.0, 4.0, 78.0
 
@@ -152,7 +154,7 @@ def _strip(difference: np.ndarray, top: float, network: str) -> list[str]:
         x = _LEFT + _WIDE * column
         for row, value in enumerate(states):
             box = {"x": x, "y": top + _TALL * row, "width": _WIDE - 0.6, "height": _TALL}
-            body.append(element("rect", **box, fill=viridis(float(np.sqrt(min(value, 1.0))))))
+            body.append(element("rect", **box, fill=viridis(_glow(float(value)))))
         largest = float(difference[column].max())
         words = hover(f"{network}, after token {column + 1}: at most {largest:.2g}")
         cover = {"x": x, "y": top, "width": _WIDE, "height": _TALL * UNITS}
@@ -160,6 +162,11 @@ def _strip(difference: np.ndarray, top: float, network: str) -> list[str]:
             element("rect", words, **cover, fill="transparent", data_largest=f"{largest:.4f}")
         )
     return body
+
+
+def _glow(difference: float) -> float:
+    """Brightness: 0 for FAINTEST or less, 1 for 1 or more, equal steps for equal factors."""
+    return 1 - np.log10(max(min(difference, 1.0), FAINTEST)) / np.log10(FAINTEST)
 
 
 def _lamp(good: bool, says: str, share: float, top: float) -> list[str]:
@@ -177,5 +184,5 @@ def _key(bottom: float) -> list[str]:
         element("rect", x=_LEFT + 14 * i, y=bottom, width=14, height=9, fill=viridis(i / 8))
         for i in range(9)
     ]
-    words = "difference of a unit: 0 (dark) to 1 or more (bright); square-root scale"
+    words = "difference of a unit: 0.001 or less (dark) to 1 or more (bright), log scale"
     return [*cells, text(_LEFT + 134, bottom + 9, words, font_size=11, fill=MUTED)]
