@@ -213,8 +213,9 @@ if ready(rnn_step, rnn_forward):
 # **To everything in the sum.** $a_t$ is a sum, so each part gets $da_t$ times what it was
 # multiplied by. The weights serve every step and every sequence, so their gradients are sums:
 #
-# $$dx_t = da_t W_x^\top, \quad dh_0 = da_1 W_h^\top, \quad
-# dW_x = \sum_{t=1}^T x_t^\top da_t, \quad dW_h = \sum_{t=1}^T h_{t-1}^\top da_t, \quad
+# $$dx_t = da_t W_x^\top, \qquad dh_0 = da_1 W_h^\top,$$
+#
+# $$dW_x = \sum_{t=1}^T x_t^\top da_t, \qquad dW_h = \sum_{t=1}^T h_{t-1}^\top da_t, \qquad
 # db = \sum_{t=1}^T da_t .$$
 #
 # In $dW_h$ stands the state *before* the step. This is back-propagation through time (Werbos 1990).
@@ -531,8 +532,9 @@ widgets.cell_diagram("lstm")
 #
 # $$(\,a_i,\ a_f,\ a_g,\ a_o\,) = x_t W_x + h_{t-1} W_h + b$$
 #
-# $$i = \sigma(a_i), \quad f = \sigma(a_f), \quad g = \tanh(a_g), \quad o = \sigma(a_o), \qquad
-# c_t = f \circ c_{t-1} + i \circ g, \quad h_t = o \circ \tanh(c_t)$$
+# $$i = \sigma(a_i), \qquad f = \sigma(a_f), \qquad g = \tanh(a_g), \qquad o = \sigma(a_o)$$
+#
+# $$c_t = f \circ c_{t-1} + i \circ g, \qquad h_t = o \circ \tanh(c_t)$$
 #
 # $\sigma(a) = 1/(1 + e^{-a}) = \tfrac12 \tanh(\tfrac a2) + \tfrac12$ is the sigmoid. It is given
 # above the exercise, in the second form, which cannot overflow.

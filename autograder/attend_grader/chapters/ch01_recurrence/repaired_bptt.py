@@ -51,8 +51,8 @@ SLIPS = (
     Slip(
         "the later step's slope",
         (BACK, "(grad_sums[:, t] @ w_h.T) * slopes[:, t]"),
-        "What comes back to step t − 1 is multiplied by the slope of step t, which da[:, t] has in "
-        "it already. The slope that is missing is that of the state it arrives at: "
+        "What comes back to step t − 1 is multiplied by the slope of step t, which da[:, t] has "
+        "already. The slope that is missing is that of the state it arrives at: "
         "slopes[:, t - 1].",
     ),
     Slip(
