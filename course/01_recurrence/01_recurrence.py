@@ -497,8 +497,8 @@ if ready(rnn_step, rnn_forward, gradient_norms):
 # At rest it is the radius that decides. Away from rest a radius above 1 is *not sufficient* for an
 # explosion: with inputs of size 1 even 1.5 vanishes. Nor is it quite necessary. The radius of
 # $\begin{pmatrix} 2 & -2 \\ 2 & -2 \end{pmatrix}$ is 0 because its numbers cancel, and a saturated
-# unit spoils the cancelling. Only the *norm* must be above 1, because a product of smaller ones
-# shrinks.
+# unit spoils the cancelling. What is necessary is a *norm* above 1, because the norm of a product
+# is at most the product of the norms.
 
 # %%
 if ready(gradient_norms):
@@ -724,11 +724,11 @@ if ready(rnn_step, rnn_forward, gradient_norms, lstm_cell):
     )
 
 # %% [markdown]
-# As PyTorch starts both, the LSTM keeps ten thousand times as much as the plain network or more,
-# and still loses eight powers of ten. A bias of 1 (Jozefowicz et al. 2015 recommend it), or a plain
-# network that starts orthogonal times 1.1, leaves 1e-4 to 1e-3; with a bias of 4 the gradient even
-# grows. So a gate does not abolish vanishing. It gives the network a factor that it can *learn* to
-# keep near 1, and that you can *start* there.
+# As PyTorch starts both, the LSTM keeps far more than the plain network, 1e-9 to 1e-8 against less
+# than 1e-10, and neither is enough to learn from. A forget bias of 1 (recommended by Jozefowicz et
+# al. 2015), or a plain network started orthogonal × 1.1, leaves 1e-4 to 1e-3; with a bias of 4 the
+# gradient even grows. So a gate does not abolish vanishing. It is a factor that the network can
+# *learn* to keep near 1, and that you can *start* there.
 #
 # Now the first picture again, on your functions. Shut the gates of LSTM and GRU.
 
@@ -754,8 +754,8 @@ if ready(rnn_step, gru_cell, lstm_cell):
 # | set | $W_h$ scaled to radius 1, or orthogonal × 1.1 | forget or update gate with a bias of 4 |
 #
 # Each takes 150 steps of 64 fresh sequences with Adam. For every lag, each arm has its own rate: of
-# five, the one with the smallest loss on two other seeds. The **control** has its answers shuffled.
-# This takes many minutes, so the table was made beforehand, by `python
+# four, the one with the smallest loss on three other seeds. The **control** has its answers
+# shuffled. This takes many minutes, so the table was made beforehand, by `python
 # course/01_recurrence/train.py arms`.
 #
 # <details><summary>Predict first: which of the seven arms still answer at lag 40?</summary>

@@ -4,7 +4,7 @@
     python course/01_recurrence/train.py longer   # → the same, with a longer run of three arms
     python course/01_recurrence/train.py knock    # → course/attend/data/knock.npz
 
-Both run on one thread of a CPU. The arms are three architectures of nearly as many weights and the
+All run on one thread of a CPU. The arms are three architectures of nearly as many weights and the
 starts that people use; nothing else differs:
 
     plain, as PyTorch starts it      every weight uniform in ±1/√N: a spectral radius near 0.58
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,13 +40,18 @@ ARMS: dict[str, tuple[type[nn.RNNBase], int, str]] = {  # module, N, start
     "LSTM, gate open": (nn.LSTM, 15, "open"),
 }
 LAGS = (5, 10, 20, 40)
-RATES = (0.0025, 0.005, 0.01, 0.02, 0.04)
-TUNING, SEEDS = (100, 101), (0, 1, 2, 3, 4)
+RATES = (0.005, 0.01, 0.02, 0.04)
+TUNING, SEEDS = (100, 101, 102), (0, 1, 2, 3, 4)
 BATCH, STEPS, TESTS, OPEN = 64, 150, 1000, 4.0
 LONG_LAG, LONG_STEPS, LONG_RATE = 40, 600, 0.01
 """The run of four times as many steps, of the arms as PyTorch starts them, at one rate."""
 EVERY = 20
 """Steps between two entries of a curve."""
+
+
+NAMES = tuple(f"network.{kind}_{side}_l0" for kind in ("weight", "bias") for side in ("ih", "hh"))
+NAMES = (*NAMES, "readout.weight", "readout.bias")
+"""PyTorch's names of w_x, w_h, b_x, b_h, w_o and b_o, all of them turned over."""
 
 
 class Copier(nn.Module):
@@ -72,68 +78,109 @@ class Copier(nn.Module):
         return self.readout(self.network(one_hot)[0][:, -1])
 
 
-def run(
+Run = tuple[float, int]
+"""Rate and seed."""
+
+
+def scores(arm: str, weights: dict[str, Tensor], tokens: Tensor) -> Tensor:
+    """Several networks side by side, one a run: (R, B, T) -> (R, B, SYMBOLS)."""
+    kind, n, _ = ARMS[arm]
+    w_x, w_h, b_x, b_h, w_o, b_o = (weights[name] for name in NAMES)
+    one_hot = nn.functional.one_hot(tokens, TOKENS).float()
+    inputs = torch.einsum("rbtc,rnc->trbn", one_hot, w_x) + b_x[:, None]
+    h = c = tokens.new_zeros((*tokens.shape[:2], n), dtype=torch.float32)
+    for x in inputs:
+        from_h = torch.baddbmm(b_h[:, None], h, w_h.mT)
+        if kind is nn.RNN:
+            h = torch.tanh(x + from_h)
+        elif kind is nn.GRU:
+            (x_r, x_z, x_n), (h_r, h_z, h_n) = x.chunk(3, -1), from_h.chunk(3, -1)
+            candidate = torch.tanh(x_n + torch.sigmoid(x_r + h_r) * h_n)
+            h = candidate + torch.sigmoid(x_z + h_z) * (h - candidate)
+        else:
+            i, f, g, o = (x + from_h).chunk(4, -1)
+            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+            h = torch.sigmoid(o) * torch.tanh(c)
+    return torch.baddbmm(b_o[:, None], h, w_o.mT)
+
+
+def side_by_side(
     arm: str,
     lag: int,
-    rate: float,
-    seed: int,
+    runs: Sequence[Run],
     steps: int = STEPS,
     shuffled: bool = False,
     stop: int | None = None,
-) -> tuple[Copier, list[float], float]:
-    """Train one model from its start; its losses, and the share it gets right on fresh sequences.
+) -> tuple[dict[str, Tensor], np.ndarray, list[float]]:
+    """Train one arm several times at once, each run from its own start and on its own sequences.
 
-    Adam, gradients clipped to a length of 1 (as ``attend.training.fit``, but a run that diverges
-    counts as chance instead of stopping the search).
+    Adam, and each run's gradients are clipped to a length of 1.
+
+    Shapes:
+        returns: weights by name (R, ...), losses (R, steps), share of right answers (R)
     """
-    torch.manual_seed(seed)
-    rng = np.random.default_rng([seed, lag])
-    copier = Copier(arm)
+    starts, streams = [], []
+    for _, seed in runs:
+        torch.manual_seed(seed)
+        starts.append(dict(Copier(arm).named_parameters()))
+        streams.append(np.random.default_rng([seed, lag]))
+    weights = {
+        name: torch.stack([start[name].detach() for start in starts]).requires_grad_()
+        for name in NAMES
+    }
+    rates = torch.tensor([rate for rate, _ in runs])
+    means, squares = ({n: torch.zeros_like(w) for n, w in weights.items()} for _ in range(2))
 
-    def draw(sequences: int) -> tuple[np.ndarray, Tensor]:
-        tokens, answers = copy_task(rng, sequences, lag)
-        return tokens, torch.from_numpy(rng.permutation(answers) if shuffled else answers)
+    def draw(sequences: int) -> tuple[Tensor, Tensor]:
+        pairs = [copy_task(stream, sequences, lag) for stream in streams]
+        answers = [
+            stream.permutation(given) if shuffled else given
+            for stream, (_, given) in zip(streams, pairs, strict=True)
+        ]
+        return tuple(torch.from_numpy(np.stack(x)) for x in ([t for t, _ in pairs], answers))
 
-    optimizer, losses = torch.optim.Adam(copier.parameters(), rate), []
-    for _ in range(steps if stop is None else stop):
+    losses = []
+    for count in range(1, (steps if stop is None else stop) + 1):
         tokens, answers = draw(BATCH)
-        loss = nn.functional.cross_entropy(copier(tokens), answers)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(copier.parameters(), 1.0)
-        optimizer.step()
-        losses.append(loss.item())
+        found = scores(arm, weights, tokens).flatten(0, 1)
+        each = nn.functional.cross_entropy(found, answers.flatten(), reduction="none")
+        loss = each.view(len(runs), BATCH).mean(1)
+        slopes = torch.autograd.grad(loss.sum(), list(weights.values()))
+        gradients = dict(zip(NAMES, slopes, strict=True))
+        lengths = sum(g.flatten(1).square().sum(1) for g in gradients.values()).sqrt()
+        shrink = (1 / (lengths + 1e-6)).clamp(max=1.0)
+        with torch.no_grad():
+            for name, weight in weights.items():
+                across = (-1, *(1,) * (weight.dim() - 1))
+                gradient = gradients[name] * shrink.view(across)
+                means[name].lerp_(gradient, 0.1)
+                squares[name].lerp_(gradient.square(), 0.001)
+                spread = (squares[name] / (1 - 0.999**count)).sqrt() + 1e-8
+                weight -= rates.view(across) * means[name] / (1 - 0.9**count) / spread
+        losses.append(loss.detach().numpy())
     with torch.no_grad():
         tokens, answers = draw(TESTS)
-        right = (copier(tokens).argmax(dim=-1) == answers).float().mean()
-    return copier, losses, float(right)
+        right = (scores(arm, weights, tokens).argmax(-1) == answers).float().mean(1)
+    return weights, np.stack(losses, axis=1), [round(share, 4) for share in right.tolist()]
 
 
-def tuned(
-    arm: str,
-    lag: int,
-) -> dict[str, Any]:
+def tuned(arm: str, lag: int) -> dict[str, Any]:
     """Choose a rate for one arm and lag, and train it on the seeds that were not tuned on."""
-    tried = {
-        str(rate): [
-            round(float(np.mean(run(arm, lag, rate, seed)[1][-EVERY:])), 4) for seed in TUNING
-        ]
-        for rate in RATES
-    }
+    runs = [(rate, seed) for rate in RATES for seed in TUNING]
+    _, losses, _ = side_by_side(arm, lag, runs)
+    ends = losses[:, -EVERY:].mean(1).reshape(len(RATES), len(TUNING)).round(4).astype(float)
+    tried = {str(rate): end for rate, end in zip(RATES, ends.tolist(), strict=True)}
     rate = float(min(tried, key=lambda name: sum(tried[name])))
-    runs = [run(arm, lag, rate, seed) for seed in SEEDS]
-    return {
-        "tuning": tried,
-        "rate": rate,
-        "right": [right for _, _, right in runs],
-        "losses": [round(loss, 5) for loss in runs[0][1][::EVERY]],
-    }
+    _, losses, right = side_by_side(arm, lag, [(rate, seed) for seed in SEEDS])
+    curve = [round(loss, 5) for loss in losses[0, ::EVERY].tolist()]
+    return {"tuning": tried, "rate": rate, "right": right, "losses": curve}
 
 
 def arms() -> None:
     """Write the table by arm and lag, and the control with shuffled answers."""
-    made: dict[str, Any] = {"arms": {}, "long": {}, "control": [], "weights": {}}
-    made["control"] = [run("GRU, gate open", 5, 0.01, s, shuffled=True)[2] for s in SEEDS]
+    made: dict[str, Any] = {"arms": {}, "long": {}, "weights": {}}
+    runs = [(0.01, seed) for seed in SEEDS]
+    made["control"] = side_by_side("GRU, gate open", 5, runs, shuffled=True)[2]
     for arm in ARMS:
         made["weights"][arm] = sum(p.numel() for p in Copier(arm).parameters())
         made["arms"][arm] = {str(lag): tuned(arm, lag) for lag in LAGS}
@@ -145,38 +192,33 @@ def longer() -> None:
     """Write the longer run of each kind of network as PyTorch starts it, into the same table."""
     made = json.loads(copy_arms.TABLE.read_text(encoding="utf-8"))
     for arm in (arm for arm, (_, _, start) in ARMS.items() if not start):
-        runs = [run(arm, LONG_LAG, LONG_RATE, seed, LONG_STEPS)[2] for seed in SEEDS]
-        made["long"][arm] = {"rate": LONG_RATE, "right": runs}
+        runs = [(LONG_RATE, seed) for seed in SEEDS]
+        right = side_by_side(arm, LONG_LAG, runs, LONG_STEPS)[2]
+        made["long"][arm] = {"rate": LONG_RATE, "right": right}
         copy_arms.TABLE.write_text(json.dumps(made, indent=1) + "\n")
-        print("longer", arm, runs, flush=True)
+        print("longer", arm, right, flush=True)
 
 
 KNOCK_STEPS, KNOCK_RATE, KNOCK_SEED = 900, 0.005, 0
 
 
-def knocked(arm: str, stop: int | None = None) -> tuple[Copier, list[float], float]:
+def knocked(arm: str, stop: int | None = None) -> tuple[dict[str, Tensor], np.ndarray, list[float]]:
     """One network of the first picture."""
-    return run(arm, knock.LAG, KNOCK_RATE, KNOCK_SEED, KNOCK_STEPS, stop=stop)
+    runs = [(KNOCK_RATE, KNOCK_SEED)]
+    return side_by_side(arm, knock.LAG, runs, KNOCK_STEPS, stop=stop)
 
 
 def networks() -> None:
     """Write the weights of the first picture's networks, with rows as inputs (w_x is (C, N))."""
     stored = {}
     for short, arm in knock.NETWORKS.items():
-        copier, losses, right = knocked(arm)
-        print(f"{arm}: {right:.1%} right at lag {knock.LAG}", flush=True)
-        own = copier.network
-        given = {
-            "w_x": own.weight_ih_l0.T,
-            "w_h": own.weight_hh_l0.T,
-            "b_x": own.bias_ih_l0,
-            "b_h": own.bias_hh_l0,
-            "w_o": copier.readout.weight.T,
-            "b_o": copier.readout.bias,
-        }
-        for name, value in given.items():
-            stored[f"{short}.{name}"] = value.detach().numpy()
-        stored[f"{short}.curve"] = np.array(losses[::EVERY], dtype=np.float32)
+        weights, losses, right = knocked(arm)
+        print(f"{arm}: {right[0]:.1%} right at lag {knock.LAG}", flush=True)
+        for name, value in zip(
+            ("w_x", "w_h", "b_x", "b_h", "w_o", "b_o"), weights.values(), strict=True
+        ):
+            stored[f"{short}.{name}"] = value.detach()[0].T.numpy()
+        stored[f"{short}.curve"] = losses[0, ::EVERY].astype(np.float32)
     np.savez_compressed(knock.WEIGHTS, **stored)  # type: ignore[arg-type]
 
 

@@ -92,10 +92,19 @@ SLIPS = (
         "by the state before the step, and at the first step by h0.",
     ),
     Slip(
-        "nothing comes back from later steps",
-        (f"grad_sums[:, t - 1] += {BACK}", "pass"),
-        "Each step answers for its own state only: what comes back from later steps is gone. Keep "
-        "the loop, and multiply what it adds by slopes[:, t - 1].",
+        "slopes once more, after the loop",
+        (
+            (BACK, "grad_sums[:, t] @ w_h.T"),
+            ("    earlier =", "    grad_sums = grad_sums * slopes\n    earlier ="),
+        ),
+        "All slopes are multiplied in after the loop. So the direct part has its slope twice, and "
+        "what went back several steps has missed those on its way: multiply inside the loop.",
+    ),
+    Slip(
+        "= instead of +=",
+        ("grad_sums[:, t - 1] +=", "grad_sums[:, t - 1] ="),
+        "What comes back replaces the direct part of each step but the last. A state is used "
+        "twice, so its two parts are added: +=.",
     ),
     Slip(
         "walked forwards",
