@@ -377,7 +377,14 @@ if ready(rnn_step, rnn_forward, bptt):
         print(f"counting what followed each {order} characters, on unseen text: {bits:.2f}")
 
 # %% [markdown]
-# @@WRITER@@
+# It has found letters, short words, quotes and indents. In five runs it ended at 2.1 to 2.4 bits a
+# character, and at 2.7 to 2.8 on unseen text: a little better than counting what followed each two
+# characters (2.94), and worse than counting three (2.49). So this shows that your gradient trains,
+# not that a small recurrent network is a good writer after 10 seconds.
+#
+# And what does a wrong gradient cost? In five runs of 300 steps, `suspect_bptt` ended at 3.3 to 7.7
+# bits, `bptt` at 2.8 to 3.1. Leaving out *all* that comes back from later steps gave 2.9 to 3.2: a
+# wrong term can be worse than none.
 
 # %% jupyter={"source_hidden": true}
 if ready(rnn_step, rnn_forward, bptt):

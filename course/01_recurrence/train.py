@@ -168,7 +168,7 @@ def tuned(arm: str, lag: int) -> dict[str, Any]:
     """Choose a rate for one arm and lag, and train it on the seeds that were not tuned on."""
     runs = [(rate, seed) for rate in RATES for seed in TUNING]
     _, losses, _ = side_by_side(arm, lag, runs)
-    ends = losses[:, -EVERY:].mean(1).reshape(len(RATES), len(TUNING)).round(4).astype(float)
+    ends = losses[:, -EVERY:].mean(1).reshape(len(RATES), len(TUNING)).astype(float).round(4)
     tried = {str(rate): end for rate, end in zip(RATES, ends.tolist(), strict=True)}
     rate = float(min(tried, key=lambda name: sum(tried[name])))
     _, losses, right = side_by_side(arm, lag, [(rate, seed) for seed in SEEDS])

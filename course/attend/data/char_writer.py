@@ -10,10 +10,12 @@ Source: Kingma and Ba 2015, "Adam", algorithm 1; Pascanu et al. 2013, algorithm 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
+from tqdm import tqdm
 
 from attend.data.gated_words import ALPHABET, decode, encode, text
 
@@ -91,7 +93,8 @@ def train(
     h, stream, losses, curve = np.zeros((TEXTS, STATE)), pieces(seed), [], []
     mean = {name: np.zeros_like(w) for name, w in weights.items()}
     square = {name: np.zeros_like(w) for name, w in weights.items()}
-    for count in range(1, steps + 1):
+    bar = tqdm(range(1, steps + 1), "training", mininterval=1, leave=False, file=sys.stdout)
+    for count in bar:
         loss, h, gradients = step(weights, *next(stream), h)
         if not np.isfinite(loss):
             raise FloatingPointError(f"the loss is {loss} at step {count}: look at the gradients.")
