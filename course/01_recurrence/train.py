@@ -1,7 +1,7 @@
 """Make what chapter 01 ships: the table of seven arms, and the four networks of the first picture.
 
     python course/01_recurrence/train.py arms     # → course/attend/data/copy_arms.json
-    python course/01_recurrence/train.py longer   # → the same, with a longer run of three arms
+    python course/01_recurrence/train.py longer   # → the same, with a longer run of two arms
     python course/01_recurrence/train.py knock    # → course/attend/data/knock.npz
 
 All run on one thread of a CPU. The arms are three architectures of nearly as many weights and the
@@ -43,8 +43,9 @@ LAGS = (5, 10, 20, 40)
 RATES = (0.005, 0.01, 0.02, 0.04)
 TUNING, SEEDS = (100, 101, 102), (0, 1, 2, 3, 4)
 BATCH, STEPS, TESTS, OPEN = 64, 150, 1000, 4.0
-LONG_LAG, LONG_STEPS, LONG_RATE = 40, 600, 0.01
-"""The run of four times as many steps, of the arms as PyTorch starts them, at one rate."""
+LONG_ARMS = ("LSTM, as PyTorch starts it", "plain, as PyTorch starts it")
+LONG_LAG, LONG_STEPS, LONG_RATES = 40, 600, (0.01, 0.02, 0.04)
+"""The run of four times as many steps, at all of these rates."""
 EVERY = 20
 """Steps between two entries of a curve."""
 
@@ -189,14 +190,15 @@ def arms() -> None:
 
 
 def longer() -> None:
-    """Write the longer run of each kind of network as PyTorch starts it, into the same table."""
+    """Write the longer run, at each of its rates, into the same table."""
     made = json.loads(copy_arms.TABLE.read_text(encoding="utf-8"))
-    for arm in (arm for arm, (_, _, start) in ARMS.items() if not start):
-        runs = [(LONG_RATE, seed) for seed in SEEDS]
+    for arm in LONG_ARMS:
+        runs = [(rate, seed) for rate in LONG_RATES for seed in SEEDS]
         right = side_by_side(arm, LONG_LAG, runs, LONG_STEPS)[2]
-        made["long"][arm] = {"rate": LONG_RATE, "right": right}
+        parts = np.reshape(right, (len(LONG_RATES), len(SEEDS))).tolist()
+        made["long"][arm] = {str(r): part for r, part in zip(LONG_RATES, parts, strict=True)}
         copy_arms.TABLE.write_text(json.dumps(made, indent=1) + "\n")
-        print("longer", arm, right, flush=True)
+        print("longer", made["long"], flush=True)
 
 
 KNOCK_STEPS, KNOCK_RATE, KNOCK_SEED = 900, 0.005, 0
