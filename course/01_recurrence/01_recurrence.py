@@ -788,8 +788,11 @@ display(
         "lag",
         "right",
         "arm",
-        title="@@TITLE@@",
-        description="@@DESCRIPTION@@",
+        title="At lag 40 each kind of network does better from a set start",
+        description="Share of right answers against the lag, mean and range of five runs. At 5 and "
+        "10 all arms but the LSTM as PyTorch starts it are right nearly always; that one is at "
+        "chance from 20 on. At 40 the GRU with its gate open is right in all runs; the other arms "
+        "spread widely, each above the same kind as PyTorch starts it.",
         x_title="lag: digits between letter and question (log scale)",
         y_title="share of right answers (guessing: 0.125)",
         log_x=2,
@@ -799,7 +802,22 @@ display(
 )
 
 # %% [markdown]
-# @@RESULT@@
+# **The start matters as much as the kind.** At lag 40, the plain network is right in 14 to 47 % as
+# PyTorch starts it and in 33 to 100 % from the orthogonal start; the LSTM is at chance against 28
+# to 100 %; the GRU has 47 to 100 % against 100 % in all five runs. With no gate at all, but well
+# started, a plain network beats the LSTM as PyTorch starts it from lag 10 on. The GRU with its gate
+# open is the only arm without a failure. The control stays at chance.
+#
+# Section 6 predicts much of this, not all: at the start that LSTM keeps more of its gradient than
+# the plain network of the same start, and learns less.
+#
+# **What this does not show.**
+#
+# - What more steps do: @@LONG@@
+# - That these are the best rates. The GRU's was the largest tried at every lag.
+# - That 1.1 or a bias of 4 are the best starts. They were set by someone who knows the lag matters;
+#   PyTorch's are meant for everything.
+# - That memory without a hint on the way is what real text asks for.
 
 # %% [markdown]
 # ## 8 · Break it

@@ -219,7 +219,8 @@ def networks() -> None:
         for name, value in zip(
             ("w_x", "w_h", "b_x", "b_h", "w_o", "b_o"), weights.values(), strict=True
         ):
-            stored[f"{short}.{name}"] = value.detach()[0].T.numpy()
+            own = value.detach()[0]
+            stored[f"{short}.{name}"] = (own.T if own.dim() == 2 else own).numpy()
         stored[f"{short}.curve"] = losses[0, ::EVERY].astype(np.float32)
     np.savez_compressed(knock.WEIGHTS, **stored)  # type: ignore[arg-type]
 
