@@ -813,7 +813,8 @@ display(
 #
 # **What this does not show.**
 #
-# - What more steps do: @@LONG@@
+# - That the others never learn it. After 600 steps at lag 40, at the best of three rates, the plain
+#   network as PyTorch starts it is right in 22 to 77 %; the LSTM is still at chance at all three.
 # - That these are the best rates. The GRU's was the largest tried at every lag.
 # - That 1.1 or a bias of 4 are the best starts. They were chosen because this task asks for memory
 #   and nothing else; PyTorch's starts serve every task.

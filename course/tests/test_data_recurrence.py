@@ -53,6 +53,14 @@ def test_arms_have_nearly_as_many_weights(script: Any) -> None:
     assert max(counts) < 1.02 * min(counts)
 
 
+def test_the_longer_run_has_every_rate_and_seed(script: Any) -> None:
+    longer = copy_arms.table()["long"]
+    assert list(longer) == list(script.LONG_ARMS)
+    for found in longer.values():
+        assert list(found) == [str(rate) for rate in script.LONG_RATES]
+        assert {len(runs) for runs in found.values()} == {len(script.SEEDS)}
+
+
 def test_the_control_is_at_chance() -> None:
     """1,000 answers of probability 1/8: a standard deviation of 0.0105; four of them."""
     assert np.abs(np.array(copy_arms.table()["control"]) - 1 / SYMBOLS).max() < 0.042
