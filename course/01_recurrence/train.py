@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from attend.data import copy_arms, knock
 from attend.data.copy_task import SYMBOLS, TOKENS, copy_task
 from torch import Tensor, nn
 
-ARMS: dict[str, tuple[type[nn.RNNBase], int, str]] = {  # module, N, start
+ARMS: dict[str, tuple[Callable[..., nn.RNNBase], int, str]] = {  # module, N, start
     "plain, as PyTorch starts it": (nn.RNN, 35, ""),
     "plain, radius 1": (nn.RNN, 35, "radius"),
     "plain, orthogonal × 1.1": (nn.RNN, 35, "orthogonal"),
@@ -138,7 +138,8 @@ def side_by_side(
             stream.permutation(given) if shuffled else given
             for stream, (_, given) in zip(streams, pairs, strict=True)
         ]
-        return tuple(torch.from_numpy(np.stack(x)) for x in ([t for t, _ in pairs], answers))
+        tokens = np.stack([tokens for tokens, _ in pairs])
+        return torch.from_numpy(tokens), torch.from_numpy(np.stack(answers))
 
     losses = []
     for count in range(1, (steps if stop is None else stop) + 1):
@@ -148,7 +149,8 @@ def side_by_side(
         loss = each.view(len(runs), BATCH).mean(1)
         slopes = torch.autograd.grad(loss.sum(), list(weights.values()))
         gradients = dict(zip(NAMES, slopes, strict=True))
-        lengths = sum(g.flatten(1).square().sum(1) for g in gradients.values()).sqrt()
+        squared = [gradient.flatten(1).square().sum(1) for gradient in gradients.values()]
+        lengths = torch.stack(squared).sum(0).sqrt()
         shrink = (1 / (lengths + 1e-6)).clamp(max=1.0)
         with torch.no_grad():
             for name, weight in weights.items():

@@ -6,6 +6,7 @@ by how much each state differs once the token is another; and a lamp, whether th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -166,7 +167,7 @@ def _strip(difference: np.ndarray, top: float, network: str) -> list[str]:
 
 def _glow(difference: float) -> float:
     """Brightness: 0 for FAINTEST or less, 1 for 1 or more, equal steps for equal factors."""
-    return 1 - np.log10(max(min(difference, 1.0), FAINTEST)) / np.log10(FAINTEST)
+    return 1 - math.log(max(min(difference, 1.0), FAINTEST)) / math.log(FAINTEST)
 
 
 def _lamp(good: bool, says: str, share: float, top: float) -> list[str]:
