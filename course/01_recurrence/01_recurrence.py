@@ -485,10 +485,11 @@ def random_matrix(rng, radius, n, rotation=False):
 
 
 if ready(rnn_step, rnn_forward, gradient_norms):
-    print(f"norm {BACK} steps back, smallest to largest of five matrices ({WIDTH} numbers)")
+    print(f"norm {BACK} steps back, smallest to largest of five matrices")
+    print("radius          at rest          inputs 0.1       inputs 1")
     for radius, rotation in ((0.9, False), (1.0, False), (1.1, False), (1.5, False), (1.1, True)):
         said = ""
-        for size, name in ((0.0, "at rest"), (0.1, "inputs 0.1"), (1.0, "inputs 1")):
+        for size in (0.0, 0.1, 1.0):
             ends = []
             for seed in range(5):
                 rng = np.random.default_rng([SEED, seed])
@@ -497,8 +498,8 @@ if ready(rnn_step, rnn_forward, gradient_norms):
                 zeros = np.zeros((1, WIDTH))
                 states = rnn_forward(x, zeros, np.eye(WIDTH), w_h, zeros[0])
                 ends.append(gradient_norms(states, w_h)[0, 0])
-            said += f"   {name} {min(ends):.1e} to {max(ends):.1e}"
-        print(f"radius {radius}{', rotation' if rotation else '          '}{said}")
+            said += f"   {min(ends):.0e} to {max(ends):.0e}"
+        print(f"{radius} {'rotation' if rotation else 'random  '} {said}")
 
 # %% [markdown]
 # At rest it is the radius that decides. Away from rest a radius above 1 is *not sufficient* for an
@@ -832,7 +833,8 @@ display(
 if ready(gradient_norms):
     w_h = random_matrix(np.random.default_rng(SEED), 1.5, 8)
     norms = gradient_norms(np.zeros((1, 101, 8)), w_h)[0]
-    print("radius 1.5, at rest, 1, 10, 50 and 100 steps back:", norms[[-2, -11, -51, -101]])
+    for back in (1, 10, 50, 100):
+        print(f"radius 1.5, at rest, {back:3d} steps back: {norms[-1 - back]:.1e}")
 
 # %% [markdown]
 # **Steps wait.** The work is $2T(C + N)N$ operations a sequence, linear in $T$, but step 2 needs
