@@ -1,4 +1,4 @@
-"""Chapter 01 as a learner sees it: its widget moved by keys and lists, its charts drawn."""
+"""Chapter 01 as a learner sees it: its widgets moved by keys and lists, its charts drawn."""
 
 from __future__ import annotations
 
@@ -36,22 +36,10 @@ charts.bands(
     x_title="distance T − t (steps back)", y_title="norm (log scale)",
 )
 """
-LAGS = """
-names = ("plain", "GRU", "LSTM", "LSTM, half open", "chance")
-charts.bands(
-    [
-        {"lag": lag, "accuracy": 0.125 + 0.8 / (place + lag / 20 + 0.1 * run), "model": name}
-        for place, name in enumerate(names, 1)
-        for lag in (5, 10, 20, 40)
-        for run in range(5)
-    ],
-    "lag", "accuracy", "model", title="How far back each network learns to look", log_x=2,
-    description="Share of right answers against the lag.",
-    x_title="lag (log scale)", y_title="share of right answers",
-)
-"""
-CELLS = (SETUP, EXPLORER, DECAY, LAGS)
-EXPLORER_AT, DECAY_AT, LAGS_AT = 1, 2, 3
+KNOCK = "widgets.knock()"
+DIAGRAMS = ("unrolled_network()", 'cell_diagram("lstm")', 'cell_diagram("gru")')
+CELLS = (SETUP, EXPLORER, DECAY, KNOCK, *(f"widgets.{name}" for name in DIAGRAMS))
+EXPLORER_AT, DECAY_AT, KNOCK_AT = 1, 2, 3
 
 
 @pytest.fixture(scope="module")
@@ -81,21 +69,36 @@ def test_the_explorer_follows_keys_and_lists(opened: Lab) -> None:
     opened.assert_quiet()
 
 
+def test_the_first_picture_follows_keys(opened: Lab) -> None:
+    cell = opened.cell(KNOCK_AT)
+    cell.scroll_into_view_if_needed()
+    opened.until("Token 1 changed", lambda: opened.said("knock", KNOCK_AT))
+    cell.locator(".noUi-handle").first.focus()
+    opened.page.keyboard.press("ArrowRight")
+    opened.until("Token 2 changed", lambda: opened.said("knock", KNOCK_AT))
+    before = opened.said("knock", KNOCK_AT)
+    cell.locator(".noUi-handle").nth(1).focus()
+    for _ in range(10):
+        opened.page.keyboard.press("ArrowLeft")
+    opened.changed(before, lambda: opened.said("knock", KNOCK_AT))
+    opened.assert_quiet()
+
+
 def test_charts_are_drawn(opened: Lab) -> None:
-    for index in (DECAY_AT, LAGS_AT):
-        chart = opened.cell(index).locator("svg.marks")
-        chart.wait_for()
-        box = chart.bounding_box()
-        assert box is not None
-        assert box["width"] > 300
-        assert box["height"] > 200
+    chart = opened.cell(DECAY_AT).locator("svg.marks")
+    chart.wait_for()
+    box = chart.bounding_box()
+    assert box is not None
+    assert box["width"] > 300
+    assert box["height"] > 200
     opened.assert_quiet()
 
 
 @pytest.mark.parametrize("width", [1280, 800])
 def test_pictures_fit_the_window(opened: Lab, width: int) -> None:
     opened.resize(width)
-    names = {EXPLORER_AT: "gradient", DECAY_AT: "decay", LAGS_AT: "lags"}
+    names = {EXPLORER_AT: "gradient", DECAY_AT: "decay", KNOCK_AT: "knock"}
+    names |= {KNOCK_AT + 1: "unrolled", KNOCK_AT + 2: "lstm", KNOCK_AT + 3: "gru"}
     for index, name in names.items():
         cell = opened.cell(index)
         opened.assert_fits(cell, "svg[data-panel], svg.marks")
@@ -105,10 +108,10 @@ def test_pictures_fit_the_window(opened: Lab, width: int) -> None:
 
 @pytest.fixture(scope="module")
 def whole(lab: Lab) -> Lab:
-    """The solved chapter, run; only the training of section 9 is left to test_notebooks."""
+    """The solved chapter, run; only the training of section 4 is left to test_notebooks."""
     notebook = build.solved_notebook(CHAPTER)
     for cell in notebook.cells:
-        if "over_seeds(train_copier" in cell.source:
+        if "char_writer.train(" in cell.source:
             cell.source = ""
     lab.write("whole.ipynb", notebook)
     lab.open("whole.ipynb")
@@ -122,7 +125,7 @@ def test_the_whole_chapter_is_there(whole: Lab) -> None:
     points = [e.points for e in chapters.chapter(CHAPTER).exercises]
     for card, full in zip(whole.page.locator(".attend-card").all(), points, strict=True):
         assert f"{full} of {full} points" in card.inner_text()
-    assert whole.page.locator("svg.marks").count() == 4
+    assert whole.page.locator("svg.marks").count() == 3
     assert whole.page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
     assert whole.page.locator("[data-mime-type*=stderr]").all_inner_texts() == []
     whole.assert_quiet()

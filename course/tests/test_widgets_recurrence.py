@@ -1,4 +1,4 @@
-"""The gradient explorer: right numbers, words for every failure, alive without a kernel."""
+"""Chapter 01's pictures: right numbers, words for every failure, alive without a kernel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import math
 import ipywidgets
 import numpy as np
 import pytest
-from attend.widgets import View, gradient_explorer
+from attend.data import knock as networks
+from attend.widgets import View, cell_diagram, gradient_explorer, knock, unrolled_network
 from attend.widgets.gradient import (
     MATRICES,
     NETWORKS,
@@ -19,7 +20,8 @@ from attend.widgets.gradient import (
     measure,
     unit_radius,
 )
-from attend_solutions.recurrence import gradient_norms, rnn_forward
+from attend.widgets.knock import draw as draw_knock
+from attend_solutions.recurrence import gradient_norms, gru_cell, lstm_cell, rnn_forward, rnn_step
 
 from .pictures import SVG, assert_shows_itself, controls, panels
 
@@ -138,3 +140,97 @@ def test_bad_arguments_are_refused() -> None:
         draw(GradientState(0.93), lambda network, matrix: measure(waits, waits, network, matrix, 0))
     with pytest.raises(ValueError, match="matrix must be one of"):
         unit_radius("square", 0)
+
+
+# --- the first picture
+
+
+def lamps(view: View) -> list[str]:
+    circles = panels(view.static())["knock"].iter(f"{SVG}circle")
+    return [circle.get("data-right", "") for circle in circles]
+
+
+def glow(view: View) -> list[list[float]]:
+    """By network, the largest difference of a unit after each token."""
+    covers = [
+        float(found)
+        for rect in panels(view.static())["knock"].iter(f"{SVG}rect")
+        if (found := rect.get("data-largest")) is not None
+    ]
+    steps = networks.LAG + 2
+    return [covers[i : i + steps] for i in range(0, len(covers), steps)]
+
+
+def test_the_first_picture_shows_itself() -> None:
+    assert_shows_itself(knock(), "knock")
+
+
+def test_nothing_differs_before_the_changed_token_and_the_letter_is_felt_to_the_end() -> None:
+    view = knock()
+    assert all(row[-1] > 0.5 for row in glow(view)[1:]), "all but the first network remember"
+    place, *_ = controls(view, ipywidgets.IntSlider)
+    place.value = 11
+    for row in glow(view):
+        assert max(row[:10]) == 0 < row[10]
+
+
+def test_learners_functions_draw_the_same_picture_as_the_courses() -> None:
+    assert knock(rnn_step, gru_cell, lstm_cell).static() == knock().static()
+
+
+def test_a_shut_gate_turns_the_lstms_lamp_off() -> None:
+    view = knock()
+    number = controls(view, ipywidgets.IntSlider)[1]
+    (gates,) = controls(view, ipywidgets.FloatSlider)
+    before, after = 0, 0
+    for text in (1, 2, 3, 4):
+        number.value, gates.value = text, 0.0
+        before += int(lamps(view)[3])
+        gates.value = -6.0
+        after += int(lamps(view)[3])
+    assert before == 4
+    assert after < 4
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ({"lstm_cell": waits}, "waits for the exercise lstm_cell"),
+        ({"gru_cell": lambda *a: a[1] * np.nan}, "NaN or infinity"),
+        ({"rnn_step": lambda *a: 1 / 0}, "rnn_step stopped with ZeroDivisionError"),
+    ],
+    ids=["waits", "nan", "raises"],
+)
+def test_a_function_that_is_not_there_yet_leaves_the_others(own: dict, message: str) -> None:
+    html = knock(**own).static()
+    assert html.count(message) == 1
+    assert len(list(panels(html)["knock"].iter(f"{SVG}circle"))) == (2 if "rnn_step" in own else 3)
+
+
+def test_a_place_outside_the_text_is_refused() -> None:
+    with pytest.raises(ValueError, match="place must be between 1 and 31; got 32"):
+        draw_knock(32, 0.0, 1, {})
+
+
+# --- the diagrams
+
+
+@pytest.mark.parametrize(
+    ("view", "name", "words"),
+    [
+        (unrolled_network(), "unrolled", {"step": 4, "h": 5, "x": 4}),
+        (cell_diagram("lstm"), "lstm", {"f: σ": 1, "i: σ": 1, "o: σ": 1, "×": 3, "+": 1}),
+        (cell_diagram("gru"), "gru", {"r: σ": 1, "z: σ": 1, "×": 3, "+": 1, "1 − z": 1}),
+    ],
+    ids=["unrolled", "lstm", "gru"],
+)
+def test_diagrams_show_themselves(view: View, name: str, words: dict[str, int]) -> None:
+    assert_shows_itself(view, name)
+    written = [t.text for t in panels(view.static())[name].iter(f"{SVG}text")]
+    for word, count in words.items():
+        assert written.count(word) == count, word
+
+
+def test_an_unknown_cell_is_refused() -> None:
+    with pytest.raises(ValueError, match="kind must be 'lstm' or 'gru'; got 'rnn'"):
+        cell_diagram("rnn")

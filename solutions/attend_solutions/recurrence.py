@@ -124,6 +124,47 @@ def bptt(
     return grad_x, carried, grad_w_x, grad_w_h, grad_b
 
 
+def repaired_bptt(
+    x: Array, h0: Array, states: Array, w_x: Array, w_h: Array, grad_states: Array
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Give what ``suspect_bptt`` should give: the five gradients, without a loop for the sums.
+
+    Copy the body of ``suspect_bptt``, and repair it.
+
+    Shapes:
+        x: (B, T, C)
+        h0: (B, N)
+        states: (B, T, N)
+        w_x: (C, N)
+        w_h: (N, N)
+        grad_states: (B, T, N)
+        returns: grad_x (B, T, C), grad_h0 (B, N), grad_w_x (C, N), grad_w_h (N, N), grad_b (N,)
+
+    Source: Werbos 1990, "Backpropagation Through Time".
+
+    >>> x, h0 = np.array([[[1.0], [3.0]]]), np.array([[2.0]])
+    >>> states = np.array([[[0.5], [0.0]]])  # so the slopes of tanh are 0.75 and 1
+    >>> only_the_last = np.array([[[0.0], [1.0]]])
+    >>> repaired_bptt(x, h0, states, np.array([[10.0]]), np.array([[4.0]]), only_the_last)[0]
+    array([[[30.],
+            [10.]]])
+    """
+    slopes = 1.0 - states**2
+    grad_sums = grad_states * slopes  # (B, T, N), what each state's own loss sends to the sums
+    for t in reversed(range(1, x.shape[1])):
+        grad_sums[:, t - 1] += (grad_sums[:, t] @ w_h.T) * slopes[:, t - 1]
+    earlier = np.concatenate([h0[:, None], states[:, :-1]], axis=1)  # (B, T, N)
+    grad_w_x = np.tensordot(x, grad_sums, axes=((0, 1), (0, 1)))
+    grad_w_h = np.tensordot(earlier, grad_sums, axes=((0, 1), (0, 1)))
+    return (
+        grad_sums @ w_x.T,
+        grad_sums[:, 0] @ w_h.T,
+        grad_w_x,
+        grad_w_h,
+        grad_sums.sum(axis=(0, 1)),
+    )
+
+
 def gradient_norms(states: Array, w_h: Array) -> Array:
     """Measure how strongly the last state depends on each state: the size of ∂h_T/∂h_t.
 

@@ -4,6 +4,7 @@ import doctest
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from attend_solutions.recurrence import (
     gradient_norms,
     gru_cell,
     lstm_cell,
+    repaired_bptt,
     rnn_forward,
     rnn_step,
     sigmoid,
@@ -103,8 +105,11 @@ class TestForward:
 
 
 class TestBptt:
+    @pytest.mark.parametrize("backward", [bptt, repaired_bptt])
     @pytest.mark.parametrize(("b", "t", "c", "n"), SIZES)
-    def test_agrees_with_autograd(self, b: int, t: int, c: int, n: int) -> None:
+    def test_agrees_with_autograd(
+        self, b: int, t: int, c: int, n: int, backward: Callable[..., tuple[np.ndarray, ...]]
+    ) -> None:
         x, h0, w_x, w_h, bias = sequence(b, t, c, n)
         (grad_states,) = make((b, t, n))
         leaves = [a.requires_grad_() for a in tensors(x, h0, w_x, w_h, bias)]
@@ -114,7 +119,7 @@ class TestBptt:
             h = torch.tanh(tx[:, step] @ tw_x + h @ tw_h + tb)
             states.append(h)
         torch.stack(states, dim=1).backward(torch.from_numpy(grad_states))
-        gradients = bptt(x, h0, rnn_forward(x, h0, w_x, w_h, bias), w_x, w_h, grad_states)
+        gradients = backward(x, h0, rnn_forward(x, h0, w_x, w_h, bias), w_x, w_h, grad_states)
         for gradient, leaf in zip(gradients, leaves, strict=True):
             assert leaf.grad is not None
             assert_close(gradient, leaf.grad)

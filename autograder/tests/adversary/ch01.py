@@ -405,4 +405,54 @@ GRU = [
     ("gru_cell", "right", "in place on its own array", _gru("return (1 - z) * new + z * h", "new *= 1 - z\n    new += z * h\n    return new")),
 ]
 
-CASES = [*RNN_STEP, *RNN_FORWARD, *BPTT, *NORMS, *LSTM, *GRU]
+REPAIR_BODY = """def repaired_bptt(x, h0, states, w_x, w_h, grad_states):
+    slopes = 1.0 - states**2
+    da = grad_states * slopes
+    for t in reversed(range(1, x.shape[1])):
+        da[:, t - 1] += da[:, t] @ w_h.T * slopes[:, t - 1]
+    before = np.concatenate([h0[:, None], states[:, :-1]], axis=1)
+    grad_w_x = np.tensordot(x, da, axes=((0, 1), (0, 1)))
+    grad_w_h = np.tensordot(before, da, axes=((0, 1), (0, 1)))
+    return da @ w_x.T, da[:, 0] @ w_h.T, grad_w_x, grad_w_h, da.sum(axis=(0, 1))
+"""
+
+
+def _repair(*edits: str) -> str:
+    code = REPAIR_BODY
+    for old, new in zip(edits[::2], edits[1::2], strict=True):
+        assert code.count(old) == 1, old
+        code = code.replace(old, new)
+    return code
+
+
+ADDED = "da[:, t - 1] += da[:, t] @ w_h.T * slopes[:, t - 1]"
+WALKED = """    da = np.array(grad_states, float)
+    for t in range(x.shape[1] - 1, -1, -1):
+        if t + 1 < x.shape[1]:
+            da[:, t] += da[:, t + 1] @ w_h.T
+        da[:, t] *= slopes[:, t]"""
+REPAIR = [
+    ("repaired_bptt", "wrong", "as it was", _repair(" * slopes[:, t - 1]", "")),
+    ("repaired_bptt", "wrong", "slope of step t", _repair(ADDED, ADDED.replace("slopes[:, t - 1]", "slopes[:, t]"))),
+    ("repaired_bptt", "wrong", "slope of the first step", _repair(ADDED, ADDED.replace("slopes[:, t - 1]", "slopes[:, 0]"))),
+    ("repaired_bptt", "wrong", "slope of the last step", _repair(ADDED, ADDED.replace("slopes[:, t - 1]", "slopes[:, -1]"))),
+    ("repaired_bptt", "wrong", "slope before the weights", _repair(ADDED, "da[:, t - 1] += (da[:, t] * slopes[:, t - 1]) @ w_h.T")),
+    ("repaired_bptt", "wrong", "= instead of +=", _repair("da[:, t - 1] +=", "da[:, t - 1] =")),
+    ("repaired_bptt", "wrong", "multiplied at the end", _repair(" * slopes[:, t - 1]", "", "    before", "    da = da * slopes\n    before")),
+    ("repaired_bptt", "wrong", "no slope on the direct part", _repair("grad_states * slopes", "1.0 * grad_states")),
+    ("repaired_bptt", "wrong", "1 - h", _repair("states**2", "states")),
+    ("repaired_bptt", "wrong", "w_h not transposed", _repair("da[:, t] @ w_h.T", "da[:, t] @ w_h")),
+    ("repaired_bptt", "wrong", "loop ends at 2", _repair("range(1, x", "range(2, x")),
+    ("repaired_bptt", "wrong", "forwards", _repair("reversed(range(1, x.shape[1]))", "range(1, x.shape[1])")),
+    ("repaired_bptt", "wrong", "one step back only", _repair("da = grad_states * slopes", "da = grad_states * slopes\n    own = da.copy()", "da[:, t] @ w_h.T *", "own[:, t] @ w_h.T *")),
+    ("repaired_bptt", "wrong", "states, not those before", _repair("np.concatenate([h0[:, None], states[:, :-1]], axis=1)", "states")),
+    ("repaired_bptt", "wrong", "grad_states changed through asarray", _repair("da = grad_states * slopes", "da = np.asarray(grad_states, float)\n    da *= slopes")),
+    ("repaired_bptt", "wrong", "integers stay integers", _repair("1.0 - states**2", "1 - states**2")),
+    ("repaired_bptt", "wrong", "first sequence's slopes", _repair(ADDED, ADDED.replace("slopes[:, t - 1]", "slopes[:1, t - 1]"))),
+    ("repaired_bptt", "right", "as written", _repair()),
+    ("repaired_bptt", "right", "slope at the step, once", _repair("    da = grad_states * slopes\n    for t in reversed(range(1, x.shape[1])):\n        " + ADDED, WALKED)),
+    ("repaired_bptt", "right", "einsum, a new array", _repair(ADDED, "da[:, t - 1] = da[:, t - 1] + np.einsum('bn,mn,bm->bm', da[:, t], w_h, slopes[:, t - 1])")),
+    ("repaired_bptt", "right", "slopes by hand", _repair("1.0 - states**2", "(1.0 - states) * (1.0 + states)")),
+]
+
+CASES = [*RNN_STEP, *RNN_FORWARD, *BPTT, *NORMS, *LSTM, *GRU, *REPAIR]

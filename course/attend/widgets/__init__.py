@@ -6,6 +6,8 @@ the arrow keys.
 """
 
 from attend.widgets.alignment import alignment_matrix
+from attend.widgets.cells import cell as cell_diagram
+from attend.widgets.cells import unrolled as unrolled_network
 from attend.widgets.curve_memory import curve_memory
 from attend.widgets.delta_explorer import delta_explorer
 from attend.widgets.depth import depth_thermometer
@@ -20,6 +22,7 @@ from attend.widgets.head_surgery import head_surgery
 from attend.widgets.heads import head_explorer
 from attend.widgets.kernel_shapes import kernel_shapes
 from attend.widgets.kit.view import View
+from attend.widgets.knock import knock
 from attend.widgets.kv_cache import kv_cache_calculator
 from attend.widgets.learning_to_look import Moment, learning_to_look
 from attend.widgets.look_back import look_back
@@ -44,6 +47,7 @@ __all__ = [
     "alignment_matrix",
     "attention_explorer",
     "attention_table",
+    "cell_diagram",
     "curve_memory",
     "delta_explorer",
     "depth_thermometer",
@@ -56,6 +60,7 @@ __all__ = [
     "head_explorer",
     "head_surgery",
     "kernel_shapes",
+    "knock",
     "kv_cache_calculator",
     "learning_to_look",
     "look_back",
@@ -70,6 +75,7 @@ __all__ = [
     "the_cheat",
     "tile_stepper",
     "traffic_chart",
+    "unrolled_network",
     "wall_of_clocks",
     "what_is_kept",
 ]

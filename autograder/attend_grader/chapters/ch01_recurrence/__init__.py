@@ -4,6 +4,7 @@ EXERCISES = {
     "rnn_step": 6,
     "rnn_forward": 6,
     "bptt": 11,
+    "repaired_bptt": 6,
     "gradient_norms": 8,
     "lstm_cell": 8,
     "gru_cell": 9,

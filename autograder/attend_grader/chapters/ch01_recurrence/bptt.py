@@ -20,7 +20,7 @@ RESULTS = ("grad_x", "grad_h0", "grad_w_x", "grad_w_h", "grad_b")
 """In the order of what they are the gradients of in rnn_forward."""
 
 
-def _problem(
+def problem(
     rng: np.random.Generator, b: int, t: int, c: int, n: int
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """Arguments for rnn_forward, and for bptt."""
@@ -29,13 +29,13 @@ def _problem(
     return (x, h0, w_x, w_h, bias), (x, h0, states, w_x, w_h, normal(rng, b, t, n))
 
 
-def _numerical(position: int) -> Property:
+def numerical(position: int, result: str) -> Property:
     """One result against a numerical derivative."""
 
     def test(subject: Subject, probe: Probe) -> None:
         for _ in probe.repeat(1, 3):
             for sizes in ((2, 3, 2, 3), (3, 3, 3, 3), (1, 2, 3, 1)):
-                forward, arguments = _problem(probe.rng, *sizes)
+                forward, arguments = problem(probe.rng, *sizes)
 
                 def loss(
                     moved: Array,
@@ -56,20 +56,20 @@ def _numerical(position: int) -> Property:
                     why="compared with a numerical derivative of the recurrence",
                 )
 
-    return Property(f"{RESULTS[position]} agrees with a numerical derivative", 1, test)
+    return Property(f"{result} agrees with a numerical derivative", 1, test)
 
 
 def _one_step(rng: np.random.Generator) -> Fresh:
-    yield "sequences of one step", Call(_problem(rng, 2, 1, 3, 4)[1])
+    yield "sequences of one step", Call(problem(rng, 2, 1, 3, 4)[1])
 
 
 def _direction(rng: np.random.Generator) -> Fresh:
-    *inputs, grad_states = _problem(rng, 2, 5, 4, 3)[1]
+    *inputs, grad_states = problem(rng, 2, 5, 4, 3)[1]
     for step, what in ((-1, "the last state only"), (0, "the first state only, which no later")):
         one = np.zeros_like(grad_states)
         one[:, step] = grad_states[:, step]
         yield f"the loss looks at {what}{'' if step else ' input can change'}", Call((*inputs, one))
-    x, h0, states, w_x, _, _ = _problem(rng, 1, 40, 2, 3)[1]
+    x, h0, states, w_x, _, _ = problem(rng, 1, 40, 2, 3)[1]
     last = np.zeros_like(states)
     last[:, -1] = normal(rng, 1, 3)
     turn = rotation(rng, 3)  # keeps the gradient's length, so that nothing fades
@@ -80,11 +80,11 @@ def _direction(rng: np.random.Generator) -> Fresh:
 def _cost(subject: Subject, probe: Probe) -> None:
     """From 8 to 64 steps, the work may grow 8-fold, not 64-fold."""
     why = "cost counts for right values only"
-    probe.agree(subject, *_problem(probe.rng, 2, 4, 2, 3)[1], part=0, why=why)
+    probe.agree(subject, *problem(probe.rng, 2, 4, 2, 3)[1], part=0, why=why)
     state = int(probe.rng.integers(2**31))
     expect_growth(
         subject,
-        lambda steps: _problem(np.random.default_rng(state), 1, steps, 2, 2)[1],
+        lambda steps: problem(np.random.default_rng(state), 1, steps, 2, 2)[1],
         sizes=(8, 64),
         at_most=14,
         cost="steps",
@@ -97,7 +97,7 @@ def _cost(subject: Subject, probe: Probe) -> None:
 def draws(rng: np.random.Generator) -> list[Call]:
     """Oblong, all sizes alike, one sequence, one step."""
     sizes = ((2, 4, 3, 5), (3, 3, 3, 3), (1, 5, 2, 3), (2, 1, 2, 2))
-    return [Call(_problem(rng, *each)[1]) for each in sizes]
+    return [Call(problem(rng, *each)[1]) for each in sizes]
 
 
 SLOPE = " * (1 - states[:, t] ** 2)"
@@ -246,7 +246,7 @@ EXERCISE = Exercise(
             why="the sums get 2 · 1 at the last step and (4 + 2 · 2) · 0.75 = 6 at the first",
         ),
         agrees("one step only", _one_step, repeat=1),
-        *(_numerical(position) for position in range(5)),
+        *(numerical(position, result) for position, result in enumerate(RESULTS)),
         agrees(
             "a loss at one step reaches earlier inputs, not later ones",
             _direction,

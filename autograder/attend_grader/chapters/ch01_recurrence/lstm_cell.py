@@ -76,7 +76,7 @@ def _huge(rng: np.random.Generator) -> Fresh:
 def _overflowed(value: Any) -> str:
     if np.isfinite(value).all():
         return ""
-    return "Yours are not all finite there. The sigmoid given in section 7 is safe for any sum."
+    return "Yours are not all finite there. The sigmoid given above lstm_cell is safe for any sum."
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
