@@ -92,7 +92,7 @@ def test_own_slips_count_beside_earlier_ones_and_are_named(define: Any) -> None:
         "attention": "w = softmax(attention_scores(q, k), axis=-2); return w @ v, w",
     }
     report = _judge(define(PARTS.format(**(RIGHT | slip)), ATTENTION.name), ATTENTION)
-    assert report.score == 0
+    assert report.score == 1  # the output is still its weights times the values
     assert report.diagnosis == "normalised over queries instead of keys"
     assert report.fix_first == ("softmax",)
     assert "Checked with the course's own softmax" in str(report)

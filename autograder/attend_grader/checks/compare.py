@@ -333,7 +333,8 @@ def _shown(got: np.ndarray, want: np.ndarray) -> tuple[tuple[str, str], ...]:
 
 def _text(array: np.ndarray, digits: int) -> str:
     wide = array.astype(float) if array.dtype.kind == "f" else array  # float32 would print short
-    return np.array2string(wide, precision=digits, suppress_small=True)
+    tiny = wide.dtype.kind == "f" and 0 < np.abs(wide).max(initial=0.0) < 10.0**-digits
+    return np.array2string(wide, precision=digits, suppress_small=not tiny)
 
 
 def told_apart(got: Any, want: Any) -> tuple[str, str]:

@@ -192,16 +192,20 @@ class Subject:
             "call", args, kwargs, method=method, measure=measure, take=take, **more
         )
         if not more and not measure and take is None:
-            self._note(tuple(args), kwargs or {}, method, outcome)
+            self._note(tuple(args), kwargs or {}, method, outcome, self.made)
         return outcome
 
     def _note(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], method: str | None, came: Outcome
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        method: str | None,
+        came: Outcome,
+        made: Made | None,
     ) -> None:
         """Remember a call, if it is no large one: what a card says has to fit to all of them."""
         if len(self.log) < MOST_LOGGED and _size((args, *kwargs.values())) <= LARGEST_LOGGED:
-            made = Logged(args, kwargs, method, self.made, self.references, came)
-            self.log.append(made)
+            self.log.append(Logged(args, kwargs, method, made, self.references, came))
 
     def many(self, calls: Sequence[Asked]) -> list[Outcome]:
         """What the candidate does on each of several calls, carried together.
@@ -229,8 +233,12 @@ class Subject:
             )
             came = [self._outcome(each) for each in answer["answers"]]
             for call, outcome in zip(some, came, strict=True):
-                if outcome.mutated and call.build is None:
-                    self._note(call.args, call.kwargs, call.method, outcome)
+                if call.launcher:
+                    continue
+                build, made = call.build, self.made
+                if build is not None:
+                    made = Made(tuple(build.args), build.kwargs, call.parameters)
+                self._note(tuple(call.args), call.kwargs, call.method, outcome, made)
             outcomes += came
         return outcomes
 
@@ -272,7 +280,7 @@ class Subject:
         }
         outcome = self._send("call", args, kwargs, gradients=wanted, method=method)
         if outcome.mutated:
-            self._note(tuple(args), kwargs or {}, method, outcome)
+            self._note(tuple(args), kwargs or {}, method, outcome, self.made)
         return outcome
 
     def build(

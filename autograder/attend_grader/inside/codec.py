@@ -177,7 +177,7 @@ def _decode_array(body: dict[str, Any], buffers: list[bytes]) -> np.ndarray:
         return wide[..., ::2]
     if not layout:
         return array
-    return array.view() if layout == sorted(layout) else array.transpose(np.argsort(layout))
+    return array if layout == sorted(layout) else array.transpose(np.argsort(layout))
 
 
 def _encode_tensor(torch: Any, tensor: Any, buffers: list[bytes]) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def _memory(subject: Subject, probe: Probe) -> None:
     of a table of float64s, with a Jacobian 4 of them; at 512 keys they need less than a table of
     single bytes.
     """
-    why = "memory counts for right values only"
+    why = "memory counts where grad_v is right"
     probe.agree(subject, *gradient_inputs(probe.rng, 4, 6, 3, 2), part=2, why=why)
     for keys, size, of in ((64, 8, "numbers"), (512, 1, "single bytes")):
         inputs = gradient_inputs(probe.rng, 1, keys, 2, 3)
@@ -116,6 +116,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((100 * q, 100 * k, v, grad_output)),
         Call(gradient_inputs(rng, 1, 2, 3, 2)),
         Call(gradient_inputs(rng, 3, 3, 2, 4)),
+        Call(gradient_inputs(rng, 2, 5, 3, 3)),
         Call(gradient_inputs(rng, 2, 3, 3, 1)),
         Call(gradient_inputs(rng, 4, 2, 1, 2)),
     ]

@@ -53,6 +53,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call(gradient_inputs(rng, 3, 4, 5, 2, (2,))),
         Call((4 * q, 4 * k, v, grad_output)),
         Call(gradient_inputs(rng, 2, 3, 3, 1)),
+        Call(gradient_inputs(rng, 3, 3, 2, 4)),
+        Call(gradient_inputs(rng, 2, 5, 3, 3)),
         Call(gradient_inputs(rng, 1, 4, 2, 3)),
         Call(gradient_inputs(rng, 3, 2, 1, 2)),
     ]
