@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from attend_solutions import triton_flash_backward as answers
 
-from attend_grader.chapters.ch19_triton_flash_backward.shared import Case, as_edits, usual, Size
+from attend_grader.chapters.ch19_triton_flash_backward.shared import Case, Size, as_edits, usual
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.kernels import (
     clean_memory,
@@ -162,7 +162,9 @@ EXERCISE = Exercise(
         right_values("whole tiles", _whole),
         right_values("lengths that are no multiple of a tile", _ragged, points=2),
         right_values("float16 in, float32 in the sums", _half),
-        clean_memory("stays inside its buffers; no two programs write one place", _memory, points=2),
+        clean_memory(
+            "stays inside its buffers; no two programs write one place", _memory, points=2
+        ),
         within_budget("reads each number once", _memory, _bytes, factor=1),
         compiles_as_launched("compiles for an H100", _compiled),
     ),

@@ -113,7 +113,9 @@ EXERCISE = Exercise(
     reference=answers.grad_queries,
     contract=Contract(arguments_unchanged=True, says=SAYS),
     properties=kernel_properties(
-        RESULTS, partial(traffic, of="queries"), "reads the tiles of keys that its queries see, once"
+        RESULTS,
+        partial(traffic, of="queries"),
+        "reads the tiles of keys that its queries see, once",
     ),
     draws=drawn(RESULTS),
     slips=SLIPS,

@@ -6,7 +6,7 @@ The oracle is autograd's gradient of plain attention in float64.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -209,9 +209,7 @@ def kernel_properties(
         right_values("every query sees every key", cases(PLAIN, results), tolerance=GRADIENT),
         right_values("causal", cases(CAUSAL, results), points=2, tolerance=GRADIENT),
         right_values("any scale", cases(SCALED, results), tolerance=GRADIENT),
-        right_values(
-            "large scores, positive and negative", large_cases(results), tolerance=LARGE
-        ),
+        right_values("large scores, positive and negative", large_cases(results), tolerance=LARGE),
         right_values("float16 in, float32 in the sums", half_cases(results), tolerance=HALF),
         clean_memory("stays inside its buffers; no two programs write one place", memory),
         within_budget(
