@@ -42,8 +42,8 @@ def forward_heads(
     v: torch.Tensor,
     causal: bool = False,
     scale: float | None = None,
-    block_t: int = 16,
-    block_s: int = 16,
+    block_t: int = 64,
+    block_s: int = 64,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention of each head by chapter 18's kernels, with any scale; 1/√D where there is none.
 
@@ -83,7 +83,7 @@ def delta_kernel(
     ### END SOLUTION
 
 
-def flash_delta(out: torch.Tensor, d_out: torch.Tensor, block_t: int = 16) -> torch.Tensor:
+def flash_delta(out: torch.Tensor, d_out: torch.Tensor, block_t: int = 64) -> torch.Tensor:
     """For each query, the sum over the columns of output times gradient.
 
     Shapes:
@@ -149,8 +149,8 @@ def grad_keys_values(
     delta: torch.Tensor,
     causal: bool = False,
     scale: float | None = None,
-    block_t: int = 16,
-    block_s: int = 16,
+    block_t: int = 64,
+    block_s: int = 64,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Give the gradients of keys and values, a program for each tile of keys.
 
@@ -214,8 +214,8 @@ def grad_queries(
     delta: torch.Tensor,
     causal: bool = False,
     scale: float | None = None,
-    block_t: int = 16,
-    block_s: int = 16,
+    block_t: int = 64,
+    block_s: int = 64,
 ) -> torch.Tensor:
     """Give the gradient of queries, a program for each tile of queries.
 
@@ -359,8 +359,8 @@ def one_pass(
     delta: torch.Tensor,
     causal: bool = False,
     scale: float | None = None,
-    block_t: int = 16,
-    block_s: int = 16,
+    block_t: int = 64,
+    block_s: int = 64,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Give all three gradients in one launch, a program for each tile of keys.
 

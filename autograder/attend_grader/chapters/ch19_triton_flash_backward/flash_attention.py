@@ -159,7 +159,7 @@ SLIPS = (
     Slip(
         "the weights are taken for the gradients' constant",
         ("delta = flash_delta(out, d_out)", "delta = 0 * flash_delta(out, d_out)"),
-        "delta is 0 in the backward pass: dQ and dK lack what comes through the sum of the softmax.",
+        "delta is 0 in the backward pass: dQ and dK lack what comes through the softmax's sum.",
     ),
     Slip(
         "forward without causal and scale",

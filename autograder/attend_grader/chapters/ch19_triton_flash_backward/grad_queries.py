@@ -49,7 +49,7 @@ SLIPS = (
     ),
     Slip(
         "queries counted from the first key",
-        ((CAUSAL, "seen = seen & (s[None, :] <= t[:, None])"), (STOP, STOP.replace(" + S - T", ""))),
+        ((CAUSAL, CAUSAL.replace(" + S - T", "")), (STOP, STOP.replace(" + S - T", ""))),
         "Right where T = S only. The last query stands at the last key, so query t stands at "
         "t + S − T.",
     ),
@@ -115,7 +115,7 @@ EXERCISE = Exercise(
     properties=kernel_properties(
         RESULTS,
         partial(traffic, of="queries"),
-        "reads the tiles of keys that its queries see, once",
+        "reads the keys that its queries see, once",
     ),
     draws=drawn(RESULTS),
     slips=SLIPS,
@@ -127,8 +127,8 @@ EXERCISE = Exercise(
         "Visible are places s < S and, if CAUSAL, s <= t + S − T. The loop ends at S or, if "
         "CAUSAL, one place behind the last query's.",
         "weights = tl.where(seen, tl.exp(scores - lse[:, None]), 0.0); d_scores = weights * "
-        "(tl.dot(d_out, v.T) - delta[:, None]); dq += tl.dot(d_scores.to(k.dtype), k). Store dq * "
-        "scale with the mask t < T. stop = tl.minimum(S, (tl.program_id(0) + 1) * BLOCK_T + S - T).",
+        "(tl.dot(d_out, v.T) - delta[:, None]); dq += tl.dot(d_scores.to(k.dtype), k). Store "
+        "dq * scale with the mask t < T. stop = tl.minimum(S, (tl.program_id(0) + 1) * BLOCK_T + S - T).",
     ),
     minutes=25,
     difficulty=4,

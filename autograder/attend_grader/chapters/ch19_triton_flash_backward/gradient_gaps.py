@@ -13,7 +13,7 @@ from attend_grader.chapters.ch19_triton_flash_backward.shared import (
     pieces,
     usual,
 )
-from attend_grader.checks.compare import Tolerance, expect_close
+from attend_grader.checks.compare import Miss, Tolerance, expect_close
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.kernels import launched
 from attend_grader.checks.promises import changes
@@ -74,10 +74,8 @@ def _gaps(name: str, points: int, *made: tuple[Size, float, str]) -> Property:
             outcome = launched(subject, probe, call)
             try:
                 expect_close(outcome.value, want, GAP, probe.results)
-            except Exception as miss:
-                raise getattr(miss, "on", lambda *_: miss)(
-                    probe.given(call.args, call.kwargs), why
-                ) from None
+            except Miss as miss:
+                raise miss.on(probe.given(call.args, call.kwargs), why) from None
 
     return Property(name, points, test)
 
