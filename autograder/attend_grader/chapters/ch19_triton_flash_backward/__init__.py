@@ -1,4 +1,4 @@
-"""Chapter 19, flash attention backwards in Triton: its exercises in order; imports nothing heavy."""
+"""Chapter 19, flash attention backwards: its exercises in order; imports nothing heavy."""
 
 EXERCISES = {
     "flash_delta": 9,

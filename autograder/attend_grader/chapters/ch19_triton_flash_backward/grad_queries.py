@@ -128,7 +128,8 @@ EXERCISE = Exercise(
         "CAUSAL, one place behind the last query's.",
         "weights = tl.where(seen, tl.exp(scores - lse[:, None]), 0.0); d_scores = weights * "
         "(tl.dot(d_out, v.T) - delta[:, None]); dq += tl.dot(d_scores.to(k.dtype), k). Store "
-        "dq * scale with the mask t < T. stop = tl.minimum(S, (tl.program_id(0) + 1) * BLOCK_T + S - T).",
+        "dq * scale with the mask t < T. stop = tl.minimum(S, (tl.program_id(0) + 1) * BLOCK_T + "
+        "S - T).",
     ),
     minutes=25,
     difficulty=4,
