@@ -5,8 +5,7 @@ Nothing here computes attention. Each function takes the learner's own functions
 
 from __future__ import annotations
 
-import inspect
-import textwrap
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -32,20 +31,41 @@ def plain_attention(
     return torch.softmax(scores, -1) @ v
 
 
-def kept(function: Callable[..., Tensor], *args: Any) -> int:
-    """Bytes that a call keeps for its backward pass, its own arguments left out."""
-    given = {x.untyped_storage().data_ptr() for x in args if isinstance(x, Tensor)}
-    found: dict[int, tuple[int, Tensor]] = {}
+def memory(function: Callable[..., Tensor], *args: Any) -> tuple[int, int]:
+    """What a forward and a backward pass need beside their arguments and results.
+
+    Returns:
+        bytes that the call keeps for the way back, and bytes of the largest tensor that is made on
+        either way: of those that a kernel touches, where kernels are launched.
+    """
+    from attend_grader.inside.torch_memory import Largest
+    from attend_grader.inside.tracer import traced
+
+    leaves = [x.detach().requires_grad_() if isinstance(x, Tensor) else x for x in args]
+    given = {x.untyped_storage().data_ptr() for x in leaves if isinstance(x, Tensor)}
+    found: dict[int, Tensor] = {}
 
     def pack(x: Tensor) -> Tensor:
-        place = x.untyped_storage().data_ptr()
-        if place not in given:
-            found[place] = (x.untyped_storage().nbytes(), x)  # held, so that no address recurs
+        if x.untyped_storage().data_ptr() not in given:
+            found[x.untyped_storage().data_ptr()] = x  # held, so that no address recurs
         return x
 
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
-        function(*(x.requires_grad_() if isinstance(x, Tensor) else x for x in args))
-    return sum(size for size, _ in found.values())
+    with traced() as tracer, Largest() as made:
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+            out = function(*leaves)
+        out.sum().backward()
+    buffers = [b for launch in tracer.launches for b in launch.buffers.values() if b["fresh"]]
+    largest = max((b["elements"] * b["itemsize"] for b in buffers), default=made.bytes)
+    return sum(x.untyped_storage().nbytes() for x in found.values()), largest
+
+
+def checkpointed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Plain attention that keeps nothing, and is computed again on the way back."""
+    from torch.utils.checkpoint import checkpoint
+
+    made = checkpoint(plain_attention, q, k, v, use_reentrant=False)
+    assert isinstance(made, Tensor)
+    return made
 
 
 @contextmanager
@@ -77,52 +97,47 @@ def differing(one: Tensor, other: Tensor) -> int:
     return int((one.view(torch.int32) != other.view(torch.int32)).sum())
 
 
-class Tuned:
-    """Chapter 07's model, which goes on training, on Python's own source text.
+BY_HEART = "Attention is a weighted mean. Its gradient is made tile by tile."
 
-    Attributes:
-        pieces: what it is trained on, a row a step, and as many rows that it is tried on.
-    """
 
-    def __init__(self, steps: int, tokens: int = 64) -> None:
+class Learner:
+    """Chapter 07's trained model, which learns one sentence by heart, a step of Adam at a time."""
+
+    def __init__(self, rate: float = 3e-3) -> None:
         from attend.data.mamba_words import encode
 
-        text = encode(inspect.getsource(textwrap))
-        self.pieces = text[: 2 * steps * (tokens + 1)].view(2, steps, tokens + 1)
+        self.reader = Reader()
+        self.sentence = encode(BY_HEART)[None]
+        self._adam = torch.optim.Adam(self.reader.model.parameters(), rate)
 
-    def losses(
-        self, attention: Callable[..., Tensor], rate: float = 2e-3
-    ) -> tuple[list[float], float, float]:
-        """Train one step a piece with Adam, heads attending by ``attention(q, k, v, True)``.
-
-        Returns:
-            bits a character of each piece before its step; those of the other pieces, before all
-            steps and after.
-        """
+    def learn(self, attention: Callable[..., Tensor], steps: int) -> list[float]:
+        """Go that many steps, heads attending by ``attention(q, k, v, True)``; bits before each."""
         from attend.data.deep_stack import loss_of
-
-        reader = Reader()
-        step = torch.optim.Adam(reader.model.parameters(), rate)
-        nats = torch.log(torch.tensor(2.0))
 
         def heads(q: Tensor, k: Tensor, v: Tensor, *blocks: int) -> tuple[Tensor, None]:
             del blocks
             every = (x.flatten(0, 1) for x in (q, k, v))
             return attention(*every, True).unflatten(0, q.shape[:2]), None
 
-        def tried() -> float:
-            with torch.no_grad():
-                return float(loss_of(reader.model, self.pieces[1, :, :-1], self.pieces[1, :, 1:]))
-
-        before, found = tried(), []
-        for piece in self.pieces[0]:
-            with reader.attending(heads):
-                loss = loss_of(reader.model, piece[None, :-1], piece[None, 1:])
-                step.zero_grad()
+        found = []
+        with self.reader.attending(heads):  # type: ignore[arg-type]  # no LSE is asked for
+            for _ in range(steps):
+                loss = loss_of(self.reader.model, self.sentence[:, :-1], self.sentence[:, 1:])
+                self._adam.zero_grad()
                 loss.backward()
-            step.step()
-            found.append(float(loss.detach() / nats))
-        return found, before / float(nats), tried() / float(nats)
+                self._adam.step()
+                found.append(float(loss.detach()) / math.log(2))
+        return found
+
+    @torch.no_grad()
+    def recite(self, start: int = 4) -> str:
+        """What follows the sentence's first letters, each time the likeliest letter."""
+        from attend.data.mamba_words import decode
+
+        tokens = self.sentence[:, :start]
+        while tokens.shape[1] < self.sentence.shape[1]:
+            tokens = torch.cat([tokens, self.reader.model(tokens)[:, -1:].argmax(-1)], 1)
+        return decode(tokens[0])
 
 
 REPEATED = """
