@@ -72,8 +72,8 @@ def delta_kernel(
     out_ptr, d_out_ptr, delta_ptr, T, D: tl.constexpr, BLOCK_T: tl.constexpr
 ):  # fmt: skip
     """Program (i, h) writes delta for tile i of head h's queries."""
-    ### BEGIN SOLUTION
     t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
+    ### BEGIN SOLUTION
     row = tl.program_id(1) * T + t  # of all heads' rows, one under the other
     places = row[:, None] * D + tl.arange(0, D)[None, :]
     out = tl.load(out_ptr + places, mask=t[:, None] < T, other=0.0)
@@ -107,9 +107,9 @@ def keys_kernel(
     """Program (i, h) sums dK and dV for tile i of head h's keys, over tiles of queries."""
     s = tl.program_id(0) * BLOCK_S + tl.arange(0, BLOCK_S)
     d = tl.arange(0, D)
-    keys = (tl.program_id(1) * S + s)[:, None] * D + d[None, :]
-    k = tl.load(k_ptr + keys, mask=s[:, None] < S, other=0.0)
-    v = tl.load(v_ptr + keys, mask=s[:, None] < S, other=0.0)
+    keys = (s + tl.program_id(1) * S)[:, None] * D + d[None, :]
+    k = tl.load(k_ptr + keys, mask=(s < S)[:, None], other=0.0)
+    v = tl.load(v_ptr + keys, mask=(s < S)[:, None], other=0.0)
     dk = tl.zeros((BLOCK_S, D), tl.float32)
     dv = tl.zeros((BLOCK_S, D), tl.float32)
     start = 0
@@ -119,12 +119,12 @@ def keys_kernel(
     ### END SOLUTION
     for first in range(start, T, BLOCK_T):
         t = first + tl.arange(0, BLOCK_T)
-        row = tl.program_id(1) * T + t
-        queries = row[:, None] * D + d[None, :]
-        q = tl.load(q_ptr + queries, mask=t[:, None] < T, other=0.0)
-        d_out = tl.load(d_out_ptr + queries, mask=t[:, None] < T, other=0.0)
-        lse = tl.load(lse_ptr + row, mask=t < T, other=0.0)
-        delta = tl.load(delta_ptr + row, mask=t < T, other=0.0)
+        row = t + tl.program_id(1) * T
+        rows = row[:, None] * D + d[None, :]
+        q = tl.load(q_ptr + rows, mask=(t < T)[:, None], other=0.0)
+        d_out = tl.load(d_out_ptr + rows, mask=(t < T)[:, None], other=0.0)
+        lse = tl.load(lse_ptr + row, t < T, other=0.0)
+        delta = tl.load(delta_ptr + row, t < T, other=0.0)
         ### BEGIN SOLUTION
         scores = tl.dot(k, q.T) * scale  # (BLOCK_S, BLOCK_T): rows are keys
         weights = tl.exp(scores - lse[None, :])
@@ -319,31 +319,31 @@ def one_pass_kernel(
     """Program (i, h) sums dK and dV for tile i of head h's keys, and adds its share to dQ."""
     s = tl.program_id(0) * BLOCK_S + tl.arange(0, BLOCK_S)
     d = tl.arange(0, D)
-    keys = (tl.program_id(1) * S + s)[:, None] * D + d[None, :]
-    k = tl.load(k_ptr + keys, mask=s[:, None] < S, other=0.0)
-    v = tl.load(v_ptr + keys, mask=s[:, None] < S, other=0.0)
+    keys = (s + tl.program_id(1) * S)[:, None] * D + d[None, :]
+    k = tl.load(k_ptr + keys, mask=(s < S)[:, None], other=0.0)
+    v = tl.load(v_ptr + keys, mask=(s < S)[:, None], other=0.0)
     dk = tl.zeros((BLOCK_S, D), tl.float32)
     dv = tl.zeros((BLOCK_S, D), tl.float32)
     start = 0
     if CAUSAL:
-        start = tl.maximum(0, tl.program_id(0) * BLOCK_S + T - S) // BLOCK_T * BLOCK_T
+        start = tl.maximum(tl.program_id(0) * BLOCK_S - (S - T), 0) // BLOCK_T * BLOCK_T
     for first in range(start, T, BLOCK_T):
         t = first + tl.arange(0, BLOCK_T)
-        row = tl.program_id(1) * T + t
-        queries = row[:, None] * D + d[None, :]
-        q = tl.load(q_ptr + queries, mask=t[:, None] < T, other=0.0)
-        d_out = tl.load(d_out_ptr + queries, mask=t[:, None] < T, other=0.0)
-        lse = tl.load(lse_ptr + row, mask=t < T, other=0.0)
-        delta = tl.load(delta_ptr + row, mask=t < T, other=0.0)
-        seen = s[:, None] < S
+        row = t + tl.program_id(1) * T
+        rows = row[:, None] * D + d[None, :]
+        q = tl.load(q_ptr + rows, mask=(t < T)[:, None], other=0.0)
+        do = tl.load(d_out_ptr + rows, mask=(t < T)[:, None], other=0.0)
+        lse = tl.load(lse_ptr + row, t < T, other=0.0)[None, :]
+        delta = tl.load(delta_ptr + row, t < T, other=0.0)[None, :]
+        hidden = (s >= S)[:, None]
         if CAUSAL:
-            seen = seen & (s[:, None] <= t[None, :] + S - T)
-        weights = tl.where(seen, tl.exp(tl.dot(k, q.T) * scale - lse[None, :]), 0.0)
-        dv += tl.dot(weights.to(d_out.dtype), d_out)
-        d_scores = weights * (tl.dot(v, d_out.T) - delta[None, :])
-        dk += tl.dot(d_scores.to(q.dtype), q)
+            hidden |= s[:, None] > (t + S - T)[None, :]
+        p = tl.where(hidden, 0.0, tl.exp(tl.dot(k, q.T) * scale - lse))
+        dv = tl.dot(p.to(do.dtype), do, dv)
+        dx = p * (tl.dot(v, do.T) - delta)
+        dk = tl.dot(dx.to(q.dtype), q, dk)
         ### BEGIN SOLUTION
-        share = tl.dot(k.T, d_scores.to(k.dtype)) * scale  # (D, BLOCK_T)
+        share = tl.dot(k.T, dx.to(k.dtype)) * scale  # (D, BLOCK_T)
         tl.atomic_add(dq_ptr + row[None, :] * D + d[:, None], share, mask=t[None, :] < T)
         ### END SOLUTION
     tl.store(dk_ptr + keys, dk * scale, mask=s[:, None] < S)

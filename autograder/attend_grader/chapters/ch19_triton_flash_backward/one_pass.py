@@ -16,7 +16,7 @@ from attend_grader.chapters.ch19_triton_flash_backward.shared import (
 from attend_grader.checks.exercise import Contract, Exercise, Slip
 
 RESULTS = ("dq", "dk", "dv")
-SHARE = "share = tl.dot(k.T, d_scores.to(k.dtype)) * scale"
+SHARE = "share = tl.dot(k.T, dx.to(k.dtype)) * scale"
 PLACES = "dq_ptr + row[None, :] * D + d[:, None]"
 ADD = f"tl.atomic_add({PLACES}, share, mask=t[None, :] < T)"
 ZEROS = "dq = torch.zeros((H, T, D), dtype=torch.float32, device=q.device)"
@@ -58,7 +58,7 @@ SLIPS = (
     ),
     Slip(
         "the share without the scale",
-        (SHARE, "share = tl.dot(k.T, d_scores.to(k.dtype))"),
+        (SHARE, "share = tl.dot(k.T, dx.to(k.dtype))"),
         "dQ is the right one divided by the scale: multiply the share by it.",
     ),
     Slip(
@@ -78,8 +78,8 @@ ALTERNATIVES = as_edits(
     answers.one_pass,
     {
         "rows are queries": (
-            (SHARE, "share = tl.dot(tl.trans(d_scores.to(k.dtype)), k)"),
-            (ADD, "tl.atomic_add(dq_ptr + queries, share * scale, mask=t[:, None] < T)"),
+            (SHARE, "share = tl.dot(tl.trans(dx.to(k.dtype)), k)"),
+            (ADD, "tl.atomic_add(dq_ptr + rows, share * scale, mask=t[:, None] < T)"),
         ),
         "relaxed, dQ cleared otherwise": (
             (ADD, f'tl.atomic_add({PLACES}, share, mask=(t < T)[None, :], sem="relaxed")'),
