@@ -11,10 +11,7 @@ import torch
 import triton
 import triton.language as tl
 from attend import widgets
-from attend.data.flash_gradients import (
-    Learner, checkpointed, differing, memory, plain_attention, program_order, repeated
-)  # fmt: skip
-from attend.data.flash_kernels import heads
+from attend.data import flash_gradients as given
 from attend_grader import check, hint, ready, solution
 from attend_solutions.triton_flash_backward import forward_heads
 from IPython.display import display
@@ -87,7 +84,7 @@ from attend_solutions.triton_flash_backward import flash_delta
 # %%
 if ready(flash_delta):
     for seed in range(5):
-        q, k, v, d_out = (x for x, _ in zip(heads(2, 40, 16, seed=seed), range(4)))
+        q, k, v, d_out = given.drawn(4, 2, 40, 16, seed=seed)
         delta = flash_delta(forward_heads(q, k, v)[0], d_out)
         weights = torch.softmax(q.double() @ k.double().mT / 4, -1)
         left = (weights * (d_out.double() @ v.double().mT)).sum(-1)
@@ -134,8 +131,6 @@ if ready(flash_delta):
 # nothing. Cast the first factor of a product to the second one's type, as in chapter 18.
 
 # %% tags=["exercise"]
-from attend_solutions.triton_flash_backward import grad_keys_values
-
 # %% [markdown]
 # ## 3 · A program owns queries
 #
@@ -163,9 +158,8 @@ from attend_solutions.triton_flash_backward import grad_keys_values
 # seven. If weights and $dX$ were made once, five.
 #
 # </details>
-
 # %% tags=["exercise"]
-from attend_solutions.triton_flash_backward import grad_queries
+from attend_solutions.triton_flash_backward import grad_keys_values, grad_queries
 
 # %% [markdown]
 # **What you should see.** All three gradients beside autograd's, of plain attention in float64:
@@ -173,13 +167,15 @@ from attend_solutions.triton_flash_backward import grad_queries
 # %%
 if ready(flash_delta, grad_keys_values, grad_queries):
     for causal, scale in ((False, None), (True, None), (True, 0.1)):
-        q, k, v, d_out = (x for x, _ in zip(heads(2, 40, 16, seed=SEED), range(4)))
+        q, k, v, d_out = given.drawn(4, 2, 40, 16, seed=SEED)
         o, lse = forward_heads(q, k, v, causal, scale)
         rest = d_out, lse, flash_delta(o, d_out), causal, scale, 16, 16
         mine = grad_queries(q, k, v, *rest), *grad_keys_values(q, k, v, *rest)
         leaves = [x.double().requires_grad_() for x in (q, k, v)]
-        right = torch.autograd.grad(plain_attention(*leaves, causal, scale), leaves, d_out.double())
-        apart = [f"{(a - b).abs().max() / b.abs().max():.0e}" for a, b in zip(mine, right)]
+        plain = given.plain_attention(*leaves, causal, scale)
+        right = torch.autograd.grad(plain, leaves, d_out.double())
+        pairs = zip(mine, right, strict=True)
+        apart = [f"{(a - b).abs().max() / b.abs().max():.0e}" for a, b in pairs]
         print(f"causal {causal}, scale {scale}: dQ, dK, dV apart by {', '.join(apart)}")
 
 # %% [markdown]
@@ -192,8 +188,9 @@ if ready(flash_delta, grad_keys_values, grad_queries):
 # <!-- exercise: flash_attention -->
 #
 # **Why.** Autograd cannot look into a kernel. A `torch.autograd.Function` tells it both ways:
-# `forward(ctx, …)` computes, and saves tensors by `ctx.save_for_backward(…)`; `backward(ctx, d_out)`
-# finds them in `ctx.saved_tensors` and returns one gradient for each argument of `forward`.
+# `forward(ctx, …)` computes, and saves tensors by `ctx.save_for_backward(…)`; then
+# `backward(ctx, d_out)` finds them in `ctx.saved_tensors` and returns one gradient for each
+# argument of `forward`.
 #
 # | argument | is | shape |
 # |---|---|---|
@@ -214,15 +211,15 @@ from attend_solutions.triton_flash_backward import flash_attention
 
 # %% [markdown]
 # **Use it.** Chapter 07's model (4 layers of 4 heads) can attend through your function, forwards
-# and backwards. Let it learn a sentence by heart, in 16 steps of Adam: all gradients of its queries,
-# keys and values come from your kernels. A second copy learns by plain attention and autograd. It
-# takes about 10 seconds.
+# and backwards. Let it learn a sentence by heart, in 16 steps of Adam: all gradients of its
+# queries, keys and values come from your kernels. A second copy learns by plain attention and
+# autograd. It takes about 10 seconds.
 
 # %%
 if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
-    yours, plain = Learner(), Learner()
+    yours, plain = given.Learner(), given.Learner()
     print(f"before: {yours.recite()!r}")
-    found = yours.learn(flash_attention, 16), plain.learn(plain_attention, 16)
+    found = yours.learn(flash_attention, 16), plain.learn(given.plain_attention, 16)
     for step in range(0, 16, 3):
         one, other = found[0][step], found[1][step]
         print(f"step {step:2d}: {one:.6f} bits a letter, by autograd {other:.6f}")
@@ -275,8 +272,7 @@ from attend_solutions.triton_flash_backward import gradient_gaps
 
 # %%
 if ready(flash_delta, grad_keys_values, grad_queries, gradient_gaps):
-    draw = heads(1, 20, 16, seed=SEED)
-    q, k, v, d_out, *directions = (next(draw) for _ in range(7))
+    q, k, v, d_out, *directions = given.drawn(7, 1, 20, 16, seed=SEED)
     o, lse = forward_heads(q, k, v)
     right = flash_delta(o, d_out)
 
@@ -365,7 +361,7 @@ def racing_pass(q, k, v, d_out, lse, delta, causal=False, scale=None, block_t=64
 
 # %%
 if ready(flash_delta, grad_queries):
-    q, k, v, d_out = (x for x, _ in zip(heads(1, 48, 16, seed=SEED), range(4)))
+    q, k, v, d_out = given.drawn(4, 1, 48, 16, seed=SEED)
     out, lse = forward_heads(q, k, v)
     rest = q, k, v, d_out, lse, flash_delta(out, d_out), False, None, 16, 16
     apart = (racing_pass(*rest)[0] - grad_queries(*rest)).abs().max()
@@ -405,18 +401,19 @@ if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
         return grad_queries(*args), *grad_keys_values(*args)
 
     for seed in range(5):
-        q, k, v, d_out = (x for x, _ in zip(heads(1, 96, 16, seed=seed), range(4)))
+        q, k, v, d_out = given.drawn(4, 1, 96, 16, seed=seed)
         out, lse = forward_heads(q, k, v)
         args = q, k, v, d_out, lse, flash_delta(out, d_out), False, None, 16, 16
         order = torch.randperm(6, generator=torch.Generator().manual_seed(seed)).tolist()
         told = []
         for way in (one_pass, two_passes):
             usual, again = way(*args), way(*args)
-            with program_order(order):
+            with given.program_order(order):
                 other = way(*args)
-            changed = [differing(a, b) for a, b in zip(usual, other)]
+            changed = [given.differing(a, b) for a, b in zip(usual, other, strict=True)]
             apart = (usual[0] - other[0]).abs().max() / usual[0].abs().max()
-            told.append(f"{changed}, by {apart:.0e}; control {sum(map(differing, usual, again))}")
+            control = sum(map(given.differing, usual, again))
+            told.append(f"{changed}, by {apart:.0e}; control {control}")
         print(f"order {order}\n   one pass   {told[0]}\n   two passes {told[1]}")
 
 # %% [markdown]
@@ -437,8 +434,8 @@ if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
         print(f"causal {causal}: two passes {sums[0]} bytes and 7 products, one pass {sums[1]}, 5")
 
 # %% [markdown]
-# One pass saves two of seven products, but little traffic: at these tiles a tenth of the bytes, and a
-# seventh under the causal mask. An addition in memory reads and writes a row of $dQ$. Where tiles
+# One pass saves two of seven products, but little traffic: at these tiles a tenth of the bytes, and
+# a seventh under the causal mask. An addition in memory reads and writes a row of $dQ$. Where tiles
 # are square, that is as much as the second pass reads of $K$ and $V$. Which form is faster, only a
 # clock can say.
 #
@@ -447,7 +444,7 @@ if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
 
 # %%
 if ready(grad_keys_values, grad_queries, one_pass):
-    found = repeated(grad_keys_values, grad_queries, one_pass)
+    found = given.repeated(grad_keys_values, grad_queries, one_pass)
     if found is None:
         print("No GPU here: nothing was run or timed.")
     else:
@@ -465,11 +462,10 @@ if ready(grad_keys_values, grad_queries, one_pass):
 # %%
 if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
     for length in (64, 128, 256):
-        draw = heads(2, length, 16)
-        q, k, v = (next(draw) for _ in range(3))
+        q, k, v = given.drawn(3, 2, length, 16, seed=SEED)
         print(f"{length} tokens")
-        for way in (plain_attention, checkpointed, flash_attention):
-            kept, largest = (bytes_ // length for bytes_ in memory(way, q, k, v))
+        for way in (given.plain_attention, given.checkpointed, flash_attention):
+            kept, largest = (bytes_ // length for bytes_ in given.memory(way, q, k, v))
             print(f"   {way.__name__:16s}: keeps {kept:5,}, largest tensor {largest:5,}")
 
 # %% [markdown]
@@ -538,8 +534,8 @@ if ready(grad_keys_values):
 #
 # - The loops, and $\delta$: Dao 2023, *FlashAttention-2*, algorithm 2; its programs add to $dQ$ by
 #   atomics (§3.2); Dao, Fu, Ermon, Rudra and Ré 2022, *FlashAttention*, appendix B and algorithm 4.
-# - Without atomics: tutorial 06 of the Triton documentation, *Fused Attention*, whose programs own a
-#   tile of keys first and a tile of queries then.
+# - Without atomics: tutorial 06 of the Triton documentation, *Fused Attention*, whose programs own
+#   a tile of keys first and a tile of queries then.
 # - Checkpointing: Chen, Xu, Zhang and Guestrin 2016, *Training deep nets with sublinear memory
 #   cost*.
 # - Extending autograd: PyTorch documentation, *Extending PyTorch*.

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-kernels = pytest.importorskip("attend_solutions.triton_flash_backward")
+pytest.importorskip("attend_solutions.triton_flash_backward")
 
 import torch
 from attend.data.flash_gradients import (
@@ -20,6 +20,7 @@ from attend.data.flash_gradients import (
     repeated,
 )
 from attend.data.flash_kernels import heads
+from attend_solutions import triton_flash_backward as kernels
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("TRITON_INTERPRET") != "1", reason="kernels are traced in the interpreter"

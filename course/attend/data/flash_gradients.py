@@ -13,7 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attend.data.flash_kernels import Reader, on_gpu
+from attend.data.flash_kernels import Reader, heads, on_gpu
+
+
+def drawn(number: int, *shape: int, seed: int) -> list[Tensor]:
+    """That many random tensors of one shape."""
+    draw = heads(*shape, seed=seed)
+    return [next(draw) for _ in range(number)]
 
 
 def plain_attention(
