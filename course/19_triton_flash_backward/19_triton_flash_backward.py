@@ -131,6 +131,22 @@ if ready(flash_delta):
 # nothing. Cast the first factor of a product to the second one's type, as in chapter 18.
 
 # %% tags=["exercise"]
+from attend_solutions.triton_flash_backward import grad_keys_values
+
+# %% [markdown]
+# **What you should see.** A query's weights sum to 1, so $dV$ shares $dO$ out among the values:
+# summed over all rows, the two are the same. The control adds up the rows of $dK$, for which there
+# is no such law.
+
+# %%
+if ready(flash_delta, grad_keys_values):
+    for seed in range(5):
+        q, k, v, d_out = given.drawn(4, 1, 40, 16, seed=seed)
+        o, lse = forward_heads(q, k, v)
+        dk, dv = grad_keys_values(q, k, v, d_out, lse, flash_delta(o, d_out))
+        apart, control = ((d_out.sum(1) - x.sum(1)).abs().max() for x in (dv, dk))
+        print(f"seed {seed}: dV's sum is {apart:.0e} off, that of dK {control:.0e}")
+
 # %% [markdown]
 # ## 3 · A program owns queries
 #
