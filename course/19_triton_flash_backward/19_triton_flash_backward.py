@@ -175,7 +175,7 @@ if ready(flash_delta, grad_keys_values):
 #
 # </details>
 # %% tags=["exercise"]
-from attend_solutions.triton_flash_backward import grad_keys_values, grad_queries
+from attend_solutions.triton_flash_backward import grad_queries
 
 # %% [markdown]
 # **What you should see.** All three gradients beside autograd's, of plain attention in float64:
