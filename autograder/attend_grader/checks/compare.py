@@ -332,7 +332,8 @@ def _shown(got: np.ndarray, want: np.ndarray) -> tuple[tuple[str, str], ...]:
 
 
 def _text(array: np.ndarray, digits: int) -> str:
-    wide = array.astype(float) if array.dtype.kind == "f" else array  # float32 would print short
+    with np.errstate(invalid="ignore"):  # memory that nobody wrote holds a NaN that signals
+        wide = array.astype(float) if array.dtype.kind == "f" else array  # else printed short
     return np.array2string(wide, precision=digits, suppress_small=True)
 
 
