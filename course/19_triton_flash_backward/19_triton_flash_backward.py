@@ -372,16 +372,16 @@ def racing_pass(q, k, v, d_out, lse, delta, causal=False, scale=None, block_t=64
 
 
 # %% [markdown]
-# **Get evidence first.** Launch it, compare with your `grad_queries`, and read what the tracer
-# says. (The tracer watches every launch in this notebook.)
+# **Get evidence first.** Launch it under the tracer, read what that saw, and compare with your
+# `grad_queries`.
 
 # %%
 if ready(flash_delta, grad_queries):
     q, k, v, d_out = given.drawn(4, 1, 48, 16, seed=SEED)
     out, lse = forward_heads(q, k, v)
     rest = q, k, v, d_out, lse, flash_delta(out, d_out), False, None, 16, 16
-    apart = (racing_pass(*rest)[0] - grad_queries(*rest)).abs().max()
-    print(f"dQ differs by {apart:.0e}")
+    raced, *_ = given.watched(racing_pass, *rest)
+    print(f"dQ differs from yours by {(raced - grad_queries(*rest)).abs().max():.0e}")
 
 # %% [markdown]
 # The interpreter runs one program after the other. On a GPU two programs may load the same row
