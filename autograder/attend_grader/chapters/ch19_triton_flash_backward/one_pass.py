@@ -36,11 +36,6 @@ SLIPS = (
         "Each program overwrites what others wrote to dQ. Shares are added, with tl.atomic_add.",
     ),
     Slip(
-        "an exchange in the place of a sum",
-        (ADD, f"tl.atomic_xchg({PLACES}, share, mask=t[None, :] < T)"),
-        "dQ holds the share that came last: an atomic exchange replaces. Use tl.atomic_add.",
-    ),
-    Slip(
         "only the first program adds",
         (ADD, f"tl.atomic_add({PLACES}, share, mask=(t[None, :] < T) & (tl.program_id(0) == 0))"),
         "dQ lacks the shares of all programs but the first. Every program of a head adds its own.",

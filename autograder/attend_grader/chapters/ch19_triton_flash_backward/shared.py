@@ -112,9 +112,9 @@ def large_cases(results: tuple[str, ...]) -> Cases:
     """Scores of thousands, positive and negative; whole numbers, exact in float32."""
 
     def make(rng: np.random.Generator) -> Iterator[Case]:
-        size = Size(1, 5, 21)
+        size = Size(1, 21, 21)
         q, k = (torch.from_numpy(rng.integers(-9, 10, (1, n, 16))).float() for n in size[1:3])
-        v, d_out = normal(rng, 1, 21, 16), normal(rng, 1, 5, 16)
+        v, d_out = normal(rng, 1, 21, 16), normal(rng, 1, 21, 16)
         for why, causal, inputs in (
             ("scores of some ±1,000", True, [8 * q, k, v, d_out]),
             ("all scores near −2,000", False, [22 + q * 0, -22 + k / 8, v, d_out]),
@@ -176,8 +176,8 @@ def traffic(call: Call, *, of: str, atomic: bool = False) -> int:
 PLAIN = (Size(2, 32, 16), Size(1, 21, 33, 32), Size(1, 1, 1), Size(1, 37, 5, block_t=32))
 CAUSAL = (
     Size(1, 33, 33, causal=True),
-    Size(2, 5, 37, causal=True, block_s=32),
-    Size(1, 32, 48, causal=True, block_t=32),
+    Size(2, 5, 37, causal=True, block_t=32),
+    Size(1, 38, 48, causal=True, block_s=32),
     Size(1, 1, 17, causal=True),
 )
 SCALED = (Size(1, 17, 5, scale=0.5), Size(1, 3, 17, causal=True, scale=0.1))
