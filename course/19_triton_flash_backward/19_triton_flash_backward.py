@@ -508,7 +508,7 @@ if ready(grad_keys_values):
 
     lines = inspect.getsource(keys_over_queries.fn).splitlines()
     loop = next(n for n, line in enumerate(lines) if line.startswith("    for step"))
-    print("\n".join(line[4:84] + ("…" if len(line) > 84 else "") for line in lines[loop:]))
+    print("\n".join(line[4:80] + ("…" if len(line) > 80 else "") for line in lines[loop:]))
 
 # %% [markdown]
 # - **`GROUP`.** Heads of queries that share keys (chapter 05) pass by in one loop of one program,
