@@ -332,8 +332,9 @@ def _shown(got: np.ndarray, want: np.ndarray) -> tuple[tuple[str, str], ...]:
 
 
 def _text(array: np.ndarray, digits: int) -> str:
-    wide = array.astype(float) if array.dtype.kind == "f" else array  # float32 would print short
-    tiny = wide.dtype.kind == "f" and 0 < np.abs(wide).max(initial=0.0) < 10.0**-digits
+    with np.errstate(invalid="ignore"):  # memory that nobody wrote holds a NaN that signals
+        wide = array.astype(float) if array.dtype.kind == "f" else array  # else printed short
+        tiny = wide.dtype.kind == "f" and 0 < np.abs(wide).max(initial=0.0) < 10.0**-digits
     return np.array2string(wide, precision=digits, suppress_small=not tiny)
 
 

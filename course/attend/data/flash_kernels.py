@@ -174,7 +174,15 @@ def timed(function: Callable[..., Any]) -> dict[str, Any] | None:
     from attend_grader.inside.kernels import whole_source
 
     source = whole_source(function)
-    text = TIMED.format(source=source, lengths=LENGTHS, name=function.__name__)
+    return on_gpu(TIMED.format(source=source, lengths=LENGTHS, name=function.__name__))
+
+
+def on_gpu(text: str) -> dict[str, Any]:
+    """Run a program in a process of its own, where kernels are compiled; what it prints as JSON.
+
+    Raises:
+        RuntimeError: the process failed; says how.
+    """
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "timed.py"
@@ -183,5 +191,7 @@ def timed(function: Callable[..., Any]) -> dict[str, Any] | None:
             [sys.executable, str(path)], capture_output=True, text=True, env=environment
         )
     if done.returncode:
-        raise RuntimeError("timing failed: " + (done.stderr.strip().splitlines() or ["?"])[-1])
+        raise RuntimeError(
+            "the run on the GPU failed: " + (done.stderr.strip().splitlines() or ["?"])[-1]
+        )
     return json.loads(done.stdout.splitlines()[-1])

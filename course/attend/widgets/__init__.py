@@ -31,6 +31,7 @@ from attend.widgets.matrix_memory import matrix_memory
 from attend.widgets.memory_viewer import memory_viewer
 from attend.widgets.program_tiles import program_tiles
 from attend.widgets.rope_dial import rope_dial
+from attend.widgets.row_writers import row_writers
 from attend.widgets.score_memory import score_memory
 from attend.widgets.semiseparable import semiseparable
 from attend.widgets.table import attention_table
@@ -70,6 +71,7 @@ __all__ = [
     "peak_chart",
     "program_tiles",
     "rope_dial",
+    "row_writers",
     "score_memory",
     "semiseparable",
     "the_cheat",

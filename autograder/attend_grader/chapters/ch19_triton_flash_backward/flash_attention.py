@@ -1,0 +1,234 @@
+"""Exercise 19_triton_flash_backward/flash_attention: kernels behind an autograd.Function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from attend_solutions import triton_flash_backward as answers
+
+from attend_grader.chapters.ch19_triton_flash_backward.shared import (
+    GRADIENT,
+    Case,
+    Size,
+    as_edits,
+    pieces,
+    usual,
+)
+from attend_grader.checks.compare import Miss, expect_close
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.kernels import right_values
+from attend_grader.checks.subject import Subject, SubjectError
+from attend_grader.checks.torch_properties import transposed
+
+PLAIN = (Size(2, 17, 5),)
+CAUSAL = (Size(1, 5, 19, causal=True),)
+SCALED = (Size(1, 3, 7, causal=True, scale=0.1),)
+
+
+def _value(rng: np.random.Generator) -> Iterator[Case]:
+    for size in (PLAIN[0], SCALED[0]):
+        q, k, v, d_out = usual(rng, size)
+        out = pieces(q, k, v, d_out, size.causal, size.scale)["out"]
+        yield size.why(), Call((q, k, v, size.causal, size.scale)), out
+
+
+def _pull(
+    subject: Subject,
+    probe: Probe,
+    size: Size,
+    inputs: Sequence[torch.Tensor],
+    *,
+    wrt: tuple[int, ...] = (0, 1, 2),
+    why: str = "",
+) -> None:
+    """Pull a gradient back, and expect those of q, k and v to be right."""
+    q, k, v, d_out = inputs
+    args = (q, k, v, size.causal, size.scale)
+    outcome = subject.gradients(args, wrt=wrt, cotangents=[d_out])
+    why = why or size.why()
+    given = probe.given(args, {})
+    if outcome.error is not None:
+        raise SubjectError(outcome.error, given)
+    if getattr(outcome.value, "shape", None) != q.shape:
+        raise Miss("the output has a wrong shape.", topic="shape").on(given, why)
+    right = pieces(q, k, v, d_out, size.causal, size.scale)
+    for place in wrt:
+        name = "qkv"[place]
+        mine = (outcome.gradients or {}).get(place)
+        if mine is None:
+            raise Miss(f"no gradient reaches {name}.", topic=f"no gradient of {name}").on(
+                given, why
+            )
+        try:
+            expect_close(mine, right[f"d{name}"], GRADIENT, f"the gradient of {name}")
+        except Miss as miss:
+            raise miss.on(given, why) from None
+
+
+def _gradients(name: str, sizes: Sequence[Size], points: int = 1) -> Property:
+    def test(subject: Subject, probe: Probe) -> None:
+        for size in sizes:
+            _pull(subject, probe, size, usual(probe.rng, size))
+
+    return Property(name, points, test)
+
+
+def _views(subject: Subject, probe: Probe) -> None:
+    """Whatever comes in another order of memory: each argument, and the gradient."""
+    size = Size(1, 5, 7, causal=True)
+    for place, name in enumerate(("q", "k", "v", "the gradient that comes in")):
+        inputs = usual(probe.rng, size)
+        inputs[place] = transposed(inputs[place])
+        _pull(subject, probe, size, inputs, why=f"{name} is a view with other strides")
+
+
+def _half(subject: Subject, probe: Probe) -> None:
+    """float16: results to its digits."""
+    size = Size(1, 5, 7)
+    q, k, v, d_out = (x.half() for x in usual(probe.rng, size))
+    outcome = subject.gradients((q, k, v), wrt=(0, 1, 2), cotangents=[d_out.float()])
+    if outcome.error is not None:
+        raise SubjectError(outcome.error, probe.given((q, k, v), {}))
+    right = pieces(q, k, v, d_out)
+    for place, name in enumerate("qkv"):
+        mine = (outcome.gradients or {}).get(place)
+        size_of = float(right[f"d{name}"].abs().max())
+        apart = float("inf")
+        if mine is not None and mine.shape == right[f"d{name}"].shape:
+            apart = float((mine.float() - right[f"d{name}"]).abs().max())
+        if not apart <= 5e-3 * size_of + 1e-3:
+            text = f"float16 arguments: the gradient of {name} is {apart:.2g} off."
+            raise Miss(text, topic=f"float16: gradient of {name}").on(
+                probe.given((q, k, v), {}), ""
+            )
+
+
+def _one_only(subject: Subject, probe: Probe) -> None:
+    """Gradients where one argument alone asks for one."""
+    size = Size(1, 3, 5)
+    for place in range(3):
+        _pull(subject, probe, size, usual(probe.rng, size), wrt=(place,))
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Two heads; causal with a scale of its own."""
+    return [call for _, call, _ in _value(rng)]
+
+
+SAVE = "ctx.save_for_backward(q, k, v, out, lse)"
+CONTIGUOUS = "d_out = d_out.contiguous().to(q.dtype)"
+
+SLIPS = (
+    Slip(
+        "gradients in another order",
+        ("return dq, dk, dv", "return dq, dv, dk"),
+        "The gradients of keys and values are exchanged. backward returns one for each argument "
+        "of forward, in their order.",
+    ),
+    Slip(
+        "the scale is left out on the way back",
+        (("dk, dv = grad_keys_values(q, k, v, d_out, lse, delta, causal, scale)",
+          "dk, dv = grad_keys_values(q, k, v, d_out, lse, delta, causal)"),
+         ("dq = grad_queries(q, k, v, d_out, lse, delta, causal, scale)",
+          "dq = grad_queries(q, k, v, d_out, lse, delta, causal)")),
+        "With a scale of its own the gradients are wrong: the backward pass takes 1/√D. Pass "
+        "`scale` to both kernels.",
+    ),
+    Slip(
+        "the mask is left out on the way back",
+        (("dk, dv = grad_keys_values(q, k, v, d_out, lse, delta, causal, scale)",
+          "dk, dv = grad_keys_values(q, k, v, d_out, lse, delta, False, scale)"),
+         ("dq = grad_queries(q, k, v, d_out, lse, delta, causal, scale)",
+          "dq = grad_queries(q, k, v, d_out, lse, delta, False, scale)")),
+        "Causal gradients are wrong: weights of hidden pairs are made on the way back. Pass "
+        "`causal` to both kernels.",
+    ),
+    Slip(
+        "the incoming gradient's strides",
+        (CONTIGUOUS, "d_out = d_out.to(q.dtype)"),
+        "The gradient that comes in may be a view with other strides, and the kernels count on "
+        "rows without gaps: d_out.contiguous().",
+    ),
+    Slip(
+        "the weights are taken for the gradients' constant",
+        ("delta = flash_delta(out, d_out)", "delta = 0 * flash_delta(out, d_out)"),
+        "delta is 0 in the backward pass: dQ and dK lack what comes through the softmax's sum.",
+    ),
+    Slip(
+        "forward without causal and scale",
+        ("forward_heads(q, k, v, causal, scale)", "forward_heads(q, k, v)"),
+        "The output ignores `causal` and `scale`: pass them to forward_heads.",
+    ),
+    Slip(
+        "arguments with gaps",
+        ("q, k, v = q.contiguous(), k.contiguous(), v.contiguous()", "q, k, v = q, k, v"),
+        "Right for arguments without gaps only. The backward kernels get views with other strides: "
+        "make q, k and v contiguous before you save them.",
+    ),
+)  # fmt: skip
+
+ALTERNATIVES = as_edits(
+    answers.flash_attention,
+    {
+        "options go through apply": (
+            ("def forward(ctx: Any, q: Any, k: Any, v: Any) -> Any:",
+             "def forward(ctx, q, k, v, causal, scale):"),
+            (SAVE, "ctx.causal, ctx.scale = causal, scale\n            " + SAVE),
+            ("q, k, v, out, lse = ctx.saved_tensors",
+             "q, k, v, out, lse = ctx.saved_tensors\n            causal, scale = ctx.causal, "
+             "ctx.scale"),
+            ("return dq, dk, dv", "return dq, dk, dv, None, None"),
+            ("FlashFunction.apply(q, k, v)", "FlashFunction.apply(q, k, v, causal, scale)"),
+        ),
+        "contiguous outside, gradients in the inputs' type": (
+            ("q, k, v = q.contiguous(), k.contiguous(), v.contiguous()", "pass"),
+            ("return dq, dk, dv", "return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype)"),
+            ("FlashFunction.apply(q, k, v)",
+             "FlashFunction.apply(q.contiguous(), k.contiguous(), v.contiguous())"),
+        ),
+    },
+)  # fmt: skip
+
+EXERCISE = Exercise(
+    chapter="19_triton_flash_backward",
+    title="A function that autograd knows",
+    goal="Put the kernels behind torch.autograd.Function, with causal and scale.",
+    reference=answers.flash_attention,
+    contract=Contract(
+        arguments_unchanged=True,
+        forbids=("torch.softmax", "torch.nn"),
+        says=(
+            "Arguments, and the gradient that comes in, may be views with other strides.",
+            "float32 or float16.",
+            "One of q, k and v alone may ask for a gradient.",
+        ),
+    ),
+    properties=(
+        right_values("the output, from a kernel", _value, tolerance=GRADIENT),
+        _gradients("gradients where every query sees every key", PLAIN),
+        _gradients("causal gradients", CAUSAL),
+        _gradients("gradients with any scale", SCALED),
+        Property("views, of arguments and of the gradient", 1, _views),
+        Property("float16", 1, _half),
+        Property("one argument alone asks for its gradient", 1, _one_only),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives=ALTERNATIVES,
+    uses=("flash_delta", "grad_keys_values", "grad_queries"),
+    hints=(
+        "forward: make q, k and v contiguous, call forward_heads, save what the way back needs, "
+        "return the output. backward: the three functions above, in the order in which they need "
+        "each other's results.",
+        "ctx.save_for_backward(q, k, v, out, lse) and, in backward, q, k, v, out, lse = "
+        "ctx.saved_tensors. The gradient that comes in may be a view, and float32 where q is "
+        "float16: d_out = d_out.contiguous().to(q.dtype).",
+        "delta = flash_delta(out, d_out); dk, dv = grad_keys_values(q, k, v, d_out, lse, delta, "
+        "causal, scale); dq = grad_queries(...) of the same; return dq, dk, dv.",
+    ),
+    minutes=15,
+    difficulty=3,
+    importance=5,
+)

@@ -1,0 +1,185 @@
+"""Exercise 19_triton_flash_backward/flash_delta: one number for each query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from attend_solutions import triton_flash_backward as answers
+
+from attend_grader.chapters.ch19_triton_flash_backward.shared import Case, Size, as_edits, usual
+from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.kernels import (
+    clean_memory,
+    compiles_as_launched,
+    right_values,
+    within_budget,
+)
+
+WHOLE = ((1, 32, 16, 16), (2, 16, 32, 16), (3, 64, 16, 32))
+RAGGED = ((2, 21, 16, 16), (1, 1, 16, 16), (3, 5, 32, 32), (2, 33, 64, 16))
+"""H, T, D, BLOCK_T."""
+
+
+def _case(out: torch.Tensor, d_out: torch.Tensor, block: int, why: str = "") -> Case:
+    h, t, d = out.shape
+    right = (out.double() * d_out.double()).sum(-1).float()
+    return why or f"{h} × {t} queries, width {d}", Call((out, d_out, block)), right
+
+
+def _inputs(rng: np.random.Generator, h: int, t: int, d: int) -> tuple[torch.Tensor, torch.Tensor]:
+    q, _, _, d_out = usual(rng, Size(h, t, 1, d))
+    return q, d_out
+
+
+def _whole(rng: np.random.Generator) -> Iterator[Case]:
+    for h, t, d, block in WHOLE:
+        yield _case(*_inputs(rng, h, t, d), block)
+
+
+def _ragged(rng: np.random.Generator) -> Iterator[Case]:
+    for h, t, d, block in RAGGED:
+        yield _case(*_inputs(rng, h, t, d), block)
+
+
+def _half(rng: np.random.Generator) -> Iterator[Case]:
+    out, d_out = _inputs(rng, 2, 5, 32)
+    yield _case(200 + out, (100 + d_out).half(), 16, "a gradient in float16, products of 20,000")
+    yield _case((200 + out).half(), (100 + d_out).half(), 16, "both in float16")
+
+
+def _compiled(rng: np.random.Generator) -> Iterator[Case]:
+    out, d_out = _inputs(rng, 1, 64, 64)
+    yield _case(out, d_out.half(), 64)
+
+
+def _memory(rng: np.random.Generator) -> Iterator[Case]:
+    yield from _whole(rng)
+    yield from _ragged(rng)
+
+
+def _bytes(call: Call) -> int:
+    return 4 * (2 * call.args[0].numel() + call.args[0][..., 0].numel())
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Ragged, whole, one query."""
+    sizes = (*RAGGED[:3], *WHOLE[1:])
+    return [_case(*_inputs(rng, h, t, d), block)[1] for h, t, d, block in sizes]
+
+
+ROW = "row = tl.program_id(1) * T + t"
+OUT = "out = tl.load(out_ptr + places, mask=t[:, None] < T, other=0.0)"
+SUM = "delta = tl.sum(out.to(tl.float32) * d_out.to(tl.float32), axis=1)"
+STORE = "tl.store(delta_ptr + row, delta, mask=t < T)"
+
+SLIPS = (
+    Slip(
+        "every head writes the first one's rows",
+        (ROW, "row = t"),
+        "All heads read and write the rows of the first one. Head h's rows begin at row h · T.",
+    ),
+    Slip(
+        "stored without a mask",
+        (STORE, "tl.store(delta_ptr + row, delta)"),
+        "The last program of a head writes behind its last row, which is the next head's first. "
+        "Give the store the mask t < T.",
+    ),
+    Slip(
+        "the sum in the inputs' type",
+        (SUM, "delta = tl.sum(out * d_out, axis=1).to(d_out.dtype)"),
+        "With float16 inputs the sum is rounded to float16, or overflows above 65,504. Convert "
+        "both to tl.float32 before you multiply.",
+    ),
+    Slip(
+        "the mean in the place of the sum",
+        (SUM, f"{SUM} / D"),
+        "The sum is divided by the width. Delta is a sum over the columns.",
+    ),
+    Slip(
+        "the sum of the gradient alone",
+        (SUM, "delta = tl.sum(d_out.to(tl.float32), axis=1) + 0 * tl.sum(out, axis=1)"),
+        "The gradient is summed without the output. Multiply number by number first.",
+    ),
+    Slip(
+        "squares of the output",
+        (SUM, "delta = tl.sum(out * out, axis=1) + 0 * tl.sum(d_out, axis=1)"),
+        "The output is multiplied by itself: one of the two factors is its gradient.",
+    ),
+    Slip(
+        "queries of the first tile only",
+        ("t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)", "t = tl.arange(0, BLOCK_T)"),
+        "Every program takes the first tile of queries. Tile i begins at i · BLOCK_T.",
+    ),
+    Slip(
+        "a grid that leaves out the last tile",
+        ("triton.cdiv(T, block_t), H", "max(1, T // block_t), H"),
+        "The last, partly empty tile has no program: T // block_t rounds down, triton.cdiv up.",
+    ),
+    Slip(
+        "one program too many",
+        ("triton.cdiv(T, block_t), H", "T // block_t + 1, H"),
+        "Where T is a multiple of the block there is a program without a query. triton.cdiv "
+        "rounds up only where it must.",
+    ),
+)
+
+ALTERNATIVES = as_edits(
+    answers.flash_delta,
+    {
+        "pointers moved to the head": (
+            (f"    {ROW}  # of all heads' rows, one under the other\n",
+             "    out_ptr += tl.program_id(1) * T * D\n    d_out_ptr += tl.program_id(1) * T * D\n"
+             "    delta_ptr += tl.program_id(1) * T\n    row = t\n"),
+            (OUT, "out = tl.load(out_ptr + places, mask=(t < T)[:, None], other=1.0)"),
+        ),
+        "columns first": (
+            ("places = row[:, None] * D + tl.arange(0, D)[None, :]",
+             "places = row[None, :] * D + tl.arange(0, D)[:, None]"),
+            (OUT, OUT.replace("t[:, None]", "t[None, :]")),
+            ("tl.load(d_out_ptr + places, mask=t[:, None] < T, other=0.0)",
+             "tl.load(d_out_ptr + places, mask=t[None, :] < T, other=0.0)"),
+            (SUM, SUM.replace("axis=1", "axis=0")),
+        ),
+    },
+)  # fmt: skip
+
+EXERCISE = Exercise(
+    chapter="19_triton_flash_backward",
+    title="One number for each query",
+    goal="Write δ, the sum of output times gradient, for each query of every head.",
+    reference=answers.flash_delta,
+    contract=Contract(
+        arguments_unchanged=True,
+        says=(
+            "Any H and T from 1 on; D is 16, 32, 64 or 128.",
+            "Arrays without gaps, each float32 or float16; sums and result are float32.",
+            "Each number is read once; no program is without a query.",
+        ),
+    ),
+    properties=(
+        right_values("whole tiles", _whole),
+        right_values("lengths that are no multiple of a tile", _ragged, points=2),
+        right_values("float16 in, float32 in the sums", _half),
+        clean_memory(
+            "stays inside its buffers; no two programs write one place", _memory, points=2
+        ),
+        within_budget("reads each number once", _memory, _bytes, factor=1),
+        compiles_as_launched("compiles for an H100", _compiled),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives=ALTERNATIVES,
+    hints=(
+        "The heads lie one under the other: row t of head h is row h · T + t of a matrix with "
+        "H · T rows and D columns. But what ends at T is t, not that row.",
+        "t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T); row = tl.program_id(1) * T + t. "
+        "Load two tiles at row[:, None] * D + columns[None, :], with the mask t[:, None] < T.",
+        "delta = tl.sum(out.to(tl.float32) * d_out.to(tl.float32), axis=1), stored at delta_ptr + "
+        "row with the mask t < T. The grid is (triton.cdiv(T, block_t), H).",
+    ),
+    minutes=10,
+    difficulty=2,
+    importance=4,
+)

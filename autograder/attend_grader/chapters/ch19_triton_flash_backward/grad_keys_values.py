@@ -1,0 +1,136 @@
+"""Exercise 19_triton_flash_backward/grad_keys_values: sums over queries, a program for its keys."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from attend_solutions import triton_flash_backward as answers
+
+from attend_grader.chapters.ch19_triton_flash_backward.shared import (
+    SAYS,
+    as_edits,
+    drawn,
+    kernel_properties,
+    traffic,
+)
+from attend_grader.checks.exercise import Contract, Exercise, Slip
+
+RESULTS = ("dk", "dv")
+SCORES = "scores = tl.dot(k, q.T) * scale"
+WEIGHTS = "weights = tl.exp(scores - lse[None, :])"
+SEEN = "s[:, None] <= t[None, :] + S - T"
+START = "start = tl.maximum(0, tl.program_id(0) * BLOCK_S + T - S) // BLOCK_T * BLOCK_T"
+D_SCORES = "d_scores = weights * (d_weights - delta[None, :])"
+
+SLIPS = (
+    Slip(
+        "forgot delta",
+        (D_SCORES, "d_scores = weights * d_weights"),
+        "dK lacks delta: the gradient of a score is weight · (dP − delta).",
+    ),
+    Slip(
+        "dK without the scale",
+        ("    dk *= scale\n", ""),
+        "dK is the right one divided by the scale. The scores were multiplied by it on the way "
+        "forward, so their gradient is on the way back.",
+    ),
+    Slip(
+        "weights from unscaled scores",
+        (SCORES, "scores = tl.dot(k, q.T)"),
+        "The scores are not scaled, so they do not fit the LSE, and the weights are wrong.",
+    ),
+    Slip(
+        "weights without the LSE",
+        (WEIGHTS, "weights = tl.exp(scores)"),
+        "exp(scores) are no weights yet: subtract each query's LSE first.",
+    ),
+    Slip(
+        "hidden pairs are not masked",
+        (f"            weights = tl.where({SEEN}, weights, 0.0)\n", "            scores += 0.0\n"),
+        "Inside the tiles that are read, keys collect from queries that may not see them. Set "
+        "those weights to 0.",
+    ),
+    Slip(
+        "queries counted from the first key",
+        ((SEEN, "s[:, None] <= t[None, :]"), (START, START.replace(" + T - S", ""))),
+        "Right where T = S only. The last query stands at the last key, so query t stands at "
+        "t + S − T.",
+    ),
+    Slip(
+        "every tile of queries is read",
+        (START, "start = 0"),
+        "Values are right, but tiles of queries are read that stand before all of the program's "
+        "keys. Begin at the tile of the first query that sees the first key.",
+    ),
+    Slip(
+        "dV keeps the last tile only",
+        ("dv += ", "dv = "),
+        "dV holds what the last tile of queries gave. Every tile adds to it.",
+    ),
+    Slip(
+        "dK keeps the last tile only",
+        ("dk += ", "dk = "),
+        "dK holds what the last tile of queries gave. Every tile adds to it.",
+    ),
+    Slip(
+        "dK is summed with the weights",
+        ("dk += tl.dot(d_scores.to(q.dtype), q)", "dk += tl.dot(weights.to(q.dtype), q)"),
+        "dK sums queries by the weights P. It needs the gradient of the scores there.",
+    ),
+)
+
+ALTERNATIVES = as_edits(
+    answers.grad_keys_values,
+    {
+        "rows are queries, transposed at the end": (
+            (SCORES, "scores = tl.dot(q, tl.trans(k)) * scale"),
+            (WEIGHTS, "weights = tl.exp(scores - lse[:, None])"),
+            (SEEN, "s[None, :] <= t[:, None] + S - T"),
+            ("dv += tl.dot(weights.to(d_out.dtype), d_out)",
+             "dv += tl.dot(tl.trans(weights.to(d_out.dtype)), d_out)"),
+            ("d_weights = tl.dot(v, d_out.T)", "d_weights = tl.dot(d_out, tl.trans(v))"),
+            (D_SCORES, "d_scores = weights * (d_weights - delta[:, None])"),
+            ("dk += tl.dot(d_scores.to(q.dtype), q)",
+             "dk += tl.dot(tl.trans(d_scores.to(q.dtype)), q)"),
+        ),
+        "powers of two, tl.dot adds": (
+            (WEIGHTS, "weights = tl.exp2((scores - lse[None, :]) * 1.4426950408889634)"),
+            ("dv += tl.dot(weights.to(d_out.dtype), d_out)",
+             "dv = tl.dot(weights.to(d_out.dtype), d_out, dv)"),
+            (D_SCORES, "d_scores = weights * (d_weights - delta[None, :]) * scale"),
+            ("    dk *= scale\n", ""),
+            ("        if CAUSAL:\n            weights = tl.where",
+             "        if CAUSAL:\n            weights = weights + 0.0\n"
+             "            weights = tl.where"),
+        ),
+    },
+)  # fmt: skip
+
+EXERCISE = Exercise(
+    chapter="19_triton_flash_backward",
+    title="dK and dV",
+    goal="Sum the gradients of a tile of keys and values over tiles of queries.",
+    reference=answers.grad_keys_values,
+    contract=Contract(arguments_unchanged=True, says=SAYS),
+    properties=kernel_properties(
+        RESULTS, partial(traffic, of="keys"), "reads the tiles of queries that see its keys, once"
+    ),
+    draws=drawn(RESULTS),
+    slips=SLIPS,
+    alternatives=ALTERNATIVES,
+    hints=(
+        "Six lines in the loop: scores, weights, the causal mask, dV, the gradient of the scores, "
+        "dK. With rows for keys, scores are tl.dot(k, q.T), and LSE and delta are rows: [None, :].",
+        "weights = tl.exp(scores − LSE); dV adds tl.dot(weights, d_out); the weights' gradient is "
+        "tl.dot(v, d_out.T); that of the scores weights · (it − delta); dK adds tl.dot(that, q). "
+        "Cast the first factor to the second one's type. The first query that sees key s: "
+        "t = s − (S − T).",
+        "start = tl.maximum(0, tl.program_id(0) * BLOCK_S + T - S) // BLOCK_T * BLOCK_T, under "
+        "`if CAUSAL:`. Inside, under `if CAUSAL:`, weights = tl.where(s[:, None] <= t[None, :] + "
+        "S - T, weights, 0.0). After the loop dk *= scale.",
+    ),
+    minutes=25,
+    difficulty=4,
+    importance=5,
+    results=("dK", "dV"),
+)

@@ -1,0 +1,137 @@
+"""Exercise 19_triton_flash_backward/grad_queries: sums over keys, a program for its queries."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from attend_solutions import triton_flash_backward as answers
+
+from attend_grader.chapters.ch19_triton_flash_backward.shared import (
+    SAYS,
+    as_edits,
+    drawn,
+    kernel_properties,
+    traffic,
+)
+from attend_grader.checks.exercise import Contract, Exercise, Slip
+
+RESULTS = ("dq",)
+SEEN = "seen = s[None, :] < S"
+CAUSAL = "seen = seen & (s[None, :] <= t[:, None] + S - T)"
+STOP = "stop = tl.minimum(S, (tl.program_id(0) + 1) * BLOCK_T + S - T)"
+WEIGHTS = "weights = tl.where(seen, tl.exp(scores - lse[:, None]), 0.0)"
+D_SCORES = "d_scores = weights * (tl.dot(d_out, v.T) - delta[:, None])"
+ADD = "dq += tl.dot(d_scores.to(k.dtype), k)"
+
+SLIPS = (
+    Slip(
+        "forgot delta",
+        (D_SCORES, "d_scores = weights * tl.dot(d_out, v.T)"),
+        "dQ lacks delta: the gradient of a score is weight · (dP − delta).",
+    ),
+    Slip(
+        "dQ without the scale",
+        ("dq * scale", "dq"),
+        "dQ is the right one divided by the scale. The scores were multiplied by it on the way "
+        "forward, so their gradient is on the way back.",
+    ),
+    Slip(
+        "empty places are not masked",
+        (SEEN, "seen = s[None, :] >= 0"),
+        "Places behind the last key have the score 0 and the weight exp(−LSE). Where the LSE is "
+        "far below 0 that is infinite, and infinity times a key of zeros is NaN. Mask them.",
+    ),
+    Slip(
+        "hidden pairs are not masked",
+        (CAUSAL, "seen = seen & (s[None, :] < stop)"),
+        "Inside the tiles that are read, queries collect from keys that they may not see. Set "
+        "those weights to 0.",
+    ),
+    Slip(
+        "queries counted from the first key",
+        ((CAUSAL, CAUSAL.replace(" + S - T", "")), (STOP, STOP.replace(" + S - T", ""))),
+        "Right where T = S only. The last query stands at the last key, so query t stands at "
+        "t + S − T.",
+    ),
+    Slip(
+        "every tile of keys is read",
+        (STOP, "stop = S"),
+        "Values are right, but tiles of keys are read that none of the program's queries may see. "
+        "End the loop at the last query's place.",
+    ),
+    Slip(
+        "dQ keeps the last tile only",
+        ("dq += ", "dq = "),
+        "dQ holds what the last tile of keys gave. Every tile adds to it.",
+    ),
+    Slip(
+        "every head reads the first one's keys",
+        ("keys = (tl.program_id(1) * S + s)[:, None]", "keys = s[:, None]"),
+        "All heads read the first one's keys and values. Head h's begin at row h · S.",
+    ),
+    Slip(
+        "heads of keys taken to be T rows apart",
+        ("tl.program_id(1) * S", "tl.program_id(1) * T"),
+        "Keys and values are found with the queries' length. Head h's keys begin at row h · S.",
+    ),
+    Slip(
+        "stored without a mask",
+        ("tl.store(dq_ptr + queries, dq * scale, mask=t[:, None] < T)",
+         "tl.store(dq_ptr + queries, dq * scale)"),
+        "The last program of a head writes behind its last row, which is the next head's first. "
+        "Give the store the mask t < T.",
+    ),
+)  # fmt: skip
+
+ALTERNATIVES = as_edits(
+    answers.grad_queries,
+    {
+        "rows are keys": (
+            ("tl.dot(q, k.T) * scale  # (BLOCK_T, BLOCK_S): rows are queries",
+             "tl.dot(k, q.T) * scale"),
+            (SEEN, "seen = s[:, None] < S"),
+            (CAUSAL, "seen = seen & (s[:, None] <= t[None, :] + S - T)"),
+            (WEIGHTS, "weights = tl.where(seen, tl.exp(scores - lse[None, :]), 0.0)"),
+            (D_SCORES, "d_scores = weights * (tl.dot(v, d_out.T) - delta[None, :])"),
+            (ADD, "dq += tl.dot(tl.trans(d_scores.to(k.dtype)), k)"),
+        ),
+        "hidden scores, powers of two": (
+            (WEIGHTS,
+             "scores = tl.where(seen, scores, float(\"-inf\"))\n"
+             "        weights = tl.exp2((scores - lse[:, None]) * 1.4426950408889634)"),
+            (D_SCORES, "d_scores = scale * weights * (tl.dot(d_out, v.T) - delta[:, None])"),
+            (ADD, "dq = tl.dot(d_scores.to(k.dtype), k, dq)"),
+            ("dq * scale", "dq"),
+        ),
+    },
+)  # fmt: skip
+
+EXERCISE = Exercise(
+    chapter="19_triton_flash_backward",
+    title="dQ",
+    goal="Sum the gradient of a tile of queries over tiles of keys, kernel and grid.",
+    reference=answers.grad_queries,
+    contract=Contract(arguments_unchanged=True, says=SAYS),
+    properties=kernel_properties(
+        RESULTS,
+        partial(traffic, of="queries"),
+        "reads the keys that its queries see, once",
+    ),
+    draws=drawn(RESULTS),
+    slips=SLIPS,
+    alternatives=ALTERNATIVES,
+    hints=(
+        "It is the walk of chapter 18's forward pass with another sum. Load before the loop what "
+        "belongs to queries: q, d_out, LSE, delta. Load in it what belongs to keys: k and v.",
+        "Rows are queries now: scores are tl.dot(q, k.T), LSE and delta are columns, [:, None]. "
+        "Visible are places s < S and, if CAUSAL, s <= t + S − T. The loop ends at S or, if "
+        "CAUSAL, one place behind the last query's.",
+        "weights = tl.where(seen, tl.exp(scores - lse[:, None]), 0.0); d_scores = weights * "
+        "(tl.dot(d_out, v.T) - delta[:, None]); dq += tl.dot(d_scores.to(k.dtype), k). Store "
+        "dq * scale with the mask t < T. stop = tl.minimum(S, (tl.program_id(0) + 1) * BLOCK_T + "
+        "S - T).",
+    ),
+    minutes=25,
+    difficulty=4,
+    importance=5,
+)

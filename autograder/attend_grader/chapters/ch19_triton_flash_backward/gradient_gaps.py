@@ -1,0 +1,193 @@
+"""Exercise 19_triton_flash_backward/gradient_gaps: gradients against slopes, in float32."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from attend_solutions import triton_flash_backward as answers
+
+from attend_grader.chapters.ch19_triton_flash_backward.shared import (
+    Case,
+    Size,
+    as_edits,
+    pieces,
+    usual,
+)
+from attend_grader.checks.compare import Miss, Tolerance, expect_close
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.kernels import launched
+from attend_grader.checks.promises import changes
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_numbers import normal
+
+GAP = Tolerance(
+    "a gap in float32",
+    1e-3,
+    "an output of float32 is 1e-6 off; times a gradient of some 10² numbers and divided by twice a "
+    "step of 1/32 or more, that is 1e-3",
+    absolute=5e-3,
+)
+
+
+def _slopes(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, d_out: torch.Tensor,
+    directions: tuple[torch.Tensor, ...], size: Size, step: float,
+) -> list[float]:  # fmt: skip
+    """Central differences, in float64, of plain attention."""
+    found = []
+    for place, direction in enumerate(directions):
+        losses = []
+        for sign in (1, -1):
+            moved = [x.double() for x in (q, k, v)]
+            moved[place] = moved[place] + sign * step * direction.double()
+            scores = moved[0] @ moved[1].mT * (size.D**-0.5 if size.scale is None else size.scale)
+            if size.causal:
+                ahead = torch.arange(size.S) - torch.arange(size.T)[:, None] - (size.S - size.T)
+                scores = scores.masked_fill(ahead > 0, -torch.inf)
+            losses.append(float((torch.softmax(scores, -1) @ moved[2] * d_out).sum()))
+        found.append((losses[0] - losses[1]) / (2 * step))
+    return found
+
+
+def _case(rng: np.random.Generator, size: Size, step: float, wrong: str = "") -> Case:
+    """A call and its gaps; ``wrong`` is a gradient that is spoiled."""
+    q, k, v, d_out = usual(rng, size)
+    q, k = q / 2, k / 2
+    right = pieces(q, k, v, d_out, size.causal, size.scale)
+    given = {name: right[name] for name in ("dq", "dk", "dv")}
+    if wrong:
+        given[wrong] = given[wrong] * 0.75
+    directions = tuple(normal(rng, *x.shape) for x in (q, k, v))
+    slopes = _slopes(q, k, v, d_out, directions, size, step)
+    pairs = zip(given.values(), directions, slopes, strict=True)
+    gaps = tuple(float((g.double() * u.double()).sum()) - slope for g, u, slope in pairs)
+    gradients = tuple(given.values())
+    why = f"{size.why()}, step {step:g}" + (f", {wrong} spoiled" if wrong else "")
+    call = Call((q, k, v, d_out, gradients, directions, size.causal, size.scale, step))
+    return why, call, gaps
+
+
+def _gaps(name: str, points: int, *made: tuple[Size, float, str]) -> Property:
+    def test(subject: Subject, probe: Probe) -> None:
+        for arguments in made:
+            why, call, want = _case(probe.rng, *arguments)
+            outcome = launched(subject, probe, call)
+            try:
+                expect_close(outcome.value, want, GAP, probe.results)
+            except Miss as miss:
+                raise miss.on(probe.given(call.args, call.kwargs), why) from None
+
+    return Property(name, points, test)
+
+
+def _unchanged(subject: Subject, probe: Probe) -> None:
+    """No tensor is written to, in the tuples neither."""
+    _, call, _ = _case(probe.rng, Size(1, 3, 4), 0.25)
+    outcome = launched(subject, probe, call)
+    if outcome.mutated:
+        names = [probe.names[place] for place in outcome.mutated if isinstance(place, int)]
+        raise changes(names).on(probe.given(call.args, call.kwargs), "")
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """A spoiled gradient, a large step, causal with a scale: one call, of six launches."""
+    return [_case(rng, Size(1, 3, 7, causal=True, scale=0.6), 0.25, "dk")[1]]
+
+
+SLOPE = "slope = (losses[0] - losses[1]) / (2 * step)"
+GAPS = "gaps.append(float((gradients[i].double() * directions[i].double()).sum() - slope))"
+MOVED = "moved = [x + sign * step * directions[i] if i == j else x for j, x in enumerate(inputs)]"
+
+SLIPS = (
+    Slip(
+        "a one-sided slope",
+        (("for sign in (1, -1):", "for sign in (1, 0):"), ("(2 * step)", "step")),
+        "A slope from one side errs by half the step times the curvature. Take a step to either "
+        "side, and divide by two steps.",
+    ),
+    Slip(
+        "divided by one step",
+        ("(2 * step)", "step"),
+        "Between the two points lie two steps: the slope is twice too large.",
+    ),
+    Slip(
+        "all three are moved at once",
+        (MOVED, "moved = [x + sign * step * u for x, u in zip(inputs, directions)]"),
+        "q, k and v all move, so each slope holds the sum of three. Move one at a time.",
+    ),
+    Slip(
+        "the gap with the other sign",
+        (GAPS, GAPS.replace("float((", "-float((")),
+        "The gaps have the other sign: slope by gradient minus slope by differences.",
+    ),
+    Slip(
+        "the gradient without its direction",
+        (GAPS, "gaps.append(float(gradients[i].double().sum() - slope))"),
+        "The slope along a direction is the sum of gradient times direction.",
+    ),
+    Slip(
+        "causal and scale left out",
+        ("forward_heads(*moved, causal, scale)", "forward_heads(*moved)"),
+        "The losses are those of plain attention: pass causal and scale to forward_heads.",
+    ),
+)
+
+ALTERNATIVES = as_edits(
+    answers.gradient_gaps,
+    {
+        "one loss function": (
+            ("        losses = []\n", ""),
+            (f"        for sign in (1, -1):\n            {MOVED}\n"
+             "            out, _ = forward_heads(*moved, causal, scale)\n"
+             "            losses.append((out.double() * d_out.double()).sum())\n",
+             "        def loss(by):\n            moved = list(inputs)\n"
+             "            moved[i] = moved[i] + by * directions[i]\n"
+             "            out = forward_heads(*moved, causal, scale)[0]\n"
+             "            return (out * d_out).sum().item()\n"),
+            (SLOPE, "slope = (loss(step) - loss(-step)) / step / 2"),
+        ),
+        "added to a total": (
+            (SLOPE, "slope = (losses[0] - losses[1]).item() * 0.5 / step"),
+            (GAPS, "gaps += [torch.dot(gradients[i].flatten(), directions[i].flatten()).item() "
+                   "- slope]"),
+        ),
+    },
+)  # fmt: skip
+
+EXERCISE = Exercise(
+    chapter="19_triton_flash_backward",
+    title="Show: are these the gradients?",
+    goal="Compare gradients with slopes that differences of the loss give.",
+    reference=answers.gradient_gaps,
+    contract=Contract(
+        says=(
+            "Arguments stay as they were.",
+            "Any positive step.", "The loss comes from kernels, by way of `forward_heads`.",
+        ),
+    ),
+    properties=(
+        _gaps("right gradients: small gaps", 1, (Size(1, 5, 17), 1 / 32, "")),
+        _gaps("a spoiled gradient shows, and only that one", 2,
+              (Size(1, 5, 7), 1 / 16, "dq"), (Size(2, 3, 5), 1 / 16, "dv")),
+        _gaps("causal, and any scale", 1, (Size(1, 4, 6, causal=True), 1 / 16, "dk"),
+              (Size(1, 4, 6, scale=0.6), 1 / 16, "")),
+        _gaps("large steps", 1, (Size(1, 3, 3), 1.0, "dq")),
+        Property("arguments stay as they were", 1, _unchanged),
+    ),
+    draws=draws,
+    slips=SLIPS,
+    alternatives=ALTERNATIVES,
+    hints=(
+        "Along a direction u, the slope by the gradient g is the sum of g times u. The slope by "
+        "differences needs two losses.",
+        "For each of the three: move it alone by +step · direction and by −step · direction, call "
+        "forward_heads both times, and take the difference of the losses over 2 · step.",
+        "out, _ = forward_heads(*moved, causal, scale); a loss is (out.double() * "
+        "d_out.double()).sum(); gap = (gradient · direction).sum() − (loss₊ − loss₋) / (2 · step), "
+        "as a float.",
+    ),
+    minutes=15,
+    difficulty=3,
+    importance=3,
+    results=("gap of q", "gap of k", "gap of v"),
+)  # fmt: skip

@@ -1,0 +1,110 @@
+"""Exercise 19_triton_flash_backward/one_pass: repair a dQ that several programs write."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from attend_solutions import triton_flash_backward as answers
+
+from attend_grader.chapters.ch19_triton_flash_backward.shared import (
+    SAYS,
+    as_edits,
+    drawn,
+    kernel_properties,
+    traffic,
+)
+from attend_grader.checks.exercise import Contract, Exercise, Slip
+
+RESULTS = ("dq", "dk", "dv")
+SHARE = "share = tl.dot(k.T, dx.to(k.dtype)) * scale"
+PLACES = "dq_ptr + row[None, :] * D + d[:, None]"
+ADD = f"tl.atomic_add({PLACES}, share, mask=t[None, :] < T)"
+ZEROS = "dq = torch.zeros((H, T, D), dtype=torch.float32, device=q.device)"
+
+SLIPS = (
+    Slip(
+        "unrepaired",
+        (ADD,
+         f"before = tl.load({PLACES}, mask=t[None, :] < T, other=0.0)\n"
+         f"        tl.store({PLACES}, before + share, mask=t[None, :] < T)"),
+        "Two programs read, add to and write the same rows of dQ. On a GPU one of them may read "
+        "before the other has written, and a share is lost. Add with tl.atomic_add.",
+    ),
+    Slip(
+        "stored, not added",
+        (ADD, f"tl.store({PLACES}, share, mask=t[None, :] < T)"),
+        "Each program overwrites what others wrote to dQ. Shares are added, with tl.atomic_add.",
+    ),
+    Slip(
+        "only the first program adds",
+        (ADD, f"tl.atomic_add({PLACES}, share, mask=(t[None, :] < T) & (tl.program_id(0) == 0))"),
+        "dQ lacks the shares of all programs but the first. Every program of a head adds its own.",
+    ),
+    Slip(
+        "the larger one is kept",
+        (ADD, f"tl.atomic_max({PLACES}, share, mask=t[None, :] < T)"),
+        "Of the shares dQ keeps the largest. They are to be added.",
+    ),
+    Slip(
+        "added without a mask",
+        (ADD, f"tl.atomic_add({PLACES}, share)"),
+        "Places behind a head's last query are added to: the next head's rows, or foreign memory. "
+        "Give the atomic operation the mask t < T.",
+    ),
+    Slip(
+        "the share without the scale",
+        (SHARE, "share = tl.dot(k.T, dx.to(k.dtype))"),
+        "dQ is the right one divided by the scale: multiply the share by it.",
+    ),
+    Slip(
+        "dQ starts as whatever was there",
+        (ZEROS, ZEROS.replace("zeros", "empty")),
+        "An atomic addition adds to what is there, and torch.empty leaves anything there. Begin "
+        "with torch.zeros.",
+    ),
+    Slip(
+        "dQ starts at one",
+        (ZEROS, ZEROS.replace("zeros", "ones")),
+        "dQ is too large by what it began with. A sum begins at 0.",
+    ),
+)  # fmt: skip
+
+ALTERNATIVES = as_edits(
+    answers.one_pass,
+    {
+        "rows are queries": (
+            (SHARE, "share = tl.dot(tl.trans(dx.to(k.dtype)), k)"),
+            (ADD, "tl.atomic_add(dq_ptr + rows, share * scale, mask=t[:, None] < T)"),
+        ),
+        "relaxed, dQ cleared otherwise": (
+            (ADD, f'tl.atomic_add({PLACES}, share, mask=(t < T)[None, :], sem="relaxed")'),
+            (ZEROS, "dq = torch.zeros_like(q, dtype=torch.float32)"),
+        ),
+    },
+)
+
+EXERCISE = Exercise(
+    chapter="19_triton_flash_backward",
+    title="Repair: a dQ with a race",
+    goal="Find out who else writes where this kernel writes dQ, and repair it.",
+    reference=answers.one_pass,
+    contract=Contract(arguments_unchanged=True, says=(*SAYS, "One launch makes all three.")),
+    properties=kernel_properties(
+        RESULTS, partial(traffic, of="keys", atomic=True), "adds each pair's share once"
+    ),
+    draws=drawn(RESULTS),
+    slips=SLIPS,
+    alternatives=ALTERNATIVES,
+    hints=(
+        "Two programs have different keys. Do they have different queries? What happens if both "
+        "load a row of dQ before either has stored it?",
+        "Loading, adding and storing are three steps. There is one operation that does all three "
+        "without letting anybody in between.",
+        "tl.atomic_add(address, share, mask=...), with the addresses and the mask of the store "
+        "before, in the place of load and store.",
+    ),
+    minutes=10,
+    difficulty=2,
+    importance=4,
+    results=("dQ", "dK", "dV"),
+)
