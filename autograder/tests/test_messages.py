@@ -72,7 +72,9 @@ def test_adding_minus_infinity_is_told_apart_from_putting_it_there() -> None:
     added = MASKED_SOFTMAX.misconceptions["−inf added, not put in its place"]
     report = grade(added, "04_self_attention/masked_softmax", 1)
     (lost,) = [finding for finding in report.findings if not finding.passed]
-    assert "np.where does not care what stood there, while adding and multiplying do" in lost.message
+    assert (
+        "np.where does not care what stood there, while adding and multiplying do" in lost.message
+    )
 
 
 SHAPES = {

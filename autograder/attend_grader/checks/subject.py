@@ -192,20 +192,15 @@ class Subject:
             "call", args, kwargs, method=method, measure=measure, take=take, **more
         )
         if not more and not measure and take is None:
-            self._note(tuple(args), kwargs or {}, method, outcome, self.made)
+            given = tuple(args), kwargs or {}, method
+            self._note(Logged(*given, self.made, self.references, outcome))
         return outcome
 
-    def _note(
-        self,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        method: str | None,
-        came: Outcome,
-        made: Made | None,
-    ) -> None:
+    def _note(self, call: Logged) -> None:
         """Remember a call, if it is no large one: what a card says has to fit to all of them."""
-        if len(self.log) < MOST_LOGGED and _size((args, *kwargs.values())) <= LARGEST_LOGGED:
-            self.log.append(Logged(args, kwargs, method, made, self.references, came))
+        size = _size((call.args, *call.kwargs.values()))
+        if len(self.log) < MOST_LOGGED and size <= LARGEST_LOGGED:
+            self.log.append(call)
 
     def many(self, calls: Sequence[Asked]) -> list[Outcome]:
         """What the candidate does on each of several calls, carried together.
@@ -238,7 +233,8 @@ class Subject:
                 build, made = call.build, self.made
                 if build is not None:
                     made = Made(tuple(build.args), build.kwargs, call.parameters)
-                self._note(tuple(call.args), call.kwargs, call.method, outcome, made)
+                given = tuple(call.args), call.kwargs, call.method
+                self._note(Logged(*given, made, self.references, outcome))
             outcomes += came
         return outcomes
 
@@ -280,7 +276,8 @@ class Subject:
         }
         outcome = self._send("call", args, kwargs, gradients=wanted, method=method)
         if outcome.mutated:
-            self._note(tuple(args), kwargs or {}, method, outcome, self.made)
+            given = tuple(args), kwargs or {}, method
+            self._note(Logged(*given, self.made, self.references, outcome))
         return outcome
 
     def build(
