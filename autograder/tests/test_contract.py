@@ -333,6 +333,19 @@ def test_an_argument_that_changes_only_where_gradients_are_asked_for() -> None:
     assert not any("cut" in text for text in lost.values())
 
 
+def test_an_argument_that_changes_only_without_a_graph() -> None:
+    def changing(x: Tensor, state: Tensor) -> Tensor:
+        if torch.is_grad_enabled():
+            return torch.sigmoid(x) * state + x
+        gated = torch.sigmoid(x) * state
+        return x.add_(gated)
+
+    exercise = _exercise(gate, GATE.contract or Contract(), _gate_draws, lambda s, p: None)
+    lost = _lost(_judge(changing, exercise))
+    assert list(lost) == ["arguments stay as they were"]
+    assert "argument x in place" in lost["arguments stay as they were"]
+
+
 class Layer(nn.Module):
     """x Wᵀ + b."""
 

@@ -240,6 +240,8 @@ def unchanged(
         for trial in drawn:
             plain, *others = calls[id(trial)]
             tried += _stays(trial, plain)
+            if any(type(leaf.value).__module__ == "torch" for leaf in trial.leaves()):
+                _stays(trial, plain, graph=False)
             for call in others:
                 _stays(trial, call)
         keep_tried(tried)
@@ -247,13 +249,17 @@ def unchanged(
     return test
 
 
-def _stays(trial: Trial, call: Call) -> bool:
+def _stays(trial: Trial, call: Call, *, graph: bool = True) -> bool:
     """Hold one call to leaving its arguments alone; whether it came to a result."""
-    outcome = trial.bench(call)
+    bench = trial.bench
+    if graph:
+        outcome = bench(call)
+    else:
+        outcome = bench.subject.run(call.args, call.kwargs, method=call.method, graph=False)
     if outcome.mutated:
-        raise changes([trial.names[i] if isinstance(i, int) else i for i in outcome.mutated]).on(
-            trial.given(call), ""
-        )
+        given = trial.given(call) if graph else f"under torch.no_grad(): {trial.given(call)}"
+        named = [trial.names[i] if isinstance(i, int) else i for i in outcome.mutated]
+        raise changes(named).on(given, "")
     return outcome.error is None
 
 

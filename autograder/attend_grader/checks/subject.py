@@ -173,6 +173,7 @@ class Subject:
         take: int | None = None,
         launcher: str = "",
         trace: Literal["", "events", "log"] = "",
+        graph: bool = True,
     ) -> Outcome:
         """Call the candidate and return all that happened; never raises for its errors.
 
@@ -186,12 +187,12 @@ class Subject:
                 Triton kernel, in front of the arguments.
             trace: record what the Triton kernels that it launches do to memory
                 (:mod:`attend_grader.inside.tracer`); with ``"log"``, each access.
+            graph: if not, under ``torch.no_grad()``.
         """
-        more = {"launcher": launcher, "trace": trace} if launcher or trace else {}
-        outcome = self._send(
-            "call", args, kwargs, method=method, measure=measure, take=take, **more
-        )
-        if not more and not measure and take is None:
+        more: dict[str, Any] = {"measure": measure, "take": take, "graph": graph}
+        more |= {"launcher": launcher, "trace": trace} if launcher or trace else {}
+        outcome = self._send("call", args, kwargs, method=method, **more)
+        if not (launcher or trace or measure) and graph and take is None:
             given = tuple(args), kwargs or {}, method
             self._note(Logged(*given, self.made, self.references, outcome))
         return outcome

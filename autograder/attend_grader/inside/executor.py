@@ -27,7 +27,7 @@ from attend_grader.inside.compiling import python_function
 from attend_grader.inside.kernels import interprets, kernels_of
 from attend_grader.inside.measuring import measured
 from attend_grader.inside.origins import origins
-from attend_grader.inside.settings import usual_settings
+from attend_grader.inside.settings import graph, usual_settings
 from attend_grader.inside.telling import (
     MAX_NAMES,
     MAX_PRINTED,
@@ -217,7 +217,7 @@ class Executor:
             warnings.simplefilter("always")
             try:
                 self.bans.expect_allowed(self.candidate)
-                with self._guarded(request) as tracer:
+                with self._guarded(request) as tracer, graph(request.get("graph", True)):
                     answer |= action(args, kwargs, request)
                 if request.get("launcher") or request.get("trace"):
                     if tracer is not None:

@@ -17,6 +17,20 @@ def torch_if_imported() -> Any:
 
 
 @contextmanager
+def graph(kept: bool) -> Iterator[None]:
+    """Torch's graph, or ``torch.no_grad()``."""
+    torch = torch_if_imported()
+    if kept or torch is None:
+        yield
+        return
+    torch.set_grad_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_grad_enabled(True)
+
+
+@contextmanager
 def usual_settings() -> Iterator[None]:
     """Numbers as they come: torch's dtype, device and gradients, and NumPy's warnings.
 
