@@ -64,14 +64,14 @@ class Copier(nn.Module):
         self.network = kind(TOKENS, n, batch_first=True)
         self.readout = nn.Linear(n, SYMBOLS)
         with torch.no_grad():
-            w_h = self.network.weight_hh_l0
+            w_h = self.network.get_parameter("weight_hh_l0")
             if start == "radius":
                 w_h /= torch.linalg.eigvals(w_h).abs().max()
             if start == "orthogonal":
                 w_h.copy_(1.1 * nn.init.orthogonal_(torch.empty(n, n)))
             if start == "open":  # block 1 is the forget gate (LSTM) or the update gate (GRU)
-                self.network.bias_ih_l0[n : 2 * n] = OPEN
-                self.network.bias_hh_l0[n : 2 * n] = 0.0
+                self.network.get_parameter("bias_ih_l0")[n : 2 * n] = OPEN
+                self.network.get_parameter("bias_hh_l0")[n : 2 * n] = 0.0
 
     def forward(self, tokens: np.ndarray) -> Tensor:
         """(B, T) -> scores of the symbols (B, SYMBOLS)."""

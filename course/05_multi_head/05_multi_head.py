@@ -278,7 +278,7 @@ def reaches(attend, heads=4, tokens=8):
     x = torch.randn(1, tokens, 8, generator=torch.Generator().manual_seed(SEED))
     mask = torch.ones(tokens, tokens, dtype=torch.bool).tril()
     whole = torch.autograd.functional.jacobian(lambda y: attend(y, y, y, heads, mask), x)
-    seen = whole[0, :, :, 0].abs().sum((1, 3)) > 0
+    seen = torch.as_tensor(whole)[0, :, :, 0].abs().sum((1, 3)) > 0
     return ["".join("#" if mark else "." for mark in row) for row in seen.tolist()]
 
 

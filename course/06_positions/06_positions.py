@@ -632,6 +632,7 @@ if ready(alibi_slopes, alibi_bias):
 # nats a letter; guessing among 27 costs $\ln 27 = 3.30$.
 
 # %%
+reader, plain = None, {}
 if ready(apply_rope):
     found = arms.table()["letters"][arms.PLAIN]
     reader, _ = arms.train(
@@ -767,6 +768,7 @@ from attend_solutions.longer_positions import yarn_frequencies
 
 # %%
 if ready(apply_rope, position_interpolation, ntk_scale, yarn_frequencies):
+    assert reader, "your reader is not trained yet: run the training cell of section 8"
     own = {f.__name__: f for f in (position_interpolation, ntk_scale, yarn_frequencies)}
     none = arms.table()["letters"]["none"]["runs"][0]  # a model without positions, for comparison
     losses = {"none": {n: none[str(n)][0] for n in arms.LENGTHS}, "as it was": plain}

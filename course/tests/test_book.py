@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -18,7 +19,7 @@ from attend.book import pages, site
 from attend.charts import MIME
 from attend.errors import AttendError
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import ConsoleMessage, Page, ViewportSize, sync_playwright
 
 from .browser import CHROMIUM
 
@@ -81,7 +82,7 @@ def test_stubs_stand_where_answers_stood(made):
 
 
 def test_an_answer_that_stands_elsewhere_is_refused(made):
-    wrong = nbformat.from_dict(made)
+    wrong: Any = nbformat.from_dict(made)
     answers = [c.source for c in build.solved_notebook(CHAPTER).cells if c.id == "softmax"]
     wrong.cells.append(nbformat.v4.new_code_cell(answers[0]))
     with pytest.raises(AttendError, match="leaks"):
@@ -168,7 +169,7 @@ def test_the_site_in_a_browser(made, tmp_path, monkeypatch):
         browser = playwright.chromium.launch(executable_path=chromium, args=list(CHROMIUM))
         for scheme in ("light", "dark"):
             for width in (1280, 400):
-                size = {"width": width, "height": 900}
+                size = ViewportSize(width=width, height=900)
                 context = browser.new_context(viewport=size, color_scheme=scheme)
                 for path in (CHAPTER, "index", "glossary"):
                     page = context.new_page()

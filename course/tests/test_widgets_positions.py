@@ -24,6 +24,7 @@ from attend.widgets.wall_of_clocks import (
     TRAINED,
     WAYS,
     ClockState,
+    Losses,
     gears,
 )
 from attend.widgets.wall_of_clocks import draw as draw_wall
@@ -139,7 +140,7 @@ def test_sliders_redraw_the_map() -> None:
 # --- the wall of clocks
 
 OWN = {f.__name__: f for f in (position_interpolation, ntk_scale, yarn_frequencies)}
-FLAT = {way: dict.fromkeys(LENGTHS, (2.0, 2.2)) for way in (*WAYS, "none")}
+FLAT: Losses = {way: dict.fromkeys(LENGTHS, (2.0, 2.2)) for way in (*WAYS, "none")}
 
 
 def new(panel: ET.Element) -> list[int]:
@@ -189,7 +190,9 @@ def test_the_loss_that_is_written_is_the_tables() -> None:
 
 
 def test_a_learners_wall_has_their_losses_and_one_base() -> None:
-    losses = {way: dict.fromkeys(LENGTHS, 2.0 + i / 10) for i, way in enumerate(WAYS)}
+    losses: dict[str, dict[int, float]] = {
+        way: dict.fromkeys(LENGTHS, 2.0 + i / 10) for i, way in enumerate(WAYS)
+    }
     view = wall_of_clocks(OWN, losses)
     assert len(controls(view, ipywidgets.SelectionSlider)) == 1
     (way,) = controls(view, ipywidgets.ToggleButtons)

@@ -86,7 +86,7 @@ def test_autograd_finds_them(causal: bool) -> None:
     q, k, v, d_out = inputs(2, 9, 17, 16)
     want, gradients = right(q, k, v, d_out, causal, 0.3)
     leaves = [x.mT.contiguous().mT.requires_grad_() for x in (q, k, v)]  # rows with gaps
-    out = flash_attention(*leaves, causal, 0.3)
+    out = flash_attention(leaves[0], leaves[1], leaves[2], causal, 0.3)
     assert_close(out.detach(), want)
     found = torch.autograd.grad(out.mT.contiguous().mT, leaves, d_out.mT.contiguous().mT)
     for mine, gradient in zip(found, gradients, strict=True):
@@ -104,11 +104,11 @@ def test_the_gradient_of_a_plain_sum() -> None:
 
 def test_they_are_chapter_16s() -> None:
     q, k, v, d_out = inputs(1, 13, 20, 16)
-    arrays = [x.double().numpy() for x in (q, k, v)]
-    out, lse = flash.flash_forward(*arrays)
-    want = flash.flash_backward(*arrays, out, lse, d_out.double().numpy())
-    leaves = [x.requires_grad_() for x in (q, k, v)]
-    found = torch.autograd.grad(flash_attention(*leaves), leaves, d_out)
+    rows, keys, values = (x.double().numpy() for x in (q, k, v))
+    out, lse = flash.flash_forward(rows, keys, values)
+    want = flash.flash_backward(rows, keys, values, out, lse, d_out.double().numpy())
+    leaves = [x.requires_grad_() for x in (q, k, v)]  # the same tensors, marked in place
+    found = torch.autograd.grad(flash_attention(q, k, v), leaves, d_out)
     for mine, gradient in zip(found, want, strict=True):
         assert_close(mine, torch.from_numpy(gradient))
 
@@ -133,7 +133,8 @@ def test_numbers_worked_by_hand(function: Callable[..., Any], value: float | Non
 def test_gaps_are_small_for_gradients_and_show_what_is_spoiled() -> None:
     q, k, v, d_out = inputs(1, 5, 9, 16)
     _, gradients = right(q, k, v, d_out, True, None)
-    directions = tuple(inputs(1, 5, 9, 16)[i].flip(-1) for i in range(3))
+    to_q, to_k, to_v, _ = (x.flip(-1) for x in inputs(1, 5, 9, 16))
+    directions = to_q, to_k, to_v
     rest = q, k, v, d_out
     dq, dk, dv = gradients
     small = gradient_gaps(*rest, (dq, dk, dv), directions, True, None, 2**-7)

@@ -306,7 +306,9 @@ def _loss_and_gradients(
     }
     d_x = d_x + sum(gradient @ parameters[name].T for name, gradient in back.items())
     one_hot = np.eye(len(ALPHABET))[tokens.ravel()]
-    gradients = {name: _flat(x).T @ _flat(gradient) for name, gradient in back.items()}
+    gradients: dict[str, Array] = {
+        name: _flat(x).T @ _flat(gradient) for name, gradient in back.items()
+    }
     gradients |= {
         "w_hidden": _flat(both).T @ _flat(d_hidden),
         "w_out": _flat(hidden).T @ _flat(d_scores),

@@ -109,7 +109,8 @@ def learning_to_look(moments: Sequence[Moment] | None = None, sentence: str = SE
 
     def lay_out(_change: object = None) -> None:
         hidden.clear()
-        made = [ipywidgets.Label("hide:", layout=ipywidgets.Layout(width="58px"))]
+        label = ipywidgets.Label("hide:", layout=ipywidgets.Layout(width="58px"))
+        made: list[ipywidgets.Widget] = [label]
         for place, word in enumerate(field.value.lower().split()[:MAX_WORDS]):
             button = ipywidgets.ToggleButton(
                 description=word,

@@ -24,6 +24,7 @@ from attend_grader.checks.helpers import Fresh, worked
 from attend_grader.checks.properties import normal
 
 Given = tuple[Array, Array, Array]
+Apart = tuple[Array, Array, Array, Mask]
 
 _SIZES = ((3, 5, 4, 2), (4, 4, 4, 4), (2, 3, 1, 5), (1, 4, 9, 3))
 """T, S, D, D_v."""
@@ -33,7 +34,7 @@ def _given(rng: np.random.Generator, t: int, s: int, d: int, d_v: int, *lead: in
     return normal(rng, *lead, t, d), normal(rng, *lead, s, d), normal(rng, *lead, s, d_v)
 
 
-def _apart(rng: np.random.Generator, visible: float, hidden: float) -> tuple[Array, ...]:
+def _apart(rng: np.random.Generator, visible: float, hidden: float) -> Apart:
     """Scores near `visible` where one may look and near `hidden` elsewhere, D = 4; and the mask.
 
     The visible ones differ by less than 2, so several weights of a row count.

@@ -180,11 +180,12 @@ def by_einsum(q, k, v, heads, mask=None):
 def by_stack(q, k, v, heads, mask=None):
     """Chunks, stacked in front of all other axes; a loop over the heads."""
     found = []
-    for h, parts in enumerate(zip(*(part.chunk(heads, -1) for part in (q, k, v)), strict=True)):
+    chunks = (part.chunk(heads, -1) for part in (q, k, v))
+    for h, (one_q, one_k, one_v) in enumerate(zip(*chunks, strict=True)):
         own = mask
         if mask is not None and mask.dim() > 2:
             own = mask.select(-3, h if mask.shape[-3] > 1 else 0)
-        found.append(masked_attention(*parts, own)[0])
+        found.append(masked_attention(one_q, one_k, one_v, own)[0])
     return torch.cat(found, dim=-1)
 
 

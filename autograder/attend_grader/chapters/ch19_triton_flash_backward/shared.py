@@ -95,7 +95,7 @@ def call_of(inputs: Sequence[torch.Tensor], size: Size, results: tuple[str, ...]
     made = pieces(q, k, v, d_out, size.causal, size.scale)
     args = (q, k, v, d_out, made["lse"], made["delta"], *size[4:])
     right = tuple(made[name] for name in results)
-    return size.why(), Call(args), right if len(right) > 1 else right[0]
+    return size.why(), Call(args), right if len(right) > 1 else made[results[0]]
 
 
 def cases(sizes: Sequence[Size], results: tuple[str, ...]) -> Cases:
