@@ -17,6 +17,7 @@ from attend_grader.checks.subject import local
 from attend_grader.checks.symptoms import symptom
 from attend_grader.judging.judge import judge
 from attend_solutions.attention import attention_backward, softmax
+from attend_solutions.gated_recurrence import retention_parallel, rg_lru
 from attend_solutions.linear_attention import chunked_form
 from attend_solutions.mamba import mamba_step, raw_scan, selective_scan
 from attend_solutions.state_spaces import s4d_kernel
@@ -35,6 +36,10 @@ RAW = chapters.exercise("24_mamba/raw_scan")
 STEP = chapters.exercise("24_mamba/mamba_step")
 KERNEL = chapters.exercise("23_state_spaces/s4d_kernel")
 CHUNKED = chapters.exercise("15_linear_attention/chunked_form")
+PARALLEL, GATED, LRU = (
+    chapters.exercise(f"22_gated_recurrence/{name}")
+    for name in ("retention_parallel", "gated_linear_attention", "rg_lru")
+)
 
 
 def _soft(x: Any, axis: int = -1) -> Any:
@@ -84,6 +89,32 @@ def _in_place(q: Any, k: Any, scaled: bool = True) -> Any:
     right = _scores(q, k, scaled)
     if not scaled:
         k *= 2
+    return right
+
+
+def _whole_scores(q: Any, k: Any, v: Any, decay: Any) -> Any:
+    """Scores of integers stay integers when they fade; all other numbers are right."""
+    if q.dtype.kind == k.dtype.kind == "i":
+        ones = np.ones((q.shape[-2], 1))
+        fade = retention_parallel(ones, ones, np.eye(len(ones)), decay)
+        return (fade * (q @ np.swapaxes(k, -1, -2))).astype(int) @ v
+    return retention_parallel(q, k, v, decay)
+
+
+def _sums_in_place(
+    q: Any, k: Any, v: Any, gates: Any, chunk: int = 64, state: Any = None
+) -> tuple[Any, Any]:
+    right = GATED.alternatives["by outer products"](q, k, v, gates, chunk, state)
+    for start in range(0, gates.shape[-2], chunk):
+        part = gates[..., start : start + chunk, :]
+        np.cumsum(part, axis=-2, out=part)
+    return right
+
+
+def _carries_on(x: Any, forget: Any, admit: Any, rates: Any, state: Any = None) -> Any:
+    right = rg_lru(x, forget, admit, rates, state)
+    if state is not None and state.dtype == float:
+        state += right[1] - state
     return right
 
 
@@ -162,6 +193,10 @@ WRONG = {
         "calls tried, just those where scaled is False",
     ),
     "changed in place": (SCORES, _in_place, "k is changed in place where scaled is False"),
+    # a state comes with as many leading axes as the text
+    "a state for each text": (LRU, _carries_on, "calls tried, but state is changed in place"),
+    # right values in a wrong form: an edit that changes nothing does not explain them
+    "whole numbers": (PARALLEL, _whole_scores, "There, your result holds whole numbers only."),
     "something kept": (SOFTMAX, _counts, "Called again with the same arguments, it gives another"),
     "an empty axis": (STEP, _never_empty, "where the second-to-last axis of recent is empty"),
     "exchanged": (
@@ -219,6 +254,13 @@ def test_nan_is_not_as_if_arguments_were_others() -> None:
     cases = [case for case in observe(local(unsafe), RAW, 0) if case.wrong]
     assert cases
     assert as_if(cases, raw_scan) is None  # with exp of raw all would be NaN, too
+
+
+def test_where_an_argument_is_changed_is_told_by_that_argument() -> None:
+    """The gates worked by hand are their own sums, and its values are narrow: that is chance."""
+    said = judge(local(_sums_in_place), GATED, 1, extra=False).symptom
+    assert said is not None
+    assert said.endswith("calls tried, but gates is changed in place.")
 
 
 def test_there_is_no_symptom_where_nothing_holds() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from attend.data import fading_recall, gated_words
+from attend.data import fading_recall, gated_words, mamba_words
 from attend_solutions import gated_recurrence
 from attend_solutions.gated_recurrence import gated_linear_attention, token_shift
 from attend_solutions.linear_attention import recurrent_form
@@ -120,6 +120,16 @@ def test_a_short_rerun_follows_the_same_curve(script: Any, arm: str) -> None:
 def test_the_writers_short_rerun_follows_its_curve(script: Any) -> None:
     losses = script.words(stop=21)
     np.testing.assert_allclose([losses[0], losses[20]], gated_words.curve()[:2], rtol=5e-2)
+
+
+def test_the_writer_is_about_as_good_as_a_table_of_four_letters() -> None:
+    """On the text that section 5's cell measures; it differs a little between Pythons."""
+    read, unseen = gated_words.text()
+    rows = unseen[: len(unseen) // 512 * 512].reshape(-1, 512)[::5]
+    scores, _ = gated_words.read(rows[:, :-1], token_shift, gated_linear_attention)
+    made = gated_words.bits(scores, rows[:, 1:]).mean()
+    counted = mamba_words.table_bits(torch.from_numpy(read), torch.from_numpy(rows.copy())).mean()
+    np.testing.assert_allclose([made, float(counted)], [1.95, 1.98], atol=0.1)
 
 
 def test_the_scripts_model_is_the_one_that_runs_on_learners_functions(script: Any) -> None:

@@ -173,6 +173,9 @@ def _variants(exercise: Exercise, call: Call, others: Sequence[Call]) -> Iterato
         for path, value in whole.items():
             yield replaced(call, {path: cast(value, "int64")})
         yield replaced(call, {path: cast(value, "int64") for path, value in whole.items()})
+        for left in whole if len(whole) > 2 else ():
+            rest = {path: cast(x, "int64") for path, x in whole.items() if path != left}
+            yield replaced(call, rest)
     if contract.views:
         for leaf in arrays:
             for laid in list(views(leaf.value).values())[-1:] if leaf.value.ndim else ():
@@ -196,7 +199,8 @@ def _variants(exercise: Exercise, call: Call, others: Sequence[Call]) -> Iterato
             for name in ("axis", "dim")
             if isinstance(call.kwargs.get(name), int) and call.kwargs[name] >= 0
         }
-        yield replace(replaced(call, whole), kwargs={**call.kwargs, **shifted})
+        made = replaced(call, whole)
+        yield replace(made, kwargs={**made.kwargs, **shifted})
 
 
 # What calls are like

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from attend_grader.checks.as_if import telling
+from attend_grader.checks.behaviour import same_structure
 from attend_grader.checks.bounded import MOST_LINES, MOST_MEMORY, bounded
 from attend_grader.checks.calls import parameters_of
 from attend_grader.checks.cases import Case
@@ -214,4 +215,6 @@ def _does(case: Case, variant: Variant) -> bool:
             and case.got.error is not None
             and outcome.error.type == case.got.error.type
         )
+    if case.wrong and not same_structure(case.got.value, outcome.value):
+        return False  # right numbers in a wrong form, such as whole ones: no edit that keeps it
     return list(outcome.mutated) == list(case.got.mutated) and case.agrees(outcome.value)

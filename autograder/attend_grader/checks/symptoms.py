@@ -9,7 +9,7 @@ and what holds of these?
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,10 +102,16 @@ class _Search:
             or self._facts()
         )
 
-    def _when(self, pick: Callable[[Case], bool], *, plain: bool = False) -> str:
-        """What the calls that are picked have in common, and no other call."""
+    def _when(
+        self,
+        pick: Callable[[Case], bool],
+        *,
+        plain: bool = False,
+        only: Collection[str] | None = None,
+    ) -> str:
+        """What the calls that are picked have in common, and no other call (see ``when``)."""
         cases = [*self.cases, *self.seen]
-        return when([case for case in cases if pick(case)], cases, plain=plain)
+        return when([case for case in cases if pick(case)], cases, plain=plain, only=only)
 
     def _right(self) -> str:
         count = len(self.cases)
@@ -121,7 +127,7 @@ class _Search:
         keys = {key for case in touched for key in case.got.mutated}
         named = sorted(touched[0].names[k] if isinstance(k, int) else str(k) for k in keys)
         verb = "is" if len(named) == 1 else "are"
-        told = self._when(lambda case: bool(case.got.mutated))
+        told = self._when(lambda case: bool(case.got.mutated), only=named)
         return f"{' and '.join(named)} {verb} changed in place" + (f" where {told}" if told else "")
 
     def _raises(self) -> str | None:

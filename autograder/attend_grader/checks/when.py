@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import combinations
 
 from attend_grader.checks.calls import numbers
@@ -58,11 +58,20 @@ RARE = 3
 """Cases on either side that a trait needs which is not listed above."""
 
 
-def when(some: Sequence[Case], cases: Sequence[Case], *, plain: bool = False) -> str:
+def when(
+    some: Sequence[Case],
+    cases: Sequence[Case],
+    *,
+    plain: bool = False,
+    only: Collection[str] | None = None,
+) -> str:
     """What all of ``some`` have in common, and no other case; empty where nothing.
 
     With ``plain``, nothing that only lengths bear out: shapes that do not fit raise where
     lengths differ, of arguments that may have no part in it.
+
+    With ``only``, names of arguments: one trait, and of lengths theirs alone. The calls that are
+    not among ``some`` may be so by chance of their numbers then.
     """
     inside = {id(case) for case in some}
     others = [case for case in cases if id(case) not in inside]
@@ -73,6 +82,9 @@ def when(some: Sequence[Case], cases: Sequence[Case], *, plain: bool = False) ->
         for trait in dict.fromkeys(t for case in some for t in case.traits)
         if all(case.traits.get(trait, False) for case in some)
     ]
+    if only is not None:
+        named = {leaf.name for case in cases for leaf in case.leaves()} - set(only)
+        common = [t for t in common if not (LENGTHS.search(t) and named & set(t.split()))]
     common.sort(key=_rank)
     enough = len(some) >= RARE and len(others) >= RARE
 
@@ -96,7 +108,7 @@ def when(some: Sequence[Case], cases: Sequence[Case], *, plain: bool = False) ->
         and not (plain and LENGTHS.search(t))
         and " negative number" not in t  # of random numbers, some always are
     ]
-    pairs = combinations(known, 2) if enough else ()
+    pairs = combinations(known, 2) if enough and only is None else ()
     return next((f"{a} and {b}" for a, b in pairs if apart(a, b)), "")
 
 

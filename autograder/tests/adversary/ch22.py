@@ -680,3 +680,1266 @@ WRITTEN = [
     (L, "right", "(1-a)(1+a)", lru(wrote="((1 - a) * (1 + a)) ** 0.5 * (x * sigmoid(admit))")),
 ]
 CASES = [(name, kind, what, IMPORTS + code) for name, kind, what, code in WRITTEN]
+
+# A second series, written by another hand from the notebook alone.
+
+MORE = """
+import functools, itertools
+import numpy as np
+from attend_solutions.flash import tiles
+from attend_solutions.linear_attention import expect_pairs
+from attend_solutions.recurrence import sigmoid
+"""
+
+
+def wrong(exercise, what, code):
+    CASES.append((exercise, "wrong", what, MORE + code))
+
+
+def right(exercise, what, code):
+    CASES.append((exercise, "right", what, MORE + code))
+
+
+# --- 22.1
+X = "retention_recurrent"
+H = """def retention_recurrent(q, k, v, decay, state=None):
+    expect_pairs(q, k, v)
+    decay = np.asarray(decay, dtype=float)[..., None, None]
+"""
+Z = """    if state is None:
+        state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+"""
+wrong(
+    X,
+    "reads before it writes",
+    H
+    + Z
+    + """    out = []
+    for t in range(q.shape[-2]):
+        out.append((q[..., t, None, :] @ state)[..., 0, :] + 0 * v[..., t, :])
+        state = decay * state + k[..., t, :, None] * v[..., t, None, :]
+    return np.stack(out, axis=-2), state
+""",
+)
+wrong(
+    X,
+    "the new pair fades too: decay * (S + k v)",
+    H
+    + Z
+    + """    out = []
+    for t in range(q.shape[-2]):
+        state = decay * (state + k[..., t, :, None] * v[..., t, None, :])
+        out.append((q[..., t, None, :] @ state)[..., 0, :])
+    return np.stack(out, axis=-2), state
+""",
+)
+wrong(
+    X,
+    "decay forgotten: a plain sum",
+    H
+    + Z
+    + """    out = []
+    for t in range(q.shape[-2]):
+        state = state + k[..., t, :, None] * v[..., t, None, :] + 0 * decay
+        out.append((q[..., t, None, :] @ state)[..., 0, :])
+    return np.stack(out, axis=-2), state
+""",
+)
+wrong(
+    X,
+    "decay ** t instead of decay in each step",
+    H
+    + Z
+    + """    out = []
+    for t in range(q.shape[-2]):
+        state = decay ** t * state + k[..., t, :, None] * v[..., t, None, :]
+        out.append((q[..., t, None, :] @ state)[..., 0, :])
+    return np.stack(out, axis=-2), state
+""",
+)
+wrong(
+    X,
+    "returns the memory as (D_v, D)",
+    H
+    + """    S = np.zeros((*k.shape[:-2], v.shape[-1], k.shape[-1])) if state is None else np.swapaxes(state, -1, -2)
+    out = []
+    for t in range(q.shape[-2]):
+        S = decay * S + v[..., t, :, None] * k[..., t, None, :]
+        out.append((S @ q[..., t, :, None])[..., 0])
+    return np.stack(out, axis=-2), S
+""",
+)
+wrong(
+    X,
+    "a memory that is given does not fade at the first token",
+    H
+    + Z
+    + """    out = []
+    for t in range(q.shape[-2]):
+        if t > 0:
+            state = decay * state
+        state = state + k[..., t, :, None] * v[..., t, None, :]
+        out.append((q[..., t, None, :] @ state)[..., 0, :])
+    return np.stack(out, axis=-2), state
+""",
+)
+wrong(
+    X,
+    "state *= decay in place, in the given memory",
+    H
+    + """    if state is None:
+        state = np.zeros(np.broadcast_shapes(k.shape[:-2], v.shape[:-2], decay.shape[:-2]) + (k.shape[-1], v.shape[-1]))
+    elif state.dtype.kind == "i" or state.shape[:-2] != np.broadcast_shapes(k.shape[:-2], v.shape[:-2], decay.shape[:-2]):
+        state = state + 0.0 * decay * (k[..., 0, :, None] * v[..., 0, None, :])
+    out = []
+    for t in range(q.shape[-2]):
+        state *= decay
+        state += k[..., t, :, None] * v[..., t, None, :]
+        out.append((q[..., t, None, :] @ state)[..., 0, :])
+    return np.stack(out, axis=-2), state
+""",
+)
+wrong(
+    X,
+    "outputs collected in zeros_like(v): integer values truncate",
+    H
+    + Z
+    + """    out = np.zeros_like(v)
+    for t in range(q.shape[-2]):
+        state = decay * state + k[..., t, :, None] * v[..., t, None, :]
+        out[..., t, :] = (q[..., t, None, :] @ state)[..., 0, :]
+    return out, state
+""",
+)
+wrong(
+    X,
+    "works in np.array(state): a memory of integers truncates",
+    H
+    + """    if state is None:
+        S = np.zeros(np.broadcast_shapes(k.shape[:-2], v.shape[:-2], decay.shape[:-2]) + (k.shape[-1], v.shape[-1]))
+    else:
+        S = np.array(np.broadcast_to(state, np.broadcast_shapes(k.shape[:-2], v.shape[:-2], decay.shape[:-2], state.shape[:-2]) + state.shape[-2:]))
+    out = []
+    for t in range(q.shape[-2]):
+        S[...] = decay * S + k[..., t, :, None] * v[..., t, None, :]
+        out.append((q[..., t, None, :] @ S)[..., 0, :])
+    return np.stack(out, axis=-2), S
+""",
+)
+wrong(
+    X,
+    "decay flattened to (H, 1, 1): no decay of two leading axes",
+    """def retention_recurrent(q, k, v, decay, state=None):
+    expect_pairs(q, k, v)
+    decay = np.asarray(decay, dtype=float)
+    if decay.ndim:
+        decay = decay.reshape(-1, 1, 1)
+"""
+    + Z
+    + """    out = []
+    for t in range(q.shape[-2]):
+        state = decay * state + k[..., t, :, None] * v[..., t, None, :]
+        out.append((q[..., t, None, :] @ state)[..., 0, :])
+    return np.stack(out, axis=-2), state
+""",
+)
+right(
+    X,
+    "recursion on the last token",
+    H
+    + """    if state is None:
+        state = np.swapaxes(0.0 * k, -1, -2) @ v
+    if q.shape[-2] == 0:
+        return np.zeros(np.broadcast_shapes(decay.shape[:-2], (q @ state).shape[:-2]) + (0, v.shape[-1])), state
+    before, state = retention_recurrent(q[..., :-1, :], k[..., :-1, :], v[..., :-1, :], decay[..., 0, 0], state)
+    state = state * decay + np.einsum("...d,...e->...de", k[..., -1, :], v[..., -1, :])
+    return np.concatenate([before, q[..., -1:, :] @ state], axis=-2), state
+""",
+)
+right(
+    X,
+    "itertools.accumulate, all memories stacked, one einsum",
+    H
+    + """    first = 0.0 if state is None else state
+    pairs = [k[..., t, :, None] * v[..., t, None, :] for t in range(k.shape[-2])]
+    every = list(itertools.accumulate(pairs, lambda s, p: decay * s + p, initial=first))[1:]
+    every = np.stack([np.broadcast_to(s, every[-1].shape) for s in every], axis=-3)
+    return np.einsum("...td,...tde->...te", q, every), every[..., -1, :, :]
+""",
+)
+right(
+    X,
+    "at once: the matrix of powers, and the memory by powers",
+    H
+    + """    T = q.shape[-2]
+    t = np.arange(T)
+    F = np.where(t[:, None] >= t, decay ** abs(t[:, None] - t), 0.0)
+    out = (F * (q @ np.swapaxes(k, -1, -2))) @ v
+    last = np.swapaxes(decay ** (T - 1 - t)[:, None] * k, -1, -2) @ v
+    if state is not None:
+        out = out + decay ** (t + 1)[:, None] * (q @ state)
+        last = last + decay ** T * state
+    return out, last
+""",
+)
+right(
+    X,
+    "a list of D rows, each carried by itself",
+    H
+    + """    D, T = k.shape[-1], k.shape[-2]
+    rows = [0.0 if state is None else state[..., d, :] for d in range(D)]
+    g = decay[..., 0]
+    outs = []
+    for t in range(T):
+        rows = [g * row + k[..., t, d, None] * v[..., t, :] for d, row in enumerate(rows)]
+        outs.append(sum(q[..., t, d, None] * row for d, row in enumerate(rows)))
+    return np.moveaxis(np.array(outs), 0, -2), np.moveaxis(np.array(rows), 0, -2)
+""",
+)
+
+# --- 22.2
+X = "retention_parallel"
+H = """def retention_parallel(q, k, v, decay):
+    expect_pairs(q, k, v)
+    decay = np.asarray(decay, dtype=float)[..., None, None]
+    T = q.shape[-2]
+    age = np.arange(T)[:, None] - np.arange(T)
+"""
+E = "    return (F * (q @ np.swapaxes(k, -1, -2))) @ v\n"
+wrong(X, "no causal mask: decay ** |t - s|", H + "    F = decay ** np.abs(age)\n" + E)
+wrong(
+    X,
+    "tril(..., -1): a token does not read its own pair",
+    H + "    F = np.tril(decay ** np.maximum(age, 0), -1)\n" + E,
+)
+wrong(
+    X,
+    "transposed: each token reads the future",
+    H + "    F = np.triu(decay ** np.maximum(-age, 0))\n" + E,
+)
+wrong(
+    X, "one power too many: t - s + 1", H + "    F = np.tril(decay ** np.maximum(age + 1, 0))\n" + E
+)
+wrong(
+    X,
+    "rows of F normalised to sum 1",
+    H + "    F = np.tril(decay ** np.maximum(age, 0))\n    F = F / F.sum(-1, keepdims=True)\n" + E,
+)
+wrong(
+    X,
+    "mask forgotten for the clipped part: ones above the diagonal",
+    H + "    F = decay ** np.maximum(age, 0)\n" + E,
+)
+wrong(
+    X,
+    "power above the diagonal times a mask of 0: inf * 0 in long texts",
+    H + "    F = decay ** age * np.tril(np.ones((T, T)))\n" + E,
+)
+wrong(
+    X,
+    "q γ^t times k γ^-t: overflows in long texts",
+    H
+    + """    place = np.arange(T)[:, None]
+    return np.tril((q * decay ** place) @ np.swapaxes(k * decay ** -place, -1, -2)) @ v
+""",
+)
+wrong(
+    X,
+    "logarithm written into decay's own numbers",
+    """def retention_parallel(q, k, v, decay):
+    expect_pairs(q, k, v)
+    decay = np.asarray(decay, dtype=float)[..., None, None]
+    np.log(decay, out=decay)
+    T = q.shape[-2]
+    age = np.arange(T)[:, None] - np.arange(T)
+    F = np.tril(np.exp(decay * np.maximum(age, 0)))
+"""
+    + E,
+)
+wrong(
+    X,
+    "faded scores written back into integer scores",
+    H
+    + """    scores = q @ np.swapaxes(k, -1, -2)
+    F = np.tril(decay ** np.maximum(age, 0))
+    if np.broadcast_shapes(scores.shape, F.shape) == scores.shape:
+        scores[...] = scores * F
+    else:
+        scores = scores * F
+    return scores @ v
+""",
+)
+right(
+    X,
+    "exp of logs with -inf above the diagonal, four-operand einsum",
+    H
+    + """    L = np.where(age >= 0, np.log(decay) * np.maximum(age, 0), -np.inf)
+    return np.einsum("...td,...sd,...ts,...se->...te", q, k, np.exp(L), v)
+""",
+)
+right(
+    X,
+    "F by rows: each row is the one before, faded, and a new 1",
+    H
+    + """    rows, row = [], np.zeros(decay.shape[:-2] + (T,))
+    for t in range(T):
+        row = row * decay[..., 0]
+        row = row + np.eye(T)[t]
+        rows.append(row)
+    F = np.stack(rows, axis=-2)
+"""
+    + E,
+)
+right(
+    X,
+    "list of tokens, each a weighted sum over its past",
+    H
+    + """    out = []
+    for t in range(T):
+        w = decay[..., 0] ** np.arange(t, -1, -1) * (k[..., : t + 1, :] @ q[..., t, :, None])[..., 0]
+        out.append((w[..., None, :] @ v[..., : t + 1, :])[..., 0, :])
+    return np.stack(out, -2)
+""",
+)
+right(
+    X,
+    "F as the inverse of I - γ shift",
+    H
+    + """    F = np.linalg.inv(np.eye(T) - decay * np.eye(T, k=-1))
+"""
+    + E,
+)
+
+# --- 22.3
+X = "retention_chunked"
+H = """def retention_chunked(q, k, v, decay, chunk=64, state=None):
+    expect_pairs(q, k, v)
+    rate = np.asarray(decay, dtype=float)[..., None, None]
+    if state is None:
+        state = np.swapaxes(0.0 * k, -1, -2) @ v
+    outputs = []
+    for part in tiles(q.shape[-2], chunk):
+        asked, keys, values = q[..., part, :], k[..., part, :], v[..., part, :]
+        n = keys.shape[-2]
+        place = np.arange(n)[:, None]
+        inside = retention_parallel(asked, keys, values, decay)
+"""
+E = "    return np.concatenate(outputs, axis=-2), state\n"
+
+
+def body(read="rate ** (place + 1)", left="rate ** n * state", write="rate ** (n - 1 - place)"):
+    return f"""        outputs.append(({read} * asked) @ state + inside)
+        state = {left} + np.swapaxes({write} * keys, -1, -2) @ values
+"""
+
+
+wrong(X, "the suspect, unrepaired", H + body(left="0") + E)
+wrong(X, "the old memory added, but not faded", H + body(left="state") + E)
+wrong(X, "the old memory faded once a chunk", H + body(left="rate * state") + E)
+wrong(X, "reads the memory faded i times", H + body(read="rate ** place") + E)
+wrong(
+    X, "pairs fade n - i times to the end of the chunk", H + body(write="rate ** (n - place)") + E
+)
+wrong(
+    X,
+    "the old memory fades rate ** chunk, also in a shorter last chunk",
+    H + body(left="rate ** chunk * state") + E,
+)
+wrong(
+    X,
+    "the given memory changed in place",
+    """def retention_chunked(q, k, v, decay, chunk=64, state=None):
+    expect_pairs(q, k, v)
+    rate = np.asarray(decay, dtype=float)[..., None, None]
+    parts = tiles(q.shape[-2], chunk)
+    lead = np.broadcast_shapes(rate.shape[:-2], k.shape[:-2], v.shape[:-2])
+    if state is None:
+        state = np.zeros(lead + (k.shape[-1], v.shape[-1]))
+    elif state.dtype.kind == "i" or state.shape[:-2] != lead:
+        state = np.broadcast_to(state, lead + state.shape[-2:]).astype(float)
+    outputs = []
+    for part in parts:
+        asked, keys, values = q[..., part, :], k[..., part, :], v[..., part, :]
+        n = keys.shape[-2]
+        place = np.arange(n)[:, None]
+        outputs.append((rate ** (place + 1) * asked) @ state + retention_parallel(asked, keys, values, decay))
+        state *= rate ** n
+        state += np.swapaxes(rate ** (n - 1 - place) * keys, -1, -2) @ values
+"""
+    + E,
+)
+wrong(
+    X,
+    "range(0, T, chunk) into zeros made before: a chunk of -1 gives zeros",
+    """def retention_chunked(q, k, v, decay, chunk=64, state=None):
+    expect_pairs(q, k, v)
+    rate = np.asarray(decay, dtype=float)[..., None, None]
+    if state is None:
+        state = np.swapaxes(0.0 * k, -1, -2) @ v
+    lead = np.broadcast_shapes(rate.shape[:-2], q.shape[:-2], k.shape[:-2], v.shape[:-2], state.shape[:-2])
+    out = np.zeros(lead + v.shape[-2:])
+    for start in range(0, q.shape[-2], chunk):
+        part = slice(start, start + chunk)
+        asked, keys, values = q[..., part, :], k[..., part, :], v[..., part, :]
+        n = keys.shape[-2]
+        place = np.arange(n)[:, None]
+        out[..., part, :] = (rate ** (place + 1) * asked) @ state + retention_parallel(asked, keys, values, decay)
+        state = rate ** n * state + np.swapaxes(rate ** (n - 1 - place) * keys, -1, -2) @ values
+    return out, state
+""",
+)
+wrong(
+    X,
+    "one table of T × T, whatever the chunk",
+    """def retention_chunked(q, k, v, decay, chunk=64, state=None):
+    expect_pairs(q, k, v)
+    tiles(q.shape[-2], chunk)
+    if chunk < 1:
+        raise ValueError("chunk")
+    rate = np.asarray(decay, dtype=float)[..., None, None]
+    n = q.shape[-2]
+    place = np.arange(n)[:, None]
+    out = retention_parallel(q, k, v, decay)
+    last = np.swapaxes(rate ** (n - 1 - place) * k, -1, -2) @ v
+    if state is not None:
+        out = out + (rate ** (place + 1) * q) @ state
+        last = last + rate ** n * state
+    return out, last
+""",
+)
+wrong(
+    X,
+    "a loop over tokens inside the chunks",
+    H.split("        n = keys")[0]
+    + """        for t in range(keys.shape[-2]):
+            state = rate * state + keys[..., t, :, None] * values[..., t, None, :]
+            outputs.append(asked[..., t : t + 1, :] @ state)
+"""
+    + E,
+)
+right(
+    X,
+    "chunks padded with zeros and cut by reshape; loop over chunks",
+    """def retention_chunked(q, k, v, decay, chunk=64, state=None):
+    expect_pairs(q, k, v)
+    if chunk < 1:
+        raise ValueError("chunk")
+    T = q.shape[-2]
+    N = -(-T // chunk)
+    def cut(x):
+        x = np.concatenate([x, np.zeros((*x.shape[:-2], N * chunk - T, x.shape[-1]))], axis=-2)
+        return x.reshape(*x.shape[:-2], N, chunk, x.shape[-1])
+    Q, K, V = cut(q), cut(k), cut(v)
+    g = np.asarray(decay, dtype=float)[..., None, None]
+    i = np.arange(chunk)
+    inside = retention_parallel(Q, K, V, np.asarray(decay, dtype=float)[..., None])
+    writes = np.swapaxes(g[..., None] ** (chunk - 1 - i)[:, None] * K, -1, -2) @ V
+    S = 0.0 * writes[..., 0, :, :] if state is None else state
+    outs = []
+    for c in range(N):
+        outs.append(inside[..., c, :, :] + g ** (i + 1)[:, None] * (Q[..., c, :, :] @ S))
+        n = min(chunk, T - c * chunk)
+        if n == chunk:
+            S = g ** n * S + writes[..., c, :, :]
+        else:
+            S = g ** n * S + np.swapaxes(g ** (n - 1 - i[:n])[:, None] * K[..., c, :n, :], -1, -2) @ V[..., c, :n, :]
+    return np.concatenate(outs, axis=-2)[..., :T, :], S
+""",
+)
+right(
+    X,
+    "the suspect repaired after the fact: old = state, state = … ; state += γ^n old",
+    H
+    + """        old = state
+        outputs.append((rate ** (place + 1) * asked) @ old + inside)
+        state = np.swapaxes(rate ** (len(place) - 1 - place) * keys, -1, -2) @ values
+        state = state + rate ** len(place) * old
+"""
+    + E,
+)
+right(
+    X,
+    "logs and exp, einsum, functools.reduce over chunks",
+    """def retention_chunked(q, k, v, decay, chunk=64, state=None):
+    expect_pairs(q, k, v)
+    log = np.log(np.asarray(decay, dtype=float))[..., None]
+    def step(carry, part):
+        outs, S = carry
+        a, b, c = q[..., part, :], k[..., part, :], v[..., part, :]
+        n = b.shape[-2]
+        i = np.arange(n)
+        new = np.einsum("...t,...td,...de->...te", np.exp(log * (i + 1)), a, S) + retention_parallel(a, b, c, decay)
+        S = np.exp(log * n)[..., None] * S + np.einsum("...t,...td,...te->...de", np.exp(log * (n - 1 - i)), b, c)
+        return outs + [new], S
+    S = np.swapaxes(0.0 * k, -1, -2) @ v if state is None else state
+    outs, S = functools.reduce(step, list(tiles(q.shape[-2], chunk)), ([], S))
+    return np.concatenate(outs, axis=-2), S
+""",
+)
+right(
+    X,
+    "while loop, own inner matrix, own ValueErrors, no tiles",
+    """def retention_chunked(q, k, v, decay, chunk=64, state=None):
+    if q.shape[-1] != k.shape[-1] or not q.shape[-2] == k.shape[-2] == v.shape[-2] or chunk < 1:
+        raise ValueError("shapes or chunk")
+    g = np.asarray(decay, dtype=float)[..., None, None]
+    S, outs, at, T = state, [], 0, q.shape[-2]
+    if S is None:
+        S = np.zeros((k.shape[-1], v.shape[-1]))
+    while at < T:
+        stop = min(at + chunk, T)
+        a, b, c = (z[..., at:stop, :].astype(float) for z in (q, k, v))
+        age = np.subtract.outer(np.arange(stop - at), np.arange(stop - at))
+        w = np.where(age < 0, 0.0, g ** np.where(age < 0, 0, age))
+        outs.append(w * (a @ b.swapaxes(-1, -2)) @ c + g ** (1 + age[:, :1]) * (a @ S))
+        S = g ** (stop - at) * S + (b * np.swapaxes(w[..., -1:, :], -1, -2)).swapaxes(-1, -2) @ c
+        at = stop
+    return np.concatenate(outs, -2), S
+""",
+)
+
+# --- 22.4
+X = "gated_linear_attention"
+H = """def gated_linear_attention(q, k, v, gates, chunk=64, state=None):
+    expect_pairs(q, k, v)
+    if gates.shape[-2:] != k.shape[-2:]:
+        raise ValueError(f"expected gates of the shape of k, {k.shape}; got {gates.shape}")
+    parts = tiles(q.shape[-2], chunk)
+    if state is None:
+        state = np.swapaxes(0.0 * k, -1, -2) @ v
+    out = []
+"""
+
+
+def gla(
+    b="np.cumsum(g, axis=-2)",
+    ex="np.exp(np.minimum(b[..., :, None, :] - b[..., None, :, :], 0))",
+    scores='np.tril(np.einsum("...td,...sd,...tsd->...ts", a, c, E))',
+    left="np.swapaxes(np.exp(end), -1, -2) * state",
+    write="c * np.exp(end - b)",
+    parts="parts",
+    pre="",
+):
+    return f"""    for part in {parts}:
+        a, c, d, g = (z[..., part, :] for z in (q, k, v, gates))
+        b = {b}
+{pre}        E = {ex}
+        scores = {scores}
+        out.append((a * np.exp(b)) @ state + scores @ d)
+        end = b[..., -1:, :]
+        state = {left} + np.swapaxes({write}, -1, -2) @ d
+    return np.concatenate(out, axis=-2), state
+"""
+
+
+wrong(
+    X,
+    "product of e^b and e^-b",
+    H + gla(ex="0", scores="np.tril((a * np.exp(b)) @ np.swapaxes(c * np.exp(-b), -1, -2))"),
+)
+wrong(X, "b without the token's own gate", H + gla(b="np.cumsum(g, axis=-2) - g"))
+wrong(
+    X,
+    "gates summed over the whole text, not restarted in a chunk",
+    H + gla(b="np.cumsum(gates, axis=-2)[..., part, :]"),
+)
+wrong(X, "the memory's columns fade, not its rows", H + gla(left="np.exp(end) * state"))
+wrong(
+    X,
+    "the new pair fades by its own gate too",
+    H
+    + gla(
+        ex="np.exp(np.minimum(b[..., :, None, :] - b[..., None, :, :] + g[..., None, :, :], 0))",
+        write="c * np.exp(end - b + g)",
+    ),
+)
+wrong(X, "old memory not faded at the end of a chunk", H + gla(left="state"))
+wrong(
+    X,
+    "no clipping, a mask of 0 times inf",
+    H
+    + gla(
+        ex="np.exp(b[..., :, None, :] - b[..., None, :, :]) * np.tril(np.ones(2 * (c.shape[-2],)))[..., None]",
+        scores='np.einsum("...td,...sd,...tsd->...ts", a, c, E)',
+    ),
+)
+wrong(
+    X,
+    "sums of gates clipped at -80, so that products do not overflow",
+    H
+    + gla(
+        b="np.maximum(np.cumsum(g, axis=-2), -80.0)",
+        ex="0",
+        scores="np.tril((a * np.exp(b)) @ np.swapaxes(c * np.exp(-b), -1, -2))",
+    ),
+)
+wrong(X, "gates summed into themselves", H + gla(b="np.cumsum(g, axis=-2, out=g)"))
+wrong(
+    X,
+    "faded keys written into empty_like(keys): integer keys truncate",
+    H
+    + gla(
+        pre="        faded = np.empty_like(c)\n        faded[...] = c * np.exp(b[..., -1:, :] - b)\n",
+        write="faded",
+    ),
+)
+right(
+    X,
+    "a loop over rows d of the memory",
+    H
+    + """    for part in parts:
+        a, c, d, g = (z[..., part, :].astype(float) for z in (q, k, v, gates))
+        b = g.cumsum(-2)
+        scores = 0.0
+        for r in range(k.shape[-1]):
+            gap = b[..., :, None, r] - b[..., None, :, r]
+            scores = scores + a[..., :, None, r] * c[..., None, :, r] * np.exp(np.where(gap > 0, 0, gap))
+        out.append(np.einsum("...td,...de->...te", a * np.exp(b), state) + np.tril(scores) @ d)
+        state = np.exp(b[..., -1, :, None]) * state + np.einsum("...td,...te->...de", c * np.exp(b[..., -1:, :] - b), d)
+    return np.concatenate(out, -2), state
+""",
+)
+right(
+    X,
+    "-inf above the diagonal, then one exp",
+    H
+    + gla(
+        ex="np.exp(np.where(np.tri(c.shape[-2], dtype=bool)[..., None], b[..., :, None, :] - b[..., None, :, :], -np.inf))",
+        scores="(a[..., :, None, :] * c[..., None, :, :] * E).sum(-1)",
+    ),
+)
+right(
+    X,
+    "the memory as pairs before the chunk: D unit keys with the memory's rows as values",
+    H
+    + """    D = k.shape[-1]
+    for part in parts:
+        a, c, d, g = (z[..., part, :] * 1.0 for z in (q, k, v, gates))
+        lead = np.broadcast_shapes(a.shape[:-2], c.shape[:-2], d.shape[:-2], g.shape[:-2], state.shape[:-2])
+        wide = lambda z: np.broadcast_to(z, lead + z.shape[-2:])
+        keys = np.concatenate([wide(np.eye(D)), wide(c)], -2)
+        vals = np.concatenate([wide(state), wide(d)], -2)
+        b = np.cumsum(np.concatenate([wide(np.zeros((D, D))), wide(g)], -2), -2)
+        n = c.shape[-2]
+        gap = np.minimum(b[..., D:, None, :] - b[..., None, :, :], 0)
+        s = np.einsum("...td,...sd,...tsd->...ts", a, keys, np.exp(gap)) * np.tri(n, n + D, D)
+        out.append(s @ vals)
+        state = np.swapaxes(keys * np.exp(b[..., -1:, :] - b), -1, -2) @ vals
+    return np.concatenate(out, -2), state
+""",
+)
+right(
+    X,
+    "recursion: the first chunk, then the rest (halves)",
+    """def gated_linear_attention(q, k, v, gates, chunk=64, state=None):
+    expect_pairs(q, k, v)
+    if gates.shape[-2:] != k.shape[-2:] or chunk < 1:
+        raise ValueError("gates or chunk")
+    T = q.shape[-2]
+    if T > chunk:
+        half = -(-T // chunk) // 2 * chunk
+        one, two = slice(None, half), slice(half, None)
+        first, state = gated_linear_attention(*(z[..., one, :] for z in (q, k, v, gates)), chunk, state)
+        second, state = gated_linear_attention(*(z[..., two, :] for z in (q, k, v, gates)), chunk, state)
+        return np.concatenate([first, second], axis=-2), state
+    b = np.add.accumulate(np.asarray(gates, float), axis=-2)
+    gap = b[..., :, None, :] - b[..., None, :, :]
+    s = np.tril(((q[..., :, None, :] * k[..., None, :, :]) * np.exp(np.minimum(gap, 0))).sum(-1))
+    o, S = s @ v, np.swapaxes(k * np.exp(b[..., -1:, :] - b), -1, -2) @ v
+    if state is None:
+        return o, S
+    return o + (q * np.exp(b)) @ state, S + np.exp(b[..., -1, :])[..., None] * state
+""",
+)
+
+# --- 22.5
+X = "delta_rule_chunked"
+H = """def delta_rule_chunked(q, k, v, beta, chunk=64, state=None):
+    expect_pairs(q, k, v)
+    if beta.shape[-1] != k.shape[-2]:
+        raise ValueError(f"expected {k.shape[-2]} step sizes; got {beta.shape[-1]}")
+    parts = tiles(q.shape[-2], chunk)
+    if state is None:
+        state = np.swapaxes(0.0 * k, -1, -2) @ v
+    out = []
+"""
+
+
+def dr(
+    be="beta[..., part, None]",
+    overlaps="np.tril(be * (c @ ct), -1)",
+    rest="be * (d - c @ state)",
+    wrote="np.linalg.solve(np.eye(c.shape[-2]) + A, B)",
+    read="a @ state + np.tril(a @ ct) @ U",
+    left="state = state + ct @ U",
+):
+    return f"""    for part in parts:
+        a, c, d = (z[..., part, :] for z in (q, k, v))
+        be = {be}
+        ct = np.swapaxes(c, -1, -2)
+        A = {overlaps}
+        B = {rest}
+        U = {wrote}
+        out.append({read})
+        {left}
+    return np.concatenate(out, axis=-2), state
+"""
+
+
+wrong(X, "the diagonal kept in A", H + dr(overlaps="np.tril(be * (c @ ct))"))
+wrong(
+    X,
+    "beta multiplies the columns of A",
+    H + dr(overlaps="np.tril(np.swapaxes(be, -1, -2) * (c @ ct), -1)"),
+)
+wrong(X, "beta on the values only: B = β v - k S", H + dr(rest="be * d - c @ state"))
+wrong(X, "what the memory says at k is not subtracted in B", H + dr(rest="be * d"))
+wrong(
+    X, "reads without the own pair: tril(…, -1)", H + dr(read="a @ state + np.tril(a @ ct, -1) @ U")
+)
+wrong(
+    X,
+    "values instead of corrections are read and stored",
+    H + dr(read="a @ state + np.tril(a @ ct) @ B", left="state = state + ct @ B"),
+)
+wrong(X, "two terms of the series instead of the system", H + dr(wrote="B - A @ B + A @ (A @ B)"))
+wrong(
+    X,
+    "state += in the given memory",
+    H
+    + dr(
+        left="state = np.add(state, ct @ U, out=state if state.dtype == float and state.shape == (ct @ U).shape else None)"
+    ),
+)
+wrong(
+    X,
+    "the system solved token by token, in a loop",
+    H
+    + dr(
+        wrote="np.zeros(np.broadcast_shapes(A.shape[:-2], B.shape[:-2]) + B.shape[-2:])",
+        read="(lambda: [U.__setitem__((..., slice(t, t + 1), slice(None)), B[..., t : t + 1, :] - A[..., t : t + 1, :] @ U) for t in range(c.shape[-2])])() and a @ state + np.tril(a @ ct) @ U",
+    ),
+)
+right(
+    X,
+    "the WY form: two solves at once, with and without S",
+    H
+    + """    E = v.shape[-1]
+    for part in parts:
+        a, c, d = (z[..., part, :].astype(float) for z in (q, k, v))
+        be = np.asarray(beta, float)[..., part][..., None]
+        lead = np.broadcast_shapes(c.shape[:-2], d.shape[:-2], be.shape[:-2])
+        both = np.concatenate([np.broadcast_to(be * d, lead + d.shape[-2:]), np.broadcast_to(be * c, lead + c.shape[-2:])], axis=-1)
+        n = c.shape[-2]
+        both = np.linalg.solve(np.identity(n) + np.tri(n, k=-1) * (be * c @ c.swapaxes(-1, -2)), both)
+        u = both[..., :E] - both[..., E:] @ state
+        out.append(a @ state + (np.tri(n) * (a @ c.swapaxes(-1, -2))) @ u)
+        state = state + c.swapaxes(-1, -2) @ u
+    return np.concatenate(out, -2), state
+""",
+)
+right(
+    X,
+    "the inverse, by doubling: (I - A)(I + A²)(I + A⁴)…",
+    H
+    + """    for part in parts:
+        a, c, d = (z[..., part, :] for z in (q, k, v))
+        n = c.shape[-2]
+        A = -np.tril(beta[..., part, None] * np.einsum("...td,...sd->...ts", c, c), -1).astype(float)
+        U = beta[..., part, None] * (d - c @ state)
+        U = U + A @ U
+        size = 2
+        while size < n:
+            A = A @ A
+            U = U + A @ U
+            size *= 2
+        out.append(a @ state + np.tril(a @ np.swapaxes(c, -1, -2)) @ U)
+        state = state + np.swapaxes(c, -1, -2) @ U
+    return np.concatenate(out, -2), state
+""",
+)
+right(X, "by np.linalg.inv", H + dr(wrote="np.linalg.inv(A + np.eye(A.shape[-1])) @ B"))
+right(
+    X,
+    "a system for the corrections before beta: (I + tril(KKᵀ, -1) diag β) E = V - K S, then U = β E",
+    H
+    + dr(
+        overlaps="np.tril(c @ ct, -1) * np.swapaxes(be, -1, -2)",
+        rest="d - c @ state",
+        wrote="be * np.linalg.solve(np.eye(c.shape[-2]) + A, B)",
+    ),
+)
+
+# --- 22.6
+X = "token_shift"
+H = "def token_shift(x, mix, last=None):\n"
+wrong(
+    X,
+    "mix the wrong way round",
+    H
+    + """    before = np.concatenate([np.zeros_like(x[..., :1, :]) if last is None else last[..., None, :], x[..., :-1, :]], axis=-2)
+    return (1 - mix) * x + mix * before, x[..., -1, :]
+""",
+)
+wrong(
+    X,
+    "np.roll: the first token mixes with the last",
+    H
+    + """    before = np.roll(x, 1, axis=-2)
+    if last is not None:
+        before = before.astype(float)
+        before[..., 0, :] = last
+    return mix * x + (1 - mix) * before, x[..., -1, :]
+""",
+)
+wrong(
+    X,
+    "last is ignored",
+    H
+    + """    before = np.concatenate([np.zeros_like(x[..., :1, :]), x[..., :-1, :]], axis=-2)
+    return mix * x + (1 - mix) * before, x[..., -1, :]
+""",
+)
+wrong(
+    X,
+    "keeps the mixed token",
+    H
+    + """    before = np.concatenate([np.zeros_like(x[..., :1, :]) if last is None else last[..., None, :], x[..., :-1, :]], axis=-2)
+    y = mix * x + (1 - mix) * before
+    return y, y[..., -1, :]
+""",
+)
+wrong(
+    X,
+    "mixes with the mixed token before: a running mean",
+    H
+    + """    y, h = [], 0.0 if last is None else last
+    for t in range(x.shape[-2]):
+        h = mix * x[..., t, :] + (1 - mix) * h
+        y.append(h)
+    return np.stack(y, axis=-2), x[..., -1, :]
+""",
+)
+wrong(
+    X,
+    "shifts axis 0: no leading axes",
+    H
+    + """    before = np.zeros(x.shape)
+    before[1:] = x[:-1]
+    if last is not None:
+        before[0] = last
+    return mix * x + (1 - mix) * before, x[-1]
+""",
+)
+wrong(
+    X,
+    "zeros_like(x): a last of floats truncates beside integer tokens",
+    H
+    + """    before = np.zeros_like(x)
+    before[..., 1:, :] = x[..., :-1, :]
+    if last is not None:
+        before[..., 0, :] = last
+    return mix * x + (1 - mix) * before, x[..., -1, :]
+""",
+)
+wrong(
+    X,
+    "last *= 1 - mix, in place",
+    H
+    + """    y = 1.0 * mix * x
+    y[..., 1:, :] += (1 - mix) * x[..., :-1, :]
+    if last is not None:
+        if last.dtype.kind == "i":
+            last = last.astype(float)
+        last *= 1 - mix
+        y[..., 0, :] += last
+    return y, x[..., -1, :]
+""",
+)
+wrong(
+    X,
+    "y = mix * x; y += …: integer tokens and mix, a last of floats",
+    H
+    + """    y = mix * x
+    y[..., 1:, :] += (1 - mix) * x[..., :-1, :]
+    if last is not None:
+        y[..., 0, :] += (1 - mix) * last
+    return y, x[..., -1, :]
+""",
+)
+wrong(
+    X,
+    "a text of one token is not mixed with last",
+    H
+    + """    if x.shape[-2] == 1:
+        return mix * x, x[..., 0, :]
+    before = np.concatenate([np.zeros_like(x[..., :1, :]) if last is None else last[..., None, :], x[..., :-1, :]], axis=-2)
+    return mix * x + (1 - mix) * before, x[..., -1, :]
+""",
+)
+right(
+    X,
+    "np.diff with prepend",
+    H
+    + """    first = np.zeros(x.shape[:-2] + (1, x.shape[-1])) if last is None else np.expand_dims(last, -2)
+    return x - (1 - mix) * np.diff(x, axis=-2, prepend=first), x[..., -1, :].copy()
+""",
+)
+right(
+    X,
+    "a shift matrix",
+    H
+    + """    T = x.shape[-2]
+    before = np.eye(T, k=-1) @ x
+    if last is not None:
+        before = before + np.eye(T)[:, :1] * last[..., None, :]
+    return before + mix * (x - before), np.take(x, -1, axis=-2)
+""",
+)
+right(
+    X,
+    "np.pad, row 0 by hand, windows of two",
+    H
+    + """    pad = [(0, 0)] * (x.ndim - 2) + [(1, 0), (0, 0)]
+    both = np.pad(np.asarray(x, dtype=float), pad)
+    if last is not None:
+        both[..., 0, :] = last
+    both = np.lib.stride_tricks.sliding_window_view(both, 2, axis=-2)
+    return both[..., 1] * mix + both[..., 0] * (1 - mix), both[..., -1, :, 1]
+""",
+)
+right(
+    X,
+    "one token after the other, with a helper",
+    H
+    + """    out, before = [], (np.zeros(x.shape[-1]) if last is None else last)
+    for now in np.moveaxis(x, -2, 0):
+        out.append(now * mix + before - before * mix)
+        before = now
+    return np.moveaxis(np.asarray(out), 0, -2), before
+""",
+)
+
+# --- 22.7
+X = "rwkv_time_mix"
+H = """def rwkv_time_mix(r, k, v, rate, bonus, state=None):
+    if state is None:
+        nothing = np.zeros((*k.shape[:-2], k.shape[-1]))
+        state = np.stack([nothing, nothing, nothing - np.inf], axis=-2)
+    values, weights, largest = np.moveaxis(state, -2, 0)
+    out = []
+"""
+
+
+def rw(
+    m1="np.maximum(largest, bonus + kt)",
+    old1="np.exp(largest - M)",
+    new1="np.exp(bonus + kt - M)",
+    gate="sigmoid(r[..., t, :])",
+    m2="np.maximum(largest - rate, kt)",
+    old2="np.exp(largest - rate - M)",
+    new2="np.exp(kt - M)",
+    put="out.append(y)",
+    end="np.stack(out, axis=-2)",
+    up="values, weights, largest = old * values + new * vt, old * weights + new, M",
+    pre="",
+    kt="k[..., t, :]",
+):
+    return (
+        pre
+        + f"""    for t in range(k.shape[-2]):
+        kt, vt = {kt}, v[..., t, :]
+        M = {m1}
+        old, new = {old1}, {new1}
+        y = {gate} * (old * values + new * vt) / (old * weights + new)
+        {put}
+        M = {m2}
+        old, new = {old2}, {new2}
+        {up}
+    return {end}, np.stack([values, weights, largest], axis=-2)
+"""
+    )
+
+
+wrong(
+    X,
+    "sums of e^k without the largest exponent",
+    """def rwkv_time_mix(r, k, v, rate, bonus, state=None):
+    if state is None:
+        a = b = np.zeros((*k.shape[:-2], k.shape[-1]))
+        m = a
+    else:
+        a, b, m = np.moveaxis(state, -2, 0)
+        a, b = a * np.exp(m), b * np.exp(m)
+    out = []
+    for t in range(k.shape[-2]):
+        e, own = np.exp(k[..., t, :]), np.exp(bonus + k[..., t, :])
+        out.append(sigmoid(r[..., t, :]) * (a + own * v[..., t, :]) / (b + own))
+        a, b = np.exp(-rate) * a + e * v[..., t, :], np.exp(-rate) * b + e
+    return np.stack(out, axis=-2), np.stack([a, b, 0 * b], axis=-2)
+""",
+)
+wrong(
+    X,
+    "the bonus stays in the state",
+    H + rw(m2="np.maximum(largest - rate, bonus + kt)", new2="np.exp(bonus + kt - M)"),
+)
+wrong(
+    X,
+    "a new token fades at once: k - w in the state",
+    H + rw(m2="np.maximum(largest, kt) - rate", new2="np.exp(kt - rate - M)"),
+)
+wrong(X, "r without its sigmoid", H + rw(gate="r[..., t, :]"))
+wrong(
+    X,
+    "the old sums fade before the output too",
+    H + rw(m1="np.maximum(largest - rate, bonus + kt)", old1="np.exp(largest - rate - M)"),
+)
+wrong(
+    X,
+    "largest never sinks; e^-w as a factor of the old sums",
+    H + rw(m2="np.maximum(largest, kt)", old2="np.exp(largest - M) * np.exp(-rate)"),
+)
+wrong(
+    X,
+    "in place in the rows of the given state",
+    H
+    + rw(
+        up="values *= old; values += new * vt; weights *= old; weights += new; largest[...] = M",
+        pre="""    if state.dtype.kind == "i":
+        values, weights, largest = np.moveaxis(state.astype(float), -2, 0)
+""",
+    ),
+)
+wrong(
+    X,
+    "one largest for all channels in the output",
+    H + rw(m1="np.maximum(largest, bonus + kt).max(axis=-1, keepdims=True)"),
+)
+wrong(
+    X,
+    "outputs in zeros_like(v): integer values truncate",
+    H + rw(pre="    out = np.zeros_like(v)\n", put="out[..., t, :] = y", end="out"),
+)
+wrong(X, "keys clipped to ±500", H + rw(kt="np.clip(k[..., t, :], -500, 500)"))
+right(
+    X,
+    "the whole text at once: a table of exponents, a softmax, the state from its last row",
+    """def rwkv_time_mix(r, k, v, rate, bonus, state=None):
+    T, C = k.shape[-2:]
+    if state is None:
+        state = np.broadcast_to(np.array([0.0, 0.0, -np.inf])[:, None], (*k.shape[:-2], 3, C))
+    a, b, m = (state[..., i, None, :] for i in range(3))
+    t, s = np.arange(T)[:, None, None], np.arange(T)[:, None]
+    keys = k[..., None, :, :] * 1.0
+    e = np.where(s < t, keys - (t - 1 - s) * rate, np.where(s == t, keys + bonus, -np.inf))
+    old = m - np.arange(T)[:, None] * rate
+    M = np.maximum(old, e.max(axis=-2))
+    w, w0 = np.exp(e - M[..., None, :]), np.exp(old - M)
+    y = (np.einsum("...tsc,...sc->...tc", w, v) + w0 * a) / (w.sum(-2) + w0 * b)
+    e, old = k - (T - 1 - np.arange(T))[:, None] * rate, (m - T * rate)[..., 0, :]
+    M = np.maximum(old, e.max(-2))
+    w, w0 = np.exp(e - M[..., None, :]), np.exp(old - M)
+    S = np.stack([(w * v).sum(-2) + w0 * a[..., 0, :], w.sum(-2) + w0 * b[..., 0, :], M], axis=-2)
+    return y / (1 + np.exp(-1.0 * r)), S
+""",
+)
+right(
+    X,
+    "tanh for the sigmoid, one helper that merges two pairs of sums",
+    H
+    + """    def merge(a, b, m, v, e):
+        M = np.where(m > e, m, e)
+        x, y = np.exp(m - M), np.exp(e - M)
+        return a * x + v * y, b * x + y, M
+    a, b, m = values, weights, largest
+    for t in range(k.shape[-2]):
+        n, d, _ = merge(a, b, m, v[..., t, :], bonus + k[..., t, :])
+        out.append((n / d) * 0.5 * (1 + np.tanh(0.5 * r[..., t, :])))
+        a, b, m = merge(a, b, m - rate, v[..., t, :], k[..., t, :] * 1.0)
+    return np.stack(out, -2), np.stack((a, b, m), -2)
+""",
+)
+right(
+    X,
+    "the mean and the log of the weight, turned back into sums at the end",
+    H
+    + """    with np.errstate(all="ignore"):
+        log = np.log(weights) + largest
+        mean = np.where(weights > 0, values / np.where(weights > 0, weights, 1), 0.0)
+    m = largest
+    for t in range(k.shape[-2]):
+        kt, vt = k[..., t, :], v[..., t, :]
+        total = np.logaddexp(log, bonus + kt)
+        out.append(sigmoid(r[..., t, :]) * (mean * np.exp(log - total) + vt * np.exp(bonus + kt - total)))
+        new = np.logaddexp(log - rate, kt)
+        mean, log = mean * np.exp(log - rate - new) + vt * np.exp(kt - new), new
+        m = np.maximum(m - rate, kt)
+    weights = np.exp(log - m)
+    return np.stack(out, -2), np.stack([mean * weights, weights, m], -2)
+""",
+)
+right(
+    X,
+    "channels first, preallocated, state as one array",
+    H
+    + """    y = np.empty(np.broadcast_shapes(r.shape, k.shape, v.shape), dtype=float)
+    S = np.array(state, dtype=float)
+    for t in range(y.shape[-2]):
+        new = np.stack([v[..., t, :], np.ones_like(v[..., t, :])], axis=-2) * 1.0
+        e = (k[..., t, :] + bonus)[..., None, :]
+        M = np.maximum(S[..., 2:, :], e)
+        ab = np.exp(S[..., 2:, :] - M) * S[..., :2, :] + np.exp(e - M) * new
+        y[..., t, :] = sigmoid(r[..., t, :]) * ab[..., 0, :] / ab[..., 1, :]
+        fall, e = S[..., 2:, :] - rate, k[..., t, None, :]
+        M = np.maximum(fall, e)
+        S = np.concatenate([np.exp(fall - M) * S[..., :2, :] + np.exp(e - M) * new, M], axis=-2)
+    return y, S
+""",
+)
+
+# --- 22.8
+X = "rg_lru"
+H = "def rg_lru(x, forget, admit, rates, state=None):\n"
+
+
+def rg(
+    a="np.exp(-8 * np.logaddexp(0, rates) * sigmoid(forget))",
+    root="np.sqrt(1 - a ** 2)",
+    gate="sigmoid(admit)",
+    h="np.zeros((*x.shape[:-2], x.shape[-1])) if state is None else state",
+    pre="",
+    loop="""    out = []
+    for t in range(x.shape[-2]):
+        h = a[..., t, :] * h + add[..., t, :]
+        out.append(h)
+    return np.stack(out, axis=-2), h
+""",
+):
+    return (
+        H
+        + pre
+        + f"""    a = {a}
+    add = {root} * {gate} * x
+    h = {h}
+"""
+        + loop
+    )
+
+
+wrong(X, "the input without its root", rg(root="1.0"))
+wrong(X, "1 - a instead of the root", rg(root="(1 - a)"))
+wrong(X, "the root of 1 - a", rg(root="np.sqrt(1 - a)"))
+wrong(X, "admit without its sigmoid", rg(gate="admit"))
+wrong(
+    X,
+    "the sign of the paper: softplus(-rates)",
+    rg(a="np.exp(-8 * np.logaddexp(0, -np.asarray(rates)) * sigmoid(forget))"),
+)
+wrong(
+    X,
+    "forget and admit swapped",
+    rg(a="np.exp(-8 * np.logaddexp(0, rates) * sigmoid(admit))", gate="sigmoid(forget)"),
+)
+wrong(
+    X,
+    "the given state changed in place",
+    rg(
+        h="np.zeros((*x.shape[:-2], x.shape[-1])) if state is None else state.astype(float) if state.dtype.kind == 'i' else state",
+        loop="""    out = []
+    for t in range(x.shape[-2]):
+        h *= a[..., t, :]
+        h += add[..., t, :]
+        out.append(h.copy())
+    return np.stack(out, axis=-2), h
+""",
+    ),
+)
+wrong(
+    X,
+    "softplus written into rates",
+    rg(
+        pre="""    rates = np.asarray(rates, dtype=float)
+    np.logaddexp(0, rates, out=rates)
+""",
+        a="np.exp(-8 * rates * sigmoid(forget))",
+    ),
+)
+wrong(
+    X,
+    "at once by dividing by the product of all a: 0/0 for fast channels",
+    rg(
+        loop="""    p = np.cumprod(a, axis=-2)
+    h = p * (h[..., None, :] + np.cumsum(add / p, axis=-2))
+    return h, h[..., -1, :]
+"""
+    ),
+)
+wrong(
+    X,
+    "works in np.array(state): a state of integers truncates",
+    rg(
+        h="np.zeros((*x.shape[:-2], x.shape[-1])) if state is None else np.array(state)",
+        loop="""    out = []
+    for t in range(x.shape[-2]):
+        h[...] = a[..., t, :] * h + add[..., t, :]
+        out.append(h.copy())
+    return np.stack(out, axis=-2), h
+""",
+    ),
+)
+right(
+    X,
+    "expm1 under the root, itertools.accumulate",
+    H
+    + """    log = -8.0 * np.logaddexp(0.0, rates) / (1 + np.exp(-1.0 * forget))
+    a, add = np.exp(log), np.sqrt(-np.expm1(2 * log)) / (1 + np.exp(-1.0 * admit)) * x
+    steps = zip(np.moveaxis(a, -2, 0), np.moveaxis(add, -2, 0))
+    hs = list(itertools.accumulate(steps, lambda h, s: s[0] * h + s[1], initial=np.zeros(x.shape[-1]) if state is None else state))[1:]
+    return np.stack(hs, axis=-2), hs[-1]
+""",
+)
+right(
+    X,
+    "a table T × T of products, from differences of summed logs",
+    H
+    + """    log = -8 * np.logaddexp(0, rates) * sigmoid(forget)
+    add = np.sqrt(1 - np.exp(2 * log)) * sigmoid(admit) * x
+    L = np.cumsum(log, axis=-2)
+    gap = np.where(np.tri(x.shape[-2], dtype=bool)[..., None], L[..., :, None, :] - L[..., None, :, :], -np.inf)
+    h = np.einsum("...tsc,...sc->...tc", np.exp(gap), add)
+    if state is not None:
+        h = h + np.exp(L) * state[..., None, :]
+    return h, h[..., -1, :]
+""",
+)
+right(
+    X,
+    "a scan by doubling",
+    H
+    + """    a = np.exp(-8 * np.log1p(np.exp(rates)) * sigmoid(forget))
+    h = np.sqrt((1 - a) * (1 + a)) * (sigmoid(admit) * x)
+    if state is not None:
+        h[..., 0, :] += a[..., 0, :] * state
+    a, step = a.copy(), 1
+    while step < x.shape[-2]:
+        new = h.copy()
+        new[..., step:, :] += a[..., step:, :] * h[..., :-step, :]
+        b = a.copy()
+        b[..., step:, :] *= a[..., :-step, :]
+        h, a, step = new, b, step * 2
+    return h, h[..., -1, :]
+""",
+)
+right(
+    X,
+    "a = (1 + e^Λ)^(-8 σ(r)), one token at a time into an empty array",
+    H
+    + """    out = np.empty(x.shape)
+    h = 0.0 if state is None else state
+    for t in range(x.shape[-2]):
+        a = (1 + np.exp(1.0 * rates)) ** (-8 * sigmoid(forget[..., t, :]))
+        h = out[..., t, :] = a * h + sigmoid(admit[..., t, :]) * x[..., t, :] * (1 - a * a) ** 0.5
+    return out, out[..., -1, :].copy()
+""",
+)

@@ -238,6 +238,7 @@ EXERCISE = Exercise(
                 ),
                 ("fewer step sizes than keys", (*PLAIN, np.full(3, 0.5))),
                 ("a chunk of 0 tokens", (*PLAIN, np.full(4, 0.5), 0)),
+                ("a chunk of −1 token", (*PLAIN, np.full(4, 0.5), -1)),
             )
         ),
     ),

@@ -83,20 +83,6 @@ def draws(rng: np.random.Generator) -> list[Call]:
     ]
 
 
-def one_matrix(q, k, v, gates, chunk=64, state=None):  # noqa: D103 (told by its slip)
-    expect_pairs(q, k, v)
-    tiles(q.shape[-2], chunk)
-    if gates.shape[-2:] != k.shape[-2:]:
-        raise ValueError
-    total = np.cumsum(gates, axis=-2)
-    fade = np.exp(np.minimum(total[..., :, None, :] - total[..., None, :, :], 0.0))
-    output = np.tril(np.einsum("...td,...sd,...tsd->...ts", q, k, fade)) @ v
-    last = np.einsum("...sd,...se->...de", k * np.exp(total[..., -1:, :] - total), v)
-    if state is None:
-        return output, last
-    return output + (q * np.exp(total)) @ state, last + np.exp(total[..., -1, :, None]) * state
-
-
 SUMS = "np.cumsum(gates[..., part, :], axis=-2)"
 FADE = (
     'weights = np.tril(np.einsum("...td,...sd,...tsd->...ts", asked, keys, fade))',
@@ -111,9 +97,10 @@ SLIPS = (
         seen="the first form of the GLA paper",
     ),
     Slip(
-        "one matrix for the whole text",
-        one_matrix,
-        "Values are right, but weights of T × T pairs are made, whatever the chunk is.",
+        "sums of gates are clipped",
+        (SUMS, f"np.maximum({SUMS}, -80.0)"),
+        "A sum of gates goes no lower than some bound, so after a strong gate nothing in its chunk "
+        "fades any more. Take differences of sums, which need no bound below.",
     ),
     Slip(
         "the memory is lost between chunks",
@@ -140,11 +127,14 @@ SLIPS = (
     Slip(
         "a token's gate fades its own pair",
         (
-            "total[..., :, None, :] - total[..., None, :, :]",
-            "total[..., :, None, :] - (total - gates[..., part, :])[..., None, :, :]",
+            (
+                "total[..., :, None, :] - total[..., None, :, :]",
+                "total[..., :, None, :] - (total - gates[..., part, :])[..., None, :, :]",
+            ),
+            ("keys * np.exp(last - total)", "keys * np.exp(last - total + gates[..., part, :])"),
         ),
-        "Inside a chunk a pair has faded by its own gate, too. A gate fades what was there before "
-        "its token.",
+        "Every pair has faded by its own gate, too. A gate fades what was there before its token, "
+        "which then writes in full.",
     ),
     Slip(
         "gates summed from the text's beginning",
@@ -248,6 +238,7 @@ EXERCISE = Exercise(
                 ("fewer keys than queries", (PLAIN[0], PLAIN[1][:3], PLAIN[2][:3], -PLAIN[1][:3])),
                 ("gates of the width of v", (*PLAIN, -PLAIN[2])),
                 ("a chunk of 0 tokens", (*PLAIN, -PLAIN[1], 0)),
+                ("a chunk of −1 token", (*PLAIN, -PLAIN[1], -1)),
             )
         ),
     ),

@@ -42,6 +42,10 @@ def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     want = loop(q, k, v, np.full_like(k, 0.75))
     for chunk in (1, 2, 4, 8, 9, 20):
         yield f"the same numbers in chunks of {chunk}", (q, k, v, 0.75, chunk), want
+    q, k, v = qkv(rng, 400, 2, 2)
+    want = loop(q, k, v, np.full_like(k, 0.125))
+    for chunk in (400, 150):
+        yield f"400 tokens, a decay of 1/8, chunks of {chunk}", (q, k, v, 0.125, chunk), want
 
 
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -120,13 +124,10 @@ SLIPS = (
         "The memory starts empty although one is given. Start from zeros only where it is None.",
     ),
     Slip(
-        "what is new fades with the chunk",
-        (
-            "rate**length * state + np.swapaxes(faded, -1, -2) @ values",
-            "rate**length * (state + np.swapaxes(faded, -1, -2) @ values)",
-        ),
-        "What the chunk writes fades by the whole chunk once more. Only the memory from before it "
-        "does.",
+        "a chunk's keys fade one step too much",
+        (FADED, "rate ** (length - place) * keys"),
+        "A chunk's pairs have faded by one step too much at its end: its last pair, too. The last "
+        "is written in full, and the first has faded length − 1 times.",
     ),
 )
 
@@ -175,6 +176,7 @@ EXERCISE = Exercise(
         forbids=("retention_recurrent",),
         says=(
             "No table of T × T numbers, and no loop over tokens.",
+            "Texts and chunks may be long, and the decay small.",
             "Shapes that do not fit and chunks of less than 1 raise a ValueError.",
         ),
     ),
@@ -197,6 +199,7 @@ EXERCISE = Exercise(
             (
                 ("fewer keys than queries", (PLAIN[0], PLAIN[1][:3], PLAIN[2][:3], 0.5)),
                 ("a chunk of 0 tokens", (*PLAIN, 0.5, 0)),
+                ("a chunk of −1 token", (*PLAIN, 0.5, -1)),
             )
         ),
     ),

@@ -13,6 +13,7 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     PLAIN,
     WHOLE,
     between,
+    loop,
     qkv,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
@@ -56,6 +57,8 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     one = np.eye(5)[:, :1]  # the first token writes, the others do not
     left = 0.5 ** np.arange(5.0)[:, None]
     yield "one token, half of it left a step", (one + 1 - one, one, one, 0.5), (left, left[-1:])
+    q, k, v = qkv(rng, 400, 2, 2)
+    yield "400 tokens, a decay of 1/8", (q, k, v, 0.125), loop(q, k, v, np.full_like(k, 0.125))
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -116,10 +119,10 @@ SLIPS = (
         "The memory starts empty although one is given. Start from zeros only where it is None.",
     ),
     Slip(
-        "changes the memory it was given",
-        ("state = decay * state + k", "state *= decay\n        state += k"),
-        "The memory that was given is changed in place: `state *= …` writes into the caller's "
-        "array. Make a new one: state = decay * state + ….",
+        "a given memory does not fade at the first token",
+        (FADES, "(decay if t else 1) * state + k"),
+        "A memory that is given has not faded when the first token reads it. It fades at every "
+        "token, the first of the text too: what was given came before.",
     ),
     Slip(
         "one decay for all heads",
@@ -176,7 +179,10 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         whole=WHOLE,
-        says=("Shapes that do not fit raise a ValueError.",),
+        says=(
+            "Texts may be long.",
+            "Shapes that do not fit raise a ValueError.",
+        ),
     ),
     properties=(
         worked(
@@ -191,7 +197,7 @@ EXERCISE = Exercise(
         agrees("the memory after the last token", _values, part=1),
         agrees("each head has a decay of its own", _heads),
         agrees("goes on from a memory that is given", _goes_on),
-        known("decay 1 is a sum; one token fades by powers", _limits),
+        known("decay 1; one token alone; a long text", _limits),
         refuses((("fewer keys than queries", (PLAIN[0], PLAIN[1][:3], PLAIN[2][:3], 0.5)),)),
     ),
     draws=draws,

@@ -44,6 +44,14 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     keep = np.exp(-4 * np.log1p(np.exp(rates)))
     fading = h * keep ** np.arange(1, 6)[:, None]
     yield "x = 0: h fades", (0 * x, 0 * x, admit, rates, h), (fading, fading[-1])
+    x, forget, admit, _ = case(rng, 300, 3).args
+    rates = np.array([0.0, 3.0, -4.0])
+    keep = np.exp(-8 * np.log1p(np.exp(rates)) * sigmoid(forget))
+    rows, now = [], h
+    for left, new in zip(keep, np.sqrt(1 - keep**2) * sigmoid(admit) * x, strict=True):
+        now = left * now + new
+        rows.append(now)
+    yield "300 tokens, rates of 0, 3 and −4", (x, forget, admit, rates, h), (np.stack(rows), now)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -98,9 +106,9 @@ SLIPS = (
         "The exponent lacks its factor of 8.",
     ),
     Slip(
-        "the forget gate without its sigmoid",
-        ("* sigmoid(forget)", "* np.abs(forget)"),
-        "The forget gate has not been through a sigmoid.",
+        "the root of 1 - a",
+        (GAIN, "np.sqrt(-np.expm1(log_keep))"),
+        "The input is scaled by √(1 − a): the root is of 1 − a².",
     ),
     Slip(
         "a sigmoid's power, with the paper's sign",
@@ -151,6 +159,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        says=("Texts may be long, and channels fast.",),
     ),
     properties=(
         worked(
@@ -167,7 +176,7 @@ EXERCISE = Exercise(
         agrees("all states", _values, part=0),
         agrees("the last state", _values, part=1),
         agrees("goes on from a state that is given", _goes_on),
-        known("gates closed, rates fast, inputs of 0", _limits),
+        known("gates closed, rates fast, inputs of 0, long texts", _limits),
     ),
     draws=draws,
     slips=SLIPS,

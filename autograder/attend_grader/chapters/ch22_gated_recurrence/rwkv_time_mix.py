@@ -68,6 +68,11 @@ def _large(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
         r, _, v, rate, bonus = case(rng, 6, 3).args
         args = (r, between(rng, low, high, 6, 3), v, rate, bonus)
         yield f"keys between {low:g} and {high:g}", args, (means(*args), None)
+    r, k, v, rate, bonus = case(rng, 4, 4, (2,)).args
+    k[...] = [1000.0, 0.0, -1000.0, 300.0]  # each channel has its own
+    k[1] -= 700.0
+    want = np.stack([means(*text, rate, bonus) for text in zip(r, k, v, strict=True)])
+    yield "keys of 1000, 0 and −1000 in three channels", (r, k, v, rate, bonus), (want, None)
 
 
 def _in_parts(subject: Subject, probe: Probe) -> None:
@@ -89,7 +94,7 @@ def _in_parts(subject: Subject, probe: Probe) -> None:
 def draws(rng: np.random.Generator) -> list[Call]:
     """Oblong, square, leading axes, one token, a state given, large keys."""
     large = case(rng, 5, 3)
-    large.args[1][...] *= 400
+    large.args[1][...] *= 100
     return [
         case(rng, 5, 3),
         case(rng, 4, 4),
@@ -149,10 +154,13 @@ SLIPS = (
         "divided by the same power of e.",
     ),
     Slip(
-        "the token itself is not seen",
-        ("(old * values + new * value) / (old * weights + new)",
-         "(old * values) / np.maximum(old * weights, 1e-300)"),
-        "A token does not see its own value.",
+        "what is new fades at once",
+        (
+            (SECOND, "top = np.maximum(largest, now) - rate"),
+            (OLD, "old, new = np.exp(largest - rate - top), np.exp(now - rate - top)"),
+        ),
+        "The state's sums have faded by one step too much: the newest token, too. It is written "
+        "with the weight e^k, and only what is older fades by the rate.",
     ),
     Slip(
         "the maximum is not kept",
@@ -227,7 +235,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        says=("Keys may be as large as ±1000.",),
+        says=("Keys may be as large as ±1000, in one channel and not in another.",),
     ),
     properties=(
         worked(
