@@ -299,8 +299,11 @@ class Subject:
         return dataclasses.replace(self, instance=outcome.value, made=made)
 
     def with_references(self, names: Sequence[str]) -> Subject:
-        """The same candidate, whose calls to the named earlier exercises reach references."""
-        return dataclasses.replace(self, references=tuple(names))
+        """The same candidate, whose calls to the named earlier exercises reach references.
+
+        It has a log of its own: what is said of this one's calls is held to this one's log.
+        """
+        return dataclasses.replace(self, references=tuple(names), log=[])
 
     def forbid(self, names: Sequence[str]) -> None:
         """Let functions of these dotted names raise while the candidate runs; () lifts it."""
