@@ -75,6 +75,7 @@ ADVICE = {
     "exit": ("SystemExit", "None", "remove the call to exit"),
     "recursion": ("RecursionError", "maximum recursion depth", "what stops it?"),
     "axis": ("AxisError", "axis 2 is out of bounds for array of dimension 1", "from the end"),
+    "axis from the end": ("AxisError", "axis -2 is out of bounds for array", "squeeze()"),
     "order of axes": ("ValueError", "axes don't match array", "from the end"),
     "too many indices": ("IndexError", "too many indices for array", "from the end"),
     "index": ("IndexError", "index 9 is out of bounds for axis 0 with size 3", "past the end"),

@@ -18,7 +18,7 @@ from attend_grader.checks.symptoms import symptom
 from attend_grader.judging.judge import judge
 from attend_solutions.attention import attention_backward, softmax
 from attend_solutions.gated_recurrence import retention_parallel, rg_lru
-from attend_solutions.linear_attention import chunked_form
+from attend_solutions.linear_attention import chunked_form, positive_random_features
 from attend_solutions.mamba import mamba_step, raw_scan, selective_scan
 from attend_solutions.state_spaces import s4d_kernel
 
@@ -35,6 +35,8 @@ SOFTMAX, SCORES, ATTENTION, BACKWARD = (
 RAW = chapters.exercise("24_mamba/raw_scan")
 STEP = chapters.exercise("24_mamba/mamba_step")
 KERNEL = chapters.exercise("23_state_spaces/s4d_kernel")
+DELTA = chapters.exercise("15_linear_attention/delta_rule_update")
+PERFORMER = chapters.exercise("15_linear_attention/performer_attention")
 CHUNKED = chapters.exercise("15_linear_attention/chunked_form")
 PARALLEL, GATED, LRU = (
     chapters.exercise(f"22_gated_recurrence/{name}")
@@ -104,7 +106,7 @@ def _whole_scores(q: Any, k: Any, v: Any, decay: Any) -> Any:
 def _sums_in_place(
     q: Any, k: Any, v: Any, gates: Any, chunk: int = 64, state: Any = None
 ) -> tuple[Any, Any]:
-    right = GATED.alternatives["by outer products"](q, k, v, gates, chunk, state)
+    right = GATED.right_answers["by outer products"](q, k, v, gates, chunk, state)
     for start in range(0, gates.shape[-2], chunk):
         part = gates[..., start : start + chunk, :]
         np.cumsum(part, axis=-2, out=part)
@@ -261,6 +263,41 @@ def test_where_an_argument_is_changed_is_told_by_that_argument() -> None:
     said = judge(local(_sums_in_place), GATED, 1, extra=False).symptom
     assert said is not None
     assert said.endswith("calls tried, but gates is changed in place.")
+
+
+def test_what_is_said_holds_of_calls_made_before_references_stood_in() -> None:
+    def floored(q: Any, k: Any, v: Any, projection: Any) -> Any:
+        a, b = (positive_random_features(x / x.shape[-1] ** 0.25, projection) for x in (q, k))
+        return a @ (np.swapaxes(b, -1, -2) @ v) / (a @ b.sum(axis=-2)[..., None] + 1e-12)
+
+    report = judge(local(floored), PERFORMER, 1, extra=False)
+    (lost,) = [finding.message for finding in report.findings if not finding.passed]
+    assert "long vectors" in lost  # a billionth of what is right
+    assert "digits" not in str(report.symptom)
+
+
+def test_a_type_that_all_wrong_calls_have_is_told_where_others_have_it_too() -> None:
+    def cut(state: Any, k: Any, v: Any, beta: float = 1.0) -> Any:
+        step = (beta * k).astype(k.dtype)  # right for whole numbers where beta is 1
+        return state + step[..., None] * (v - (k[..., None, :] @ state)[..., 0, :])[..., None, :]
+
+    said = symptom(local(cut), DELTA, 1)
+    assert said is not None
+    assert said.endswith("all of them calls where k holds integers.")
+
+
+def test_the_result_that_is_missing_is_named() -> None:
+    said = symptom(local(lambda *given, **options: chunked_form(*given, **options)[0]), CHUNKED, 0)
+    assert said == "Only output is returned, and it is right; state is missing."
+
+
+def test_results_nearer_to_0_at_every_place_are_told() -> None:
+    def less(scores: Any, axis: int = -1) -> Any:
+        p = _soft(np.asarray(scores), axis)
+        return p * (0.5 + 0.3 * p)
+
+    said = symptom(local(less), SOFTMAX, 0)
+    assert said == "Your result is nearer to 0 than the right one, wherever that is not 0."
 
 
 def test_there_is_no_symptom_where_nothing_holds() -> None:

@@ -70,7 +70,7 @@ widgets.matrix_memory()
 #
 # | symbol | argument | shape |
 # |---|---|---|
-# | $Q$, $K$ | `q`, `k`: features, positive | $(\ldots, T, D)$, $(\ldots, S, D)$ |
+# | $Q$, $K$ | `q`, `k`: features, positive, however small | $(\ldots, T, D)$, $(\ldots, S, D)$ |
 # | $V$ | `v` | $(\ldots, S, D_v)$ |
 # | $o$ | returned | $(\ldots, T, D_v)$ |
 #
@@ -80,8 +80,8 @@ widgets.matrix_memory()
 #
 # *NumPy you need.* `np.swapaxes(k, -1, -2)` transposes the last two axes and leaves those in front.
 # The line `expect_shapes(q, k, v)` stands there already and raises the `ValueError`s that the
-# contract asks for. In later exercises `expect_pairs`, which wants as many keys as queries too, or
-# an `if` does the same: write below these lines.
+# contract asks for. Write below such lines, here and later. (`expect_pairs` in later exercises also
+# wants as many keys as queries.)
 #
 # <details><summary>Predict first: which order takes fewer multiplications, if T = S = 32 and
 # D = 64?</summary>
@@ -143,7 +143,9 @@ if ready(linear_attention):
 # then $2 + 30 = 32$. The outputs are $1 \cdot 2 = 2$ and $\tfrac12 \cdot 32 = 16$.
 #
 # *NumPy you need.* `a[..., :, None] * b[..., None, :]` is the outer product $ab^\top$, whatever
-# axes stand in front. `np.stack(rows, axis=-2)` puts a list of rows together.
+# axes stand in front. `(a[..., None, :] @ m)[..., 0, :]` is the vector $a^\top M$: $a$ gets an
+# axis, which makes it a matrix of one row, and loses it afterwards. `np.stack(rows, axis=-2)` puts
+# a list of rows together.
 
 # %% tags=["exercise"]
 from attend_solutions.linear_attention import recurrent_form
@@ -229,8 +231,11 @@ if ready(recurrent_form, chunked_form):
 #
 # | argument | shape | | result | shape |
 # |---|---|---|---|---|
-# | `q`, `k`: features, positive | $(\ldots, T, D)$ | | means | $(\ldots, T, D_v)$ |
+# | `q`, `k`: features, positive, however small | $(\ldots, T, D)$ | | means | $(\ldots, T, D_v)$ |
 # | `v` | $(\ldots, T, D_v)$ | | | |
+#
+# *NumPy you may need.* `np.cumsum(x, axis=-2)` gives running sums along the second-to-last axis:
+# row $t$ is the sum of rows 0 to $t$.
 
 
 # %%
@@ -284,7 +289,8 @@ if ready(chunked_form, causal_average):
 #
 # **The design.** You are given $n$ and the error that is allowed. Choose the least $D$ that will
 # do. The check fills memories of your width and measures: one that is too small misses the error,
-# and one that is half as large again is a waste. Then it asks for the least width exactly.
+# and one that is half as large again is a waste. Then it asks for the least width exactly, for
+# errors that are exact in binary, so that rounding plays no part.
 #
 # | argument | meaning | | result | |
 # |---|---|---|---|---|
@@ -351,6 +357,8 @@ if ready(memory_width, recurrent_form):
 #
 # **By hand.** $\mathbf{S} = (5, 7)^\top$, $k = (1, 0)$, $v = 9$. The memory says 5, which is 4 too
 # little. With $\beta = \tfrac12$ half of that is added under $k$: $\mathbf{S}' = (7, 7)^\top$.
+#
+# *NumPy you need.* Section 2 has both: the outer product, and a vector times a matrix.
 #
 # <details><summary>Predict first: keys are orthogonal and never repeat. What differs from the
 # sum?</summary>
@@ -462,8 +470,10 @@ if ready(linear_attention, delta_rule_update):
 # What helps the delta rule? Not overwriting alone: a *sum* of centred pairs, with one fitted
 # factor, gets to between 15 and 16. Least squares over the same 32 numbers, which sees all pairs at
 # once, gets to 14. The mean of φ hardly beats the plain mean of all digits (about 20): its features
-# are positive, so all weights are similar, and centring the keys first gets it to 18 only. Each arm
-# is a simple member of its family; this does not put methods in order.
+# are positive, so all weights are similar, and centring the keys first gets it to 18 only. (Both
+# chose the largest length. A thousand times that lowers the mean error by less than 0.01: elu + 1
+# of large numbers is nearly a ReLU, where the length cancels.) Each arm is a simple member of its
+# family; this does not put methods in order.
 
 # %% [markdown]
 # ## 7 · Can features imitate the softmax?
@@ -672,9 +682,9 @@ if ready(linear_attention, positive_random_features, performer_attention):
 # mean, which looks at no key, has 0.5. It takes 512 features, 32 times the width of a key, to be
 # below that in most runs. From $r = 1.5$ on we see no clear gain from orthogonal directions.
 #
-# The length decides. At $r = 1$ the error is at most 0.25. At $r = 2$, with scores within ±4, it is
-# about 1.2: in all twenty runs worse than the plain mean (0.6 to 0.9). With 256 features, sine and
-# cosine are better up to 1.5, level near 1.75, and explode from 2 on: their weights can be
+# The length decides. At $r = 1$ the error is about 0.25 at most. At $r = 2$, with scores within ±4,
+# it is about 1.2: in all twenty runs worse than the plain mean (0.6 to 0.9). With 256 features,
+# sine and cosine are better up to 1.5, level near 1.75, and explode from 2 on: their weights can be
 # negative, and you may divide by a sum near 0. So positive features are not the more exact ones for
 # short vectors; they are the ones that do not explode.
 #
@@ -708,7 +718,7 @@ if ready(linear_attention, positive_random_features, performer_attention):
 # **By hand.** Four equal keys with values 0, 2, 4, 10, and both projections average the first two
 # and the last two. The mixed values are 1 and 7, with equal weights: 4.
 #
-# $E$ and $F$ have the same $R$: mixture $r$ of the keys goes with mixture $r$ of the values. You
+# $E$ and $F$ have the same $R$: mixture $i$ of the keys goes with mixture $i$ of the values. You
 # may use `scaled_dot_product_attention` of chapter 03, which returns output and weights.
 
 # %% tags=["exercise"]
@@ -784,7 +794,7 @@ if ready(recurrent_form, linear_attention, performer_attention, delta_rule_updat
             description="Percentage of right answers against the number of pairs, twenty seeds. "
             "With all pairs kept softmax stays at 100. The softmax with a cache stays near 100 up "
             "to 64 pairs and falls to 65 at 128. The delta rule and the sum fall from 100 at 16 "
-            "pairs to 34 and 31 at 128. Means of positive features are below them everywhere.",
+            "pairs to 33 and 31 at 128. Means of positive features are below them everywhere.",
             x_title="pairs n (log scale)",
             y_title="right answers (%)",
             log_x=2,
@@ -831,7 +841,8 @@ if ready(recurrent_form, linear_attention, performer_attention, delta_rule_updat
 # %% [markdown]
 # ## 10 · Where this breaks
 #
-# - **Recall.** A memory of fixed size must forget, lie, or both. No rule for writing changes that.
+# - **Recall.** A memory of fixed size loses something when much is written. No rule for writing
+#   lets it recall everything.
 # - **Sharpness.** elu + 1 features have much in common, so their weights differ little and the
 #   mean is blurred. Later models drop mean and positivity, and normalise the output instead
 #   (chapter 22).
@@ -866,7 +877,7 @@ if ready(delta_rule_update):
 # > Random features imitate $e^{q \cdot k}$ without bias, and with a variance that grows
 # > exponentially with the length of queries and keys.
 #
-# **Before:** chapter 03 (attention), 14 (skip pairs). **Next:** chapter 16 (exact attention without
+# **Before:** chapter 03 (attention). **Next:** chapter 16 (exact attention without
 # the matrix), 22 (memories that fade).
 #
 # ## Sources

@@ -339,5 +339,6 @@ def memory_width(pairs: int, error: float) -> int:
     if pairs < 1 or error <= 0:
         raise ValueError(f"expected at least 1 pair and an error above 0; got {pairs} and {error}")
     ### BEGIN SOLUTION
+    # 21 / 0.7 is a little above 30 in floats, so 22 pairs and 0.7 get one more than the least
     return max(1, math.ceil((pairs - 1) / error))
     ### END SOLUTION

@@ -345,7 +345,8 @@ def told_apart(got: Any, want: Any) -> tuple[str, str]:
     """
     if np.iscomplexobj(got) or np.iscomplexobj(want):
         return f"{complex(got):.6g}", f"{complex(want):.6g}"
-    if all(1e6 <= abs(float(x)) < 2**53 and float(x).is_integer() for x in (got, want)):
+    sizes = [abs(float(x)) for x in (got, want)]
+    if 1e6 <= max(sizes) < 2**53 and all(size.is_integer() for size in sizes):
         return f"{float(got):,.0f}", f"{float(want):,.0f}"
     texts = ("", "")
     for digits in range(6, 18):

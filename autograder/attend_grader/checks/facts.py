@@ -7,6 +7,8 @@ import numpy as np
 from attend_grader.checks.cases import AXES
 from attend_grader.checks.relations import Pairs
 
+NEARER = "is nearer to 0 than the right one, wherever that is not 0"
+
 
 def fact(pairs: Pairs) -> str | None:
     """What every result has that no right one has: words that follow "your result"."""
@@ -30,6 +32,7 @@ def fact(pairs: Pairs) -> str | None:
             return f"holds {name}"
     if not all(np.isfinite(got).all() for got in gots):
         return None
+    nearer = len(gots) > 2 and all(map(_nearer, gots, wants))
     for sign, word in ((1, "large"), (-1, "small")):
         pairs_ = list(zip(gots, wants, strict=True))
         if len(pairs_) > 2 and all((sign * (got - 1.0 * want) > 0).all() for got, want in pairs_):
@@ -39,7 +42,7 @@ def fact(pairs: Pairs) -> str | None:
                 else f"is too {word} in every call"
             )
     if not all(w.size > 1 for w in wants):
-        return None
+        return NEARER if nearer else None
     for axis in (-1, -2):
         if not all(want.ndim >= -axis and want.shape[axis] > 1 for want in wants):
             continue
@@ -69,4 +72,11 @@ def fact(pairs: Pairs) -> str | None:
     whole = all(got.dtype.kind in "iu" for got in gots)
     if whole and all(want.dtype.kind == "f" for want in wants):
         return "holds whole numbers only"
-    return None
+    return NEARER if nearer else None
+
+
+def _nearer(got: np.ndarray, want: np.ndarray) -> bool:
+    """Whether each number has the right sign, or is 0, and is too small in size if it may be."""
+    got, want = 1.0 * got, 1.0 * want  # of whole numbers and truth values, too
+    smaller = (got * np.sign(want) >= 0) & (np.abs(got) < np.abs(want))
+    return bool(want.any() and (smaller | ((got == 0) & (want == 0))).all())

@@ -30,6 +30,9 @@ from attend_grader.inside.kernels import kernels_of
 MADE_AGAIN = 6
 """Wrong calls that are made a second time, last ones first."""
 
+FEW = 5
+"""Wrong calls that have a type in common, and need: fewer may have it by chance."""
+
 MARKED = "; what goes wrong is marked below."
 """End of the sentence where every call tried was right."""
 
@@ -165,7 +168,9 @@ class _Search:
                     _array(c.got.value) and c.matches(c.got.value, parts(c.want)[index])
                     for c in self.off
                 ):
-                    return f"Only {name} is returned, and it is right; the others are missing."
+                    others = [other for other in names if other != name]
+                    rest = f"{' and '.join(others)} {'is' if len(others) == 1 else 'are'}"
+                    return f"Only {name} is returned, and it is right; {rest} missing."
             return "One value is returned where several belong."
         if not many and all(isinstance(value, list) for value in values):
             return "A list is returned where an array or a number belongs."
@@ -303,7 +308,23 @@ class _Search:
         count = f"{len(self.wrong)} of {len(self.cases)} calls tried"
         if told:
             return f"Wrong in {count}, just those where {told}. {tail}".rstrip()
+        within = self._within()
+        if within:
+            return f"Wrong in {count}, all of them calls where {within}. {tail}".rstrip()
         return f"Wrong in {count}. {tail}" if tail else None
+
+    def _within(self) -> str:
+        """A type that all wrong calls have, and few others; empty where there is none."""
+        cases = [*self.cases, *self.seen]
+        wrong = [case for case in cases if case.wrong]
+        found = [
+            (sum(case.traits.get(trait, False) for case in cases), trait)
+            for trait in cases[0].traits
+            if trait.endswith((" holds integers", " hold integers", " are float32"))
+            and all(case.traits.get(trait, False) for case in wrong)
+        ]
+        count, trait = min(found, default=(0, ""))
+        return trait if len(self.wrong) >= FEW and 3 * count <= len(cases) else ""
 
     def _where(self) -> str | None:
         """At which places of which result it is wrong."""

@@ -199,6 +199,11 @@ def _about_shapes(error: CallError, line: str) -> str:
     built_in = _about_numpy(text, line)
     if built_in:
         return built_in
+    if re.search(r"axis -\d+ is out of bounds", text):
+        return (
+            "the array has fewer axes than you count. Is one summed or indexed away? And squeeze() "
+            "without an axis takes out every axis of length 1: `x[..., 0, :]` takes out one."
+        )
     if error.type == "AxisError" or "axes don't match" in text or "too many indices" in text:
         return "count axes from the end (-1 is the last): inputs may have any number of axes."
     if "values to unpack" in text and "np.split(" in line:

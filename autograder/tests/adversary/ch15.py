@@ -466,4 +466,438 @@ return weighted / (q * np.cumsum(k, axis=-2)).sum(-1, keepdims=True)
     _bare("linformer_attention", "wrong", "as many mixtures as both have", "expect_shapes(q, k, v)\nif project_k.shape[-1] != k.shape[-2] or project_v.shape[-1] != k.shape[-2]:\n    raise ValueError('columns')\nR = min(len(project_k), len(project_v))\nreturn scaled_dot_product_attention(q, project_k[:R] @ k, project_v[:R] @ v)[0]"),
     _bare("linformer_attention", "wrong", "a projection of width 1 broadcasts", "expect_shapes(q, k, v)\nreturn scaled_dot_product_attention(q, np.einsum('rs,...sd->...rd', project_k, k), np.einsum('rs,...sd->...rd', project_v, v))[0]"),
     _wrong("linformer_attention", "the weights", "return p / p.sum(-1, keepdims=True) @ V", "return p / p.sum(-1, keepdims=True)"),
+    # small numbers added, types that cut, arguments behind np.asarray, axes of length 1
+    _bare("linear_attention", "wrong", "1e-8 added to the divisor", """
+expect_shapes(q, k, v)
+num = q @ (np.swapaxes(k, -1, -2) @ v)
+return num / (q @ k.sum(axis=-2)[..., None] + 1e-8)
+"""),
+    _bare("linear_attention", "wrong", "q normalised in place through asarray (the scale cancels)", """
+expect_shapes(q, k, v)
+q = np.asarray(q, dtype=float)
+q /= q.sum(axis=-1, keepdims=True)
+return q @ (np.swapaxes(k, -1, -2) @ v) / (q @ k.sum(axis=-2)[..., None])
+"""),
+    _bare("linear_attention", "wrong", "einsum, expect_shapes deleted: one value goes with five keys", """
+memory = np.einsum("...sd,...se->...de", k, v)
+total = np.einsum("...td,...sd->...t", q, k)
+return np.einsum("...td,...de->...te", q, memory) / total[..., None]
+"""),
+    _bare("linear_attention", "wrong", "result written into a buffer of v's type", """
+expect_shapes(q, k, v)
+out = np.empty(q.shape[:-1] + v.shape[-1:], dtype=v.dtype)
+out[...] = q @ (np.swapaxes(k, -1, -2) @ v) / (q @ k.sum(axis=-2)[..., None])
+return out
+"""),
+    _bare("linear_attention", "right", "loop over features", """
+expect_shapes(q, k, v)
+num, den = 0.0, 0.0
+for d in range(k.shape[-1]):
+    column = k[..., :, d]
+    num = num + q[..., :, d, None] * (column[..., None, :] @ v)
+    den = den + q[..., :, d, None] * column.sum(axis=-1)[..., None, None]
+return num / den
+"""),
+    _bare("linear_attention", "right", "memory of means, keys' sum by ones, float64 throughout", """
+expect_shapes(q, k, v)
+q, k, v = (np.array(a, dtype=np.float64) for a in (q, k, v))
+kt = np.moveaxis(k, -1, -2)
+z = kt @ np.ones((k.shape[-2], 1))
+return np.true_divide(q @ (kt @ v), q @ z)
+"""),
+    _bare("recurrent_form", "wrong", "state changed through asarray(float), no copy of float64", """
+expect_pairs(q, k, v)
+state = np.zeros(k.shape[:-2] + (k.shape[-1], v.shape[-1])) if state is None else state
+
+memory = np.asarray(state, dtype=float)
+out = []
+for t in range(q.shape[-2]):
+    memory += k[..., t, :, None] * v[..., t, None, :]
+    out.append((q[..., t, None, :] @ memory)[..., 0, :])
+return np.stack(out, axis=-2), memory
+"""),
+    _bare("recurrent_form", "wrong", "outputs in zeros_like(v)", """
+expect_pairs(q, k, v)
+state = np.zeros(k.shape[:-2] + (k.shape[-1], v.shape[-1])) if state is None else state
+
+out = np.zeros_like(v)
+for t in range(q.shape[-2]):
+    state = state + k[..., t, :, None] * v[..., t, None, :]
+    out[..., t, :] = (q[..., t, None, :] @ state)[..., 0, :]
+return out, state
+"""),
+    _bare("recurrent_form", "wrong", "expect_pairs deleted: more keys and values than queries are dropped in silence", """
+state = np.zeros(k.shape[:-2] + (k.shape[-1], v.shape[-1])) if state is None else state
+
+out = []
+for t in range(q.shape[-2]):
+    state = state + k[..., t, :, None] * v[..., t, None, :]
+    out.append((q[..., t, None, :] @ state)[..., 0, :])
+return np.stack(out, axis=-2), state
+"""),
+    _bare("recurrent_form", "wrong", "squeeze() of the output rows", """
+expect_pairs(q, k, v)
+state = np.zeros(k.shape[:-2] + (k.shape[-1], v.shape[-1])) if state is None else state
+
+out = []
+for t in range(q.shape[-2]):
+    state = state + k[..., t, :, None] * v[..., t, None, :]
+    out.append((q[..., t, None, :] @ state).squeeze())
+return np.stack(out, axis=-2), state
+"""),
+    _bare("recurrent_form", "right", "columns: transposed memory inside, turned back at the end", """
+expect_pairs(q, k, v)
+st = np.zeros(k.shape[:-2] + (v.shape[-1], k.shape[-1])) if state is None else np.swapaxes(state, -1, -2)
+cols = []
+for t in range(q.shape[-2]):
+    s = slice(t, t + 1)
+    st = st + np.swapaxes(v[..., s, :], -1, -2) @ k[..., s, :]
+    cols.append(st @ np.swapaxes(q[..., s, :], -1, -2))
+return np.swapaxes(np.concatenate(cols, axis=-1), -1, -2), np.swapaxes(st, -1, -2)
+"""),
+    _bare("recurrent_form", "right", "while loop, result type worked out, state as a keyword default of 0", """
+expect_pairs(q, k, v)
+state = 0 if state is None else state
+kind = np.result_type(q, k, v, float)
+out, t = np.empty(v.shape, dtype=kind), 0
+while t < v.shape[-2]:
+    state = state + np.einsum("...i,...j->...ij", k[..., t, :], v[..., t, :])
+    out[..., t, :] = np.einsum("...i,...ij->...j", q[..., t, :], state)
+    t += 1
+return (out, state)
+"""),
+    _bare("chunked_form", "wrong", "the parallel form, T x T, whatever the chunk", """
+expect_pairs(q, k, v)
+parts = tiles(q.shape[-2], chunk)
+state = np.zeros(k.shape[:-2] + (k.shape[-1], v.shape[-1])) if state is None else state
+
+kt = np.swapaxes(k, -1, -2)
+return q @ state + np.tril(q @ kt) @ v, state + kt @ v
+"""),
+    _bare("chunked_form", "wrong", "state changed through asarray(float)", """
+expect_pairs(q, k, v)
+parts = tiles(q.shape[-2], chunk)
+state = np.zeros(k.shape[:-2] + (k.shape[-1], v.shape[-1])) if state is None else state
+
+memory = np.asarray(state, dtype=float)
+out = []
+for p in parts:
+    a, b, c = q[..., p, :], k[..., p, :], v[..., p, :]
+    out.append(a @ memory + np.tril(a @ np.swapaxes(b, -1, -2)) @ c)
+    memory += np.swapaxes(b, -1, -2) @ c
+return np.concatenate(out, axis=-2), memory
+"""),
+    _bare("chunked_form", "wrong", "own range instead of tiles: a chunk of -1 gives zeros", """
+expect_pairs(q, k, v)
+state = np.zeros(k.shape[:-2] + (k.shape[-1], v.shape[-1])) if state is None else state
+
+out = np.zeros(v.shape)
+for start in range(0, q.shape[-2], chunk):
+    p = slice(start, start + chunk)
+    a, b, c = q[..., p, :], k[..., p, :], v[..., p, :]
+    out[..., p, :] = a @ state + np.tril(a @ np.swapaxes(b, -1, -2)) @ c
+    state = state + np.swapaxes(b, -1, -2) @ c
+return out, state
+"""),
+    _bare("chunked_form", "wrong", "outputs in a buffer of q's type", """
+expect_pairs(q, k, v)
+parts = tiles(q.shape[-2], chunk)
+state = np.zeros(k.shape[:-2] + (k.shape[-1], v.shape[-1])) if state is None else state
+
+out = np.zeros(v.shape, dtype=q.dtype)
+for p in parts:
+    a, b, c = q[..., p, :], k[..., p, :], v[..., p, :]
+    out[..., p, :] = a @ state + np.tril(a @ np.swapaxes(b, -1, -2)) @ c
+    state = state + np.swapaxes(b, -1, -2) @ c
+return out, state
+"""),
+    _bare("chunked_form", "right", "calls itself on two halves of the chunks", """
+expect_pairs(q, k, v)
+parts = tiles(q.shape[-2], chunk)
+if state is None:
+    state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+if len(parts) == 1:
+    kt = np.swapaxes(k, -1, -2)
+    return q @ state + np.tril(q @ kt) @ v, state + kt @ v
+cut = parts[len(parts) // 2].start
+left, state = chunked_form(q[..., :cut, :], k[..., :cut, :], v[..., :cut, :], chunk, state)
+right, state = chunked_form(q[..., cut:, :], k[..., cut:, :], v[..., cut:, :], chunk, state)
+return np.concatenate([left, right], axis=-2), state
+"""),
+    _bare("chunked_form", "right", "np.where with aranges, float copy in place, einsum", """
+expect_pairs(q, k, v)
+parts = tiles(q.shape[-2], chunk)
+state = np.zeros(k.shape[:-2] + (k.shape[-1], v.shape[-1])) if state is None else state
+
+memory = np.array(state, dtype=np.float64)
+out = np.empty(v.shape)
+for p in parts:
+    a, b, c = q[..., p, :], k[..., p, :], v[..., p, :]
+    n = np.arange(a.shape[-2])
+    scores = np.where(n[:, None] >= n, np.einsum("...td,...sd->...ts", a, b), 0.0)
+    out[..., p, :] = np.einsum("...ts,...sv->...tv", scores, c)
+    out[..., p, :] += np.einsum("...td,...dv->...tv", a, memory)
+    memory += np.einsum("...sd,...sv->...dv", b, c)
+return out, memory
+"""),
+    _bare("causal_average", "wrong", "1e-8 added to the divisor", """
+weighted, _ = chunked_form(q, k, v)
+
+total = (q * np.cumsum(k, axis=-2)).sum(axis=-1, keepdims=True)
+return weighted / (total + 1e-8)
+"""),
+    _bare("causal_average", "wrong", "cumsum into k itself", """
+weighted, _ = chunked_form(q, k, v)
+
+np.cumsum(k, axis=-2, out=k)
+return weighted / (q * k).sum(axis=-1, keepdims=True)
+"""),
+    _bare("causal_average", "wrong", "running sum in q's type: cuts float keys where q holds integers", """
+weighted, _ = chunked_form(q, k, v)
+
+total = (q * np.cumsum(k, axis=-2, dtype=q.dtype)).sum(axis=-1, keepdims=True)
+return weighted / total
+"""),
+    _bare("causal_average", "wrong", "running sum starts anew every 64 tokens, as the chunks do", """
+weighted, _ = chunked_form(q, k, v)
+
+sums = [np.cumsum(k[..., i : i + 64, :], axis=-2) for i in range(0, k.shape[-2], 64)]
+total = (q * np.concatenate(sums, axis=-2)).sum(axis=-1, keepdims=True)
+return weighted / total
+"""),
+    _bare("causal_average", "right", "ones beside v, one token a chunk", """
+both, _ = chunked_form(q, k, np.append(v, np.ones_like(v[..., :1]), axis=-1), chunk=1)
+return both[..., :-1] / both[..., -1:]
+"""),
+    _bare("causal_average", "right", "loop, running sums", """
+rows, s, z = [], 0.0, 0.0
+for t in range(q.shape[-2]):
+    s = s + np.einsum("...d,...v->...dv", k[..., t, :], v[..., t, :])
+    z = z + k[..., t, :]
+    rows.append(np.einsum("...d,...dv->...v", q[..., t, :], s) / np.einsum("...d,...d->...", q[..., t, :], z)[..., None])
+return np.stack(rows, axis=-2)
+"""),
+    _bare("memory_width", "wrong", "a NumPy integer", """
+if pairs < 1 or error <= 0:
+    raise ValueError('bad')
+return np.maximum(1, np.ceil((pairs - 1) / error)).astype(int)
+"""),
+    _bare("memory_width", "wrong", "no pair gives 1, the check for pairs deleted", """
+if error <= 0:
+    raise ValueError('bad')
+return max(1, math.ceil((pairs - 1) / error))
+"""),
+    _bare("memory_width", "wrong", "searches up to 10,000 only", """
+if pairs < 1 or error <= 0:
+    raise ValueError('bad')
+
+for d in range(1, 10_000):
+    if (pairs - 1) / d <= error:
+        return d
+return 10_000
+"""),
+    _bare("memory_width", "wrong", "a tolerance of 0.01 before rounding up", """
+if pairs < 1 or error <= 0:
+    raise ValueError('bad')
+return max(1, math.ceil((pairs - 1) / error - 0.01))
+"""),
+    _bare("memory_width", "right", "floor division of the negative", """
+if pairs < 1 or error <= 0:
+    raise ValueError('bad')
+return int(-(-(pairs - 1) // error)) or 1
+"""),
+    _bare("memory_width", "right", "np.ceil, then int", """
+if pairs < 1 or error <= 0:
+    raise ValueError('bad')
+return int(max(np.ceil(np.divide(pairs - 1, error)), 1))
+"""),
+    _bare("delta_rule_update", "wrong", "v changed through asarray(float)", """
+wrong = np.asarray(v, dtype=float)
+wrong -= (k[..., None, :] @ state)[..., 0, :]
+return state + beta * k[..., :, None] * wrong[..., None, :]
+"""),
+    _bare("delta_rule_update", "wrong", "new memory in zeros_like(state)", """
+said = (k[..., None, :] @ state)[..., 0, :]
+new = np.zeros_like(state)
+new[...] = state + beta * k[..., :, None] * (v - said)[..., None, :]
+return new
+"""),
+    _bare("delta_rule_update", "wrong", "beta or 1.0: a step of 0 becomes 1", """
+beta = beta or 1.0
+said = (k[..., None, :] @ state)[..., 0, :]
+return state + beta * k[..., :, None] * (v - said)[..., None, :]
+"""),
+    _bare("delta_rule_update", "wrong", "beta * k in k's type", """
+said = (k[..., None, :] @ state)[..., 0, :]
+step = (beta * k).astype(k.dtype)
+return state + step[..., :, None] * (v - said)[..., None, :]
+"""),
+    _bare("delta_rule_update", "right", "forget, then recurrent_form writes", """
+said = np.einsum("...d,...dv->...v", k, state)
+_, new = recurrent_form(k[..., None, :], k[..., None, :], (beta * (v - said))[..., None, :], state)
+return new
+"""),
+    _bare("delta_rule_update", "right", "between old and fully corrected", """
+said = (state * k[..., None]).sum(axis=-2)
+full = state + k[..., None] * np.expand_dims(v - said, axis=-2)
+return (1 - beta) * state + beta * full
+"""),
+    _bare("positive_random_features", "wrong", "exponents cut at -100 and 100", """
+if x.shape[-1] != projection.shape[-1]:
+    raise ValueError('width')
+
+e = x @ projection.T - (x**2).sum(axis=-1, keepdims=True) / 2
+return np.exp(np.clip(e, -100, 100)) / np.sqrt(projection.shape[0])
+"""),
+    _bare("positive_random_features", "wrong", "x squared in place through asarray", """
+if x.shape[-1] != projection.shape[-1]:
+    raise ValueError('width')
+
+x = np.asarray(x, dtype=float)
+along = x @ projection.T
+x **= 2
+return np.exp(along - x.sum(axis=-1, keepdims=True) / 2) / np.sqrt(projection.shape[0])
+"""),
+    _bare("positive_random_features", "wrong", "features in a buffer of the projection's type", """
+if x.shape[-1] != projection.shape[-1]:
+    raise ValueError('width')
+
+out = np.empty(x.shape[:-1] + projection.shape[:1], dtype=projection.dtype)
+out[...] = np.exp(x @ projection.T - (x**2).sum(axis=-1, keepdims=True) / 2) / np.sqrt(projection.shape[0])
+return out
+"""),
+    _bare("positive_random_features", "wrong", "broadcasting, the check deleted: a projection of width 1 fits all", """
+along = (x[..., None, :] * projection).sum(axis=-1)
+return np.exp(along - (x**2).sum(axis=-1, keepdims=True) / 2) / np.sqrt(len(projection))
+"""),
+    _bare("positive_random_features", "right", "by columns, a direction at a time", """
+if x.shape[-1] != projection.shape[-1]:
+    raise ValueError('width')
+
+half = np.sum(np.square(x), axis=-1) / 2
+return np.stack([np.exp((x * w).sum(-1) - half) for w in projection], axis=-1) / math.sqrt(len(projection))
+"""),
+    _bare("positive_random_features", "right", "x . (w - x/2)", """
+if x.shape[-1] != projection.shape[-1]:
+    raise ValueError('width')
+
+x = np.asarray(x) * 1.0
+return np.exp((x[..., None, :] * (projection - x[..., None, :] / 2)).sum(axis=-1)) / projection.shape[0] ** 0.5
+"""),
+    _bare("performer_attention", "wrong", "a T x S table of feature products", """
+expect_shapes(q, k, v)
+
+s = q.shape[-1] ** 0.25
+a, b = positive_random_features(q / s, projection), positive_random_features(k / s, projection)
+weights = a @ np.swapaxes(b, -1, -2)
+return (weights / weights.sum(axis=-1, keepdims=True)) @ v
+"""),
+    _bare("performer_attention", "wrong", "k divided in place through asarray", """
+expect_shapes(q, k, v)
+
+s = q.shape[-1] ** 0.25
+k = np.asarray(k, dtype=float)
+k /= s
+return linear_attention(positive_random_features(q / s, projection), positive_random_features(k, projection), v)
+"""),
+    _bare("performer_attention", "wrong", "scaled k in k's type", """
+expect_shapes(q, k, v)
+
+s = q.shape[-1] ** 0.25
+small = np.empty_like(k)
+small[...] = k / s
+return linear_attention(positive_random_features(q / s, projection), positive_random_features(small, projection), v)
+"""),
+    _bare("performer_attention", "wrong", "a wider projection is cut to fit", """
+expect_shapes(q, k, v)
+
+s, projection = q.shape[-1] ** 0.25, projection[:, : q.shape[-1]]
+return linear_attention(positive_random_features(q / s, projection), positive_random_features(k / s, projection), v)
+"""),
+    _bare("performer_attention", "right", "lambda, np.power, positional", """
+expect_shapes(q, k, v)
+
+phi = lambda x: positive_random_features(np.multiply(x, np.power(float(x.shape[-1]), -1 / 4)), projection)
+return linear_attention(*map(phi, (q, k)), v)
+"""),
+    _bare("performer_attention", "right", "scale in the projection, half squares by the root, ones beside v", """
+expect_shapes(q, k, v)
+
+d = q.shape[-1]
+if projection.shape[1] != d:
+    raise ValueError("width")
+w = projection / d**0.25
+f = [np.exp(x @ w.T - np.sum(np.square(x), axis=-1, keepdims=True) / (2 * d**0.5)) for x in (q, k)]
+told = f[0] @ (np.swapaxes(f[1], -1, -2) @ np.concatenate([v, np.ones(v.shape[:-1] + (1,))], axis=-1))
+return told[..., :-1] / told[..., -1:]
+"""),
+    _bare("linformer_attention", "wrong", "one maximum for the whole table", """
+expect_shapes(q, k, v)
+if project_k.shape != project_v.shape or project_k.shape[-1] != k.shape[-2]:
+    raise ValueError('projections')
+
+s = q @ np.swapaxes(project_k @ k, -1, -2) / q.shape[-1] ** 0.5
+e = np.exp(s - s.max())
+return e / e.sum(axis=-1, keepdims=True) @ (project_v @ v)
+"""),
+    _bare("linformer_attention", "wrong", "einsum, the check of the projections deleted: one mixed value for all mixed keys", """
+expect_shapes(q, k, v)
+s = np.einsum("...td,...rd->...tr", q, project_k @ k) / q.shape[-1] ** 0.5
+e = np.exp(s - s.max(axis=-1, keepdims=True))
+return np.einsum("...tr,...rv->...tv", e / e.sum(axis=-1, keepdims=True), project_v @ v)
+"""),
+    _bare("linformer_attention", "wrong", "scale folded into project_k in place", """
+expect_shapes(q, k, v)
+if project_k.shape != project_v.shape or project_k.shape[-1] != k.shape[-2]:
+    raise ValueError('projections')
+
+e = np.asarray(project_k, dtype=float)
+e /= q.shape[-1] ** 0.5
+s = q @ np.swapaxes(e @ k, -1, -2)
+w = np.exp(s - s.max(axis=-1, keepdims=True))
+return w / w.sum(axis=-1, keepdims=True) @ (project_v @ v)
+"""),
+    _bare("linformer_attention", "wrong", "mixed values in a buffer of v's type", """
+expect_shapes(q, k, v)
+if project_k.shape != project_v.shape or project_k.shape[-1] != k.shape[-2]:
+    raise ValueError('projections')
+
+mixed = np.empty(v.shape[:-2] + (project_v.shape[0], v.shape[-1]), dtype=v.dtype)
+mixed[...] = project_v @ v
+return scaled_dot_product_attention(q, project_k @ k, mixed)[0]
+"""),
+    _bare("linformer_attention", "right", "a mixture at a time with a running maximum", """
+expect_shapes(q, k, v)
+if project_k.shape != project_v.shape or project_k.shape[-1] != k.shape[-2]:
+    raise ValueError('projections')
+
+mk, mv = np.matmul(project_k, k), np.matmul(project_v, v)
+top, total, out = -np.inf, 0.0, 0.0
+for i in range(project_k.shape[0]):
+    s = (q * mk[..., i : i + 1, :]).sum(axis=-1, keepdims=True) / math.sqrt(q.shape[-1])
+    new = np.maximum(top, s)
+    old, e = np.exp(top - new), np.exp(s - new)
+    total = total * old + e
+    out = out * old + e * mv[..., i : i + 1, :]
+    top = new
+return out / total
+"""),
+    _bare("linformer_attention", "right", "stacked projections, tensordot", """
+expect_shapes(q, k, v)
+if project_k.shape != project_v.shape or project_k.shape[-1] != k.shape[-2]:
+    raise ValueError('projections')
+
+move = lambda p, x: np.moveaxis(np.tensordot(p, x, axes=(1, x.ndim - 2)), 0, -2)
+mixed_k, mixed_v = move(project_k, k), move(project_v, v)
+output, weights = scaled_dot_product_attention(q=q, k=mixed_k, v=mixed_v)
+return output
+"""),
+    _wrong("linear_attention", "1e-12 added to the divisor", "keepdims=True)", "keepdims=True) + 1e-12"),
+    _wrong("causal_average", "1e-12 added to the divisor", "total[..., None]", "(total + 1e-12)[..., None]"),
+    _bare("performer_attention", "wrong", "1e-12 added to its own divisor", """
+expect_shapes(q, k, v)
+fq, fk = (positive_random_features(x / q.shape[-1] ** 0.25, projection) for x in (q, k))
+return fq @ (np.swapaxes(fk, -1, -2) @ v) / (fq @ fk.sum(-2)[..., None] + 1e-12)
+"""),
+    _wrong("memory_width", "nothing above 1,000,000", "return d if d > 1 else 1", "return min(max(d, 1), 1_000_000)"),
 ]

@@ -10,7 +10,13 @@ from attend_solutions import linear_attention as answers
 from attend_solutions.linear_attention import chunked_form
 from attend_solutions.types import Array
 
-from attend_grader.chapters.ch15_linear_attention.shared import SMALL, WHOLE, features
+from attend_grader.chapters.ch15_linear_attention.shared import (
+    ADDED,
+    SMALL,
+    WHOLE,
+    features,
+    tiny,
+)
 from attend_grader.checks.compare import expect_close
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
@@ -40,6 +46,9 @@ def _means(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     weights = np.tril(SMALL[0] @ SMALL[1].T)
     mean = weights / weights.sum(axis=-1, keepdims=True) @ v[:2]
     yield "a total weight below 0.01: a mean all the same", (*SMALL, v[:2]), mean
+    q, k, _ = _text(rng, 6, 3, 2)
+    small = tiny(q, k, np.ones((6, 2)))
+    yield "weights below 1e-28: a mean of ones all the same", small, np.ones((6, 2))
 
 
 def _no_leak(subject: Subject, probe: Probe) -> None:
@@ -56,9 +65,10 @@ def _no_leak(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All sizes different, square, leading axes, one token, width 1."""
+    """All sizes different, square, leading axes, one token, width 1, tiny features."""
     sizes = ((5, 3, 2), (4, 4, 4), (1, 3, 2), (4, 1, 2))
-    return [Call(_text(rng, 3, 4, 2, (2,))), *(Call(_text(rng, *one)) for one in sizes)]
+    small = Call(tiny(*_text(rng, 5, 3, 2)))
+    return [Call(_text(rng, 3, 4, 2, (2,))), *(Call(_text(rng, *one)) for one in sizes), small]
 
 
 RUNNING = "np.cumsum(k, axis=-2)"
@@ -108,6 +118,11 @@ SLIPS = (
         "queries summed as well",
         ("(q * np", "(np.cumsum(q, axis=-2) * np"),
         "The queries are summed along the text too. A token asks with its own query only.",
+    ),
+    Slip(
+        "divisor kept away from 0",
+        ("return weighted / total", "return weighted / (total + 1e-10)"),
+        ADDED,
     ),
     Slip(
         "divided by the weight of its own key",

@@ -136,8 +136,9 @@ SLIPS = (
     Slip(
         "changes the memory it was given",
         ("state = state + turned", "state += turned"),
-        "The memory that was given is changed in place: `state += …` writes into the caller's "
-        "array. Make a new one: state = state + ….",
+        "The memory that was given is changed in place: `+=` writes into the caller's "
+        "array, also behind np.asarray, which copies nothing that is an array of floats already. "
+        "Make a new one: state = state + ….",
     ),
 )
 

@@ -10,10 +10,12 @@ from attend_solutions import linear_attention as answers
 from attend_solutions.flash import expect_shapes
 
 from attend_grader.chapters.ch15_linear_attention.shared import (
+    ADDED,
     SMALL,
     WHOLE,
     cost,
     features,
+    tiny,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
@@ -34,6 +36,8 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     weights = SMALL[0] @ SMALL[1].T
     mean = weights / weights.sum(axis=-1, keepdims=True) @ v[:2]
     yield "a total weight below 0.01: a mean all the same", (*SMALL, v[:2]), mean
+    small = tiny(q, k, np.ones((5, 2)))
+    yield "weights below 1e-28: a mean of ones all the same", small, np.ones((3, 2))
 
 
 def _large(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
@@ -45,14 +49,15 @@ def _small(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All sizes different, square, leading axes, one query, width 1.
+    """All sizes different, square, leading axes, one query, width 1, tiny features.
 
     Where there are as many keys as leading axes, a sum along axis 0 has the shape of one along the
     keys: only then does it give numbers, and differs from a sum that is not made a column.
     """
     sizes = ((3, 5, 3, 2), (4, 4, 4, 4), (1, 6, 3, 2), (5, 3, 1, 3))
     stacked = (Call(features(rng, 3, 4, 5, 2, (2,))), Call(features(rng, 3, 4, 4, 2, (4,))))
-    return [*stacked, *(Call(features(rng, *one)) for one in sizes)]
+    small = Call(tiny(*features(rng, 3, 5, 3, 2)))
+    return [*stacked, *(Call(features(rng, *one)) for one in sizes), small]
 
 
 def table(q, k, v):  # noqa: D103 (what a learner is told is its slip's)
@@ -129,10 +134,9 @@ SLIPS = (
         "themselves, divided by their sum.",
     ),
     Slip(
-        "keys summed along the first axis",
-        ("k.sum(axis=-2)", "k.sum(axis=0)"),
-        "Right without leading axes only: the keys are summed along axis 0. Count from the end: "
-        "axis=-2.",
+        "divisor kept away from 0",
+        (READ, "(q @ memory) / (q @ total + 1e-10)"),
+        ADDED,
     ),
     Slip(
         "two axes only",

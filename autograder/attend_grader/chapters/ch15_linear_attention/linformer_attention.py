@@ -163,7 +163,7 @@ SLIPS = (
         without_maximum,
         "e to a large number overflows, and e to numbers far below 0 is 0 for all keys of a row. "
         "Subtract from each row its own largest score first (not one for the whole table), or use "
-        "chapter 03's softmax.",
+        "scaled_dot_product_attention of chapter 03, which does.",
     ),
     Slip(
         "weights returned",

@@ -64,6 +64,8 @@ def _least(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for _ in range(4):
         pairs, eighths = (int(n) for n in rng.integers([2, 1], [200, 16]))
         yield "the least width that will do", Call((pairs, eighths / 8))
+    pairs, eighths = (int(n) for n in rng.integers([5_000, 1], [50_000, 16]))
+    yield "thousands of pairs", Call((pairs, eighths / 8))
 
 
 def _edges(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
@@ -77,10 +79,12 @@ def _edges(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
         above = f"{pairs - 1:,}/{error:,} is a little above {least - 1}"
         yield f"{above}: rounded up", (pairs, float(error)), least
     yield "1,001 pairs, error 1/4: 4,000", (1001, 0.25), 4000
+    yield "250,001 pairs, error 1/8: 2,000,000", (250_001, 0.125), 2_000_000
+    yield "2 pairs, error 2⁻²⁰: 1,048,576", (2, 2.0**-20), 2**20
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Errors below and above 1, one pair, quotients that are whole and not."""
+    """Errors below and above 1, one pair, quotients that are whole and not, many pairs."""
     pairs = int(rng.integers(20, 90))
     return [
         Call((pairs, 0.25)),
@@ -89,6 +93,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((1, 0.5)),
         Call((6, 0.75)),
         Call((2, 4.0)),
+        Call((int(rng.integers(30_000, 40_000)), 0.125)),
     ]
 
 
@@ -176,7 +181,7 @@ EXERCISE = Exercise(
         Property("measured: the error is met", 1, _good_enough),
         Property("measured: a third less would not do", 1, _no_waste),
         agrees("the least width, for any pairs and errors", _least),
-        known("by hand: one pair, large errors, rounding", _edges),
+        known("by hand: one pair, large errors, rounding, many pairs", _edges),
         refuses(
             (
                 ("no pair", (0, 0.5)),

@@ -36,6 +36,10 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     want = np.broadcast_to(v.mean(axis=0), (3, 2))
     yield "equal keys: the plain mean", (q, alike, v, projection), want
     yield "values of 1: a mean of ones", (q, k, np.ones((5, 2)), projection), np.ones((3, 2))
+    q = k = np.full((5, 4), 5.0)  # of norm 7 after division by √2: features of about e^(-25)
+    directions = projection / 100
+    want = np.broadcast_to(v.mean(axis=0), (5, 2))
+    yield "long vectors: weights of about 1e-21", (q, k, v, directions), want
 
 
 def _large(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
@@ -218,7 +222,7 @@ EXERCISE = Exercise(
             why="with w = (1, 0, …) the weights of the keys are as e to 1",
         ),
         agrees("fresh queries, keys, values and projections", _values),
-        known("a mean: equal keys, equal values", _limits),
+        known("a mean: equal keys, equal values, small weights", _limits),
         cost(
             "memory grows with T + S, not with T × S",
             "peak_bytes",
@@ -239,9 +243,9 @@ EXERCISE = Exercise(
                 _misfit("more values than keys", values=8),
                 _misfit("one value, four keys", values=1),
             ),
-            cause="`expect_shapes` in the line above refuses q, k and v that do not fit: keep it. "
-            "positive_random_features refuses such a projection; if you map q and k yourself, "
-            "compare the widths yourself.",
+            cause="positive_random_features refuses a projection of another width; if you cut it "
+            "or map q and k yourself, compare the widths yourself. `expect_shapes` in the line "
+            "above refuses q, k and v that do not fit: keep it.",
         ),
     ),
     draws=draws,

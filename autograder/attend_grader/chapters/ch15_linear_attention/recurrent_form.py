@@ -62,7 +62,7 @@ def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All sizes different, square, leading axes, one token, a memory given, with leading axes too.
+    """All sizes different, square, leading axes, one token, values of width 1, a memory given.
 
     Where the memory is square there are more tokens than its width, so no slip depends on the
     length of the text alone.
@@ -72,6 +72,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         case(rng, 4, 4, 4),
         case(rng, 3, 4, 2, (2,)),
         case(rng, 1, 3, 2),
+        case(rng, 4, 3, 1),
         going_on(rng, 4, 3, 2),
         going_on(rng, 5, 3, 3),
         going_on(rng, 3, 2, 3, (2,)),
@@ -106,8 +107,9 @@ SLIPS = (
     Slip(
         "changes the memory it was given",
         ("state = state + k[..., t, :, None]", "state += k[..., t, :, None]"),
-        "The memory that was given is changed in place: `state += …` writes into the caller's "
-        "array. Make a new one: state = state + ….",
+        "The memory that was given is changed in place: `+=` writes into the caller's "
+        "array, also behind np.asarray, which copies nothing that is an array of floats already. "
+        "Make a new one: state = state + ….",
     ),
     Slip(
         "normalised",
@@ -135,9 +137,12 @@ SLIPS = (
         "Outputs are divided by √D. Nothing is scaled here: the caller's features are.",
     ),
     Slip(
-        "empty memory returned",
-        ("axis=-2), state", "axis=-2), state - state"),
-        "The second result is not the memory after the last token: it is empty.",
+        "every axis of length 1 taken out",
+        ("outputs.append((q[..., t, None, :] @ state)[..., 0, :])",
+         "outputs.append((q[..., t, None, :] @ state).squeeze())"),
+        "Right only where no axis has length 1: squeeze() takes out every axis of length 1, the "
+        "width of the values or a leading axis too. Take out the one that you put in: "
+        "x[..., 0, :], or squeeze(axis=-2).",
     ),
 )  # fmt: skip
 
@@ -168,7 +173,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        says=("`q`, `k` and `v` that do not fit raise a ValueError.",),
+        says=("`q`, `k` and `v` that do not fit raise a ValueError; a `state` always fits.",),
     ),
     properties=(
         worked(

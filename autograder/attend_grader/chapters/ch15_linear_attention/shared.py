@@ -29,6 +29,11 @@ def features(
     return abs(q).round(2) + 0.1, abs(k).round(2) + 0.1, v
 
 
+def tiny(q: Array, k: Array, v: Array) -> tuple[Array, Array, Array]:
+    """The same text with features so small that nothing may be added to their products."""
+    return TINY * q, TINY * k, v
+
+
 def whole_features(array: Array) -> Array:
     """Positive whole numbers in the place of positive numbers."""
     return np.ceil(2 * array)
@@ -36,6 +41,15 @@ def whole_features(array: Array) -> Array:
 
 SMALL = (np.array([[2.0, 4.0], [3.0, 1.0]]) / 64, np.array([[4.0, 2.0], [1.0, 3.0]]) / 64)
 """Features of two queries and of two keys, so small that total weights are below 0.01."""
+
+TINY = 2.0**-50
+"""Features times this make weights of 1e-33 to 1e-28, which any number added would hide."""
+
+ADDED = (
+    "The divisor is kept away from 0, by a small number that is added or by a floor. Features may "
+    "be of any size above 0, so a total weight may be smaller than that number, and then the mean "
+    "is wrong. Divide by the total alone, which is above 0."
+)
 
 WHOLE = {"q": whole_features, "k": whole_features}
 
