@@ -653,6 +653,7 @@ return x + self.attend(n, mask) + fed"""),
         "wrong",
         "the constructor no longer refuses an unknown norm",
         """
+from attend_solutions.multi_head import MultiHeadAttention
 class TransformerBlock(nn.Module):
     def __init__(self, width, heads, order="pre", norm="layer", kind="gelu"):
         super().__init__()
