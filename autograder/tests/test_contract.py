@@ -224,6 +224,24 @@ def test_another_slip_costs_nothing_in_a_promise() -> None:
     assert list(lost.values())[1:] == [NOT_YET] * 3
 
 
+def test_where_one_entry_has_the_wrong_shape_the_stack_is_not_blamed() -> None:
+    def scaled(x: np.ndarray) -> np.ndarray:
+        """Each row of x (..., D) divided by its length."""
+        return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+    def draws(rng: np.random.Generator) -> list[Call]:
+        return [Call((rng.standard_normal(shape),)) for shape in ((5,), (2, 3))]
+
+    def first_right(subject: Any, probe: Any) -> None:
+        probe.agree(subject, *draws(probe.rng)[1].args)
+
+    exercise = _exercise(scaled, Contract(leading_axes=True), draws, first_right)
+    wrong = lambda x: np.atleast_2d(x) / np.linalg.norm(x, axis=-1, keepdims=True)  # noqa: E731
+    told = _lost(_judge(wrong, exercise))["any number of leading axes"]
+    expected = "already without one more leading axis result has the shape (1, 5), expected (5,)."
+    assert told == expected
+
+
 def test_a_promise_that_cannot_be_tried_is_not_kept() -> None:
     def raises(x: Any, w: Any, half: bool = False) -> Any:
         raise RuntimeError
@@ -315,8 +333,8 @@ def test_gradients_of_wrong_values_are_those_of_what_was_computed() -> None:
     lost = _lost(_judge(lambda x, state: torch.tanh(x) * state.detach(), exercise))
     assert list(lost.values()) == [
         "no gradient reaches state. Is it left out, or does something cut the graph: .detach(), "
-        ".data, .numpy(), .item(), torch.tensor(…) of a tensor, torch.no_grad()? Stay with tensor "
-        "operations from input to output."
+        ".data, .numpy(), .item(), nn.Parameter(…) or torch.tensor(…) of a tensor, "
+        "torch.no_grad()? Stay with tensor operations from input to output."
     ]
 
 

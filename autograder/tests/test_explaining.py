@@ -131,6 +131,24 @@ def test_common_exceptions_come_with_advice(kind: str, text: str, told: str) -> 
     assert told in _explained(kind, text)[1]["try"]
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "told"),
+    [
+        ("tensor of dimension 0", "mask = mask[..., :n, :n]", "`mask` has no axes here"),
+        ("tensor of dimension 0", "", "`mask` has no axes here"),
+        ("tensor of dimension 1", "y = row[..., :n, :n]", "`row` has one axis here"),
+        ("array: array is 1-dimensional, but 2 were indexed", "row[..., 0, 0]", "`row` has one"),
+        ("tensor of dimension 1", "y = row[:, 0]", "count axes from the end"),
+        ("tensor of dimension 1", "", "count axes from the end"),
+    ],
+)
+def test_brackets_that_take_more_axes_than_there_are(text: str, line: str, told: str) -> None:
+    error = CallError(
+        "IndexError", f"too many indices for {text}", [["f", 2, line]], {"mask": [], "row": [3]}
+    )
+    assert told in dict(explain(error)[1])["try"]
+
+
 def test_an_earlier_function_that_is_not_written_is_named() -> None:
     assert "f is not written yet" in _explained("NotImplementedError", "", own=False)[1]["try"]
 

@@ -23,9 +23,10 @@ widgets.depth_thermometer()
 # parameters of GPT-2, BERT and Llama 2, let your block write documentation, and find out which of
 # these things 24 layers need.
 #
-# It takes about two and a half hours. You need PyTorch tensors and modules, and from chapter 05
-# that attention takes $(B, T, C)$ and returns the same shape. `check(...)` says what is right and
-# what is not, `hint(...)` helps, `solution(...)` shows the course's answer.
+# It takes about two and a half hours, nearly half of that in seven exercises. You need PyTorch
+# tensors and modules, and from chapter 05 that attention takes $(B, T, C)$ and returns the same
+# shape. `check(...)` says what is right and what is not, `hint(...)` helps, `solution(...)` shows
+# the course's answer.
 #
 # | letter | counts | | letter | counts |
 # |---|---|---|---|---|
@@ -237,7 +238,7 @@ if ready(feed_forward):
 # | name | meaning | shape |
 # |---|---|---|
 # | `x` | the stream | $(B, T, C)$ |
-# | `mask` | who may look at whom; `None`: everyone | broadcasts with $(B, H, T, T)$ |
+# | `mask` | who may look at whom (True: may); `None`: everyone | broadcasts with $(B, H, T, T)$ |
 # | returned | the stream after the block | $(B, T, C)$ |
 #
 # Given are the parameters, and three methods that call your functions: `self.norm(0, x)` and
@@ -341,7 +342,7 @@ if ready(layer_norm, feed_forward, RepairedBlock):
 #
 # Now the stream grows by about one $v$, at any depth. Without norms the same factor works too: 24
 # or 96 blocks then make the variance 3 % larger, on average. Which of a block's six matrices write
-# to the stream? The others stay as they are.
+# to the stream? The others stay as they are, and so does swiglu's seventh, the gate.
 #
 # | argument | shape | used in |
 # |---|---|---|
@@ -380,9 +381,9 @@ if ready(layer_norm, feed_forward, TransformerBlock, residual_init):
 # - **The end:** $C \times V$ numbers for the scores, unless they are `tied` to the table of tokens;
 #   with `pooler`, one more $C \times C$ product.
 #
-# With `biases` every product in the blocks and the pooler has a bias, one number for each of its
-# outputs. A layer norm has $2C$ numbers; with `rms` it has $C$. `kv_width` is $C$ if it is `None`
-# (chapter 05: fewer heads of keys and values make it smaller).
+# With `biases` every product in the blocks and the pooler (not the scores) has a bias, one number
+# for each of its outputs. A layer norm has $2C$ numbers; with `rms` it has $C$. `kv_width` is $C$
+# if it is `None` (chapter 05: fewer heads of keys and values make it smaller).
 #
 # **By hand.** `parameter_count(5, 2, 3, 7, biases=False)`: tables 10; a block $4 \cdot 4 + 2 \cdot
 # 14 + 2 \cdot 4 = 52$; the norm outside 4; in all $10 + 3 \cdot 52 + 4 = 170$. With biases a block
@@ -445,12 +446,15 @@ if ready(rms_norm, feed_forward, TransformerBlock):
 # is the norms that make depth work, not the start.
 #
 # The task is the same text, 16 characters at a time, with blocks of 24 numbers and two heads, 120
-# steps of Adam with gradients clipped to norm 1. There are seven *arms*, the seven choices in the
-# picture. All have the same tables, the same norm at the end and the same output layer. Each runs
-# with a constant learning rate and with a linear warm-up over 40 steps. Each of these 14 *cells* of
-# the table tries four rates, 0.0003 to 0.01, on two seeds; the best one then runs on five *other*
-# seeds. The **control** is the same 14 cells with 2 layers. The **baselines** are tables of counts
-# from as much text: of each character alone, and of pairs.
+# steps of Adam with gradients clipped to norm 1.
+#
+# - **Arms:** seven, the choices in the picture. All have the same tables, the same norm at the end
+#   and the same output layer.
+# - **Learning rate:** constant, or with a linear warm-up over 40 steps. So there are 14 *cells*.
+# - **Runs:** each cell tries four rates, 0.0003 to 0.01, on two seeds; the best one then runs on
+#   five *other* seeds.
+# - **Control:** the same 14 cells with 2 layers.
+# - **Baselines:** tables of counts from as much text, of each character alone and of pairs.
 #
 # `python course/07_block/depth.py arms` makes the table in eight minutes of processor time; this
 # cell only prints it, in bits a character on unseen text, smallest to largest of five runs

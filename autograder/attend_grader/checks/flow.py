@@ -186,10 +186,14 @@ def _tell_through(
         except Miss:
             wrong.append(name)
     if 0 < len(wrong) < len(names):
-        through = f"through {' and '.join(wrong)}"
+        through = f"through {_and(wrong)}"
         rest = [name for name in names if name not in wrong]
-        miss.cause = f"{miss.cause} It is missing {through} only, not through {' and '.join(rest)}."
+        miss.cause = f"{miss.cause} It is missing {through} only, not through {_and(rest)}."
         miss.topic = f"{miss.topic} {through}"
+
+
+def _and(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _cut(names: list[str]) -> Miss:
@@ -197,8 +201,8 @@ def _cut(names: list[str]) -> Miss:
     return Miss(
         f"{told}.",
         cause="Is it left out, or does something cut the graph: .detach(), .data, .numpy(), "
-        ".item(), torch.tensor(…) of a tensor, torch.no_grad()? Stay with tensor operations "
-        "from input to output.",
+        ".item(), nn.Parameter(…) or torch.tensor(…) of a tensor, torch.no_grad()? Stay with "
+        "tensor operations from input to output.",
         topic=told,
     )
 

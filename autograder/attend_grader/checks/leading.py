@@ -16,6 +16,7 @@ from attend_grader.checks.calls import (
     leaves,
     numbers,
     parts,
+    reference_on,
     replaced,
     run_ahead,
     stacked,
@@ -196,6 +197,7 @@ def _same_stack(trial: Trial, stack: Stack) -> None:
             name = alike.name(index, len(wants))
             expected = (*shape, *numbers(want).shape)
             if numbers(part).shape != expected:
+                _keep_shape_alone(trial, stack.entries[0], index, name, numbers(want).shape)
                 raise Miss(
                     f"{what}: {name} has the shape {numbers(part).shape}, expected {expected}: "
                     "one answer for each leading index.",
@@ -210,3 +212,28 @@ def _same_stack(trial: Trial, stack: Stack) -> None:
                 "entry is given alone.",
                 topic="leading axes",
             ).on(trial.given(call), "")
+
+
+def _keep_shape_alone(
+    trial: Trial, entry: Call, index: int, name: str, shape: tuple[int, ...]
+) -> None:
+    """Hold the result for one entry to the right shape: else it, and not the stack, is to blame.
+
+    Args:
+        trial: whose calls are stacked.
+        entry: one of them, alone.
+        index: of the result.
+        name: what a message calls the result.
+        shape: that the subject gave.
+
+    Raises:
+        Miss: the result has another shape.
+    """
+    right = reference_on(trial.probe.reference, entry)(entry)
+    shapes = [numbers(part).shape for part in parts(right.value)]
+    if index < len(shapes) and shapes[index] != shape:
+        raise Miss(
+            f"already without one more leading axis {name} has the shape {shape}, expected "
+            f"{shapes[index]}.",
+            topic="leading axes",
+        ).on(trial.given(entry), "")

@@ -204,6 +204,8 @@ def _about_shapes(error: CallError, line: str) -> str:
             "the array has fewer axes than you count. Is one summed or indexed away? And squeeze() "
             "without an axis takes out every axis of length 1: `x[..., 0, :]` takes out one."
         )
+    if "too many indices" in text and (few := _cut_too_deep(error, line)):
+        return few
     if error.type == "AxisError" or "axes don't match" in text or "too many indices" in text:
         return "count axes from the end (-1 is the last): inputs may have any number of axes."
     if "values to unpack" in text and "np.split(" in line:
@@ -225,6 +227,24 @@ def _about_shapes(error: CallError, line: str) -> str:
     if error.type == "IndexError" and "out of bounds" in text:
         return "an index is past the end of its axis: the last one is the axis's length minus 1."
     return ""
+
+
+def _cut_too_deep(error: CallError, line: str) -> str:
+    """Brackets that count from the end already, or what has no axis at all; empty for others."""
+    count = re.search(r"dimension (\d+)|is (\d+)-dimensional", error.message)
+    if not count:
+        return ""
+    axes = int(count[1] or count[2])
+    here = [n for n, s in error.shapes.items() if not isinstance(s, str) and len(s) == axes]
+    cut = [n for n in here if re.search(rf"\b{re.escape(n)}\[\s*\.\.\.", line)]
+    if axes and not cut:
+        return ""
+    name = f"`{(cut or here)[0]}`" if len(cut or here) == 1 else "what is cut"
+    has = {0: "no axes", 1: "one axis"}.get(axes, f"{axes} axes")
+    return (
+        f"{name} has {has} here, fewer than the brackets take. What broadcasts may have fewer axes "
+        "than what it meets: can it be handed on as it is?"
+    )
 
 
 def _about_numpy(text: str, line: str) -> str:

@@ -295,6 +295,772 @@ return sum(tables) * width + layers * one + (2 * layers + 1) * norm + (linear(wi
     ("right", "int() at the end", other("return total", "return int(np.int64(total))")),
 ]
 
+# fmt: on
+
+
+def lines_of(head: str, body: str) -> str:
+    return head + "\n    " + "\n    ".join(body.strip().split("\n")) + "\n"
+
+
+def plain_norm(body: str) -> str:
+    return lines_of("def layer_norm(x, weight, bias, eps=1e-5):", body)
+
+
+def plain_rms(body: str) -> str:
+    return lines_of("def rms_norm(x, weight, eps=1e-6):", body)
+
+
+def plain_init(body: str) -> str:
+    return lines_of("def residual_init(query, key, value, output, w_in, w_out, layers):", body)
+
+
+MORE: list[Case] = [
+    (
+        "layer_norm",
+        "wrong",
+        "scales the shift too",
+        plain_norm("""
+d = x - x.mean(-1, keepdim=True)
+return (d / torch.sqrt((d * d).mean(-1, keepdim=True) + eps) + bias) * weight"""),
+    ),
+    (
+        "layer_norm",
+        "wrong",
+        "no root",
+        plain_norm("""
+d = x - x.mean(-1, keepdim=True)
+return d / ((d * d).mean(-1, keepdim=True) + eps) * weight + bias"""),
+    ),
+    (
+        "layer_norm",
+        "wrong",
+        "mean and variance over all tokens of a text",
+        plain_norm("""
+dims = tuple(range(1, x.dim())) if x.dim() > 2 else (-1,)
+d = x - x.mean(dims, keepdim=True)
+return d / torch.sqrt((d * d).mean(dims, keepdim=True) + eps) * weight + bias"""),
+    ),
+    (
+        "layer_norm",
+        "wrong",
+        "x -= mean where no gradient is wanted",
+        plain_norm("""
+mu = x.mean(-1, keepdim=True)
+if x.requires_grad:
+    x = x - mu
+else:
+    x -= mu
+return x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps) * weight + bias"""),
+    ),
+    (
+        "layer_norm",
+        "wrong",
+        "one token comes back as (1, C)",
+        plain_norm("""
+x = torch.atleast_2d(x)
+d = x - x.mean(-1, keepdim=True)
+return d / torch.sqrt((d * d).mean(-1, keepdim=True) + eps) * weight + bias"""),
+    ),
+    (
+        "layer_norm",
+        "wrong",
+        "eps only where the variance is 0",
+        plain_norm("""
+d = x - x.mean(-1, keepdim=True)
+var = (d * d).mean(-1, keepdim=True)
+return d / torch.sqrt(torch.where(var == 0, var + eps, var)) * weight + bias"""),
+    ),
+    (
+        "layer_norm",
+        "wrong",
+        "x.view(-1, C)",
+        plain_norm("""
+C = x.shape[-1]
+rows = x.view(-1, C)
+d = rows - rows.mean(-1, keepdim=True)
+return (d / torch.sqrt((d * d).mean(-1, keepdim=True) + eps) * weight + bias).view(x.shape)"""),
+    ),
+    (
+        "layer_norm",
+        "right",
+        "var_mean and addcmul",
+        plain_norm("""
+var, mu = torch.var_mean(x, -1, correction=0, keepdim=True)
+return torch.addcmul(bias, (x - mu) * torch.rsqrt(var + eps), weight)"""),
+    ),
+    (
+        "layer_norm",
+        "right",
+        "loop over tokens",
+        plain_norm("""
+rows = []
+for row in x.reshape(-1, x.shape[-1]).unbind(0):
+    d = row - row.sum() / len(row)
+    rows.append(weight * (d / (d.dot(d) / len(row) + eps) ** 0.5) + bias)
+return torch.stack(rows).reshape(x.shape)"""),
+    ),
+    (
+        "layer_norm",
+        "right",
+        "einsum, axis moved to the front",
+        plain_norm("""
+h = x.movedim(-1, 0)
+d = h - h.mean(0)
+var = torch.einsum('c...,c...->...', d, d) / d.shape[0]
+return (d / torch.sqrt(var + eps)).movedim(0, -1) * weight + bias"""),
+    ),
+    (
+        "rms_norm",
+        "wrong",
+        "sum, not mean",
+        plain_rms("""
+return x / torch.sqrt((x * x).sum(-1, keepdim=True) + eps) * weight"""),
+    ),
+    (
+        "rms_norm",
+        "wrong",
+        "square of the mean",
+        plain_rms("""
+return x / torch.sqrt(x.mean(-1, keepdim=True) ** 2 + eps) * weight"""),
+    ),
+    (
+        "rms_norm",
+        "wrong",
+        "eps as a lower bound",
+        plain_rms("""
+return x * torch.rsqrt((x * x).mean(-1, keepdim=True).clamp(min=eps)) * weight"""),
+    ),
+    (
+        "rms_norm",
+        "wrong",
+        "x /= where no gradient is wanted",
+        plain_rms("""
+rms = torch.sqrt((x * x).mean(-1, keepdim=True) + eps)
+if torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad):
+    return x / rms * weight
+x /= rms
+return x * weight"""),
+    ),
+    (
+        "rms_norm",
+        "wrong",
+        "weight.detach()",
+        plain_rms("""
+return x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps) * weight.detach()"""),
+    ),
+    (
+        "rms_norm",
+        "wrong",
+        "eps fixed at 1e-6",
+        plain_rms("""
+return x / torch.sqrt((x * x).mean(-1, keepdim=True) + 1e-6) * weight"""),
+    ),
+    (
+        "rms_norm",
+        "right",
+        "hypot of the RMS and the root of eps",
+        plain_rms("""
+rms = torch.linalg.vector_norm(x, dim=-1, keepdim=True) / x.shape[-1] ** 0.5
+return weight * x / torch.hypot(rms, torch.full_like(rms, eps ** 0.5))"""),
+    ),
+    (
+        "rms_norm",
+        "right",
+        "einsum with diag(weight)",
+        plain_rms("""
+s = torch.einsum('...c,...c->...', x, x) / x.size(-1)
+return torch.einsum('...,...c,cd->...d', (s + eps) ** -0.5, x, torch.diag(weight))"""),
+    ),
+    (
+        "rms_norm",
+        "right",
+        "recursion over leading axes",
+        plain_rms("""
+if x.dim() > 1:
+    return torch.stack([rms_norm(part, weight, eps) for part in x])
+return x / ((x @ x) / x.numel() + eps).sqrt() * weight"""),
+    ),
+    (
+        "feed_forward",
+        "wrong",
+        "dictionary: another kind is a KeyError",
+        feed_of("""
+if kind == 'swiglu':
+    if w_gate is None: raise ValueError('no gate')
+    return (F.silu(x @ w_gate.T) * (x @ w_in.T)) @ w_out.T
+return {'relu': F.relu, 'gelu': F.gelu}[kind](x @ w_in.T) @ w_out.T"""),
+    ),
+    (
+        "feed_forward",
+        "wrong",
+        "swiglu without gate takes w_in",
+        feed_of("""
+if kind == 'relu': return F.relu(x @ w_in.T) @ w_out.T
+if kind == 'gelu': return F.gelu(x @ w_in.T) @ w_out.T
+if kind == 'swiglu': return (F.silu(x @ (w_in if w_gate is None else w_gate).T) * (x @ w_in.T)) @ w_out.T
+raise ValueError(kind)"""),
+    ),
+    (
+        "feed_forward",
+        "wrong",
+        "bend after the second matrix",
+        feed_of("""
+if kind == 'relu': return F.relu(x @ w_in.T @ w_out.T)
+if kind == 'gelu': return F.gelu(x @ w_in.T @ w_out.T)
+if kind == 'swiglu' and w_gate is not None: return (F.silu(x @ w_gate.T) * (x @ w_in.T)) @ w_out.T
+raise ValueError(kind)"""),
+    ),
+    (
+        "feed_forward",
+        "wrong",
+        "kind or 'gelu': '' is accepted",
+        feed_of("""
+kind = kind or 'gelu'
+if kind == 'relu': return F.relu(x @ w_in.T) @ w_out.T
+if kind == 'gelu': return F.gelu(x @ w_in.T) @ w_out.T
+if kind == 'swiglu' and w_gate is not None: return (F.silu(x @ w_gate.T) * (x @ w_in.T)) @ w_out.T
+raise ValueError(kind)"""),
+    ),
+    (
+        "feed_forward",
+        "wrong",
+        "relu and gelu gate when w_gate is given",
+        feed_of("""
+if kind not in ('relu', 'gelu', 'swiglu') or kind == 'swiglu' and w_gate is None: raise ValueError(kind)
+act = {'relu': F.relu, 'gelu': F.gelu, 'swiglu': F.silu}[kind]
+if w_gate is None: return act(x @ w_in.T) @ w_out.T
+return (act(x @ w_gate.T) * (x @ w_in.T)) @ w_out.T"""),
+    ),
+    (
+        "feed_forward",
+        "wrong",
+        "the gate under no_grad",
+        feed_of("""
+if kind == 'relu': return F.relu(x @ w_in.T) @ w_out.T
+if kind == 'gelu': return F.gelu(x @ w_in.T) @ w_out.T
+if kind == 'swiglu' and w_gate is not None:
+    with torch.no_grad():
+        gate = F.silu(x @ w_gate.T)
+    return (gate * (x @ w_in.T)) @ w_out.T
+raise ValueError(kind)"""),
+    ),
+    (
+        "feed_forward",
+        "right",
+        "the formulas letter by letter",
+        feed_of("""
+u = x @ w_in.T
+if kind == 'relu': h = torch.maximum(u, torch.zeros_like(u))
+elif kind == 'gelu': h = u * 0.5 * (1 + torch.erf(u / math.sqrt(2)))
+elif kind == 'swiglu' and w_gate is not None:
+    g = x @ w_gate.T
+    h = g / (1 + torch.exp(-g)) * u
+else: raise ValueError('no such kind')
+return h @ w_out.T"""),
+    ),
+    (
+        "feed_forward",
+        "right",
+        "own subclass of ValueError, match, F.linear",
+        feed_of("""
+class NoSuchKind(ValueError): ...
+match kind, w_gate:
+    case 'relu', _: h = F.relu(F.linear(x, w_in))
+    case 'gelu', _: h = F.gelu(F.linear(x, w_in))
+    case 'swiglu', torch.Tensor(): h = F.silu(F.linear(x, w_gate)) * F.linear(x, w_in)
+    case _: raise NoSuchKind(kind, w_gate)
+return F.linear(h, w_out)"""),
+    ),
+    (
+        "feed_forward",
+        "right",
+        "einsum and Normal.cdf by ndtr",
+        feed_of("""
+bends = {'relu': lambda u, g: u * (u > 0), 'gelu': lambda u, g: u * torch.special.ndtr(u),
+         'swiglu': lambda u, g: g * torch.sigmoid(g) * u}
+try: bend = bends[kind]
+except KeyError as e: raise ValueError(f'{kind}?') from e
+g = None
+if kind == 'swiglu':
+    if w_gate is None: raise ValueError('swiglu needs w_gate')
+    g = torch.einsum('...c,fc->...f', x, w_gate)
+return torch.einsum('...f,cf->...c', bend(torch.einsum('...c,fc->...f', x, w_in), g), w_out)"""),
+    ),
+    (
+        "feed_forward",
+        "right",
+        "sum over the F numbers one by one",
+        feed_of("""
+if kind not in ('relu', 'gelu', 'swiglu'): raise ValueError(kind)
+if kind == 'swiglu' and w_gate is None: raise ValueError('gate')
+out = torch.zeros_like(x)
+for f in range(w_in.shape[0]):
+    u = (x * w_in[f]).sum(-1, keepdim=True)
+    if kind == 'relu': h = F.relu(u)
+    elif kind == 'gelu': h = F.gelu(u)
+    else: h = F.silu((x * w_gate[f]).sum(-1, keepdim=True)) * u
+    out = out + h * w_out[:, f]
+return out"""),
+    ),
+    (
+        "TransformerBlock",
+        "wrong",
+        "parallel adds the stream twice",
+        block("""
+if self.order == 'pre':
+    x = x + self.attend(self.norm(0, x), mask)
+    return x + self.feed(self.norm(1, x))
+if self.order == 'post':
+    x = self.norm(0, x + self.attend(x, mask))
+    return self.norm(1, x + self.feed(x))
+n = self.norm(0, x)
+return (x + self.attend(n, mask)) + (x + self.feed(n))"""),
+    ),
+    (
+        "TransformerBlock",
+        "wrong",
+        "mask cut to [..., :T, :T], fails on a mask with one axis",
+        block("""
+if mask is not None:
+    mask = mask[..., :x.shape[1], :x.shape[1]]
+if self.order == 'pre':
+    x = x + self.attend(self.norm(0, x), mask)
+    return x + self.feed(self.norm(1, x))
+if self.order == 'post':
+    x = self.norm(0, x + self.attend(x, mask))
+    return self.norm(1, x + self.feed(x))
+n = self.norm(0, x)
+return x + self.attend(n, mask) + self.feed(n)"""),
+    ),
+    (
+        "TransformerBlock",
+        "wrong",
+        "parallel: feed under no_grad",
+        block("""
+if self.order == 'pre':
+    x = x + self.attend(self.norm(0, x), mask)
+    return x + self.feed(self.norm(1, x))
+if self.order == 'post':
+    x = self.norm(0, x + self.attend(x, mask))
+    return self.norm(1, x + self.feed(x))
+n = self.norm(0, x)
+with torch.no_grad():
+    fed = self.feed(n)
+return x + self.attend(n, mask) + fed"""),
+    ),
+    (
+        "TransformerBlock",
+        "wrong",
+        "the constructor no longer refuses an unknown norm",
+        """
+from attend_solutions.multi_head import MultiHeadAttention
+class TransformerBlock(nn.Module):
+    def __init__(self, width, heads, order="pre", norm="layer", kind="gelu"):
+        super().__init__()
+        if order not in ("pre", "post", "parallel"):
+            raise ValueError(f"no such block: order {order!r}, norm {norm!r}.")
+        inner, norms = 4 * width, 1 if order == "parallel" else 2
+        if kind == "swiglu":
+            inner = round(8 * width / 3)
+        self.order, self.kind = order, kind
+        self.attention = MultiHeadAttention(width, heads)
+        self.up = nn.Linear(width, inner, bias=False)
+        self.gate = nn.Linear(width, inner, bias=False) if kind == "swiglu" else None
+        self.down = nn.Linear(inner, width, bias=False)
+        self.scale = nn.Parameter(torch.ones(norms, width))
+        self.shift = nn.Parameter(torch.zeros(norms, width)) if norm == "layer" else None
+    def attend(self, x, mask=None):
+        return self.attention(x, mask)[0]
+    def feed(self, x):
+        gate = None if self.gate is None else self.gate.weight
+        return feed_forward(x, self.up.weight, self.down.weight, self.kind, gate)
+    def norm(self, which, x):
+        if self.shift is None:
+            return rms_norm(x, self.scale[which])
+        return layer_norm(x, self.scale[which], self.shift[which])
+    def forward(self, x, mask=None):
+        if self.order == 'pre':
+            x = x + self.attend(self.norm(0, x), mask)
+            return x + self.feed(self.norm(1, x))
+        if self.order == 'post':
+            x = self.norm(0, x + self.attend(x, mask))
+            return self.norm(1, x + self.feed(x))
+        n = self.norm(0, x)
+        return x + self.attend(n, mask) + self.feed(n)""",
+    ),
+    (
+        "TransformerBlock",
+        "right",
+        "one text at a time",
+        """
+class TransformerBlock(TransformerBlock):
+    def forward(self, x, mask=None):
+        if mask is not None:
+            while mask.dim() < 4:
+                mask = mask[None]
+            mask = mask.expand(x.shape[0], -1, -1, -1)
+        return torch.cat([self.one(x[b:b + 1], None if mask is None else mask[b:b + 1]) for b in range(len(x))])
+    def one(self, x, mask):
+        if self.order == 'pre':
+            x = x + self.attend(self.norm(0, x), mask)
+            return x + self.feed(self.norm(1, x))
+        if self.order == 'post':
+            x = self.norm(0, x + self.attend(x, mask))
+            return self.norm(1, x + self.feed(x))
+        n = self.norm(0, x)
+        return x + self.attend(n, mask) + self.feed(n)""",
+    ),
+    (
+        "TransformerBlock",
+        "right",
+        "a loop over the two parts",
+        block("""
+parts = (lambda z: self.attend(z, mask), self.feed)
+if self.order == 'parallel':
+    return sum((p(self.norm(0, x)) for p in parts), start=x)
+for i, p in enumerate(parts):
+    x = x + p(self.norm(i, x)) if self.order == 'pre' else self.norm(i, p(x) + x)
+return x"""),
+    ),
+    (
+        "TransformerBlock",
+        "right",
+        "None written as an all-True mask",
+        block("""
+if mask is None:
+    mask = torch.ones((), dtype=torch.bool)
+match self.order:
+    case 'parallel':
+        z = self.norm(0, x)
+        return self.feed(z).add(self.attend(z, mask)).add(x)
+    case 'pre':
+        y = torch.add(self.attend(self.norm(0, x), mask), x)
+        return torch.add(self.feed(self.norm(1, y)), y)
+    case 'post':
+        y = self.norm(0, torch.add(self.attend(x, mask), x))
+        return self.norm(1, torch.add(self.feed(y), y))"""),
+    ),
+    (
+        "TransformerBlock",
+        "right",
+        "without the methods, += on own copies",
+        block("""
+norm = [(lambda z, i=i: rms_norm(z, self.scale[i]) if self.shift is None else layer_norm(z, self.scale[i], self.shift[i])) for i in range(len(self.scale))]
+w = (self.up.weight, self.down.weight, self.kind, self.gate.weight if self.gate else None)
+out = x.clone()
+if self.order == 'post':
+    out += self.attention(x, mask)[0]
+    mid = norm[0](out)
+    return norm[1](mid + feed_forward(mid, *w))
+z = norm[0](x)
+out = out + self.attention(z, mask)[0]
+out = out + feed_forward(z if self.order == 'parallel' else norm[1](out), *w)
+return out"""),
+    ),
+    (
+        "RepairedBlock",
+        "wrong",
+        "no second norm",
+        repaired("""
+x = x + self.attention(layer_norm(x, self.scale[0], self.shift[0]), mask)[0]
+return x + feed_forward(x, self.up.weight, self.down.weight)"""),
+    ),
+    (
+        "RepairedBlock",
+        "wrong",
+        "second norm takes shift 0",
+        repaired("""
+x = x + self.attention(layer_norm(x, self.scale[0], self.shift[0]), mask)[0]
+return x + feed_forward(layer_norm(x, self.scale[1], self.shift[0]), self.up.weight, self.down.weight)"""),
+    ),
+    (
+        "RepairedBlock",
+        "wrong",
+        "a mask with three axes is read as (B, T, T)",
+        repaired("""
+if mask is not None and mask.dim() == 3:
+    mask = mask.unsqueeze(1)
+x = x + self.attention(layer_norm(x, self.scale[0], self.shift[0]), mask)[0]
+return x + feed_forward(layer_norm(x, self.scale[1], self.shift[1]), self.up.weight, self.down.weight)"""),
+    ),
+    (
+        "RepairedBlock",
+        "wrong",
+        "writes the sum into x.data",
+        repaired("""
+found = self.attention(layer_norm(x, self.scale[0], self.shift[0]), mask)[0]
+if not x.requires_grad:
+    x.data += found.detach()
+    y = x + (found - found.detach())
+else:
+    y = x + found
+return y + feed_forward(layer_norm(y, self.scale[1], self.shift[1]), self.up.weight, self.down.weight)"""),
+    ),
+    (
+        "RepairedBlock",
+        "wrong",
+        "down.weight.data",
+        repaired("""
+x = x + self.attention(layer_norm(x, self.scale[0], self.shift[0]), mask)[0]
+return x + feed_forward(layer_norm(x, self.scale[1], self.shift[1]), self.up.weight, self.down.weight.data)"""),
+    ),
+    (
+        "RepairedBlock",
+        "right",
+        "inherits from TransformerBlock",
+        """
+class RepairedBlock(TransformerBlock):
+    def __init__(self, width, heads):
+        super().__init__(width, heads, 'pre', 'layer', 'gelu')""",
+    ),
+    (
+        "RepairedBlock",
+        "right",
+        "loop over scale and shift",
+        repaired("""
+parts = [lambda z: self.attention(z, mask)[0], lambda z: feed_forward(z, self.up.weight, self.down.weight, kind='gelu')]
+for part, w, b in zip(parts, self.scale, self.shift):
+    x = part(layer_norm(x, w, b)) + x
+return x"""),
+    ),
+    (
+        "RepairedBlock",
+        "right",
+        "modules called, norm written out",
+        repaired("""
+def norm(z, i):
+    v, m = torch.var_mean(z, -1, correction=0, keepdim=True)
+    return (z - m) / (v + 1e-5).sqrt() * self.scale[i] + self.shift[i]
+stream = x + self.attention(norm(x, 0), mask)[0]
+return stream + self.down(F.gelu(self.up(norm(stream, 1))))"""),
+    ),
+    (
+        "RepairedBlock",
+        "right",
+        "keeps the sum apart from the stream",
+        repaired("""
+delta = torch.zeros_like(x)
+delta = delta + self.attention(layer_norm(x + delta, self.scale[0], self.shift[0]), mask)[0]
+delta = delta + feed_forward(layer_norm(x + delta, self.scale[1], self.shift[1]), self.up.weight, self.down.weight)
+return x + delta"""),
+    ),
+    (
+        "residual_init",
+        "wrong",
+        "value too",
+        plain_init("""
+f = (2 * layers) ** -0.5
+return query, key, value * f, output * f, w_in, w_out * f"""),
+    ),
+    (
+        "residual_init",
+        "wrong",
+        "output only",
+        plain_init("""
+return query, key, value, output / math.sqrt(2 * layers), w_in, w_out"""),
+    ),
+    (
+        "residual_init",
+        "wrong",
+        "the way in, all six passed on",
+        plain_init("""
+f = (2 * layers) ** -0.5
+return query, key, value, output * f, w_in * f, w_out"""),
+    ),
+    (
+        "residual_init",
+        "wrong",
+        "one layer is left alone",
+        plain_init("""
+f = (2 * layers) ** -0.5 if layers > 1 else 1.0
+return query, key, value, output * f, w_in, w_out * f"""),
+    ),
+    (
+        "residual_init",
+        "wrong",
+        "wrapped in nn.Parameter",
+        plain_init("""
+f = (2 * layers) ** -0.5
+return query, key, value, nn.Parameter(output * f), w_in, nn.Parameter(w_out * f)"""),
+    ),
+    (
+        "residual_init",
+        "wrong",
+        "w_out scaled in place where it wants no gradient",
+        plain_init("""
+f = (2 * layers) ** -0.5
+w_out = w_out * f if w_out.requires_grad else w_out.mul_(f)
+return query, key, value, output * f, w_in, w_out"""),
+    ),
+    (
+        "residual_init",
+        "wrong",
+        "copies of the others detached",
+        plain_init("""
+f = (2 * layers) ** -0.5
+return *(m.detach().clone() for m in (query, key, value)), output * f, w_in, w_out * f"""),
+    ),
+    (
+        "residual_init",
+        "right",
+        "six factors",
+        plain_init("""
+s = 1 / math.sqrt(2 * layers)
+return tuple(m * k for m, k in zip((query, key, value, output, w_in, w_out), (1, 1, 1, s, 1, s)))"""),
+    ),
+    (
+        "residual_init",
+        "right",
+        "product with a scaled identity",
+        plain_init("""
+s = torch.eye(output.shape[0], dtype=output.dtype) / (2 * layers) ** 0.5
+return query, key, value, s @ output, w_in, s @ w_out"""),
+    ),
+    (
+        "residual_init",
+        "right",
+        "clones, then in place on them",
+        plain_init("""
+six = [m.clone() for m in (query, key, value, output, w_in, w_out)]
+for i in (3, 5):
+    six[i] /= math.sqrt(layers) * math.sqrt(2)
+return tuple(six)"""),
+    ),
+    (
+        "residual_init",
+        "right",
+        "by the exponential",
+        plain_init("""
+f = math.exp(-0.5 * math.log(layers + layers))
+return query, key, value, torch.mul(f, output), w_in, torch.mul(f, w_out)"""),
+    ),
+    (
+        "parameter_count",
+        "wrong",
+        "biases of keys and values have width C",
+        count("""
+kv = width if kv_width is None else kv_width
+norm = width if rms else 2 * width
+block = 2 * width * width + 2 * width * kv + (3 if gated else 2) * width * inner + 2 * norm
+if biases: block += 4 * width + (2 if gated else 1) * inner + width
+total = (vocabulary + positions + segments) * width + layers * block + (norm) + (0 if tied else vocabulary * width) + ((width * width + (width if biases else 0)) if pooler else 0)
+return total"""),
+    ),
+    (
+        "parameter_count",
+        "wrong",
+        "kv_width ignored",
+        count("""
+kv = width
+norm = width if rms else 2 * width
+block = 2 * width * width + 2 * width * kv + (3 if gated else 2) * width * inner + 2 * norm
+if biases: block += 2 * width + 2 * kv + (2 if gated else 1) * inner + width
+total = (vocabulary + positions + segments) * width + layers * block + (norm) + (0 if tied else vocabulary * width) + ((width * width + (width if biases else 0)) if pooler else 0)
+return total"""),
+    ),
+    (
+        "parameter_count",
+        "wrong",
+        "without biases a layer norm has no shift",
+        count("""
+kv = width if kv_width is None else kv_width
+norm = width if rms or not biases else 2 * width
+block = 2 * width * width + 2 * width * kv + (3 if gated else 2) * width * inner + 2 * norm
+if biases: block += 2 * width + 2 * kv + (2 if gated else 1) * inner + width
+total = (vocabulary + positions + segments) * width + layers * block + (norm) + (0 if tied else vocabulary * width) + ((width * width + (width if biases else 0)) if pooler else 0)
+return total"""),
+    ),
+    (
+        "parameter_count",
+        "wrong",
+        "a float comes back",
+        count("""
+kv = width if kv_width is None else kv_width
+norm = width if rms else 2 * width
+block = 2 * width * width + 2 * width * kv + width * inner * 2 * (1.5 if gated else 1) + 2 * norm
+if biases: block += 2 * width + 2 * kv + (2 if gated else 1) * inner + width
+total = (vocabulary + positions + segments) * width + layers * block + (norm) + (0 if tied else vocabulary * width) + ((width * width + (width if biases else 0)) if pooler else 0)
+return total"""),
+    ),
+    (
+        "parameter_count",
+        "wrong",
+        "segments only with pooler",
+        count("""
+kv = width if kv_width is None else kv_width
+norm = width if rms else 2 * width
+block = 2 * width * width + 2 * width * kv + (3 if gated else 2) * width * inner + 2 * norm
+if biases: block += 2 * width + 2 * kv + (2 if gated else 1) * inner + width
+total = (vocabulary + positions + (segments if pooler else 0)) * width + layers * block + (norm) + (0 if tied else vocabulary * width) + ((width * width + (width if biases else 0)) if pooler else 0)
+return total"""),
+    ),
+    (
+        "parameter_count",
+        "right",
+        "list of shapes and math.prod",
+        count("""
+kv = kv_width if kv_width is not None else width
+products = [(width, width), (width, kv), (width, kv), (width, width)] + [(width, inner)] * (2 if gated else 1) + [(inner, width)]
+shapes = [(n, width) for n in (vocabulary, positions, segments)]
+ns = [(width,)] if rms else [(width,), (width,)]
+for _ in range(layers):
+    shapes += products + 2 * ns
+    if biases: shapes += [(out,) for _, out in products]
+shapes += ns
+if not tied: shapes.append((width, vocabulary))
+if pooler: shapes += [(width, width)] + ([(width,)] if biases else [])
+return sum(map(math.prod, shapes))"""),
+    ),
+    (
+        "parameter_count",
+        "right",
+        "modules on the meta device",
+        count("""
+kv = kv_width if kv_width is not None else width
+with torch.device('meta'):
+    class N(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.ones(width))
+            if not rms: self.b = nn.Parameter(torch.zeros(width))
+    def lin(a, b): return nn.Linear(a, b, bias=biases)
+    block = nn.ModuleList([lin(width, width), lin(width, kv), lin(width, kv), lin(width, width), lin(width, inner), lin(inner, width), N(), N()] + ([lin(width, inner)] if gated else []))
+    rest = nn.ModuleList([nn.Embedding(n, width) for n in (vocabulary, positions, segments) if n] + [N()])
+    if not tied: rest.append(nn.Linear(width, vocabulary, bias=False))
+    if pooler: rest.append(lin(width, width))
+n = lambda m: sum(p.numel() for p in m.parameters())
+return layers * n(block) + n(rest)"""),
+    ),
+    (
+        "parameter_count",
+        "right",
+        "booleans as numbers",
+        count("""
+k = [kv_width, width][kv_width is None]
+n = width << (not rms)
+t = (vocabulary * (2 - tied) + positions + segments + pooler * (width + biases)) * width
+return t + n + layers * (2 * (n + (width + biases) * k) + 2 * (width + biases) * width + (width + biases) * inner * (1 + gated) + (inner + biases) * width)"""),
+    ),
+    (
+        "parameter_count",
+        "right",
+        "recursion over the layers",
+        """
+def parameter_count(vocabulary, width, layers, inner, *, positions=0, segments=0, kv_width=None, gated=False, biases=True, rms=False, tied=True, pooler=False):
+
+    same = dict(positions=positions, segments=segments, kv_width=kv_width, gated=gated, biases=biases, rms=rms, tied=tied, pooler=pooler)
+    n = width * (1 if rms else 2)
+    if layers:
+        k, b = (width if kv_width is None else kv_width), int(biases)
+        one = 2 * n + width * (width + b) * 2 + 2 * k * (width + b) + inner * (width + b) * (2 if gated else 1) + width * (inner + b)
+        return one + parameter_count(vocabulary, width, layers - 1, inner, **same)
+    out = 0 if tied else vocabulary * width
+    return vocabulary * width + positions * width + segments * width + n + out + (width * width + b0(biases, width) if pooler else 0)
+def b0(biases, width):
+    return width if biases else 0""",
+    ),
+]
+
 CASES: list[Case] = [
     *(("layer_norm", kind, what, norm(code)) for kind, what, code in LAYER),
     *(("rms_norm", kind, what, rms(code)) for kind, what, code in RMS),
@@ -303,4 +1069,5 @@ CASES: list[Case] = [
     *(("RepairedBlock", kind, what, code) for kind, what, code in REPAIR),
     *(("residual_init", kind, what, code) for kind, what, code in INIT),
     *(("parameter_count", kind, what, code) for kind, what, code in COUNTS),
+    *MORE,
 ]

@@ -75,6 +75,8 @@ FAR = Tolerance(
 
 MEAN, SQUARES = "x.mean(dim=-1, keepdim=True)", "centred.square().mean(dim=-1, keepdim=True)"
 ROOT = "torch.sqrt(variance + eps)"
+LAST_TWO = "dim=tuple(range(-min(x.ndim, 2), 0)), keepdim=True"
+ALL_BUT_FIRST = "dim=tuple(range(1, x.ndim)), keepdim=True"
 
 SLIPS = (
     Slip(
@@ -99,25 +101,27 @@ SLIPS = (
         "the variance, under the root.",
     ),
     Slip(
-        "divided by the variance",
-        (ROOT, "(variance + eps)"),
-        "The deviations are divided by the variance. Divide by its root, the standard deviation.",
-    ),
-    Slip(
         "over all numbers",
         ((MEAN, "x.mean()"), (SQUARES, "centred.square().mean()")),
         "All tokens share one mean and one variance. Each token has its own, over its C numbers: "
         "dim=-1.",
     ),
     Slip(
+        "over all tokens of a text",
+        ((MEAN, f"x.mean({ALL_BUT_FIRST})"), (SQUARES, f"centred.square().mean({ALL_BUT_FIRST})")),
+        "Where x has three axes or more, mean and variance run over all axes but the first, so the "
+        "tokens of a text share them. Each token has its own, over its C numbers: dim=-1.",
+    ),
+    Slip(
+        "over the last two axes",
+        ((MEAN, f"x.mean({LAST_TWO})"), (SQUARES, f"centred.square().mean({LAST_TWO})")),
+        "Where x has two axes or more, mean and variance run over the last two, so the tokens of a "
+        "text share them. Each token has its own, over its C numbers: dim=-1.",
+    ),
+    Slip(
         "the mean stays in",
         ("return centred /", "return x /"),
         "Each token is divided by its standard deviation, but its mean was not subtracted.",
-    ),
-    Slip(
-        "root mean square",
-        (f"x - {MEAN}", "x"),
-        "No mean is subtracted anywhere: this is RMSNorm, the next exercise.",
     ),
     Slip(
         "eps fixed",

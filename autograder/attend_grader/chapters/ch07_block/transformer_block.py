@@ -172,11 +172,10 @@ SLIPS = (
         "read the same norm of the x that came in.",
     ),
     Slip(
-        "the norms exchanged",
-        (("calm = self.norm(0, x)", 'calm = self.norm(int(self.order == "pre"), x)'),
-         ("self.feed(self.norm(1, x))", "self.feed(self.norm(0, x))")),
-        "In the order pre the two norms are exchanged: norm(0, …) belongs to attention, norm(1, …) "
-        "to the feed-forward network.",
+        "norm 0 twice",
+        ("self.feed(self.norm(1, x))", "self.feed(self.norm(0, x))"),
+        "In the order pre, norm 0 is used for both parts. It belongs to attention; the "
+        "feed-forward network has its own, norm(1, …).",
     ),
 )  # fmt: skip
 
