@@ -196,8 +196,7 @@ def _about_shapes(error: CallError, line: str) -> str:
             "`@` multiplies arrays; one of these is a single number, for which it is `*`. What a "
             "loop begins with in the place of an array is np.zeros(…) of its shape."
         )
-    built_in = _about_numpy(text, line)
-    if built_in:
+    if built_in := _about_numpy(text, line):
         return built_in
     if re.search(r"axis -\d+ is out of bounds", text):
         return (
