@@ -245,6 +245,7 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         says=(
+            "(Gradients are of floats, hence no integers.)",
             "Beside the results and copies of the size of q or a result, no more than a few tiles "
             "in memory at once: no T × S matrix.",
             "Shapes that do not fit and tiles of less than 1 raise a ValueError.",
