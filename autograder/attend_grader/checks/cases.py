@@ -60,6 +60,7 @@ class Case:
         want: the right value.
         names: of the parameters.
         wrong: whether the two differ, or the candidate raised.
+        unsure: whether rounding may explain the difference.
         traits: what holds of the call, in words that follow "where".
     """
 
@@ -70,6 +71,7 @@ class Case:
     wrong: bool
     alike: Alike
     single: bool
+    unsure: bool = False
     traits: dict[str, bool] = field(default_factory=dict)
 
     def agrees(self, value: Any, index: int | None = None) -> bool:
@@ -101,12 +103,15 @@ def observe(subject: Subject, exercise: Exercise, seed: int) -> list[Case]:
     ]
     came = subject.many([call for call, _ in pairs])
     found = [_case(exercise, *pair, got) for pair, got in zip(pairs, came, strict=True)]
-    return [case for case in found if case is not None]
+    return [case for case in found if not case.unsure]
 
 
 def logged(subject: Subject, exercise: Exercise) -> list[Case]:
-    """The calls that properties made of this subject, as far as the reference takes them."""
-    found: list[Case | None] = []
+    """The calls that properties made of this subject, as far as the reference takes them.
+
+    Where rounding may explain a difference, a property may have found it too large.
+    """
+    found: list[Case] = []
     for each in subject.log:
         if each.references != subject.references:
             continue
@@ -117,23 +122,22 @@ def logged(subject: Subject, exercise: Exercise) -> list[Case]:
         right = reference_on(exercise.reference, call)(call)
         if usable(right, infinite=True):  # the card may show it
             found.append(_case(exercise, call, right.value, each.outcome))
-    return [case for case in found if case is not None]
+    return found
 
 
-def _case(exercise: Exercise, call: Call, want: Any, got: Outcome) -> Case | None:
-    """One case; None where rounding hides the answer."""
+def _case(exercise: Exercise, call: Call, want: Any, got: Outcome) -> Case:
+    """One case."""
     names = parameters_of(exercise.reference, call.method)
     target = _right_function(exercise.reference, call)
     alike = Alike(target, replace(call, build=None), names, exercise.results)
     kinds = [numbers(leaf.value).dtype for leaf in leaves(call, names)]
     single = any(kind.kind == "f" and kind.itemsize < 8 for kind in kinds)
     single |= any(numbers(part).dtype == np.float32 for part in parts(want))
-    wrong = got.error is not None or not same_structure(got.value, want)
+    wrong, unsure = got.error is not None or not same_structure(got.value, want), False
     if not wrong and alike.difference(got.value, want, single=single, strict=True):
-        if alike.difference(got.value, want, single=single) is None:
-            return None  # rounding may explain it, so it says nothing
         wrong = True
-    return Case(call, got, want, names, wrong, alike, single)
+        unsure = alike.difference(got.value, want, single=single) is None
+    return Case(call, got, want, names, wrong, alike, single, unsure)
 
 
 def _right_function(reference: Any, call: Call) -> Callable[..., Any]:

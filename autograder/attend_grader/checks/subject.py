@@ -297,7 +297,7 @@ class Subject:
 
     def with_references(self, names: Sequence[str]) -> Subject:
         """The same candidate, whose calls to the named earlier exercises reach references."""
-        return dataclasses.replace(self, references=tuple(names))
+        return dataclasses.replace(self, references=tuple(names), log=[])
 
     def forbid(self, names: Sequence[str]) -> None:
         """Let functions of these dotted names raise while the candidate runs; () lifts it."""

@@ -42,12 +42,12 @@ def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
         exercise: what it should do.
         seed: draws the calls; the same seed gives the same sentence.
     """
+    seen = logged(subject, exercise)
     cases = observe(subject, exercise, seed)
     if len(cases) < 2:
         return None
     if _changes_its_mind(subject, exercise, cases):
         return f"Called again with the same arguments, it gives another result. {KEPT}"
-    seen = logged(subject, exercise)
     describe([*cases, *seen], exercise)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a mean of nothing and the like: no sentence, no matter
@@ -76,13 +76,14 @@ class _Search:
     """
 
     def __init__(self, cases: Sequence[Case], exercise: Exercise, seen: Sequence[Case]) -> None:
-        self.cases, self.exercise, self.seen = cases, exercise, seen
+        self.cases, self.exercise, self.shown = cases, exercise, seen
+        self.seen = [case for case in seen if not case.unsure]
         self.wrong = [case for case in cases if case.wrong]
         self.raising = [case for case in self.wrong if case.got.error is not None]
         self.valued = [case for case in cases if case.got.error is None]
         self.off = [case for case in self.wrong if case.got.error is None]
-        shown = [case for case in seen if case.wrong and case.got.error is None]
-        self.bad = [*self.off, *shown]  # what is said of wrong calls holds of those on the card too
+        bad = [case for case in seen if case.wrong and case.got.error is None]
+        self.bad = [*self.off, *bad]  # what is said of wrong calls holds of those on the card too
         self.edits: tuple[str, str] | None = None
 
     def sentence(self) -> str | None:
@@ -138,7 +139,7 @@ class _Search:
         found = self._edit()
         if found:
             return found
-        seen = [case for case in self.seen if case.got.error is None]
+        seen = [case for case in self.shown if case.got.error is None]
         rest = _Search(self.valued, self.exercise, seen).sentence()
         if rest and not rest.startswith("The values are right"):
             return f"{head}. In other calls: {rest[0].lower()}{rest[1:]}"
@@ -250,9 +251,16 @@ class _Search:
             told[name] = relation(pairs, weak=weak)
         if not told or not (weak or all(told.values())):
             return None
-        return self._results(told, right)
+        always = all(
+            not case.agrees(parts(case.want)[names.index(name)], names.index(name))
+            for case in cases
+            for name in told
+        )
+        return self._results(told, right, always=always)
 
-    def _results(self, told: dict[str, str | None], right: list[str]) -> str | None:
+    def _results(
+        self, told: dict[str, str | None], right: list[str], *, always: bool
+    ) -> str | None:
         """Several results: the same said of some, the others right."""
         known = {name: text for name, text in told.items() if text}
         if not known and (not right or len(told) == 0):
@@ -264,7 +272,8 @@ class _Search:
         unknown = [name for name in told if name not in known]
         if unknown and not known:
             verb = "is" if len(unknown) == 1 else "are"
-            said.append(f"{' and '.join(unknown)} {verb} wrong")
+            often = "" if always else ", not each of them in every call"
+            said.append(f"{' and '.join(unknown)} {verb} wrong{often}")
         elif unknown:
             said.append(f"{' and '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} wrong too")
         if right:
