@@ -88,7 +88,7 @@ def _linear(subject: Subject, probe: Probe) -> None:
 
 def _large(state: int, t: int, s: int) -> tuple[Any, ...]:
     rng = np.random.default_rng(state)
-    return *guises(*(rng.standard_normal((n, 16)) for n in (t, s, s))), 16, 64
+    return *guises(*(rng.standard_normal((n, 64)) for n in (t, s, s))), 16, 64
 
 
 def _right_first(subject: Subject, probe: Probe) -> None:
