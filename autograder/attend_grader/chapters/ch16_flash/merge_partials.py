@@ -92,7 +92,9 @@ def empty_rows(output, lse, other_output, other_lse):  # noqa: D103 (what is tol
     for mine, found in ((other_lse, (output, lse)), (lse, (other_output, other_lse))):
         if np.isneginf(mine).any():
             return found
-    return flash.merge_partials(output, lse, other_output, other_lse)
+    merged = np.logaddexp(lse, other_lse)
+    share, other_share = np.exp(lse - merged)[..., None], np.exp(other_lse - merged)[..., None]
+    return share * output + other_share * other_output, merged
 
 
 SLIPS = (
