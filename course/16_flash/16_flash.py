@@ -178,9 +178,9 @@ if ready(merge_partials):
 # **Why.** The cell below answers a single query while its keys stream by, as when a model writes
 # one token. It runs, it never overflows, and it is wrong. Yet it is exact when the largest score is
 # in the first tile, so a test with no more keys than one tile never sees the mistake. Scores
-# that differ little hide it too, whatever their size: with 512 keys in eight tiles, an output that
-# should be 1 is off by about 0.2 % if scores have a standard deviation of 0.01, and by 23 to 32 %
-# if it is 1 (medians of 200 draws, five times).
+# that differ little hide it too: with 512 keys in eight tiles and scores of standard deviation
+# 0.01, an output that should be 1 is off by 0.2 %; with 1, by 23 to 32 % (medians of 200 draws,
+# five times).
 #
 # | argument | shape | | result | shape |
 # |---|---|---|---|---|
@@ -403,7 +403,7 @@ if ready(online_softmax, flash_forward, flash_backward):
 
 # %% [markdown]
 # The strengths fall over the first five letters; the last three are small. At the length they were
-# trained for, the learned ones beat those by hand by 0.5 to 0.6 bits in our five runs. More than
+# trained for, the learned ones beat those by hand by 0.5 to 0.65 bits in our five runs. More than
 # half of that is sharpness: 0.7 × the strengths by hand already gains 0.3 to 0.4 bits. At 65,536
 # the learned ones fall behind those by hand in all five. A longer library holds closer matches, and
 # it pays to be pickier: × 1.5 they are the best of the four in four of the five. (Your numbers
@@ -422,7 +422,9 @@ if ready(online_softmax, flash_forward, flash_backward):
 #
 # The rules are those of chapter 04: the last query stands at the last key, so query $t$ stands at
 # $p = t + S - T$. With `causal` it may look at keys $s \le p$, with `window` at keys with $|s - p|
-# \le$ `window`; with both, both rules hold.
+# \le$ `window`; with both, both rules hold. With
+# $T > S$ the first queries stand before the first key, at $p < 0$: under `causal` they see nothing,
+# and a tile of such queries has a row of False.
 #
 # | argument | meaning | | result | shape |
 # |---|---|---|---|---|
@@ -455,8 +457,8 @@ if ready(tiles_needed):
 # and slow one.)
 #
 # Walk through the loops of `flash_forward` for one head with $D_v = D$: each tile of $Q$ is read
-# once. For each of them, the needed tiles of $K$ and of $V$ are read. Output and LSE are written
-# once. Nothing else leaves the chip.
+# once, even if it sees no key. For each of them, the needed tiles of $K$ and of $V$ are read.
+# Output and LSE are written once. Nothing else leaves the chip.
 #
 # | argument | meaning |
 # |---|---|
@@ -544,21 +546,28 @@ if ready(tiles_needed, hbm_traffic):
 
 # %% [markdown]
 # Tiles of queries alone avoid storing the matrix. But a query with its whole row takes $S$ numbers
-# on the chip, so few fit, and keys are read so often that more bytes move than with the matrix (at
-# 8,192 tokens; at 1,024 and 227 KiB it is the other way round). You can avoid the row without
-# section 1 by reading the keys twice, for the maximum and then for both sums; that moves 1.4 to 1.5
-# times the bytes of flash (less if the first pass, which has no accumulator, takes larger tiles)
-# and makes $QK^\top$ twice. At 16 KiB flash and the standard way are about level; from 32 KiB on
-# flash moves less. (The standard way is counted with one reading of $Z$, though at 16 KiB, and at
-# 65,536 tokens in 64 KiB, a row of it no longer fits.)
+# on the chip, so few fit, and keys are read so often that more bytes move than with the matrix, at
+# 8,192 tokens. You can avoid the row without section 1 by reading the keys twice, for the maximum
+# and then for both sums; that moves 1.4 to 1.5 times the bytes of flash and makes $QK^\top$ twice.
+# At 16 KiB flash and the standard way are about level; from 32 KiB on flash moves less.
 #
 # **The law.** A tile of queries and its accumulator take about $2D$ numbers a query, so $M / 2D$
 # queries fit. Each tile reads $2SD$ numbers, and there are $2TD/M$ tiles: **$4\,T S D^2 / M$**.
 # Dao et al. 2022 prove (theorem 2, for their order of loops and $D \le M \le ND$)
 # $\Theta(N^2 D^2 / M)$. Is the constant 4? In the cases printed it is 4.1 to 4.9: a query also
 # keeps a score, its maximum and its sum, the key and value take room, the last tile is partly
-# empty, and $Q$ and $O$ move too. (The last two count more on short texts: 7.1 at 1,024 tokens.)
-# With 16 keys at a time, as matrix units want them, it is 4.5 to 5.3.
+# empty, and $Q$ and $O$ move too.
+#
+# <details><summary>Where these counts change</summary>
+#
+# - At 1,024 tokens and 227 KiB whole rows move less than the standard way, and the constant is
+#   7.1: a partly empty tile, $Q$ and $O$ count more on short texts.
+# - With 16 keys at a time, as matrix units want them, the constant is 4.5 to 5.3.
+# - The first of two passes has no accumulator, so it could take larger tiles, and move less.
+# - The standard way is counted with one reading of $Z$, though at 16 KiB, and at 65,536 tokens in
+#   64 KiB, a row of it no longer fits.
+#
+# </details>
 #
 # **What this does not show.** Seconds. A GPU runs many programs at once, an H100 (SXM) on 132
 # processors with 227 KiB each, and many repeated reads of $K$ and $V$ are served by a cache between

@@ -155,8 +155,8 @@ def flash_forward(
 ) -> tuple[Array, Array]:
     """Attention, tile by tile: for each tile of queries, one pass over all tiles of keys.
 
-    Beside the inputs and the two results it never holds more than a few tiles, however long the
-    text is.
+    Beside the inputs, the two results and copies as large as a result or q, it never holds more
+    than a few tiles, however long the text is.
 
     Shapes:
         q: (..., T, D)
@@ -269,8 +269,8 @@ def flash_backward(
 ) -> tuple[Array, Array, Array]:
     """Give the gradients of a loss with respect to q, k and v, tile by tile.
 
-    The weights of a tile are made again from q, k and the LSE. Beside the inputs and the results it
-    never holds more than a few tiles and T numbers.
+    The weights of a tile are made again from q, k and the LSE. Beside the inputs, the results and
+    copies as large as a result or q, it never holds more than a few tiles.
 
     Shapes:
         q: (..., T, D)

@@ -227,11 +227,12 @@ def parts(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
-def usable(outcome: Outcome) -> bool:
-    """Whether a call gave arrays or numbers, all of them finite."""
+def usable(outcome: Outcome, *, infinite: bool = False) -> bool:
+    """Whether a call gave arrays or numbers, all of them finite; or ``infinite``, but not NaN."""
     if outcome.error is not None or outcome.value is None:
         return False
     try:
-        return all(bool(np.isfinite(numbers(part)).all()) for part in parts(outcome.value))
+        values = [numbers(part) for part in parts(outcome.value)]
+        return not any((np.isnan(x) if infinite else ~np.isfinite(x)).any() for x in values)
     except TypeError:  # no numbers
         return False

@@ -120,7 +120,7 @@ def logged(subject: Subject, exercise: Exercise) -> list[Case]:
         parameters = None if made is None else made.parameters
         call = Call(each.args, each.kwargs, build, parameters, each.method)
         right = reference_on(exercise.reference, call)(call)
-        if usable(right):
+        if usable(right, infinite=True):  # the card may show it
             found.append(_case(exercise, call, right.value, each.outcome))
     return found
 

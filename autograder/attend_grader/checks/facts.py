@@ -8,6 +8,8 @@ from attend_grader.checks.cases import AXES
 from attend_grader.checks.relations import Pairs
 
 NEARER = "is nearer to 0 than the right one, wherever that is not 0"
+EVERY = "in every call"
+"""Said of the wrong calls, the only ones that :func:`fact` sees."""
 
 
 def fact(pairs: Pairs) -> str | None:
@@ -37,9 +39,9 @@ def fact(pairs: Pairs) -> str | None:
         pairs_ = list(zip(gots, wants, strict=True))
         if len(pairs_) > 2 and all((sign * (got - 1.0 * want) > 0).all() for got, want in pairs_):
             return (
-                f"is too {word} in every call, at every place"
+                f"is too {word} {EVERY}, at every place"
                 if max(want.size for want in wants) > 1
-                else f"is too {word} in every call"
+                else f"is too {word} {EVERY}"
             )
     if not all(w.size > 1 for w in wants):
         return NEARER if nearer else None

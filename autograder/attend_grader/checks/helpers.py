@@ -198,19 +198,20 @@ def refuses(
     """Bad input raises a ValueError, or an exception derived from it.
 
     Args:
-        cases: what is wrong, positional arguments, and keyword arguments where there are any.
+        cases: what is wrong, positional arguments, keyword arguments where there are any, and a
+            cause of its own where it has one.
         name: the card's line.
         cause: what to try, for the message.
     """
 
     def test(subject: Subject, probe: Probe) -> None:
         for what, args, *more in cases:
-            kwargs = more[0] if more else {}
+            kwargs, likely = (*more, *({}, cause)[len(more) :])
             outcome = subject.run(args, kwargs)
             if outcome.error is not None and outcome.error.is_a("ValueError"):
                 continue
             came = "a result" if outcome.error is None else outcome.error.type
             text = f"{what} must raise a ValueError; your function gave {came}."
-            raise Miss(text, cause=cause, topic="bad input").on(probe.given(args, kwargs), "")
+            raise Miss(text, cause=likely, topic="bad input").on(probe.given(args, kwargs), "")
 
     return Property(name, 1, test)

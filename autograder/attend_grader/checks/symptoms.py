@@ -19,7 +19,7 @@ from attend_grader.checks.calls import numbers, parts, usable
 from attend_grader.checks.cases import Case, describe, logged, observe
 from attend_grader.checks.edited import edited
 from attend_grader.checks.exercise import Exercise
-from attend_grader.checks.facts import fact
+from attend_grader.checks.facts import EVERY, fact
 from attend_grader.checks.places import places
 from attend_grader.checks.relations import pairs_of, relation
 from attend_grader.checks.subject import Subject
@@ -237,6 +237,8 @@ class _Search:
                 continue
             text = fact(pairs_of(self.bad, index if several else None))
             if text:
+                if any(not case.wrong for case in [*self.cases, *self.seen]):
+                    text = text.replace(EVERY, f"in all {len(self.bad)} calls seen to go wrong")
                 return f"{name if several else 'Your result'} {text}."
         return related
 

@@ -481,5 +481,61 @@ for j, c in enumerate(tiles(keys, tile_k)):
     total += int(needed[:, j].sum()) * (c.stop - c.start) * width * itemsize * 2
 return total
 """)),
+    # Seen by readers
+    ("online_softmax", "wrong", "a floor of −10,000 for what is subtracted", _step("np.where(np.isinf(m), 0.0, m)", "np.maximum(m, -1e4)")),
+    ("online_softmax", "wrong", "the correction upside down, guarded", _step("c = np.exp(running_max - s)", "c = np.exp(s - np.where(np.isinf(running_max), s, running_max))")),
+    ("online_softmax", "wrong", "the tile's own maximum under its exponentials", _step("p = np.exp(scores - s[..., None])", "t = scores.max(-1, keepdims=True)\np = np.exp(scores - np.where(np.isinf(t), 0.0, t))")),
+    ("online_softmax", "wrong", "guards only if every row is hidden", _step("s = np.where(np.isinf(m), 0.0, m)", "if np.all(np.isinf(m)):\n    return running_max, running_sum, accumulator\ns = m")),
+    ("merge_partials", "wrong", "any empty row: the other set whole", _with(MERGE, """
+if np.any(np.isneginf(other_lse)):
+    return output, lse
+if np.any(np.isneginf(lse)):
+    return other_output, other_lse
+total = np.logaddexp(lse, other_lse)
+return np.exp(lse - total)[..., None] * output + np.exp(other_lse - total)[..., None] * other_output, total
+""")),
+    ("merge_partials", "wrong", "a floor of −10,000 for what is subtracted", _join("np.where(np.isinf(total), 0.0, total)", "np.maximum(total, -1e4)")),
+    ("stream_attention", "wrong", "a copy of all values unless they are float64", _pass("largest, total, weighted =", "v = np.asarray(v, float)\nlargest, total, weighted =")),
+    ("stream_attention", "wrong", "a contiguous copy of all keys", _pass("largest, total, weighted =", "k = np.ascontiguousarray(k)\nlargest, total, weighted =")),
+    ("stream_attention", "wrong", "tiles of 64, whatever is asked", _pass("for part in tiles(len(k), tile_k):", "tiles(1, tile_k)\nfor i in range(0, len(k), 64):\n    part = slice(i, i + 64)")),
+    ("stream_attention", "wrong", "tiles of 64 by tiles(…), whatever is asked", _pass("for part in tiles(len(k), tile_k):", "tiles(1, tile_k)\nfor part in tiles(len(k), 64):")),
+    ("stream_attention", "wrong", "the weighted sum divided by what shrinks it", _pass("weighted = c * weighted", "weighted = (weighted / c if c else weighted)")),
+    ("flash_forward", "wrong", "a copy of all keys unless they are float64", _loops("o, lse =", "k = np.asarray(k, float)\no, lse =")),
+    ("flash_forward", "wrong", "a contiguous copy of all values", _loops("o, lse =", "v = np.ascontiguousarray(v)\no, lse =")),
+    ("flash_forward", "wrong", "sizes of the two kinds of tiles exchanged", _with(FORWARD, LOOPS.replace("tile_k", "TK").replace("tile_q", "tile_k").replace("TK", "tile_q"))),
+    ("flash_forward", "wrong", "divided after every tile of keys", _loops("z, v[..., c, :])\n    o[..., r, :] = a / l[..., None]", "z, v[..., c, :])\n        a = a / l[..., None]\n    o[..., r, :] = a")),
+    ("flash_backward", "wrong", "a softmax of each tile", _back("- lse[..., r][..., None])", ")\n        p = p / p.sum(-1, keepdims=True)")),
+    ("flash_backward", "wrong", "lse.shape is set", _back("delta =", "lse.shape = lse.shape + (1,)\ndelta =").replace("lse[..., r][..., None]", "lse[..., r, :]")),
+    ("tiles_needed", "wrong", "the window's edge is left out", _grid("s1 >= p0 - window and s0 <= p1 + window", "s1 > p0 - window and s0 < p1 + window")),
+    ("tiles_needed", "wrong", "filled up to a column that may be negative", _with(NEEDED, """
+rows, columns = tiles(queries, tile_q), tiles(keys, tile_k)
+grid = np.zeros((len(rows), len(columns)), bool)
+for i, r in enumerate(rows):
+    p0, p1 = r.start + keys - queries, r.stop - 1 + keys - queries
+    first = 0 if window is None else max(0, (p0 - window) // tile_k)
+    last = p1 if causal else keys - 1 if window is None else p1 + window
+    grid[i, first : last // tile_k + 1] = True
+return grid
+""")),
+    ("hbm_traffic", "wrong", "a window of 0 is passed on as none", _count("causal, window)", "causal, window or None)")),
+    ("hbm_traffic", "wrong", "Q once for each needed pair of tiles", _count("    numbers += n * width\n    for", "    for").replace("numbers += 2 * (c.stop - c.start) * width", "numbers += 2 * (c.stop - c.start) * width + n * width")),
+    ("hbm_traffic", "wrong", "the missing part of the last tile taken off in every row", _with(TRAFFIC, """
+grid = tiles_needed(queries, keys, tile_q, tile_k, causal, window)
+read = int(grid.sum()) * tile_k - grid.shape[0] * (grid.shape[1] * tile_k - keys)
+return (2 * queries * width + queries + 2 * read * width) * itemsize
+""")),
+    ("hbm_traffic", "wrong", "tiles of Q that see no key are not read", _count("    numbers += n * width\n    for", "    numbers += n * width if grid[i].any() else 0\n    for")),
+    ("stream_attention", "right", "last tile first, a while loop", _with(STREAM, """
+if tile_k < 1:
+    raise ValueError("a tile of less than one key")
+m, l, a, stop = -math.inf, 0.0, 0.0, len(k)
+while stop > 0:
+    start = max(0, stop - tile_k)
+    z = np.einsum("sd,d->s", k[start:stop], q) / np.sqrt(q.shape[-1])
+    n = max(m, float(z.max()))
+    e, f = np.exp(z - n), math.exp(m - n)
+    l, a, m, stop = l * f + e.sum(), a * f + (e[:, None] * v[start:stop]).sum(0), n, start
+return np.asarray(a / l), m + math.log(l)
+""")),
 ]
 # fmt: on

@@ -180,12 +180,12 @@ SLIPS = (
         "them: +=.",
     ),
     Slip(
-        "weights not transposed in grad_v",
-        ("np.swapaxes(weights, -1, -2) @ grad_tile",
-         "(weights if weights.shape[-1] == weights.shape[-2] else np.swapaxes(weights, -1, -2))"
-         " @ grad_tile"),
-        "Where a tile is square, grad_v is P times dO; it is Pᵀ times dO. A value collects from "
-        "all queries.",
+        "a softmax of each tile in place of the LSE",
+        ("np.exp(scores - lse[..., rows, None])",
+         "np.exp(scores - scores.max(axis=-1, keepdims=True))\n"
+         "            weights = weights / weights.sum(axis=-1, keepdims=True)"),
+        "The weights of each tile sum to 1 by themselves, as if there were no other keys. The LSE "
+        "counts all keys: a weight is e^(score − LSE), with no sum of its own.",
     ),
 )  # fmt: skip
 
@@ -245,6 +245,7 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         says=(
+            "(Gradients are of floats, hence no integers.)",
             "Beside the results and copies of the size of q or a result, no more than a few tiles "
             "in memory at once: no T × S matrix.",
             "Shapes that do not fit and tiles of less than 1 raise a ValueError.",

@@ -10,7 +10,13 @@ from attend_solutions import flash
 from attend_solutions.flash import expect_shapes, merge_partials, online_softmax, tiles
 from attend_solutions.types import Array
 
-from attend_grader.chapters.ch16_flash.shared import bad_attention_input, qkv, small_tiles, whole
+from attend_grader.chapters.ch16_flash.shared import (
+    bad_attention_input,
+    guises,
+    qkv,
+    small_tiles,
+    whole,
+)
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees, known, worked
@@ -82,7 +88,7 @@ def _linear(subject: Subject, probe: Probe) -> None:
 
 def _large(state: int, t: int, s: int) -> tuple[Any, ...]:
     rng = np.random.default_rng(state)
-    return *(rng.standard_normal((n, 16)) for n in (t, s, s)), 16, 64
+    return *guises(*(rng.standard_normal((n, 64)) for n in (t, s, s))), 16, 64
 
 
 def _right_first(subject: Subject, probe: Probe) -> None:
@@ -162,6 +168,15 @@ SLIPS = (
         ("accumulator / running_sum[..., None]", "accumulator"),
         "The output is the accumulator as it is. Divide it by the running sum, once, after the "
         "last tile of keys.",
+    ),
+    Slip(
+        "output divided after every tile of keys",
+        (("= accumulator / running_sum[..., None]", "= accumulator"),
+         ("scores, v[..., columns, :]\n            )\n",
+          "scores, v[..., columns, :]\n            )\n"
+          "            accumulator = accumulator / running_sum[..., None]\n")),
+        "The accumulator is divided by the running sum after every tile of keys, so what came "
+        "first is divided several times. Divide once, after the last tile.",
     ),
     Slip(
         "LSE without the maximum",

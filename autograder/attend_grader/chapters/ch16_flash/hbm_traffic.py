@@ -71,7 +71,11 @@ def _causal(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _windows(rng: np.random.Generator) -> Iterator[Case]:
-    return _cases(rng, [(False, True), (True, True)])
+    yield from _cases(rng, [(False, True), (True, True)])
+    width = int(rng.integers(2, 9))
+    for causal, window in ((False, 0), (True, 0), (True, 1)):
+        args = (7, 7, width, 2, 2, causal, window, 2)
+        yield f"a window of {window}", args, counted(*args)
 
 
 BAD = refuses(
@@ -91,9 +95,10 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((6, 8, width, 2, 4)),
         Call((5, 9, width, 2, 4)),
         Call((8, 8, width, 2, 2, True)),
-        Call((4, 10, width, 2, 4, True)),
+        Call((4, 10, width, 2, 4, True), {"itemsize": 4}),
         Call((9, 9, width, 2, 3, True, 2)),
         Call((9, 9, width, 3, 2), {"window": 1}),
+        Call((8, 8, width, 2, 2), {"window": 0}),
         Call((7, 5, width, 3, 2), {"itemsize": 4}),
     ]
 
@@ -118,9 +123,11 @@ SLIPS = (
     ),
     Slip(
         "queries read again for every tile of keys",
-        ("queries * width + 2 * keys_read", "queries * width * needed.shape[1] + 2 * keys_read"),
-        "Q or the output is counted once for each tile of keys. Both stay on the chip while the "
-        "keys pass by.",
+        ("queries * width + 2 * keys_read",
+         "sum(n * (t.stop - t.start) for n, t in zip(needed.sum(axis=1).tolist(), "
+         "tiles(queries, tile_q), strict=True)) * width + 2 * keys_read"),
+        "Q or the output is counted once for each needed pair of tiles. Both stay on the chip "
+        "while the keys pass by: each tile of queries is read once, and written once.",
     ),
     Slip(
         "LSE not counted",

@@ -56,7 +56,9 @@ def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     running_max, *rest, scores, values = _inputs(rng, 3, 4, 2)
     yield "a tile near 10,000", Call((running_max, *rest, scores + 1e4, values))
     yield "a tile near −10,000", Call((running_max, *rest, scores - 1e4, values))
-    yield "all scores near −10,000", Call((running_max - 1e4, *rest, scores - 1e4, values))
+    for far in (1e4, 2e5):
+        args = running_max - far, *rest, scores - far, values
+        yield f"all scores near −{far:,.0f}", Call(args)
 
 
 def _rows(subject: Subject, probe: Probe) -> None:
@@ -88,7 +90,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((*_empty(3, 2), *_inputs(rng, 3, 4, 2)[3:])),
         Call((*_empty(2, 2), hidden, normal(rng, 3, 2))),
         Call(_inputs(rng, 2, 1, 3)),
-        Call(_inputs(rng, 1, 4, 3)),
+        Call(_inputs(rng, 1, 4, 3, (2,))),
     ]
 
 
@@ -126,7 +128,8 @@ SLIPS = (
     ),
     Slip(
         "correction upside down",
-        ("np.exp(running_max - subtracted)", "np.exp(subtracted - running_max)"),
+        ("np.exp(running_max - subtracted)",
+         "np.exp(subtracted - np.where(running_max == -np.inf, subtracted, running_max))"),
         "The correction is above 1 where the maximum rises. What was summed before must shrink: "
         "e^(old maximum − new maximum).",
     ),
@@ -154,9 +157,11 @@ SLIPS = (
         "some finite number in such a row: every exponential is then 0, as it should be.",
     ),
     Slip(
-        "scales the scores again",
-        ("    new_max = ", "    scores = scores / values.shape[-1] ** 0.5\n    new_max = "),
-        "The scores are divided by a root once more. They come in scaled already.",
+        "exponentials measured from this tile's maximum",
+        ("scores - subtracted[..., None]",
+         "scores - np.where(scores.max(axis=-1) == -np.inf, 0.0, scores.max(axis=-1))[..., None]"),
+        "The new terms are measured from the largest score of this tile, the old ones from the new "
+        "maximum. They differ where an earlier tile held a larger score: subtract the new maximum.",
     ),
 )  # fmt: skip
 
@@ -232,7 +237,7 @@ EXERCISE = Exercise(
         agrees("one tile, whatever was seen before", _values),
         Property("whole rows in tiles of any size", 1, _rows),
         Property("hidden keys (−inf), also a row of them", 1, _hidden),
-        agrees("scores near ±10,000", _huge, repeat=1),
+        agrees("scores far above and far below 0", _huge, repeat=1),
     ),
     draws=draws,
     slips=SLIPS,

@@ -11,10 +11,10 @@ from attend_solutions.types import Array
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.exercise import Property
 from attend_grader.checks.helpers import refuses
-from attend_grader.checks.properties import normal
+from attend_grader.checks.properties import normal, transposed
 from attend_grader.checks.subject import Subject, SubjectError
 
-KEEP_THEM = "The lines above your own code do that: keep them, and cut with tiles(…)."
+CUT_WITH_TILES = "tiles(…) does that: cut with it, or look at the tile sizes before you loop."
 
 
 def qkv(
@@ -48,11 +48,15 @@ def bad_attention_input(*more: Array) -> Property:
         (
             ("keys of another width", call(1, 4), {}),
             ("more values than keys", call(3, 8, 2, 2), {}),
-            ("a tile of 0 queries", call(3, 4, 0, 2), {}),
-            ("a tile of −1 keys", call(3, 4, 2, -1), {}),
+            ("a tile of 0 queries", call(3, 4, 0, 2), {}, CUT_WITH_TILES),
+            ("a tile of −1 keys", call(3, 4, 2, -1), {}, CUT_WITH_TILES),
         ),
-        cause=KEEP_THEM,
     )
+
+
+def guises(*arrays: Array) -> tuple[Array, ...]:
+    """The same numbers as float32, stored transposed: whoever makes them plain copies them."""
+    return tuple(transposed(array.astype(np.float32)) for array in arrays)
 
 
 TILINGS = ((128, 128, 8, 8), (512, 256, 8, 64), (16, 1024, 256, 16), (1024, 16, 16, 256))

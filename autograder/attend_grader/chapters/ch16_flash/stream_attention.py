@@ -9,7 +9,13 @@ from attend_solutions import flash
 from attend_solutions.flash import expect_shapes, merge_partials, online_softmax, tiles
 from attend_solutions.types import Array
 
-from attend_grader.chapters.ch16_flash.shared import holds_at_most, qkv, whole
+from attend_grader.chapters.ch16_flash.shared import (
+    CUT_WITH_TILES,
+    guises,
+    holds_at_most,
+    qkv,
+    whole,
+)
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
@@ -58,13 +64,18 @@ def _far(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 
 def _memory(subject: Subject, probe: Probe) -> None:
-    """Four times as many keys need no more memory than one tile of them."""
+    """No tile is larger than asked; four times as many keys need no more memory than one tile."""
     probe.agree(subject, *_inputs(probe.rng, 6, 4, 2, 2), why="memory counts for right values only")
     state = int(probe.rng.integers(2**31))
+    wide = np.random.default_rng(state).standard_normal((129, 1024))
+    args = wide[0], *guises(wide[1:65], wide[65:]), 1
+    advice = "Read k and v in tiles of tile_k keys; a copy of k or v is larger than a tile."
+    of = "64 float32 keys of width 1,024, one by one,"
+    holds_at_most(subject, args, 128, of=of, advice=advice)
 
     def make(keys: int) -> Inputs:
         rng = np.random.default_rng(state)
-        return rng.standard_normal(4), *rng.standard_normal((2, keys, 4)), 1024
+        return rng.standard_normal(4), *guises(*rng.standard_normal((2, keys, 4))), 1024
 
     advice = "Keep one tile of scores and exponentials at a time, and no list of results."
     expect_growth(
@@ -78,8 +89,18 @@ BAD = refuses(
             (
         ("keys of another width", (np.ones(3), np.ones((4, 1)), np.ones((4, 2))), {}),
         ("more values than keys", (np.ones(3), np.ones((4, 3)), np.ones((8, 2)), 2), {}),
-        ("a tile of 0 keys", (np.ones(3), np.ones((4, 3)), np.ones((4, 2)), 0), {}),
-        ("a tile of −1 keys", (np.ones(3), np.ones((4, 3)), np.ones((4, 2)), -1), {}),
+        (
+            "a tile of 0 keys",
+            (np.ones(3), np.ones((4, 3)), np.ones((4, 2)), 0),
+            {},
+            CUT_WITH_TILES,
+        ),
+        (
+            "a tile of −1 keys",
+            (np.ones(3), np.ones((4, 3)), np.ones((4, 2)), -1),
+            {},
+            CUT_WITH_TILES,
+        ),
     ),
 )  # fmt: skip
 
@@ -133,6 +154,15 @@ SLIPS = (
         "Old sums grow when a larger score comes. They must shrink: e^(old largest − new largest).",
     ),
     Slip(
+        "weighted rescaled the wrong way",
+        (
+            WEIGHTED,
+            "(weighted / shrink if np.isfinite(largest) else weighted) + exponentials @ v[part]",
+        ),
+        "The old weighted sum grows when a larger score comes. It must shrink, as the total does: "
+        "multiply it by e^(old largest − new largest).",
+    ),
+    Slip(
         "LSE without the largest score",
         ("float(largest + np.log(total))", "float(np.log(total))"),
         "The LSE lacks the largest score: total is measured from it, so LSE = largest + ln total.",
@@ -143,10 +173,10 @@ SLIPS = (
         "Scores are not divided by √D any more. That line was right as it was given.",
     ),
     Slip(
-        "something of S numbers is held",
+        "more keys at once than tile_k",
         all_at_once,
-        "Values are right, but something of S numbers is held: all scores at once, or a copy of "
-        "k or v. The stream is to be read tile by tile, keeping no more than one tile.",
+        "Values are right, but more is held than tiles of the size asked for: all scores at once, "
+        "a copy of k or v, or tiles that do not follow tile_k. Read the stream in tiles of tile_k.",
     ),
     Slip(
         "last keys left out",
@@ -204,7 +234,8 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         says=(
-            "No more than a few tiles in memory at once, of the size asked for.",
+            "Beside copies of the size of q or the output, no more than a few tiles in memory at "
+            "once, none of more than tile_k keys.",
             "Shapes that do not fit and tiles of less than 1 raise a ValueError.",
         ),
     ),

@@ -11,6 +11,7 @@ from attend_solutions import flash
 from attend_solutions.flash import expect_window, tiles
 from attend_solutions.types import Mask
 
+from attend_grader.chapters.ch16_flash.shared import CUT_WITH_TILES
 from attend_grader.checks.contract import Contract
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import refuses
@@ -92,8 +93,8 @@ def _memory(subject: Subject, probe: Probe) -> None:
 
 BAD = refuses(
     (
-        ("a tile of 0 queries", (4, 4, 0, 2), {}),
-        ("a tile of −2 keys", (4, 4, 2, -2), {}),
+        ("a tile of 0 queries", (4, 4, 0, 2), {}, CUT_WITH_TILES),
+        ("a tile of −2 keys", (4, 4, 2, -2), {}, CUT_WITH_TILES),
         ("a window of −1", (4, 4, 2, 2), {"window": -1}),
     ),
 )
@@ -184,10 +185,10 @@ SLIPS = (
         "Without `causal` the window reaches forward as far as back: |s − p| ≤ window.",
     ),
     Slip(
-        "window looks ahead only",
-        (f"if window is not None and {BEHIND}:", "if False:"),
-        "Half of the window's rule is missing: tiles too far back are kept. |s − p| ≤ window has "
-        "two sides.",
+        "window one too narrow",
+        ((BEHIND, "column.stop - 1 <= first - window"), (BEYOND, "column.start >= last + window")),
+        "The window's edge is left out. A key exactly `window` places away is visible: "
+        "|s − p| ≤ window.",
     ),
     Slip(
         "window in whole tiles",
