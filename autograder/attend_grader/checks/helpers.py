@@ -206,7 +206,8 @@ def refuses(
 
     def test(subject: Subject, probe: Probe) -> None:
         for what, args, *more in cases:
-            kwargs, likely = (*more, *({}, cause)[len(more) :])
+            kwargs: dict[str, Any] = more[0] if more else {}
+            likely: str = more[1] if len(more) > 1 else cause
             outcome = subject.run(args, kwargs)
             if outcome.error is not None and outcome.error.is_a("ValueError"):
                 continue

@@ -75,7 +75,8 @@ def _memory(subject: Subject, probe: Probe) -> None:
 
     def make(keys: int) -> Inputs:
         rng = np.random.default_rng(state)
-        return rng.standard_normal(4), *guises(*rng.standard_normal((2, keys, 4))), 1024
+        k, v = guises(*rng.standard_normal((2, keys, 4)))
+        return rng.standard_normal(4), k, v, 1024
 
     advice = "Keep one tile of scores and exponentials at a time, and no list of results."
     expect_growth(
