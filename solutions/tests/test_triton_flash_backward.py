@@ -114,7 +114,9 @@ def test_they_are_chapter_16s() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "value"), [(grad_queries, 4.0), (grad_keys_values, None)], ids=str
+    ("function", "value"),
+    [(grad_queries, 4.0), (grad_keys_values, None)],
+    ids=["grad_queries", "grad_keys_values"],
 )
 def test_numbers_worked_by_hand(function: Callable[..., Any], value: float | None) -> None:
     def of(*rows: float) -> torch.Tensor:
