@@ -12,6 +12,9 @@ import pytest
 # and it waits by spinning. To test with more threads: OMP_NUM_THREADS=2 pytest ...
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Where another environment is active, IPython would warn, and a warning is an error here.
+os.environ.pop("VIRTUAL_ENV", None)
+
 # Triton reads it when it is first imported, which other libraries do too: before any of them, so
 # that a test file of its own runs kernels as the whole suite does (kernels/tests/conftest.py).
 if not any(Path("/dev").glob("nvidia[0-9]*")):
