@@ -62,6 +62,7 @@ RUN_KERNELS = {"inside/tracer.py", "inside/compiling.py", "inside/watching.py"}
 
 KERNEL_CHAPTERS = {
     "attend/kernels.py",
+    "data/flash_gradients.py",
     "data/flash_kernels.py",
     "attend_solutions/interpreted.py",
     "attend_solutions/ssd_triton.py",
