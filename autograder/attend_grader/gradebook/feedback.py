@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from typing import Any, Literal
 from xml.etree import ElementTree
 
@@ -237,45 +237,21 @@ def _html(source: str, maths: Maths = _MATHS[-1]) -> str:
     return MarkdownWithMath(renderer=_Text(maths)).render(source)
 
 
-_HARMLESS = {
-    "accent",
-    "columnalign",
-    "columnspacing",
-    "depth",
-    "display",
-    "fence",
-    "form",
-    "height",
-}
-_HARMLESS |= {
-    "linethickness",
-    "lspace",
-    "mathsize",
-    "mathvariant",
-    "maxsize",
-    "minsize",
-    "movablelimits",
-}
-_HARMLESS |= {
-    "rowspacing",
-    "rspace",
-    "scriptlevel",
-    "separator",
-    "stretchy",
-    "voffset",
-    "width",
-    "xmlns",
-}
+_HARMLESS = frozenset(
+    "accent columnalign columnspacing depth display displaystyle fence form height linethickness "
+    "lspace mathsize mathvariant maxsize minsize movablelimits notation rowspacing rspace "
+    "scriptlevel separator stretchy voffset width xmlns".split()
+)
 """Attributes that lay a formula out: none that links or runs anything."""
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _mathml(body: str, display: Literal["inline", "block"]) -> str:
     """The formula as MathML, or "" where it is no TeX that is known."""
     try:
         text = convert(body, xmlns="", display=display)
         made = list(ElementTree.fromstring(text).iter())
-    except Exception:  # its errors have no class in common; \\text{...} may hold markup
+    except Exception:  # its errors have no class in common; \text{...} may hold markup
         return ""
     if any(not part.tag.startswith("m") or set(part.keys()) - _HARMLESS for part in made):
         return ""
