@@ -238,9 +238,33 @@ def _html(source: str, maths: Maths = _MATHS[-1]) -> str:
 
 
 _HARMLESS = frozenset(
-    "accent columnalign columnspacing depth display displaystyle fence form height linethickness "
-    "lspace mathsize mathvariant maxsize minsize movablelimits notation rowspacing rspace "
-    "scriptlevel separator stretchy voffset width xmlns".split()
+    [
+        "accent",
+        "columnalign",
+        "columnspacing",
+        "depth",
+        "display",
+        "displaystyle",
+        "fence",
+        "form",
+        "height",
+        "linethickness",
+        "lspace",
+        "mathsize",
+        "mathvariant",
+        "maxsize",
+        "minsize",
+        "movablelimits",
+        "notation",
+        "rowspacing",
+        "rspace",
+        "scriptlevel",
+        "separator",
+        "stretchy",
+        "voffset",
+        "width",
+        "xmlns",
+    ]
 )
 """Attributes that lay a formula out: none that links or runs anything."""
 
