@@ -71,8 +71,10 @@ limits = threadpool_limits(1)  # for matrices as small as here, one thread is th
 #
 # **By hand.** $B = 1$, $C = N = 2$, $x = (1, 0)$, $h = (0.5, -0.5)$,
 #
-# $$W_x = \begin{pmatrix} 0.2 & 0.4 \\ 0.7 & 0.9 \end{pmatrix}, \qquad
-# W_h = \begin{pmatrix} 1 & 0 \\ 1 & 1 \end{pmatrix}, \qquad b = (0.1,\ 0).$$
+# $$\begin{gathered}
+# W_x = \begin{pmatrix} 0.2 & 0.4 \\ 0.7 & 0.9 \end{pmatrix}, \qquad b = (0.1,\ 0), \\
+# W_h = \begin{pmatrix} 1 & 0 \\ 1 & 1 \end{pmatrix}.
+# \end{gathered}$$
 #
 # $x W_x = (0.2, 0.4)$ and $h W_h = 0.5\,(1, 0) - 0.5\,(1, 1) = (0, -0.5)$. With the bias the sum
 # is $(0.3, -0.1)$, and its tanh is $(0.291, -0.100)$.
@@ -215,8 +217,11 @@ if ready(rnn_step, rnn_forward):
 #
 # $$dx_t = da_t W_x^\top, \qquad dh_0 = da_1 W_h^\top,$$
 #
-# $$dW_x = \sum_{t=1}^T x_t^\top da_t, \qquad dW_h = \sum_{t=1}^T h_{t-1}^\top da_t, \qquad
-# db = \sum_{t=1}^T da_t .$$
+# $$\begin{gathered}
+# dW_x = \sum_{t=1}^T x_t^\top da_t, \\
+# dW_h = \sum_{t=1}^T h_{t-1}^\top da_t, \\
+# db = \sum_{t=1}^T da_t .
+# \end{gathered}$$
 #
 # In $dW_h$ stands the state *before* the step. This is back-propagation through time (Werbos 1990).
 # One walk back suffices, because $da_{t+1} W_h^\top$ holds what comes from *all* later steps.
@@ -402,9 +407,11 @@ if ready(rnn_step, rnn_forward, bptt):
 # derivatives, a **Jacobian**, with a row for each number of $h_t$ and a column for each of
 # $h_{t-1}$. Many steps are a product (Pascanu et al. 2013, equation 5):
 #
-# $$\frac{\partial h_t}{\partial h_{t-1}} = \operatorname{diag}(1 - h_t^2)\, W_h^\top, \qquad
-# \frac{\partial h_T}{\partial h_t} = \prod_{k = T}^{t+1} \operatorname{diag}(1 - h_k^2)\, W_h^\top
-# .$$
+# $$\begin{gathered}
+# \frac{\partial h_t}{\partial h_{t-1}} = \operatorname{diag}(1 - h_t^2)\, W_h^\top, \\
+# \frac{\partial h_T}{\partial h_t} = \prod_{k = T}^{t+1} \operatorname{diag}(1 - h_k^2)\,
+# W_h^\top .
+# \end{gathered}$$
 #
 # At rest, where all states are 0, this is a power of $W_h^\top$, and $0.9^{40} = 0.015$ while
 # $1.1^{40} = 45$. For a matrix it is the **spectral radius** $\rho$ that decides, the largest
@@ -421,8 +428,11 @@ if ready(rnn_step, rnn_forward, bptt):
 # **Why.** This is the instrument for the rest of the chapter. Carry a matrix back instead of a
 # vector, beginning with the identity:
 #
-# $$J_T = I, \qquad J_{t-1} = J_t\, \operatorname{diag}(1 - h_t^2)\, W_h^\top, \qquad
-# \text{norm}_t = \|J_t\|$$
+# $$\begin{gathered}
+# J_T = I, \\
+# J_{t-1} = J_t\, \operatorname{diag}(1 - h_t^2)\, W_h^\top, \\
+# \text{norm}_t = \|J_t\|
+# \end{gathered}$$
 #
 # A diagonal matrix on the *right* stretches each *column* by its own number.
 #
@@ -540,7 +550,12 @@ widgets.cell_diagram("lstm")
 #
 # $$(\,a_i,\ a_f,\ a_g,\ a_o\,) = x_t W_x + h_{t-1} W_h + b$$
 #
-# $$i = \sigma(a_i), \qquad f = \sigma(a_f), \qquad g = \tanh(a_g), \qquad o = \sigma(a_o)$$
+# $$\begin{gathered}
+# i = \sigma(a_i), \\
+# f = \sigma(a_f), \\
+# g = \tanh(a_g), \\
+# o = \sigma(a_o)
+# \end{gathered}$$
 #
 # $$c_t = f \circ c_{t-1} + i \circ g, \qquad h_t = o \circ \tanh(c_t)$$
 #
@@ -584,11 +599,15 @@ widgets.cell_diagram("gru")
 # **Why.** Cho et al. (2014) got along with two gates and no second memory: what is kept and what is
 # written share 1 between them.
 #
-# $$r = \sigma\big(x W_{xr} + b_{xr} + h W_{hr} + b_{hr}\big), \qquad
-# z = \sigma\big(x W_{xz} + b_{xz} + h W_{hz} + b_{hz}\big)$$
+# $$\begin{gathered}
+# r = \sigma\big(x W_{xr} + b_{xr} + h W_{hr} + b_{hr}\big), \\
+# z = \sigma\big(x W_{xz} + b_{xz} + h W_{hz} + b_{hz}\big)
+# \end{gathered}$$
 #
-# $$n = \tanh\big(x W_{xn} + b_{xn} + r \circ (h W_{hn} + b_{hn})\big), \qquad
-# h_{\text{new}} = (1 - z) \circ n + z \circ h$$
+# $$\begin{gathered}
+# n = \tanh\big(x W_{xn} + b_{xn} + r \circ (h W_{hn} + b_{hn})\big), \\
+# h_{\text{new}} = (1 - z) \circ n + z \circ h
+# \end{gathered}$$
 #
 # | symbol | argument or result | shape |
 # |---|---|---|

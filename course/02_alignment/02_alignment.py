@@ -90,9 +90,11 @@ widgets.look_back()
 # GRU from the first word to the last and with another from the last to the first, both starting
 # from zeros. Put the two states that stand at a word side by side:
 #
-# $$\overrightarrow{h}_s = \operatorname{GRU}(x_s, \overrightarrow{h}_{s-1}), \qquad
-# \overleftarrow{h}_s = \operatorname{GRU}'(x_s, \overleftarrow{h}_{s+1}), \qquad
-# k_s = [\,\overrightarrow{h}_s\,;\ \overleftarrow{h}_s\,] .$$
+# $$\begin{gathered}
+# \overrightarrow{h}_s = \operatorname{GRU}(x_s, \overrightarrow{h}_{s-1}), \\
+# \overleftarrow{h}_s = \operatorname{GRU}'(x_s, \overleftarrow{h}_{s+1}), \\
+# k_s = [\,\overrightarrow{h}_s\,;\ \overleftarrow{h}_s\,] .
+# \end{gathered}$$
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -226,7 +228,10 @@ if ready(additive_score):
 # product ("dot") asks for query and key of one width; a matrix $W$ in between ("general") lets them
 # differ:
 #
-# $$e_{ts} = q_t \cdot k_s \;\text{ (dot)}, \qquad e_{ts} = q_t\, W\, k_s^\top \;\text{ (general)}$$
+# $$\begin{gathered}
+# e_{ts} = q_t \cdot k_s \;\text{ (dot)}, \\
+# e_{ts} = q_t\, W\, k_s^\top \;\text{ (general)}
+# \end{gathered}$$
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -330,9 +335,11 @@ if ready(multiplicative_score, attend):
 # **Why.** Now put the parts in the order of the diagram. The decoder has the state $h_{t-1}$ and
 # the embedding $y$ of the word it wrote last:
 #
-# $$\underbrace{h_{t-1}}_{\text{asks}} \;\to\; e_s = \operatorname{score}(h_{t-1}, k_s) \;\to\; a =
-# \operatorname{softmax}(e) \;\to\; c = \sum_s a_s k_s \;\to\; h_t =
-# \operatorname{GRU}\big([\,y\,;\,c\,],\ h_{t-1}\big)$$
+# $$\begin{gathered}
+# \underbrace{h_{t-1}}_{\text{asks}} \;\to\; e_s = \operatorname{score}(h_{t-1}, k_s) \;\to \\
+# a = \operatorname{softmax}(e) \;\to\; c = \sum_s a_s k_s \;\to \\
+# h_t = \operatorname{GRU}\big([\,y\,;\,c\,],\ h_{t-1}\big)
+# \end{gathered}$$
 #
 # The state *before* the step asks; the answer goes into the step. The score is your multiplicative
 # one: general with a `weight`, dot without.
@@ -770,8 +777,11 @@ if mine:
 # gradient of what is *expected*. If place $s$ earns the reward $R_s$ (such as the log-probability
 # of the right word), and with $\partial a_s = a_s\, \partial \ln a_s$,
 #
-# $$J = \sum_s a_s R_s, \qquad \frac{\partial J}{\partial e_j} = \sum_s a_s\, R_s \frac{\partial \ln
-# a_s}{\partial e_j} = \mathbb E_{s \sim a}\big[ R_s\, (\delta_{sj} - a_j) \big] ,$$
+# $$\begin{gathered}
+# J = \sum_s a_s R_s, \\
+# \frac{\partial J}{\partial e_j} = \sum_s a_s\, R_s \frac{\partial \ln a_s}{\partial e_j} =
+# \mathbb E_{s \sim a}\big[ R_s\, (\delta_{sj} - a_j) \big] ,
+# \end{gathered}$$
 #
 # because $\ln a_s = e_s - \ln \sum_i \exp(e_i)$; $\delta_{sj}$ is 1 if $j = s$, else 0. A mean
 # under the weights can be estimated by drawing: if the drawn place earned something, raise its
@@ -786,8 +796,11 @@ if mine:
 # piece as long as its weight, and a uniform random number $u$ falls into one of them. (So that your
 # function can be checked, $u$ is an argument.)
 #
-# $$\text{place } s \text{ owns } [\,F_s,\ F_{s+1}), \quad F_0 = 0,\ \ F_{s+1} = F_s + a_s ; \qquad
-# g_j = (R_s - b)\,(\delta_{sj} - a_j)$$
+# $$\begin{gathered}
+# \text{place } s \text{ owns } [\,F_s,\ F_{s+1}), \\
+# F_0 = 0,\ \ F_{s+1} = F_s + a_s ; \\
+# g_j = (R_s - b)\,(\delta_{sj} - a_j)
+# \end{gathered}$$
 #
 # From here on places count from 0, as in your code.
 #
@@ -911,8 +924,11 @@ if ready(hard_attention_sample):
 #
 # **Why.** With $w$ for how far the window reaches (Luong's $D$), and $\sigma = w/2$:
 #
-# $$a_{ts} = \frac{\exp(e_{ts})}{\sum_{|j - p_t| \le w} \exp(e_{tj})} \cdot \exp\!\left(-\frac{(s -
-# p_t)^2}{2 \sigma^2}\right) \text{ if } |s - p_t| \le w, \qquad a_{ts} = 0 \text{ otherwise.}$$
+# $$\begin{gathered}
+# a_{ts} = \frac{\exp(e_{ts})}{\sum_{|j - p_t| \le w} \exp(e_{tj})} \cdot
+# \exp\!\left(-\frac{(s - p_t)^2}{2 \sigma^2}\right) \\
+# \text{if } |s - p_t| \le w, \qquad a_{ts} = 0 \text{ otherwise.}
+# \end{gathered}$$
 #
 # The first factor is a softmax over the window alone; `gaussian=False` leaves out the second. The
 # product is *not* made to sum to 1 again, as in the paper.

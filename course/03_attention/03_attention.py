@@ -46,7 +46,11 @@ np.set_printoptions(precision=3, suppress=True)
 # $p_s$ that says how well it fits the query; and the output is the weighted mean of *all* values
 # $v_s$:
 #
-# $$\text{output} = \sum_{s=1}^{S} p_s\, v_s, \qquad p_s \ge 0, \qquad \sum_{s=1}^{S} p_s = 1 .$$
+# $$\begin{gathered}
+# \text{output} = \sum_{s=1}^{S} p_s\, v_s, \\
+# p_s \ge 0, \\
+# \sum_{s=1}^{S} p_s = 1 .
+# \end{gathered}$$
 #
 # | name and colour | in a dictionary | in attention |
 # |---|---|---|
@@ -199,8 +203,11 @@ if ready(attention_scores):
 # once, this is equation (1) of *Attention Is All You Need* (Vaswani et al. 2017), from here on
 # "the paper":
 #
-# $$P = \operatorname{softmax}\!\left(\frac{QK^\top}{\sqrt D}\right), \qquad O = P\,V, \qquad
-# O_t = \sum_{s=1}^{S} P_{ts} V_s$$
+# $$\begin{gathered}
+# P = \operatorname{softmax}\!\left(\frac{QK^\top}{\sqrt D}\right), \\
+# O = P\,V, \\
+# O_t = \sum_{s=1}^{S} P_{ts} V_s
+# \end{gathered}$$
 #
 # The softmax runs over the **keys**, so the weights of each query sum to 1.
 #
@@ -351,8 +358,11 @@ if ready(scaled_dot_product_attention):
 #
 # **Why.** Check the derivation by measuring.
 #
-# $$y_i = \sum_{j=1}^D q_{ij}\, k_{ij}, \qquad \bar y = \frac1n \sum_{i=1}^n y_i, \qquad
-# \operatorname{Var} = \frac1n \sum_{i=1}^n (y_i - \bar y)^2$$
+# $$\begin{gathered}
+# y_i = \sum_{j=1}^D q_{ij}\, k_{ij}, \\
+# \bar y = \frac1n \sum_{i=1}^n y_i, \\
+# \operatorname{Var} = \frac1n \sum_{i=1}^n (y_i - \bar y)^2
+# \end{gathered}$$
 #
 # With `scaled=True`, every $y_i$ is divided by $\sqrt D$ first; here `scaled` is False unless
 # given. Query $i$ meets key $i$ only, so there are $n$ numbers and no table.
@@ -407,8 +417,10 @@ if ready(score_variance):
 # difference, $\ln p_s = z_s - \ln \sum_u e^{z_u}$ ($s$, $r$ and $u$ number the keys). Differentiate
 # with respect to $z_r$; with $\delta_{sr} = 1$ for $s = r$ and 0 otherwise,
 #
-# $$\frac{\partial \ln p_s}{\partial z_r} = \delta_{sr} - p_r \qquad\Longrightarrow\qquad
-# \frac{\partial p_s}{\partial z_r} = p_s\,(\delta_{sr} - p_r) .$$
+# $$\begin{gathered}
+# \frac{\partial \ln p_s}{\partial z_r} = \delta_{sr} - p_r \\
+# \Longrightarrow\quad \frac{\partial p_s}{\partial z_r} = p_s\,(\delta_{sr} - p_r) .
+# \end{gathered}$$
 #
 # This table of derivatives is the **Jacobian**. A higher score gives a higher weight, by $p_s (1 -
 # p_s)$, and what one key gains the others lose, by $p_s p_r$. If one weight is nearly 1, all
@@ -482,13 +494,17 @@ widgets.dk_explorer()
 # **Through the mean.** $O_{tc} = \sum_s P_{ts} V_{sc}$. The gradient of a value sums over all
 # queries, that of a weight over all columns of $V$:
 #
-# $$dV_{sc} = \sum_t P_{ts}\, dO_{tc} \;\Rightarrow\; dV = P^\top dO, \qquad
-# dP_{ts} = \sum_c dO_{tc} V_{sc} \;\Rightarrow\; dP = dO\, V^\top .$$
+# $$\begin{gathered}
+# dV_{sc} = \sum_t P_{ts}\, dO_{tc} \;\Rightarrow\; dV = P^\top dO, \\
+# dP_{ts} = \sum_c dO_{tc} V_{sc} \;\Rightarrow\; dP = dO\, V^\top .
+# \end{gathered}$$
 #
 # **Through the softmax.** A score moves all weights of its row, by the Jacobian:
 #
-# $$dZ_{ts} = \sum_r dP_{tr}\, P_{tr} (\delta_{rs} - P_{ts})
-# = P_{ts} \Big( dP_{ts} - \sum_r P_{tr}\, dP_{tr} \Big) .$$
+# $$\begin{aligned}
+# dZ_{ts} &= \sum_r dP_{tr}\, P_{tr} (\delta_{rs} - P_{ts}) \\
+# &= P_{ts} \Big( dP_{ts} - \sum_r P_{tr}\, dP_{tr} \Big) .
+# \end{aligned}$$
 #
 # So each $dP_{ts}$ is compared with its mean under the weights of query $t$. With $\circ$ for the
 # product entry by entry, $dZ = P \circ (dP - \operatorname{rowsum}(P \circ dP))$. You never need

@@ -60,9 +60,10 @@ np.set_printoptions(precision=3, suppress=True)
 # **Why.** To hide a key is to give it the weight 0, *exactly* 0, and to share its weight out among
 # the others. No finite score has the exponential 0, but $-\infty$ does:
 #
-# $$\tilde z_s = \begin{cases} z_s & \text{if } M_s \\ -\infty & \text{otherwise} \end{cases}
-# \qquad\qquad p_s = \frac{e^{\tilde z_s - m}}{\sum_r e^{\tilde z_r - m}},
-# \qquad m = \max_r \tilde z_r .$$
+# $$\begin{gathered}
+# \tilde z_s = \begin{cases} z_s & \text{if } M_s \\ -\infty & \text{otherwise} \end{cases} \\
+# p_s = \frac{e^{\tilde z_s - m}}{\sum_r e^{\tilde z_r - m}}, \qquad m = \max_r \tilde z_r .
+# \end{gathered}$$
 #
 # Hide first, then take the maximum: a hidden score of 1,000 would push all visible ones down to
 # $e^{-1000}$, which is rounded to 0.
@@ -243,9 +244,11 @@ if ready(masked_softmax, cross_attention):
 # **By hand.** $x = (3, 9, 6)$, all scores are 0, the values are $x$, and the mask hides the future,
 # so $f_M(x) = (3, 6, 6)$: means of the tokens so far. The order is $(2, 0, 1)$.
 #
-# $$\Pi = \begin{pmatrix} 0 & 0 & 1 \\ 1 & 0 & 0 \\ 0 & 1 & 0 \end{pmatrix}, \qquad
-# \Pi x = (6, 3, 9), \qquad \Pi M \Pi^\top = \begin{pmatrix} 1 & 1 & 1 \\ 0 & 1 & 0 \\ 0 & 1 & 1
-# \end{pmatrix} .$$
+# $$\begin{gathered}
+# \Pi = \begin{pmatrix} 0 & 0 & 1 \\ 1 & 0 & 0 \\ 0 & 1 & 0 \end{pmatrix}, \qquad \Pi x = (6, 3,
+# 9), \\
+# \Pi M \Pi^\top = \begin{pmatrix} 1 & 1 & 1 \\ 0 & 1 & 0 \\ 0 & 1 & 1 \end{pmatrix} .
+# \end{gathered}$$
 #
 # - `expected`: $(6, 3, 6)$.
 # - `mask_stays`: means of $6, 3, 9$ so far, $(6,\ 4.5,\ 6)$.
@@ -310,7 +313,11 @@ if ready(masked_softmax, self_attention, permutation_matrix_test):
 # is 1 query with 101 keys. So the queries are the *last* $T$ of the $S$ places, query $t$ stands at
 # place $t + S - T$, and
 #
-# $$M_{ts} = \big(s \le t + S - T\big), \qquad t = 0 \ldots T - 1, \quad s = 0 \ldots S - 1 .$$
+# $$\begin{gathered}
+# M_{ts} = \big(s \le t + S - T\big), \\
+# t = 0 \ldots T - 1, \\
+# s = 0 \ldots S - 1 .
+# \end{gathered}$$
 #
 # The arguments are `queries`, $T$, and `keys`, $S$; None means as many as queries. The mask is
 # $(T, S)$. With fewer keys than queries the first queries stand before all keys and see nothing.

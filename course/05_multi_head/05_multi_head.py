@@ -160,8 +160,10 @@ if ready(split_heads, merge_heads):
 # **Why.** It is the part of a transformer from which the rest of this course starts (§3.2.2 of
 # Vaswani et al. 2017, "the paper" from here on).
 #
-# $$o^{(h)} = \operatorname{softmax}\!\left(\frac{q^{(h)} {k^{(h)}}^\top}{\sqrt D}\right) v^{(h)},
-# \qquad \text{output} = [\,o^{(1)} \cdots o^{(H)}\,]\; W_o$$
+# $$\begin{gathered}
+# o^{(h)} = \operatorname{softmax}\!\left(\frac{q^{(h)} {k^{(h)}}^\top}{\sqrt D}\right) v^{(h)}, \\
+# \text{output} = [\,o^{(1)} \cdots o^{(H)}\,]\; W_o
+# \end{gathered}$$
 #
 # The scale is $\sqrt D$, with the width of *one head*: its dot products have $D$ terms.
 #
@@ -321,8 +323,10 @@ if ready(split_heads, merge_heads, repaired_attention):
 # mean 0 and variance 1. The best multiple $m\,o$ to guess $a$ with has an error that follows from
 # $\mathbb E[a\,o] = p$ and $\mathbb E[o^2] = p^2 + (1-p)^2$:
 #
-# $$\text{error}_a = 1 - \frac{p^2}{p^2 + (1-p)^2}, \qquad
-# \text{error}_b = 1 - \frac{(1-p)^2}{p^2 + (1-p)^2}$$
+# $$\begin{gathered}
+# \text{error}_a = 1 - \frac{p^2}{p^2 + (1-p)^2}, \\
+# \text{error}_b = 1 - \frac{(1-p)^2}{p^2 + (1-p)^2}
+# \end{gathered}$$
 #
 # $$\boxed{\text{error}_a + \text{error}_b = 1}$$
 #
@@ -522,8 +526,10 @@ if ready(repeat_kv):
 # **Why.** One more number in `__init__` gives the whole family: `kv_heads` = `heads` is MHA,
 # `kv_heads` = 1 is MQA.
 #
-# $$o^{(h)} = \operatorname{softmax}\!\left(\frac{q^{(h)} {k^{(g)}}^\top}{\sqrt D}\right) v^{(g)},
-# \qquad g = \lfloor h\, G / H \rfloor$$
+# $$\begin{gathered}
+# o^{(h)} = \operatorname{softmax}\!\left(\frac{q^{(h)} {k^{(g)}}^\top}{\sqrt D}\right) v^{(g)}, \\
+# g = \lfloor h\, G / H \rfloor
+# \end{gathered}$$
 #
 # | symbol | in the class | shape |
 # |---|---|---|
@@ -569,7 +575,11 @@ if ready(split_heads, merge_heads, repeat_kv, GroupedQueryAttention):
 # takes another way, multi-head latent attention (MLA): every head has its own keys and values, but
 # all are made from one short vector, the **latent**, and only that is kept:
 #
-# $$c_s = x_s W_{dkv}, \qquad k_s^{(h)} = c_s W_{uk}^{(h)}, \qquad v_s^{(h)} = c_s W_{uv}^{(h)} .$$
+# $$\begin{gathered}
+# c_s = x_s W_{dkv}, \\
+# k_s^{(h)} = c_s W_{uk}^{(h)}, \\
+# v_s^{(h)} = c_s W_{uv}^{(h)} .
+# \end{gathered}$$
 #
 # $d$ is for down, from $C$ to $R$ numbers; $u$ for up, to the $D$ numbers of each head. GQA is the
 # special case in which the latent is the $G$ keys and values themselves, $R = 2GD$, and each
@@ -577,8 +587,10 @@ if ready(split_heads, merge_heads, repeat_kv, GroupedQueryAttention):
 #
 # Must all keys be made again for each new token? Look at one score (vectors are rows):
 #
-# $$q \cdot k_s = q\,(c_s W_{uk})^\top = (q\,W_{uk}^\top) \cdot c_s, \qquad
-# \sum_s p_s\,(c_s W_{uv}) = \Big(\sum_s p_s\, c_s\Big) W_{uv} .$$
+# $$\begin{gathered}
+# q \cdot k_s = q\,(c_s W_{uk})^\top = (q\,W_{uk}^\top) \cdot c_s, \\
+# \sum_s p_s\,(c_s W_{uv}) = \Big(\sum_s p_s\, c_s\Big) W_{uv} .
+# \end{gathered}$$
 #
 # The brackets have moved: lead the *one* query down to the latents, take the mean of latents, and
 # lead up what comes out. The matrices are **absorbed**. Nothing is approximated; it is multi-query
@@ -709,9 +721,10 @@ if ready(split_heads, merge_heads, LatentAttention):
 # **Why.** "How many users fit on this machine, and how long may their texts be?" After the model's
 # own parameters, the cache decides.
 #
-# $$\text{bytes} = \left\lceil \frac{\text{bits}}{8}\, B\, L\, S_{\text{kept}}\, n \right\rceil,
-# \qquad n = \begin{cases} 2\,G\,D & \text{keys and values} \\ R & \text{a latent (MLA)}
-# \end{cases}$$
+# $$\begin{gathered}
+# \text{bytes} = \left\lceil \frac{\text{bits}}{8}\, B\, L\, S_{\text{kept}}\, n \right\rceil, \\
+# n = \begin{cases} 2\,G\,D & \text{keys and values} \\ R & \text{a latent (MLA)} \end{cases}
+# \end{gathered}$$
 #
 # | symbol | argument | |
 # |---|---|---|

@@ -74,8 +74,11 @@ for causal in (False, True):
 # clock than the one after it. But 7 is `0111` and 8 is `1000`. So make the clocks smooth: clock $i$
 # turns by an angle $\theta_i$ at each step, its **angular frequency**,
 #
-# $$\theta_i = \text{base}^{-2i/C}, \qquad i = 0, 1, \ldots, C/2 - 1, \qquad
-# \text{base} = 10{,}000 ,$$
+# $$\begin{gathered}
+# \theta_i = \text{base}^{-2i/C}, \\
+# i = 0, 1, \ldots, C/2 - 1, \\
+# \text{base} = 10{,}000 ,
+# \end{gathered}$$
 #
 # and you note where its hand points, $(\sin p\theta_i, \cos p\theta_i)$.
 
@@ -180,10 +183,11 @@ if ready(sinusoidal_encoding):
 #
 # The addition theorems say what moving on by $\delta$ steps does to one pair:
 #
-# $$\begin{pmatrix}\sin((p+\delta)\theta)\\ \cos((p+\delta)\theta)\end{pmatrix} =
-# \begin{pmatrix}\cos \delta\theta & \sin \delta\theta\\ -\sin \delta\theta &
-# \cos \delta\theta\end{pmatrix}
-# \begin{pmatrix}\sin p\theta\\ \cos p\theta\end{pmatrix}$$
+# $$\begin{aligned}
+# &\begin{pmatrix}\sin((p+\delta)\theta)\\ \cos((p+\delta)\theta)\end{pmatrix} = \\
+# &\quad \begin{pmatrix}\cos \delta\theta & \sin \delta\theta\\ -\sin \delta\theta & \cos
+# \delta\theta\end{pmatrix} \begin{pmatrix}\sin p\theta\\ \cos p\theta\end{pmatrix}
+# \end{aligned}$$
 #
 # The matrix is a rotation, and it contains $\delta$ but not $p$. So one linear map looks $\delta$
 # steps back from anywhere. Vaswani et al. *hypothesized* that this makes it easy to attend by
@@ -196,9 +200,11 @@ if ready(sinusoidal_encoding):
 #
 # $$\mathrm{PE}(p + \delta) = M_\delta\,\mathrm{PE}(p),$$
 #
-# $$M_\delta = \begin{pmatrix} R_0 & & \\ & R_1 & \\ & & \ddots\end{pmatrix}, \qquad R_i =
-# \begin{pmatrix}\cos \delta\theta_i & \sin \delta\theta_i\\ -\sin \delta\theta_i &
-# \cos \delta\theta_i\end{pmatrix}$$
+# $$\begin{gathered}
+# M_\delta = \begin{pmatrix} R_0 & & \\ & R_1 & \\ & & \ddots\end{pmatrix}, \\
+# R_i = \begin{pmatrix}\cos \delta\theta_i & \sin \delta\theta_i\\ -\sin \delta\theta_i & \cos
+# \delta\theta_i\end{pmatrix}
+# \end{gathered}$$
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -304,8 +310,10 @@ if ready(LearnedPositions):
 # $d$ the distance. *side* is how many buckets a side of the query has; *exact* = side // 2 of them
 # hold a single distance. The bucket of $d$ is
 #
-# $$d \ \text{ if } d < \text{exact}, \qquad \text{else}\quad \min(\text{side} - 1,\
-# \text{exact} + \lfloor \ell \rfloor),$$
+# $$\begin{gathered}
+# d \ \text{ if } d < \text{exact}, \\
+# \text{else}\quad \min(\text{side} - 1,\ \text{exact} + \lfloor \ell \rfloor),
+# \end{gathered}$$
 #
 # $$\ell = (\text{side} - \text{exact})\, \frac{\ln(d/\text{exact})}
 # {\ln(\text{max\_distance}/\text{exact})} .$$
@@ -379,8 +387,10 @@ if ready(relative_bias):
 # depends on their lengths and on the angle between them, so it stays if you turn both by the same
 # angle. Turn the query by $m\theta$ and the key by $n\theta$, with $R(\varphi)$ for a rotation:
 #
-# $$\big(R(m\theta)\,q\big) \cdot \big(R(n\theta)\,k\big) = q^\top R(m\theta)^\top R(n\theta)\,k =
-# q^\top R\big((n - m)\theta\big)\,k .$$
+# $$\begin{aligned}
+# \big(R(m\theta)\,q\big) \cdot \big(R(n\theta)\,k\big) &= q^\top R(m\theta)^\top R(n\theta)\,k \\
+# &= q^\top R\big((n - m)\theta\big)\,k .
+# \end{aligned}$$
 #
 # For $D$ numbers take $D/2$ pairs, each with its own $\theta_i$ (section 2, with $D$ for $C$). That
 # is **RoPE** (Su et al. 2021): nothing is added or learned, and lengths stay.
@@ -395,9 +405,11 @@ if ready(relative_bias):
 # **Why.** Most open language models call this on their queries and keys. A few leave it out in some
 # layers (Llama 4, SmolLM3) or turn only a part of each vector (GPT-J, GPT-NeoX).
 #
-# $$\begin{aligned} y_i &= x_i \cos(p\theta_i) - x_{i + D/2} \sin(p\theta_i)\\
-# y_{i + D/2} &= x_{i + D/2} \cos(p\theta_i) + x_i \sin(p\theta_i) \end{aligned}
-# \qquad i = 0, \ldots, D/2 - 1$$
+# $$\begin{aligned}
+# y_i &= x_i \cos(p\theta_i) - x_{i + D/2} \sin(p\theta_i) \\
+# y_{i + D/2} &= x_{i + D/2} \cos(p\theta_i) + x_i \sin(p\theta_i) \\
+# &\text{for } i = 0, \ldots, D/2 - 1
+# \end{aligned}$$
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -730,9 +742,11 @@ if ready(ntk_scale):
 # less than one it has not: slow it down by the factor. In between, blend (Peng et al. 2023). The
 # share $\gamma_i$ of $\theta_i$ that is kept rises from 0 at $\alpha$ turns to 1 at $\beta$:
 #
-# $$\gamma_i = \min\!\left(1,\ \max\!\left(0,\ \frac{\text{turns}_i - \alpha}{\beta -
-# \alpha}\right)\right), \qquad \theta_i' = \gamma_i\,\theta_i + (1 -
-# \gamma_i)\,\frac{\theta_i}{\text{factor}}$$
+# $$\begin{gathered}
+# \gamma_i = \min\!\left(1,\ \max\!\left(0,\ \frac{\text{turns}_i - \alpha}{\beta -
+# \alpha}\right)\right), \\
+# \theta_i' = \gamma_i\,\theta_i + (1 - \gamma_i)\,\frac{\theta_i}{\text{factor}}
+# \end{gathered}$$
 #
 # More keys flatten the softmax. So YaRN also multiplies queries *and* keys by $0.1
 # \ln(\text{factor}) + 1$.

@@ -61,8 +61,11 @@ torch.set_printoptions(precision=3, sci_mode=False)
 # 17,000 times larger. A norm sets the size back, for each token by itself, so neither the other
 # tokens nor the batch matter:
 #
-# $$y = \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} \circ w + b, \qquad
-# \mu = \frac1C \sum_{c=1}^{C} x_c, \qquad \sigma^2 = \frac1C \sum_{c=1}^{C} (x_c - \mu)^2 .$$
+# $$\begin{gathered}
+# y = \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} \circ w + b, \\
+# \mu = \frac1C \sum_{c=1}^{C} x_c, \\
+# \sigma^2 = \frac1C \sum_{c=1}^{C} (x_c - \mu)^2 .
+# \end{gathered}$$
 #
 # The scale $w$ and the shift $b$ are learned. The small $\varepsilon$ keeps a token whose numbers
 # are all equal from a division by 0.
@@ -141,10 +144,12 @@ if ready(rms_norm):
 # a bend) to each, and brings them back. At $F = 4C$ two thirds of a block's numbers are here;
 # models with fewer heads of keys have more, Llama 3 8B 81 %.
 #
-# $$\text{relu: } \max(0, x W_{\text{in}}^\top)\, W_{\text{out}}^\top, \qquad
-# \text{gelu: } \operatorname{GELU}(x W_{\text{in}}^\top)\, W_{\text{out}}^\top, \qquad
-# \text{swiglu: } \big(\operatorname{SiLU}(x W_{\text{gate}}^\top) \circ x W_{\text{in}}^\top\big)\,
-# W_{\text{out}}^\top$$
+# $$\begin{gathered}
+# \text{relu: } \max(0, x W_{\text{in}}^\top)\, W_{\text{out}}^\top, \\
+# \text{gelu: } \operatorname{GELU}(x W_{\text{in}}^\top)\, W_{\text{out}}^\top, \\
+# \text{swiglu: } \big(\operatorname{SiLU}(x W_{\text{gate}}^\top) \circ x
+# W_{\text{in}}^\top\big)\, W_{\text{out}}^\top
+# \end{gathered}$$
 #
 # with $\operatorname{GELU}(u) = u\,\Phi(u)$, where $\Phi$ is the normal distribution function
 # (exactly, not by tanh), and $\operatorname{SiLU}(u) = u / (1 + e^{-u})$. In swiglu one product
@@ -212,8 +217,10 @@ if ready(feed_forward):
 # *stream*. That is a residual connection, and the reason why it helps stands in one line (He et al.
 # 2016b). With $f_i$ for what is added in step $i$,
 #
-# $$x_{n} = x_0 + \sum_{i=1}^{n} f_i(x_{i-1}), \qquad
-# \frac{\partial x_n}{\partial x_k} = I + \frac{\partial}{\partial x_k} \sum_{i=k+1}^{n} f_i .$$
+# $$\begin{gathered}
+# x_{n} = x_0 + \sum_{i=1}^{n} f_i(x_{i-1}), \\
+# \frac{\partial x_n}{\partial x_k} = I + \frac{\partial}{\partial x_k} \sum_{i=k+1}^{n} f_i .
+# \end{gathered}$$
 #
 # Because of the $I$, gradient and token reach every step even where the $f_i$ pass nothing on. It
 # does not keep sizes in bounds: that is what norms or a small start are for. Where do the norms
@@ -482,7 +489,7 @@ display(
         [
             {"layers": int(layers), "bits": bits, "arm": arm}
             for layers, cells in deep.table().items()
-            for arm in deep.ARMS
+            for arm in reversed(deep.ARMS)
             for bits in cells[arm]["constant"]["bits"]
             if bits is not None
         ],

@@ -123,8 +123,10 @@ if ready(linear_attention):
 # **Why.** A model that writes text may look at the past only. Then $K^\top V$ is a sum that grows
 # by one term with each token, and that is all there is to keep:
 #
-# $$\mathbf{S}_t = \mathbf{S}_{t-1} + k_t v_t^\top, \qquad o_t = \mathbf{S}_t^\top q_t
-# = \sum_{s \le t} (q_t \cdot k_s)\, v_s .$$
+# $$\begin{gathered}
+# \mathbf{S}_t = \mathbf{S}_{t-1} + k_t v_t^\top, \\
+# o_t = \mathbf{S}_t^\top q_t = \sum_{s \le t} (q_t \cdot k_s)\, v_s .
+# \end{gathered}$$
 #
 # So this kind of attention is a recurrent network, whose state is a matrix. Each token first
 # writes, then reads, so it sees itself. We leave the division out for now (section 4 has it); the
@@ -174,8 +176,10 @@ if ready(recurrent_form):
 # own chunk up to itself, for which a small triangle is enough. For a chunk with rows $Q_c$, $K_c$,
 # $V_c$:
 #
-# $$O_c = Q_c\, \mathbf{S} + \operatorname{tril}(Q_c K_c^\top)\, V_c, \qquad
-# \mathbf{S} \leftarrow \mathbf{S} + K_c^\top V_c .$$
+# $$\begin{gathered}
+# O_c = Q_c\, \mathbf{S} + \operatorname{tril}(Q_c K_c^\top)\, V_c, \\
+# \mathbf{S} \leftarrow \mathbf{S} + K_c^\top V_c .
+# \end{gathered}$$
 #
 # With a chunk of 1 this is the recurrent form, and with a chunk of $T$ the parallel one. This is
 # the form in which such models are trained: the course's kernel, `attend_kernels.linear_attention`,

@@ -249,7 +249,10 @@ if ready(padded_softmax):
 # both from one reading. Keep a running maximum $m$ and a running sum $\ell$ of $e^{z - m}$. When
 # a block brings a larger maximum, all terms of $\ell$ are off by the same factor:
 #
-# $$m' = \max(m, \max_j z_j), \qquad \ell' = \ell\, e^{m - m'} + \sum_j e^{z_j - m'}.$$
+# $$\begin{gathered}
+# m' = \max(m, \max_j z_j), \\
+# \ell' = \ell\, e^{m - m'} + \sum_j e^{z_j - m'}.
+# \end{gathered}$$
 #
 # Start with $m = -\infty$, $\ell = 0$. A second reading writes the weights $e^{z - m} / \ell$.
 #
@@ -288,9 +291,11 @@ if ready(long_softmax):
 # **Why.** It is in every Transformer (chapter 07), and it has a trap that the softmax has not: no
 # single value of `other` is right for both of its sums.
 #
-# $$\mu = \frac1C\sum_c x_c, \qquad
-# \rho = \frac{1}{\sqrt{\frac1C\sum_c (x_c - \mu)^2 + \varepsilon}}, \qquad
-# y_c = (x_c - \mu)\,\rho\, w_c + b_c$$
+# $$\begin{gathered}
+# \mu = \frac1C\sum_c x_c, \\
+# \rho = \frac{1}{\sqrt{\frac1C\sum_c (x_c - \mu)^2 + \varepsilon}}, \\
+# y_c = (x_c - \mu)\,\rho\, w_c + b_c
+# \end{gathered}$$
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -325,8 +330,11 @@ if ready(fused_layer_norm):
 # **Why.** Given $g = \partial L/\partial y$ and $h = (x - \mu)\rho$, a row of $dx$ is its own
 # affair. But $dw$ and $db$ are sums over all rows, and those belong to different programs.
 #
-# $$dx = \rho\,\Big(gw - \overline{gw} - h \cdot \overline{gwh}\Big), \qquad
-# dw = \sum_r g_r h_r, \qquad db = \sum_r g_r$$
+# $$\begin{gathered}
+# dx = \rho\,\Big(gw - \overline{gw} - h \cdot \overline{gwh}\Big), \\
+# dw = \sum_r g_r h_r, \\
+# db = \sum_r g_r
+# \end{gathered}$$
 #
 # (A bar is the mean over a row's $C$ columns; products are column by column.)
 #
@@ -377,7 +385,10 @@ if ready(fused_layer_norm, fused_layer_norm_backward):
 # digits). Both of its sizes are 16 or more; the interpreter takes smaller ones, the compiler does
 # not.
 #
-# $$O_{rc} = \sum_{k} A_{rk} B_{kc}, \quad k \text{ in steps of STEP, added to a float32 tile}$$
+# $$\begin{gathered}
+# O_{rc} = \sum_{k} A_{rk} B_{kc}, \\
+# k \text{ in steps of STEP, added to a float32 tile}
+# \end{gathered}$$
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -438,8 +449,11 @@ if ready(matmul, block_for_budget):
 # in float32 they take 4.2 GB; a stored softmax is as much again. But its gradient *is*
 # the softmax, minus 1 at the target. So write the gradient at once, and the softmax never.
 #
-# $$\text{LSE} = m + \ln \ell, \qquad L = \text{LSE} - z_{\text{target}}, \qquad
-# \frac{\partial L}{\partial z_v} = e^{z_v - \text{LSE}} - [v = \text{target}]$$
+# $$\begin{gathered}
+# \text{LSE} = m + \ln \ell, \\
+# L = \text{LSE} - z_{\text{target}}, \\
+# \frac{\partial L}{\partial z_v} = e^{z_v - \text{LSE}} - [v = \text{target}]
+# \end{gathered}$$
 #
 # | symbol | argument | shape |
 # |---|---|---|

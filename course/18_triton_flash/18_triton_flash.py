@@ -104,7 +104,10 @@ if ready(one_tile):
 #
 # $$m' = \max(m, \max_s x_s), \qquad c = e^{m - m'},$$
 #
-# $$\ell' = c\,\ell + \sum_s e^{x_s - m'}, \qquad a' = c\,a + \sum_s e^{x_s - m'} v_s .$$
+# $$\begin{gathered}
+# \ell' = c\,\ell + \sum_s e^{x_s - m'}, \\
+# a' = c\,a + \sum_s e^{x_s - m'} v_s .
+# \end{gathered}$$
 #
 # | symbol | name | shape |
 # |---|---|---|
@@ -220,7 +223,11 @@ if ready(ragged_flash):
 # multiplication by $\log_2 e$ and then that instruction. But the scores are multiplied by $1/\sqrt
 # D$ already, so let one factor do both:
 #
-# $$e^{x/\sqrt D - m} = 2^{x u - m_2}, \qquad u = \log_2(e)/\sqrt D, \quad m_2 = m \log_2 e .$$
+# $$\begin{gathered}
+# e^{x/\sqrt D - m} = 2^{x u - m_2}, \\
+# u = \log_2(e)/\sqrt D, \\
+# m_2 = m \log_2 e .
+# \end{gathered}$$
 #
 # All scores, the running maximum included, are then in base 2. Weights, sum and accumulator are the
 # same numbers as before.

@@ -99,9 +99,10 @@ if ready(flash_delta):
 # and a tile of keys, and nothing else:
 #
 # $$\begin{aligned}
-# P &= e^{\text{scale}\cdot QK^\top - \text{LSE}} & dV &\mathrel{+}= P^\top dO \\
-# dX &= P \circ (dO\,V^\top - \delta) & \quad dK &\mathrel{+}= dX^\top Q, \text{ at the end times
-# scale}
+# P &= e^{\text{scale}\cdot QK^\top - \text{LSE}} \\
+# dX &= P \circ (dO\,V^\top - \delta) \\
+# dV &\mathrel{+}= P^\top dO \\
+# dK &\mathrel{+}= dX^\top Q, \text{ at the end times scale}
 # \end{aligned}$$
 #
 # A program keeps its keys and values, and two sums; tiles of queries pass by.

@@ -94,8 +94,10 @@ if ready(retention_recurrent):
 # **Why.** Training needs many tokens at once. Follow one pair through the recurrence: it is written
 # at $s$, and at $t$ it has been multiplied by $\gamma$ just $t - s$ times. So
 #
-# $$O = (F \circ Q K^\top)\, V, \qquad F_{ts} = \gamma^{\,t-s} \text{ for } s \le t, \text{ else }
-# 0,$$
+# $$\begin{gathered}
+# O = (F \circ Q K^\top)\, V, \\
+# F_{ts} = \gamma^{\,t-s} \text{ for } s \le t, \text{ else } 0,
+# \end{gathered}$$
 #
 # where $\circ$ multiplies number by number. $F$ is a causal mask and the fading in one. Arguments
 # and result are those of exercise 22.1, from an empty memory and without the state.
@@ -233,10 +235,12 @@ if ready(retention_parallel, retention_chunked):
 # sum of the chunk's gates up to token $i$, its own included. Powers of $\gamma$ become powers of
 # $e$:
 #
-# $$o_i = (q_i \circ e^{b_i})\, \mathbf{S} + \sum_{j \le i} \Big( \sum_d q_{id}\, k_{jd}\,
-# e^{b_{id} - b_{jd}} \Big)\, v_j, \qquad
+# $$\begin{gathered}
+# o_i = (q_i \circ e^{b_i})\, \mathbf{S} + \sum_{j \le i} \Big( \sum_d q_{id}\, k_{jd}\, e^{b_{id} -
+# b_{jd}} \Big)\, v_j, \\
 # \mathbf{S} \leftarrow \operatorname{diag}(e^{b_n})\, \mathbf{S} + \sum_j (k_j \circ e^{b_n -
-# b_j})\, v_j^\top ,$$
+# b_j})\, v_j^\top ,
+# \end{gathered}$$
 #
 # where $b_n$ is the last of the $b$. The inner sum looks like a product of $q \circ e^{b}$ and $k
 # \circ e^{-b}$, and the paper writes it so at first. But $e^{-b}$ overflows as soon as gates are
@@ -293,8 +297,10 @@ if ready(retention_recurrent, gated_linear_attention):
 # at once. Let it begin with $\mathbf{S}$. Before token $t$ the memory is $\mathbf{S}$ plus $k_s
 # u_s^\top$ of the chunk's earlier tokens, so
 #
-# $$u_t + \beta_t \sum_{s < t} (k_t \cdot k_s)\, u_s = \beta_t\, (v_t - \mathbf{S}^\top k_t),
-# \qquad \text{for all } t: \; (I + A)\, U = B .$$
+# $$\begin{gathered}
+# u_t + \beta_t \sum_{s < t} (k_t \cdot k_s)\, u_s = \beta_t\, (v_t - \mathbf{S}^\top k_t), \\
+# \text{for all } t: \; (I + A)\, U = B .
+# \end{gathered}$$
 #
 # $A$ is the part of $\operatorname{diag}(\beta) K K^\top$ below the diagonal, without the diagonal.
 # One triangular system gives all $u$ of a chunk, and then it is chapter 15's chunked form, with $U$
@@ -420,8 +426,10 @@ if ready(rwkv_time_mix):
 # **Why.** Griffin and RecurrentGemma (De et al. 2024) keep one number a channel, with two gates
 # from the token: $r_t$ forgets, $i_t$ admits.
 #
-# $$a_t = e^{-8\, \operatorname{softplus}(\Lambda)\, \sigma(r_t)}, \qquad
-# h_t = a_t\, h_{t-1} + \sqrt{1 - a_t^2}\; \sigma(i_t)\, x_t .$$
+# $$\begin{gathered}
+# a_t = e^{-8\, \operatorname{softplus}(\Lambda)\, \sigma(r_t)}, \\
+# h_t = a_t\, h_{t-1} + \sqrt{1 - a_t^2}\; \sigma(i_t)\, x_t .
+# \end{gathered}$$
 #
 # The root keeps the state's size. If $h_{t-1}$ has variance 1 and the new input is independent of
 # it with variance 1, then $h_t$ has variance $a_t^2 + (1 - a_t^2) = 1$, however slow the channel

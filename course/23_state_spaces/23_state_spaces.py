@@ -69,10 +69,12 @@ np.set_printoptions(precision=3, suppress=True)
 # the input there is a trick: treat $x$ as one state more, which does not change. Then there is no
 # input any more, and one exponential gives both parts of the step:
 #
-# $$\begin{pmatrix} h' \\ x' \end{pmatrix} = \begin{pmatrix} A & b \\ 0 & 0 \end{pmatrix}
-# \begin{pmatrix} h \\ x \end{pmatrix} \quad\Rightarrow\quad
-# \exp\begin{pmatrix} \Delta A & \Delta b \\ 0 & 0 \end{pmatrix} =
-# \begin{pmatrix} \bar A & \bar b \\ 0 & 1 \end{pmatrix},$$
+# $$\begin{gathered}
+# \begin{pmatrix} h' \\ x' \end{pmatrix} = \begin{pmatrix} A & b \\ 0 & 0 \end{pmatrix}
+# \begin{pmatrix} h \\ x \end{pmatrix} \quad\Rightarrow \\
+# \exp\begin{pmatrix} \Delta A & \Delta b \\ 0 & 0 \end{pmatrix} = \begin{pmatrix} \bar A & \bar b
+# \\ 0 & 1 \end{pmatrix},
+# \end{gathered}$$
 #
 # so that one step is $h_t = \bar A h_{t-1} + \bar b x_t$.
 #
@@ -80,8 +82,10 @@ np.set_printoptions(precision=3, suppress=True)
 # half the new one: $h_t - h_{t-1} = \Delta A\, (h_{t-1} + h_t)/2 + \Delta b\, x_t$. Solved for
 # $h_t$:
 #
-# $$\bar A = (1 - \tfrac{\Delta}{2} A)^{-1} (1 + \tfrac{\Delta}{2} A), \qquad
-# \bar b = (1 - \tfrac{\Delta}{2} A)^{-1} \Delta\, b .$$
+# $$\begin{gathered}
+# \bar A = (1 - \tfrac{\Delta}{2} A)^{-1} (1 + \tfrac{\Delta}{2} A), \\
+# \bar b = (1 - \tfrac{\Delta}{2} A)^{-1} \Delta\, b .
+# \end{gathered}$$
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -163,13 +167,19 @@ if ready(discretize, ssm_recurrent):
 # line can be written as a sum of Legendre polynomials $P_n$, smooth ones first. Let the state be
 # the first $N$ coefficients of that sum,
 #
-# $$h_n(t) = \sqrt{2n+1} \int_0^\infty P_n(2e^{-\tau} - 1)\; x(t - \tau)\; e^{-\tau}\, d\tau ,$$
+# $$\begin{aligned}
+# &h_n(t) = \sqrt{2n+1} \\
+# &\quad\cdot \int_0^\infty P_n(2e^{-\tau} - 1)\; x(t - \tau)\; e^{-\tau}\, d\tau ,
+# \end{aligned}$$
 #
 # and ask how they change as time goes on. The derivative of $h_n$ is a sum over $h_k$ with
 # $k \le n$, plus the newest input. So the coefficients follow $h' = A h + b x$, with
 #
-# $$A_{nk} = -\begin{cases} \sqrt{2n+1}\,\sqrt{2k+1} & n > k \\ n + 1 & n = k \\ 0 & n < k
-# \end{cases} \qquad b_n = \sqrt{2n+1},$$
+# $$\begin{gathered}
+# A_{nk} = -\begin{cases} \sqrt{2n+1}\,\sqrt{2k+1} & n > k \\ n + 1 & n = k \\ 0 & n < k
+# \end{cases} \\
+# b_n = \sqrt{2n+1},
+# \end{gathered}$$
 #
 # where $n$ and $k$ count from 0 to $N - 1$.
 #
@@ -242,8 +252,11 @@ if ready(discretize, ssm_recurrent, hippo_legs, hippo_reconstruct):
 # **Why.** The recurrence takes $T$ steps, one after the other. But it is linear, so write out what
 # the output is made of:
 #
-# $$y_t = c \cdot \bar b\, x_t + c \cdot \bar A \bar b\, x_{t-1} + c \cdot \bar A^2 \bar b\, x_{t-2}
-# + \dots = \sum_j K_j\, x_{t-j}, \qquad K_j = c \cdot \bar A^j\, \bar b .$$
+# $$\begin{aligned}
+# y_t &= c \cdot \bar b\, x_t + c \cdot \bar A \bar b\, x_{t-1}
+# {}+ c \cdot \bar A^2 \bar b\, x_{t-2} + \dots \\
+# &= \sum_j K_j\, x_{t-j}, \qquad K_j = c \cdot \bar A^j\, \bar b .
+# \end{aligned}$$
 #
 # Whatever the text says, an input of $j$ tokens ago counts $K_j$ times. The list of these numbers
 # is the **kernel**, and can be made before any text comes.
@@ -362,8 +375,11 @@ if ready(convolve_in_blocks):
 # real part of $a$ and turns by its imaginary part. Complex numbers come in pairs of conjugates, so
 # that outputs are real; keep one of each pair, and twice the real part stands for both:
 #
-# $$K_j = 2 \operatorname{Re} \sum_{n=0}^{P-1} c_n\, \bar b_n\, \bar a_n^{\,j}, \qquad
-# \bar a_n = e^{\Delta a_n}, \qquad \bar b_n = \frac{e^{\Delta a_n} - 1}{a_n}\, b_n .$$
+# $$\begin{gathered}
+# K_j = 2 \operatorname{Re} \sum_{n=0}^{P-1} c_n\, \bar b_n\, \bar a_n^{\,j}, \\
+# \bar a_n = e^{\Delta a_n}, \\
+# \bar b_n = \frac{e^{\Delta a_n} - 1}{a_n}\, b_n .
+# \end{gathered}$$
 #
 # The powers $\bar a_n^{\,j} = e^{\Delta a_n j}$ form a table of $P \times T$ numbers, a
 # *Vandermonde* matrix. This model is **S4D** (Gu et al. 2022).
@@ -399,8 +415,10 @@ if ready(s4d_kernel):
 # outer product (section 5) it is diagonal in a good basis, with real parts $-\tfrac12$. S4D drops
 # the outer product and keeps rates that look alike. Two choices:
 #
-# $$\text{lin:}\;\; a_n = -\tfrac12 + i\,\pi n, \qquad \text{inv:}\;\; a_n = -\tfrac12 +
-# i\, \frac{N}{\pi} \left(\frac{N}{2n+1} - 1\right),$$
+# $$\begin{gathered}
+# \text{lin:}\;\; a_n = -\tfrac12 + i\,\pi n, \\
+# \text{inv:}\;\; a_n = -\tfrac12 + i\, \frac{N}{\pi} \left(\frac{N}{2n+1} - 1\right),
+# \end{gathered}$$
 #
 # for $n = 0, \dots, P - 1$, with $N = 2P$.
 #
@@ -445,8 +463,10 @@ if ready(s4d_init, s4d_kernel):
 # the taps one by one. Make the values of the polynomial $\sum_j K_j z^j$ at the $T$ roots of unity
 # $z = e^{-2\pi i k/T}$: the inverse FFT turns these into the taps. With the bilinear method,
 #
-# $$\sum_{j=0}^{T-1} K_j z^j = c\, (1 - \bar A^T z^T)(1 - z \bar A)^{-1}\, \bar b
-# = \tilde c\, \big[\, (1 - z) - w A \,\big]^{-1} \Delta\, b ,$$
+# $$\begin{aligned}
+# \sum_{j=0}^{T-1} K_j z^j &= c\, (1 - \bar A^T z^T)(1 - z \bar A)^{-1}\, \bar b \\
+# &= \tilde c\, \big[\, (1 - z) - w A \,\big]^{-1} \Delta\, b ,
+# \end{aligned}$$
 #
 # with $w = \tfrac{\Delta}{2}(1 + z)$, because $z^T = 1$ makes the first bracket a constant,
 # $\tilde c = c\,(1 - \bar A^T)$. What is inverted is diagonal but for $w\, p\, p^*$, so the formula

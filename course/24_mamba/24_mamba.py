@@ -118,8 +118,10 @@ if ready(selective_copy_data):
 # - $b_t$, **where to write**: into which of the $N$ numbers;
 # - $c_t$, **where to read**.
 #
-# $$[\,\ell_t \;\; b_t \;\; c_t\,] = W_{\text{select}}\, x_t, \qquad
-# \Delta_t = \operatorname{softplus}(W_\Delta\, \ell_t + \beta).$$
+# $$\begin{gathered}
+# [\,\ell_t \;\; b_t \;\; c_t\,] = W_{\text{select}}\, x_t, \\
+# \Delta_t = \operatorname{softplus}(W_\Delta\, \ell_t + \beta).
+# \end{gathered}$$
 #
 # Every channel has its own $\Delta_t$, while $b_t$ and $c_t$ are shared by all of them. A full
 # matrix from $E$ to $E$ numbers for Δ would be large, so it goes through $R$ numbers $\ell_t$.
@@ -207,8 +209,10 @@ if ready(discretize_selective):
 # **Why.** You now have everything to run the recurrence. Each of the $E$ channels has a state of
 # $N$ numbers:
 #
-# $$h_t = \text{decay}_t \circ h_{t-1} + \text{gain}_t\, x_t, \qquad
-# y_t = c_t \cdot h_t + \text{skip}\; x_t .$$
+# $$\begin{gathered}
+# h_t = \text{decay}_t \circ h_{t-1} + \text{gain}_t\, x_t, \\
+# y_t = c_t \cdot h_t + \text{skip}\; x_t .
+# \end{gathered}$$
 #
 # Chapter 23 could replace its loop by one long convolution, because the same kernel applied at
 # every step. Here each step has its own decay, so there is no kernel and no FFT. Section 3
@@ -310,8 +314,10 @@ if ready(raw_scan):
 # **Why.** $T$ steps one after the other keep a machine with thousands of units waiting. But look at
 # what two steps do together:
 #
-# $$h_2 = d_2 (d_1 h_0 + w_1) + w_2 = \underbrace{d_2 d_1}_{\text{decay}}\, h_0 +
-# \underbrace{d_2 w_1 + w_2}_{\text{written}} .$$
+# $$\begin{aligned}
+# h_2 &= d_2 (d_1 h_0 + w_1) + w_2 \\
+# &= \underbrace{d_2 d_1}_{\text{decay}}\, h_0 + \underbrace{d_2 w_1 + w_2}_{\text{written}} .
+# \end{aligned}$$
 #
 # Two steps are again *one step*, with a decay and something written. Combining steps is
 # **associative**: it does not matter where you set the brackets. So set them as a tree (Blelloch

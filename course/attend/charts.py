@@ -41,7 +41,7 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 MAX_MARKS = 4096
 TITLE = 54  # letters of a title in a line: as many as fit beside a file browser at 800 px
 AXES = 70  # px of a chart's width that its y axis and padding take
-DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4], [12, 3], [1, 3])
+DASHES = ([1, 0], [7, 3], [4, 2], [9, 3, 2, 3], [5, 5], [12, 3], [2, 3])
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
 Row = Mapping[str, Any]
 
