@@ -70,7 +70,7 @@ def alignment_matrix(translate: Translate, sentences: Sequence[str]) -> View:
         max=1,
         description="word",
         tooltip="which of the written words is looked at",
-        layout=ipywidgets.Layout(width="min(420px, 100%)"),
+        layout=ipywidgets.Layout(width="min(420px, 98%)"),
     )
     known: dict[str, _Answer] = {}
 

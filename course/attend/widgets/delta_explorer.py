@@ -62,7 +62,7 @@ def delta_explorer(weights: Mapping[str, Tensor], **functions: Callable[..., Any
     missing = [name for name in NEEDED if not callable(functions.get(name))]
     if missing:
         raise ValueError(f"delta_explorer: pass your function {missing[0]}={missing[0]}.")
-    wide = ipywidgets.Layout(width="min(440px, 100%)")
+    wide = ipywidgets.Layout(width="min(440px, 98%)")
     style = {"description_width": "84px"}
     words = ipywidgets.Text(
         value=START.replace("\n", " "),

@@ -62,7 +62,7 @@ def depth_thermometer(
         block: the learner's ``TransformerBlock``; None: the course's.
         start: the learner's ``residual_init``; None: the course's.
     """
-    style, wide = {"description_width": "130px"}, ipywidgets.Layout(width="min(420px, 100%)")
+    style, wide = {"description_width": "130px"}, ipywidgets.Layout(width="min(420px, 98%)")
     arm = ipywidgets.Dropdown(
         options=ARMS, description="around the parts", layout=wide, style=style
     )

@@ -48,7 +48,7 @@ def dk_explorer(seed: int = 0) -> View:
         value=DkState.d,
         description="D",
         tooltip="D: the number of components of each query and key",
-        layout=ipywidgets.Layout(width="min(420px, 100%)"),
+        layout=ipywidgets.Layout(width="min(420px, 98%)"),
     )
     view = View("dk-explorer", SEE, [slider], lambda: draw(DkState(slider.value, seed)))
     slider.observe(view.refresh, names="value")

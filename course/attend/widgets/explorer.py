@@ -48,12 +48,12 @@ def attention_explorer(
         value=0,
         description="query",
         tooltip="the token whose attention is shown",
-        layout=ipywidgets.Layout(width="min(420px, 100%)"),
+        layout=ipywidgets.Layout(width="min(420px, 98%)"),
     )
     chooser = ipywidgets.Dropdown(
         options=[(f"head {h + 1} of {len(heads)}", h) for h in range(len(heads))],
         description="head",
-        layout=ipywidgets.Layout(width="min(240px, 100%)"),
+        layout=ipywidgets.Layout(width="min(240px, 98%)"),
     )
     controls = [slider, chooser] if len(heads) > 1 else [slider]
     bar = ipywidgets.HBox(controls, layout=ipywidgets.Layout(flex_flow="row wrap"))

@@ -76,7 +76,7 @@ def fading_gates(
 
 
 def _controls() -> tuple[ipywidgets.Text, ipywidgets.IntSlider]:
-    wide, style = ipywidgets.Layout(width="min(440px, 100%)"), {"description_width": "84px"}
+    wide, style = ipywidgets.Layout(width="min(440px, 98%)"), {"description_width": "84px"}
     words = ipywidgets.Text(
         value=START, description="text", continuous_update=False, layout=wide, style=style
     )
@@ -87,7 +87,7 @@ def _controls() -> tuple[ipywidgets.Text, ipywidgets.IntSlider]:
 
 
 def _dropdown(name: str, options: list[tuple[str, Any]]) -> ipywidgets.Dropdown:
-    wide, style = ipywidgets.Layout(width="min(440px, 100%)"), {"description_width": "84px"}
+    wide, style = ipywidgets.Layout(width="min(440px, 98%)"), {"description_width": "84px"}
     return ipywidgets.Dropdown(options=options, description=name, layout=wide, style=style)
 
 

@@ -49,7 +49,7 @@ def frequency_map(sinusoidal_encoding: Callable[..., Any]) -> View:
             f" {type(sinusoidal_encoding).__name__}. Pass the function itself:"
             f" frequency_map({EXERCISE})."
         )
-    wide = ipywidgets.Layout(width="min(460px, 100%)")
+    wide = ipywidgets.Layout(width="min(460px, 98%)")
     words = {"description_width": "110px"}
     start = MapState()
     base, first = (

@@ -67,13 +67,13 @@ def gradient_explorer(
         value=GradientState.radius,
         description="radius",
         tooltip="spectral radius of W_h: the largest absolute value of its eigenvalues",
-        layout=ipywidgets.Layout(width="min(420px, 100%)"),
+        layout=ipywidgets.Layout(width="min(420px, 98%)"),
     )
     network, matrix = (
         ipywidgets.Dropdown(
             options=list(options),
             description=name,
-            layout=ipywidgets.Layout(width="min(300px, 100%)"),
+            layout=ipywidgets.Layout(width="min(300px, 98%)"),
         )
         for name, options in (("network", NETWORKS), ("matrix", MATRICES))
     )

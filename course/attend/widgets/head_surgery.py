@@ -62,7 +62,7 @@ def head_surgery(attention: Callable[..., Any] | None = None) -> View:
         options=CHOICES,
         value=8,
         description="heads of keys and values",
-        layout=ipywidgets.Layout(width="min(380px, 100%)"),
+        layout=ipywidgets.Layout(width="min(380px, 98%)"),
         style={"description_width": "170px"},
     )
     row = ipywidgets.HBox(heads, layout=ipywidgets.Layout(flex_flow="row wrap"))

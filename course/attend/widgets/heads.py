@@ -57,7 +57,7 @@ def head_explorer(
     rows, places = validate(attention, x, tokens, marks or {})
     first = _weights(attention, x[:1], exercise)
     heads = 1 if isinstance(first, str) else len(first)
-    layout = ipywidgets.Layout(width="min(330px, 100%)")
+    layout = ipywidgets.Layout(width="min(330px, 98%)")
     style = {"description_width": "70px"}
     example = ipywidgets.Dropdown(
         options=[(f"{n + 1} of {len(rows)}", n) for n in range(len(rows))],

@@ -23,7 +23,7 @@ KINDS = {"one": "one pair", "lin": "s4d_init, lin, 8 pairs", "inv": "s4d_init, i
 
 def kernel_shapes(s4d_init: Callable[..., Any], s4d_kernel: Callable[..., Any]) -> View:
     """Show Ā in the unit circle and the kernel beside it, by the learner's two functions."""
-    wide = ipywidgets.Layout(width="min(440px, 100%)")
+    wide = ipywidgets.Layout(width="min(440px, 98%)")
     style = {"description_width": "104px"}
 
     def slider(value: float, least: float, most: float, step: float, words: str) -> Any:

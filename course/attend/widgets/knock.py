@@ -50,7 +50,7 @@ def knock(
     """
     given = {"rnn_step": rnn_step, "gru_cell": gru_cell, "lstm_cell": lstm_cell}
     steps = {name: own or getattr(recurrence, name) for name, own in given.items()}
-    wide, style = ipywidgets.Layout(width="min(440px, 100%)"), {"description_width": "110px"}
+    wide, style = ipywidgets.Layout(width="min(440px, 98%)"), {"description_width": "110px"}
     place = ipywidgets.IntSlider(
         value=1, min=1, max=PLACES, description="changed token", layout=wide, style=style
     )

@@ -52,7 +52,7 @@ def kv_cache_calculator(count: Callable[..., Any]) -> View:
             f"kv_cache_calculator: pass your function {EXERCISE} itself, without parentheses; got"
             f" {type(count).__name__}."
         )
-    wide = ipywidgets.Layout(width="min(360px, 100%)")
+    wide = ipywidgets.Layout(width="min(360px, 98%)")
     style = {"description_width": "84px"}
     first = CacheState()
     model = ipywidgets.Dropdown(

@@ -160,7 +160,7 @@ def _slider(name: str, options: list[tuple[str, int]], tooltip: str) -> ipywidge
         value=options[0][1],
         description=name,
         tooltip=tooltip,
-        layout=ipywidgets.Layout(width="min(330px, 100%)"),
+        layout=ipywidgets.Layout(width="min(330px, 98%)"),
     )
 
 

@@ -104,7 +104,7 @@ def matrix_memory(
         recurrent_form: the learner's; without it the sum is made here.
         delta_rule_update: the learner's; with it the rule can be chosen.
     """
-    wide = ipywidgets.Layout(width="min(440px, 100%)")
+    wide = ipywidgets.Layout(width="min(440px, 98%)")
     style = {"description_width": "84px"}
     pairs = ipywidgets.IntSlider(
         value=4, min=1, max=len(LETTERS), description="pairs", layout=wide, style=style

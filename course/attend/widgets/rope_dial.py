@@ -51,7 +51,7 @@ def rope_dial(apply_rope: Callable[..., Any]) -> View:
             f"rope_dial: apply_rope must be your function {EXERCISE}; got"
             f" {type(apply_rope).__name__}. Pass the function itself: rope_dial({EXERCISE})."
         )
-    wide = ipywidgets.Layout(width="min(460px, 100%)")
+    wide = ipywidgets.Layout(width="min(460px, 98%)")
     words = {"description_width": "110px"}
     start = DialState()
     query, key = (
@@ -72,7 +72,7 @@ def rope_dial(apply_rope: Callable[..., Any]) -> View:
         value=start.frequency,
         description="frequency",
         style=words,
-        layout=ipywidgets.Layout(width="min(340px, 100%)"),
+        layout=ipywidgets.Layout(width="min(340px, 98%)"),
     )
     controls = [query, key, shift, frequency]
 

@@ -62,7 +62,7 @@ def semiseparable(ssd_chunked: Callable[..., Any] | None = None) -> View:
     Args:
         ssd_chunked: the learner's function, which then makes the matrix.
     """
-    layout, style = ipywidgets.Layout(width="min(420px, 100%)"), {"description_width": "100px"}
+    layout, style = ipywidgets.Layout(width="min(420px, 98%)"), {"description_width": "100px"}
     chunk = ipywidgets.IntSlider(
         value=4, min=1, max=STEPS, description="chunk length", layout=layout, style=style
     )

@@ -63,7 +63,7 @@ def attention_table(
         options=[(f"{i + 1} · {readable(token, 14)}", i) for i, token in enumerate(rows)],
         description="query",
         style={"description_width": "92px"},
-        layout=ipywidgets.Layout(width="min(250px, 100%)"),
+        layout=ipywidgets.Layout(width="min(250px, 98%)"),
     )
     reset = ipywidgets.Button(description="Start again", tooltip="put the first vectors back")
 

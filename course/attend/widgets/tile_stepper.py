@@ -129,7 +129,7 @@ def tile_stepper(step: Callable[..., Any], q: Any, k: Any, v: Any) -> View:
     """
     arrays = validate(q, k, v)
     queries, keys = len(arrays[0]), len(arrays[1])
-    layout = ipywidgets.Layout(width="min(300px, 100%)")
+    layout = ipywidgets.Layout(width="min(300px, 98%)")
     sizes = {
         name: ipywidgets.Dropdown(
             options=list(range(1, most + 1)), value=min(2, most), description=name, layout=layout

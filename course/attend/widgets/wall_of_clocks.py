@@ -60,7 +60,7 @@ def wall_of_clocks(
         table = _measured()
     else:
         table = {BASE: {way: {n: [one] for n, one in row.items()} for way, row in losses.items()}}
-    wide = ipywidgets.Layout(width="min(420px, 100%)")
+    wide = ipywidgets.Layout(width="min(420px, 98%)")
     words = {"description_width": "70px"}
     length = ipywidgets.SelectionSlider(
         options=[(f"{n:,} letters", n) for n in LENGTHS],

@@ -52,7 +52,7 @@ def what_is_kept() -> View:
         step=0.05,
         description="step size Δ",
         readout_format=".2f",
-        layout=ipywidgets.Layout(width="min(420px, 100%)"),
+        layout=ipywidgets.Layout(width="min(420px, 98%)"),
         style={"description_width": "84px"},
     )
     quiet = ipywidgets.Checkbox(
