@@ -1,6 +1,7 @@
 """Every exercise of the course: right answers pass, known slips are named, trivial answers fail."""
 
 import inspect
+import sys
 import time
 from collections.abc import Callable
 from itertools import combinations
@@ -32,9 +33,13 @@ FEW = 1
 exercise that has them, on one seed; the deep tests try all."""
 
 
+def _imports(exercise: Exercise, library: str) -> bool:
+    """Whether the answer's module knows a library by its name: ``triton``, ``torch``."""
+    return library in vars(sys.modules[exercise.reference.__module__])
+
+
 def _marks(exercise: Exercise, place: int) -> tuple[pytest.MarkDecorator, ...]:
-    deep = place >= FEW and bool(kernels_of(exercise.reference))
-    return (pytest.mark.deep,) if deep else ()
+    return (pytest.mark.deep,) if place >= FEW and _imports(exercise, "triton") else ()
 
 
 KERNELS_DEEP = [pytest.param(e, id=e.id, marks=_marks(e, FEW)) for e in exercises()]
@@ -68,8 +73,7 @@ def slips_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def seeds(exercise: Exercise) -> range:
     """As many as the exercise's calls are cheap."""
-    torch = vars(inspect.getmodule(exercise.reference)).get("torch")
-    return SEEDS if torch is None else SEEDS_OF_TENSORS
+    return SEEDS_OF_TENSORS if _imports(exercise, "torch") else SEEDS
 
 
 def expect_full_marks(exercise: Exercise, candidate: Callable[..., Any], seed: int) -> None:
@@ -89,7 +93,7 @@ def expect_named(exercise: Exercise, name: str, candidate: Callable[..., Any], s
 
 @pytest.mark.parametrize(("exercise", "candidate"), RIGHT)
 def test_right_answers_get_full_marks(exercise: Exercise, candidate: Callable[..., Any]) -> None:
-    twice = candidate is exercise.reference and not kernels_of(exercise.reference)
+    twice = candidate is exercise.reference and not _imports(exercise, "torch")
     for seed in QUICK if twice else QUICK[:1]:
         expect_full_marks(exercise, candidate, seed)
 
