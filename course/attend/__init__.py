@@ -20,6 +20,8 @@ def _in_notebook() -> None:
     if shell is not None:
         charts.use()
         explain_missing_names(shell)
+    if charts.COLAB in sys.modules:  # shows no widget from outside ipywidgets unless told to
+        sys.modules[f"{charts.COLAB}.output"].enable_custom_widget_manager()
 
 
 _in_notebook()

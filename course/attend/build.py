@@ -29,6 +29,7 @@ from attend import chapter as chapter_source
 from attend import start, stub
 from attend.chapter import Cell, Source
 from attend.errors import AttendError
+from attend.readme import repository
 
 DISTINCTIVE = 24
 """Characters (without spaces) from which a statement of an answer is told from everyday code."""
@@ -93,6 +94,9 @@ def release_notebook(chapter_id: str) -> NotebookNode:
     way = start.way(chapter_id, chapter_source.chapter_ids())
     for place, where in ((0, "way-in"), (len(notebook.cells) + 1, "way-out")):
         notebook.cells.insert(place, new_markdown_cell(way, id=where))
+    setup = new_code_cell(start.setup(repository()), id="setup")
+    setup.metadata.jupyter = {"source_hidden": True}
+    notebook.cells.insert(0, setup)
     return notebook
 
 

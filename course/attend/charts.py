@@ -3,14 +3,16 @@
 JupyterLab 4 bundles Vega-Lite 5 and ignores the version-6 MIME type that Altair 6 would emit, and
 Altair's own default renderer loads Vega from the web. `use()` registers the course's theme and a
 renderer that emits `application/vnd.vegalite.v5+json`, which Lab draws offline (and for which it
-saves a PNG next to the chart when the notebook is saved). Colours, and how a chart follows Lab's
-theme and width, are in `attend.theme`.
+saves a PNG next to the chart when the notebook is saved), and VS Code too. Colab draws neither
+version; there Altair's renderer for Colab serves, which loads Vega from the web. Colours, and how a
+chart follows Lab's theme and width, are in `attend.theme`.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
+import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -36,6 +38,7 @@ __all__ = [
     "use",
 ]
 
+COLAB = "google.colab"  # the module that Colab's kernels have loaded
 MIME = "application/vnd.vegalite.v5+json"
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 MAX_MARKS = 4096
@@ -50,7 +53,7 @@ def use() -> None:
     """Make the course's theme and the offline renderer the current ones for every Altair chart."""
     alt.theme.register("attend", enable=True)(theme)
     alt.renderers.register("attend", render)
-    alt.renderers.enable("attend")
+    alt.renderers.enable("colab" if COLAB in sys.modules else "attend")
 
 
 def theme() -> alt.theme.ThemeConfig:

@@ -74,6 +74,20 @@ def notebook(cells: Sequence[Mapping[str, Any]]) -> bytes:
     return (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode()
 
 
+def setup(repository: str) -> str:
+    """The first cell of a chapter, for kernels that know nothing of the course: Colab's, say.
+
+    Args:
+        repository: ``owner/name`` on GitHub, to install from.
+    """
+    return f"""# Says how to install the course in a kernel that does not have it; else does nothing.
+from importlib.util import find_spec
+
+if find_spec("attend") is None:
+    print("This kernel does not have the course. Run this in a cell, then restart the kernel:")
+    print('%pip install "attend-course @ git+https://github.com/{repository}"')"""
+
+
 def way(chapter_id: str, ready: Sequence[str]) -> str:
     """Links to the start page, the chapter before and the one after, among those in ``ready``."""
     place = ready.index(chapter_id)

@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+from types import ModuleType
 from typing import Any
 
 import altair as alt
@@ -54,6 +55,14 @@ def test_jupyter_gets_vega_lite_5_and_words():
     assert spec["$schema"] == "https://vega.github.io/schema/vega-lite/v5.json"
     assert shown["text/plain"] == "[chart] Loss: Loss against width."
     json.loads(json.dumps(spec, allow_nan=False))
+
+
+def test_colab_gets_altairs_own_page(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
+    charts.use()
+    shown: Any = charts.bands(ROWS, "d_k", "loss", "way", **WORDS)._repr_mimebundle_()
+    assert "vega-embed" in shown["text/html"]
+    assert '"fontSize": 15' in shown["text/html"], "the course's theme"
 
 
 def test_any_altair_chart_is_rendered_offline():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from attend import curriculum, glossary, lab, start, workspace
+from attend import build, curriculum, glossary, lab, readme, start, workspace
 from attend.errors import AttendError
 from attend_grader import progress as store
 from nbclient import NotebookClient
@@ -255,8 +256,21 @@ def test_each_notebook_begins_and_ends_with_the_way_around():
     for chapter in ("03_attention", "24_mamba"):
         path = curriculum.ROOT / "course" / chapter / f"{chapter}.ipynb"
         cells = nbformat.read(path, as_version=4).cells
-        assert cells[0].source == cells[-1].source
-        assert cells[0].source.startswith("[Start](start.ipynb) · [Glossary](glossary.ipynb) · ← [")
+        assert cells[1].source == cells[-1].source
+        assert cells[1].source.startswith("[Start](start.ipynb) · [Glossary](glossary.ipynb) · ← [")
+
+
+def test_a_notebook_says_how_to_get_the_course(capsys, monkeypatch: pytest.MonkeyPatch):
+    first = build.release_notebook("03_attention").cells[0]
+    assert first.metadata.jupyter.source_hidden
+    exec(first.source, {})
+    assert capsys.readouterr().out == ""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    exec(first.source, {})
+    assert (
+        f'%pip install "attend-course @ git+https://github.com/{readme.repository()}"'
+        in capsys.readouterr().out
+    )
 
 
 def test_a_taken_port_that_was_asked_for_is_one_sentence():
