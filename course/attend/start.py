@@ -80,7 +80,7 @@ def setup(repository: str) -> str:
     Args:
         repository: ``owner/name`` on GitHub, to install from.
     """
-    return f"""# Says how to install the course in a kernel that does not have it; else does nothing.
+    return f"""# Says how to install the course, where the kernel does not have it.
 from importlib.util import find_spec
 
 if find_spec("attend") is None:
