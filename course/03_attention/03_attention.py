@@ -712,12 +712,12 @@ if ready(scaled_dot_product_attention, attention_backward):
 #
 # So "the gradient vanishes" is true of two queries in three and false on average; at the paper's
 # $D = 64$ it is true of about 3 in 10. Most of what is left comes from queries whose weight is
-# shared by two keys.
+# mostly shared by two keys.
 #
 # **What this does not show.** Many keys: with 256 random keys at $D = 512$ the two medians are of
-# the same order (although without the scale 4 queries in 10 are below 0.05, with it 2 in 100).
-# Other variances: with 1/3 in queries and keys, at $D = 512$, the median without
-# the scale is the larger one.
+# the same order (although without the scale 4 queries in 10 are below 0.05, with it at most 2 in
+# 100). Other variances: with 1/3 in queries and keys, at $D = 512$, the median without the scale
+# is the larger one.
 
 # %% [markdown]
 # ### Does the scale make the model better?
