@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 
 from attend_grader.checks.cases import AXES
@@ -77,35 +75,6 @@ def fact(pairs: Pairs) -> str | None:
     if whole and all(want.dtype.kind == "f" for want in wants):
         return "holds whole numbers only"
     return NEARER if nearer else None
-
-
-def stated(facts: Mapping[str, str], wrong: Mapping[str, bool], right: Sequence[str]) -> str:
-    """A sentence on several results.
-
-    Args:
-        facts: what is plainly wrong, by result.
-        wrong: results that are wrong in no way that is known, and whether in every call.
-        right: results that are right.
-    """
-    said = []
-    for text in dict.fromkeys(facts.values()):
-        which = [name for name, other in facts.items() if other == text]
-        many = f"{'each' if said else 'Each'} of {_listed(which)}"
-        said.append(f"{many if len(which) > 1 else which[0]} {text}")
-    for always, text in ((True, "wrong too"), (False, "wrong in some of these calls")):
-        which = [name for name, every in wrong.items() if every == always]
-        said += [f"{_listed(which)} {_are(which)} {text}"] if which else []
-    said += [f"{_listed(right)} {_are(right)} right"] if right else []
-    return "; ".join(said) + "."
-
-
-def _are(names: Sequence[str]) -> str:
-    return "is" if len(names) == 1 else "are"
-
-
-def _listed(names: Sequence[str]) -> str:
-    """``a, b and c``."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _nearer(got: np.ndarray, want: np.ndarray) -> bool:

@@ -19,12 +19,13 @@ from attend_grader.checks.calls import numbers, parts, usable
 from attend_grader.checks.cases import Case, describe, logged, observe
 from attend_grader.checks.edited import USED, edited
 from attend_grader.checks.exercise import Exercise
-from attend_grader.checks.facts import EVERY, fact, stated
+from attend_grader.checks.facts import EVERY, fact
 from attend_grader.checks.places import places
 from attend_grader.checks.relations import pairs_of, relation
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.trials import KEPT
 from attend_grader.checks.when import when
+from attend_grader.checks.wording import MARKED, ORDINARY, RIGHT, stated
 from attend_grader.inside.kernels import kernels_of
 
 MADE_AGAIN = 6
@@ -32,10 +33,6 @@ MADE_AGAIN = 6
 
 FEW = 5
 """Wrong calls that have a type in common, and need: fewer may have it by chance."""
-
-RIGHT, ORDINARY = "The values are right in all", " ordinary calls tried"
-MARKED = "; what goes wrong is marked below."
-"""Begin, middle and end of the sentence where every call tried was right."""
 
 
 def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
@@ -56,15 +53,6 @@ def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a mean of nothing and the like: no sentence, no matter
         return _Search(cases, exercise, seen).sentence()
-
-
-def corrected(sentence: str) -> str:
-    """A symptom where a property found wrong values: values are right in ordinary calls only."""
-    if not sentence.startswith(RIGHT):
-        return sentence
-    head, _, rest = sentence.partition(ORDINARY)
-    also = "." if rest == MARKED else rest.replace(", but ", ", and ", 1)
-    return f"{head}{ORDINARY}, but not in those marked below{also}"
 
 
 def _changes_its_mind(subject: Subject, exercise: Exercise, cases: Sequence[Case]) -> bool:

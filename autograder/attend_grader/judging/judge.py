@@ -11,7 +11,8 @@ import numpy as np
 from attend_grader.checks.compare import as_array
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.subject import Subject, local
-from attend_grader.checks.symptoms import corrected, symptom
+from attend_grader.checks.symptoms import symptom
+from attend_grader.checks.wording import corrected
 from attend_grader.inside.settings import usual_settings
 from attend_grader.judging.diagnose import diagnose, shows
 from attend_grader.judging.reading import (
