@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from attend_grader import grade
+from attend_grader import chapters, grade
 from attend_grader.chapters.ch04_self_attention.masked_softmax import EXERCISE as MASKED_SOFTMAX
+from attend_grader.checks.clues import sums_to_zero
 from attend_grader.checks.compare import FLOAT32, FLOAT64, PRINTED, Miss, expect_close
 from attend_grader.checks.replay import describe_call
 from attend_grader.inside.codec import Opaque
@@ -66,6 +67,18 @@ def test_imaginary_parts_are_no_real_numbers(got: Any, want: Any) -> None:
 def test_complex_numbers_are_compared_whole() -> None:
     expect_close(A + 1j, A + 1j)
     assert _miss(A + 2j, A + 1j).text.startswith("wrong value: result[")
+
+
+def test_sums_are_told_with_their_signs() -> None:
+    rows = np.array([[0.5, -0.25, -0.25], [-0.5, 0.25, 0.0], [0.5, -0.5, 0.125]])
+    assert sums_to_zero(1e-6)(rows).startswith("A row of yours sums to -0.25; ")
+    assert sums_to_zero(1e-6)(-rows).startswith("A row of yours sums to 0.25; ")
+    assert sums_to_zero(1e-6)(rows[:1]) == ""
+    for exercise in ("02_alignment/hard_attention_sample", "03_attention/softmax_jacobian"):
+        known = chapters.exercise(exercise)
+        slips = [grade(slip, exercise, 1) for slip in known.misconceptions.values()]
+        told = [f.message for card in slips for f in card.findings]
+        assert any("A row of yours sums to -" in message for message in told)
 
 
 def test_adding_minus_infinity_is_told_apart_from_putting_it_there() -> None:

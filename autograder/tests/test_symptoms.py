@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from typing import Any
@@ -33,6 +34,8 @@ SOFTMAX, SCORES, ATTENTION, BACKWARD = (
         "attention_backward",
     )
 )
+JACOBIAN = chapters.exercise("03_attention/softmax_jacobian")
+REPAIRED = chapters.exercise("03_attention/repaired_backward")
 
 RAW = chapters.exercise("24_mamba/raw_scan")
 STEP = chapters.exercise("24_mamba/mamba_step")
@@ -60,6 +63,32 @@ def _scores(q: Any, k: Any, scaled: bool = True) -> Any:
 def _attention(q: Any, k: Any, v: Any) -> Any:
     p = _soft(_scores(q, k))
     return p @ v, p
+
+
+def _single(weights: Any) -> Any:
+    p = weights.astype(np.float32)
+    return (p[..., None] * (np.eye(p.shape[-1], dtype=np.float32) - p[..., None, :])).astype(float)
+
+
+def _unsafe(q: Any, k: Any, v: Any) -> Any:
+    e = np.exp(_scores(q, k))
+    p = e / e.sum(axis=-1, keepdims=True)
+    return p @ v, p
+
+
+def _centred(q: Any, k: Any, v: Any) -> Any:
+    p = _soft(_scores(q, k))
+    v = np.asarray(v, dtype=float)
+    mean = v.mean(axis=-2, keepdims=True)
+    v -= mean
+    return p @ v + mean, p
+
+
+def _backward(q: Any, k: Any, v: Any, grad_output: Any, **summed: Any) -> Any:
+    p = _soft(_scores(q, k))
+    dp = grad_output @ np.swapaxes(v, -1, -2)
+    dz = p * (dp - (p * dp).sum(**summed)) / q.shape[-1] ** 0.5
+    return dz @ k, np.swapaxes(dz, -1, -2) @ q, np.swapaxes(p, -1, -2) @ grad_output
 
 
 def _spoilt(scores: Any, axis: int) -> Any:
@@ -179,6 +208,24 @@ WRONG = {
         lambda scores, axis=-1: 1 // 0 if scores.ndim > 2 else _soft(scores, axis),
         "just those where scores has 3 or more axes",
     ),
+    "a factor in words": (
+        SCORES,
+        lambda q, k, scaled=True: (
+            _scores(q, k, False) / math.isqrt(q.shape[-1]) if scaled else _scores(q, k, False)
+        ),
+        "times a number that changes from call to call, from 1.12 to 1.73.",
+    ),
+    # a Jacobian of numbers of 1e-5, from weights near 1
+    "digits of small results": (
+        JACOBIAN,
+        _single,
+        "digits or so, and no further (to as few as 2 where it is below a hundredth of the",
+    ),
+    "NaN in both results": (
+        ATTENTION,
+        _unsafe,
+        "numbers are large (above 100). There, each of output and weights holds NaN.",
+    ),
     "large only": (
         SOFTMAX,
         lambda scores, axis=-1: _soft(np.clip(scores, -100, 100), axis),
@@ -280,6 +327,22 @@ def test_right_values_are_said_to_be_right() -> None:
     said = symptom(local(softmax), SOFTMAX, 0)
     assert said is not None
     assert said.startswith("The values are right in all ")
+
+
+def test_wrong_values_and_a_changed_argument_are_told_together() -> None:
+    said = judge(local(_centred), ATTENTION, 1, extra=False).symptom or ""
+    assert said.startswith("The values are right in all ")
+    assert said.endswith(" but not in those marked below, and v is changed in place.")
+
+
+def test_an_edit_names_no_argument_where_an_error_names_the_line() -> None:
+    raises, over_all = (
+        symptom(local(lambda *given, how=how: _backward(*given, **how)), REPAIRED, 0)
+        for how in ({"axis": -1}, {"keepdims": True})
+    )
+    assert raises == "It behaves as if a sum lost the axis that it runs along."
+    assert over_all is not None
+    assert "or over all, where grad_output is used." in over_all
 
 
 def test_nan_is_not_as_if_arguments_were_others() -> None:

@@ -814,8 +814,14 @@ if mine:
 # | $g$ | second result: the estimate for each score | $(\ldots, S)$ |
 #
 # **By hand.** Weights $(0.2,\ 0.5,\ 0.3)$: the pieces end at $0.2$, $0.7$ and $1$. $u = 0.65$ falls
-# into the second, place 1. It earned $R = 6$, the baseline is $4$: $g = 2 \cdot (-0.2,\ 1 - 0.5,\
-# -0.3) = (-0.4,\ 1,\ -0.6)$. It sums to 0, as it must.
+# into the second, place 1. It earned $R = 6$, the baseline is $4$:
+#
+# $$\begin{aligned}
+# g &= 2 \cdot (-0.2,\ 1 - 0.5,\ -0.3) \\
+# &= (-0.4,\ 1,\ -0.6) .
+# \end{aligned}$$
+#
+# It sums to 0, as it must.
 #
 # **PyTorch you need.** `x.cumsum(dim=-1)` gives running sums. A comparison gives True and False,
 # which `sum` counts; `clamp(max=...)` cuts off what is too large; `gather` picks one entry of each

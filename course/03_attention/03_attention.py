@@ -91,10 +91,7 @@ np.set_printoptions(precision=3, suppress=True)
 # ```
 #
 # `.max` and `.sum` take the same arguments, `np.exp` works entry by entry, `axis=-1` is the last
-# axis. `a -= b` would write into the caller's array; `a = a - b` makes a new one. In the
-# line *What is checked*, integers are int64, and *views* share another array's memory, as `a.T`
-# does. A result may be off by $10^{-9}$ of its largest number; where an argument is float32, by
-# $10^{-5}$, and its own type may be float32 or float64.
+# axis. `a -= b` would write into the caller's array; `a = a - b` makes a new one.
 #
 # <details><summary>Predict first: scores (0, 1) have the weights (0.269, 0.731). Do the weights
 # stay if you add 10 to both scores? If you multiply both by 10?</summary>
@@ -236,7 +233,8 @@ from attend_solutions.attention import scaled_dot_product_attention
 # %% [markdown]
 # **What you should see.** "sat" gives the weights 0.198, 0.401, 0.401: about a fifth to "cat",
 # whose vector is at a right angle to its own. Your function computes the table. Make "sat" longer
-# and its row gets harder; set all numbers to 0 and every output is the plain mean.
+# and its row gets harder. Set "sat" to (0, 0): its three scores are 0, and its output is the plain
+# mean.
 
 # %%
 if ready(softmax, attention_scores, scaled_dot_product_attention):
@@ -245,9 +243,8 @@ if ready(softmax, attention_scores, scaled_dot_product_attention):
     )
 
 # %% [markdown]
-# In *self-attention*, queries, keys and values are three learned projections of the same tokens,
-# $q = x W_q$, $k = x W_k$ and $v = x W_v$. So what a word looks for, what it is found by and what
-# it passes on can differ.
+# In *self-attention* (chapter 04), queries, keys and values are three learned projections of the
+# same tokens.
 
 # %% [markdown]
 # ## 4 · Use it: complete half a digit
@@ -255,8 +252,8 @@ if ready(softmax, attention_scores, scaled_dot_product_attention):
 # A soft dictionary is already useful without any training. scikit-learn brings 1,797 handwritten
 # digits of 8 × 8 pixels. Of 1,000 of them we keep the upper half as a **key** and the lower half as
 # the **value**. The upper half of each of the other 797 is a **query**: what would the lower half
-# look like? Every key and query gets length 1, and a `sharpness` multiplies the scores (the stretch
-# of the first picture).
+# look like? Every key and query gets length 1, and a `sharpness` multiplies the scores (times
+# $\sqrt{32}$, which undoes your function's scale).
 #
 # <details><summary>Predict first: what do you get at sharpness 0, and at a huge
 # one?</summary>
@@ -326,8 +323,8 @@ if ready(scaled_dot_product_attention):
 
 # %% [markdown]
 # Of these four, sharpness 80 is best: its error is about 9, against about 14.5 for the single
-# nearest key, 16 at sharpness 10 and 20 for the plain mean. Averaging a few similar digits cancels
-# what only one of them has; averaging too many blurs the digit.
+# nearest key, 16 at sharpness 10 and 20 for the plain mean. Averaging a dozen or so similar digits
+# cancels what only one of them has; averaging too many blurs the digit.
 #
 # **What this does not show.** That 80 is the best sharpness, or that attention is the best method:
 # kernel ridge regression reaches about 8.4, and the plain mean of the 5 nearest keys about 9.6.
@@ -378,7 +375,7 @@ if ready(scaled_dot_product_attention):
 # of that, $0.67$.
 #
 # **NumPy you need.** `*` works entry by entry; the method `.var()` divides by $n$, as here;
-# `float(...)` makes a Python float of a NumPy number.
+# `float(...)` makes a Python float of a NumPy number (float32 arrays give a float32).
 #
 # <details><summary>Predict first: variance 1 and D = 256. Between which two numbers do about two
 # thirds of the unscaled dot products lie?</summary>
@@ -531,9 +528,9 @@ widgets.dk_explorer()
 #
 # 1. $dV = (0.75,\ 0.25)$ and $dP = (2,\ 6)$.
 # 2. The row sum is $0.75 \cdot 2 + 0.25 \cdot 6 = 3$.
-# 3. $dZ = (0.75 \cdot (2 - 3),\ 0.25 \cdot (6 - 3)) = (-0.75,\ 0.75)$. It sums to 0.
-# 4. $dQ = (-0.75\,k_1 + 0.75\,k_2)/2 = (-0.375,\ 0.75,\ 0,\ 0)$: to raise the output, turn the
-#    query away from the key with the small value and towards the other.
+# 3. $dZ_1 = 0.75 \cdot (2 - 3) = -0.75$ and $dZ_2 = 0.25 \cdot (6 - 3) = 0.75$. They sum to 0.
+# 4. $dQ = (-0.75\,k_1 + 0.75\,k_2)/2$, that is $(-0.375,\ 0.75,\ 0,\ 0)$: to raise the output,
+#    turn the query away from the key with the small value and towards the other.
 # 5. $dK$: key 1 gets $-0.75\,q/2$, key 2 gets $+0.75\,q/2$.
 #
 # <details><summary>Predict first: all values are the same vector. What are dQ and dK? And what is
@@ -601,8 +598,7 @@ if ready(scaled_dot_product_attention, attention_backward):
 # <details><summary>Predict first, from the code: on random inputs, which of its gradients differ
 # from yours? And what hides that in the test?</summary>
 #
-# $dQ$ and $dK$ differ, because a query's weights are unequal; $dV$ never does. The test has five
-# equal keys, so all weights are 1/5.
+# $dQ$ and $dK$ differ; $dV$ never does. The test has five equal keys, so all weights are 1/5.
 #
 # </details>
 
@@ -620,9 +616,14 @@ from attend_solutions.attention import repaired_backward
 #
 # <details><summary>Shorter still: dO ∘ O</summary>
 #
-# The forward output, thrown away here, can replace a sum: $\sum_s
-# P_{ts}\, dP_{ts} = \sum_c dO_{tc} \sum_s P_{ts} V_{sc} = \sum_c dO_{tc}\, O_{tc}$, so the row sum
-# of $P \circ dP$ is the row sum of $dO \circ O$. FlashAttention uses this: it sums
+# The forward output, thrown away here, can replace a sum:
+#
+# $$\begin{aligned}
+# \sum_s P_{ts}\, dP_{ts} &= \sum_c dO_{tc} \sum_s P_{ts} V_{sc} \\
+# &= \sum_c dO_{tc}\, O_{tc} ,
+# \end{aligned}$$
+#
+# so the row sum of $P \circ dP$ is the row sum of $dO \circ O$. FlashAttention uses this: it sums
 # $D_v$ numbers that are at hand, instead of $S$ weights that were never stored.
 #
 # </details>
@@ -643,7 +644,7 @@ if ready(attention_backward, repaired_backward):
 # <details><summary>Predict first: at D = 512 and with 8 random keys, is ‖dQ‖ without the scale
 # smaller or larger than with it? For the median query? On average?</summary>
 #
-# Both! The median is more than 100 times smaller, the mean about three times larger.
+# Both! The median is hundreds of times smaller, the mean about three times larger.
 #
 # </details>
 
@@ -701,17 +702,22 @@ if ready(scaled_dot_product_attention, attention_backward):
     )
 
 # %% [markdown]
-# The control is $D = 1$, where $\sqrt D = 1$ and both variants are the same. At $D = 512$ with the
-# scale, median and mean are close (about 0.55 and 0.63). Without it the median is more than 100
-# times smaller and the mean about 3 times larger. The tenth of the queries with the largest ‖dQ‖,
-# whose weight is mostly shared by two keys, then carries about 97 % of $\sum \|dQ\|^2$; with the
-# scale it is about 40 %. So at $D = 512$ "the gradient vanishes" is true of about two queries in
-# three (‖dQ‖ below 0.05) and false on average. At the paper's $D = 64$ it is true of about 3 in 10;
-# with the scale, of fewer than 1 in 100.
+# The control is $D = 1$, where $\sqrt D = 1$ and both variants are the same. At $D = 512$, ‖dQ‖
+# over five seeds (top tenth: the share of $\sum \|dQ\|^2$ that the largest tenth carries):
+#
+# | scale | median | mean | top tenth | below 0.05 |
+# |---|---|---|---|---|
+# | with | 0.55 to 0.56 | 0.62 to 0.65 | 40 to 42 % | 0 to 0.2 % |
+# | without | 0.001 to 0.002 | 1.9 to 2.3 | 96 to 98 % | 63 to 66 % |
+#
+# So "the gradient vanishes" is true of two queries in three and false on average; at the paper's
+# $D = 64$ it is true of about 3 in 10. Most of what is left comes from queries whose weight is
+# mostly shared by two keys.
 #
 # **What this does not show.** Many keys: with 256 random keys at $D = 512$ the two medians are of
-# the same order. Other variances: with 1/3 in queries and keys, at $D = 512$, the median without
-# the scale is the larger one.
+# the same order (although without the scale 4 queries in 10 are below 0.05, with it at most 2 in
+# 100). Other variances: with 1/3 in queries and keys, at $D = 512$, the median without the scale
+# is the larger one.
 
 # %% [markdown]
 # ### Does the scale make the model better?
@@ -730,7 +736,7 @@ if ready(scaled_dot_product_attention, attention_backward):
 # At $r\sqrt D$. Write $W$ for a matrix of the scaled model and $w = D^{-1/4} W$ for its partner.
 # Scores agree, because the two factors $D^{-1/4}$ make the $1/\sqrt D$. By the chain rule $dW =
 # D^{-1/4} dw$, so a step of the scaled model at rate $R$ moves $w$ by $D^{-1/4} R\, D^{-1/4} dw =
-# (R/\sqrt D)\, dw$. For $R = r\sqrt D$ that is $r\,dw$.
+# (R/\sqrt D)\, dw$. For $R = r\sqrt D$ that is $r\,dw$. So the two models are one.
 #
 # </details>
 
@@ -824,11 +830,15 @@ if ready(scaled_dot_product_attention, attention_backward):
 # the scaled model at $D = 16$, somewhat slower at $64$, and much slower at $256$. With the scale,
 # one start serves all three, each with its own rate.
 #
-# **What this does not show.** That the scale helps at every width: from PyTorch's start in both
-# arms, the mean loss with the scale is higher at $D = 16$ (0.14 against 0.12), lower at $64$ (0.09
-# against 0.11) and at $256$ (0.07 against 0.2). That the slow arm ends worse: after 500 steps at
-# $D = 64$ both arms, with their rates chosen anew, end between 0.02 and 0.05 (mean of the last 50
-# steps). That it is so with other optimisers, or where other parameters share the rate.
+# **What this does not show.**
+#
+# - That the scale helps at every width: from PyTorch's start in both arms, the mean loss with the
+#   scale is higher at $D = 16$ (0.14 against 0.12), lower at $64$ (0.09 against 0.11) and at $256$
+#   (0.07 against 0.2).
+# - That the slow arm ends worse: after 500 steps at $D = 64$ both arms, with their rates chosen
+#   anew (the slow arm's is the lowest tried), end between 0.02 and 0.05 (mean of the last 50
+#   steps).
+# - That it is so with other optimisers, or where other parameters share the rate.
 
 # %% [markdown]
 # ## 9 · Break it
@@ -842,7 +852,7 @@ if ready(scaled_dot_product_attention, attention_backward):
 #   not numbers: chapter 04 decides what they should be.
 # - **float16.** Its largest number is 65,504. A dot product of 102,400 is infinite, and dividing
 #   afterwards comes too late. If you divide the query *before* the product, it is 12,800. Which
-#   does your function do?
+#   does your function do? (`inf`: it divides afterwards. The check accepts both.)
 
 # %%
 if ready(softmax, attention_scores, scaled_dot_product_attention):
@@ -871,8 +881,8 @@ if ready(softmax, attention_scores, scaled_dot_product_attention):
 # >
 # > For independent components with mean 0 and variance 1, a dot product has variance $D$. Without
 # > $1/\sqrt D$, at $D = 512$ with 8 keys, a tenth of the queries carries about 97 % of
-# > $\sum \|dQ\|^2$. Under plain gradient descent, a smaller start at another rate is the same
-# > model.
+# > $\sum \|dQ\|^2$. Under plain gradient descent, starting $W_q$ and $W_k$ smaller by $D^{-1/4}$
+# > and training at another rate *is* the scaled model.
 # >
 # > Backward: $dZ = P \circ (dP - \operatorname{rowsum}(P \circ dP))$, and that row sum is
 # > $\operatorname{rowsum}(dO \circ O)$.

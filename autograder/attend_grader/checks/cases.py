@@ -38,8 +38,8 @@ from attend_grader.checks.subject import Outcome, Subject
 ROUNDS = 3
 """How often the exercise's draws are made."""
 
-LARGE = (30.0, 500.0)
-"""Numbers above these are called large; exp overflows above 709."""
+LARGE = (500.0, 100.0, 30.0)
+"""Numbers above these are called large, the first that fits is told; exp overflows above 709."""
 
 SMALL = 0.1
 """An argument none of whose numbers is above this is called small."""

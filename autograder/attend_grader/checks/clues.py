@@ -1,4 +1,7 @@
-"""Clues: what a property may add to a miss, as far as the numbers themselves prove it."""
+"""Clues: what a property may add to a miss, as far as the numbers themselves prove it.
+
+A number in a clue is one that the learner finds by printing the same sum, with its sign.
+"""
 
 from __future__ import annotations
 
@@ -21,5 +24,21 @@ def sums(axis: int) -> Callable[[Any], str]:
             return ""
         total = f"{worst:.4g}" if off > 1e-3 else f"1 {'+' if worst > 1 else '−'} {off:.0e}"
         return f"Along axis {axis} weights must sum to 1; somewhere yours sum to {total}."
+
+    return clue
+
+
+def sums_to_zero(limit: float) -> Callable[[Any], str]:
+    """A clue: the row whose sum is furthest from 0, where all rows should sum to 0."""
+
+    def clue(value: Any) -> str:
+        rows = np.ravel(value.sum(axis=-1))
+        worst = float(rows[np.argmax(np.abs(rows))])
+        if abs(worst) < limit or not np.isfinite(worst):
+            return ""
+        return (
+            f"A row of yours sums to {worst:.4g}; raising all scores alike changes no weight, so "
+            "each row must sum to 0."
+        )
 
     return clue

@@ -7,6 +7,7 @@ where an edit gives what came in every case, in words that do not give the answe
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,6 +28,9 @@ VAGUE = (
     "a number in the formula were another one",
     "one quantity were used in the place of another",
 )
+
+USED = re.compile(r", where [^,]+ (is|are) used$")
+"""End of what is told of an edit: which arguments the edited part works on."""
 
 MOST_MUTANTS = 400
 """Edits of one answer that are tried."""

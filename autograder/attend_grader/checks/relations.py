@@ -22,6 +22,9 @@ Pairs = Sequence[tuple[Case, np.ndarray, np.ndarray]]
 DIFFERENT = 3
 """Calls or lengths that tell a rule from chance."""
 
+COARSE, COARSEST = 1e-3, 0.1
+"""Errors from which on a result is not nearly right; the second where it is small."""
+
 NUMBERS = {
     -1.0: "the right one with every sign flipped",
     0.5: "half of the right one",
@@ -220,19 +223,36 @@ def _factor(pairs: Pairs) -> str | None:
 
 
 def _digits(pairs: Pairs) -> str | None:
-    """Nearly right: to how many digits, in the worst case and in the best."""
-    found = []
-    for _, got, want in pairs:
+    """Nearly right: to how many digits, in the worst case and in the best.
+
+    What is small beside the arguments loses more digits, as 1 − 0.99998 does: that is told apart.
+    """
+    usual, small = [], []
+    for case, got, want in pairs:
         if got.shape != want.shape or not np.isfinite(got).all():
             return None
-        scale = float(np.abs(want).max(initial=0.0))
-        far = float(np.abs(got.astype(float) - want.astype(float)).max(initial=0.0))
-        found.append(far / scale if scale else np.inf if far else 0.0)
-    if not 0 < max(found) < 1e-3:
+        scale = _largest(want)
+        far = _largest(got.astype(float) - want.astype(float))
+        given = max((_largest(numbers(leaf.value)) for leaf in case.leaves()), default=0.0)
+        group = small if scale < given / 100 else usual
+        group.append(far / scale if scale else np.inf if far else 0.0)
+    if max(usual + small) < COARSE:
+        usual, small = usual + small, []
+    if not usual or not 0 < max(usual) < COARSE or max(small, default=0.0) >= COARSEST:
         return None
-    least, most = (int(-np.log10(max(each, 1e-16))) for each in (max(found), min(found)))
+    least, most, fewest = (
+        int(-np.log10(max(each, 1e-16))) for each in (max(usual), min(usual), max(small, default=1))
+    )
     digits = f"{least}" if least == most else f"{least} to {most}"
-    return f"right to {digits} digits or so, and no further"
+    beside = "where it is below a hundredth of the largest argument"
+    lost = f" (to as few as {fewest} {beside})" if small else ""
+    return f"right to {digits} digits or so, and no further{lost}"
+
+
+def _largest(array: np.ndarray) -> float:
+    """The size of the largest number that is finite."""
+    sizes = np.abs(array.astype(complex if array.dtype.kind == "c" else float))
+    return float(sizes[np.isfinite(sizes)].max(initial=0.0))
 
 
 def _some_factor(pairs: Pairs) -> str | None:
@@ -242,7 +262,12 @@ def _some_factor(pairs: Pairs) -> str | None:
         return None
     if np.allclose(np.array(ratios, float), ratios[0] or 0.0, rtol=1e-3):
         return None  # one number, for which rounding or a case alone does not fit
-    return "the right one times a number that changes from call to call"
+    every = [_ratio(got, want, case) for case, got, want in pairs if want.any()]
+    known = [ratio for ratio in every if ratio is not None]
+    text = "the right one times a number that changes from call to call"
+    if len(known) < len(every):
+        return text
+    return f"{text}, from {min(known):.3g} to {max(known):.3g}"
 
 
 def _some_offset(pairs: Pairs) -> str | None:

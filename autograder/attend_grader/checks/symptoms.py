@@ -17,7 +17,7 @@ import numpy as np
 from attend_grader.checks.as_if import as_if
 from attend_grader.checks.calls import numbers, parts, usable
 from attend_grader.checks.cases import Case, describe, logged, observe
-from attend_grader.checks.edited import edited
+from attend_grader.checks.edited import USED, edited
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.facts import EVERY, fact
 from attend_grader.checks.places import places
@@ -25,6 +25,7 @@ from attend_grader.checks.relations import pairs_of, relation
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.trials import KEPT
 from attend_grader.checks.when import when
+from attend_grader.checks.wording import MARKED, ORDINARY, RIGHT, stated
 from attend_grader.inside.kernels import kernels_of
 
 MADE_AGAIN = 6
@@ -32,9 +33,6 @@ MADE_AGAIN = 6
 
 FEW = 5
 """Wrong calls that have a type in common, and need: fewer may have it by chance."""
-
-MARKED = "; what goes wrong is marked below."
-"""End of the sentence where every call tried was right."""
 
 
 def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
@@ -119,7 +117,7 @@ class _Search:
     def _right(self) -> str:
         count = len(self.cases)
         changed = self._changed()
-        text = f"The values are right in all {count} ordinary calls tried"
+        text = f"{RIGHT} {count}{ORDINARY}"
         return f"{text}, but {changed}." if changed else f"{text}{MARKED}"
 
     def _changed(self) -> str:
@@ -229,18 +227,26 @@ class _Search:
         count = len(parts(self.bad[0].want))
         names = self._names(count)
         several = isinstance(self.bad[0].want, (tuple, list))
+        found: dict[str, str] = {}
+        wrong: dict[str, bool] = {}
+        right = []
         for index, name in enumerate(names):
-            if all(
+            agrees = [
                 case.agrees(parts(case.want)[index], index if several else None)
                 for case in self.bad
-            ):
-                continue
-            text = fact(pairs_of(self.bad, index if several else None))
+            ]
+            text = None if all(agrees) else fact(pairs_of(self.bad, index if several else None))
             if text:
                 if any(not case.wrong for case in [*self.cases, *self.seen]):
                     text = text.replace(EVERY, f"in all {len(self.bad)} calls seen to go wrong")
-                return f"{name if several else 'Your result'} {text}."
-        return related
+                found[name] = text
+            elif all(agrees):
+                right.append(name)
+            else:
+                wrong[name] = not any(agrees)
+        if not found:
+            return related
+        return stated(found, wrong, right) if several else f"Your result {found[names[0]]}."
 
     def _related(self, cases: Sequence[Case], *, weak: bool = False) -> str | None:
         """How each result relates to the right one; what is right is said too.
@@ -352,6 +358,8 @@ class _Search:
         text = self.edits[vague]
         if not text:
             return None
+        if self.raising:  # the error's line is shown, and may be another
+            text = USED.sub("", text)
         told = self._when(lambda case: case.wrong) if len(self.wrong) < len(self.cases) else ""
         count = f"{len(self.wrong)} of {len(self.cases)} calls tried"
         return f"It behaves as if {text}." + (

@@ -11,7 +11,8 @@ import numpy as np
 from attend_grader.checks.compare import as_array
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.subject import Subject, local
-from attend_grader.checks.symptoms import MARKED, symptom
+from attend_grader.checks.symptoms import symptom
+from attend_grader.checks.wording import corrected
 from attend_grader.inside.settings import usual_settings
 from attend_grader.judging.diagnose import diagnose, shows
 from attend_grader.judging.reading import (
@@ -77,8 +78,8 @@ def _judged(subject: Subject, exercise: Exercise, seed: int, extra: bool) -> Rep
         findings = found or findings
     earned = sum(f.earned for f in findings)
     related = None if passed or name else _symptom(chosen, exercise, seed)
-    if related and related.endswith(MARKED) and _values_are_wrong(exercise, findings):
-        related = f"{related.removesuffix(MARKED)}, but not in those marked below."
+    if related and _values_are_wrong(exercise, findings):
+        related = corrected(related)
     return Report(
         exercise.id,
         tuple(findings),

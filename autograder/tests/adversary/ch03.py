@@ -1364,6 +1364,561 @@ EXACT = [
     ),
 ]
 
+MORE = [
+    (
+        "softmax",
+        "wrong",
+        'another axis by .T: 3-D with the middle axis is wrong',
+        """
+def softmax(scores, axis=-1):
+    if axis not in (-1, scores.ndim - 1):
+        return softmax(scores.T).T
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+""",
+    ),
+    (
+        "softmax",
+        "right",
+        'logaddexp of the shifted scores',
+        """
+def softmax(scores, axis=-1):
+    z = scores - np.max(scores, axis=axis, keepdims=True)
+    return np.exp(z - np.expand_dims(np.logaddexp.reduce(z.astype(float), axis=axis), axis))
+""",
+    ),
+    (
+        "softmax",
+        "right",
+        'Python loop with math.exp and math.fsum',
+        """
+def softmax(scores, axis=-1):
+    moved = np.moveaxis(scores, axis, -1)
+    out = np.empty(moved.shape, dtype=float)
+    for i in np.ndindex(moved.shape[:-1]):
+        row = moved[i].tolist()
+        top = max(row)
+        e = [math.exp(z - top) for z in row]
+        total = math.fsum(e)
+        out[i] = [x / total for x in e]
+    return np.moveaxis(out, -1, axis)
+""",
+    ),
+    (
+        "softmax",
+        "right",
+        'apply_along_axis',
+        """
+def softmax(scores, axis=-1):
+    def one(z):
+        e = np.exp(z - np.amax(z))
+        return e / np.add.reduce(e)
+    return np.apply_along_axis(one, axis, scores)
+""",
+    ),
+    (
+        "softmax",
+        "right",
+        'in longdouble, back to float64',
+        """
+def softmax(scores, axis=-1):
+    z = np.array(scores, dtype=np.longdouble)
+    z = z - z.max(axis, keepdims=True)
+    np.exp(z, out=z)
+    z /= z.sum(axis, keepdims=True)
+    return z.astype(np.float64)
+""",
+    ),
+    (
+        "attention_scores",
+        "wrong",
+        'integer root: right at D = 1, 4, 16, 64',
+        """
+def attention_scores(q, k, scaled=True):
+    z = q @ np.swapaxes(k, -1, -2)
+    return z / math.isqrt(q.shape[-1]) if scaled else z
+""",
+    ),
+    (
+        "attention_scores",
+        "wrong",
+        'keys divided in place and multiplied back',
+        """
+def attention_scores(q, k, scaled=True):
+    k = np.asarray(k, dtype=float)
+    root = q.shape[-1] ** 0.5
+    if scaled:
+        k /= root
+    z = q @ np.swapaxes(k, -1, -2)
+    if scaled:
+        k *= root
+    return z
+""",
+    ),
+    (
+        "attention_scores",
+        "wrong",
+        'keys reshaped, not transposed',
+        """
+def attention_scores(q, k, scaled=True):
+    kt = k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2])
+    z = q @ kt
+    return z / np.sqrt(q.shape[-1]) if scaled else z
+""",
+    ),
+    (
+        "attention_scores",
+        "wrong",
+        'np.inner',
+        """
+def attention_scores(q, k, scaled=True):
+    z = np.inner(q, k)
+    return z / np.sqrt(q.shape[-1]) if scaled else z
+""",
+    ),
+    (
+        "attention_scores",
+        "right",
+        'loops with fsum',
+        """
+def attention_scores(q, k, scaled=True):
+    T, S, D = q.shape[-2], k.shape[-2], q.shape[-1]
+    out = np.zeros(q.shape[:-2] + (T, S))
+    for i in np.ndindex(q.shape[:-2]):
+        for t in range(T):
+            for s in range(S):
+                out[i + (t, s)] = math.fsum(float(a) * float(b) for a, b in zip(q[i][t], k[i][s]))
+    return out * (D ** -0.5) if scaled else out
+""",
+    ),
+    (
+        "attention_scores",
+        "right",
+        'table of products, summed',
+        """
+def attention_scores(q, k, scaled=True):
+    z = np.sum(q[..., :, None, :] * k[..., None, :, :], axis=-1)
+    return np.true_divide(z, np.sqrt(np.float64(q.shape[-1]))) if scaled else z
+""",
+    ),
+    (
+        "scaled_dot_product_attention",
+        "wrong",
+        'values centred in place (float64 only)',
+        """
+def scaled_dot_product_attention(q, k, v):
+    p = softmax(attention_scores(q, k))
+    v = np.asarray(v, dtype=float)
+    mean = v.mean(axis=-2, keepdims=True)
+    v -= mean
+    return p @ v + mean, p
+""",
+    ),
+    (
+        "scaled_dot_product_attention",
+        "wrong",
+        "weights in the values' dtype",
+        """
+def scaled_dot_product_attention(q, k, v):
+    p = softmax(attention_scores(q, k))
+    return p.astype(v.dtype) @ v, p
+""",
+    ),
+    (
+        "scaled_dot_product_attention",
+        "wrong",
+        'np.dot on stacks',
+        """
+def scaled_dot_product_attention(q, k, v):
+    p = softmax(attention_scores(q, k))
+    return np.dot(p, v), p
+""",
+    ),
+    (
+        "scaled_dot_product_attention",
+        "right",
+        'column of ones, divided at the end',
+        """
+def scaled_dot_product_attention(q, k, v):
+    z = attention_scores(q, k)
+    e = np.exp(z - z.max(-1, keepdims=True))
+    both = e @ np.concatenate([v, np.ones(v.shape[:-1] + (1,))], axis=-1)
+    return both[..., :-1] / both[..., -1:], e / both[..., -1:]
+""",
+    ),
+    (
+        "scaled_dot_product_attention",
+        "right",
+        'einsum, and values moved by their first row',
+        """
+def scaled_dot_product_attention(q, k, v):
+    p = softmax(np.einsum('...ij,...kj->...ik', q * q.shape[-1] ** -0.5, k))
+    first = v[..., :1, :]
+    return np.einsum('...ik,...kc->...ic', p, v - first) + first, p
+""",
+    ),
+    (
+        "scaled_dot_product_attention",
+        "right",
+        'softmax over axis -2 of the transposed table',
+        """
+def scaled_dot_product_attention(q, k, v):
+    pt = softmax(attention_scores(k, q), axis=-2)
+    return np.swapaxes(np.swapaxes(v, -1, -2) @ pt, -1, -2), np.swapaxes(pt, -1, -2)
+""",
+    ),
+    (
+        "score_variance",
+        "wrong",
+        'keys divided in place, in the scaled branch only',
+        """
+def score_variance(q, k, scaled=False):
+    k = np.asarray(k, dtype=float)
+    if scaled:
+        k /= np.sqrt(k.shape[-1])
+    return float((q * k).sum(axis=-1).var())
+""",
+    ),
+    (
+        "score_variance",
+        "wrong",
+        "buffer with the queries' dtype",
+        """
+def score_variance(q, k, scaled=False):
+    y = np.empty(len(q), dtype=q.dtype)
+    y[:] = (q * k).sum(axis=-1) / (q.shape[-1] ** 0.5 if scaled else 1)
+    return float(y.var())
+""",
+    ),
+    (
+        "score_variance",
+        "wrong",
+        'dot products summed in float32',
+        """
+def score_variance(q, k, scaled=False):
+    y = (q * k).sum(axis=-1, dtype=np.float32)
+    if scaled:
+        y = y / q.shape[-1] ** 0.5
+    return float(y.astype(float).var())
+""",
+    ),
+    (
+        "score_variance",
+        "wrong",
+        'table of all pairs',
+        """
+def score_variance(q, k, scaled=False):
+    y = q @ k.T
+    if scaled:
+        y = y / np.sqrt(q.shape[-1])
+    return float(y.var())
+""",
+    ),
+    (
+        "score_variance",
+        "wrong",
+        'variance of the products, not summed',
+        """
+def score_variance(q, k, scaled=False):
+    y = q * k
+    if scaled:
+        y = y / np.sqrt(q.shape[-1])
+    return float(y.var())
+""",
+    ),
+    (
+        "score_variance",
+        "right",
+        'statistics.pvariance',
+        """
+def score_variance(q, k, scaled=False):
+    import statistics
+    y = [math.fsum(float(a) * float(b) for a, b in zip(r, s)) for r, s in zip(q, k)]
+    return float(statistics.pvariance(y)) / (q.shape[1] if scaled else 1)
+""",
+    ),
+    (
+        "score_variance",
+        "right",
+        'diagonal of the table',
+        """
+def score_variance(q, k, scaled=False):
+    y = np.diagonal(q @ k.T).astype(float)
+    return float(np.mean((y - y.mean()) ** 2) / (q.shape[-1] if scaled else 1.0))
+""",
+    ),
+    (
+        "score_variance",
+        "right",
+        'mean of squared differences of all pairs, halved',
+        """
+def score_variance(q, k, scaled=False):
+    y = np.array([np.dot(a, b) for a, b in zip(q, k)], dtype=float)
+    y = y / math.sqrt(q.shape[1]) if scaled else y
+    return float(((y[:, None] - y[None, :]) ** 2).mean() / 2)
+""",
+    ),
+    (
+        "softmax_jacobian",
+        "wrong",
+        'no diagonal',
+        """
+def softmax_jacobian(weights):
+    return -weights[..., :, None] * weights[..., None, :]
+""",
+    ),
+    (
+        "softmax_jacobian",
+        "wrong",
+        'column twice',
+        """
+def softmax_jacobian(weights):
+    p = weights[..., :, None]
+    return p * (np.eye(weights.shape[-1]) - p)
+""",
+    ),
+    (
+        "softmax_jacobian",
+        "wrong",
+        'in float32',
+        """
+def softmax_jacobian(weights):
+    p = weights.astype(np.float32)
+    return (p[..., :, None] * np.eye(p.shape[-1], dtype=np.float32) - p[..., :, None] * p[..., None, :]).astype(float)
+""",
+    ),
+    (
+        "softmax_jacobian",
+        "wrong",
+        'weights kept above 1e-8',
+        """
+def softmax_jacobian(weights):
+    p = np.clip(weights, 1e-8, 1.0)
+    return p[..., :, None] * np.eye(p.shape[-1]) - p[..., :, None] * p[..., None, :]
+""",
+    ),
+    (
+        "softmax_jacobian",
+        "right",
+        'covariance of one-hot keys',
+        """
+def softmax_jacobian(weights):
+    S = weights.shape[-1]
+    away = np.eye(S) - weights[..., None, :]
+    return np.swapaxes(away, -1, -2) @ (weights[..., :, None] * away)
+""",
+    ),
+    (
+        "softmax_jacobian",
+        "right",
+        'loops, diagonal by minus the rest of the row',
+        """
+def softmax_jacobian(weights):
+    S = weights.shape[-1]
+    J = np.zeros(weights.shape + (S,))
+    for i in np.ndindex(weights.shape[:-1]):
+        p = [float(x) for x in weights[i]]
+        for s in range(S):
+            for r in range(S):
+                J[i + (s, r)] = p[s] * (1 - p[s]) if s == r else -p[s] * p[r]
+    return J
+""",
+    ),
+    (
+        "attention_backward",
+        "wrong",
+        'keys divided in place (float64 only)',
+        """
+def attention_backward(q, k, v, grad_output):
+    _, p = scaled_dot_product_attention(q, k, v)
+    root = q.shape[-1] ** 0.5
+    dp = grad_output @ np.swapaxes(v, -1, -2)
+    dz = p * (dp - (p * dp).sum(axis=-1, keepdims=True))
+    k = np.asarray(k, dtype=float)
+    k /= root
+    return dz @ k, np.swapaxes(dz, -1, -2) @ q / root, np.swapaxes(p, -1, -2) @ grad_output
+""",
+    ),
+    (
+        "attention_backward",
+        "wrong",
+        'dV in a buffer empty_like(v)',
+        """
+def attention_backward(q, k, v, grad_output):
+    _, p = scaled_dot_product_attention(q, k, v)
+    root = q.shape[-1] ** 0.5
+    dp = grad_output @ np.swapaxes(v, -1, -2)
+    dz = p * (dp - (p * dp).sum(axis=-1, keepdims=True))
+    dv = np.empty_like(v)
+    dv[...] = np.swapaxes(p, -1, -2) @ grad_output
+    return dz @ k / root, np.swapaxes(dz, -1, -2) @ q / root, dv
+""",
+    ),
+    (
+        "attention_backward",
+        "wrong",
+        'sum over everything',
+        """
+def attention_backward(q, k, v, grad_output):
+    _, p = scaled_dot_product_attention(q, k, v)
+    root = q.shape[-1] ** 0.5
+    dp = grad_output @ np.swapaxes(v, -1, -2)
+    dz = p * (dp - (p * dp).sum())
+    return dz @ k / root, np.swapaxes(dz, -1, -2) @ q / root, np.swapaxes(p, -1, -2) @ grad_output
+""",
+    ),
+    (
+        "attention_backward",
+        "right",
+        'row sum of dO * O',
+        """
+def attention_backward(q, k, v, grad_output):
+    o, p = scaled_dot_product_attention(q, k, v)
+    root = q.shape[-1] ** 0.5
+    dp = grad_output @ np.swapaxes(v, -1, -2)
+    dz = p * (dp - (grad_output * o).sum(axis=-1, keepdims=True)) / root
+    return dz @ k, np.swapaxes(dz, -1, -2) @ q, np.swapaxes(p, -1, -2) @ grad_output
+""",
+    ),
+    (
+        "attention_backward",
+        "right",
+        'loop over queries, sums gathered in float64',
+        """
+def attention_backward(q, k, v, grad_output):
+    p = softmax(attention_scores(q, k))
+    dq, dk, dv = (np.zeros(a.shape, dtype=float) for a in (q, k, v))
+    for t in range(q.shape[-2]):
+        w = p[..., t, :, None]
+        do = grad_output[..., t, None, :]
+        dv += w * do
+        dp = (do * v).sum(axis=-1, keepdims=True)
+        dz = w * (dp - (w * dp).sum(axis=-2, keepdims=True)) / math.sqrt(q.shape[-1])
+        dq[..., t, :] = (dz * k).sum(axis=-2)
+        dk += dz * q[..., t, None, :]
+    return dq, dk, dv
+""",
+    ),
+    (
+        "attention_backward",
+        "right",
+        'values moved by the output: dZ = P * (dO (V - O))',
+        """
+def attention_backward(q, k, v, grad_output):
+    o, p = scaled_dot_product_attention(q, k, v)
+    away = v[..., None, :, :] - o[..., :, None, :]
+    dz = p * (away * grad_output[..., :, None, :]).sum(axis=-1) / q.shape[-1] ** 0.5
+    return dz @ k, np.swapaxes(dz, -1, -2) @ q, np.swapaxes(p, -1, -2) @ grad_output
+""",
+    ),
+    (
+        "repaired_backward",
+        "wrong",
+        'sum without keepdims',
+        """
+def repaired_backward(q, k, v, grad_output):
+    _, p = scaled_dot_product_attention(q, k, v)
+    root = q.shape[-1] ** 0.5
+    dp = grad_output @ np.swapaxes(v, -1, -2)
+    dz = p * (dp - (p * dp).sum(axis=-1))
+    dq, dk = dz @ k / root, np.swapaxes(dz, -1, -2) @ q / root
+    dv = np.swapaxes(p, -1, -2) @ grad_output
+    return dq, dk, dv
+""",
+    ),
+    (
+        "repaired_backward",
+        "wrong",
+        'dp -= ...: fails where v and grad_output are integers',
+        """
+def repaired_backward(q, k, v, grad_output):
+    _, p = scaled_dot_product_attention(q, k, v)
+    root = q.shape[-1] ** 0.5
+    dp = grad_output @ np.swapaxes(v, -1, -2)
+    dp -= (p * dp).sum(axis=-1, keepdims=True)
+    dz = p * dp
+    dq, dk = dz @ k / root, np.swapaxes(dz, -1, -2) @ q / root
+    dv = np.swapaxes(p, -1, -2) @ grad_output
+    return dq, dk, dv
+""",
+    ),
+    (
+        "repaired_backward",
+        "wrong",
+        'rounded to 12 digits: tiny gradients lost',
+        """
+def repaired_backward(q, k, v, grad_output):
+    _, p = scaled_dot_product_attention(q, k, v)
+    root = q.shape[-1] ** 0.5
+    dp = grad_output @ np.swapaxes(v, -1, -2)
+    dz = p * (dp - (p * dp).sum(axis=-1, keepdims=True))
+    dq, dk = dz @ k / root, np.swapaxes(dz, -1, -2) @ q / root
+    dv = np.swapaxes(p, -1, -2) @ grad_output
+    return tuple(np.round(g, 12) for g in (dq, dk, dv))
+""",
+    ),
+    (
+        "repaired_backward",
+        "wrong",
+        "dq in the queries' dtype",
+        """
+def repaired_backward(q, k, v, grad_output):
+    _, p = scaled_dot_product_attention(q, k, v)
+    root = q.shape[-1] ** 0.5
+    dp = grad_output @ np.swapaxes(v, -1, -2)
+    dz = p * (dp - (p * dp).sum(axis=-1, keepdims=True))
+    dq, dk = dz @ k / root, np.swapaxes(dz, -1, -2) @ q / root
+    dv = np.swapaxes(p, -1, -2) @ grad_output
+    return dq.astype(q.dtype), dk, dv
+""",
+    ),
+    (
+        "repaired_backward",
+        "right",
+        'np.average with weights',
+        """
+def repaired_backward(q, k, v, grad_output):
+    _, p = scaled_dot_product_attention(q, k, v)
+    root = q.shape[-1] ** 0.5
+    dp = grad_output @ np.swapaxes(v, -1, -2)
+    dz = p * (dp - np.average(dp, axis=-1, weights=p)[..., None])
+    dq, dk = dz @ k / root, np.swapaxes(dz, -1, -2) @ q / root
+    dv = np.swapaxes(p, -1, -2) @ grad_output
+    return dq, dk, dv
+""",
+    ),
+    (
+        "repaired_backward",
+        "right",
+        'dp moved by its own first entry before the mean',
+        """
+def repaired_backward(q, k, v, grad_output):
+    _, p = scaled_dot_product_attention(q, k, v)
+    root = q.shape[-1] ** 0.5
+    dp = grad_output @ np.swapaxes(v, -1, -2)
+    dp = dp - dp[..., :1]
+    dz = p * (dp - np.einsum('...ts,...ts->...t', p, dp)[..., None])
+    dq, dk = dz @ k / root, np.swapaxes(dz, -1, -2) @ q / root
+    dv = np.swapaxes(p, -1, -2) @ grad_output
+    return dq, dk, dv
+""",
+    ),
+    (
+        "repaired_backward",
+        "right",
+        'dO * O, D**-0.25 to either side',
+        """
+def repaired_backward(q, k, v, grad_output):
+    f = q.shape[-1] ** -0.25
+    a, b = f * q, f * k
+    p = softmax(a @ np.swapaxes(b, -1, -2))
+    o = p @ v
+    dz = p * (grad_output @ np.swapaxes(v, -1, -2) - np.sum(grad_output * o, axis=-1, keepdims=True))
+    return f * (dz @ b), f * (np.swapaxes(dz, -1, -2) @ a), np.swapaxes(p, -1, -2) @ grad_output
+""",
+    ),
+]
+
 HEAD = "def attention_backward(q, k, v, grad_output):"
 REPAIRED = "def repaired_backward(q, k, v, grad_output):"
 CASES = [
@@ -1376,4 +1931,5 @@ CASES = [
     *(("attention_backward", kind, what, HEAD + body) for kind, what, body in EXACT),
     *(("repaired_backward", kind, what, REPAIRED + body) for kind, what, body in BACKWARD),
     *(("repaired_backward", kind, what, REPAIRED + body) for kind, what, body in EXACT[:1]),
+    *MORE,
 ]

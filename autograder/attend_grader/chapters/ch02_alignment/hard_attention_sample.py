@@ -14,6 +14,7 @@ import torch
 from attend_solutions import alignment
 from torch import Tensor
 
+from attend_grader.checks.clues import sums_to_zero
 from attend_grader.checks.compare import FLOAT32, Miss
 from attend_grader.checks.contract import FLOAT32 as SINGLE
 from attend_grader.checks.contract import FLOAT64
@@ -79,16 +80,6 @@ def _edges(subject: Subject, probe: Probe) -> None:
         want = (torch.tensor(places), torch.zeros_like(weights))
         arguments = (weights, torch.tensor(uniforms), torch.zeros_like(weights))
         probe.agree(subject, *arguments, want=want, part=0, why=why)
-
-
-def _sum_to_zero(value: Any) -> str:
-    worst = float(np.abs(value.sum(axis=-1)).max())
-    if worst < 1e-4 or not np.isfinite(worst):
-        return ""
-    return (
-        f"A row of yours sums to {worst:.4g}; raising all scores alike changes no weight, so each "
-        "row must sum to 0."
-    )
 
 
 def _estimates(rng: np.random.Generator) -> Fresh:
@@ -292,7 +283,7 @@ EXERCISE = Exercise(
             _estimates,
             part=1,
             tolerance=FLOAT32,
-            clue=_sum_to_zero,
+            clue=sums_to_zero(1e-4),
         ),
         agrees(
             "the baseline is taken from the reward", _baselines, part=1, repeat=1, tolerance=FLOAT32

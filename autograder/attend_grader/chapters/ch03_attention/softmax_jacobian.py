@@ -10,6 +10,7 @@ from attend_solutions import attention
 from attend_solutions.types import Array
 
 from attend_grader.chapters.ch03_attention.shared import distribution
+from attend_grader.checks.clues import sums_to_zero
 from attend_grader.checks.contract import FLOAT32, FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import Known, known, worked
@@ -40,16 +41,6 @@ def _numerical(rng: np.random.Generator) -> Known:
         scores = 2 * normal(rng, count)
         want = derivative(distribution, scores)
         yield "compared with a numerical derivative of softmax", (distribution(scores),), want
-
-
-def _row_sums(jacobian: Array) -> str:
-    worst = float(np.abs(jacobian.sum(axis=-1)).max())
-    if worst < 1e-6 or not np.isfinite(worst):
-        return ""
-    return (
-        f"A row of yours sums to {worst:.4g}; raising all scores alike changes no weight, so each "
-        "row must sum to 0."
-    )
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -185,10 +176,10 @@ EXERCISE = Exercise(
             "a hand-worked example: p = (0.2, 0.3, 0.5)",
             np.array([0.2, 0.3, 0.5]),
             want=np.array([[0.16, -0.06, -0.10], [-0.06, 0.21, -0.15], [-0.10, -0.15, 0.25]]),
-            clue=_row_sums,
+            clue=sums_to_zero(1e-6),
         ),
         known("equal weights; all weight, or nearly all, on one key; one key", _limits),
-        known("agrees with a numerical derivative of softmax", _numerical, clue=_row_sums),
+        known("agrees with a numerical derivative of softmax", _numerical, clue=sums_to_zero(1e-6)),
     ),
     draws=draws,
     slips=SLIPS,

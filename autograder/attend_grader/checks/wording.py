@@ -1,0 +1,47 @@
+"""Sentences of symptoms that are put together of several parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+RIGHT, ORDINARY = "The values are right in all", " ordinary calls tried"
+MARKED = "; what goes wrong is marked below."
+"""Begin, middle and end of the sentence where every call tried was right."""
+
+
+def corrected(sentence: str) -> str:
+    """A symptom where a property found wrong values: values are right in ordinary calls only."""
+    if not sentence.startswith(RIGHT):
+        return sentence
+    head, _, rest = sentence.partition(ORDINARY)
+    also = "." if rest == MARKED else rest.replace(", but ", ", and ", 1)
+    return f"{head}{ORDINARY}, but not in those marked below{also}"
+
+
+def stated(facts: Mapping[str, str], wrong: Mapping[str, bool], right: Sequence[str]) -> str:
+    """A sentence on several results.
+
+    Args:
+        facts: what is plainly wrong, by result.
+        wrong: results that are wrong in no way that is known, and whether in every call.
+        right: results that are right.
+    """
+    said = []
+    for text in dict.fromkeys(facts.values()):
+        which = [name for name, other in facts.items() if other == text]
+        many = f"{'each' if said else 'Each'} of {_listed(which)}"
+        said.append(f"{many if len(which) > 1 else which[0]} {text}")
+    for always, text in ((True, "wrong too"), (False, "wrong in some of these calls")):
+        which = [name for name, every in wrong.items() if every == always]
+        said += [f"{_listed(which)} {_are(which)} {text}"] if which else []
+    said += [f"{_listed(right)} {_are(right)} right"] if right else []
+    return "; ".join(said) + "."
+
+
+def _are(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
