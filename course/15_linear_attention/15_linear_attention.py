@@ -33,8 +33,8 @@ widgets.matrix_memory()
 # softmax attention that gets as many bytes.
 #
 # It takes about two and a half hours with the experiments; you need chapter 03 and a little NumPy.
-# Below each exercise `check(...)` says what is right and what is not, `hint(...)` gives up to three hints, and
-# `solution(...)` shows the course's answer.
+# Below each exercise `check(...)` says what is right and what is not, `hint(...)` gives up to three
+# hints, and `solution(...)` shows the course's answer.
 #
 # | letter | is | | letter | is |
 # |---|---|---|---|---|
@@ -235,7 +235,7 @@ if ready(recurrent_form, chunked_form):
 #
 # | argument | shape | | result | shape |
 # |---|---|---|---|---|
-# | `q`, `k`: features, positive, also $10^{-15}$ | $(\ldots, T, D)$ | | means | $(\ldots, T, D_v)$ |
+# | `q`, `k`: features as small as before | $(\ldots, T, D)$ | | means | $(\ldots, T, D_v)$ |
 # | `v` | $(\ldots, T, D_v)$ | | | |
 #
 # *NumPy you may need.* `np.cumsum(x, axis=-2)` gives running sums along the second-to-last axis:
@@ -394,7 +394,7 @@ if ready(recurrent_form, delta_rule_update):
 # | arm | keeps | tuned |
 # |---|---|---|
 # | softmax, $n$ digits | the last $n$ pairs, 64 numbers each | sharpness: a factor of the scores |
-# | softmax, $n$ means | $n$ running means of all pairs, 65 numbers each: a pair moves the nearest | sharpness |
+# | softmax, $n$ means | $n$ running means, 65 numbers each: a pair moves the nearest | sharpness |
 # | mean of φ | matrix and sum, your `linear_attention` | length: $q$ and $k$ times this, before φ |
 # | sum | a matrix of sums, and one factor, fitted to the pairs | nothing |
 # | delta rule | a matrix, your `delta_rule_update` | step: $\beta$ |
@@ -546,8 +546,8 @@ if ready(linear_attention, delta_rule_update):
 #
 # **Why.** Is there a $\varphi$ with $\varphi(x) \cdot \varphi(y) = e^{x \cdot y}$? Then linear
 # attention *is* softmax attention. No finite number of features gives it exactly, but one random
-# feature is right on average. For a standard normal vector $w$, the mean of $e^{w \cdot u}$ is $e^{\|u\|^2/2}$. Put in
-# $u = x + y$, and $\|x + y\|^2 = \|x\|^2 + 2\,x \cdot y + \|y\|^2$:
+# feature is right on average. For a standard normal vector $w$, the mean of $e^{w \cdot u}$ is
+# $e^{\|u\|^2/2}$. Put in $u = x + y$, and $\|x + y\|^2 = \|x\|^2 + 2\,x \cdot y + \|y\|^2$:
 #
 # $$\mathbb{E}\; e^{w \cdot x - \|x\|^2/2}\; e^{w \cdot y - \|y\|^2/2} = e^{x \cdot y} .$$
 #
@@ -629,8 +629,8 @@ if ready(linear_attention, positive_random_features, performer_attention):
 # %% [markdown]
 # **Experiment 1: how good is the imitation?** The variance can be worked out (lemma 2 of the
 # paper): with $M$ independent directions, the standard error of $e^{x \cdot y}$, relative to
-# itself, is $\sqrt{(e^{\|x + y\|^2} - 1)/M}$. More features help as $1/\sqrt M$, but a longer $x + y$
-# hurts *exponentially*.
+# itself, is $\sqrt{(e^{\|x + y\|^2} - 1)/M}$. More features help as $1/\sqrt M$, but a longer
+# $x + y$ hurts *exponentially*.
 #
 # We take 64 queries and 512 keys of width 16, so long that after the division by $D^{1/4}$ each has
 # norm $r$. Then all scores lie between $-r^2$ and $r^2$. We measure
@@ -902,8 +902,8 @@ if ready(recurrent_form, linear_attention, performer_attention, delta_rule_updat
 # Where keys are written again, the sum fails: it holds all three values at once. So does softmax
 # over everything, because nothing tells it which of three equal keys came last. The delta rule
 # recalls 85 to 93 % of the last values: it overwrites. The cache of the last pairs recalls 50 to
-# 59 %, but 98 to 100 % where older pairs score less; so does softmax over everything then. The cache
-# that replaces equal keys recalls nearly all, too.
+# 59 %, but 98 to 100 % where older pairs score less; so does softmax over everything then. The
+# cache that replaces equal keys recalls nearly all, too.
 #
 # So what the matrix buys here is not recall per byte. It drops no pair as a whole: it forgets
 # little by little.
