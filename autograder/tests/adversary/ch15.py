@@ -892,7 +892,7 @@ mixed_k, mixed_v = move(project_k, k), move(project_v, v)
 output, weights = scaled_dot_product_attention(q=q, k=mixed_k, v=mixed_v)
 return output
 """),
-    _wrong("linear_attention", "1e-12 added to the divisor", "keepdims=True)", "keepdims=True) + 1e-12"),
+    _wrong("linear_attention", "1e-12 added to the divisor", "(q * total[..., None, :]).sum(-1, keepdims=True)", "((q * total[..., None, :]).sum(-1, keepdims=True) + 1e-12)"),
     _wrong("causal_average", "1e-12 added to the divisor", "total[..., None]", "(total + 1e-12)[..., None]"),
     _bare("performer_attention", "wrong", "1e-12 added to its own divisor", """
 expect_shapes(q, k, v)

@@ -100,7 +100,7 @@ SLIPS = (
         "has a total weight, too.",
     ),
     Slip(
-        "a token's own key is not counted, and the first total is 0",
+        "own key not counted: the first divisor is 0",
         (RUNNING, f"({RUNNING} - k)"),
         "The divisor leaves out a token's own key, so the first token divides by 0. The sum above "
         "includes a token's own key.",
