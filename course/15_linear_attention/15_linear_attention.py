@@ -235,7 +235,7 @@ if ready(recurrent_form, chunked_form):
 #
 # | argument | shape | | result | shape |
 # |---|---|---|---|---|
-# | `q`, `k`: features as small as before | $(\ldots, T, D)$ | | means | $(\ldots, T, D_v)$ |
+# | `q`, `k`: positive features, maybe tiny | $(\ldots, T, D)$ | | means | $(\ldots, T, D_v)$ |
 # | `v` | $(\ldots, T, D_v)$ | | | |
 #
 # *NumPy you may need.* `np.cumsum(x, axis=-2)` gives running sums along the second-to-last axis:
