@@ -161,6 +161,12 @@ def _sums_in_place(
     return right
 
 
+def _first_axis(x: Any, forget: Any, admit: Any, rates: Any, state: Any = None) -> Any:
+    """As np.stack(states) does: right where there are no leading axes."""
+    states, last = rg_lru(x, forget, admit, rates, state)
+    return np.moveaxis(states, -2, 0), last
+
+
 def _carries_on(x: Any, forget: Any, admit: Any, rates: Any, state: Any = None) -> Any:
     right = rg_lru(x, forget, admit, rates, state)
     if state is not None and state.dtype == float:
@@ -263,6 +269,8 @@ WRONG = {
     "changed in place": (SCORES, _in_place, "k is changed in place where scaled is False"),
     # a state comes with as many leading axes as the text
     "a state for each text": (LRU, _carries_on, "calls tried, but state is changed in place"),
+    # a list of results, which is as good as a stack along axis 0
+    "stacked along axis 0": (LRU, _first_axis, "side by side along the first axis, or not at all"),
     # right values in a wrong form: an edit that changes nothing does not explain them
     "whole numbers": (PARALLEL, _whole_scores, "There, your result holds whole numbers only."),
     "something kept": (SOFTMAX, _counts, "Called again with the same arguments, it gives another"),

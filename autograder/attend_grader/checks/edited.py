@@ -119,6 +119,8 @@ def _told(before: ast.AST, after: ast.AST, reference: Callable[..., Any]) -> str
             return _told_call(before, after, on)
         case ast.Call(), _:
             name = _word(before.func)
+            if _name(before.func) == "stack":  # a list of results is a stack along axis 0
+                return f"results were put side by side along the first axis, or not at all{on}"
             return f"{name} were missing{on}" if name else ""
         case ast.Compare(), _:
             return f"a comparison were another one (< for ≤, or turned round){on}"
