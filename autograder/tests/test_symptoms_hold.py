@@ -101,6 +101,13 @@ def test_a_line_that_is_given_is_not_blamed() -> None:
         assert not any("`expect_" in variant.told for variant in variants(exercise.reference))
 
 
+def test_only_what_is_returned_is_called_a_result() -> None:
+    told = [v.told for v in variants(ONLINE.reference) if "exchanged" in v.told]
+    assert told.count("two results were exchanged") == 1
+    axes = [v.told for v in variants(ONLINE.reference) if "another axis" in v.told]
+    assert any("an index stood on another axis" in each for each in axes)
+
+
 def test_errors_of_other_causes_are_not_the_same() -> None:
     def narrow(q: Any, k: Any, v: Any, tile_q: int = 64, tile_k: int = 64) -> Any:
         expect_shapes(q, k, v)

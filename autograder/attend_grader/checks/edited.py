@@ -20,7 +20,7 @@ from attend_grader.checks.behaviour import same_structure
 from attend_grader.checks.bounded import MOST_LINES, MOST_MEMORY, bounded
 from attend_grader.checks.calls import parameters_of
 from attend_grader.checks.cases import Case
-from attend_grader.checks.mutation import edits, to_write
+from attend_grader.checks.mutation import edits, returned, to_write
 from attend_grader.checks.subject import CallError, local
 from attend_grader.inside.kernels import kernels_of
 
@@ -123,10 +123,12 @@ def _told(before: ast.AST, after: ast.AST, reference: Callable[..., Any]) -> str
             return ""  # an option, or its default: when it is wrong says more
         case ast.Constant(), _:
             return f"{VAGUE[0]}{on}"
-        case ast.Tuple(), _ if any(isinstance(e, ast.Slice) for e in before.elts):
+        case ast.Tuple(), _ if any(map(_indexes, before.elts)):
             return f"an index stood on another axis{on}"
-        case ast.Tuple(), _:
+        case ast.Tuple(), _ if (before.lineno, before.col_offset) in returned(reference):
             return "two results were exchanged"
+        case ast.Tuple(), _:
+            return f"two values that stand side by side were exchanged{on}"
         case ast.If() | ast.IfExp(), _:
             return f"a condition were not looked at, or turned round{on}"
         case ast.Assign() | ast.AugAssign(), _:
@@ -139,6 +141,12 @@ def _told(before: ast.AST, after: ast.AST, reference: Callable[..., Any]) -> str
         case ast.Subscript(), _:
             return f"other entries were picked{on}"
     return ""
+
+
+def _indexes(item: ast.expr) -> bool:
+    """Whether an item of a tuple stands in brackets only: `:`, `...` or `None`."""
+    bare = isinstance(item, ast.Constant) and item.value in (None, ...)
+    return bare or isinstance(item, ast.Slice)
 
 
 def _inputs(call: ast.Call) -> list[ast.expr]:

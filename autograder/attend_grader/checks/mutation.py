@@ -121,6 +121,12 @@ def to_write(reference: Callable[..., Any]) -> set[int] | None:
     return lines
 
 
+def returned(reference: Callable[..., Any]) -> set[tuple[int, int]]:
+    """Line and column of each tuple that a reference returns, as in :func:`edits`' nodes."""
+    values = (n.value for n in ast.walk(_parsed(reference)) if isinstance(n, ast.Return))
+    return {(v.lineno, v.col_offset) for v in values if isinstance(v, ast.Tuple)}
+
+
 _LIBRARIES = ("np", "torch", "F", "nn", "math", "self")
 
 
