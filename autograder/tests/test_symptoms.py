@@ -19,7 +19,7 @@ from attend_grader.checks.symptoms import symptom
 from attend_grader.judging.judge import judge
 from attend_grader.judging.run import run_properties
 from attend_solutions.attention import attention_backward, softmax
-from attend_solutions.flash import hbm_traffic, merge_partials, tiles
+from attend_solutions.flash import merge_partials
 from attend_solutions.gated_recurrence import retention_parallel, rg_lru
 from attend_solutions.linear_attention import chunked_form, positive_random_features
 from attend_solutions.mamba import mamba_step, raw_scan, selective_scan
@@ -43,7 +43,6 @@ KERNEL = chapters.exercise("23_state_spaces/s4d_kernel")
 DELTA = chapters.exercise("15_linear_attention/delta_rule_update")
 PERFORMER = chapters.exercise("15_linear_attention/performer_attention")
 MERGE = chapters.exercise("16_flash/merge_partials")
-TRAFFIC = chapters.exercise("16_flash/hbm_traffic")
 CHUNKED = chapters.exercise("15_linear_attention/chunked_form")
 PARALLEL, GATED, LRU = (
     chapters.exercise(f"22_gated_recurrence/{name}")
@@ -119,12 +118,6 @@ def _no_better_row(output: Any, lse: Any, other: Any, other_lse: Any) -> Any:
     if np.isneginf(lse).any():
         return other, other_lse
     return merge_partials(output, lse, other, other_lse)
-
-
-def _for_each_pair(queries: int, keys: int, width: int, *rest: Any, **more: Any) -> Any:
-    """Queries are counted for each tile of keys: right where there is one only."""
-    right = hbm_traffic(queries, keys, width, *rest, **more)
-    return right + (len(tiles(keys, rest[1])) - 1) * queries * width
 
 
 CALLS: list[Any] = []
@@ -313,10 +306,6 @@ def _judged(wrong: Any, exercise: Exercise) -> str:
 
 def test_calls_with_infinite_answers_are_no_exception() -> None:
     assert "the argument" not in _judged(_no_better_row, MERGE)
-
-
-def test_what_is_said_of_every_call_holds_of_those_that_a_check_made() -> None:
-    assert "too large in all" in _judged(_for_each_pair, TRAFFIC)
 
 
 def test_a_single_edit_of_the_answer_is_found_and_not_given_away() -> None:
