@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -21,7 +22,11 @@ from attend_grader.judging.reading import (
     signature_problem,
 )
 from attend_grader.judging.report import Finding, Report, empty_report
-from attend_grader.judging.run import passes, run_properties
+from attend_grader.judging.run import AGAIN, NOT_YET, passes, run_properties
+
+
+OF_GRADIENTS = re.compile(r"(?:^|: )(?:the )?gradient of |^no gradient reaches |: no gradient reaches ")
+"""In messages about what came out of a backward pass."""
 
 
 def judge(subject: Subject, exercise: Exercise, seed: int, *, extra: bool) -> Report:
@@ -77,8 +82,12 @@ def _judged(subject: Subject, exercise: Exercise, seed: int, extra: bool) -> Rep
         findings = found or findings
     earned = sum(f.earned for f in findings)
     related = None if passed or name else _symptom(chosen, exercise, seed)
-    if related and related.endswith(MARKED) and _values_are_wrong(exercise, findings):
-        related = f"{related.removesuffix(MARKED)}, but not in those marked below."
+    if related and related.endswith(MARKED):
+        head = related.removesuffix(MARKED)
+        if _gradients_only(findings):
+            related = f"{head}; gradients are not, as marked below."
+        elif _values_are_wrong(exercise, findings):
+            related = f"{head}, but not in those marked below."
     return Report(
         exercise.id,
         tuple(findings),
@@ -95,7 +104,14 @@ def _judged(subject: Subject, exercise: Exercise, seed: int, extra: bool) -> Rep
 def _values_are_wrong(exercise: Exercise, findings: Sequence[Finding]) -> bool:
     """Whether a check of values failed, and not only one of a promise."""
     own = {prop.name for prop in exercise.properties if not prop.promise}
-    return any("wrong value" in f.message for f in findings if f.property in own)
+    lost = [f.message for f in findings if f.property in own and not OF_GRADIENTS.search(f.message)]
+    return any("wrong value" in message for message in lost)
+
+
+def _gradients_only(findings: Sequence[Finding]) -> bool:
+    """Whether all that is told of failed checks is about gradients."""
+    told = [f.message for f in findings if not f.passed and f.message not in (AGAIN, NOT_YET)]
+    return bool(told) and all(OF_GRADIENTS.search(message) for message in told)
 
 
 def _symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:

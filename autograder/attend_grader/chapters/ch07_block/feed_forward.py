@@ -113,10 +113,19 @@ SLIPS = (
         "through.",
     ),
     Slip(
-        "gate and value exchanged",
-        (f"{SILU} * up", "functional.silu(up) * (x @ w_gate.T)"),
-        "In swiglu the SiLU bends what w_in made. It bends the gate, x W_gateᵀ; what w_in made is "
-        "multiplied by that as it is.",
+        "bent a second time",
+        (
+            (
+                "hidden = functional.relu(up)",
+                "return functional.relu(functional.relu(up) @ w_out.T)",
+            ),
+            (
+                "hidden = functional.gelu(up)",
+                "return functional.gelu(functional.gelu(up) @ w_out.T)",
+            ),
+        ),
+        "relu and gelu are taken once more of the result. There is one bend, between the products: "
+        "what is added to the stream may have any sign.",
     ),
     Slip(
         "a gate without its bend",
