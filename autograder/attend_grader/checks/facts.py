@@ -29,7 +29,9 @@ def fact(pairs: Pairs) -> str | None:
         if off:
             one, other = shapes[0]
             lengths = "another length" if len(off) == 1 else "other lengths"
-            return f"has {lengths} along its {' and its '.join(off)}, as in {one} instead of {other}"
+            return (
+                f"has {lengths} along its {' and its '.join(off)}, as in {one} instead of {other}"
+            )
         return "has another shape than it should"
     if any(one != other for one, other in shapes):
         return None

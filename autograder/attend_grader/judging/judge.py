@@ -24,8 +24,7 @@ from attend_grader.judging.reading import (
 from attend_grader.judging.report import Finding, Report, empty_report
 from attend_grader.judging.run import AGAIN, NOT_YET, passes, run_properties
 
-
-OF_GRADIENTS = re.compile(r"(?:^|: )(?:the )?gradient of |^no gradient reaches |: no gradient reaches ")
+OF_GRADIENTS = re.compile(r"(?:^|: )(?:(?:the )?gradient of |no gradient reaches )")
 """In messages about what came out of a backward pass."""
 
 
