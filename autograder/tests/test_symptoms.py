@@ -371,9 +371,7 @@ def test_where_gradients_alone_are_wrong_values_are_not_blamed() -> None:
 
     report = judge(local(cut), NORM, 1, extra=False)
     assert [finding.passed for finding in report.findings].count(False) == 2
-    told = (
-        r"The values are right in all \d+ ordinary calls tried; gradients are not, as marked below."
-    )
+    told = r"The values are right in all \d+ ordinary calls tried; gradients are not, as marked .*"
     assert re.fullmatch(told, str(report.symptom))
 
 
