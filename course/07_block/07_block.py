@@ -15,8 +15,8 @@ widgets.depth_thermometer()
 #
 # - *nothing*: the stream has died out by the sixth block, and so have all gradients. Training has
 #   nothing to go by.
-# - *nothing, large start*: now the bars stay up (from this start; others end hundreds of times
-#   lower), and still little can be learned. One reason shows in the ticks, which say how much
+# - *nothing, large start*: now the bars stay up (from this start; some others end hundreds of
+#   times lower), and still little can be learned. One reason shows in the ticks, which say how much
 #   differs between tokens: each layer of attention averages the tokens a little, so after 24 of
 #   them all tokens are the same (Dong et al. 2021).
 # - *residual*: bars and ticks stay up, and every block has a gradient; but the bars grow, block by
@@ -625,8 +625,8 @@ if ready(layer_norm, feed_forward, TransformerBlock):
 #   Architecture*; parallel: Wang and Komatsuzaki 2021, *GPT-J*; Chowdhery et al. 2022, *PaLM*, §2.
 # - Activation functions: Hendrycks and Gimpel 2016, *Gaussian Error Linear Units*; Shazeer 2020,
 #   *GLU Variants Improve Transformer*.
-# - A start in the place of warm-up and norms: Huang et al. 2020, *Improving Transformer Optimization
-#   Through Better Initialization*.
+# - A start in the place of warm-up and norms: Huang et al. 2020, *Improving Transformer
+#   Optimization Through Better Initialization*.
 # - Tokens become alike: Dong et al. 2021, *Attention Is Not All You Need: Pure Attention Loses Rank
 #   Doubly Exponentially with Depth*.
 # - The small start: Radford et al. 2019, *Language Models are Unsupervised Multitask Learners*,
