@@ -206,7 +206,7 @@ if ready(feed_forward):
             title="Three activation functions",
             description="Output against input from -8 to 2. relu is 0 up to 0 and then rises "
             "straight; gelu is close to it, a little below 0 near -0.8; swiglu is positive on both "
-            "sides, has a hill of 0.5 near -2, falls to 0 at -8, and curves upwards on the right.",
+            "sides, has a hill of 0.5 near -2, is nearly 0 at -8, and curves upwards on the right.",
             x_title="input u (no unit)",
             y_title="output (no unit)",
         )

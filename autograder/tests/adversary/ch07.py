@@ -342,6 +342,12 @@ def plain_init(body: str) -> str:
 
 MORE: list[Case] = [
     (
+        "rms_norm",
+        "wrong",
+        "layer norm's eps where none is given",
+        norm("return x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight", "rms_norm"),
+    ),
+    (
         "layer_norm",
         "wrong",
         "scales the shift too",

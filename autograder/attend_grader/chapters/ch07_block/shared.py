@@ -82,7 +82,8 @@ def with_slope(
                         "Somewhere on the way is a root of 0, whose slope is infinite. Add eps "
                         "before you take the root."
                     )
-                miss.text = f"the value is right, the gradient is not: {miss.text}"
+                told = miss.text.removeprefix("wrong value: ")
+                miss.text = f"the value is right, the gradient is not: {told}"
                 raise miss.on(given, why) from None
 
     return Property(name, 1, test)
