@@ -506,7 +506,7 @@ display(
         "layers",
         "bits",
         "arm",
-        title="Two layers and 24, at the best constant rates; runs that overflowed left out",
+        title="Two layers and 24, at the tuned constant rates; runs that overflowed left out",
         description="Bits against layers, 2 and 24, mean and range of the runs that did not "
         "overflow: three of five for the large start and for residual at 24 layers, five "
         "elsewhere. At 2 layers the five arms with a residual connection lie between 4.0 and 4.2, "
