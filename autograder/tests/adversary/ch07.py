@@ -172,7 +172,7 @@ BLOCK = [
     ("wrong", "two axes taken for (B, T)", masked("mask = mask[:, None, None] if mask.ndim == 2 and len(mask) == len(x) else mask")),
     ("wrong", "a row for all thrown away", masked("mask = None if mask.ndim < 2 else mask")),
     ("wrong", "the diagonal opened in place", masked("mask.diagonal(dim1=-2, dim2=-1).fill_(True) if mask.ndim > 1 else None")),
-    ("wrong", "a batch of one squeezed", orders(pre=PRE.replace("return x", "return x.squeeze(0)"))),
+    ("wrong", "a batch of one squeezed", orders(pre=PRE.replace("return x", "x = x") + "\nreturn x.squeeze(0)")),
     ("wrong", "pre without residual", orders(pre="return self.feed(self.norm(1, self.attend(self.norm(0, x), mask)))")),
     ("wrong", "kind forgotten in parallel", orders(side=SIDE.replace("self.feed(h)", "feed_forward(h, self.up.weight, self.down.weight)"))),
     ("wrong", "rms forgotten in post", orders(post=POST.replace("self.norm(1, ", "layer_norm(").replace("self.feed(x))", "self.feed(x), self.scale[1], torch.zeros(x.shape[-1]) if self.shift is None else self.shift[1])"))),
