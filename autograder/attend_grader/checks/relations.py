@@ -187,14 +187,28 @@ def expression(values: Sequence[float], cases: Sequence[Case]) -> str | None:
             if not exact and len(set(made)) < DIFFERENT:
                 continue
             if np.allclose(share, share[0], rtol=1e-6, atol=0):
-                one = f"{share[0]:.4g} times "
-                return ("" if exact else one) + words.format(name)
+                inside = _under_a_root(share[0], power, name)
+                if inside:
+                    return words.format(inside)
+                return ("" if exact else f"{share[0]:.4g} times ") + words.format(name)
     for one, two in permutations(common, 2):
         for power, words in ((0.5, "the root of {}, divided by the root of {}"), (1, "{} / {}")):
             made = np.array([(row[one] / row[two]) ** power for row in known])
             if len(set(made)) > 1 and np.allclose(values, made, rtol=1e-6, atol=0):
                 return words.format(one, two)
     return None
+
+
+def _under_a_root(share: float, power: float, name: str) -> str:
+    """A factor in front of a root, as it stands in formulas: √(2L); empty for odd ones."""
+    if abs(power) != 0.5:
+        return ""
+    for number in (2, 3):
+        if np.isclose(share, number**power):
+            return f"({number} times {name})"
+        if np.isclose(share, number**-power):
+            return f"({name} / {number})"
+    return ""
 
 
 def _factor(pairs: Pairs) -> str | None:

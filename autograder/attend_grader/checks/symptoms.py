@@ -8,6 +8,7 @@ and what holds of these?
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -33,6 +34,12 @@ MADE_AGAIN = 6
 
 FEW = 5
 """Wrong calls that have a type in common, and need: fewer may have it by chance."""
+
+CHANCE = 3.0**-FEW
+"""How likely it may be that as many calls, taken at random, have it in common."""
+
+WITHIN = re.compile(r' holds? integers$| are float32$| is (not )?".*"$| is (True|False)$')
+"""Traits that may be told of wrong calls though others have them, too."""
 
 
 def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
@@ -328,17 +335,17 @@ class _Search:
         return f"Wrong in {count}. {tail}" if tail else None
 
     def _within(self) -> str:
-        """A type that all wrong calls have, and few others; empty where there is none."""
+        """A type or an option that all wrong calls have, and others; empty where by chance."""
         cases = [*self.cases, *self.seen]
         wrong = [case for case in cases if case.wrong]
         found = [
             (sum(case.traits.get(trait, False) for case in cases), trait)
             for trait in cases[0].traits
-            if trait.endswith((" holds integers", " hold integers", " are float32"))
-            and all(case.traits.get(trait, False) for case in wrong)
+            if WITHIN.search(trait) and all(case.traits.get(trait, False) for case in wrong)
         ]
         count, trait = min(found, default=(0, ""))
-        return trait if len(self.wrong) >= FEW and 3 * count <= len(cases) else ""
+        chance = (count / len(cases)) ** len(self.wrong)
+        return trait if len(self.wrong) >= FEW and chance <= CHANCE else ""
 
     def _where(self) -> str | None:
         """At which places of which result it is wrong."""
