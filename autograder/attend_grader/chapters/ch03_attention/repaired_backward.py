@@ -68,7 +68,7 @@ SLIPS = (
     Slip(
         "not repaired",
         (DELTA, "grad_weights.mean(axis=-1, keepdims=True)"),
-        "This still subtracts the plain mean of dP, which is right where all weights of a query are "
+        "This still subtracts the plain mean of dP, right where all weights of a query are "
         "equal, but not in general. The softmax asks for the mean weighted by P.",
     ),
     Slip(
