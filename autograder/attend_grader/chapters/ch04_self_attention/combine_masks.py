@@ -51,7 +51,6 @@ def _all(subject: Subject, probe: Probe) -> None:
         (~everything, some, "the first mask hides everything"),
         (everything, some, "the first mask hides nothing"),
         (~everything, ~everything, "both masks hide everything"),
-        (some[:0], everything[:1], "masks of no rows, and of one"),
     ):
         _agree(probe, subject, (one, other), told)
 
@@ -92,6 +91,8 @@ def _broadcast(subject: Subject, probe: Probe) -> None:
     ):
         why = "shapes " + " and ".join(map(str, shapes))
         _agree(probe, subject, _masks(probe.rng, *shapes), why)
+    none, one = np.ones((0, 4), bool), np.ones((1, 4), bool)
+    _agree(probe, subject, (none, one), "masks of no rows, and of one")
 
 
 def _booleans(subject: Subject, probe: Probe) -> None:
@@ -179,10 +180,10 @@ SLIPS = (
         "combined & mask, which makes a new array.",
     ),
     Slip(
-        "numbers instead of booleans",
-        ("return combined", "return None if combined is None else combined.astype(float)"),
-        "The result holds 1 and 0, not True and False. Combine booleans with `&` or "
-        "np.logical_and, and they stay booleans.",
+        "stops at the first None",
+        (ASK, "if mask is None:\n            break\n        else:"),
+        "Only the masks before the first None count. None hides nothing: leave it out, and go on "
+        "with those after it.",
     ),
     Slip(
         "== instead of &",

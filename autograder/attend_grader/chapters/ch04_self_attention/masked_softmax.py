@@ -68,8 +68,12 @@ def _garbage(rng: np.random.Generator) -> Fresh:
         why = f"hidden places hold {name}, which should not matter"
         yield why, Call((np.where(mask, scores, held), mask))
     apart = 1e3 * rng.permutation(15).reshape(3, 5)  # so log-sum-exp loses nothing at 1e12
-    for low, name in ((scores - 1e6, "−1,000,000"), (apart - 1e12, "−1,000,000,000,000")):
-        why = f"visible scores lie near {name}, hidden ones near 0"  # above and below -1e9
+    for low, name in (
+        (scores - 1e6, "−1,000,000"),
+        (apart - 1e12, "−1,000,000,000,000"),
+        (1e285 * apart - 1e290, "−10²⁹⁰"),
+    ):
+        why = f"visible scores lie near {name}, hidden ones near 0"  # above and below any fill
         yield why, Call((np.where(mask, low, 0.0), mask))
 
 
@@ -228,7 +232,7 @@ def with_where(scores, mask=None):
     scores = np.asarray(scores, dtype=float)
     mask = _spread(mask, scores.shape)
     scores = np.broadcast_to(scores, mask.shape)
-    largest = scores.max(axis=-1, keepdims=True, where=mask, initial=-1e300)
+    largest = scores.max(axis=-1, keepdims=True, where=mask, initial=np.finfo(float).min)
     shares = np.where(mask, np.exp(np.minimum(np.where(mask, scores, 0) - largest, 0)), 0)
     total = shares.sum(axis=-1, keepdims=True)
     return np.divide(shares, total, out=np.zeros(mask.shape), where=total > 0)
