@@ -13,9 +13,8 @@ from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Prope
 from attend_grader.checks.mask_properties import agree_mask
 from attend_grader.checks.subject import Subject
 
-
-LONG = 300
-"""Places, more than numbers of eight bits can count."""
+LONG, MANY = 300, "more than eight bits can count"
+"""Places that small integers do not hold."""
 
 
 def _worked(subject: Subject, probe: Probe) -> None:
@@ -37,7 +36,7 @@ def _more_keys(subject: Subject, probe: Probe) -> None:
     for queries, keys in ((1, 5), (3, 7), (4, 5)):
         why = f"the last {queries} of {keys} places: the last rows of the mask for all {keys}"
         agree_mask(probe, subject, queries, keys, why=why)
-    agree_mask(probe, subject, 2, LONG, why=f"the last 2 of {LONG} places")
+    agree_mask(probe, subject, 2, LONG, why=f"the last 2 of {LONG} places, {MANY}")
 
 
 def _fewer_keys(subject: Subject, probe: Probe) -> None:

@@ -116,9 +116,9 @@ def draws(rng: np.random.Generator) -> list[Call]:
     some = with_empty_row(seen(rng, 3, 5), 1)
     return [
         Call(two_texts(rng, 3, 5, 2, 4, 3, 2)),
-        Call((*two_texts(rng, 4, 4, 4, 4, 2, 4), seen(rng, 4, 4))),
+        Call((*two_texts(rng, 4, 4, 3, 3, 2, 3), seen(rng, 4, 4))),
         Call(two_texts(rng, 4, 4, 4, 4, 4, 4)),
-        Call((*two_texts(rng, 3, 5, 2, 4, 3, 2), some)),
+        Call((*two_texts(rng, 3, 5, 2, 4, 3, 3), some)),
         Call((*two_texts(rng, 3, 4, 4, 2, 4, 3, (2,)), seen(rng, 2, 1, 4))),
     ]
 

@@ -7,6 +7,7 @@ from attend_solutions import self_attention
 from attend_solutions.attention import softmax
 
 from attend_grader.chapters.ch04_self_attention.shared import (
+    EMPTY,
     seen,
     under_masks,
     with_empty_row,
@@ -252,8 +253,8 @@ EXERCISE = Exercise(
         hidden_rows=True,
         arguments_unchanged=True,
         says=(
-            "Hidden places may hold anything, also inf and NaN. "
-            "A score of −inf counts as hidden, with or without a mask.",
+            "Visible scores may have any finite size or be −inf, which counts as hidden, with or "
+            "without a mask. Hidden places may hold anything, also inf and NaN.",
         ),
     ),
     properties=(
@@ -266,7 +267,7 @@ EXERCISE = Exercise(
         ),
         under_masks("without a mask it is the softmax", _unmasked),
         under_masks("hidden places get 0, the others share as if alone", _masked, 2, repeat=3),
-        under_masks("a row with nothing to look at is 0, never NaN", _empty, 2),
+        under_masks("a row with nothing to look at is 0, never NaN", _empty, 2, nan=EMPTY),
         under_masks("what a hidden place holds does not matter", _garbage, nan=NAN),
         under_masks("a score of −inf is hidden too", _infinite),
     ),

@@ -40,9 +40,9 @@ def _left(subject: Subject, probe: Probe) -> None:
 
 
 def _long(subject: Subject, probe: Probe, side: str) -> None:
-    """Lengths above what numbers of eight bits hold."""
+    """Lengths that small integers do not hold."""
     lengths = [300, 256, 130]
-    why = f"lengths {lengths}, filled on the {side}"
+    why = f"lengths {lengths}, more than eight bits can count, filled on the {side}"
     agree_mask(probe, subject, lengths, 300, side=side, squeezed=True, why=why)
 
 

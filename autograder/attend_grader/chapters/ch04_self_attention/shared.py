@@ -49,6 +49,13 @@ def far_below(
     return size * np.abs(x) + size, -np.abs(w_q) - 0.1, np.abs(w_k) + 0.1, w_v
 
 
+EMPTY = (
+    "In a row with nothing to look at, two things make NaN: −inf − (−inf), if all its scores are "
+    "−inf and the largest is subtracted; and 0 / 0, if its weights are divided by their sum, which "
+    "is 0. Settle such rows before that."
+)
+
+
 def within(mask: Any) -> Clue:
     """A clue about weights: what is wrong in empty rows, in hidden places, in the sums of rows."""
 
@@ -56,11 +63,7 @@ def within(mask: Any) -> Clue:
         allowed = np.broadcast_to(True if mask is None else mask, weights.shape)
         empty = weights[~allowed.any(axis=-1)]
         if np.isnan(empty).any():
-            return (
-                "In a row with nothing to look at, two things make NaN: −inf − (−inf), if all its "
-                "scores are −inf and the largest is subtracted; and 0 / 0, if its weights are "
-                "divided by their sum, which is 0. Settle such rows before that."
-            )
+            return EMPTY
         if not np.isfinite(weights).all():
             return ""
         if empty.any():
