@@ -246,7 +246,7 @@ def _of_options(case: Case, exercise: Exercise) -> dict[str, bool]:
             name = parameter.name
             if parameter.kind is parameter.VAR_POSITIONAL:
                 count = sum(value is not None for value in args[listed.index(parameter) :])
-                found[f"there are three or more {name} that are not None"] = count > 2
+                found[f"a third of {name} is given (None is not counted)"] = count > 2
                 continue
             if parameter.default is not parameter.empty:
                 found[f"{name} is left out"] = name not in given

@@ -22,6 +22,14 @@ def _masks(rng: np.random.Generator, *shapes: tuple[int, ...]) -> tuple[Mask, ..
     return tuple(rng.random(shape) < 0.6 for shape in shapes)
 
 
+def _each_hides(masks: tuple[Mask, ...]) -> tuple[Mask, ...]:
+    """The same masks, each of which hides a place that all the others show."""
+    for place in range(len(masks)):
+        for number, mask in enumerate(masks):
+            mask.flat[place] = number != place
+    return masks
+
+
 def _agree(
     probe: Probe,
     subject: Subject,
@@ -43,7 +51,7 @@ def _all(subject: Subject, probe: Probe) -> None:
     for count in (2, 1, 3, 5):
         masks = _masks(probe.rng, *[(3, 4)] * count)
         masks = tuple(mask | (probe.rng.random((3, 4)) < 0.5) for mask in masks)
-        _agree(probe, subject, masks, f"{count} mask{'s' if count > 1 else ''}")
+        _agree(probe, subject, _each_hides(masks), f"{count} mask{'s' if count > 1 else ''}")
     (some,) = _masks(probe.rng, (3, 4))
     everything = np.ones((3, 4), bool)
     for one, other, told in (
@@ -90,13 +98,15 @@ def _broadcast(subject: Subject, probe: Probe) -> None:
         ((3, 1), (4,), (2, 3, 4)),
     ):
         why = "shapes " + " and ".join(map(str, shapes))
-        _agree(probe, subject, _masks(probe.rng, *shapes), why)
+        masks = _masks(probe.rng, *shapes)
+        masks[0].flat[0] = False
+        _agree(probe, subject, masks, why)
     none, one = np.ones((0, 4), bool), np.ones((1, 4), bool)
     _agree(probe, subject, (none, one), "masks of no rows, and of one")
 
 
 def _booleans(subject: Subject, probe: Probe) -> None:
-    masks = _masks(probe.rng, (3, 4), (3, 4), (1, 4))
+    masks = _each_hides(_masks(probe.rng, (3, 4), (3, 4), (1, 4)))
     for count in (3, 1):
         why = f"{count} mask{'s' if count > 1 else ''}"
         _agree(probe, subject, masks[:count], why, boolean=True)
