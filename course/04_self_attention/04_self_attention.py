@@ -450,7 +450,7 @@ if ready(masked_softmax, self_attention, causal_mask):
 # %% [markdown]
 # <!-- exercise: repaired_attention -->
 #
-# **Why.** Repair `suspect_attention`. $Q$ $(\ldots, T, D)$, $K$ $(\ldots, S, D)$ and $V$
+# **Why.** `suspect_attention` leaks: repair it. $Q$ $(\ldots, T, D)$, $K$ $(\ldots, S, D)$ and $V$
 # $(\ldots, S, D_v)$ are given; mask and results are those of cross-attention. Chapter 05 has an
 # exercise of this name too, so `check` is told which.
 
