@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 
@@ -51,6 +52,25 @@ def pairs_of(cases: Sequence[Case], index: int | None) -> Pairs:
     return made
 
 
+def kind(value: Any) -> str:
+    """The kind of an array's or a number's type, as NumPy codes it; empty for what is none."""
+    try:
+        return numbers(value).dtype.kind
+    except (TypeError, ValueError):
+        return ""
+
+
+def array(value: Any) -> bool:
+    """Whether it is an array or a number."""
+    return kind(value) in tuple("biufc")
+
+
+def arrays(case: Case) -> bool:
+    """Whether a call gave as many arrays or numbers as it should, all of them real."""
+    got, want = parts(case.got.value), parts(case.want)
+    return len(got) == len(want) and all(kind(part) in tuple("biuf") for part in (*got, *want))
+
+
 def relation(pairs: Pairs, *, weak: bool = False) -> str | None:
     """What the result is, compared with the right one: words that follow "it is", or None.
 
@@ -83,7 +103,10 @@ def _holds(pairs: Pairs, change: Change) -> bool:
             return False
         if not _near(pair, value):
             return False
-        informative += value.shape != want.shape or not pair[0].matches(value, want)
+        finite = value
+        if value.shape == want.shape:  # NaN alone, as of 0 / 0, bears nothing out
+            finite = np.where(np.isfinite(value), value, want)
+        informative += value.shape != want.shape or not pair[0].matches(finite, want)
     return informative >= min(2, len(pairs))
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,9 @@ from attend_grader.checks.edited import USED, edited
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.facts import fact
 from attend_grader.checks.places import places
+from attend_grader.checks.relations import array as _array
+from attend_grader.checks.relations import arrays as _arrays
+from attend_grader.checks.relations import kind as _kind
 from attend_grader.checks.relations import pairs_of, relation
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.trials import KEPT
@@ -146,7 +148,7 @@ class _Search:
         told = self._when(lambda case: case.got.error is not None, plain=True)
         head = f"It raises {kind} in {len(self.raising)} of {len(self.cases)} calls tried"
         head += f", just those where {told}" if told else ""
-        if not self.off:
+        if not self.bad:
             changed = self._changed()
             right = f"in the others it is right{f', but {changed}' if changed else ''}"
             return ("" if told else self._edit()) or f"{head}; {right}."
@@ -157,7 +159,10 @@ class _Search:
         rest = _Search(self.valued, self.exercise, seen).sentence()
         if rest and not rest.startswith("The values are right"):
             return f"{head}. In other calls: {rest[0].lower()}{rest[1:]}"
-        return f"{head}." if told else None
+        how = self._facts() or "wrong"
+        if "wrong" in how:
+            return f"{head}; without an error, it gives wrong results too."
+        return f"{head}. Where it goes wrong without an error, {how[0].lower()}{how[1:]}"
 
     def _form(self) -> str | None:
         """Another kind of value, or another number of results, in all calls."""
@@ -217,8 +222,13 @@ class _Search:
         return f"The results are right but in another order: you return {told}."
 
     def _whole(self) -> str | None:
-        """One relation that holds in all calls that came to a result."""
-        return self._related(self.valued) or self._as_if(self.valued)
+        """One relation that holds in all calls that came to a result, on the card too if it may."""
+        whole = [*self.valued, *(case for case in self.seen if case.got.error is None)]
+        for cases, where in ((whole, ""), (self.valued, "In all ordinary calls tried, ")):
+            text = self._related(cases) or self._as_if(cases)
+            if text:
+                return f"{where}{text[0].lower()}{text[1:]}" if where else text
+        return None
 
     def _as_if(self, cases: Sequence[Case]) -> str | None:
         text = as_if(cases, self.exercise.reference)
@@ -378,21 +388,3 @@ class _Search:
         return f"It behaves as if {text}." + (
             f" Wrong in {count}, just those where {told}." if told else ""
         )
-
-
-def _kind(value: Any) -> str:
-    """The kind of an array's or a number's type, as NumPy codes it; empty for what is none."""
-    try:
-        return numbers(value).dtype.kind
-    except (TypeError, ValueError):
-        return ""
-
-
-def _array(value: Any) -> bool:
-    return _kind(value) in tuple("biufc")
-
-
-def _arrays(case: Case) -> bool:
-    """Whether a call gave as many arrays or numbers as it should, all of them real."""
-    got, want = parts(case.got.value), parts(case.want)
-    return len(got) == len(want) and all(_kind(part) in tuple("biuf") for part in (*got, *want))
