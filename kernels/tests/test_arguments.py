@@ -193,6 +193,13 @@ FOREIGN = {
     "mamba_ssm's softplus": ("selective-scan", "delta_softplus", "Next: softplus"),
     "mamba_ssm's chunk": ("ssd", "chunk_size", "Next: chunk"),
     "causal_conv1d's bias": ("conv1d", "bias", "Next: b"),
+    "fla's layout": (
+        "linear",
+        "head_first",
+        r"Next: layout, 'bhtd' \(heads before time\) or 'bthd'",
+    ),
+    "Llama's positions": ("rope", "position_ids", "Next: positions"),
+    "mamba_ssm's names": ("selective-scan", "dt_bias", "Next: delta_bias"),
     "a slip": ("flash", "casual", r"Next: help\(flash_attention\) lists"),
 }
 
@@ -206,6 +213,10 @@ def test_names_brought_from_elsewhere_are_translated(name: str, argument: str, s
 
 def test_a_name_the_step_has_not_is_named_too():
     q, k, n = draw(2, 4, 8), draw(2, 2, 9, 8), torch.tensor([9, 4])
+    for step, count in (("linear_attention", 4), ("selective_scan", 6), ("ssd", 6)):
+        named: Any = {"dt_softplus": True} if count == 6 else {"gk": q}
+        with pytest.raises(TypeError, match=f"{step}_step has no argument"):
+            getattr(kernels, f"{step}_step")(*[q] * count, **named)
     foreign: Any = {"cache_seqlens": n}
     with pytest.raises(TypeError, match=r"no argument cache_seqlens\. Next: lengths"):
         kernels.decode_attention(q, k, k, n, **foreign)

@@ -55,6 +55,21 @@ def test_scale(device: str):
     check(Case(33, scale=0.03), device)
 
 
+WIDTHS = [
+    Case(33, 40, H=2, G=1, D=24, E=16, causal=True),
+    Case(33, 40, H=1, D=16, E=40, softcap=2.0),
+    Case(33, 40, H=1, D=24, E=1, dtype=torch.bfloat16),
+]
+
+
+@pytest.mark.thin(keep=2)
+@pytest.mark.parametrize("case", WIDTHS, ids=str)
+def test_values_of_another_width_than_keys(case: Case, device: str):
+    """As in DeepSeek's multi-head latent attention; the scale stays that of the keys' width."""
+    got = check(case, device)
+    assert got["output"].shape[-1] == case.E
+
+
 COMBINATIONS = list(product([False, True], [None, (20, 9)], [None, 2.0], [1, 2]))
 
 

@@ -43,8 +43,9 @@ import torch
 
 from attend_kernels.common import fallback
 from attend_kernels.common.arguments import assert_tensors
-from attend_kernels.common.attention import reach
+from attend_kernels.common.attention import Window, reach
 from attend_kernels.common.foreign import DECODE, refuse
+from attend_kernels.common.layout import Layout, heads_first
 from attend_kernels.ops.decode import operators
 from attend_kernels.ops.decode.checks import check_decode
 from attend_kernels.ops.decode.quantise import LIMITS
@@ -54,11 +55,12 @@ class Keywords(TypedDict, total=False):
     """Options of ``decode_attention``, which has their defaults and explains them."""
 
     scale: float | None
-    window: int | None
+    window: Window
     softcap: float | None
     splits: int | None
     k_scale: torch.Tensor | None
     v_scale: torch.Tensor | None
+    layout: Layout
 
 
 @overload
@@ -91,12 +93,13 @@ def decode_attention(
     block_table: torch.Tensor | None = None,
     *,
     scale: float | None = None,
-    window: int | None = None,
+    window: Window = None,
     softcap: float | None = None,
     return_lse: bool = False,
     splits: int | None = None,
     k_scale: torch.Tensor | None = None,
     v_scale: torch.Tensor | None = None,
+    layout: Layout = "bhtd",
     **foreign: Never,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """softmax(scale q Kᵀ) V of a few new queries over a cache, contiguous or paged. Forward only.
@@ -123,13 +126,16 @@ def decode_attention(
         block_table: for a paged cache, the pages of each sequence in order; int32 or int64. Entries
             past a sequence's last page may hold anything.
         scale: factor of the scores, by default 1 / sqrt(D).
-        window: how many keys before its own a query sees; None or -1 for no limit.
+        window: how many keys before its own a query sees; None or -1 for no limit. Of two numbers,
+            as flash_attention takes them, the first.
         softcap: scores are bent to c tanh(score / c); None or 0.0 is no cap.
         return_lse: also return log(sum(exp(scores))), natural log.
         splits: into how many parts the keys of each sequence are cut, 1 to 128; by default
             ``tiles.choose_splits`` says. It changes the answer by rounding alone.
         k_scale: what a code in k_cache counts, for 8 bits; fp32, as ``quantise_cache`` makes it.
         v_scale: likewise for v_cache.
+        layout: ``"bhtd"``, or ``"bthd"`` for heads after time, as flash_attn has them: in q of four
+            axes, the output, a contiguous cache and its scales. The LSE stays, and so do pages.
 
     Shapes: q ``(B, H, D)`` or ``(B, H, T, D)``, H a multiple of G and D <= 256; caches
     ``(B, G, S, D)``, or with block_table ``(B, n)`` ``(pages, page, G, D)`` where S = n · page;
@@ -152,7 +158,14 @@ def decode_attention(
         q = q.to(torch.get_autocast_dtype(q.device.type) if bytes_ else k_cache.dtype)
     scales = (k_scale, v_scale)
     softcap = softcap or None
-    check_decode(q, k_cache, v_cache, lengths, block_table, scales, scale, softcap, splits)
+    check_decode(q, k_cache, v_cache, lengths, block_table, scales, scale, softcap, splits, layout)
+    if layout == "bthd":
+        q = q.transpose(1, 2) if q.dim() == 4 else q
+        if block_table is None:
+            k_cache, v_cache = k_cache.transpose(1, 2), v_cache.transpose(1, 2)
+            k_scale, v_scale = (
+                x.transpose(1, 2) if x is not None and x.dim() == 3 else x for x in scales
+            )
     window, _ = reach(True, window)
     scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     if reason := operators.why_not(q, k_cache):
@@ -162,4 +175,5 @@ def decode_attention(
         k_cache, v_cache, lengths, block_table, k_scale, v_scale, scale, softcap, window, splits,
     )  # fmt: skip
     output, lse = output.reshape(q.shape), lse.reshape(q.shape[:-1])
+    output = heads_first(output, layout) if q.dim() == 4 else output
     return (output, lse) if return_lse else output

@@ -28,8 +28,8 @@ def naive_attention(
     It computes in the dtype it is given: float64 for an oracle, bf16 for what plain PyTorch would
     get. The options are those of ``flash_attention``.
 
-    Shapes: q ``(B, H, T, D)``, k and v ``(B, G, S, D)``, alibi ``(H,)`` -> output ``(B, H, T, D)``
-    and LSE ``(B, H, T)``.
+    Shapes: q ``(B, H, T, D)``, k ``(B, G, S, D)``, v ``(B, G, S, D_v)``, alibi ``(H,)`` -> output
+    ``(B, H, T, D_v)`` and LSE ``(B, H, T)``.
     """
     T, S = q.shape[2], k.shape[2]  # noqa: N806  # axis letters
     scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
@@ -72,7 +72,7 @@ def naive_attention_varlen(
 
     Shapes: as ``flash_attention_varlen``.
     """
-    output = torch.zeros_like(q)
+    output = q.new_zeros(*q.shape[:2], v.shape[-1])
     lse = torch.full((q.shape[1], q.shape[0]), float("-inf"), dtype=q.dtype, device=q.device)
     q_starts, k_starts = cu_seqlens_q.tolist(), cu_seqlens_k.tolist()
     spans = zip(q_starts, q_starts[1:], k_starts, k_starts[1:], strict=False)

@@ -9,6 +9,7 @@ from typing import TypedDict
 import torch
 
 from attend_kernels.common.attention import Window, reach
+from attend_kernels.common.layout import Layout
 from attend_kernels.common.packing import Packing
 
 
@@ -21,6 +22,12 @@ class Keywords(TypedDict, total=False):
     softcap: float | None
     scale: float | None
     deterministic: bool
+
+
+class DenseKeywords(Keywords, total=False):
+    """And those of a batch that is not packed."""
+
+    layout: Layout
 
 
 @dataclass(frozen=True)

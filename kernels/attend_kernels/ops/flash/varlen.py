@@ -20,6 +20,7 @@ from attend_kernels.common.foreign import PACKED, refuse
 from attend_kernels.common.packing import check_starts
 from attend_kernels.common.shapes import assert_shape
 from attend_kernels.ops.flash import operators
+from attend_kernels.ops.flash.heads import widen_heads
 from attend_kernels.ops.flash.naive import naive_attention_varlen
 from attend_kernels.ops.flash.options import Keywords, Options
 
@@ -71,8 +72,9 @@ def flash_attention_varlen(
     On a GPU the values of cu_seqlens are taken at their word: to look at them the CPU would have
     to wait for the GPU. Elsewhere they are checked.
 
-    Shapes: q ``(T, H, D)``, k and v ``(S, G, D)`` with T and S summed over the sequences,
-    cu_seqlens ``(sequences + 1,)`` integers -> ``(T, H, D)``, and the LSE ``(H, T)`` in fp32.
+    Shapes: q ``(T, H, D)``, k ``(S, G, D)``, v ``(S, G, D_v)`` with T and S summed over the
+    sequences, cu_seqlens ``(sequences + 1,)`` integers -> ``(T, H, D_v)``, and the LSE ``(H, T)``
+    in fp32.
 
     Raises:
         ShapeError: the shapes do not belong together.
@@ -86,7 +88,7 @@ def flash_attention_varlen(
     q, k, v = autocast(q, k, v)
     sizes = assert_shape(q, "T H D", name="q")
     sizes = assert_shape(k, "S G D", sizes, name="k")
-    sizes = assert_shape(v, "S G D", sizes, name="v")
+    sizes = assert_shape(v, "S G E", sizes, name="v")
     softcap = softcap or None
     check("flash_attention_varlen", q, k, v, alibi, sizes, softcap, scale)
     count = assert_shape(cu_seqlens_q, "sequences+1", name="cu_seqlens_q")
@@ -110,8 +112,8 @@ def flash_attention_varlen(
         k_starts = torch.cat([cu_seqlens_k, cu_seqlens_k[-1:]]).to(torch.int32)
         k_starts = torch.nn.functional.pad(k_starts, (0, 1), value=S)
         output, lse = operators.flash_forward(
-            *(x.transpose(0, 1)[None] for x in (q, k, v)),
+            *widen_heads(*(x.transpose(0, 1)[None] for x in (q, k, v))),
             alibi, q_starts, k_starts, *options.flat(),
         )  # fmt: skip
-        output, lse = output[0].transpose(0, 1), lse[0]
+        output, lse = output[0, ..., : sizes["E"]].transpose(0, 1), lse[0]
     return (output, lse) if return_lse else output

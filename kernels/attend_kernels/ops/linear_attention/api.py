@@ -55,6 +55,7 @@ import torch
 from attend_kernels.common import devices, fallback
 from attend_kernels.common.arguments import autocast
 from attend_kernels.common.foreign import LINEAR, refuse
+from attend_kernels.common.layout import Layout, heads_first, look_exchanged, pattern
 from attend_kernels.common.tensors import filled
 from attend_kernels.ops.linear_attention import delta_operators, operators
 from attend_kernels.ops.linear_attention.checks import as_gates, check, check_beta, check_chunk
@@ -81,6 +82,7 @@ class Keywords(TypedDict, total=False):
     beta: torch.Tensor | None
     initial_state: torch.Tensor | None
     chunk: int
+    layout: Layout
 
 
 @overload
@@ -112,6 +114,7 @@ def linear_attention(
     initial_state: torch.Tensor | None = None,
     output_state: bool = False,
     chunk: int = 64,
+    layout: Layout = "bhtd",
     **foreign: Never,
 ) -> torch.Tensor | Pair:
     """Causal linear attention in chunks, forward and backward.
@@ -137,27 +140,35 @@ def linear_attention(
         output_state: also return the state after the last step, to go on from.
         chunk: steps a chunk at most: 16, 32 or 64. It changes the speed, not the answer. Wide heads
             and fp32 have fewer where the registers hold no more (``tiles``).
+        layout: ``"bhtd"``, or ``"bthd"`` for heads after time, as fla has them: in q, k, v, gate,
+            beta, the output and all gradients; states stay. Nothing is copied.
 
     Shapes: q and k ``(B, H, T, D)``, v ``(B, H, T, D_v)`` with D and D_v <= 256, decay ``(H,)``,
     gate ``(B, H, T)`` or ``(B, H, T, D)``, beta ``(B, H, T)``, states ``(B, H, D, D_v)`` ->
-    ``(B, H, T, D_v)`` in v's dtype, and the last state in fp32. Heads come before time.
+    ``(B, H, T, D_v)`` in v's dtype, and the last state in fp32.
 
     Raises:
         ShapeError: the shapes do not belong together.
-        ValueError: widths, chunk, devices or options are not ones it can work with.
+        ValueError: widths, chunk, layout, devices or options are not ones it can work with.
         TypeError: the dtypes differ or are none of the three.
     """
     if foreign:
         refuse("linear_attention", foreign, LINEAR)
     q, k, v = autocast(q, k, v)
-    sizes = check("linear_attention", q, k, v, initial_state, (decay, gate, beta))
+    axes = pattern("linear_attention", layout, "B H T")
+    sizes = check("linear_attention", q, k, v, initial_state, (decay, gate, beta), axes)
     check_chunk("linear_attention", chunk)
-    gate = as_gates("linear_attention", decay, gate, sizes)
+    look_exchanged("linear_attention", sizes["H"], sizes["T"], layout)
+    q, k, v = (heads_first(x, layout) for x in (q, k, v))
+    gates = as_gates("linear_attention", decay, gate, sizes, axes)
+    gate = gates if gate is None or gates is None else heads_first(gates, layout)
     if beta is not None:
-        check_beta("linear_attention", beta, gate, sizes)
+        check_beta("linear_attention", beta, gate, sizes, axes)
+        beta = heads_first(beta, layout)
     if reason := fallback.why_not(q):
         fallback.warn_once("linear_attention", "naive_linear_attention_parallel", reason)
         output, state = by_chunks(q, k, v, gate, beta, initial_state, chunk)
+        output = heads_first(output, layout)
         return (output, state) if output_state else output
     wide, wide_v = devices.padded(sizes["D"]), devices.padded(sizes["D_v"])
     q, k, v = filled(q, wide), filled(k, wide), filled(v, wide_v)
@@ -169,7 +180,7 @@ def linear_attention(
         output, state, _ = delta_operators.forward(q, k, v, beta, gate, initial_state, chunk)
     else:
         output, state = operators.forward(q, k, v, gate, initial_state, chunk)
-    output = output[..., : sizes["D_v"]]
+    output = heads_first(output[..., : sizes["D_v"]], layout)
     return (output, state[:, :, : sizes["D"], : sizes["D_v"]]) if output_state else output
 
 
@@ -182,6 +193,7 @@ def linear_attention_step(
     decay: torch.Tensor | None = None,
     gate: torch.Tensor | None = None,
     beta: torch.Tensor | None = None,
+    **foreign: Never,
 ) -> Pair:
     """One step of ``linear_attention``, for decoding: its output, and the state after it.
 
@@ -198,6 +210,8 @@ def linear_attention_step(
         ShapeError, ValueError, TypeError: as ``linear_attention``.
     """
     name = "linear_attention_step"
+    if foreign:
+        refuse(name, foreign, LINEAR)
     q, k, v = autocast(q, k, v)
     sizes = check(name, q, k, v, state, (decay, gate, beta), axes="B H")
     gates = as_gates(name, decay, gate, sizes, axes="B H")

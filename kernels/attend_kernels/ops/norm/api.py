@@ -36,15 +36,15 @@ from attend_kernels.ops.norm.operators import norm_forward
 
 @overload
 def rms_norm(
-    x: torch.Tensor, weight: torch.Tensor, *, residual: None = None, eps: float = ...
+    x: torch.Tensor, weight: torch.Tensor | None = None, *, residual: None = None, eps: float = ...
 ) -> torch.Tensor: ...
 @overload
 def rms_norm(
-    x: torch.Tensor, weight: torch.Tensor, *, residual: torch.Tensor, eps: float = ...
+    x: torch.Tensor, weight: torch.Tensor | None = None, *, residual: torch.Tensor, eps: float = ...
 ) -> Pair: ...
 def rms_norm(
     x: torch.Tensor,
-    weight: torch.Tensor,
+    weight: torch.Tensor | None = None,
     *,
     residual: torch.Tensor | None = None,
     eps: float = 1e-6,
@@ -53,6 +53,7 @@ def rms_norm(
 
     Shapes: ``x (..., C), weight (C,) -> (..., C)``. With ``residual (..., C)`` the norm is of
     ``h = x + residual`` and the result is ``(normed, h)``, so that the residual stream goes on.
+    ``weight=None`` is a weight of ones.
 
     Both results have the dtype of h: that of ``x + residual`` by PyTorch's promotion (fp16, bf16,
     fp32, fp64), inside ``torch.autocast`` too. The weight may have another dtype. Accumulates in
@@ -64,6 +65,7 @@ def rms_norm(
         ValueError: the tensors are on different devices, or ``eps`` is not 0 or more.
     """
     _check("rms_norm", x, residual, {"weight": weight}, eps)
+    weight = _ones(x) if weight is None else weight
     if reason := _unless_empty(x):
         fallback.warn_once("rms_norm", "naive_rms_norm", reason)
     if reason or x.numel() == 0:
@@ -75,8 +77,8 @@ def rms_norm(
 @overload
 def layer_norm(
     x: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
     *,
     residual: None = None,
     eps: float = ...,
@@ -84,34 +86,41 @@ def layer_norm(
 @overload
 def layer_norm(
     x: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
     *,
     residual: torch.Tensor,
     eps: float = ...,
 ) -> Pair: ...
 def layer_norm(
     x: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
     *,
     residual: torch.Tensor | None = None,
     eps: float = 1e-5,
 ) -> torch.Tensor | Pair:
     """LayerNorm over the last axis in one kernel, forward and backward.
 
-    Shapes: ``x (..., C), weight (C,), bias (C,) -> (..., C)``; ``bias=None`` leaves b out. With
-    ``residual (..., C)`` the norm is of ``h = x + residual`` and the result is ``(normed, h)``.
+    Shapes: ``x (..., C), weight (C,), bias (C,) -> (..., C)``; ``weight=None`` is a
+    weight of ones, ``bias=None`` leaves b out. With ``residual (..., C)`` the norm is of
+    ``h = x + residual`` and the result is ``(normed, h)``.
 
     Dtypes, fallback and errors: as ``rms_norm``.
     """
     _check("layer_norm", x, residual, {"weight": weight, "bias": bias}, eps)
+    weight = _ones(x) if weight is None else weight
     if reason := _unless_empty(x):
         fallback.warn_once("layer_norm", "naive_layer_norm", reason)
     if reason or x.numel() == 0:
         return naive_layer_norm(x, weight, bias, residual=residual, eps=eps)
     normed, h, _, _ = norm_forward(x, residual, weight, bias, eps, True)
     return normed if residual is None else (normed, h)
+
+
+def _ones(x: torch.Tensor) -> torch.Tensor:
+    """Weights that change nothing, in a dtype that changes none: one number in memory."""
+    return x.new_ones(1).expand(x.shape[-1])
 
 
 def _unless_empty(x: torch.Tensor) -> str | None:
@@ -125,7 +134,7 @@ def _check(
     weights: dict[str, torch.Tensor | None],
     eps: float,
 ) -> None:
-    assert_tensors(function, ("residual", "bias"), x=x, residual=residual, **weights)
+    assert_tensors(function, ("residual", "weight", "bias"), x=x, residual=residual, **weights)
     sizes = assert_shape(x, "... C", name="x")
     given = {"x": x, "residual": residual, **weights}
     for name, tensor in given.items():

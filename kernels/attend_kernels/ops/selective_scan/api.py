@@ -191,6 +191,7 @@ def selective_scan_step(
     z: torch.Tensor | None = None,
     delta_bias: torch.Tensor | None = None,
     softplus: bool = True,
+    **foreign: Never,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """One step of ``selective_scan``, for decoding: y and the state after it.
 
@@ -203,6 +204,8 @@ def selective_scan_step(
     Raises:
         ShapeError, TypeError, ValueError: as ``selective_scan``.
     """
+    if foreign:
+        refuse("selective_scan_step", foreign, SCAN)
     tensors = {"u": u, "delta": delta, "A": A, "B": B, "C": C, "D": D, "z": z}
     tensors |= {"delta_bias": delta_bias, "state": state}
     patterns = {name: pattern.replace("T ", "") for name, pattern in PATTERNS.items()}

@@ -218,6 +218,7 @@ def ssd_step(
     *,
     dt_bias: torch.Tensor | None = None,
     softplus: bool = False,
+    **foreign: Never,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """One step of ``ssd``, for decoding: y and the state after it.
 
@@ -231,6 +232,8 @@ def ssd_step(
     Raises:
         ShapeError, TypeError, ValueError: as ``ssd``.
     """
+    if foreign:
+        refuse("ssd_step", foreign, SSD)
     assert_tensors(
         "ssd_step", ("D", "dt_bias"), state=state, x=x, dt=dt, A=A, B=B, C=C, D=D, dt_bias=dt_bias
     )
