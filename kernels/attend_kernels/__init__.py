@@ -29,6 +29,8 @@ it is first used.
                       step: ``ssd_step``; twins ``naive_ssd`` (``_quadratic``, ``_chunked``)
 ``assert_shape``      shape documentation that runs: ``assert_shape(q, "B H T D")``
 ====================  =========================================================================
+
+``attend_kernels.modules`` has layers of ``torch.nn`` around them, for checkpoints of Hugging Face.
 """
 
 from __future__ import annotations
