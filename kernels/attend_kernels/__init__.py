@@ -14,6 +14,8 @@ it is first used.
 ``merge_partials``    attention over parts of the keys, put together by their LSEs
 ``decode_attention``  attention of new tokens over a cache, contiguous or paged, 8-bit too; twin
                       ``naive_decode_attention``; ``quantise_cache``, ``dequantise_cache``
+``append_to_cache``   new tokens' keys and values, written into such a cache; twin
+                      ``naive_append_to_cache``
 ``rms_norm``          RMSNorm, with or without a residual added first; twin ``naive_rms_norm``
 ``layer_norm``        LayerNorm, likewise; twin ``naive_layer_norm``
 ``apply_rope``        rotary position embedding by a ``rope_table``; twin ``naive_rope``
@@ -45,7 +47,8 @@ if TYPE_CHECKING:
     from attend_kernels.ops.cross_entropy.api import cross_entropy
     from attend_kernels.ops.cross_entropy.naive import naive_cross_entropy
     from attend_kernels.ops.decode.api import decode_attention
-    from attend_kernels.ops.decode.naive import naive_decode_attention
+    from attend_kernels.ops.decode.append import append_to_cache
+    from attend_kernels.ops.decode.naive import naive_append_to_cache, naive_decode_attention
     from attend_kernels.ops.decode.quantise import dequantise_cache, quantise_cache
     from attend_kernels.ops.flash.api import flash_attention
     from attend_kernels.ops.flash.merge import merge_partials
@@ -79,6 +82,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ShapeError",
+    "append_to_cache",
     "apply_rope",
     "assert_shape",
     "causal_conv1d",
@@ -93,6 +97,7 @@ __all__ = [
     "linear_attention",
     "linear_attention_step",
     "merge_partials",
+    "naive_append_to_cache",
     "naive_attention",
     "naive_attention_varlen",
     "naive_causal_conv1d",
@@ -123,6 +128,7 @@ __all__ = [
 
 _HOME = {
     "ShapeError": "common.shapes",
+    "append_to_cache": "ops.decode.append",
     "apply_rope": "ops.rope.api",
     "assert_shape": "common.shapes",
     "causal_conv1d": "ops.conv1d.api",
@@ -137,6 +143,7 @@ _HOME = {
     "linear_attention": "ops.linear_attention.api",
     "linear_attention_step": "ops.linear_attention.api",
     "merge_partials": "ops.flash.merge",
+    "naive_append_to_cache": "ops.decode.naive",
     "naive_attention": "ops.flash.naive",
     "naive_attention_varlen": "ops.flash.naive",
     "naive_causal_conv1d": "ops.conv1d.naive",

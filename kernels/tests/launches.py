@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 from attend_kernels import (
+    append_to_cache,
     apply_rope,
     causal_conv1d,
     causal_conv1d_step,
@@ -243,7 +244,30 @@ def _decode() -> list[Call]:
         Case(D=256),
         Case(D=256, dtype=BF16, H=8, G=1),
     ]
-    return [partial(decode_cases.run, case) for case in cases]
+    return [partial(decode_cases.run, case) for case in cases] + _appends()
+
+
+def _appends() -> list[Call]:
+    """New tokens into contiguous and paged caches."""
+    found: list[Call] = []
+    table, lengths = torch.zeros(2, 3, dtype=torch.int32), torch.ones(2, dtype=torch.int64)
+    for G, T, D, page, dtype in [
+        (1, 1, 1, 0, FP32),
+        (2, 3, 80, 16, BF16),
+        (2, 1, 64, 7, torch.int8),
+    ]:
+        kept = torch.zeros((2, G, 32, D) if page == 0 else (9, page, G, D)).to(dtype)
+        k = torch.randn(2, G, T, D).to(FP32 if dtype == torch.int8 else dtype)
+        scale = torch.ones(kept.shape[:-1]) if dtype == torch.int8 else None
+        more = {"counts": lengths} if T > 1 else {}
+        more |= {"block_table": table} if page else {}
+        found.append(
+            partial(
+                append_to_cache, kept, kept.clone(), k, k, lengths, k_scale=scale, v_scale=scale,
+                **more,
+            )
+        )  # fmt: skip
+    return found
 
 
 def _rows() -> list[Call]:

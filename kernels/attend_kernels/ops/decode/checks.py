@@ -52,7 +52,7 @@ def check_decode(
             f"Next: quantise both or neither."
         )
     for name, codes, code_scale in zip(("k", "v"), (k_cache, v_cache), scales, strict=True):
-        _check_scale(f"{name}_scale", code_scale, codes.dtype, cache, sizes)
+        check_scale(f"{name}_scale", code_scale, codes.dtype, cache, sizes)
     integers = {"lengths": lengths} | ({} if block_table is None else {"block_table": block_table})
     for name, x in integers.items():
         if x.dtype not in (torch.int32, torch.int64):
@@ -75,20 +75,22 @@ def check_decode(
         )
     if not (q.is_cuda or torch.compiler.is_compiling()):
         room = sizes["S"] if block_table is None else sizes["n"] * sizes["page"]
-        _check_values(lengths, block_table, room, k_cache.shape)
+        check_values(lengths, block_table, room, k_cache.shape)
 
 
-def _check_scale(
+def check_scale(
     name: str,
     code_scale: torch.Tensor | None,
     dtype: torch.dtype,
     axes: str,
     sizes: dict[str, int],
+    function: str = NAME,
 ) -> None:
+    """Refuse scales that are missing, too many or of another shape or dtype."""
     codes = dtype in CODES
     if codes != (code_scale is not None):
         raise ValueError(
-            f"{NAME}: {name} {'is missing' if codes else 'was given'} for a cache in {dtype};"
+            f"{function}: {name} {'is missing' if codes else 'was given'} for a cache in {dtype};"
             f" expected scales for int8 and float8_e4m3fn, and for nothing else. "
             f"Next: {'codes, scale = quantise_cache(x)' if codes else f'leave {name} out'}."
         )
@@ -98,19 +100,23 @@ def _check_scale(
     assert_shape(code_scale, "G" if code_scale.dim() == 1 else per_token, sizes, name=name)
     if code_scale.dtype != torch.float32:
         raise TypeError(
-            f"{NAME}: {name} must be float32, got {code_scale.dtype}. Next: {name}.float()."
+            f"{function}: {name} must be float32, got {code_scale.dtype}. Next: {name}.float()."
         )
 
 
-def _check_values(
-    lengths: torch.Tensor, block_table: torch.Tensor | None, room: int, cache: torch.Size
+def check_values(
+    lengths: torch.Tensor,
+    block_table: torch.Tensor | None,
+    room: int,
+    cache: torch.Size,
+    function: str = NAME,
 ) -> None:
     """Hold lengths and pages to what is there; only where looking at them costs no waiting."""
     pages, page = cache[:2]
     for sequence, length in enumerate(lengths.tolist()):
         if not 0 <= length <= room:
             raise ValueError(
-                f"{NAME}: lengths[{sequence}] is {length}; expected 0 to {room}, the keys a "
+                f"{function}: lengths[{sequence}] is {length}; expected 0 to {room}, the keys a "
                 f"sequence has room for. Likely cause: a token counted before its "
                 + ("row was made. " if block_table is None else "page was given out. ")
                 + "Next: a larger cache."
@@ -120,7 +126,7 @@ def _check_values(
         for number, at in enumerate(block_table[sequence, : -(-length // page)].tolist()):
             if not 0 <= at < pages:
                 raise ValueError(
-                    f"{NAME}: block_table[{sequence}, {number}] is {at}; expected 0 to "
+                    f"{function}: block_table[{sequence}, {number}] is {at}; expected 0 to "
                     f"{pages - 1}, the pages there are. Likely cause: length {length} counts "
                     f"tokens whose page was never given out. Next: check lengths[{sequence}]."
                 )

@@ -10,7 +10,7 @@ import math
 import torch
 
 from attend_kernels.common.attention import reach
-from attend_kernels.ops.decode.quantise import dequantise_cache
+from attend_kernels.ops.decode.quantise import dequantise_cache, encode, quantise_cache
 
 
 def naive_decode_attention(
@@ -97,3 +97,37 @@ def _keys(
     if codes_scale is None:
         return rows.to(dtype)
     return dequantise_cache(rows, codes_scale, dtype, head_axis=0 if per_head else None)
+
+
+def naive_append_to_cache(
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    lengths: torch.Tensor,
+    block_table: torch.Tensor | None = None,
+    *,
+    counts: torch.Tensor | None = None,
+    k_scale: torch.Tensor | None = None,
+    v_scale: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Write new keys and values one token at a time: the twin of ``append_to_cache``.
+
+    Shapes: as ``append_to_cache`` in the layout "bhtd", k and v with their axis T.
+    """
+    for x, cache, scale in ((k, k_cache, k_scale), (v, v_cache, v_scale)):
+        for sequence, length in enumerate(lengths.tolist()):
+            steps = x.shape[2] if counts is None else int(counts[sequence])
+            for t in range(steps):
+                row = x[sequence, :, t]  # (G, D)
+                at: tuple[int | slice, ...] = (sequence, slice(None), length + t)
+                if block_table is not None:
+                    page, slot = divmod(length + t, cache.shape[1])
+                    at = (int(block_table[sequence, page]), slot)
+                if scale is None:
+                    cache[at] = row
+                elif scale.dim() == 1:
+                    cache[at] = encode(row, scale, cache.dtype, head_axis=0)
+                else:
+                    cache[at], scale[at] = quantise_cache(row, cache.dtype)
+    return lengths + (k.shape[2] if counts is None else counts)
