@@ -20,7 +20,7 @@ from .numerics import relative_error
 silu = torch.nn.functional.silu
 LAYERS: dict[str, Callable[[], Any]] = {
     "attention": lambda: modules.FlashAttention(16, 4, 2, qk_norm=True, sliding_window=5),
-    "no-rope": lambda: modules.FlashAttention(16, 2, rope_theta=None, softcap=3.0),
+    "no-rope": lambda: modules.FlashAttention(16, 2, rope_theta=None, softcap=3.0, sinks=True),
     "mamba": lambda: modules.MambaBlock(8, 4),
     "mamba2": lambda: modules.Mamba2Block(8, 2, 8, 16),
     "gla": lambda: modules.GatedLinearAttention(32, 2, 1, clamp_min=-1.0),
@@ -201,7 +201,7 @@ def test_attention_is_its_equation(monkeypatch: pytest.MonkeyPatch):
         (x.double() @ proj.weight.double().T).unflatten(-1, (2, 8)).transpose(1, 2)
         for proj in (layer.q_proj, layer.k_proj, layer.v_proj)
     )
-    y, _ = naive_attention(q, k, v, causal=True, softcap=3.0)
+    y, _ = naive_attention(q, k, v, causal=True, softcap=3.0, sinks=layer.sinks)
     want = y.transpose(1, 2).flatten(-2) @ layer.o_proj.weight.double().T
     assert relative_error(layer(x), want) < 1e-5
 

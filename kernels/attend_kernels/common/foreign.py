@@ -10,6 +10,8 @@ ATTENTION = SCALE | {
     "window_size": "window",
     "alibi_slopes": "alibi",
     "logits_soft_cap": "softcap",
+    "s_aux": "sinks",
+    "learnable_sink": "sinks",
     "return_attn_probs": "return_lse",
     "return_softmax_lse": "return_lse",
     "dropout_p": "nothing: there is no dropout here; drop what comes out",
@@ -27,6 +29,8 @@ DECODE = SCALE | {
     "page_table": "block_table",
     "window_size": "window, a number of keys back",
     "num_splits": "splits",
+    "s_aux": "sinks",
+    "learnable_sink": "sinks",
     "causal": "nothing: the last query stands at the last key",
     "return_softmax_lse": "return_lse",
 }

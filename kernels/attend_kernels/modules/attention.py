@@ -25,7 +25,8 @@ from attend_kernels.ops.rope.naive import rope_table
 class FlashAttention(nn.Module):
     """Causal self-attention, with the weights' names of Hugging Face's ``LlamaAttention``.
 
-    With ``qk_norm`` they are ``Qwen3Attention``'s; with ``sliding_window``, ``MistralAttention``'s.
+    With ``qk_norm`` they are ``Qwen3Attention``'s; with ``sliding_window``, ``MistralAttention``'s;
+    with ``sinks``, ``GptOssAttention``'s.
 
     Args:
         hidden_size: width C of the residual stream.
@@ -39,6 +40,7 @@ class FlashAttention(nn.Module):
         rope_theta: base of the angles; None for no rotary embedding.
         rope: a table to use instead, as ``rope_table`` makes it: scaled or partial embeddings.
         sliding_window: how many keys a query sees, its own included; None for all.
+        sinks: whether each head learns a sink, ``flash_attention``'s.
         softcap: as in ``flash_attention``.
         scale: factor of the scores; None is 1 / sqrt(head_dim).
 
@@ -60,6 +62,7 @@ class FlashAttention(nn.Module):
         rope_theta: float | None = 10_000.0,
         rope: tuple[torch.Tensor, torch.Tensor] | None = None,
         sliding_window: int | None = None,
+        sinks: bool = False,
         softcap: float | None = None,
         scale: float | None = None,
     ) -> None:
@@ -77,6 +80,7 @@ class FlashAttention(nn.Module):
         self.o_proj = nn.Linear(heads * head_dim, hidden_size, bias=output_bias)
         self.q_norm = RMSNorm(head_dim, rms_norm_eps) if qk_norm else None
         self.k_norm = RMSNorm(head_dim, rms_norm_eps) if qk_norm else None
+        self.sinks = nn.Parameter(torch.zeros(heads)) if sinks else None
         self.options: dict[str, Any] = {
             "window": None if sliding_window is None else sliding_window - 1,
             "softcap": softcap,
@@ -120,7 +124,7 @@ class FlashAttention(nn.Module):
             state.append(k, v, lengths)
             if first:  # else what is there is what came
                 k, v = state.k[:, : state.longest], state.v[:, : state.longest]
-        y = flash_attention(q, k, v, causal=True, **self.options)
+        y = flash_attention(q, k, v, causal=True, sinks=self.sinks, **self.options)
         return self.o_proj(y.flatten(-2))
 
     def step(self, x: torch.Tensor, state: KVCache) -> torch.Tensor:
@@ -137,7 +141,7 @@ class FlashAttention(nn.Module):
         _refuse_gradient(q, k, v)
         q, k = self._turn(q, k, state.longest, state.lengths[:, None])
         state.append(k, v)
-        y = decode_attention(q, state.k, state.v, state.lengths, **self.options)
+        y = decode_attention(q, state.k, state.v, state.lengths, sinks=self.sinks, **self.options)
         return self.o_proj(y[:, 0].flatten(-2))
 
     def _heads(self, x: torch.Tensor) -> list[torch.Tensor]:

@@ -46,6 +46,7 @@ from attend_kernels.common.arguments import assert_tensors
 from attend_kernels.common.attention import Window, reach
 from attend_kernels.common.foreign import DECODE, refuse
 from attend_kernels.common.layout import Layout, heads_first
+from attend_kernels.common.sinks import check_sinks, with_sinks
 from attend_kernels.ops.decode import operators
 from attend_kernels.ops.decode.checks import check_decode
 from attend_kernels.ops.decode.quantise import LIMITS
@@ -57,6 +58,7 @@ class Keywords(TypedDict, total=False):
     scale: float | None
     window: Window
     softcap: float | None
+    sinks: torch.Tensor | None
     splits: int | None
     k_scale: torch.Tensor | None
     v_scale: torch.Tensor | None
@@ -95,6 +97,7 @@ def decode_attention(
     scale: float | None = None,
     window: Window = None,
     softcap: float | None = None,
+    sinks: torch.Tensor | None = None,
     return_lse: bool = False,
     splits: int | None = None,
     k_scale: torch.Tensor | None = None,
@@ -129,6 +132,7 @@ def decode_attention(
         window: how many keys before its own a query sees; None or -1 for no limit. Of two numbers,
             as flash_attention takes them, the first.
         softcap: scores are bent to c tanh(score / c); None or 0.0 is no cap.
+        sinks: a score a query head, which takes weight and gives no value; the LSE counts it.
         return_lse: also return log(sum(exp(scores))), natural log.
         splits: into how many parts the keys of each sequence are cut, 1 to 128; by default
             ``tiles.choose_splits`` says. It changes the answer by rounding alone.
@@ -151,7 +155,7 @@ def decode_attention(
     if foreign:
         refuse("decode_attention", foreign, DECODE)
     given = {"q": q, "k_cache": k_cache, "v_cache": v_cache, "lengths": lengths}
-    optional = {"block_table": block_table, "k_scale": k_scale, "v_scale": v_scale}
+    optional = {"block_table": block_table, "k_scale": k_scale, "v_scale": v_scale, "sinks": sinks}
     assert_tensors("decode_attention", tuple(optional), **given, **optional)
     if torch.is_autocast_enabled(q.device.type):
         bytes_ = k_cache.dtype in LIMITS
@@ -166,6 +170,7 @@ def decode_attention(
             k_scale, v_scale = (
                 x.transpose(1, 2) if x is not None and x.dim() == 3 else x for x in scales
             )
+    check_sinks("decode_attention", sinks, q, {"H": q.shape[1]})
     window, _ = reach(True, window)
     scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     if reason := operators.why_not(q, k_cache):
@@ -174,6 +179,7 @@ def decode_attention(
         q if q.dim() == 4 else q[:, :, None],
         k_cache, v_cache, lengths, block_table, k_scale, v_scale, scale, softcap, window, splits,
     )  # fmt: skip
+    output, lse = with_sinks(output, lse, sinks)
     output, lse = output.reshape(q.shape), lse.reshape(q.shape[:-1])
     output = heads_first(output, layout) if q.dim() == 4 else output
     return (output, lse) if return_lse else output

@@ -48,6 +48,7 @@ from attend_kernels.common.attention import Window, check
 from attend_kernels.common.foreign import ATTENTION, refuse
 from attend_kernels.common.layout import Layout, heads_first, look_exchanged, pattern
 from attend_kernels.common.shapes import assert_shape
+from attend_kernels.common.sinks import check_sinks, with_sinks
 from attend_kernels.ops.flash import operators
 from attend_kernels.ops.flash.heads import widen_heads
 from attend_kernels.ops.flash.naive import naive_attention
@@ -80,6 +81,7 @@ def flash_attention(
     causal: bool = False,
     window: Window = None,
     alibi: torch.Tensor | None = None,
+    sinks: torch.Tensor | None = None,
     softcap: float | None = None,
     scale: float | None = None,
     return_lse: bool = False,
@@ -102,6 +104,8 @@ def flash_attention(
             ``None`` or -1 is no limit. A number is both, or ``left`` alone if causal.
         alibi: slopes, one a query head, each taken from the score per key of distance (Press et
             al. 2022, section 3). Not trained: no gradient.
+        sinks: a learned score a query head, which takes weight and gives no value (gpt-oss); with
+            gradients. The LSE counts it.
         softcap: scores are bent to c tanh(score / c), before ALiBi (Gemma 2, 2024, section 2).
             None or 0.0 is no cap.
         scale: factor of the scores, by default 1 / sqrt(D).
@@ -112,8 +116,9 @@ def flash_attention(
             output and the gradients too, not of the LSE. Nothing is copied.
 
     Shapes: q ``(B, H, T, D)``, k ``(B, G, S, D)``, v ``(B, G, S, D_v)`` with H a multiple of G, D
-    and D_v <= 256, alibi ``(H,)`` -> ``(B, H, T, D_v)`` in q's dtype, and the LSE ``(B, H, T)`` in
-    fp32. Where D_v is not D (as in DeepSeek's MLA), the narrower are copied, filled up with zeros.
+    and D_v <= 256, alibi and sinks ``(H,)`` -> ``(B, H, T, D_v)`` in q's dtype, and the LSE
+    ``(B, H, T)`` in fp32. Where D_v is not D (as in DeepSeek's MLA), the narrower are copied,
+    filled up with zeros.
 
     Raises:
         ShapeError: the shapes do not belong together.
@@ -122,7 +127,8 @@ def flash_attention(
     """
     if foreign:
         refuse("flash_attention", foreign, ATTENTION)
-    assert_tensors("flash_attention", ("alibi",), q=q, k=k, v=v, alibi=alibi)
+    optional = {"alibi": alibi, "sinks": sinks}
+    assert_tensors("flash_attention", tuple(optional), q=q, k=k, v=v, **optional)
     q, k, v = autocast(q, k, v)
     axes = (pattern("flash_attention", layout, each) for each in ("B H T D", "B G S D", "B G S E"))
     sizes = assert_shape(q, next(axes), name="q")
@@ -132,6 +138,7 @@ def flash_attention(
     q, k, v = (heads_first(x, layout) for x in (q, k, v))
     softcap = softcap or None  # 0.0 is no cap, as flash_attn has it
     check("flash_attention", q, k, v, alibi, sizes, softcap, scale)
+    check_sinks("flash_attention", sinks, q, sizes)
     options = Options.of(q, causal, window, softcap, scale, deterministic)
     if reason := fallback.why_not(q):
         fallback.warn_once("flash_attention", "naive_attention", reason)
@@ -144,5 +151,6 @@ def flash_attention(
         q, k, v = widen_heads(q, k, v)
         output, lse = operators.flash_forward(q, k, v, alibi, None, None, *options.flat())
         output = output[..., : sizes["E"]]
+    output, lse = with_sinks(output, lse, sinks)
     output = heads_first(output, layout)
     return (output, lse) if return_lse else output

@@ -19,6 +19,7 @@ class Keywords(TypedDict, total=False):
     causal: bool
     window: Window
     alibi: torch.Tensor | None
+    sinks: torch.Tensor | None
     softcap: float | None
     scale: float | None
     deterministic: bool
