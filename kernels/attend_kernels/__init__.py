@@ -29,6 +29,8 @@ it is first used.
                       ``causal_conv1d_step``; twin ``naive_causal_conv1d``
 ``ssd``               Mamba-2's scan, which is also masked linear attention, with its gradient; one
                       step: ``ssd_step``; twins ``naive_ssd`` (``_quadratic``, ``_chunked``)
+``rg_lru``            Griffin's gated recurrence, with its gradient; one step: ``rg_lru_step``; twin
+                      ``naive_rg_lru``
 ``assert_shape``      shape documentation that runs: ``assert_shape(q, "B H T D")``
 ====================  =========================================================================
 
@@ -61,6 +63,8 @@ if TYPE_CHECKING:
     )
     from attend_kernels.ops.norm.api import layer_norm, rms_norm
     from attend_kernels.ops.norm.naive import naive_layer_norm, naive_rms_norm
+    from attend_kernels.ops.rg_lru.api import rg_lru, rg_lru_step
+    from attend_kernels.ops.rg_lru.naive import naive_rg_lru
     from attend_kernels.ops.rope.api import apply_rope
     from attend_kernels.ops.rope.naive import naive_rope, rope_table
     from attend_kernels.ops.selective_scan.api import selective_scan, selective_scan_step
@@ -107,6 +111,7 @@ __all__ = [
     "naive_linear_attention",
     "naive_linear_attention_parallel",
     "naive_parallel_selective_scan",
+    "naive_rg_lru",
     "naive_rms_norm",
     "naive_rope",
     "naive_selective_scan",
@@ -116,6 +121,8 @@ __all__ = [
     "naive_ssd_quadratic",
     "naive_ssd_step",
     "quantise_cache",
+    "rg_lru",
+    "rg_lru_step",
     "rms_norm",
     "rope_table",
     "segsum",
@@ -153,6 +160,7 @@ _HOME = {
     "naive_linear_attention": "ops.linear_attention.naive",
     "naive_linear_attention_parallel": "ops.linear_attention.naive",
     "naive_parallel_selective_scan": "ops.selective_scan.naive",
+    "naive_rg_lru": "ops.rg_lru.naive",
     "naive_rms_norm": "ops.norm.naive",
     "naive_rope": "ops.rope.naive",
     "naive_selective_scan": "ops.selective_scan.naive",
@@ -162,6 +170,8 @@ _HOME = {
     "naive_ssd_quadratic": "ops.ssd.naive",
     "naive_ssd_step": "ops.ssd.naive",
     "quantise_cache": "ops.decode.quantise",
+    "rg_lru": "ops.rg_lru.api",
+    "rg_lru_step": "ops.rg_lru.api",
     "rms_norm": "ops.norm.api",
     "rope_table": "ops.rope.naive",
     "segsum": "ops.ssd.naive",

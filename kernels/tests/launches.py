@@ -35,6 +35,7 @@ from attend_kernels import (
     layer_norm,
     linear_attention,
     linear_attention_step,
+    rg_lru,
     rms_norm,
     rope_table,
     selective_scan_step,
@@ -114,6 +115,7 @@ def calls() -> dict[str, Callable[[], list[Call]]]:
         "flash": _flash,
         "decode": _decode,
         "rows": _rows,
+        "rg_lru": _rg_lru,
     }
 
 
@@ -289,6 +291,19 @@ def _rows() -> list[Call]:
         turn = partial(apply_rope, cos=cos, sin=sin, interleaved=mixed)
         found.append(partial(_learn, turn, {"x": x}))
         found.append(partial(_learn, turn, {"x": x}, positions=torch.zeros(2, T).long()))
+    return found
+
+
+def _rg_lru() -> list[Call]:
+    found: list[Call] = []
+    for B, T, C, dtype in [(1, 1, 1, FP32), (2, 97, 100, BF16), (3, 1024, 512, FP16)]:
+        rows = ("x", "input_gate", "recurrence_gate")
+        given = {name: torch.randn(B, T, C).to(dtype) for name in rows}
+        given |= {"parameter": torch.randn(C)}
+        found.append(partial(_learn, partial(rg_lru, output_state=True), given))
+        starts = torch.zeros(B, T, dtype=torch.bool)
+        given |= {"initial_state": torch.randn(B, C)}
+        found.append(partial(_learn, partial(rg_lru, starts=starts), given))
     return found
 
 

@@ -64,6 +64,10 @@ def operators() -> dict[str, Operator]:
         "selective-scan": (kernels.selective_scan, {**mamba, "z": draw(1, 9, 4, seed=4)}),
         "ssd": (packed, mamba2),
         "ssd-packed": (packed, {**mamba2, "cu_seqlens": starts}),
+        "rg-lru": (
+            kernels.rg_lru,
+            {"x": x, "input_gate": mamba["delta"], "recurrence_gate": x + 1, "parameter": w},
+        ),
         "conv1d": (kernels.causal_conv1d, {"x": x, "w": draw(4, 4), "b": w}),
         "rms-norm": (kernels.rms_norm, {"x": x, "weight": w}),
         "layer-norm": (kernels.layer_norm, {"x": x, "weight": w, "bias": draw(4, seed=8)}),
