@@ -31,6 +31,8 @@ it is first used.
                       step: ``ssd_step``; twins ``naive_ssd`` (``_quadratic``, ``_chunked``)
 ``rg_lru``            Griffin's gated recurrence, with its gradient; one step: ``rg_lru_step``; twin
                       ``naive_rg_lru``
+``s4d_kernel``        the kernel of S4D's long convolution, with its gradient; twin
+                      ``naive_s4d_kernel``; ``long_convolution`` by FFT
 ``assert_shape``      shape documentation that runs: ``assert_shape(q, "B H T D")``
 ====================  =========================================================================
 
@@ -67,6 +69,8 @@ if TYPE_CHECKING:
     from attend_kernels.ops.rg_lru.naive import naive_rg_lru
     from attend_kernels.ops.rope.api import apply_rope
     from attend_kernels.ops.rope.naive import naive_rope, rope_table
+    from attend_kernels.ops.s4d.api import long_convolution, s4d_kernel
+    from attend_kernels.ops.s4d.naive import naive_s4d_kernel
     from attend_kernels.ops.selective_scan.api import selective_scan, selective_scan_step
     from attend_kernels.ops.selective_scan.naive import (
         naive_parallel_selective_scan,
@@ -100,6 +104,7 @@ __all__ = [
     "layer_norm",
     "linear_attention",
     "linear_attention_step",
+    "long_convolution",
     "merge_partials",
     "naive_append_to_cache",
     "naive_attention",
@@ -114,6 +119,7 @@ __all__ = [
     "naive_rg_lru",
     "naive_rms_norm",
     "naive_rope",
+    "naive_s4d_kernel",
     "naive_selective_scan",
     "naive_softmax",
     "naive_ssd",
@@ -125,6 +131,7 @@ __all__ = [
     "rg_lru_step",
     "rms_norm",
     "rope_table",
+    "s4d_kernel",
     "segsum",
     "selective_scan",
     "selective_scan_step",
@@ -149,6 +156,7 @@ _HOME = {
     "layer_norm": "ops.norm.api",
     "linear_attention": "ops.linear_attention.api",
     "linear_attention_step": "ops.linear_attention.api",
+    "long_convolution": "ops.s4d.api",
     "merge_partials": "ops.flash.merge",
     "naive_append_to_cache": "ops.decode.naive",
     "naive_attention": "ops.flash.naive",
@@ -163,6 +171,7 @@ _HOME = {
     "naive_rg_lru": "ops.rg_lru.naive",
     "naive_rms_norm": "ops.norm.naive",
     "naive_rope": "ops.rope.naive",
+    "naive_s4d_kernel": "ops.s4d.naive",
     "naive_selective_scan": "ops.selective_scan.naive",
     "naive_softmax": "ops.softmax.naive",
     "naive_ssd": "ops.ssd.naive",
@@ -174,6 +183,7 @@ _HOME = {
     "rg_lru_step": "ops.rg_lru.api",
     "rms_norm": "ops.norm.api",
     "rope_table": "ops.rope.naive",
+    "s4d_kernel": "ops.s4d.api",
     "segsum": "ops.ssd.naive",
     "selective_scan": "ops.selective_scan.api",
     "selective_scan_step": "ops.selective_scan.api",

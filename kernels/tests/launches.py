@@ -38,6 +38,7 @@ from attend_kernels import (
     rg_lru,
     rms_norm,
     rope_table,
+    s4d_kernel,
     selective_scan_step,
     ssd_step,
 )
@@ -116,6 +117,7 @@ def calls() -> dict[str, Callable[[], list[Call]]]:
         "decode": _decode,
         "rows": _rows,
         "rg_lru": _rg_lru,
+        "s4d": _s4d,
     }
 
 
@@ -304,6 +306,15 @@ def _rg_lru() -> list[Call]:
         starts = torch.zeros(B, T, dtype=torch.bool)
         given |= {"initial_state": torch.randn(B, C)}
         found.append(partial(_learn, partial(rg_lru, starts=starts), given))
+    return found
+
+
+def _s4d() -> list[Call]:
+    found: list[Call] = []
+    for C, N, length in [(1, 1, 1), (3, 5, 97), (64, 32, 1024)]:
+        given = {"delta": torch.rand(C)}
+        given |= {name: torch.randn(C, N, dtype=torch.complex64) for name in "AC"}
+        found.append(partial(_learn, partial(s4d_kernel, length=length), given))
     return found
 
 
