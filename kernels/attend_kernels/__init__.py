@@ -22,6 +22,8 @@ it is first used.
 ``cross_entropy``     loss and gradient in one pass over the logits; twin ``naive_cross_entropy``
 ``linear_attention``  attention without softmax, linear in T, with its gradient; one step of it:
                       ``linear_attention_step``; twins ``naive_linear_attention`` (``_parallel``)
+``rwkv6``             RWKV-6's recurrence on the same kernels; one step: ``rwkv6_step``; twin
+                      ``naive_rwkv6``
 ``selective_scan``    Mamba-1's recurrence without its states in memory, with its gradient; one
                       step: ``selective_scan_step``; twins ``naive_selective_scan``,
                       ``naive_parallel_selective_scan``
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
         naive_linear_attention,
         naive_linear_attention_parallel,
     )
+    from attend_kernels.ops.linear_attention.rwkv import naive_rwkv6, rwkv6, rwkv6_step
     from attend_kernels.ops.norm.api import layer_norm, rms_norm
     from attend_kernels.ops.norm.naive import naive_layer_norm, naive_rms_norm
     from attend_kernels.ops.rg_lru.api import rg_lru, rg_lru_step
@@ -119,6 +122,7 @@ __all__ = [
     "naive_rg_lru",
     "naive_rms_norm",
     "naive_rope",
+    "naive_rwkv6",
     "naive_s4d_kernel",
     "naive_selective_scan",
     "naive_softmax",
@@ -131,6 +135,8 @@ __all__ = [
     "rg_lru_step",
     "rms_norm",
     "rope_table",
+    "rwkv6",
+    "rwkv6_step",
     "s4d_kernel",
     "segsum",
     "selective_scan",
@@ -171,6 +177,7 @@ _HOME = {
     "naive_rg_lru": "ops.rg_lru.naive",
     "naive_rms_norm": "ops.norm.naive",
     "naive_rope": "ops.rope.naive",
+    "naive_rwkv6": "ops.linear_attention.rwkv",
     "naive_s4d_kernel": "ops.s4d.naive",
     "naive_selective_scan": "ops.selective_scan.naive",
     "naive_softmax": "ops.softmax.naive",
@@ -183,6 +190,8 @@ _HOME = {
     "rg_lru_step": "ops.rg_lru.api",
     "rms_norm": "ops.norm.api",
     "rope_table": "ops.rope.naive",
+    "rwkv6": "ops.linear_attention.rwkv",
+    "rwkv6_step": "ops.linear_attention.rwkv",
     "s4d_kernel": "ops.s4d.api",
     "segsum": "ops.ssd.naive",
     "selective_scan": "ops.selective_scan.api",
