@@ -11,6 +11,8 @@ it is first used.
 ``naive_softmax``     its twin
 ``flash_attention``   attention that writes no T × S matrix, with its gradient; packed sequences:
                       ``flash_attention_varlen``; twins ``naive_attention`` (``_varlen``)
+``block_sparse_`` …    ``…attention``: over chosen blocks of keys, with its gradient; twin
+                      ``naive_block_sparse_attention``
 ``merge_partials``    attention over parts of the keys, put together by their LSEs
 ``decode_attention``  attention of new tokens over a cache, contiguous or paged, 8-bit too; twin
                       ``naive_decode_attention``; ``quantise_cache``, ``dequantise_cache``
@@ -48,6 +50,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attend_kernels.common.shapes import ShapeError, assert_shape
+    from attend_kernels.ops.block_sparse.api import block_sparse_attention
+    from attend_kernels.ops.block_sparse.naive import naive_block_sparse_attention
     from attend_kernels.ops.conv1d.api import causal_conv1d, causal_conv1d_step
     from attend_kernels.ops.conv1d.naive import naive_causal_conv1d
     from attend_kernels.ops.cross_entropy.api import cross_entropy
@@ -96,6 +100,7 @@ __all__ = [
     "append_to_cache",
     "apply_rope",
     "assert_shape",
+    "block_sparse_attention",
     "causal_conv1d",
     "causal_conv1d_step",
     "cross_entropy",
@@ -112,6 +117,7 @@ __all__ = [
     "naive_append_to_cache",
     "naive_attention",
     "naive_attention_varlen",
+    "naive_block_sparse_attention",
     "naive_causal_conv1d",
     "naive_cross_entropy",
     "naive_decode_attention",
@@ -151,6 +157,7 @@ _HOME = {
     "append_to_cache": "ops.decode.append",
     "apply_rope": "ops.rope.api",
     "assert_shape": "common.shapes",
+    "block_sparse_attention": "ops.block_sparse.api",
     "causal_conv1d": "ops.conv1d.api",
     "causal_conv1d_step": "ops.conv1d.api",
     "cross_entropy": "ops.cross_entropy.api",
@@ -167,6 +174,7 @@ _HOME = {
     "naive_append_to_cache": "ops.decode.naive",
     "naive_attention": "ops.flash.naive",
     "naive_attention_varlen": "ops.flash.naive",
+    "naive_block_sparse_attention": "ops.block_sparse.naive",
     "naive_causal_conv1d": "ops.conv1d.naive",
     "naive_cross_entropy": "ops.cross_entropy.naive",
     "naive_decode_attention": "ops.decode.naive",

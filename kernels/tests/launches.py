@@ -26,6 +26,7 @@ import torch
 from attend_kernels import (
     append_to_cache,
     apply_rope,
+    block_sparse_attention,
     causal_conv1d,
     causal_conv1d_step,
     cross_entropy,
@@ -118,6 +119,7 @@ def calls() -> dict[str, Callable[[], list[Call]]]:
         "rows": _rows,
         "rg_lru": _rg_lru,
         "s4d": _s4d,
+        "block_sparse": _block_sparse,
     }
 
 
@@ -315,6 +317,21 @@ def _s4d() -> list[Call]:
         given = {"delta": torch.rand(C)}
         given |= {name: torch.randn(C, N, dtype=torch.complex64) for name in "AC"}
         found.append(partial(_learn, partial(s4d_kernel, length=length), given))
+    return found
+
+
+def _block_sparse() -> list[Call]:
+    found: list[Call] = []
+    for D, dtype, block in [
+        (1, FP32, 16), (64, FP32, 64), (128, FP32, 64), (256, FP32, 128),
+        (40, FP16, 32), (64, BF16, 64), (128, BF16, 128), (256, BF16, 256),
+    ]:  # fmt: skip
+        T, S = (600, 512) if D > 1 else (1, 1)
+        mask = torch.ones(-(-T // block), -(-S // block), dtype=torch.bool)
+        call = partial(block_sparse_attention, mask=mask, block=block, causal=D != 64)
+        shapes = {"q": (2, 4, T, D), "k": (2, 2, S, D), "v": (2, 2, S, D)}
+        given = {name: torch.randn(*shape).to(dtype) for name, shape in shapes.items()}
+        found.append(partial(_learn, call, given))
     return found
 
 

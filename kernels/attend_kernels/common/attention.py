@@ -13,6 +13,7 @@ TWINS = {
     "flash_attention": "naive_attention",
     "flash_attention_varlen": "naive_attention_varlen",
     "decode_attention": "naive_decode_attention",
+    "block_sparse_attention": "naive_block_sparse_attention",
 }
 Window = int | tuple[int | None, int | None] | None
 

@@ -6,7 +6,8 @@ dimension::
     y_t = (S_t + diag(u) k_t v_tᵀ)ᵀ r_t          S_{t+1} = diag(exp(w_t)) S_t + k_t v_tᵀ
 
 so y_t = S_tᵀ r_t + (r_t · u k_t) v_t, and S_t is what ``linear_attention`` with ``gate=w`` has
-after step t - 1: it is asked for with the next step's r. RWKV-5 is the same with one w for all steps.
+after step t - 1: it is asked for with the next step's r. RWKV-5 is the same with one w for all
+steps.
 
 Letters and the walk in chunks: see ``api``.
 
