@@ -107,7 +107,7 @@ def _decays(architecture: int, dtype: str, packed: bool) -> Case:
 def _step(architecture: int, dtype: str) -> Case:
     P, N = 64, 128
     rows = ssd_step.TILE // N
-    constants = {"GROUP": GROUP, "BLOCK_P": rows, "BLOCK_N": N}
+    constants = {"GROUP": GROUP, "BLOCK_P": rows, "BLOCK_N": N, "SOFTPLUS": True}
     launch = _launch(ssd_step.ssd_step_kernel, dtype, constants, False, architecture, 4, 3)
     kind = "fp32" if dtype == "fp32" else "fp16, bf16"
     return Case(launch, "step", kind, f"P {P}, N {N}", f"1 × {rows}")

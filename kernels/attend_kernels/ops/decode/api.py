@@ -45,9 +45,12 @@ from attend_kernels.common import fallback
 from attend_kernels.common.arguments import assert_tensors
 from attend_kernels.common.attention import reach
 from attend_kernels.common.foreign import DECODE, refuse
+from attend_kernels.common.known import Known
 from attend_kernels.ops.decode import operators
-from attend_kernels.ops.decode.checks import check_decode
+from attend_kernels.ops.decode.checks import check_decode, check_values
 from attend_kernels.ops.decode.quantise import LIMITS
+
+KNOWN = Known(casts=True)
 
 
 class Keywords(TypedDict, total=False):
@@ -144,6 +147,12 @@ def decode_attention(
     """
     if foreign:
         refuse("decode_attention", foreign, DECODE)
+    tensors = (q, k_cache, v_cache, lengths, block_table, k_scale, v_scale)
+    key = KNOWN.key(tensors, scale, window, softcap, splits)
+    if (options := KNOWN.find(key)) is not None:
+        check_values(lengths, block_table, k_cache)
+        output, lse = operators.launch_decode(*tensors, *options)
+        return (output, lse) if return_lse else output
     given = {"q": q, "k_cache": k_cache, "v_cache": v_cache, "lengths": lengths}
     optional = {"block_table": block_table, "k_scale": k_scale, "v_scale": v_scale}
     assert_tensors("decode_attention", tuple(optional), **given, **optional)
@@ -157,6 +166,8 @@ def decode_attention(
     scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     if reason := operators.why_not(q, k_cache):
         fallback.warn_once("decode_attention", "naive_decode_attention", reason)
+    else:
+        KNOWN.keep(key, (scale, softcap, window, splits))
     output, lse = operators.decode(
         q if q.dim() == 4 else q[:, :, None],
         k_cache, v_cache, lengths, block_table, k_scale, v_scale, scale, softcap, window, splits,

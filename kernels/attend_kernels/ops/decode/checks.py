@@ -68,8 +68,7 @@ def check_decode(
             f"{NAME}: splits must be 1 to {MOST_SPLITS} parts, got {splits}. "
             f"Next: leave it out, and the number is chosen for the GPU."
         )
-    if not (q.is_cuda or torch.compiler.is_compiling()):
-        _check_values(lengths, block_table, k_cache)
+    check_values(lengths, block_table, k_cache)
 
 
 def _check_scale(
@@ -96,10 +95,12 @@ def _check_scale(
         )
 
 
-def _check_values(
+def check_values(
     lengths: torch.Tensor, block_table: torch.Tensor | None, k_cache: torch.Tensor
 ) -> None:
     """Hold lengths and pages to what is there; only where looking at them costs no waiting."""
+    if lengths.is_cuda or torch.compiler.is_compiling():
+        return
     pages, page = k_cache.shape[:2]
     room = k_cache.shape[2] if block_table is None else block_table.shape[1] * page
     for sequence, length in enumerate(lengths.tolist()):

@@ -26,10 +26,12 @@ import torch
 
 from attend_kernels.common import fallback
 from attend_kernels.common.arguments import assert_tensors
+from attend_kernels.common.known import Known
 from attend_kernels.common.shapes import ShapeError, assert_shape
 from attend_kernels.ops.rope.naive import naive_rope
-from attend_kernels.ops.rope.operators import rotate
+from attend_kernels.ops.rope.operators import launch_rope, rotate
 
+KNOWN = Known()
 INTEGERS = (torch.int32, torch.int64)
 
 
@@ -55,12 +57,16 @@ def apply_rope(
         TypeError: x or the table is not floating point, or positions are not integers.
         ValueError: tensors on different devices, or a table that asks for a gradient.
     """
+    key = KNOWN.key((x, cos, sin, positions), interleaved)
+    if KNOWN.find(key):
+        return launch_rope(x, cos, sin, positions, interleaved, False)
     _check(x, cos, sin, positions)
     if x.numel() == 0:
         return torch.empty_like(x)
     if reason := fallback.why_not(x):
         fallback.warn_once("apply_rope", "naive_rope", reason)
         return naive_rope(x, cos, sin, interleaved=interleaved, positions=positions)
+    KNOWN.keep(key)
     return rotate(x, cos, sin, positions, interleaved, False)
 
 
