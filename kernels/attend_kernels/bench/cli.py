@@ -55,9 +55,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "only, at tiny sizes under Triton's interpreter.",
     )
     parser.add_argument(
-        "--only", type=_families, default=FAMILIES, help=f"some of {','.join(FAMILIES)}"
+        "--only", type=families_of(FAMILIES), default=FAMILIES, help=f"some of {','.join(FAMILIES)}"
     )
-    parser.add_argument("--minutes", type=_minutes, default=10.0, help="time there is (default 10)")
+    parser.add_argument(
+        "--minutes", type=minutes_of, default=10.0, help="time there is (default 10)"
+    )
     parser.add_argument(
         "--out", type=Path, default=_results(), help="folder for the results (default: %(default)s)"
     )
@@ -73,15 +75,22 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _families(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(","))
-    for name in names:
-        if name not in FAMILIES:
-            raise argparse.ArgumentTypeError(f"no kernel {name!r}; there are {', '.join(FAMILIES)}")
-    return names
+def families_of(known: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    """Make a reader of names separated by commas, each of which must be known."""
+
+    def read(text: str) -> tuple[str, ...]:
+        names = tuple(name.strip() for name in text.split(","))
+        for name in names:
+            if name not in known:
+                there = ", ".join(known)
+                raise argparse.ArgumentTypeError(f"no kernel {name!r}; there are {there}")
+        return names
+
+    return read
 
 
-def _minutes(text: str) -> float:
+def minutes_of(text: str) -> float:
+    """Read a positive number of minutes."""
     minutes = float(text)
     if not minutes > 0:
         raise argparse.ArgumentTypeError(f"expected a positive number of minutes, got {text}")

@@ -17,6 +17,7 @@ MOST_REGISTERS = 255  # a thread
 REGISTERS = 65_536  # a multiprocessor's, of the A100 and the H200
 SHARED_IN_ALL = {80: 167_936, 90: 233_472}  # a multiprocessor's, of the same
 RESERVED = 1024  # bytes of it that every program costs
+MOST_WARPS, MOST_PROGRAMS = 64, 32  # a multiprocessor's
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,41 @@ class Case:
         } | {f"has {name}": bool(made.count(name)) for name in self.without}
         return [f"{self.title}: {fault}" for fault, is_so in broken.items() if is_so]
 
+    @property
+    def modelled(self) -> bool:
+        """Whether the page says what its hottest loop costs: products on sm_90."""
+        return self.launch.architecture == 90 and self.product in TENSOR
+
+    def occupancy(self, made: Compiled) -> int:
+        """Programs that a multiprocessor holds at once."""
+        warps = self.launch.warps
+        registers = -(-made.registers // 8) * 8 * 32 * warps  # given out by eights
+        shared = SHARED_IN_ALL[self.launch.architecture] // (made.shared + RESERVED)
+        return min(REGISTERS // max(registers, 1), shared, MOST_WARPS // warps, MOST_PROGRAMS)
+
+    def model(self, made: Compiled) -> str | None:
+        """Its line of the table of loops: see ``loop``."""
+        if not self.modelled or made.loop is None:
+            return None
+        clocks = made.loop.clocks(self.launch.warps)
+        busiest = max(clocks, key=lambda unit: clocks[unit])
+        shares = [clocks["tensor"] / most for most in (sum(clocks.values()), clocks[busiest])]
+        cells = [
+            self.kernel,
+            self.dtype,
+            self.shape,
+            self.blocks,
+            self.launch.warps,
+            self.occupancy(made),
+            made.loop.instructions,
+            *(f"{n:,}" for n in clocks.values()),
+            f"{made.loop.loaded * self.launch.warps:,}",
+            made.loop.spills,
+            busiest,
+            f"{shares[0]:.0%}–{shares[1]:.0%}",
+        ]
+        return f"| {' | '.join(map(str, cells))} |"
+
     def row(self, made: Compiled) -> str:
         """Its line of the Markdown table."""
         product = next((n for n in (*TENSOR, self.product) if n and made.count(n)), None)
@@ -80,12 +116,16 @@ class Case:
         return f"| {' | '.join(map(str, cells))} |"
 
 
-def kept(made: Compiled) -> Compiled:
-    """Leave of the instructions what ``COUNTED`` names."""
+def kept(case: Case, made: Compiled) -> Compiled:
+    """Leave of the instructions what ``COUNTED`` names, and the loop where the page shows it."""
     counts = {name: made.count(name) for name in COUNTED if made.count(name)}
-    return replace(made, instructions=counts)
+    return replace(made, instructions=counts, loop=made.loop if case.modelled else None)
 
 
+MODEL = (
+    "kernel", "dtype", "shape", "blocks", "warps", "programs", "instructions", "issue", "special",
+    "tensor", "shared", "bytes", "spills", "busiest", "tensor share",
+)  # fmt: skip
 COLUMNS = (
     "GPU", "kernel", "dtype", "shape", "blocks", "warps", "stages", "registers", "spilled",
     "shared", "products", "16-byte loads",
