@@ -9,7 +9,8 @@ innermost loop that has the products, by what each unit of a multiprocessor can 
 * tensor: 4,096 operations of bf16 products (8,192 in 8 bits, 2,048 in tf32) by ``HGMMA``; those of
   ``HMMA``, one warp's, reach about 0.63 of that (Luo et al. 2024, "Benchmarking and dissecting the
   Nvidia Hopper GPU architecture", table 9);
-* shared: 128 bytes of shared memory: factors that ``HGMMA`` reads there, copies, exchanges.
+* shared: 128 bytes of shared memory: factors that ``HGMMA`` reads there, copies, exchanges; what
+  the copy engine writes for a tensor descriptor is not in it, nor in the bytes loaded.
 
 These are clocks if nothing ever waits. Units work side by side where there is something for them to
 do: two programs a multiprocessor, or the warps of one that are not all at the same place. So a
