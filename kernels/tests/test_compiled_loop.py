@@ -11,7 +11,7 @@ if not fallback.HAS_TRITON:
     pytest.skip("Triton is not installed", allow_module_level=True)
 
 from attend_kernels.compiled import Compiled, page
-from attend_kernels.compiled.case import MODEL, SHARED_IN_ALL
+from attend_kernels.compiled.case import MODEL, OUTSIDE, SHARED_IN_ALL
 from attend_kernels.compiled.loop import HMMA_SHARE, Loop, hottest
 
 
@@ -107,6 +107,9 @@ CASE = next(case for case in page.cases("flash") if case.modelled)
 MADE = Compiled(168, 0, 100_000, {}, Loop(353, 34, 128.0, 17_280, 4_352, 0))
 
 
+GOOD = replace(MADE, instructions={"HGMMA": 24, "LDGSTS.E.BYPASS.128": 52})
+
+
 @pytest.mark.parametrize(
     ("registers", "shared", "programs"),
     [(128, 0, 2), (168, 0, 1), (32, 0, 8), (128, SHARED_IN_ALL[90] - 1024, 1), (129, 0, 1)],
@@ -117,11 +120,20 @@ def test_programs_a_multiprocessor_holds(registers: int, shared: int, programs: 
 
 
 def test_a_line_of_the_page_names_the_busiest_unit():
-    line = CASE.model(MADE)
+    line = CASE.modelled_row(MADE)
     assert line is not None
     assert line.count("|") == len(MODEL) + 1
     assert line.endswith("| 706 | 544 | 1,024 | 1,080 | 34,816 | 0 | shared | 31%–95% |")
-    assert CASE.model(replace(MADE, loop=None)) is None
+    assert CASE.modelled_row(replace(MADE, loop=None)) is None
+
+
+def test_what_spills_outside_the_loop_is_no_fault():
+    spilled = replace(GOOD, spilled=OUTSIDE)
+    assert CASE.faults(spilled) == []
+    assert CASE.faults(replace(spilled, spilled=OUTSIDE + 1)) != []
+    assert spilled.loop is not None
+    assert CASE.faults(replace(spilled, loop=replace(spilled.loop, spills=1))) != []
+    assert CASE.faults(replace(spilled, loop=None)) != []
 
 
 def test_every_loop_with_products_on_sm_90_is_on_the_page():

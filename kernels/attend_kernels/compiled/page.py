@@ -144,7 +144,7 @@ def _section(family: str, results: Mapping[str, Result]) -> Iterator[str]:
     yield f"| {' | '.join(COLUMNS)} |"
     yield "|---" * len(COLUMNS) + "|"
     yield from (case.row(results[case.title].made) for case in cases(family))
-    lines = [case.model(results[case.title].made) for case in cases(family)]
+    lines = [case.modelled_row(results[case.title].made) for case in cases(family)]
     if any(lines):
         yield "\nOn sm_90, a round of the loop that runs most (above, *Loops*):\n"
         yield f"| {' | '.join(MODEL)} |"

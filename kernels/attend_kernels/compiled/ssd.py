@@ -92,6 +92,7 @@ def _case(
         f"{tile.chunk} × {block}",
         product="FFMA" if exact else "HGMMA" if hopper else "HMMA",
         wide=P > 16 and N > 32,  # less is one load of a warp for few threads
+        model=(P, N, packed) == (64, 128, False),
         most_shared=SHARED_LIMIT[86 if architecture == 80 else architecture],
     )
 
