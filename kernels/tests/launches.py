@@ -279,7 +279,9 @@ def _appends() -> list[Call]:
 def _rows() -> list[Call]:
     """Norms, rotary positions, cross-entropy and softmax."""
     found: list[Call] = []
-    for rows, width, dtype in [(1, 1, FP32), (33, 100, BF16), (64, 4096, FP16), (2, 40_000, BF16)]:
+    for rows, width, dtype in [(1, 1, FP32), (33, 100, BF16), (64, 4096, FP16), (2, 40_000, BF16),
+        (3, 64, torch.float64), (2, 20_000, torch.float64),
+    ]:  # fmt: skip
         x, w, b = (torch.randn(*shape).to(dtype) for shape in ((rows, width), (width,), (width,)))
         for more in ({}, {"residual": x + 1}):
             found.append(partial(_learn, rms_norm, {"x": x, "weight": w} | more))

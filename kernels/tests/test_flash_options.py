@@ -70,14 +70,19 @@ def test_values_of_another_width_than_keys(case: Case, device: str):
     assert got["output"].shape[-1] == case.E
 
 
-COMBINATIONS = list(product([False, True], [None, (20, 9)], [None, 2.0], [1, 2]))
+CHOICES = ([False, True], [None, (20, 9)], [None, 2.0], [1, 2])
+PAIRWISE = ("0000", "0111", "1011", "1101", "1110")  # any two choices together; the rest is deep
 
 
 @pytest.mark.parametrize(
     "case",
     [
-        Case(65, 80, H=2, G=G, D=16, causal=causal, window=window, alibi=True, softcap=cap)
-        for causal, window, cap, G in COMBINATIONS
+        pytest.param(
+            Case(65, 80, H=2, G=G, D=16, causal=causal, window=window, alibi=True, softcap=cap),
+            marks=[] if "".join(map(str, picked)) in PAIRWISE else pytest.mark.deep,
+        )
+        for picked in product([0, 1], repeat=4)
+        for causal, window, cap, G in [[c[n] for c, n in zip(CHOICES, picked, strict=True)]]
     ]
     + [Case(40, 70, D=16, window=(20, 9), softcap=2.0, causal=causal) for causal in (False, True)],
     ids=str,

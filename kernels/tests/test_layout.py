@@ -218,3 +218,35 @@ def test_layout_stays_whole_under_torch_compile():
 
     compiled = torch.compile(both, backend="aot_eager", fullgraph=True)
     assert torch.equal(compiled(q), both(q))
+
+
+@needs_triton
+def test_the_short_way_of_a_second_call_does_all_that_the_long_way_does():
+    """See ``common.known``: without gradients, a call like one before is not checked again."""
+    from attend_kernels.ops.decode import api as decode
+    from attend_kernels.ops.norm import api as norm
+    from attend_kernels.ops.rope import api as rope
+
+    q, cache, n = draw(2, 3, 4, 8), draw(2, 9, 2, 8), torch.tensor([9, 4])
+    sinks, table = draw(4), attend_kernels.rope_table(5, 8)
+    x = draw(3, 8)
+    calls: list[tuple[Any, Callable[[], Any]]] = []
+    for at in (q, q[:, 0]):
+        for given in ({}, {"sinks": sinks}):
+            options = {"layout": "bthd", "return_lse": True, **given}
+            one = (at, cache, cache, n)
+            calls.append(
+                (decode.KNOWN, lambda one=one, o=options: kernels.decode_attention(*one, **o))
+            )
+    calls.append((rope.KNOWN, lambda: kernels.apply_rope(q, *table, layout="bthd")))
+    calls.append((norm.RMS, lambda: kernels.rms_norm(x)))
+    calls.append((norm.LAYER, lambda: kernels.layer_norm(x)))
+    for known, call in calls:
+        known._found.clear()
+        first = call()
+        assert len(known._found) == 1
+        second = call()
+        pairs = zip(first, second, strict=True) if isinstance(first, tuple) else [(first, second)]
+        for before, after in pairs:
+            assert torch.equal(before, after)
+            assert before.stride() == after.stride()

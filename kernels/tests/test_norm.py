@@ -168,6 +168,19 @@ def test_error_is_what_rounding_makes(kind: str, path: str, device: str):
     check(kind, leaves)
 
 
+@needs_triton
+@pytest.mark.parametrize("kind", ["rms", "layer"])
+def test_float64_has_its_eps_in_float64(kind: str, path: str, device: str):
+    from .stand_in import single_numbers
+
+    leaves = make((3,), 33, torch.float64, device, kind, residual=False)
+    leaves["x"] = leaves["x"].detach() * 1e-3  # rows as small as eps
+    want = call(TWIN, kind, leaves)
+    with single_numbers():
+        got = call(FAST, kind, leaves)
+    assert relative_error(got, want.detach()) < 1e-14
+
+
 def check(kind: str, leaves: dict[str, torch.Tensor]) -> None:
     """Assert both limits of ``numerics``, of outputs and gradients."""
     got = outputs_and_gradients(FAST, kind, leaves)

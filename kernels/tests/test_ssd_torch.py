@@ -112,7 +112,9 @@ def test_operators_keep_pytorchs_contract(options: tuple[str, ...], device: str)
     assert dt is not None
     assert B is not None
     assert C is not None
-    torch.library.opcheck(ssd_operators.ssd_step, (last, x[:, 0], dt[:, 0], A, B[:, 0], C[:, 0], D))
+    torch.library.opcheck(
+        ssd_operators.ssd_step, (last, x[:, 0], dt[:, 0], A, B[:, 0], C[:, 0], D, None, True)
+    )
 
 
 @pytest.mark.deep

@@ -45,11 +45,14 @@ from attend_kernels.common import fallback
 from attend_kernels.common.arguments import assert_tensors
 from attend_kernels.common.attention import Window, reach
 from attend_kernels.common.foreign import DECODE, refuse
+from attend_kernels.common.known import Known
 from attend_kernels.common.layout import Layout, heads_first
 from attend_kernels.common.sinks import check_sinks, with_sinks
 from attend_kernels.ops.decode import operators
-from attend_kernels.ops.decode.checks import check_decode
+from attend_kernels.ops.decode.checks import check_decode, check_values
 from attend_kernels.ops.decode.quantise import LIMITS
+
+KNOWN = Known(casts=True)
 
 
 class Keywords(TypedDict, total=False):
@@ -154,6 +157,14 @@ def decode_attention(
     """
     if foreign:
         refuse("decode_attention", foreign, DECODE)
+    tensors = (q, k_cache, v_cache, lengths, block_table, k_scale, v_scale)
+    key = KNOWN.key((*tensors, sinks), scale, window, softcap, splits, layout)
+    if (options := KNOWN.find(key)) is not None:
+        check_values(lengths, block_table, k_cache, layout)
+        tensors = tensors if layout == "bhtd" else _heads_before(*tensors)
+        output, lse = operators.launch_decode(*tensors, *options)
+        output, lse = _finish(output, lse, sinks, layout)
+        return (output, lse) if return_lse else output
     given = {"q": q, "k_cache": k_cache, "v_cache": v_cache, "lengths": lengths}
     optional = {"block_table": block_table, "k_scale": k_scale, "v_scale": v_scale, "sinks": sinks}
     assert_tensors("decode_attention", tuple(optional), **given, **optional)
@@ -164,22 +175,60 @@ def decode_attention(
     softcap = softcap or None
     check_decode(q, k_cache, v_cache, lengths, block_table, scales, scale, softcap, splits, layout)
     if layout == "bthd":
-        q = q.transpose(1, 2) if q.dim() == 4 else q
-        if block_table is None:
-            k_cache, v_cache = k_cache.transpose(1, 2), v_cache.transpose(1, 2)
-            k_scale, v_scale = (
-                x.transpose(1, 2) if x is not None and x.dim() == 3 else x for x in scales
-            )
+        q, k_cache, v_cache, _, _, k_scale, v_scale = _heads_before(
+            q, k_cache, v_cache, lengths, block_table, k_scale, v_scale
+        )
     check_sinks("decode_attention", sinks, q, {"H": q.shape[1]})
     window, _ = reach(True, window)
     scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     if reason := operators.why_not(q, k_cache):
         fallback.warn_once("decode_attention", "naive_decode_attention", reason)
+    else:
+        KNOWN.keep(key, (scale, softcap, window, splits))
     output, lse = operators.decode(
         q if q.dim() == 4 else q[:, :, None],
         k_cache, v_cache, lengths, block_table, k_scale, v_scale, scale, softcap, window, splits,
     )  # fmt: skip
-    output, lse = with_sinks(output, lse, sinks)
     output, lse = output.reshape(q.shape), lse.reshape(q.shape[:-1])
-    output = heads_first(output, layout) if q.dim() == 4 else output
+    output, lse = _finish(output, lse, sinks, layout)
     return (output, lse) if return_lse else output
+
+
+def _heads_before(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    lengths: torch.Tensor,
+    block_table: torch.Tensor | None,
+    k_scale: torch.Tensor | None,
+    v_scale: torch.Tensor | None,
+) -> tuple[
+    torch.Tensor,
+    torch.Tensor,
+    torch.Tensor,
+    torch.Tensor,
+    torch.Tensor | None,
+    torch.Tensor | None,
+    torch.Tensor | None,
+]:
+    """View arguments in the layout "bthd" as in "bhtd"; pages lie as they always do."""
+    q = q.transpose(1, 2) if q.dim() == 4 else q
+    if block_table is None:
+        k_cache, v_cache = k_cache.transpose(1, 2), v_cache.transpose(1, 2)
+        k_scale, v_scale = (
+            x.transpose(1, 2) if x is not None and x.dim() == 3 else x for x in (k_scale, v_scale)
+        )
+    return q, k_cache, v_cache, lengths, block_table, k_scale, v_scale
+
+
+def _finish(
+    output: torch.Tensor, lse: torch.Tensor, sinks: torch.Tensor | None, layout: Layout
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Let sinks take their share, and put heads where the caller has them; T may be missing."""
+    if output.dim() == 4:
+        output, lse = with_sinks(output, lse, sinks)
+        return heads_first(output, layout), lse
+    if sinks is not None:
+        output, lse = with_sinks(output[:, :, None], lse[:, :, None], sinks)
+        return output[:, :, 0], lse[:, :, 0]
+    return output, lse

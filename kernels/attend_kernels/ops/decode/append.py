@@ -99,10 +99,8 @@ def append_to_cache(
         )
     k, v = (x.unsqueeze(2) if x.dim() == 3 else heads_first(x, layout) for x in (k, v))
     after = lengths + (k.shape[2] if counts is None else counts.to(lengths.dtype))
-    if not (k.is_cuda or torch.compiler.is_compiling()):
-        room = sizes["n"] * sizes["page"] if paged else sizes["S"]
-        check_values(lengths, block_table, room, k_cache.shape, NAME)
-        check_values(after, block_table, room, k_cache.shape, NAME)
+    for count in (lengths, after):
+        check_values(count, block_table, k_cache, layout, NAME)
     k, k_new = _encoded("k", k, k_cache, k_scale, cache_axes, sizes)
     v, v_new = _encoded("v", v, v_cache, v_scale, cache_axes, sizes)
     if k_scale is not None and v_scale is not None and k_scale.dim() != v_scale.dim():

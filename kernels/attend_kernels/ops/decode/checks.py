@@ -73,9 +73,7 @@ def check_decode(
             f"{NAME}: splits must be 1 to {MOST_SPLITS} parts, got {splits}. "
             f"Next: leave it out, and the number is chosen for the GPU."
         )
-    if not (q.is_cuda or torch.compiler.is_compiling()):
-        room = sizes["S"] if block_table is None else sizes["n"] * sizes["page"]
-        check_values(lengths, block_table, room, k_cache.shape)
+    check_values(lengths, block_table, k_cache, layout)
 
 
 def check_scale(
@@ -107,12 +105,16 @@ def check_scale(
 def check_values(
     lengths: torch.Tensor,
     block_table: torch.Tensor | None,
-    room: int,
-    cache: torch.Size,
+    k_cache: torch.Tensor,
+    layout: Layout = "bhtd",
     function: str = NAME,
 ) -> None:
     """Hold lengths and pages to what is there; only where looking at them costs no waiting."""
-    pages, page = cache[:2]
+    if lengths.is_cuda or torch.compiler.is_compiling():
+        return
+    pages, page = k_cache.shape[:2]
+    room = k_cache.shape[2 if layout == "bhtd" else 1]
+    room = room if block_table is None else block_table.shape[1] * page
     for sequence, length in enumerate(lengths.tolist()):
         if not 0 <= length <= room:
             raise ValueError(

@@ -22,6 +22,7 @@ import torch
 
 from attend_kernels.common import fallback
 from attend_kernels.common.devices import architecture, padded
+from attend_kernels.ops.flash.measured import MEASURED
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Tile:
     block_s: int
     warps: int
     stages: int
+    descriptors: bool = False  # K and V by tensor descriptors (the forward kernel's, on sm_90)
 
 
 # Kernels: "forward", "keys" (dK and dV), "queries" (dQ), "atomic" (all three, dQ with atomics).
@@ -88,6 +90,9 @@ for _architecture in (80, 90):
 _add(90, "forward", "fp32", 256, Tile(16, 16, 8, 1), Tile(16, 16, 4, 1))
 _add(80, "keys", "fp32", 256, Tile(16, 32, 8, 1), Tile(16, 16, 8, 1))
 _add(80, "queries", "fp32", 128, Tile(16, 16, 4, 1), Tile(16, 32, 4, 1), Tile(16, 16, 4, 1))
+
+for (*_key, _mask), _tile in MEASURED.items():
+    TABLE[tuple(_key)][str(_mask)] = Tile(*_tile)
 
 # Interpreted: unequal sides show an exchanged axis; a step costs the same for any small tile.
 INTERPRETED = Tile(64, 32, 4, 1)

@@ -55,10 +55,17 @@ import torch
 from attend_kernels.common import devices, fallback
 from attend_kernels.common.arguments import autocast
 from attend_kernels.common.foreign import LINEAR, refuse
+from attend_kernels.common.known import Known
 from attend_kernels.common.layout import Layout, heads_first, look_exchanged, pattern
 from attend_kernels.common.tensors import filled
 from attend_kernels.ops.linear_attention import delta_operators, operators
-from attend_kernels.ops.linear_attention.checks import as_gates, check, check_beta, check_chunk
+from attend_kernels.ops.linear_attention.checks import (
+    as_gates,
+    check,
+    check_beta,
+    check_chunk,
+    check_falling,
+)
 from attend_kernels.ops.linear_attention.naive import (
     Pair,
     naive_linear_attention,
@@ -72,6 +79,8 @@ __all__ = [
     "naive_linear_attention",
     "naive_linear_attention_parallel",
 ]
+
+KNOWN = Known(casts=True)
 
 
 class Keywords(TypedDict, total=False):
@@ -212,6 +221,14 @@ def linear_attention_step(
     name = "linear_attention_step"
     if foreign:
         refuse(name, foreign, LINEAR)
+    key = KNOWN.key((state, q, k, v, decay, gate, beta))
+    if KNOWN.find(key):
+        gates = gate
+        if decay is not None:
+            gates = decay[None].expand(q.shape[:2])
+        elif gate is not None and gate.dim() == 3:
+            check_falling("linear_attention_step", gate)
+        return operators.launch_step(state, q, k, v, gates, beta)
     q, k, v = autocast(q, k, v)
     sizes = check(name, q, k, v, state, (decay, gate, beta), axes="B H")
     gates = as_gates(name, decay, gate, sizes, axes="B H")
@@ -221,6 +238,7 @@ def linear_attention_step(
         check_beta(name, beta, gates if learns else None, sizes, axes="B H")
     reason = fallback.why_not(q)
     if not learns and not reason:
+        KNOWN.keep(key)
         return operators.step(state, q, k, v, gates, beta)
     q, k, v = q[:, :, None], k[:, :, None], v[:, :, None]
     gates = None if gates is None else gates[:, :, None]

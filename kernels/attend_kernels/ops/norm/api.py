@@ -29,9 +29,12 @@ import torch
 
 from attend_kernels.common import fallback
 from attend_kernels.common.arguments import assert_tensors
+from attend_kernels.common.known import Known
 from attend_kernels.common.shapes import ShapeError, assert_shape
 from attend_kernels.ops.norm.naive import Pair, naive_layer_norm, naive_rms_norm
-from attend_kernels.ops.norm.operators import norm_forward
+from attend_kernels.ops.norm.operators import launch_norm, norm_forward
+
+RMS, LAYER = Known(), Known()
 
 
 @overload
@@ -64,12 +67,18 @@ def rms_norm(
         TypeError: an argument is not floating point.
         ValueError: the tensors are on different devices, or ``eps`` is not 0 or more.
     """
+    key = RMS.key((x, weight, residual), eps)
+    if RMS.find(key):
+        weight = _ones(x) if weight is None else weight
+        normed, h, _, _ = launch_norm(x, residual, weight, None, eps, False)
+        return normed if residual is None else (normed, h)
     _check("rms_norm", x, residual, {"weight": weight}, eps)
     weight = _ones(x) if weight is None else weight
     if reason := _unless_empty(x):
         fallback.warn_once("rms_norm", "naive_rms_norm", reason)
     if reason or x.numel() == 0:
         return naive_rms_norm(x, weight, residual=residual, eps=eps)
+    RMS.keep(key)
     normed, h, _, _ = norm_forward(x, residual, weight, None, eps, False)
     return normed if residual is None else (normed, h)
 
@@ -108,12 +117,18 @@ def layer_norm(
 
     Dtypes, fallback and errors: as ``rms_norm``.
     """
+    key = LAYER.key((x, weight, bias, residual), eps)
+    if LAYER.find(key):
+        weight = _ones(x) if weight is None else weight
+        normed, h, _, _ = launch_norm(x, residual, weight, bias, eps, True)
+        return normed if residual is None else (normed, h)
     _check("layer_norm", x, residual, {"weight": weight, "bias": bias}, eps)
     weight = _ones(x) if weight is None else weight
     if reason := _unless_empty(x):
         fallback.warn_once("layer_norm", "naive_layer_norm", reason)
     if reason or x.numel() == 0:
         return naive_layer_norm(x, weight, bias, residual=residual, eps=eps)
+    LAYER.keep(key)
     normed, h, _, _ = norm_forward(x, residual, weight, bias, eps, True)
     return normed if residual is None else (normed, h)
 

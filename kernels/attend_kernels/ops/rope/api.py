@@ -29,11 +29,13 @@ import torch
 from attend_kernels.common import fallback
 from attend_kernels.common.arguments import assert_tensors
 from attend_kernels.common.foreign import ROPE, refuse
+from attend_kernels.common.known import Known
 from attend_kernels.common.layout import Layout, heads_first, look_exchanged, pattern
 from attend_kernels.common.shapes import ShapeError, assert_shape
 from attend_kernels.ops.rope.naive import naive_rope
-from attend_kernels.ops.rope.operators import rotate
+from attend_kernels.ops.rope.operators import launch_rope, rotate
 
+KNOWN = Known()
 INTEGERS = (torch.int32, torch.int64)
 
 
@@ -65,6 +67,10 @@ def apply_rope(
     """
     if foreign:
         refuse("apply_rope", foreign, ROPE)
+    key = KNOWN.key((x, cos, sin, positions), interleaved, layout)
+    if KNOWN.find(key):
+        turned = launch_rope(heads_first(x, layout), cos, sin, positions, interleaved, False)
+        return heads_first(turned, layout)
     _check(x, cos, sin, positions, layout)
     if x.numel() == 0:
         return torch.empty_like(x)
@@ -73,6 +79,7 @@ def apply_rope(
         x = heads_first(x, layout)
         turned = naive_rope(x, cos, sin, interleaved=interleaved, positions=positions)
     else:
+        KNOWN.keep(key)
         turned = rotate(heads_first(x, layout), cos, sin, positions, interleaved, False)
     return heads_first(turned, layout)
 

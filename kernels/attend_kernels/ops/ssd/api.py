@@ -56,6 +56,7 @@ import torch
 from attend_kernels.common import devices, fallback
 from attend_kernels.common.arguments import assert_tensors, autocast
 from attend_kernels.common.foreign import SSD, refuse
+from attend_kernels.common.known import Known
 from attend_kernels.common.tensors import filled
 from attend_kernels.ops.ssd import operators
 from attend_kernels.ops.ssd.checks import PATTERNS, check, check_values, split_groups
@@ -79,6 +80,8 @@ __all__ = [
     "ssd_step",
     "step_sizes",
 ]
+
+KNOWN = Known(casts=True)
 
 
 class Keywords(TypedDict, total=False):
@@ -236,6 +239,11 @@ def ssd_step(
     """
     if foreign:
         refuse("ssd_step", foreign, SSD)
+    arguments = (state, x, dt, A, B, C, D, dt_bias)
+    key = KNOWN.key(arguments, softplus)
+    if KNOWN.find(key):
+        _check_step(dt, A, dt_bias, softplus)
+        return operators.launch_step(*arguments, softplus)
     assert_tensors(
         "ssd_step", ("D", "dt_bias"), state=state, x=x, dt=dt, A=A, B=B, C=C, D=D, dt_bias=dt_bias
     )
@@ -249,11 +257,21 @@ def ssd_step(
             softplus=softplus, initial_state=state, output_state=True,
         )  # fmt: skip
         return y[:, 0], state
-    dt = step_sizes(dt, dt_bias, softplus)
-    check_values("ssd_step", dt, A)
-    A, D, state = A.float(), None if D is None else D.float(), state.float()
+    _check_step(dt, A, dt_bias, softplus)
     if reason := fallback.why_not(x):
         fallback.warn_once("ssd_step", "naive_ssd_step", reason)
-        y, state = naive_ssd_step(state, x.float(), dt, A, B.float(), C.float(), D)
+        y, state = naive_ssd_step(
+            state.float(), x.float(), step_sizes(dt, dt_bias, softplus), A.float(), B.float(),
+            C.float(), None if D is None else D.float(),
+        )  # fmt: skip
         return y.to(x.dtype), state
-    return operators.ssd_step(state, x, dt, A, B, C, D)
+    KNOWN.keep(key)
+    return operators.ssd_step(state, x, dt, A, B, C, D, dt_bias, bool(softplus))
+
+
+def _check_step(
+    dt: torch.Tensor, A: torch.Tensor, dt_bias: torch.Tensor | None, softplus: bool
+) -> None:
+    """Refuse growth, as ``check_values``, with the step sizes made for that alone."""
+    if not (dt.is_cuda or torch.compiler.is_compiling()):
+        check_values("ssd_step", step_sizes(dt, dt_bias, softplus), A)
