@@ -81,7 +81,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.thin(keep=5)
+@pytest.mark.thin(keep=3)
 @needs_triton
 @pytest.mark.parametrize("heads", ["", "H", "BH"], ids=lambda h: f"mask{h}")
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
@@ -95,7 +95,7 @@ def test_outputs_and_gradients(shape: tuple[int, int, int], causal: bool, heads:
         assert got[1][:, :, block : 2 * block].isinf().all()
 
 
-@pytest.mark.thin(keep=2)
+@pytest.mark.thin(keep=1)
 @needs_triton
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["fp16", "bf16"])
 @pytest.mark.parametrize("D", [40, 64], ids=lambda n: f"D{n}")

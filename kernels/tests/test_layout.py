@@ -68,7 +68,7 @@ def run(function: Callable[..., Any], inputs: Tensors, **options: Any) -> list[t
     return [*(x.detach() for x in result), *(x.grad for x in leaves.values() if x.grad is not None)]
 
 
-@pytest.mark.thin(keep=4)
+@pytest.mark.thin(keep=3)
 @needs_triton
 @pytest.mark.parametrize("name", cases())
 def test_same_numbers_and_gradients_in_the_callers_layout(name: str):
@@ -208,6 +208,7 @@ def test_no_warning_for_heads_as_models_have_them(shape: tuple[int, ...]):
         layouts.look_exchanged("f", heads, tokens, "bhtd")
 
 
+@pytest.mark.deep
 @needs_triton
 def test_layout_stays_whole_under_torch_compile():
     q = draw(1, 9, 2, 16)

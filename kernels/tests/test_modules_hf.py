@@ -75,7 +75,7 @@ def tokens(batch: int = 2, length: int = 11) -> torch.Tensor:
     return torch.randint(1, 29, (batch, length), generator=torch.Generator().manual_seed(1))
 
 
-@pytest.mark.thin(keep=7)
+@pytest.mark.thin(keep=5)
 @models
 @pytest.mark.parametrize("way", WAYS)
 def test_outputs_and_gradients(name: str, way: str, monkeypatch: pytest.MonkeyPatch):
@@ -108,7 +108,7 @@ def test_generation_token_by_token(name: str, monkeypatch: pytest.MonkeyPatch):
     assert len(set(got[:, 5:].flatten().tolist())) > 1  # not one token again and again
 
 
-@pytest.mark.thin(keep=6)
+@pytest.mark.thin(keep=5)
 @models
 @pytest.mark.parametrize("way", WAYS)
 @torch.no_grad()

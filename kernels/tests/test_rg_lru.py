@@ -51,7 +51,7 @@ def check(given: Tensors, dtype: torch.dtype = torch.float32, **options: Any) ->
     return got
 
 
-@pytest.mark.thin(keep=4)
+@pytest.mark.thin(keep=3)
 @needs_triton
 @pytest.mark.parametrize("T", [1, 2, 17, 64, 70, 130])
 @pytest.mark.parametrize("state", [False, True], ids=["fresh", "state"])
@@ -66,7 +66,7 @@ def test_outputs_and_gradients(T: int, state: bool, monkeypatch: pytest.MonkeyPa
     check(given)
 
 
-@pytest.mark.thin(keep=2)
+@pytest.mark.thin(keep=1)
 @needs_triton
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["fp16", "bf16"])
 @pytest.mark.parametrize("C", [1, 16, 40], ids=lambda n: f"C{n}")
@@ -126,6 +126,7 @@ def test_any_strides():
     assert torch.equal(rg_lru(**turned), want)
 
 
+@pytest.mark.deep
 @needs_triton
 def test_operator_keeps_pytorchs_contract():
     from attend_kernels.ops.rg_lru.operators import rg_lru_forward

@@ -64,7 +64,7 @@ def check(given: dict[str, torch.Tensor], length: int) -> None:
         assert error <= 16 * (shake + 2.0**-24), (name, error, shake)
 
 
-@pytest.mark.thin(keep=5)
+@pytest.mark.thin(keep=4)
 @needs_triton
 @pytest.mark.parametrize("length", [1, 2, 17, 64, 97])
 @pytest.mark.parametrize("N", [1, 5, 16, 33], ids=lambda n: f"N{n}")
@@ -72,6 +72,7 @@ def test_kernel_and_gradients(N: int, length: int):
     check(inputs(2, N), length)
 
 
+@pytest.mark.deep
 @needs_triton
 def test_a_long_kernel():
     check(inputs(2, 4), 1500)
@@ -101,6 +102,7 @@ def test_the_convolution_looks_back_only():
     assert torch.allclose(grad[0, :4], want, atol=1e-6)
 
 
+@pytest.mark.deep
 @needs_triton
 def test_operator_keeps_pytorchs_contract():
     from attend_kernels.ops.s4d.operators import powers
