@@ -1,4 +1,4 @@
-"""The examples of kernels/README.md run as they stand."""
+"""The examples of kernels/README.md and of the guide run as they stand; what they name is there."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ import torch
 
 from .modules_cases import choose, draw
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+HOME = Path(__file__).parents[1]
+README = (HOME / "README.md").read_text(encoding="utf-8")
+PAGES = {page.name: page for page in [HOME / "README.md", *sorted((HOME / "guide").glob("*.md"))]}
 
 
-def examples() -> list[str]:
+def examples(page: Path) -> list[str]:
     """Indented blocks of Python: those that import."""
-    lines = README.splitlines()
+    lines = page.read_text(encoding="utf-8").splitlines()
     blocks = [
         "\n".join(line[4:] for line in group)
         for code, group in groupby(lines, lambda x: x.startswith("    ") or not x)
@@ -28,22 +30,30 @@ def examples() -> list[str]:
     return [block for block in blocks if re.search(r"^(from|import) ", block, re.MULTILINE)]
 
 
-def test_there_are_examples():
-    assert len(examples()) >= 2
-
-
-@pytest.mark.parametrize("at", range(len(examples())))
-def test_examples_run(at: int, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+def test_examples_run(page: Path, monkeypatch: pytest.MonkeyPatch):
     choose("twin", monkeypatch)
-    names: dict[str, Any] = {
-        "x": draw(2, 5, 8),
-        "weight": torch.ones(8),
-        "stream": draw(2, 5, 8, seed=1),
-        "q": draw(2, 2, 5, 8),
-        "logits": draw(2, 5, 11),
-        "targets": torch.arange(10).reshape(2, 5),
-    }
-    exec(examples()[at], names)
+    assert examples(page)
+    for example in examples(page):
+        names: dict[str, Any] = {
+            "x": draw(2, 5, 8),
+            "weight": torch.ones(8),
+            "stream": draw(2, 5, 8, seed=1),
+            "q": draw(2, 2, 5, 8),
+            "logits": draw(2, 5, 11),
+            "targets": torch.arange(10).reshape(2, 5),
+        }
+        torch.manual_seed(0)
+        exec(example, names)
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+def test_places_they_name_are_there(page: Path):
+    text = page.read_text(encoding="utf-8")
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
+        assert (page.parent / link).exists(), link
+    for place in re.findall(r"`((?:ops|common)/[a-z0-9_/.]+)`", text):
+        assert (HOME / "attend_kernels" / place).exists(), place
 
 
 def test_what_the_table_calls_is_there():
