@@ -23,6 +23,7 @@ LAYERS: dict[str, Callable[[], Any]] = {
     "no-rope": lambda: modules.FlashAttention(16, 2, rope_theta=None, softcap=3.0, sinks=True),
     "mamba": lambda: modules.MambaBlock(8, 4),
     "mamba2": lambda: modules.Mamba2Block(8, 2, 8, 16),
+    "gated-deltanet": lambda: modules.GatedDeltaNet(16, 4, 2, 8, 6),
     "gla": lambda: modules.GatedLinearAttention(32, 2, 1, clamp_min=-1.0),
     "gla-conv": lambda: modules.GatedLinearAttention(
         32, 2, use_short_conv=True, conv_bias=True, use_output_gate=False
@@ -35,7 +36,11 @@ LAYERS: dict[str, Callable[[], Any]] = {
     ),
     "deltanet-beta": lambda: modules.DeltaNet(16, 1, use_beta=False),
 }
-LINEAR = {name: make for name, make in LAYERS.items() if name.split("-")[0][-3:] in ("gla", "net")}
+LINEAR = {
+    name: make
+    for name, make in LAYERS.items()
+    if name.split("-")[0] in ("gla", "retnet", "deltanet")
+}
 
 
 def make(name: str) -> Any:

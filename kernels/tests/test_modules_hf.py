@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from attend_kernels.modules import FlashAttention, Mamba2Block, MambaBlock
+from attend_kernels.modules import FlashAttention, GatedDeltaNet, Mamba2Block, MambaBlock
 
-from .modules_cases import WAYS, choose, fresh, generate, logits, mixers, single, whole
+from .modules_cases import WAYS, choose, draw, fresh, generate, logits, mixers, single, whole
 from .numerics import relative_error
 
 transformers = pytest.importorskip("transformers")
@@ -94,6 +94,32 @@ def test_outputs_and_gradients(name: str, way: str, monkeypatch: pytest.MonkeyPa
     largest = max(float(w.norm()) for w in wanted)
     for n, f, w in zip(names, found, wanted, strict=True):
         assert relative_error(f, w.double(), floor=1e-2 * largest) < 2e-5, n
+
+
+@pytest.mark.thin(keep=1)
+@pytest.mark.parametrize("way", WAYS)
+def test_gated_deltanet_is_qwen3_nexts(way: str, monkeypatch: pytest.MonkeyPatch):
+    choose(way, monkeypatch)
+    modeling = pytest.importorskip("transformers.models.qwen3_next.modeling_qwen3_next")
+    config = transformers.Qwen3NextConfig(
+        hidden_size=16, linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=8,
+        linear_value_head_dim=6, num_hidden_layers=1, layer_types=["linear_attention"],
+    )  # fmt: skip
+    torch.manual_seed(0)
+    theirs = modeling.Qwen3NextGatedDeltaNet(config, 0)
+    for parameter in theirs.parameters():
+        torch.nn.init.normal_(parameter, 0.2, 0.5)
+    ours = GatedDeltaNet(16, 4, 2, 8, 6)
+    ours.load_state_dict(theirs.state_dict())
+    x = draw(2, 9, 16).requires_grad_()
+    want, got = theirs(x), ours(x)
+    assert relative_error(got, want.detach().double()) < 1e-5
+    names = dict(theirs.named_parameters())
+    wanted = torch.autograd.grad(want.square().sum(), [x, *names.values()])
+    mine = dict(ours.named_parameters())
+    found = torch.autograd.grad(got.square().sum(), [x, *(mine[name] for name in names)])
+    for name, f, w in zip(["input", *names], found, wanted, strict=True):
+        assert relative_error(f, w.double()) < 1e-4, name
 
 
 @models

@@ -9,6 +9,7 @@ layer                    weights as in                        state for decoding
 ``GatedLinearAttention`` fla's ``GatedLinearAttention``       likewise
 ``RetNet``               fla's ``MultiScaleRetention``        likewise
 ``DeltaNet``             fla's ``DeltaNet``                   likewise
+``GatedDeltaNet``        ``Qwen3NextGatedDeltaNet``           likewise
 ======================== ==================================== =================================
 
 (fla is flash-linear-attention.) So ``layer.load_state_dict(theirs.state_dict())`` works. Each maps
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 from attend_kernels.modules.attention import FlashAttention
 from attend_kernels.modules.deltanet import DeltaNet
+from attend_kernels.modules.gated_deltanet import GatedDeltaNet
 from attend_kernels.modules.gla import GatedLinearAttention
 from attend_kernels.modules.mamba import MambaBlock
 from attend_kernels.modules.mamba2 import Mamba2Block
@@ -35,6 +37,7 @@ from attend_kernels.modules.states import KVCache, RecurrentState
 __all__ = [
     "DeltaNet",
     "FlashAttention",
+    "GatedDeltaNet",
     "GatedLinearAttention",
     "KVCache",
     "Mamba2Block",
