@@ -33,7 +33,7 @@ class Tile:
     block_s: int
     warps: int
     stages: int
-    descriptors: bool = False  # K and V by tensor descriptors (the forward kernel's, on sm_90)
+    descriptors: bool = False  # K and V by tensor descriptors (forward, queries; sm_90)
 
 
 # Kernels: "forward", "keys" (dK and dV), "queries" (dQ), "atomic" (all three, dQ with atomics).
