@@ -139,6 +139,10 @@ def test_options_without_a_hash_and_many_lengths_are_no_matter(monkeypatch: pyte
     assert len(calls._found) <= 3
 
 
+def test_tensors_without_memory_take_the_long_way():
+    assert known.Known().key((draw(3).to("meta"),)) is None
+
+
 def test_autocast_takes_the_long_way_where_it_casts():
     x = draw(3)
     with torch.autocast("cpu", torch.bfloat16):
