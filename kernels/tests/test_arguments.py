@@ -128,7 +128,7 @@ def test_vectors_with_strides(name: str, argument: str):
         torch.testing.assert_close(value, want[part], rtol=0, atol=0)
 
 
-@pytest.mark.thin(keep=4)
+@pytest.mark.thin(keep=3)
 @pytest.mark.parametrize(
     ("name", "argument"), [v for v in VECTORS.values() if "seqlens" not in v[1]], ids=str
 )

@@ -16,10 +16,11 @@ from .numerics import relative_error
 if not fallback.HAS_TRITON:
     pytest.skip("Triton is not installed", allow_module_level=True)
 
-from attend_kernels.ops.flash import forward, tiles
+from attend_kernels.ops.flash import backward, forward, tiles
 from attend_kernels.ops.flash.tiles import Tile
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+WALKS = ("forward", "queries")  # kernels that walk over keys and values
 TILE = Tile(32, 16, 4, 1, descriptors=True)
 
 
@@ -36,7 +37,7 @@ def described(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
 
     choose = tiles.choose
     monkeypatch.setattr(
-        tiles, "choose", lambda name, *more: TILE if name == "forward" else choose(name, *more)
+        tiles, "choose", lambda name, *more: TILE if name in WALKS else choose(name, *more)
     )
     monkeypatch.setattr(forward, "launch", watch)
     with numerics.poisoned():
@@ -73,6 +74,29 @@ def test_the_answer_is_the_twins(sizes, options, name: str, described: list[bool
     assert described == [True]
     assert relative_error(got, want) < numerics.TOLERANCE[dtype]
     assert relative_error(lse, want_lse) < numerics.TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_the_queries_gradient_is_the_twins(options, described: list[bool], monkeypatch):
+    leaves = [
+        draw(1, heads, length, 32, seed=seed).requires_grad_()
+        for seed, (heads, length) in enumerate(((4, 37), (2, 50), (2, 50)))
+    ]
+    launched = []
+    launch = backward.launch
+
+    def watch(kernel, programs, q, k, *more, **settings):
+        launched.append((settings.get("DESCRIPTORS"), isinstance(k, TensorDescriptor)))
+        launch(kernel, programs, q, k, *more, **settings)
+
+    monkeypatch.setattr(backward, "launch", watch)
+    grad = draw(1, 4, 37, 32, seed=9)
+    found = torch.autograd.grad(flash_attention(*leaves, **options), leaves, grad)
+    wide = [x.detach().double().requires_grad_() for x in leaves]
+    want = torch.autograd.grad(naive_attention(*wide, **options)[0], wide, grad.double())
+    for got, right in zip(found, want, strict=True):
+        assert relative_error(got, right) < numerics.TOLERANCE[torch.float32]
+    assert launched == [(None, False), (None, False), (True, True)]
 
 
 def heads_last(x: torch.Tensor) -> torch.Tensor:

@@ -66,6 +66,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.thin(keep=8)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 def test_each_sequence_by_itself(

@@ -55,7 +55,7 @@ class Known:
                 return None
             parts += (x.shape, x.stride(), x.dtype, x.device)
         first = tensors[0]
-        if first is None or fallback.why_not(first):
+        if first is None or first.is_meta or fallback.why_not(first):
             return None
         if self._casts and torch.is_autocast_enabled(first.device.type):
             return None

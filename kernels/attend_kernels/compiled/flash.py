@@ -16,8 +16,8 @@ from attend_kernels.ops.flash.tiles import Tile
 NOTE = """\
 blocks: queries × keys a tile. "All options" is window, ALiBi, soft cap, packed sequences and four
 query heads a key/value head at once; "grouped" is those four heads alone, which only the kernels of
-dK and dV tell apart (compiled for sm_90; two of them spill). "By descriptors" is the forward kernel
-with K and V fetched by the copy engine, a candidate of the sweep that nothing ships yet. fp32
+dK and dV tell apart (compiled for sm_90; two of them spill). "By descriptors" is a kernel with K
+and V fetched by the copy engine, a candidate of the sweep that nothing ships yet. fp32
 products are FFMA by intent: tensor cores would round their factors to tf32. sm_80's tiles fit that
 family's consumer cards."""
 
@@ -38,6 +38,7 @@ CANDIDATES: dict[tuple[int, str], Tile] = {
     (128, "full"): Tile(128, 128, 8, 3, descriptors=True),
     (128, "causal"): Tile(128, 128, 8, 3, descriptors=True),
 }
+QUERIES = Tile(128, 64, 8, 3, descriptors=True)
 PACKING = {"tiles_ptr", "q_starts_ptr", "k_starts_ptr"}
 
 
@@ -53,6 +54,8 @@ def cases(architecture: int) -> list[Case]:
     if architecture == 90:
         for (width, mask), tile in CANDIDATES.items():
             found.append(_case(90, "forward", "half", width, mask, 1, tile))
+        for mask in ("causal", "full"):
+            found.append(_case(90, "queries", "half", 128, mask, 1, QUERIES))
     return found
 
 
@@ -94,7 +97,7 @@ def _case(
         "DESCRIPTORS": tile.descriptors,
     }
     constants = {n: x for n, x in constants.items() if n in kernel.arg_names}
-    if tile.descriptors and name == "forward":
+    if tile.descriptors:
         block = f"[1, 1, {tile.block_s}, {width}]"
         types |= dict.fromkeys(("k_ptr", "v_ptr"), f"tensordesc<{dtype}{block}>")
     types = {argument: of for argument, of in types.items() if argument not in off}
@@ -114,4 +117,5 @@ def _case(
         spills=SPILLS.get((name, kind, width, mask), 0) if group > 1 else 0,
         wide=not tile.descriptors,  # then no thread loads K and V
         without=() if name == "atomic" else ATOMIC,
+        model=group == 1 and not options and width <= 128,
     )

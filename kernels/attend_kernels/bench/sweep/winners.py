@@ -23,7 +23,9 @@ Written by ``python -m attend_kernels.bench.sweep --write``; never edited by han
 
 from __future__ import annotations
 
-MEASURED: dict[tuple[int | bool | str, ...], tuple[int | bool, ...]] = {entries}
+from typing import Any
+
+MEASURED: dict[Any, tuple[Any, ...]] = {entries}
 '''
 
 

@@ -234,9 +234,7 @@ def forward(
     lse = torch.empty((B, H, T), dtype=torch.float32, device=q.device)
     tile = tile or configs.choose("forward", q, options.mask(slopes, packing))
     tiles, table, starts = schedule(T, packing, tile.block_t, over_queries=True)
-    by_descriptors = tile.descriptors and packing is None and describable(k) and describable(v)
-    block = [1, 1, tile.block_s, devices.padded(q.shape[-1])]
-    keys, values = (TensorDescriptor.from_tensor(x, block) if by_descriptors else x for x in (k, v))
+    by_descriptors, keys, values = described(tile, packing, tile.block_s, k, v)
     launch(
         flash_forward_kernel, tiles * H * B, q, keys, values, out, lse, slopes, table, *starts,
         *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *out.stride()[:3],
@@ -244,6 +242,21 @@ def forward(
         GROUP=H // k.shape[1], DESCRIPTORS=by_descriptors, **constants(q, tile),
     )  # fmt: skip
     return out, lse
+
+
+def described(
+    tile: Tile, packing: Packing | None, rows: int, x: torch.Tensor, y: torch.Tensor
+) -> tuple[bool, Any, Any]:
+    """Give two tensors that a kernel walks over, blocks of ``rows``, as its tile wants them.
+
+    That is as descriptors where the tile says so and they can be, else as they are: (whether, x,
+    y). In a packed batch a block may reach into the next sequence, and descriptors give no zeros
+    there.
+    """
+    if not (tile.descriptors and packing is None and describable(x) and describable(y)):
+        return False, x, y
+    block = [1, 1, rows, devices.padded(x.shape[-1])]
+    return True, *(TensorDescriptor.from_tensor(m, block) for m in (x, y))
 
 
 def describable(x: torch.Tensor) -> bool:

@@ -6,7 +6,9 @@ pipeline (how many tiles of the loop are on their way to shared memory).
 The entries were chosen without a GPU, from the compiler's word alone: with the Triton of
 constraints.txt each fits its architecture's shared memory, and compiles without a spilled register
 where heads are not grouped. Grouped heads were compiled after the table was set; COMPILED.md
-says what they spill. None has been timed on a GPU yet.
+says what they spill, and what a round of each loop costs, which ranks tiles better. What a GPU
+found faster (``bench.sweep``) stands in ``measured`` and takes the entry's place. None has been
+timed on a GPU yet.
 
 What limits them, at 255 registers a thread: the forward kernel keeps BLOCK_T × D numbers of O in
 fp32 and BLOCK_T × BLOCK_S scores; the dK/dV kernel 2 × BLOCK_S × D sums and twice the scores. On
@@ -33,7 +35,7 @@ class Tile:
     block_s: int
     warps: int
     stages: int
-    descriptors: bool = False  # K and V by tensor descriptors (the forward kernel's, on sm_90)
+    descriptors: bool = False  # K and V by tensor descriptors (forward, queries; sm_90)
 
 
 # Kernels: "forward", "keys" (dK and dV), "queries" (dQ), "atomic" (all three, dQ with atomics).
