@@ -48,7 +48,7 @@ transformers with the delta rule over sequence length", section 3; Yang, Kautz, 
 
 from __future__ import annotations
 
-from typing import Literal, Never, TypedDict, Unpack, overload
+from typing import Any, Literal, Never, TypedDict, Unpack, overload
 
 import torch
 
@@ -202,7 +202,7 @@ def linear_attention_step(
     decay: torch.Tensor | None = None,
     gate: torch.Tensor | None = None,
     beta: torch.Tensor | None = None,
-    **foreign: Never,
+    **foreign: Any,
 ) -> Pair:
     """One step of ``linear_attention``, for decoding: its output, and the state after it.
 

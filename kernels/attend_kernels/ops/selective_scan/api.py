@@ -45,7 +45,7 @@ backward). Nothing here has been timed on a GPU yet.
 
 from __future__ import annotations
 
-from typing import Literal, Never, TypedDict, Unpack, overload
+from typing import Any, Literal, Never, TypedDict, Unpack, overload
 
 import torch
 
@@ -193,7 +193,7 @@ def selective_scan_step(
     z: torch.Tensor | None = None,
     delta_bias: torch.Tensor | None = None,
     softplus: bool = True,
-    **foreign: Never,
+    **foreign: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """One step of ``selective_scan``, for decoding: y and the state after it.
 

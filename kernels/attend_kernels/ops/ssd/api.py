@@ -49,7 +49,7 @@ Nothing here has been timed on a GPU yet.
 
 from __future__ import annotations
 
-from typing import Literal, Never, TypedDict, Unpack, overload
+from typing import Any, Literal, Never, TypedDict, Unpack, overload
 
 import torch
 
@@ -223,7 +223,7 @@ def ssd_step(
     *,
     dt_bias: torch.Tensor | None = None,
     softplus: bool = False,
-    **foreign: Never,
+    **foreign: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """One step of ``ssd``, for decoding: y and the state after it.
 
