@@ -76,8 +76,8 @@ def calls(device: torch.device) -> dict[str, Call]:
     conv = (draw(4, 1024, 3), draw(4, 1024), draw(1024, 4), draw(1024))
     linear = (draw(4, 8, 128, 128, dtype=fp32), *(draw(4, 8, 128) for _ in range(3)))
     fading = -draw(8, dtype=fp32)
-    eight = {"k_scale": scale, "v_scale": scale}
-    step = {"D": skip, "z": gate, "delta_bias": skip}
+    eight: dict[str, Any] = {"k_scale": scale, "v_scale": scale}
+    step: dict[str, Any] = {"D": skip, "z": gate, "delta_bias": skip}
     return {
         "decode_attention": lambda: decode_attention(q, cache, cache, lengths),
         "decode_attention, paged": lambda: decode_attention(q, pages, pages, lengths, table),

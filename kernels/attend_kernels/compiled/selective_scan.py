@@ -58,7 +58,7 @@ def _step(architecture: int, dtype: str, states: int) -> Case:
     warps = fixed.pop("num_warps")
     fixed |= {"a_state": 1, "state_channel": 1}  # A as it comes, states as the scan leaves them
     narrow = dict.fromkeys((*NARROW, "b_ptr", "c_ptr"), f"*{dtype}")
-    types = argument_types(kernel, fixed, "fp32", narrow)
+    types = argument_types(kernel, fixed, "fp32", narrow)  # pyright: ignore[reportArgumentType]
     return Case(
         Launch(kernel, types, fixed, architecture, warps, 3, {"blocks"}),
         "step",

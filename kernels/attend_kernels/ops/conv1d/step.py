@@ -6,6 +6,8 @@ the state beside the convolution would be three.
 """
 
 # ruff: noqa: N803, N806  # axis letters and compile-time values are written in capitals
+# Pyright takes Triton's ranges for functions that never return:
+# pyright: reportGeneralTypeIssues=false
 
 from __future__ import annotations
 
