@@ -814,7 +814,8 @@ if ready(linformer_attention):
 # ## 9 · Experiment 2: recall at equal bytes
 #
 # Linear attention saves memory. So compare at *equal* memory: each arm may keep 1,024 numbers,
-# 4,096 bytes in float32, and softmax attention gets a cache of that size as well.
+# 4,096 bytes in float32, and softmax attention gets a cache of that size as well. Here and above,
+# random matrices that never change are not counted: a seed gives them back.
 #
 # **The task.** $n$ pairs of a random key (64 numbers) and one of 256 codes (32 numbers) come one
 # after the other. Then each key is asked for by a noisy copy. An answer is right if the code

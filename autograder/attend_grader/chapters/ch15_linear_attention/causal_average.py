@@ -113,8 +113,8 @@ SLIPS = (
     Slip(
         "summed along the first axis",
         (RUNNING, "np.cumsum(k, axis=0)"),
-        "Right without leading axes only: the running sum runs along axis 0. Count from the end: "
-        "axis=-2.",
+        "With leading axes, axis 0 is one of them, and the running sum runs along it. Count from "
+        "the end: axis=-2.",
     ),
     Slip(
         "sum over the future",

@@ -134,15 +134,15 @@ SLIPS = (
     Slip(
         "outputs put together along axis 0",
         ("np.stack(outputs, axis=-2)", "np.stack(outputs)"),
-        "Right without leading axes only: the outputs are put together along axis 0. Count from "
-        "the end: axis=-2.",
+        "With leading axes, axis 0 is one of them, and the outputs are put together along it. "
+        "Count from the end: axis=-2.",
     ),
     Slip(
         "every axis of length 1 taken out",
         ("outputs.append((q[..., t, None, :] @ state)[..., 0, :])",
          "outputs.append((q[..., t, None, :] @ state).squeeze())"),
-        "Right only where no axis has length 1: squeeze() takes out every axis of length 1, the "
-        "width of the values or a leading axis too. Take out the one that you put in: "
+        "Where a leading axis or the values' width is 1, squeeze() takes that one out too: it "
+        "takes every axis of length 1. Take out the one that you put in: "
         "x[..., 0, :], or squeeze(axis=-2).",
     ),
 )  # fmt: skip
