@@ -179,7 +179,7 @@ def test_a_call_goes_on_where_the_last_one_ended(
     assert len(on_a_gpu) == 3
     assert "(128, 128, 8, 3) takes 50% of the time" in capsys.readouterr().out
     assert report.read(path)["rows"][1]["tile"] == list(FAST)
-    report.write(path, report.read(path) | {"sources": "other"})
+    report.write(path, {**report.read(path), "sources": "other"})
     assert cli._sweep(("flash",), 600, path) == 1
     assert "results of another sources" in capsys.readouterr().out
 

@@ -84,7 +84,7 @@ class Known:
 
 def _watched() -> bool:
     """Whether a dispatch mode or a transform of ``torch.func`` is on, which must see operators."""
-    return bool(
-        torch._C._len_torch_dispatch_stack()  # pyright: ignore[reportAttributeAccessIssue]
-        or torch._C._functorch.peek_interpreter_stack() is not None
+    core: Any = torch._C  # has no stubs for these
+    return core._len_torch_dispatch_stack() > 0 or (
+        core._functorch.peek_interpreter_stack() is not None
     )
