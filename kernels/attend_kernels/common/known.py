@@ -50,10 +50,10 @@ class Known:
         for x in tensors:
             if x is None:
                 parts.append(None)
-                continue
-            if type(x) not in PLAIN or (learns and x.requires_grad):
+            elif type(x) not in PLAIN or (learns and x.requires_grad):
                 return None
-            parts += (x.shape, x.stride(), x.dtype, x.device)
+            else:
+                parts += (x.shape, x.stride(), x.dtype, x.device)
         first = tensors[0]
         if first is None or first.is_meta or fallback.why_not(first):
             return None
