@@ -89,7 +89,6 @@ def row(peer: str, ms: float, size: int = 1, status: str = "ok", tile: Any = Non
 
 FAST, SLOW = (128, 128, 8, 3), (64, 64, 4, 3)
 PLACE = ("flash", 90, "forward", "half", 128, "causal")
-AT_ONE = [row("attend", 1.0), row("a", 0.5, tile=FAST)]  # size
 RESULTS: dict[str, tuple[list[Any], Any]] = {
     "one that is faster": (
         [row("attend", 1.0), row("a", 0.8, tile=FAST), row("b", 0.9, tile=SLOW)],
