@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -70,7 +71,7 @@ def test_values_of_another_width_than_keys(case: Case, device: str):
     assert got["output"].shape[-1] == case.E
 
 
-CHOICES = ([False, True], [None, (20, 9)], [None, 2.0], [1, 2])
+CHOICES: tuple[list[Any], ...] = ([False, True], [None, (20, 9)], [None, 2.0], [1, 2])
 PAIRWISE = ("0000", "0111", "1011", "1101", "1110")  # any two choices together; the rest is deep
 
 

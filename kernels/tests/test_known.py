@@ -129,7 +129,8 @@ def test_errors_are_those_of_a_first_call(name: str):
 
 def test_options_without_a_hash_and_many_lengths_are_no_matter(monkeypatch: pytest.MonkeyPatch):
     calls = known.Known()
-    key = calls.key((draw(3),), [1, 2])
+    window: Any = [1, 2]
+    key = calls.key((draw(3),), window)
     calls.keep(key)
     assert calls.find(key) is None
     monkeypatch.setattr(known, "MOST", 3)

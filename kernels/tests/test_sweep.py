@@ -89,7 +89,6 @@ def row(peer: str, ms: float, size: int = 1, status: str = "ok", tile: Any = Non
 
 FAST, SLOW = (128, 128, 8, 3), (64, 64, 4, 3)
 PLACE = ("flash", 90, "forward", "half", 128, "causal")
-AT_ONE = [row("attend", 1.0), row("a", 0.5, tile=FAST)]  # size
 RESULTS: dict[str, tuple[list[Any], Any]] = {
     "one that is faster": (
         [row("attend", 1.0), row("a", 0.8, tile=FAST), row("b", 0.9, tile=SLOW)],
@@ -179,7 +178,7 @@ def test_a_call_goes_on_where_the_last_one_ended(
     assert len(on_a_gpu) == 3
     assert "(128, 128, 8, 3) takes 50% of the time" in capsys.readouterr().out
     assert report.read(path)["rows"][1]["tile"] == list(FAST)
-    report.write(path, report.read(path) | {"sources": "other"})
+    report.write(path, {**report.read(path), "sources": "other"})
     assert cli._sweep(("flash",), 600, path) == 1
     assert "results of another sources" in capsys.readouterr().out
 

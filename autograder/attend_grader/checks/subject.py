@@ -191,8 +191,8 @@ class Subject:
         """Remember a small call as it was made: what a card says has to fit to all of them."""
         small = size_of((*args, *kwargs.values())) <= LARGEST_LOGGED
         if small and len(self.log) < MOST_LOGGED:  # a property may write into its arrays later
-            given = codec.copied((tuple(args), dict(kwargs)))
-            self.log.append(Logged(*given, method, made, self.references, outcome))
+            again, named = codec.copied(tuple(args)), codec.copied(dict(kwargs))
+            self.log.append(Logged(again, named, method, made, self.references, outcome))
 
     def many(self, calls: Sequence[Asked]) -> list[Outcome]:
         """What the candidate does on each of several calls, carried together.

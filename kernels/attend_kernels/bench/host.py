@@ -65,6 +65,7 @@ def calls(device: torch.device) -> dict[str, Call]:
     q, cache, lengths = draw(4, 32, 128), draw(4, 8, 256, 128), torch.full((4,), 200).to(device)
     pages, table = draw(64, 16, 8, 128), torch.arange(64).reshape(4, 16).to(device)
     codes, scale = quantise_cache(cache)
+    long, its_length = draw(1, 8, 4096, 128), torch.full((1,), 4000).to(device)
     x, w = draw(4, 4096), draw(4096)
     cos, sin = (m.to(device) for m in rope_table(512, 128))
     position = torch.full((4, 1), 200).to(device)
@@ -80,6 +81,7 @@ def calls(device: torch.device) -> dict[str, Call]:
     step: dict[str, Any] = {"D": skip, "z": gate, "delta_bias": skip}
     return {
         "decode_attention": lambda: decode_attention(q, cache, cache, lengths),
+        "decode_attention, in parts": lambda: decode_attention(q[:1], long, long, its_length),
         "decode_attention, paged": lambda: decode_attention(q, pages, pages, lengths, table),
         "decode_attention, int8": lambda: decode_attention(q, codes, codes, lengths, **eight),
         "rms_norm": lambda: rms_norm(x, w),

@@ -50,10 +50,10 @@ class Known:
         for x in tensors:
             if x is None:
                 parts.append(None)
-                continue
-            if type(x) not in PLAIN or (learns and x.requires_grad):
+            elif type(x) not in PLAIN or (learns and x.requires_grad):
                 return None
-            parts += (x.shape, x.stride(), x.dtype, x.device)
+            else:
+                parts += (x.shape, x.stride(), x.dtype, x.device)
         first = tensors[0]
         if first is None or first.is_meta or fallback.why_not(first):
             return None
@@ -84,7 +84,7 @@ class Known:
 
 def _watched() -> bool:
     """Whether a dispatch mode or a transform of ``torch.func`` is on, which must see operators."""
-    return bool(
-        torch._C._len_torch_dispatch_stack()  # pyright: ignore[reportAttributeAccessIssue]
-        or torch._C._functorch.peek_interpreter_stack() is not None
+    core: Any = torch._C  # has no stubs for these
+    return core._len_torch_dispatch_stack() > 0 or (
+        core._functorch.peek_interpreter_stack() is not None
     )

@@ -64,10 +64,12 @@ def launch_decode(
     from attend_kernels.ops.decode import forward
 
     paged = block_table is not None
-    k, v = (heads_first(unit_rows(x), paged) for x in (k_cache, v_cache))
+    k, v = heads_first(unit_rows(k_cache), paged), heads_first(unit_rows(v_cache), paged)
+    if k_scale is not None:
+        k_scale, v_scale = spread_scale(k_scale, k, paged), spread_scale(v_scale, v, paged)
     return forward.decode(
         unit_rows(q), k, v, unit_rows(lengths), unit_rows(block_table) if paged else None,
-        spread_scale(k_scale, k, paged), spread_scale(v_scale, v, paged),
+        k_scale, v_scale,
         scale, softcap, window, splits,
     )  # fmt: skip
 

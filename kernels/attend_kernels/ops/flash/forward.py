@@ -256,7 +256,7 @@ def described(
     if not (tile.descriptors and packing is None and describable(x) and describable(y)):
         return False, x, y
     block = [1, 1, rows, devices.padded(x.shape[-1])]
-    return True, *(TensorDescriptor.from_tensor(m, block) for m in (x, y))
+    return True, *(TensorDescriptor.from_tensor(m, block) for m in (x, y))  # pyright: ignore[reportReturnType]
 
 
 def describable(x: torch.Tensor) -> bool:
