@@ -128,7 +128,9 @@ def test_a_promise_of_masks_counts_the_calls_that_it_drew() -> None:
 
     nobody = np.zeros((3, 5), bool)
     args = CROSS.draws(np.random.default_rng(0))[0].args
-    np.testing.assert_array_equal(unscaled(*args, nobody)[1], CROSS.reference(*args, nobody)[1])
+    np.testing.assert_array_equal(
+        unscaled(*args, mask=nobody)[1], CROSS.reference(*args, mask=nobody)[1]
+    )
     (lost,) = [
         finding.message
         for finding in _judged(unscaled, "cross_attention").findings
