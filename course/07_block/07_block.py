@@ -40,6 +40,7 @@ widgets.depth_thermometer()
 # | $H$ | heads | | | |
 
 # %%
+import math
 from functools import partial
 
 import torch

@@ -281,7 +281,7 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
     ):
         return f"Yours is everywhere {ratio:.4g} times what is expected."
     shift = float((got - want).mean())
-    if same(got - shift, want):
+    if same(got - shift, want) and np.ptp(got - want) <= 0.01 * abs(shift):
         side = "larger" if shift > 0 else "smaller"
         return f"Yours is everywhere {side} by {abs(shift):.4g}."
     return ""

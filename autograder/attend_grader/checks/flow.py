@@ -188,7 +188,8 @@ def _tell_through(
     if 0 < len(wrong) < len(names):
         through = f"through {_and(wrong)}"
         rest = [name for name in names if name not in wrong]
-        miss.cause = f"{miss.cause} It is missing {through} only, not through {_and(rest)}."
+        text = f"The gradient is wrong {through} only, and right through {_and(rest)}."
+        miss.cause = f"{miss.cause} {text}".strip()
         miss.topic = f"{miss.topic} {through}"
 
 

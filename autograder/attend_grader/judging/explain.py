@@ -137,11 +137,9 @@ def _about_names(error: CallError) -> str:
         if name in _WIDTHS and "q" in error.shapes:
             return f"give `{name}` a value first; the width of a query is `q.shape[-1]`."
         if name == "math":
-            return (
-                "NumPy has these functions too, and its own take whole arrays: np.exp, np.sqrt, …"
-            )
+            return "`import math` for numbers; whole arrays and tensors need np.sqrt, torch.sqrt, …"
         if name == "np":
-            return "run the cell at the top of the notebook, which imports NumPy."
+            return "run the notebook's first cells; if none of them does, `import numpy as np`."
         if callable(getattr(np, name, None)):
             return f"in NumPy it is called `np.{name}`."
         return f"define `{name}` above, or import it; run the cells above this one first."

@@ -140,7 +140,7 @@ SLIPS = (
         "mean of squares minus square of the mean",
         (SQUARES, f"(x * x).mean(dim=-1, keepdim=True) - {MEAN} ** 2"),
         "The variance is a difference of two large numbers, mean(x²) − mean(x)². Where the mean is "
-        "1,000 times the deviations, float32 has no digits left. Subtract the mean first.",
+        "1,000 times the deviations, float32 keeps about one digit. Subtract the mean first.",
     ),
 )
 
