@@ -23,6 +23,7 @@ from attend_solutions.flash import hbm_traffic, merge_partials, tiles
 from attend_solutions.gated_recurrence import retention_parallel, rg_lru
 from attend_solutions.linear_attention import chunked_form, positive_random_features
 from attend_solutions.mamba import mamba_step, raw_scan, selective_scan
+from attend_solutions.recurrence import rnn_forward, rnn_step
 from attend_solutions.state_spaces import s4d_kernel
 
 SOFTMAX, SCORES, ATTENTION, BACKWARD = (
@@ -43,6 +44,7 @@ KERNEL = chapters.exercise("23_state_spaces/s4d_kernel")
 DELTA = chapters.exercise("15_linear_attention/delta_rule_update")
 PERFORMER = chapters.exercise("15_linear_attention/performer_attention")
 MERGE = chapters.exercise("16_flash/merge_partials")
+FORWARD = chapters.exercise("01_recurrence/rnn_forward")
 TRAFFIC = chapters.exercise("16_flash/hbm_traffic")
 CHUNKED = chapters.exercise("15_linear_attention/chunked_form")
 PARALLEL, GATED, LRU = (
@@ -309,6 +311,31 @@ def test_calls_with_infinite_answers_are_no_exception() -> None:
 
 def test_what_is_said_of_every_call_holds_of_those_that_a_check_made() -> None:
     assert "too large in all" in _judged(_for_each_pair, TRAFFIC)
+
+
+def _grows(x: Any, h0: Any, w_x: Any, w_h: Any, b: Any, kept: list[Any] = []) -> Any:  # noqa: B006
+    """The list is made once: states of earlier calls stay in it, and have other shapes."""
+    h = h0
+    for t in range(x.shape[1]):
+        h = rnn_step(x[:, t], h, w_x, w_h, b)
+        kept.append(h)
+    return np.stack(kept, axis=1)
+
+
+def test_a_right_call_that_raises_when_it_is_made_again_tells_of_something_kept() -> None:
+    said = _judged(_grows, FORWARD)
+    assert said.startswith("Called again with arguments that it took before, ValueError is raised.")
+
+
+def _long_only(x: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    if x.shape[0] > 1 or x.shape[2] > 1:
+        raise IndexError("as for one number only")
+    return rnn_forward(x, h0, w_x, w_h, b)
+
+
+def test_an_error_is_not_said_of_every_call_where_a_check_made_a_right_one() -> None:
+    assert _judged(_long_only, FORWARD).startswith("It raises IndexError in all ")
+    assert "in every call" in _judged(lambda *given: given[9], FORWARD)
 
 
 def test_a_single_edit_of_the_answer_is_found_and_not_given_away() -> None:

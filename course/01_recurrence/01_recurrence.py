@@ -13,8 +13,9 @@ widgets.knock()
 # %% [markdown]
 # Four networks of 2,150 to 2,178 weights learned to ignore 30 digits and to say which letter came
 # first. A changed letter lights up the state to the end: that difference is the memory. A changed
-# digit flares up and fades. With its gate shut the LSTM forgets, and the GRU, surprisingly, does
-# not (section 6). The two plain networks have no gates and differ only in the weights that they
+# digit flares up and usually fades. The second slider shuts a *gate* of LSTM and GRU, the
+# valve that keeps their memory: the LSTM forgets, and this GRU, surprisingly, does not (section 6).
+# The two plain networks have no gates and differ only in the weights that they
 # *started* from; yet one of them is right in all of the 100 texts, and the other is not.
 #
 # In this chapter you write all of these networks in NumPy, and the gradient of the plain one. You
@@ -88,8 +89,9 @@ limits = threadpool_limits(1)  # for matrices as small as here, one thread is th
 # amounts @ prices + np.array([3.0, 0.0])                    # [[28. 24.] [19. 12.]]
 # ```
 #
-# `a += b` would write into the caller's array; `a = a + b` makes a new one. In the promises under a
-# table, integers are int64, and *views* share another array's memory, as `a.T` does.
+# `a += b` would write into the caller's array; `a = a + b` makes a new one. The line *What is
+# checked* says what your function may be given. A *view*, such as `a.T`, shares the memory of
+# another array.
 #
 # <details><summary>Predict first: all of W_h is 0. What does the state remember? And how many
 # weights are there for C = 10 and N = 64, bias included?</summary>
@@ -183,7 +185,7 @@ if ready(rnn_step, rnn_forward):
             "step",
             "state",
             "W_h",
-            title="How long one number remembers a knock",
+            title="How long one number remembers an input of 2",
             description="State of one number after an input of 2 at step 1 and 0 afterwards, for "
             "four weights. At 0.5 it is gone after about ten steps, at 0.9 after about thirty, at "
             "1.0 it fades slowly, at 1.5 it stays at 0.86.",
@@ -193,9 +195,10 @@ if ready(rnn_step, rnn_forward):
     )
 
 # %% [markdown]
-# With $W_h = 1.5$ the state stays at 0.859, where $\tanh(1.5 \cdot 0.859) = 0.859$; a knock of $-2$
-# would leave it at $-0.859$. That is a switch, one bit that is never forgotten. So a plain network
-# *can* remember. The question is whether training finds such weights.
+# With $W_h = 1.5$ the state stays at 0.859, where $\tanh(1.5 \cdot 0.859) = 0.859$; an input of
+# $-2$ would leave it at $-0.859$. That is a switch, one bit that is not forgotten as long as no
+# other input comes. So a plain network *can* remember. The question is whether training finds such
+# weights.
 
 # %% [markdown]
 # ## 3 · The gradient, back through time
@@ -212,8 +215,8 @@ if ready(rnn_step, rnn_forward):
 #
 # $$da_t = (g_t + da_{t+1} W_h^\top) \circ (1 - h_t^2) .$$
 #
-# **To everything in the sum.** $a_t$ is a sum, so each part gets $da_t$ times what it was
-# multiplied by. The weights serve every step and every sequence, so their gradients are sums:
+# **To everything in the sum.** $a_t$ is a sum of products. Each factor's gradient is $da_t$ times
+# the other factor. The weights serve every step and every sequence, so their gradients are sums:
 #
 # $$dx_t = da_t W_x^\top, \qquad dh_0 = da_1 W_h^\top,$$
 #
@@ -223,8 +226,8 @@ if ready(rnn_step, rnn_forward):
 # db = \sum_{t=1}^T da_t .
 # \end{gathered}$$
 #
-# In $dW_h$ stands the state *before* the step. This is back-propagation through time (Werbos 1990).
-# One walk back suffices, because $da_{t+1} W_h^\top$ holds what comes from *all* later steps.
+# $dW_h$ uses the state *before* the step. This is back-propagation through time (Werbos 1990). One
+# pass back is enough, because $da_{t+1} W_h^\top$ holds what comes from *all* later steps.
 
 # %% [markdown]
 # <!-- exercise: bptt -->
@@ -513,10 +516,10 @@ if ready(rnn_step, rnn_forward, gradient_norms):
 
 # %% [markdown]
 # At rest it is the radius that decides. Away from rest a radius above 1 is *not sufficient* for an
-# explosion: with inputs of size 1 even 1.5 vanishes. Nor is it quite necessary. The radius of
-# $\begin{pmatrix} 2 & -2 \\ 2 & -2 \end{pmatrix}$ is 0 because its numbers cancel, and a saturated
-# unit spoils the cancelling. What is necessary is a *norm* above 1, because the norm of a product
-# is at most the product of the norms.
+# explosion: with inputs of size 1 even 1.5 vanishes. Nor is it *necessary*. The matrix below has
+# radius 0, because its numbers cancel: its square is 0. If one unit is saturated, they no longer
+# cancel, and ten steps multiply by 1,400. What is necessary is a *norm* above 1, because the norm
+# of a product is at most the product of the norms.
 
 # %%
 if ready(gradient_norms):
@@ -570,7 +573,7 @@ widgets.cell_diagram("lstm")
 # | $b$ | `b`: likewise | $(4N,)$ |
 # | $h_t$, $c_t$ | returned, in this order | $(B, N)$ each |
 #
-# A forget gate of 1 *keeps* everything, for all its name. The order of the blocks is PyTorch's.
+# Despite its name, a forget gate of 1 *keeps* everything. The order of the blocks is PyTorch's.
 #
 # **By hand.** One number, sums $a_i = 0$, $a_f = \ln 9$, $a_g = \ln 2$, $a_o = 0$: so $i = o =
 # \tfrac12$, $f = 0.9$ and $g = 0.6$. With $c_{t-1} = 1$ the new memory is $0.9 + 0.5 \cdot 0.6 =
@@ -596,8 +599,8 @@ widgets.cell_diagram("gru")
 # %% [markdown]
 # <!-- exercise: gru_cell -->
 #
-# **Why.** Cho et al. (2014) got along with two gates and no second memory: what is kept and what is
-# written share 1 between them.
+# **Why.** Cho et al. (2014) need two gates and no second memory: a share $z$ is kept, and the
+# rest, $1 - z$, is written.
 #
 # $$\begin{gathered}
 # r = \sigma\big(x W_{xr} + b_{xr} + h W_{hr} + b_{hr}\big), \\
@@ -722,10 +725,11 @@ STARTS = {
     "LSTM, bias 4": lambda seed: lstm_norms(4.0, seed),
 }
 if ready(rnn_step, rnn_forward, gradient_norms, lstm_cell):
-    runs = {name: [norms(seed) for seed in range(5)] for name, norms in STARTS.items()}
+    runs = {name: [norms(seed) for seed in range(20)] for name, norms in STARTS.items()}
+    print("40 steps back: median of 20 draws (smallest to largest)")
     for name, found in runs.items():
-        ends = sorted(float(norms[BACK]) for norms in found)
-        print(f"{name:24s} 40 steps back: {ends[0]:.1e} to {ends[-1]:.1e}")
+        ends = [float(norms[BACK]) for norms in found]
+        print(f"{name:24s} {np.median(ends):.0e}   ({min(ends):.0e} to {max(ends):.0e})")
     display(
         charts.bands(
             [
@@ -739,10 +743,10 @@ if ready(rnn_step, rnn_forward, gradient_norms, lstm_cell):
             "network, start",
             title="Before training, what is left depends on the start",
             description="Norm of the derivative of the last memory by an earlier one against "
-            "distance, logarithmic, median and range of five draws. After 40 steps the plain "
-            "network as PyTorch starts it is below a millionth of a millionth, the LSTM near a "
-            "hundred-millionth; the plain one with an orthogonal start and the LSTM with a bias "
-            "of 1 are between a ten-thousandth and a thousandth; with 4 it grows to about ten.",
+            "distance, logarithmic, median and range of 20 draws. After 40 steps the median is "
+            "below a millionth of a millionth for the plain network as PyTorch starts it, near "
+            "a hundred-millionth for the LSTM, a few ten-thousandths for the plain network with an "
+            "orthogonal start and for the LSTM with a bias of 1; with 4 it grows several times over.",
             x_title="distance T − t (steps back)",
             y_title="norm of the Jacobian (log scale)",
             middle="median",
@@ -751,11 +755,11 @@ if ready(rnn_step, rnn_forward, gradient_norms, lstm_cell):
     )
 
 # %% [markdown]
-# As PyTorch starts both, the LSTM keeps far more than the plain network, 1e-9 to 1e-8 against less
-# than 1e-10, and neither is enough to learn from. A forget bias of 1 (recommended by Jozefowicz et
-# al. 2015), or a plain network started orthogonal × 1.1, leaves 1e-4 to 1e-3; with a bias of 4 the
-# gradient even grows. So a gate does not abolish vanishing. It is a factor that the network can
-# *learn* to keep near 1, and that you can *start* there.
+# As PyTorch starts both, the LSTM typically keeps far more than the plain network, about 5e-9
+# against 1e-13, but both are tiny. (That need not stop the training: see section 7.) A forget bias
+# of 1 (recommended by Jozefowicz et al. 2015), or a plain network started orthogonal × 1.1, leaves
+# a few times 1e-4; with a bias of 4 the gradient even grows. So a gate does not abolish vanishing.
+# It is a factor that the network can *learn* to keep near 1, and that you can *start* there.
 #
 # Now the first picture again, on your functions. Shut the gates of LSTM and GRU.
 
@@ -838,7 +842,7 @@ display(
 # - That these are the best rates. The GRU's was the largest tried at every lag.
 # - That 1.1 or a bias of 4 are the best starts. They were chosen because this task asks for memory
 #   and nothing else; PyTorch's starts serve every task.
-# - That memory without a hint on the way is what real text asks for.
+# - That real text is like this: there, later words give hints of earlier ones.
 
 # %% [markdown]
 # ## 8 · Break it
@@ -889,8 +893,8 @@ if ready(rnn_step, rnn_forward):
 # %% [markdown]
 # **$N$ numbers must hold everything**, whether the text has 10 words or 10,000. In the experiment
 # it was one of 8 letters, 3 bits. To translate a sentence, all of it must pass through the state.
-# This bottleneck is what Bahdanau et al. (2014) invented attention against; doing without waiting
-# steps was a reason for the transformer, three years later.
+# Bahdanau et al. (2015) invented attention to get around this bottleneck. The transformer came in
+# 2017; one of its reasons was that its steps need not wait.
 #
 # ## A postcard
 #
@@ -902,8 +906,8 @@ if ready(rnn_step, rnn_forward):
 # > $\partial h_T/\partial h_t$ is a product of $T - t$ Jacobians. At rest the spectral radius
 # > decides whether it vanishes or explodes; inputs and tanh change that.
 # >
-# > An LSTM or GRU multiplies its memory by a gate and adds to it. Start near the edge of stability,
-# > with gates or without; gates can learn to stay there.
+# > An LSTM or GRU multiplies its memory by a gate and adds to it. For a long memory, start near the
+# > edge of stability, with gates or without; gates can learn to stay there.
 #
 # **Next:** chapter 02 lets a decoder look back at all the states. Chapters 22 to 25 return to
 # recurrence.
@@ -925,6 +929,6 @@ if ready(rnn_step, rnn_forward):
 # - GRU: Cho et al. 2014, *Learning Phrase Representations using RNN Encoder-Decoder*, §2.3; Chung
 #   et al. 2014, *Empirical Evaluation of Gated Recurrent Neural Networks on Sequence Modeling*.
 # - In parallel: Lim et al. 2024, *Parallelizing non-linear sequential models over the sequence
-#   length*. Attention: Bahdanau, Cho and Bengio 2014, *Neural Machine Translation by Jointly
+#   length*. Attention: Bahdanau, Cho and Bengio 2015, *Neural Machine Translation by Jointly
 #   Learning to Align and Translate*; Vaswani et al. 2017, *Attention Is All You Need*, §1.
 # - Adam: Kingma and Ba 2015. Colours: Okabe and Ito 2008, *Color Universal Design*.

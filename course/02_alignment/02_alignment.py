@@ -14,8 +14,8 @@ widgets.learning_to_look()
 # trained on pairs of sentences only; nobody told it which word belongs to which. Its decoder looks
 # back at the source for every word it writes, and within 160 steps it finds the right one (the
 # rings). Hide one of them here, and it writes something else. The second translator has as many
-# parameters and the same 160 steps, but gets the whole sentence as one fixed vector. In other
-# orders, with one date only, who is right? Type some.
+# parameters and the same 160 steps, but gets the whole sentence as one fixed vector. Type one date,
+# then the same in another order (march 7 1987; 1987 march 7). Which of the two gets it right?
 #
 # In this chapter you write the translator in PyTorch and train it, repair a colleague's decoder,
 # and test a common explanation of why the fixed vector fails. It takes about two hours. You need
@@ -109,13 +109,13 @@ widgets.look_back()
 # **PyTorch you need.** `x.new_zeros(2, 5)` makes zeros of the type of `x`. The second tensor of a
 # cell is $(3N, N)$, so `forward[1].shape[1]` is $N$. A list of tensors becomes one by `stack`,
 # which makes a new axis, or by `cat`, which lengthens one that is there. Let a list grow by
-# `append`: autograd does not like tensors that are written into.
+# `append`: writing into a tensor can break autograd.
 #
 # ```python
 # monday, tuesday = torch.zeros(4, 3), torch.ones(4, 3)   # 4 cities, 3 measurements
 # torch.stack([monday, tuesday], dim=1).shape             # (4, 2, 3): a new axis for the days
 # torch.cat([monday, tuesday], dim=-1).shape              # (4, 6): six measurements
-# list(reversed(range(3)))                                # [2, 1, 0]; days[::-1] reverses a list
+# list(reversed(range(3))), [4, 7, 9][::-1]               # [2, 1, 0] and [9, 7, 4]
 # ```
 #
 # <details><summary>Predict first: you change the last word of a sentence of five. Which of the ten
@@ -162,14 +162,14 @@ if ready(encode):
 # ## 3 · How well does a word fit?
 #
 # The decoder's state $q$ (the **query**) is compared with the encoded words $k_1 \ldots k_S$ (the
-# **keys**): one number each, the score $e$. Two ways to compute it were proposed in 2015. Each of
+# **keys**): one number each, the score $e$. Here are two ways to compute it, both of 2015. Each of
 # your functions takes all queries and all keys at once.
 
 # %% [markdown]
 # <!-- exercise: additive_score -->
 #
-# **Why.** Bahdanau et al. let a small network decide. Each of its $A$ hidden units adds up
-# something of the query and something of the key, and a vector $v$ adds the units up to one number:
+# **Why.** Bahdanau et al. let a small network decide. Each of its $A$ hidden units is the tanh of a
+# weighted sum of query and key; $v$ weighs the units and adds them up:
 #
 # $$e_{ts} = \tanh\!\big(q_t W_q + k_s W_k\big) \cdot v$$
 #
@@ -281,7 +281,7 @@ if ready(multiplicative_score):
 # $$a_{ts} = \frac{\exp(e_{ts})}{\sum_{j} \exp(e_{tj})}, \qquad c_t = \sum_{s=1}^{S} a_{ts}\, k_s$$
 #
 # In a translator the values are the encoded words once more: what is compared is also what is
-# mixed. Chapter 03 tells keys from values.
+# mixed. Chapter 03 separates keys and values.
 #
 # | symbol | argument or result | shape |
 # |---|---|---|
@@ -525,11 +525,13 @@ if mine:
 
 # %% [markdown]
 # Nobody told it. Looking at the right word made the next word easier to write, so the gradient
-# moved the weights there. (Five runs ended at 99.7 to 99.9 %.) Here the weights *are* the
-# alignment. But they say where a context came from, not what was taken from there, because each
-# vector also knows its neighbours: in the first picture, type "friday 13 june 1997" and hide 1997.
-# And a weight matrix that only *looks* plausible proves nothing (Jain and Wallace 2019; Wiegreffe
-# and Pinter 2019); chapter 11 tests what weights explain.
+# moved the weights there: here they *are* the alignment. (Eleven runs ended at 99.6 to 99.9 %.)
+#
+# **What weights do not say.** They say where a context came from, not what is in it. Each vector
+# also knows its neighbours: type "friday 13 june 1997" above and hide 1997, then do it with other
+# years. What it writes can change, although that word's vector is hidden. (It is a bad guess,
+# XXX.) And a weight matrix that only *looks* plausible proves
+# nothing (Jain and Wallace 2019; Wiegreffe and Pinter 2019); chapter 11 tests what weights explain.
 
 # %% [markdown]
 # ## 7 · Repair a decoder
@@ -602,8 +604,8 @@ if mine:
             print(f"{decoder.__name__:16s} right words, with your trained weights: {told:.2f}")
 
 # %% [markdown]
-# <details><summary>Predict first, from the code: for which sources can the test not fail? With
-# three source words, is the first state right?</summary>
+# <details><summary>Predict first, from the code: for which sources does the test pass in either
+# order? With three source words, is the first state right?</summary>
 #
 # With one source word, every context is that word, whoever asks and when. With three, the first
 # state is wrong already: it was made with the plain mean. After that, the state *after* each step
@@ -612,7 +614,7 @@ if mine:
 # </details>
 #
 # Asking with the new state is not wrong in itself. Luong's decoder does it, and this one, trained
-# that way from the start, gets 0.95 or more of the sentences right (five runs, each number of
+# that way from the start, gets YYY of the sentences right (twenty runs, each number of
 # dates). But your weights were trained in the other order.
 
 # %% tags=["exercise"]
@@ -627,10 +629,10 @@ if ready(multiplicative_score, attend, attention_decoder_step, repaired_decoder)
 # %% [markdown]
 # ## 8 · Experiment: why does the fixed vector fail?
 #
-# Bahdanau et al. "conjecture that the use of a fixed-length vector is a bottleneck". You will often
-# read why: it is too small, a long sentence does not fit. Or does the network only not *learn* to
-# use it? Do the sum first. To name three days out of 21,915 takes 43 bits; 48 numbers of 32 bits
-# have 1,536.
+# Bahdanau et al. "conjecture that the use of a fixed-length vector is a bottleneck": all that a
+# sentence says must be compressed into it (their section 1). Is it too small, or does the network
+# only not *learn* to use it? First a sum: three days out of 21,915 are 43 bits, and 48 numbers of
+# 32 bits hold 1,536.
 #
 # <details><summary>Predict first: with two dates, what helps the fixed vector more, twice the width
 # or three times the steps?</summary>
