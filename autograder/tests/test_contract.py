@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -209,6 +210,38 @@ def test_what_breaks_a_promise_loses_that_promise_only(wrong: Any, promise: str,
         ((name, message),) = lost.items()
         assert name.startswith(promise)
         assert told in message
+
+
+def test_the_result_that_holds_integers_is_named() -> None:
+    def both(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of x (T, D) times w (D, E), and half of w."""
+        return x @ w * 0.5, w * 0.5
+
+    def draws(rng: np.random.Generator) -> list[Call]:
+        return [Call(call.args) for call in _draws(rng)]
+
+    def values(subject: Any, probe: Any) -> None:
+        for call in draws(probe.rng):
+            probe.agree(subject, *call.args)
+
+    def second_cut(x: Any, w: Any) -> Any:
+        half = (w * 0.5).astype(w.dtype)
+        return x @ half, half
+
+    contract = Contract(accepts=(FLOAT64, INTEGERS))
+    exercise = replace(_exercise(both, contract, draws, values), results=("product", "half"))
+    (told,) = _lost(judge(local(second_cut), exercise, 1, extra=True)).values()
+    assert told.startswith("integers in w: product[")  # which holds floats
+    assert "half holds integers there, so fractions are lost." in told
+
+    (told,) = _lost(judge(local(_buffer_like_x), MIX, 1, extra=True)).values()
+    assert "Your result holds integers there, so fractions are lost." in told
+
+
+def test_where_integers_in_one_argument_change_a_float_result_its_type_is_asked_about() -> None:
+    wrong = lambda x, w, half=False: mixed(x, w.astype(x.dtype), half) * 1.0  # noqa: E731
+    (told,) = _lost(judge(local(wrong), MIX, 1, extra=True)).values()
+    assert "Is something else given x's type there? That cuts fractions off." in told
 
 
 def test_another_slip_costs_nothing_in_a_promise() -> None:

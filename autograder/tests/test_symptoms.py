@@ -19,11 +19,10 @@ from attend_grader.checks.symptoms import symptom
 from attend_grader.judging.judge import judge
 from attend_grader.judging.run import run_properties
 from attend_solutions.attention import attention_backward, softmax
-from attend_solutions.flash import hbm_traffic, merge_partials, tiles
+from attend_solutions.flash import merge_partials
 from attend_solutions.gated_recurrence import retention_parallel, rg_lru
 from attend_solutions.linear_attention import chunked_form, positive_random_features
 from attend_solutions.mamba import mamba_step, raw_scan, selective_scan
-from attend_solutions.recurrence import rnn_forward, rnn_step
 from attend_solutions.state_spaces import s4d_kernel
 
 SOFTMAX, SCORES, ATTENTION, BACKWARD = (
@@ -44,8 +43,6 @@ KERNEL = chapters.exercise("23_state_spaces/s4d_kernel")
 DELTA = chapters.exercise("15_linear_attention/delta_rule_update")
 PERFORMER = chapters.exercise("15_linear_attention/performer_attention")
 MERGE = chapters.exercise("16_flash/merge_partials")
-FORWARD = chapters.exercise("01_recurrence/rnn_forward")
-TRAFFIC = chapters.exercise("16_flash/hbm_traffic")
 CHUNKED = chapters.exercise("15_linear_attention/chunked_form")
 PARALLEL, GATED, LRU = (
     chapters.exercise(f"22_gated_recurrence/{name}")
@@ -123,12 +120,6 @@ def _no_better_row(output: Any, lse: Any, other: Any, other_lse: Any) -> Any:
     return merge_partials(output, lse, other, other_lse)
 
 
-def _for_each_pair(queries: int, keys: int, width: int, *rest: Any, **more: Any) -> Any:
-    """Queries are counted for each tile of keys: right where there is one only."""
-    right = hbm_traffic(queries, keys, width, *rest, **more)
-    return right + (len(tiles(keys, rest[1])) - 1) * queries * width
-
-
 CALLS: list[Any] = []
 
 
@@ -161,6 +152,12 @@ def _sums_in_place(
         part = gates[..., start : start + chunk, :]
         np.cumsum(part, axis=-2, out=part)
     return right
+
+
+def _first_axis(x: Any, forget: Any, admit: Any, rates: Any, state: Any = None) -> Any:
+    """As np.stack(states) does: right where there are no leading axes."""
+    states, last = rg_lru(x, forget, admit, rates, state)
+    return np.moveaxis(states, -2, 0), last
 
 
 def _carries_on(x: Any, forget: Any, admit: Any, rates: Any, state: Any = None) -> Any:
@@ -265,6 +262,8 @@ WRONG = {
     "changed in place": (SCORES, _in_place, "k is changed in place where scaled is False"),
     # a state comes with as many leading axes as the text
     "a state for each text": (LRU, _carries_on, "calls tried, but state is changed in place"),
+    # a list of results, which is as good as a stack along axis 0
+    "stacked along axis 0": (LRU, _first_axis, "side by side along the first axis, or not at all"),
     # right values in a wrong form: an edit that changes nothing does not explain them
     "whole numbers": (PARALLEL, _whole_scores, "There, your result holds whole numbers only."),
     "something kept": (SOFTMAX, _counts, "Called again with the same arguments, it gives another"),
@@ -307,35 +306,6 @@ def _judged(wrong: Any, exercise: Exercise) -> str:
 
 def test_calls_with_infinite_answers_are_no_exception() -> None:
     assert "the argument" not in _judged(_no_better_row, MERGE)
-
-
-def test_what_is_said_of_every_call_holds_of_those_that_a_check_made() -> None:
-    assert "too large in all" in _judged(_for_each_pair, TRAFFIC)
-
-
-def _grows(x: Any, h0: Any, w_x: Any, w_h: Any, b: Any, kept: list[Any] = []) -> Any:  # noqa: B006
-    """The list is made once: states of earlier calls stay in it, and have other shapes."""
-    h = h0
-    for t in range(x.shape[1]):
-        h = rnn_step(x[:, t], h, w_x, w_h, b)
-        kept.append(h)
-    return np.stack(kept, axis=1)
-
-
-def test_a_right_call_that_raises_when_it_is_made_again_tells_of_something_kept() -> None:
-    said = _judged(_grows, FORWARD)
-    assert said.startswith("Called again with arguments that it took before, ValueError is raised.")
-
-
-def _long_only(x: Any, h0: Any, w_x: Any, w_h: Any, b: Any) -> Any:
-    if x.shape[0] > 1 or x.shape[2] > 1:
-        raise IndexError("as for one number only")
-    return rnn_forward(x, h0, w_x, w_h, b)
-
-
-def test_an_error_is_not_said_of_every_call_where_a_check_made_a_right_one() -> None:
-    assert _judged(_long_only, FORWARD).startswith("It raises IndexError in all ")
-    assert "in every call" in _judged(lambda *given: given[9], FORWARD)
 
 
 def test_a_single_edit_of_the_answer_is_found_and_not_given_away() -> None:

@@ -43,9 +43,9 @@ display(widgets.score_memory())
 #
 # An H100 has 80 GB of slow memory. Beside each of its processors lies a fast *shared memory*, of
 # which a program gets at most 227 KiB (232 kB). (Registers, about as much again, and a cache in
-# between are left out until section 7.) So read a **tile** of keys, use it up, forget it. What
-# stands in the way is the softmax: it divides by a sum over *all* keys, and subtracts the maximum
-# over *all* keys, before the first weight is known.
+# between are left out here.) So read a **tile** of keys, use it up, forget it. What stands in the
+# way is the softmax: it divides by a sum over *all* keys, and subtracts the maximum over *all*
+# keys, before the first weight is known.
 
 # %% [markdown]
 # <!-- exercise: online_softmax -->
@@ -143,7 +143,7 @@ if ready(online_softmax):
 # bracketed?</summary>
 #
 # No: it is the same sum, added up in another order. Only rounding differs. Chapters 20 (many
-# processors, one query) and 21 (a ring of machines) use this.
+# processors, one query) and 21 (a ring of machines), both planned, use this.
 #
 # </details>
 
@@ -171,24 +171,28 @@ if ready(merge_partials):
         print(order, f"largest difference {abs(output - whole).max():.1e}")
 
 # %% [markdown]
+# > **Takeaway.** An output and one number, the LSE, are all that is needed of a part.
+
+# %% [markdown]
 # ## 3 · A bug that hides
 #
 # <!-- exercise: stream_attention -->
 #
 # **Why.** The cell below answers a single query while its keys stream by, as when a model writes
 # one token. It runs, it never overflows, and it is wrong. Yet it is exact when the largest score is
-# in the first tile, so a test with no more keys than one tile never sees the mistake. Scores
-# that differ little hide it too: with 512 keys in eight tiles and scores of standard deviation
-# 0.01, an output that should be 1 is off by 0.2 %; with 1, by 23 to 32 % (medians of 200 draws,
-# five times).
+# in the first tile, so a test with no more keys than one tile never sees the mistake. Scores that
+# differ little hide it too: with 512 keys in eight tiles and scores of standard deviation 0.01, an
+# output that should be 1 is off by 0.2 %; with 1, by about a quarter (medians of 200 draws: 18 to
+# 34 %).
 #
 # | argument | shape | | result | shape |
 # |---|---|---|---|---|
 # | `q` | $(D,)$ | | output | $(D_v,)$ |
 # | `k`, `v` | $(S, D)$, $(S, D_v)$ | | LSE | one number |
 #
-# `tiles(5, 2)` cuts five places into slices of two: `0:2`, `2:4`, `4:5`. `expect_shapes` raises a
-# `ValueError` where shapes do not fit. Both are used below, and yours to use.
+# `tiles(5, 2)` cuts five places into slices of two: `0:2`, `2:4`, `4:5`; a size of less than 1
+# raises a `ValueError`. `expect_shapes` raises one where shapes do not fit. Both are used below,
+# and yours to use.
 
 
 # %% tags=["repair-stream_attention"]
@@ -255,9 +259,9 @@ if ready(stream_attention):
 # $\ell = 2$, $a = 3$. Second: $c = 1$, $\ell = 3$, $a = 9$. Output 3; for scores of 0 the LSE is
 # $\ln 3$.
 #
-# **NumPy you need.** With `rows` a slice, `q[..., rows, :]` is a tile of queries whatever stands
-# in front, and `output[..., rows, :] = …` fills in its rows. `np.full(shape, -np.inf)` makes the
-# first maximum.
+# **NumPy you need.** With `rows` a slice, `q[..., rows, :]` is a tile of queries whatever stands in
+# front, and `output[..., rows, :] = …` fills in its rows. `np.swapaxes(x, -1, -2)` turns over the
+# last two axes only (`.T` turns all). `np.full(shape, -np.inf)` makes the first maximum.
 #
 # **A memory budget.** Beside its results your function may hold a few tiles, and copies as large as
 # a result or `q`; never a copy of `k` or `v`. Memory that grows with $S$, memory that grows with $T
@@ -277,8 +281,8 @@ from attend_solutions.flash import flash_forward
 # much again.
 #
 # The strengths are set by hand here: the last letter counts 4, the eighth last 0.5. Each guess is
-# mixed with 2 % of an even one. The control is what strengths of 0 give: the guess is how frequent
-# each letter is in the library.
+# mixed with 2 % of an even one. The control looks at no letter: with strengths of 0 every guess is
+# how frequent each letter is in the library.
 
 # %%
 by_hand = np.linspace(4, 0.5, LAGS)
@@ -311,9 +315,10 @@ if ready(online_softmax, flash_forward):
 
 # %% [markdown]
 # These are bits per letter, for five pieces of text. With 1,024 letters the reader was worse than
-# the control in three of our five, because it trusts single matches: with `0.5 * by_hand` it wins
-# all five. From 4,096 on it was better in all, and each longer library helped in all. And the
-# reader can write, one query at a time, through your repaired `stream_attention`:
+# the control in three of our five, because it is too sure: with `0.5 * by_hand` it wins all five.
+# From 4,096 on it was better in all, and each longer library helped in all. (The documentation
+# repeats some pages: with another `SEED` the reader may simply find the page.) And the reader can
+# write, one query at a time, through your repaired `stream_attention`:
 
 # %%
 if ready(stream_attention):
@@ -351,6 +356,8 @@ if ready(stream_attention):
 # |---|---|---|
 # | $O$, $dO$; LSE | `output`, `grad_output`; `lse` | $(\ldots, T, D_v)$; $(\ldots, T)$ |
 # | $dQ$, $dK$, $dV$ | returned | those of `q`, `k`, `v` |
+#
+# Copies as large as a result are allowed again; here a copy of `k` or `v` is one.
 #
 # **By hand.** Take $D = 1$, $q = 9$, two keys 0, two values 0 and 8, $dO = 1$. Both weights are
 # $\tfrac12$, $O = 4$, $\delta = 4$, $dP = (0, 8)$, $dZ = \tfrac12(-4, 4) = (-2, 2)$. So $dK =
@@ -402,23 +409,26 @@ if ready(online_softmax, flash_forward, flash_backward):
             print(f"   {library:6,}: {', '.join(found)}")
 
 # %% [markdown]
-# The strengths fall over the first five letters; the last three are small. At the length they were
-# trained for, the learned ones beat those by hand by 0.5 to 0.65 bits in our five runs. More than
-# half of that is sharpness: 0.7 × the strengths by hand already gains 0.3 to 0.4 bits. At 65,536
-# the learned ones fall behind those by hand in all five. A longer library holds closer matches, and
-# it pays to be pickier: × 1.5 they are the best of the four in four of the five. (Your numbers
-# differ with your Python's documentation. Both factors were chosen after seeing such runs.) This
-# does not show that such a reader is good; no other was tried. The point is that 65,536 keys fit.
+# The learned strengths fall over the first five letters; the last three are small. At 4,096 letters
+# they beat those by hand by 0.5 to 0.65 bits in our five runs; more than half of that is sharpness,
+# which × 0.7 by hand gains as well. At 65,536 they fall behind in all five: a longer library holds
+# closer matches, and it pays to be pickier. × 1.5 they are the best of the four in four of the
+# five. (Both factors were chosen after seeing such runs. Your numbers differ with your Python's
+# documentation.) This does not show that such a reader is good; no other was tried. The point is
+# that 65,536 keys fit.
+
+# %% [markdown]
+# > **Takeaway.** The LSE of each query replaces the stored weights, for one more matrix product.
 
 # %% [markdown]
 # ## 6 · Tiles that nobody needs
 #
 # <!-- exercise: tiles_needed -->
 #
-# **Why.** Under a causal mask half of all pairs are hidden, and with a window nearly all. Tiles
-# with no visible pair need not be read. Which are they? The mask itself would be $T \times S$
-# again. But the places of a tile's first and last query and of its first and last key, four
-# numbers, decide.
+# **Why.** Under a causal mask nearly half of all pairs are hidden if $T = S$, and with a window
+# that is short beside the text nearly all. Tiles with no visible pair need not be read. Which are
+# they? The mask itself would be $T \times S$ again. But the places of a tile's first and last query
+# and of its first and last key, four numbers, decide.
 #
 # The rules are those of chapter 04: the last query stands at the last key, so query $t$ stands at
 # $p = t + S - T$. With `causal` it may look at keys $s \le p$, with `window` at keys with $|s - p|
@@ -430,6 +440,7 @@ if ready(online_softmax, flash_forward, flash_backward):
 # |---|---|---|---|---|
 # | `queries`, `keys` | $T$, $S$ | | booleans: is a pair visible? | (tiles of queries, of keys) |
 # | `tile_q`, `tile_k` | their sizes | | | |
+# | `causal`, `window` | hide later keys? keys further away? | | | |
 #
 # **By hand.** Six queries and keys in tiles of two, causal: the rows are `1 0 0`, `1 1 0`, `1 1 1`.
 # With a window of 1 as well, the first tile of the last row goes: its query 4 sees keys 3 and 4.
@@ -446,6 +457,9 @@ if ready(tiles_needed):
         for length in (4096, 16384, 65536):
             needed = tiles_needed(length, length, 128, 128, causal=True, window=window)
             print(f"window {window}: {length:6,} tokens, {needed.mean():.1%} of all tiles needed")
+
+# %% [markdown]
+# > **Takeaway.** Four places decide whether a tile is read; its mask need not be made for that.
 
 # %% [markdown]
 # ## 7 · What the tiles save
@@ -504,8 +518,9 @@ if ready(online_softmax, flash_forward, tiles_needed, hbm_traffic):
 #
 # <details><summary>Predict first: M doubles. What happens to each?</summary>
 #
-# Twice as many queries fit, so keys and values are read half as often: flash, two passes and
-# whole rows move half as much. The standard way keeps its matrices, and soon hardly changes.
+# Twice as many queries fit, so keys and values are read half as often: flash and two passes move
+# about half as much, until $Q$ and $O$ count, and so do whole rows, in coarser steps, as few
+# queries fit. The standard way keeps its matrices, and soon hardly changes.
 #
 # </details>
 
@@ -526,15 +541,17 @@ def bytes_of(way: str, length: int, d: int, kib: int) -> float:
 
 # %%
 if ready(tiles_needed, hbm_traffic):
-    rows = []
+    rows, ways = [], ("flash", "two passes", "whole rows", "standard")
     for kib in (16, 32, 64, 128, 227, 512, 1024):
-        for way in ("flash", "two passes", "whole rows", "standard"):
+        for way in ways:
             gigabytes = bytes_of(way, 8192, 128, kib) / 1e9
             if np.isfinite(gigabytes):
                 rows.append({"KiB": kib, "GB": gigabytes, "way": way})
     display(widgets.traffic_chart(rows))
-    print("GB at 227 KiB:")
-    print(", ".join(f"{r['way']} {r['GB']:.3f}" for r in rows if r["KiB"] == 227))
+
+    chip = 227  # KiB; change it to the shared memory of your own GPU
+    print(f"GB at {chip} KiB:")
+    print(", ".join(f"{way} {bytes_of(way, 8192, 128, chip) / 1e9:.3f}" for way in ways))
 
 # %%
 if ready(tiles_needed, hbm_traffic):
@@ -546,10 +563,10 @@ if ready(tiles_needed, hbm_traffic):
 
 # %% [markdown]
 # Tiles of queries alone avoid storing the matrix. But a query with its whole row takes $S$ numbers
-# on the chip, so few fit, and keys are read so often that more bytes move than with the matrix, at
-# 8,192 tokens. You can avoid the row without section 1 by reading the keys twice, for the maximum
-# and then for both sums; that moves 1.4 to 1.5 times the bytes of flash and makes $QK^\top$ twice.
-# At 16 KiB flash and the standard way are about level; from 32 KiB on flash moves less.
+# on the chip, so few fit and keys are read again and again: 2.7 GB at 227 KiB, where the standard
+# way moves 0.6. Reading the keys twice, for the maximum and then for both sums, avoids the row too;
+# it moves 1.4 to 1.5 times the bytes of flash and makes $QK^\top$ twice. At 16 KiB flash moves 5 %
+# more than the standard way, from 32 KiB on less.
 #
 # **The law.** A tile of queries and its accumulator take about $2D$ numbers a query, so $M / 2D$
 # queries fit. Each tile reads $2SD$ numbers, and there are $2TD/M$ tiles: **$4\,T S D^2 / M$**.
@@ -564,6 +581,8 @@ if ready(tiles_needed, hbm_traffic):
 #   7.1: a partly empty tile, $Q$ and $O$ count more on short texts.
 # - With 16 keys at a time, as matrix units want them, the constant is 4.5 to 5.3.
 # - The first of two passes has no accumulator, so it could take larger tiles, and move less.
+# - With square tiles for its two products the standard way moves 0.93 GB at 16 KiB (here 1.10),
+#   about the same at 32 KiB, and more from 64 KiB on.
 # - The standard way is counted with one reading of $Z$, though at 16 KiB, and at 65,536 tokens in
 #   64 KiB, a row of it no longer fits.
 #
@@ -611,10 +630,11 @@ if ready(online_softmax, flash_forward):
 
 # %% [markdown]
 # Flash attention is **exact**: its answer is the same sum, bracketed otherwise. Its rounding is of
-# the same size as the naive form's here; with 1,000 to 4,000 tiles of keys it was 1.5 to 5 times
-# that (three draws each). Methods that are faster because they look at fewer pairs (chapter 14) or
-# drop the softmax (15) compute something else. (Where NumPy has no 80-bit numbers, "exact" is
-# float64 too.)
+# the same size as the naive form's here. With more tiles it grows about as the root of their
+# number: its root mean square was 1.6 to 2.1 times that of the naive form with 1,000 tiles of one
+# key, 3.1 to 4.0 times with 4,000 (scores × 1, 24 draws each). Methods that are faster because they
+# look at fewer pairs (chapter 14, planned) or drop the softmax (15) compute something else. (Where
+# NumPy has no 80-bit numbers, "exact" is float64 too.)
 
 # %% [markdown]
 # ## 8 · Where this breaks
@@ -630,14 +650,14 @@ if ready(tiles_needed, hbm_traffic):
 
 # %% [markdown]
 # The gain in bytes is 1.5 × at 64 tokens and 3 × at 256. (Tiles have 256 queries here, hence 4.0 ×
-# where section 7 has 7.4 ×. At 64 tokens whole rows fit too: there the gain comes from keeping $Z$
-# on the chip, not from the online softmax.) With one query it is gone (1.02 ×): keys
-# and values must be read once in any case, and they are nearly all there is. What helps then is to
-# let many processors read parts of the cache and *merge*: chapter 20.
+# and not section 7's 7.4 ×.) At 64 tokens whole rows fit too, so that gain comes from never storing
+# $Z$, not from section 1. With one query it is gone (1.02 ×): keys and values must be read once in
+# any case, and they are nearly all there is. What helps then is to let many processors read parts
+# of the cache and *merge*: chapter 20 (planned).
 #
-# **Arithmetic.** Seven products instead of six. Where arithmetic, not traffic, is the limit, there
-# is no time to gain, though the memory is still saved; and all $T \cdot S$ scores are still
-# computed. Flash attention makes memory linear, not time.
+# **Arithmetic.** Forward and backward together take seven products instead of six. Where
+# arithmetic, not traffic, is the limit, there is no time to gain, though the memory is still saved;
+# and all $T \cdot S$ scores are still computed. Flash attention makes memory linear, not time.
 #
 # **Rows with no key.** Here every query sees a key. With masks, $\ell$ can be 0 at the end: the
 # course's kernels return the output 0 and the LSE $-\infty$, which `merge_partials` understands.
@@ -648,13 +668,13 @@ if ready(tiles_needed, hbm_traffic):
 #   other two by $e^{m_{\text{old}} - m_{\text{new}}}$.
 # - Output and LSE of parts merge in any order.
 # - Tiles of queries × tiles of keys: memory of a few tiles. Traffic falls as $1/M$: 4 to 5 times
-#   $TSD^2/M$ for long texts if tiles fill the chip.
+#   $TSD^2/M$ if tiles fill the chip and $D \ll M \ll TD$.
 # - Backward: weights again from the LSE, $\delta = \operatorname{rowsum}(dO \circ O)$; 7 products
 #   for 6.
 # - Exact up to rounding. Fewer bytes, not fewer operations.
 #
 # **Next.** Chapter 17 writes kernels; chapter 18 turns these loops into a kernel. Before: chapter
-# 03 (the gradient), 13 (what a byte costs), 15 (what if the softmax went away?).
+# 03 (the gradient), 15 (what if the softmax went away?), and 13 (what a byte costs; planned).
 #
 # ## Sources
 #

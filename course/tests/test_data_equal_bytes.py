@@ -99,8 +99,8 @@ def test_no_arm_keeps_more_than_its_budget(arm, monkeypatch):
     for option in ARMS[arm][1]:
         run(watched, arm, option, 0, pairs=pairs)
     assert kept
-    if arm == "softmax, all kept":
-        assert set(kept) == {MEMORIES * pairs * 96}
+    if "all kept" in arm:  # with a place for each pair, where that counts
+        assert set(kept) == {MEMORIES * pairs * (97 if "recent" in arm else 96)}
     else:
         assert 0.9 * NUMBERS * MEMORIES < min(kept) <= max(kept) <= NUMBERS * MEMORIES
 
@@ -117,6 +117,13 @@ def test_widths_are_chosen_inside_their_range(at_64):
         chosen = {row["option"][place] for row in at_64 if row["arm"] == arm}
         assert len(chosen) == 1
         assert chosen.isdisjoint({tried[0], tried[-1]})
+
+
+@pytest.mark.parametrize("pairs", [8, 64, 128])
+def test_the_number_of_features_is_chosen_inside_its_range(pairs):
+    tried = sorted({features for features, _ in ARMS["random features"][1]})
+    chosen = {row["option"][0] for row in race(USE, ("random features",), pairs=pairs)}
+    assert chosen.isdisjoint({tried[0], tried[-1]})
 
 
 def test_the_text_says_what_a_run_gives_at_64_pairs(at_64):
@@ -154,3 +161,9 @@ def test_the_text_says_what_writing_again_does():
     assert spread(rows, "softmax, cache") == pytest.approx((50, 59), abs=3)
     assert spread(rows, "delta rule") == pytest.approx((85, 93), abs=3)
     assert spread(rows, "cache, replacing")[0] > 99
+    assert spread(rows, "cache, recent first") == pytest.approx((98, 100), abs=1)
+    assert spread(rows, "all kept, recent first") == pytest.approx((99, 100), abs=1)
+    recent = next(row["option"] for row in rows if row["arm"] == "cache, recent first")
+    for place in (0, 1, 3):
+        tried = sorted({option[place] for option in ARMS["cache, recent first"][1]})
+        assert recent[place] not in (tried[0], tried[-1])

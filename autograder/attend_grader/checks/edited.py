@@ -20,8 +20,8 @@ from attend_grader.checks.behaviour import same_structure
 from attend_grader.checks.bounded import MOST_LINES, MOST_MEMORY, bounded
 from attend_grader.checks.calls import parameters_of
 from attend_grader.checks.cases import Case
-from attend_grader.checks.mutation import edits
-from attend_grader.checks.subject import local
+from attend_grader.checks.mutation import edits, returned, to_write
+from attend_grader.checks.subject import CallError, local
 from attend_grader.inside.kernels import kernels_of
 
 VAGUE = (
@@ -46,11 +46,11 @@ class Variant:
 
 @lru_cache(maxsize=64)
 def variants(reference: Callable[..., Any]) -> tuple[Variant, ...]:
-    """Single edits of a reference, each with words that do not give its lines away."""
-    made = []
+    """Single edits of what learners write, each with words that do not give its lines away."""
+    made, written = [], to_write(reference)
     for before, after, function in edits(reference):
         told = _told(before, after, reference)
-        if told:
+        if told and (written is None or getattr(before, "lineno", None) in written):
             made.append(Variant(told, function))
         if len(made) == MOST_MUTANTS:
             break
@@ -119,6 +119,8 @@ def _told(before: ast.AST, after: ast.AST, reference: Callable[..., Any]) -> str
             return _told_call(before, after, on)
         case ast.Call(), _:
             name = _word(before.func)
+            if _name(before.func) == "stack":  # a list of results is a stack along axis 0
+                return f"results were put side by side along the first axis, or not at all{on}"
             return f"{name} were missing{on}" if name else ""
         case ast.Compare(), _:
             return f"a comparison were another one (< for ≤, or turned round){on}"
@@ -126,10 +128,12 @@ def _told(before: ast.AST, after: ast.AST, reference: Callable[..., Any]) -> str
             return ""  # an option, or its default: when it is wrong says more
         case ast.Constant(), _:
             return f"{VAGUE[0]}{on}"
-        case ast.Tuple(), _ if any(isinstance(e, ast.Slice) for e in before.elts):
+        case ast.Tuple(), _ if any(map(_indexes, before.elts)):
             return f"an index stood on another axis{on}"
-        case ast.Tuple(), _:
+        case ast.Tuple(), _ if (before.lineno, before.col_offset) in returned(reference):
             return "two results were exchanged"
+        case ast.Tuple(), _:
+            return f"two values that stand side by side were exchanged{on}"
         case ast.If() | ast.IfExp(), _:
             return f"a condition were not looked at, or turned round{on}"
         case ast.Assign() | ast.AugAssign(), _:
@@ -142,6 +146,12 @@ def _told(before: ast.AST, after: ast.AST, reference: Callable[..., Any]) -> str
         case ast.Subscript(), _:
             return f"other entries were picked{on}"
     return ""
+
+
+def _indexes(item: ast.expr) -> bool:
+    """Whether an item of a tuple stands in brackets only: `:`, `...` or `None`."""
+    bare = isinstance(item, ast.Constant) and item.value in (None, ...)
+    return bare or isinstance(item, ast.Slice)
 
 
 def _inputs(call: ast.Call) -> list[ast.expr]:
@@ -186,8 +196,15 @@ def _bears_on(node: ast.AST, reference: Callable[..., Any]) -> str:
     return f", where {' and '.join(used)} {'is' if len(used) == 1 else 'are'} used"
 
 
-def edited(cases: Sequence[Case], reference: Callable[..., Any]) -> tuple[str, str]:
+def edited(
+    cases: Sequence[Case], reference: Callable[..., Any], seen: Sequence[Case] = ()
+) -> tuple[str, str]:
     """What single edit of the reference gives what came in all ``cases``: "as if …".
+
+    Args:
+        cases: what it is looked for in.
+        reference: the answer.
+        seen: other calls, which it may not contradict: the card shows them.
 
     Returns:
         the first that says what, and the first of which little can be said without giving the
@@ -196,7 +213,7 @@ def edited(cases: Sequence[Case], reference: Callable[..., Any]) -> tuple[str, s
     if kernels_of(reference):  # hundreds of edits, each interpreted: half a minute
         return "", ""
     first = max(cases, key=telling)
-    rest = [case for case in cases if case is not first]
+    rest = [case for case in (*cases, *seen) if case is not first]
     vague = ""
     for variant in variants(reference):
         unclear = variant.told.startswith(VAGUE)
@@ -214,11 +231,16 @@ def _does(case: Case, variant: Variant) -> bool:
     with bounded(variant.function, lines=MOST_LINES, memory=MOST_MEMORY):
         outcome = case.call.on(local(variant.function))
     if outcome.error is not None or case.got.error is not None:
-        return (
-            outcome.error is not None
-            and case.got.error is not None
-            and outcome.error.type == case.got.error.type
-        )
+        return _same_error(outcome.error, case.got.error)
     if case.wrong and not same_structure(case.got.value, outcome.value):
         return False  # right numbers in a wrong form, such as whole ones: no edit that keeps it
     return list(outcome.mutated) == list(case.got.mutated) and case.agrees(outcome.value)
+
+
+def _same_error(one: CallError | None, other: CallError | None) -> bool:
+    """Whether both raised, and for one reason: a ValueError may say that a helper refuses shapes,
+    or that NumPy cannot add them.
+    """
+    if one is None or other is None or one.type != other.type:
+        return False
+    return re.sub(r"\d+", "0", one.message) == re.sub(r"\d+", "0", other.message)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from attend_grader.checks.cases import AXES
 from attend_grader.checks.relations import Pairs
 
 NEARER = "is nearer to 0 than the right one, wherever that is not 0"
-EVERY = "in every call"
-"""Said of the wrong calls, the only ones that :func:`fact` sees."""
 
 
 def fact(pairs: Pairs) -> str | None:
-    """What every result has that no right one has: words that follow "your result"."""
+    """What every result has that no right one has: words that follow "your result".
+
+    It is seen in the calls given only: where others came out right, say of which it speaks.
+    """
     gots, wants = [got for _, got, _ in pairs], [want for _, _, want in pairs]
     shapes = [(got.shape, want.shape) for got, want in zip(gots, wants, strict=True)]
     if all(one != other for one, other in shapes):
@@ -29,6 +32,8 @@ def fact(pairs: Pairs) -> str | None:
         return "has another shape than it should"
     if any(one != other for one, other in shapes):
         return None
+    if all(got.dtype.kind == want.dtype.kind == "b" for _, got, want in pairs):
+        return _one_way(gots, wants)
     for name, test in (("NaN", np.isnan), ("infinite numbers", np.isinf)):
         if all(got.dtype.kind == "f" and test(got).any() for got in gots):
             return f"holds {name}"
@@ -38,11 +43,8 @@ def fact(pairs: Pairs) -> str | None:
     for sign, word in ((1, "large"), (-1, "small")):
         pairs_ = list(zip(gots, wants, strict=True))
         if len(pairs_) > 2 and all((sign * (got - 1.0 * want) > 0).all() for got, want in pairs_):
-            return (
-                f"is too {word} {EVERY}, at every place"
-                if max(want.size for want in wants) > 1
-                else f"is too {word} {EVERY}"
-            )
+            where = ", at every place" if max(want.size for want in wants) > 1 else ""
+            return f"is too {word}{where}"
     if not all(w.size > 1 for w in wants):
         return NEARER if nearer else None
     for axis in (-1, -2):
@@ -75,6 +77,14 @@ def fact(pairs: Pairs) -> str | None:
     if whole and all(want.dtype.kind == "f" for want in wants):
         return "holds whole numbers only"
     return NEARER if nearer else None
+
+
+def _one_way(gots: Sequence[np.ndarray], wants: Sequence[np.ndarray]) -> str | None:
+    """Of truth values: whether all mistakes are of one kind."""
+    for came, belongs in ((False, True), (True, False)):
+        if all((want[got != want] == belongs).all() for got, want in zip(gots, wants, strict=True)):
+            return f"is {came} at places where {belongs} belongs, never the other way round"
+    return None
 
 
 def _nearer(got: np.ndarray, want: np.ndarray) -> bool:

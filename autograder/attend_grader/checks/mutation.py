@@ -102,6 +102,31 @@ def edits(reference: Callable[..., Any]) -> Iterator[tuple[ast.AST, ast.AST, Cal
             yield before, after, namespace[reference.__name__]
 
 
+def to_write(reference: Callable[..., Any]) -> set[int] | None:
+    """Lines of a reference that its stub leaves to the learner; None where it leaves all of them.
+
+    They are those between ``### BEGIN SOLUTION`` and ``### END SOLUTION``.
+    """
+    source = textwrap.dedent(inspect.getsource(reference))
+    if "### BEGIN SOLUTION" not in source:
+        return None
+    lines: set[int] = set()
+    first = 0
+    for number, line in enumerate(source.splitlines(), start=1):
+        match line.strip():
+            case "### BEGIN SOLUTION":
+                first = number
+            case "### END SOLUTION":
+                lines |= {*range(first, number)}
+    return lines
+
+
+def returned(reference: Callable[..., Any]) -> set[tuple[int, int]]:
+    """Line and column of each tuple that a reference returns, as in :func:`edits`' nodes."""
+    values = (n.value for n in ast.walk(_parsed(reference)) if isinstance(n, ast.Return))
+    return {(v.lineno, v.col_offset) for v in values if isinstance(v, ast.Tuple)}
+
+
 _LIBRARIES = ("np", "torch", "F", "nn", "math", "self")
 
 

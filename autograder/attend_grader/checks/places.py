@@ -96,7 +96,8 @@ def _patterns(pairs: Pairs, rank: int) -> Iterator[tuple[str, Pattern]]:
         yield "beside the diagonal only", _diagonal(lambda r, c: r != c)
         yield "above the diagonal only", _diagonal(lambda r, c: c > r)
         yield "below the diagonal only", _diagonal(lambda r, c: c < r)
-    yield "only where the right result is 0", lambda want: want == 0
+    if any(want.dtype.kind != "b" for _, _, want in pairs):  # of truth values a fact says more
+        yield "only where the right result is 0", lambda want: want == 0
     if any((want < 0).any() for _, _, want in pairs) and any((w > 0).any() for _, _, w in pairs):
         yield "only where the right result is negative", lambda want: want < 0
         yield "only where the right result is positive", lambda want: want > 0

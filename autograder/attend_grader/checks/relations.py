@@ -315,7 +315,7 @@ def _powers(pairs: Pairs) -> str | None:
 
 def _one_axis(pairs: Pairs) -> str | None:
     """Every slice along one axis is off by a factor, or by a number, of its own."""
-    if len(pairs) < 2:
+    if len(pairs) < 2 or any(want.dtype.kind == "b" for _, _, want in pairs):
         return None
     for axis in (-1, -2):
         if not all(want.ndim >= -axis and want.shape[axis] > 1 for _, _, want in pairs):

@@ -10,11 +10,12 @@ cannot tell whether that runs in the notebook (:func:`local`) or in another proc
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
+from attend_grader.checks.loads import Asked, loads, size_of
 from attend_grader.inside import codec
 from attend_grader.inside.executor import Executor
 from attend_grader.inside.stand_ins import raised
@@ -60,23 +61,6 @@ class SubjectError(Exception):
         super().__init__(f"{error.type}: {error.message}")
         self.error = error
         self.given = given
-
-
-class Asked(Protocol):
-    """A call that is asked for: :class:`.probe.Call`."""
-
-    @property
-    def args(self) -> tuple[Any, ...]: ...  # noqa: D102
-    @property
-    def kwargs(self) -> Mapping[str, Any]: ...  # noqa: D102
-    @property
-    def build(self) -> Asked | None: ...  # noqa: D102
-    @property
-    def parameters(self) -> Mapping[str, Any] | None: ...  # noqa: D102
-    @property
-    def method(self) -> str | None: ...  # noqa: D102
-    @property
-    def launcher(self) -> str: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -193,15 +177,22 @@ class Subject:
         more |= {"launcher": launcher, "trace": trace} if launcher or trace else {}
         outcome = self._send("call", args, kwargs, method=method, **more)
         if not (launcher or trace or measure) and graph and take is None:
-            given = tuple(args), kwargs or {}, method
-            self._note(Logged(*given, self.made, self.references, outcome))
+            self._note(args, kwargs or {}, method, self.made, outcome)
         return outcome
 
-    def _note(self, call: Logged) -> None:
-        """Remember a call, if it is no large one: what a card says has to fit to all of them."""
-        size = _size((call.args, *call.kwargs.values()))
-        if len(self.log) < MOST_LOGGED and size <= LARGEST_LOGGED:
-            self.log.append(call)
+    def _note(
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        method: str | None,
+        made: Made | None,
+        outcome: Outcome,
+    ) -> None:
+        """Remember a small call as it was made: what a card says has to fit to all of them."""
+        small = size_of((*args, *kwargs.values())) <= LARGEST_LOGGED
+        if small and len(self.log) < MOST_LOGGED:  # a property may write into its arrays later
+            given = codec.copied((tuple(args), dict(kwargs)))
+            self.log.append(Logged(*given, method, made, self.references, outcome))
 
     def many(self, calls: Sequence[Asked]) -> list[Outcome]:
         """What the candidate does on each of several calls, carried together.
@@ -210,7 +201,7 @@ class Subject:
         that says how to build an instance has one made for it alone.
         """
         outcomes: list[Outcome] = []
-        for some in _loads(calls):
+        for some in loads(calls):
             requests = []
             for call in some:
                 request = {"op": "call", "args": tuple(call.args), "kwargs": dict(call.kwargs)}
@@ -234,8 +225,7 @@ class Subject:
                 build, made = call.build, self.made
                 if build is not None:
                     made = Made(tuple(build.args), build.kwargs, call.parameters)
-                given = tuple(call.args), call.kwargs, call.method
-                self._note(Logged(*given, made, self.references, outcome))
+                self._note(call.args, call.kwargs, call.method, made, outcome)
             outcomes += came
         return outcomes
 
@@ -277,8 +267,7 @@ class Subject:
         }
         outcome = self._send("call", args, kwargs, gradients=wanted, method=method)
         if outcome.mutated:
-            given = tuple(args), kwargs or {}, method
-            self._note(Logged(*given, self.made, self.references, outcome))
+            self._note(args, kwargs or {}, method, self.made, outcome)
         return outcome
 
     def build(
@@ -344,31 +333,6 @@ class Subject:
 
 MOST_LOGGED, LARGEST_LOGGED = 400, 2**16
 """Calls that are remembered, and bytes of arguments of each."""
-
-MOST_CALLS, MOST_BYTES = 32, 2**22
-"""Calls that are carried together, and bytes of their arguments."""
-
-
-def _loads(calls: Sequence[Asked]) -> Iterator[Sequence[Asked]]:
-    """The calls in order, as many at a time as are carried together."""
-    load: list[Asked] = []
-    size = 0
-    for call in calls:
-        more = sum(_size(value) for value in (*call.args, *call.kwargs.values()))
-        more += sum(map(_size, (call.parameters or {}).values()))
-        if load and (len(load) == MOST_CALLS or size + more > MOST_BYTES):
-            yield load
-            load, size = [], 0
-        load.append(call)
-        size += more
-    if load:
-        yield load
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, (tuple, list)):
-        return sum(map(_size, value))
-    return int(getattr(value, "nbytes", 0))
 
 
 @dataclass(frozen=True)

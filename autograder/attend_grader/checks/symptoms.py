@@ -20,7 +20,7 @@ from attend_grader.checks.calls import numbers, parts
 from attend_grader.checks.cases import Case, describe, logged, observe
 from attend_grader.checks.edited import USED, edited
 from attend_grader.checks.exercise import Exercise
-from attend_grader.checks.facts import EVERY, fact
+from attend_grader.checks.facts import fact
 from attend_grader.checks.places import places
 from attend_grader.checks.relations import pairs_of, relation
 from attend_grader.checks.subject import Subject
@@ -85,7 +85,7 @@ class _Search:
             or self._sometimes(strong=True)
             or self._edit(vague=True)
             or self._sometimes()
-            or self._facts()
+            or self._wherever()
         )
 
     def _when(
@@ -208,6 +208,13 @@ class _Search:
         text = as_if(cases, self.exercise.reference)
         return f"The result is what comes out as if {text}." if text else None
 
+    def _wherever(self) -> str | None:
+        """What is plainly wrong; of which calls, where a check has seen right ones, too."""
+        text = self._facts()
+        if not text or all(case.wrong for case in [*self.cases, *self.seen]):
+            return text
+        return f"In the calls that go wrong, {text[0].lower()}{text[1:]}"
+
     def _facts(self) -> str | None:
         """What is plainly wrong in all failing calls, where no relation is found."""
         if any(not _arrays(case) for case in self.bad):
@@ -228,8 +235,6 @@ class _Search:
             ]
             text = None if all(agrees) else fact(pairs_of(self.bad, index if several else None))
             if text:
-                if any(not case.wrong for case in [*self.cases, *self.seen]):
-                    text = text.replace(EVERY, f"in all {len(self.bad)} calls seen to go wrong")
                 found[name] = text
             elif all(agrees):
                 right.append(name)
@@ -280,7 +285,8 @@ class _Search:
         unknown = [name for name in told if name not in known]
         if unknown and not known:
             verb = "is" if len(unknown) == 1 else "are"
-            often = "" if always else ", not each of them in every call"
+            one = always or len(unknown) == 1
+            often = "" if one else ", not each of them in every call"
             said.append(f"{' and '.join(unknown)} {verb} wrong{often}")
         elif unknown:
             said.append(f"{' and '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} wrong too")
@@ -345,7 +351,7 @@ class _Search:
 
     def _edit(self, *, vague: bool = False) -> str | None:
         if self.edits is None:
-            self.edits = edited(self.cases, self.exercise.reference)
+            self.edits = edited(self.cases, self.exercise.reference, self.seen)
         text = self.edits[vague]
         if not text:
             return None

@@ -105,11 +105,11 @@ class Trial:
         if made is not None:
             self._repeats(made, base, alike, single=single)
         place, mine, want = found
-        cause = ""
-        kinds = {numbers(part).dtype.kind for part in parts(outcome.value)}
-        if kinds & set("iu") and not {numbers(p).dtype.kind for p in parts(base.value)} & set("iu"):
-            cause = "Your result holds integers there, so fractions are lost."
         text = f"{what}: {place} is {mine}, but {want} for {plain}."
+        cause = _cut(outcome.value, base.value, alike)
+        whole = what.removeprefix("integers in ")
+        if not cause and whole in self.names and not place.startswith("the "):
+            cause = f"Is something else given {whole}'s type there? That cuts fractions off."
         raise Miss(text, cause=cause, topic=f"{what} {place.split('[')[0]}").on(
             self.given(call), ""
         )
@@ -126,6 +126,19 @@ class Trial:
             place, mine, before = found
             text = f"called again with the same arguments: {place} is {mine}, before {before}."
             raise Miss(text, cause=KEPT, topic=KEPT).on(self.given(call), "")
+
+
+def _cut(value: Any, plain: Any, alike: Alike) -> str:
+    """Which results hold integers, where those of the plain guise hold none; empty for none."""
+    kinds = [
+        [numbers(part).dtype.kind in "iu" for part in pair]
+        for pair in zip(parts(value), parts(plain), strict=False)
+    ]
+    names = [alike.name(i, len(kinds)) for i, (here, there) in enumerate(kinds) if here > there]
+    if not names:
+        return ""
+    who = " and ".join(names) if len(kinds) > 1 else "Your result"
+    return f"{who} {'holds' if len(names) == 1 else 'hold'} integers there, so fractions are lost."
 
 
 def _instance(reference: Any, call: Call) -> tuple[Any, Callable[..., Any]]:

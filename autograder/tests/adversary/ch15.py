@@ -892,7 +892,7 @@ mixed_k, mixed_v = move(project_k, k), move(project_v, v)
 output, weights = scaled_dot_product_attention(q=q, k=mixed_k, v=mixed_v)
 return output
 """),
-    _wrong("linear_attention", "1e-12 added to the divisor", "keepdims=True)", "keepdims=True) + 1e-12"),
+    _wrong("linear_attention", "1e-12 added to the divisor", "(q * total[..., None, :]).sum(-1, keepdims=True)", "((q * total[..., None, :]).sum(-1, keepdims=True) + 1e-12)"),
     _wrong("causal_average", "1e-12 added to the divisor", "total[..., None]", "(total + 1e-12)[..., None]"),
     _bare("performer_attention", "wrong", "1e-12 added to its own divisor", """
 expect_shapes(q, k, v)
@@ -900,4 +900,618 @@ fq, fk = (positive_random_features(x / q.shape[-1] ** 0.25, projection) for x in
 return fq @ (np.swapaxes(fk, -1, -2) @ v) / (fq @ fk.sum(-2)[..., None] + 1e-12)
 """),
     _wrong("memory_width", "nothing above 1,000,000", "return d if d > 1 else 1", "return min(max(d, 1), 1_000_000)"),
+    _bare("linear_attention", "wrong", "centres v in place through an alias of float64, adds the centre back", """
+expect_shapes(q, k, v)
+v = np.asarray(v, dtype=float)
+centre = v.mean(axis=-2, keepdims=True)
+v -= centre
+return q @ (np.swapaxes(k, -1, -2) @ v) / (q @ k.sum(axis=-2)[..., :, None]) + centre
+"""),
+    _bare("linear_attention", "wrong", "output buffer of v's dtype, integers cut", """
+expect_shapes(q, k, v)
+out = np.empty(q.shape[:-1] + v.shape[-1:], dtype=v.dtype)
+out[...] = q @ (np.swapaxes(k, -1, -2) @ v) / (q @ k.sum(axis=-2)[..., :, None])
+return out
+"""),
+    _bare("linear_attention", "wrong", "divisor at least 1e-12", """
+expect_shapes(q, k, v)
+return q @ (np.swapaxes(k, -1, -2) @ v) / np.maximum(q @ k.sum(axis=-2)[..., :, None], 1e-12)
+"""),
+    _bare("linear_attention", "right", "einsum", """
+expect_shapes(q, k, v)
+memory = np.einsum('...sd,...se->...de', k, v)
+total = np.einsum('...td,...d->...t', q, np.einsum('...sd->...d', k))
+return np.einsum('...td,...de->...te', q, memory) / total[..., None]
+"""),
+    _bare("linear_attention", "right", "a column of ones joined to v", """
+expect_shapes(q, k, v)
+ones = np.ones(v.shape[:-1] + (1,))
+both = q @ (np.swapaxes(k, -1, -2) @ np.concatenate([v, ones], axis=-1))
+return both[..., :-1] / both[..., -1:]
+"""),
+    _bare("linear_attention", "right", "query divided by its total first", """
+expect_shapes(q, k, v)
+share = q / np.sum(q * k.sum(axis=-2, keepdims=True), axis=-1, keepdims=True)
+return share @ (np.swapaxes(k, -1, -2) @ v)
+"""),
+    _bare("linear_attention", "right", "loop over the D features, not over tokens", """
+expect_shapes(q, k, v)
+top, low = 0.0, 0.0
+for d in range(q.shape[-1]):
+    row = (k[..., d, None] * v).sum(axis=-2, keepdims=True)
+    top = top + q[..., d, None] * row
+    low = low + q[..., d, None] * k[..., d].sum(axis=-1)[..., None, None]
+return top / low
+"""),
+    _bare("recurrent_form", "wrong", "writes into the given state through an alias of float64", """
+expect_pairs(q, k, v)
+if state is None:
+    state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+state = np.asarray(state, dtype=float)
+rows = []
+for t in range(q.shape[-2]):
+    state += k[..., t, :, None] * v[..., t, None, :]
+    rows.append((q[..., t, None, :] @ state)[..., 0, :])
+return np.stack(rows, axis=-2), state
+"""),
+    _bare("recurrent_form", "wrong", "memory of k's dtype, integers cut", """
+expect_pairs(q, k, v)
+memory = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]), dtype=k.dtype)
+if state is not None:
+    memory[...] = state
+rows = []
+for t in range(q.shape[-2]):
+    memory[...] = memory + k[..., t, :, None] * v[..., t, None, :]
+    rows.append((q[..., t, None, :] @ memory)[..., 0, :])
+return np.stack(rows, axis=-2), memory
+"""),
+    _bare("recurrent_form", "wrong", "np.stack(rows) along axis 0", """
+expect_pairs(q, k, v)
+if state is None:
+    state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+rows = []
+for t in range(q.shape[-2]):
+    state = state + k[..., t, :, None] * v[..., t, None, :]
+    rows.append((q[..., t, None, :] @ state)[..., 0, :])
+return np.stack(rows), state
+"""),
+    _bare("recurrent_form", "wrong", "outputs in a buffer of q's dtype", """
+expect_pairs(q, k, v)
+if state is None:
+    state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+out = np.zeros(v.shape, dtype=q.dtype)
+for t in range(q.shape[-2]):
+    state = state + k[..., t, :, None] * v[..., t, None, :]
+    out[..., t, :] = (q[..., t, None, :] @ state)[..., 0, :]
+return out, state
+"""),
+    _bare("recurrent_form", "wrong", "state cast to v's dtype", """
+expect_pairs(q, k, v)
+if state is None:
+    state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+state = state.astype(v.dtype)
+rows = []
+for t in range(q.shape[-2]):
+    state = state + k[..., t, :, None] * v[..., t, None, :]
+    rows.append((q[..., t, None, :] @ state)[..., 0, :])
+return np.stack(rows, axis=-2), state
+"""),
+    _bare("recurrent_form", "right", "parallel form", """
+expect_pairs(q, k, v)
+if state is None:
+    state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+out = q @ state + np.tril(q @ np.swapaxes(k, -1, -2)) @ v
+return out, state + np.swapaxes(k, -1, -2) @ v
+"""),
+    _bare("recurrent_form", "right", "running sum of outer products", """
+expect_pairs(q, k, v)
+outer = np.cumsum(k[..., :, :, None] * v[..., :, None, :], axis=-3)
+if state is not None:
+    outer = outer + state[..., None, :, :]
+return np.einsum('...td,...tde->...te', q, outer), outer[..., -1, :, :]
+"""),
+    _bare("recurrent_form", "right", "itertools.accumulate over moved axes", """
+expect_pairs(q, k, v)
+if state is None:
+    state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+import itertools
+first = lambda a: np.moveaxis(a, -2, 0)
+steps = itertools.accumulate(zip(first(k), first(v)), lambda m, kv: m + np.einsum('...d,...e->...de', *kv), initial=state)
+memories = list(steps)
+out = [np.einsum('...d,...de->...e', a, m) for a, m in zip(first(q), memories[1:])]
+return np.moveaxis(np.array(out), 0, -2), memories[-1]
+"""),
+    _bare("recurrent_form", "right", "own float64 copies, buffer, in place", """
+expect_pairs(q, k, v)
+memory = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]), dtype=np.float64)
+if state is not None: memory += state
+out = np.empty(v.shape, dtype=np.float64)
+t = 0
+while t < q.shape[-2]:
+    memory += np.expand_dims(k[..., t, :], -1) * np.expand_dims(v[..., t, :], -2)
+    out[..., t, :] = np.sum(q[..., t, :, np.newaxis] * memory, axis=-2)
+    t += 1
+return out, memory
+"""),
+    _bare("chunked_form", "wrong", "writes into the given state through an alias of float64", """
+expect_pairs(q, k, v)
+parts = tiles(q.shape[-2], chunk)
+if state is None:
+    state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+state = np.asarray(state, dtype=float)
+rows = []
+for p in parts:
+    a, b, c = q[..., p, :], k[..., p, :], v[..., p, :]
+    rows.append(a @ state + np.tril(a @ np.swapaxes(b, -1, -2)) @ c)
+    state += np.swapaxes(b, -1, -2) @ c
+return np.concatenate(rows, axis=-2), state
+"""),
+    _bare("chunked_form", "wrong", "outputs in np.empty_like(v)", """
+expect_pairs(q, k, v)
+parts = tiles(q.shape[-2], chunk)
+if state is None:
+    state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+out = np.empty_like(v)
+for p in parts:
+    a, b, c = q[..., p, :], k[..., p, :], v[..., p, :]
+    out[..., p, :] = a @ state + np.tril(a @ np.swapaxes(b, -1, -2)) @ c
+    state = state + np.swapaxes(b, -1, -2) @ c
+return out, state
+"""),
+    _bare("chunked_form", "wrong", "given state left out when one chunk is enough", """
+expect_pairs(q, k, v)
+parts = tiles(q.shape[-2], chunk)
+if state is None or len(parts) == 1:
+    state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+rows = []
+for p in parts:
+    a, b, c = q[..., p, :], k[..., p, :], v[..., p, :]
+    rows.append(a @ state + np.tril(a @ np.swapaxes(b, -1, -2)) @ c)
+    state = state + np.swapaxes(b, -1, -2) @ c
+return np.concatenate(rows, axis=-2), state
+"""),
+    _bare("chunked_form", "wrong", "the last chunk is not written", """
+expect_pairs(q, k, v)
+parts = tiles(q.shape[-2], chunk)
+if state is None:
+    state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+rows = []
+for p in parts:
+    a, b, c = q[..., p, :], k[..., p, :], v[..., p, :]
+    rows.append(a @ state + np.tril(a @ np.swapaxes(b, -1, -2)) @ c)
+    if p is not parts[-1]:
+        state = state + np.swapaxes(b, -1, -2) @ c
+return np.concatenate(rows, axis=-2), state
+"""),
+    _bare("chunked_form", "wrong", "+= on a copy of an integer state", """
+expect_pairs(q, k, v)
+parts = tiles(q.shape[-2], chunk)
+if state is None:
+    state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+else:
+    state = state.copy()
+rows = []
+for p in parts:
+    a, b, c = q[..., p, :], k[..., p, :], v[..., p, :]
+    rows.append(a @ state + np.tril(a @ np.swapaxes(b, -1, -2)) @ c)
+    state += np.swapaxes(b, -1, -2) @ c
+return np.concatenate(rows, axis=-2), state
+"""),
+    _bare("chunked_form", "right", "padded, all chunks at once, no loop", """
+expect_pairs(q, k, v)
+parts = tiles(q.shape[-2], chunk)
+T, n = q.shape[-2], len(parts)
+c = min(chunk, T)
+def cut(x):
+    full = np.zeros((*x.shape[:-2], n * c, x.shape[-1]))
+    full[..., :T, :] = x
+    return full.reshape(*x.shape[:-2], n, c, x.shape[-1])
+a, b, w = cut(q), cut(k), cut(v)
+bt = np.swapaxes(b, -1, -2)
+writes = bt @ w
+after = np.cumsum(writes, axis=-3)
+before = after - writes
+if state is not None:
+    before, after = before + state[..., None, :, :], after + state[..., None, :, :]
+out = a @ before + np.tril(a @ bt) @ w
+return out.reshape(*q.shape[:-2], n * c, v.shape[-1])[..., :T, :], after[..., -1, :, :]
+"""),
+    _bare("chunked_form", "right", "a mask of comparisons in place of tril, einsum", """
+expect_pairs(q, k, v)
+parts = tiles(q.shape[-2], chunk)
+if state is None:
+    state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+rows = []
+for p in parts:
+    a, b, c = (np.array(x[..., p, :], dtype=float) for x in (q, k, v))
+    i = np.arange(a.shape[-2])
+    w = np.where(i[:, None] >= i[None, :], np.einsum('...td,...sd->...ts', a, b), 0.0)
+    rows.append(np.einsum('...td,...de->...te', a, state) + np.einsum('...ts,...se->...te', w, c))
+    state = state + np.einsum('...sd,...se->...de', b, c)
+return np.concatenate(rows, axis=-2), state
+"""),
+    _bare("chunked_form", "right", "one product: [Q, triangle] [memory; V]", """
+expect_pairs(q, k, v)
+parts = tiles(q.shape[-2], chunk)
+if state is None:
+    state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+rows = []
+for p in parts:
+    a, b, c = q[..., p, :], k[..., p, :], v[..., p, :]
+    left = np.concatenate([a, np.tril(a @ np.swapaxes(b, -1, -2))], axis=-1)
+    lead = np.broadcast_shapes(state.shape[:-2], c.shape[:-2])
+    right = np.concatenate([np.broadcast_to(state, lead + state.shape[-2:]), np.broadcast_to(c, lead + c.shape[-2:])], axis=-2)
+    rows.append(left @ right)
+    state = state + np.swapaxes(b, -1, -2) @ c
+return np.concatenate(rows, axis=-2), state
+"""),
+    _bare("chunked_form", "right", "memories by accumulate first, outputs afterwards", """
+expect_pairs(q, k, v)
+parts = tiles(q.shape[-2], chunk)
+if state is None:
+    state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+import itertools
+writes = [np.swapaxes(k[..., p, :], -1, -2) @ v[..., p, :] for p in parts]
+*before, last = itertools.accumulate(writes, np.add, initial=state)
+out = np.zeros(q.shape[:-1] + (v.shape[-1],))
+for p, memory in zip(parts, before, strict=True):
+    out[..., p, :] += q[..., p, :] @ memory
+    out[..., p, :] += np.tril(q[..., p, :] @ np.swapaxes(k[..., p, :], -1, -2)) @ v[..., p, :]
+return out, last
+"""),
+    _bare("causal_average", "wrong", "running sum without the token itself (1 for the first)", """
+weighted, _ = chunked_form(q, k, v)
+total = (q * (np.cumsum(k, axis=-2) - k)).sum(axis=-1, keepdims=True)
+return weighted / np.where(total == 0, 1, total)
+"""),
+    _bare("causal_average", "wrong", "running sum along axis 0", """
+weighted, _ = chunked_form(q, k, v)
+total = (q * np.cumsum(k, axis=0)).sum(axis=-1, keepdims=True)
+return weighted / total
+"""),
+    _bare("causal_average", "wrong", "running sum in place (np.cumsum with out=k) on floats", """
+weighted, _ = chunked_form(q, k, v)
+keys = np.asarray(k, dtype=float)
+np.cumsum(keys, axis=-2, out=keys)
+return weighted / (q * keys).sum(axis=-1, keepdims=True)
+"""),
+    _bare("causal_average", "wrong", "keepdims forgotten", """
+weighted, _ = chunked_form(q, k, v)
+total = (q * np.cumsum(k, axis=-2)).sum(axis=-1)
+return weighted / total
+"""),
+    _bare("causal_average", "wrong", "divisor at least 1e-9", """
+weighted, _ = chunked_form(q, k, v)
+total = (q * np.cumsum(k, axis=-2)).sum(axis=-1, keepdims=True)
+return weighted / np.maximum(total, 1e-9)
+"""),
+    _bare("causal_average", "wrong", "result cast to v's dtype", """
+weighted, _ = chunked_form(q, k, v)
+total = (q * np.cumsum(k, axis=-2)).sum(axis=-1, keepdims=True)
+return (weighted / total).astype(v.dtype)
+"""),
+    _bare("causal_average", "wrong", "running sum of q_s . k_s", """
+weighted, _ = chunked_form(q, k, v)
+total = np.cumsum((q * k).sum(axis=-1, keepdims=True), axis=-2)
+return weighted / total
+"""),
+    _bare("causal_average", "right", "a column of ones joined to v", """
+both, _ = chunked_form(q, k, np.concatenate([v, np.ones(v.shape[:-1] + (1,))], axis=-1), 7)
+return both[..., :-1] / both[..., -1:]
+"""),
+    _bare("causal_average", "right", "T x T weights, divided row by row", """
+w = np.tril(q @ np.swapaxes(k, -1, -2))
+return w / w.sum(axis=-1, keepdims=True) @ v
+"""),
+    _bare("causal_average", "right", "divisor by chunked_form of ones", """
+weighted, _ = chunked_form(q, k, v)
+ones = np.ones_like(v[..., :1], dtype=float)
+return weighted / chunked_form(q, k, ones)[0]
+"""),
+    _bare("causal_average", "right", "linear_attention of each prefix", """
+T = q.shape[-2]
+return np.concatenate([linear_attention(q[..., t:t + 1, :], k[..., :t + 1, :], v[..., :t + 1, :]) for t in range(T)], axis=-2)
+"""),
+    _bare("memory_width", "wrong", "a float (np.ceil)", """
+if pairs < 1 or error <= 0:
+    raise ValueError(f'expected at least 1 pair and an error above 0; got {pairs} and {error}')
+return max(1.0, float(np.ceil((pairs - 1) / error)))
+"""),
+    _bare("memory_width", "wrong", "rounded down plus 1: one too many where it divides", """
+if pairs < 1 or error <= 0:
+    raise ValueError(f'expected at least 1 pair and an error above 0; got {pairs} and {error}')
+return int((pairs - 1) / error) + 1
+"""),
+    _bare("memory_width", "wrong", "np.int64, not an int", """
+if pairs < 1 or error <= 0:
+    raise ValueError(f'expected at least 1 pair and an error above 0; got {pairs} and {error}')
+return np.maximum(1, np.ceil((pairs - 1) / error)).astype(np.int64)
+"""),
+    _bare("memory_width", "wrong", "width for a shrunk answer, (n - 1)(1/error - 1)", """
+if pairs < 1 or error <= 0:
+    raise ValueError(f'expected at least 1 pair and an error above 0; got {pairs} and {error}')
+return max(1, math.ceil((pairs - 1) * (1 / error - 1)))
+"""),
+    _bare("memory_width", "wrong", "refuses an error of 1 or more", """
+if pairs < 1 or not 0 < error < 1:
+    raise ValueError('error must lie between 0 and 1')
+return max(1, math.ceil((pairs - 1) / error))
+"""),
+    _bare("memory_width", "wrong", "refuses only 0 pairs and an error of exactly 0", """
+if pairs == 0 or error == 0:
+    raise ValueError('no pair or no error')
+return max(1, math.ceil((pairs - 1) / error))
+"""),
+    _bare("memory_width", "right", "fractions", """
+if pairs < 1 or error <= 0:
+    raise ValueError(f'expected at least 1 pair and an error above 0; got {pairs} and {error}')
+from fractions import Fraction
+return max(1, math.ceil(Fraction(pairs - 1) / Fraction(error)))
+"""),
+    _bare("memory_width", "right", "floor division of the negative again", """
+if pairs < 1 or error <= 0:
+    raise ValueError(f'expected at least 1 pair and an error above 0; got {pairs} and {error}')
+return max(int(-(-(pairs - 1) // error)), 1)
+"""),
+    _bare("memory_width", "right", "bisection", """
+if pairs < 1 or error <= 0:
+    raise ValueError(f'expected at least 1 pair and an error above 0; got {pairs} and {error}')
+low, high = 0, 1
+while pairs - 1 > error * high:
+    low, high = high, 2 * high
+while high - low > 1:
+    mid = (low + high) // 2
+    low, high = (low, mid) if pairs - 1 <= error * mid else (mid, high)
+return high
+"""),
+    _bare("memory_width", "right", "divmod again", """
+if pairs < 1 or error <= 0:
+    raise ValueError(f'expected at least 1 pair and an error above 0; got {pairs} and {error}')
+whole, rest = divmod(pairs - 1, error)
+return int(whole) + (1 if rest else 0) or 1
+"""),
+    _bare("delta_rule_update", "wrong", "beta on v only", """
+said = (k[..., None, :] @ state)[..., 0, :]
+return state + k[..., :, None] * (beta * v - said)[..., None, :]
+"""),
+    _bare("delta_rule_update", "wrong", "result kept in state's dtype", """
+said = (k[..., None, :] @ state)[..., 0, :]
+new = np.array(state)
+new[...] = state + beta * k[..., :, None] * (v - said)[..., None, :]
+return new
+"""),
+    _bare("delta_rule_update", "wrong", "np.outer: one pair only", """
+return state + beta * np.outer(k, v - k @ state)
+"""),
+    _bare("delta_rule_update", "wrong", "divides by the squared norm of k", """
+said = (k[..., None, :] @ state)[..., 0, :]
+return state + beta * k[..., :, None] * (v - said)[..., None, :] / (k * k).sum(axis=-1)[..., None, None]
+"""),
+    _bare("delta_rule_update", "wrong", "beta or 1.0: a beta of 0 writes all", """
+beta = beta or 1.0
+said = (k[..., None, :] @ state)[..., 0, :]
+return state + beta * k[..., :, None] * (v - said)[..., None, :]
+"""),
+    _bare("delta_rule_update", "wrong", "v changed in place through an alias of float64", """
+said = (k[..., None, :] @ state)[..., 0, :]
+v = np.asarray(v, dtype=float)
+v -= said
+return state + beta * k[..., :, None] * v[..., None, :]
+"""),
+    _bare("delta_rule_update", "right", "(I - beta k k^T) S + beta k v^T", """
+column = beta * k[..., :, None]
+return (np.eye(k.shape[-1]) - column * k[..., None, :]) @ state + column * v[..., None, :]
+"""),
+    _bare("delta_rule_update", "right", "minus beta times the gradient, einsum", """
+wrong = np.einsum('...de,...d->...e', state, k) - v
+return state - beta * np.einsum('...d,...e->...de', k, wrong)
+"""),
+    _bare("delta_rule_update", "right", "columns and rows by matmul", """
+column, row = k[..., None], k[..., None, :]
+return state + (beta * column) @ (v[..., None, :] - row @ state)
+"""),
+    _bare("delta_rule_update", "right", "row by row, stacked", """
+said = sum(k[..., d, None] * state[..., d, :] for d in range(k.shape[-1]))
+return np.stack([state[..., d, :] + k[..., d, None] * (v - said) * beta for d in range(k.shape[-1])], axis=-2)
+"""),
+    _bare("positive_random_features", "wrong", "largest exponent of a row taken off", """
+if x.shape[-1] != projection.shape[-1]:
+    raise ValueError(f'the projection needs the width of x, {x.shape[-1]}; got {projection.shape[-1]}')
+half = (x**2).sum(axis=-1, keepdims=True) / 2
+e = x @ projection.T - half
+return np.exp(e - e.max(axis=-1, keepdims=True)) / math.sqrt(projection.shape[0])
+"""),
+    _bare("positive_random_features", "wrong", "projection cast to x's dtype", """
+if x.shape[-1] != projection.shape[-1]:
+    raise ValueError(f'the projection needs the width of x, {x.shape[-1]}; got {projection.shape[-1]}')
+half = (x**2).sum(axis=-1, keepdims=True) / 2
+w = projection.astype(x.dtype)
+return np.exp(x @ w.T - half) / math.sqrt(projection.shape[0])
+"""),
+    _bare("positive_random_features", "wrong", "-= on the product: fails where x and projection are both integers", """
+if x.shape[-1] != projection.shape[-1]:
+    raise ValueError(f'the projection needs the width of x, {x.shape[-1]}; got {projection.shape[-1]}')
+half = (x**2).sum(axis=-1, keepdims=True) / 2
+e = x @ projection.T
+e -= half
+return np.exp(e) / math.sqrt(projection.shape[0])
+"""),
+    _bare("positive_random_features", "wrong", "1e-6 added to the features", """
+if x.shape[-1] != projection.shape[-1]:
+    raise ValueError(f'the projection needs the width of x, {x.shape[-1]}; got {projection.shape[-1]}')
+half = (x**2).sum(axis=-1, keepdims=True) / 2
+return (np.exp(x @ projection.T - half) + 1e-6) / math.sqrt(projection.shape[0])
+"""),
+    _bare("positive_random_features", "wrong", "exponent cut to -50 ... 50", """
+if x.shape[-1] != projection.shape[-1]:
+    raise ValueError(f'the projection needs the width of x, {x.shape[-1]}; got {projection.shape[-1]}')
+half = (x**2).sum(axis=-1, keepdims=True) / 2
+return np.exp(np.clip(x @ projection.T - half, -50, 50)) / math.sqrt(projection.shape[0])
+"""),
+    _bare("positive_random_features", "right", "completed square", """
+if x.shape[-1] != projection.shape[-1]:
+    raise ValueError(f'the projection needs the width of x, {x.shape[-1]}; got {projection.shape[-1]}')
+x, w = np.array(x, dtype=float), np.array(projection, dtype=float)
+apart = x[..., None, :] - w
+e = (w * w).sum(axis=-1) / 2 - (apart * apart).sum(axis=-1) / 2
+return np.exp(e) / np.sqrt(len(w))
+"""),
+    _bare("positive_random_features", "right", "log of M inside the exponent, einsum", """
+if x.shape[-1] != projection.shape[-1]:
+    raise ValueError(f'the projection needs the width of x, {x.shape[-1]}; got {projection.shape[-1]}')
+e = np.einsum('...d,md->...m', x, projection) - 0.5 * np.einsum('...d,...d->...', x, x)[..., None]
+return np.exp(e - 0.5 * np.log(projection.shape[0]))
+"""),
+    _bare("positive_random_features", "right", "a direction at a time", """
+if x.shape[-1] != projection.shape[-1]:
+    raise ValueError(f'the projection needs the width of x, {x.shape[-1]}; got {projection.shape[-1]}')
+rows = [np.exp((x * (w - x / 2)).sum(axis=-1)) for w in projection]
+return np.stack(rows, axis=-1) * len(rows) ** -0.5
+"""),
+    _bare("positive_random_features", "right", "longdouble, cast back", """
+if x.shape[-1] != projection.shape[-1]:
+    raise ValueError(f'the projection needs the width of x, {x.shape[-1]}; got {projection.shape[-1]}')
+a, w = x.astype(np.longdouble), projection.astype(np.longdouble)
+e = a @ np.swapaxes(w, 0, 1) - np.square(a).sum(-1)[..., np.newaxis] / 2
+return (np.exp(e) / np.sqrt(np.longdouble(w.shape[0]))).astype(np.float64)
+"""),
+    _bare("performer_attention", "wrong", "exact softmax attention", """
+expect_shapes(q, k, v)
+if projection.shape[-1] != q.shape[-1]:
+    raise ValueError('width')
+return scaled_dot_product_attention(q, k, v)[0]
+"""),
+    _bare("performer_attention", "wrong", "k divided in place through an alias of float64", """
+expect_shapes(q, k, v)
+s = q.shape[-1] ** 0.25
+k = np.asarray(k, dtype=float)
+k /= s
+return linear_attention(positive_random_features(q / s, projection), positive_random_features(k, projection), v)
+"""),
+    _bare("performer_attention", "wrong", "D ** 1/4 rounded to a whole number", """
+expect_shapes(q, k, v)
+s = round(q.shape[-1] ** 0.25)
+return linear_attention(positive_random_features(q / s, projection), positive_random_features(k / s, projection), v)
+"""),
+    _bare("performer_attention", "wrong", "k and projection cast to q's dtype", """
+expect_shapes(q, k, v)
+s = q.shape[-1] ** 0.25
+k, projection = k.astype(q.dtype), projection.astype(q.dtype)
+return linear_attention(positive_random_features(q / s, projection), positive_random_features(k / s, projection), v)
+"""),
+    _bare("performer_attention", "wrong", "a wider projection is cut to D columns, not refused", """
+expect_shapes(q, k, v)
+s = q.shape[-1] ** 0.25
+w = projection[:, :q.shape[-1]]
+return linear_attention(positive_random_features(q / s, w), positive_random_features(k / s, w), v)
+"""),
+    _bare("performer_attention", "right", "queries and keys mapped in one call", """
+expect_shapes(q, k, v)
+both = np.concatenate([q, k], axis=-2) / q.shape[-1] ** 0.25
+mapped = positive_random_features(both, projection)
+return linear_attention(mapped[..., :q.shape[-2], :], mapped[..., q.shape[-2]:, :], v)
+"""),
+    _bare("performer_attention", "right", "own exponents, largest of a query taken off (it cancels)", """
+expect_shapes(q, k, v)
+if projection.shape[-1] != q.shape[-1]:
+    raise ValueError('projection of another width')
+a, b = (x * q.shape[-1] ** -0.25 for x in (q, k))
+ea = a @ projection.T
+eb = b @ projection.T - (b * b).sum(axis=-1, keepdims=True) / 2
+top = eb.max(axis=(-1, -2), keepdims=True)
+fa = np.exp(ea - ea.max(axis=-1, keepdims=True))
+fb = np.exp(eb - top)
+memory = np.swapaxes(fb, -1, -2) @ v
+return fa @ memory / (fa @ fb.sum(axis=-2)[..., None])
+"""),
+    _bare("performer_attention", "right", "map, double root", """
+expect_shapes(q, k, v)
+root = np.sqrt(np.sqrt(np.float64(k.shape[-1])))
+phi = lambda a: positive_random_features(np.true_divide(a, root), projection)
+return linear_attention(*map(phi, (q, k)), v)
+"""),
+    _bare("performer_attention", "right", "a column of ones joined to v, memory by hand", """
+expect_shapes(q, k, v)
+s = q.shape[-1] ** -0.25
+a, b = positive_random_features(q * s, projection), positive_random_features(k * s, projection)
+both = a @ np.einsum('...sm,...se->...me', b, np.concatenate([v, np.ones((*v.shape[:-1], 1))], -1))
+return both[..., :-1] / both[..., -1:]
+"""),
+    _bare("linformer_attention", "wrong", "E for the values too", """
+expect_shapes(q, k, v)
+if project_k.shape != project_v.shape or project_k.shape[-1] != k.shape[-2]:
+    raise ValueError('both projections need the shape (R, S)')
+return scaled_dot_product_attention(q, project_k @ k, project_k @ v)[0]
+"""),
+    _bare("linformer_attention", "wrong", "q divided in place through an alias of float64", """
+expect_shapes(q, k, v)
+if project_k.shape != project_v.shape or project_k.shape[-1] != k.shape[-2]:
+    raise ValueError('both projections need the shape (R, S)')
+q = np.asarray(q, dtype=float)
+q /= np.sqrt(q.shape[-1])
+scores = q @ np.swapaxes(project_k @ k, -1, -2)
+e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+return e / e.sum(axis=-1, keepdims=True) @ (project_v @ v)
+"""),
+    _bare("linformer_attention", "wrong", "project_k cast to k's dtype", """
+expect_shapes(q, k, v)
+if project_k.shape != project_v.shape or project_k.shape[-1] != k.shape[-2]:
+    raise ValueError('both projections need the shape (R, S)')
+project_k = project_k.astype(k.dtype)
+scores = q @ np.swapaxes(project_k @ k, -1, -2) / np.sqrt(q.shape[-1])
+e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+return e / e.sum(axis=-1, keepdims=True) @ (project_v @ v)
+"""),
+    _bare("linformer_attention", "wrong", "scores cut to -50 ... 50", """
+expect_shapes(q, k, v)
+if project_k.shape != project_v.shape or project_k.shape[-1] != k.shape[-2]:
+    raise ValueError('both projections need the shape (R, S)')
+scores = q @ np.swapaxes(project_k @ k, -1, -2) / np.sqrt(q.shape[-1])
+scores = np.clip(scores, -50, 50)
+e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+return e / e.sum(axis=-1, keepdims=True) @ (project_v @ v)
+"""),
+    _bare("linformer_attention", "wrong", "maximum of the whole array, not of a row", """
+expect_shapes(q, k, v)
+if project_k.shape != project_v.shape or project_k.shape[-1] != k.shape[-2]:
+    raise ValueError('both projections need the shape (R, S)')
+scores = q @ np.swapaxes(project_k @ k, -1, -2) / np.sqrt(q.shape[-1])
+e = np.exp(scores - scores.max())
+return e / e.sum(axis=-1, keepdims=True) @ (project_v @ v)
+"""),
+    _bare("linformer_attention", "right", "log-sum-exp by hand", """
+expect_shapes(q, k, v)
+if project_k.shape != project_v.shape or project_k.shape[-1] != k.shape[-2]:
+    raise ValueError('both projections need the shape (R, S)')
+scores = q @ np.swapaxes(project_k @ k, -1, -2) * q.shape[-1] ** -0.5
+top = scores.max(axis=-1, keepdims=True)
+log = top + np.log(np.exp(scores - top).sum(axis=-1, keepdims=True))
+return np.exp(scores - log) @ (project_v @ v)
+"""),
+    _bare("linformer_attention", "right", "mixtures by einsum", """
+expect_shapes(q, k, v)
+if project_k.shape != project_v.shape or project_k.shape[-1] != k.shape[-2]:
+    raise ValueError('both projections need the shape (R, S)')
+mixed_k = np.einsum('rs,...sd->...rd', project_k, k)
+mixed_v = np.einsum('rs,...sd->...rd', project_v, v)
+out, _ = scaled_dot_product_attention(q, mixed_k, mixed_v)
+return out
+"""),
+    _bare("linformer_attention", "right", "scores of all keys first, then mixed", """
+expect_shapes(q, k, v)
+if project_k.shape != project_v.shape or project_k.shape[-1] != k.shape[-2]:
+    raise ValueError('both projections need the shape (R, S)')
+scores = (q @ np.swapaxes(k, -1, -2)) @ project_k.T / np.sqrt(q.shape[-1])
+e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+return (e / e.sum(axis=-1, keepdims=True) @ project_v) @ v
+"""),
+    _bare("linformer_attention", "right", "one batch element after the other", """
+expect_shapes(q, k, v)
+if project_k.shape != project_v.shape or project_k.shape[-1] != k.shape[-2]:
+    raise ValueError('both projections need the shape (R, S)')
+out = np.empty((*q.shape[:-1], v.shape[-1]))
+for i in np.ndindex(*q.shape[:-2]):
+    out[i] = scaled_dot_product_attention(q[i], np.dot(project_k, k[i]), np.dot(project_v, v[i]))[0]
+return out
+"""),
 ]

@@ -537,5 +537,129 @@ while stop > 0:
     l, a, m, stop = l * f + e.sum(), a * f + (e[:, None] * v[start:stop]).sum(0), n, start
 return np.asarray(a / l), m + math.log(l)
 """)),
+    # Seen by later readers
+    ("online_softmax", "wrong", "divided in each step where the sum is not 0", _step("return m, c * running_sum + p.sum(-1), c[..., None] * accumulator + p @ values", "t = c * running_sum + p.sum(-1)\na = c[..., None] * accumulator + p @ values\nreturn m, t, a / np.where(t == 0, 1, t)[..., None]")),
+    ("online_softmax", "wrong", "−1e9 for −inf, and handed back", _step("np.maximum(running_max, scores.max(-1))", "np.maximum(np.maximum(running_max, scores.max(-1)), -1e9)")),
+    ("online_softmax", "wrong", "every maximum below −10,000 counts as hidden", _step("np.isinf(m)", "m < -1e4")),
+    ("online_softmax", "wrong", "exponentials written into zeros_like(scores)", _step("p = np.exp(scores - s[..., None])", "p = np.zeros_like(scores)\np[...] = np.exp(scores - s[..., None])")),
+    ("online_softmax", "wrong", "the accumulator changed through asarray", _step("return m, c * running_sum + p.sum(-1), c[..., None] * accumulator + p @ values", "a = np.asarray(accumulator, dtype=float)\na *= c[..., None]\na += p @ values\nreturn m, c * running_sum + p.sum(-1), a")),
+    ("online_softmax", "right", "row by row, with math", _with(ONLINE, """
+m, l, a = (np.array(x, dtype=float) for x in (running_max, running_sum, accumulator))
+for at in np.ndindex(m.shape):
+    old, row = m[at], np.asarray(scores)[at].tolist()
+    top = max([old, *row])
+    if top == -math.inf:
+        continue
+    m[at] = top
+    l[at] *= math.exp(old - top)
+    a[at] *= math.exp(old - top)
+    for j, z in enumerate(row):
+        l[at] += math.exp(z - top)
+        a[at] += math.exp(z - top) * values[at[:-1]][j]
+return m, l, a
+""")),
+    ("online_softmax", "right", "one key after the other", _with(ONLINE, """
+m, l, a = running_max, running_sum, accumulator
+for j in range(scores.shape[-1]):
+    z = scores[..., j]
+    new = np.where(z > m, z, m)
+    by = np.where(new == -np.inf, 7.0, new)
+    c, e = np.exp(m - by), np.exp(z - by)
+    l, a, m = l * c + e, a * c[..., None] + e[..., None] * values[..., j, None, :], new
+return m, l, a
+""")),
+    ("merge_partials", "wrong", "weighted by the LSEs, then divided", _with(MERGE, """
+total = lse + other_lse
+return (lse[..., None] * output + other_lse[..., None] * other_output) / total[..., None], np.logaddexp(lse, other_lse)
+""")),
+    ("merge_partials", "wrong", "the exponentials of the LSEs overflow", _with(MERGE, """
+one, two = np.exp(lse), np.exp(other_lse)
+total = one + two
+safe = np.where(total == 0, 1, total)
+return (one[..., None] * output + two[..., None] * other_output) / safe[..., None], np.log(total)
+""")),
+    ("merge_partials", "wrong", "other_lse is set where both are empty", _join("total = np", "other_lse = np.asarray(other_lse, dtype=float)\ntotal = np").replace("    a, b =", "    other_lse[np.isinf(total)] = 0.0\n    a, b =")),
+    ("merge_partials", "wrong", "made like other_output", _join("return a * output + b * other_output, total", "merged = np.empty_like(other_output)\nmerged[...] = a * output + b * other_output\nreturn merged, total")),
+    ("merge_partials", "right", "one step with the other part as a key", _with(MERGE, """
+m, s, a = online_softmax(lse[..., None], np.isfinite(lse)[..., None] * 1.0, output[..., None, :], other_lse[..., None, None], other_output[..., None, :])
+with np.errstate(divide="ignore"):
+    return a[..., 0, :] / np.maximum(s, 1e-300), m[..., 0] + np.log(s[..., 0])
+""")),
+    ("stream_attention", "wrong", "the sum of values made like v", _pass("np.zeros(v.shape[-1])", "np.zeros_like(v[0])").replace("weighted = c * weighted", "weighted[:] = c * weighted")),
+    ("stream_attention", "wrong", "tiles of at least 16 keys", _pass("largest, total, weighted =", "tiles(1, tile_k)\ntile_k = max(tile_k, 16)\nlargest, total, weighted =")),
+    ("stream_attention", "wrong", "scores of all tiles kept for a second pass", _with(STREAM, """
+z = np.empty(len(k))
+for part in tiles(len(k), tile_k):
+    z[part] = k[part] @ q / len(q) ** 0.5
+top, total, weighted = z.max(), 0.0, np.zeros(v.shape[-1])
+for part in tiles(len(k), tile_k):
+    e = np.exp(z[part] - top)
+    total += e.sum()
+    weighted += e @ v[part]
+return weighted / total, float(top + np.log(total))
+""")),
+    ("flash_forward", "wrong", "the output in the shape of q", _loops("np.zeros((*q.shape[:-1], v.shape[-1])), np", "np.zeros(q.shape), np")),
+    ("flash_forward", "wrong", "the output in the type of v", _loops("np.zeros((*q.shape[:-1], v.shape[-1])), np", "np.zeros((*q.shape[:-1], v.shape[-1]), dtype=v.dtype), np")),
+    ("flash_forward", "wrong", "q scaled in place through asarray", _loops("o, lse =", "q = np.asarray(q, dtype=float)\nq /= np.sqrt(q.shape[-1])\no, lse =").replace(", -1, -2) / np.sqrt(q.shape[-1])", ", -1, -2)")),
+    ("flash_forward", "right", "two passes, lists of tiles joined", _with(FORWARD, """
+outs, lses = [], []
+for r in tiles(q.shape[-2], tile_q):
+    mine, top, total, weighted = q[..., r, :] / np.sqrt(q.shape[-1]), -np.inf, 0.0, 0.0
+    for c in tiles(k.shape[-2], tile_k):
+        top = np.maximum(top, (mine @ k[..., c, :].swapaxes(-2, -1)).max(-1, keepdims=True))
+    for c in tiles(k.shape[-2], tile_k):
+        e = np.exp(mine @ k[..., c, :].swapaxes(-2, -1) - top)
+        total, weighted = total + e.sum(-1, keepdims=True), weighted + e @ v[..., c, :]
+    outs.append(weighted / total)
+    lses.append((top + np.log(total))[..., 0])
+return np.concatenate(outs, axis=-2), np.concatenate(lses, axis=-1)
+""")),
+    ("flash_backward", "wrong", "output changed in place", _back("delta = (grad_output * output).sum(-1)", "output = np.asarray(output, dtype=float)\noutput *= grad_output\ndelta = output.sum(-1)")),
+    ("flash_backward", "wrong", "e^Z over e^LSE overflows", _back("- lse[..., r][..., None])", ") / np.exp(lse[..., r][..., None])")),
+    ("flash_backward", "right", "gradients in lists of tiles, joined at the end", _with(BACKWARD, """
+R, C = tiles(q.shape[-2], tile_q), tiles(k.shape[-2], tile_k)
+gq, gk, gv = [0.0] * len(R), [0.0] * len(C), [0.0] * len(C)
+for i, r in enumerate(R):
+    for j, c in enumerate(C):
+        p = np.exp(q[..., r, :] @ k[..., c, :].swapaxes(-1, -2) / q.shape[-1] ** 0.5 - lse[..., r, None])
+        d = grad_output[..., r, :] @ v[..., c, :].swapaxes(-1, -2)
+        d = p * (d - (grad_output[..., r, :] * output[..., r, :]).sum(-1)[..., None]) / q.shape[-1] ** 0.5
+        gq[i], gk[j] = gq[i] + d @ k[..., c, :], gk[j] + d.swapaxes(-1, -2) @ q[..., r, :]
+        gv[j] = gv[j] + p.swapaxes(-1, -2) @ grad_output[..., r, :]
+return tuple(np.concatenate(g, axis=-2) for g in (gq, gk, gv))
+""")),
+    ("flash_backward", "right", "delta and a scaled copy of q beforehand", _with(BACKWARD, """
+scaled, delta = q * q.shape[-1] ** -0.5, np.sum(output * grad_output, axis=-1)
+gq, gk, gv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
+for i, j in itertools.product(tiles(q.shape[-2], tile_q), tiles(k.shape[-2], tile_k)):
+    p = np.exp(scaled[..., i, :] @ np.moveaxis(k[..., j, :], -1, -2) - np.expand_dims(lse[..., i], -1))
+    gv[..., j, :] += np.moveaxis(p, -1, -2) @ grad_output[..., i, :]
+    p *= grad_output[..., i, :] @ np.moveaxis(v[..., j, :], -1, -2) - delta[..., i, None]
+    gq[..., i, :] += p @ k[..., j, :]
+    gk[..., j, :] += np.moveaxis(p, -1, -2) @ scaled[..., i, :]
+gq *= q.shape[-1] ** -0.5
+return gq, gk, gv
+""")),
+    ("tiles_needed", "wrong", "only tiles with all pairs visible", _grid("ok and s0 <= p1\n", "ok and s1 <= p0\n").replace("s1 >= p0 - window and s0 <= p1 + window", "s0 >= p1 - window and s1 <= p0 + window")),
+    ("tiles_needed", "wrong", "a window looks back only", _grid("s1 >= p0 - window and s0 <= p1 + window", "s1 >= p0 - window and s0 <= p1")),
+    ("tiles_needed", "wrong", "with causal the window is forgotten", _grid("        if window is not None:", "        elif window is not None:")),
+    ("tiles_needed", "wrong", "0 and 1 instead of booleans", _grid("return grid", "return grid.astype(int)")),
+    ("tiles_needed", "right", "ranges of p − s against those allowed", _with(NEEDED, """
+low = 0 if causal else (-math.inf if window is None else -window)
+high = math.inf if window is None else window
+shift = keys - queries
+return np.array([
+    [max(r.start + shift - c.stop + 1, low) <= min(r.stop - 1 + shift - c.start, high) for c in tiles(keys, tile_k)]
+    for r in tiles(queries, tile_q)
+])
+""")),
+    ("hbm_traffic", "wrong", "causal: half of all tiles", _count("grid = tiles_needed(queries, keys, tile_q, tile_k, causal, window)", "grid = tiles_needed(queries, keys, tile_q, tile_k, False, window) / (2 if causal else 1)").replace("if grid[i, j]:\n                numbers += 2 *", "if grid[i, j]:\n                numbers += grid[i, j] * 2 *").replace("return numbers * itemsize", "return int(numbers) * itemsize")),
+    ("hbm_traffic", "wrong", "the last tile of Q counted as a full one", _count("    numbers += n * width\n    for", "    numbers += tile_q * width\n    for")),
+    ("hbm_traffic", "wrong", "a short formula without a mask takes any tile", _count("grid = tiles", "if not causal and window is None:\n    count = math.ceil(queries / tile_q)\n    return (2 * queries * width + queries + 2 * width * keys * count) * itemsize\ngrid = tiles")),
+    ("hbm_traffic", "right", "full tiles, less what the last one lacks", _with(TRAFFIC, """
+table = tiles_needed(queries, keys, tile_q, tile_k, causal, window)
+read = table.sum().item() * tile_k - table[:, -1].sum().item() * (-keys % tile_k)
+return itemsize * (2 * width * read + 2 * width * queries + queries)
+""")),
 ]
 # fmt: on

@@ -2,8 +2,8 @@
 
 Pairs of a key and one of 256 codes come one after the other. Then every key is asked for once, by a
 noisy copy of it, and an answer is right if the code nearest to it is the one written last under
-that key. Each memory may keep 1,024 numbers (4,096 bytes in float32). All but the last of ARMS
-keep that; it is the control, and keeps everything.
+that key. Each memory may keep 1,024 numbers (4,096 bytes in float32). The arms "all kept" are
+controls, and keep everything.
 
 Each arm has options (step size, sharpness, width of the keys it keeps). They are tried on the seeds
 of TUNING; the option with the best mean is then run on SEEDS.
@@ -134,7 +134,19 @@ def cached(use: Functions, given: Task, rng: np.random.Generator, option: Any) -
     width, value, _ = option
     few = narrowed(rng, given, width, value)
     last = NUMBERS // (width + value)
-    return _attend(few, few.keys[:, -last:], few.values[:, -last:], option)
+    return _attend(few, few.keys[:, -last:], few.values[:, -last:], option[2])
+
+
+def recent(use: Functions, given: Task, rng: np.random.Generator, option: Any) -> np.ndarray:
+    """The cache with a bias for recent pairs; option: widths, sharpness, cost of a step back.
+
+    A pair's place counts as one of its numbers.
+    """
+    del use
+    width, value, sharpness, step = option
+    few = narrowed(rng, given, width, value)
+    last = NUMBERS // (width + value + 1)
+    return _attend(few, few.keys[:, -last:], few.values[:, -last:], sharpness, step)
 
 
 def replaced(use: Functions, given: Task, rng: np.random.Generator, option: Any) -> np.ndarray:
@@ -144,20 +156,27 @@ def replaced(use: Functions, given: Task, rng: np.random.Generator, option: Any)
     few = narrowed(rng, given, width, value)
     last = NUMBERS // (width + value)
     keys, values = (x[few.due].reshape(MEMORIES, -1, x.shape[-1]) for x in (few.keys, few.values))
-    return _attend(few, keys[:, -last:], values[:, -last:], option)
+    return _attend(few, keys[:, -last:], values[:, -last:], option[2])
 
 
 def everything(use: Functions, given: Task, rng: np.random.Generator, option: Any) -> np.ndarray:
-    """Softmax over all pairs, whatever they take; the option is the sharpness."""
+    """Softmax over all pairs, whatever they take; option: sharpness, cost of a step back."""
     del use, rng
-    return _attend(given, given.keys, given.values, (EMBEDDING, VALUE, option))
+    return _attend(given, given.keys, given.values, *option)
 
 
-def _attend(few: Task, keys: np.ndarray, values: np.ndarray, option: Any) -> np.ndarray:
+def _attend(
+    few: Task, keys: np.ndarray, values: np.ndarray, sharpness: float, step: float = 0.0
+) -> np.ndarray:
+    """Softmax of sharpness · (similarity of the keys − step · how many pairs ago)."""
     from attend_solutions.attention import scaled_dot_product_attention
 
-    width, _, sharpness = option
-    q = sharpness * width**0.5 * few.asked
+    q = few.asked
+    if step:  # one more number a key, its place; what is the same for all keys cancels
+        places = np.broadcast_to(np.arange(keys.shape[1])[:, None], (*keys.shape[:2], 1))
+        keys = np.concatenate([keys, places], axis=-1)
+        q = np.concatenate([q, np.full((*q.shape[:2], 1), step)], axis=-1)
+    q = sharpness * keys.shape[-1] ** 0.5 * q
     return few.right(scaled_dot_product_attention(q, keys, values)[0])
 
 
@@ -166,23 +185,36 @@ HEIGHTS = (32, 48, 64)
 CACHES = tuple(
     (d, v, s) for d in (6, 8, 12, 16, 24) for v in (2, 3, 4, 8, 32) for s in (16, 64, 256)
 )
+STEPS = (0.0003, 0.001, 0.003, 0.01, 0.03)
+"""What a step back may cost of a similarity, which is 1 at most."""
 ARMS: Mapping[str, tuple[Arm, Sequence[Any]]] = {
     "sum": (summed, HEIGHTS),
     "elu + 1": (positive, [(d, x) for d in (31, 46, 60) for x in (2, 5, 20, 100, 1000)]),
     "random features": (
         random_features,
-        [(m, x) for m in (31, 60, 113, 204) for x in (1, 2, 4, 8, 16, 24)],
+        [(m, x) for m in (31, 60, 113, 204, 256, 341) for x in (1, 2, 4, 8, 16, 24)],
     ),
     "delta rule": (
         corrected,
         [(d, beta) for d in HEIGHTS for beta in (0.025, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)],
     ),
     "softmax, cache": (cached, CACHES),
+    "cache, recent first": (
+        recent,
+        [
+            (d, v, s, step)
+            for d in (8, 12, 16)
+            for v in (2, 4, 8)
+            for s in (64, 256, 1024)
+            for step in STEPS
+        ],
+    ),
     "cache, replacing": (replaced, CACHES),
-    "softmax, all kept": (everything, (4, 16, 64)),
+    "softmax, all kept": (everything, [(s, 0) for s in (4, 16, 64)]),
+    "all kept, recent first": (everything, [(s, x) for s in (16, 64, 256) for x in STEPS]),
 }
-ONCE = tuple(arm for arm in ARMS if arm != "cache, replacing")
-"""The arms that differ where no key is written twice."""
+ONCE = ("sum", "elu + 1", "random features", "delta rule", "softmax, cache", "softmax, all kept")
+"""The arms that are raced where no key is written twice."""
 
 
 def run(use: Functions, arm: str, option: Any, seed: int, **drawn: Any) -> np.ndarray:

@@ -94,9 +94,16 @@ SLIPS = (
     ),
     Slip(
         "a token's own key is not counted",
-        (RUNNING, f"({RUNNING} - (np.arange(k.shape[-2]) > 0)[:, None] * k)"),
-        "The divisor leaves out a token's own key (but for the first token). The sum above "
-        "includes it.",
+        ((RUNNING, f"({RUNNING} - k)"),
+         ("return weighted / total", "return weighted / np.where(total == 0, 1.0, total)")),
+        "The divisor leaves out a token's own key. The sum above includes it, so the first token "
+        "has a total weight, too.",
+    ),
+    Slip(
+        "own key not counted: the first divisor is 0",
+        (RUNNING, f"({RUNNING} - k)"),
+        "The divisor leaves out a token's own key, so the first token divides by 0. The sum above "
+        "includes a token's own key.",
     ),
     Slip(
         "summed along the width",
@@ -113,11 +120,6 @@ SLIPS = (
         "sum over the future",
         (RUNNING, "np.cumsum(k[..., ::-1, :], axis=-2)[..., ::-1, :]"),
         "The divisor counts a token's own key and all later ones. It is the past that counts.",
-    ),
-    Slip(
-        "queries summed as well",
-        ("(q * np", "(np.cumsum(q, axis=-2) * np"),
-        "The queries are summed along the text too. A token asks with its own query only.",
     ),
     Slip(
         "divisor kept away from 0",

@@ -111,9 +111,10 @@ SLIPS = (
         "The step is always a full one: multiply what is written by beta.",
     ),
     Slip(
-        "beta twice",
-        ("beta * k", "beta**2 * k"),
-        "The correction is multiplied by beta twice. It stands once before the whole difference.",
+        "np.outer",
+        (WHOLE, "return state + beta * np.outer(k, v - said)"),
+        "Right for one pair only: np.outer makes one long vector of each argument, leading axes "
+        "included. The outer products of all pairs: a[..., :, None] * b[..., None, :].",
     ),
     Slip(
         "beta without its fraction",

@@ -116,7 +116,8 @@ SLIPS = (
     Slip(
         "the fourth root is rounded",
         ("q.shape[-1] ** 0.25", "round(q.shape[-1] ** 0.25)"),
-        "Queries and keys are divided by a whole number. The fourth root of D is none for most D.",
+        "Queries and keys are divided by a whole number. For most D the fourth root is no whole "
+        "number.",
     ),
     Slip(
         "norm of the keys left out",

@@ -120,9 +120,18 @@ SLIPS = (
         "The squares of all vectors are summed. Every vector subtracts half of its own ‖x‖².",
     ),
     Slip(
-        "norm of the directions",
-        ("(x**2).sum(axis=-1, keepdims=True)", "(projection**2).sum(axis=-1)"),
-        "Half of ‖w‖² is subtracted, the squared norm of each direction. It is half of ‖x‖².",
+        "each vector's largest exponent is taken off",
+        (EXPONENT, "np.exp((e := x @ projection.T - half_square) - e.max(axis=-1, keepdims=True))"),
+        "The largest exponent of each vector is subtracted, as in a softmax. There a division by "
+        "the sum makes up for it; these features are not divided, so they come out too small or "
+        "too large. Leave the exponents as they are.",
+    ),
+    Slip(
+        "the largest exponent of all is taken off",
+        (EXPONENT, "np.exp((e := x @ projection.T - half_square) - e.max())"),
+        "The largest of all exponents is subtracted, as against overflow in a softmax. There a "
+        "division by the sum makes up for it; these features are not divided, so they come out "
+        "too small or too large. Leave the exponents as they are.",
     ),
 )  # fmt: skip
 
@@ -155,7 +164,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        says=("Shapes that do not fit raise a ValueError.",),
+        says=("Long vectors give no overflow.", "Shapes that do not fit raise a ValueError."),
     ),
     properties=(
         worked(

@@ -132,9 +132,10 @@ SLIPS = (
         "The memory is written with the query. A token writes with k and reads with q.",
     ),
     Slip(
-        "divided by √D",
-        ("@ state)[..., 0, :]", "@ state)[..., 0, :] / q.shape[-1] ** 0.5"),
-        "Outputs are divided by √D. Nothing is scaled here: the caller's features are.",
+        "outputs put together along axis 0",
+        ("np.stack(outputs, axis=-2)", "np.stack(outputs)"),
+        "Right without leading axes only: the outputs are put together along axis 0. Count from "
+        "the end: axis=-2.",
     ),
     Slip(
         "every axis of length 1 taken out",

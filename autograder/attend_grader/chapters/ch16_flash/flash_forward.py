@@ -112,13 +112,15 @@ def _as_asked(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Ragged, square, leading axes, tiles of one, tiles larger than all, one query, large."""
+    """Ragged, square, leading axes, tiles of one, D = S, D = D_v, one query, large."""
     q, k, v = qkv(rng, 3, 5, 4, 2)
     return [
         Call((*qkv(rng, 3, 5, 3, 2), 2, 2)),
         Call((*qkv(rng, 4, 4, 4, 4), 2, 2)),
         Call((*qkv(rng, 3, 4, 5, 2, (2,)), 2, 3)),
         Call((*qkv(rng, 5, 7, 2, 3), 1, 1)),
+        Call((*qkv(rng, 2, 4, 4, 3), 2, 3)),
+        Call((*qkv(rng, 3, 5, 2, 2), 1, 2)),
         Call((*qkv(rng, 1, 6, 3, 2), 64, 64)),
         Call((10 * q, 10 * k, v, 3, 2)),
     ]
@@ -179,6 +181,12 @@ SLIPS = (
         "first is divided several times. Divide once, after the last tile.",
     ),
     Slip(
+        "output as wide as q",
+        ("np.zeros((*q.shape[:-1], v.shape[-1]))  #", "np.zeros(q.shape)  #"),
+        "The output is made in the shape of q. Each query gets a mean of values, so its row is as "
+        "wide as v: (..., T, D_v).",
+    ),
+    Slip(
         "LSE without the maximum",
         ("running_max + np.log(running_sum)", "np.log(running_sum)"),
         "The LSE is the logarithm of the running sum only. That sum is measured from the running "
@@ -188,11 +196,6 @@ SLIPS = (
         "sum in place of the LSE",
         ("running_max + np.log(running_sum)", "running_sum"),
         "The second result is the running sum. The LSE is running_max + ln running_sum.",
-    ),
-    Slip(
-        "maximum in place of the LSE",
-        ("running_max + np.log(running_sum)", "running_max"),
-        "The second result is the largest score. The LSE is running_max + ln running_sum.",
     ),
     Slip(
         "last keys left out",

@@ -111,6 +111,13 @@ SLIPS = (
         "Each output is weighted with the other one's share. An output goes with its own LSE.",
     ),
     Slip(
+        "outputs weighted by the LSEs",
+        ((SHARE, "(lse / (lse + other_lse))[..., None]"),
+         (OTHER, "(other_lse / (lse + other_lse))[..., None]")),
+        "Each output is weighted by its LSE. An LSE is the logarithm of a sum, and may be below 0: "
+        "the share is e^(its LSE − the merged LSE).",
+    ),
+    Slip(
         "outputs added without shares",
         ((SHARE, "1.0"), (OTHER, "1.0")),
         "The outputs are added as they are. Each is divided by its own sum already; weight it by "
@@ -127,11 +134,6 @@ SLIPS = (
         (LSE, "lse + other_lse"),
         "The two LSEs are added. Sums of exponentials add, not their logarithms: ln(e^LSE + "
         "e^other).",
-    ),
-    Slip(
-        "sums instead of their logarithm",
-        ("output, merged_lse", "output, np.exp(lse) + np.exp(other_lse)"),
-        "The second result is the sum of exponentials. Return its logarithm, the merged LSE.",
     ),
     Slip(
         "overflow of the exponentials",

@@ -140,13 +140,17 @@ SLIPS = (
         "the larger of both, np.maximum(running_max, …).",
     ),
     Slip(
-        "one maximum for all rows",
-        ("scores.max(axis=-1)", "scores.max()"),
-        "All rows get the maximum of the whole tile. Each query has its own: max(axis=-1).",
-    ),
-    Slip(
         "divides at every step",
         ("new_sum, new_accumulator", "new_sum, new_accumulator / new_sum[..., None]"),
+        "The accumulator comes back divided by the sum, and the next step would take it for "
+        "undivided. Divide once, after the last tile.",
+    ),
+    Slip(
+        "divides at every step where the sum is not 0",
+        (
+            "new_sum, new_accumulator",
+            "new_sum, new_accumulator / np.where(new_sum == 0, 1, new_sum)[..., None]",
+        ),
         "The accumulator comes back divided by the sum, and the next step would take it for "
         "undivided. Divide once, after the last tile.",
     ),

@@ -135,24 +135,9 @@ def four_corners(queries, keys, tile_q, tile_k, causal=False, window=None):  # n
     return np.array([[kept(r, c) for c in columns] for r in tiles(queries, tile_q)])
 
 
-def either_rule(queries, keys, tile_q, tile_k, causal=False, window=None):  # noqa: D103 (slip)
-    expect_window(window)
-
-    def kept(row: slice, column: slice) -> bool:
-        first, last = row.start + keys - queries, row.stop - 1 + keys - queries
-        rules = [column.start <= last] if causal else []
-        if window is not None:
-            rules.append(first - window < column.stop and column.start <= last + window)
-        return any(rules) or not rules
-
-    columns = tiles(keys, tile_k)
-    return np.array([[kept(r, c) for c in columns] for r in tiles(queries, tile_q)])
-
-
 PLACES = "row.start + keys - queries, row.stop - 1 + keys - queries"
 AHEAD, BEHIND = "column.start > last:", "column.stop - 1 < first - window"
 BEYOND = "column.start > last + window"
-HAS_WINDOW = "if window is not None and column.st"
 
 SLIPS = (
     Slip(
@@ -181,8 +166,9 @@ SLIPS = (
     ),
     Slip(
         "window looks back only",
-        (f"if window is not None and {BEYOND}:", "if False:"),
-        "Without `causal` the window reaches forward as far as back: |s − p| ≤ window.",
+        (BEYOND, AHEAD.removesuffix(":")),
+        "With a window all keys after a query are treated as hidden. Without `causal` the window "
+        "reaches forward as far as back: |s − p| ≤ window.",
     ),
     Slip(
         "window one too narrow",
@@ -203,17 +189,17 @@ SLIPS = (
         "between them: compare its edges with the tile's first and last key.",
     ),
     Slip(
-        "either rule is enough",
-        either_rule,
-        "With `causal` and a window a tile is kept where one of the two rules allows it. Both must "
-        "hold.",
+        "queries before the first key put at place 0",
+        (PLACES, "max(row.start + keys - queries, 0), max(row.stop - 1 + keys - queries, 0)"),
+        "With T > S the first queries stand before the first key, at p < 0. They are treated as if "
+        "they stood at place 0, so they see keys that are hidden from them. Let p be negative.",
     ),
     Slip(
-        "a window of 0 taken for none",
-        ((f"{HAS_WINDOW}op", "if window and column.stop"),
-         (f"{HAS_WINDOW}art", "if window and column.start")),
-        "With a window of 0 tiles are kept as if there were none. 0 counts as False in "
-        "`if window`: ask `if window is not None`.",
+        "only tiles that are visible throughout",
+        ((AHEAD, "column.stop - 1 > first:"), (BEHIND, "column.start < last - window"),
+         (BEYOND, "column.stop - 1 > first + window")),
+        "A tile is kept only if all its pairs are visible. One visible pair is enough: then the "
+        "tile must be read.",
     ),
 )  # fmt: skip
 

@@ -1,0 +1,50 @@
+"""Calls that are asked for, in loads that are carried together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+
+class Asked(Protocol):
+    """A call that is asked for: :class:`.probe.Call`."""
+
+    @property
+    def args(self) -> tuple[Any, ...]: ...  # noqa: D102
+    @property
+    def kwargs(self) -> Mapping[str, Any]: ...  # noqa: D102
+    @property
+    def build(self) -> Asked | None: ...  # noqa: D102
+    @property
+    def parameters(self) -> Mapping[str, Any] | None: ...  # noqa: D102
+    @property
+    def method(self) -> str | None: ...  # noqa: D102
+    @property
+    def launcher(self) -> str: ...  # noqa: D102
+
+
+MOST_CALLS, MOST_BYTES = 32, 2**22
+"""Calls that are carried together, and bytes of their arguments."""
+
+
+def loads(calls: Sequence[Asked]) -> Iterator[Sequence[Asked]]:
+    """The calls in order, as many at a time as are carried together."""
+    load: list[Asked] = []
+    size = 0
+    for call in calls:
+        more = sum(size_of(value) for value in (*call.args, *call.kwargs.values()))
+        more += sum(map(size_of, (call.parameters or {}).values()))
+        if load and (len(load) == MOST_CALLS or size + more > MOST_BYTES):
+            yield load
+            load, size = [], 0
+        load.append(call)
+        size += more
+    if load:
+        yield load
+
+
+def size_of(value: Any) -> int:
+    """Bytes of the arrays in a value."""
+    if isinstance(value, (tuple, list)):
+        return sum(map(size_of, value))
+    return int(getattr(value, "nbytes", 0))
