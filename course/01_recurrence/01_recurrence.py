@@ -16,7 +16,8 @@ widgets.knock()
 # digit flares up and usually fades. The second slider shuts a *gate* of LSTM and GRU, the valve
 # that keeps their memory: the LSTM forgets, and this GRU, surprisingly, does not (section 6). The
 # two plain networks have no gates and differ only in the weights that they *started* from; yet one
-# of them is right in all of the 100 texts, and the other is not.
+# of them is right in all of the 100 texts, and the other is not. (Of ten other trainings from each
+# start, all orthogonal ones and three of PyTorch's ended with at most one of 1,000 texts wrong.)
 #
 # In this chapter you write all of these networks in NumPy, and the gradient of the plain one. You
 # let yours write text, measure how far back a gradient reaches, and find out what gates are for. It
@@ -772,10 +773,11 @@ if ready(rnn_step, gru_cell, lstm_cell):
     display(widgets.knock(rnn_step, gru_cell, lstm_cell))
 
 # %% [markdown]
-# The LSTM forgets, because each step now multiplies its memory by a small gate. This GRU does not.
-# With $z = 0$ its new state is the candidate: it is a plain network then, and $W_{hn}$ holds the
-# letter, as $W_h$ does in the first two. It fails when the gate is pushed *open*, by 2, because
-# little is written then. That a network has a gate does not say that its memory is there.
+# The LSTM forgets, because each step now multiplies its memory by a small gate. This GRU does not,
+# and ten others of its recipe still got 49 to 100 % right. With $z = 0$ its new state is the
+# candidate: it is a plain network then, and $W_{hn}$ holds the letter, as $W_h$ does in the first
+# two. It fails when the gate is pushed *open*, by 2, because little is written then. That a network
+# has a gate does not say that its memory is there.
 
 # %% [markdown]
 # ## 7 · Experiment: who remembers longest?
