@@ -297,10 +297,7 @@ def _about_kinds(error: CallError) -> str:
     if "converted to Python scalar" in text or "only 0-dimensional" in text:
         return "Python's math and float() take one number; np.exp, np.sqrt, … take whole arrays."
     if "math range error" in text:
-        return (
-            "exp of a number above 709 is too large for a float. Write the formula so that exp "
-            "gets no such number: a softmax subtracts the largest, a sigmoid can be made of tanh."
-        )
+        return "exp above 709 overflows: a softmax subtracts the largest, a sigmoid uses tanh."
     if "truth value of an array" in text:
         return (
             "Python's own max, min, and, or, if ask whether an array is true; for arrays there "
