@@ -241,7 +241,7 @@ def test_the_result_that_holds_integers_is_named() -> None:
 def test_where_integers_in_one_argument_change_a_float_result_its_type_is_asked_about() -> None:
     wrong = lambda x, w, half=False: mixed(x, w.astype(x.dtype), half) * 1.0  # noqa: E731
     (told,) = _lost(judge(local(wrong), MIX, 1, extra=True)).values()
-    assert "Is something else given x's type there? That cuts fractions off." in told
+    assert "Is something else given x's type there? Integers hold no fractions." in told
 
 
 def test_another_slip_costs_nothing_in_a_promise() -> None:

@@ -97,6 +97,8 @@ SHAPES = {
     "few": ((2,), (2, 3), "One axis too few"),
     "many": ((2, 3, 4, 5), (2, 3), "2 axes too many"),
     "other": ((2, 4), (2, 3), "wrong shape: result is (2, 4), expected (2, 3)."),
+    "longer, as its neighbour": ((2, 2, 3), (2, 1, 3), "as by broadcasting: did one get lost"),
+    "longer, as no other": ((2, 4), (2, 1), "wrong shape: result is (2, 4), expected (2, 1)."),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 from typing import Any
@@ -19,6 +20,12 @@ from attend_grader.checks.symptoms import symptom
 from attend_grader.judging.judge import judge
 from attend_grader.judging.run import run_properties
 from attend_solutions.attention import attention_backward, softmax
+from attend_solutions.block import (
+    RepairedBlock,
+    TransformerBlock,
+    feed_forward,
+    layer_norm,
+)
 from attend_solutions.flash import merge_partials
 from attend_solutions.gated_recurrence import retention_parallel, rg_lru
 from attend_solutions.linear_attention import chunked_form, positive_random_features
@@ -43,6 +50,17 @@ KERNEL = chapters.exercise("23_state_spaces/s4d_kernel")
 DELTA = chapters.exercise("15_linear_attention/delta_rule_update")
 PERFORMER = chapters.exercise("15_linear_attention/performer_attention")
 MERGE = chapters.exercise("16_flash/merge_partials")
+NORM, FEED, START, REPAIRED_BLOCK, BLOCK = (
+    chapters.exercise(f"07_block/{name}")
+    for name in (
+        "layer_norm",
+        "feed_forward",
+        "residual_init",
+        "RepairedBlock",
+        "TransformerBlock",
+    )
+)
+TRAFFIC = chapters.exercise("16_flash/hbm_traffic")
 CHUNKED = chapters.exercise("15_linear_attention/chunked_form")
 PARALLEL, GATED, LRU = (
     chapters.exercise(f"22_gated_recurrence/{name}")
@@ -378,6 +396,76 @@ def test_a_type_that_all_wrong_calls_have_is_told_where_others_have_it_too() -> 
     said = symptom(local(cut), DELTA, 1)
     assert said is not None
     assert said.endswith("all of them calls where k holds integers.")
+
+
+def test_an_option_that_all_wrong_calls_have_is_told_where_others_have_it_too() -> None:
+    def doubled(
+        x: Any, w_in: Any, w_out: Any, kind: str = "gelu", w_gate: Any = None
+    ) -> torch.Tensor:
+        right = feed_forward(x, w_in, w_out, kind, w_gate)
+        return right if kind == "swiglu" or right.flatten()[0] > 0 else 2 * right
+
+    said = symptom(local(doubled), FEED, 1)
+    assert said is not None
+    assert 'all of them calls where kind is not "swiglu"' in said
+
+
+def test_of_wrong_shapes_every_axis_is_told() -> None:
+    def squeezed(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> torch.Tensor:
+        centred = x - x.mean(-1, keepdim=True).squeeze()[..., None]
+        variance = (centred * centred).mean(-1, keepdim=True).squeeze()[..., None]
+        return centred / torch.sqrt(variance + eps) * weight + bias
+
+    report = judge(local(squeezed), NORM, 1, extra=False)
+    (lost,) = [finding for finding in report.findings if not finding.passed]
+    assert lost.property == "any number of leading axes"
+    assert "by squeeze()" in lost.message
+    said = "other lengths along its second-to-last axis and its third-to-last axis"
+    assert said in str(report.symptom)
+
+
+def test_where_gradients_alone_are_wrong_values_are_not_blamed() -> None:
+    def cut(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> torch.Tensor:
+        with torch.no_grad():
+            mean, variance = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, correction=0)
+        return (x - mean) / torch.sqrt(variance + eps) * weight + bias
+
+    report = judge(local(cut), NORM, 1, extra=False)
+    assert [finding.passed for finding in report.findings].count(False) == 2
+    told = r"The values are right in all \d+ ordinary calls tried; gradients are not, as marked .*"
+    assert re.fullmatch(told, str(report.symptom))
+
+
+def test_a_factor_under_a_root_stays_there() -> None:
+    def other(
+        query: Any, key: Any, value: Any, output: Any, w_in: Any, w_out: Any, layers: int
+    ) -> tuple[Any, ...]:
+        smaller = (2 * layers) ** -0.5
+        return query, key, value * smaller, output, w_in, w_out * smaller
+
+    said = str(symptom(local(other), START, 1))
+    assert "value is the right one times one over the root of (2 times layers)" in said
+
+
+def test_another_index_is_told_as_one() -> None:
+    class Mixed(RepairedBlock):
+        def forward(self, x: Any, mask: Any = None) -> torch.Tensor:
+            found, _ = self.attention(layer_norm(x, self.scale[0], self.shift[0]), mask)
+            calm = layer_norm(x + found, self.scale[0], self.shift[1])
+            return x + found + self.down(torch.nn.functional.gelu(self.up(calm)))
+
+    class Same(TransformerBlock):
+        def forward(self, x: Any, mask: Any = None) -> torch.Tensor:
+            if self.order != "post":
+                return super().forward(x, mask)
+            x = self.norm(0, x + self.attend(x, mask))
+            return self.norm(0, x + self.feed(x))
+
+    said = str(symptom(local(Mixed), REPAIRED_BLOCK, 1))
+    assert said.startswith("It behaves as if an index were another one")
+    said = str(symptom(local(Same), BLOCK, 1))
+    assert said.startswith("It behaves as if `self.norm` were given another number.")
+    assert said.endswith('just those where order is "post".')
 
 
 def test_the_result_that_is_missing_is_named() -> None:

@@ -2,7 +2,8 @@
 # # 04 · Self-attention and masks
 #
 # **Who may look at whom?** Run the next cell (Shift+Enter): a model of one attention layer learns
-# to guess the next letter. Then click the first grey cell to the right of the coloured staircase.
+# to guess the next letter, which takes some seconds. Then click the first grey cell to the right of
+# the coloured staircase.
 
 # %%
 from attend import widgets
@@ -75,8 +76,8 @@ np.set_printoptions(precision=3, suppress=True)
 #
 # | symbol | argument | shape |
 # |---|---|---|
-# | $z$ | `scores` | $(\ldots, S)$, usually $(\ldots, T, S)$ |
-# | $M$ | `mask`, True where one may look; None hides nothing | broadcasts with the scores |
+# | $z$ | `scores` | $(\ldots, S)$, usually $(\ldots, T, S)$; $S \ge 1$ |
+# | $M$ | `mask`, always booleans; True: may look; None hides nothing | broadcasts with the scores |
 # | $p$ | returned; the last axis is normalised | what both broadcast to |
 #
 # **By hand.** Scores $(2, 9, 2)$, mask (True, False, True): the visible ones are equal, so the
@@ -400,10 +401,10 @@ if ready(masked_softmax, self_attention, causal_mask):
 # each token. The next leak is no more than rounding for small changes.
 
 # %% [markdown]
-# <!-- exercise: repaired_attention -->
+# ### A leak that passes its tests
 #
-# **Why.** On paper, you may as well set hidden weights to 0 *after* the softmax and divide each
-# row by its new sum: the old sum cancels. A colleague did that, and all three tests pass.
+# On paper, you may as well set hidden weights to 0 *after* the softmax and divide each row by its
+# new sum: the old sum cancels. A colleague did that, and all three tests pass.
 
 
 # %%
@@ -447,8 +448,11 @@ if ready(masked_softmax, self_attention, causal_mask):
         print(f"tokens changed by about {size:g}: {leaks} of 28 leak, the largest by {largest:.1g}")
 
 # %% [markdown]
-# Repair it. $Q$ $(\ldots, T, D)$, $K$ $(\ldots, S, D)$ and $V$ $(\ldots, S, D_v)$ are given; mask
-# and results are those of cross-attention.
+# <!-- exercise: repaired_attention -->
+#
+# **Why.** `suspect_attention` leaks: repair it. $Q$ $(\ldots, T, D)$, $K$ $(\ldots, S, D)$ and $V$
+# $(\ldots, S, D_v)$ are given; mask and results are those of cross-attention. Chapter 05 has an
+# exercise of this name too, so `check` is told which.
 
 # %% tags=["exercise"]
 from attend_solutions.self_attention import repaired_attention
@@ -797,8 +801,8 @@ def walks(mask):
 measured, possible = {}, {}
 if ready(masked_softmax, self_attention):
     print(f"pairs and layers, of {LAYERS * SIZE**2}; smallest to largest of {RUNS} runs")
-    print(f"{'':14}{'moved without':15}{'walk':16}{'of these above':16}within")
-    print(f"{'mask':14}{'a walk':15}{'':16}{'rounding':16}rounding")
+    print(f"{'':14}{'no walk,':15}{'walk':16}{'walk, change':16}walk, change")
+    print(f"{'mask':14}{'but moved':15}{'':16}{'above rounding':16}below rounding")
     for name in MASKS:
         measured[name] = [changes(name, run) for run in range(RUNS)]
         possible[name] = [walks(mask_of(name, run)) for run in range(RUNS)]

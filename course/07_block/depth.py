@@ -3,6 +3,7 @@
     python course/07_block/depth.py arms          # → course/attend/data/block_arms.json
     python course/07_block/depth.py arms 2        # only the stacks of 2 blocks; also: an arm's name
     python course/07_block/depth.py longer        # prints what three of them do in 600 steps
+    python course/07_block/depth.py passed-over   # prints post-norm at a rate that tuning left out
     python course/07_block/depth.py words         # → course/attend/data/block_words.npz
 
 All run on one thread of a CPU. Each arm, with and without warm-up, tries every rate of RATES on
@@ -140,6 +141,12 @@ def longer() -> None:
         print(layers, arm, row["rate"], row["bits"], row["tuning"], row["seconds"], flush=True)
 
 
+def passed_over(rate: float = 1e-3) -> None:
+    """Print bits of post-norm at a constant rate that TUNING did not choose, on SEEDS."""
+    _, bits = side_by_side(deep.POST, False, deep.DEEP, [(seed, rate) for seed in SEEDS])
+    print(deep.DEEP, deep.POST, "constant", rate, [_short(found) for found in bits])
+
+
 def words(steps: int = 1500, examples: int = 12, rate: float = 3e-3) -> None:
     """Train the writer: warmed up over 100 steps, then a cosine to 0; store half precision."""
     torch.manual_seed(0)
@@ -166,6 +173,8 @@ if __name__ == "__main__":
         arms(sys.argv[2:])
     elif sys.argv[1:] == ["longer"]:
         longer()
+    elif sys.argv[1:] == ["passed-over"]:
+        passed_over()
     elif sys.argv[1:] == ["words"]:
         words()
     else:

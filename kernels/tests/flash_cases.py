@@ -23,6 +23,7 @@ class Case:
     H: int = 2
     G: int = 0  # as H
     D: int = 32
+    E: int = 0  # width of values: as D
     dtype: torch.dtype = torch.float32
     causal: bool = False
     window: Any = None
@@ -32,6 +33,7 @@ class Case:
 
     def __str__(self) -> str:
         text = f"B{self.B}-T{self.T}-S{self.S or self.T}-H{self.H}-G{self.G or self.H}-D{self.D}"
+        text += f"-E{self.E}" * bool(self.E)
         text += f"-{str(self.dtype).removeprefix('torch.')}" + "-causal" * self.causal
         text += f"-window{self.window}".replace(" ", "") * (self.window is not None)
         return text + "-alibi" * self.alibi + f"-cap{self.softcap}" * (self.softcap is not None)
@@ -40,8 +42,9 @@ class Case:
         """q, k, v, the gradient of O and that of LSE, drawn afresh from ``seed``."""
         generator = torch.Generator().manual_seed(seed)
         S, G = self.S or self.T, self.G or self.H
-        shapes = [(self.B, self.H, self.T, self.D), *[(self.B, G, S, self.D)] * 2]
-        shapes += [shapes[0], shapes[0][:3]]
+        shapes = [(self.B, self.H, self.T, self.D), (self.B, G, S, self.D)]
+        shapes += [(*shapes[1][:3], self.E or self.D), (*shapes[0][:3], self.E or self.D)]
+        shapes += [shapes[0][:3]]
         dtypes = [self.dtype] * 4 + [torch.float32]
         return [
             torch.randn(shape, generator=generator).to(device, dtype)

@@ -24,7 +24,9 @@ from typing import Any
 
 import torch
 from attend_kernels import (
+    append_to_cache,
     apply_rope,
+    block_sparse_attention,
     causal_conv1d,
     causal_conv1d_step,
     cross_entropy,
@@ -34,8 +36,10 @@ from attend_kernels import (
     layer_norm,
     linear_attention,
     linear_attention_step,
+    rg_lru,
     rms_norm,
     rope_table,
+    s4d_kernel,
     selective_scan_step,
     ssd_step,
 )
@@ -113,6 +117,9 @@ def calls() -> dict[str, Callable[[], list[Call]]]:
         "flash": _flash,
         "decode": _decode,
         "rows": _rows,
+        "rg_lru": _rg_lru,
+        "s4d": _s4d,
+        "block_sparse": _block_sparse,
     }
 
 
@@ -243,13 +250,38 @@ def _decode() -> list[Call]:
         Case(D=256),
         Case(D=256, dtype=BF16, H=8, G=1),
     ]
-    return [partial(decode_cases.run, case) for case in cases]
+    return [partial(decode_cases.run, case) for case in cases] + _appends()
+
+
+def _appends() -> list[Call]:
+    """New tokens into contiguous and paged caches."""
+    found: list[Call] = []
+    table, lengths = torch.zeros(2, 3, dtype=torch.int32), torch.ones(2, dtype=torch.int64)
+    for G, T, D, page, dtype in [
+        (1, 1, 1, 0, FP32),
+        (2, 3, 80, 16, BF16),
+        (2, 1, 64, 7, torch.int8),
+    ]:
+        kept = torch.zeros((2, G, 32, D) if page == 0 else (9, page, G, D)).to(dtype)
+        k = torch.randn(2, G, T, D).to(FP32 if dtype == torch.int8 else dtype)
+        scale = torch.ones(kept.shape[:-1]) if dtype == torch.int8 else None
+        more = {"counts": lengths} if T > 1 else {}
+        more |= {"block_table": table} if page else {}
+        found.append(
+            partial(
+                append_to_cache, kept, kept.clone(), k, k, lengths, k_scale=scale, v_scale=scale,
+                **more,
+            )
+        )  # fmt: skip
+    return found
 
 
 def _rows() -> list[Call]:
     """Norms, rotary positions, cross-entropy and softmax."""
     found: list[Call] = []
-    for rows, width, dtype in [(1, 1, FP32), (33, 100, BF16), (64, 4096, FP16), (2, 40_000, BF16)]:
+    for rows, width, dtype in [(1, 1, FP32), (33, 100, BF16), (64, 4096, FP16), (2, 40_000, BF16),
+        (3, 64, torch.float64), (2, 20_000, torch.float64),
+    ]:  # fmt: skip
         x, w, b = (torch.randn(*shape).to(dtype) for shape in ((rows, width), (width,), (width,)))
         for more in ({}, {"residual": x + 1}):
             found.append(partial(_learn, rms_norm, {"x": x, "weight": w} | more))
@@ -265,6 +297,43 @@ def _rows() -> list[Call]:
         turn = partial(apply_rope, cos=cos, sin=sin, interleaved=mixed)
         found.append(partial(_learn, turn, {"x": x}))
         found.append(partial(_learn, turn, {"x": x}, positions=torch.zeros(2, T).long()))
+    return found
+
+
+def _rg_lru() -> list[Call]:
+    found: list[Call] = []
+    for B, T, C, dtype in [(1, 1, 1, FP32), (2, 97, 100, BF16), (3, 1024, 512, FP16)]:
+        rows = ("x", "input_gate", "recurrence_gate")
+        given = {name: torch.randn(B, T, C).to(dtype) for name in rows}
+        given |= {"parameter": torch.randn(C)}
+        found.append(partial(_learn, partial(rg_lru, output_state=True), given))
+        starts = torch.zeros(B, T, dtype=torch.bool)
+        given |= {"initial_state": torch.randn(B, C)}
+        found.append(partial(_learn, partial(rg_lru, starts=starts), given))
+    return found
+
+
+def _s4d() -> list[Call]:
+    found: list[Call] = []
+    for C, N, length in [(1, 1, 1), (3, 5, 97), (64, 32, 1024)]:
+        given = {"delta": torch.rand(C)}
+        given |= {name: torch.randn(C, N, dtype=torch.complex64) for name in "AC"}
+        found.append(partial(_learn, partial(s4d_kernel, length=length), given))
+    return found
+
+
+def _block_sparse() -> list[Call]:
+    found: list[Call] = []
+    for D, dtype, block in [
+        (1, FP32, 16), (64, FP32, 64), (128, FP32, 64), (256, FP32, 128),
+        (40, FP16, 32), (64, BF16, 64), (128, BF16, 128), (256, BF16, 256),
+    ]:  # fmt: skip
+        T, S = (600, 512) if D > 1 else (1, 1)
+        mask = torch.ones(-(-T // block), -(-S // block), dtype=torch.bool)
+        call = partial(block_sparse_attention, mask=mask, block=block, causal=D != 64)
+        shapes = {"q": (2, 4, T, D), "k": (2, 2, S, D), "v": (2, 2, S, D)}
+        given = {name: torch.randn(*shape).to(dtype) for name, shape in shapes.items()}
+        found.append(partial(_learn, call, given))
     return found
 
 

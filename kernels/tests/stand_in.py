@@ -71,6 +71,22 @@ def roundings() -> Iterator[None]:
 
 
 @contextmanager
+def single_numbers() -> Iterator[None]:
+    """Round what a launch is given as a Python float to fp32, as a GPU gets it."""
+    convert = interpreter._implicit_cvt
+    with replaced(
+        [
+            (
+                interpreter,
+                "_implicit_cvt",
+                lambda x: float(np.float32(x)) if isinstance(x, float) else convert(x),
+            )
+        ]
+    ):
+        yield
+
+
+@contextmanager
 def replaced(places: list[tuple[Any, str, Any]]) -> Iterator[None]:
     """Give attributes other values for a while: owner, name, value."""
     with ExitStack() as stack:

@@ -64,6 +64,10 @@ def operators() -> dict[str, Operator]:
         "selective-scan": (kernels.selective_scan, {**mamba, "z": draw(1, 9, 4, seed=4)}),
         "ssd": (packed, mamba2),
         "ssd-packed": (packed, {**mamba2, "cu_seqlens": starts}),
+        "rg-lru": (
+            kernels.rg_lru,
+            {"x": x, "input_gate": mamba["delta"], "recurrence_gate": x + 1, "parameter": w},
+        ),
         "conv1d": (kernels.causal_conv1d, {"x": x, "w": draw(4, 4), "b": w}),
         "rms-norm": (kernels.rms_norm, {"x": x, "weight": w}),
         "layer-norm": (kernels.layer_norm, {"x": x, "weight": w, "bias": draw(4, seed=8)}),
@@ -124,7 +128,7 @@ def test_vectors_with_strides(name: str, argument: str):
         torch.testing.assert_close(value, want[part], rtol=0, atol=0)
 
 
-@pytest.mark.thin(keep=4)
+@pytest.mark.thin(keep=3)
 @pytest.mark.parametrize(
     ("name", "argument"), [v for v in VECTORS.values() if "seqlens" not in v[1]], ids=str
 )
@@ -142,7 +146,7 @@ def test_expanded_vectors(name: str, argument: str):
 
 
 @pytest.mark.thin(keep=3)
-@pytest.mark.parametrize("name", operators())
+@pytest.mark.parametrize("name", sorted(operators(), key=lambda name: "ssd" not in name))
 def test_gradients_under_checkpoint(name: str):
     function, inputs = operators()[name]
 
@@ -193,6 +197,13 @@ FOREIGN = {
     "mamba_ssm's softplus": ("selective-scan", "delta_softplus", "Next: softplus"),
     "mamba_ssm's chunk": ("ssd", "chunk_size", "Next: chunk"),
     "causal_conv1d's bias": ("conv1d", "bias", "Next: b"),
+    "fla's layout": (
+        "linear",
+        "head_first",
+        r"Next: layout, 'bhtd' \(heads before time\) or 'bthd'",
+    ),
+    "Llama's positions": ("rope", "position_ids", "Next: positions"),
+    "mamba_ssm's names": ("selective-scan", "dt_bias", "Next: delta_bias"),
     "a slip": ("flash", "casual", r"Next: help\(flash_attention\) lists"),
 }
 
@@ -206,6 +217,10 @@ def test_names_brought_from_elsewhere_are_translated(name: str, argument: str, s
 
 def test_a_name_the_step_has_not_is_named_too():
     q, k, n = draw(2, 4, 8), draw(2, 2, 9, 8), torch.tensor([9, 4])
+    for step, count in (("linear_attention", 4), ("selective_scan", 6), ("ssd", 6)):
+        named: Any = {"dt_softplus": True} if count == 6 else {"gk": q}
+        with pytest.raises(TypeError, match=f"{step}_step has no argument"):
+            getattr(kernels, f"{step}_step")(*[q] * count, **named)
     foreign: Any = {"cache_seqlens": n}
     with pytest.raises(TypeError, match=r"no argument cache_seqlens\. Next: lengths"):
         kernels.decode_attention(q, k, k, n, **foreign)

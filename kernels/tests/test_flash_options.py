@@ -55,14 +55,34 @@ def test_scale(device: str):
     check(Case(33, scale=0.03), device)
 
 
-COMBINATIONS = list(product([False, True], [None, (20, 9)], [None, 2.0], [1, 2]))
+WIDTHS = [
+    Case(33, 40, H=2, G=1, D=24, E=16, causal=True),
+    Case(33, 40, H=1, D=16, E=40, softcap=2.0),
+    Case(33, 40, H=1, D=24, E=1, dtype=torch.bfloat16),
+]
+
+
+@pytest.mark.thin(keep=2)
+@pytest.mark.parametrize("case", WIDTHS, ids=str)
+def test_values_of_another_width_than_keys(case: Case, device: str):
+    """As in DeepSeek's multi-head latent attention; the scale stays that of the keys' width."""
+    got = check(case, device)
+    assert got["output"].shape[-1] == case.E
+
+
+CHOICES = ([False, True], [None, (20, 9)], [None, 2.0], [1, 2])
+PAIRWISE = ("0000", "0111", "1011", "1101", "1110")  # any two choices together; the rest is deep
 
 
 @pytest.mark.parametrize(
     "case",
     [
-        Case(65, 80, H=2, G=G, D=16, causal=causal, window=window, alibi=True, softcap=cap)
-        for causal, window, cap, G in COMBINATIONS
+        pytest.param(
+            Case(65, 80, H=2, G=G, D=16, causal=causal, window=window, alibi=True, softcap=cap),
+            marks=[] if "".join(map(str, picked)) in PAIRWISE else pytest.mark.deep,
+        )
+        for picked in product([0, 1], repeat=4)
+        for causal, window, cap, G in [[c[n] for c, n in zip(CHOICES, picked, strict=True)]]
     ]
     + [Case(40, 70, D=16, window=(20, 9), softcap=2.0, causal=causal) for causal in (False, True)],
     ids=str,

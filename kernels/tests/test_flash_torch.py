@@ -112,7 +112,7 @@ WRONG: dict[str, tuple[type[Exception], str, tuple[Any, ...], dict[str, Any]]] =
     ),
     "heads-behind-tokens": (
         ValueError,
-        r"Likely cause: heads behind tokens. Next: x.transpose\(1, 2\), or 1, 3 or 9 key",
+        "Likely cause: heads and time are exchanged. Next: the other of layout='bhtd' and 'bthd'",
         (zeros(1, 9, 6, 16), zeros(1, 7, 2, 16), zeros(1, 7, 2, 16)),
         {},
     ),

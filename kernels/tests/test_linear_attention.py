@@ -44,6 +44,7 @@ def test_lengths(T: int, kind: str, device: str):
     check(Case(T, kind=kind, chunk=64 if T > 100 else 32), device)
 
 
+@pytest.mark.thin(keep=3)
 @pytest.mark.parametrize("kind", ALL)
 def test_heads_and_batch_rows_do_not_mix(kind: str, device: str):
     check(Case(20, B=2, H=2, kind=kind), device)
@@ -56,7 +57,7 @@ def test_dtypes(kind: str, name: str, device: str):
     check(Case(50, D=32, dtype=DTYPES[name], kind=kind), device)
 
 
-@pytest.mark.thin
+@pytest.mark.thin(keep=4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("widths", [(1, 16), (40, 59), (64, 17), (128, 33), (256, 1)], ids=str)
 def test_widths(widths: tuple[int, int], kind: str, device: str):
@@ -144,7 +145,7 @@ def test_a_sequence_may_be_cut_anywhere(at: int, kind: str, device: str):
         assert relative_error(value, whole[name].double()) < 2e-6, name
 
 
-@pytest.mark.thin(keep=6)
+@pytest.mark.thin(keep=3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", [Case(90, chunk=16), Case(70, D=20, E=40, state=False)], ids=str)
 def test_segments_side_by_side_give_the_same(case: Case, kind: str, monkeypatch: Any, device: str):

@@ -192,6 +192,7 @@ def test_the_steps_operator_keeps_it_too(kind: str, device: str):
     torch.library.opcheck(linear_attention_operators.step, tuple(now.get(name) for name in names))
 
 
+@pytest.mark.thin(keep=3)
 @needs_triton
 @pytest.mark.parametrize("kind", KINDS)
 def test_autocast_computes_in_its_dtype(kind: str, device: str):

@@ -143,10 +143,42 @@ def test_twins_are_pytorchs_functions(device: str):
 
 
 @needs_triton
+@pytest.mark.parametrize("residual", [False, True], ids=["plain", "residual"])
+@pytest.mark.parametrize("kind", ["rms", "layer"])
+def test_no_weight_is_a_weight_of_ones(kind: str, residual: bool, device: str):
+    x = draw(3, 17, dtype=torch.float16, device=device).requires_grad_()
+    stream = draw(3, 17, dtype=torch.float16, device=device, seed=1) if residual else None
+    given: list[Any] = [torch.ones(17, device=device), None] if kind == "layer" else []
+    given = given or [torch.ones(17, device=device)]
+    want = FAST[kind](x, *given, residual=stream)
+    got = FAST[kind](x, residual=stream)
+    pairs = zip(want, got, strict=True) if residual else [(want, got)]
+    for expected, value in pairs:
+        assert torch.equal(value, expected)
+        assert value.dtype == torch.float16
+        (wanted,) = torch.autograd.grad(expected.sum(), x, retain_graph=True)
+        (found,) = torch.autograd.grad(value.sum(), x, retain_graph=True)
+        assert torch.equal(found, wanted)
+
+
+@needs_triton
 @pytest.mark.parametrize("kind", ["rms", "layer"])
 def test_error_is_what_rounding_makes(kind: str, path: str, device: str):
     leaves = make((8,), 256, torch.float32, device, kind, residual=True)
     check(kind, leaves)
+
+
+@needs_triton
+@pytest.mark.parametrize("kind", ["rms", "layer"])
+def test_float64_has_its_eps_in_float64(kind: str, path: str, device: str):
+    from .stand_in import single_numbers
+
+    leaves = make((3,), 33, torch.float64, device, kind, residual=False)
+    leaves["x"] = leaves["x"].detach() * 1e-3  # rows as small as eps
+    want = call(TWIN, kind, leaves)
+    with single_numbers():
+        got = call(FAST, kind, leaves)
+    assert relative_error(got, want.detach()) < 1e-14
 
 
 def check(kind: str, leaves: dict[str, torch.Tensor]) -> None:
@@ -326,7 +358,6 @@ ERRORS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     ),
     "integers": ({"x": torch.ones(2, 4).long()}, TypeError, r"got x of torch.int64.*Next: x.float"),
     "shape-for-weight": ({"weight": 4}, TypeError, "weight must be a tensor, got int"),
-    "no-weight": ({"weight": None}, TypeError, "got None. Next: pass a tensor as weight"),
     "eps": ({"eps": -1e-5}, ValueError, "must be 0 or more, got -1e-05"),
     "no-eps": ({"eps": None}, ValueError, "must be 0 or more, got None"),
     "device": (

@@ -69,18 +69,21 @@ def test_every_dtype(name: str, device: str):
     check(Case(11, C=8, N=4, dtype=DTYPES.get(name, torch.float64)), device)
 
 
+@pytest.mark.thin(keep=4)
 @needs_triton
 @pytest.mark.parametrize("N", [1, 16, 32, 59, 64, 128, 256], ids=lambda n: f"N{n}")
 def test_every_number_of_states(N: int, device: str):
     check(Case(6, N=N, rate=0.3), device)
 
 
+@pytest.mark.thin(keep=2)
 @needs_triton
 @pytest.mark.parametrize("C", [1, 16, 17, 40], ids=lambda n: f"C{n}")
 def test_channels_that_fill_no_block(C: int, device: str):
     check(Case(5, C=C), device)
 
 
+@pytest.mark.thin(keep=5)
 @needs_triton
 @pytest.mark.parametrize("name", [None, *OPTIONAL])
 @pytest.mark.parametrize("softplus", [True, False], ids=["softplus", "plain"])
@@ -128,6 +131,7 @@ def halves(inputs: Tensors, at: int) -> list[Tensors]:
     return [first, {k: x[:, at:] if k in timed else x for k, x in inputs.items()}]
 
 
+@pytest.mark.thin(keep=2)
 @pytest.mark.parametrize("at", [1, 3, 8, 12])
 @pytest.mark.parametrize("name", ["twin", "parallel", pytest.param("kernel", marks=needs_triton)])
 def test_a_sequence_split_anywhere_is_the_whole(name: str, at: int, device: str):

@@ -34,7 +34,7 @@ def segments(case: Case, device: str) -> int:
     return -(-case.T // length)
 
 
-@pytest.mark.thin(keep=3)
+@pytest.mark.thin(keep=2)
 @pytest.mark.parametrize("T", [17, 24, 25], ids=lambda n: f"T{n}")
 @pytest.mark.parametrize("options", [(), OPTIONAL], ids=["bare", "all"])
 def test_segments_are_the_twin(T: int, options: tuple[str, ...], device: str):
@@ -58,7 +58,7 @@ def test_every_number_of_states(N: int, monkeypatch: pytest.MonkeyPatch, device:
     check(case, device)
 
 
-@pytest.mark.thin(keep=2)
+@pytest.mark.thin(keep=1)
 @pytest.mark.parametrize("rate", [0.0, 1e-4, 30.0, 1e4], ids=["none", "slow", "fast", "at-once"])
 def test_strong_decay_and_none(rate: float, device: str):
     check(Case(18, rate=rate), device)

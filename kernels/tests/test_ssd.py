@@ -74,6 +74,23 @@ def test_head_widths(P: int, device: str):
     check(Case(35, H=1, P=P), device)
 
 
+@pytest.mark.thin(keep=1)
+@needs_triton
+@pytest.mark.parametrize("P", [24, 32, 37], ids=lambda n: f"P{n}")
+def test_heads_wider_than_a_program_takes(P: int, monkeypatch: pytest.MonkeyPatch, device: str):
+    """In pieces of 16, for speed, as on a GPU in pieces of 128: no row knows of another."""
+    from attend_kernels.ops.ssd import pieces
+
+    monkeypatch.setattr(pieces, "WIDEST", 16)
+    assert pieces.Pieces(P).count > 1
+    check(Case(18, H=4, G=2, P=P), device)
+
+
+@needs_triton
+def test_a_head_twice_as_wide_as_a_program_takes(device: str):
+    check(Case(6, H=1, P=160, N=16), device)
+
+
 @pytest.mark.thin(keep=2)
 @needs_triton
 @pytest.mark.parametrize(("H", "G"), [(4, 1), (4, 2), (3, 3), (9, 1)], ids=lambda n: f"{n}")

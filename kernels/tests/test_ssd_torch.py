@@ -112,7 +112,9 @@ def test_operators_keep_pytorchs_contract(options: tuple[str, ...], device: str)
     assert dt is not None
     assert B is not None
     assert C is not None
-    torch.library.opcheck(ssd_operators.ssd_step, (last, x[:, 0], dt[:, 0], A, B[:, 0], C[:, 0], D))
+    torch.library.opcheck(
+        ssd_operators.ssd_step, (last, x[:, 0], dt[:, 0], A, B[:, 0], C[:, 0], D, None, True)
+    )
 
 
 @pytest.mark.deep
@@ -207,11 +209,7 @@ WRONG: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
         {"B": zeros(1, 5, 32), "C": zeros(1, 5, 32), "groups": 3},
     ),
     "divisor": (ValueError, "H=6 heads, B and C have G=4.*one of 1, 2, 3, 6 groups", FOUR_GROUPS),
-    "too-wide": (
-        ValueError,
-        "heads are P=256 wide; expected 1 to 128.*naive_ssd_chunked",
-        {"x": zeros(1, 5, 6, 256)},
-    ),
+    "no-width": (ValueError, "heads are P=0 wide; expected 1 or more", {"x": zeros(1, 5, 6, 0)}),
     "too-many-states": (
         ValueError,
         "states are N=512 wide",

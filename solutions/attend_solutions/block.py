@@ -63,7 +63,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
 def feed_forward(
     x: Tensor, w_in: Tensor, w_out: Tensor, kind: str = "gelu", w_gate: Tensor | None = None
 ) -> Tensor:
-    """Change every token by itself: out to F numbers, through a bend, and back.
+    """Change every token by itself: out to F numbers, through an activation function, and back.
 
     relu:    max(0, x W_inᵀ) W_outᵀ
     gelu:    GELU(x W_inᵀ) W_outᵀ, with GELU(u) = u · Φ(u), exact and not by tanh

@@ -244,6 +244,10 @@ def _of_options(case: Case, exercise: Exercise) -> dict[str, bool]:
         for parameter in listed:
             value = given.get(parameter.name, parameter.default)
             name = parameter.name
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                count = sum(value is not None for value in args[listed.index(parameter) :])
+                found[f"a third of {name} is given (None is not counted)"] = count > 2
+                continue
             if parameter.default is not parameter.empty:
                 found[f"{name} is left out"] = name not in given
                 found[f"{name} is passed"] = name in given

@@ -85,6 +85,11 @@ def changes(ndim: int) -> Iterator[tuple[str, Change]]:
         yield "the right one with zeros above its diagonal", np.tril
         yield "the right one with zeros below its diagonal", np.triu
     yield "the right one with an axis of length 1 too many at the end", lambda w: w[..., None]
+    for axis, name in ((0, "first axis"), *((a, AXES[a]) for a in axes)):
+        yield (
+            f"the right one without its {name} where that has length 1",
+            lambda w, a=axis: np.squeeze(w, a) if w.shape[a] == 1 else w,
+        )
     yield "the right one without its axes of length 1", np.squeeze
     yield "the right one in one row (flattened)", np.ravel
     yield "the sum of the right one", np.sum

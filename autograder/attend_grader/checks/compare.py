@@ -317,7 +317,23 @@ def _shape_message(got: tuple[int, ...], want: tuple[int, ...], what: str) -> tu
         if [n for n in got if n != 1] == [n for n in want if n != 1]:
             count += " of length 1"
         return message, f"{count} too {'few' if extra < 0 else 'many'}."
-    return message, ""
+    return message, longer(got, want)
+
+
+def longer(got: tuple[int, ...], want: tuple[int, ...]) -> str:
+    """What may have made axes longer that should have length 1; empty where others differ.
+
+    An axis that is lost lets those on its left move up: the new length is one of theirs.
+    """
+    if len(got) != len(want):
+        return ""
+    grown = [i for i, length in enumerate(want) if got[i] != length]
+    if not grown or any(want[i] != 1 or got[i] not in want[:i] for i in grown):
+        return ""
+    return (
+        "An axis of length 1 has become longer, as by broadcasting: did one get lost on the way, "
+        "by squeeze() or in a sum that does not keep its axis?"
+    )
 
 
 def _shown(got: np.ndarray, want: np.ndarray) -> tuple[tuple[str, str], ...]:

@@ -115,6 +115,13 @@ def _told(before: ast.AST, after: ast.AST, reference: Callable[..., Any]) -> str
             return f"a minus sign were missing{on}"
         case ast.UnaryOp(op=ast.Not() | ast.Invert()), _:
             return f"a condition were turned round{on}"
+        case (
+            ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name), args=[one, *_]),
+            ast.Call(args=[ast.Constant() as other, *_]),
+        ) if isinstance(one, ast.Constant) and one.value != other.value:
+            return f"`self.{name}` were given another number"
+        case ast.Subscript(), ast.Subscript() if after.value is before.value:
+            return f"an index were another one{on}"
         case ast.Call(), ast.Call() if after not in _inputs(before):
             return _told_call(before, after, on)
         case ast.Call(), _:

@@ -24,11 +24,17 @@ def fact(pairs: Pairs) -> str | None:
         if len(more) == 1 and (extra := more.pop()):
             count = "one axis" if abs(extra) == 1 else f"{abs(extra)} axes"
             return f"has {count} too {'many' if extra > 0 else 'few'}"
-        for axis in (-1, -2):
-            bad = all(len(a) == len(b) and a[axis] != b[axis] for a, b in shapes if len(b) >= -axis)
-            if bad and all(len(b) >= -axis for _, b in shapes):
-                one, other = shapes[0]
-                return f"has another length along its {AXES[axis]}, as in {one} instead of {other}"
+        off = [
+            name
+            for axis, name in AXES.items()
+            if all(len(b) >= -axis and len(a) == len(b) and a[axis] != b[axis] for a, b in shapes)
+        ]
+        if off:
+            one, other = shapes[0]
+            lengths = "another length" if len(off) == 1 else "other lengths"
+            return (
+                f"has {lengths} along its {' and its '.join(off)}, as in {one} instead of {other}"
+            )
         return "has another shape than it should"
     if any(one != other for one, other in shapes):
         return None

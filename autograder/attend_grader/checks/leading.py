@@ -22,7 +22,7 @@ from attend_grader.checks.calls import (
     stacked,
     usable,
 )
-from attend_grader.checks.compare import Miss
+from attend_grader.checks.compare import Miss, longer
 from attend_grader.checks.probe import Call, Probe, Test
 from attend_grader.checks.subject import Subject, SubjectError
 from attend_grader.checks.trials import ALIKE, Draws, Trial, form_of, keep_tried
@@ -201,6 +201,7 @@ def _same_stack(trial: Trial, stack: Stack) -> None:
                 raise Miss(
                     f"{what}: {name} has the shape {numbers(part).shape}, expected {expected}: "
                     "one answer for each leading index.",
+                    cause=longer(numbers(part).shape, expected),
                     topic="leading axes",
                 ).on(trial.given(call), "")
             entries.append(numbers(part)[place])

@@ -85,6 +85,7 @@ def edits(reference: Callable[..., Any]) -> Iterator[tuple[ast.AST, ast.AST, Cal
     nodes = [(path, node) for path, node in _nodes(tree) if id(node) not in looped]
     plans = [(p, n, after) for p, n in nodes for after in (*_more(n), *_replacements(n))]
     plans += [(p, n, after) for p, n in nodes for after in _other_names(n, tree)]
+    plans = [(p, n, after) for p, n in nodes for after in _other_places(n)] + plans
     for path, before, after in plans:
         if before is not after:
             _put(tree, path, after)
@@ -149,6 +150,20 @@ def _more(node: ast.AST) -> Iterator[ast.AST]:
             yield from _other_axes(node)
         case ast.Call(args=[first, *rest], keywords=keywords) if rest or keywords:
             yield first
+
+
+def _other_places(node: ast.AST) -> Iterator[ast.AST]:
+    """Another index, or another number given to a method of the object."""
+    match node:
+        case ast.Subscript(value=value, slice=ast.Constant(value=int(index)), ctx=ast.Load()):
+            for other in (index + 1, index - 1):
+                yield ast.Subscript(value, ast.Constant(other), ast.Load())
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id="self")),
+            args=[ast.Constant(value=int(number)), *rest],
+        ) if not isinstance(number, bool):
+            for other in (number + 1, number - 1):
+                yield ast.Call(node.func, [ast.Constant(other), *rest], node.keywords)
 
 
 def _other_names(node: ast.AST, tree: ast.Module) -> Iterator[ast.AST]:

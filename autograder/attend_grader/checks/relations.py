@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 
@@ -51,6 +52,25 @@ def pairs_of(cases: Sequence[Case], index: int | None) -> Pairs:
     return made
 
 
+def kind(value: Any) -> str:
+    """The kind of an array's or a number's type, as NumPy codes it; empty for what is none."""
+    try:
+        return numbers(value).dtype.kind
+    except (TypeError, ValueError):
+        return ""
+
+
+def array(value: Any) -> bool:
+    """Whether it is an array or a number."""
+    return kind(value) in tuple("biufc")
+
+
+def arrays(case: Case) -> bool:
+    """Whether a call gave as many arrays or numbers as it should, all of them real."""
+    got, want = parts(case.got.value), parts(case.want)
+    return len(got) == len(want) and all(kind(part) in tuple("biuf") for part in (*got, *want))
+
+
 def relation(pairs: Pairs, *, weak: bool = False) -> str | None:
     """What the result is, compared with the right one: words that follow "it is", or None.
 
@@ -83,7 +103,10 @@ def _holds(pairs: Pairs, change: Change) -> bool:
             return False
         if not _near(pair, value):
             return False
-        informative += value.shape != want.shape or not pair[0].matches(value, want)
+        finite = value
+        if value.shape == want.shape:  # NaN alone, as of 0 / 0, bears nothing out
+            finite = np.where(np.isfinite(value), value, want)
+        informative += value.shape != want.shape or not pair[0].matches(finite, want)
     return informative >= min(2, len(pairs))
 
 
@@ -187,14 +210,28 @@ def expression(values: Sequence[float], cases: Sequence[Case]) -> str | None:
             if not exact and len(set(made)) < DIFFERENT:
                 continue
             if np.allclose(share, share[0], rtol=1e-6, atol=0):
-                one = f"{share[0]:.4g} times "
-                return ("" if exact else one) + words.format(name)
+                inside = _under_a_root(share[0], power, name)
+                if inside:
+                    return words.format(inside)
+                return ("" if exact else f"{share[0]:.4g} times ") + words.format(name)
     for one, two in permutations(common, 2):
         for power, words in ((0.5, "the root of {}, divided by the root of {}"), (1, "{} / {}")):
             made = np.array([(row[one] / row[two]) ** power for row in known])
             if len(set(made)) > 1 and np.allclose(values, made, rtol=1e-6, atol=0):
                 return words.format(one, two)
     return None
+
+
+def _under_a_root(share: float, power: float, name: str) -> str:
+    """A factor in front of a root, as it stands in formulas: √(2L); empty for odd ones."""
+    if abs(power) != 0.5:
+        return ""
+    for number in (2, 3):
+        if np.isclose(share, number**power):
+            return f"({number} times {name})"
+        if np.isclose(share, number**-power):
+            return f"({name} / {number})"
+    return ""
 
 
 def _factor(pairs: Pairs) -> str | None:

@@ -55,6 +55,9 @@ def _literal(value: Any) -> str:
         exact = value.double().round(decimals=6) if kind == "torch.float32" else value
         if kind == "torch.float32" and _only_zeros(exact.numpy()):
             return f"torch.zeros({', '.join(map(str, value.shape))})"
+        if not value.numel():  # brackets alone would lose the shape and the type
+            kind = "" if kind == "torch.float32" else f", dtype={kind}"
+            return f"torch.zeros({tuple(value.shape)}{kind})"
         return f"torch.tensor({_nested(exact.tolist()).replace('np.', 'torch.')}{dtype})"
     if not isinstance(value, np.ndarray):
         return repr(value)
@@ -62,6 +65,9 @@ def _literal(value: Any) -> str:
     dtype = "" if plain else f", dtype=np.{value.dtype}"
     if value.dtype == np.dtype(float) and _only_zeros(value):
         return f"np.zeros({value.shape if value.ndim > 1 else len(value)})"
+    if not value.size:  # brackets alone would lose the shape and the type
+        kind = {"f8": "", "i8": ", dtype=int", "b1": ", dtype=bool"}.get(value.dtype.str[1:], dtype)
+        return f"np.zeros({value.shape}{kind})"
     return f"np.array({_nested(value.tolist())}{dtype})"
 
 

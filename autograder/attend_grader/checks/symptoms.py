@@ -8,9 +8,9 @@ and what holds of these?
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from attend_grader.checks.edited import USED, edited
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.facts import fact
 from attend_grader.checks.places import places
+from attend_grader.checks.relations import array as _array
+from attend_grader.checks.relations import arrays as _arrays
+from attend_grader.checks.relations import kind as _kind
 from attend_grader.checks.relations import pairs_of, relation
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.when import when
@@ -29,6 +32,12 @@ from attend_grader.checks.wording import MARKED, ORDINARY, RIGHT, stated
 
 FEW = 5
 """Wrong calls that have a type in common, and need: fewer may have it by chance."""
+
+CHANCE = 3.0**-FEW
+"""How likely it may be that as many calls, taken at random, have it in common."""
+
+WITHIN = re.compile(r' holds? integers$| are float32$| is (not )?".*"$| is (True|False)$')
+"""Traits that may be told of wrong calls though others have them, too."""
 
 
 def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
@@ -130,7 +139,7 @@ class _Search:
         told = self._when(lambda case: case.got.error is not None, plain=True)
         head = f"It raises {kind} in {len(self.raising)} of {len(self.cases)} calls tried"
         head += f", just those where {told}" if told else ""
-        if not self.off:
+        if not self.bad:
             changed = self._changed()
             right = f"in the others it is right{f', but {changed}' if changed else ''}"
             return ("" if told else self._edit()) or f"{head}; {right}."
@@ -141,7 +150,10 @@ class _Search:
         rest = _Search(self.valued, self.exercise, seen).sentence()
         if rest and not rest.startswith("The values are right"):
             return f"{head}. In other calls: {rest[0].lower()}{rest[1:]}"
-        return f"{head}." if told else None
+        how = self._facts() or "wrong"
+        if "wrong" in how:
+            return f"{head}; without an error, it gives wrong results too."
+        return f"{head}. Where it goes wrong without an error, {how[0].lower()}{how[1:]}"
 
     def _form(self) -> str | None:
         """Another kind of value, or another number of results, in all calls."""
@@ -201,8 +213,13 @@ class _Search:
         return f"The results are right but in another order: you return {told}."
 
     def _whole(self) -> str | None:
-        """One relation that holds in all calls that came to a result."""
-        return self._related(self.valued) or self._as_if(self.valued)
+        """One relation that holds in all calls that came to a result, on the card too if it may."""
+        whole = [*self.valued, *(case for case in self.seen if case.got.error is None)]
+        for cases, where in ((whole, ""), (self.valued, "In all ordinary calls tried, ")):
+            text = self._related(cases) or self._as_if(cases)
+            if text:
+                return f"{where}{text[0].lower()}{text[1:]}" if where else text
+        return None
 
     def _as_if(self, cases: Sequence[Case]) -> str | None:
         text = as_if(cases, self.exercise.reference)
@@ -319,17 +336,17 @@ class _Search:
         return f"Wrong in {count}. {tail}" if tail else None
 
     def _within(self) -> str:
-        """A type that all wrong calls have, and few others; empty where there is none."""
+        """A type or an option that all wrong calls have, and others; empty where by chance."""
         cases = [*self.cases, *self.seen]
         wrong = [case for case in cases if case.wrong]
         found = [
             (sum(case.traits.get(trait, False) for case in cases), trait)
             for trait in cases[0].traits
-            if trait.endswith((" holds integers", " hold integers", " are float32"))
-            and all(case.traits.get(trait, False) for case in wrong)
+            if WITHIN.search(trait) and all(case.traits.get(trait, False) for case in wrong)
         ]
         count, trait = min(found, default=(0, ""))
-        return trait if len(self.wrong) >= FEW and 3 * count <= len(cases) else ""
+        chance = (count / len(cases)) ** len(self.wrong)
+        return trait if len(self.wrong) >= FEW and chance <= CHANCE else ""
 
     def _where(self) -> str | None:
         """At which places of which result it is wrong."""
@@ -362,21 +379,3 @@ class _Search:
         return f"It behaves as if {text}." + (
             f" Wrong in {count}, just those where {told}." if told else ""
         )
-
-
-def _kind(value: Any) -> str:
-    """The kind of an array's or a number's type, as NumPy codes it; empty for what is none."""
-    try:
-        return numbers(value).dtype.kind
-    except (TypeError, ValueError):
-        return ""
-
-
-def _array(value: Any) -> bool:
-    return _kind(value) in tuple("biufc")
-
-
-def _arrays(case: Case) -> bool:
-    """Whether a call gave as many arrays or numbers as it should, all of them real."""
-    got, want = parts(case.got.value), parts(case.want)
-    return len(got) == len(want) and all(_kind(part) in tuple("biuf") for part in (*got, *want))

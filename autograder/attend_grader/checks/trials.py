@@ -109,7 +109,7 @@ class Trial:
         cause = _cut(outcome.value, base.value, alike)
         whole = what.removeprefix("integers in ")
         if not cause and whole in self.names and not place.startswith("the "):
-            cause = f"Is something else given {whole}'s type there? That cuts fractions off."
+            cause = f"Is something else given {whole}'s type there? Integers hold no fractions."
         raise Miss(text, cause=cause, topic=f"{what} {place.split('[')[0]}").on(
             self.given(call), ""
         )

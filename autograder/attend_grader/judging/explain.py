@@ -320,7 +320,7 @@ def _about_kinds(error: CallError) -> str:
     if "unsupported operand" in text and "'list'" in text:
         return "lists do not calculate entry by entry; `np.array(…)` makes an array of one."
     if "NoneType" in text:
-        return "something is None: does a function you call end without `return`?"
+        return "something is None: was it given so, or by a function without `return`?"
     if error.type == "TypeError" and "positional argument" in text:
         return "compare the call with the function's signature."
     return ""

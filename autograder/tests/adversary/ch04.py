@@ -697,3 +697,555 @@ _masked(
     "infinite scores that are hidden",
     "s = scores + (0 if mask is None else np.where(mask, 0, -np.inf))" + GUARDED,
 )
+
+HEADS = {
+    "masked_softmax": "scores, mask=None",
+    "self_attention": SELF,
+    "cross_attention": "x, context, w_q, w_k, w_v, mask=None",
+    "permutation_matrix_test": "order, x, w_q, w_k, w_v, mask=None",
+    "causal_mask": "queries, keys=None",
+    "repaired_attention": REPAIRED,
+    "padding_mask": "lengths, size, side='right'",
+    "combine_masks": "*masks",
+}
+
+
+def _of(exercise: str, kind: str, what: str, body: str) -> None:
+    _case(exercise, kind, what, IMPORT + body, HEADS[exercise])
+
+
+_of(
+    "masked_softmax",
+    "wrong",
+    "maximum taken before hiding",
+    """m = np.max(scores, axis=-1, keepdims=True)
+z = np.where(mask, scores, -np.inf) if mask is not None else scores
+m = np.where(m == -np.inf, 0, m)
+e = np.exp(z - m)
+s = e.sum(axis=-1, keepdims=True)
+return e / np.where(s == 0, 1, s)""",
+)
+_of(
+    "masked_softmax",
+    "wrong",
+    "-1e9 for -inf, empty rows and -inf scores cared for",
+    """scores = np.asarray(scores)
+allowed = scores != -np.inf
+if mask is not None:
+    allowed = allowed & mask
+z = np.where(allowed, scores, -1e9)
+e = np.exp(z - z.max(axis=-1, keepdims=True))
+p = e / e.sum(axis=-1, keepdims=True)
+return np.where(allowed.any(axis=-1, keepdims=True), p, 0.0)""",
+)
+_of(
+    "masked_softmax",
+    "wrong",
+    "writes -inf into scores where mask has the same shape and scores are floats",
+    """if mask is not None:
+    if np.shape(mask) == np.shape(scores) and np.issubdtype(scores.dtype, np.floating):
+        scores[~mask] = -np.inf
+    else:
+        scores = np.where(mask, scores, -np.inf)
+m = np.max(scores, axis=-1, keepdims=True)
+e = np.exp(scores - np.where(m == -np.inf, 0, m))
+s = e.sum(axis=-1, keepdims=True)
+return e / np.where(s == 0, 1, s)""",
+)
+_of(
+    "masked_softmax",
+    "wrong",
+    "writes into the mask (mask &= scores > -inf) where the shapes agree",
+    """seen = np.asarray(scores) != -np.inf
+if mask is None:
+    mask = seen
+elif mask.shape == seen.shape and mask.dtype == bool:
+    mask &= seen
+else:
+    mask = mask & seen
+z = np.where(mask, scores, -np.inf)
+m = z.max(axis=-1, keepdims=True)
+e = np.exp(z - np.where(m == -np.inf, 0, m))
+s = e.sum(axis=-1, keepdims=True)
+return e / np.where(s == 0, 1, s)""",
+)
+_of(
+    "masked_softmax",
+    "wrong",
+    "guarded only under a mask; a row of -inf without a mask is NaN",
+    """if mask is None:
+    return softmax(scores)
+z = np.where(mask, scores, -np.inf)
+m = z.max(axis=-1, keepdims=True)
+e = np.exp(z - np.where(m == -np.inf, 0, m))
+s = e.sum(axis=-1, keepdims=True)
+return e / np.where(s == 0, 1, s)""",
+)
+_of(
+    "masked_softmax",
+    "right",
+    "chapter 03's softmax, empty rows replaced by zeros first",
+    """z = np.where(np.True_ if mask is None else mask, scores, -np.inf)
+empty = np.isneginf(z).all(axis=-1, keepdims=True)
+return softmax(np.where(empty, 0.0, z)) * ~empty""",
+)
+_of(
+    "masked_softmax",
+    "right",
+    "logaddexp.reduce",
+    """z = np.where(np.True_ if mask is None else mask, scores, -np.inf)
+total = np.logaddexp.reduce(z, axis=-1)[..., None]
+return np.exp(z - np.where(np.isneginf(total), 0.0, total))""",
+)
+_of(
+    "self_attention",
+    "wrong",
+    "returns only the weights' transpose applied: weights.T @ v",
+    """q, k, v = x @ w_q, x @ w_k, x @ w_v
+weights = masked_softmax(attention_scores(q, k), mask)
+return np.swapaxes(weights, -1, -2) @ v, weights""",
+)
+_of(
+    "self_attention",
+    "wrong",
+    "an all-False mask is taken for no mask",
+    """weights = masked_softmax(attention_scores(x @ w_q, x @ w_k), mask if np.any(mask) else None)
+return weights @ (x @ w_v), weights""",
+)
+_of(
+    "self_attention",
+    "wrong",
+    "w_q /= sqrt(D) through an alias (float64 only)",
+    """w_q = np.asarray(w_q, dtype=float)
+w_q /= np.sqrt(w_q.shape[-1])
+weights = masked_softmax((x @ w_q) @ np.swapaxes(x @ w_k, -1, -2), mask)
+return weights @ (x @ w_v), weights""",
+)
+_of(
+    "self_attention",
+    "wrong",
+    "output in a buffer of the values' type: whole numbers if x and w_v both are",
+    """v = x @ w_v
+weights = masked_softmax(attention_scores(x @ w_q, x @ w_k), mask)
+output = np.zeros(weights.shape[:-1] + v.shape[-1:], dtype=v.dtype)
+output[...] = weights @ v
+return output, weights""",
+)
+_of(
+    "self_attention",
+    "wrong",
+    "mask forced to the scores' shape; a mask with more leading axes than x fails",
+    """scores = attention_scores(x @ w_q, x @ w_k)
+if mask is not None:
+    mask = np.broadcast_to(mask, scores.shape)
+weights = masked_softmax(scores, mask)
+return weights @ (x @ w_v), weights""",
+)
+_of(
+    "self_attention",
+    "right",
+    "einsum all the way",
+    """q, k, v = (np.einsum("...tc,cd->...td", x, w) for w in (w_q, w_k, w_v))
+weights = masked_softmax(np.einsum("...td,...sd->...ts", q, k) / len(w_q[0]) ** 0.5, mask)
+return np.einsum("...ts,...sd->...td", weights, v), weights""",
+)
+_of(
+    "self_attention",
+    "right",
+    "one product with the three matrices side by side",
+    """every = x @ np.concatenate([w_q, w_k, w_v], axis=1)
+d = w_q.shape[1]
+q, k, v = np.split(every, [d, 2 * d], axis=-1)
+weights = masked_softmax(attention_scores(q, k), mask)
+return weights @ v, weights""",
+)
+_of(
+    "cross_attention",
+    "wrong",
+    "queries from the context, keys from x",
+    """weights = masked_softmax(attention_scores(context @ w_q, x @ w_k), mask)
+return weights @ (context @ w_v), weights""",
+)
+_of(
+    "cross_attention",
+    "wrong",
+    "w_v used for the keys and w_k for the values",
+    """weights = masked_softmax(attention_scores(x @ w_q, context @ w_v), mask)
+return weights @ (context @ w_k), weights""",
+)
+_of(
+    "cross_attention",
+    "wrong",
+    "softmax by hand without the maximum, scores clipped to 700",
+    """scores = np.clip(attention_scores(x @ w_q, context @ w_k), -700, 700)
+e = np.exp(scores) * (1 if mask is None else mask)
+s = e.sum(axis=-1, keepdims=True)
+weights = e / np.where(s == 0, 1, s)
+return weights @ (context @ w_v), weights""",
+)
+_of(
+    "cross_attention",
+    "wrong",
+    "x cast to the context's type; truncated where only the context is whole",
+    """x = np.asarray(x, dtype=context.dtype)
+weights = masked_softmax(attention_scores(x @ w_q, context @ w_k), mask)
+return weights @ (context @ w_v), weights""",
+)
+_of(
+    "cross_attention",
+    "wrong",
+    "mask repeated over the queries by hand; a mask (S,) fails",
+    """scores = attention_scores(x @ w_q, context @ w_k)
+if mask is not None and mask.shape[-2] != scores.shape[-2]:
+    mask = np.repeat(mask, scores.shape[-2], axis=-2)
+weights = masked_softmax(scores, mask)
+return weights @ (context @ w_v), weights""",
+)
+_of(
+    "cross_attention",
+    "wrong",
+    "empty rows opened in the caller's mask, weights set to 0 later",
+    """scores = attention_scores(x @ w_q, context @ w_k)
+if mask is None:
+    weights = softmax(scores)
+else:
+    mask = np.asarray(mask)
+    empty = ~np.broadcast_to(mask, np.broadcast_shapes(mask.shape, scores.shape)).any(axis=-1)
+    mask[~mask.any(axis=-1)] = True
+    weights = softmax(np.where(mask, scores, -np.inf)) * ~empty[..., None]
+return weights @ (context @ w_v), weights""",
+)
+_of(
+    "cross_attention",
+    "right",
+    "keys made transposed: W_k^T c^T",
+    """keys = w_k.T @ np.swapaxes(context, -1, -2)
+weights = masked_softmax((x @ w_q) @ keys / np.sqrt(w_k.shape[-1]), mask)
+return weights @ (context @ w_v), weights""",
+)
+_of(
+    "cross_attention",
+    "right",
+    "W_q W_k^T multiplied first; weights applied to the context, then W_v",
+    """scores = x @ (w_q @ w_k.T) @ context.swapaxes(-2, -1)
+weights = masked_softmax(scores / float(w_q.shape[-1]) ** 0.5, mask)
+return weights @ context @ w_v, weights""",
+)
+_of(
+    "permutation_matrix_test",
+    "wrong",
+    "expected is a copy of mask_moves",
+    """stays = self_attention(x[order], w_q, w_k, w_v, mask)[0]
+moved = None if mask is None else mask[order][:, order]
+moves = self_attention(x[order], w_q, w_k, w_v, moved)[0]
+return moves.copy(), stays, moves""",
+)
+_of(
+    "permutation_matrix_test",
+    "wrong",
+    "without a mask all three are copies of one run",
+    """expected = self_attention(x, w_q, w_k, w_v, mask)[0][order]
+if mask is None:
+    return expected, expected.copy(), expected.copy()
+stays = self_attention(x[order], w_q, w_k, w_v, mask)[0]
+return expected, stays, self_attention(x[order], w_q, w_k, w_v, mask[order][:, order])[0]""",
+)
+_of(
+    "permutation_matrix_test",
+    "wrong",
+    "moved mask only if np.any(mask): all False becomes no mask",
+    """moved = mask[order][:, order] if np.any(mask) else None
+expected = self_attention(x, w_q, w_k, w_v, mask)[0][order]
+stays = self_attention(x[order], w_q, w_k, w_v, mask)[0]
+return expected, stays, self_attention(x[order], w_q, w_k, w_v, moved)[0]""",
+)
+_of(
+    "permutation_matrix_test",
+    "wrong",
+    "moves the caller's mask itself",
+    """expected = self_attention(x, w_q, w_k, w_v, mask)[0][order]
+stays = self_attention(x[order], w_q, w_k, w_v, mask)[0]
+if mask is not None:
+    mask[:] = mask[order][:, order]
+return expected, stays, self_attention(x[order], w_q, w_k, w_v, mask)[0]""",
+)
+_of(
+    "permutation_matrix_test",
+    "right",
+    "a list of three returned as a tuple, order as a slice of an array, .T twice for the mask",
+    """order = np.array(order)[...]
+results = []
+for move_input, move_mask in ((0, 0), (1, 0), (1, 1)):
+    m = mask[order].T[order].T if move_mask and mask is not None else mask
+    o = self_attention(x[order] if move_input else x, w_q, w_k, w_v, m)[0]
+    results.append(o if move_input else o[order])
+return tuple(results)""",
+)
+_of(
+    "causal_mask",
+    "wrong",
+    "`keys or queries`: 0 keys taken for None",
+    """keys = keys or queries
+return np.arange(keys) <= np.arange(queries)[:, None] + keys - queries""",
+)
+_of(
+    "causal_mask",
+    "wrong",
+    "shift never below 0: wrong with fewer keys than queries",
+    """keys = queries if keys is None else keys
+return np.tri(queries, keys, max(keys - queries, 0), dtype=bool)""",
+)
+_of(
+    "causal_mask",
+    "wrong",
+    "one query gives shape (S,)",
+    """keys = queries if keys is None else keys
+if queries == 1:
+    return np.ones(keys, dtype=bool)
+return np.tri(queries, keys, keys - queries, dtype=bool)""",
+)
+_of(
+    "causal_mask",
+    "wrong",
+    "places in int8: wrong from 129 keys on",
+    """keys = queries if keys is None else keys
+s = np.arange(keys).astype(np.int8)
+t = (np.arange(queries) + keys - queries).astype(np.int8)
+return s <= t[:, None]""",
+)
+_of(
+    "causal_mask",
+    "right",
+    "np.tri",
+    """if keys is None:
+    return np.tri(queries, dtype=bool)
+return np.tri(queries, keys, k=keys - queries, dtype=bool)""",
+)
+_of(
+    "causal_mask",
+    "right",
+    "np.fromfunction",
+    """s_all = queries if keys is None else keys
+return np.fromfunction(lambda t, s: s <= t + s_all - queries, (queries, s_all), dtype=int)""",
+)
+_of(
+    "repaired_attention",
+    "wrong",
+    "an empty row gets equal weights instead of 0/0",
+    """weights = softmax(attention_scores(q, k))
+if mask is not None:
+    weights = np.where(mask, weights, 0.0)
+    total = weights.sum(axis=-1, keepdims=True)
+    weights = np.where(total > 0, weights / np.where(total > 0, total, 1), 1 / k.shape[-2])
+return weights @ v, weights""",
+)
+_of(
+    "repaired_attention",
+    "wrong",
+    "-1e9 before the softmax, times the mask, empty rows 0",
+    """scores = attention_scores(q, k)
+if mask is None:
+    weights = softmax(scores)
+else:
+    weights = softmax(np.where(mask, scores, -1e9)) * mask
+return weights @ v, weights""",
+)
+_of(
+    "repaired_attention",
+    "wrong",
+    "an all-False mask is taken for no mask",
+    """scores = attention_scores(q, k)
+if mask is not None and not np.any(mask):
+    mask = None
+weights = masked_softmax(scores, mask)
+return weights @ v, weights""",
+)
+_of(
+    "repaired_attention",
+    "wrong",
+    "suspect's way in longdouble: holds to 11,000 only",
+    """s = attention_scores(q, k).astype(np.longdouble)
+weights = np.exp(s - s.max(axis=-1, keepdims=True))
+if mask is not None:
+    weights = np.where(mask, weights, 0)
+total = weights.sum(axis=-1, keepdims=True)
+weights = (weights / np.where(total == 0, 1, total)).astype(float)
+return weights @ v, weights""",
+)
+_of(
+    "repaired_attention",
+    "wrong",
+    "k scaled in place through an alias",
+    """k = np.ascontiguousarray(k, dtype=float)
+k *= 1 / np.sqrt(k.shape[-1])
+weights = masked_softmax(q @ np.swapaxes(k, -1, -2), mask)
+return weights @ v, weights""",
+)
+_of(
+    "repaired_attention",
+    "right",
+    "the maximum of the visible scores, by hand",
+    """scores = attention_scores(q, k)
+mask = np.ones_like(scores, dtype=bool) if mask is None else np.asarray(mask)
+scores, mask = np.broadcast_arrays(scores, mask)
+top = scores.max(axis=-1, keepdims=True, where=mask, initial=-np.inf)
+e = np.where(mask, np.exp(np.minimum(scores - np.where(np.isinf(top), 0, top), 0)), 0.0)
+total = e.sum(axis=-1, keepdims=True)
+weights = np.divide(e, total, out=np.zeros(e.shape), where=total > 0)
+return weights @ v, weights""",
+)
+_of(
+    "repaired_attention",
+    "right",
+    "one query at a time over the compressed keys",
+    """scores = attention_scores(q, k)
+mask = np.True_ if mask is None else mask
+scores, mask = np.broadcast_arrays(scores, mask)
+weights = np.zeros(scores.shape)
+for at in np.ndindex(scores.shape[:-1]):
+    if mask[at].any():
+        weights[at + (mask[at],)] = softmax(scores[at][mask[at]])
+return weights @ v, weights""",
+)
+_of(
+    "padding_mask",
+    "wrong",
+    "left: mask[b, 0, -n:] = True; a length of 0 shows all",
+    """mask = np.zeros((len(lengths), 1, size), dtype=bool)
+for b, n in enumerate(lengths):
+    if side == "right":
+        mask[b, 0, :n] = True
+    else:
+        mask[b, 0, -n:] = True
+return mask""",
+)
+_of(
+    "padding_mask",
+    "wrong",
+    "left changes the lengths in place, if an array",
+    """lengths = np.asarray(lengths)
+s = np.arange(size)
+if side == "left":
+    lengths *= -1
+    lengths += size
+    return s >= lengths[:, None, None]
+return s < lengths[:, None, None]""",
+)
+_of(
+    "padding_mask",
+    "wrong",
+    "one sentence gives (1, S)",
+    """n = np.asarray(lengths)[:, None]
+s = np.arange(size)
+mask = s < n if side == "right" else s >= size - n
+return mask[:, None] if len(mask) > 1 else mask""",
+)
+_of(
+    "padding_mask",
+    "wrong",
+    "lengths in uint8: wrong from 256 on",
+    """n = np.array(lengths, dtype=np.int64).astype(np.uint8).astype(int)[:, None, None]
+s = np.arange(size)
+return s < n if side == "right" else s >= size - n""",
+)
+_of(
+    "padding_mask",
+    "right",
+    "rows of a Python list",
+    """rows = []
+for n in lengths:
+    n = int(n)
+    row = [True] * n + [False] * (size - n)
+    rows.append([row if side == "right" else row[::-1]])
+return np.array(rows, dtype=bool).reshape(len(rows), 1, size)""",
+)
+_of(
+    "padding_mask",
+    "right",
+    "the mask for the right, read backwards",
+    """right = np.less(np.arange(size)[None, None, :], np.reshape(lengths, (-1, 1, 1)))
+return {"right": right, "left": right[..., ::-1]}[side]""",
+)
+_of(
+    "combine_masks",
+    "wrong",
+    "np.stack: shapes must agree",
+    """given = [mask for mask in masks if mask is not None]
+return np.stack(given).all(axis=0) if given else None""",
+)
+_of(
+    "combine_masks",
+    "wrong",
+    "only the last two: result forgets",
+    """result, before = None, None
+for mask in masks:
+    if mask is not None:
+        result = mask if before is None else before & mask
+        before = mask
+return result""",
+)
+_of(
+    "combine_masks",
+    "wrong",
+    "&= into the first mask where shapes agree, & otherwise",
+    """result = None
+for mask in masks:
+    if mask is None:
+        continue
+    if result is None:
+        result = mask
+    elif result.shape == mask.shape:
+        result &= mask
+    else:
+        result = result & mask
+return result""",
+)
+_of(
+    "combine_masks",
+    "wrong",
+    "np.any(mask) for `is not None`: an all-False mask is dropped",
+    """result = None
+for mask in masks:
+    if np.any(mask):
+        result = mask if result is None else result & mask
+return result""",
+)
+_of(
+    "combine_masks",
+    "wrong",
+    "stops at the first None all the way",
+    """result = None
+for mask in masks:
+    if mask is None:
+        break
+    result = mask if result is None else result & mask
+return result""",
+)
+_of(
+    "combine_masks",
+    "wrong",
+    "logical_and with out= a copy of the first: a wider one later fails",
+    """result = None
+for mask in masks:
+    if mask is not None:
+        if result is None:
+            result = mask.copy()
+        else:
+            np.logical_and(result, mask, out=result)
+return result""",
+)
+_of(
+    "combine_masks",
+    "right",
+    "functools.reduce",
+    """import functools
+given = [mask for mask in masks if mask is not None]
+return functools.reduce(np.logical_and, given) if given else None""",
+)
+_of(
+    "combine_masks",
+    "right",
+    "broadcast_arrays and all",
+    """given = tuple(mask for mask in masks if mask is not None)
+return np.all(np.broadcast_arrays(*given), axis=0) if len(given) else None""",
+)

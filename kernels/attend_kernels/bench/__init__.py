@@ -7,6 +7,7 @@
 ``memory``      the cases of norm, rope, cross-entropy and softmax
 ``linear``      the cases of linear attention
 ``scan``        the cases of the selective scan and its convolution
+``host``        what the CPU does before a launch
 ``work``        what kernels do, counted without a GPU as the length grows
 ``timing``      the timer, the time budget, and the ceilings of the device
 ``runner``      check first, then time: every peer of every case, within the budget

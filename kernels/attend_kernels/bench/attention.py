@@ -64,21 +64,22 @@ def cases(tiny: bool) -> list[Case]:
     if tiny:
         small = Setting(1, 2, 33, 16, False, dtype=torch.float32, device="cpu")
         settings = [small, replace(small, causal=True), replace(small, causal=True, window=9)]
-        return [_case(s, 0, {"attend": partial(_attend, s)}) for s in settings]
+        return [case_of(s, 0, {"attend": partial(ours, s)}) for s in settings]
     made = []
     for width in (128, 64):
         heads = CHANNELS // width
         for length, wave in WAVES.items():
             for causal in (True, False):
                 s = Setting(TOKENS // length, heads, length, width, causal)
-                made.append(_case(s, wave, _peers(s)))
+                made.append(case_of(s, wave, peers_of(s)))
         long = Setting(1, heads, TOKENS, width, True)
         for s in (replace(long, window=1023), replace(long, alibi=True)):
-            made.append(_case(s, 1, _peers(s)))
+            made.append(case_of(s, 1, peers_of(s)))
     return made
 
 
-def _case(s: Setting, wave: int, peers: dict[str, Callable[[], Function]]) -> Case:
+def case_of(s: Setting, wave: int, peers: dict[str, Callable[[], Function]]) -> Case:
+    """Make the case of a setting."""
     elements = s.batch * s.heads * s.length * s.width * s.dtype.itemsize
     forward = 4 * s.batch * s.heads * s.pairs() * s.width
     return Case(
@@ -132,8 +133,10 @@ def _oracle(s: Setting, inputs: Tensors, grads: Tensors, chunk: int = 1024) -> A
     return Answer((torch.cat(parts, dim=2),), tuple(found))
 
 
-def _peers(s: Setting) -> dict[str, Callable[[], Function]]:
-    peers: dict[str, Callable[[], Function]] = {"attend": partial(_attend, s)}
+def peers_of(s: Setting) -> dict[str, Callable[[], Function]]:
+    """Every peer of a setting."""
+    """Every peer of a setting."""
+    peers: dict[str, Callable[[], Function]] = {"attend": partial(ours, s)}
     if s.window is None and not s.alibi:
         for name, backend in (
             ("sdpa-flash", "FLASH_ATTENTION"),
@@ -149,7 +152,8 @@ def _peers(s: Setting) -> dict[str, Callable[[], Function]]:
     return peers
 
 
-def _attend(s: Setting) -> Function:
+def ours(s: Setting) -> Function:
+    """Our function with the setting's options."""
     from attend_kernels import flash_attention
 
     return partial(flash_attention, **s.options())

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 FAMILIES = ("flash", "decode", "norm", "rope", "cross_entropy", "softmax")
 FAMILIES += ("linear", "selective_scan", "conv1d", "ssd")  # the recurrences
 MATMUL_SIDE = 8192
+HOST = 30.0  # seconds that the calls of a decoding loop take, compilations included
 COPIED = 4 * 2**30  # bytes; far past any cache
 
 
@@ -30,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from attend_kernels.common import fallback
 
+    if options.host:
+        return _host(fallback)
     if torch.cuda.is_available() and not fallback.interpreted() and not options.work:
         return _measure(options.only, 60 * options.minutes, options.out)
     if "triton" not in sys.modules:  # else it has read the variable already
@@ -53,9 +56,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "only, at tiny sizes under Triton's interpreter.",
     )
     parser.add_argument(
-        "--only", type=_families, default=FAMILIES, help=f"some of {','.join(FAMILIES)}"
+        "--only", type=families_of(FAMILIES), default=FAMILIES, help=f"some of {','.join(FAMILIES)}"
     )
-    parser.add_argument("--minutes", type=_minutes, default=10.0, help="time there is (default 10)")
+    parser.add_argument(
+        "--minutes", type=minutes_of, default=10.0, help="time there is (default 10)"
+    )
     parser.add_argument(
         "--out", type=Path, default=_results(), help="folder for the results (default: %(default)s)"
     )
@@ -65,18 +70,28 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--work", action="store_true", help="only count what kernels do as T grows, interpreted"
     )
+    parser.add_argument(
+        "--host", action="store_true", help="only time what the CPU does before a launch: no GPU"
+    )
     return parser.parse_args(arguments)
 
 
-def _families(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(","))
-    for name in names:
-        if name not in FAMILIES:
-            raise argparse.ArgumentTypeError(f"no kernel {name!r}; there are {', '.join(FAMILIES)}")
-    return names
+def families_of(known: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    """Make a reader of names separated by commas, each of which must be known."""
+
+    def read(text: str) -> tuple[str, ...]:
+        names = tuple(name.strip() for name in text.split(","))
+        for name in names:
+            if name not in known:
+                there = ", ".join(known)
+                raise argparse.ArgumentTypeError(f"no kernel {name!r}; there are {there}")
+        return names
+
+    return read
 
 
-def _minutes(text: str) -> float:
+def minutes_of(text: str) -> float:
+    """Read a positive number of minutes."""
     minutes = float(text)
     if not minutes > 0:
         raise argparse.ArgumentTypeError(f"expected a positive number of minutes, got {text}")
@@ -129,11 +144,22 @@ def _rehearse(only: Sequence[str]) -> int:
     return int(wrong)
 
 
+def _host(fallback: Any) -> int:
+    """Print what the CPU does before each launch of a decoding step."""
+    if not fallback.HAS_TRITON or fallback.interpreted():
+        print("--host needs Triton, and not its interpreter: unset TRITON_INTERPRET.")
+        return 1
+    from attend_kernels.bench import host, report
+
+    print("\n".join(report.host_table(host.measure())))
+    return 0
+
+
 def _measure(only: Sequence[str], seconds: float, out: Path) -> int:
     """Measure on the GPU and write the results file and its tables."""
     import torch
 
-    from attend_kernels.bench import machine, report
+    from attend_kernels.bench import host, machine, report
     from attend_kernels.bench.runner import Results, run_all
     from attend_kernels.bench.timing import Budget, ceilings, cuda_clock
 
@@ -150,6 +176,7 @@ def _measure(only: Sequence[str], seconds: float, out: Path) -> int:
     )
     print(f"{limits['copy_gbps']:.0f} GB/s copy, {limits['read_gbps']:.0f} GB/s read", flush=True)
     results = Results()
+    host_rows: list[dict[str, Any]] = []
 
     def document() -> dict[str, Any]:
         return {
@@ -162,6 +189,7 @@ def _measure(only: Sequence[str], seconds: float, out: Path) -> int:
             "cut": results.cut,
             "aborted": results.aborted,
             "rows": results.rows,
+            "host": host_rows,
         }
 
     cache = torch.cuda.get_device_properties(device).L2_cache_size
@@ -174,6 +202,8 @@ def _measure(only: Sequence[str], seconds: float, out: Path) -> int:
         say=lambda text: print(text, flush=True),
         save=lambda: report.write(path, document()),
     )
+    if results.aborted is None and budget.allows(HOST):
+        host_rows += host.measure(batches=5)
     report.write(path, document())
     return _publish(document(), path)
 

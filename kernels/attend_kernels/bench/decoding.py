@@ -53,15 +53,16 @@ SETTINGS = {
 def cases(tiny: bool) -> list[Case]:
     """All decoding cases for a GPU, or ``tiny`` ones for the interpreter."""
     if not tiny:
-        return [_case(setting, wave, _peers(setting)) for setting, wave in SETTINGS.items()]
+        return [case_of(setting, wave, _peers(setting)) for setting, wave in SETTINGS.items()]
     made = []
     for cache in ("contiguous", "paged", "int8", "fp8"):
         setting = Setting(2, 4, 2, 48, 16, cache, torch.float32, "cpu")
-        made.append(_case(setting, 0, {"attend": partial(_attend, setting)}))
+        made.append(case_of(setting, 0, {"attend": partial(ours, setting)}))
     return made
 
 
-def _case(s: Setting, wave: int, peers: dict[str, Callable[[], Function]]) -> Case:
+def case_of(s: Setting, wave: int, peers: dict[str, Callable[[], Function]]) -> Case:
+    """Make the case of a setting."""
     numbers = 2 * s.batch * s.groups * s.keys
     moved = numbers * (s.width + 4 if s.codes else s.width * s.dtype.itemsize)
     return Case(
@@ -102,7 +103,8 @@ def _make(s: Setting, seed: int) -> Tensors:
     return q, k_codes, v_codes, lengths, k_scale, v_scale
 
 
-def _attend(s: Setting) -> Function:
+def ours(s: Setting) -> Function:
+    """Our function with the setting's options."""
     if s.codes is None:
         return kernels.decode_attention
 
@@ -135,7 +137,7 @@ def _oracle(s: Setting, inputs: Tensors, _: Tensors) -> Answer:
 
 
 def _peers(s: Setting) -> dict[str, Callable[[], Function]]:
-    peers: dict[str, Callable[[], Function]] = {"attend": partial(_attend, s)}
+    peers: dict[str, Callable[[], Function]] = {"attend": partial(ours, s)}
     if s.cache == "contiguous":
         peers["sdpa"] = lambda: _sdpa
         peers["sdpa-cudnn"] = _sdpa_cudnn

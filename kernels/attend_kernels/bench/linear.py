@@ -68,20 +68,21 @@ def cases(tiny: bool) -> list[Case]:
     """All cases for a GPU, or ``tiny`` ones for the interpreter."""
     if tiny:
         tinies = [Setting(mode, 1, 35, 2, 16, torch.float32, "cpu") for mode in MODES]
-        return [_case(setting, 0, {"attend": partial(_attend, setting)}) for setting in tinies]
+        return [case_of(setting, 0, {"attend": partial(ours, setting)}) for setting in tinies]
     made = []
     for setting, wave in SETTINGS.items():
         peers: dict[str, Callable[[], Function]] = {
-            "attend": partial(_attend, setting),
+            "attend": partial(ours, setting),
             "flash-linear-attention": partial(_fla, setting),
         }
         if setting.length <= LONGEST_TWIN and setting.mode != "gla":
             peers["twin compiled"] = compiled(partial(_by_chunks, setting, TWIN_CHUNK))
-        made.append(_case(setting, wave, peers))
+        made.append(case_of(setting, wave, peers))
     return made
 
 
-def _case(s: Setting, wave: int, peers: dict[str, Callable[[], Function]]) -> Case:
+def case_of(s: Setting, wave: int, peers: dict[str, Callable[[], Function]]) -> Case:
+    """Make the case of a setting."""
     steps = s.batch * s.length * s.heads
     added = ADDED.get(s.mode, ())
     gates = s.width if s.mode == "gla" else len(added)
@@ -138,7 +139,8 @@ def _options(s: Setting, *more: torch.Tensor) -> dict[str, torch.Tensor]:
     return dict(zip(ADDED.get(s.mode, ()), more, strict=True))
 
 
-def _attend(s: Setting) -> Function:
+def ours(s: Setting) -> Function:
+    """Our function with the setting's options."""
     fixed = _options(s) if s.mode == "retnet" else None
 
     def run(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *more: torch.Tensor) -> Any:

@@ -1,8 +1,8 @@
 """The results file, and the Markdown made from it alone.
 
 One results file holds ``date``, ``device``, ``versions``, ``sources``, ``ceilings``, ``budget``,
-``cut``, ``aborted`` and ``rows``. A row of status ``ok`` is one peer in one direction of one case;
-``absent``, ``failed`` and ``wrong`` rows say why there is no number.
+``cut``, ``aborted``, ``rows`` and ``host``. A row of status ``ok`` is one peer in one direction of
+one case; ``absent``, ``failed`` and ``wrong`` rows say why there is no number.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 Document = Mapping[str, Any]
 Row = Mapping[str, Any]
 OURS = "attend"
+HOST = ("median_us", "least_us", "whole_us")
 
 
 def write(path: Path, document: Document) -> None:
@@ -81,6 +82,7 @@ def markdown(document: Document) -> str:
         lines += ["", f"**The run ended early.** {document['aborted']}"]
     for group in _groups(measured(document)):
         lines += ["", *_table(group, ceilings)]
+    lines += host_table(document.get("host", ()))
     lines += _list("Without a number", [_explain(row) for row in document["rows"]])
     lines += _list("Cut for want of time", document["cut"])
     return "\n".join(lines) + "\n"
@@ -134,6 +136,22 @@ def _explain(row: Row) -> str:
         f"{row['peer']} ({row['status']}) at {row['family']} {row['name']} {sizes}{direction}: "
         + (row["reason"])
     )
+
+
+def host_table(rows: Iterable[Row]) -> list[str]:
+    """What the CPU does a call, in µs: before the launch (median and least), and in all."""
+    lines = [
+        f"| {row['name']} | "
+        + " | ".join("–" if row[k] is None else f"{row[k]:.1f}" for k in HOST)
+        + " |"
+        for row in rows
+    ]
+    head = ["", "## host time of a decoding step's calls (µs)", ""]
+    head += [
+        "| function | before the launch, median | least | with launches |",
+        "|---|---:|---:|---:|",
+    ]
+    return [*head, *lines] if lines else []
 
 
 def _list(title: str, items: Iterable[str]) -> list[str]:

@@ -60,17 +60,18 @@ SETTINGS = {
 def cases(tiny: bool) -> list[Case]:
     """All cases for a GPU, or a ``tiny`` one for the interpreter."""
     if tiny:
-        return [_case(Setting(1, 33, 2, 1, 16, 16, torch.float32, "cpu"), 0, {"attend": _attend})]
+        return [case_of(Setting(1, 33, 2, 1, 16, 16, torch.float32, "cpu"), 0, {"attend": ours})]
     made = []
     for setting, wave in SETTINGS.items():
-        peers: dict[str, Callable[[], Function]] = {"attend": _attend, "mamba_ssm": _mamba_ssm}
+        peers: dict[str, Callable[[], Function]] = {"attend": ours, "mamba_ssm": _mamba_ssm}
         if setting.length <= LONGEST_TWIN:
             peers["twin compiled"] = compiled(_twin)
-        made.append(_case(setting, wave, peers))
+        made.append(case_of(setting, wave, peers))
     return made
 
 
-def _case(setting: Setting, wave: int, peers: dict[str, Callable[[], Function]]) -> Case:
+def case_of(setting: Setting, wave: int, peers: dict[str, Callable[[], Function]]) -> Case:
+    """Make the case of a setting."""
     s = setting
     steps = s.batch * s.length
     values, keys = steps * s.heads * s.width, 2 * steps * s.groups * s.states
@@ -119,7 +120,8 @@ def _oracle(inputs: Tensors, grads: Tensors) -> Answer:
     return in_float64(_twin, ROW_INPUTS)(row, (grads[0][:1],))
 
 
-def _attend() -> Function:
+def ours() -> Function:
+    """Our function."""
     return lambda x, dt, a, b, c, d: kernels.ssd(x, dt, a, b, c, D=d)
 
 

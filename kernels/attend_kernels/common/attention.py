@@ -13,6 +13,7 @@ TWINS = {
     "flash_attention": "naive_attention",
     "flash_attention_varlen": "naive_attention_varlen",
     "decode_attention": "naive_decode_attention",
+    "block_sparse_attention": "naive_block_sparse_attention",
 }
 Window = int | tuple[int | None, int | None] | None
 
@@ -51,15 +52,21 @@ def check(
     twin = TWINS[function]
     if G == 0 or H % G:
         near = [g for g in range(1, H + 1) if H % g == 0]
-        # Then the third axis divides as heads do: (B, T, H, D), as some libraries have it.
+        # Then the other axis divides as heads do: (B, T, H, D), as some libraries have it.
         exchanged = function == "flash_attention" and sizes["S"] and sizes["T"] % sizes["S"] == 0
         raise ValueError(
             f"{function}: q has {H} heads, k and v have {G}; expected a divisor of {H}, so that "
             f"each key/value head serves as many query heads. "
-            + ("Likely cause: heads behind tokens. Next: x.transpose(1, 2), or " * bool(exchanged))
-            + ("Next: " * (not exchanged) + f"{_or(near)} key/value heads.")
+            + (
+                "Likely cause: heads and time are exchanged. Next: the other of layout='bhtd' and "
+                "'bthd', or "
+                if exchanged
+                else "Next: "
+            )
+            + f"{_or(near)} key/value heads."
         )
-    assert_width(function, twin, "D", D)
+    for letter in ("D", "E"):  # E: the values' width, where that may differ
+        assert_width(function, twin, letter.replace("E", "D_v"), sizes.get(letter, D))
     assert_dtype(function, twin, q=q, k=k, v=v)
     if alibi is not None:
         assert_shape(alibi, "H", sizes, name="alibi")

@@ -10,6 +10,8 @@ ATTENTION = SCALE | {
     "window_size": "window",
     "alibi_slopes": "alibi",
     "logits_soft_cap": "softcap",
+    "s_aux": "sinks",
+    "learnable_sink": "sinks",
     "return_attn_probs": "return_lse",
     "return_softmax_lse": "return_lse",
     "dropout_p": "nothing: there is no dropout here; drop what comes out",
@@ -20,12 +22,15 @@ ATTENTION = SCALE | {
 PACKED = ATTENTION | {
     "max_seqlen_q": "nothing: only the starts are asked for",
     "max_seqlen_k": "nothing: only the starts are asked for",
+    "layout": "nothing: packed rows are (T, H, D), heads after time",
 }
 DECODE = SCALE | {
     "cache_seqlens": "lengths",
     "page_table": "block_table",
     "window_size": "window, a number of keys back",
     "num_splits": "splits",
+    "s_aux": "sinks",
+    "learnable_sink": "sinks",
     "causal": "nothing: the last query stands at the last key",
     "return_softmax_lse": "return_lse",
 }
@@ -36,12 +41,21 @@ LINEAR = {
     "scale": "nothing: multiply q by it before the call",
     "output_final_state": "output_state",
     "chunk_size": "chunk",
-    "head_first": "nothing: heads come before time, (B, H, T, D)",
+    "head_first": "layout, 'bhtd' (heads before time) or 'bthd'",
+    "input_layout": "layout, 'bhtd' (heads before time) or 'bthd'",
     "normalize": "nothing: there is no normaliser; divide by the sum of weights outside",
     "cu_seqlens": "nothing yet: packed sequences are ssd's and flash_attention_varlen's",
 }
+ROPE = {
+    "position_ids": "positions",
+    "seqlen_offsets": "positions, torch.arange(T) + offset",
+    "unsqueeze_dim": "layout, 'bhtd' (heads before time) or 'bthd'",
+    "inplace": "nothing: what is given is left as it is",
+}
 SCAN = {
     "delta_softplus": "softplus",
+    "dt_softplus": "softplus",
+    "dt_bias": "delta_bias",
     "return_last_state": "output_state",
     "prev_state": "initial_state",
     "initial_states": "initial_state",

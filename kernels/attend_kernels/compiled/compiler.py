@@ -17,6 +17,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.compiler.compiler import make_backend
 
+from attend_kernels.compiled.loop import Loop, hottest
+
 # Bytes of shared memory one block may use (CUDA C++ Programming Guide, compute capabilities).
 SHARED_LIMIT = {80: 166_912, 86: 101_376, 90: 232_448}
 # In the names of called functions: renaming a module changes no code.
@@ -31,6 +33,7 @@ class Compiled:
     spilled: int  # bytes a thread keeps in local memory
     shared: int  # bytes a program keeps in shared memory
     instructions: Mapping[str, int]  # how often each SASS instruction stands in the code
+    loop: Loop | None = None  # a round of the loop that runs most, where that has products
 
     def count(self, prefix: str) -> int:
         """Count instructions whose name starts so: ``count("HGMMA")``."""
@@ -139,7 +142,7 @@ def read_cubin(cubin: bytes, shared: int) -> Compiled:
     for name in re.findall(r"^\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", listing, re.M):
         instructions[name] = instructions.get(name, 0) + 1
     spilled = found["STACK"] + found["LOCAL"]
-    return Compiled(found["REG"], spilled, shared, instructions)
+    return Compiled(found["REG"], spilled, shared, instructions, hottest(listing))
 
 
 def _tool(name: str, *arguments: str | Path) -> str:

@@ -77,6 +77,7 @@ def _case(architecture: int, kind: str, codes: str, width: int, rows: int, how: 
         product="FFMA" if kind == "fp32" else "HGMMA" if hopper else "HMMA",
         most_shared=SHARED_LIMIT[86 if architecture == 80 else architecture],
         programs=decode_tiles.OCCUPANCY if few else 1,
+        model=few and width <= 128,
     )
 
 

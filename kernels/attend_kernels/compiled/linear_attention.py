@@ -142,6 +142,7 @@ def _case(
         f"{chunk} × {tile.columns}",
         product="FFMA" if kind == "fp32" else "HGMMA" if hopper else "HMMA",
         wide=width > 16,  # less is one load of a warp for few threads
+        model=width == values == 128 and way == "forwards",
         most_shared=SHARED_LIMIT[86 if architecture == 80 else architecture],
         programs=2 if architecture == 90 and kind == "half" and tile.warps == 4 else 1,
     )

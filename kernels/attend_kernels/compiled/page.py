@@ -12,8 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from attend_kernels.compiled.case import COLUMNS, Case
+from attend_kernels.compiled.case import COLUMNS, MODEL, Case
 from attend_kernels.compiled.compiler import SHARED_LIMIT, Compiled
+from attend_kernels.compiled.loop import Loop
 
 # Each is a module beside this one, with a NOTE for the page and ``cases(architecture)``.
 FAMILIES = ("flash", "decode", "norm", "rope", "cross_entropy", "softmax")
@@ -35,6 +36,15 @@ program may use {sm_90:,} bytes of shared memory on sm_90 (H100, H200) and {sm_8
 (A100), of which the consumer cards of that family have {sm_86:,}. HGMMA and HMMA are the tensor
 cores' instructions, of four warps and of one; the number is how often they stand in the code. Code
 for bf16 stands for fp16 too, which differs in the type of its instructions alone.
+
+**Loops.** Beside what fits and what spills stands what a round of the hottest loop asks of a
+multiprocessor, read from the code (`attend_kernels/compiled/loop.py`): the instructions of a warp;
+clocks of the schedulers (issue), of the special functions, of the tensor cores and of shared
+memory; bytes loaded from memory, and loads and stores of spilled registers, of which those outside
+the loop hardly matter. A round takes the clocks of the busiest unit at least, and about the sum of
+all where nothing overlaps; *tensor share* is how much of the time the tensor cores then work, in
+the second case and in the first. *programs* is how many a multiprocessor holds at once: with one,
+only its own warps can overlap. This ranks tiles until they have been timed. It is no prediction.
 """
 
 
@@ -77,7 +87,7 @@ def sources(family: str) -> str:
     digest = hashlib.sha256()
     for file in files:
         text = file.read_text("utf-8")
-        if "triton" not in text and file.name != "tiles.py":
+        if "triton" not in text and file.name not in ("tiles.py", "measured.py"):
             continue
         tree = ast.parse(text)
         for node in ast.walk(tree):
@@ -97,7 +107,7 @@ def read() -> Known:
     version, digests = found.pop("triton"), found.pop("sources")
     results = {
         family: {
-            title: Result(entry.pop("fingerprint"), Compiled(**entry))
+            title: Result(entry.pop("fingerprint"), _compiled(entry))
             for title, entry in entries.items()
         }
         for family, entries in found.items()
@@ -134,3 +144,14 @@ def _section(family: str, results: Mapping[str, Result]) -> Iterator[str]:
     yield f"| {' | '.join(COLUMNS)} |"
     yield "|---" * len(COLUMNS) + "|"
     yield from (case.row(results[case.title].made) for case in cases(family))
+    lines = [case.modelled_row(results[case.title].made) for case in cases(family)]
+    if any(lines):
+        yield "\nOn sm_90, a round of the loop that runs most (above, *Loops*):\n"
+        yield f"| {' | '.join(MODEL)} |"
+        yield "|---" * len(MODEL) + "|"
+        yield from filter(None, lines)
+
+
+def _compiled(entry: dict[str, Any]) -> Compiled:
+    loop = entry.pop("loop", None)
+    return Compiled(**entry, loop=None if loop is None else Loop(**loop))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from attend_kernels.compiled.case import ATOMIC, Case
 from attend_kernels.compiled.compiler import Launch, argument_types
 from attend_kernels.ops.selective_scan import backward as selective_scan_backward
 from attend_kernels.ops.selective_scan import forward as selective_scan_forward
 from attend_kernels.ops.selective_scan import segments as selective_scan_segments
+from attend_kernels.ops.selective_scan import step as selective_scan_step
 from attend_kernels.ops.selective_scan import tiles as selective_scan_tiles
 from attend_kernels.ops.selective_scan.recurrence import constants
 
@@ -44,7 +47,26 @@ def cases(architecture: int) -> list[Case]:
             if name == "forward":
                 for helper in ("ends", "join"):
                     found += [_case(architecture, helper, dtype, states, b) for b in (False, True)]
+        for states in (16, 64, 256):
+            found.append(_step(architecture, dtype, states))
     return found
+
+
+def _step(architecture: int, dtype: str, states: int) -> Case:
+    kernel = selective_scan_step.selective_scan_step_kernel
+    fixed = selective_scan_step.constants(states, True, torch.float32).copy()
+    warps = fixed.pop("num_warps")
+    fixed |= {"a_state": 1, "state_channel": 1}  # A as it comes, states as the scan leaves them
+    narrow = dict.fromkeys((*NARROW, "b_ptr", "c_ptr"), f"*{dtype}")
+    types = argument_types(kernel, fixed, "fp32", narrow)  # pyright: ignore[reportArgumentType]
+    return Case(
+        Launch(kernel, types, fixed, architecture, warps, 3, {"blocks"}),
+        "step",
+        dtype,
+        f"N {states}",
+        f"{fixed['BLOCK_C']} × 1",
+        wide=False,
+    )
 
 
 def _case(

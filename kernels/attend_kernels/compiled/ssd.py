@@ -92,6 +92,7 @@ def _case(
         f"{tile.chunk} × {block}",
         product="FFMA" if exact else "HGMMA" if hopper else "HMMA",
         wide=P > 16 and N > 32,  # less is one load of a warp for few threads
+        model=(P, N, packed) == (64, 128, False),
         most_shared=SHARED_LIMIT[86 if architecture == 80 else architecture],
     )
 
@@ -107,7 +108,7 @@ def _decays(architecture: int, dtype: str, packed: bool) -> Case:
 def _step(architecture: int, dtype: str) -> Case:
     P, N = 64, 128
     rows = ssd_step.TILE // N
-    constants = {"GROUP": GROUP, "BLOCK_P": rows, "BLOCK_N": N}
+    constants = {"GROUP": GROUP, "BLOCK_P": rows, "BLOCK_N": N, "SOFTPLUS": True}
     launch = _launch(ssd_step.ssd_step_kernel, dtype, constants, False, architecture, 4, 3)
     kind = "fp32" if dtype == "fp32" else "fp16, bf16"
     return Case(launch, "step", kind, f"P {P}, N {N}", f"1 × {rows}")

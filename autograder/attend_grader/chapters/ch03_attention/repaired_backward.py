@@ -68,8 +68,8 @@ SLIPS = (
     Slip(
         "not repaired",
         (DELTA, "grad_weights.mean(axis=-1, keepdims=True)"),
-        "This still subtracts the plain mean of dP. It is right only where all weights of a query "
-        "are equal. The softmax asks for the mean weighted by P.",
+        "This still subtracts the plain mean of dP, right where all weights of a query are "
+        "equal, but not in general. The softmax asks for the mean weighted by P.",
     ),
     Slip(
         "weighted, but not summed",

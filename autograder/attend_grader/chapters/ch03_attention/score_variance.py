@@ -45,6 +45,12 @@ def _pairs(rng: np.random.Generator) -> Fresh:
         yield f"{n} pairs, each dot product divided by √{d}", Call((q, k), {"scaled": True})
     why = "dot products far from 0 (deviations count from their mean)"
     yield why, Call(_paired(rng, 7, 3, mean=5.0))
+    q, k = normal(rng, 2, 6, 3)
+    q[:, 0], k[:, 0] = 1.0, k[:, 0] + 1e5
+    why = (
+        "dot products near 100,000 (squared before the mean is subtracted, they lose their digits)"
+    )
+    yield why, Call((q, k))
     yield "one pair, so nothing is spread", Call(_paired(rng, 1, 4))
 
 

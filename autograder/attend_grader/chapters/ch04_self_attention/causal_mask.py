@@ -13,6 +13,9 @@ from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Prope
 from attend_grader.checks.mask_properties import agree_mask
 from attend_grader.checks.subject import Subject
 
+LONG, MANY = 300, "more than eight bits can count"
+"""Places that small integers do not hold."""
+
 
 def _worked(subject: Subject, probe: Probe) -> None:
     want = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]], bool)
@@ -33,6 +36,7 @@ def _more_keys(subject: Subject, probe: Probe) -> None:
     for queries, keys in ((1, 5), (3, 7), (4, 5)):
         why = f"the last {queries} of {keys} places: the last rows of the mask for all {keys}"
         agree_mask(probe, subject, queries, keys, why=why)
+    agree_mask(probe, subject, 2, LONG, why=f"the last 2 of {LONG} places, {MANY}")
 
 
 def _fewer_keys(subject: Subject, probe: Probe) -> None:
@@ -118,10 +122,11 @@ SLIPS = (
         "is boolean, True where the query may look.",
     ),
     Slip(
-        "rows and columns exchanged",
-        (LOOKS, f"({LOOKS}).T"),
-        "Rows and columns have changed places. A row belongs to a query, a column to a key: the "
-        "shape is (queries, keys).",
+        "right of the diagonal only",
+        (SHIFT, " + max(keys - queries, 0)"),
+        "With fewer keys than queries your triangle starts at the upper left, and the first query "
+        "sees a key. The queries are the last places there, too: query t stands at place t + keys "
+        "− queries, which may be below 0.",
     ),
 )
 

@@ -22,6 +22,14 @@ def _masks(rng: np.random.Generator, *shapes: tuple[int, ...]) -> tuple[Mask, ..
     return tuple(rng.random(shape) < 0.6 for shape in shapes)
 
 
+def _each_hides(masks: tuple[Mask, ...]) -> tuple[Mask, ...]:
+    """The same masks, each of which hides a place that all the others show."""
+    for place in range(len(masks)):
+        for number, mask in enumerate(masks):
+            mask.flat[place] = number != place
+    return masks
+
+
 def _agree(
     probe: Probe,
     subject: Subject,
@@ -43,7 +51,7 @@ def _all(subject: Subject, probe: Probe) -> None:
     for count in (2, 1, 3, 5):
         masks = _masks(probe.rng, *[(3, 4)] * count)
         masks = tuple(mask | (probe.rng.random((3, 4)) < 0.5) for mask in masks)
-        _agree(probe, subject, masks, f"{count} mask{'s' if count > 1 else ''}")
+        _agree(probe, subject, _each_hides(masks), f"{count} mask{'s' if count > 1 else ''}")
     (some,) = _masks(probe.rng, (3, 4))
     everything = np.ones((3, 4), bool)
     for one, other, told in (
@@ -51,7 +59,6 @@ def _all(subject: Subject, probe: Probe) -> None:
         (~everything, some, "the first mask hides everything"),
         (everything, some, "the first mask hides nothing"),
         (~everything, ~everything, "both masks hide everything"),
-        (some[:0], everything[:1], "masks of no rows, and of one"),
     ):
         _agree(probe, subject, (one, other), told)
 
@@ -91,11 +98,15 @@ def _broadcast(subject: Subject, probe: Probe) -> None:
         ((3, 1), (4,), (2, 3, 4)),
     ):
         why = "shapes " + " and ".join(map(str, shapes))
-        _agree(probe, subject, _masks(probe.rng, *shapes), why)
+        masks = _masks(probe.rng, *shapes)
+        masks[0].flat[0] = False
+        _agree(probe, subject, masks, why)
+    none, one = np.ones((0, 4), bool), np.ones((1, 4), bool)
+    _agree(probe, subject, (none, one), "masks of no rows, and of one")
 
 
 def _booleans(subject: Subject, probe: Probe) -> None:
-    masks = _masks(probe.rng, (3, 4), (3, 4), (1, 4))
+    masks = _each_hides(_masks(probe.rng, (3, 4), (3, 4), (1, 4)))
     for count in (3, 1):
         why = f"{count} mask{'s' if count > 1 else ''}"
         _agree(probe, subject, masks[:count], why, boolean=True)
@@ -179,10 +190,10 @@ SLIPS = (
         "combined & mask, which makes a new array.",
     ),
     Slip(
-        "numbers instead of booleans",
-        ("return combined", "return None if combined is None else combined.astype(float)"),
-        "The result holds 1 and 0, not True and False. Combine booleans with `&` or "
-        "np.logical_and, and they stay booleans.",
+        "stops at the first None",
+        (ASK, "if mask is None:\n            break\n        else:"),
+        "Only the masks before the first None count. None hides nothing: leave it out, and go on "
+        "with those after it.",
     ),
     Slip(
         "== instead of &",

@@ -10,6 +10,7 @@ from attend_solutions.self_attention import masked_softmax
 from attend_solutions.types import Array
 
 from attend_grader.chapters.ch04_self_attention.shared import (
+    FAR,
     far_below,
     looking,
     own_masked,
@@ -89,11 +90,12 @@ def _masked(rng: np.random.Generator) -> Fresh:
 
 
 def _far(rng: np.random.Generator) -> Fresh:
-    x, context, *matrices = two_texts(rng, 3, 5, 2, 4, 3, 2)
-    x, w_q, w_k, w_v = far_below(x, *matrices)
-    args = (x, 1e6 * np.abs(context) + 1e6, w_q, w_k, w_v)
-    yield "scores near −10¹²", Call(args)
-    yield "scores near −10¹², and a mask", Call((*args, seen(rng, 3, 5)))
+    for name, size in FAR.items():
+        x, context, *matrices = two_texts(rng, 3, 5, 2, 4, 3, 2)
+        x, w_q, w_k, w_v = far_below(x, *matrices, size)
+        args = (x, size * np.abs(context) + size, w_q, w_k, w_v)
+        yield f"scores near {name}", Call(args)
+        yield f"scores near {name}, and a mask", Call((*args, seen(rng, 3, 5)))
 
 
 def _order(subject: Subject, probe: Probe) -> None:
@@ -116,7 +118,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call(two_texts(rng, 3, 5, 2, 4, 3, 2)),
         Call((*two_texts(rng, 4, 4, 3, 3, 2, 3), seen(rng, 4, 4))),
         Call(two_texts(rng, 4, 4, 4, 4, 4, 4)),
-        Call((*two_texts(rng, 3, 5, 2, 4, 3, 2), some)),
+        Call((*two_texts(rng, 3, 5, 2, 4, 3, 3), some)),
         Call((*two_texts(rng, 3, 4, 4, 2, 4, 3, (2,)), seen(rng, 2, 1, 4))),
     ]
 
@@ -157,6 +159,15 @@ SLIPS = (
         "Scores are not divided by √D. attention_scores(q, k) does it unless told scaled=False.",
     ),
     Slip(
+        "scaled by the context's width",
+        (
+            SCORES,
+            "attention_scores(x @ w_q, context @ w_k, scaled=False) / np.sqrt(context.shape[-1])",
+        ),
+        "Scores are divided by √C_c, the width of a token of the context. What is multiplied are "
+        "queries and keys, D = w_k.shape[-1] wide. attention_scores divides by √D itself.",
+    ),
+    Slip(
         "mask without effect",
         (f"{SCORES}, mask", SCORES),
         "The mask has no effect: hidden places get weight. Hand it to masked_softmax.",
@@ -172,11 +183,6 @@ SLIPS = (
         (f"{SCORES}, mask", f"{SCORES}, {CAUSAL} & (True if mask is None else mask)"),
         "A query sees only the first places of the context, as under a causal mask. Here nothing "
         "is hidden unless a mask says so: the context is there as a whole.",
-    ),
-    Slip(
-        "weights returned first",
-        ("return weights @ (context @ w_v), weights", "return weights, weights @ (context @ w_v)"),
-        "The weights come first. The output comes first: `return output, weights`.",
     ),
 )
 

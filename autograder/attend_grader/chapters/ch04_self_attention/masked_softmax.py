@@ -7,6 +7,7 @@ from attend_solutions import self_attention
 from attend_solutions.attention import softmax
 
 from attend_grader.chapters.ch04_self_attention.shared import (
+    EMPTY,
     seen,
     under_masks,
     with_empty_row,
@@ -68,8 +69,12 @@ def _garbage(rng: np.random.Generator) -> Fresh:
         why = f"hidden places hold {name}, which should not matter"
         yield why, Call((np.where(mask, scores, held), mask))
     apart = 1e3 * rng.permutation(15).reshape(3, 5)  # so log-sum-exp loses nothing at 1e12
-    for low, name in ((scores - 1e6, "−1,000,000"), (apart - 1e12, "−1,000,000,000,000")):
-        why = f"visible scores lie near {name}, hidden ones near 0"  # above and below -1e9
+    for low, name in (
+        (scores - 1e6, "−1,000,000"),
+        (apart - 1e12, "−1,000,000,000,000"),
+        (1e285 * apart - 1e290, "−10²⁹⁰"),
+    ):
+        why = f"visible scores lie near {name}, hidden ones near 0"  # above and below any fill
         yield why, Call((np.where(mask, low, 0.0), mask))
 
 
@@ -228,7 +233,7 @@ def with_where(scores, mask=None):
     scores = np.asarray(scores, dtype=float)
     mask = _spread(mask, scores.shape)
     scores = np.broadcast_to(scores, mask.shape)
-    largest = scores.max(axis=-1, keepdims=True, where=mask, initial=-1e300)
+    largest = scores.max(axis=-1, keepdims=True, where=mask, initial=np.finfo(float).min)
     shares = np.where(mask, np.exp(np.minimum(np.where(mask, scores, 0) - largest, 0)), 0)
     total = shares.sum(axis=-1, keepdims=True)
     return np.divide(shares, total, out=np.zeros(mask.shape), where=total > 0)
@@ -248,8 +253,8 @@ EXERCISE = Exercise(
         hidden_rows=True,
         arguments_unchanged=True,
         says=(
-            "Hidden places may hold anything, also inf and NaN. "
-            "A score of −inf counts as hidden, with or without a mask.",
+            "Visible scores may have any finite size or be −inf, which counts as hidden, with or "
+            "without a mask. Hidden places may hold anything, also inf and NaN.",
         ),
     ),
     properties=(
@@ -262,7 +267,7 @@ EXERCISE = Exercise(
         ),
         under_masks("without a mask it is the softmax", _unmasked),
         under_masks("hidden places get 0, the others share as if alone", _masked, 2, repeat=3),
-        under_masks("a row with nothing to look at is 0, never NaN", _empty, 2),
+        under_masks("a row with nothing to look at is 0, never NaN", _empty, 2, nan=EMPTY),
         under_masks("what a hidden place holds does not matter", _garbage, nan=NAN),
         under_masks("a score of −inf is hidden too", _infinite),
     ),

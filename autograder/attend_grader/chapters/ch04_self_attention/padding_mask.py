@@ -25,6 +25,7 @@ def _right(subject: Subject, probe: Probe) -> None:
         why = f"lengths {lengths.tolist()}"
         agree_mask(probe, subject, lengths, size, squeezed=True, why=why)
         agree_mask(probe, subject, lengths, size, side="right", squeezed=True, why=why)
+    _long(subject, probe, "right")
 
 
 def _left(subject: Subject, probe: Probe) -> None:
@@ -35,11 +36,19 @@ def _left(subject: Subject, probe: Probe) -> None:
         lengths = probe.rng.permutation(size + 1)
         why = f"lengths {lengths.tolist()}, filled on the left"
         agree_mask(probe, subject, lengths, size, side="left", squeezed=True, why=why)
+    _long(subject, probe, "left")
+
+
+def _long(subject: Subject, probe: Probe, side: str) -> None:
+    """Lengths that small integers do not hold."""
+    lengths = [300, 256, 130]
+    why = f"lengths {lengths}, more than eight bits can count, filled on the {side}"
+    agree_mask(probe, subject, lengths, 300, side=side, squeezed=True, why=why)
 
 
 def _shape(subject: Subject, probe: Probe) -> None:
     for lengths, size in (([1, 3], 4), ([2], 3), ([3, 0, 2], 3), ([1], 1)):
-        why = f"{len(lengths)} sentences of {size} places"
+        why = f"{len(lengths)} sentence{'s' * (len(lengths) > 1)} of {size} places"
         agree_mask(probe, subject, lengths, size, why=why)
         agree_mask(probe, subject, lengths, size, side="left", why=f"{why}, filled on the left")
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from attend_solutions import self_attention
 from attend_solutions.self_attention import permutation_matrix_test
 from attend_solutions.types import Array
 
 from attend_grader.chapters.ch04_self_attention.shared import seen, text, with_empty_row
+from attend_grader.checks.compare import Miss
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Fresh, Known, agrees, known, worked
@@ -71,23 +74,38 @@ def _moves(rng: np.random.Generator) -> Fresh:
 def _measured(subject: Subject, probe: Probe) -> None:
     """Values of ±10²² that cancel: two runs add them in another order, and rounding shows it.
 
-    (2) makes ``expected`` and ``mask_moves`` equal, so usual values cannot show a third result that
-    was never computed. Terms this large leave their rounding in any type of float, float128 too.
+    (2) makes ``expected`` and ``mask_moves`` equal, and (1) all three without a mask, so usual
+    values cannot show a result that was never computed. Terms this large leave their rounding in
+    any type of float, float128 too.
     """
     args: tuple = (*_moved(probe.rng, 12, 2, 3, 5), seen(probe.rng, 12, 12))
     probe.agree(subject, *args, part=2, why="12 tokens")
-    for _ in range(6):
-        order, x, w_q, w_k, w_v = _moved(probe.rng, 12, 2, 3, 5)
-        x[::2, 1] *= 1e22
-        x[1::2, 1] = -x[::2, 1]  # seen together or not at all, with equal weights
-        args = (order, x, 0 * w_q, w_k, w_v, seen(probe.rng, 12, 6).repeat(2, axis=1))
-        value = probe.call(subject, *args).value
-        if (np.asarray(value[0]) != np.asarray(value[2])).any():
-            return
-    raise probe.miss(
-        "expected and mask_moves agree to the last bit, in each of six texts with values near "
-        "10²². Two runs add in another order and so differ in rounding. Is each a result of its "
-        "own: the output of x, moved; and the output of the moved tokens under the moved mask?",
+    for masked, part in ((True, 2), (False, 2), (False, 1)):
+        copied = True
+        for _ in range(6):
+            args = _cancelling(probe.rng) if masked else _cancelling(probe.rng)[:-1]
+            value = probe.call(subject, *args).value
+            copied &= bool((np.asarray(value[0]) == np.asarray(value[part])).all())
+        if copied:
+            raise _a_copy(probe, args, part)
+
+
+def _cancelling(rng: np.random.Generator) -> tuple[Any, ...]:
+    """Arguments whose outputs are sums of large terms that cancel but for their rounding."""
+    order, x, w_q, w_k, w_v = _moved(rng, 12, 2, 3, 5)
+    x[::2, 1] *= 1e22
+    x[1::2, 1] = -x[::2, 1]  # seen together or not at all, with equal weights
+    return order, x, 0 * w_q, w_k, w_v, seen(rng, 12, 6).repeat(2, axis=1)
+
+
+def _a_copy(probe: Probe, args: tuple[Any, ...], part: int) -> Miss:
+    moves = part == 2
+    under = "" if len(args) == 5 else " under the moved mask" if moves else " under the same mask"
+    return probe.miss(
+        f"expected and {'mask_moves' if moves else 'mask_stays'} agree to the last bit, in each "
+        f"of six texts {'without a mask ' * (len(args) == 5)}with values near 10²². Two runs add "
+        "in another order and so differ in rounding. Is each a result of its own: the output of "
+        f"x, moved; and the output of the moved tokens{under}?",
         *args,
     )
 
@@ -231,7 +249,7 @@ EXERCISE = Exercise(
         known("without a mask, or with nothing to move, all three agree", _alike),
         Property("mask_stays: P x under the mask as it was", 1, _stays),
         agrees("mask_moves: P x under P M Pᵀ", _moves, part=2),
-        Property("mask_moves is a run of its own, not a copy", 1, _measured),
+        Property("each is a run of its own, not a copy", 1, _measured),
     ),
     draws=draws,
     slips=SLIPS,

@@ -13,6 +13,7 @@ from attend_solutions.attention import attention_scores, softmax
 from attend_solutions.types import Array, Mask
 
 from attend_grader.chapters.ch04_self_attention.shared import (
+    FAR,
     looking,
     seen,
     under_masks,
@@ -62,6 +63,10 @@ def _far(rng: np.random.Generator) -> Fresh:
         yield f"hidden scores {gap:,.0f} above the visible ones", Call(_apart(rng, 0.0, gap))
     yield "all scores near −1,000,000, hidden ones 1,000 above", Call(_apart(rng, -1e6, -999e3))
     yield "visible scores 100,000 above the hidden ones", Call(_apart(rng, 1e5, 0.0))
+    for name, size in FAR.items():
+        q, k, v = _given(rng, 3, 6, 4, 3)
+        q, k = -size * (np.abs(q) + 0.1), size * (np.abs(k) + 0.1)
+        yield f"all scores near {name}", Call((q, k, v, seen(rng, 3, 6)))
 
 
 def _empty(rng: np.random.Generator) -> Fresh:
@@ -127,6 +132,15 @@ def very_low(q, k, v, mask=None):  # noqa: D103
     return weights @ v, weights
 
 
+def even_rows(q, k, v, mask=None):  # noqa: D103
+    weights = softmax(attention_scores(q, k))
+    if mask is not None:
+        weights = np.where(mask, weights, 0.0)
+        total = weights.sum(axis=-1, keepdims=True)
+        weights = np.where(total == 0, 1 / k.shape[-2], weights / np.where(total == 0, 1.0, total))
+    return weights @ v, weights
+
+
 def added(q, k, v, mask=None):  # noqa: D103
     scores = attention_scores(q, k)
     weights = softmax(scores if mask is None else scores + np.where(mask, 0.0, -1e4))
@@ -186,9 +200,10 @@ SLIPS = (
         "Only −inf gets the weight 0.",
     ),
     Slip(
-        "lost the scale",
-        (SCORES, "attention_scores(q, k, scaled=False)"),
-        "Scores are no longer divided by √D. That line was right: keep attention_scores(q, k).",
+        "no NaN, but rows whose sum is 0 share evenly",
+        even_rows,
+        "The mask still comes after the softmax, and a row whose new sum is 0 gets equal weights, "
+        "hidden keys too. Hide the scores before the softmax, and give empty rows 0.",
     ),
     Slip(
         "True taken for hidden",

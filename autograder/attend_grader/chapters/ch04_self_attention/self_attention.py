@@ -11,6 +11,7 @@ from attend_solutions.self_attention import masked_softmax
 from attend_solutions.types import Array
 
 from attend_grader.chapters.ch04_self_attention.shared import (
+    FAR,
     far_below,
     looking,
     own_masked,
@@ -68,10 +69,10 @@ def _masked(rng: np.random.Generator) -> Fresh:
 
 
 def _far(rng: np.random.Generator) -> Fresh:
-    for t, c, d, d_v in ((5, 3, 2, 4), (4, 2, 4, 3)):
-        args = far_below(*text(rng, t, c, d, d_v))
-        yield "scores near −10¹²", Call(args)
-        yield "scores near −10¹², and a mask", Call((*args, seen(rng, t, t)))
+    for (name, size), sizes in zip(FAR.items(), ((5, 3, 2, 4), (4, 2, 4, 3)), strict=True):
+        args, t = far_below(*text(rng, *sizes), size), sizes[0]
+        yield f"scores near {name}", Call(args)
+        yield f"scores near {name}, and a mask", Call((*args, seen(rng, t, t)))
 
 
 def _moved(subject: Subject, probe: Probe) -> None:

@@ -38,9 +38,22 @@ def text(
     return normal(rng, *lead, t, c), normal(rng, c, d), normal(rng, c, d), normal(rng, c, d_v)
 
 
-def far_below(x: Array, w_q: Array, w_k: Array, w_v: Array) -> tuple[Array, Array, Array, Array]:
-    """The same text with queries below 0 and keys above: scores near -1e12, far below any fill."""
-    return 1e6 * np.abs(x) + 1e6, -np.abs(w_q) - 0.1, np.abs(w_k) + 0.1, w_v
+FAR = {"−10¹²": 1e6, "−10²⁹⁰": 1e145}
+"""Sizes of queries and keys whose scores lie below -1e9, and below any number but the lowest."""
+
+
+def far_below(
+    x: Array, w_q: Array, w_k: Array, w_v: Array, size: float
+) -> tuple[Array, Array, Array, Array]:
+    """The same text with queries below 0 and keys above: scores near -size², far below any fill."""
+    return size * np.abs(x) + size, -np.abs(w_q) - 0.1, np.abs(w_k) + 0.1, w_v
+
+
+EMPTY = (
+    "In a row with nothing to look at, two things make NaN: −inf − (−inf), if all its scores are "
+    "−inf and the largest is subtracted; and 0 / 0, if its weights are divided by their sum, which "
+    "is 0. Settle such rows before that."
+)
 
 
 def within(mask: Any) -> Clue:
@@ -50,11 +63,7 @@ def within(mask: Any) -> Clue:
         allowed = np.broadcast_to(True if mask is None else mask, weights.shape)
         empty = weights[~allowed.any(axis=-1)]
         if np.isnan(empty).any():
-            return (
-                "NaN comes from −inf − (−inf), or from 0 / 0: in a row with nothing to look at "
-                "the largest score is −inf, and the sum of the exponentials is 0. Put harmless "
-                "numbers in their place before you subtract and divide."
-            )
+            return EMPTY
         if not np.isfinite(weights).all():
             return ""
         if empty.any():

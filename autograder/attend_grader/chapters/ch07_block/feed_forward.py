@@ -103,25 +103,34 @@ SLIPS = (
     Slip(
         "SiLU for GELU",
         ("functional.gelu(up)", "functional.silu(up)"),
-        "For gelu the bend is u · sigmoid(u). That is SiLU; GELU is u · Φ(u), with the normal "
-        "distribution function.",
+        "For gelu the activation is u · sigmoid(u). That is SiLU; GELU is u · Φ(u), with the "
+        "normal distribution function.",
     ),
     Slip(
         "relu for everything",
         ("functional.gelu(up)", "functional.relu(up)"),
-        "For gelu the bend is a relu: negative numbers become 0. GELU lets a little of them "
+        "For gelu the activation is a relu: negative numbers become 0. GELU lets a little of them "
         "through.",
     ),
     Slip(
-        "gate and value exchanged",
-        (f"{SILU} * up", "functional.silu(up) * (x @ w_gate.T)"),
-        "In swiglu the SiLU bends what w_in made. It bends the gate, x W_gateᵀ; what w_in made is "
-        "multiplied by that as it is.",
+        "activated a second time",
+        (
+            (
+                "hidden = functional.relu(up)",
+                "return functional.relu(functional.relu(up) @ w_out.T)",
+            ),
+            (
+                "hidden = functional.gelu(up)",
+                "return functional.gelu(functional.gelu(up) @ w_out.T)",
+            ),
+        ),
+        "relu and gelu are taken once more of the result. They belong between the products only: "
+        "what is added to the stream may have any sign.",
     ),
     Slip(
-        "a gate without its bend",
+        "a gate without SiLU",
         (f"{SILU} * up", "(x @ w_gate.T) * up"),
-        "In swiglu the gate is not bent: without SiLU this is a bilinear layer.",
+        "In swiglu the gate goes through no SiLU: this is a bilinear layer.",
     ),
     Slip(
         "a sigmoid gate",
@@ -134,19 +143,20 @@ SLIPS = (
         "The gate of swiglu goes through GELU. That is called GEGLU; SwiGLU takes SiLU.",
     ),
     Slip(
-        "no bend",
+        "no activation function",
         (("functional.relu(up)", "up"), ("functional.gelu(up)", "up")),
         "For relu and gelu nothing is done between the two products, so they are as good as one "
         "matrix. Take relu or gelu of the F numbers.",
     ),
     Slip(
-        "bent after the way back",
+        "activated after the way back",
         (
             ("hidden = functional.relu(up)", "return functional.relu(up @ w_out.T)"),
             ("hidden = functional.gelu(up)", "return functional.gelu(up @ w_out.T)"),
         ),
         "relu and gelu are taken after both products, so the two matrices are as good as one, and "
-        "relu can add nothing negative to the stream. Bend the F numbers between the products.",
+        "relu can add nothing negative to the stream. Take them of the F numbers, between the "
+        "products.",
     ),
     Slip(
         "the input added",
@@ -158,7 +168,7 @@ SLIPS = (
 
 
 def with_linear(x, w_in, w_out, kind="gelu", w_gate=None):
-    """F.linear, a dict of bends."""
+    """F.linear, a dict of functions."""
     bends = {"relu": torch.relu, "gelu": functional.gelu}
     up = functional.linear(x, w_in)
     if kind in bends:
@@ -190,7 +200,7 @@ def by_formula(x, w_in, w_out, kind="gelu", w_gate=None):
 EXERCISE = Exercise(
     chapter="07_block",
     title="The feed-forward network",
-    goal="Change every token by itself, through one of three bends.",
+    goal="Change every token by itself, through one of three activation functions.",
     reference=block.feed_forward,
     contract=Contract(
         leading_axes=("x",),

@@ -54,14 +54,17 @@ def _far(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Leading axes or none, square, another eps, small numbers, numbers far from 0."""
+    """Leading axes or none, also of length 1, square, another eps, small numbers, far from 0.
+
+    Promises are tried on the first two with three axes.
+    """
     return [
         _case(rng, 2, 3, 6),
-        _case(rng, 3, 3, 3),
+        _case(rng, 1, 1, 4),
         _case(rng, 5),
         _case(rng, 2, 4, eps=0.5),
         _case(rng, 3, 7, eps=0.3),
-        _case(rng, 1, 1, 4),
+        _case(rng, 3, 3, 3),
         _small(rng),
         Call((far(rng), normal(rng, 8), normal(rng, 8))),
     ]
@@ -182,7 +185,7 @@ EXERCISE = Exercise(
         known("equal to F.layer_norm", _torchs, tolerance=FLOAT32),
         agrees("eps stands under the root", _eps, repeat=1, tolerance=FLOAT32),
         agrees("numbers far from 0", _far, repeat=1, tolerance=FAR),
-        with_slope("equal numbers give the bias", _equal),
+        with_slope("equal numbers give the bias, and the right gradient", _equal),
     ),
     draws=draws,
     slips=SLIPS,

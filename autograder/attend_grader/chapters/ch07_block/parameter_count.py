@@ -104,7 +104,9 @@ def _together(subject: Subject, probe: Probe) -> None:
             outcome = probe.agree(subject, *sizes, want=want, why=why, **options)
             if type(outcome.value) is not int:
                 kind = type(outcome.value).__name__
-                raise probe.miss(f"{why}: returned a {kind}; expected an int.", *sizes, **options)
+                raise probe.miss(
+                    f"{why}: returned a value of type {kind}; expected an int.", *sizes, **options
+                )
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -159,9 +161,10 @@ SLIPS = (
         "has C.",
     ),
     Slip(
-        "rms not used",
-        (ONE, "one_norm = 2 * width"),
-        "With rms=True each norm still counts 2C. RMSNorm has no shift.",
+        "no shift without biases",
+        (ONE, "one_norm = width if rms or not biases else 2 * width"),
+        "With biases=False a layer norm loses its shift. `biases` speaks of matrix products only: "
+        "a layer norm has 2C numbers, an RMSNorm C.",
     ),
     Slip(
         "scores counted though they are tied",

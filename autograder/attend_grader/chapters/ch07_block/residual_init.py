@@ -80,8 +80,8 @@ SLIPS = (
     Slip(
         "the way in",
         ("w_in, w_out * smaller", "w_in * smaller, w_out"),
-        "w_in is made smaller in the place of w_out. What w_in makes is bent first; w_out writes "
-        "to the stream.",
+        "w_in is made smaller in the place of w_out. What w_in makes goes through the activation "
+        "first; w_out writes to the stream.",
     ),
     Slip(
         "values too",

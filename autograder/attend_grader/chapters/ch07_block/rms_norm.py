@@ -30,9 +30,9 @@ def _small(rng: np.random.Generator, eps: float | None = None) -> Call:
 
 def _torchs(rng: np.random.Generator):
     for shape in ((2, 3, 6), (4, 4, 4), (5, 2)):
-        x, weight = _case(rng, *shape).args
-        want = functional.rms_norm(x, shape[-1:], weight, 1e-6)
-        yield "compared with F.rms_norm", (x, weight), want
+        x, weight, eps = _case(rng, *shape, eps=1e-6).args
+        want = functional.rms_norm(x, shape[-1:], weight, eps)
+        yield "compared with F.rms_norm", (x, weight, eps), want
 
 
 def _eps(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -43,19 +43,23 @@ def _eps(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 
 def _zeros(rng: np.random.Generator):
-    yield "a token of zeros", (torch.zeros(2, 4), normal(rng, 4)), torch.zeros(2, 4)
+    """eps is passed: that its default is right is a matter of ``_eps`` alone."""
+    yield "a token of zeros", (torch.zeros(2, 4), normal(rng, 4), 1e-6), torch.zeros(2, 4)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Leading axes or none, square, another eps, small numbers, far from 0."""
+    """Leading axes or none, also of length 1, square, another eps, small numbers, far from 0.
+
+    Promises are tried on the first two with three axes.
+    """
     x, weight = _case(rng, 2, 3, 4).args
     return [
         _case(rng, 2, 3, 6),
-        _case(rng, 3, 3, 3),
+        _case(rng, 1, 1, 4),
         _case(rng, 5),
         _case(rng, 2, 4, eps=0.5),
         _case(rng, 3, 7, eps=0.3),
-        _case(rng, 1, 1, 4),
+        _case(rng, 3, 3, 3),
         _small(rng),
         Call((x + 3, weight)),
     ]
@@ -156,8 +160,10 @@ EXERCISE = Exercise(
             tolerance=FLOAT32,
         ),
         known("equal to F.rms_norm", _torchs, tolerance=FLOAT32),
-        agrees("eps stands under the root", _eps, repeat=1, tolerance=FLOAT32),
-        with_slope("zeros stay zeros", _zeros),
+        agrees(
+            "eps stands under the root, also where none is given", _eps, repeat=1, tolerance=FLOAT32
+        ),
+        with_slope("zeros stay zeros, with the right gradient", _zeros),
     ),
     draws=draws,
     slips=SLIPS,

@@ -79,9 +79,11 @@ def with_slope(
             except Miss as miss:
                 if not mine.isfinite().all():
                     miss.cause = (
-                        "The value is right, but somewhere on the way is a root of 0, whose slope "
-                        "is infinite. Add eps before you take the root."
+                        "Somewhere on the way is a root of 0, whose slope is infinite. Add eps "
+                        "before you take the root."
                     )
+                told = miss.text.removeprefix("wrong value: ")
+                miss.text = f"the value is right, the gradient is not: {told}"
                 raise miss.on(given, why) from None
 
     return Property(name, 1, test)

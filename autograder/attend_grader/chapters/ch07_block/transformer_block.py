@@ -76,6 +76,8 @@ def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         ):
             yield f"{order}, {what}", _call(rng, 4, 2, order, x=(2, 5, 4), mask=shape)
         yield f"{order}, one text and a mask", _call(rng, 4, 2, order, x=(1, 3, 4), mask=(3, 3))
+        what = f"{order}, as many texts as tokens"  # a mask of (T, T) is none of (B, T)
+        yield what, _call(rng, 4, 2, order, x=(3, 3, 4), mask=(3, 3))
 
 
 def _refuses(subject: Subject, probe: Probe) -> None:

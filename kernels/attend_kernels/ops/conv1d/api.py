@@ -28,10 +28,12 @@ import torch
 from attend_kernels.common import fallback
 from attend_kernels.common.arguments import assert_tensors
 from attend_kernels.common.foreign import CONV, refuse
+from attend_kernels.common.known import Known
 from attend_kernels.common.shapes import ShapeError, assert_shape
 from attend_kernels.ops.conv1d.naive import Activation, naive_causal_conv1d, with_past
-from attend_kernels.ops.conv1d.operators import conv_forward
+from attend_kernels.ops.conv1d.operators import conv_forward, conv_step, launch_step
 
+KNOWN = Known()
 MOST_TAPS = 8  # the backward kernel keeps 2 K - 1 tiles of x in registers
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -125,8 +127,20 @@ def causal_conv1d_step(
     Raises:
         ShapeError, TypeError, ValueError: as ``causal_conv1d``.
     """
-    assert_tensors("causal_conv1d_step", state=state, x=x)
+    key = KNOWN.key((state, x, w, b), activation)
+    if KNOWN.find(key):
+        return launch_step(state, x, w, b, activation == "silu")
+    name = "causal_conv1d_step"
+    assert_tensors(name, state=state, x=x)
     assert_shape(x, "B C", name="x")
+    tensors = {"x": x[:, None], "w": w, "b": b, "state": state}
+    _check(name, tensors, activation)
+    learns = torch.is_grad_enabled() and any(
+        tensor is not None and tensor.requires_grad for tensor in tensors.values()
+    )
+    if x.numel() and not learns and not fallback.why_not(x):
+        KNOWN.keep(key)
+        return conv_step(state, x, w, b, activation == "silu")
     y, state = causal_conv1d(
         x[:, None], w, b, activation=activation, state=state, output_state=True
     )

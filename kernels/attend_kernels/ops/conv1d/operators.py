@@ -67,3 +67,20 @@ def _gradient(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
 
 
 conv_forward.register_autograd(_gradient, setup_context=_save)
+
+
+def launch_step(
+    state: torch.Tensor, x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, silu: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return y and the new state of one step. It has no gradient."""
+    from attend_kernels.ops.conv1d.step import step
+
+    return step(state, unit_rows(x), w, unit_stride(b), silu)
+
+
+conv_step = torch.library.custom_op("attend::causal_conv1d_step", mutates_args=())(launch_step)
+
+
+@conv_step.register_fake
+def _(state, x, w, b, silu):
+    return x.new_empty(x.shape), x.new_empty(state.shape)

@@ -43,22 +43,29 @@ import torch
 
 from attend_kernels.common import fallback
 from attend_kernels.common.arguments import assert_tensors
-from attend_kernels.common.attention import reach
+from attend_kernels.common.attention import Window, reach
 from attend_kernels.common.foreign import DECODE, refuse
+from attend_kernels.common.known import Known
+from attend_kernels.common.layout import Layout, heads_first
+from attend_kernels.common.sinks import check_sinks, with_sinks
 from attend_kernels.ops.decode import operators
-from attend_kernels.ops.decode.checks import check_decode
+from attend_kernels.ops.decode.checks import check_decode, check_values
 from attend_kernels.ops.decode.quantise import LIMITS
+
+KNOWN = Known(casts=True)
 
 
 class Keywords(TypedDict, total=False):
     """Options of ``decode_attention``, which has their defaults and explains them."""
 
     scale: float | None
-    window: int | None
+    window: Window
     softcap: float | None
+    sinks: torch.Tensor | None
     splits: int | None
     k_scale: torch.Tensor | None
     v_scale: torch.Tensor | None
+    layout: Layout
 
 
 @overload
@@ -91,12 +98,14 @@ def decode_attention(
     block_table: torch.Tensor | None = None,
     *,
     scale: float | None = None,
-    window: int | None = None,
+    window: Window = None,
     softcap: float | None = None,
+    sinks: torch.Tensor | None = None,
     return_lse: bool = False,
     splits: int | None = None,
     k_scale: torch.Tensor | None = None,
     v_scale: torch.Tensor | None = None,
+    layout: Layout = "bhtd",
     **foreign: Never,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """softmax(scale q Kᵀ) V of a few new queries over a cache, contiguous or paged. Forward only.
@@ -123,13 +132,17 @@ def decode_attention(
         block_table: for a paged cache, the pages of each sequence in order; int32 or int64. Entries
             past a sequence's last page may hold anything.
         scale: factor of the scores, by default 1 / sqrt(D).
-        window: how many keys before its own a query sees; None or -1 for no limit.
+        window: how many keys before its own a query sees; None or -1 for no limit. Of two numbers,
+            as flash_attention takes them, the first.
         softcap: scores are bent to c tanh(score / c); None or 0.0 is no cap.
+        sinks: a score a query head, which takes weight and gives no value; the LSE counts it.
         return_lse: also return log(sum(exp(scores))), natural log.
         splits: into how many parts the keys of each sequence are cut, 1 to 128; by default
             ``tiles.choose_splits`` says. It changes the answer by rounding alone.
         k_scale: what a code in k_cache counts, for 8 bits; fp32, as ``quantise_cache`` makes it.
         v_scale: likewise for v_cache.
+        layout: ``"bhtd"``, or ``"bthd"`` for heads after time, as flash_attn has them: in q of four
+            axes, the output, a contiguous cache and its scales. The LSE stays, and so do pages.
 
     Shapes: q ``(B, H, D)`` or ``(B, H, T, D)``, H a multiple of G and D <= 256; caches
     ``(B, G, S, D)``, or with block_table ``(B, n)`` ``(pages, page, G, D)`` where S = n · page;
@@ -144,22 +157,78 @@ def decode_attention(
     """
     if foreign:
         refuse("decode_attention", foreign, DECODE)
+    tensors = (q, k_cache, v_cache, lengths, block_table, k_scale, v_scale)
+    key = KNOWN.key((*tensors, sinks), scale, window, softcap, splits, layout)
+    if (options := KNOWN.find(key)) is not None:
+        check_values(lengths, block_table, k_cache, layout)
+        tensors = tensors if layout == "bhtd" else _heads_before(*tensors)
+        output, lse = operators.launch_decode(*tensors, *options)
+        output, lse = _finish(output, lse, sinks, layout)
+        return (output, lse) if return_lse else output
     given = {"q": q, "k_cache": k_cache, "v_cache": v_cache, "lengths": lengths}
-    optional = {"block_table": block_table, "k_scale": k_scale, "v_scale": v_scale}
+    optional = {"block_table": block_table, "k_scale": k_scale, "v_scale": v_scale, "sinks": sinks}
     assert_tensors("decode_attention", tuple(optional), **given, **optional)
     if torch.is_autocast_enabled(q.device.type):
         bytes_ = k_cache.dtype in LIMITS
         q = q.to(torch.get_autocast_dtype(q.device.type) if bytes_ else k_cache.dtype)
     scales = (k_scale, v_scale)
     softcap = softcap or None
-    check_decode(q, k_cache, v_cache, lengths, block_table, scales, scale, softcap, splits)
+    check_decode(q, k_cache, v_cache, lengths, block_table, scales, scale, softcap, splits, layout)
+    if layout == "bthd":
+        q, k_cache, v_cache, _, _, k_scale, v_scale = _heads_before(
+            q, k_cache, v_cache, lengths, block_table, k_scale, v_scale
+        )
+    check_sinks("decode_attention", sinks, q, {"H": q.shape[1]})
     window, _ = reach(True, window)
     scale = 1.0 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
     if reason := operators.why_not(q, k_cache):
         fallback.warn_once("decode_attention", "naive_decode_attention", reason)
+    else:
+        KNOWN.keep(key, (scale, softcap, window, splits))
     output, lse = operators.decode(
         q if q.dim() == 4 else q[:, :, None],
         k_cache, v_cache, lengths, block_table, k_scale, v_scale, scale, softcap, window, splits,
     )  # fmt: skip
     output, lse = output.reshape(q.shape), lse.reshape(q.shape[:-1])
+    output, lse = _finish(output, lse, sinks, layout)
     return (output, lse) if return_lse else output
+
+
+def _heads_before(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    lengths: torch.Tensor,
+    block_table: torch.Tensor | None,
+    k_scale: torch.Tensor | None,
+    v_scale: torch.Tensor | None,
+) -> tuple[
+    torch.Tensor,
+    torch.Tensor,
+    torch.Tensor,
+    torch.Tensor,
+    torch.Tensor | None,
+    torch.Tensor | None,
+    torch.Tensor | None,
+]:
+    """View arguments in the layout "bthd" as in "bhtd"; pages lie as they always do."""
+    q = q.transpose(1, 2) if q.dim() == 4 else q
+    if block_table is None:
+        k_cache, v_cache = k_cache.transpose(1, 2), v_cache.transpose(1, 2)
+        k_scale, v_scale = (
+            x.transpose(1, 2) if x is not None and x.dim() == 3 else x for x in (k_scale, v_scale)
+        )
+    return q, k_cache, v_cache, lengths, block_table, k_scale, v_scale
+
+
+def _finish(
+    output: torch.Tensor, lse: torch.Tensor, sinks: torch.Tensor | None, layout: Layout
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Let sinks take their share, and put heads where the caller has them; T may be missing."""
+    if output.dim() == 4:
+        output, lse = with_sinks(output, lse, sinks)
+        return heads_first(output, layout), lse
+    if sinks is not None:
+        output, lse = with_sinks(output[:, :, None], lse[:, :, None], sinks)
+        return output[:, :, 0], lse[:, :, 0]
+    return output, lse

@@ -12,6 +12,9 @@ The second kernel merges the parts by their LSE.
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any, NamedTuple
+
 import torch
 import triton
 import triton.language as tl
@@ -162,49 +165,94 @@ def decode(
     """Launch the kernels: O like q but contiguous, LSE in fp32.
 
     Shapes: q ``(B, H, T, D)``; k and v ``(B, G, S, D)``, or with a table ``(pages, G, page, D)``;
-    scales, k and v without the last axis -> ``(B, H, T, D)``, ``(B, H, T)``. Last axes of q, k, v,
-    lengths and table have stride 1.
+    scales, k and v without the last axis -> ``(B, H, T, D)``, ``(B, H, T)``. Without the axis T
+    there is one token. Last axes of q, k, v, lengths and table have stride 1.
     """
-    B, H, T, D = q.shape
+    shape, device = q.shape, q.device
+    B, H, T, D = shape if len(shape) == 4 else (*shape[:2], 1, shape[2])
+    strides = q.stride()[:3] if len(shape) == 4 else (*q.stride()[:2], D)
     G = k.shape[1]
     page = 1 if table is None else k.shape[2]
     S = k.shape[2] if table is None else table.shape[1] * page
-    out = torch.empty((B, H, T, D), dtype=q.dtype, device=q.device)
-    lse = torch.empty((B, H, T), dtype=torch.float32, device=q.device)
-    tile = configs.choose(q.device, k.dtype, D)
-    tile_rows = configs.tile_rows(H // G * T, q.dtype)
-    tiles = -(-H // G * T // tile_rows)
-    if splits is None:
-        keys = S if window is None else min(S, window + T)
-        splits = configs.choose_splits(B * G * tiles, keys, configs.slots(q.device))
+    tile = configs.choose(device, k.dtype, D)
+    interpreted = fallback.interpreted()
+    precise = q.dtype == torch.float32 and not devices.tf32_allowed()
+    room = configs.slots(device)
+    sizes = (B, H, G, T, S, D, page)
+    plan = _plan(sizes, q.dtype, k.dtype, window, splits, tile, room, interpreted, precise)
+    out = torch.empty(shape, dtype=q.dtype, device=device)
+    lse = torch.empty(shape[:-1], dtype=torch.float32, device=device)
     part, part_lse = out, lse
-    if splits > 1:
-        part = torch.empty((splits, B, H, T, D), dtype=torch.float32, device=q.device)
-        part_lse = torch.empty((splits, B, H, T), dtype=torch.float32, device=q.device)
-    if window is not None:
-        window = min(window, 2**30)  # wider means the same, and a position minus it fits 32 bits
-    # The interpreter multiplies bf16 as the integers that store it: widen there.
-    dot = tl.float32 if fallback.interpreted() else TRITON_TYPES[q.dtype]
+    if plan.splits > 1:
+        part = torch.empty((plan.splits, B, H, T, D), dtype=torch.float32, device=device)
+        part_lse = torch.empty((plan.splits, B, H, T), dtype=torch.float32, device=device)
     none = (0, 0, 0)
     launch(
-        decode_kernel, B * G * splits * tiles,
+        decode_kernel, plan.programs,
         q, k, v, k_scale, v_scale, lengths, table, part, part_lse,
-        *q.stride()[:3], *k.stride()[:3], *v.stride()[:3],
+        *strides, *k.stride()[:3], *v.stride()[:3],
         *(none if k_scale is None else k_scale.stride()),
         *(none if v_scale is None else v_scale.stride()),
         0 if table is None else table.stride(0),
-        tiles, splits, G, B * H * T, T, S, k.shape[0], window, scale, softcap,
-        GROUP=H // G, PAGE=page, D=D, BLOCK_D=devices.padded(D),
-        ROWS=tile_rows, BLOCK_S=tile.block_s, DOT=dot, WEIGHTS=weights_type(dot, k.dtype),
-        PRECISION="tf32" if q.dtype != torch.float32 or devices.tf32_allowed() else "ieee",
-        num_warps=tile.warps, num_stages=tile.stages,
+        plan.tiles, plan.splits, G, B * H * T, T, S, k.shape[0], plan.window, scale, softcap,
+        **plan.settings,
     )  # fmt: skip
-    if splits > 1:
+    if plan.splits > 1:
         launch(
-            combine_kernel, B * H * T, part, part_lse, out, lse, B * H * T, splits,
-            **combine_config(splits, D),
+            combine_kernel, B * H * T, part, part_lse, out, lse, B * H * T, plan.splits,
+            **plan.merge,
         )  # fmt: skip
     return out, lse
+
+
+class Plan(NamedTuple):
+    """What a launch needs beside its tensors, worked out once for each size."""
+
+    programs: int
+    tiles: int  # of rows, a key/value head
+    splits: int
+    window: int | None
+    settings: dict[str, Any]  # compile-time values of the first kernel, and of the second
+    merge: dict[str, int]
+
+
+@lru_cache(4096)  # a contiguous cache that is sliced grows by the step
+def _plan(
+    sizes: tuple[int, ...],
+    q_dtype: torch.dtype,
+    cache_dtype: torch.dtype,
+    window: int | None,
+    splits: int | None,
+    tile: configs.DecodeTile,
+    room: int,
+    interpreted: bool,
+    precise: bool,
+) -> Plan:
+    """Cut keys and rows; ``sizes`` are B, H, G, T, S, D and the page."""
+    B, H, G, T, S, D, page = sizes
+    # The interpreter multiplies bf16 as the integers that store it: widen there.
+    dot = tl.float32 if interpreted else TRITON_TYPES[q_dtype]
+    rows = configs.tile_rows(H // G * T, q_dtype)
+    tiles = -(-H // G * T // rows)
+    if splits is None:
+        keys = S if window is None else min(S, window + T)
+        splits = configs.choose_splits(B * G * tiles, keys, room)
+    if window is not None:
+        window = min(window, 2**30)  # wider means the same, and a position minus it fits 32 bits
+    settings = {
+        "GROUP": H // G,
+        "PAGE": page,
+        "D": D,
+        "BLOCK_D": devices.padded(D),
+        "ROWS": rows,
+        "BLOCK_S": tile.block_s,
+        "DOT": dot,
+        "WEIGHTS": weights_type(dot, cache_dtype),
+        "PRECISION": "ieee" if precise else "tf32",
+        "num_warps": tile.warps,
+        "num_stages": tile.stages,
+    }
+    return Plan(B * G * splits * tiles, tiles, splits, window, settings, combine_config(splits, D))
 
 
 def weights_type(dot: tl.dtype, cache_dtype: torch.dtype) -> tl.dtype:

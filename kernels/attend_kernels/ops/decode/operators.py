@@ -37,20 +37,39 @@ def decode(
             scale=scale, window=window, softcap=softcap, k_scale=k_scale, v_scale=v_scale,
         )  # fmt: skip
         return output.to(q.dtype, memory_format=torch.contiguous_format), lse
-    from attend_kernels.ops.decode import forward
-
-    paged = block_table is not None
-    k, v = (heads_first(unit_rows(x), paged) for x in (k_cache, v_cache))
-    return forward.decode(
-        unit_rows(q), k, v, lengths.contiguous(), unit_rows(block_table) if paged else None,
-        spread_scale(k_scale, k, paged), spread_scale(v_scale, v, paged),
-        scale, softcap, window, splits,
-    )  # fmt: skip
+    return launch_decode(
+        q, k_cache, v_cache, lengths, block_table, k_scale, v_scale, scale, softcap, window, splits
+    )
 
 
 @decode.register_fake
 def _(q: torch.Tensor, *_: Any) -> tuple[torch.Tensor, torch.Tensor]:
     return q.new_empty(q.shape), q.new_empty(q.shape[:3], dtype=torch.float32)
+
+
+def launch_decode(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    lengths: torch.Tensor,
+    block_table: torch.Tensor | None,
+    k_scale: torch.Tensor | None,
+    v_scale: torch.Tensor | None,
+    scale: float,
+    softcap: float | None,
+    window: int | None,
+    splits: int | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Run the kernels: ``decode`` where they can run. q, O and LSE may lack the axis T."""
+    from attend_kernels.ops.decode import forward
+
+    paged = block_table is not None
+    k, v = (heads_first(unit_rows(x), paged) for x in (k_cache, v_cache))
+    return forward.decode(
+        unit_rows(q), k, v, unit_rows(lengths), unit_rows(block_table) if paged else None,
+        spread_scale(k_scale, k, paged), spread_scale(v_scale, v, paged),
+        scale, softcap, window, splits,
+    )  # fmt: skip
 
 
 def why_not(q: torch.Tensor, k_cache: torch.Tensor) -> str | None:

@@ -51,9 +51,19 @@ def quantise_cache(
         )
     largest = x.float().abs().amax(dim=_shared_axes(x, head_axis))
     scale = torch.where(largest == 0.0, 1.0, largest / LIMITS[dtype])  # zeros: any scale is right
+    return encode(x, scale, dtype, head_axis), scale
+
+
+def encode(
+    x: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype, head_axis: int | None = None
+) -> torch.Tensor:
+    """Codes of x by scales that are there already; what lies beyond the last code becomes it.
+
+    Shapes: x ``(..., D)``, scale ``(...)``, or ``(G,)`` with head_axis -> ``(..., D)``.
+    """
     codes = x.float() / spread(scale, x, head_axis)
-    codes = codes.clamp(-LIMITS[dtype], LIMITS[dtype])  # the division may round past the limit
-    return (codes.round() if dtype == torch.int8 else codes).to(dtype), scale
+    codes = codes.clamp(-LIMITS[dtype], LIMITS[dtype])
+    return (codes.round() if dtype == torch.int8 else codes).to(dtype)
 
 
 def dequantise_cache(

@@ -17,6 +17,7 @@ import torch
 
 from attend_kernels.common import fallback
 from attend_kernels.common.devices import architecture, padded
+from attend_kernels.ops.decode.measured import MEASURED
 
 LEAST_ROWS, MOST_ROWS = 16, 64  # 16: the least a tensor core multiplies; past 64, more programs
 MOST_ROWS_FP32 = 16  # FMAs keep their operands in registers: 64 rows would spill
@@ -56,6 +57,8 @@ TABLE: dict[tuple[int, str, int], DecodeTile] = {
     (80, "fp32", 128): DecodeTile(32, 4, 2),
     (80, "fp32", 256): DecodeTile(32, 8, 1),  # others spill with Triton 3.6, or with a window
 }
+for _key, _tile in MEASURED.items():
+    TABLE[_key] = DecodeTile(*_tile)
 INTERPRETED = DecodeTile(32, 4, 1)
 INTERPRETED_SLOTS = 8
 

@@ -46,10 +46,13 @@ from attend_kernels.common import fallback
 from attend_kernels.common.arguments import assert_tensors, autocast
 from attend_kernels.common.attention import Window, check
 from attend_kernels.common.foreign import ATTENTION, refuse
+from attend_kernels.common.layout import Layout, heads_first, look_exchanged, pattern
 from attend_kernels.common.shapes import assert_shape
+from attend_kernels.common.sinks import check_sinks, with_sinks
 from attend_kernels.ops.flash import operators
+from attend_kernels.ops.flash.heads import widen_heads
 from attend_kernels.ops.flash.naive import naive_attention
-from attend_kernels.ops.flash.options import Keywords, Options
+from attend_kernels.ops.flash.options import DenseKeywords, Options
 
 
 @overload
@@ -59,7 +62,7 @@ def flash_attention(
     v: torch.Tensor,
     *,
     return_lse: Literal[False] = False,
-    **options: Unpack[Keywords],
+    **options: Unpack[DenseKeywords],
 ) -> torch.Tensor: ...
 @overload
 def flash_attention(
@@ -68,7 +71,7 @@ def flash_attention(
     v: torch.Tensor,
     *,
     return_lse: Literal[True],
-    **options: Unpack[Keywords],
+    **options: Unpack[DenseKeywords],
 ) -> tuple[torch.Tensor, torch.Tensor]: ...
 def flash_attention(
     q: torch.Tensor,
@@ -78,10 +81,12 @@ def flash_attention(
     causal: bool = False,
     window: Window = None,
     alibi: torch.Tensor | None = None,
+    sinks: torch.Tensor | None = None,
     softcap: float | None = None,
     scale: float | None = None,
     return_lse: bool = False,
     deterministic: bool = True,
+    layout: Layout = "bhtd",
     **foreign: Never,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """softmax(scale Q Kᵀ) V without the T × S matrix, forward and backward.
@@ -99,15 +104,21 @@ def flash_attention(
             ``None`` or -1 is no limit. A number is both, or ``left`` alone if causal.
         alibi: slopes, one a query head, each taken from the score per key of distance (Press et
             al. 2022, section 3). Not trained: no gradient.
+        sinks: a learned score a query head, which takes weight and gives no value (gpt-oss); with
+            gradients. The LSE counts it.
         softcap: scores are bent to c tanh(score / c), before ALiBi (Gemma 2, 2024, section 2).
             None or 0.0 is no cap.
         scale: factor of the scores, by default 1 / sqrt(D).
         return_lse: also return log(sum(exp(scores))), natural log; gradients flow through it.
         deterministic: gradients are the same to the bit each time. If False, dQ may be summed with
             atomics, in any order: one pass over the tiles less.
+        layout: ``"bhtd"``, or ``"bthd"`` for heads after time, as flash_attn has them; of the
+            output and the gradients too, not of the LSE. Nothing is copied.
 
-    Shapes: q ``(B, H, T, D)``, k and v ``(B, G, S, D)`` with H a multiple of G and D <= 256, alibi
-    ``(H,)`` -> ``(B, H, T, D)`` in q's dtype, and the LSE ``(B, H, T)`` in fp32.
+    Shapes: q ``(B, H, T, D)``, k ``(B, G, S, D)``, v ``(B, G, S, D_v)`` with H a multiple of G, D
+    and D_v <= 256, alibi and sinks ``(H,)`` -> ``(B, H, T, D_v)`` in q's dtype, and the LSE
+    ``(B, H, T)`` in fp32. Where D_v is not D (as in DeepSeek's MLA), the narrower are copied,
+    filled up with zeros.
 
     Raises:
         ShapeError: the shapes do not belong together.
@@ -116,13 +127,18 @@ def flash_attention(
     """
     if foreign:
         refuse("flash_attention", foreign, ATTENTION)
-    assert_tensors("flash_attention", ("alibi",), q=q, k=k, v=v, alibi=alibi)
+    optional = {"alibi": alibi, "sinks": sinks}
+    assert_tensors("flash_attention", tuple(optional), q=q, k=k, v=v, **optional)
     q, k, v = autocast(q, k, v)
-    sizes = assert_shape(q, "B H T D", name="q")
-    sizes = assert_shape(k, "B G S D", sizes, name="k")
-    sizes = assert_shape(v, "B G S D", sizes, name="v")
+    axes = (pattern("flash_attention", layout, each) for each in ("B H T D", "B G S D", "B G S E"))
+    sizes = assert_shape(q, next(axes), name="q")
+    sizes = assert_shape(k, next(axes), sizes, name="k")
+    sizes = assert_shape(v, next(axes), sizes, name="v")
+    look_exchanged("flash_attention", sizes["G"], sizes["S"], layout)
+    q, k, v = (heads_first(x, layout) for x in (q, k, v))
     softcap = softcap or None  # 0.0 is no cap, as flash_attn has it
     check("flash_attention", q, k, v, alibi, sizes, softcap, scale)
+    check_sinks("flash_attention", sinks, q, sizes)
     options = Options.of(q, causal, window, softcap, scale, deterministic)
     if reason := fallback.why_not(q):
         fallback.warn_once("flash_attention", "naive_attention", reason)
@@ -132,5 +148,9 @@ def flash_attention(
         )
         output = output.to(q.dtype)
     else:
+        q, k, v = widen_heads(q, k, v)
         output, lse = operators.flash_forward(q, k, v, alibi, None, None, *options.flat())
+        output = output[..., : sizes["E"]]
+    output, lse = with_sinks(output, lse, sinks)
+    output = heads_first(output, layout)
     return (output, lse) if return_lse else output

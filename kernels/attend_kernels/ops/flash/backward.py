@@ -32,7 +32,14 @@ from attend_kernels.common.launch import LOG2E, launch
 from attend_kernels.common.packing import Packing, schedule
 from attend_kernels.common.scores import MASKED_SCORE, bend, score_unit, visible
 from attend_kernels.ops.flash import tiles as configs
-from attend_kernels.ops.flash.forward import constants, load_rows, locate, store_rows, tile_range
+from attend_kernels.ops.flash.forward import (
+    constants,
+    described,
+    load_rows,
+    locate,
+    store_rows,
+    tile_range,
+)
 from attend_kernels.ops.flash.options import Options
 from attend_kernels.ops.flash.tiles import Tile
 
@@ -176,17 +183,21 @@ def flash_keys_kernel(
 
 @triton.jit
 def queries_over_keys(
-    dq, q, grad, lse, delta, t, k_ptr, v_ptr, k_row, v_row, start, stop,
+    dq, q, grad, lse, delta, t, k_ptr, v_ptr, k_row, v_row, batch, group, start, stop,
     full_start, full, shift, S, left, right, scale, softcap, slope,
     MASKED: tl.constexpr, BLOCK_S: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
-    DOT: tl.constexpr, PRECISION: tl.constexpr,
+    DOT: tl.constexpr, PRECISION: tl.constexpr, DESCRIPTORS: tl.constexpr,
 ):  # fmt: skip
     """Add what the keys ``start..stop`` say about a block of queries."""
     unit = score_unit(scale, softcap)
     for at in range(start, stop, BLOCK_S):
         first = tl.where(at < full_start, at, at + full) if MASKED else at
-        k = load_rows(k_ptr, first, k_row, S, MASKED, BLOCK_S, D, BLOCK_D).to(DOT)
-        v = load_rows(v_ptr, first, v_row, S, MASKED, BLOCK_S, D, BLOCK_D).to(DOT)
+        if DESCRIPTORS:
+            k = k_ptr.load([batch, group, first, 0]).reshape(BLOCK_S, BLOCK_D).to(DOT)
+            v = v_ptr.load([batch, group, first, 0]).reshape(BLOCK_S, BLOCK_D).to(DOT)
+        else:
+            k = load_rows(k_ptr, first, k_row, S, MASKED, BLOCK_S, D, BLOCK_D).to(DOT)
+            v = load_rows(v_ptr, first, v_row, S, MASKED, BLOCK_S, D, BLOCK_D).to(DOT)
         x = tl.dot(q, k.T, input_precision=PRECISION)  # (BLOCK_T, BLOCK_S)
         s = first + tl.arange(0, BLOCK_S)[None, :]
         x, factor = bend(x, t[:, None], s, shift, scale, softcap, slope, DOT)
@@ -211,9 +222,12 @@ def flash_queries_kernel(
     tiles, heads, T, S, left, right, scale, softcap,
     GROUP: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
-    DOT: tl.constexpr, PRECISION: tl.constexpr,
+    DOT: tl.constexpr, PRECISION: tl.constexpr, DESCRIPTORS: tl.constexpr,
 ):  # fmt: skip
-    """Write BLOCK_T rows of dQ: the forward kernel's walk, with another sum."""
+    """Write BLOCK_T rows of dQ: the forward kernel's walk, with another sum.
+
+    With DESCRIPTORS ``k_ptr`` and ``v_ptr`` are tensor descriptors.
+    """
     pid = tl.program_id(0)
     if right is not None:
         pid = tl.num_programs(0) - 1 - pid
@@ -225,8 +239,10 @@ def flash_queries_kernel(
         return
     group = head // GROUP
     q_ptr += batch * q_batch + head * q_head + q_start * q_row
-    k_ptr += batch * k_batch + group * k_head + k_start * k_row
-    v_ptr += batch * v_batch + group * v_head + k_start * v_row
+    if not DESCRIPTORS:
+        k_ptr += batch * k_batch + group * k_head + k_start * k_row
+        v_ptr += batch * v_batch + group * v_head + k_start * v_row
+    at_batch, at_group = batch.to(tl.int32), group.to(tl.int32)
     grad_ptr += batch * grad_batch + head * grad_head + q_start * grad_row
     dq_ptr += batch * dq_batch + head * dq_head + q_start * dq_row
     line = (batch * heads + head) * rows + q_start
@@ -245,14 +261,14 @@ def flash_queries_kernel(
     start, full_start, full_stop, stop = tile_range(first, last, shift, left, right, S, BLOCK_S)
     full = full_stop - full_start
     dq = queries_over_keys(
-        dq, q, grad, lse, delta, t, k_ptr, v_ptr, k_row, v_row,
+        dq, q, grad, lse, delta, t, k_ptr, v_ptr, k_row, v_row, at_batch, at_group,
         full_start, full_stop, full_start, full, shift, S, left, right, scale, softcap, slope,
-        False, BLOCK_S, D, BLOCK_D, DOT, PRECISION,
+        False, BLOCK_S, D, BLOCK_D, DOT, PRECISION, DESCRIPTORS,
     )  # fmt: skip
     dq = queries_over_keys(
-        dq, q, grad, lse, delta, t, k_ptr, v_ptr, k_row, v_row,
+        dq, q, grad, lse, delta, t, k_ptr, v_ptr, k_row, v_row, at_batch, at_group,
         start, stop - full, full_start, full, shift, S, left, right, scale, softcap, slope,
-        True, BLOCK_S, D, BLOCK_D, DOT, PRECISION,
+        True, BLOCK_S, D, BLOCK_D, DOT, PRECISION, DESCRIPTORS,
     )  # fmt: skip
     store_rows(dq_ptr, first, dq_row, T, dq * scale, BLOCK_T, D, BLOCK_D)
 
@@ -302,10 +318,12 @@ def backward(
 
     tile = queries_tile or configs.choose("queries", q, mask)
     tiles, table, starts = schedule(T, packing, tile.block_t, over_queries=True)
+    by_descriptors, keys, values = described(tile, packing, tile.block_s, k, v)
     launch(
-        flash_queries_kernel, tiles * H * B, q, k, v, grad, lse, delta, dq, slopes,
+        flash_queries_kernel, tiles * H * B, q, keys, values, grad, lse, delta, dq, slopes,
         table, *starts, *strides, *dq.stride()[:3],
-        tiles, H, T, S, *options.arguments(), GROUP=H // G, **constants(q, tile),
+        tiles, H, T, S, *options.arguments(),
+        GROUP=H // G, DESCRIPTORS=by_descriptors, **constants(q, tile),
     )  # fmt: skip
     return dq, dk, dv
 

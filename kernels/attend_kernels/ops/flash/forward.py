@@ -21,6 +21,7 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from attend_kernels.common import devices, fallback
 from attend_kernels.common.launch import LN2, TRITON_TYPES, launch
@@ -114,10 +115,10 @@ def store_rows(
 
 @triton.jit
 def attend_tiles(
-    output, running_max, running_sum, q, t, k_ptr, v_ptr, k_row, v_row,
+    output, running_max, running_sum, q, t, k_ptr, v_ptr, k_row, v_row, batch, group,
     start, stop, full_start, full, shift, S, left, right, scale, softcap, slope,
     MASKED: tl.constexpr, BLOCK_S: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
-    DOT: tl.constexpr, PRECISION: tl.constexpr,
+    DOT: tl.constexpr, PRECISION: tl.constexpr, DESCRIPTORS: tl.constexpr,
 ):  # fmt: skip
     """Online softmax over the keys ``start..stop``: the loop of FlashAttention.
 
@@ -126,7 +127,10 @@ def attend_tiles(
     unit = score_unit(scale, softcap)
     for at in range(start, stop, BLOCK_S):
         first = tl.where(at < full_start, at, at + full) if MASKED else at
-        k = load_rows(k_ptr, first, k_row, S, MASKED, BLOCK_S, D, BLOCK_D)  # (BLOCK_S, BLOCK_D)
+        if DESCRIPTORS:  # zeros beyond the last key and the last column
+            k = k_ptr.load([batch, group, first, 0]).reshape(BLOCK_S, BLOCK_D)
+        else:
+            k = load_rows(k_ptr, first, k_row, S, MASKED, BLOCK_S, D, BLOCK_D)
         x = tl.dot(q, k.to(DOT).T, input_precision=PRECISION)  # (BLOCK_T, BLOCK_S)
         s = first + tl.arange(0, BLOCK_S)[None, :]
         x, _ = bend(x, t[:, None], s, shift, scale, softcap, slope, DOT)
@@ -139,7 +143,10 @@ def attend_tiles(
             weights = tl.where(seen, weights, 0.0)
         rescale = tl.exp2(running_max - new_max)
         running_sum = running_sum * rescale + tl.sum(weights, axis=1)
-        v = load_rows(v_ptr, first, v_row, S, MASKED, BLOCK_S, D, BLOCK_D)
+        if DESCRIPTORS:
+            v = v_ptr.load([batch, group, first, 0]).reshape(BLOCK_S, BLOCK_D)
+        else:
+            v = load_rows(v_ptr, first, v_row, S, MASKED, BLOCK_S, D, BLOCK_D)
         output = output * rescale[:, None]
         output = tl.dot(weights.to(DOT), v.to(DOT), output, input_precision=PRECISION)
         running_max = new_max
@@ -154,9 +161,13 @@ def flash_forward_kernel(
     tiles, heads, T, S, left, right, scale, softcap,
     GROUP: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
     BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
-    DOT: tl.constexpr, PRECISION: tl.constexpr,
+    DOT: tl.constexpr, PRECISION: tl.constexpr, DESCRIPTORS: tl.constexpr,
 ):  # fmt: skip
-    """Write BLOCK_T rows of O and of LSE."""
+    """Write BLOCK_T rows of O and of LSE.
+
+    With DESCRIPTORS ``k_ptr`` and ``v_ptr`` are tensor descriptors, (1, 1, BLOCK_S, BLOCK_D) a
+    block, by which one thread asks the GPU's copy engine (TMA) for a tile.
+    """
     pid = tl.program_id(0)
     if right is not None:
         pid = tl.num_programs(0) - 1 - pid  # causal: the last rows see most keys, so they go first
@@ -168,8 +179,9 @@ def flash_forward_kernel(
         return  # the table of a packed batch has a few rows to spare
     group = head // GROUP  # query heads that share a key/value head run side by side: K, V in L2
     q_ptr += batch * q_batch + head * q_head + q_start * q_row
-    k_ptr += batch * k_batch + group * k_head + k_start * k_row
-    v_ptr += batch * v_batch + group * v_head + k_start * v_row
+    if not DESCRIPTORS:
+        k_ptr += batch * k_batch + group * k_head + k_start * k_row
+        v_ptr += batch * v_batch + group * v_head + k_start * v_row
     out_ptr += batch * out_batch + head * out_head + q_start * out_row
     lse_ptr += (batch * heads + head) * rows + q_start
     slope = None
@@ -185,15 +197,16 @@ def flash_forward_kernel(
     last = tl.minimum(first + BLOCK_T, T) - 1
     start, full_start, full_stop, stop = tile_range(first, last, shift, left, right, S, BLOCK_S)
     full = full_stop - full_start
+    at_batch, at_group = batch.to(tl.int32), group.to(tl.int32)  # a descriptor counts in 32 bits
     output, running_max, running_sum = attend_tiles(
-        output, running_max, running_sum, q, t, k_ptr, v_ptr, k_row, v_row,
+        output, running_max, running_sum, q, t, k_ptr, v_ptr, k_row, v_row, at_batch, at_group,
         full_start, full_stop, full_start, full, shift, S, left, right, scale, softcap, slope,
-        False, BLOCK_S, D, BLOCK_D, DOT, PRECISION,
+        False, BLOCK_S, D, BLOCK_D, DOT, PRECISION, DESCRIPTORS,
     )  # fmt: skip
     output, running_max, running_sum = attend_tiles(
-        output, running_max, running_sum, q, t, k_ptr, v_ptr, k_row, v_row,
+        output, running_max, running_sum, q, t, k_ptr, v_ptr, k_row, v_row, at_batch, at_group,
         start, stop - full, full_start, full, shift, S, left, right, scale, softcap, slope,
-        True, BLOCK_S, D, BLOCK_D, DOT, PRECISION,
+        True, BLOCK_S, D, BLOCK_D, DOT, PRECISION, DESCRIPTORS,
     )  # fmt: skip
 
     empty = running_sum == 0.0  # no key is visible: the row of O is 0 and its LSE -inf
@@ -221,13 +234,40 @@ def forward(
     lse = torch.empty((B, H, T), dtype=torch.float32, device=q.device)
     tile = tile or configs.choose("forward", q, options.mask(slopes, packing))
     tiles, table, starts = schedule(T, packing, tile.block_t, over_queries=True)
+    by_descriptors, keys, values = described(tile, packing, tile.block_s, k, v)
     launch(
-        flash_forward_kernel, tiles * H * B, q, k, v, out, lse, slopes, table, *starts,
+        flash_forward_kernel, tiles * H * B, q, keys, values, out, lse, slopes, table, *starts,
         *q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *out.stride()[:3],
         tiles, H, T, k.shape[2], *options.arguments(),
-        GROUP=H // k.shape[1], **constants(q, tile),
+        GROUP=H // k.shape[1], DESCRIPTORS=by_descriptors, **constants(q, tile),
     )  # fmt: skip
     return out, lse
+
+
+def described(
+    tile: Tile, packing: Packing | None, rows: int, x: torch.Tensor, y: torch.Tensor
+) -> tuple[bool, Any, Any]:
+    """Give two tensors that a kernel walks over, blocks of ``rows``, as its tile wants them.
+
+    That is as descriptors where the tile says so and they can be, else as they are: (whether, x,
+    y). In a packed batch a block may reach into the next sequence, and descriptors give no zeros
+    there.
+    """
+    if not (tile.descriptors and packing is None and describable(x) and describable(y)):
+        return False, x, y
+    block = [1, 1, rows, devices.padded(x.shape[-1])]
+    return True, *(TensorDescriptor.from_tensor(m, block) for m in (x, y))
+
+
+def describable(x: torch.Tensor) -> bool:
+    """Tell whether a tensor descriptor can say where ``x`` lies: by multiples of 16 bytes.
+
+    Rows next to each other, as of ``(B, T, H, D)`` transposed or a slice of a longer cache, can;
+    odd widths, and heads or sequences that are one and the same memory (``expand``), cannot.
+    """
+    steps = [s for s, length in zip(x.stride()[:-1], x.shape[:-1], strict=True) if length > 1]
+    bytes_ = [x.storage_offset() * x.itemsize, *(step * x.itemsize for step in x.stride()[:-1])]
+    return x.numel() > 0 and min(steps, default=1) > 0 and not any(n % 16 for n in bytes_)
 
 
 def constants(q: torch.Tensor, tile: Tile) -> dict[str, Any]:

@@ -15,11 +15,12 @@ from collections.abc import Sequence
 
 import torch
 
+from attend_kernels.common.layout import Layout, pattern
 from attend_kernels.common.shapes import assert_shape
 
 
 def merge_partials(
-    outputs: Sequence[torch.Tensor], lses: Sequence[torch.Tensor]
+    outputs: Sequence[torch.Tensor], lses: Sequence[torch.Tensor], *, layout: Layout = "bhtd"
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Combine attention over disjoint sets of keys into attention over all of them.
 
@@ -29,6 +30,7 @@ def merge_partials(
     Args:
         outputs: what ``flash_attention`` or ``decode_attention`` returned for each part.
         lses: the LSEs returned with them (``return_lse=True``), natural log.
+        layout: that of the outputs; ``"bthd"`` for heads after time. LSEs have heads first.
 
     Shapes: each output ``(B, H, T, D)`` and each LSE ``(B, H, T)`` -> output ``(B, H, T, D)`` in
     the outputs' dtype, and LSE ``(B, H, T)`` in fp32 (fp64 where the LSEs are).
@@ -43,8 +45,9 @@ def merge_partials(
             f"got {len(outputs)} outputs and {len(lses)} LSEs. Next: call with return_lse=True."
         )
     sizes: dict[str, int] = {}
+    axes = pattern("merge_partials", layout, "B H T D")
     for index, (output, lse) in enumerate(zip(outputs, lses, strict=True)):
-        sizes = assert_shape(output, "B H T D", sizes, name=f"outputs[{index}]")
+        sizes = assert_shape(output, axes, sizes, name=f"outputs[{index}]")
         sizes = assert_shape(lse, "B H T", sizes, name=f"lses[{index}]")
     wide = torch.float64 if lses[0].dtype == torch.float64 else torch.float32
     parts = torch.stack([lse.to(wide) for lse in lses])  # (parts, B, H, T)
@@ -53,6 +56,7 @@ def merge_partials(
     total = torch.logsumexp(parts, dim=0)
     shares = torch.exp(parts - total).masked_fill(empty, 0.0)[..., None]
     stacked = torch.stack([output.to(wide) for output in outputs])
+    shares = shares if layout == "bhtd" else shares.transpose(2, 3)
     stacked = torch.where(shares == 0, 0.0, stacked)  # 0 · inf is NaN, in gradients too
     merged = (shares * stacked).sum(dim=0)
     return merged.to(outputs[0].dtype), total.masked_fill(empty, float("-inf"))

@@ -9,6 +9,7 @@ from typing import TypedDict
 import torch
 
 from attend_kernels.common.attention import Window, reach
+from attend_kernels.common.layout import Layout
 from attend_kernels.common.packing import Packing
 
 
@@ -18,9 +19,16 @@ class Keywords(TypedDict, total=False):
     causal: bool
     window: Window
     alibi: torch.Tensor | None
+    sinks: torch.Tensor | None
     softcap: float | None
     scale: float | None
     deterministic: bool
+
+
+class DenseKeywords(Keywords, total=False):
+    """And those of a batch that is not packed."""
+
+    layout: Layout
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,9 @@ pipeline (how many tiles of the loop are on their way to shared memory).
 The entries were chosen without a GPU, from the compiler's word alone: with the Triton of
 constraints.txt each fits its architecture's shared memory, and compiles without a spilled register
 where heads are not grouped. Grouped heads were compiled after the table was set; COMPILED.md
-says what they spill. None has been timed on a GPU yet.
+says what they spill, and what a round of each loop costs, which ranks tiles better. What a GPU
+found faster (``bench.sweep``) stands in ``measured`` and takes the entry's place. None has been
+timed on a GPU yet.
 
 What limits them, at 255 registers a thread: the forward kernel keeps BLOCK_T × D numbers of O in
 fp32 and BLOCK_T × BLOCK_S scores; the dK/dV kernel 2 × BLOCK_S × D sums and twice the scores. On
@@ -22,6 +24,7 @@ import torch
 
 from attend_kernels.common import fallback
 from attend_kernels.common.devices import architecture, padded
+from attend_kernels.ops.flash.measured import MEASURED
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Tile:
     block_s: int
     warps: int
     stages: int
+    descriptors: bool = False  # K and V by tensor descriptors (forward, queries; sm_90)
 
 
 # Kernels: "forward", "keys" (dK and dV), "queries" (dQ), "atomic" (all three, dQ with atomics).
@@ -88,6 +92,9 @@ for _architecture in (80, 90):
 _add(90, "forward", "fp32", 256, Tile(16, 16, 8, 1), Tile(16, 16, 4, 1))
 _add(80, "keys", "fp32", 256, Tile(16, 32, 8, 1), Tile(16, 16, 8, 1))
 _add(80, "queries", "fp32", 128, Tile(16, 16, 4, 1), Tile(16, 32, 4, 1), Tile(16, 16, 4, 1))
+
+for (*_key, _mask), _tile in MEASURED.items():
+    TABLE[tuple(_key)][str(_mask)] = Tile(*_tile)
 
 # Interpreted: unequal sides show an exchanged axis; a step costs the same for any small tile.
 INTERPRETED = Tile(64, 32, 4, 1)

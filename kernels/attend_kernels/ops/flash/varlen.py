@@ -19,7 +19,9 @@ from attend_kernels.common.attention import Window, check
 from attend_kernels.common.foreign import PACKED, refuse
 from attend_kernels.common.packing import check_starts
 from attend_kernels.common.shapes import assert_shape
+from attend_kernels.common.sinks import check_sinks, with_sinks
 from attend_kernels.ops.flash import operators
+from attend_kernels.ops.flash.heads import widen_heads
 from attend_kernels.ops.flash.naive import naive_attention_varlen
 from attend_kernels.ops.flash.options import Keywords, Options
 
@@ -56,6 +58,7 @@ def flash_attention_varlen(
     causal: bool = False,
     window: Window = None,
     alibi: torch.Tensor | None = None,
+    sinks: torch.Tensor | None = None,
     softcap: float | None = None,
     scale: float | None = None,
     return_lse: bool = False,
@@ -71,8 +74,9 @@ def flash_attention_varlen(
     On a GPU the values of cu_seqlens are taken at their word: to look at them the CPU would have
     to wait for the GPU. Elsewhere they are checked.
 
-    Shapes: q ``(T, H, D)``, k and v ``(S, G, D)`` with T and S summed over the sequences,
-    cu_seqlens ``(sequences + 1,)`` integers -> ``(T, H, D)``, and the LSE ``(H, T)`` in fp32.
+    Shapes: q ``(T, H, D)``, k ``(S, G, D)``, v ``(S, G, D_v)`` with T and S summed over the
+    sequences, cu_seqlens ``(sequences + 1,)`` integers -> ``(T, H, D_v)``, and the LSE ``(H, T)``
+    in fp32.
 
     Raises:
         ShapeError: the shapes do not belong together.
@@ -82,13 +86,15 @@ def flash_attention_varlen(
     if foreign:
         refuse("flash_attention_varlen", foreign, PACKED)
     starts = {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k}
-    assert_tensors("flash_attention_varlen", ("alibi",), q=q, k=k, v=v, alibi=alibi, **starts)
+    optional = {"alibi": alibi, "sinks": sinks}
+    assert_tensors("flash_attention_varlen", tuple(optional), q=q, k=k, v=v, **starts, **optional)
     q, k, v = autocast(q, k, v)
     sizes = assert_shape(q, "T H D", name="q")
     sizes = assert_shape(k, "S G D", sizes, name="k")
-    sizes = assert_shape(v, "S G D", sizes, name="v")
+    sizes = assert_shape(v, "S G E", sizes, name="v")
     softcap = softcap or None
     check("flash_attention_varlen", q, k, v, alibi, sizes, softcap, scale)
+    check_sinks("flash_attention_varlen", sinks, q, sizes)
     count = assert_shape(cu_seqlens_q, "sequences+1", name="cu_seqlens_q")
     assert_shape(cu_seqlens_k, "sequences+1", count, name="cu_seqlens_k")
     check_starts("cu_seqlens_q", cu_seqlens_q, q)
@@ -110,8 +116,9 @@ def flash_attention_varlen(
         k_starts = torch.cat([cu_seqlens_k, cu_seqlens_k[-1:]]).to(torch.int32)
         k_starts = torch.nn.functional.pad(k_starts, (0, 1), value=S)
         output, lse = operators.flash_forward(
-            *(x.transpose(0, 1)[None] for x in (q, k, v)),
+            *widen_heads(*(x.transpose(0, 1)[None] for x in (q, k, v))),
             alibi, q_starts, k_starts, *options.flat(),
         )  # fmt: skip
-        output, lse = output[0].transpose(0, 1), lse[0]
-    return (output, lse) if return_lse else output
+        output, lse = output[0, ..., : sizes["E"]].transpose(0, 1), lse[0]
+    turned, lse = with_sinks(output.transpose(0, 1), lse, sinks)
+    return (turned.transpose(0, 1), lse) if return_lse else turned.transpose(0, 1)

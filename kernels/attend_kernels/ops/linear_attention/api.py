@@ -48,16 +48,24 @@ transformers with the delta rule over sequence length", section 3; Yang, Kautz, 
 
 from __future__ import annotations
 
-from typing import Literal, Never, TypedDict, Unpack, overload
+from typing import Any, Literal, Never, TypedDict, Unpack, overload
 
 import torch
 
 from attend_kernels.common import devices, fallback
 from attend_kernels.common.arguments import autocast
 from attend_kernels.common.foreign import LINEAR, refuse
+from attend_kernels.common.known import Known
+from attend_kernels.common.layout import Layout, heads_first, look_exchanged, pattern
 from attend_kernels.common.tensors import filled
 from attend_kernels.ops.linear_attention import delta_operators, operators
-from attend_kernels.ops.linear_attention.checks import as_gates, check, check_beta, check_chunk
+from attend_kernels.ops.linear_attention.checks import (
+    as_gates,
+    check,
+    check_beta,
+    check_chunk,
+    check_falling,
+)
 from attend_kernels.ops.linear_attention.naive import (
     Pair,
     naive_linear_attention,
@@ -72,6 +80,8 @@ __all__ = [
     "naive_linear_attention_parallel",
 ]
 
+KNOWN = Known(casts=True)
+
 
 class Keywords(TypedDict, total=False):
     """Options of ``linear_attention``, which has their defaults and explains them."""
@@ -81,6 +91,7 @@ class Keywords(TypedDict, total=False):
     beta: torch.Tensor | None
     initial_state: torch.Tensor | None
     chunk: int
+    layout: Layout
 
 
 @overload
@@ -112,6 +123,7 @@ def linear_attention(
     initial_state: torch.Tensor | None = None,
     output_state: bool = False,
     chunk: int = 64,
+    layout: Layout = "bhtd",
     **foreign: Never,
 ) -> torch.Tensor | Pair:
     """Causal linear attention in chunks, forward and backward.
@@ -137,27 +149,35 @@ def linear_attention(
         output_state: also return the state after the last step, to go on from.
         chunk: steps a chunk at most: 16, 32 or 64. It changes the speed, not the answer. Wide heads
             and fp32 have fewer where the registers hold no more (``tiles``).
+        layout: ``"bhtd"``, or ``"bthd"`` for heads after time, as fla has them: in q, k, v, gate,
+            beta, the output and all gradients; states stay. Nothing is copied.
 
     Shapes: q and k ``(B, H, T, D)``, v ``(B, H, T, D_v)`` with D and D_v <= 256, decay ``(H,)``,
     gate ``(B, H, T)`` or ``(B, H, T, D)``, beta ``(B, H, T)``, states ``(B, H, D, D_v)`` ->
-    ``(B, H, T, D_v)`` in v's dtype, and the last state in fp32. Heads come before time.
+    ``(B, H, T, D_v)`` in v's dtype, and the last state in fp32.
 
     Raises:
         ShapeError: the shapes do not belong together.
-        ValueError: widths, chunk, devices or options are not ones it can work with.
+        ValueError: widths, chunk, layout, devices or options are not ones it can work with.
         TypeError: the dtypes differ or are none of the three.
     """
     if foreign:
         refuse("linear_attention", foreign, LINEAR)
     q, k, v = autocast(q, k, v)
-    sizes = check("linear_attention", q, k, v, initial_state, (decay, gate, beta))
+    axes = pattern("linear_attention", layout, "B H T")
+    sizes = check("linear_attention", q, k, v, initial_state, (decay, gate, beta), axes)
     check_chunk("linear_attention", chunk)
-    gate = as_gates("linear_attention", decay, gate, sizes)
+    look_exchanged("linear_attention", sizes["H"], sizes["T"], layout)
+    q, k, v = (heads_first(x, layout) for x in (q, k, v))
+    gates = as_gates("linear_attention", decay, gate, sizes, axes)
+    gate = gates if gate is None or gates is None else heads_first(gates, layout)
     if beta is not None:
-        check_beta("linear_attention", beta, gate, sizes)
+        check_beta("linear_attention", beta, gate, sizes, axes)
+        beta = heads_first(beta, layout)
     if reason := fallback.why_not(q):
         fallback.warn_once("linear_attention", "naive_linear_attention_parallel", reason)
         output, state = by_chunks(q, k, v, gate, beta, initial_state, chunk)
+        output = heads_first(output, layout)
         return (output, state) if output_state else output
     wide, wide_v = devices.padded(sizes["D"]), devices.padded(sizes["D_v"])
     q, k, v = filled(q, wide), filled(k, wide), filled(v, wide_v)
@@ -169,7 +189,7 @@ def linear_attention(
         output, state, _ = delta_operators.forward(q, k, v, beta, gate, initial_state, chunk)
     else:
         output, state = operators.forward(q, k, v, gate, initial_state, chunk)
-    output = output[..., : sizes["D_v"]]
+    output = heads_first(output[..., : sizes["D_v"]], layout)
     return (output, state[:, :, : sizes["D"], : sizes["D_v"]]) if output_state else output
 
 
@@ -182,6 +202,7 @@ def linear_attention_step(
     decay: torch.Tensor | None = None,
     gate: torch.Tensor | None = None,
     beta: torch.Tensor | None = None,
+    **foreign: Any,
 ) -> Pair:
     """One step of ``linear_attention``, for decoding: its output, and the state after it.
 
@@ -198,6 +219,16 @@ def linear_attention_step(
         ShapeError, ValueError, TypeError: as ``linear_attention``.
     """
     name = "linear_attention_step"
+    if foreign:
+        refuse(name, foreign, LINEAR)
+    key = KNOWN.key((state, q, k, v, decay, gate, beta))
+    if KNOWN.find(key):
+        gates = gate
+        if decay is not None:
+            gates = decay[None].expand(q.shape[:2])
+        elif gate is not None and gate.dim() == 3:
+            check_falling("linear_attention_step", gate)
+        return operators.launch_step(state, q, k, v, gates, beta)
     q, k, v = autocast(q, k, v)
     sizes = check(name, q, k, v, state, (decay, gate, beta), axes="B H")
     gates = as_gates(name, decay, gate, sizes, axes="B H")
@@ -207,6 +238,7 @@ def linear_attention_step(
         check_beta(name, beta, gates if learns else None, sizes, axes="B H")
     reason = fallback.why_not(q)
     if not learns and not reason:
+        KNOWN.keep(key)
         return operators.step(state, q, k, v, gates, beta)
     q, k, v = q[:, :, None], k[:, :, None], v[:, :, None]
     gates = None if gates is None else gates[:, :, None]

@@ -88,11 +88,11 @@ def as_gates(
     wide = given.dim() == len(axes.split()) + 1
     assert_shape(given, f"{axes} D" if wide else axes, sizes, name="gate")
     if wide:
-        _check_falling(function, given)
+        check_falling(function, given)
     return given
 
 
-def _check_falling(function: str, gate: torch.Tensor) -> None:
+def check_falling(function: str, gate: torch.Tensor) -> None:
     """Refuse growth; only on a CPU, for to look the CPU would have to wait for a GPU."""
     if gate.is_cuda or torch.compiler.is_compiling() or not gate.numel():
         return

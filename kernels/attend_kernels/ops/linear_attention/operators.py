@@ -92,8 +92,7 @@ def _(
     return (*(torch.empty_like(unit_rows(x)) for x in (q, k, v)), fake_state(k, v), d_gate)
 
 
-@torch.library.custom_op("attend::linear_attention_step", mutates_args=())
-def step(
+def launch_step(
     state: torch.Tensor,
     q: torch.Tensor,
     k: torch.Tensor,
@@ -104,8 +103,11 @@ def step(
     """Output and new state of one step; ``gate``: (B, H) or (B, H, D). It has no gradient."""
     from attend_kernels.ops.linear_attention import step as kernels
 
-    q, k, v = (unit_rows(x) for x in (q, k, v))
+    q, k, v = unit_rows(q), unit_rows(k), unit_rows(v)
     return kernels.step(state, q, k, v, gate, beta)
+
+
+step = torch.library.custom_op("attend::linear_attention_step", mutates_args=())(launch_step)
 
 
 @step.register_fake

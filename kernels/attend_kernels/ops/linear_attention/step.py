@@ -9,6 +9,8 @@ anew. Nothing is used twice, so the time is that of moving the state twice.
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 import triton
 import triton.language as tl
@@ -68,14 +70,22 @@ def step(
     """Launch the kernel: (output, new state). The last axes of q, k and v have stride 1."""
     B, H, D = q.shape
     E = v.shape[-1]
-    out, new = v.new_empty(v.shape), torch.empty((B, H, D, E), dtype=torch.float32, device=v.device)
-    block_d = devices.padded(D)
-    block_e = min(devices.padded(E), TILE // block_d)
-    slices = -(-E // block_e)
+    out = torch.empty(v.shape, dtype=v.dtype, device=v.device)
+    new = torch.empty((B, H, D, E), dtype=torch.float32, device=v.device)
+    settings = constants(D, E)
+    slices = -(-E // settings["BLOCK_E"])
     gates = (*strides(gate, 2), gate.stride(2) if gate is not None and gate.dim() == 3 else 0)
     launch(
         step_kernel, slices * H * B, q, k, v, state, gate, beta, out, new,
         *q.stride()[:2], *k.stride()[:2], *v.stride()[:2], *state.stride(), *gates,
-        *strides(beta, 2), slices, H, D=D, BLOCK_D=block_d, E=E, BLOCK_E=block_e, num_warps=4,
+        *strides(beta, 2), slices, H, **settings,
     )  # fmt: skip
     return out, new
+
+
+@cache
+def constants(D: int, E: int) -> dict[str, int]:
+    """Compile-time values for keys of D and values of E numbers."""
+    block_d = devices.padded(D)
+    block_e = min(devices.padded(E), TILE // block_d)
+    return {"D": D, "BLOCK_D": block_d, "E": E, "BLOCK_E": block_e, "num_warps": 4}

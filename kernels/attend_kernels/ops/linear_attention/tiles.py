@@ -26,6 +26,7 @@ from functools import cache
 import torch
 
 from attend_kernels.common import devices, fallback
+from attend_kernels.ops.linear_attention.measured import MEASURED
 
 CHUNKS = (16, 32, 64)
 # Without a GPU's need for parallel work there is one segment. A test may change this.
@@ -127,6 +128,8 @@ for _architecture in (80, 90):
         (256, 4, 1), (32, 8, 2), (16, 8, 1),
     )  # fmt: skip
 TABLE[80, "gates", "fp32", 64] = Tile(16, 8, 2)  # the other spills where v is wider
+for _key, _tile in MEASURED.items():
+    TABLE[_key] = Tile(*_tile)
 
 INTERPRETED = Tile(32, 4, 1)  # narrow: several slices show an exchanged axis
 PROGRAMS_PER_PROCESSOR = 2  # so many must be there for each to hide the other's waits

@@ -29,22 +29,25 @@ import torch
 
 from attend_kernels.common import fallback
 from attend_kernels.common.arguments import assert_tensors
+from attend_kernels.common.known import Known
 from attend_kernels.common.shapes import ShapeError, assert_shape
 from attend_kernels.ops.norm.naive import Pair, naive_layer_norm, naive_rms_norm
-from attend_kernels.ops.norm.operators import norm_forward
+from attend_kernels.ops.norm.operators import launch_norm, norm_forward
+
+RMS, LAYER = Known(), Known()
 
 
 @overload
 def rms_norm(
-    x: torch.Tensor, weight: torch.Tensor, *, residual: None = None, eps: float = ...
+    x: torch.Tensor, weight: torch.Tensor | None = None, *, residual: None = None, eps: float = ...
 ) -> torch.Tensor: ...
 @overload
 def rms_norm(
-    x: torch.Tensor, weight: torch.Tensor, *, residual: torch.Tensor, eps: float = ...
+    x: torch.Tensor, weight: torch.Tensor | None = None, *, residual: torch.Tensor, eps: float = ...
 ) -> Pair: ...
 def rms_norm(
     x: torch.Tensor,
-    weight: torch.Tensor,
+    weight: torch.Tensor | None = None,
     *,
     residual: torch.Tensor | None = None,
     eps: float = 1e-6,
@@ -53,6 +56,7 @@ def rms_norm(
 
     Shapes: ``x (..., C), weight (C,) -> (..., C)``. With ``residual (..., C)`` the norm is of
     ``h = x + residual`` and the result is ``(normed, h)``, so that the residual stream goes on.
+    ``weight=None`` is a weight of ones.
 
     Both results have the dtype of h: that of ``x + residual`` by PyTorch's promotion (fp16, bf16,
     fp32, fp64), inside ``torch.autocast`` too. The weight may have another dtype. Accumulates in
@@ -63,11 +67,18 @@ def rms_norm(
         TypeError: an argument is not floating point.
         ValueError: the tensors are on different devices, or ``eps`` is not 0 or more.
     """
+    key = RMS.key((x, weight, residual), eps)
+    if RMS.find(key):
+        weight = _ones(x) if weight is None else weight
+        normed, h, _, _ = launch_norm(x, residual, weight, None, eps, False)
+        return normed if residual is None else (normed, h)
     _check("rms_norm", x, residual, {"weight": weight}, eps)
+    weight = _ones(x) if weight is None else weight
     if reason := _unless_empty(x):
         fallback.warn_once("rms_norm", "naive_rms_norm", reason)
     if reason or x.numel() == 0:
         return naive_rms_norm(x, weight, residual=residual, eps=eps)
+    RMS.keep(key)
     normed, h, _, _ = norm_forward(x, residual, weight, None, eps, False)
     return normed if residual is None else (normed, h)
 
@@ -75,8 +86,8 @@ def rms_norm(
 @overload
 def layer_norm(
     x: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
     *,
     residual: None = None,
     eps: float = ...,
@@ -84,34 +95,47 @@ def layer_norm(
 @overload
 def layer_norm(
     x: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
     *,
     residual: torch.Tensor,
     eps: float = ...,
 ) -> Pair: ...
 def layer_norm(
     x: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
     *,
     residual: torch.Tensor | None = None,
     eps: float = 1e-5,
 ) -> torch.Tensor | Pair:
     """LayerNorm over the last axis in one kernel, forward and backward.
 
-    Shapes: ``x (..., C), weight (C,), bias (C,) -> (..., C)``; ``bias=None`` leaves b out. With
-    ``residual (..., C)`` the norm is of ``h = x + residual`` and the result is ``(normed, h)``.
+    Shapes: ``x (..., C), weight (C,), bias (C,) -> (..., C)``; ``weight=None`` is a
+    weight of ones, ``bias=None`` leaves b out. With ``residual (..., C)`` the norm is of
+    ``h = x + residual`` and the result is ``(normed, h)``.
 
     Dtypes, fallback and errors: as ``rms_norm``.
     """
+    key = LAYER.key((x, weight, bias, residual), eps)
+    if LAYER.find(key):
+        weight = _ones(x) if weight is None else weight
+        normed, h, _, _ = launch_norm(x, residual, weight, bias, eps, True)
+        return normed if residual is None else (normed, h)
     _check("layer_norm", x, residual, {"weight": weight, "bias": bias}, eps)
+    weight = _ones(x) if weight is None else weight
     if reason := _unless_empty(x):
         fallback.warn_once("layer_norm", "naive_layer_norm", reason)
     if reason or x.numel() == 0:
         return naive_layer_norm(x, weight, bias, residual=residual, eps=eps)
+    LAYER.keep(key)
     normed, h, _, _ = norm_forward(x, residual, weight, bias, eps, True)
     return normed if residual is None else (normed, h)
+
+
+def _ones(x: torch.Tensor) -> torch.Tensor:
+    """Weights that change nothing, in a dtype that changes none: one number in memory."""
+    return x.new_ones(1).expand(x.shape[-1])
 
 
 def _unless_empty(x: torch.Tensor) -> str | None:
@@ -125,7 +149,7 @@ def _check(
     weights: dict[str, torch.Tensor | None],
     eps: float,
 ) -> None:
-    assert_tensors(function, ("residual", "bias"), x=x, residual=residual, **weights)
+    assert_tensors(function, ("residual", "weight", "bias"), x=x, residual=residual, **weights)
     sizes = assert_shape(x, "... C", name="x")
     given = {"x": x, "residual": residual, **weights}
     for name, tensor in given.items():

@@ -10,6 +10,7 @@ finishes it. Nothing is added atomically: the same inputs give the same bits.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -42,11 +43,14 @@ def norm_forward_kernel(
     CENTER: tl.constexpr,  # noqa: N803  # Triton's habit: compile-time values in capitals
     HAS_RESIDUAL: tl.constexpr,  # noqa: N803
     HAS_BIAS: tl.constexpr,  # noqa: N803
+    EPS: tl.constexpr,  # noqa: N803
     ROWS: tl.constexpr,  # noqa: N803
     BLOCK: tl.constexpr,  # noqa: N803
     ACCUMULATE: tl.constexpr,  # noqa: N803
 ):
     """Write the norm of ``ROWS`` rows of h = x + residual, h itself, and each row's statistics."""
+    if EPS is not None:
+        eps = tl.full((), EPS, ACCUMULATE)
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     column = tl.arange(0, BLOCK)[None, :]
     in_row = column < n_columns
@@ -142,24 +146,27 @@ def forward(
     center: bool,
 ) -> Statistics:
     """Normed rows, h (empty without a residual), mean (empty without centring), 1/deviation."""
-    rows = _rows(x)
-    residual_rows = rows if residual is None else _rows(residual)
-    n_rows, n_columns = rows.shape
+    n_columns = x.shape[-1]
+    n_rows = x.numel() // n_columns
+    rows, row_stride = _rows(x)
+    residual_rows, residual_stride = (rows, row_stride) if residual is None else _rows(residual)
     dtype = x.dtype if residual is None else torch.promote_types(x.dtype, residual.dtype)
     wide = torch.float64 if dtype == torch.float64 else torch.float32
-    out = torch.empty(x.shape, dtype=dtype, device=x.device)
-    total = out.new_empty(0 if residual is None else x.shape)
-    mean = out.new_empty(n_rows if center else 0, dtype=wide)
-    inverse = out.new_empty(n_rows, dtype=wide)
-    kernel, settings = _pick("forward", n_columns, dtype)
-    settings.update({"CENTER": center, "HAS_RESIDUAL": residual is not None})
-    settings["HAS_BIAS"] = bias is not None
+    device = x.device
+    out = torch.empty(x.shape, dtype=dtype, device=device)
+    total = torch.empty(0 if residual is None else x.shape, dtype=dtype, device=device)
+    mean = torch.empty(n_rows if center else 0, dtype=wide, device=device)
+    inverse = torch.empty(n_rows, dtype=wide, device=device)
+    # Numbers reach a kernel in fp32; float64 gets them as constants, a compilation for each value.
+    exact = eps if wide == torch.float64 else None
+    has = (residual is not None, bias is not None)
+    kernel, settings, block = _forward(MAX_BLOCK, n_columns, dtype, center, *has, exact)
     tensors = (rows, residual_rows, weight, weight if bias is None else bias)
-    tensors += (out, total, mean, inverse)
-    strides = (rows.stride(0), residual_rows.stride(0))
-    grid = (triton.cdiv(n_rows, settings.get("ROWS", 1)),)
     with torch.cuda.device_of(x):  # the launch goes to the current device, not to the tensor's
-        kernel[grid](*tensors, n_rows, n_columns, *strides, eps, **settings)
+        kernel[(-(-n_rows // block),)](
+            *tensors, out, total, mean, inverse,
+            n_rows, n_columns, row_stride, residual_stride, eps, **settings,
+        )  # fmt: skip
     return out, total, mean, inverse
 
 
@@ -173,9 +180,10 @@ def backward(
     has_bias: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Gradients of h, of the weight and of the bias (empty without one)."""
-    rows, grad_rows = _rows(h), _rows(grad)
-    sum_rows = grad_rows if grad_sum is None else _rows(grad_sum)
-    n_rows, n_columns = rows.shape
+    n_columns = h.shape[-1]
+    n_rows = h.numel() // n_columns
+    (rows, stride), (grad_rows, grad_stride) = _rows(h), _rows(grad)
+    sum_rows, sum_stride = (grad_rows, grad_stride) if grad_sum is None else _rows(grad_sum)
     out = torch.empty(h.shape, dtype=h.dtype, device=h.device)
     kernel, settings = _pick("backward", n_columns, h.dtype)
     steps, programs = bands(n_rows, settings.get("ROWS", 1), h.device)
@@ -184,7 +192,7 @@ def backward(
     settings.update({"CENTER": mean.numel() > 0, "HAS_RESIDUAL": grad_sum is not None})
     settings["HAS_BIAS"] = has_bias
     tensors = (rows, weight, mean, inverse, grad_rows, sum_rows, out, weight_partial, bias_partial)
-    strides = (rows.stride(0), grad_rows.stride(0), sum_rows.stride(0))
+    strides = (stride, grad_stride, sum_stride)
     with torch.cuda.device_of(h):
         kernel[(programs,)](*tensors, n_rows, n_columns, steps, *strides, **settings)
     grad_bias = bias_partial.sum(0) if has_bias else bias_partial.new_empty(0)
@@ -225,7 +233,26 @@ def _pick(direction: str, n_columns: int, dtype: torch.dtype) -> tuple[Any, dict
     return getattr(wide, f"norm_wide_{direction}_kernel"), settings
 
 
-def _rows(x: torch.Tensor) -> torch.Tensor:
-    """``(..., C)`` as ``(rows, C)`` with adjacent columns: a view wherever one exists."""
+@cache
+def _forward(
+    max_block: int,  # tests change it
+    n_columns: int,
+    dtype: torch.dtype,
+    center: bool,
+    has_residual: bool,
+    has_bias: bool,
+    eps: float | None,
+) -> tuple[Any, dict[str, Any], int]:
+    """Kernel, compile-time values and rows a program of a forward pass."""
+    kernel, settings = _pick("forward", n_columns, dtype)
+    settings |= {"CENTER": center, "HAS_RESIDUAL": has_residual, "HAS_BIAS": has_bias, "EPS": eps}
+    return kernel, settings, settings.get("ROWS", 1)
+
+
+def _rows(x: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """``(..., C)`` with adjacent columns, and how far apart its rows are; a view where one is."""
+    if x.is_contiguous():
+        return x, x.shape[-1]
     rows = x.reshape(-1, x.shape[-1])
-    return rows if rows.stride(1) == 1 else rows.contiguous()
+    rows = rows if rows.stride(1) == 1 else rows.contiguous()
+    return rows, rows.stride(0)

@@ -9,8 +9,7 @@ import torch
 from attend_kernels.common.tensors import unit_rows, unit_stride
 
 
-@torch.library.custom_op("attend::norm", mutates_args=())
-def norm_forward(
+def launch_norm(
     x: torch.Tensor,
     residual: torch.Tensor | None,
     weight: torch.Tensor,
@@ -23,6 +22,9 @@ def norm_forward(
 
     weight = unit_rows(weight)
     return kernels.forward(x, residual, weight, unit_stride(bias), eps, center)
+
+
+norm_forward = torch.library.custom_op("attend::norm", mutates_args=())(launch_norm)
 
 
 @norm_forward.register_fake

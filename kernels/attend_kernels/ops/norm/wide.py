@@ -28,10 +28,13 @@ def norm_wide_forward_kernel(
     CENTER: tl.constexpr,  # noqa: N803  # Triton's habit: compile-time values in capitals
     HAS_RESIDUAL: tl.constexpr,  # noqa: N803
     HAS_BIAS: tl.constexpr,  # noqa: N803
+    EPS: tl.constexpr,  # noqa: N803
     BLOCK: tl.constexpr,  # noqa: N803
     ACCUMULATE: tl.constexpr,  # noqa: N803
 ):
     """Write the norm of one row of h = x + residual, h itself, and the row's statistics."""
+    if EPS is not None:
+        eps = tl.full((), EPS, ACCUMULATE)
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, BLOCK)
     mean = tl.zeros((1,), ACCUMULATE)

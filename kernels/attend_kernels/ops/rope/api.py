@@ -22,14 +22,20 @@ out out), plus R for the table, shared by four heads and mostly read from the ca
 
 from __future__ import annotations
 
+from typing import Never
+
 import torch
 
 from attend_kernels.common import fallback
 from attend_kernels.common.arguments import assert_tensors
+from attend_kernels.common.foreign import ROPE, refuse
+from attend_kernels.common.known import Known
+from attend_kernels.common.layout import Layout, heads_first, look_exchanged, pattern
 from attend_kernels.common.shapes import ShapeError, assert_shape
 from attend_kernels.ops.rope.naive import naive_rope
-from attend_kernels.ops.rope.operators import rotate
+from attend_kernels.ops.rope.operators import launch_rope, rotate
 
+KNOWN = Known()
 INTEGERS = (torch.int32, torch.int64)
 
 
@@ -40,35 +46,54 @@ def apply_rope(
     *,
     interleaved: bool = False,
     positions: torch.Tensor | None = None,
+    layout: Layout = "bhtd",
+    **foreign: Never,
 ) -> torch.Tensor:
     """Turn queries or keys by their positions in one kernel, forward and backward.
 
     Shapes: ``x (B, H, T, D)``, ``cos, sin (P, R/2)`` from ``rope_table``, ``positions`` integers
     ``(T,)`` or ``(B, T)``, each below P; ``-> (B, H, T, D)``, the dtype of x (fp16, bf16, fp32,
-    fp64). Without ``positions``, token t is at position t. Any strides are read. Computes in fp32
-    (fp64 for fp64). Without Triton or a GPU it warns once and runs ``naive_rope``.
+    fp64). Without ``positions``, token t is at position t. With ``layout="bthd"`` x and the result
+    are ``(B, T, H, D)``. Any strides are read, nothing is copied. Computes in fp32 (fp64 for fp64).
+    Without Triton or a GPU it warns once and runs ``naive_rope``.
 
     A position outside the table turns its token to NaN: raising would mean waiting for the GPU.
 
     Raises:
         ShapeError: a shape disagrees, or R is greater than D, or the table is shorter than T.
         TypeError: x or the table is not floating point, or positions are not integers.
-        ValueError: tensors on different devices, or a table that asks for a gradient.
+        ValueError: tensors on different devices, a table that asks for a gradient, or an unknown
+            layout.
     """
-    _check(x, cos, sin, positions)
+    if foreign:
+        refuse("apply_rope", foreign, ROPE)
+    key = KNOWN.key((x, cos, sin, positions), interleaved, layout)
+    if KNOWN.find(key):
+        turned = launch_rope(heads_first(x, layout), cos, sin, positions, interleaved, False)
+        return heads_first(turned, layout)
+    _check(x, cos, sin, positions, layout)
     if x.numel() == 0:
         return torch.empty_like(x)
     if reason := fallback.why_not(x):
         fallback.warn_once("apply_rope", "naive_rope", reason)
-        return naive_rope(x, cos, sin, interleaved=interleaved, positions=positions)
-    return rotate(x, cos, sin, positions, interleaved, False)
+        x = heads_first(x, layout)
+        turned = naive_rope(x, cos, sin, interleaved=interleaved, positions=positions)
+    else:
+        KNOWN.keep(key)
+        turned = rotate(heads_first(x, layout), cos, sin, positions, interleaved, False)
+    return heads_first(turned, layout)
 
 
 def _check(
-    x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, positions: torch.Tensor | None
+    x: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    positions: torch.Tensor | None,
+    layout: Layout,
 ) -> None:
     assert_tensors("apply_rope", ("positions",), x=x, cos=cos, sin=sin, positions=positions)
-    sizes = assert_shape(x, "B H T D", name="x")
+    sizes = assert_shape(x, pattern("apply_rope", layout, "B H T D"), name="x")
+    look_exchanged("apply_rope", sizes["H"], sizes["T"], layout)
     table = assert_shape(cos, "P R", name="cos")
     assert_shape(sin, "P R", table, name="sin")
     tensors = {"x": x, "cos": cos, "sin": sin}

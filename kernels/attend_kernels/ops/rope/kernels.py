@@ -7,6 +7,7 @@ The gradient is the same kernel with the angle negated.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -110,26 +111,31 @@ def rotate(
     batch, heads, tokens, head_dim = x.shape
     cos, sin = cos.contiguous(), sin.contiguous()
     out = torch.empty_like(x)
-    where = positions if positions is not None else cos  # cos: never read
-    batch_stride = where.stride(0) if positions is not None and where.dim() == 2 else 0
     half = cos.shape[-1]
-    settings = config(half, head_dim, x.dtype)
-    settings.update({"INVERSE": inverse, "INTERLEAVED": interleaved})
-    settings["HAS_POSITIONS"] = positions is not None
-    grid = (
-        triton.cdiv(tokens, settings["TOKENS"]),
-        triton.cdiv(heads, settings["HEADS"]),
-        batch,
-    )
+    where, batch_stride, stride = cos, 0, 1  # cos: never read
+    if positions is not None:
+        where, stride = positions, positions.stride(-1)
+        batch_stride = positions.stride(0) if positions.dim() == 2 else 0
+    has = positions is not None
+    settings = _settings(half, head_dim, x.dtype, inverse, interleaved, has)
     kernel: Any = rope_kernel
+    grid = (-(-tokens // settings["TOKENS"]), -(-heads // HEADS), batch)
     with torch.cuda.device_of(x):  # the launch goes to the current device, not to the tensor's
         kernel[grid](
-            *(x, cos, sin, where, out),
-            *(heads, tokens, cos.shape[0], half, head_dim),
-            *(*x.stride(), *out.stride(), batch_stride, where.stride(-1)),
-            **settings,
-        )
+            x, cos, sin, where, out,
+            heads, tokens, cos.shape[0], half, head_dim,
+            *x.stride(), *out.stride(), batch_stride, stride, **settings,
+        )  # fmt: skip
     return out
+
+
+@cache
+def _settings(
+    half: int, head_dim: int, dtype: torch.dtype, inverse: bool, interleaved: bool, has: bool
+) -> dict[str, Any]:
+    """Every compile-time value of a launch."""
+    options = {"INVERSE": inverse, "INTERLEAVED": interleaved, "HAS_POSITIONS": has}
+    return config(half, head_dim, dtype) | options
 
 
 def config(half: int, head_dim: int, dtype: torch.dtype) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 
-@torch.library.custom_op("attend::rope", mutates_args=())
-def rotate(
+def launch_rope(
     x: torch.Tensor,
     cos: torch.Tensor,
     sin: torch.Tensor,
@@ -20,6 +19,9 @@ def rotate(
     from attend_kernels.ops.rope import kernels
 
     return kernels.rotate(x, cos, sin, positions, interleaved, inverse)
+
+
+rotate = torch.library.custom_op("attend::rope", mutates_args=())(launch_rope)
 
 
 @rotate.register_fake

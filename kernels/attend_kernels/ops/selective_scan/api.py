@@ -45,13 +45,14 @@ backward). Nothing here has been timed on a GPU yet.
 
 from __future__ import annotations
 
-from typing import Literal, Never, TypedDict, Unpack, overload
+from typing import Any, Literal, Never, TypedDict, Unpack, overload
 
 import torch
 
 from attend_kernels.common import fallback
 from attend_kernels.common.arguments import assert_tensors
 from attend_kernels.common.foreign import SCAN, refuse
+from attend_kernels.common.known import Known
 from attend_kernels.common.shapes import ShapeError, assert_shape
 from attend_kernels.ops.selective_scan import operators
 from attend_kernels.ops.selective_scan import tiles as configs
@@ -66,6 +67,7 @@ __all__ = [
     "selective_scan",
     "selective_scan_step",
 ]
+KNOWN = Known()
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 PATTERNS = {
     "u": "B T C",
@@ -191,11 +193,12 @@ def selective_scan_step(
     z: torch.Tensor | None = None,
     delta_bias: torch.Tensor | None = None,
     softplus: bool = True,
+    **foreign: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """One step of ``selective_scan``, for decoding: y and the state after it.
 
     The state given is left as it is. It is read and a new one written, 2 N numbers a channel,
-    however long the past.
+    however long the past. Where a gradient is wanted, it is that of ``selective_scan`` with T = 1.
 
     Shapes: state ``(B, C, N)``, u, delta and z ``(B, C)``, A ``(C, N)``, B and C ``(B, N)``, D and
     delta_bias ``(C,)`` -> y ``(B, C)`` and the new state ``(B, C, N)``.
@@ -203,11 +206,25 @@ def selective_scan_step(
     Raises:
         ShapeError, TypeError, ValueError: as ``selective_scan``.
     """
+    if foreign:
+        refuse("selective_scan_step", foreign, SCAN)
+    arguments = (u, delta, A, B, C, D, z, delta_bias)
+    key = KNOWN.key((state, *arguments), softplus)
+    if KNOWN.find(key):
+        _check_values("selective_scan_step", delta, A, delta_bias, softplus)
+        return operators.launch_step(state, *arguments, softplus)
     tensors = {"u": u, "delta": delta, "A": A, "B": B, "C": C, "D": D, "z": z}
     tensors |= {"delta_bias": delta_bias, "state": state}
     patterns = {name: pattern.replace("T ", "") for name, pattern in PATTERNS.items()}
     patterns["state"] = patterns.pop("initial_state")
     _check("selective_scan_step", tensors, patterns)
+    learns = torch.is_grad_enabled() and any(
+        x is not None and x.requires_grad for x in tensors.values()
+    )
+    if u.numel() and not learns and not fallback.why_not(u):
+        _check_values("selective_scan_step", delta, A, delta_bias, softplus)
+        KNOWN.keep(key)
+        return operators.scan_step(state, *arguments, softplus)
     y, state = selective_scan(
         u[:, None], delta.unsqueeze(1), A, B.unsqueeze(1), C.unsqueeze(1), D=D,
         z=None if z is None else z.unsqueeze(1), delta_bias=delta_bias, softplus=softplus,

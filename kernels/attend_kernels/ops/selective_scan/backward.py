@@ -31,6 +31,7 @@ import torch
 import triton
 import triton.language as tl
 
+from attend_kernels.common.activations import sigmoid, step_size
 from attend_kernels.common.launch import LN2, LOG2E
 from attend_kernels.ops.selective_scan import tiles as configs
 from attend_kernels.ops.selective_scan.recurrence import (
@@ -38,8 +39,6 @@ from attend_kernels.ops.selective_scan.recurrence import (
     channels_last,
     constants,
     load_rows,
-    sigmoid,
-    step_size,
     where_before,
     widened,
 )

@@ -32,6 +32,7 @@ import torch
 import triton
 import triton.language as tl
 
+from attend_kernels.common.activations import sigmoid, step_size
 from attend_kernels.common.launch import LOG2E
 from attend_kernels.ops.selective_scan import tiles as configs
 from attend_kernels.ops.selective_scan.recurrence import (
@@ -39,8 +40,6 @@ from attend_kernels.ops.selective_scan.recurrence import (
     channels_last,
     constants,
     pull,
-    sigmoid,
-    step_size,
     where_before,
     widened,
 )

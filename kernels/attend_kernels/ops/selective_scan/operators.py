@@ -106,3 +106,33 @@ def _gradient(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | Non
 
 
 scan_forward.register_autograd(_gradient, setup_context=_save)
+
+
+def launch_step(
+    state: torch.Tensor,
+    u: torch.Tensor,
+    delta: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    c: torch.Tensor,
+    d: torch.Tensor | None,
+    z: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    softplus: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return y and the new state of one step. It has no gradient."""
+    from attend_kernels.ops.selective_scan.step import step
+
+    u, delta, b, c = unit_rows(u), unit_rows(delta), unit_rows(b), unit_rows(c)
+    d, z, bias = unit_stride(d), unit_stride(z), unit_stride(bias)
+    return step(state, u, delta, a, b, c, d, z, bias, softplus)
+
+
+scan_step = torch.library.custom_op("attend::selective_scan_step", mutates_args=())(launch_step)
+
+
+@scan_step.register_fake
+def _(state, u, delta, a, b, c, d, z, bias, softplus):
+    wide = torch.float64 if u.dtype == torch.float64 else torch.float32
+    size, channels, states = state.shape
+    return u.new_empty(u.shape), u.new_empty((size, states, channels), dtype=wide).transpose(1, 2)

@@ -14,12 +14,10 @@ import triton
 import triton.language as tl
 
 from attend_kernels.common import fallback
-from attend_kernels.common.launch import LOG2E
 from attend_kernels.ops.selective_scan import tiles as configs
 
 # Triton 3.9's interpreter takes no single condition, spread over a vector, for a mask.
 INTERPRETED = tl.constexpr(fallback.interpreted())
-LINEAR_FROM = tl.constexpr(20.0)  # beyond it softplus(x) is x to the last bit of fp32
 
 
 @triton.jit
@@ -45,24 +43,6 @@ def pull(rows, ptr, stride, live, WIDE: tl.constexpr):
 def where_before(time, stop, vector):
     """Mask of the shape of ``vector``: whether ``time``, one number, is before ``stop``."""
     return tl.zeros_like(vector) + time < stop
-
-
-@triton.jit
-def sigmoid(x):
-    """Logistic function."""
-    return 1.0 / (1.0 + tl.exp2(-x * LOG2E))
-
-
-@triton.jit
-def step_size(raw, bias, SOFTPLUS: tl.constexpr):
-    """Return softplus(raw + bias), or the bare sum; log(1 + e) keeps its digits for small e."""
-    x = raw + bias
-    if SOFTPLUS:
-        e = tl.exp2(tl.minimum(x, LINEAR_FROM) * LOG2E)
-        w = 1.0 + e  # log(w) is off by e's rounding in w; e / (w - 1) is off by as much
-        log = tl.where(w == 1.0, e, tl.log(w) * (e / tl.where(w == 1.0, 1.0, w - 1.0)))
-        x = tl.where(x > LINEAR_FROM, x, log)
-    return x
 
 
 def widened(x: torch.Tensor, wide: torch.dtype) -> torch.Tensor:

@@ -29,9 +29,10 @@ import torch
 import triton
 import triton.language as tl
 
+from attend_kernels.common.activations import sigmoid, step_size
 from attend_kernels.common.launch import LOG2E
 from attend_kernels.ops.selective_scan import tiles as configs
-from attend_kernels.ops.selective_scan.recurrence import constants, pull, sigmoid, step_size
+from attend_kernels.ops.selective_scan.recurrence import constants, pull
 
 HIDDEN = ["C"]  # so that a thread has all states of a channel: see ``forward``
 

@@ -30,12 +30,12 @@ the paper's, as in every Mamba; in the kernels b and c.
 
 Memory traffic, in elements a step and head. The least is 2 P, for x read and y written; dt, B and C
 are shared or small. (Where P or N is no power of two, x, B and C are copied first, filled up with
-zeros.) ``naive_ssd`` writes the state of every step, P N. The forward kernel keeps the state in
-registers: 2 P, and what BLOCK_P rows read of B and C, mostly from the L2 cache; 3 or 4 numbers a
-step for the decays. Nothing is kept for the gradient but the arguments. The backward pass makes the
-states again and writes those at chunk starts, and their gradients at chunk ends, in x's dtype: 2 P
-N / chunk, read back once. With P = 64, N = 128 and chunks of 64 that is 8 P; with 9 P of x, dy and
-dx it moves 17 P.
+zeros. Heads wider than 128 are several of 128, each of which reads B and C.) ``naive_ssd`` writes
+the state of every step, P N. The forward kernel keeps the state in registers: 2 P, and what BLOCK_P
+rows read of B and C, mostly from the L2 cache; 3 or 4 numbers a step for the decays. Nothing is
+kept for the gradient but the arguments. The backward pass makes the states again and writes those
+at chunk starts, and their gradients at chunk ends, in x's dtype: 2 P N / chunk, read back once.
+With P = 64, N = 128 and chunks of 64 that is 8 P; with 9 P of x, dy and dx it moves 17 P.
 
 Arithmetic, in multiplications a step and head with chunks of Q: Q (N + P) + 2 P N forward, about
 3 times as much backward.
@@ -49,13 +49,14 @@ Nothing here has been timed on a GPU yet.
 
 from __future__ import annotations
 
-from typing import Literal, Never, TypedDict, Unpack, overload
+from typing import Any, Literal, Never, TypedDict, Unpack, overload
 
 import torch
 
 from attend_kernels.common import devices, fallback
 from attend_kernels.common.arguments import assert_tensors, autocast
 from attend_kernels.common.foreign import SSD, refuse
+from attend_kernels.common.known import Known
 from attend_kernels.common.tensors import filled
 from attend_kernels.ops.ssd import operators
 from attend_kernels.ops.ssd.checks import PATTERNS, check, check_values, split_groups
@@ -67,6 +68,7 @@ from attend_kernels.ops.ssd.naive import (
     segsum,
     step_sizes,
 )
+from attend_kernels.ops.ssd.pieces import Pieces
 
 __all__ = [
     "naive_ssd",
@@ -78,6 +80,8 @@ __all__ = [
     "ssd_step",
     "step_sizes",
 ]
+
+KNOWN = Known(casts=True)
 
 
 class Keywords(TypedDict, total=False):
@@ -158,7 +162,7 @@ def ssd(
             taken at their word.
 
     Shapes: x ``(B, T, H, P)``, dt ``(B, T, H)``, A, D and dt_bias ``(H,)``, B and C ``(B, T, G,
-    N)`` with H a multiple of G, P up to 128 and N up to 256, initial_state ``(B, H, P, N)``,
+    N)`` with H a multiple of G, N up to 256, initial_state ``(B, H, P, N)``,
     cu_seqlens ``(sequences + 1,)`` integers -> y ``(B, T, H, P)`` in x's dtype, and the last state
     ``(B, H, P, N)`` in fp32; with cu_seqlens, states are ``(sequences, H, P, N)``.
 
@@ -195,15 +199,16 @@ def ssd(
         )  # fmt: skip
         y = y.to(x.dtype)
     else:
-        P, N = x.shape[-1], B.shape[-1]
-        wide, states = devices.padded(P), devices.padded(N)
+        pieces, N = Pieces(x.shape[-1]), B.shape[-1]
+        states = devices.padded(N)
         y, state = operators.ssd_forward(
-            filled(x, wide), dt, A.float(), filled(B, states), filled(C, states),
-            None if D is None else D.float(),
-            None if initial_state is None else filled(initial_state.float(), wide, states),
+            pieces.rows(x), pieces.vectors(dt), pieces.vectors(A.float()),
+            filled(B, states), filled(C, states),
+            None if D is None else pieces.vectors(D.float()),
+            None if initial_state is None else pieces.state(initial_state.float(), states),
             None if cu_seqlens is None else cu_seqlens.to(torch.int32), chunk,
         )  # fmt: skip
-        y, state = y[..., :P], state[:, :, :P, :N]
+        y, state = pieces.join(y, state, N)
     return (y, state) if output_state else y
 
 
@@ -218,6 +223,7 @@ def ssd_step(
     *,
     dt_bias: torch.Tensor | None = None,
     softplus: bool = False,
+    **foreign: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """One step of ``ssd``, for decoding: y and the state after it.
 
@@ -231,6 +237,13 @@ def ssd_step(
     Raises:
         ShapeError, TypeError, ValueError: as ``ssd``.
     """
+    if foreign:
+        refuse("ssd_step", foreign, SSD)
+    arguments = (state, x, dt, A, B, C, D, dt_bias)
+    key = KNOWN.key(arguments, softplus)
+    if KNOWN.find(key):
+        _check_step(dt, A, dt_bias, softplus)
+        return operators.launch_step(*arguments, softplus)
     assert_tensors(
         "ssd_step", ("D", "dt_bias"), state=state, x=x, dt=dt, A=A, B=B, C=C, D=D, dt_bias=dt_bias
     )
@@ -244,11 +257,21 @@ def ssd_step(
             softplus=softplus, initial_state=state, output_state=True,
         )  # fmt: skip
         return y[:, 0], state
-    dt = step_sizes(dt, dt_bias, softplus)
-    check_values("ssd_step", dt, A)
-    A, D, state = A.float(), None if D is None else D.float(), state.float()
+    _check_step(dt, A, dt_bias, softplus)
     if reason := fallback.why_not(x):
         fallback.warn_once("ssd_step", "naive_ssd_step", reason)
-        y, state = naive_ssd_step(state, x.float(), dt, A, B.float(), C.float(), D)
+        y, state = naive_ssd_step(
+            state.float(), x.float(), step_sizes(dt, dt_bias, softplus), A.float(), B.float(),
+            C.float(), None if D is None else D.float(),
+        )  # fmt: skip
         return y.to(x.dtype), state
-    return operators.ssd_step(state, x, dt, A, B, C, D)
+    KNOWN.keep(key)
+    return operators.ssd_step(state, x, dt, A, B, C, D, dt_bias, bool(softplus))
+
+
+def _check_step(
+    dt: torch.Tensor, A: torch.Tensor, dt_bias: torch.Tensor | None, softplus: bool
+) -> None:
+    """Refuse growth, as ``check_values``, with the step sizes made for that alone."""
+    if not (dt.is_cuda or torch.compiler.is_compiling()):
+        check_values("ssd_step", step_sizes(dt, dt_bias, softplus), A)

@@ -11,7 +11,6 @@ from attend_kernels.common.packing import check_starts
 from attend_kernels.common.shapes import ShapeError, assert_shape
 
 MOST_STATES = 256  # N: a state any wider leaves no room for a chunk in the registers
-WIDEST_HEAD = 128  # P
 PATTERNS = {
     "x": "B T H P",
     "dt": "B T H",
@@ -77,12 +76,15 @@ def check(
             f"{function}: x has H={H} heads, B and C have G={G} groups; expected a divisor of {H}, "
             f"so that each group serves as many heads. Next: one of {near} groups."
         )
-    for letter, what, most in (("P", "heads", WIDEST_HEAD), ("N", "states", MOST_STATES)):
-        if not 1 <= sizes[letter] <= most:
-            raise ValueError(
-                f"{function}: {what} are {letter}={sizes[letter]} wide; expected 1 to {most}, what "
-                f"a GPU's registers hold. Next: naive_ssd_chunked, which takes any width."
-            )
+    if not sizes["P"]:
+        raise ValueError(
+            f"{function}: heads are P=0 wide; expected 1 or more. Next: print x.shape."
+        )
+    if not 1 <= sizes["N"] <= MOST_STATES:
+        raise ValueError(
+            f"{function}: states are N={sizes['N']} wide; expected 1 to {MOST_STATES}, what a "
+            f"GPU's registers hold. Next: naive_ssd_chunked, which takes any width."
+        )
     if cu_seqlens is not None:
         if x.shape[0] != 1:
             raise ValueError(

@@ -125,8 +125,7 @@ def _gradient(ctx: Any, grad: torch.Tensor | None, grad_final: torch.Tensor | No
 ssd_forward.register_autograd(_gradient, setup_context=_save)
 
 
-@torch.library.custom_op("attend::ssd_step", mutates_args=())
-def ssd_step(
+def launch_step(
     state: torch.Tensor,
     x: torch.Tensor,
     dt: torch.Tensor,
@@ -134,20 +133,25 @@ def ssd_step(
     B: torch.Tensor,
     C: torch.Tensor,
     D: torch.Tensor | None,
+    dt_bias: torch.Tensor | None,
+    softplus: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return y and the next state."""
+    """Return y and the next state, in fp32."""
     from attend_kernels.ops.ssd.step import step
 
-    x, B, C = (unit_rows(m) for m in (x, B, C))  # noqa: N806
-    D = None if D is None else D.contiguous()  # noqa: N806
-    return step(state.contiguous(), x, dt, A.contiguous(), B, C, D)
+    x, B, C = unit_rows(x), unit_rows(B), unit_rows(C)  # noqa: N806
+    A, D, dt_bias = unit_rows(A), unit_stride(D), unit_stride(dt_bias)  # noqa: N806
+    return step(state.contiguous(), x, dt, A, B, C, D, dt_bias, softplus)
+
+
+ssd_step = torch.library.custom_op("attend::ssd_step", mutates_args=())(launch_step)
 
 
 @ssd_step.register_fake
 def _(
-    state: torch.Tensor, x: torch.Tensor, *_: torch.Tensor | None
+    state: torch.Tensor, x: torch.Tensor, *_: torch.Tensor | bool | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return x.new_empty(x.shape), state.new_empty(state.shape)
+    return x.new_empty(x.shape), state.new_empty(state.shape, dtype=torch.float32)
 
 
 def _inputs(

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import torch
 
 from attend_kernels.common import devices, fallback
+from attend_kernels.ops.ssd.measured import MEASURED
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ for _architecture in (80, 90):
             _architecture, "fp32", _wide, 256,
             Tile(16, 16, 8, 1), Tile(16, 16, 8, 1), Tile(16, 16, 8, 1), Tile(16, 32, 8, 1),
         )  # fmt: skip
+for (*_key, _kernel), _tile in MEASURED.items():
+    TABLE[tuple(_key)] = {**TABLE[tuple(_key)], str(_kernel): Tile(*_tile)}
 
 # Interpreted: unequal sides show an exchanged axis; a step costs the same for any small tile.
 INTERPRETED = {

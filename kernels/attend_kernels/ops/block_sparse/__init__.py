@@ -1,0 +1,1 @@
+"""Attention over chosen tiles of the scores alone, with its gradient. Begin with ``api``."""

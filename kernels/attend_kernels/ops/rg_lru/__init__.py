@@ -1,0 +1,1 @@
+"""The real-gated linear recurrent unit of Griffin, with its gradient. Begin with ``api``."""

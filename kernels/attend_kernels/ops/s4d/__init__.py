@@ -1,0 +1,1 @@
+"""The convolution kernel of a diagonal state-space model, with its gradient. Begin with ``api``."""
