@@ -278,7 +278,7 @@ def test_steps_that_grow_too_fast_are_told(define: Any) -> None:
 
     hold(linear)
     with pytest.raises(
-        Miss, match=r"4 times as many numbers cost 1\d.* times as many steps .*once"
+        Miss, match=r"4 times as many numbers cost 1\d.* times as many operations .*once"
     ):
         hold(square)
 

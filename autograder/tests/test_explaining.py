@@ -86,7 +86,7 @@ ADVICE = {
     "method": ("AttributeError", "'numpy.ndarray' object has no attribute 'exp'", "`np.exp(…)`"),
     "keepdim": ("TypeError", "_amax() got an unexpected keyword argument 'keepdim'", "`keepdims`"),
     "scalar": ("TypeError", "only length-1 arrays can be converted to Python scalars", "np.exp"),
-    "overflow": ("OverflowError", "math range error", "subtract the largest first"),
+    "overflow": ("OverflowError", "math range error", "a softmax subtracts the largest"),
     "truth": ("ValueError", "The truth value of an array with more than one", "np.max"),
     "own max": ("TypeError", "max() takes no keyword arguments", "NumPy's is `np.max(…)`"),
     "own sum": ("TypeError", "'axis' is an invalid keyword argument for sum()", "Python's own"),

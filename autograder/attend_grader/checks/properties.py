@@ -85,14 +85,14 @@ def expect_growth(
     small, large = (_amount(c, cost) for c in costs)
     raise Miss(
         f"too slow or too large: {sizes[1] / sizes[0]:g} times as many {of} cost {ratio:.3g} times "
-        f"as {'many steps' if cost == 'steps' else 'much memory'} "
+        f"as {'many operations' if cost == 'steps' else 'much memory'} "
         f"({small} at {sizes[0]}, {large} at {sizes[1]}). {advice}",
         topic=f"{cost} grow with {of}",
     )
 
 
 def _amount(count: int, cost: str) -> str:
-    return f"{count:,} steps" if cost == "steps" else f"{count / 1024:,.0f} KiB"
+    return f"{count:,} operations" if cost == "steps" else f"{count / 1024:,.0f} KiB"
 
 
 def derivative(loss: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> np.ndarray:

@@ -14,8 +14,9 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
+from attend_grader.checks.again import changes_its_mind
 from attend_grader.checks.as_if import as_if
-from attend_grader.checks.calls import numbers, parts, usable
+from attend_grader.checks.calls import numbers, parts
 from attend_grader.checks.cases import Case, describe, logged, observe
 from attend_grader.checks.edited import USED, edited
 from attend_grader.checks.exercise import Exercise
@@ -26,13 +27,8 @@ from attend_grader.checks.relations import arrays as _arrays
 from attend_grader.checks.relations import kind as _kind
 from attend_grader.checks.relations import pairs_of, relation
 from attend_grader.checks.subject import Subject
-from attend_grader.checks.trials import KEPT
 from attend_grader.checks.when import when
 from attend_grader.checks.wording import MARKED, ORDINARY, RIGHT, stated
-from attend_grader.inside.kernels import kernels_of
-
-MADE_AGAIN = 6
-"""Wrong calls that are made a second time, last ones first."""
 
 FEW = 5
 """Wrong calls that have a type in common, and need: fewer may have it by chance."""
@@ -56,24 +52,13 @@ def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
     cases = observe(subject, exercise, seed)
     if len(cases) < 2:
         return None
-    if _changes_its_mind(subject, exercise, cases):
-        return f"Called again with the same arguments, it gives another result. {KEPT}"
+    other = changes_its_mind(subject, exercise, cases, seen)
+    if other:
+        return other
     describe([*cases, *seen], exercise)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a mean of nothing and the like: no sentence, no matter
         return _Search(cases, exercise, seen).sentence()
-
-
-def _changes_its_mind(subject: Subject, exercise: Exercise, cases: Sequence[Case]) -> bool:
-    """Whether a call that went wrong gives something else when it is made again."""
-    if kernels_of(exercise.reference):  # interpreted: seconds
-        return False
-    wrong = [case for case in cases if case.wrong and usable(case.got)][::-1][:MADE_AGAIN]
-    again = subject.many([case.call for case in wrong])
-    return any(
-        usable(came) and not case.agrees(came.value)
-        for case, came in zip(wrong, again, strict=True)
-    )
 
 
 class _Search:
@@ -144,7 +129,13 @@ class _Search:
         types = sorted({case.got.error.type for case in self.raising if case.got.error})
         kind = " or ".join(types)
         if len(self.raising) == len(self.cases):
-            return f"It raises {kind} in every call, {len(self.cases)} of them."
+            came = any(case.got.error is None for case in self.shown)
+            often = (
+                f"in all {len(self.cases)} ordinary calls tried"
+                if came
+                else (f"in every call, {len(self.cases)} of them")
+            )
+            return f"It raises {kind} {often}."
         told = self._when(lambda case: case.got.error is not None, plain=True)
         head = f"It raises {kind} in {len(self.raising)} of {len(self.cases)} calls tried"
         head += f", just those where {told}" if told else ""

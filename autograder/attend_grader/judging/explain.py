@@ -295,7 +295,7 @@ def _about_kinds(error: CallError) -> str:
     if "converted to Python scalar" in text or "only 0-dimensional" in text:
         return "Python's math and float() take one number; np.exp, np.sqrt, … take whole arrays."
     if "math range error" in text:
-        return "exp of a score above 709 is too large for a float: subtract the largest first."
+        return "exp above 709 overflows: a softmax subtracts the largest, a sigmoid uses tanh."
     if "truth value of an array" in text:
         return (
             "Python's own max, min, and, or, if ask whether an array is true; for arrays there "

@@ -31,7 +31,7 @@ FAINTEST = 1e-3
 SEE = (
     "Each text begins with a letter; at the question mark the network must say which. Bright: this "
     "part of the state differs because one token was changed. A changed letter glows to the end, a "
-    "changed digit fades."
+    "changed digit usually fades."
 )
 _LEFT, _WIDE, _TALL, _TOP = 150.0, 14.0, 4.0, 78.0
 

@@ -95,9 +95,11 @@ def _cost(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong, all sizes alike, one sequence, one step."""
+    """Oblong, all sizes alike, one sequence, one step, large gradients."""
     sizes = ((2, 4, 3, 5), (3, 3, 3, 3), (1, 5, 2, 3), (2, 1, 2, 2))
-    return [Call(problem(rng, *each)[1]) for each in sizes]
+    *inputs, grad_states = problem(rng, 2, 3, 2, 4)[1]
+    large = Call((*inputs, 1e4 * grad_states))
+    return [*(Call(problem(rng, *each)[1]) for each in sizes), large]
 
 
 SLOPE = " * (1 - states[:, t] ** 2)"

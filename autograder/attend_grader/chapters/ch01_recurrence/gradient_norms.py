@@ -65,6 +65,13 @@ def _product(rng: np.random.Generator) -> Known:
     yield why, (np.zeros((1, 6, 2)), np.array([[0.5, 6.0], [0.0, 0.5]])), want
 
 
+def _lifted(norms: Array) -> str:
+    least = float(norms.min())
+    if 0 < least < 1e-3 and norms.size == 4:
+        return f"Yours are never below {least:.0e}: a gradient may vanish, so leave small norms."
+    return ""
+
+
 def _slopes(rng: np.random.Generator) -> Known:
     turn = 2.0 * rotation(rng, 3)
     for step in (0, 1, 2, 3):
@@ -143,10 +150,11 @@ SLIPS = (
         "made h_t: its slope is 1 − h_t².",
     ),
     Slip(
-        "one step too far",
-        ((f"norms[:, t] = {NORM}", "pass"), (STEP, f"{STEP}\n        norms[:, t] = {NORM}")),
-        "Every entry has gone one step too far back, so that the last is not 1. Take the norm "
-        "first, then multiply by the step's slopes and weights.",
+        "Frobenius norm of all but the last",
+        (NORM, "np.linalg.norm(jacobian, axis=(1, 2)) if t < steps - 1 else 1.0"),
+        "Your numbers but the last, which is 1, are Frobenius norms: the root of the sum of all "
+        "squared entries, NumPy's default for a matrix. Wanted is the largest singular value: "
+        "ord=2.",
     ),
     Slip(
         "weights before slopes",
@@ -233,7 +241,7 @@ EXERCISE = Exercise(
         ),
         known("the last one is 1, for any state size", _last, clue=_frobenius),
         known("a stretched rotation without tanh gives powers", _powers),
-        known("the norm of the product, not a product of norms", _product),
+        known("the norm of the product, not a product of norms", _product, clue=_lifted),
         known("each slope of tanh counts once, at its own step", _slopes),
         Property("agrees with a numerical derivative, in each sequence", 1, _numerical),
     ),

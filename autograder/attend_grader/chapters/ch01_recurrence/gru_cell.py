@@ -11,6 +11,7 @@ from attend_grader.chapters.ch01_recurrence.shared import (
     LN3,
     SIZES,
     WIDE,
+    alone,
     huge,
     inside,
     logistic,
@@ -71,6 +72,9 @@ def _placed(rng: np.random.Generator) -> Known:
 def _sizes(rng: np.random.Generator) -> Fresh:
     for b, c, n in SIZES:
         yield f"B = {b}, C = {c}, N = {n}", Call(_inputs(rng, b, c, n))
+    names = ("x", "h", "w_x", "w_h", "b_x", "b_h")
+    for why, arguments in alone(names, _inputs(rng, 2, 4, 3), ("w_x", "w_h")):
+        yield why, Call(arguments)
 
 
 def _huge(rng: np.random.Generator) -> Fresh:
@@ -198,7 +202,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        says=("Sums of any size are safe.",),
+        says=("The sums before tanh and sigmoid may be of any size.",),
     ),
     properties=(
         worked(
@@ -216,7 +220,7 @@ EXERCISE = Exercise(
         known("update gate 0 replaces it by the candidate", _replaces),
         known("the reset gate mutes what comes from the state", _resets),
         known("it does so after the product and the bias, number by number", _placed),
-        agrees("any batch, input and state size", _sizes),
+        agrees("any batch, input and state size; input, state and biases each 0, too", _sizes),
         agrees("huge sums are safe", _huge, repeat=1, clue=_overflowed),
     ),
     draws=draws,

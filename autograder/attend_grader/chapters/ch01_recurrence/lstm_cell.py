@@ -13,6 +13,7 @@ from attend_grader.chapters.ch01_recurrence.shared import (
     LN3,
     SIZES,
     WIDE,
+    alone,
     huge,
     inside,
     logistic,
@@ -33,16 +34,30 @@ def _inputs(rng: np.random.Generator, b: int, c: int, n: int) -> tuple[Array, ..
     return x, h, memory, w_x, w_h, normal(rng, 4 * n)
 
 
+FAR = 1000.0
+"""A memory may be far outside −1 to 1: it counts."""
+
+
 def _gated(i: float, f: float, why: str) -> Callable[[Subject, Probe], None]:
-    """A test of the memory where input and forget gate are set by the bias alone."""
+    """A test of the memory, some of it far from 0, with input and forget gate set by the bias."""
 
     def test(subject: Subject, probe: Probe) -> None:
         x, h, c, w_x, w_h, b = _inputs(probe.rng, 3, 2, 4)
         w_x[:, :8] = w_h[:, :8] = 0.0
         b[:8] = np.repeat([i, f], 4)
-        new = np.tanh((x @ w_x + h @ w_h + b)[:, 8:12]) if i > 0 else c
+        c[:, :2] = FAR * np.sign(c[:, :2] - 1e-3)
+        written = np.tanh((x @ w_x + h @ w_h + b)[:, 8:12])
+        new = (c if f > 0 else 0.0) + (written if i > 0 else 0.0)
         want = (probe.reference(x, h, c, w_x, w_h, b)[0], new)
         probe.agree(subject, x, h, c, w_x, w_h, b, want=want, part=1, why=why)
+
+    return test
+
+
+def _both(*tests: Callable[[Subject, Probe], None]) -> Callable[[Subject, Probe], None]:
+    def test(subject: Subject, probe: Probe) -> None:
+        for each in tests:
+            each(subject, probe)
 
     return test
 
@@ -66,6 +81,11 @@ def _state(subject: Subject, probe: Probe) -> None:
 def _memory(rng: np.random.Generator) -> Fresh:
     for b, c, n in SIZES:
         yield f"B = {b}, C = {c}, N = {n}", Call(_inputs(rng, b, c, n))
+    x, h, memory, w_x, w_h, b = _inputs(rng, 2, 3, 4)
+    yield "a memory far outside −1 to 1", Call((x, h, FAR * memory, w_x, w_h, b))
+    names = ("x", "h", "c", "w_x", "w_h", "b")
+    for why, arguments in alone(names, _inputs(rng, 2, 4, 3), ("w_x", "w_h")):
+        yield why, Call(arguments)
 
 
 def _huge(rng: np.random.Generator) -> Fresh:
@@ -145,14 +165,14 @@ SLIPS = (
     Slip(
         "forget gate the wrong way round",
         ("sigmoid(f) * c", "(1 - sigmoid(f)) * c"),
-        "The memory is multiplied by 1 − forget gate. For all its name, a forget gate of 1 keeps "
+        "The memory is multiplied by 1 − forget gate. Despite its name, a forget gate of 1 keeps "
         "everything: sigmoid(f) * c.",
     ),
     Slip(
-        "sigmoid with the wrong sign",
-        tuple((f"sigmoid({gate})", f"sigmoid(-{gate})") for gate in "fio"),
-        "The gates open where they should shut: a sign is wrong, as in 1 / (1 + eˣ). The sigmoid "
-        "is 1 / (1 + e⁻ˣ); one is given above.",
+        "one gate for both, as in the GRU",
+        ("sigmoid(i) *", "(1 - sigmoid(f)) *"),
+        "What is written has the share 1 − forget gate, as in the GRU. The LSTM has an input gate "
+        "of its own, so that it can keep and write at once: sigmoid(i) * np.tanh(g).",
     ),
 )
 
@@ -190,22 +210,25 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        says=("Sums of any size are safe.",),
+        says=("The sums before tanh and sigmoid may be of any size, and so may c.",),
     ),
     properties=(
         worked(
-            "a hand-worked example: gates 1/4, 3/4, 1/2",
+            "a hand-worked example: gates 1/4, 1/2, 3/4",
             *(np.array([[1.0]]), np.array([[0.0]]), np.array([[2.0]])),
-            *(np.array([[-LN3, LN3, LN3, 0.0]]), np.zeros((1, 4)), np.zeros(4)),
-            want=(np.array([[0.4677]]), np.array([[1.7]])),  # the memory is 0.2 + 0.75 · 2
+            *(np.array([[-LN3, 0.0, LN3, LN3]]), np.zeros((1, 4)), np.zeros(4)),
+            want=(np.array([[0.6252]]), np.array([[1.2]])),  # 0.25 · 0.8 + 0.5 · 2; 0.75 · tanh
             parts=(1, 0),
             tolerance=PRINTED,
-            why="the gates i, f, o are 1/4, 3/4, 1/2 and the candidate is 0.8",
+            why="the gates i, f, o are 1/4, 1/2, 3/4 and the candidate is 0.8",
         ),
         Property(
-            "forget gate open, input gate shut: the memory stays",
+            "forget gate open: the memory stays, and with both gates open it is added to",
             1,
-            _gated(-WIDE, WIDE, "the input gate is shut and the forget gate open"),
+            _both(
+                _gated(-WIDE, WIDE, "the input gate is shut and the forget gate open"),
+                _gated(WIDE, WIDE, "input and forget gate are open"),
+            ),
         ),
         Property(
             "forget gate shut, input gate open: the candidate replaces it",

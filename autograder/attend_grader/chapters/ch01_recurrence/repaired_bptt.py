@@ -27,12 +27,21 @@ def _last(rng: np.random.Generator) -> Fresh:
         *inputs, grad_states = problem(rng, *sizes)[1]
         grad_states[:, :-1] = 0.0
         yield "the loss looks at the last state only", Call((*inputs, grad_states))
+    x, h0, states, w_x, w_h, grad_states = problem(rng, 2, 4, 3, 4)[1]
+    states[:, ::2, :2] = np.sign(states[:, ::2, :2])
+    grad_states[:, ::2, :2] *= 1e6
+    why = "some states are 1 or −1: their slope is 0, so the large gradient there goes nowhere"
+    yield why, Call((x, h0, states, w_x, w_h, grad_states))
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong, all sizes alike, one sequence, one step, one number."""
+    """Oblong, all sizes alike, one sequence, one step, one number; h0 inside and outside ±1."""
     sizes = ((2, 4, 3, 5), (3, 3, 3, 3), (1, 5, 2, 3), (2, 1, 2, 2), (2, 3, 1, 1))
-    return [Call(problem(rng, *each)[1]) for each in sizes]
+    made = []
+    for place, each in enumerate(sizes):
+        x, h0, *rest = problem(rng, *each)[1]
+        made.append(Call((x, h0 if place % 2 else h0 + 2 * np.sign(h0), *rest)))
+    return made
 
 
 BACK = "(grad_sums[:, t] @ w_h.T) * slopes[:, t - 1]"
@@ -156,7 +165,7 @@ EXERCISE = Exercise(
     ),
     properties=(
         agrees("one step, and slopes of 1: right, as it was", _one_step, repeat=1),
-        agrees("a loss at the last state reaches every input", _last, part=0),
+        agrees("a loss reaches every input, but not through a slope of 0", _last, part=0),
         numerical(2, RESULTS[2]),
         numerical(3, RESULTS[3]),
     ),

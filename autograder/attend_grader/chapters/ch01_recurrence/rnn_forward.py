@@ -23,6 +23,7 @@ def _start(rng: np.random.Generator) -> Fresh:
     x, h0, w_x, w_h, b = sequence_inputs(rng, 2, 3, 4, 3)
     why = "inputs of 0 and no bias, so all comes from h0"
     yield why, Call((np.zeros_like(x), h0, w_x, w_h, np.zeros_like(b)))
+    yield "h0 is 0, as at the start of a text", Call((x, np.zeros_like(h0), w_x, w_h, b))
 
 
 def _states(rng: np.random.Generator) -> Fresh:
@@ -151,6 +152,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        says=("The sums before tanh may be of any size.",),
     ),
     properties=(
         worked(

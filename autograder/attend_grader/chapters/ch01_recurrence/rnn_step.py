@@ -8,18 +8,16 @@ import numpy as np
 from attend_solutions import recurrence
 from attend_solutions.types import Array
 
-from attend_grader.chapters.ch01_recurrence.shared import LN2, LN3, SIZES, huge, step_inputs
+from attend_grader.chapters.ch01_recurrence.shared import LN2, LN3, SIZES, alone, huge, step_inputs
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import Fresh, agrees, worked
 
 
 def _parts(rng: np.random.Generator) -> Fresh:
-    x, h, w_x, w_h, b = step_inputs(rng, 2, 4, 3)
-    no_x, no_h, no_b = (np.zeros_like(a) for a in (x, h, b))
-    yield "input and state are 0", Call((no_x, no_h, w_x, w_h, b))
-    yield "state and bias are 0", Call((x, no_h, w_x, w_h, no_b))
-    yield "input and bias are 0", Call((no_x, h, w_x, w_h, no_b))
+    names = ("x", "h", "w_x", "w_h", "b")
+    for why, arguments in alone(names, step_inputs(rng, 2, 4, 3), ("w_x", "w_h")):
+        yield why, Call(arguments)
 
 
 def _sizes(rng: np.random.Generator) -> Fresh:
@@ -82,9 +80,10 @@ SLIPS = (
         "lie between −1 and 1.",
     ),
     Slip(
-        "ReLU instead of tanh",
-        (ANSWER, "np.maximum(x @ w_x + h @ w_h + b, 0.0)"),
-        "Negative sums become 0 and positive ones stay as they are (ReLU). Use np.tanh.",
+        "state added after tanh",
+        (ANSWER, "np.tanh(x @ w_x + b) + h @ w_h"),
+        "Only the input's part and the bias go through tanh; what comes from the state is added "
+        "after it, so that states leave −1 to 1. One tanh around all three parts.",
     ),
     Slip(
         "w_h transposed",
@@ -147,7 +146,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        says=("Sums of any size are safe.",),
+        says=("The sums before tanh may be of any size.",),
     ),
     properties=(
         worked(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,18 @@ def weights(rng: np.random.Generator, *shape: int) -> Array:
 def inside(rng: np.random.Generator, *shape: int) -> Array:
     """Random states between −0.9 and 0.9, of two decimals."""
     return rng.uniform(-0.9, 0.9, shape).round(2)
+
+
+def alone(
+    names: Sequence[str], arguments: Sequence[Array], kept: Sequence[str]
+) -> Iterator[tuple[str, tuple[Array, ...]]]:
+    """A call's arguments with each but those kept 0 alone, and with all others 0."""
+    free = [name for name in names if name not in kept]
+    for name in free:
+        rest = [other for other in free if other != name]
+        for zero, why in (([name], f"{name} is 0"), (rest, f"{' and '.join(rest)} are 0")):
+            both = zip(names, arguments, strict=True)
+            yield why, tuple(np.zeros_like(a) if own in zero else a for own, a in both)
 
 
 def huge(count: int) -> Array:
