@@ -82,7 +82,7 @@ ADVICE = {
     "width": ("NameError", "name 'd_k' is not defined", "the width of a query is `q.shape[-1]`"),
     "capital": ("NameError", "name 'Q' is not defined", "did you mean `q`?"),
     "numpy": ("NameError", "name 'sqrt' is not defined", "in NumPy it is called `np.sqrt`"),
-    "import": ("NameError", "name 'np' is not defined", "the cell at the top of the notebook"),
+    "import": ("NameError", "name 'np' is not defined", "run the notebook's first cells"),
     "method": ("AttributeError", "'numpy.ndarray' object has no attribute 'exp'", "`np.exp(…)`"),
     "keepdim": ("TypeError", "_amax() got an unexpected keyword argument 'keepdim'", "`keepdims`"),
     "scalar": ("TypeError", "only length-1 arrays can be converted to Python scalars", "np.exp"),

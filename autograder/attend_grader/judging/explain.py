@@ -137,7 +137,7 @@ def _about_names(error: CallError) -> str:
         if name in _WIDTHS and "q" in error.shapes:
             return f"give `{name}` a value first; the width of a query is `q.shape[-1]`."
         if name == "math":
-            return "`import math` for numbers; whole arrays and tensors need np.sqrt, torch.sqrt, …"
+            return "`import math` for numbers; whole arrays and tensors need np.exp, torch.exp, …"
         if name == "np":
             return "run the notebook's first cells; if none of them does, `import numpy as np`."
         if callable(getattr(np, name, None)):
