@@ -207,7 +207,9 @@ EXERCISE = Exercise(
         ),
         Property("no mask, any sizes; an integer", 1, _plain),
         known("the last tile may be shorter", _ragged),
-        known("causal: tiles with nothing to see are not read", _causal, points=1),
+        known(
+            "causal: tiles of K and V that a tile of Q cannot see are not read", _causal, points=1
+        ),
         known("windows, with and without causal", _windows, points=2),
         BAD,
     ),
