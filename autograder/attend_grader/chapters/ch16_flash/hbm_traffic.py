@@ -89,7 +89,7 @@ BAD = refuses(
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Ragged, causal, windows, other item sizes."""
+    """Ragged, causal, windows, other item sizes, queries that see no key."""
     width = int(rng.integers(3, 9))
     return [
         Call((6, 8, width, 2, 4)),
@@ -100,6 +100,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((9, 9, width, 3, 2), {"window": 1}),
         Call((8, 8, width, 2, 2), {"window": 0}),
         Call((7, 5, width, 3, 2), {"itemsize": 4}),
+        Call((8, 5, width, 2, 2, True)),
     ]
 
 
@@ -140,11 +141,12 @@ SLIPS = (
         "Reading is counted, writing is not: the output and the LSE go back to slow memory.",
     ),
     Slip(
-        "causal taken for half",
-        ("int((needed * lengths).sum())",
-         "keys * needed.shape[0] // 2 if causal else int((needed * lengths).sum())"),
-        "With `causal` exactly half of the keys are counted. Tiles that the diagonal cuts are "
-        "read whole: add the lengths of the tiles that tiles_needed calls needed.",
+        "queries that see no key are not read",
+        ("queries * width + 2 * keys_read",
+         "sum(t.stop - t.start for t, n in zip(tiles(queries, tile_q), needed, strict=True) "
+         "if n.any()) * width + 2 * keys_read"),
+        "A tile of Q that sees no key is not counted. Each tile of Q is read once, whatever it "
+        "sees; tiles_needed says only which tiles of K and V are read for it.",
     ),
     Slip(
         "the standard way's count",
