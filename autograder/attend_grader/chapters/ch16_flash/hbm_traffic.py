@@ -160,9 +160,11 @@ SLIPS = (
         "Tiles that the mask hides altogether are counted. They are not read: ask tiles_needed.",
     ),
     Slip(
-        "numbers, not bytes",
-        (" * itemsize", ""),
-        "These are numbers, not bytes: multiply by itemsize.",
+        "causal taken for half",
+        ("int((needed * lengths).sum())",
+         "keys * needed.shape[0] // 2 if causal else int((needed * lengths).sum())"),
+        "With `causal` exactly half of the keys are counted. Tiles that the diagonal cuts are "
+        "read whole: add the lengths of the tiles that tiles_needed calls needed.",
     ),
 )  # fmt: skip
 
