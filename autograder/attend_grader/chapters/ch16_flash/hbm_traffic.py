@@ -67,7 +67,9 @@ def _plain(subject: Subject, probe: Probe) -> None:
 
 
 def _causal(rng: np.random.Generator) -> Iterator[Case]:
-    return _cases(rng, [(True, False)])
+    yield from _cases(rng, [(True, False)])
+    args = (9, 4, int(rng.integers(2, 9)), 2, 3, True)
+    yield "queries that see no key are read, too", args, counted(*args)
 
 
 def _windows(rng: np.random.Generator) -> Iterator[Case]:
