@@ -46,3 +46,16 @@ def test_small_masks_are_shown_as_1_and_0() -> None:
     with pytest.raises(Miss) as caught:
         expect_mask(np.zeros((9, 9), bool), np.eye(9, dtype=bool))
     assert not caught.value.evidence
+
+
+def test_what_is_no_mask_is_called_by_its_own_name() -> None:
+    for got, told in (
+        (~RIGHT, "wrong value: result[0, 0] is False"),
+        (0.5 * RIGHT, "a result says True or False"),
+        (RIGHT.astype(int), "the result has dtype"),
+        (RIGHT[:2], "wrong shape: result is (2, 3)"),
+    ):
+        with pytest.raises(Miss) as caught:
+            expect_mask(got, RIGHT, boolean=True, what="result")
+        assert told in caught.value.message
+        assert "mask" not in caught.value.message

@@ -16,6 +16,7 @@ from attend_grader.checks.symptoms import symptom
 from attend_grader.judging.run import run_properties
 from attend_solutions.flash import (
     expect_shapes,
+    expect_window,
     flash_forward,
     hbm_traffic,
     online_softmax,
@@ -68,7 +69,30 @@ def test_calls_are_counted_once() -> None:
     said = _told(no_window_of_0, TRAFFIC)
     assert re.fullmatch(
         r"Wrong in \d+ of \d+ calls tried, just those where window is zero. "
-        "There, your result is too large.",
+        "There, the result is what comes out as if window were left out.",
+        said,
+    )
+
+
+def test_as_if_an_argument_were_left_out_counts_calls_that_pass_it_by_its_place() -> None:
+    def under_causal_only(
+        queries: int,
+        keys: int,
+        width: int,
+        tile_q: int,
+        tile_k: int,
+        causal: bool = False,
+        window: int | None = None,
+        itemsize: int = 2,
+    ) -> int:
+        sizes = queries, keys, width, tile_q, tile_k
+        expect_window(window)
+        return hbm_traffic(*sizes, causal, window if causal else None, itemsize)
+
+    said = _told(under_causal_only, TRAFFIC)
+    assert re.fullmatch(
+        r"Wrong in \d+ of \d+ calls tried, all of them calls where causal is False. "
+        "There, the result is what comes out as if window were left out.",
         said,
     )
 

@@ -357,7 +357,8 @@ if ready(stream_attention):
 # | $O$, $dO$; LSE | `output`, `grad_output`; `lse` | $(\ldots, T, D_v)$; $(\ldots, T)$ |
 # | $dQ$, $dK$, $dV$ | returned | those of `q`, `k`, `v` |
 #
-# Copies as large as a result are allowed again; here a copy of `k` or `v` is one.
+# Tiles are no larger than asked again. Copies as large as a result are allowed; here a copy of `k`
+# or `v` is one.
 #
 # **By hand.** Take $D = 1$, $q = 9$, two keys 0, two values 0 and 8, $dO = 1$. Both weights are
 # $\tfrac12$, $O = 4$, $\delta = 4$, $dP = (0, 8)$, $dZ = \tfrac12(-4, 4) = (-2, 2)$. So $dK =
@@ -427,8 +428,8 @@ if ready(online_softmax, flash_forward, flash_backward):
 #
 # **Why.** Under a causal mask nearly half of all pairs are hidden if $T = S$, and with a window
 # that is short beside the text nearly all. Tiles with no visible pair need not be read. Which are
-# they? The mask itself would be $T \times S$ again. But the places of a tile's first and last query
-# and of its first and last key, four numbers, decide.
+# they? The mask itself would be $T \times S$ again. But four numbers decide: the places of a tile's
+# first and last query and of its first and last key. (To try its four corner pairs is not enough.)
 #
 # The rules are those of chapter 04: the last query stands at the last key, so query $t$ stands at
 # $p = t + S - T$. With `causal` it may look at keys $s \le p$, with `window` at keys with $|s - p|
@@ -471,8 +472,8 @@ if ready(tiles_needed):
 # and slow one.)
 #
 # Walk through the loops of `flash_forward` for one head with $D_v = D$: each tile of $Q$ is read
-# once, even if it sees no key. For each of them, the needed tiles of $K$ and of $V$ are read.
-# Output and LSE are written once. Nothing else leaves the chip.
+# once, even if it sees no key. For each of them, those tiles of $K$ and $V$ are read that
+# `tiles_needed` finds. Output and LSE are written once. Nothing else leaves the chip.
 #
 # | argument | meaning |
 # |---|---|
@@ -646,7 +647,7 @@ if ready(online_softmax, flash_forward):
 if ready(tiles_needed, hbm_traffic):
     for t, s in ((16, 16), (64, 64), (256, 256), (65536, 65536), (1, 65536)):
         flash, standard = hbm_traffic(t, s, 128, 256, 16), 4 * (t + s) * 128 + 8 * t * s
-        print(f"{t:6,} queries, {s:6,} keys: standard moves {standard / flash:5.2f} × as much")
+        print(f"T {t:6,}, S {s:6,}: standard moves {standard / flash:5.2f} × as much")
 
 # %% [markdown]
 # The gain in bytes is 1.5 × at 64 tokens and 3 × at 256. (Tiles have 256 queries here, hence 4.0 ×

@@ -211,7 +211,7 @@ def tiles_needed(
     The last query stands at the last key, so query t stands at p = t + keys - queries. It may look
     at key s unless ``causal`` and s > p, or ``window`` is given and |s - p| > window.
 
-    No table of queries × keys is made: the corners of a tile decide.
+    No table of queries × keys is made: a tile's first and last places decide.
 
     Shapes:
         returns: boolean, (tiles of queries, tiles of keys)
@@ -234,8 +234,9 @@ def tiles_needed(
     ### BEGIN SOLUTION
     rows, columns = tiles(queries, tile_q), tiles(keys, tile_k)
     needed = np.ones((len(rows), len(columns)), dtype=bool)
+    shift = keys - queries
     for i, row in enumerate(rows):
-        first, last = row.start + keys - queries, row.stop - 1 + keys - queries  # where they stand
+        first, last = row.start + shift, row.stop - 1 + shift  # where they stand
         for j, column in enumerate(columns):
             if causal and column.start > last:
                 needed[i, j] = False

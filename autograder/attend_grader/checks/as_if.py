@@ -31,6 +31,8 @@ from attend_grader.inside.kernels import kernels_of
 
 EditCall = Callable[[Case], Call | None]
 
+AS_IF = "The result is what comes out as if "
+
 MISSING = inspect.Parameter.empty
 """An option that a call does not pass."""
 
@@ -50,6 +52,14 @@ def as_if(cases: Sequence[Case], reference: Callable[..., Any]) -> str | None:
             if changed >= min(2, len(cases)):
                 return text
     return None
+
+
+def apart(
+    text: str, cases: Sequence[Case], others: Sequence[Case], reference: Callable[..., Any]
+) -> list[Case]:
+    """Those ``others`` whose right result changes with what :func:`as_if` said of ``cases``."""
+    edit = next(edit for told, edit in _edits(cases) if told == text)
+    return [case for case in others if _changes(case, edit, reference)]
 
 
 def telling(case: Case) -> int:
@@ -288,7 +298,7 @@ def _options(cases: Sequence[Case]) -> Iterator[tuple[str, EditCall]]:
         if position < len(names) and not leaves(Call((value,)), ("x",))
     ]
     for key in keys:
-        yield f"{key} were left out", lambda case, k=key: _without(case.call, k)
+        yield f"{key} were left out", lambda case, k=key: _without(case, k)
     for key in [*keys, *plain]:
         name = key if isinstance(key, str) else key[1]
         place: int | str = key if isinstance(key, str) else key[0]
@@ -321,8 +331,13 @@ def _option(call: Call, place: int | str) -> Any:
     return call.kwargs.get(place, MISSING)
 
 
-def _without(call: Call, key: str) -> Call:
-    return replace(call, kwargs={k: v for k, v in call.kwargs.items() if k != key})
+def _without(case: Case, key: str) -> Call:
+    """The call without an argument, whether it was passed by name or by its place."""
+    call, names = case.call, case.names
+    place = names.index(key) if key in names else len(call.args)
+    rest = dict(zip(names[place + 1 :], call.args[place + 1 :], strict=False))
+    named = {k: v for k, v in call.kwargs.items() if k != key}
+    return replace(call, args=call.args[:place], kwargs=rest | named)
 
 
 def _with(case: Case, place: int | str, value: Any) -> Call | None:

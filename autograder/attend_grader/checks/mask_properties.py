@@ -26,6 +26,7 @@ def agree_mask(
     why: str = "",
     boolean: bool = False,
     squeezed: bool = False,
+    what: str = "mask",
     **kwargs: Any,
 ) -> Outcome:
     """Call the subject and compare the mask it returns with the right one.
@@ -38,6 +39,7 @@ def agree_mask(
         why: said in front of a miss: what is special about these arguments.
         boolean: require the type bool too; else numbers 0 and 1 will do.
         squeezed: take axes of length 1 that are missing or too many as right.
+        what: what a message calls it.
         **kwargs: keyword arguments for subject and reference.
 
     Raises:
@@ -48,14 +50,19 @@ def agree_mask(
     want = probe.reference(*args, **kwargs) if want is None else want
     assert want is not None
     try:
-        expect_mask(outcome.value, want, boolean=boolean, squeezed=squeezed)
+        expect_mask(outcome.value, want, boolean=boolean, squeezed=squeezed, what=what)
     except Miss as miss:
         raise miss.on(probe.given(args, kwargs), why) from None
     return outcome
 
 
 def expect_mask(
-    got: Any, want: np.ndarray, *, boolean: bool = False, squeezed: bool = False
+    got: Any,
+    want: np.ndarray,
+    *,
+    boolean: bool = False,
+    squeezed: bool = False,
+    what: str = "mask",
 ) -> None:
     """Hold ``got`` to the mask ``want``; see :func:`agree_mask`.
 
@@ -64,15 +71,15 @@ def expect_mask(
     """
     array = as_array(got)
     if array is None:
-        expect_close(got, want, what="mask")  # says what came instead
+        expect_close(got, want, what=what)  # says what came instead
         raise Miss("wrong type: the result is no array.")
     if squeezed and array.squeeze().shape == want.squeeze().shape:
         array = array.reshape(want.shape)
-    expect_close(np.zeros(array.shape), np.zeros(want.shape), what="mask")
+    expect_close(np.zeros(array.shape), np.zeros(want.shape), what=what)
     shown = _shown(array, want)
     odd = array[(array != 0) & (array != 1)]
     if odd.size:
-        text = f"wrong values: a mask says True or False, but yours holds {odd.flat[0]:g}."
+        text = f"wrong values: a {what} says True or False, but yours holds {odd.flat[0]:g}."
         cause = ""
         if np.isneginf(odd).any():
             cause = "That is what is added to scores; here True means: this query may look."
@@ -83,12 +90,12 @@ def expect_mask(
         where = tuple(int(i[0]) for i in np.nonzero(wrong))
         place = f"[{', '.join(map(str, where))}]"
         text = (
-            f"wrong value: mask{place} is {bool(truth[where])}, expected {bool(want[where])} "
+            f"wrong value: {what}{place} is {bool(truth[where])}, expected {bool(want[where])} "
             f"({int(wrong.sum())} of {want.size} differ)."
         )
         raise Miss(text, shown, _cause(truth, want))
     if boolean and array.dtype != bool:
-        text = f"wrong type: the mask has dtype {array.dtype}, expected bool."
+        text = f"wrong type: the {what} has dtype {array.dtype}, expected bool."
         cause = "A comparison (`<`, `<=`, …) gives booleans, .astype(bool) turns numbers into them."
         raise Miss(text, shown, cause, topic=text)
 

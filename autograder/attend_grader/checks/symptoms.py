@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 
 from attend_grader.checks.again import changes_its_mind
-from attend_grader.checks.as_if import as_if
+from attend_grader.checks.as_if import AS_IF, apart, as_if
 from attend_grader.checks.calls import numbers, parts
 from attend_grader.checks.cases import Case, describe, logged, observe
 from attend_grader.checks.edited import USED, edited
@@ -223,7 +223,7 @@ class _Search:
 
     def _as_if(self, cases: Sequence[Case]) -> str | None:
         text = as_if(cases, self.exercise.reference)
-        return f"The result is what comes out as if {text}." if text else None
+        return f"{AS_IF}{text}." if text else None
 
     def _wherever(self) -> str | None:
         """What is plainly wrong; of which calls, where a check has seen right ones, too."""
@@ -330,10 +330,19 @@ class _Search:
         count = f"{len(self.wrong)} of {len(self.cases)} calls tried"
         if told:
             return f"Wrong in {count}, just those where {told}. {tail}".rstrip()
-        within = self._within()
+        within = self._among(how or "") or self._within()
         if within:
             return f"Wrong in {count}, all of them calls where {within}. {tail}".rstrip()
         return f"Wrong in {count}. {tail}" if tail else None
+
+    def _among(self, how: str) -> str:
+        """What wrong calls have in common, of all calls in which "as if …" makes a difference."""
+        if not how.startswith(AS_IF):
+            return ""
+        cases = [*self.cases, *self.seen]
+        wrong, right = ([c for c in cases if c.wrong is was] for was in (True, False))
+        text = how.removeprefix(AS_IF).removesuffix(".")
+        return when(wrong, [*wrong, *apart(text, self.bad, right, self.exercise.reference)])
 
     def _within(self) -> str:
         """A type or an option that all wrong calls have, and others; empty where by chance."""

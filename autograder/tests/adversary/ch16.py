@@ -661,5 +661,24 @@ table = tiles_needed(queries, keys, tile_q, tile_k, causal, window)
 read = table.sum().item() * tile_k - table[:, -1].sum().item() * (-keys % tile_k)
 return itemsize * (2 * width * read + 2 * width * queries + queries)
 """)),
+    ("merge_partials", "wrong", "one maximum for all queries", _join("total = np.logaddexp(lse, other_lse)", "top = max(lse.max(), other_lse.max())\ntop = 0 if top == -np.inf else top\nwith np.errstate(divide='ignore'):\n    total = top + np.log(np.exp(lse - top) + np.exp(other_lse - top))")),
+    ("merge_partials", "right", "the share by a tanh", _with(MERGE, """
+both = np.isneginf(lse) & np.isneginf(other_lse)
+with np.errstate(invalid="ignore"):
+    gap = np.where(both, 0.0, np.subtract(lse, other_lse, dtype=float))
+share = (0.5 + 0.5 * np.tanh(gap / 2))[..., None]
+return share * output + (1 - share) * other_output, np.logaddexp(lse, other_lse)
+""")),
+    ("flash_forward", "wrong", "tile_k is looked at, tile_q is taken", _loops("k.shape[-2], tile_k", "k.shape[-2], tile_k if tile_k < 1 else tile_q")),
+    ("flash_forward", "wrong", "tile_q is looked at, tile_k is taken", _loops("q.shape[-2], tile_q", "q.shape[-2], tile_q if tile_q < 1 else tile_k")),
+    ("flash_backward", "wrong", "keys in tiles of 64", _back("k.shape[-2], tile_k", "k.shape[-2], 64 * min(tile_k, 1)")),
+    ("flash_backward", "wrong", "queries in tiles of 64", _back("q.shape[-2], tile_q", "q.shape[-2], 64 * min(tile_q, 1)")),
+    ("flash_backward", "wrong", "weights from one maximum for all queries of a tile", _back("np.exp(qt @ np.swapaxes(kt, -1, -2) / root - lse[..., r][..., None])", "np.exp(qt @ np.swapaxes(kt, -1, -2) / root - lse[..., r].max())\n        p = p / np.exp(lse[..., r] - lse[..., r].max())[..., None]")),
+    ("hbm_traffic", "wrong", "the window counts under causal only", _count("tile_k, causal, window)", "tile_k, causal, window if causal or (window or 0) < 0 else None)")),
+    ("hbm_traffic", "wrong", "the share of needed tiles times all keys", _with(TRAFFIC, """
+grid = tiles_needed(queries, keys, tile_q, tile_k, causal, window)
+read = round(grid.mean() * keys * len(grid))
+return itemsize * (2 * width * read + 2 * width * queries + queries)
+""")),
 ]
 # fmt: on

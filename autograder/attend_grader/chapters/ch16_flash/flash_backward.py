@@ -65,6 +65,10 @@ def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     q, k = 30 * q, 30 * k
     output, lse = whole(q, k, v)
     yield "scores of some ±1,000", Call((q, k, v, output, lse, normal(rng, 3, 2), 2, 2))
+    q = np.array([[500.0], [-500.0], [1.0]]) * np.ones(4)  # scores near 1,000, −1,000, 2 in a tile
+    k = 1 + normal(rng, 5, 4) / 500
+    why = "scores near 1,000 for one query, near −1,000 for another"
+    yield why, Call((q, k, v, *whole(q, k, v), normal(rng, 3, 2), 3, 2))
 
 
 def _memory(subject: Subject, probe: Probe) -> None:
@@ -247,8 +251,8 @@ EXERCISE = Exercise(
         says=(
             "(Gradients are of floats, hence no integers.)",
             "Beside the results and copies of the size of q or a result, no more than a few tiles "
-            "in memory at once: no T × S matrix.",
-            "Shapes that do not fit and tiles of less than 1 raise a ValueError.",
+            "in memory at once, none of more than tile_q queries or tile_k keys.",
+            "Shapes of q, k and v that do not fit and tiles of less than 1 raise a ValueError.",
         ),
     ),
     properties=(

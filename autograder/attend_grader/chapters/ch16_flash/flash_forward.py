@@ -64,7 +64,7 @@ def _few_tiles(subject: Subject, probe: Probe) -> None:
         sizes=(512, 4096),
         at_most=1.8,
         cost="peak_bytes",
-        of="keys",
+        of="keys (float32, stored transposed)",
         advice="A tile of queries meets one tile of keys at a time; no row of S scores, no copy "
         "of all keys, and no list of partial results is held.",
     )
@@ -80,7 +80,7 @@ def _linear(subject: Subject, probe: Probe) -> None:
         sizes=(128, 512),
         at_most=5,
         cost="peak_bytes",
-        of="queries and keys",
+        of="queries and keys (float32, stored transposed)",
         advice="Something of T × S numbers is stored. Beside the output and the LSE only tiles "
         "are needed.",
     )
@@ -274,7 +274,8 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         says=(
             "Beside the results and copies of their size or that of q, no more than a few tiles in "
-            "memory at once, and no copy of k or v.",
+            "memory at once, none of more than tile_q queries or tile_k keys, and no copy of k or "
+            "v.",
             "Shapes that do not fit and tiles of less than 1 raise a ValueError.",
         ),
     ),

@@ -67,7 +67,9 @@ def _plain(subject: Subject, probe: Probe) -> None:
 
 
 def _causal(rng: np.random.Generator) -> Iterator[Case]:
-    return _cases(rng, [(True, False)])
+    yield from _cases(rng, [(True, False)])
+    args = (9, 4, int(rng.integers(2, 9)), 2, 3, True)
+    yield "queries that see no key are read, too", args, counted(*args)
 
 
 def _windows(rng: np.random.Generator) -> Iterator[Case]:
@@ -89,7 +91,7 @@ BAD = refuses(
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Ragged, causal, windows, other item sizes."""
+    """Ragged, causal, windows, other item sizes, queries that see no key."""
     width = int(rng.integers(3, 9))
     return [
         Call((6, 8, width, 2, 4)),
@@ -100,6 +102,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((9, 9, width, 3, 2), {"window": 1}),
         Call((8, 8, width, 2, 2), {"window": 0}),
         Call((7, 5, width, 3, 2), {"itemsize": 4}),
+        Call((8, 5, width, 2, 2, True)),
     ]
 
 
@@ -140,11 +143,12 @@ SLIPS = (
         "Reading is counted, writing is not: the output and the LSE go back to slow memory.",
     ),
     Slip(
-        "causal taken for half",
-        ("int((needed * lengths).sum())",
-         "keys * needed.shape[0] // 2 if causal else int((needed * lengths).sum())"),
-        "With `causal` exactly half of the keys are counted. Tiles that the diagonal cuts are "
-        "read whole: add the lengths of the tiles that tiles_needed calls needed.",
+        "queries that see no key are not read",
+        ("queries * width + 2 * keys_read",
+         "sum(t.stop - t.start for t, n in zip(tiles(queries, tile_q), needed, strict=True) "
+         "if n.any()) * width + 2 * keys_read"),
+        "A tile of Q that sees no key is not counted. Each tile of Q is read once, whatever it "
+        "sees; tiles_needed says only which tiles of K and V are read for it.",
     ),
     Slip(
         "the standard way's count",
@@ -158,9 +162,11 @@ SLIPS = (
         "Tiles that the mask hides altogether are counted. They are not read: ask tiles_needed.",
     ),
     Slip(
-        "numbers, not bytes",
-        (" * itemsize", ""),
-        "These are numbers, not bytes: multiply by itemsize.",
+        "causal taken for half",
+        ("int((needed * lengths).sum())",
+         "keys * needed.shape[0] // 2 if causal else int((needed * lengths).sum())"),
+        "With `causal` exactly half of the keys are counted. Tiles that the diagonal cuts are "
+        "read whole: add the lengths of the tiles that tiles_needed calls needed.",
     ),
 )  # fmt: skip
 
@@ -207,7 +213,9 @@ EXERCISE = Exercise(
         ),
         Property("no mask, any sizes; an integer", 1, _plain),
         known("the last tile may be shorter", _ragged),
-        known("causal: tiles with nothing to see are not read", _causal, points=1),
+        known(
+            "causal: tiles of K and V that a tile of Q cannot see are not read", _causal, points=1
+        ),
         known("windows, with and without causal", _windows, points=2),
         BAD,
     ),

@@ -53,6 +53,9 @@ def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         yield f"both LSEs near {by:,.0f}", Call((output, lse + by, other, other_lse + by))
     yield "LSEs 20,000 apart", Call((output, lse + 1e4, other, other_lse - 1e4))
     yield "LSEs 20,000 apart", Call((output, lse - 1e4, other, other_lse + 1e4))
+    by = np.array([-1e4, 0.0, 1e4])
+    why = "one query's LSEs near −10,000, one's near 0, one's near 10,000, in both sets"
+    yield why, Call((output, lse + by, other, other_lse + by))
 
 
 def _orders(subject: Subject, probe: Probe) -> None:
@@ -69,15 +72,18 @@ def _orders(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong, square, leading axes, far apart, one empty row, one row."""
+    """Oblong, square, leading axes, sets far apart, queries far apart, one empty row, one row."""
     output, lse = _part(rng, 3, 2)
     output[1], lse[1] = 0.0, -np.inf
     (near, near_lse), (far, far_lse) = _part(rng, 2, 3), _part(rng, 2, 3)
+    (one, one_lse), (two, two_lse) = _part(rng, 2, 3), _part(rng, 2, 3)
+    apart = np.array([0.0, 1000.0])
     return [
         Call((*_part(rng, 3, 2), *_part(rng, 3, 2))),
         Call((*_part(rng, 4, 4), *_part(rng, 4, 4))),
         Call((*_part(rng, 2, 3, (2,)), *_part(rng, 2, 3, (2,)))),
         Call((near, near_lse + 5, far, far_lse - 5)),
+        Call((one, one_lse + apart, two, two_lse + apart)),
         Call((output, lse, *_part(rng, 3, 2))),
         Call((*_nothing(2, 2), *_nothing(2, 2))),
         Call((*_part(rng, 1, 3), *_part(rng, 1, 3))),
@@ -97,7 +103,23 @@ def empty_rows(output, lse, other_output, other_lse):  # noqa: D103 (what is tol
     return share * output + other_share * other_output, merged
 
 
+def one_maximum(output, lse, other_output, other_lse):  # noqa: D103 (told by its slip)
+    top = max(lse.max(), other_lse.max())
+    top = 0.0 if top == -np.inf else top
+    with np.errstate(divide="ignore"):
+        merged = top + np.log(np.exp(lse - top) + np.exp(other_lse - top))
+    base = np.where(merged == -np.inf, 0.0, merged)[..., None]
+    share, other_share = np.exp(lse[..., None] - base), np.exp(other_lse[..., None] - base)
+    return share * output + other_share * other_output, merged
+
+
 SLIPS = (
+    Slip(
+        "one maximum for all queries",
+        one_maximum,
+        "One maximum is taken out of all LSEs. Measured from it, a query whose LSEs are some 750 "
+        "smaller has a sum of 0, and the LSE −∞. Take each query's own larger LSE, np.maximum.",
+    ),
     Slip(
         "plain mean of the outputs",
         ((SHARE, "0.5"), (OTHER, "0.5")),
@@ -116,12 +138,6 @@ SLIPS = (
          (OTHER, "(other_lse / (lse + other_lse))[..., None]")),
         "Each output is weighted by its LSE. An LSE is the logarithm of a sum, and may be below 0: "
         "the share is e^(its LSE − the merged LSE).",
-    ),
-    Slip(
-        "outputs added without shares",
-        ((SHARE, "1.0"), (OTHER, "1.0")),
-        "The outputs are added as they are. Each is divided by its own sum already; weight it by "
-        "e^(its LSE − the merged LSE).",
     ),
     Slip(
         "larger LSE instead of the merged one",

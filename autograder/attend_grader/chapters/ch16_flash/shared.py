@@ -64,11 +64,15 @@ TILINGS = (
     (512, 256, 8, 64, 80),
     (16, 1024, 256, 16, 112),
     (1024, 16, 16, 256, 112),
+    (512, 64, 512, 1, 112),
+    (64, 512, 1, 512, 112),
 )
-"""T, S, tile_q, tile_k, KiB: small tiles; many queries; many keys; tiles longer than there is.
+"""T, S, tile_q, tile_k, KiB: small tiles; many queries; many keys; tiles longer than there is; then
+one size as large and the other as small as can be, so that either shows if it is not kept to.
 
 Results, copies of their size and tiles take half of it at most, also where they are kept as 128
 little arrays, whose headers take 20 KiB more. A strip of all scores takes 128 KiB by itself.
+In the last two, 64 keys at once, or 64 queries, make 256 KiB of scores; asked for are 4 KiB.
 """
 
 

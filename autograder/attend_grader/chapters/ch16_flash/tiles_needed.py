@@ -44,7 +44,7 @@ def by_definition(
 def _agree(subject: Subject, probe: Probe, cases: Iterator[Case], *, boolean: bool = False) -> None:
     for args, kwargs in cases:
         want = by_definition(*args, **kwargs)
-        agree_mask(probe, subject, *args, want=want, boolean=boolean, **kwargs)
+        agree_mask(probe, subject, *args, want=want, boolean=boolean, what="result", **kwargs)
 
 
 SQUARE = ((6, 6, 2, 2), (7, 7, 3, 2), (8, 8, 2, 4), (5, 5, 1, 1))
@@ -86,8 +86,8 @@ def _memory(subject: Subject, probe: Probe) -> None:
         at_most=2.5,
         cost="peak_bytes",
         of="queries and keys",
-        advice="Something grows with queries × keys, or with either. The corners of a tile are "
-        "enough to decide.",
+        advice="Something grows with queries × keys, or with either. The first and last "
+        "places of a tile are enough to decide.",
     )
 
 
@@ -135,7 +135,7 @@ def four_corners(queries, keys, tile_q, tile_k, causal=False, window=None):  # n
     return np.array([[kept(r, c) for c in columns] for r in tiles(queries, tile_q)])
 
 
-PLACES = "row.start + keys - queries, row.stop - 1 + keys - queries"
+PLACES = "row.start + shift, row.stop - 1 + shift"
 AHEAD, BEHIND = "column.start > last:", "column.stop - 1 < first - window"
 BEYOND = "column.start > last + window"
 
@@ -190,7 +190,7 @@ SLIPS = (
     ),
     Slip(
         "queries before the first key put at place 0",
-        (PLACES, "max(row.start + keys - queries, 0), max(row.stop - 1 + keys - queries, 0)"),
+        (PLACES, "max(row.start + shift, 0), max(row.stop - 1 + shift, 0)"),
         "With T > S the first queries stand before the first key, at p < 0. They are treated as if "
         "they stood at place 0, so they see keys that are hidden from them. Let p be negative.",
     ),
@@ -261,7 +261,7 @@ EXERCISE = Exercise(
     alternatives={"all corners at once": broadcast, "intervals of keys": intervals},
     hints=(
         "Draw the mask of 6 queries and 6 keys on paper, cut it into tiles of 2 × 2, and mark the "
-        "tiles that are dark throughout. Which corner decides for causal, and which for a window?",
+        "tiles that are dark throughout. Which corner decides for causal, and what for a window?",
         "A tile is dark under causal if its first key lies after its last query's place. It is "
         "dark under a window if its last key lies too far before its first query's place, or its "
         "first key too far after its last query's.",
