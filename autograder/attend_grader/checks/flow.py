@@ -95,23 +95,32 @@ def _try_gradients(trial: Trial, wrt: list[int], parameters: list[str]) -> int:
         return 0
     plain = tuple(part.detach() for part in parts(value))
     alike = Alike(trial.right, replace(call, build=None), trial.names, trial.probe.results)
-    keys = [*_keys(call, wrt), *parameters]
+
+    def right(cotangents: list[torch.Tensor]) -> dict[int | str, Any]:
+        wanted = {"wrt": wrt, "parameters": parameters, "cotangents": cotangents}
+        return pull(trial.right, call.args, dict(call.kwargs), wanted)["gradients"]
+
+    def differences() -> None:
+        reached = {key for key, want in right(cotangents).items() if _any(want)}
+        keys = [key for key in [*_keys(call, wrt), *parameters] if key in reached]
+        _as_differences(trial, outcome, keys, cotangents)
+
     if alike.difference(mine, plain, single=True) is None:
-
-        def right(cotangents: list[torch.Tensor]) -> dict[int | str, Any]:
-            wanted = {"wrt": wrt, "parameters": parameters, "cotangents": cotangents}
-            return pull(trial.right, call.args, dict(call.kwargs), wanted)["gradients"]
-
         try:
             _as_reference(trial, outcome, right(cotangents))
         except Miss as miss:
             if alike.difference(mine, plain, single=True, strict=True) is None:
                 _tell_through(trial, miss, cotangents, pulled, right)
                 raise
-            _as_differences(trial, outcome, keys, cotangents)  # rounding may hide wrong values
+            differences()  # rounding may hide wrong values
     else:
-        _as_differences(trial, outcome, keys, cotangents)
+        differences()
     return 1
+
+
+def _any(gradient: Any) -> bool:
+    """Whether there is a gradient, and a number in it that is not 0."""
+    return gradient is not None and bool(gradient.any())
 
 
 def _keys(call: Call, wrt: list[int]) -> list[int | str]:
@@ -144,7 +153,7 @@ def _as_reference(trial: Trial, outcome: Outcome, right: dict[int | str, Any]) -
     cut = [
         _name(trial, key)
         for key, want in right.items()
-        if want is not None and want.any() and got.get(key) is None
+        if _any(want) and got.get(key) is None
     ]
     if cut:
         raise _cut(cut).on(given, "")
@@ -210,7 +219,10 @@ def _cut(names: list[str]) -> Miss:
 def _as_differences(
     trial: Trial, outcome: Outcome, keys: list[int | str], cotangents: list[torch.Tensor]
 ) -> None:
-    """Compare gradients of wrong values with differences of these."""
+    """Compare gradients of wrong values with differences of these, where the right ones have any.
+
+    A jump, as at the edge of a window, has a difference and no gradient.
+    """
     got = outcome.gradients or {}
     for key in keys:
         path = _path(key)

@@ -26,7 +26,7 @@ from attend_grader.checks.relations import pairs_of, relation
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.trials import KEPT
 from attend_grader.checks.when import when
-from attend_grader.checks.wording import MARKED, ORDINARY, RIGHT, stated
+from attend_grader.checks.wording import MARKED, ORDINARY, RIGHT, of_values, stated
 from attend_grader.inside.kernels import kernels_of
 
 MADE_AGAIN = 6
@@ -59,7 +59,7 @@ def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
     describe([*cases, *seen], exercise)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a mean of nothing and the like: no sentence, no matter
-        return _Search(cases, exercise, seen).sentence()
+        return of_values(_Search(cases, exercise, seen).sentence(), any(c.other_type for c in cases))
 
 
 def _changes_its_mind(subject: Subject, exercise: Exercise, cases: Sequence[Case]) -> bool:
