@@ -59,7 +59,9 @@ def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
     describe([*cases, *seen], exercise)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a mean of nothing and the like: no sentence, no matter
-        return of_values(_Search(cases, exercise, seen).sentence(), any(c.other_type for c in cases))
+        return of_values(
+            _Search(cases, exercise, seen).sentence(), any(c.other_type for c in cases)
+        )
 
 
 def _changes_its_mind(subject: Subject, exercise: Exercise, cases: Sequence[Case]) -> bool:

@@ -23,8 +23,8 @@ def of_values(sentence: str | None, wrong_type: bool) -> str | None:
     """A symptom; with ``wrong_type``, calls came right in values only, and it says "values"."""
     if sentence is None or not wrong_type:
         return sentence
-    told = re.sub(r"\bWrong in (?=\d)", "Values are wrong in ", sentence)
-    return re.sub(r"\bwrong in (?=\d)", "values are wrong in ", told)
+    told = re.sub(r"\bWrong in (?=\d)", "The values are wrong in ", sentence)
+    return re.sub(r"(?<!are )\bwrong in (?=\d)", "the values are wrong in ", told)
 
 
 def stated(facts: Mapping[str, str], wrong: Mapping[str, bool], right: Sequence[str]) -> str:
