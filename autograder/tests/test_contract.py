@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from attend_grader.checks.compare import FLOAT32 as SINGLE
 from attend_grader.checks.contract import (
     EVERY_PARAMETER,
     FLOAT32,
@@ -109,7 +110,7 @@ def test_every_promise_and_every_ban_is_said() -> None:
         ),
     )
     assert torch_one.sentence() == (
-        "Any number of leading axes in `x`. Any argument may be float64. "
+        "Any number of leading axes in `x`. The arguments may all be float64. "
         "Results have the type of the arguments. `mask` may have any shape that broadcasts; all "
         "True is the same as None. A row of the mask may be all False. Gradients reach `x` and "
         "every parameter. Not allowed: `F.scaled_dot_product_attention` and "
@@ -298,8 +299,6 @@ def _gate_draws(rng: np.random.Generator) -> list[Call]:
 
 
 def _gate_values(subject: Any, probe: Any) -> None:
-    from attend_grader.checks.compare import FLOAT32 as SINGLE
-
     for call in _gate_draws(probe.rng):
         probe.agree(subject, *call.args, tolerance=SINGLE)
 
@@ -343,7 +342,7 @@ TENSORS = {
     ),
     "always float32": (
         lambda x, state: torch.sigmoid(x.float()) * state.float() + x.float(),
-        "any argument may be float64",
+        "the arguments may all be float64",
         "type",
     ),
 }
@@ -369,6 +368,55 @@ def test_gradients_of_wrong_values_are_those_of_what_was_computed() -> None:
         ".data, .numpy(), .item(), nn.Parameter(…) or torch.tensor(…) of a tensor, "
         "torch.no_grad()? Stay with tensor operations from input to output."
     ]
+
+
+def near(x: Tensor, centre: Tensor, bell: bool = True) -> Tensor:
+    """Places of x (T, S) at most 1 away from each centre (T,), under a bell."""
+    away = torch.arange(x.shape[-1]) - centre[..., None]
+    inside = torch.where(away.abs() <= 1, x, 0 * x)
+    return inside * torch.exp(-(away**2)) if bell else inside
+
+
+def _near_draws(rng: np.random.Generator) -> list[Call]:
+    centre = torch.from_numpy(rng.integers(0, 6, 4)).float()
+    return [
+        Call((tensor(rng, 4, 6), centre)),
+        Call((tensor(rng, 4, 6), centre), {"bell": False}),
+        Call((tensor(rng, 4, 6), centre + 0.25)),
+    ]
+
+
+def _near_values(subject: Any, probe: Any) -> None:
+    call = _near_draws(probe.rng)[-1]  # half the points: off the edges
+    probe.agree(subject, *call.args, tolerance=SINGLE)
+
+
+def test_values_wrong_at_a_jump_cost_neither_types_nor_gradients() -> None:
+    """Rounding may decide who is inside, but it did not; a jump has no gradient to reach it."""
+
+    def edges_out(x: Tensor, centre: Tensor, bell: bool = True) -> Tensor:
+        away = torch.arange(x.shape[-1]) - centre[..., None]
+        inside = torch.where(away.abs() < 1, x, 0 * x)
+        return inside * torch.exp(-(away**2)) if bell else inside
+
+    def detached(x: Tensor, centre: Tensor, bell: bool = True) -> Tensor:
+        return edges_out(x, centre.detach(), bell)
+
+    def coarse(x: Tensor, centre: Tensor, bell: bool = True) -> Tensor:
+        away = torch.arange(x.shape[-1]) - centre[..., None]
+        inside = torch.where(away.abs() <= 1, x, 0 * x)
+        return inside * torch.exp(-(away.float() ** 2)).to(x.dtype) if bell else inside
+
+    contract = Contract(
+        accepts=(FLOAT32, FLOAT64), same_dtype=True, gradients=("x", "centre"), views=True
+    )
+    exercise = _exercise(near, contract, _near_draws, _near_values)
+    assert list(_lost(_judge(edges_out, exercise))) == ["values"]
+    lost = _lost(_judge(detached, exercise))
+    assert list(lost) == ["gradients reach x and centre"]
+    assert "no gradient reaches centre" in lost["gradients reach x and centre"]
+    (told,) = _lost(_judge(coarse, exercise)).values()
+    assert "Yours is right to float32's digits only." in told
 
 
 def test_an_argument_that_changes_only_where_gradients_are_asked_for() -> None:

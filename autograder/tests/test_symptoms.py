@@ -19,6 +19,7 @@ from attend_grader.checks.subject import local
 from attend_grader.checks.symptoms import symptom
 from attend_grader.judging.judge import judge
 from attend_grader.judging.run import run_properties
+from attend_solutions.alignment import hard_attention_sample
 from attend_solutions.attention import attention_backward, softmax
 from attend_solutions.block import (
     RepairedBlock,
@@ -348,6 +349,27 @@ def test_wrong_values_and_a_changed_argument_are_told_together() -> None:
     said = judge(local(_centred), ATTENTION, 1, extra=False).symptom or ""
     assert said.startswith("The values are right in all ")
     assert said.endswith(" but not in those marked below, and v is changed in place.")
+
+
+def test_where_only_values_are_wrong_a_wrong_type_beside_them_is_not_called_right() -> None:
+    def single(scores: Any, values: Any) -> Any:
+        weights = torch.softmax(scores.float(), dim=-1)
+        return weights.to(values.dtype) @ values, weights
+
+    said = symptom(local(single), chapters.exercise("02_alignment/attend"), 0) or ""
+    assert said.startswith("The values are wrong in ")  # with one key they are right, in float32
+    assert "float64 and the last axis of scores is longer than 1." in said
+
+
+def test_an_argument_changed_where_an_option_is_not_zero() -> None:
+    def changing(weights: Any, uniforms: Any, rewards: Any, baseline: float = 0.0) -> Any:
+        if baseline:
+            rewards -= baseline
+        return hard_attention_sample(weights, uniforms, rewards)
+
+    said = symptom(local(changing), chapters.exercise("02_alignment/hard_attention_sample"), 0)
+    assert said is not None
+    assert said.endswith("but rewards is changed in place where baseline is not zero.")
 
 
 def test_an_edit_names_no_argument_where_an_error_names_the_line() -> None:

@@ -563,13 +563,7 @@ def suspect_decoder(embedded, state, encoded, weight, cell):
 
 
 # %% jupyter={"source_hidden": true}
-def step_by_step(embedded, state, encoded, weight, cell):
-    """The same loop over your attention_decoder_step."""
-    found = []
-    for y in embedded.unbind(dim=1):
-        found.append(attention_decoder_step(y, state, encoded, weight, cell))
-        state = found[-1][0]
-    return tuple(torch.stack(part, dim=1) for part in zip(*found, strict=True))
+step_by_step = date_translators.looped(attention_decoder_step)  # your step, word by word
 
 
 def farthest(one, other) -> str:

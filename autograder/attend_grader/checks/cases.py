@@ -83,6 +83,12 @@ class Case:
         """Whether two values agree, as far as rounding allows for this call's numbers."""
         return self.alike.difference(got, value, single=self.single) is None
 
+    @property
+    def other_type(self) -> bool:
+        """Whether the values are right and the type of one is not."""
+        pairs = () if self.wrong else zip(parts(self.got.value), parts(self.want), strict=False)
+        return any(numbers(got).dtype != numbers(want).dtype for got, want in pairs)
+
     def leaves(self) -> list[Leaf]:
         """The arrays of the call."""
         return leaves(self.call, self.names)
@@ -265,6 +271,7 @@ def _of_options(case: Case, exercise: Exercise) -> dict[str, bool]:
             elif isinstance(value, float):
                 edge = value in (0.0, 1.0)
                 found[f"{name} is 1"], found[f"{name} is zero"] = value == 1.0, value == 0.0
+                found[f"{name} is not zero"] = value != 0.0
                 found[f"{name} is 0 or 1"], found[f"{name} is neither 0 nor 1"] = edge, not edge
             elif isinstance(value, str):
                 found[f'{name}{IS_WORD}{value}"'] = True

@@ -119,7 +119,11 @@ class Contract:
         taken = ["int64" if kind == INTEGERS else kind for kind in taken if kind != plain]
         taken += ["a view such as `a.T`"] * self.views
         said = []
-        if taken:
+        if FLOAT64 in taken:  # torch multiplies no matrices of different types
+            rest = [kind for kind in taken if kind != FLOAT64]
+            also = f", and any of them {_listed(rest, 'or')}" if rest else ""
+            said.append(f"The arguments may all be float64{also}.")
+        elif taken:
             said.append(f"Any argument may be {_listed(taken, 'or')}.")
         if self.same_dtype:
             said.append("Results have the type of the arguments.")

@@ -95,23 +95,32 @@ def _try_gradients(trial: Trial, wrt: list[int], parameters: list[str]) -> int:
         return 0
     plain = tuple(part.detach() for part in parts(value))
     alike = Alike(trial.right, replace(call, build=None), trial.names, trial.probe.results)
-    keys = [*_keys(call, wrt), *parameters]
+
+    def right(cotangents: list[torch.Tensor]) -> dict[int | str, Any]:
+        wanted = {"wrt": wrt, "parameters": parameters, "cotangents": cotangents}
+        return pull(trial.right, call.args, dict(call.kwargs), wanted)["gradients"]
+
+    def differences() -> None:
+        reached = {key for key, want in right(cotangents).items() if _any(want)}
+        keys = [key for key in [*_keys(call, wrt), *parameters] if key in reached]
+        _as_differences(trial, outcome, keys, cotangents)
+
     if alike.difference(mine, plain, single=True) is None:
-
-        def right(cotangents: list[torch.Tensor]) -> dict[int | str, Any]:
-            wanted = {"wrt": wrt, "parameters": parameters, "cotangents": cotangents}
-            return pull(trial.right, call.args, dict(call.kwargs), wanted)["gradients"]
-
         try:
             _as_reference(trial, outcome, right(cotangents))
         except Miss as miss:
             if alike.difference(mine, plain, single=True, strict=True) is None:
                 _tell_through(trial, miss, cotangents, pulled, right)
                 raise
-            _as_differences(trial, outcome, keys, cotangents)  # rounding may hide wrong values
+            differences()  # rounding may hide wrong values
     else:
-        _as_differences(trial, outcome, keys, cotangents)
+        differences()
     return 1
+
+
+def _any(gradient: Any) -> bool:
+    """Whether there is a gradient, and a number in it that is not 0."""
+    return gradient is not None and bool(gradient.any())
 
 
 def _keys(call: Call, wrt: list[int]) -> list[int | str]:
@@ -141,11 +150,7 @@ def _name(trial: Trial, key: int | str) -> str:
 def _as_reference(trial: Trial, outcome: Outcome, right: dict[int | str, Any]) -> None:
     got = outcome.gradients or {}
     given = trial.given(trial.call)
-    cut = [
-        _name(trial, key)
-        for key, want in right.items()
-        if want is not None and want.any() and got.get(key) is None
-    ]
+    cut = [_name(trial, key) for key, want in right.items() if _any(want) and got.get(key) is None]
     if cut:
         raise _cut(cut).on(given, "")
     for key, want in right.items():
@@ -211,7 +216,10 @@ def _cut(names: list[str]) -> Miss:
 def _as_differences(
     trial: Trial, outcome: Outcome, keys: list[int | str], cotangents: list[torch.Tensor]
 ) -> None:
-    """Compare gradients of wrong values with differences of these."""
+    """Compare gradients of wrong values with differences of these, where the right ones have any.
+
+    A jump, as at the edge of a window, has a difference and no gradient.
+    """
     got = outcome.gradients or {}
     for key in keys:
         path = _path(key)
@@ -221,23 +229,39 @@ def _as_differences(
         if at is None:
             continue
         direction = _normal(trial.probe.rng, at)
-        sums, size = [], 0.0
-        for sign in (STEP, -STEP):
-            moved = _moved(trial.call, key, at + sign * direction)
-            bench = trial.bench if path else Bench(trial.subject, moved)
-            there = bench(moved)
-            if there.error is not None:
-                return
-            pairs = list(zip(parts(there.value), cotangents, strict=True))
-            sums.append(sum(float((part * c).sum()) for part, c in pairs))
-            size += sum(float((part * c).abs().sum()) for part, c in pairs)
-        slope = (sums[0] - sums[1]) / (2 * STEP)
+        found = [_slope(trial, key, at, direction, cotangents, step) for step in (STEP, 2 * STEP)]
+        if found[0] is None or found[1] is None:
+            return
+        (slope, noise), (wider, _) = found
         mine = 0.0 if got.get(key) is None else float((got[key] * direction).sum())
-        noise = 2.0**-20 * size / STEP
         if not np.isfinite(slope) or abs(slope) <= 10 * noise:
+            continue
+        if not abs(wider - slope) <= abs(slope) / 4:  # a jump, with twice the step half as steep
             continue
         if mine == 0.0:
             raise _cut([_name(trial, key)]).on(trial.given(trial.call), "")
+
+
+def _slope(
+    trial: Trial,
+    key: int | str,
+    at: torch.Tensor,
+    direction: torch.Tensor,
+    cotangents: list[torch.Tensor],
+    step: float,
+) -> tuple[float, float] | None:
+    """The slope of what came at ``at``, and how far rounding may carry it; None if it fails."""
+    sums, size = [], 0.0
+    for sign in (step, -step):
+        moved = _moved(trial.call, key, at + sign * direction)
+        bench = trial.bench if _path(key) else Bench(trial.subject, moved)
+        there = bench(moved)
+        if there.error is not None:
+            return None
+        pairs = list(zip(parts(there.value), cotangents, strict=True))
+        sums.append(sum(float((part * c).sum()) for part, c in pairs))
+        size += sum(float((part * c).abs().sum()) for part, c in pairs)
+    return (sums[0] - sums[1]) / (2 * step), 2.0**-20 * size / step
 
 
 def _moved(call: Call, key: int | str, value: torch.Tensor) -> Call:

@@ -28,7 +28,7 @@ from attend_grader.checks.relations import kind as _kind
 from attend_grader.checks.relations import pairs_of, relation
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.when import when
-from attend_grader.checks.wording import MARKED, ORDINARY, RIGHT, stated
+from attend_grader.checks.wording import MARKED, ORDINARY, RIGHT, of_values, stated
 
 FEW = 5
 """Wrong calls that have a type in common, and need: fewer may have it by chance."""
@@ -58,7 +58,9 @@ def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
     describe([*cases, *seen], exercise)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a mean of nothing and the like: no sentence, no matter
-        return _Search(cases, exercise, seen).sentence()
+        return of_values(
+            _Search(cases, exercise, seen).sentence(), any(c.other_type for c in cases)
+        )
 
 
 class _Search:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 RIGHT, ORDINARY = "The values are right in all", " ordinary calls tried"
@@ -16,6 +17,14 @@ def corrected(sentence: str) -> str:
     head, _, rest = sentence.partition(ORDINARY)
     also = "." if rest == MARKED else rest.replace(", but ", ", and ", 1)
     return f"{head}{ORDINARY}, but not in those marked below{also}"
+
+
+def of_values(sentence: str | None, wrong_type: bool) -> str | None:
+    """A symptom; with ``wrong_type``, calls came right in values only, and it says "values"."""
+    if sentence is None or not wrong_type:
+        return sentence
+    told = re.sub(r"\bWrong in (?=\d)", "The values are wrong in ", sentence)
+    return re.sub(r"(?<!are )\bwrong in (?=\d)", "the values are wrong in ", told)
 
 
 def stated(facts: Mapping[str, str], wrong: Mapping[str, bool], right: Sequence[str]) -> str:

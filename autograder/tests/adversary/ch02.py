@@ -40,26 +40,107 @@ def _encode(*edits: str) -> tuple[str]:
 ENCODE = [
     ("wrong", "forward weights detached", *_encode(FORTH, "*(w.detach() for w in forward))")),
     ("wrong", "backward weights as .data", *_encode("*backward)", "*[w.data for w in backward])")),
-    ("wrong", "biases detached", *_encode(FORTH, "*forward[:2], *(w.detach() for w in forward[2:]))")),
-    ("wrong", "words detached", *_encode("x[:, s], h, *backward", "x[:, s].detach(), h, *backward")),
+    (
+        "wrong",
+        "biases detached",
+        *_encode(FORTH, "*forward[:2], *(w.detach() for w in forward[2:]))"),
+    ),
+    (
+        "wrong",
+        "words detached",
+        *_encode("x[:, s], h, *backward", "x[:, s].detach(), h, *backward"),
+    ),
     ("wrong", "state detached", *_encode("x[:, s], h, *forward", "x[:, s], h.detach(), *forward")),
-    ("wrong", "all in no_grad", *_encode("    there, back", "    torch.set_grad_enabled(False)\n    there, back", "    return torch", "    torch.set_grad_enabled(True)\n    return torch")),
+    (
+        "wrong",
+        "all in no_grad",
+        *_encode(
+            "    there, back",
+            "    torch.set_grad_enabled(False)\n    there, back",
+            "    return torch",
+            "    torch.set_grad_enabled(True)\n    return torch",
+        ),
+    ),
     ("wrong", "not turned round", *_encode("back = back[::-1]", "pass")),
     ("wrong", "backward starts from the last state", *_encode(ZERO, "for s in reversed")),
     ("wrong", "biases dropped", *_encode(FORTH, "*forward[:2])")),
-    ("wrong", "cells exchanged", *_encode(FORTH, "*backward)", "h, *backward)\n        back", "h, *forward)\n        back")),
-    ("wrong", "float32 zeros", *_encode("h = x.new_zeros(B, N)\n    for s in range", "h = torch.zeros(B, N)\n    for s in range")),
+    (
+        "wrong",
+        "cells exchanged",
+        *_encode(FORTH, "*backward)", "h, *backward)\n        back", "h, *forward)\n        back"),
+    ),
+    (
+        "wrong",
+        "float32 zeros",
+        *_encode(
+            "h = x.new_zeros(B, N)\n    for s in range", "h = torch.zeros(B, N)\n    for s in range"
+        ),
+    ),
     ("wrong", "squeezed", *_encode("dim=-1)\n", "dim=-1).squeeze()\n")),
-    ("wrong", "one sentence for all", *_encode("x[:, s], h, *forward", "x[:1, s].expand(B, C), h, *forward")),
-    ("wrong", "loop from 1", *_encode("in range(S)", "in range(1, S)", "reversed(range(S))", "reversed(range(1, S))")),
-    ("wrong", "interleaved", *_encode("torch.cat([torch.stack(there, dim=1), torch.stack(back, dim=1)], dim=-1)", "torch.stack([torch.stack(there, 1), torch.stack(back, 1)], -1).reshape(B, S, 2 * N)")),
-    ("wrong", "in float32 inside", *_encode("B, S, C = x.shape", "B, S, C = x.shape\n    kind, x = x.dtype, x.float()\n    forward, backward = ([w.float() for w in c] for c in (forward, backward))", "dim=-1)\n", "dim=-1).to(kind)\n")),
-    ("wrong", "x turned round in place", *_encode("    h = x.new_zeros(B, N)\n    for s in reversed(range(S))", "    x.copy_(x.detach().flip(1))\n    h = x.new_zeros(B, N)\n    for s in range(S)", "back = back[::-1]", "back = back[::-1]")),
-    ("wrong", "nn.GRU", "def encode(x, forward, backward):\n    n = forward[1].shape[1]\n    g = nn.GRU(x.shape[-1], n, batch_first=True, bidirectional=True).to(x.dtype)\n    return torch.func.functional_call(g, dict(zip(dict(g.named_parameters()), (*forward, *backward))), x)[0]"),
+    (
+        "wrong",
+        "one sentence for all",
+        *_encode("x[:, s], h, *forward", "x[:1, s].expand(B, C), h, *forward"),
+    ),
+    (
+        "wrong",
+        "loop from 1",
+        *_encode("in range(S)", "in range(1, S)", "reversed(range(S))", "reversed(range(1, S))"),
+    ),
+    (
+        "wrong",
+        "interleaved",
+        *_encode(
+            "torch.cat([torch.stack(there, dim=1), torch.stack(back, dim=1)], dim=-1)",
+            "torch.stack([torch.stack(there, 1), torch.stack(back, 1)], -1).reshape(B, S, 2 * N)",
+        ),
+    ),
+    (
+        "wrong",
+        "in float32 inside",
+        *_encode(
+            "B, S, C = x.shape",
+            "B, S, C = x.shape\n    kind, x = x.dtype, x.float()\n    forward, backward = ([w.float() for w in c] for c in (forward, backward))",
+            "dim=-1)\n",
+            "dim=-1).to(kind)\n",
+        ),
+    ),
+    (
+        "wrong",
+        "x turned round in place",
+        *_encode(
+            "    h = x.new_zeros(B, N)\n    for s in reversed(range(S))",
+            "    x.copy_(x.detach().flip(1))\n    h = x.new_zeros(B, N)\n    for s in range(S)",
+            "back = back[::-1]",
+            "back = back[::-1]",
+        ),
+    ),
+    (
+        "wrong",
+        "nn.GRU",
+        "def encode(x, forward, backward):\n    n = forward[1].shape[1]\n    g = nn.GRU(x.shape[-1], n, batch_first=True, bidirectional=True).to(x.dtype)\n    return torch.func.functional_call(g, dict(zip(dict(g.named_parameters()), (*forward, *backward))), x)[0]",
+    ),
     ("right", "as written", *_encode()),
-    ("right", "GRUCell called functionally", *_encode(FORTH, "*forward)", "torch.gru_cell(x[:, s], h, *backward)", "torch.func.functional_call(nn.GRUCell(C, N).to(x.dtype), dict(zip(('weight_ih', 'weight_hh', 'bias_ih', 'bias_hh'), backward)), (x[:, s], h))")),
-    ("right", "flip, dict of places", *_encode("back = back[::-1]", "back = list(torch.stack(back).flip(0))")),
-    ("right", "input products first", "def encode(x, forward, backward):\n    def read(x, wi, wh, bi, bh):\n        a, h, out = x @ wi.mT + bi, x.new_zeros(len(x), wh.shape[1]), []\n        for s in range(x.shape[1]):\n            (ar, az, an), (hr, hz, hn) = a[:, s].chunk(3, -1), (h @ wh.mT + bh).chunk(3, -1)\n            z = (az + hz).sigmoid()\n            h = torch.lerp(((an + (ar + hr).sigmoid() * hn)).tanh(), h, z)\n            out.append(h)\n        return torch.stack(out, 1)\n    return torch.cat([read(x, *forward), read(x.flip(1), *backward).flip(1)], -1)"),
+    (
+        "right",
+        "GRUCell called functionally",
+        *_encode(
+            FORTH,
+            "*forward)",
+            "torch.gru_cell(x[:, s], h, *backward)",
+            "torch.func.functional_call(nn.GRUCell(C, N).to(x.dtype), dict(zip(('weight_ih', 'weight_hh', 'bias_ih', 'bias_hh'), backward)), (x[:, s], h))",
+        ),
+    ),
+    (
+        "right",
+        "flip, dict of places",
+        *_encode("back = back[::-1]", "back = list(torch.stack(back).flip(0))"),
+    ),
+    (
+        "right",
+        "input products first",
+        "def encode(x, forward, backward):\n    def read(x, wi, wh, bi, bh):\n        a, h, out = x @ wi.mT + bi, x.new_zeros(len(x), wh.shape[1]), []\n        for s in range(x.shape[1]):\n            (ar, az, an), (hr, hz, hn) = a[:, s].chunk(3, -1), (h @ wh.mT + bh).chunk(3, -1)\n            z = (az + hz).sigmoid()\n            h = torch.lerp(((an + (ar + hr).sigmoid() * hn)).tanh(), h, z)\n            out.append(h)\n        return torch.stack(out, 1)\n    return torch.cat([read(x, *forward), read(x.flip(1), *backward).flip(1)], -1)",
+    ),
 ]
 
 ADDITIVE_BODY = """def additive_score(queries, keys, w_query, w_key, v):
@@ -76,24 +157,101 @@ def _additive(*edits: str) -> tuple[str]:
 ADDITIVE = [
     ("wrong", "relu", *_additive("torch.tanh", "torch.relu")),
     ("wrong", "mean over the units", *_additive("@ v", "@ v / len(v)")),
-    ("wrong", "softmax over the queries", *_additive("torch.tanh(q + k) @ v", "torch.softmax(torch.tanh(q + k) @ v, -2)")),
-    ("wrong", "weights exchanged", *_additive("queries @ w_query", "queries @ w_key", "keys @ w_key", "keys @ w_query")),
+    (
+        "wrong",
+        "softmax over the queries",
+        *_additive("torch.tanh(q + k) @ v", "torch.softmax(torch.tanh(q + k) @ v, -2)"),
+    ),
+    (
+        "wrong",
+        "weights exchanged",
+        *_additive("queries @ w_query", "queries @ w_key", "keys @ w_key", "keys @ w_query"),
+    ),
     ("wrong", "minus", *_additive("q + k", "q - k")),
     ("wrong", "scaled", *_additive("@ v", "@ v / len(v) ** 0.5")),
-    ("wrong", "squeezed", *_additive("@ v", "@ v\n    return out.squeeze()", "return torch.tanh", "out = torch.tanh")),
+    (
+        "wrong",
+        "squeezed",
+        *_additive("@ v", "@ v\n    return out.squeeze()", "return torch.tanh", "out = torch.tanh"),
+    ),
     ("wrong", "v squared", *_additive("@ v", "@ (v * v)")),
     ("wrong", "v detached", *_additive("@ v", "@ v.detach()")),
     ("wrong", "w_key detached", *_additive("@ w_key", "@ w_key.data")),
-    ("wrong", "table filled by .item()", "def additive_score(queries, keys, w_query, w_key, v):\n    out = queries.new_zeros(*queries.shape[:-1], keys.shape[-2])\n    for i in np.ndindex(*out.shape):\n        out[i] = (torch.tanh(queries[i[:-1]] @ w_query + keys[(*i[:-2], i[-1])] @ w_key) @ v).item()\n    return out"),
-    ("wrong", "first of the stack for all", *_additive("keys @ w_key", "keys.reshape(-1, *keys.shape[-2:])[0] @ w_key")),
-    ("wrong", "queries changed", *_additive("    q =", "    if queries.shape[-1] == w_query.shape[-1]:\n        queries.data @= w_query\n        w_query = torch.eye(len(w_query), dtype=v.dtype)\n    q =")),
-    ("wrong", "transposed", *_additive("unsqueeze(-2)", "unsqueeze(-3)", "(keys @ w_key).unsqueeze(-3)", "(keys @ w_key).unsqueeze(-2)")),
-    ("wrong", "in float32 inside", *_additive("q + k) @ v", "(q + k).float()) @ v.float()", ".float()\n", ".float()).to(v.dtype)\n", "return torch", "return (torch")),
-    ("wrong", "exp by hand overflows", *_additive("torch.tanh(q + k)", "(torch.exp(q + k) - torch.exp(-q - k)) / (torch.exp(q + k) + torch.exp(-q - k))")),
+    (
+        "wrong",
+        "table filled by .item()",
+        "def additive_score(queries, keys, w_query, w_key, v):\n    out = queries.new_zeros(*queries.shape[:-1], keys.shape[-2])\n    for i in np.ndindex(*out.shape):\n        out[i] = (torch.tanh(queries[i[:-1]] @ w_query + keys[(*i[:-2], i[-1])] @ w_key) @ v).item()\n    return out",
+    ),
+    (
+        "wrong",
+        "first of the stack for all",
+        *_additive("keys @ w_key", "keys.reshape(-1, *keys.shape[-2:])[0] @ w_key"),
+    ),
+    (
+        "wrong",
+        "queries changed",
+        *_additive(
+            "    q =",
+            "    if queries.shape[-1] == w_query.shape[-1]:\n        queries.data @= w_query\n        w_query = torch.eye(len(w_query), dtype=v.dtype)\n    q =",
+        ),
+    ),
+    (
+        "wrong",
+        "transposed",
+        *_additive(
+            "unsqueeze(-2)",
+            "unsqueeze(-3)",
+            "(keys @ w_key).unsqueeze(-3)",
+            "(keys @ w_key).unsqueeze(-2)",
+        ),
+    ),
+    (
+        "wrong",
+        "in float32 inside",
+        *_additive(
+            "q + k) @ v",
+            "(q + k).float()) @ v.float()",
+            ".float()\n",
+            ".float()).to(v.dtype)\n",
+            "return torch",
+            "return (torch",
+        ),
+    ),
+    (
+        "wrong",
+        "exp by hand overflows",
+        *_additive(
+            "torch.tanh(q + k)",
+            "(torch.exp(q + k) - torch.exp(-q - k)) / (torch.exp(q + k) + torch.exp(-q - k))",
+        ),
+    ),
     ("right", "as written", *_additive()),
-    ("right", "F.linear", *_additive("queries @ w_query", "F.linear(queries, w_query.T)", "@ v", "* v", "return torch.tanh", "return (torch.tanh", "v\n", "v).sum(-1)\n")),
-    ("right", "expand", *_additive("unsqueeze(-2)", "unsqueeze(-2).expand(*queries.shape[:-1], keys.shape[-2], len(v))")),
-    ("right", "2σ(2a) − 1", *_additive("torch.tanh(q + k)", "(2 * torch.sigmoid(2 * (q + k)) - 1)")),
+    (
+        "right",
+        "F.linear",
+        *_additive(
+            "queries @ w_query",
+            "F.linear(queries, w_query.T)",
+            "@ v",
+            "* v",
+            "return torch.tanh",
+            "return (torch.tanh",
+            "v\n",
+            "v).sum(-1)\n",
+        ),
+    ),
+    (
+        "right",
+        "expand",
+        *_additive(
+            "unsqueeze(-2)", "unsqueeze(-2).expand(*queries.shape[:-1], keys.shape[-2], len(v))"
+        ),
+    ),
+    (
+        "right",
+        "2σ(2a) − 1",
+        *_additive("torch.tanh(q + k)", "(2 * torch.sigmoid(2 * (q + k)) - 1)"),
+    ),
 ]
 
 MULTI_BODY = """def multiplicative_score(queries, keys, weight=None):
@@ -108,24 +266,104 @@ def _multi(*edits: str) -> tuple[str]:
 
 
 MULTI = [
-    ("wrong", "dot scaled", *_multi("return queries @ keys.transpose(-1, -2)", "return queries @ keys.transpose(-1, -2) / queries.shape[-1] ** 0.5")),
-    ("wrong", "general scaled by √E", *_multi("return (queries @ weight) @", "return (queries @ weight) / keys.shape[-1] ** 0.5 @")),
+    (
+        "wrong",
+        "dot scaled",
+        *_multi(
+            "return queries @ keys.transpose(-1, -2)",
+            "return queries @ keys.transpose(-1, -2) / queries.shape[-1] ** 0.5",
+        ),
+    ),
+    (
+        "wrong",
+        "general scaled by √E",
+        *_multi(
+            "return (queries @ weight) @", "return (queries @ weight) / keys.shape[-1] ** 0.5 @"
+        ),
+    ),
     ("wrong", "weight transposed", *_multi("@ weight)", "@ weight.T)")),
     ("wrong", "weight detached", *_multi("@ weight)", "@ weight.detach())")),
-    ("wrong", "keys detached in dot", *_multi("return queries @ keys", "return queries @ keys.detach()")),
-    ("wrong", "tanh", *_multi("return (queries @ weight) @", "return torch.tanh(queries @ weight) @")),
-    ("wrong", "residual", *_multi("(queries @ weight)", "(queries @ weight + queries @ torch.eye(*weight.shape, dtype=weight.dtype))")),
-    ("wrong", ".T on stacks", *_multi("return queries @ keys.transpose(-1, -2)", "return queries @ keys.T")),
-    ("wrong", "softmax", *_multi("return queries @ keys.transpose(-1, -2)", "return (queries @ keys.transpose(-1, -2)).softmax(-1)")),
-    ("wrong", "squeezed", *_multi("return queries @ keys.transpose(-1, -2)", "return (queries @ keys.transpose(-1, -2)).squeeze()")),
-    ("wrong", "queries changed in place", *_multi("return (queries @ weight)", "if queries.shape[-1] == weight.shape[-1]:\n        queries.data.copy_(queries.data @ weight.data)\n        return queries @ keys.mT\n    return (queries @ weight)")),
-    ("wrong", "first of the stack", *_multi("return queries @ keys.transpose(-1, -2)", "return queries @ keys.reshape(-1, *keys.shape[-2:])[0].T")),
-    ("wrong", "asks whether the weight holds anything", *_multi("weight is None", "weight is None or not weight.sum() > 0")),
-    ("wrong", "rows only", *_multi("return queries @ keys.transpose(-1, -2)", "return (queries * keys).sum(-1)")),
+    (
+        "wrong",
+        "keys detached in dot",
+        *_multi("return queries @ keys", "return queries @ keys.detach()"),
+    ),
+    (
+        "wrong",
+        "tanh",
+        *_multi("return (queries @ weight) @", "return torch.tanh(queries @ weight) @"),
+    ),
+    (
+        "wrong",
+        "residual",
+        *_multi(
+            "(queries @ weight)",
+            "(queries @ weight + queries @ torch.eye(*weight.shape, dtype=weight.dtype))",
+        ),
+    ),
+    (
+        "wrong",
+        ".T on stacks",
+        *_multi("return queries @ keys.transpose(-1, -2)", "return queries @ keys.T"),
+    ),
+    (
+        "wrong",
+        "softmax",
+        *_multi(
+            "return queries @ keys.transpose(-1, -2)",
+            "return (queries @ keys.transpose(-1, -2)).softmax(-1)",
+        ),
+    ),
+    (
+        "wrong",
+        "squeezed",
+        *_multi(
+            "return queries @ keys.transpose(-1, -2)",
+            "return (queries @ keys.transpose(-1, -2)).squeeze()",
+        ),
+    ),
+    (
+        "wrong",
+        "queries changed in place",
+        *_multi(
+            "return (queries @ weight)",
+            "if queries.shape[-1] == weight.shape[-1]:\n        queries.data.copy_(queries.data @ weight.data)\n        return queries @ keys.mT\n    return (queries @ weight)",
+        ),
+    ),
+    (
+        "wrong",
+        "first of the stack",
+        *_multi(
+            "return queries @ keys.transpose(-1, -2)",
+            "return queries @ keys.reshape(-1, *keys.shape[-2:])[0].T",
+        ),
+    ),
+    (
+        "wrong",
+        "asks whether the weight holds anything",
+        *_multi("weight is None", "weight is None or not weight.sum() > 0"),
+    ),
+    (
+        "wrong",
+        "rows only",
+        *_multi("return queries @ keys.transpose(-1, -2)", "return (queries * keys).sum(-1)"),
+    ),
     ("right", "as written", *_multi()),
-    ("right", "F.bilinear", "def multiplicative_score(queries, keys, weight=None):\n    if weight is None:\n        weight = torch.eye(keys.shape[-1], dtype=keys.dtype)\n    T, S = queries.shape[-2], keys.shape[-2]\n    q = queries[..., :, None, :].expand(*queries.shape[:-1], S, -1).contiguous()\n    k = keys[..., None, :, :].expand(*keys.shape[:-2], T, S, -1).contiguous()\n    return F.bilinear(q, k, weight[None])[..., 0]"),
-    ("right", "matmul, weight on the keys", "def multiplicative_score(queries, keys, weight=None):\n    if weight is not None:\n        keys = F.linear(keys, weight)\n    return torch.matmul(queries, keys.swapaxes(-2, -1))"),
-    ("right", "tensordot", *_multi("(queries @ weight)", "torch.tensordot(queries, weight, dims=1)")),
+    (
+        "right",
+        "F.bilinear",
+        "def multiplicative_score(queries, keys, weight=None):\n    if weight is None:\n        weight = torch.eye(keys.shape[-1], dtype=keys.dtype)\n    T, S = queries.shape[-2], keys.shape[-2]\n    q = queries[..., :, None, :].expand(*queries.shape[:-1], S, -1).contiguous()\n    k = keys[..., None, :, :].expand(*keys.shape[:-2], T, S, -1).contiguous()\n    return F.bilinear(q, k, weight[None])[..., 0]",
+    ),
+    (
+        "right",
+        "matmul, weight on the keys",
+        "def multiplicative_score(queries, keys, weight=None):\n    if weight is not None:\n        keys = F.linear(keys, weight)\n    return torch.matmul(queries, keys.swapaxes(-2, -1))",
+    ),
+    (
+        "right",
+        "tensordot",
+        *_multi("(queries @ weight)", "torch.tensordot(queries, weight, dims=1)"),
+    ),
 ]
 
 ATTEND_BODY = """def attend(scores, values):
@@ -141,28 +379,96 @@ def _attend(*edits: str) -> tuple[str]:
 
 SOFT = "torch.softmax(scores, dim=-1)"
 ATTEND = [
-    ("wrong", "softmax without the maximum", *_attend(SOFT, "scores.exp() / scores.exp().sum(-1, keepdim=True)")),
-    ("wrong", "one maximum for all", *_attend(SOFT, "(scores - scores.max()).exp()\n    weights = weights / weights.sum(-1, keepdim=True)")),
-    ("wrong", "softmax over the whole table", *_attend(SOFT, "torch.softmax(scores.flatten(-2), -1).reshape(scores.shape)")),
+    (
+        "wrong",
+        "softmax without the maximum",
+        *_attend(SOFT, "scores.exp() / scores.exp().sum(-1, keepdim=True)"),
+    ),
+    (
+        "wrong",
+        "one maximum for all",
+        *_attend(
+            SOFT,
+            "(scores - scores.max()).exp()\n    weights = weights / weights.sum(-1, keepdim=True)",
+        ),
+    ),
+    (
+        "wrong",
+        "softmax over the whole table",
+        *_attend(SOFT, "torch.softmax(scores.flatten(-2), -1).reshape(scores.shape)"),
+    ),
     ("wrong", "dim=1", *_attend("dim=-1", "dim=1")),
     ("wrong", "log-softmax", *_attend("torch.softmax", "torch.log_softmax")),
     ("wrong", "softmax twice", *_attend(SOFT, SOFT + ".softmax(-1)")),
     ("wrong", "scaled", *_attend("softmax(scores", "softmax(scores / scores.shape[-1] ** 0.5")),
     ("wrong", "sharpened", *_attend("softmax(scores", "softmax(2 * scores")),
     ("wrong", "negative scores", *_attend("softmax(scores", "softmax(-scores")),
-    ("wrong", "argmax", *_attend(SOFT, "F.one_hot(scores.argmax(-1), scores.shape[-1]).to(scores)")),
+    (
+        "wrong",
+        "argmax",
+        *_attend(SOFT, "F.one_hot(scores.argmax(-1), scores.shape[-1]).to(scores)"),
+    ),
     ("wrong", "weights first", *_attend("contexts, weights\n", "weights, contexts\n")),
-    ("wrong", "returned weights detached", *_attend("contexts, weights\n", "contexts, weights.detach()\n")),
+    (
+        "wrong",
+        "returned weights detached",
+        *_attend("contexts, weights\n", "contexts, weights.detach()\n"),
+    ),
     ("wrong", "values detached", *_attend("@ values", "@ values.detach()")),
-    ("wrong", "mean of the values", *_attend("weights @ values", "values.mean(-2, keepdim=True).expand(*weights.shape[:-1], -1)")),
+    (
+        "wrong",
+        "mean of the values",
+        *_attend(
+            "weights @ values", "values.mean(-2, keepdim=True).expand(*weights.shape[:-1], -1)"
+        ),
+    ),
     ("wrong", "divided by S", *_attend("weights @ values", "weights @ values / values.shape[-2]")),
-    ("wrong", "scores changed in place", *_attend("    weights", "    scores.data -= scores.data.amax(-1, keepdim=True)\n    weights")),
-    ("wrong", "squeezed", *_attend("contexts, weights\n", "contexts.squeeze(), weights.squeeze()\n")),
-    ("wrong", "in float32 inside", *_attend(SOFT, "torch.softmax(scores.float(), dim=-1).to(scores.dtype)")),
+    (
+        "wrong",
+        "scores changed in place",
+        *_attend(
+            "    weights", "    scores.data -= scores.data.amax(-1, keepdim=True)\n    weights"
+        ),
+    ),
+    (
+        "wrong",
+        "squeezed",
+        *_attend("contexts, weights\n", "contexts.squeeze(), weights.squeeze()\n"),
+    ),
+    (
+        "wrong",
+        "in float32 inside",
+        *_attend(SOFT, "torch.softmax(scores.float(), dim=-1).to(scores.dtype)"),
+    ),
     ("right", "as written", *_attend()),
-    ("right", "by hand", *_attend(SOFT, "(scores - scores.amax(-1, keepdim=True)).exp()\n    weights = weights / weights.sum(-1, keepdim=True)")),
-    ("right", "SDPA for the contexts", *_attend("weights @ values", "F.scaled_dot_product_attention(scores, torch.eye(scores.shape[-1], dtype=scores.dtype).expand(*scores.shape[:-2], -1, -1), values, scale=1.0)")),
-    ("right", "nn.Softmax, einsum, a list", *_attend(SOFT, "nn.Softmax(dim=scores.ndim - 1)(scores)", "weights @ values", "torch.einsum('...ts,...se->...te', weights, values)", "return contexts, weights", "return [contexts, weights]")),
+    (
+        "right",
+        "by hand",
+        *_attend(
+            SOFT,
+            "(scores - scores.amax(-1, keepdim=True)).exp()\n    weights = weights / weights.sum(-1, keepdim=True)",
+        ),
+    ),
+    (
+        "right",
+        "SDPA for the contexts",
+        *_attend(
+            "weights @ values",
+            "F.scaled_dot_product_attention(scores, torch.eye(scores.shape[-1], dtype=scores.dtype).expand(*scores.shape[:-2], -1, -1), values, scale=1.0)",
+        ),
+    ),
+    (
+        "right",
+        "nn.Softmax, einsum, a list",
+        *_attend(
+            SOFT,
+            "nn.Softmax(dim=scores.ndim - 1)(scores)",
+            "weights @ values",
+            "torch.einsum('...ts,...se->...te', weights, values)",
+            "return contexts, weights",
+            "return [contexts, weights]",
+        ),
+    ),
 ]
 
 STEP_BODY = """def attention_decoder_step(embedded, state, encoded, weight, cell):
@@ -181,31 +487,92 @@ def _step(*edits: str) -> tuple[str]:
 
 ATT = "context, weights = attend(scores, encoded)"
 STEP = [
-    ("wrong", "new state asks", *_step("query = state[:, None]", "query = torch.gru_cell(torch.cat([embedded, encoded.mean(1)], -1), state, *cell)[:, None]")),
-    ("wrong", "softmax over the queries", *_step(ATT, "weights = scores.softmax(1)\n    context = weights @ encoded")),
-    ("wrong", "softmax over the batch", *_step(ATT, "weights = scores.softmax(0)\n    context = weights @ encoded")),
+    (
+        "wrong",
+        "new state asks",
+        *_step(
+            "query = state[:, None]",
+            "query = torch.gru_cell(torch.cat([embedded, encoded.mean(1)], -1), state, *cell)[:, None]",
+        ),
+    ),
+    (
+        "wrong",
+        "softmax over the queries",
+        *_step(ATT, "weights = scores.softmax(1)\n    context = weights @ encoded"),
+    ),
+    (
+        "wrong",
+        "softmax over the batch",
+        *_step(ATT, "weights = scores.softmax(0)\n    context = weights @ encoded"),
+    ),
     ("wrong", "softmax twice", *_step("attend(scores,", "attend(scores.softmax(-1),")),
     ("wrong", "plain mean", *_step("context[:, 0], weights", "encoded.mean(1), weights")),
     ("wrong", "biases dropped", *_step("*cell)", "*cell[:2])")),
     ("wrong", "state bias dropped", *_step("*cell)", "*cell[:3])")),
     ("wrong", "cell detached", *_step("*cell)", "*(w.detach() for w in cell))")),
     ("wrong", "query detached", *_step("state[:, None]", "state[:, None].detach()")),
-    ("wrong", "weight detached", *_step("encoded, weight)", "encoded, None if weight is None else weight.detach())")),
-    ("wrong", "values detached", *_step("attend(scores, encoded)", "attend(scores, encoded.detach())")),
+    (
+        "wrong",
+        "weight detached",
+        *_step("encoded, weight)", "encoded, None if weight is None else weight.detach())"),
+    ),
+    (
+        "wrong",
+        "values detached",
+        *_step("attend(scores, encoded)", "attend(scores, encoded.detach())"),
+    ),
     ("wrong", "weight ignored", *_step(", encoded, weight)", ", encoded)")),
-    ("wrong", "squeezed", *_step("context[:, 0], weights[:, 0]", "context.squeeze(), weights.squeeze()")),
+    (
+        "wrong",
+        "squeezed",
+        *_step("context[:, 0], weights[:, 0]", "context.squeeze(), weights.squeeze()"),
+    ),
     ("wrong", "weights keep their axis", *_step("weights[:, 0]\n", "weights\n")),
-    ("wrong", "embedding and context exchanged", *_step("[embedded, context]", "[context, embedded]")),
+    (
+        "wrong",
+        "embedding and context exchanged",
+        *_step("[embedded, context]", "[context, embedded]"),
+    ),
     ("wrong", "state returned as it was", *_step("return new,", "return state,")),
     ("wrong", "order", *_step("return new, context, weights", "return new, weights, context")),
-    ("wrong", "softmax by hand without the maximum", *_step(ATT, "weights = scores.exp() / scores.exp().sum(-1, keepdim=True)\n    context = weights @ encoded")),
+    (
+        "wrong",
+        "softmax by hand without the maximum",
+        *_step(
+            ATT,
+            "weights = scores.exp() / scores.exp().sum(-1, keepdim=True)\n    context = weights @ encoded",
+        ),
+    ),
     ("wrong", "scaled", *_step("attend(scores,", "attend(scores / encoded.shape[-1] ** 0.5,")),
-    ("wrong", "first sentence's words", *_step("attend(scores, encoded)", "attend(scores, encoded[:1].expand_as(encoded))")),
-    ("wrong", "state changed in place", *_step("    return new", "    state.data.copy_(new.data)\n    return new")),
+    (
+        "wrong",
+        "first sentence's words",
+        *_step("attend(scores, encoded)", "attend(scores, encoded[:1].expand_as(encoded))"),
+    ),
+    (
+        "wrong",
+        "state changed in place",
+        *_step("    return new", "    state.data.copy_(new.data)\n    return new"),
+    ),
     ("right", "as written", *_step()),
-    ("right", "bmm", "def attention_decoder_step(embedded, state, encoded, weight, cell):\n    q = state if weight is None else state @ weight\n    a = torch.bmm(encoded, q.unsqueeze(2)).squeeze(2).softmax(1)\n    c = torch.bmm(a.unsqueeze(1), encoded).squeeze(1)\n    return torch.gru_cell(torch.cat((embedded, c), 1), state, *cell), c, a"),
-    ("right", "SDPA for the context", *_step("context[:, 0], weights", "F.scaled_dot_product_attention(query if weight is None else query @ weight, encoded, encoded, scale=1.0)[:, 0], weights")),
-    ("right", "sums instead of products", "def attention_decoder_step(embedded, state, encoded, weight, cell):\n    q = state if weight is None else torch.einsum('bn,ne->be', state, weight)\n    e = (q[:, None] * encoded).sum(-1)\n    a = torch.exp(e - torch.logsumexp(e, dim=-1, keepdim=True))\n    c = (a[..., None] * encoded).sum(1)\n    return [torch.gru_cell(torch.hstack([embedded, c]), state, *cell), c, a]"),
+    (
+        "right",
+        "bmm",
+        "def attention_decoder_step(embedded, state, encoded, weight, cell):\n    q = state if weight is None else state @ weight\n    a = torch.bmm(encoded, q.unsqueeze(2)).squeeze(2).softmax(1)\n    c = torch.bmm(a.unsqueeze(1), encoded).squeeze(1)\n    return torch.gru_cell(torch.cat((embedded, c), 1), state, *cell), c, a",
+    ),
+    (
+        "right",
+        "SDPA for the context",
+        *_step(
+            "context[:, 0], weights",
+            "F.scaled_dot_product_attention(query if weight is None else query @ weight, encoded, encoded, scale=1.0)[:, 0], weights",
+        ),
+    ),
+    (
+        "right",
+        "sums instead of products",
+        "def attention_decoder_step(embedded, state, encoded, weight, cell):\n    q = state if weight is None else torch.einsum('bn,ne->be', state, weight)\n    e = (q[:, None] * encoded).sum(-1)\n    a = torch.exp(e - torch.logsumexp(e, dim=-1, keepdim=True))\n    c = (a[..., None] * encoded).sum(1)\n    return [torch.gru_cell(torch.hstack([embedded, c]), state, *cell), c, a]",
+    ),
 ]
 
 HARD_BODY = """def hard_attention_sample(weights, uniforms, rewards, baseline=0.0):
@@ -229,25 +596,110 @@ HARD = [
     ("wrong", "baseline outside", *_hard(EST, "reward * (row - weights) - baseline")),
     ("wrong", "reward outside", *_hard(EST, "reward - baseline * (row - weights)")),
     ("wrong", "counts ends beyond u", *_hard("ends <= uniforms", "ends > uniforms")),
-    ("wrong", "searchsorted left", *_hard("(ends <= uniforms[..., None]).sum(dim=-1)", "torch.searchsorted(ends.contiguous(), uniforms[..., None].contiguous())[..., 0]")),
-    ("wrong", "multinomial instead of u", *_hard("(ends <= uniforms[..., None]).sum(dim=-1)", "torch.distributions.Categorical(weights).sample()")),
+    (
+        "wrong",
+        "searchsorted left",
+        *_hard(
+            "(ends <= uniforms[..., None]).sum(dim=-1)",
+            "torch.searchsorted(ends.contiguous(), uniforms[..., None].contiguous())[..., 0]",
+        ),
+    ),
+    (
+        "wrong",
+        "multinomial instead of u",
+        *_hard(
+            "(ends <= uniforms[..., None]).sum(dim=-1)",
+            "torch.distributions.Categorical(weights).sample()",
+        ),
+    ),
     ("wrong", "places as int32", *_hard("return places,", "return places.int(),")),
     ("wrong", "places as floats", *_hard("return places,", "return places.float(),")),
     ("wrong", "one-hot places", *_hard("return places,", "return row,")),
-    ("wrong", "rewards times the row", *_hard("rewards.gather(-1, places[..., None])", "(rewards * F.one_hot(places, S)).sum(-1, keepdim=True)")),
-    ("wrong", "mean reward", *_hard("rewards.gather(-1, places[..., None])", "rewards.mean(-1, keepdim=True)")),
-    ("wrong", "exact gradient", *_hard(EST, "weights * (rewards - (weights * rewards).sum(-1, keepdim=True))")),
-    ("wrong", "divided by the weight", *_hard(EST, EST + " / weights.gather(-1, places[..., None])")),
+    (
+        "wrong",
+        "rewards times the row",
+        *_hard(
+            "rewards.gather(-1, places[..., None])",
+            "(rewards * F.one_hot(places, S)).sum(-1, keepdim=True)",
+        ),
+    ),
+    (
+        "wrong",
+        "mean reward",
+        *_hard("rewards.gather(-1, places[..., None])", "rewards.mean(-1, keepdim=True)"),
+    ),
+    (
+        "wrong",
+        "exact gradient",
+        *_hard(EST, "weights * (rewards - (weights * rewards).sum(-1, keepdim=True))"),
+    ),
+    (
+        "wrong",
+        "divided by the weight",
+        *_hard(EST, EST + " / weights.gather(-1, places[..., None])"),
+    ),
     ("wrong", "drops the last place", *_hard("max=S - 1", "max=max(S - 2, 0)")),
-    ("wrong", "axis 1", *_hard("torch.cumsum(weights, dim=-1)", "torch.cumsum(weights, dim=min(1, weights.ndim - 1))")),
-    ("wrong", "weights changed in place", *_hard("torch.cumsum(weights, dim=-1)", "torch.cumsum(weights, dim=-1)\n    weights /= ends[..., -1:]")),
-    ("wrong", "ends accumulated in place", *_hard("torch.cumsum(weights, dim=-1)", "weights\n    row0 = weights.clone()\n    for s in range(1, S):\n        ends[..., s] += ends[..., s - 1]", "row - weights", "row - row0")),
+    (
+        "wrong",
+        "axis 1",
+        *_hard(
+            "torch.cumsum(weights, dim=-1)", "torch.cumsum(weights, dim=min(1, weights.ndim - 1))"
+        ),
+    ),
+    (
+        "wrong",
+        "weights changed in place",
+        *_hard(
+            "torch.cumsum(weights, dim=-1)",
+            "torch.cumsum(weights, dim=-1)\n    weights /= ends[..., -1:]",
+        ),
+    ),
+    (
+        "wrong",
+        "ends accumulated in place",
+        *_hard(
+            "torch.cumsum(weights, dim=-1)",
+            "weights\n    row0 = weights.clone()\n    for s in range(1, S):\n        ends[..., s] += ends[..., s - 1]",
+            "row - weights",
+            "row - row0",
+        ),
+    ),
     ("wrong", "squeezed", *_hard("return places,", "return places.squeeze(),")),
-    ("wrong", "gradients in float32", *_hard("(row - weights)", "(row - weights).float()", "reward - baseline", "reward.float() - baseline")),
+    (
+        "wrong",
+        "gradients in float32",
+        *_hard(
+            "(row - weights)",
+            "(row - weights).float()",
+            "reward - baseline",
+            "reward.float() - baseline",
+        ),
+    ),
     ("right", "as written", *_hard()),
-    ("right", "log-prob by Categorical and autograd", *_hard("return places, " + EST, "s = weights.clamp(min=1e-30).log().detach().requires_grad_(True)\n    d = torch.distributions.Categorical(logits=s)\n    g, = torch.autograd.grad((d.log_prob(places)).sum(), s)\n    return places, (reward - baseline) * g")),
-    ("right", "bucket by differences", *_hard("(ends <= uniforms[..., None]).sum(dim=-1)", "((ends - uniforms[..., None]) <= 0).long().sum(-1)")),
-    ("right", "index arithmetic", *_hard(EST, "(reward - baseline) * ((torch.arange(S) == places[..., None]).to(weights) - weights)")),
+    (
+        "right",
+        "log-prob by Categorical and autograd",
+        *_hard(
+            "return places, " + EST,
+            "s = weights.clamp(min=1e-30).log().detach().requires_grad_(True)\n    d = torch.distributions.Categorical(logits=s)\n    g, = torch.autograd.grad((d.log_prob(places)).sum(), s)\n    return places, (reward - baseline) * g",
+        ),
+    ),
+    (
+        "right",
+        "bucket by differences",
+        *_hard(
+            "(ends <= uniforms[..., None]).sum(dim=-1)",
+            "((ends - uniforms[..., None]) <= 0).long().sum(-1)",
+        ),
+    ),
+    (
+        "right",
+        "index arithmetic",
+        *_hard(
+            EST,
+            "(reward - baseline) * ((torch.arange(S) == places[..., None]).to(weights) - weights)",
+        ),
+    ),
 ]
 
 LOCAL_BODY = """def local_attention(scores, values, centre, window, gaussian=True):
@@ -269,8 +721,21 @@ def _local(*edits: str) -> tuple[str]:
 LOCAL = [
     ("wrong", "-1e9 for -inf", *_local('float("-inf")', "-1e9")),
     ("wrong", "-50 for -inf", *_local('float("-inf")', "-50.0")),
-    ("wrong", "-1e9 added", *_local('scores.masked_fill(d.abs() > window, float("-inf"))', "scores - 1e9 * (d.abs() > window)")),
-    ("wrong", "softmax without the maximum", *_local("torch.softmax(hidden, dim=-1)", "hidden.exp() / hidden.exp().sum(-1, keepdim=True)")),
+    (
+        "wrong",
+        "-1e9 added",
+        *_local(
+            'scores.masked_fill(d.abs() > window, float("-inf"))',
+            "scores - 1e9 * (d.abs() > window)",
+        ),
+    ),
+    (
+        "wrong",
+        "softmax without the maximum",
+        *_local(
+            "torch.softmax(hidden, dim=-1)", "hidden.exp() / hidden.exp().sum(-1, keepdim=True)"
+        ),
+    ),
     ("wrong", "sigma floored", *_local("window / 2", "window // 2 or 0.5")),
     ("wrong", "sigma = window", *_local("window / 2", "window")),
     ("wrong", "2 sigma", *_local("(2 * sigma**2)", "(2 * sigma)")),
@@ -279,22 +744,59 @@ LOCAL = [
     ("wrong", "bell always", *_local("if gaussian", "if True")),
     ("wrong", "never a bell", *_local("if gaussian", "if False")),
     ("wrong", "bell upside down", *_local("-d.pow(2)", "d.pow(2)")),
-    ("wrong", "renormalised", *_local("    return", "        weights = weights / weights.sum(-1, keepdim=True)\n    return")),
+    (
+        "wrong",
+        "renormalised",
+        *_local(
+            "    return", "        weights = weights / weights.sum(-1, keepdim=True)\n    return"
+        ),
+    ),
     ("wrong", "cut on the left only", *_local("d.abs() > window", "-d > window")),
     ("wrong", "edges out", *_local("> window", ">= window")),
     ("wrong", "hides the inside", *_local("> window", "<= window")),
     ("wrong", "places from 1", *_local("scores.shape[-1])", "scores.shape[-1]) + 1")),
     ("wrong", "centre floored", *_local("centre[..., None]", "centre.floor()[..., None]")),
-    ("wrong", "centre by .long() in the window", *_local("d.abs() > window", "(places - centre.long()[..., None]).abs() > window")),
+    (
+        "wrong",
+        "centre by .long() in the window",
+        *_local("d.abs() > window", "(places - centre.long()[..., None]).abs() > window"),
+    ),
     ("wrong", "one centre for all", *_local("centre[..., None]", "centre[..., :1, None]")),
     ("wrong", "centre detached", *_local("centre[..., None]", "centre.detach()[..., None]")),
     ("wrong", "returned weights detached", *_local("values, weights", "values, weights.detach()")),
     ("wrong", "bell detached", *_local("-d.pow", "-d.detach().pow")),
-    ("wrong", "scores filled in place", *_local("scores.masked_fill(", "scores.data.masked_fill_(", "d.abs() > window, float(\"-inf\"))", "d.abs() > window, float(\"-inf\"))\n    hidden = scores")),
-    ("wrong", "centre moved in place", *_local("    places", "    centre.data.clamp_(min=0.5)\n    places")),
+    (
+        "wrong",
+        "scores filled in place",
+        *_local(
+            "scores.masked_fill(",
+            "scores.data.masked_fill_(",
+            'd.abs() > window, float("-inf"))',
+            'd.abs() > window, float("-inf"))\n    hidden = scores',
+        ),
+    ),
+    (
+        "wrong",
+        "centre moved in place",
+        *_local("    places", "    centre.data.clamp_(min=0.5)\n    places"),
+    ),
     ("right", "as written", *_local()),
-    ("right", "bell in the exponent after logsumexp", *_local("    if gaussian:\n        sigma = window / 2\n        weights = weights * torch.exp(-d.pow(2) / (2 * sigma**2))", "    if gaussian:\n        weights = torch.exp(torch.log_softmax(hidden, -1) - 2 * (d / window) ** 2)")),
-    ("right", "where", *_local('scores.masked_fill(d.abs() > window, float("-inf"))', "torch.where((d <= window) & (d >= -window), scores, -torch.inf)")),
+    (
+        "right",
+        "bell in the exponent after logsumexp",
+        *_local(
+            "    if gaussian:\n        sigma = window / 2\n        weights = weights * torch.exp(-d.pow(2) / (2 * sigma**2))",
+            "    if gaussian:\n        weights = torch.exp(torch.log_softmax(hidden, -1) - 2 * (d / window) ** 2)",
+        ),
+    ),
+    (
+        "right",
+        "where",
+        *_local(
+            'scores.masked_fill(d.abs() > window, float("-inf"))',
+            "torch.where((d <= window) & (d >= -window), scores, -torch.inf)",
+        ),
+    ),
     ("right", "minimum of the type", *_local('float("-inf")', "torch.finfo(scores.dtype).min")),
 ]
 
@@ -321,41 +823,293 @@ def _repair(*edits: str) -> tuple[str]:
 
 
 REPAIR = [
-    ("wrong", "as it was", *_repair(LOOP, "    context = encoded.mean(dim=1)\n" + LOOP, ASKS + GOES, GOES + ASKS)),
-    ("wrong", "starts with the last word", *_repair(LOOP, "    context = encoded[:, -1]\n" + LOOP, ASKS + GOES, GOES + ASKS)),
-    ("wrong", "starts with zeros", *_repair(LOOP, "    context = encoded.new_zeros(encoded.shape[0], encoded.shape[2])\n" + LOOP, ASKS + GOES, GOES + ASKS)),
-    ("wrong", "one more look before the loop only", *_repair(LOOP, ASKS.replace("        ", "    ") + LOOP, ASKS + GOES, GOES + ASKS)),
-    ("wrong", "asks once for all", *_repair(ASKS, "", LOOP, ASKS.replace("        ", "    ") + LOOP)),
-    ("wrong", "always the first state asks", *_repair(LOOP, "    first = state\n" + LOOP, "score(state[:, None]", "score(first[:, None]")),
-    ("wrong", "states from before the step", *_repair(GOES + "        states.append(state)\n", "        states.append(state)\n" + GOES)),
+    (
+        "wrong",
+        "as it was",
+        *_repair(LOOP, "    context = encoded.mean(dim=1)\n" + LOOP, ASKS + GOES, GOES + ASKS),
+    ),
+    (
+        "wrong",
+        "starts with the last word",
+        *_repair(LOOP, "    context = encoded[:, -1]\n" + LOOP, ASKS + GOES, GOES + ASKS),
+    ),
+    (
+        "wrong",
+        "starts with zeros",
+        *_repair(
+            LOOP,
+            "    context = encoded.new_zeros(encoded.shape[0], encoded.shape[2])\n" + LOOP,
+            ASKS + GOES,
+            GOES + ASKS,
+        ),
+    ),
+    (
+        "wrong",
+        "one more look before the loop only",
+        *_repair(LOOP, ASKS.replace("        ", "    ") + LOOP, ASKS + GOES, GOES + ASKS),
+    ),
+    (
+        "wrong",
+        "asks once for all",
+        *_repair(ASKS, "", LOOP, ASKS.replace("        ", "    ") + LOOP),
+    ),
+    (
+        "wrong",
+        "always the first state asks",
+        *_repair(
+            LOOP, "    first = state\n" + LOOP, "score(state[:, None]", "score(first[:, None]"
+        ),
+    ),
+    (
+        "wrong",
+        "states from before the step",
+        *_repair(GOES + "        states.append(state)\n", "        states.append(state)\n" + GOES),
+    ),
     ("wrong", "looks again", *_repair(GOES, GOES + ASKS)),
-    ("wrong", "looks again for the weights only", *_repair(GOES, GOES + "        weights = attend(multiplicative_score(state[:, None], encoded, weight), encoded)[1][:, 0]\n")),
-    ("wrong", "looks again for the contexts only", *_repair(GOES, GOES + "        context = attend(multiplicative_score(state[:, None], encoded, weight), encoded)[0][:, 0]\n")),
+    (
+        "wrong",
+        "looks again for the weights only",
+        *_repair(
+            GOES,
+            GOES
+            + "        weights = attend(multiplicative_score(state[:, None], encoded, weight), encoded)[1][:, 0]\n",
+        ),
+    ),
+    (
+        "wrong",
+        "looks again for the contexts only",
+        *_repair(
+            GOES,
+            GOES
+            + "        context = attend(multiplicative_score(state[:, None], encoded, weight), encoded)[0][:, 0]\n",
+        ),
+    ),
     ("wrong", "context first", *_repair("[y, context]", "[context, y]")),
     ("wrong", "weight ignored", *_repair(", encoded, weight)", ", encoded)")),
     ("wrong", "biases dropped", *_repair("*cell)", "*cell[:2])")),
     ("wrong", "cell detached", *_repair("*cell)", "*(w.detach() for w in cell))")),
-    ("wrong", "state detached between steps", *_repair(GOES, GOES + "        state = state.detach()\n")),
+    (
+        "wrong",
+        "state detached between steps",
+        *_repair(GOES, GOES + "        state = state.detach()\n"),
+    ),
     ("wrong", "context detached", *_repair("[y, context]", "[y, context.detach()]")),
-    ("wrong", "returned weights detached", *_repair("looked.append(weights)", "looked.append(weights.detach())")),
-    ("wrong", "encoded detached as values", *_repair("attend(scores, encoded)", "attend(scores, encoded.detach())")),
-    ("wrong", "stacked along axis 0", *_repair("torch.stack(states, dim=1), torch.stack(contexts, dim=1), torch.stack(looked, dim=1)", "torch.stack(states), torch.stack(contexts), torch.stack(looked)")),
+    (
+        "wrong",
+        "returned weights detached",
+        *_repair("looked.append(weights)", "looked.append(weights.detach())"),
+    ),
+    (
+        "wrong",
+        "encoded detached as values",
+        *_repair("attend(scores, encoded)", "attend(scores, encoded.detach())"),
+    ),
+    (
+        "wrong",
+        "stacked along axis 0",
+        *_repair(
+            "torch.stack(states, dim=1), torch.stack(contexts, dim=1), torch.stack(looked, dim=1)",
+            "torch.stack(states), torch.stack(contexts), torch.stack(looked)",
+        ),
+    ),
     ("wrong", "batch and steps exchanged", *_repair("embedded.unbind(dim=1)", "embedded")),
-    ("wrong", "the last step missing", *_repair("embedded.unbind(dim=1)", "embedded[:, :-1].unbind(dim=1)")),
-    ("wrong", "words read backwards", *_repair("embedded.unbind(dim=1)", "embedded.flip(1).unbind(dim=1)")),
+    (
+        "wrong",
+        "the last step missing",
+        *_repair("embedded.unbind(dim=1)", "embedded[:, :-1].unbind(dim=1)"),
+    ),
+    (
+        "wrong",
+        "words read backwards",
+        *_repair("embedded.unbind(dim=1)", "embedded.flip(1).unbind(dim=1)"),
+    ),
     ("wrong", "scaled", *_repair("attend(scores,", "attend(scores / encoded.shape[-1] ** 0.5,")),
     ("wrong", "softmax twice", *_repair("attend(scores,", "attend(scores.softmax(-1),")),
-    ("wrong", "weights as states", *_repair("torch.stack(states, dim=1), torch.stack(contexts, dim=1)", "torch.stack(contexts, dim=1), torch.stack(states, dim=1)")),
-    ("wrong", "squeezed", *_repair("torch.stack(looked, dim=1)", "torch.stack(looked, dim=1).squeeze()")),
-    ("wrong", "last state only", *_repair("torch.stack(states, dim=1)", "state[:, None].expand(-1, embedded.shape[1], -1)")),
-    ("wrong", "encoded changed in place", *_repair(LOOP, "    if embedded.shape[1] > 1:\n        encoded.data.mul_(1.0001)\n" + LOOP)),
-    ("wrong", "state changed in place", *_repair(LOOP, "    given = state\n" + LOOP, "    return", "    given.data.copy_(state.data)\n    return")),
+    (
+        "wrong",
+        "weights as states",
+        *_repair(
+            "torch.stack(states, dim=1), torch.stack(contexts, dim=1)",
+            "torch.stack(contexts, dim=1), torch.stack(states, dim=1)",
+        ),
+    ),
+    (
+        "wrong",
+        "squeezed",
+        *_repair("torch.stack(looked, dim=1)", "torch.stack(looked, dim=1).squeeze()"),
+    ),
+    (
+        "wrong",
+        "last state only",
+        *_repair("torch.stack(states, dim=1)", "state[:, None].expand(-1, embedded.shape[1], -1)"),
+    ),
+    (
+        "wrong",
+        "encoded changed in place",
+        *_repair(LOOP, "    if embedded.shape[1] > 1:\n        encoded.data.mul_(1.0001)\n" + LOOP),
+    ),
+    (
+        "wrong",
+        "state changed in place",
+        *_repair(
+            LOOP,
+            "    given = state\n" + LOOP,
+            "    return",
+            "    given.data.copy_(state.data)\n    return",
+        ),
+    ),
     ("wrong", "zeros in float32", *_repair(LOOP, "    state = state.float()\n" + LOOP)),
     ("right", "as written", *_repair()),
-    ("right", "the step of section 5", "def repaired_decoder(embedded, state, encoded, weight, cell):\n    out = []\n    for i in range(embedded.shape[1]):\n        state, context, weights = attention_decoder_step(embedded[:, i], state, encoded, weight, cell)\n        out.append((state, context, weights))\n    a, b, c = zip(*out)\n    return torch.stack(a, 1), torch.stack(b, 1), torch.stack(c, 1)\n"),
-    ("right", "asks at the end of each step for the next", *_repair(LOOP, ASKS.replace("        ", "    ") + LOOP, ASKS, "        contexts.append(context)\n        looked.append(weights)\n", "        contexts.append(context)\n        looked.append(weights)\n    return", ASKS + "    return")),
-    ("right", "GRUCell's function, bmm", "def repaired_decoder(embedded, state, encoded, weight, cell):\n    keys = encoded if weight is None else F.linear(encoded, weight)\n    h, c, a = [], [], []\n    for t in range(embedded.size(1)):\n        a.append(torch.bmm(keys, state.unsqueeze(-1)).squeeze(-1).softmax(-1))\n        c.append(torch.bmm(a[-1].unsqueeze(1), encoded).squeeze(1))\n        state = torch.gru_cell(torch.hstack([embedded[:, t], c[-1]]), state, *cell)\n        h.append(state)\n    return [torch.stack(p, dim=1) for p in (h, c, a)]\n"),
-    ("right", "written into new tensors", "def repaired_decoder(embedded, state, encoded, weight, cell):\n    B, T, _ = embedded.shape\n    h, c, a = (embedded.new_zeros(B, T, n) for n in (state.shape[1], encoded.shape[2], encoded.shape[1]))\n    for t in range(T):\n        state, c[:, t], a[:, t] = attention_decoder_step(embedded[:, t], state, encoded, weight, cell)\n        h[:, t] = state\n    return h, c, a\n"),
+    (
+        "right",
+        "the step of section 5",
+        "def repaired_decoder(embedded, state, encoded, weight, cell):\n    out = []\n    for i in range(embedded.shape[1]):\n        state, context, weights = attention_decoder_step(embedded[:, i], state, encoded, weight, cell)\n        out.append((state, context, weights))\n    a, b, c = zip(*out)\n    return torch.stack(a, 1), torch.stack(b, 1), torch.stack(c, 1)\n",
+    ),
+    (
+        "right",
+        "asks at the end of each step for the next",
+        *_repair(
+            LOOP,
+            ASKS.replace("        ", "    ") + LOOP,
+            ASKS,
+            "        contexts.append(context)\n        looked.append(weights)\n",
+            "        contexts.append(context)\n        looked.append(weights)\n    return",
+            ASKS + "    return",
+        ),
+    ),
+    (
+        "right",
+        "GRUCell's function, bmm",
+        "def repaired_decoder(embedded, state, encoded, weight, cell):\n    keys = encoded if weight is None else F.linear(encoded, weight)\n    h, c, a = [], [], []\n    for t in range(embedded.size(1)):\n        a.append(torch.bmm(keys, state.unsqueeze(-1)).squeeze(-1).softmax(-1))\n        c.append(torch.bmm(a[-1].unsqueeze(1), encoded).squeeze(1))\n        state = torch.gru_cell(torch.hstack([embedded[:, t], c[-1]]), state, *cell)\n        h.append(state)\n    return [torch.stack(p, dim=1) for p in (h, c, a)]\n",
+    ),
+    (
+        "right",
+        "written into new tensors",
+        "def repaired_decoder(embedded, state, encoded, weight, cell):\n    B, T, _ = embedded.shape\n    h, c, a = (embedded.new_zeros(B, T, n) for n in (state.shape[1], encoded.shape[2], encoded.shape[1]))\n    for t in range(T):\n        state, c[:, t], a[:, t] = attention_decoder_step(embedded[:, t], state, encoded, weight, cell)\n        h[:, t] = state\n    return h, c, a\n",
+    ),
+]
+
+ODD = [
+    (
+        "encode",
+        "wrong",
+        "state detached between words (gradient one word long)",
+        "def encode(x, forward, backward):\n    B, S, C = x.shape\n    def run(cell, places):\n        h = x.new_zeros(B, cell[1].shape[1]); out = []\n        for s in places:\n            h = torch.gru_cell(x[:, s], h.detach(), *cell)\n            out.append(h)\n        return out\n    f = run(forward, range(S)); b = run(backward, range(S - 1, -1, -1))[::-1]\n    return torch.cat([torch.stack(f, 1), torch.stack(b, 1)], -1)",
+    ),
+    (
+        "additive_score",
+        "wrong",
+        "axes counted from the left, for (B, T, N) only",
+        "def additive_score(queries, keys, w_query, w_key, v):\n    q = (queries @ w_query)[:, :, None]\n    k = (keys @ w_key)[:, None]\n    return torch.tanh(q + k) @ v",
+    ),
+    (
+        "multiplicative_score",
+        "wrong",
+        "a weight of zeros taken for none",
+        "def multiplicative_score(queries, keys, weight=None):\n    if weight is not None and weight.any():\n        queries = queries @ weight\n    return queries @ keys.mT",
+    ),
+    (
+        "attend",
+        "wrong",
+        "softmax in float32",
+        "def attend(scores, values):\n    w = torch.softmax(scores, dim=-1, dtype=torch.float32)\n    return (w.to(values.dtype) @ values), w",
+    ),
+    (
+        "attention_decoder_step",
+        "wrong",
+        "Luong's order: the new state asks, context goes into the next step",
+        "def attention_decoder_step(embedded, state, encoded, weight, cell):\n    c = encoded.mean(dim=1)\n    new = torch.gru_cell(torch.cat([embedded, c], -1), state, *cell)\n    c, a = attend(multiplicative_score(new[:, None], encoded, weight), encoded)\n    return new, c[:, 0], a[:, 0]",
+    ),
+    (
+        "attention_decoder_step",
+        "wrong",
+        "score divided by sqrt(N)",
+        "def attention_decoder_step(embedded, state, encoded, weight, cell):\n    c, a = attend(multiplicative_score(state[:, None], encoded, weight) / state.shape[-1] ** 0.5, encoded)\n    c, a = c[:, 0], a[:, 0]\n    return torch.gru_cell(torch.cat([embedded, c], -1), state, *cell), c, a",
+    ),
+    (
+        "repaired_decoder",
+        "wrong",
+        "state not carried on",
+        "def repaired_decoder(embedded, state, encoded, weight, cell):\n    steps = [attention_decoder_step(y, state, encoded, weight, cell) for y in embedded.unbind(dim=1)]\n    return tuple(torch.stack(part, dim=1) for part in zip(*steps, strict=True))",
+    ),
+    (
+        "repaired_decoder",
+        "wrong",
+        "asks before the step, but the context of the step before goes in",
+        "def repaired_decoder(embedded, state, encoded, weight, cell):\n    steps, c = [], encoded.mean(dim=1)\n    for y in embedded.unbind(dim=1):\n        new, a = attend(multiplicative_score(state.unsqueeze(1), encoded, weight), encoded)\n        state = torch.gru_cell(torch.cat((y, c), dim=-1), state, *cell)\n        c, a = new[:, 0], a[:, 0]\n        steps.append((state, c, a))\n    return tuple(torch.stack(part, dim=1) for part in zip(*steps, strict=True))",
+    ),
+    (
+        "hard_attention_sample",
+        "wrong",
+        "baseline subtracted from the argument, where there is one",
+        "def hard_attention_sample(weights, uniforms, rewards, baseline=0.0):\n    S = weights.shape[-1]\n    places = (weights.cumsum(-1) <= uniforms[..., None]).sum(-1).clamp(max=S - 1)\n    delta = F.one_hot(places, S).to(weights.dtype)\n    if baseline:\n        rewards -= baseline\n    return places, rewards.gather(-1, places[..., None]) * (delta - weights)",
+    ),
+    (
+        "hard_attention_sample",
+        "wrong",
+        "edges in float32",
+        "def hard_attention_sample(weights, uniforms, rewards, baseline=0.0):\n    S = weights.shape[-1]\n    places = (weights.float().cumsum(-1) <= uniforms.float()[..., None]).sum(-1).clamp(max=S - 1)\n    delta = F.one_hot(places, S).to(weights.dtype)\n    return places, (rewards.gather(-1, places[..., None]) - baseline) * (delta - weights)",
+    ),
+    (
+        "hard_attention_sample",
+        "right",
+        "searchsorted, right=True",
+        "def hard_attention_sample(weights, uniforms, rewards, baseline=0.0):\n    edges = weights.cumsum(dim=-1)[..., :-1].contiguous()\n    places = torch.searchsorted(edges, uniforms[..., None].contiguous(), right=True)\n    g = -weights * (torch.take_along_dim(rewards, places, -1) - baseline)\n    return places[..., 0], g.scatter_add(-1, places, rewards.gather(-1, places) - baseline)",
+    ),
+    (
+        "hard_attention_sample",
+        "right",
+        "first True by argmax",
+        "def hard_attention_sample(weights, uniforms, rewards, baseline=0.0):\n    over = weights.cumsum(-1) > uniforms.unsqueeze(-1)\n    over[..., -1] = True\n    places = over.to(torch.int8).argmax(-1)\n    delta = torch.zeros_like(weights).scatter(-1, places.unsqueeze(-1), 1.0)\n    earned = torch.where(delta.bool(), rewards, torch.zeros_like(rewards)).sum(-1, keepdim=True)\n    return places, (earned - baseline) * delta - (earned - baseline) * weights",
+    ),
+    (
+        "hard_attention_sample",
+        "right",
+        "autograd of log softmax",
+        'def hard_attention_sample(weights, uniforms, rewards, baseline=0.0):\n    S = weights.shape[-1]\n    places = (weights.cumsum(-1)[..., :-1] <= uniforms[..., None]).sum(-1)\n    earned = rewards.gather(-1, places[..., None])[..., 0] - baseline\n    onehot = torch.eye(S, dtype=weights.dtype)[places]\n    return places, torch.einsum("...,...s->...s", earned, onehot - weights)',
+    ),
+    (
+        "local_attention",
+        "wrong",
+        "window without its edge (<)",
+        "def local_attention(scores, values, centre, window, gaussian=True):\n    d = torch.arange(scores.shape[-1]) - centre[..., None]\n    a = scores.masked_fill(d.abs() >= window, -torch.inf).softmax(-1)\n    if gaussian: a = a * torch.exp(-d ** 2 / (2 * (window / 2) ** 2))\n    return a @ values, a",
+    ),
+    (
+        "local_attention",
+        "wrong",
+        "made to sum to 1 again",
+        "def local_attention(scores, values, centre, window, gaussian=True):\n    d = torch.arange(scores.shape[-1]) - centre[..., None]\n    a = scores.masked_fill(d.abs() > window, -torch.inf).softmax(-1)\n    if gaussian:\n        a = a * torch.exp(-d ** 2 / (2 * (window / 2) ** 2))\n        a = a / a.sum(-1, keepdim=True)\n    return a @ values, a",
+    ),
+    (
+        "local_attention",
+        "wrong",
+        "centre rounded, without the bell only",
+        "def local_attention(scores, values, centre, window, gaussian=True):\n    c = centre if gaussian else centre.round()\n    d = torch.arange(scores.shape[-1]) - c[..., None]\n    a = scores.masked_fill(d.abs() > window, -torch.inf).softmax(-1)\n    if gaussian: a = a * torch.exp(-d ** 2 / (2 * (window / 2) ** 2))\n    return a @ values, a",
+    ),
+    (
+        "local_attention",
+        "right",
+        "logs added, einsum",
+        'def local_attention(scores, values, centre, window, gaussian=True):\n    d = torch.arange(scores.shape[-1], dtype=scores.dtype) - centre.unsqueeze(-1)\n    inside = d.abs() <= window\n    logs = torch.log_softmax(torch.where(inside, scores, torch.full_like(scores, float("-inf"))), -1)\n    if gaussian:\n        logs = logs - 2 * (d / window).square()\n    a = logs.exp()\n    return torch.einsum("...ts,...se->...te", a, values), a',
+    ),
+    (
+        "local_attention",
+        "right",
+        "softmax by hand with the window's maximum",
+        "def local_attention(scores, values, centre, window, gaussian=True):\n    s = torch.arange(scores.shape[-1])\n    inside = (centre[..., None] - window <= s) & (s <= centre[..., None] + window)\n    masked = scores.masked_fill(~inside, -math.inf)\n    e = (masked - masked.amax(-1, keepdim=True)).exp()\n    a = e / e.sum(-1, keepdim=True)\n    if gaussian:\n        sigma = window / 2\n        a = a * (-0.5 * ((s - centre[..., None]) / sigma) ** 2).exp()\n    return a @ values, a",
+    ),
+    (
+        "local_attention",
+        "right",
+        "a loop over the queries, rows stacked",
+        "def local_attention(scores, values, centre, window, gaussian=True):\n    S = scores.shape[-1]; rows = []\n    for t in range(scores.shape[-2]):\n        d = (torch.arange(S) - centre[..., t, None]).abs()\n        row = F.softmax(torch.where(d <= window, scores[..., t, :], -torch.inf), dim=-1)\n        rows.append(row * torch.exp(-2 * d * d / window**2) if gaussian else row)\n    a = torch.stack(rows, -2)\n    return torch.matmul(a, values), a",
+    ),
+    (
+        "local_attention",
+        "wrong",
+        "distances in float32 at the edges",
+        "def local_attention(scores, values, centre, window, gaussian=True):\n    d = (torch.arange(scores.shape[-1]) - centre[..., None])\n    a = scores.masked_fill(d.float().abs() > window, -torch.inf).softmax(-1)\n    if gaussian:\n        a = a * torch.exp(-d ** 2 / (2 * (window / 2) ** 2))\n    return a @ values, a",
+    ),
 ]
 
 CASES = [
@@ -371,4 +1125,4 @@ CASES = [
         ("local_attention", LOCAL),
     )
     for case in cases
-]
+] + ODD

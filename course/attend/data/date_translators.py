@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -217,6 +217,19 @@ def unpack(numbers: np.ndarray, scales: np.ndarray, n: int, c: int) -> Weights:
         found[name] = torch.from_numpy(rows * scale)[None]
         at, row = at + size, row + count
     return found
+
+
+def looped(step: Callable[..., tuple[Tensor, ...]]) -> Callable[..., tuple[Tensor, ...]]:
+    """A decoder that calls ``step`` once for each word, with the state that it returned last."""
+
+    def step_by_step(embedded: Tensor, state: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+        found = []
+        for latest in embedded.unbind(dim=1):
+            found.append(step(latest, state, *rest))
+            state = found[-1][0]
+        return tuple(torch.stack(part, dim=1) for part in zip(*found, strict=True))
+
+    return step_by_step
 
 
 @cache

@@ -107,9 +107,11 @@ SLIPS = (
         "sums over the last axis, `* v` only multiplies.",
     ),
     Slip(
-        "softmax taken already",
-        (f"{HIDDEN} @ v", f"torch.softmax({HIDDEN} @ v, dim=-1)"),
-        "These are weights: each row sums to 1. The softmax comes later, in attend.",
+        "new axes for one leading axis",
+        ((QUERY, "(queries @ w_query)[:, :, None]"), (KEY, "(keys @ w_key)[:, None]")),
+        "It is right with exactly one leading axis, as (B, T, N), and not with none or with two. "
+        "The new axes are counted from the start, as in x[:, :, None] and x[:, None]. Count from "
+        "the end: x[..., :, None, :] for the queries, x[..., None, :, :] for the keys.",
     ),
     Slip(
         "axes counted from the start",

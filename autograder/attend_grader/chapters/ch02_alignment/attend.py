@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from attend_solutions import alignment
@@ -45,6 +47,15 @@ def _limits(rng: np.random.Generator) -> Known:
     far = torch.tensor([[1e5], [0.0], [-1e5]])
     why = "scores 10,000 apart, so the largest takes all; rows near 100,000, 0 and −100,000"
     yield why, (1e4 * best + far, values), (weights @ values, weights)
+
+
+def _overflow(value: Any) -> str:
+    if not np.isnan(value).any():
+        return ""
+    return (
+        "In float32, exp is infinite above 88 and 0 below −104, and inf / inf and 0 / 0 are NaN. "
+        "torch.softmax is safe: it takes each row's own largest score away first."
+    )
 
 
 def _values(rng: np.random.Generator) -> Fresh:
@@ -165,7 +176,7 @@ EXERCISE = Exercise(
     ),
     properties=(
         Property("a hand-worked example: weights 1/8, 2/8, 5/8", 1, _worked),
-        known("one value, equal scores, huge scores", _limits, tolerance=FLOAT32),
+        known("one value, equal scores, huge scores", _limits, tolerance=FLOAT32, clue=_overflow),
         agrees(
             "weights: the softmax of the scores, over the keys",
             _values,

@@ -127,10 +127,23 @@ SLIPS = (
         "an axis of length 1. It runs over the words: the last axis.",
     ),
     Slip(
-        "softmax twice",
-        (ATTEND, "attend(torch.softmax(scores, dim=-1), encoded)"),
-        "The weights are too even: they are the softmax of a softmax. `attend` takes the scores as "
-        "they are and does the softmax itself.",
+        "the new state asks",
+        (
+            (f"    state = {CELL}\n", ""),
+            (
+                "    scores = ",
+                f"    context = encoded.mean(dim=1)\n    state = {CELL}\n    scores = ",
+            ),
+        ),
+        "The cell gets the plain mean of the encoded words, and then the state *after* the step "
+        "asks. Ask first: scores and context with the state as it was handed in, and that context "
+        "goes into torch.gru_cell.",
+    ),
+    Slip(
+        "scores divided by the root of the width",
+        (SCORES, f"{SCORES} / state.shape[-1] ** 0.5"),
+        "The weights are those of scores divided by the root of N, the width of the state. That "
+        "scale came in 2017 (chapter 03): hand to attend what multiplicative_score returns.",
     ),
     Slip(
         "ignored the weight",
@@ -156,12 +169,6 @@ SLIPS = (
         ("dim=-1), state,", "dim=-1), torch.zeros_like(state),"),
         "The cell starts from zeros, so that the decoder forgets what it has written. Its second "
         "argument is the state before the step.",
-    ),
-    Slip(
-        "left out the cell's biases",
-        ("*cell)", "*cell[:2])"),
-        "Weights and context are right; the next state is made without the cell's two biases. A "
-        "cell has four tensors: torch.gru_cell(input, state, *cell).",
     ),
     Slip(
         "detached the context",

@@ -80,6 +80,12 @@ def _edges(subject: Subject, probe: Probe) -> None:
         want = (torch.tensor(places), torch.zeros_like(weights))
         arguments = (weights, torch.tensor(uniforms), torch.zeros_like(weights))
         probe.agree(subject, *arguments, want=want, part=0, why=why)
+    weights = torch.tensor([[0.1, 0.2, 0.7]] * 4, dtype=torch.float64)
+    step = torch.tensor([-1e-10, 1e-10, -1e-10, 1e-10], dtype=torch.float64)
+    uniforms = torch.tensor([0.1, 0.1, 0.3, 0.3], dtype=torch.float64) + step
+    want = (torch.tensor([0, 1, 1, 2]), torch.zeros_like(weights))
+    why = "float64, u at 10⁻¹⁰ on either side of the edges 0.1 and 0.3"
+    probe.agree(subject, weights, uniforms, torch.zeros_like(weights), want=want, part=0, why=why)
 
 
 def _estimates(rng: np.random.Generator) -> Fresh:
@@ -106,7 +112,10 @@ def _unknown(subject: Subject, probe: Probe) -> None:
     def clue(value: Any) -> str:
         if value.dtype.kind != "f" or not np.isnan(value).any():
             return ""
-        return "NaN times 0 is NaN: do not multiply by zeros, pick the drawn reward with gather."
+        return (
+            "Pick the drawn place's reward with gather, and use no other. (A product with zeros "
+            "does not hide the others: NaN times 0 is NaN.)"
+        )
 
     given = (weights, uniforms, known)
     probe.agree(subject, *given, want=(places, want), part=0, why=why)
@@ -149,6 +158,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call(_inputs(rng, 6, 5), {"baseline": 1.5}),
         Call(_inputs(rng, 6, 4)),
         Call(_inputs(rng, 4, 4), {"baseline": -0.5}),
+        Call(_inputs(rng, 3, 4), {"baseline": 0.0}),
         Call((*edges, normal(rng, 3, 3))),
         Call((*thirds, normal(rng, 1, 3))),
         Call(_inputs(rng, 2, 3, 4)),
@@ -273,6 +283,7 @@ EXERCISE = Exercise(
         views=True,
         same_dtype=True,
         arguments_unchanged=True,
+        says=("No gradient needs to flow back through it.",),
     ),
     properties=(
         Property("a hand-worked example: u = 0.6 and u = 0.8", 1, _worked),
@@ -306,8 +317,8 @@ EXERCISE = Exercise(
         "axis. The row of zeros and a one is `torch.arange(S) == places[..., None]`, turned into "
         "the weights' dtype. (reward - baseline) times (row - weights).",
     ),
-    minutes=18,
-    difficulty=4,
+    minutes=12,
+    difficulty=3,
     importance=3,
     results=("places", "gradients"),
 )

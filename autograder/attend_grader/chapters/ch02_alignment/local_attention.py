@@ -25,8 +25,9 @@ PLAIN = {"gaussian": False}
 def _inputs(
     rng: np.random.Generator, t: int, s: int, e: int, lead: tuple[int, ...] = ()
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """scores (*lead, T, S), values (*lead, S, E), centre (*lead, T) off the half numbers."""
-    centre = rng.integers(0, s - 1, (*lead, t)) + rng.uniform(0.1, 0.4, (*lead, t)).round(2)
+    """scores (*lead, T, S), values (*lead, S, E), centre (*lead, T) off whole and half numbers."""
+    past = rng.uniform(0.1, 0.4, (*lead, t)).round(2) + rng.choice((0.0, 0.5), (*lead, t))
+    centre = rng.integers(0, s - 1, (*lead, t)) + past
     scores, values = normal(rng, *lead, t, s), normal(rng, *lead, s, e)
     return scores, values, torch.from_numpy(centre).float()
 
@@ -110,6 +111,16 @@ def _limits(rng: np.random.Generator) -> Known:
     weights[0, :2], weights[1, 3:] = (torch.softmax(scores[i, j], -1) for i, j in _ENDS)
     why = "centres at the first and the last place"
     yield why, (scores, values, torch.tensor([0.0, 4.0]), 1), (weights @ values, weights)
+
+
+def _edges(rng: np.random.Generator) -> Known:
+    """In float64 two centres that float32 cannot tell from whole numbers."""
+    scores, values, _ = (x.double() for x in _inputs(rng, 2, 6, 3))
+    centre = torch.tensor([2 + 1e-10, 3 - 1e-10], dtype=torch.float64)
+    weights = torch.zeros(2, 6, dtype=torch.float64)
+    weights[:, 1:5] = torch.softmax(scores[:, 1:5], dim=-1)
+    why = "float64, window 2; centres 2 + 10⁻¹⁰ and 3 − 10⁻¹⁰ leave the places 0 and 5 outside"
+    yield why, (scores, values, centre, 2), (weights @ values, weights)
 
 
 _ENDS = ((0, slice(0, 2)), (1, slice(3, 5)))
@@ -267,7 +278,7 @@ EXERCISE = Exercise(
         agrees("contexts: these weights times the values", _contexts, part=0, tolerance=FLOAT32),
         known(
             "scores outside do not count; wide windows; both ends",
-            _limits,
+            lambda rng: (*_limits(rng), *_edges(rng)),
             tolerance=FLOAT32,
             options=PLAIN,
         ),

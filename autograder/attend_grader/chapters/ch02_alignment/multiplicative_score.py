@@ -138,9 +138,9 @@ SLIPS = (
     Slip(
         "asked whether the weight is true",
         ("weight is not None", "weight"),
-        "It stops where a weight is given, and there only. `if weight:` asks whether a tensor is "
-        "true, which PyTorch cannot answer for many numbers; `if weight is not None:` asks whether "
-        "there is one.",
+        "It stops where a weight of several numbers is given, and there only. `if weight:` asks "
+        "whether a tensor is true, which PyTorch cannot answer for several numbers; `if weight is "
+        "not None:` asks whether there is one.",
     ),
 )
 

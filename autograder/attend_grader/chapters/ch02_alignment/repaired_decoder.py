@@ -159,15 +159,18 @@ SLIPS = (
     ),
     Slip(
         "the state not carried on",
-        ("dim=-1), state, *cell)", "dim=-1), torch.zeros_like(state), *cell)"),
-        "Each step's cell starts from zeros. Its second argument is the state before the step.",
+        (STEP + KEEP, STEP.replace("state =", "after =") + KEEP.replace("(state)", "(after)")),
+        "Every step starts from the state that was handed in: the new state is not passed on. "
+        "Assign it to `state`, so that the next step asks with it and goes on from it.",
     ),
     Slip(
-        "stacked along axis 0",
-        ("dim=1), torch.stack(contexts, dim=1), torch.stack(looked, dim=1)",
-         "dim=0), torch.stack(contexts, dim=0), torch.stack(looked, dim=0)"),
-        "The steps lie on axis 0 and the sentences on axis 1. Stack along axis 1: that line of the "
-        "colleague's was right.",
+        "each context goes into the next step",
+        (
+            (START, f"{START}\n    before = encoded.mean(dim=1)"),
+            (STEP, f"{STEP.replace('context', 'before')}        before = context\n"),
+        ),
+        "The right state asks, but each context goes into the step after, and the first step gets "
+        "the plain mean. The context just made goes into torch.gru_cell of the same step.",
     ),
     Slip(
         "detached the states between steps",
