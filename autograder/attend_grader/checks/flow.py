@@ -229,10 +229,11 @@ def _as_differences(
         if at is None:
             continue
         direction = _normal(trial.probe.rng, at)
-        found = [_slope(trial, key, at, direction, cotangents, step) for step in (STEP, 2 * STEP)]
-        if found[0] is None or found[1] is None:
+        near = _slope(trial, key, at, direction, cotangents, STEP)
+        far = _slope(trial, key, at, direction, cotangents, 2 * STEP)
+        if near is None or far is None:
             return
-        (slope, noise), (wider, _) = found
+        (slope, noise), (wider, _) = near, far
         mine = 0.0 if got.get(key) is None else float((got[key] * direction).sum())
         if not np.isfinite(slope) or abs(slope) <= 10 * noise:
             continue

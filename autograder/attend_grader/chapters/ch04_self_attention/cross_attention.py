@@ -91,8 +91,8 @@ def _masked(rng: np.random.Generator) -> Fresh:
 
 def _far(rng: np.random.Generator) -> Fresh:
     for name, size in FAR.items():
-        x, context, *matrices = two_texts(rng, 3, 5, 2, 4, 3, 2)
-        x, w_q, w_k, w_v = far_below(x, *matrices, size)
+        x, context, w_q, w_k, w_v = two_texts(rng, 3, 5, 2, 4, 3, 2)
+        x, w_q, w_k, w_v = far_below(x, w_q, w_k, w_v, size)
         args = (x, size * np.abs(context) + size, w_q, w_k, w_v)
         yield f"scores near {name}", Call(args)
         yield f"scores near {name}, and a mask", Call((*args, seen(rng, 3, 5)))

@@ -53,7 +53,7 @@ def block_call(
 
 def with_slope(
     name: str,
-    cases: Callable[[np.random.Generator], Iterable[tuple[str, tuple[Tensor, ...], Tensor]]],
+    cases: Callable[[np.random.Generator], Iterable[tuple[str, tuple[Any, ...], Tensor]]],
 ) -> Property:
     """Values that are known, and the gradient of the first argument at the same place.
 
