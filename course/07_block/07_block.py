@@ -123,6 +123,7 @@ if ready(layer_norm):
 # |---|---|---|
 # | $x$ | `x` | $(\ldots, C)$ |
 # | $w$ | `weight` | $(C,)$ |
+# | $\varepsilon$ | `eps` | one number, $10^{-6}$ by default |
 # | $y$ | returned | as `x` |
 #
 # **By hand.** $x = (1, 7)$: the mean of the squares is 25, so without $\varepsilon$ the fraction is
@@ -452,7 +453,7 @@ if ready(rms_norm, feed_forward, TransformerBlock):
 # %% [markdown]
 # It has the look of the documentation: indents, brackets, short words. It has no idea what it says.
 # To compare: on the same text a table of what followed the last two characters gets 2.69 bits, of
-# the last three 2.27.
+# the last three 2.27. Trained for seconds, your model gets about as far as the first.
 #
 # ## 7 · Experiment: what do 24 layers need?
 #
