@@ -2,8 +2,8 @@
 
 Most were ruled out because they spill a few bytes, which the page of compiled code now tells from
 spills inside a loop. Numbers are the fields of the family's tile: flash (queries, keys, warps,
-stages, whether by descriptors), decode (keys, warps, stages), linear attention (columns, warps,
-stages), ssd (chunk, columns, warps, stages).
+stages, whether by descriptors, and in Gluon where it can run), decode (keys, warps, stages),
+linear attention (columns, warps, stages), ssd (chunk, columns, warps, stages).
 """
 
 from __future__ import annotations
@@ -55,11 +55,12 @@ def name_of(values: Values) -> str:
 FORWARD: dict[int, tuple[Values, ...]] = {
     128: (
         (128, 128, 8, 3, True), (128, 128, 8, 3), (128, 128, 8, 2, True), (128, 64, 8, 3, True),
-        (128, 64, 8, 4), (64, 64, 4, 3), (64, 128, 4, 2),
+        (128, 64, 8, 4), (64, 64, 4, 3), (64, 128, 4, 2), (128, 128, 8, 2, True, True),
     ),
     64: (
         (128, 64, 4, 3, True), (128, 64, 4, 3), (128, 128, 8, 3, True), (128, 128, 8, 2),
-        (64, 128, 4, 3), (64, 64, 4, 4), (256, 64, 8, 3),
+        (64, 128, 4, 3), (64, 64, 4, 4), (256, 64, 8, 3), (128, 128, 8, 3, True, True),
+        (128, 128, 8, 2, True, True),
     ),
 }  # fmt: skip
 BACKWARD: dict[tuple[str, int], tuple[Values, ...]] = {

@@ -20,10 +20,11 @@ Sources: Shah et al. 2024, "FlashAttention-3", section 3 (specialised warps, the
 products); Triton's tutorials of Gluon. Compiled only: nothing here has run on a GPU yet.
 """
 
-# ruff: noqa: N803  # axis letters and compile-time values are written in capitals
+# ruff: noqa: N803, N806  # axis letters and compile-time values are written in capitals
 # Pyright takes calls between jitted functions for what they would be in Python:
 # pyright: reportGeneralTypeIssues=false, reportArgumentType=false, reportCallIssue=false
 # pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportOperatorIssue=false
+# pyright: reportAssignmentType=false
 
 from __future__ import annotations
 
@@ -41,13 +42,14 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from attend_kernels.common.launch import LN2, LOG2E, TRITON_TYPES, launch
+from attend_kernels.common.launch import LN2, LOG2E
 from attend_kernels.common.scores import MASKED_SCORE
+from attend_kernels.ops.flash.options import Options
+from attend_kernels.ops.flash.tiles import Tile
 
 ROWS = gl.constexpr(64)  # queries of a consumer: the rows of Hopper's matrix instruction
-BLOCK_T = 128  # queries of a program: two consumers
-WARPS = 4  # of the first consumer, which Gluon counts; the other groups come on top
-REGISTERS = (240, 24)  # a thread of the second consumer, and of the producer
+WARPS = gl.constexpr(4)  # of a consumer; Gluon is told those of the first, the others come on top
+REGISTERS = gl.constexpr([240, 24])  # a thread of the second consumer, and of the producer
 
 
 @gluon.jit
@@ -96,7 +98,7 @@ def weigh(
 
 @gluon.jit
 def attend_tiles(
-    output, weights, running_max, running_sum, q, k_tiles, v_tiles,
+    output, weights, running_max, running_sum, q, q_full, k_tiles, v_tiles,
     k_full, v_full, k_empty, v_empty, start, stop, count, row, shift, S, unit,
     CAUSAL: gl.constexpr, MASKED: gl.constexpr, STAGES: gl.constexpr,
     BLOCK_S: gl.constexpr, D: gl.constexpr, SCORES: gl.constexpr, OUTPUT: gl.constexpr,
@@ -118,11 +120,15 @@ def attend_tiles(
         x, running_max, running_sum, rescale = weigh(
             scores, running_max, running_sum, first, row, shift, S, unit, CAUSAL, MASKED, BLOCK_S
         )
+        new = gl.convert_layout(x.to(weights.dtype), weights.type.layout)
+        # Q has come long ago. But ptxas moves no instruction across a loop that waits: without this
+        # one the softmax would stand after the next wait, and the tensor cores idle meanwhile.
+        mbarrier.wait(q_full, 0)
         # The old weights are read by the tensor cores until here: they must keep their registers.
-        output, weights = warpgroup_mma_wait(0, deps=(output, weights))
+        output, weights, new = warpgroup_mma_wait(0, deps=(output, weights, new))
         mbarrier.arrive(v_empty.index(before), count=1)
         output = output * gl.convert_layout(rescale, gl.SliceLayout(1, OUTPUT))[:, None]
-        weights = gl.convert_layout(x.to(weights.dtype), weights.type.layout)
+        weights = new
     return output, weights, running_max, running_sum
 
 
@@ -161,12 +167,12 @@ def consume(
     weights = gl.convert_layout(x.to(dtype), weights_layout)
     if CAUSAL:
         output, weights, running_max, running_sum = attend_tiles(
-            output, weights, running_max, running_sum, q, k_tiles, v_tiles,
+            output, weights, running_max, running_sum, q, q_full, k_tiles, v_tiles,
             k_full, v_full, k_empty, v_empty, 1, cut, count, row, shift, S, unit,
             CAUSAL, True, STAGES, BLOCK_S, D, scores_layout, output_layout,
         )  # fmt: skip
     output, weights, running_max, running_sum = attend_tiles(
-        output, weights, running_max, running_sum, q, k_tiles, v_tiles,
+        output, weights, running_max, running_sum, q, q_full, k_tiles, v_tiles,
         k_full, v_full, k_empty, v_empty, cut, count, count, row, shift, S, unit,
         CAUSAL, False, STAGES, BLOCK_S, D, scores_layout, output_layout,
     )  # fmt: skip
@@ -188,7 +194,8 @@ def consume(
     gl.store(at, output.to(dtype), mask=(t < T)[:, None])
 
 
-@gluon.jit
+# Lengths of 1 are no compile-time values, so that the code is what was compiled and looked at.
+@gluon.jit(do_not_specialize=["tiles", "heads", "T", "S"])
 def gluon_forward_kernel(
     q_desc, k_desc, v_desc, out_ptr, lse_ptr, out_batch, out_head, out_row, tiles, heads, T, S,
     scale, GROUP: gl.constexpr, CAUSAL: gl.constexpr, STAGES: gl.constexpr,
@@ -254,16 +261,41 @@ def gluon_forward_kernel(
                 batch, group, count, STAGES, BLOCK_S,
             )),
         ],
-        [4, 1],
-        [240, 24],
+        [WARPS, 1],
+        REGISTERS,
     )  # fmt: skip
 
 
+def run(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    options: Options,
+    tile: Tile,
+) -> None:
+    """Launch the kernel where ``forward.by_gluon`` allows it; it fills ``out`` and ``lse``.
+
+    Shapes: q and out ``(B, H, T, D)``, k and v ``(B, G, S, D)``, lse ``(B, H, T)`` in fp32, D 64 or
+    128, nothing empty. ``tile`` gives the keys of a tile and the stages; the rest is fixed.
+    """
+    B, H, T, _ = q.shape
+    tiles = -(-T // (2 * ROWS.value))
+    with torch.cuda.device_of(q):  # a launch goes to the current device, not to the tensor's
+        gluon_forward_kernel[(tiles * H * B,)](
+            described(q, ROWS.value), described(k, tile.block_s), described(v, tile.block_s),
+            out, lse, *out.stride()[:3], tiles, H, T, k.shape[2], options.scale,
+            GROUP=H // k.shape[1], CAUSAL=options.right is not None, STAGES=tile.stages,
+            num_warps=WARPS.value,
+        )  # fmt: skip
+
+
 def layout(dtype: torch.dtype) -> Any:
-    """How a tile lies in shared memory: rows of 128 bytes, their sixteenths exchanged."""
+    """How a tile lies in shared memory: 128 bytes a row, swizzled as TMA and wgmma have it."""
     return gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=8 * dtype.itemsize, rank=4)
 
 
 def described(x: torch.Tensor, rows: int) -> Any:
     """Describe ``x``, (B, heads, length, D), in blocks of ``rows`` rows of one head."""
-    return TensorDescriptor.from_tensor(x, [1, 1, rows, x.shape[-1]], layout(x.dtype))
+    return TensorDescriptor.from_tensor(x, [1, 1, rows, x.shape[-1]], layout(x.dtype))  # pyright: ignore[reportArgumentType]
