@@ -19,7 +19,7 @@ from attend_kernels import flash_attention, naive_attention
 from attend_kernels.common import fallback
 from attend_kernels.common.packing import Packing
 
-from . import numerics
+from . import gluon_stand_in, numerics
 from .flash_cases import Case, check, run
 from .numerics import relative_error
 
@@ -27,6 +27,7 @@ if not fallback.HAS_TRITON:
     pytest.skip("Triton is not installed", allow_module_level=True)
 
 from attend_kernels.bench.sweep import candidates
+from attend_kernels.ops import flash
 from attend_kernels.ops.flash import forward, tiles
 from attend_kernels.ops.flash.options import Options
 
@@ -146,6 +147,7 @@ def test_only_a_hopper_can(monkeypatch: pytest.MonkeyPatch):
 def test_the_interpreter_never_imports_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(forward, "GLUON_EVERYWHERE", True)
     monkeypatch.setitem(sys.modules, MODULE, None)  # an import of it would raise
+    monkeypatch.delattr(flash, "gluon", raising=False)
     q = torch.randn(1, 1, 5, 64, dtype=torch.bfloat16)
     want = naive_attention(q.double(), q.double(), q.double())[0]
     got = flash_attention(q, q, q)
@@ -164,7 +166,7 @@ def test_it_is_given_the_call_and_its_results_are_returned(monkeypatch: pytest.M
             lse.fill_(4.0)
 
     monkeypatch.setitem(sys.modules, MODULE, Stand)
-    monkeypatch.setattr("attend_kernels.ops.flash.gluon", Stand, raising=False)
+    monkeypatch.setattr(flash, "gluon", Stand, raising=False)
     q, kv = draw(2, 4, 7, 64), draw(2, 2, 9, 64)
     options = Options(0.1, right=0)
     tile = replace(tiles.GLUON[64], stages=2)
@@ -215,6 +217,25 @@ SHAPES = {  # B, H, G, T, S
     "more queries than keys": (1, 2, 1, 300, 77),
     "long": (1, 2, 1, 4097, 4097),
 }
+
+
+@pytest.mark.thin(keep=2)
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
+@pytest.mark.parametrize("shape", list(SHAPES.values())[1:-1], ids=list(SHAPES)[1:-1])
+@pytest.mark.parametrize("D", [64, 128], ids=lambda n: f"D{n}")
+def test_its_source_is_right_as_plain_python(D: int, shape: tuple[int, ...], causal: bool):
+    """Masks, extents, the hand-over of stages: see ``gluon_stand_in``."""
+    pytest.importorskip("triton.experimental.gluon")
+    from attend_kernels.ops.flash import gluon
+
+    B, H, G, T, S = shape
+    q, k, v = Case(T, S, B=B, H=H, G=G, D=D, dtype=torch.bfloat16).inputs()[:3]
+    got, lse = gluon_stand_in.attend(gluon, q, k, v, causal, tiles.GLUON[D])
+    want, want_lse = naive_attention(q.double(), k.double(), v.double(), causal=causal)
+    assert relative_error(got, want) < numerics.TOLERANCE[torch.bfloat16]
+    assert torch.equal(lse.isinf(), want_lse.isinf())
+    some = ~lse.isinf()
+    assert relative_error(lse[some], want_lse[some]) < numerics.TOLERANCE[torch.float32]
 
 
 @pytest.fixture
