@@ -87,6 +87,16 @@ def test_no_place_of_the_table_has_it_that_was_not_measured():
         assert values in candidates.FORWARD[width]
 
 
+def test_the_sweep_times_it_only_where_it_runs(monkeypatch: pytest.MonkeyPatch):
+    for can in (True, False):
+        with monkeypatch.context() as patched:
+            patched.setattr(fallback, "interpreted", lambda: False)
+            patched.setattr(torch.cuda, "current_device", lambda: 0)
+            patched.setattr(forward, "can_gluon", lambda _, can=can: can)
+            assert candidates.runs(tiles.GLUON[64]) is can
+            assert candidates.runs(replace(tiles.GLUON[64], gluon=False))
+
+
 @pytest.mark.parametrize(("value", "on"), [(None, False), ("1", True)], ids=str)
 def test_the_variable_is_read_when_the_kernels_are_imported(value: str | None, on: bool):
     code = "from attend_kernels.ops.flash import forward; print(forward.GLUON_EVERYWHERE)"

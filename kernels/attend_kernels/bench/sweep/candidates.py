@@ -18,6 +18,7 @@ import torch
 from attend_kernels.bench import attention, decoding, linear, ssd
 from attend_kernels.bench.case import Case
 from attend_kernels.bench.sweep.within import Place, Values, made, shipped, within
+from attend_kernels.common import fallback
 
 OURS = "attend"
 SLOW_TO_START = ("flex", "twin compiled")  # peers that take longer to compile than all the tiles
@@ -39,12 +40,23 @@ class Sweep:
             function = peers[OURS]()
             for values in self.others():
                 tile = made(self.place, values)
+                if not runs(tile):
+                    continue
                 peers[name_of(values)] = partial(within, self.place, tile, function)
             yield replace(case, peers=peers, bytes={self.direction: case.bytes[self.direction]})
 
     def others(self) -> list[Values]:
         """List the candidates that are not what is shipped."""
         return [values for values in self.tiles if made(self.place, values) != shipped(self.place)]
+
+
+def runs(tile: Any) -> bool:
+    """Tell whether a tile is timed as what it says: in Gluon, say. Interpreted, it is but checked."""
+    if not getattr(tile, "gluon", False) or fallback.interpreted():
+        return True
+    from attend_kernels.ops.flash.forward import can_gluon  # needs Triton
+
+    return can_gluon(torch.device("cuda", torch.cuda.current_device()))
 
 
 def name_of(values: Values) -> str:
