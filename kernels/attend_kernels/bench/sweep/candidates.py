@@ -51,7 +51,7 @@ class Sweep:
 
 
 def runs(tile: Any) -> bool:
-    """Tell whether a tile is timed as what it says: in Gluon, say. Interpreted, it is but checked."""
+    """Tell whether a tile is timed as what it says. Interpreted, it is checked only."""
     if not getattr(tile, "gluon", False) or fallback.interpreted():
         return True
     from attend_kernels.ops.flash.forward import can_gluon  # needs Triton
