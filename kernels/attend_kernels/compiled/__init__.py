@@ -10,6 +10,7 @@ how fast it runs. Tests assert that both are up to date and that every case keep
 ``case``            a launch with its place in the tables and what it must satisfy
 ``page``            the file of results and the page made from it; the families
 ``flash``, ...      a family each: its ``NOTE`` and ``cases(architecture)``
+``gluon``           a command of its own: the forward kernel in Gluon, which is off
 ==================  ===========================================================================
 
 To add a family: write such a module, and its name in ``page.FAMILIES``.

@@ -2,8 +2,8 @@
 
 Most were ruled out because they spill a few bytes, which the page of compiled code now tells from
 spills inside a loop. Numbers are the fields of the family's tile: flash (queries, keys, warps,
-stages, whether by descriptors), decode (keys, warps, stages), linear attention (columns, warps,
-stages), ssd (chunk, columns, warps, stages).
+stages, whether by descriptors, and in Gluon where it can run), decode (keys, warps, stages),
+linear attention (columns, warps, stages), ssd (chunk, columns, warps, stages).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import torch
 from attend_kernels.bench import attention, decoding, linear, ssd
 from attend_kernels.bench.case import Case
 from attend_kernels.bench.sweep.within import Place, Values, made, shipped, within
+from attend_kernels.common import fallback
 
 OURS = "attend"
 SLOW_TO_START = ("flex", "twin compiled")  # peers that take longer to compile than all the tiles
@@ -39,12 +40,23 @@ class Sweep:
             function = peers[OURS]()
             for values in self.others():
                 tile = made(self.place, values)
+                if not runs(tile):
+                    continue
                 peers[name_of(values)] = partial(within, self.place, tile, function)
             yield replace(case, peers=peers, bytes={self.direction: case.bytes[self.direction]})
 
     def others(self) -> list[Values]:
         """List the candidates that are not what is shipped."""
         return [values for values in self.tiles if made(self.place, values) != shipped(self.place)]
+
+
+def runs(tile: Any) -> bool:
+    """Tell whether a tile is timed as what it says. Interpreted, it is checked only."""
+    if not getattr(tile, "gluon", False) or fallback.interpreted():
+        return True
+    from attend_kernels.ops.flash.forward import can_gluon  # needs Triton
+
+    return can_gluon(torch.device("cuda", torch.cuda.current_device()))
 
 
 def name_of(values: Values) -> str:
@@ -55,11 +67,12 @@ def name_of(values: Values) -> str:
 FORWARD: dict[int, tuple[Values, ...]] = {
     128: (
         (128, 128, 8, 3, True), (128, 128, 8, 3), (128, 128, 8, 2, True), (128, 64, 8, 3, True),
-        (128, 64, 8, 4), (64, 64, 4, 3), (64, 128, 4, 2),
+        (128, 64, 8, 4), (64, 64, 4, 3), (64, 128, 4, 2), (128, 128, 8, 2, True, True),
     ),
     64: (
         (128, 64, 4, 3, True), (128, 64, 4, 3), (128, 128, 8, 3, True), (128, 128, 8, 2),
-        (64, 128, 4, 3), (64, 64, 4, 4), (256, 64, 8, 3),
+        (64, 128, 4, 3), (64, 64, 4, 4), (256, 64, 8, 3), (128, 128, 8, 3, True, True),
+        (128, 128, 8, 2, True, True),
     ),
 }  # fmt: skip
 BACKWARD: dict[tuple[str, int], tuple[Values, ...]] = {

@@ -16,6 +16,9 @@ Options that are off are ``None``, which Triton knows at compile time: they cost
 
 from __future__ import annotations
 
+import os
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -30,6 +33,9 @@ from attend_kernels.common.scores import MASKED_SCORE, bend, score_unit, visible
 from attend_kernels.ops.flash import tiles as configs
 from attend_kernels.ops.flash.options import Options
 from attend_kernels.ops.flash.tiles import Tile
+
+# ATTEND_GLUON=1 takes the Gluon kernel wherever it can run, with no entry of the table: for tests.
+GLUON_EVERYWHERE = os.environ.get("ATTEND_GLUON") == "1"
 
 
 @triton.jit
@@ -233,6 +239,11 @@ def forward(
     out = torch.empty_like(q)
     lse = torch.empty((B, H, T), dtype=torch.float32, device=q.device)
     tile = tile or configs.choose("forward", q, options.mask(slopes, packing))
+    if by_gluon(tile, q, k, v, slopes, options, packing):
+        from attend_kernels.ops.flash import gluon  # not everywhere: see ``can_gluon``
+
+        gluon.run(q, k, v, out, lse, options, tile if tile.gluon else configs.GLUON[q.shape[-1]])
+        return out, lse
     tiles, table, starts = schedule(T, packing, tile.block_t, over_queries=True)
     by_descriptors, keys, values = described(tile, packing, tile.block_s, k, v)
     launch(
@@ -242,6 +253,41 @@ def forward(
         GROUP=H // k.shape[1], DESCRIPTORS=by_descriptors, **constants(q, tile),
     )  # fmt: skip
     return out, lse
+
+
+def by_gluon(
+    tile: Tile,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    slopes: torch.Tensor | None,
+    options: Options,
+    packing: Packing | None,
+) -> bool:
+    """Tell whether the Gluon kernel is to run: it is off unless the tile or ATTEND_GLUON says so.
+
+    It can where the GPU is a Hopper, heads are 64 or 128 wide in fp16 or bf16, descriptors can say
+    where q, k and v lie, and attention is full or causal with no other option.
+    """
+    return (
+        (tile.gluon or GLUON_EVERYWHERE)
+        and q.dtype in (torch.float16, torch.bfloat16)
+        and q.shape[-1] in configs.GLUON
+        and options.mask(slopes, packing) != "options"
+        and options.right in (None, 0)
+        and options.scale > 0
+        and all(map(describable, (q, k, v)))
+        and can_gluon(q.device)
+    )
+
+
+@cache
+def can_gluon(device: torch.device) -> bool:
+    """Tell whether Gluon is in this Triton and ``device`` is a Hopper (sm_90), nothing newer."""
+    if fallback.interpreted() or device.type != "cuda":
+        return False
+    hopper = torch.cuda.get_device_capability(device) == (9, 0)
+    return hopper and find_spec("triton.experimental.gluon") is not None
 
 
 def described(

@@ -36,6 +36,7 @@ class Tile:
     warps: int
     stages: int
     descriptors: bool = False  # K and V by tensor descriptors (forward, queries; sm_90)
+    gluon: bool = False  # the forward kernel in Gluon where it can run (see forward.by_gluon)
 
 
 # Kernels: "forward", "keys" (dK and dV), "queries" (dQ), "atomic" (all three, dQ with atomics).
@@ -95,6 +96,11 @@ _add(80, "queries", "fp32", 128, Tile(16, 16, 4, 1), Tile(16, 32, 4, 1), Tile(16
 
 for (*_key, _mask), _tile in MEASURED.items():
     TABLE[tuple(_key)][str(_mask)] = Tile(*_tile)
+
+# What the Gluon kernel runs with, by width: candidates of the sweep, in no place of the table until
+# a GPU has found them right and faster. Its program has 12 warps; the 8 are of the Triton kernel,
+# which takes the tile where Gluon cannot run.
+GLUON = {64: Tile(128, 128, 8, 3, True, True), 128: Tile(128, 128, 8, 2, True, True)}
 
 # Interpreted: unequal sides show an exchanged axis; a step costs the same for any small tile.
 INTERPRETED = Tile(64, 32, 4, 1)
