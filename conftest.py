@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,17 +41,28 @@ SPLIT = (
     "autograder/tests/test_exercises.py",
     "autograder/tests/test_mutation.py",
 )
-"""With ``--dist loadgroup``, files whose tests both workers share; every other stays in one."""
+"""Files whose tests the workers share; every other stays in one, which makes its fixtures once."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+@pytest.hookimpl(optionalhook=True)  # without pytest-xdist nobody asks
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand out whole files, but of those in `SPLIT` test by test.
+
+    Not by xdist's groups: pytest 9.2 does not let it write them into a test's id, so that each
+    worker would make every file's fixtures (pytest-xdist 3.8.0).
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return nodeid if file in SPLIT else file
+
+    return ByFile(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Let the workers of pytest-xdist begin with what takes longest, whatever was named first."""
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        return
-    places = {config.rootpath / Path(name): place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
-    split = {config.rootpath / Path(name) for name in SPLIT}
-    for item in items:
-        if item.path not in split:
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        places = {config.rootpath / Path(name): place for place, name in enumerate(LONGEST)}
+        items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
