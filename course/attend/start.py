@@ -81,9 +81,9 @@ def setup(repository: str) -> str:
         repository: ``owner/name`` on GitHub, to install from.
     """
     return f"""# Says how to install the course, where the kernel does not have it.
-from importlib.util import find_spec
-
-if find_spec("attend") is None:
+try:
+    import attend
+except ModuleNotFoundError:
     print("This kernel does not have the course. Run this in a cell, then restart the kernel:")
     print('%pip install "attend-course @ git+https://github.com/{repository}"')"""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -265,7 +264,7 @@ def test_a_notebook_says_how_to_get_the_course(capsys, monkeypatch: pytest.Monke
     assert first.metadata.jupyter.source_hidden
     exec(first.source, {})
     assert capsys.readouterr().out == ""
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "attend", None)
     exec(first.source, {})
     assert (
         f'%pip install "attend-course @ git+https://github.com/{readme.repository()}"'
