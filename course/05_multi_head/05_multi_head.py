@@ -395,8 +395,8 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 # Two heads make no mistake.
 #
 # **What it does not show.** That eight heads are better than four: here they are not. That language
-# models have "two questions": how many means a token needs, nobody knows beforehand. Nor that the
-# stuck runs stay so for ever.
+# models have "two questions": how many means a token needs, nobody knows beforehand. Nor that
+# stuck runs stay stuck.
 #
 # ## 4 · Use it: operate on a model that writes
 #
@@ -462,7 +462,7 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 # of 96 heads of a translation model, *one at a time*: 8 made a significant difference. Together,
 # only about a fifth could go without harm. Voita et al. (2019) removed 38 of 48, but trained gates
 # for it, and those that stayed were specialized. **What this does not show:** how much any other
-# model depends on its heads; this is one model, and a small one.
+# model depends on its heads; this is one small model.
 #
 # ## 5 · Fewer keys and values
 #
@@ -858,8 +858,8 @@ display(
 # 0.0012, all five MQAs above it. A latent of 8 learns late, and a latent of 6 fails: six numbers
 # cannot hold the 4 that are asked for *and* say whose they are.
 #
-# **What it does not show.** That anything here is better in a language model: there, more than two
-# questions are asked. Ainslie et al. (2023, table 1) find MQA a little below and GQA close to MHA;
+# **What it does not show.** That anything here is better in a language model, which asks more than
+# two questions. Ainslie et al. (2023, table 1) find MQA a little below and GQA close to MHA;
 # DeepSeek-AI (2024, appendix D) find MLA above MHA. The rates were chosen for step
 # 1,000, not for step 250. And a task of twelve people leaves little room between "solved" and
 # "impossible".
