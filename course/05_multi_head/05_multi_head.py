@@ -395,7 +395,7 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 # Two heads make no mistake.
 #
 # **What it does not show.** That eight heads are better than four: here they are not. That language
-# models have "two questions": how many means a token needs, nobody knows beforehand. Nor that
+# models have "two questions": nobody knows how many means a token needs. Nor that
 # stuck runs stay stuck.
 #
 # ## 4 · Use it: operate on a model that writes
@@ -467,7 +467,7 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 # ## 5 · Fewer keys and values
 #
 # A language model writes one token after the other. The newest query looks at the keys and values
-# of *all* tokens before it. These do not change, so they are kept: the **KV cache**. It grows by $2
+# of *all* tokens before it. These do not change, so one keeps them: the **KV cache**. It grows by $2
 # H D$ numbers a token and layer, and for every new token *all of it* is read from memory. For long
 # texts that reading is what one waits for (Shazeer 2019, §2.4). But does every head need its own
 # keys and values?
@@ -931,8 +931,8 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 # > Absorbing, $q \cdot (c\,W_{uk}) = (q\,W_{uk}^\top) \cdot c$, saves operations in decoding and
 # > usually costs some in prefill.
 #
-# **Before:** chapter 04, who may look at whom. **Next:** chapter 06, how the model knows where a
-# token stands.
+# **Before:** chapter 04, who may look at whom. **Next:** chapter 06, how a model knows where tokens
+# stand.
 #
 # ## Sources
 #
