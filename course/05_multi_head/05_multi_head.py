@@ -469,8 +469,8 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 # A language model writes one token after the other. The newest query looks at the keys and values
 # of *all* tokens before it. These do not change, so one keeps them: the **KV cache**. It grows by
 # $2 H D$ numbers a token and layer, and for every new token *all of it* is read from memory. For
-# long texts that reading is what one waits for (Shazeer 2019, §2.4). But does every head need its own
-# keys and values?
+# long texts that reading is what one waits for (Shazeer 2019, §2.4). But does every head need its
+# own keys and values?
 #
 # | | heads of keys and values | kept of a token in a layer |
 # |---|---|---|
