@@ -7,6 +7,7 @@ import secrets
 import shutil
 import subprocess
 import sysconfig
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from attend_grader.gradebook.directory import Course
 from attend_grader.gradebook.grade import grade_assignment
 from attend_grader.grading.reach import reached
 from attend_grader.grading.record import Record, Store
+from attend_grader.sandbox import jail
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
@@ -99,17 +101,16 @@ def snapshot(root: Path) -> dict[str, object]:
     return {str(path.relative_to(root)): what(path) for path in found}
 
 
-def running(words: str) -> dict[int, int]:
-    """Processes whose command lines hold ``words``, each with its parent."""
-    found = {}
+def running(words: str) -> list[int]:
+    """Processes whose command lines hold ``words``."""
+    found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
             text = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:  # it ended just now
             continue
         if words in text:
-            found[int(path.name)] = parent
+            found.append(int(path.name))
     return found
 
 
@@ -123,6 +124,7 @@ class Batch:
     records: list[Record]
     before: dict[str, object]
     after: dict[str, object]
+    files: Path  # temporary files of the graders, by which their jails are known
 
     def of(self, student: str) -> Record:
         """The one record of a student."""
@@ -182,12 +184,15 @@ def batch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     honest(root, release)
     write(hand_in(root, CASES["56"].student), solved(release))
     course = Course.open(root)
-    first = {r.student: r for r in grade_assignment(course, CHAPTER, workers=1)}
-    for case in cases:
-        case.make(hand_in(root, case.student), solved(release), release)
-    before = snapshot(root.parent)
-    records = grade_assignment(course, CHAPTER, workers=3)  # some only wait for a limit
-    return Batch(course, cases, first, records, before, snapshot(root.parent))
+    files = tmp_path_factory.mktemp("temporary")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(files))
+        first = {r.student: r for r in grade_assignment(course, CHAPTER, workers=1)}
+        for case in cases:
+            case.make(hand_in(root, case.student), solved(release), release)
+        before = snapshot(root.parent)
+        records = grade_assignment(course, CHAPTER, workers=3)  # some only wait for a limit
+    return Batch(course, cases, first, records, before, snapshot(root.parent), files)
 
 
 @pytest.mark.parametrize(
@@ -263,9 +268,8 @@ def test_no_secret_of_another_is_in_a_record_or_a_graded_copy(batch: Batch) -> N
 
 def test_nothing_is_left_running(batch: Batch) -> None:
     assert batch.records
-    assert running("sleep 98765") == {}
-    jails = running("attend_grader.inside.zygote")  # other tests' have living parents
-    assert [pid for pid, parent in jails.items() if parent == 1] == []
+    assert running("sleep 98765") == []
+    assert list(jail.running(batch.files)) == []  # other tests kill graders and leave theirs
 
 
 def test_no_script_is_alive_in_a_graded_copy(batch: Batch) -> None:
