@@ -18,6 +18,7 @@ from attend_grader.inside.kernels import kernels_of
 from attend_grader.judging import judge as judging
 from attend_grader.judging.diagnose import behaviour, explanation, same_behaviour
 from attend_grader.judging.judge import judge
+from attend_grader.judging.report import Report
 from attend_grader.session import NOTEBOOK_SEED
 
 from .seeds import EVERY_SEED
@@ -28,9 +29,9 @@ SEEDS = range(2, 20 if EVERY_SEED else 8)
 SEEDS_OF_TENSORS = range(2, 6 if EVERY_SEED else 4)
 """A call of a torch function costs some ten times that of a NumPy one."""
 EXERCISES = [pytest.param(e, id=e.id) for e in exercises()]
-FEW = 1
-"""Kernels are interpreted, which takes long: `make test` tries so many answers of a kind of each
-exercise that has them, on one seed; the deep tests try all."""
+FEW, FEW_KERNELS = 4, 1
+"""How many answers of a kind `make test` tries of each exercise, on one seed, and of those with
+kernels, for these are interpreted, which takes long. The deep tests try all."""
 
 
 def _imports(exercise: Exercise, library: str) -> bool:
@@ -38,16 +39,17 @@ def _imports(exercise: Exercise, library: str) -> bool:
     return library in vars(sys.modules[exercise.reference.__module__])
 
 
-def _marks(exercise: Exercise, place: int) -> tuple[pytest.MarkDecorator, ...]:
-    return (pytest.mark.deep,) if place >= FEW and _imports(exercise, "triton") else ()
+def _marks(exercise: Exercise, place: int, few: int = FEW) -> tuple[pytest.MarkDecorator, ...]:
+    few = FEW_KERNELS if _imports(exercise, "triton") else few
+    return (pytest.mark.deep,) if place >= few else ()
 
 
-KERNELS_DEEP = [pytest.param(e, id=e.id, marks=_marks(e, FEW)) for e in exercises()]
+KERNELS_DEEP = [pytest.param(e, id=e.id, marks=_marks(e, 1)) for e in exercises()]
 """All exercises, those with kernels in the deep tests."""
 
 
 RIGHT = [
-    pytest.param(e, f, id=f"{e.id}-{name}", marks=_marks(e, place))
+    pytest.param(e, f, id=f"{e.id}-{name}", marks=_marks(e, place, 2))
     for e in exercises()
     for place, (name, f) in enumerate({"reference": e.reference, **e.right_answers}.items())
 ]
@@ -193,7 +195,7 @@ def _repeat(value: Any, right: Any) -> Any:
 
 
 TRIED = [
-    pytest.param(e, trivial, id=f"{e.id}-{name}", marks=_marks(e, place))
+    pytest.param(e, trivial, id=f"{e.id}-{name}", marks=_marks(e, place, len(TRIVIAL)))
     for e in exercises()
     for place, (name, trivial) in enumerate(TRIVIAL.items())
 ]
@@ -256,17 +258,22 @@ def test_blank_stubs_are_not_started(exercise: Exercise, body: str, define: Any)
     assert "Traceback" not in str(report)
 
 
-def expect_quick(exercise: Exercise, candidate: Callable[..., Any]) -> None:
+def expect_quick(exercise: Exercise, candidate: Callable[..., Any]) -> Report:
     start = time.process_time()  # the clock would count what else this machine does
-    judge(local(candidate), exercise, NOTEBOOK_SEED, extra=False)
+    report = judge(local(candidate), exercise, NOTEBOOK_SEED, extra=False)
     promised = 4.0 if kernels_of(exercise.reference) else 2.0  # kernels are interpreted
     assert time.process_time() - start <= promised  # what learners are told
+    return report
 
 
 @pytest.mark.parametrize("exercise", KERNELS_DEEP)
-def test_a_check_takes_no_longer_than_promised(exercise: Exercise) -> None:
+def test_a_check_is_quick_and_the_same_seed_gives_the_same_verdict(exercise: Exercise) -> None:
     expect_quick(exercise, exercise.reference)
-    expect_quick(exercise, next(iter(exercise.misconceptions.values())))
+    wrong = next(iter(exercise.misconceptions.values()))
+    first, second = (expect_quick(exercise, wrong) for _ in range(2))
+    assert first.findings[0] == second.findings[0]
+    assert [f.earned for f in first.findings] == [f.earned for f in second.findings]
+    assert first.seed == second.seed == NOTEBOOK_SEED
 
 
 @pytest.mark.deep
@@ -274,12 +281,3 @@ def test_a_check_takes_no_longer_than_promised(exercise: Exercise) -> None:
 def test_no_check_takes_longer_than_promised(exercise: Exercise) -> None:
     for candidate in (*exercise.right_answers.values(), *exercise.misconceptions.values()):
         expect_quick(exercise, candidate)
-
-
-@pytest.mark.parametrize("exercise", KERNELS_DEEP)
-def test_the_same_seed_gives_the_same_verdict(exercise: Exercise) -> None:
-    wrong = next(iter(exercise.misconceptions.values()))
-    first, second = (grade(wrong, exercise.id, 7) for _ in range(2))
-    assert first.findings[0] == second.findings[0]
-    assert [f.earned for f in first.findings] == [f.earned for f in second.findings]
-    assert first.seed == 7

@@ -53,6 +53,7 @@ def _case(architecture: int, kind: str, codes: str, width: int, rows: int, how: 
     }
     if not options:
         constants |= {"T": 1, "window": None, "softcap": None}  # a launch makes T = 1 a constant
+        constants |= {"lse_ptr": None}  # in parts, as with many keys
     if kind != "byte":
         constants |= dict.fromkeys(("k_scale_ptr", "v_scale_ptr"))
     if not paged:

@@ -45,6 +45,7 @@ def decode_kernel(
     """Write O and LSE of ROWS queries over one part of their keys.
 
     ``rows`` is B · H · T, the rows of a part. In a paged cache the batch strides are the pages'.
+    Without ``lse_ptr`` the LSE goes behind O, as ``combine_kernel`` reads it.
     """
     pid = tl.program_id(0)
     tile = pid % tiles
@@ -120,20 +121,26 @@ def decode_kernel(
     output = output / tl.where(empty, 1.0, running_sum)[:, None]
     lse = running_max * LN2 + tl.log(tl.where(empty, 1.0, running_sum))
     to = split.to(tl.int64) * rows + (batch * groups * GROUP + head) * T + t
+    if lse_ptr is None:
+        lse_ptr = out_ptr + tl.cast(splits, tl.int64) * rows * D
     tl.store(lse_ptr + to, tl.where(empty, -float("inf"), lse), mask=row < GROUP * T)
     tl.store(out_ptr + to[:, None] * D + column, output.to(out_ptr.dtype.element_ty), mask=live)
 
 
 @triton.jit
 def combine_kernel(
-    part_ptr, part_lse_ptr, out_ptr, lse_ptr, rows, splits,
+    part_ptr, out_ptr, lse_ptr, rows, splits,
     D: tl.constexpr, BLOCK_D: tl.constexpr, SPLITS: tl.constexpr,
 ):  # fmt: skip
-    """Merge the parts of one row: O = sum_i exp(L_i - L) O_i with L = log sum_i exp(L_i)."""
+    """Merge the parts of one row: O = sum_i exp(L_i - L) O_i with L = log sum_i exp(L_i).
+
+    ``part_ptr`` has O of all parts, ``(splits, rows, D)``, then their LSE, ``(splits, rows)``.
+    """
     row = tl.program_id(0).to(tl.int64)
     split = tl.arange(0, SPLITS)
     column = tl.arange(0, BLOCK_D)
     at = split * rows + row
+    part_lse_ptr = part_ptr + tl.cast(splits, tl.int64) * rows * D
     part_lse = tl.load(part_lse_ptr + at, mask=split < splits, other=-float("inf"))
     # A maximum may skip NaN or keep it: here NaN is left to the sum, which keeps it.
     largest = tl.max(tl.where(part_lse == part_lse, part_lse, -float("inf")), axis=0)
@@ -183,9 +190,9 @@ def decode(
     out = torch.empty(shape, dtype=q.dtype, device=device)
     lse = torch.empty(shape[:-1], dtype=torch.float32, device=device)
     part, part_lse = out, lse
-    if plan.splits > 1:
-        part = torch.empty((plan.splits, B, H, T, D), dtype=torch.float32, device=device)
-        part_lse = torch.empty((plan.splits, B, H, T), dtype=torch.float32, device=device)
+    if plan.splits > 1:  # one allocation for both: each takes the CPU a microsecond or two
+        part = torch.empty(plan.splits * B * H * T * (D + 1), dtype=torch.float32, device=device)
+        part_lse = None
     none = (0, 0, 0)
     launch(
         decode_kernel, plan.programs,
@@ -199,8 +206,7 @@ def decode(
     )  # fmt: skip
     if plan.splits > 1:
         launch(
-            combine_kernel, B * H * T, part, part_lse, out, lse, B * H * T, plan.splits,
-            **plan.merge,
+            combine_kernel, B * H * T, part, out, lse, B * H * T, plan.splits, **plan.merge,
         )  # fmt: skip
     return out, lse
 
