@@ -371,7 +371,7 @@ def _header(exercise: Exercise, chapter_id: str) -> str:
 
 def _with_contract(text: str, exercise: Exercise) -> str:
     """The text with the exercise's promises and bans under its first table, or at its end."""
-    sentence = exercise.contract.sentence() if exercise.contract else ""
+    sentence = exercise.statement
     if not sentence:
         return text
     line = f"**What is checked.** {sentence}"

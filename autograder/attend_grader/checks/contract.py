@@ -16,6 +16,7 @@ import numpy as np
 
 from attend_grader.checks import leading, promised_masks, promises
 from attend_grader.checks.probe import Call, Property, Test
+from attend_grader.checks.sizes import Range
 
 Accepted = Literal["float64", "float32", "integers"]
 FLOAT64: Final = "float64"
@@ -61,6 +62,8 @@ class Contract:
             underscore, or is ``modules``, are other names of what is stated and are not printed.
         forbidden: what all of ``forbids`` is, in words; printed in the place of the names.
         says: further sentences, of promises that the exercise's own properties check.
+        ranges: which numbers arguments may hold, where not any (``sizes.KEPT``, ``sizes.POSITIVE``,
+            or from and to); of an option or a count, which may be tried at all.
         whole: how an argument gets its whole numbers, where rounding twice its value does not do.
         points: of each property by its key (``leading``, ``kinds``, ``unchanged``, ``gradients``,
             ``masks``); 1 where none is named.
@@ -79,21 +82,30 @@ class Contract:
     forbids: tuple[str, ...] = ()
     forbidden: str = ""
     says: tuple[str, ...] = ()
+    ranges: Mapping[str, Range] = field(default_factory=dict)
     whole: Mapping[str, Callable[[np.ndarray], np.ndarray]] = field(default_factory=dict)
     points: Mapping[str, int] = field(default_factory=dict)
 
-    def sentence(self) -> str:
-        """What the notebook prints under the table: each promise and each ban."""
+    def sentence(self, *, sizes: Sequence[str] = ()) -> str:
+        """What the notebook prints under the table: each promise and each ban.
+
+        Args:
+            sizes: arguments that are tried with unusual numbers; their ranges are told.
+        """
         said = []
         if self.numpy_only:
             said.append("NumPy and Python's own modules only.")
+        any_axes = "Any leading axes" if sizes else "Any number of leading axes"
         if self.leading_axes is True:
-            said.append("Any number of leading axes.")
+            said.append(f"{any_axes}.")
         elif self.leading_axes:
-            said.append(f"Any number of leading axes in {_listed(_code(self.leading_axes))}.")
+            said.append(f"{any_axes} in {_listed(_code(self.leading_axes))}.")
         if self.shared:
             said.append(f"The leading axes of {_listed(_code(self.shared))} broadcast.")
         said += self._types()
+        if sizes:
+            said = [text.replace("a view such as `a.T`", "a view (`a.T`)") for text in said]
+            said.append(self._sizes(sizes))
         if self.masks:
             many = len(self.masks) > 1
             said.append(
@@ -112,6 +124,25 @@ class Contract:
         if banned:
             said.append(f"Not allowed: {self.forbidden or _listed(_code(banned))}.")
         return " ".join(said)
+
+    def _sizes(self, named: Sequence[str]) -> str:
+        """Which numbers arguments may hold."""
+        ends = {n: self.ranges[n] for n in named if n in self.ranges}
+        limits: dict[str, list[str]] = {}
+        for name, span in ends.items():
+            if span is not None and np.isfinite(span[1]):
+                low, high = span
+                limit = f"±{high:g}" if low == -high else f"{low:g} to {high:g}"
+                limits.setdefault(limit, []).append(name)
+        told = [f"{_listed(_code(names))} within {limit}" for limit, names in limits.items()]
+        limited = {name for names in limits.values() for name in names}
+        free = [name for name in named if name not in limited]
+        if free and set(named) <= set(self.ranges):
+            told.insert(0, f"{_listed(_code(free))} of any size")
+        elif free:
+            told.insert(0, "numbers of any size")
+        text = "; ".join(told)
+        return f"{text[0].upper()}{text[1:]}."
 
     def _types(self) -> list[str]:
         plain = FLOAT64 if self.numpy_only else FLOAT32

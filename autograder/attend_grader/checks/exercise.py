@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from attend_grader.checks.contract import Contract
+from attend_grader.checks.contract import FLOAT64, Contract
 from attend_grader.checks.probe import Call, Probe, Property, Test
+from attend_grader.checks.sizes import ANY, KEPT, Sized, sized
 from attend_grader.checks.slips import Slip, Slips
+from attend_grader.inside.kernels import kernels_of
 
 __all__ = ["Call", "Chapter", "Contract", "Exercise", "Probe", "Property", "Slip", "Test"]
 
@@ -84,6 +86,29 @@ class Exercise:
         if isinstance(self.alternatives, Mapping):
             return dict(self.alternatives)
         return {each.__name__: each for each in self.alternatives}
+
+    def sized(self, rng: np.random.Generator) -> list[Sized]:
+        """Calls whose numbers and lengths are unlike those of the draws, as the contract allows."""
+        if self.contract is None or kernels_of(self.reference):
+            return []
+        return list(
+            sized(
+                self.draws(rng),
+                self.reference,
+                self.contract.ranges,
+                KEPT if self.related else ANY,
+                double=FLOAT64 in self.contract.accepts,
+                rng=rng,
+            )
+        )
+
+    @property
+    def statement(self) -> str:
+        """What the notebook prints of the contract: all that is checked."""
+        if self.contract is None:
+            return ""
+        made = self.sized(np.random.default_rng(0))
+        return self.contract.sentence(sizes=tuple(dict.fromkeys(n for x in made for n in x.arrays)))
 
     @property
     def points(self) -> int:

@@ -107,7 +107,7 @@ def agrees(
                     **call.kwargs,
                 )
 
-    return Property(name, points, test)
+    return Property(name, points, test, fresh=True)
 
 
 def known(
@@ -215,4 +215,4 @@ def refuses(
             text = f"{what} must raise a ValueError; your function gave {came}."
             raise Miss(text, cause=likely, topic="bad input").on(probe.given(args, kwargs), "")
 
-    return Property(name, 1, test)
+    return Property(name, 1, test, fresh=False)

@@ -213,7 +213,8 @@ class Property:
 
     ``promise`` marks a property of a contract, which compares the candidate with itself: it counts
     once enough of the others hold. ``slow`` marks one that takes a second or more and is left out
-    where slips are compared with a candidate.
+    where slips are compared with a candidate. ``fresh`` is whether it is about values on fresh
+    inputs, where that is known: such a one is lost where the last look finds a wrong value.
     """
 
     name: str
@@ -221,3 +222,4 @@ class Property:
     test: Test
     promise: bool = False
     slow: bool = False
+    fresh: bool | None = None

@@ -1,4 +1,4 @@
-"""A last look at an answer that every property lets pass: the exercise's draws, and small ones.
+"""A last look at an answer that every property lets pass: draws, small ones, and others in size.
 
 What properties look for is what their authors thought of. An answer that is right gives what the
 reference gives on any draw, as far as rounding allows; one that does not is wrong, whatever passed.
@@ -13,17 +13,22 @@ from typing import Any
 from attend_grader.checks.alike import Alike
 from attend_grader.checks.behaviour import same_structure
 from attend_grader.checks.calls import (
+    Bench,
     leaves,
     numbers,
     parameters_of,
     parts,
     reference_on,
     replaced,
+    run_ahead,
     usable,
 )
 from attend_grader.checks.compare import Miss
+from attend_grader.checks.exact import Exact
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.probe import Call, Probe
+from attend_grader.checks.promises import changes
+from attend_grader.checks.sizes import Sized
 from attend_grader.checks.subject import Outcome, Subject, SubjectError, local
 from attend_grader.checks.trials import Trial, form_of
 
@@ -32,12 +37,18 @@ SMALL = 8
 
 
 def look(subject: Subject, exercise: Exercise, probe: Probe) -> None:
-    """Compare a candidate with the reference on fresh draws, and on draws cut to a length of 1.
+    """Compare a candidate with the reference on fresh draws, and on calls made of them.
 
     Raises:
         Miss: a result is another one.
         SubjectError: the candidate raised.
     """
+    _usual(subject, exercise, probe)
+    _of_any_size(subject, exercise, probe)
+
+
+def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
+    """Fresh draws, and draws cut to a length of 1."""
     drawn = list(exercise.draws(probe.rng))
     calls = drawn if exercise.related else [*drawn, *_small(drawn, exercise)]
     rights = [reference_on(exercise.reference, call)(call) for call in calls]
@@ -52,6 +63,49 @@ def look(subject: Subject, exercise: Exercise, probe: Probe) -> None:
             for other in exercise.right_answers.values()
         ):  # else it is no call that every right answer fits: lengths may not belong together
             raise loss
+
+
+def _of_any_size(subject: Subject, exercise: Exercise, probe: Probe) -> None:
+    """Numbers large, tiny and far from 0, arguments of zeros, long axes."""
+    others = tuple(exercise.right_answers.values())
+    benches: dict[int, tuple[Bench, Bench]] = {}
+    tried: list[tuple[Sized, Exact, Bench]] = []
+    for each in exercise.sized(probe.rng):
+        if id(each.base) not in benches:
+            right = reference_on(exercise.reference, each.base)
+            benches[id(each.base)] = right, Bench(subject, each.base)
+        right, bench = benches[id(each.base)]
+        exact = Exact(exercise.reference, others, each, right)
+        if exact.usable:
+            tried.append((each, exact, bench))
+    run_ahead([(bench, each.call) for each, _, bench in tried])
+    unchanged = exercise.contract is not None and exercise.contract.arguments_unchanged
+    for each, exact, bench in tried:
+        outcome = bench(each.call)
+        if not exact.same(outcome) and exact.settled:
+            raise _unlike(Trial(subject, probe, each.call), each.what, exact, outcome)
+        if unchanged and outcome.mutated:
+            named = [exact.names[i] if isinstance(i, int) else i for i in outcome.mutated]
+            trial = Trial(subject, probe, each.call)
+            raise changes(named).on(trial.given(each.call), each.what)
+
+
+def _unlike(trial: Trial, what: str, exact: Exact, outcome: Outcome) -> Miss | SubjectError:
+    """What is wrong with a result on a call of unusual size."""
+    if outcome.error is not None:
+        return SubjectError(outcome.error, f"{what}: {trial.given(trial.call)}")
+    found = None
+    if same_structure(outcome.value, exact.right.value):
+        found = exact.difference(outcome.value)
+    if found is None:
+        text = "the result has another form than it should: a number, an array, a tuple?"
+        return Miss(text, topic="form").on(trial.given(trial.call), what)
+    index, place, mine, right = found
+    alike = Alike(trial.right, trial.call, trial.names, trial.probe.results)
+    name = alike.name(index, len(parts(exact.right.value)))
+    at = f"[{', '.join(map(str, place))}]" if place else ""
+    text = f"{name}{at} is {mine}, expected {right}."
+    return Miss(text, topic=f"{what.split(' ', 1)[-1]} {name}").on(trial.given(trial.call), what)
 
 
 def _loss(trial: Trial, outcome: Outcome, want: Any) -> Miss | SubjectError | None:

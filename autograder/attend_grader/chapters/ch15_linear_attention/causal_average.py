@@ -21,6 +21,7 @@ from attend_grader.checks.compare import expect_close
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.sizes import POSITIVE
 from attend_grader.checks.subject import Subject
 
 
@@ -170,6 +171,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"q": POSITIVE, "k": POSITIVE},
         whole=WHOLE,
     ),
     properties=(

@@ -20,6 +20,7 @@ from attend_grader.chapters.ch15_linear_attention.shared import (
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
+from attend_grader.checks.sizes import POSITIVE
 
 
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -176,6 +177,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"q": POSITIVE, "k": POSITIVE},
         whole=WHOLE,
         says=(
             "No table of T × S numbers, and no loop over tokens.",

@@ -209,7 +209,6 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         says=(
-            "Large scores give no overflow.",
             "Shapes that do not fit raise a ValueError; both projections have the same R.",
         ),
     ),

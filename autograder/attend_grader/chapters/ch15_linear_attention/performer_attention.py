@@ -207,6 +207,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"q": (-20, 20), "k": (-20, 20), "projection": (-20, 20)},
         says=(
             "No table of T × S numbers.",
             "Shapes that do not fit raise a ValueError, a projection of another width too.",

@@ -164,6 +164,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"x": (-20, 20), "projection": (-20, 20)},
         says=("Long vectors give no overflow.", "Shapes that do not fit raise a ValueError."),
     ),
     properties=(

@@ -16,6 +16,7 @@ from attend_grader.checks.contract import FLOAT32, FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees, gradient_by_hand, worked
 from attend_grader.checks.properties import expect_growth, normal
+from attend_grader.checks.sizes import ANY
 from attend_grader.checks.subject import Subject
 
 Inputs = tuple[Any, ...]
@@ -248,6 +249,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32),
         views=True,
         arguments_unchanged=True,
+        ranges={"grad_output": ANY},
         says=(
             "(Gradients are of floats, hence no integers.)",
             "Beside the results and copies of the size of q or a result, no more than a few tiles "

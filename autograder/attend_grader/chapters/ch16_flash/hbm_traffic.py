@@ -198,6 +198,7 @@ EXERCISE = Exercise(
     reference=flash.hbm_traffic,
     contract=Contract(
         numpy_only=True,
+        ranges={"queries": (1, 300), "keys": (1, 300), "width": (1, 300), "itemsize": (1, 300)},
         says=("A tile of less than 1 and a negative window raise a ValueError.",),
     ),
     properties=(

@@ -243,6 +243,7 @@ EXERCISE = Exercise(
     reference=flash.tiles_needed,
     contract=Contract(
         numpy_only=True,
+        ranges={"queries": (1, 300), "keys": (1, 300), "tile_q": (1, 300), "tile_k": (1, 300)},
         says=(
             "No table of queries × keys.",
             "A tile of less than 1 and a negative window raise a ValueError.",

@@ -1,0 +1,273 @@
+"""Calls whose numbers and lengths are unlike those of an exercise's draws.
+
+Draws are small on purpose: a card shows them. What goes wrong only for large or tiny numbers, for
+numbers far from 0, for rows far from each other, for an argument of zeros or for long axes is
+looked for here, in calls that are made of the draws. What an argument may hold limits them
+(:class:`.contract.Contract`, ``ranges``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from attend_grader.checks.calls import (
+    Leaf,
+    cast,
+    is_tensor,
+    leaves,
+    numbers,
+    parameters_of,
+    replaced,
+)
+from attend_grader.checks.leading import root
+from attend_grader.checks.probe import Call
+from attend_grader.checks.trials import form_of
+
+Range = tuple[float, float] | None
+"""From and to which numbers an argument may hold any; None: only such as the draws give."""
+
+KEPT: Range = None
+ANY: Range = (-np.inf, np.inf)
+POSITIVE: Range = (5e-324, np.inf)
+
+FACTORS = (12345.678, 1.2345678e-4)
+"""Arguments are scaled by these: squares and products of a few still fit into a float."""
+
+OFFSETS = {8: 123456.789, 4: 1234.5678}
+"""What is added, by the bytes of a number: some ten digits are left, or four. No float holds it as
+it is written, so that whole numbers get all the digits that a float has."""
+
+LONG = 300
+"""Axes are made so long: 256 places and more need more than 8 bits, and more than one tile."""
+
+LARGEST = 2**18
+"""Numbers that an array may have once it is long: two long axes, but not three."""
+
+COUNTS = (0, 1, LONG, 10**6 + 1, 2**24 + 3)
+"""Whole numbers that an argument which is one takes; the last has more digits than float32."""
+
+AMOUNTS = (0.0, 1e4, 1e-4)
+"""What a number that is no array is multiplied by."""
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A call of unusual size.
+
+    Attributes:
+        what: what is special about it, in words.
+        call: the call.
+        base: the draw that it was made of.
+        arrays: arguments whose numbers are others.
+    """
+
+    what: str
+    call: Call
+    base: Call
+    arrays: tuple[str, ...] = ()
+
+
+def sized(
+    draws: Sequence[Call],
+    reference: Any,
+    ranges: Mapping[str, Range],
+    usual: Range,
+    *,
+    double: bool,
+    rng: np.random.Generator,
+) -> Iterator[Sized]:
+    """Calls made of ``draws``, of each form of which one is used.
+
+    Args:
+        draws: calls of usual size.
+        reference: whose parameters they are.
+        ranges: of arguments, by name.
+        usual: of other arrays of floats.
+        double: whether arrays of torch are made float64.
+        rng: picks rows, and numbers for long axes.
+    """
+    firsts = {form_of(call): call for call in reversed(list(draws))}
+    made = []
+    for call in reversed(firsts.values()):
+        names = parameters_of(reference, call.method)
+        made.append(_wide(call, names) if double and call.build is None else call)
+    for call in made:
+        names = parameters_of(reference, call.method)
+        arrays = [
+            (leaf, ranges.get(root(leaf), usual))
+            for leaf in leaves(call, names)
+            if leaf.kind == "floating" and leaf.value.ndim + np.size(numbers(leaf.value)) > 0
+        ]
+        free = [(leaf, span) for leaf, span in arrays if span is not None]
+        yield from _numbers(call, free, rng)
+        yield from _plain(call, names, ranges)
+    yield from _long(made, reference, ranges, usual, rng)
+
+
+def _wide(call: Call, names: Sequence[str]) -> Call:
+    floats = [leaf for leaf in leaves(call, names) if leaf.kind == "floating"]
+    tensors = [leaf for leaf in floats if is_tensor(leaf.value)]
+    return replaced(call, {leaf.path: cast(leaf.value, "float64") for leaf in tensors})
+
+
+# Numbers
+
+
+def _numbers(
+    call: Call, free: Sequence[tuple[Leaf, tuple[float, float]]], rng: np.random.Generator
+) -> Iterator[Sized]:
+    """Each array larger, smaller, far from 0, all zeros; a row of it far from the others."""
+    together: dict[str, dict] = {}
+    for leaf, (low, high) in free:
+        values = numbers(leaf.value).astype(float)
+        top = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+        if not top and not values.size:
+            continue
+        offset = OFFSETS.get(numbers(leaf.value).dtype.itemsize, 0.0)
+        room = min(-low, high) if low < 0 else high
+        tries: list[tuple[str, np.ndarray]] = []
+        for factor in FACTORS:
+            by = min(factor, room / top) if top else factor
+            tries.append((f"times {by:,.8g}", values * by))
+            for axis, word in _axes(values):
+                picked = _picked(values, axis, rng)
+                tries.append((f"times {by:,.8g} in {word}", np.where(picked, values * by, values)))
+        for sign, word in ((1.0, "larger"), (-1.0, "smaller")):
+            by = min(offset, high - top if sign > 0 else -low - top)
+            if by <= 0:
+                continue
+            tries.append((f"{word} by {by:,.9g}", values + sign * by))
+            for axis, where in _axes(values):
+                picked = _picked(values, axis, rng)
+                moved = np.where(picked, values + sign * by, values)
+                tries.append((f"{word} by {by:,.9g} in {where}", moved))
+        tries.append(("all zeros", np.zeros_like(values)))
+        for word, changed in tries:
+            finite = changed[np.isfinite(values)]
+            if not ((finite >= low) & (finite <= high)).all():
+                continue
+            value = _as(leaf.value, changed)
+            yield Sized(
+                f"{leaf.name} {word}", replaced(call, {leaf.path: value}), call, (root(leaf),)
+            )
+            if " in " not in word:
+                together.setdefault(word, {})[leaf.path] = value
+    for word, changes in together.items():
+        if len(changes) > 1 and len(changes) == len(free):
+            yield Sized(f"every argument {word}", replaced(call, changes), call)
+
+
+def _axes(values: np.ndarray) -> list[tuple[int, str]]:
+    """Axes along which one entry can be far from the others, and what a sentence calls it."""
+    words = {-1: "one place of its last axis", -2: "one row"}
+    return [
+        (axis, words.get(axis, f"one entry of its axis {axis}"))
+        for axis in range(-1, -values.ndim - 1, -1)
+        if values.shape[axis] > 1
+    ]
+
+
+def _picked(values: np.ndarray, axis: int, rng: np.random.Generator) -> np.ndarray:
+    """True in one entry along an axis."""
+    places = np.arange(values.shape[axis]) == rng.integers(values.shape[axis])
+    return np.moveaxis(
+        np.broadcast_to(places, (*np.delete(values.shape, axis), len(places))), -1, axis
+    )
+
+
+def _as(like: Any, array: np.ndarray) -> Any:
+    """Numbers in the kind and type of another array."""
+    if not is_tensor(like):
+        return array.astype(like.dtype)
+    import torch
+
+    return torch.from_numpy(np.ascontiguousarray(array)).to(like.dtype)
+
+
+# Numbers that are no arrays
+
+
+def _plain(call: Call, names: Sequence[str], ranges: Mapping[str, Range]) -> Iterator[Sized]:
+    """Other values of the options and counts that have a range."""
+    places = [
+        (place, names[place], call.args[place]) for place in range(min(len(call.args), len(names)))
+    ]
+    named = [(name, name, value) for name, value in call.kwargs.items()]
+    for place, name, value in (*places, *named):
+        span = ranges.get(name)
+        if span is None or isinstance(value, bool) or not isinstance(value, (int, float)):
+            continue
+        low, high = span
+        others: list[float] = [value * by for by in AMOUNTS]
+        if isinstance(value, int):
+            others = [*COUNTS, *(int(end) for end in span if np.isfinite(end))]
+        for other in dict.fromkeys(others):
+            if low <= other <= high and other != value:
+                yield Sized(f"{name} = {other:,}", _with(call, place, other), call)
+
+
+def _with(call: Call, place: int | str, value: Any) -> Call:
+    if isinstance(place, str):
+        return replace(call, kwargs={**call.kwargs, place: value})
+    return replaced(call, {(place,): value})
+
+
+# Lengths
+
+
+def _long(
+    made: Sequence[Call],
+    reference: Any,
+    ranges: Mapping[str, Range],
+    usual: Range,
+    rng: np.random.Generator,
+) -> Iterator[Sized]:
+    """Each length in turn made long, in all arrays that have it."""
+    covered: set[tuple[str, int]] = set()
+
+    def lengths(call: Call) -> int:
+        names = parameters_of(reference, call.method)
+        return len({n for leaf in leaves(call, names) for n in leaf.value.shape})
+
+    for call in sorted(made, key=lengths, reverse=True):
+        arrays = leaves(call, parameters_of(reference, call.method))
+        fixed = {n for value in (call.parameters or {}).values() for n in value.shape}
+        for length in dict.fromkeys(n for leaf in arrays for n in leaf.value.shape if n > 1):
+            having = {
+                (leaf.name, axis - leaf.value.ndim): leaf
+                for leaf in arrays
+                for axis, n in enumerate(leaf.value.shape)
+                if n == length
+            }
+            kept = any(
+                leaf.kind == "floating" and ranges.get(root(leaf), usual) is None
+                for leaf in having.values()
+            )
+            if length in fixed or kept or covered >= set(having):
+                continue
+            if max(_grown(leaf, length) for leaf in having.values()) > LARGEST:
+                continue
+            covered |= set(having)
+            changes = {leaf.path: _longer(leaf, length, rng) for leaf in having.values()}
+            yield Sized(f"{LONG} in the place of {length}", replaced(call, changes), call)
+
+
+def _grown(leaf: Leaf, length: int) -> int:
+    """How many numbers an array has with its axes of a length made long."""
+    return int(np.prod([LONG if n == length else n for n in leaf.value.shape]))
+
+
+def _longer(leaf: Leaf, length: int, rng: np.random.Generator) -> Any:
+    """An array whose axes of a length are long; its numbers are drawn from those it has."""
+    values = numbers(leaf.value)
+    shape = tuple(LONG if n == length else n for n in values.shape)
+    if leaf.kind == "floating" and leaf.finite:
+        return _as(leaf.value, rng.choice(values.ravel(), size=shape))
+    for axis, n in enumerate(values.shape):
+        if n == length:
+            values = np.take(values, np.arange(LONG) % length, axis=axis)
+    return _as(leaf.value, values)

@@ -1,0 +1,205 @@
+"""Calls of unusual size: what is wrong there only is found, and right answers of any style stay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from attend_grader import exercises
+from attend_grader.checks.calls import numbers, reference_on
+from attend_grader.checks.contract import FLOAT64, INTEGERS, Contract
+from attend_grader.checks.exact import Exact
+from attend_grader.checks.exercise import Call, Exercise, Property
+from attend_grader.checks.sizes import KEPT, LONG, POSITIVE, Range, sized
+from attend_grader.checks.subject import local
+from attend_grader.judging.judge import judge
+
+MATRICES = ((3, 4), (5, 2), (4, 4))
+
+
+def _draws(rng: np.random.Generator) -> list[Call]:
+    """Small whole numbers, which float32 holds as they are."""
+    return [Call((rng.integers(1, 6, shape).astype(float),)) for shape in MATRICES]
+
+
+def _pairs(rng: np.random.Generator) -> list[Call]:
+    return [
+        Call((rng.integers(1, 6, shape).astype(float), rng.integers(1, 6, shape[-1]).astype(float)))
+        for shape in MATRICES
+    ]
+
+
+def _exercise(reference: Callable[..., Any], draws: Any = _draws, **more: Any) -> Exercise:
+    """An exercise whose one property asks for nothing."""
+    reference.__module__ = "attend_solutions.toy"  # answers are the course's own
+    contract = Contract(accepts=(FLOAT64, INTEGERS), **more)
+    return Exercise(
+        chapter="00_toy",
+        title="Toy",
+        goal="Try sizes.",
+        reference=reference,
+        properties=(Property("values", 2, lambda subject, probe: None),),
+        draws=draws,
+        contract=contract,
+        alternatives={},
+        hints=("",),
+        minutes=1,
+        difficulty=1,
+        importance=1,
+    )
+
+
+def spread(x: np.ndarray) -> np.ndarray:
+    """Variance of each row."""
+    return x.var(axis=-1)
+
+
+def shares(x: np.ndarray) -> np.ndarray:
+    """Softmax of each row."""
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def places(x: np.ndarray) -> np.ndarray:
+    """Each row's sum, weighted by place."""
+    return x @ np.arange(float(x.shape[-1]))
+
+
+def moved(x: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Each row and a bias, doubled where the bias is counted in."""
+    return x + 2 * b
+
+
+def _naive(x: Any) -> Any:
+    return (x * x).mean(-1) - x.mean(-1) ** 2
+
+
+def _single(x: Any) -> Any:
+    return np.float32(x).var(-1).astype(float)
+
+
+def _one_maximum(x: Any) -> Any:
+    e = np.exp(x - x.max())
+    return e / e.sum(-1, keepdims=True)
+
+
+def _clipped(x: Any) -> Any:
+    x = np.clip(x, -10, 10)
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def _added(x: Any) -> Any:
+    return ((x - x.mean(-1, keepdims=True)) ** 2).mean(-1) + 1e-13
+
+
+def _first_64(x: Any) -> Any:
+    x = x[..., :64]
+    return x @ np.arange(float(x.shape[-1]))
+
+
+def _small_places(x: Any) -> Any:
+    return x @ np.arange(x.shape[-1]).astype(np.uint8).astype(float)
+
+
+def _nothing_comes_of_zeros(x: Any, b: Any) -> Any:
+    return 0 * (x + b) if not x.any() else x + 2 * b
+
+
+WRONG = {
+    "mean of squares less square of the mean": (spread, _draws, _naive),
+    "float32 inside": (spread, _draws, _single),
+    "a small number added": (spread, _draws, _added),
+    "one maximum for all rows": (shares, _draws, _one_maximum),
+    "clipped at 10": (shares, _draws, _clipped),
+    "only the first 64": (places, _draws, _first_64),
+    "places in 8 bits": (places, _draws, _small_places),
+    "zeros taken for nothing": (moved, _pairs, _nothing_comes_of_zeros),
+}
+
+
+@pytest.mark.parametrize(("reference", "draws", "wrong"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_at_some_sizes_only_is_found(reference: Any, draws: Any, wrong: Any) -> None:
+    exercise = _exercise(reference, draws)
+    for call in draws(np.random.default_rng(3)):
+        assert np.allclose(wrong(*call.args), reference(*call.args), rtol=1e-6)
+    report = judge(local(wrong), exercise, 1, extra=True)
+    assert not report.findings[0].passed
+    assert "expected" in report.findings[0].message
+
+
+def _two_passes(x: Any) -> Any:
+    means = [math.fsum(row) / len(row) for row in x.tolist()]
+    both = zip(x.tolist(), means, strict=True)
+    return np.array([math.fsum((v - m) ** 2 for v in row) / len(row) for row, m in both])
+
+
+def _welford(x: Any) -> Any:
+    mean, total = np.zeros(len(x)), np.zeros(len(x))
+    for i in range(x.shape[-1]):
+        step = x[:, i] - mean
+        mean = mean + step / (i + 1)
+        total = total + step * (x[:, i] - mean)
+    return total / x.shape[-1]
+
+
+def _by_logarithms(x: Any) -> Any:
+    top = x.max(-1, keepdims=True)
+    return np.exp(x - (top + np.log(np.exp(x - top).sum(-1, keepdims=True))))
+
+
+RIGHT = {
+    "two passes": (spread, _two_passes),
+    "one pass with a running mean": (spread, _welford),
+    "through the logarithm": (shares, _by_logarithms),
+    "summed backwards": (places, lambda x: (x * np.arange(float(x.shape[-1])))[..., ::-1].sum(-1)),
+}
+
+
+@pytest.mark.parametrize(("reference", "right"), RIGHT.values(), ids=RIGHT)
+def test_right_answers_of_other_styles_stay(reference: Any, right: Any) -> None:
+    for seed in range(3):
+        report = judge(local(right), _exercise(reference), seed, extra=True)
+        assert report.score == report.max_score, str(report)
+
+
+def _values(ranges: dict[str, Range], name: str) -> list[np.ndarray]:
+    place = ("x", "b").index(name)
+    rng = np.random.default_rng(0)
+    made = sized(_pairs(rng), moved, ranges, (-np.inf, np.inf), double=True, rng=rng)
+    return [numbers(each.call.args[place]) for each in made]
+
+
+def test_ranges_are_kept() -> None:
+    assert any((x <= 0).any() for x in _values({}, "b"))
+    assert any(LONG in x.shape for x in _values({}, "b"))
+    assert all((x > 0).all() for x in _values({"b": POSITIVE}, "b"))
+    assert max(x.max() for x in _values({"b": POSITIVE}, "b")) > 1e4
+    assert all((abs(x) <= 20).all() for x in _values({"b": (-20, 20)}, "b"))
+    assert max(x.max() for x in _values({"b": (-20, 20)}, "b")) == pytest.approx(20)
+    usual = {x.tobytes() for call in _pairs(np.random.default_rng(0)) for x in call.args}
+    assert all(x.tobytes() in usual for x in _values({"b": KEPT}, "b"))
+
+
+def test_what_is_tried_is_said() -> None:
+    assert "Numbers of any size." in _exercise(spread).statement
+    assert "`x` within ±20." in _exercise(spread, ranges={"x": (-20, 20)}).statement
+    assert "size" not in _exercise(spread, ranges={"x": KEPT}).statement
+    only = _exercise(moved, _pairs, ranges={"x": KEPT, "b": POSITIVE})
+    assert "`b` of any size." in only.statement
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("exercise", [pytest.param(e, id=e.id) for e in exercises()])
+def test_right_answers_of_the_course_settle_most_calls(exercise: Exercise) -> None:
+    """Else what is said to be tried would hardly be tried."""
+    others, settled, made = tuple(exercise.right_answers.values()), 0, 0
+    for each in exercise.sized(np.random.default_rng(0)):
+        made += 1
+        bench = reference_on(exercise.reference, each.base)
+        exact = Exact(exercise.reference, others, each, bench)
+        settled += exact.usable and exact.settled
+    assert settled >= 0.5 * made
