@@ -14,7 +14,7 @@ widgets.wall_of_clocks()
 # These are the clocks of RoPE, by which most language models of today know where words stand. Each
 # turns by its own angle a step. In a long text the slow ones point where they never pointed in
 # training, and the model soon reads worse than one that knows no positions at all. PI, NTK and YaRN
-# change the gears. But new angles cannot be everything: with base 10, or with PI, no hand points
+# slow clocks down. But new angles cannot be everything: with base 10, or with PI, no hand points
 # anywhere new, and the loss still climbs.
 #
 # In this chapter you build these clocks and four other ways to tell positions, repair a rotation
@@ -60,10 +60,11 @@ for causal in (False, True):
 
 # %% [markdown]
 # Without a mask nothing changes, because a sum over all keys does not care about their order. A
-# causal mask leaks positions: if one token can be told from the others, a head that weighs all
-# tokens equally gives it $1/(p + 1)$ of the weight when it stands first, and a later layer can read
-# $p$ from that. Language models without any code learn to use this leak (Haviv et al. 2022;
-# Kazemnejad et al. 2023). Such a model is our baseline, called **none** here and NoPE elsewhere.
+# causal mask leaks positions: the token at $p$ sees $p + 1$ tokens. A head that weighs them all
+# equally gives the first one $1/(p + 1)$ of the weight. Where that one can be told from the others,
+# a later layer can read $p$ from its share. Language models without any code learn to use this leak
+# (Haviv et al. 2022; Kazemnejad et al. 2023). Such a model is our baseline, called **none** here
+# and NoPE elsewhere.
 
 # %% [markdown]
 # ## 2 · A code for every position
@@ -306,9 +307,9 @@ if ready(LearnedPositions):
 # %% [markdown]
 # <!-- exercise: relative_bias -->
 #
-# **Why.** Such buckets serve elsewhere too. Let $r$ be the key's position *minus* the query's, and
-# $d$ the distance. *side* is how many buckets a side of the query has; *exact* = side // 2 of them
-# hold a single distance. The bucket of $d$ is
+# **Why.** For near keys the exact distance matters, for far ones a rough one will do. Let $r$ be
+# the key's position *minus* the query's, and $d$ the distance. *side* is how many buckets a side of
+# the query has; *exact* = side // 2 of them hold a single distance. The bucket of $d$ is
 #
 # $$\begin{gathered}
 # d \ \text{ if } d < \text{exact}, \\
@@ -518,7 +519,8 @@ if ready(apply_rope):
         )
 
 # %% [markdown]
-# Return both turned tensors, with halves as pairs.
+# Return both turned tensors, with halves as pairs. Keys may have fewer heads than queries, or another
+# dtype; each result is like its own argument.
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -596,8 +598,8 @@ if ready(alibi_slopes):
 # %% [markdown]
 # <!-- exercise: alibi_bias -->
 #
-# **Why.** Added to the scores, this table is all that the model knows of positions. These are given
-# and not counted, because a model that writes has one query, at 900, say, and 901 keys.
+# **Why.** Added to the scores, this table is all that the model knows of positions. The positions
+# are arguments, not counted from 0: a model that writes has one query, at 900, say, and 901 keys.
 #
 # $$b_h(m, n) = -\text{slope}_h\,|m - n|$$
 #
@@ -639,8 +641,8 @@ if ready(alibi_slopes, alibi_bias):
 #
 # A model of two layers reads Python's own documentation, 64 letters at a time, and says which
 # letter comes next. Its queries and keys go through your `apply_rope`. It trains for 250 steps, a
-# few seconds. Then it reads new texts of 64 to 1,024 letters. Asked are always the same 32 letters
-# at the end of each of 32 texts, so only what stands *before* them gets longer. The loss is in
+# few seconds. Then it reads 32 new texts and must name the last 32 letters of each: the same
+# letters at every length from 64 to 1,024, so only what stands *before* them gets longer. The loss is in
 # nats a letter; guessing among 27 costs $\ln 27 = 3.30$.
 
 # %%
@@ -723,8 +725,8 @@ if ready(position_interpolation):
 from attend_solutions.longer_positions import ntk_scale
 
 # %% [markdown]
-# **What you should see.** Llama's bases for longer texts ($D = 128$), and how much more slowly the
-# fastest, the middle and the slowest pair turn.
+# **What you should see.** Bases by which Llama ($D = 128$, base 10,000) would read 2, 4 and 8 times
+# as far, and how much more slowly the fastest, the middle and the slowest pair turn.
 
 # %%
 if ready(ntk_scale):
@@ -777,8 +779,8 @@ if ready(ntk_scale):
 from attend_solutions.longer_positions import yarn_frequencies
 
 # %% [markdown]
-# **What you should see.** The first picture again: gears by your three functions, and the losses of
-# the reader that *you* trained.
+# **What you should see.** The first picture again: clocks by your three functions, and the losses
+# of the reader that *you* trained.
 
 # %%
 if ready(apply_rope, position_interpolation, ntk_scale, yarn_frequencies):
@@ -929,8 +931,8 @@ if ready(*YOURS):
 #
 # ## 10 · Break it
 #
-# **Mixed gears.** A model that writes keeps its old keys, already turned. If the base changes as
-# the text grows, new queries turn by new frequencies, and a score depends on *where* the two stand:
+# **Mixed frequencies.** A model that writes keeps its old keys, already turned. If the base changes
+# as the text grows, new queries turn by new frequencies, and a score depends on *where* the two stand:
 
 # %%
 if ready(apply_rope, ntk_scale):

@@ -95,6 +95,12 @@ SLIPS = (
         "Your slopes are above 1 and grow: the exponent has lost its minus sign. It is 2^(−8h/H).",
     ),
     Slip(
+        "divided with //",
+        (("-8 / power", "-8 // power"), ("-4 / power", "-4 // power")),
+        "The step of the exponent, 8/H, is cut to a whole number (`//`). That is right for up to "
+        "8 slopes; with more the step is a fraction: divide with `/`.",
+    ),
+    Slip(
         "a power of two passed over",
         (POWER, "max(math.ceil(math.log2(heads)) - 1, 0)"),
         "A power of two is treated like any other number: it gets the slopes of half as many "

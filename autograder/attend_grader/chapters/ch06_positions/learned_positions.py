@@ -64,8 +64,8 @@ def _end(subject: Subject, probe: Probe) -> None:
         advice = " It does refuse other calls: start + T may be 5 here, and not more."
     elif by_slice:
         advice = (
-            " Slices never fail: they come out shorter, and a single row serves all tokens. "
-            "Compare start + T with the number of rows first."
+            " A slice past the end does not fail, it comes out shorter; a clamp or a remainder "
+            "takes other rows. Compare start + T with the number of rows first."
         )
     end = start + x.shape[1] - 1
     raise inside.miss(

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from attend_solutions import longer_positions
 
+from attend_grader.chapters.ch06_positions.shared import python_float
 from attend_grader.checks.compare import FLOAT32, PRINTED, told_apart
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Known, known, worked
@@ -37,12 +38,13 @@ def _published(rng: np.random.Generator) -> Known:
         yield f"Llama's width and base, factor {factor:g}", (128, 10_000.0, factor), want
 
 
-def _any(rng: np.random.Generator) -> Known:
-    """To float64's digits."""
+def _any(subject: Subject, probe: Probe) -> None:
+    """To float64's digits, and as a Python float."""
     for width in (4, 8, 10, 256):
-        base, factor = (round(float(x), 1) for x in rng.uniform((50, 1), (9000, 20)))
+        base, factor = (round(float(x), 1) for x in probe.rng.uniform((50, 1), (9000, 20)))
         want = math.exp(math.log(base) + math.log(factor) * width / (width - 2))
-        yield "", (width, base, factor), want
+        value = probe.agree(subject, width, base, factor, want=want).value
+        python_float(value, probe, "result", width, base, factor)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -70,9 +72,10 @@ SLIPS = (
         "The exponent is upside down: (D−2)/D instead of D/(D−2).",
     ),
     Slip(
-        "factor squared",
-        (POWER, " ** 2"),
-        "The base is multiplied by the factor's square. That is right for width 4 only: D/(D−2).",
+        "the wrong number raised",
+        (RAISED, f"factor * base{POWER}"),
+        "The power D/(D−2) is on the base, but it belongs to the factor: base * factor ** (…). "
+        "With factor 1 the base must stay as it is.",
     ),
     Slip(
         "exponent D/(D−1)",
@@ -80,10 +83,10 @@ SLIPS = (
         "The exponent is D/(D−1), but the slowest frequency is base^(−(D−2)/D): it is D/(D−2).",
     ),
     Slip(
-        "exponent D/(D−4)",
-        ("(width - 2)", "max(width - 4, 1)"),
-        "The exponent counts pairs where it should count numbers: with D/2 pairs it is (D/2)/(D/2 "
-        "− 1), which is D/(D−2), not (D/2)/(D/2 − 2).",
+        "divided with //",
+        ("width / (width - 2)", "width // (width - 2)"),
+        "`//` cuts D/(D−2) to a whole number, which is 1 for every width above 4. Divide the "
+        "exponent with `/`.",
     ),
     Slip(
         "divided",
@@ -137,7 +140,7 @@ EXERCISE = Exercise(
         worked("a hand-worked example: width 4", 4, 100.0, 3.0, want=900.0, tolerance=FLOAT32),
         Property("the slowest pair turns factor times more slowly", 1, _slowest),
         known("Llama's published bases; factor 1", _published, tolerance=PRINTED),
-        known("any width, base and factor, in float64", _any),
+        Property("any width, base and factor; a Python float, to float64's digits", 1, _any),
     ),
     draws=draws,
     slips=SLIPS,

@@ -63,10 +63,10 @@ SLIPS = (
         "factor is at most 1.",
     ),
     Slip(
-        "whole positions",
-        (SQUEEZED, f"({SQUEEZED}).floor()"),
-        "Your positions are whole numbers, so neighbours share one. Divide without cutting off: "
-        "`/`, not `//`, and no conversion to integers.",
+        "held at the last trained position",
+        (SQUEEZED, "positions.double().clamp(max=trained_length - 1)"),
+        "Positions past the trained length are all held at its last one (clamp), so far tokens "
+        "cannot be told apart. Multiply all positions by the same ratio.",
     ),
     Slip(
         "divided with //",
@@ -109,8 +109,9 @@ SLIPS = (
     Slip(
         "converted too late",
         (SQUEEZED, f"(positions * {SHARE}).double()"),
-        "The dtype is float64, but the values are right to seven digits only: whole numbers times "
-        "a Python float are float32, and .double() comes too late. Convert before you multiply.",
+        "The dtype is float64, but the values are right to seven digits only: something on the way "
+        "was float32, as whole numbers times a Python float are, or torch.tensor of a fraction. "
+        "Make the positions float64 first, and leave the two lengths Python numbers.",
     ),
 )
 

@@ -39,6 +39,9 @@ def _pairs(rng: np.random.Generator) -> Known:
     where = torch.from_numpy(rng.integers(1, 40, (2, 1, 4))) - 0.25
     q, k = normal(rng, 2, 2, 3, 4, 6)
     yield _case("positions of each sequence, between whole numbers", q, k, where, rates(6, 100.0))
+    where = torch.from_numpy(rng.integers(1, 40, 3))
+    q, k = normal(rng, 2, 4, 3, 6), normal(rng, 2, 2, 3, 6)
+    yield _case("4 heads of queries, 2 of keys", q, k, where, rates(6))
 
 
 def _far(rng: np.random.Generator) -> Known:
@@ -92,6 +95,12 @@ def _types(subject: Subject, probe: Probe) -> None:
             if x.dtype != kind:
                 note = f"q and k have dtype {kind}, but a result {x.dtype}: bring sines and "
                 raise probe.miss(f"{note}cosines to x.dtype.", *given)
+    for given in ((q.double(), k, where, rates(6)), (q, k.double(), where, rates(6))):
+        value = probe.agree(subject, *given, want=_both(*given), tolerance=SINGLE).value
+        for x, name, result in zip(given, "qk", value, strict=False):
+            if result.dtype != x.dtype:
+                text = f"{name} has dtype {x.dtype}, but its result {result.dtype}: bring sines "
+                raise probe.miss(f"{text}and cosines to the dtype of each of the two.", *given)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -111,6 +120,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((*both(2, 2, 3, 6), where(2, 1, 3), rates(6))),
         Call((*both(3, 64), FAR + where(3), rates(64))),
         Call((*both(1, 2), where(1), rates(2))),
+        Call((normal(rng, 4, 3, 6), normal(rng, 2, 3, 6), where(3), rates(6))),
     ]
 
 
@@ -146,11 +156,6 @@ SLIPS = (
         "The keys are not turned at all. Queries and keys are both turned, each by its position.",
     ),
     Slip(
-        "keys turned the other way",
-        (TURNED, "angles_of_q = turn(q)\n    angles = -angles\n    return angles_of_q, turn(k)"),
-        "The keys turn clockwise, by −pθ, so that a score depends on m + n. Both turn by +pθ.",
-    ),
-    Slip(
         "turned clockwise",
         (PARTNER, "torch.cat((second, -first), dim=-1)"),
         "Both turn clockwise, by −pθ: the minus sign stands before the wrong half. The partner is "
@@ -161,6 +166,12 @@ SLIPS = (
         (PARTNER, "torch.cat((second, first), dim=-1)"),
         "There is no minus sign in the partners, so lengths change. It is (−second half, first "
         "half).",
+    ),
+    Slip(
+        "halves not exchanged",
+        (PARTNER, "torch.cat((-first, second), dim=-1)"),
+        "Each number is its own partner: the sign is there, but the halves stay where they are. "
+        "The partner is (−second half, first half).",
     ),
     Slip(
         "keys and queries exchanged",

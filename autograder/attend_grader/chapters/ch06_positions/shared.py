@@ -38,6 +38,20 @@ def encode(positions: Sequence[float], width: int, base: float = 10_000.0) -> Te
     return torch.tensor(rows, dtype=torch.float64).reshape(len(positions), width)
 
 
+def python_float(value: Any, probe: Probe, name: str, *args: Any) -> None:
+    """Hold a number to being a Python float, once its value is right.
+
+    Raises:
+        Miss: it is something else, such as a tensor.
+    """
+    if not isinstance(value, float):
+        kind = "a tensor" if isinstance(value, Tensor) else f"of type {type(value).__name__}"
+        text = (
+            f"your {name} is {kind}, expected a Python float: use `math`, or finish with float()."
+        )
+        raise probe.miss(text, *args)
+
+
 def comes_out(kind: torch.dtype, *calls: tuple[Any, ...]) -> Property:
     """The result has this type, whether its numbers are right or not."""
 

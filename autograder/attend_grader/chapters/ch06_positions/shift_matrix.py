@@ -91,6 +91,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((-int(rng.integers(1, 9)), 8)),
         Call((round(float(rng.uniform(0.1, 0.9)), 2), 2)),
         Call((FAR + round(float(rng.uniform(0, 999)), 2), 64)),
+        Call((-FAR - int(rng.integers(0, 999)), 10)),
+        Call((int(rng.integers(13, 40)), 12)),
         Call((0, 4)),
     ]
 

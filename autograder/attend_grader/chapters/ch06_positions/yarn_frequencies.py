@@ -14,7 +14,7 @@ from attend_solutions import longer_positions
 from attend_solutions.positions import angular_frequencies
 from torch import Tensor
 
-from attend_grader.chapters.ch06_positions.shared import READY_MADE, rates
+from attend_grader.chapters.ch06_positions.shared import READY_MADE, python_float, rates
 from attend_grader.checks.compare import FLOAT32, FLOAT64, PRINTED, Tolerance, told_apart
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Known, known, worked
@@ -90,7 +90,8 @@ def _scale(subject: Subject, probe: Probe) -> None:
         want = (frequencies, scale if right is None else right)
         tolerance = FLOAT64 if right is None else PRINTED
         why = "factor 1, where nothing changes" if factor == 1 else f"factor {factor:g}"
-        probe.agree(subject, *given, want=want, part=1, tolerance=tolerance, why=why)
+        value = probe.agree(subject, *given, want=want, part=1, tolerance=tolerance, why=why).value
+        python_float(value[1], probe, "scale", *given)
 
 
 def _widths(rng: np.random.Generator) -> Known:
@@ -165,10 +166,10 @@ SLIPS = (
         "keep a share that grows from 0 to 1.",
     ),
     Slip(
-        "slowed every pair",
-        (KEEP, "keep = torch.zeros_like(plain)"),
-        "All pairs are slowed by the factor: that is position interpolation. Fast pairs keep their "
-        "frequency.",
+        "turns in the longer text",
+        (f"plain {TURNS}", f"plain * factor {TURNS}"),
+        "Your turns are counted in the longer text, factor times as many. What a pair has shown in "
+        "training is counted in trained_length.",
     ),
     Slip(
         "blended divisors",
