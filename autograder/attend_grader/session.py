@@ -11,7 +11,7 @@ import secrets
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -155,7 +155,10 @@ def grade(candidate: Any, exercise_id: str, seed: int | None = None) -> Report:
 
 
 def hint(candidate_or_name: Any = _NOTHING) -> None:
-    """Print the next hint for an exercise; all of them together once all are out."""
+    """Print the next hint for an exercise; all of them together once all are out.
+
+    Where two chapters have an exercise of that name, say ``hint("05_multi_head/…")``.
+    """
     if candidate_or_name is _NOTHING:
         print("Say for what, as in hint(softmax).")
         return
@@ -195,11 +198,11 @@ def ready(*functions: Callable[..., Any]) -> bool:
     """
     waiting, wrong = [], []
     for function in functions:
-        ids = chapters.named(getattr(function, "__name__", ""))
+        ids = chapters.named(_name(function))
         if not ids:
             raise ValueError(f"ready() takes exercises' functions; {function!r} is none")
         try:
-            exercise = chapters.exercise(ids[0])
+            exercise = chapters.exercise(_meant(function, ids, functions))
         except ImportError as error:
             if not _no_triton(error):
                 raise
@@ -218,17 +221,38 @@ def ready(*functions: Callable[..., Any]) -> bool:
     return not waiting
 
 
+def _meant(function: Any, ids: Sequence[str], functions: Sequence[Any]) -> str:
+    """Of exercises with one name: that which it was checked as, or that of the others' chapter."""
+    if len(ids) == 1:
+        return ids[0]
+    alone = [named for f in functions if len(named := chapters.named(_name(f))) == 1]
+    beside = {named[0].partition("/")[0] for named in alone}
+    checked = [i for i in ids if i in _checked and _checked[i][0] is function]
+    near = [i for i in ids if i.partition("/")[0] in beside]
+    return [*checked, *near, *ids][0]
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", "")
+
+
 def _subject(candidate: Any, exercise: Exercise) -> Subject:
     return local(candidate, references_for(exercise, chapters.references(exercise)))
 
 
 def _exercise(candidate_or_name: Any) -> Exercise | None:
     name = getattr(candidate_or_name, "__name__", candidate_or_name)
-    found = _find(name, None, candidate_or_name)
+    whole = name if isinstance(name, str) and name in _ids(name) else None
+    found = _find(name, whole, candidate_or_name)
     if isinstance(found, Report):
         print(found.note)
         return None
     return found
+
+
+def _ids(name: str) -> list[str]:
+    """The exercises that a name or a whole id may mean."""
+    return chapters.named(name.rpartition("/")[2])
 
 
 def _find(name: Any, exercise_id: str | None, candidate: Any) -> Exercise | Report:

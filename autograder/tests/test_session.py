@@ -191,6 +191,25 @@ def test_what_was_checked_and_is_wrong_is_not_to_be_trusted(
     assert capsys.readouterr().out == ""
 
 
+def test_a_name_of_two_chapters_is_meant_as_checked_or_as_its_neighbours(
+    capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from attend_solutions.multi_head import repaired_attention, split_heads
+    from attend_solutions.self_attention import repaired_attention as other
+
+    monkeypatch.setattr(session, "_checked", {})
+    assert ready(split_heads, repaired_attention)
+    assert ready(other)
+    assert not ready(repaired_attention)  # nothing says which: the first
+    check(repaired_attention, "05_multi_head/repaired_attention")
+    assert ready(repaired_attention)
+    capsys.readouterr()
+    hint(repaired_attention)
+    assert "name one of" in capsys.readouterr().out
+    hint("05_multi_head/repaired_attention")
+    assert capsys.readouterr().out.startswith("Hint 1 of 3: Number the tokens")
+
+
 def test_ready_takes_exercises_only() -> None:
     with pytest.raises(ValueError, match="takes exercises' functions"):
         ready(np.exp)

@@ -12,10 +12,11 @@ widgets.head_surgery()
 # %% [markdown]
 # Twelve people stand in a row, in three houses of four. Each says its name, the name of a friend,
 # its house, whether it is the first of its house, and four random numbers. And each asks for the
-# numbers of two others: of its **friend**, and of the first of its **house**. Of this model's eight
-# heads one finds the friend and another the house; the other six can go, one at a time, and little
-# happens. And with one head of keys and values for all eight (the slider), an eighth of the
-# *cache*, what is kept of every token, still gives answers that are nearly right.
+# numbers of two others: of its **friend**, and of the first of its **house**. One of this model's
+# eight heads finds the friend and another the house; switch off any other, alone, and little
+# happens. The slider loads models whose heads share keys and values. In the smallest all eight
+# share one head of them: it keeps an eighth of the numbers per token (the *cache*), and its
+# answers are still nearly right.
 #
 # You write multi-head attention, equal to PyTorch's own, and three forms that save memory; you
 # operate on a model that writes, and choose a cache that fits a GPU.
@@ -157,8 +158,8 @@ if ready(split_heads, merge_heads):
 #
 # <!-- exercise: MultiHeadAttention -->
 #
-# **Why.** It is the part of a transformer from which the rest of this course starts (§3.2.2 of
-# Vaswani et al. 2017, "the paper" from here on).
+# **Why.** This module is in every transformer (§3.2.2 of Vaswani et al. 2017, "the paper" from
+# here on); chapters 06 and 07 build on yours.
 #
 # $$\begin{gathered}
 # o^{(h)} = \operatorname{softmax}\!\left(\frac{q^{(h)} {k^{(h)}}^\top}{\sqrt D}\right) v^{(h)}, \\
@@ -176,9 +177,8 @@ if ready(split_heads, merge_heads):
 # | output | first result | $(B, T, C)$ |
 # | weights | second result, of every head | $(B, H, T, T)$ |
 #
-# **By hand.** $C = 4$, two heads, two tokens, $(1, 0, 0, 0)$ and $(0, 1, 0, 0)$: so the projections
-# of token 0 are the first rows of $W_q$, $W_k$ and $W_v$. Let them be, with $a = \sqrt 2 \ln 2$ and
-# a bar between head 0 and head 1:
+# **By hand.** $C = 4$, two heads, two tokens. Suppose their projections are these, where
+# $a = \sqrt 2 \ln 2$ and a bar separates head 0 from head 1:
 #
 # | | query | key | value |
 # |---|---|---|---|
@@ -253,16 +253,20 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 
 # %% [markdown]
 # Heads 1 and 5 both look at the house, with 98 % and 82 % of their weight on average. But without
-# head 1 nothing is known of it, and without head 5 its error is still 0.002. A large weight is not
+# head 1 nothing is known of it, and without head 5 its error is only 0.0025. A large weight is not
 # a large influence: that also depends on the values and on the slice of $W_o$.
 #
 # ### Repair: heads that are no heads
 #
 # <!-- exercise: repaired_attention -->
 #
-# **Why.** A colleague attends with projected queries (B, T, C), keys and values (B, S, C). Two
-# tests pass: with one head it is plain attention, and under a causal mask no token sees a later
-# one.
+# **Why.** A colleague attends with projected queries, keys and values. Two tests pass: with one
+# head it is plain attention, and under a causal mask no token sees a later one.
+#
+# | argument | shape | | | |
+# |---|---|---|---|---|
+# | `q` | $(B, T, C)$ | | `mask` | broadcasts with $(B, H, T, S)$ |
+# | `k`, `v` | $(B, S, C)$ | | returned | $(B, T, C)$: what the heads found, side by side |
 
 
 # %%
@@ -292,11 +296,6 @@ print("\n".join(reaches(suspect_attention)))
 # %% [markdown]
 # In the table a line is an output and a column an input, with a causal mask and four heads. Nothing
 # looks ahead, as promised. What is missing? Find the mistake, then write it as it should be.
-#
-# | argument | shape | | | |
-# |---|---|---|---|---|
-# | `q` | $(B, T, C)$ | | `mask` | broadcasts with $(B, H, T, S)$ |
-# | `k`, `v` | $(B, S, C)$ | | returned | $(B, T, C)$: what the heads found, side by side |
 
 # %% tags=["exercise"]
 from attend_solutions.multi_head import repaired_attention
@@ -607,7 +606,7 @@ if ready(split_heads, merge_heads, repeat_kv, GroupedQueryAttention):
 # <!-- exercise: LatentAttention -->
 #
 # **Why.** One model, two ways to run it: `forward` as one trains it, `forward_absorbed` as one
-# generates with it. They must agree.
+# generates with it. They must agree, also after more training.
 #
 # | symbol | in the class | as a matrix | stored as `.weight` |
 # |---|---|---|---|
@@ -828,7 +827,8 @@ print(f"{'':20s}kept   error, five seeds   at step 250       rate")
 for arm, (kind, _) in head_trials.SAVING.items():
     cell, kept = saving[arm], head_trials.kept(arm)
     end, early = ((min(f), max(f)) for f in (cell["error"], cell["early"]))
-    told = f"{arm:20s}{kept:4d}   {end[0]:.5f}-{end[1]:.5f}     {early[0]:.4f}-{early[1]:.4f}"
+    name = "1 head" if arm == "1 heads" else arm
+    told = f"{name:20s}{kept:4d}   {end[0]:.5f}-{end[1]:.5f}     {early[0]:.4f}-{early[1]:.4f}"
     print(f"{told}     {cell['rate']:g}")
     points += [{"bytes": 4 * kept, "error": error, "way": kind} for error in cell["error"]]
 display(
@@ -894,9 +894,10 @@ if ready(split_heads, merge_heads, repeat_kv, GroupedQueryAttention):
 # - **A mask without the axis of heads.** Weights are $(B, H, T, T)$, and shapes are compared from
 #   the right. A mask $(B, T, T)$ raises an error if $B$ is neither 1 nor $H$. If $B = H$, *head* 0
 #   gets the mask of *sentence* 0, and no error tells you. Write `mask[:, None]`.
-# - **Heads that are too narrow.** A head's scores are a product of $T \times D$ and $D \times T$:
-#   their rank is at most $D$, so with $D < T$ not every table of weights is possible (Bhojanapalli
-#   et al. 2020). The logarithm of the weights is the scores plus a number a row: at most $D + 1$.
+# - **Heads that are too narrow.** A head's scores are a product of $T \times D$ and $D \times T$,
+#   so their rank is at most $D$. The logarithm of the weights is the scores plus one number per
+#   row: rank at most $D + 1$. With $D + 1 < T$ not every table of weights is possible (after
+#   Bhojanapalli et al. 2020).
 # - **Absorbing and positions.** If keys are rotated by an angle that depends on the place, as RoPE
 #   does (chapter 06), the rotation stands between $W_{uk}$ and the query and cannot be absorbed.
 #   That is what DeepSeek-V2's 64 extra numbers are for.

@@ -337,7 +337,7 @@ def _exercise_cells(exercise: Exercise, cell: Cell, defined: set[str]) -> list[N
         call, metadata={"nbgrader": _nbgrader(f"check-{name}", points=exercise.points)}
     )
     way = "# Stuck? Remove the leading # below and run; each run gives the next hint."
-    hints = new_code_cell(f"{way}\n# hint({name})")
+    hints = new_code_cell(f"{way}\n# " + (f'hint("{exercise.id}")' if recurs else f"hint({name})"))
     answer.id, test.id, hints.id = name, f"check-{name}", f"hint-{name}"
     return [*helpers, answer, test, hints]
 
@@ -370,13 +370,19 @@ def _header(exercise: Exercise, chapter_id: str) -> str:
 
 
 def _with_contract(text: str, exercise: Exercise) -> str:
-    """The text with the exercise's promises and bans under its first table, or at its end."""
+    """The text with the exercise's promises and bans under its first table, or at its end.
+
+    Tables above the exercise's header are not its own.
+    """
     sentence = exercise.statement
     if not sentence:
         return text
     line = f"**What is checked.** {sentence}"
     lines = text.split("\n")
-    rows = [number for number, row in enumerate(lines) if row.startswith("|")]
+    title = f" · {exercise.title}"
+    headers = [n for n, row in enumerate(lines) if row.startswith("### ") and row.endswith(title)]
+    first = headers[0] if headers else 0
+    rows = [number for number, row in enumerate(lines) if row.startswith("|") and number > first]
     ends = [number for number in rows if number + 1 == len(lines) or not lines[number + 1].strip()]
     if not ends:
         return f"{text.rstrip()}\n\n{line}"
