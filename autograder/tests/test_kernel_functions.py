@@ -170,7 +170,7 @@ PLANTED = {
     "long_softmax": ("the row is read three times", "last block left out of the sum"),
     "fused_layer_norm": ("a grid one row short", "sums in float16"),
     "fused_layer_norm_backward": ("all programs write the first partial sums",),
-    "matmul": ("a grid of whole tiles only", "the inner size not masked"),
+    "matmul": ("a grid of whole tiles only", "what lies past the inner size counts"),
     "fused_cross_entropy": ("sum not rescaled",),
 }
 """Sixteen bugs: values, memory, races, bytes, grids, masks, types."""

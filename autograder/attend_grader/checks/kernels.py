@@ -84,7 +84,7 @@ def clean_memory(name: str, cases: Cases, *, points: int = 1) -> Property:
             for launch in outcome.trace:
                 first = min(launch["events"], key=lambda e: ORDER.index(e["kind"]), default=None)
                 if first is None and launch["idle"]:
-                    raise idle(launch).on(_given(probe, call), why)
+                    raise idle(launch, never_written(outcome)).on(_given(probe, call), why)
                 if first is not None:
                     raise told(first).on(_given(probe, call), why)
 
