@@ -230,10 +230,10 @@ from attend_solutions.state_spaces import hippo_reconstruct
 
 # %% [markdown]
 # **What you should see.** The picture of the first screen, now by your four functions. Choose
-# *noise*: even 24 numbers know hardly anything of it. HiPPO compresses what is smooth.
+# *noise*: even 24 numbers keep a quarter of it at most. HiPPO compresses what is smooth.
 #
-# <details><summary>Predict first: you let four times as much time pass. Which end of the curve gets
-# better, which worse?</summary>
+# <details><summary>Predict first: you let four times as much time pass, 8 in the place of 2. Which
+# end of the curve gets better, which worse?</summary>
 #
 # The old end gets worse and, up to a point, the new end better: on the line from 0 to 1 the newer
 # half of the curve takes up more room.
@@ -611,6 +611,7 @@ display(
 # Nor does it show that HiPPO is the reason: diagonal models without its full matrix came close to
 # S4 (Gupta et al. 2022; Gu et al. 2022), and on the long benchmarks pretraining on the task's own
 # inputs closes most of the gap to attention (Amos et al. 2024).
+
 # %% [markdown]
 # ## 8 · What it gives up, what it wins
 #
