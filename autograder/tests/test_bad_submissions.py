@@ -22,6 +22,7 @@ from attend_grader.grading.record import Record, Store
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
+from .submissions import honest as honestly
 from .submissions import table
 from .submissions.case import CHAPTER, EXERCISES, FILE, TOTAL, Case, solved, write
 from .submissions.table import CASES
@@ -70,7 +71,8 @@ THIN = (
 )
 """Graded in each run of the tests; all of them in the deep tier."""
 
-HONEST = ("honest-a", "honest-b")
+SAVED = {f"honest-{program}": program for program in honestly.PROGRAMS}
+HONEST = ("honest-a", "honest-b", *SAVED)
 CANARY = f"canary-{secrets.token_hex(8)}"
 LIMITS = {
     "cell_seconds": 6.0,
@@ -163,8 +165,10 @@ def nbgrader(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def honest(root: Path, release: NotebookNode) -> None:
-    """Hand in two right submissions; one of them holds the canary."""
-    for student in HONEST:
+    """Hand in right submissions: two, one of which holds the canary; and as others save them."""
+    for student, program in SAVED.items():
+        honestly.hand_in(hand_in(root, student), solved(release), program)
+    for student in ("honest-a", "honest-b"):
         notebook = solved(release)
         notebook.cells.append(new_code_cell(f"# {CANARY if student == 'honest-b' else student}"))
         write(hand_in(root, student), notebook)
