@@ -67,6 +67,11 @@ THIN = (
         "109",
         "110",
         "111",
+        "112",
+        "113",
+        "114",
+        "115",
+        "116",
     ),
 )
 """Graded in each run of the tests; all of them in the deep tier."""
