@@ -76,6 +76,9 @@ THIN = (
 )
 """Graded in each run of the tests; all of them in the deep tier."""
 
+NEEDED = ("55", "56")
+"""Cases that tests beside those of the cases themselves look at."""
+
 SAVED = {f"honest-{program}": program for program in honestly.PROGRAMS}
 HONEST = ("honest-a", "honest-b", *SAVED)
 CANARY = f"canary-{secrets.token_hex(8)}"
@@ -182,8 +185,9 @@ def honest(root: Path, release: NotebookNode) -> None:
 @pytest.fixture(scope="module")
 def batch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Batch:
     mine = [item for item in request.session.items if "test_bad_submissions" in item.nodeid]
-    deep = any(item.get_closest_marker("deep") for item in mine)
-    cases = [case for case in CASES.values() if deep or case.number in THIN]
+    called = [item.callspec.params for item in mine if hasattr(item, "callspec")]
+    chosen = {params["case"].number for params in called if "case" in params}
+    cases = [c for c in CASES.values() if c.number in ({*chosen, *NEEDED} if chosen else THIN)]
     if not shutil.which("bwrap"):
         pytest.skip("bubblewrap is not installed")
     root = tmp_path_factory.mktemp("corpus") / "class"
