@@ -45,6 +45,7 @@ pytestmark = [
     pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed"),
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),  # nbgrader's own queries
 ]
+OURS = "c.GenerateFeedback.exporter_class = 'attend_grader.feedback.FeedbackPage'"
 FULL = sum(map(toy_class.points, toy_class.EXERCISES))
 
 
@@ -270,10 +271,7 @@ class TestFeedback:
         stock = [link.text for link in page(root, "bob").select("#toc a")]
         assert stock == ["Test cell", "Test cell"], "nbgrader's own"
         shutil.rmtree(root / "feedback")
-        configure(
-            root,
-            "c.GenerateFeedback.exporter_class = 'attend_grader.feedback.FeedbackPage'",
-        )
+        configure(root, OURS)
         made = page(root, "bob")
         links = made.select("nav a")
         assert [link.text for link in links] == list(toy_class.EXERCISES)
@@ -290,8 +288,15 @@ class TestFeedback:
         assert "softmax: 8 of 8 points" in page(root, "eve").get_text()
 
     def test_who_could_not_be_graded_is_told_why(self, root: Path) -> None:
+        configure(root, OURS)
         found = page(root, MISNAMED)
-        assert f"Nothing could be graded: {PROBLEMS[MISNAMED]}. Put that right" in found.get_text()
+        told = f"Nothing could be graded: {PROBLEMS[MISNAMED]}. Put that right"
+        assert (
+            found.get_text().count("Nothing could be graded") == found.get_text().count(told) == 1
+        )
+        assert not found.select(".attend-card"), "the reason once, not for each exercise"
+        assert "Your answers" not in found.get_text(), "there are none"
+        assert [cell.get_text() for cell in found.select("nav th")] == list(toy_class.EXERCISES)
 
 
 class TestPlainAutograde:

@@ -2,6 +2,8 @@
 
 import builtins
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -309,3 +311,26 @@ def test_a_loop_that_never_ends_is_stopped_with_a_card(
     assert report.note == "Stopped after 0.2 seconds: is there a loop that never ends?"
     monkeypatch.undo()
     assert check(softmax).status == "passed"
+
+
+DOUBLE = """
+import torch
+torch.set_default_dtype(torch.float64)
+from attend_grader import chapters, check
+lost = []
+for exercise in chapters.chapter("05_multi_head").exercises:
+    report = check(exercise.reference, exercise.id)
+    if report.score != report.max_score:
+        lost.append(str(report))
+assert torch.get_default_dtype() == torch.float64, "the notebook's own setting stays"
+print(lost)
+"""
+
+
+def test_a_notebook_with_another_default_dtype_is_checked_as_any_other(attend_home: Path) -> None:
+    """In a process of its own: modules of checks are imported after it was set."""
+    pytest.importorskip("torch")
+    done = subprocess.run(
+        [sys.executable, "-c", DOUBLE], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr

@@ -26,7 +26,7 @@ from attend_grader.gradebook.database import CourseError, first_line
 from attend_grader.gradebook.late import Penalties
 from attend_grader.grading.record import Record
 
-FLAGGED = "Flagged (for instructors):"
+FLAGGED, LOST = "Flagged (for instructors):", "Nothing could be graded:"
 """How a line of a comment begins that feedback leaves out."""
 
 
@@ -152,7 +152,7 @@ def save(
 
 def _remarks(record: Record) -> list[str]:
     """What an instructor should know of the whole submission, for formgrader."""
-    problem = [f"Nothing could be graded: {record.problem}."] if record.problem else []
+    problem = [f"{LOST} {record.problem}."] if record.problem else []
     return [*problem, *(f"{FLAGGED} {flag}" for flag in record.flags)]
 
 
