@@ -168,6 +168,16 @@ def readme(
 
 
 @_typer.command(rich_help_panel=_TEACH)
+def pictures(
+    check: Annotated[bool, typer.Option("--check", help="Only say what is stale.")] = False,
+) -> None:
+    """Draw each chapter's first widget into an SVG file, which its notebook shows to readers."""
+    from attend.book.signature import main
+
+    raise typer.Exit(main(check))
+
+
+@_typer.command(rich_help_panel=_TEACH)
 def book(
     chapters: Annotated[
         list[str] | None,

@@ -43,6 +43,10 @@ GENERATED = "chapters"
 """Id of the cell that shows progress: written anew at each start, it is nobody's work."""
 
 
+PICTURE = "picture"
+"""Id of a chapter's cell that is for where notebooks are only read: a picture of its widget."""
+
+
 def page(ready: Sequence[str], shown: Progress | None = None) -> bytes:
     """The start page as a notebook; the same bytes for the same progress.
 

@@ -57,7 +57,7 @@ def update(work: Path, chapter: str, root: Path = ROOT, now: datetime | None = N
     if not mine.is_file():
         return workspace.prepare(work, root)
     old = _read(mine)
-    new = _read(planned.notebook(root))
+    new = nbformat.reads(workspace.newest(planned.notebook(root)).decode(), as_version=4)
     if workspace.same_course(mine, planned.notebook(root), work):
         return [f"{mine.name} has the newest version of the chapter already."]
     copied = workspace.as_copied(mine)

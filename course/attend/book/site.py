@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,7 @@ from attend.book import pages
 from attend.curriculum import CHAPTERS
 from attend.errors import AttendError
 from attend.readme import repository
+from attend.widgets.kit import states
 
 STATIC = Path(__file__).parent / "static"
 TITLE = "Attention from scratch through Mamba"
@@ -106,7 +108,7 @@ def ran(chapter_id: str) -> NotebookNode:
             resources={"metadata": {"path": folder}},
         )
         try:
-            client.execute()
+            client.execute(env={**os.environ, states.ASKED: "1"})
         except CellExecutionError as error:
             raise AttendError(f"The solved chapter {chapter_id} does not run: {error}") from None
     notebook.metadata.attend["run"] = key
@@ -116,10 +118,11 @@ def ran(chapter_id: str) -> NotebookNode:
 
 
 def _sources() -> str:
-    """A digest of what a chapter's run shows besides its own text."""
+    """A digest of what a chapter's run shows besides its own text: of `attend` without the book."""
     digest = hashlib.sha256()
     for path in sorted(Path(pages.__file__).parents[1].rglob("*")):
-        if path.suffix in (".py", ".js", ".json", ".npz") and path.is_file():
+        known = path.suffix in (".py", ".js", ".json", ".npz") and path.is_file()
+        if known and path.parent != Path(pages.__file__).parent:
             digest.update(path.read_bytes())
     return digest.hexdigest()
 
