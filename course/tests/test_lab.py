@@ -130,7 +130,7 @@ def test_the_start_page_shows_progress_without_a_word(
     assert workspace.prepare(work, course) == []
     page = nbformat.reads((work / start.NAME).read_text(), 4)
     assert "**Continue with [03 · Scaled dot-product" in page.cells[1].source
-    assert "▰▱▱▱▱ 0 of 7" in page.cells[1].source
+    assert "▰▱▱▱▱\N{NO-BREAK SPACE}0\N{NO-BREAK SPACE}of\N{NO-BREAK SPACE}7" in page.cells[1].source
 
     page.cells[0].source = "my own words"
     nbformat.write(page, work / start.NAME)

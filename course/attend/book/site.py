@@ -14,7 +14,7 @@ from attend_grader.judging import version
 from nbformat import NotebookNode
 
 from attend import build, chapter, glossary
-from attend.book import pages
+from attend.book import font, pages
 from attend.curriculum import CHAPTERS
 from attend.errors import AttendError
 from attend.readme import repository
@@ -136,6 +136,7 @@ def write_project(source: Path, chapter_ids: Sequence[str]) -> None:
     terms = f"{glossary.TEXT}\n{glossary.table(chapter_ids)}\n"
     (source / "glossary.md").write_text(terms, encoding="utf-8")
     shutil.copytree(STATIC, source / "_static")
+    font.write(source / "_static")
     vega = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     (source / "_static" / "vega.js").write_text(f"(() => {{{vega}}})();", encoding="utf-8")
 
