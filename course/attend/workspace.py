@@ -72,7 +72,7 @@ def reset(work: Path, chapter: str, root: Path = ROOT, now: datetime | None = No
 
     Args:
         work: the learner's folder.
-        chapter: its number or id: ``"03"`` or ``"03_attention"``.
+        chapter: its number or id: ``"03"``, ``"3"`` or ``"03_attention"``.
         root: where the course is.
         now: dates the name of what is kept; by default the present.
 
@@ -100,11 +100,24 @@ def ready_chapter(chapter: str, root: Path = ROOT) -> PlannedChapter:
         AttendError: no chapter of that name is ready.
     """
     ready = [c for c in CHAPTERS if c.is_ready(root)]
-    found = next((c for c in ready if chapter in (c.number, c.id)), None)
+    asked = chapter.removesuffix(".ipynb").zfill(2)
+    found = next((c for c in ready if asked in (c.number, c.id)), None)
     if found is None:
         known = ", ".join(c.id for c in ready) or "none"
-        raise AttendError(f"There is no chapter {chapter!r} yet; those there are: {known}.", 2)
+        raise AttendError(f"There is no chapter {chapter!r} yet. Chapters so far: {known}.", 2)
     return found
+
+
+def remove_offered(mine: Path, notebook: Path) -> None:
+    """Remove the newest version that was put beside a learner's notebook, if it is as it was."""
+    fresh = newest(notebook)
+    beside = _beside(mine, fresh)
+    if beside.is_file() and beside.read_bytes() == fresh:
+        beside.unlink()
+
+
+def _beside(target: Path, fresh: bytes) -> Path:
+    return target.with_name(f"{target.stem}.new-{_digest(fresh)[:8]}{target.suffix}")
 
 
 def same_course(mine: Path, notebook: Path, work: Path) -> bool:
@@ -148,7 +161,7 @@ def _update(work: Path, course: Mapping[str, bytes]) -> list[str]:
             _put(target, fresh)
             known |= {"version": version, "content": content}
         elif version != known.get("offered"):
-            beside = target.with_name(f"{target.stem}.new-{version[:8]}{target.suffix}")
+            beside = _beside(target, fresh)
             write_whole(beside, fresh)
             known["offered"] = version
             said.append(
