@@ -51,7 +51,9 @@ def _inside(tex: str) -> str:
 
 
 def _spaced(math: str) -> str:
-    return _BEFORE.sub(rf"\1{_SPACE}", _AFTER.sub(rf"\1{_SPACE}", math))
+    """Do what latex2mathml leaves undone within a line: room around names, a plain underscore."""
+    spaced = _BEFORE.sub(rf"\1{_SPACE}", _AFTER.sub(rf"\1{_SPACE}", math))
+    return spaced.replace(r"\_", "_")
 
 
 def _split(tex: str) -> list[list[str]]:
