@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from html import escape
 from typing import Any
 
 from attend_grader import cells, chapters, progress
@@ -169,7 +170,21 @@ def hint(candidate_or_name: Any = _NOTHING) -> None:
     first, last = (0, count) if before >= count else (before, before + 1)
     progress.record(exercise.id, hints=last)
     for number in range(first, last):
-        print(f"Hint {number + 1} of {count}: {exercise.hints[number]}")
+        _say(f"Hint {number + 1} of {count}: {exercise.hints[number]}")
+
+
+def _say(words: str) -> None:
+    """Print a sentence; in a notebook as a paragraph, as what is printed there breaks in words."""
+    if "IPython" in sys.modules:
+        from IPython.core.getipython import get_ipython
+        from IPython.display import display
+
+        if hasattr(get_ipython(), "kernel"):
+            style = "line-height: 1.4; margin: 4px 0; max-width: 75ch"
+            html = f'<p style="{style}">{escape(words)}</p>'
+            display({"text/plain": words, "text/html": html}, raw=True)
+            return
+    print(words)
 
 
 def solution(candidate_or_name: Any) -> None:
@@ -215,9 +230,9 @@ def ready(*functions: Callable[..., Any]) -> bool:
         if report is not None and last is function and report.status != "passed":
             wrong.append(f"{exercise.name} ({report.score} of {report.max_score} points)")
     if waiting:
-        print(f"This cell waits for: {', '.join(waiting)}. Solve it above, then run this again.")
+        _say(f"This cell waits for: {', '.join(waiting)}. Solve it above, then run this again.")
     elif wrong:
-        print(f"Not right yet: {', '.join(wrong)}. Do not trust what this cell shows.")
+        _say(f"Not right yet: {', '.join(wrong)}. Do not trust what this cell shows.")
     return not waiting
 
 

@@ -87,7 +87,7 @@ np.set_printoptions(precision=3, suppress=True)
 #
 # ```python
 # degrees = np.array([[10.0, 12.0, 17.0], [20.0, 20.0, 26.0]])  # (2, 3)
-# degrees - degrees.mean(axis=1, keepdims=True)                  # [[-3. -1. 4.] [-2. -2. 4.]]
+# degrees - degrees.mean(axis=1, keepdims=True)  # [[-3. -1. 4.] [-2. -2. 4.]]
 # ```
 #
 # `.max` and `.sum` take the same arguments, `np.exp` works entry by entry, `axis=-1` is the last

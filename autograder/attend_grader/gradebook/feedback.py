@@ -14,13 +14,13 @@ from typing import Any, Literal
 from xml.etree import ElementTree
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from latex2mathml.converter import convert
 from nbconvert.exporters import Exporter, HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
 from nbgrader.utils import is_grade, is_solution, is_task
 from traitlets import Bool
 
+from attend_grader.gradebook.mathml import convert
 from attend_grader.gradebook.scores import FLAGGED, LOST
 
 MOST_BYTES = 60_000

@@ -15,6 +15,7 @@ from attend_grader import chapters
 from nbformat import NotebookNode
 
 from attend.charts import MIME
+from attend.widgets.kit import states as tables
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 STATES = "application/vnd.jupyter.widget-state+json"
@@ -114,13 +115,21 @@ def _chart(spec: Mapping[str, Any]) -> str:
 
 
 def _widget(data: Mapping[str, Any], states: Mapping[str, Any]) -> str:
-    """The still picture; alive where the page itself can compute what it shows."""
+    """The still picture, and what brings it to life in the page.
+
+    That is the widget's own module, where it can compute what it shows (a widget that could ask
+    Python instead says so in ``asks``), or a table of its pictures.
+    """
     still = inlined(_text(data.get("text/html", "")))
     state = states.get(data[WIDGET]["model_id"], {}).get("state", {})
-    if state.get("asks", True) or "_esm" not in state:
-        return still and f'<div class="attend-still">{still}</div>'
-    kept = {key: value for key, value in state.items() if key == "_esm" or key[0] != "_"}
-    return f'<div class="attend-alive">{still}{_data(kept)}</div>'
+    if "_esm" in state and "asks" in state:
+        kept = {key: value for key, value in state.items() if key == "_esm" or key[0] != "_"}
+        return f'<div class="attend-alive">{still}{_data(kept | {"asks": False})}</div>'
+    if tables.MIME in data:
+        packed = base64.b64encode(tables.packed(data[tables.MIME])).decode()
+        table = f'<script type="text/plain">{packed}</script>'
+        return f'<div class="attend-leaf">{still}{table}</div>'
+    return still and f'<div class="attend-still">{still}</div>'
 
 
 def _data(value: Any) -> str:
