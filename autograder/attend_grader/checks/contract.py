@@ -62,8 +62,8 @@ class Contract:
             underscore, or is ``modules``, are other names of what is stated and are not printed.
         forbidden: what all of ``forbids`` is, in words; printed in the place of the names.
         says: further sentences, of promises that the exercise's own properties check.
-        ranges: which numbers arguments may hold, where not any (``sizes.KEPT``, ``sizes.POSITIVE``,
-            or from and to); of an option or a count, which may be tried at all.
+        ranges: which numbers an argument may hold, where not any: ``sizes.AS_DRAWN``,
+            ``sizes.POSITIVE``, or from and to; of an option or a count, which are tried at all.
         whole: how an argument gets its whole numbers, where rounding twice its value does not do.
         points: of each property by its key (``leading``, ``kinds``, ``unchanged``, ``gradients``,
             ``masks``); 1 where none is named.

@@ -10,7 +10,7 @@ import numpy as np
 
 from attend_grader.checks.contract import FLOAT64, Contract
 from attend_grader.checks.probe import Call, Probe, Property, Test
-from attend_grader.checks.sizes import ANY, KEPT, Sized, sized
+from attend_grader.checks.sizes import ANY, AS_DRAWN, Sized, sized
 from attend_grader.checks.slips import Slip, Slips
 from attend_grader.inside.kernels import kernels_of
 
@@ -96,7 +96,7 @@ class Exercise:
                 self.draws(rng),
                 self.reference,
                 self.contract.ranges,
-                KEPT if self.related else ANY,
+                AS_DRAWN if self.related else ANY,
                 double=FLOAT64 in self.contract.accepts,
                 rng=rng,
             )

@@ -208,6 +208,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"beta": (0, 1)},
         whole=WHOLE,
         forbids=("delta_rule_update",),
         says=(

@@ -211,6 +211,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"gates": (-1000, 0)},
         whole=WHOLE,
         says=(
             "No table of T × T numbers, and no loop over tokens.",
