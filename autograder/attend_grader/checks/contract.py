@@ -132,12 +132,12 @@ class Contract:
         for name, span in ends.items():
             if span is not None and np.isfinite(span[1]):
                 low, high = span
-                limit = f"±{high:g}" if low == -high else f"{low:g} to {high:g}"
+                limit = f"±{high:g}" if low == -high else f"{low:g} to {high:g}".replace("-", "−")
                 limits.setdefault(limit, []).append(name)
         told = [f"{_listed(_code(names))} within {limit}" for limit, names in limits.items()]
         limited = {name for names in limits.values() for name in names}
         free = [name for name in named if name not in limited]
-        if free and set(named) <= set(self.ranges):
+        if free and (None in self.ranges.values() or set(named) <= set(self.ranges)):
             told.insert(0, f"{_listed(_code(free))} of any size")
         elif free:
             told.insert(0, "numbers of any size")

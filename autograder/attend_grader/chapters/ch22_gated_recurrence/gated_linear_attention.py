@@ -215,7 +215,6 @@ EXERCISE = Exercise(
         whole=WHOLE,
         says=(
             "No table of T × T numbers, and no loop over tokens.",
-            "Gates may be as strong as −1000.",
             "Shapes that do not fit and chunks of less than 1 raise a ValueError.",
         ),
     ),

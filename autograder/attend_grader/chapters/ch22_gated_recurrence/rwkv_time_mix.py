@@ -236,8 +236,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        ranges={"k": (-1000, 1000), "rate": AS_DRAWN, "bonus": AS_DRAWN},
-        says=("Keys may be as large as ±1000, in one channel and not in another.",),
+        ranges={"k": (-1000, 1000), "rate": AS_DRAWN, "bonus": AS_DRAWN, "state": AS_DRAWN},
     ),
     properties=(
         worked(

@@ -229,7 +229,6 @@ EXERCISE = Exercise(
         gradients=("x", "log_decay", "b", "c", "state"),
         forbids=READY_MADE,
         says=(
-            "Log decays may be −60.",
             "Within a chunk no loop over steps.",
             "No tensor with T × T numbers where chunks are short.",
         ),
