@@ -62,8 +62,8 @@ class Contract:
             underscore, or is ``modules``, are other names of what is stated and are not printed.
         forbidden: what all of ``forbids`` is, in words; printed in the place of the names.
         says: further sentences, of promises that the exercise's own properties check.
-        ranges: which numbers arguments may hold, where not any (``sizes.KEPT``, ``sizes.POSITIVE``,
-            or from and to); of an option or a count, which may be tried at all.
+        ranges: which numbers an argument may hold, where not any: ``sizes.AS_DRAWN``,
+            ``sizes.POSITIVE``, or from and to; of an option or a count, which are tried at all.
         whole: how an argument gets its whole numbers, where rounding twice its value does not do.
         points: of each property by its key (``leading``, ``kinds``, ``unchanged``, ``gradients``,
             ``masks``); 1 where none is named.
@@ -132,12 +132,12 @@ class Contract:
         for name, span in ends.items():
             if span is not None and np.isfinite(span[1]):
                 low, high = span
-                limit = f"±{high:g}" if low == -high else f"{low:g} to {high:g}"
+                limit = f"±{high:g}" if low == -high else f"{low:g} to {high:g}".replace("-", "−")
                 limits.setdefault(limit, []).append(name)
         told = [f"{_listed(_code(names))} within {limit}" for limit, names in limits.items()]
         limited = {name for names in limits.values() for name in names}
         free = [name for name in named if name not in limited]
-        if free and set(named) <= set(self.ranges):
+        if free and (None in self.ranges.values() or set(named) <= set(self.ranges)):
             told.insert(0, f"{_listed(_code(free))} of any size")
         elif free:
             told.insert(0, "numbers of any size")

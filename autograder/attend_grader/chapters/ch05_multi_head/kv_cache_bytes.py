@@ -202,7 +202,10 @@ EXERCISE = Exercise(
     title="The size of the cache",
     goal="Count the bytes of keys and values that a model keeps.",
     reference=multi_head.kv_cache_bytes,
-    contract=Contract(says=("The result is an `int`, rounded up once, at the end.",)),
+    contract=Contract(
+        ranges={"tokens": (1, 10**6 + 1)},
+        says=("The result is an `int`, rounded up once, at the end.",),
+    ),
     properties=(
         _counts("hand-worked numbers", 1, _WORKED),
         _counts("published models: Llama 2 7B and 70B", 1, _PUBLISHED),

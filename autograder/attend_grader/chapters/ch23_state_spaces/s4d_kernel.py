@@ -13,6 +13,7 @@ from attend_solutions.types import Complex
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, worked
 from attend_grader.checks.properties import normal
+from attend_grader.checks.sizes import AS_DRAWN
 
 
 def diagonal(rng: np.random.Generator, *shape: int) -> tuple[Complex, Complex, Complex]:
@@ -163,6 +164,7 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         says=("`b` and `c` may also be real.",),
+        ranges={"delta": AS_DRAWN},
     ),
     properties=(
         worked(

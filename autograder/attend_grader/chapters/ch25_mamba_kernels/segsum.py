@@ -15,6 +15,7 @@ from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import Known, agrees, known, worked
+from attend_grader.checks.sizes import AS_DRAWN
 
 NONE = -math.inf
 
@@ -132,6 +133,7 @@ EXERCISE = Exercise(
         views=True,
         same_dtype=True,
         arguments_unchanged=True,
+        ranges={"log_decay": AS_DRAWN},
         forbids=READY_MADE,
         says=("A term may be −inf.", "A large term costs other entries no digits."),
     ),
