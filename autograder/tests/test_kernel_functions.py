@@ -100,6 +100,14 @@ def test_a_mask_without_other_is_told(define: Any) -> None:
     assert "has a mask and no `other`" in str(report)
 
 
+def test_a_single_other_of_zero_is_one(define: Any) -> None:
+    one = "tl.load(x_ptr + n, mask=n < 0, other=0.0)"
+    report = verdict(made(define, ADD.format(f"{X} + {Y} + {one}")))
+    assert report.score == report.max_score
+    report = verdict(made(define, ADD.format(f"{X} + {Y} + {one.replace(', other=0.0', '')}")))
+    assert "has a mask and no `other`" in str(report)
+
+
 def test_an_error_in_the_kernel_names_its_line(define: Any) -> None:
     report = verdict(made(define, ADD.format(f"{X} + tl.arange(0, 3)")))
     assert "vector_add_kernel" in report.findings[0].message

@@ -12,13 +12,14 @@ widgets.semiseparable()
 # %% [markdown]
 # The matrix says how much each output takes from each input. You can read it in two ways. As a
 # *whole* it is attention without a softmax: every output looks at every earlier input, in one
-# product that keeps a machine busy, but costs $T^2$. *Row by row* it is a recurrence: a small state
-# carries all there is to know of the past, at a cost of $T$, one step after the other.
+# matrix product, which GPUs are best at, but at a cost of $T^2$. *Row by row* it is a recurrence: a
+# state of fixed size carries all that is needed of the past, at a cost of $T$, but one step must
+# wait for the other.
 #
 # **Mamba-2** (Dao and Gu 2024) does both: attention in the blue squares, the recurrence
-# between them. The price of Mamba for it is one restriction on the decay. In this chapter you write
-# both readings, join them, choose the length of a chunk, and build the block. Then
-# you write the parts that a GPU runs, as kernels that keep the state on the chip.
+# between them. For that it gives up some of Mamba's freedom: all numbers of a head fade at the same
+# rate. In this chapter you write both readings, join them, choose the length of a chunk, and build
+# the block. Then you write the parts that a GPU runs, as kernels that keep the state on the chip.
 #
 # It takes about three hours. You need PyTorch and chapter 24. Below each exercise, `check(...)`
 # says what is right, what is not, and why; `hint(...)` helps; `solution(...)` shows the course's
@@ -270,7 +271,15 @@ if ready(ssd_quadratic, ssd_recurrent, ssd_chunked):
 # <!-- exercise: best_chunk -->
 #
 # **Why.** Long chunks mean more attention, short chunks more work on states. Count
-# multiplications, for one example and one chunk of $q$ steps:
+# multiplications, for one example and one chunk of $q$ steps, by the second table. A last, shorter
+# chunk counts with its own $q$. Besides, a chunk must fit on the chip, for one head: $q^2$ scores,
+# $q D + 2 q N$ numbers of $x$, $b$ and $c$, and $D N$ of the state.
+#
+# | symbol | argument | |
+# |---|---|---|
+# | $T$, $H$, $D$, $N$ | `tokens`, `heads`, `width`, `state` | whole numbers |
+# | how many numbers fit on the chip | `room` | enough for one step |
+# | the best $q$ from 1 to $T$, its multiplications | returned | the smallest $q$ of equal ones |
 #
 # | part | once | for each head |
 # |---|---|---|
@@ -279,12 +288,6 @@ if ready(ssd_quadratic, ssd_recurrent, ssd_chunked):
 # | read the state, write to it | | $2 q D N$ |
 # | fade what is read, and what is written | | $2 q D$ |
 # | fade the state | | $D N$ |
-#
-# A last, shorter chunk counts with its own $q$. Besides, a chunk must fit on the chip, for one
-# head: $q^2$ scores, $q D + 2 q N$ numbers of $x$, $b$ and $c$, and $D N$ of the state. The
-# arguments are whole numbers, $T$ up to a few thousand; `room` is how many numbers fit, and one
-# step always does. Return the chunk length from 1 to $T$ with the fewest multiplications that fits
-# (the smallest, if several are equal), and its count.
 #
 # **By hand.** $T = 4$, $H = D = N = 1$. Chunks of 1 cost $1 + 2 + 2 + 2 + 1 = 8$ each, 32 in all;
 # chunks of 2 cost $4 + 8 + 4 + 4 + 1 = 21$ each, 42 in all. So 1 wins.
@@ -414,16 +417,16 @@ if ready(ssd_quadratic, ssd_recurrent, ssd_chunked):
 # chunks of 5, which multiply least, 37 to 76: more than the plain recurrence (28 to 34). Each chunk
 # is a dozen small operations in Python, which weigh more here than the multiplications they save.
 # The quadratic form took 284 to 349. Softmax attention was the fastest of all up to 512 steps (4 to
-# 5 there), and took 10 to 11 at 2,048. Only chunks of 64 took about the same time for a step at
-# every length (5 to 13).
+# 5 there), and took 10 to 11 at 2,048. The recurrence and both chunked forms took about the same
+# time for a step at every length; of these, chunks of 64 were the fastest (5 to 13).
 #
 # **What this does not show.** That attention without a softmax is slower than with one: torch's
 # attention is one fused operator, your quadratic form several that write $T \times T$ numbers to
-# memory. Nor how long a chunk should be on a GPU, where matrix products cost less still beside all
-# else.
+# memory. Nor how long a chunk should be on a GPU: there matrix products cost even less, compared
+# with everything else.
 #
 # > **Takeaway.** The chunk with the fewest multiplications is near $\sqrt{D N / (N/H + D + 1)}$.
-# > The fastest one is longer, and has to be measured.
+# > Which one is fastest has to be measured: here it was a longer one.
 
 # %% [markdown]
 # ## 4 · The block
@@ -445,7 +448,8 @@ if ready(ssd_quadratic, ssd_recurrent, ssd_chunked):
 # adds `skip` times its $u$. Because there is no softmax, outputs can be of any size: the norm,
 # after the gate, keeps them in bounds.
 #
-# The parameters are given, with `causal_conv1d` of chapter 24. Write `forward`.
+# The parameters are given, with `causal_conv1d(x, taps, bias)` of chapter 24, for $x$ of shape $(B,
+# T, \ldots)$. Write `forward`.
 
 # %% tags=["exercise"]
 from attend_solutions.mamba_kernels import Mamba2Block
@@ -535,9 +539,9 @@ if ready(Mamba2Block):
 #
 # A GPU has little fast memory beside each group of units and much slow memory for all. The
 # authors' kernel for Mamba *never writes the $(B, T, E, N)$ states to slow memory*: a program loads
-# its part of the input, keeps its state in registers, and writes only $y$.
+# its part of the input, keeps its state in registers, and writes only $y$ and the last state.
 #
-# You write three such programs in **Triton** (chapter 17). A kernel is one function that many
+# You write three such kernels in **Triton** (chapter 17). A kernel is one function that many
 # *programs* run, each on its own part, in any order:
 #
 # | | |
@@ -548,7 +552,7 @@ if ready(Mamba2Block):
 # | `tl.load(p + i, mask=m, other=0.0)` | the numbers `i` places behind `p`; 0 where `m` is False |
 # | `tl.store(p + i, value, mask=m)` | write there |
 # | `tl.dot(a, b)`, `tl.trans(a)` | matrix product (sizes from 16 on), transpose |
-# | `tl.sum(a, axis=0)`, `tl.exp`, `tl.where` | as in PyTorch |
+# | `tl.sum(a, axis=0)`, `tl.cumsum(a, axis=0)`, `tl.exp`, `tl.where` | as in PyTorch |
 #
 # Tensors come as addresses, and places are counted by hand: in a contiguous tensor of shape $(B,
 # T, E)$, number $(i, t, e)$ lies at $(i T + t) E + e$. The launch is given: it makes the outputs,
@@ -557,11 +561,12 @@ if ready(Mamba2Block):
 # No GPU is needed: kernels run in Triton's interpreter, with every access recorded. A card can
 # say that program 3 reads past the end of x. They are also compiled for an H100, which needs none.
 
+# %% [markdown]
 # <!-- exercise: triton_selective_scan -->
 #
 # **Why.** Chapter 24's scan, $h = e^{\Delta_t a} \circ h + \Delta_t x_t\, b_t$ and $y_t = c_t \cdot
 # h$, over one stretch of text. Its decay differs from channel to channel and number to number, so
-# there is no matrix to make of it. The kernel just loops over the steps, but with the state in a
+# there is no matrix to make of it. The kernel loops over the steps and keeps the state in a
 # variable. Program $(i, j)$ has example $i$ and the 8 channels from $8j$ on; the last program may
 # have fewer.
 #
@@ -572,9 +577,9 @@ if ready(Mamba2Block):
 # | $b$, $c$ | `b_ptr`, `c_ptr` | $(B, T, N)$ |
 # | state before, state after | `state_ptr`, `last_ptr` | $(B, E, N)$ |
 #
-# **By hand.** $E = 11$, $N = 4$: program $(1, 1)$ has channels 8, 9, 10 (and five that are
-# not there). Channel 9 of example 1 at step 2 of $T = 5$ lies at $(1 \cdot 5 + 2) \cdot 11 + 9 =
-# 86$ in $x$, its state's number 3 at $(1 \cdot 11 + 9) \cdot 4 + 3 = 83$.
+# **By hand.** $E = 11$, $N = 4$: program $(1, 1)$ has channels 8, 9, 10 (its other five lanes lie
+# past $E$ and must be masked). Channel 9 of example 1 at step 2 of $T = 5$ lies at $(1 \cdot 5 + 2)
+# \cdot 11 + 9 = 86$ in $x$, its state's number 3 at $(1 \cdot 11 + 9) \cdot 4 + 3 = 83$.
 
 # %% tags=["exercise"]
 from attend_solutions.ssd_triton import triton_selective_scan
@@ -616,8 +621,8 @@ if ready(triton_selective_scan):
 #
 # $D$, $N$ and the chunk are powers of two from 16 on.
 #
-# **By hand.** The example's first chunk of 2: $\tfrac12 \cdot 1 + 2 = 2.5$, its second $\tfrac12
-# \cdot 4 + 0 = 2$.
+# **By hand.** With $x = 1, 2, 4, 0$, every decay $\tfrac12$ and $b = 1$, as in exercise 25.4, the
+# first chunk of 2 writes $\tfrac12 \cdot 1 + 2 = 2.5$, the second $\tfrac12 \cdot 4 + 0 = 2$.
 
 # %% tags=["exercise"]
 from attend_solutions.ssd_triton import triton_chunk_state
@@ -650,8 +655,8 @@ if ready(ssd_recurrent, triton_chunk_state):
 # | $a$, $b$, $c$ | `log_decay_ptr`, `b_ptr`, `c_ptr` | $(B, T, H)$, $(B, T, N)$ twice |
 # | the state before each chunk | `state_ptr` | $(B, \text{chunks}, H, D, N)$ |
 #
-# **By hand.** The example's second chunk, with 2.5 before it: 4 within and $1.25$ from before are
-# $5.25$; $2 + 0.625 = 2.625$.
+# **By hand.** The same example's second chunk, $x = 4, 0$ with a state of 2.5 before it: $4$ within
+# plus $\tfrac12 \cdot 2.5$ from before is $5.25$; then $2 + \tfrac14 \cdot 2.5 = 2.625$.
 
 # %% tags=["exercise"]
 from attend_solutions.ssd_triton import triton_chunk_scan
@@ -692,11 +697,12 @@ if ready(ssd_recurrent):
         print(f"{name:15s} ratios: {y[1:7] / y[:6]}")
 
 # %% [markdown]
-# Two heads of Mamba-2 would do what the one channel does. In exchange $N$ may be large: the state
-# is read and written by matrix products. **What does a larger $N$ buy?** Use the state as a memory:
-# no forgetting, $n$ pairs of a random key $b$ and a random value $x$, each read by its key. Beside
-# it a KV cache of the *same bytes*, which keeps the last pairs and no others. An error of 1 is what
-# you have if you recall nothing; each answer is scaled by its best factor.
+# Here two heads of Mamba-2 together would give what the one channel gives. In exchange $N$ may be
+# large: the state is read and written by matrix products. **What does a larger $N$ buy?** Use the
+# state as a memory: no forgetting, $M$ pairs of a random key $b$ and a random value $x$, each read
+# by its key. Beside it stands a KV cache of the *same bytes*, which keeps the last pairs and no
+# others. An error of 1 means that nothing is recalled; all answers of a run are scaled by the best
+# factor.
 
 # %% jupyter={"source_hidden": true}
 if ready(ssd_chunked):
@@ -734,16 +740,17 @@ if ready(ssd_chunked):
     )
 
 # %% [markdown]
-# The cache of 12 pairs is exact up to 12, the one of 42 up to 42, where the state of the same bytes
-# errs from the second pair on: by 0.18 to 0.20 at 32 pairs with $N = 128$. Its error follows $(n -
-# 1) / (n - 1 + N)$, so with $N = 16$ it is 0.65 there. Past what the cache holds, the larger state
-# soon errs less: 0.48 to 0.50 against 0.66 to 0.68 at 128 pairs.
+# The cache of 12 pairs is exact up to 12, the one of 42 up to 42. The state of the same bytes errs
+# from the second pair on: by 0.17 to 0.23 at 32 pairs with $N = 128$, in 40 runs. Its error follows
+# $(M - 1) / (M - 1 + N)$, so with $N = 16$ it is about 0.66 there. With far more pairs than the
+# cache holds the state errs less: with $N = 128$ by 0.49 to 0.51 against 0.66 to 0.68 at 128 pairs,
+# with $N = 16$ by 0.88 to 0.90 against 0.90 to 0.92.
 #
 # **What this does not show:** what a trained model recalls. It can choose its keys, and forget what
 # it does not need. And equal bytes are not equal arithmetic.
 #
-# > **Takeaway.** Against softmax attention Mamba-2 gives up exact recall of more than its state can
-# > hold. It wins a state, and a time for each token, that do not grow with the text.
+# > **Takeaway.** Compared with softmax attention, Mamba-2 gives up exact recall of many pairs. In
+# > return, its memory and its time for a token do not grow with the text.
 #
 # ## 7 · Recap
 #
@@ -751,9 +758,10 @@ if ready(ssd_chunked):
 # - Written out, it is attention without a softmax: $Y = (F \circ c\, b^\top) X$, $F =
 #   e^{\text{segsum}(a)}$.
 # - By chunks: attention within, the state between. The cost grows like $T$; the fewest
-#   multiplications lie near $Q = \sqrt{DN / (N/H + D + 1)}$, and longer chunks cost little more.
+#   multiplications lie near $Q = \sqrt{DN / (N/H + D + 1)}$, and chunks a little longer cost little more.
 # - Segments add up their own terms; above the diagonal the exponent is $-\infty$ *before* exp.
-# - A kernel keeps in registers what it needs again: Mamba's states never go to slow memory.
+# - A kernel keeps in registers what it needs again: Mamba's state goes to slow memory only at the
+#   end.
 # - Given up: decays of each number's own, and, as with any fixed state, exact recall.
 #
 # **Before:** chapter 24, the block and its scan; chapter 15, linear attention; chapter 16, where

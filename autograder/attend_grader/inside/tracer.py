@@ -54,6 +54,7 @@ class Tracer:
         self._file = ""
         self._stored: set[int] = set()
         self.options: dict[str, Any] = {}
+        self.filled = False
 
     def to_plain(self) -> list[dict[str, Any]]:
         """The launches as plain data."""
@@ -260,6 +261,7 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
     """
     if os.environ.get("TRITON_INTERPRET") != "1":
         raise RuntimeError("kernels are traced in Triton's interpreter: TRITON_INTERPRET=1")
+    from triton.language.semantic import TritonSemantic
     from triton.runtime import interpreter
 
     tracer = Tracer(log=log)
@@ -276,8 +278,9 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
             allowed = tracer.access(ptrs.data, mask.data, store=False)
             narrowed = interpreter.TensorHandle(allowed, mask.dtype)
             made = before(self, ptrs, narrowed, other, *rest)
-            lost = ~allowed if other is None else np.asarray(mask.data, bool) & ~allowed
-            if other is None:
+            filled = other is not None or tracer.filled
+            lost = np.asarray(mask.data, bool) & ~allowed if filled else ~allowed
+            if not filled:
                 tracer.left(np.asarray(mask.data, bool))
             if lost.any() and made.data.dtype.kind == "f":
                 made.data = np.where(lost, np.nan, made.data).astype(made.data.dtype)
@@ -285,6 +288,16 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
             return made
 
         return masked_load
+
+    def asked(before: Any) -> Any:
+        def semantic_load(self: Any, ptr: Any, mask: Any, other: Any, *rest: Any) -> Any:
+            tracer.filled = other is not None  # the interpreter drops a single 0 on the way
+            try:
+                return before(self, ptr, mask, other, *rest)
+            finally:
+                tracer.filled = False
+
+        return semantic_load
 
     def store(before: Any) -> Any:
         def masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any) -> Any:
@@ -340,6 +353,7 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
 
         return make
 
+    patch(TritonSemantic, "load", asked)
     patch(builder, "create_masked_load", load)
     patch(builder, "create_masked_store", store)
     patch(builder, "create_atomic_rmw", rmw)

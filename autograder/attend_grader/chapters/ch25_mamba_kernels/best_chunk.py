@@ -102,9 +102,9 @@ SLIPS = (
         "The state is read and written: 2 q D N multiplications, and 2 q D for fading.",
     ),
     Slip(
-        "the count of one chunk",
-        ("full * operations(q) +", "operations(q) +"),
-        "Returned is the cost of one chunk. Add up all chunks of the text.",
+        "fading the scores is not counted",
+        (WITHIN, "q * q * (state + heads * width)"),
+        "The q² multiplications a head that fade the scores are not counted.",
     ),
     Slip(
         "the largest of several equally good",

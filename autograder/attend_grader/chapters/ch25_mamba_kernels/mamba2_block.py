@@ -67,14 +67,16 @@ def draws(rng: np.random.Generator) -> list[Call]:
     ]
 
 
-CONVOLVED = "functional.silu(causal_conv1d(mixed, self.taps, self.taps_bias))"
 DELTA = "functional.softplus(raw + self.delta_bias)"
 
 SLIPS = (
     Slip(
-        "no convolution",
-        (CONVOLVED, "functional.silu(mixed)"),
-        "The convolution is missing: x, b and c go through it together, then through SiLU.",
+        "the projection cut in another order",
+        (
+            "z, mixed, raw = self.input(x).split([inner, inner + 2 * state, heads], dim=-1)",
+            "mixed, z, raw = self.input(x).split([inner + 2 * state, inner, heads], dim=-1)",
+        ),
+        "The projection is cut as mixed, z, raw. z comes first, then mixed, then raw.",
     ),
     Slip(
         "a sigmoid for the gate",
@@ -93,7 +95,10 @@ SLIPS = (
     ),
     Slip(
         "channels dealt to heads one by one",
-        ("u.unflatten(-1, (heads, -1))", "u.unflatten(-1, (-1, heads)).transpose(-1, -2)"),
+        (
+            ("u.unflatten(-1, (heads, -1))", "u.unflatten(-1, (-1, heads)).transpose(-1, -2)"),
+            ("* u).flatten(-2)", "* u).transpose(-1, -2).flatten(-2)"),
+        ),
         "Channels are dealt to the heads in turn. Head i has the D channels from i D on.",
     ),
     Slip(
@@ -103,9 +108,12 @@ SLIPS = (
         "norm(y · SiLU(z)).",
     ),
     Slip(
-        "no norm",
-        ("self.norm(y * functional.silu(z))", "y * functional.silu(z)"),
-        "The norm before the last projection is missing.",
+        "the norm without its weight",
+        (
+            "self.norm(y * functional.silu(z))",
+            "functional.rms_norm(y * functional.silu(z), (inner,), eps=1e-5)",
+        ),
+        "The norm lacks its weight, which it multiplies each channel by. `self.norm` has it.",
     ),
     Slip(
         "b and c exchanged",
@@ -118,9 +126,9 @@ SLIPS = (
         "a_log was used as a, so decays may be above 1. a = −exp(a_log).",
     ),
     Slip(
-        "Δ without its bias",
-        (DELTA, "functional.softplus(raw)"),
-        "Δ lacks its bias, which is added before the softplus.",
+        "the bias after softplus",
+        (DELTA, "functional.softplus(raw) + self.delta_bias"),
+        "The bias of Δ is added after the softplus. It is added before.",
     ),
 )
 

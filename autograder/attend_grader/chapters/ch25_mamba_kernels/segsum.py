@@ -12,10 +12,12 @@ from attend_solutions import mamba_kernels as answers
 from attend_grader.chapters.ch25_mamba_kernels import READY_MADE
 from attend_grader.chapters.ch25_mamba_kernels.shared import logs
 from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.compare import FLOAT64 as WIDE
 from attend_grader.checks.contract import FLOAT64
-from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Known, agrees, known, worked
 from attend_grader.checks.sizes import AS_DRAWN
+from attend_grader.checks.subject import Subject
 
 NONE = -math.inf
 
@@ -25,11 +27,24 @@ def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         yield "", Call((logs(rng, *shape),))
 
 
-def _large(rng: np.random.Generator) -> Known:
-    small = logs(rng, 5)
-    large = torch.cat([torch.tensor([-3.0, -4e7]), small])
-    want = answers.segsum(large.double()).float()
-    yield "one term is −40,000,000 and the others are small", (large,), want
+def _large(subject: Subject, probe: Probe) -> None:
+    """Entries after the large term are compared by themselves: beside it they would not count."""
+    small = logs(probe.rng, 5)
+    for large, tolerance in ((torch.tensor(-4e7), FLOAT32), (torch.tensor(-4e11).double(), WIDE)):
+        terms = torch.cat([large.new_tensor([-3.0]), large[None], small.to(large.dtype)])
+        why = f"one term is {large.item():,.0f} and the others are small".replace("-", "−")
+        want = answers.segsum(terms.double()).to(terms.dtype)
+        got = probe.agree(subject, terms, want=want, tolerance=tolerance, why=why).value
+        lost = (got[1:, 1:] - want[1:, 1:]).tril().abs()
+        t, s = divmod(int(lost.argmax()), len(lost))
+        if lost.max() > 100 * tolerance.relative:
+            entry = f"result[{t + 1}, {s + 1}]"
+            raise probe.miss(
+                f"{why}: {entry} is {got[t + 1, s + 1]:.6g}, expected {want[t + 1, s + 1]:.6g}, "
+                "although the large term is not in that segment. Let each entry add up its own "
+                "terms.",
+                terms,
+            )
 
 
 def _empty(rng: np.random.Generator) -> Known:
@@ -145,7 +160,7 @@ EXERCISE = Exercise(
             tolerance=FLOAT32,
         ),
         agrees("usual terms, any length", _usual, tolerance=FLOAT32),
-        known("a large term costs the others no digits", _large, tolerance=FLOAT32),
+        Property("a large term costs the others no digits", 1, _large),
         known("a term may be −inf", _empty, tolerance=FLOAT32),
     ),
     draws=draws,

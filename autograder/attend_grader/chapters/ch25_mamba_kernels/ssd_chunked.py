@@ -165,10 +165,10 @@ SLIPS = (
         "its decays together.",
     ),
     Slip(
-        "the state fades by the last step only",
-        ("h = since[:, -1, :, :, None] * h", "h = torch.exp(logs[:, -1, :, None, None]) * h"),
-        "From chunk to chunk the state fades by the last step's decay only. All decays of the "
-        "chunk fade it.",
+        "the state is read one decay too early",
+        (" + since * before)", " + torch.exp(logs.cumsum(1) - logs)[..., None] * before)"),
+        "What earlier chunks have written is read without the reading step's own decay. Step t of "
+        "a chunk fades it by its own decay too.",
     ),
     Slip(
         "a state that was given is not used",

@@ -62,6 +62,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
     return [
         _case(rng, 16, 1, 20, 2, 16, 32),
         _case(rng, 16, 2, 17, 2, 16, 16),
+        _case(rng, 16, 1, 19, 1, 16, 16),
         _case(rng, 16, 1, 9, 1, 16, 16, strong=True),
     ]
 
@@ -120,9 +121,10 @@ SLIPS = (
         "The states are read transposed: they are (D, N), N the fast axis.",
     ),
     Slip(
-        "no mask on the store",
-        ("tl.store(y_ptr + here, y, mask=live[:, None])", "tl.store(y_ptr + here, y)"),
-        "y is stored past the end of the text in the last chunk.",
+        "the state fades one step too few",
+        ("tl.exp(since)[:, None]", "tl.exp(since - logs)[:, None]"),
+        "Step t reads the state before the chunk faded by the decays of the steps before t only. "
+        "Its own decay fades it too.",
     ),
 )  # fmt: skip
 

@@ -104,9 +104,10 @@ SLIPS = (
         "Chunk k begins at step k. It begins at step k · CHUNK.",
     ),
     Slip(
-        "no mask on x",
-        ("tl.load(x_ptr + here, mask=live[:, None], other=0.0)", "tl.load(x_ptr + here)"),
-        "x is read past the end of the text in the last chunk.",
+        "decays read as (B, H, T)",
+        ("row * n_heads + head, mask=live, other=0.0)",
+         "(example * n_heads + head) * n_tokens + step, mask=live, other=0.0)"),
+        "Decays are read as if they were (B, H, T). They are (B, T, H): step, then head.",
     ),
     Slip(
         "every head has the first one's decays",
@@ -114,10 +115,10 @@ SLIPS = (
         "All heads fade as the first one does. Decays are (B, T, H).",
     ),
     Slip(
-        "written by chunk, not by example",
-        ("(example * tl.num_programs(2) + chunk) * n_heads",
-         "(chunk * tl.num_programs(0) + example) * n_heads"),
-        "States are stored as if chunks came before examples: they are (B, chunks, H, D, N).",
+        "heads stored before chunks",
+        ("(example * tl.num_programs(2) + chunk) * n_heads + head",
+         "(example * n_heads + head) * tl.num_programs(2) + chunk"),
+        "States are stored as if heads came before chunks. They are (B, chunks, H, D, N).",
     ),
 )  # fmt: skip
 
