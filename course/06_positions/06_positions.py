@@ -798,7 +798,7 @@ if ready(apply_rope, position_interpolation, ntk_scale, yarn_frequencies):
 # The same for ten readers (the first picture, base 10,000), in nats, mean of the runs (the bands
 # there show their spread): at 256 letters 2.62 as it was, 2.54 with PI, 2.32 with NTK and 2.23 with
 # YaRN; at 1,024 it is 2.68, 2.64, 2.67 and 2.49. So up to four times the length NTK and YaRN help
-# much, and at 16 times no formula gets down to the 2.32 of a model without positions, in any run.
+# much, and at 16 times no formula gets down to the 2.33 of a model without positions, in any run.
 # PI shows no new angle and helps little: everything near is 16 times closer.
 #
 # **What this does not show.** That PI is bad: its authors train for 1,000 steps afterwards, and we
@@ -862,8 +862,8 @@ charted(
     0,
     title="Letters: trained on 64, read with up to 1,024",
     description="Loss against the length of the text, mean and range of ten runs. ALiBi with "
-    "slopes 1 and 1/2 is lowest and flat at 1.82; T5 rises from 1.89 to 2.17; the published "
-    "slopes stay at 2.28 and none at 2.32. RoPE starts near 2.0 at each base and rises above none: "
+    "slopes 1 and 1/2 is lowest and flat at 1.82; T5 rises from 1.88 to 2.16; the published "
+    "slopes stay at 2.27 and none at 2.32. RoPE starts near 2.0 at each base and rises above none: "
     "to 2.43 at base 10, 2.67 at 100, 2.68 at 10,000.",
     y_title="loss (nats a letter)",
 )
@@ -908,7 +908,7 @@ if ready(*YOURS):
 #   the two it is, this experiment does not say.
 # - *ALiBi can point at a place if a slope is steep enough.* The published slopes of two heads, 1/16
 #   and 1/256, are right in 0.23 to 0.29; slopes 1 and 1/2 in 0.73 to 0.86, the same at every
-#   length. They are also the best on letters, LETTERS at every length. With eight heads, the
+#   length. They are also the best on letters, 1.80 to 1.86 at every length. With eight heads, the
 #   published slopes begin at 1/2.
 # - *T5* is right in 0.99 and more up to 128, and in 0.16 to 0.35 at 1,024. This is *dilution*: all
 #   keys from distance 31 on share a bucket, and 30 times as many of them take weight away. Lower
@@ -920,7 +920,7 @@ if ready(*YOURS):
 #   10,000. And its layers do use the leak of section 1: three steps back at 64 it is right in 0.23
 #   to 0.26, where naming the most frequent token so far would be right in 0.13.
 # - *The control:* none, ALiBi and RoPE are within 0.02 of each other at 64 and at 1,024, by their
-#   means. The sines are not: 0.12 worse at 64 and 0.28 at 1,024, probably because they are added to
+#   means. The sines are not: 0.10 worse at 64 and 0.27 at 1,024, probably because they are added to
 #   what the model counts.
 #
 # **What it does not show.** How large models do, whose heads are 64 to 128 wide and many; nor what
