@@ -96,7 +96,18 @@ def _joined(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
             joined[-1].text += output.text
         else:
             joined.append(output)
-    return joined
+    for output in joined:
+        if output.output_type == "stream":
+            output.text = _last_written(output.text)
+    return [output for output in joined if output.get("text", "-")]
+
+
+def _last_written(text: str) -> str:
+    """What a terminal would show: of a bar that counted on in its line, the last state."""
+    if "\r" not in text:
+        return text
+    lines = [line.rpartition("\r")[2].rstrip() for line in text.split("\n")]
+    return "\n".join(lines).lstrip("\n")
 
 
 def _output(output: NotebookNode, states: Mapping[str, Any]) -> NotebookNode | None:
