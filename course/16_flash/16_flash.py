@@ -325,7 +325,7 @@ if ready(stream_attention):
     task = recall(np.random.default_rng(SEED), 65536, 1)
     for seed in range(2):
         rng = np.random.default_rng(seed)
-        print(continued(stream_attention, task, 1.5 * by_hand, "a function ", 36, rng))
+        print(continued(stream_attention, task, 1.5 * by_hand, "a function ", 33, rng))
 
 # %% [markdown]
 # ## 5 · Backward, without stored weights
@@ -404,7 +404,7 @@ if ready(online_softmax, flash_forward, flash_backward):
         strengths = trained(seed)
         tried = {"by hand": by_hand, "× 0.7": 0.7 * by_hand}
         tried |= {"learned": strengths, "× 1.5": 1.5 * strengths}
-        print(f"run {seed}: learned {strengths.round(1)}")
+        print(f"run {seed}: {strengths.round(1)}")
         for library in (4096, 65536):
             found = [f"{name} {bits(each, library, seed):.2f}" for name, each in tried.items()]
             print(f"{library:6,}: {', '.join(found[:2])},\n        {', '.join(found[2:])}")
@@ -502,7 +502,7 @@ if ready(online_softmax, flash_forward, tiles_needed, hbm_traffic):
         counted = bytes_moved(flash_forward, arrays, tile_q, tile_k)
         predicted = hbm_traffic(t, s, d, tile_q, tile_k, itemsize=8)
         sizes = f"T {t}, S {s}, D {d}, tiles {tile_q} × {tile_k}"
-        print(f"{sizes}:\n   {counted:,} bytes counted, {predicted:,} predicted")
+        print(f"{sizes}, bytes:\n   {counted:,} counted, {predicted:,} predicted")
 
 # %% [markdown]
 # **Experiment 2: what does on-chip memory buy?** Let $M$ numbers fit on the chip. Four exact ways

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from datetime import datetime
@@ -24,6 +25,9 @@ from attend_grader.checks.files import write_whole
 from attend import glossary, start
 from attend.curriculum import CHAPTERS, LAB, PACKED, ROOT, PlannedChapter
 from attend.errors import AttendError
+
+LINK = re.compile(r"\]\(\.\./(\d\d_\w+)/\1\.ipynb")
+"""A link from one chapter's folder to another's."""
 
 _RECORD = "copies.json"
 
@@ -127,17 +131,29 @@ def same_course(mine: Path, notebook: Path, work: Path) -> bool:
 
 
 def newest(notebook: Path) -> bytes:
-    """A chapter's notebook as learners get it: without the picture for who only reads it."""
+    """A chapter's notebook as learners get it: among the others, and without the picture.
+
+    The course has each chapter in a folder of its own, learners have all of them in one; and the
+    picture is for who only reads.
+    """
     content = notebook.read_bytes()
     try:
         made = json.loads(content)
         kept = [cell for cell in made["cells"] if cell.get("id") != start.PICTURE]
-        if len(kept) == len(made["cells"]):
+        beside = [cell | {"source": _beside_links(cell["source"])} for cell in kept]
+        if beside == made["cells"]:
             return content
     except (ValueError, KeyError, TypeError, AttributeError):
         return content
-    made["cells"] = kept
+    made["cells"] = beside
     return (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _beside_links(source: str | list[str]) -> str | list[str]:
+    """Links to other chapters' notebooks as they are where all lie in one folder."""
+    if isinstance(source, str):
+        return LINK.sub(r"](\1.ipynb", source)
+    return [LINK.sub(r"](\1.ipynb", line) for line in source]
 
 
 def _update(work: Path, course: Mapping[str, bytes]) -> list[str]:

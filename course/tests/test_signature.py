@@ -117,6 +117,14 @@ def test_learners_get_the_notebook_without_the_picture(tmp_path: Path):
         assert workspace.newest(plain) == content
 
 
+def test_links_between_chapters_lead_to_neighbours(tmp_path: Path):
+    folders, flat = "see [16](../16_flash/16_flash.ipynb#x)", "see [16](16_flash.ipynb#x)"
+    for source in (folders, [folders, " ../16_flash/16_flash.ipynb"]):
+        (tmp_path / "a.ipynb").write_text(json.dumps({"cells": [{"source": source}]}))
+        (cell,) = json.loads(workspace.newest(tmp_path / "a.ipynb"))["cells"]
+        assert cell["source"] in (flat, [flat, " ../16_flash/16_flash.ipynb"])
+
+
 def test_a_chapter_without_a_picture_has_no_link(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(signature, "place", lambda _: tmp_path / "none.svg")
     made = build.release_notebook("03_attention")

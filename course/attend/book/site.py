@@ -41,6 +41,7 @@ html_js_files = ["vega.js", "book.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
+suppress_warnings = ["myst.header"]  # chapters that begin with an exercise, not with a section
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
 """
