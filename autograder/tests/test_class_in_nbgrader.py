@@ -109,9 +109,22 @@ class TestFormgrader:
         assert first["ann"].startswith("Flagged (for instructors): timestamp.txt holds no time")
         assert first[BROKEN].startswith("Nothing could be graded: the file is not a notebook")
         assert first["bob"] is None
-        date(root, "ann", "2030-01-03 12:00:00 UTC")
-        configure(root, "c.GenerateFeedback.exporter_class = 'attend_grader.feedback.FeedbackPage'")
+        assert self._flagged(root) == {"ann"}
+        configure(root, OURS)
         assert "Flagged" not in str(page(root, "ann"))
+        with Course.open(root).gradebook() as gradebook:
+            book: Any = gradebook.find_submission_notebook(CHAPTER, CHAPTER, "bob")
+            book.flagged = True  # as with the button in formgrader
+            gradebook.db.commit()
+        date(root, "ann", "2030-01-03 12:00:00 UTC")
+        grade(root, "--force", "--students", "ann,bob")
+        assert self._flagged(root) == {"bob"}, "an instructor's own stays"
+
+    @staticmethod
+    def _flagged(root: Path) -> set[str]:
+        with Course.open(root).gradebook() as gradebook:
+            books: Any = gradebook.notebook_submissions(CHAPTER, CHAPTER)
+            return {book.student.id for book in books if book.flagged}
 
     def test_a_manual_score_stays_and_is_to_be_looked_at_again(self, root: Path) -> None:
         give(root, "eve", 5.0)

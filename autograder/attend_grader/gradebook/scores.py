@@ -135,6 +135,8 @@ def save(
         manual = grade.manual_score is not None or grade.auto_score is None
         grade.needs_manual_grade = manual or bool(record.problem)
     remarks = _remarks(record)
+    by_us = any(FLAGGED in (comment.auto_comment or "") for comment in submitted.comments)
+    submitted.flagged = bool(record.flags) or bool(submitted.flagged and not by_us)
     first = next((n for n, cell in _marked(notebook).items() if is_solution(cell)), None)
     for comment in submitted.comments:
         cell = cells.get(comment.name)
