@@ -906,7 +906,7 @@ if ready(masked_softmax, self_attention, padding_mask):
 # > A look at the future gives a wonderful loss and noise. Change a token and compare bits:
 # > `leak_test`.
 #
-# **Before:** chapter 03, the scaled dot product. **Next:** chapter 05, several look-ups side by side.
+# **Before:** chapter 03, the scaled dot product. **Next:** chapter 05, several look-ups at once.
 #
 # ## Sources
 #
