@@ -55,9 +55,9 @@ where the learner's behaviour agrees on all draws. ``told`` speaks of what comes
 to try; it is told to whoever's code behaves alike, so it must be true of all of them.
 
 **Symptoms** (:mod:`.symptoms`) need nothing from you. Where no slip matches, the card says what
-holds of every call tried (:mod:`.evidence`): a factor √D, transposed, "as if q and k had changed places", wrong
-in just those calls where there are leading axes, "as if a sum ran along another axis". They are as
-good as your draws.
+holds of every call tried (:mod:`.evidence`): a factor √D, transposed, "as if q and k had changed
+places", wrong in just those calls where there are leading axes, "as if a sum ran along another
+axis". They are as good as your draws.
 
 **Alternatives**: two or more right answers in other styles; they must get full marks.
 
