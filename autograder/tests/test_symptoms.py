@@ -412,14 +412,14 @@ def test_what_is_said_holds_of_calls_made_before_references_stood_in() -> None:
     assert "digits" not in str(report.symptom)
 
 
-def test_a_type_that_all_wrong_calls_have_is_told_where_others_have_it_too() -> None:
+def test_a_type_that_all_wrong_calls_have_is_told_with_what_else_they_have() -> None:
     def cut(state: Any, k: Any, v: Any, beta: float = 1.0) -> Any:
         step = (beta * k).astype(k.dtype)  # right for whole numbers where beta is 1
         return state + step[..., None] * (v - (k[..., None, :] @ state)[..., 0, :])[..., None, :]
 
     said = symptom(local(cut), DELTA, 1)
     assert said is not None
-    assert said.endswith("all of them calls where k holds integers.")
+    assert said.endswith("just those where k holds integers and beta is neither 0 nor 1.")
 
 
 def test_an_option_that_all_wrong_calls_have_is_told_where_others_have_it_too() -> None:

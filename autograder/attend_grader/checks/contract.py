@@ -86,16 +86,17 @@ class Contract:
     whole: Mapping[str, Callable[[np.ndarray], np.ndarray]] = field(default_factory=dict)
     points: Mapping[str, int] = field(default_factory=dict)
 
-    def sentence(self, *, sizes: Sequence[str] = ()) -> str:
+    def sentence(self, *, sizes: Sequence[str] | None = None) -> str:
         """What the notebook prints under the table: each promise and each ban.
 
         Args:
-            sizes: arguments that are tried with unusual numbers; their ranges are told.
+            sizes: arguments that are tried with unusual numbers, whose ranges are told; None where
+                there is no such trial.
         """
         said = []
         if self.numpy_only:
             said.append("NumPy and Python's own modules only.")
-        any_axes = "Any leading axes" if sizes else "Any number of leading axes"
+        any_axes = "Any number of leading axes" if sizes is None else "Any leading axes"
         if self.leading_axes is True:
             said.append(f"{any_axes}.")
         elif self.leading_axes:
@@ -103,8 +104,9 @@ class Contract:
         if self.shared:
             said.append(f"The leading axes of {_listed(_code(self.shared))} broadcast.")
         said += self._types()
-        if sizes:
+        if sizes is not None:
             said = [text.replace("a view such as `a.T`", "a view (`a.T`)") for text in said]
+        if sizes:
             said.append(self._sizes(sizes))
         if self.masks:
             many = len(self.masks) > 1

@@ -107,6 +107,8 @@ class Exercise:
         """What the notebook prints of the contract: all that is checked."""
         if self.contract is None:
             return ""
+        if _launches(self.reference):
+            return self.contract.sentence()
         made = self.sized(np.random.default_rng(0))
         return self.contract.sentence(sizes=tuple(dict.fromkeys(n for x in made for n in x.arrays)))
 

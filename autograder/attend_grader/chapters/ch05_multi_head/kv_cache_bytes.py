@@ -204,7 +204,7 @@ EXERCISE = Exercise(
     reference=multi_head.kv_cache_bytes,
     contract=Contract(
         ranges={"tokens": (1, 10**6 + 1)},
-        says=("The result is an `int`, rounded up once, at the end.",),
+        says=("An `int`, rounded up once, at the end.",),
     ),
     properties=(
         _counts("hand-worked numbers", 1, _WORKED),

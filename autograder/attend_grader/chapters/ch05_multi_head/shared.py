@@ -13,6 +13,7 @@ from attend_grader.checks.compare import FLOAT32 as ROUNDED
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.contract import EVERY_PARAMETER, FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Contract, Probe
+from attend_grader.checks.sizes import AS_DRAWN
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_properties import normal
 
@@ -29,6 +30,7 @@ MOVES_NUMBERS = Contract(
     views=True,
     same_dtype=True,
     arguments_unchanged=True,
+    ranges={"x": AS_DRAWN},
     gradients=("x",),
 )
 """Of functions that only move numbers."""
