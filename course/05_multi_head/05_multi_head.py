@@ -591,9 +591,9 @@ if ready(split_heads, merge_heads, repeat_kv, GroupedQueryAttention):
 # \sum_s p_s\,(c_s W_{uv}) = \Big(\sum_s p_s\, c_s\Big) W_{uv} .
 # \end{gathered}$$
 #
-# The brackets have moved: lead the *one* query down to the latents, take the mean of latents, and
-# lead up what comes out. The matrices are **absorbed**. Nothing is approximated; it is multi-query
-# attention with heads of width $R$ whose keys are also the values.
+# The brackets have moved: project the *one* query to the latents' width, average the latents, and
+# project the mean back up. The matrices are **absorbed**. Nothing is approximated; it is
+# multi-query attention with heads of width $R$ whose keys are also the values.
 #
 # ```text
 # forward             x ─ compress ─ c ─┬─ key ──▶ k of every token ─┐
@@ -816,7 +816,7 @@ if ready(kv_cache_bytes, heads_for_cache):
 # all? MQA, or a latent of the same 12 numbers?</summary>
 #
 # A single head is one mean: ½. MQA must split its 12 numbers, 6 for keys and 6 for values; a latent
-# of 12 is both at once. Whether that shows, the table tells.
+# of 12 is both at once. The table tells whether that shows.
 #
 # </details>
 
@@ -886,7 +886,7 @@ if ready(split_heads, merge_heads, repeat_kv, GroupedQueryAttention):
 # %% [markdown]
 # **What you should see.** At once two heads cost 1.2 bits and one head 1.7. After 75 more steps two
 # are at 3.14 to 3.19 and one at 3.31 to 3.37, against 2.99 to 3.02 for all four: most of the loss
-# is made good, not all of it. The first head does about as well as the mean, 3.33 to 3.40. The
+# is recovered, not all of it. The first head does about as well as the mean, 3.33 to 3.40. The
 # rates were chosen on the same text, though on other seeds, and for the shared heads the largest
 # was best.
 #
