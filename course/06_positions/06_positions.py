@@ -903,7 +903,7 @@ if ready(*YOURS):
 #   every RoPE run is right at 64 tokens. At 1,024, base 10,000 is at chance (0.06 to 0.07). Base
 #   10, whose eight clocks all made a full turn in training, is right in anything from 0.34 to 1.00,
 #   and base 100 in 0.06 to 0.84. All know the offset equally well. But new angles are not all: most
-#   runs of base 10 fall too, and on letters all ten do, by 0.33 nats or more. Each hand was
+#   runs of base 10 fall too, and on letters all ten lose 0.3 nats or more. Each hand was
 #   everywhere, but not all hands in these combinations, and 16 times as many keys compete. Which of
 #   the two it is, this experiment does not say.
 # - *ALiBi can point at a place if a slope is steep enough.* The published slopes of two heads, 1/16
