@@ -903,7 +903,7 @@ if ready(*YOURS):
 #   every RoPE run is right at 64 tokens. At 1,024, base 10,000 is at chance (0.06 to 0.07). Base
 #   10, whose eight clocks all made a full turn in training, is right in anything from 0.34 to 1.00,
 #   and base 100 in 0.06 to 0.84. All know the offset equally well. But new angles are not all: most
-#   runs of base 10 fall too, and on letters all ten do, by 0.33 nats or more. Each hand was
+#   runs of base 10 fall too, and on letters all ten lose 0.3 nats or more. Each hand was
 #   everywhere, but not all hands in these combinations, and 16 times as many keys compete. Which of
 #   the two it is, this experiment does not say.
 # - *ALiBi can point at a place if a slope is steep enough.* The published slopes of two heads, 1/16
@@ -912,8 +912,9 @@ if ready(*YOURS):
 #   published slopes begin at 1/2.
 # - *T5* is right in 0.99 and more up to 128, and in 0.16 to 0.35 at 1,024. This is *dilution*: all
 #   keys from distance 31 on share a bucket, and 30 times as many of them take weight away. Lower
-#   that bucket's number by $\ln 30$, and five of five runs are right everywhere again. Under a
-#   steep slope the weights of far keys are a geometric series, so more of them add next to nothing.
+#   that bucket's number by $\ln 30$, and five of five runs are right in every case at 1,024
+#   (`train.py dilution`). Under a steep slope the weights of far keys are a geometric series, so
+#   more of them add next to nothing.
 # - *Codes that are added* are right in all runs at 64 too. At 128 the table is at chance, the sines
 #   at 0.16 to 0.38. On letters the table is no better than none, at 64 too.
 # - *None* is far behind at 64, but at 1,024 letters better than every run of RoPE with base 100 or
