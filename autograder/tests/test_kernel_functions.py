@@ -172,7 +172,7 @@ print(repr(report), report.status, report)
 
 PLANTED = {
     "vector_add": ("no mask on the store", "every program does the first block"),
-    "copy_strided": ("strides of x ignored", "only rows are masked"),
+    "copy_strided": ("one place for both accesses", "only rows are masked"),
     "fused_softmax": ("masked lanes count as scores of 0", "no mask on the load"),
     "padded_softmax": ("padding holds 0", "padding never written"),
     "long_softmax": ("the row is read three times", "last block left out of the sum"),

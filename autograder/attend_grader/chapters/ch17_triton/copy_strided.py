@@ -94,15 +94,10 @@ READ = "row * row_stride + column * column_stride"
 
 SLIPS = (
     Slip(
-        "strides of x ignored",
+        "one place for both accesses",
         (READ, "row * columns + column"),
-        "x is read as if its rows lay one behind the other. One step down is `row_stride` elements "
-        "in memory, one step to the right `column_stride`.",
-    ),
-    Slip(
-        "output written with the strides of x",
-        ("out_ptr + row * columns + column", "out_ptr + row * row_stride + column * column_stride"),
-        "The output is written with the strides of x. It is contiguous: element (row, column) is "
+        "x and the output are accessed at the same places. x is a view: it is read with "
+        "`row_stride` and `column_stride`. The output is contiguous: element (row, column) is "
         "number row · columns + column.",
     ),
     Slip(

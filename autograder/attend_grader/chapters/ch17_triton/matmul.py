@@ -99,6 +99,12 @@ SLIPS = (
         "Rows of a are `inner` numbers long, those of b and of the product `columns`.",
     ),
     Slip(
+        "b read as its transpose",
+        ("b_ptr + down * columns + column", "b_ptr + down + column * inner"),
+        "b is read as if it were stored column by column. Its rows are `columns` numbers long: "
+        "element (k, column) is number k · columns + column.",
+    ),
+    Slip(
         "rows and columns of tiles exchanged",
         (("tile_row * BLOCK", "tile_other * BLOCK"), ("tile_column * BLOCK", "tile_row * BLOCK"),
          ("tile_other", "tile_column")),
