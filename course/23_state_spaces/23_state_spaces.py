@@ -606,11 +606,12 @@ display(
 # no reader gains anything by going pixel by pixel.
 #
 # **What it does not show.** What happens over 784 or 16,000 steps, where the published gaps are
-# (64 steps are few), with more than 1,100 digits, or with longer training. S4D has two layers and
-# the others one: sizes are matched, depths are not. The best gain of the RNN is the largest tried.
-# Nor does it show that HiPPO is the reason: diagonal models without its full matrix came close to
-# S4 (Gupta et al. 2022; Gu et al. 2022), and on the long benchmarks pretraining on the task's own
-# inputs closes most of the gap to attention (Amos et al. 2024).
+# (64 steps are few), with more than 1,100 digits, or with longer training: three LSTMs that trained
+# for 1,800 steps had 92.8 to 94.3 % in order. S4D has two layers and the others one: sizes are
+# matched, depths are not. The best gain of the RNN is the largest tried. Nor does it show that
+# HiPPO is the reason: diagonal models without its full matrix came close to S4 (Gupta et al. 2022;
+# Gu et al. 2022), and on the long benchmarks pretraining on the task's own inputs closes most of
+# the gap to attention (Amos et al. 2024).
 
 # %% [markdown]
 # ## 8 · What it gives up, what it wins

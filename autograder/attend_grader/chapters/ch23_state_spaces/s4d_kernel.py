@@ -68,7 +68,6 @@ def draws(rng: np.random.Generator) -> list[Call]:
     ]
 
 
-POWERS = "np.exp((delta * a)[..., None] * np.arange(length))"
 WEIGHTS = "c * b * (np.exp(delta * a) - 1) / a"
 SLIPS = (
     Slip(
@@ -123,12 +122,9 @@ SLIPS = (
         "multiply first, take the real part of the sum.",
     ),
     Slip(
-        "bilinear",
-        (
-            (WEIGHTS, "c * b * delta / (1 - delta * a / 2)"),
-            (POWERS, "((2 + delta * a) / (2 - delta * a))[..., None] ** np.arange(length)"),
-        ),
-        "This is the bilinear kernel. Here zero-order hold is asked for: Ā = e^(Δa).",
+        "one Δ for all channels",
+        ("np.asarray(delta)[..., None]", "np.asarray(delta).flat[0]"),
+        "Right for one channel only: all channels have the Δ of the first. Each has its own.",
     ),
 )
 
