@@ -758,13 +758,8 @@ if ready(ssd_chunked):
 # - Written out, it is attention without a softmax: $Y = (F \circ c\, b^\top) X$, $F =
 #   e^{\text{segsum}(a)}$.
 # - By chunks: attention within, the state between. The cost grows like $T$; the fewest
-<<<<<<< HEAD
-#   multiplications lie near $Q = \sqrt{DN / (N/H + D + 1)}$, and chunks a little longer cost little
-#   more.
-=======
 #   multiplications lie near $Q = \sqrt{DN / (N/H + D + 1)}$, and chunks a little longer cost
 #   little more.
->>>>>>> ch25-s5
 # - Segments add up their own terms; above the diagonal the exponent is $-\infty$ *before* exp.
 # - A kernel keeps in registers what it needs again: Mamba's state goes to slow memory only at the
 #   end.
