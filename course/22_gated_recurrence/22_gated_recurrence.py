@@ -390,7 +390,10 @@ if ready(token_shift):
 # with the sums $a$ (values) and $b$ (weights):
 #
 # - *output*: the exponents are $m$ (old) and $u + k_t$ (new). Subtract the larger of the two, $M$,
-#   from both: $\sigma(r_t)\, (e^{m-M} a + e^{u+k_t-M} v_t) / (e^{m-M} b + e^{u+k_t-M})$.
+#   from both:
+#
+#   $$\sigma(r_t)\, \frac{e^{m-M} a + e^{u+k_t-M} v_t}{e^{m-M} b + e^{u+k_t-M}} .$$
+#
 # - *state*: now they are $m - w$ and $k_t$. With the larger one, $M'$: $a \leftarrow e^{m-w-M'} a +
 #   e^{k_t-M'} v_t$, $b \leftarrow e^{m-w-M'} b + e^{k_t-M'}$, $m \leftarrow M'$.
 #

@@ -39,6 +39,13 @@ def softmax(scores, axis=-1):
     return np.exp(scores) / np.exp(scores).sum(axis=axis, keepdims=True)
 check(softmax)
 """,
+    """
+from attend_grader import hint, ready
+def softmax(scores, axis=-1):
+    raise NotImplementedError
+ready(softmax)
+hint("softmax")
+""",
 )
 COLAB = """
 import sys, types
@@ -73,7 +80,7 @@ def _assert_still(bundle: NotebookNode, panels: int) -> None:
 
 @pytest.mark.slow
 def test_a_kernel_of_vs_code(monkeypatch: pytest.MonkeyPatch):
-    (chart, live, view, card), printed = _outputs({"VSCODE_PID": "1"}, monkeypatch)
+    (chart, live, view, card, hint), printed = _outputs({"VSCODE_PID": "1"}, monkeypatch)
     assert printed == []
     assert chart[charts.MIME]["$schema"].endswith("/v5.json")
     assert "Title" in {text.text for text in ET.fromstring(chart["image/svg+xml"]).iter()}
@@ -81,11 +88,13 @@ def test_a_kernel_of_vs_code(monkeypatch: pytest.MonkeyPatch):
     _assert_still(view, 1)
     assert "attend-card" in card["text/html"]
     assert card["text/plain"].isdigit()
+    assert hint["text/plain"].startswith("Hint 1 of 3: ")
+    assert re.fullmatch(r"<p style=\"[^\"]*\">Hint 1 of 3: [^<]*</p>", hint["text/html"])
 
 
 @pytest.mark.slow
 def test_a_kernel_of_colab(monkeypatch: pytest.MonkeyPatch):
-    (chart, live, view, card), printed = _outputs({}, monkeypatch, COLAB)
+    (chart, live, view, card, hint), printed = _outputs({}, monkeypatch, COLAB)
     assert {line for text in printed for line in text.splitlines()} == {"widgets of others: on"}
     assert set(chart) <= {"text/html", "text/plain"}
     assert "vega-embed" in chart["text/html"]
@@ -93,6 +102,7 @@ def test_a_kernel_of_colab(monkeypatch: pytest.MonkeyPatch):
     _assert_still(live, 2)
     _assert_still(view, 1)
     assert "attend-card" in card["text/html"]
+    assert ">Hint 1 of 3: " in hint["text/html"]
 
 
 @pytest.mark.deep
