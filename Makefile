@@ -48,8 +48,10 @@ book:  ## run the chapters and make a site of them to read, in dist/book
 	@$(PYTHON) course/install.py test
 	@$(BIN)/attend book --out dist/book
 
-pictures:  ## take the README's pictures again, in Chromium
+pictures:  ## draw the notebooks' pictures and, in Chromium, the README's
 	@$(PYTHON) course/install.py test
+	@$(BIN)/attend pictures
+	@$(BIN)/attend build
 	@$(BIN)/pytest --quiet course/tests/test_pictures.py
 	@mkdir -p course/pictures
 	@for name in card widget; do cp artifacts/screenshots/readme-$$name.png course/pictures/$$name.png; done

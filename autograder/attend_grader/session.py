@@ -11,9 +11,10 @@ import secrets
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from html import escape
 from typing import Any
 
 from attend_grader import cells, chapters, progress
@@ -155,7 +156,10 @@ def grade(candidate: Any, exercise_id: str, seed: int | None = None) -> Report:
 
 
 def hint(candidate_or_name: Any = _NOTHING) -> None:
-    """Print the next hint for an exercise; all of them together once all are out."""
+    """Print the next hint for an exercise; all of them together once all are out.
+
+    Where two chapters have an exercise of that name, say ``hint("05_multi_head/…")``.
+    """
     if candidate_or_name is _NOTHING:
         print("Say for what, as in hint(softmax).")
         return
@@ -166,7 +170,21 @@ def hint(candidate_or_name: Any = _NOTHING) -> None:
     first, last = (0, count) if before >= count else (before, before + 1)
     progress.record(exercise.id, hints=last)
     for number in range(first, last):
-        print(f"Hint {number + 1} of {count}: {exercise.hints[number]}")
+        _say(f"Hint {number + 1} of {count}: {exercise.hints[number]}")
+
+
+def _say(words: str) -> None:
+    """Print a sentence; in a notebook as a paragraph, as what is printed there breaks in words."""
+    if "IPython" in sys.modules:
+        from IPython.core.getipython import get_ipython
+        from IPython.display import display
+
+        if hasattr(get_ipython(), "kernel"):
+            style = "line-height: 1.4; margin: 4px 0; max-width: 75ch"
+            html = f'<p style="{style}">{escape(words)}</p>'
+            display({"text/plain": words, "text/html": html}, raw=True)
+            return
+    print(words)
 
 
 def solution(candidate_or_name: Any) -> None:
@@ -195,11 +213,11 @@ def ready(*functions: Callable[..., Any]) -> bool:
     """
     waiting, wrong = [], []
     for function in functions:
-        ids = chapters.named(getattr(function, "__name__", ""))
+        ids = chapters.named(_name(function))
         if not ids:
             raise ValueError(f"ready() takes exercises' functions; {function!r} is none")
         try:
-            exercise = chapters.exercise(ids[0])
+            exercise = chapters.exercise(_meant(function, ids, functions))
         except ImportError as error:
             if not _no_triton(error):
                 raise
@@ -212,10 +230,25 @@ def ready(*functions: Callable[..., Any]) -> bool:
         if report is not None and last is function and report.status != "passed":
             wrong.append(f"{exercise.name} ({report.score} of {report.max_score} points)")
     if waiting:
-        print(f"This cell waits for: {', '.join(waiting)}. Solve it above, then run this again.")
+        _say(f"This cell waits for: {', '.join(waiting)}. Solve it above, then run this again.")
     elif wrong:
-        print(f"Not right yet: {', '.join(wrong)}. Do not trust what this cell shows.")
+        _say(f"Not right yet: {', '.join(wrong)}. Do not trust what this cell shows.")
     return not waiting
+
+
+def _meant(function: Any, ids: Sequence[str], functions: Sequence[Any]) -> str:
+    """Of exercises with one name: that which it was checked as, or that of the others' chapter."""
+    if len(ids) == 1:
+        return ids[0]
+    alone = [named for f in functions if len(named := chapters.named(_name(f))) == 1]
+    beside = {named[0].partition("/")[0] for named in alone}
+    checked = [i for i in ids if i in _checked and _checked[i][0] is function]
+    near = [i for i in ids if i.partition("/")[0] in beside]
+    return [*checked, *near, *ids][0]
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", "")
 
 
 def _subject(candidate: Any, exercise: Exercise) -> Subject:
@@ -224,11 +257,17 @@ def _subject(candidate: Any, exercise: Exercise) -> Subject:
 
 def _exercise(candidate_or_name: Any) -> Exercise | None:
     name = getattr(candidate_or_name, "__name__", candidate_or_name)
-    found = _find(name, None, candidate_or_name)
+    whole = name if isinstance(name, str) and name in _ids(name) else None
+    found = _find(name, whole, candidate_or_name)
     if isinstance(found, Report):
         print(found.note)
         return None
     return found
+
+
+def _ids(name: str) -> list[str]:
+    """The exercises that a name or a whole id may mean."""
+    return chapters.named(name.rpartition("/")[2])
 
 
 def _find(name: Any, exercise_id: str | None, candidate: Any) -> Exercise | Report:

@@ -102,7 +102,27 @@ def test_code_that_was_taken_from_a_forbidden_function_is_refused(define: Any) -
     """
     error = _error(define, source, ("statistics.fmean",), [1.0, 2.0])
     assert error is not None
-    assert error.message.startswith("fmean is not allowed")
+    assert error.message.startswith("statistics.fmean is not allowed")
+    helper = """
+        import statistics
+        def h(data, weights=None):
+            return 0.0
+        h.__code__ = statistics.fmean.__code__
+        def f(data):
+            return h(data)
+    """
+    error = _error(define, helper, ("statistics.fmean",), [1.0, 2.0])
+    assert error is not None
+    assert error.message.startswith("statistics.fmean is not allowed")
+    late = helper.replace("        h.__code__", "        #").replace(
+        "return h(data)", "h.__code__ = statistics.fmean.__code__; return h(data)"
+    )
+    error = _error(define, late, ("statistics.fmean",), [1.0, 2.0])
+    assert error is not None, "taken while it is forbidden"
+    assert error.type == "NotAllowed"
+    error = _error(define, helper, (), [1.0, 2.0])
+    assert error is not None
+    assert error.type == "NameError", "where nothing is forbidden, that code runs again"
 
 
 def test_a_forbidden_module_is_not_imported_while_it_runs(define: Any) -> None:
@@ -324,6 +344,36 @@ HIDDEN = {
         "def look(q, k, v, mask, g=F.scaled_dot_product_attention):\n    return g(q, k, v, mask)",
         "",
         f"{WEIGHTS}found = look(q, k, v, mask)",
+    ),
+    "a joined name in builtins' own table": (
+        "import builtins\n"
+        "part = vars(builtins)['__imp' + 'ort__']('torch.nn.functional', fromlist=['x'])\n"
+        "look = vars(builtins)['get' + 'attr'](part, 'scaled_dot' + '_product_attention')",
+        "",
+        f"{WEIGHTS}found = look(q, k, v, mask)",
+    ),
+    "a decorator's closure": (
+        "def handed(g):\n    return lambda f: lambda *a: g(*a)\n"
+        "@handed(F.scaled_dot_product_attention)\ndef look(*a):\n    ...",
+        "",
+        f"{WEIGHTS}found = look(q, k, v, mask)",
+    ),
+    "a name that is bound in globals()": (
+        "def look(*a):\n    ...\nglobals()['lo' + 'ok'] = F.scaled_dot_product_attention",
+        "",
+        f"{WEIGHTS}found = look(q, k, v, mask)",
+    ),
+    "another's code": (
+        "def look(query, key, value, *args, **kwargs):\n    ...\n"
+        "look.__code__ = nn.MultiheadAttention.forward.__code__\n"
+        "nn.MultiheadAttention.look = look",
+        "",
+        f"{WEIGHTS}found = weights @ v; nn.MultiheadAttention(8, 2).look(x, x, x)",
+    ),
+    "a layer's own attention": (
+        "",
+        "        self.layer = [nn.TransformerEncoderLayer(width, heads, batch_first=True)]",
+        f"{WEIGHTS}found = weights @ v; self.layer[0].self_attn(x, x, x)",
     ),
     "a static method": (
         "",

@@ -45,6 +45,7 @@ pytestmark = [
     pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed"),
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),  # nbgrader's own queries
 ]
+OURS = "c.GenerateFeedback.exporter_class = 'attend_grader.feedback.FeedbackPage'"
 FULL = sum(map(toy_class.points, toy_class.EXERCISES))
 
 
@@ -108,9 +109,22 @@ class TestFormgrader:
         assert first["ann"].startswith("Flagged (for instructors): timestamp.txt holds no time")
         assert first[BROKEN].startswith("Nothing could be graded: the file is not a notebook")
         assert first["bob"] is None
-        date(root, "ann", "2030-01-03 12:00:00 UTC")
-        configure(root, "c.GenerateFeedback.exporter_class = 'attend_grader.feedback.FeedbackPage'")
+        assert self._flagged(root) == {"ann"}
+        configure(root, OURS)
         assert "Flagged" not in str(page(root, "ann"))
+        with Course.open(root).gradebook() as gradebook:
+            book: Any = gradebook.find_submission_notebook(CHAPTER, CHAPTER, "bob")
+            book.flagged = True  # as with the button in formgrader
+            gradebook.db.commit()
+        date(root, "ann", "2030-01-03 12:00:00 UTC")
+        grade(root, "--force", "--students", "ann,bob")
+        assert self._flagged(root) == {"bob"}, "an instructor's own stays"
+
+    @staticmethod
+    def _flagged(root: Path) -> set[str]:
+        with Course.open(root).gradebook() as gradebook:
+            books: Any = gradebook.notebook_submissions(CHAPTER, CHAPTER)
+            return {book.student.id for book in books if book.flagged}
 
     def test_a_manual_score_stays_and_is_to_be_looked_at_again(self, root: Path) -> None:
         give(root, "eve", 5.0)
@@ -270,10 +284,7 @@ class TestFeedback:
         stock = [link.text for link in page(root, "bob").select("#toc a")]
         assert stock == ["Test cell", "Test cell"], "nbgrader's own"
         shutil.rmtree(root / "feedback")
-        configure(
-            root,
-            "c.GenerateFeedback.exporter_class = 'attend_grader.feedback.FeedbackPage'",
-        )
+        configure(root, OURS)
         made = page(root, "bob")
         links = made.select("nav a")
         assert [link.text for link in links] == list(toy_class.EXERCISES)
@@ -290,8 +301,15 @@ class TestFeedback:
         assert "softmax: 8 of 8 points" in page(root, "eve").get_text()
 
     def test_who_could_not_be_graded_is_told_why(self, root: Path) -> None:
+        configure(root, OURS)
         found = page(root, MISNAMED)
-        assert f"Nothing could be graded: {PROBLEMS[MISNAMED]}. Put that right" in found.get_text()
+        told = f"Nothing could be graded: {PROBLEMS[MISNAMED]}. Put that right"
+        assert (
+            found.get_text().count("Nothing could be graded") == found.get_text().count(told) == 1
+        )
+        assert not found.select(".attend-card"), "the reason once, not for each exercise"
+        assert "Your answers" not in found.get_text(), "there are none"
+        assert [cell.get_text() for cell in found.select("nav th")] == list(toy_class.EXERCISES)
 
 
 class TestPlainAutograde:

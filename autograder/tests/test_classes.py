@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from attend_grader.gradebook import directory
 from attend_grader.gradebook.directory import Course, CourseError
 from attend_grader.gradebook.grade import Event, grade_assignment, planned, replay
 from attend_grader.grading.record import Record, Store
+from nbformat.v4 import new_code_cell
 
 from . import toy_class
 from .toy_class import CHAPTER, SCORES, SOFTMAX
@@ -70,6 +72,23 @@ def test_each_submission_has_one_whole_record_in_a_file_of_its_key(course: Cours
         assert Record.from_json(record.to_json()) == record
         assert [v.name for v in record.verdicts] == [f"check-{n}" for n in toy_class.EXERCISES]
         assert record.seed == 1
+
+
+def test_what_was_handed_in_is_not_kept_in_memory(course: Course) -> None:
+    """Forty notebooks of 15 MB each took 754 MiB for as long as the class was graded."""
+    large = "x = 1  # " + "x" * 8_000_000
+    for student in toy_class.ANSWERS:
+        submitted = toy_class.notebook()
+        submitted.cells.append(new_code_cell(large))
+        toy_class.hand_in(course.root, student, submitted)
+    tracemalloc.start()
+    try:
+        plan = planned(course, CHAPTER)
+        kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(plan.jobs) == len(toy_class.ANSWERS)
+    assert kept < 1_000_000 < 8_000_000 < peak < 40_000_000, "one at a time"
 
 
 def test_nothing_changed_nothing_is_graded(course: Course) -> None:

@@ -11,6 +11,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import pytest
 from attend.curriculum import ROOT
 from attend_grader.gradebook import directory
 from attend_grader.grading import processes
-from attend_grader.grading.record import Store
+from attend_grader.grading.record import Record, Store
 from attend_grader.judging import version
 
 from . import toy_class
@@ -148,6 +149,66 @@ class TestWhatIsSaid:
         assert f"INVALID     ann: {CHAPTER}.ipynb is not a file" in said.out
         assert "PASSED      bob" not in said.err
         assert attend("report", CHAPTER, "--course", root).code == 0
+
+    def test_there_are_as_many_workers_as_processors(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[int] = []
+
+        def none(jobs: object, workers: int) -> Iterator[Record]:
+            asked.append(workers)
+            return iter(())
+
+        monkeypatch.setattr(processes, "in_processes", none)
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 5})
+        grade(root, "--force")
+        grade(root, "--force", "--workers", "7")
+        assert asked == [3, 7]
+
+    @pytest.mark.deep
+    def test_what_may_not_be_read_costs_that_student_alone_and_all_are_named(
+        self, root: Path
+    ) -> None:
+        """As who is not root, really: in a user namespace, without root's way past modes."""
+        closed = ["ann", f"bob/{CHAPTER}", f"cleo/{CHAPTER}/{CHAPTER}.ipynb"]
+        paths = [root / "submitted" / place for place in closed]
+        toy_class.hand_in(root, "dan", toy_class.notebook(SOFTMAX, SCORES))
+        before = {path: path.stat().st_mode for path in paths}
+        for path in paths:
+            path.chmod(0)
+        try:
+            said = [as_a_user(root, *words) for words in (("grade", "--workers", "1"), ("report",))]
+        finally:
+            for path in paths:
+                path.chmod(before[path])
+        graded, reported = said
+        assert graded.returncode == 3, graded
+        for student in ("ann", "bob", "cleo"):
+            assert re.search(rf"INVALID +{student}: .*Permission denied", graded.stdout), graded
+        assert re.search("PASSED +dan ", graded.stdout), graded
+        assert reported.returncode == 0, reported
+        assert "Traceback" not in graded.stderr + reported.stderr
+        assert "Permission denied" in (root / "reports" / f"{CHAPTER}.html").read_text()
+        assert self._earned(root, "ann") == 0
+        grade(root)
+        assert f"{self._earned(root, 'ann'):g}" == FULL, "with its folder open again"
+
+    @staticmethod
+    def _earned(root: Path, student: str) -> float:
+        grades: list[list[float]] = state(root)["grades"]  # type: ignore[assignment]
+        return sum(float(row[2]) for row in grades if row[0] == student)
+
+
+def as_a_user(root: Path, command: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run one of the commands as a user who may read only what modes allow."""
+    user = ("bwrap", "--dev-bind", "/", "/", "--unshare-user", "--uid", "1000", "--gid", "1000")
+    attend = Path(sysconfig.get_path("scripts"), "attend")
+    return subprocess.run(
+        [*user, "--cap-drop", "ALL", attend, command, CHAPTER, "--course", root, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 class TestRun:

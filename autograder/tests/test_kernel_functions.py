@@ -172,13 +172,13 @@ print(repr(report), report.status, report)
 
 PLANTED = {
     "vector_add": ("no mask on the store", "every program does the first block"),
-    "copy_strided": ("strides of x ignored", "only rows are masked"),
+    "copy_strided": ("one place for both accesses", "only rows are masked"),
     "fused_softmax": ("masked lanes count as scores of 0", "no mask on the load"),
     "padded_softmax": ("padding holds 0", "padding never written"),
     "long_softmax": ("the row is read three times", "last block left out of the sum"),
     "fused_layer_norm": ("a grid one row short", "sums in float16"),
     "fused_layer_norm_backward": ("all programs write the first partial sums",),
-    "matmul": ("a grid of whole tiles only", "the inner size not masked"),
+    "matmul": ("a grid of whole tiles only", "what lies past the inner size counts"),
     "fused_cross_entropy": ("sum not rescaled",),
 }
 """Sixteen bugs: values, memory, races, bytes, grids, masks, types."""

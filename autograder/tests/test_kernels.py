@@ -26,6 +26,7 @@ from attend_grader.checks.kernels import (
     summary,
     within_budget,
 )
+from attend_grader.checks.launch_words import idle
 from attend_grader.checks.subject import local
 from attend_grader.inside.compiling import compiled
 from attend_grader.inside.tracer import traced
@@ -223,6 +224,14 @@ def test_an_error_in_a_kernel_is_told_with_its_line() -> None:
     report = judge(local(broken(edit)), exercise(), 1, extra=False)
     assert "raised ValueError" in report.findings[0].message
     assert "softmax_forward_kernel" in report.findings[0].message
+
+
+@pytest.mark.parametrize("left", ["", "6 of 8 elements of out are never written"])
+def test_idle_programs_are_no_large_grid_where_places_are_left(left: str) -> None:
+    miss = idle({"idle": [[1, 0, 0], [2, 0, 0]], "grid": [4, 1, 1]}, left)
+    assert "2 of 4 programs read and write nothing, the first is program 1" in miss.text
+    assert ("larger than the work" in miss.text) == (not left)
+    assert ("look at the offsets" in miss.cause) == bool(left)
 
 
 def as_any(kernel: Any) -> Any:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import nbformat
 import pytest
+from attend.build import release_notebook
+from attend_grader.grading import handed_in as reading
 from attend_grader.grading.rebuild import harmless, rebuild
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from .pages import active, shown
+from .submissions import honest
+from .submissions.case import CHAPTER, solved
 
 STUB = "def softmax(x):\n    raise NotImplementedError"
 ANSWER = "def softmax(x):\n    return x"
@@ -78,6 +83,27 @@ def test_an_honest_submission_keeps_its_answer_and_has_no_flags(
     assert flags == [] == rebuilt.metadata.attend.flags
     assert at(rebuilt, "softmax").source == ANSWER
     graded(rebuilt, release)
+
+
+@pytest.mark.parametrize("program", honest.PROGRAMS)
+def test_whatever_program_saved_it_an_honest_notebook_is_the_same(program: str) -> None:
+    """Without ids every cell that was given ran twice, and stood twice in feedback."""
+    release = reading.parse(json.dumps(release_notebook(CHAPTER)).encode())
+    right = solved(release)
+    submission = reading.submitted(honest.saved(right, program).encode())
+    rebuilt, flags = rebuild(submission, release)
+    assert flags == []
+    own = [cell for cell in rebuilt.cells if cell.id.startswith("own-")]
+    assert all(cell.source in ("", "x") for cell in own), "what the program added itself"
+    assert sources(rebuilt)[: len(right.cells)] == sources(right)
+    assert rebuilt.metadata.attend.given == rebuild(right, release)[0].metadata.attend.given
+
+
+def test_a_copy_of_a_given_cell_stays_where_it_was_put(
+    handed_in: NotebookNode, release: NotebookNode
+) -> None:
+    handed_in.cells.append(new_code_cell("import numpy as np"))
+    assert sources(rebuild(handed_in, release)[0]) == sources(handed_in)
 
 
 def _delete_test(nb: NotebookNode) -> None:

@@ -2,6 +2,8 @@
 
 import builtins
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +193,25 @@ def test_what_was_checked_and_is_wrong_is_not_to_be_trusted(
     assert capsys.readouterr().out == ""
 
 
+def test_a_name_of_two_chapters_is_meant_as_checked_or_as_its_neighbours(
+    capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from attend_solutions.multi_head import repaired_attention, split_heads
+    from attend_solutions.self_attention import repaired_attention as other
+
+    monkeypatch.setattr(session, "_checked", {})
+    assert ready(split_heads, repaired_attention)
+    assert ready(other)
+    assert not ready(repaired_attention)  # nothing says which: the first
+    check(repaired_attention, "05_multi_head/repaired_attention")
+    assert ready(repaired_attention)
+    capsys.readouterr()
+    hint(repaired_attention)
+    assert "name one of" in capsys.readouterr().out
+    hint("05_multi_head/repaired_attention")
+    assert capsys.readouterr().out.startswith("Hint 1 of 3: Number the tokens")
+
+
 def test_ready_takes_exercises_only() -> None:
     with pytest.raises(ValueError, match="takes exercises' functions"):
         ready(np.exp)
@@ -290,3 +311,26 @@ def test_a_loop_that_never_ends_is_stopped_with_a_card(
     assert report.note == "Stopped after 0.2 seconds: is there a loop that never ends?"
     monkeypatch.undo()
     assert check(softmax).status == "passed"
+
+
+DOUBLE = """
+import torch
+torch.set_default_dtype(torch.float64)
+from attend_grader import chapters, check
+lost = []
+for exercise in chapters.chapter("05_multi_head").exercises:
+    report = check(exercise.reference, exercise.id)
+    if report.score != report.max_score:
+        lost.append(str(report))
+assert torch.get_default_dtype() == torch.float64, "the notebook's own setting stays"
+print(lost)
+"""
+
+
+def test_a_notebook_with_another_default_dtype_is_checked_as_any_other(attend_home: Path) -> None:
+    """In a process of its own: modules of checks are imported after it was set."""
+    pytest.importorskip("torch")
+    done = subprocess.run(
+        [sys.executable, "-c", DOUBLE], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr

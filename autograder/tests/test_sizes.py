@@ -13,7 +13,7 @@ from attend_grader.checks.calls import numbers, reference_on
 from attend_grader.checks.contract import FLOAT64, INTEGERS, Contract
 from attend_grader.checks.exact import Exact
 from attend_grader.checks.exercise import Call, Exercise, Property
-from attend_grader.checks.sizes import KEPT, LONG, POSITIVE, Range, sized
+from attend_grader.checks.sizes import AS_DRAWN, LONG, POSITIVE, Range, sized
 from attend_grader.checks.subject import local
 from attend_grader.judging.judge import judge
 
@@ -181,14 +181,14 @@ def test_ranges_are_kept() -> None:
     assert all((abs(x) <= 20).all() for x in _values({"b": (-20, 20)}, "b"))
     assert max(x.max() for x in _values({"b": (-20, 20)}, "b")) == pytest.approx(20)
     usual = {x.tobytes() for call in _pairs(np.random.default_rng(0)) for x in call.args}
-    assert all(x.tobytes() in usual for x in _values({"b": KEPT}, "b"))
+    assert all(x.tobytes() in usual for x in _values({"b": AS_DRAWN}, "b"))
 
 
 def test_what_is_tried_is_said() -> None:
     assert "Numbers of any size." in _exercise(spread).statement
     assert "`x` within ±20." in _exercise(spread, ranges={"x": (-20, 20)}).statement
-    assert "size" not in _exercise(spread, ranges={"x": KEPT}).statement
-    only = _exercise(moved, _pairs, ranges={"x": KEPT, "b": POSITIVE})
+    assert "size" not in _exercise(spread, ranges={"x": AS_DRAWN}).statement
+    only = _exercise(moved, _pairs, ranges={"x": AS_DRAWN, "b": POSITIVE})
     assert "`b` of any size." in only.statement
 
 

@@ -220,7 +220,7 @@ WRONG = {
         "0.25 everywhere",
     ),
     "one place": (SOFTMAX, lambda scores, axis=-1: _spoilt(scores, axis), "last place of the"),
-    "nothing returned": (SOFTMAX, lambda scores, axis=-1: None, "returns None in every call"),
+    "nothing returned": (SOFTMAX, lambda scores, axis=-1: None, "It returns None."),
     "raises in a case": (
         SOFTMAX,
         lambda scores, axis=-1: 1 // 0 if scores.ndim > 2 else _soft(scores, axis),
@@ -348,7 +348,9 @@ def test_right_values_are_said_to_be_right() -> None:
 def test_wrong_values_and_a_changed_argument_are_told_together() -> None:
     said = judge(local(_centred), ATTENTION, 1, extra=False).symptom or ""
     assert said.startswith("The values are right in all ")
-    assert said.endswith(" but not in those marked below, and v is changed in place.")
+    assert said.endswith(
+        " but not in those marked below, and v is changed in place in some of them."
+    )
 
 
 def test_where_only_values_are_wrong_a_wrong_type_beside_them_is_not_called_right() -> None:
@@ -396,7 +398,7 @@ def test_where_an_argument_is_changed_is_told_by_that_argument() -> None:
     """The gates worked by hand are their own sums, and its values are narrow: that is chance."""
     said = judge(local(_sums_in_place), GATED, 1, extra=False).symptom
     assert said is not None
-    assert said.endswith("calls tried, but gates is changed in place.")
+    assert said.endswith("calls tried, but gates is changed in place in some of them.")
 
 
 def test_what_is_said_holds_of_calls_made_before_references_stood_in() -> None:
@@ -410,14 +412,14 @@ def test_what_is_said_holds_of_calls_made_before_references_stood_in() -> None:
     assert "digits" not in str(report.symptom)
 
 
-def test_a_type_that_all_wrong_calls_have_is_told_where_others_have_it_too() -> None:
+def test_a_type_that_all_wrong_calls_have_is_told_with_what_else_they_have() -> None:
     def cut(state: Any, k: Any, v: Any, beta: float = 1.0) -> Any:
         step = (beta * k).astype(k.dtype)  # right for whole numbers where beta is 1
         return state + step[..., None] * (v - (k[..., None, :] @ state)[..., 0, :])[..., None, :]
 
     said = symptom(local(cut), DELTA, 1)
     assert said is not None
-    assert said.endswith("all of them calls where k holds integers.")
+    assert said.endswith("just those where k holds integers and beta is neither 0 nor 1.")
 
 
 def test_an_option_that_all_wrong_calls_have_is_told_where_others_have_it_too() -> None:

@@ -14,6 +14,7 @@ from attend_grader.checks.mutation import to_write
 from attend_grader.checks.subject import local
 from attend_grader.checks.symptoms import symptom
 from attend_grader.judging.run import run_properties
+from attend_solutions.attention import attention_scores, softmax
 from attend_solutions.flash import (
     expect_shapes,
     expect_window,
@@ -34,6 +35,7 @@ ONLINE, MERGE, FORWARD, NEEDED, TRAFFIC = (
         "hbm_traffic",
     )
 )
+ATTENTION = chapters.exercise("03_attention/scaled_dot_product_attention")
 
 
 def _told(wrong: Any, exercise: Exercise) -> str:
@@ -172,3 +174,33 @@ def test_the_kind_of_mistake_is_told_of_truth_values() -> None:
 
     said = _told(no_last_tile, NEEDED)
     assert said == "Your result is False at places where True belongs, never the other way round."
+
+
+def test_values_that_are_right_in_another_type_are_not_called_wrong() -> None:
+    def like_the_values(q: Any, k: Any, v: Any) -> Any:
+        weights = softmax(attention_scores(q, k))
+        return (weights @ v).astype(v.dtype), weights  # whole, where one key takes all the weight
+
+    said = _told(like_the_values, ATTENTION)
+    assert "values are wrong in" in said
+    assert "just those where v holds integers." not in said
+
+
+def test_a_form_that_some_calls_have_is_said_of_those() -> None:
+    def list_of_rows(queries: int, *rest: Any, **more: Any) -> Any:
+        right = tiles_needed(queries, *rest, **more)
+        return [*right] if right.all() else right
+
+    said = _told(list_of_rows, NEEDED)
+    assert "list" in said
+    assert not said.startswith("A list is returned")
+
+
+def test_one_of_several_results_in_some_calls_is_said_of_those() -> None:
+    def alone(m: Any, total: Any, a: Any, scores: Any, values: Any) -> Any:
+        found = online_softmax(m, total, a, scores, values)
+        return found[2] if scores.shape[-1] > 1 else found
+
+    said = _told(alone, ONLINE)
+    assert "accumulator" in said
+    assert not said.startswith("Only accumulator is returned")

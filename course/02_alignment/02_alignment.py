@@ -913,11 +913,9 @@ if ready(hard_attention_sample):
 # %% [markdown]
 # ## 11 · Optional: local attention
 #
-# Luong et al. (2015) stay soft, but look only at a **window** around a centre $p_t$. Their headline
-# was 5 BLEU points (of 100, against human translations) over systems without attention, about one
-# of them by another change, input feeding. *Local-m* sets $p_t = t$; *local-p* predicts $p_t$ from
-# the state, as a number between the first and the last place (times $S$ in the paper; $S - 1$ if
-# places count from 0):
+# Luong et al. (2015) stay soft, but look only at a **window** around a centre $p_t$. *Local-m* sets
+# $p_t = t$; *local-p* predicts $p_t$ from the state, as a number between the first and the last
+# place (times $S$ in the paper; $S - 1$ if places count from 0):
 #
 # $$p_t = (S - 1) \cdot \operatorname{sigmoid}\big(\tanh(h W_p) \cdot v_p\big) .$$
 #
@@ -965,8 +963,7 @@ if ready(hard_attention_sample):
 from attend_solutions.alignment import local_attention
 
 # %% [markdown]
-# **What you should see.** Equal scores, 12 places, window 3; the bell moves with the
-# centre. The last row loses a part of its window beyond the last place, so the rest shares more.
+# **What you should see.** Equal scores, 12 places, window 3; the bell moves with the centre.
 
 # %%
 if ready(local_attention):
@@ -985,9 +982,6 @@ if ready(local_attention):
 # >
 # > The alignment is never given. It emerges, because looking at the right word makes the next word
 # > easier. It costs $T \times S$ scores.
-# >
-# > With two dates, one fixed vector of 48 numbers fails after 160 steps and gets three of four
-# > right after 1,440. Attention with 24 numbers gets nine of ten right after 160.
 # >
 # > Hard attention draws one place, and a baseline makes its gradient usable. Local attention looks
 # > at a window, and must know where.

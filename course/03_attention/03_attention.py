@@ -18,10 +18,10 @@ widgets.drag_query()
 #
 # In this chapter you write everything that moves in this picture, forward and backward, in NumPy.
 # You let it complete handwritten digits, and find out what that square root does and does not do.
-# It takes about two hours, more than half of that in seven exercises.
+# It takes about two hours.
 #
 # You need Python, a little NumPy, the dot product, the variance and the chain rule; no other
-# chapter. `check(...)` says what is right and what is not, `hint(...)` helps,
+# chapter. `check(...)` says what is wrong, `hint(...)` helps,
 # and `solution(...)` shows the course's answer. A cell that needs a function you have not written
 # yet says so and waits.
 
@@ -87,7 +87,7 @@ np.set_printoptions(precision=3, suppress=True)
 #
 # ```python
 # degrees = np.array([[10.0, 12.0, 17.0], [20.0, 20.0, 26.0]])  # (2, 3)
-# degrees - degrees.mean(axis=1, keepdims=True)                  # [[-3. -1. 4.] [-2. -2. 4.]]
+# degrees - degrees.mean(axis=1, keepdims=True)  # [[-3. -1. 4.] [-2. -2. 4.]]
 # ```
 #
 # `.max` and `.sum` take the same arguments, `np.exp` works entry by entry, `axis=-1` is the last

@@ -2,7 +2,7 @@
 # # 04 · Self-attention and masks
 #
 # **Who may look at whom?** Run the next cell (Shift+Enter): a model of one attention layer learns
-# to guess the next letter, which takes some seconds. Then click the first grey cell to the right of
+# to guess the next letter. Then click the first grey cell to the right of
 # the coloured staircase.
 
 # %%
@@ -17,10 +17,10 @@ widgets.the_cheat()
 # and use a test that finds a leak without opening the model. Then this model runs on your
 # functions.
 #
-# It takes about two hours, more than half of that in eight exercises. You need Python, a little
-# NumPy, and the idea of attention: weights from scores, then a weighted mean (chapter 03).
-# `check(...)` says what is right and what is not, `hint(...)` helps, and `solution(...)` shows the
-# course's answer. A cell that needs a function you have not written yet says so and waits.
+# It takes about two hours. You need Python, a little NumPy, and the idea of attention: weights from
+# scores, then a weighted mean (chapter 03). `check(...)` says what is wrong, `hint(...)` helps, and
+# `solution(...)` shows the course's answer. A cell that needs a function you have not written yet
+# says so and waits.
 
 # %%
 import numpy as np
@@ -48,12 +48,11 @@ np.set_printoptions(precision=3, suppress=True)
 # Read $P$ as a graph: $P_{ts}$ is an arrow that carries something from token $s$ to token $t$. A
 # softmax gives every key a weight above 0, so without a mask *every* arrow exists, and the sentence
 # only decides how strong each one is. Which arrows exist at all is decided by the mask $M$, a table
-# of booleans: $M_{ts}$ is True where query $t$ may look at key $s$. Hidden are the *future*, as you
-# have just seen, and *filling*, because sentences of different lengths share one array.
+# of booleans: $M_{ts}$ is True where query $t$ may look at key $s$. It hides the *future* and
+# *filling*, because sentences of different lengths share one array.
 #
 # Letters: $T$ queries, $S$ keys (in self-attention $T = S$), $B$ sentences in a batch, $C$ numbers
-# in a token, $D$ in a query or key, $D_v$ in a value, and three dots for any leading axes. Code and
-# text count from 0.
+# in a token, $D$ in a query or key, $D_v$ in a value, and three dots for any leading axes.
 
 # %% [markdown]
 # <!-- exercise: masked_softmax -->
@@ -71,8 +70,8 @@ np.set_printoptions(precision=3, suppress=True)
 #
 # **When nothing is left.** If *all* places of a row are hidden, $m = -\infty$, and $-\infty -
 # (-\infty)$ is not a number (NaN), which spreads to the whole loss. Section 5 makes such rows.
-# The course gives them the weight 0 everywhere, as PyTorch's `scaled_dot_product_attention` does
-# (tried with version 2.13): nothing to look at, nothing seen.
+# The course gives them the weight 0 everywhere, as PyTorch's `scaled_dot_product_attention` does:
+# nothing to look at, nothing seen.
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -821,9 +820,8 @@ if ready(masked_softmax, self_attention):
 # %% [markdown]
 # - Without a walk, not a bit moves: the mask *is* the topology.
 # - Under *causal*, 17 to 20 % of the walks end below rounding. After 24 layers the median change is
-#   that of float64's noise, and ten or more times smaller in longdouble, unless your function makes
-#   float64 of everything. So "noticed, to the last bit" says nothing there.
-# - Under the other masks every walk is heard.
+#   that of float64's noise, and ten or more times smaller in longdouble (unless your function makes
+#   float64 of everything). So "noticed, to the last bit" says nothing there.
 
 
 # %% jupyter={"source_hidden": true}
@@ -866,12 +864,10 @@ if ready(masked_softmax, self_attention) and measured:
 # %% [markdown]
 # **What it shows.** Under the window each layer costs a factor of about three, since the message is
 # mixed with two others. A plain mean, with all scores 0, loses as much. So "a receptive field of
-# $L\,w$" says little about how much is received. Random reaches a typical pair in fewer layers;
-# sparse attention uses this (Zaheer et al. 2020; chapter 14).
+# $L\,w$" says little about how much is received.
 #
 # **What this does not show.** Anything about trained models, where one arrow can be strong, or
-# about blocks that *add* attention's output to the token (chapter 07). And no time is saved: all
-# six masks cost the same, because all scores are computed and then hidden.
+# about blocks that *add* attention's output to the token (chapter 07).
 
 # %% [markdown]
 # ## 8 · Break it
@@ -908,11 +904,9 @@ if ready(masked_softmax, self_attention, padding_mask):
 # > Without a mask $f(\Pi x) = \Pi f(x)$; with one, $f_{\Pi M \Pi^\top}(\Pi x) = \Pi f_M(x)$.
 # >
 # > A look at the future gives a wonderful loss and noise. Change a token and compare bits:
-# > `leak_test`. After $L$ layers information reaches as far as walks of $L$ steps, fainter with
-# > each.
+# > `leak_test`.
 #
-# **Before:** chapter 03, the scaled dot product. **Next:** one look-up gives one mean; chapter 05
-# lets several run side by side.
+# **Before:** chapter 03, the scaled dot product. **Next:** chapter 05, several look-ups at once.
 #
 # ## Sources
 #

@@ -906,14 +906,12 @@ if ready(recurrent_form, linear_attention, performer_attention, delta_rule_updat
 # 59 %, but 98 to 100 % where older pairs score less; so does softmax over everything then. The
 # cache that replaces equal keys recalls nearly all, too.
 #
-# So what the matrix buys here is not recall per byte. It drops no pair as a whole: it forgets
-# little by little.
+# So the matrix does not buy recall per byte here.
 #
 # **What this does not show.** It says nothing about trained models, which choose their keys,
 # features and $\beta$ for what they need; there, too, recall is what memories of fixed size lack
-# (Arora et al. 2024). No arm uses its bytes well: a code could be stored in one byte. One confound
-# is left: all pairs are asked for equally often. If only recent pairs matter, any cache that holds
-# them does well.
+# (Arora et al. 2024). One confound is left: all pairs are asked for equally often. If only recent
+# pairs matter, any cache that holds them does well.
 
 # %% [markdown]
 # ## 10 · Where this breaks

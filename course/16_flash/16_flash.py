@@ -310,8 +310,8 @@ if ready(online_softmax, flash_forward):
     for library in (1024, 4096, 16384, 65536):
         read = np.array([bits(by_hand, library, seed) for seed in range(5)])
         control = np.array([frequencies(library, seed) for seed in range(5)])
-        print(f"library of {library:6,} letters: {read.round(2)}")
-        print(f"                  control: {control.round(2)}")
+        print(f"{library:6,} letters: {read.round(2)}")
+        print(f"       control: {control.round(2)}")
 
 # %% [markdown]
 # These are bits per letter, for five pieces of text. With 1,024 letters the reader was worse than
@@ -325,7 +325,7 @@ if ready(stream_attention):
     task = recall(np.random.default_rng(SEED), 65536, 1)
     for seed in range(2):
         rng = np.random.default_rng(seed)
-        print(continued(stream_attention, task, 1.5 * by_hand, "a function ", 55, rng))
+        print(continued(stream_attention, task, 1.5 * by_hand, "a function ", 33, rng))
 
 # %% [markdown]
 # ## 5 · Backward, without stored weights
@@ -404,10 +404,10 @@ if ready(online_softmax, flash_forward, flash_backward):
         strengths = trained(seed)
         tried = {"by hand": by_hand, "× 0.7": 0.7 * by_hand}
         tried |= {"learned": strengths, "× 1.5": 1.5 * strengths}
-        print(f"run {seed}: learned strengths {strengths.round(1)}")
+        print(f"run {seed}: {strengths.round(1)}")
         for library in (4096, 65536):
-            found = (f"{name} {bits(each, library, seed):.2f}" for name, each in tried.items())
-            print(f"   {library:6,}: {', '.join(found)}")
+            found = [f"{name} {bits(each, library, seed):.2f}" for name, each in tried.items()]
+            print(f"{library:6,}: {', '.join(found[:2])},\n        {', '.join(found[2:])}")
 
 # %% [markdown]
 # The learned strengths fall over the first five letters; the last three are small. At 4,096 letters
@@ -457,7 +457,7 @@ if ready(tiles_needed):
     for window in (None, 1024):
         for length in (4096, 16384, 65536):
             needed = tiles_needed(length, length, 128, 128, causal=True, window=window)
-            print(f"window {window}: {length:6,} tokens, {needed.mean():.1%} of all tiles needed")
+            print(f"window {window}, {length:6,} tokens: {needed.mean():.1%} of the tiles")
 
 # %% [markdown]
 # > **Takeaway.** Four places decide whether a tile is read; its mask need not be made for that.
@@ -502,7 +502,7 @@ if ready(online_softmax, flash_forward, tiles_needed, hbm_traffic):
         counted = bytes_moved(flash_forward, arrays, tile_q, tile_k)
         predicted = hbm_traffic(t, s, d, tile_q, tile_k, itemsize=8)
         sizes = f"T {t}, S {s}, D {d}, tiles {tile_q} × {tile_k}"
-        print(f"{sizes}:\n   {counted:,} bytes counted, {predicted:,} predicted")
+        print(f"{sizes}, bytes:\n   {counted:,} counted, {predicted:,} predicted")
 
 # %% [markdown]
 # **Experiment 2: what does on-chip memory buy?** Let $M$ numbers fit on the chip. Four exact ways
@@ -552,7 +552,8 @@ if ready(tiles_needed, hbm_traffic):
 
     chip = 227  # KiB; change it to the shared memory of your own GPU
     print(f"GB at {chip} KiB:")
-    print(", ".join(f"{way} {bytes_of(way, 8192, 128, chip) / 1e9:.3f}" for way in ways))
+    for way in ways:
+        print(f"   {way:10s} {bytes_of(way, 8192, 128, chip) / 1e9:.3f}")
 
 # %%
 if ready(tiles_needed, hbm_traffic):
@@ -560,7 +561,8 @@ if ready(tiles_needed, hbm_traffic):
         flash, standard = (bytes_of(way, length, d, kib) for way in ("flash", "standard"))
         constant = flash / 2 * (kib * 512) / (length * d) ** 2
         case = f"{length:6,} tokens, D {d:3d}, {kib:3d} KiB"
-        print(f"{case}: constant {constant:.2f}, standard moves {standard / flash:.1f} × as much")
+        print(f"{case}: constant {constant:.2f},")
+        print(f"   standard moves {standard / flash:.1f} × as much")
 
 # %% [markdown]
 # Tiles of queries alone avoid storing the matrix. But a query with its whole row takes $S$ numbers
@@ -647,7 +649,7 @@ if ready(online_softmax, flash_forward):
 if ready(tiles_needed, hbm_traffic):
     for t, s in ((16, 16), (64, 64), (256, 256), (65536, 65536), (1, 65536)):
         flash, standard = hbm_traffic(t, s, 128, 256, 16), 4 * (t + s) * 128 + 8 * t * s
-        print(f"T {t:6,}, S {s:6,}: standard moves {standard / flash:5.2f} × as much")
+        print(f"T {t:6,}, S {s:6,}: standard moves {standard / flash:5.2f} ×")
 
 # %% [markdown]
 # The gain in bytes is 1.5 × at 64 tokens and 3 × at 256. (Tiles have 256 queries here, hence 4.0 ×

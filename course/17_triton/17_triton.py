@@ -20,22 +20,22 @@ SEED = 17  # every random number below follows from it
 display(widgets.memory_viewer())
 
 # %% [markdown]
-# Each number in a cell is the **program** that touched it last. Choose another order: the result
-# stays, because no program needs another one's. Take the mask away, and the last program writes
-# three elements that belong to somebody else.
+# The number in each cell says which **program** touched it last. Choose another order: the result
+# stays the same, because no program uses what another one writes. Take the mask away, and the last
+# program writes to three places behind the end of the vector.
 #
 # A GPU kernel is this: one piece of code, run by many programs at the same time. In Triton you
 # write what *one* program does to *one block* of numbers. The compiler spreads a block over threads
 # and chooses the machine's instructions; memory, and what each program owns, are yours.
 #
-# You will write eight kernels, from a sum of vectors to a loss that never stores its softmax. It
-# takes about two hours and a quarter; you need PyTorch's tensors, and the running maximum of
-# chapter 16 helps (it is explained again).
+# There are ten exercises, nine of them kernels, from a sum of vectors to a loss that never stores
+# its softmax. They take about two hours and a quarter. You need PyTorch's tensors; the running
+# maximum of chapter 16 is explained again.
 #
 # **No GPU is needed.** Triton's interpreter runs each program in turn, on the CPU, with NumPy.
 # Here it runs under a *tracer*, which sees what a wrong kernel would do on a GPU: an access outside
-# a tensor (told, and not carried out), two programs that write one place, bytes moved. And each
-# check compiles your kernel for an H100, which needs no GPU either. What neither shows is time.
+# a tensor (reported, not carried out), two programs that write to one place, the bytes moved. Each
+# check also compiles your kernel for an H100, which needs no GPU either. Neither shows time.
 #
 # **How it works.** Fill in a function, run `check(...)` below it; `hint(...)` gives up to three
 # hints, `solution(...)` the course's own answer. Letters: $n$ elements, $R$ rows, $C$ columns, $V$
@@ -88,7 +88,7 @@ if hasattr(triton, "__file__"):  # not where Triton cannot be installed
 # result wrong?</summary>
 #
 # No, and that is what makes it dangerous: what was read outside is never stored. On a GPU it may
-# end the program with an illegal address, or pass unnoticed for years. The card names it.
+# end the program with an illegal address, or pass unnoticed for years. The check reports it.
 #
 # </details>
 
@@ -142,7 +142,8 @@ from attend_solutions.triton import copy_strided
 
 # %% [markdown]
 # **What you should see.** A GPU fetches no single number, but **sectors** of 32 bytes, eight
-# float32. Play this, in rows of the view and then in its columns, and compare the last line.
+# float32. Play both, first a whole matrix, then every fourth column of it, and compare their last
+# lines.
 
 # %%
 if ready(copy_strided):
@@ -207,7 +208,7 @@ def suspect(x, lengths):
 
 
 if hasattr(triton, "__file__"):
-    test = torch.tensor([[60.0, 60.0, 0.0, 0.0], [40.0, 40.0, 40.0, 40.0]])
+    test = torch.tensor([[120.0, 120.0, 0.0, 0.0], [40.0, 40.0, 40.0, 40.0]])
     print(suspect(test, torch.tensor([2, 4])))
 
 # %% [markdown]
@@ -229,9 +230,9 @@ if ready(padded_softmax):
 # %% [markdown]
 # <details><summary>Why did the test pass?</summary>
 #
-# Padding held 0, a score like any other: it adds $e^{0 - m}$ to the sum. With $m = 60$ that is
-# $10^{-26}$, and no test sees it. With $m = -5$ it is 148 times as much as the token's own 1. Only
-# $-\infty$ adds nothing to the sum and never is the maximum.
+# Padding held 0, a score like any other, with a weight in proportion to $e^0 = 1$. Beside scores of
+# 120 that is $10^{-52}$, which float32 rounds to 0. Beside scores of $-5$ it is 148 times the
+# weight of a token. Only $-\infty$ adds nothing to the sum and is never the maximum.
 #
 # </details>
 
@@ -288,7 +289,7 @@ if ready(long_softmax):
 #
 # <!-- exercise: fused_layer_norm -->
 #
-# **Why.** It is in every Transformer (chapter 07), and it has a trap that the softmax has not: no
+# **Why.** It is in every Transformer (chapter 07), and it has a trap that softmax does not have: no
 # single value of `other` is right for both of its sums.
 #
 # $$\begin{gathered}
@@ -309,8 +310,9 @@ if ready(long_softmax):
 #
 # float16 has 11 binary digits, too few for a sum: above 2,048 it cannot even count in ones. So
 # load, convert with `.to(tl.float32)`, calculate. A store converts back to the type of its tensor.
-# And subtract the mean *before* you square: the mean of the squares minus the square of the mean
-# loses most digits where $\mu$ is 100 deviations.
+# And subtract the mean *before* you square. The mean of the squares minus the square of the mean
+# loses digits: where $\mu$ is 100 deviations, five draws of 1,024 numbers kept 3 to 5 of float32's
+# 7 digits of the variance.
 
 # %% tags=["exercise"]
 from attend_solutions.triton import fused_layer_norm
@@ -327,8 +329,8 @@ if ready(fused_layer_norm):
 # %% [markdown]
 # <!-- exercise: fused_layer_norm_backward -->
 #
-# **Why.** Given $g = \partial L/\partial y$ and $h = (x - \mu)\rho$, a row of $dx$ is its own
-# affair. But $dw$ and $db$ are sums over all rows, and those belong to different programs.
+# **Why.** Let $g = \partial L/\partial y$ and $h = (x - \mu)\rho$. A row of $dx$ needs only its own
+# row of $g$ and $x$. But $dw$ and $db$ are sums over all rows, which belong to different programs.
 #
 # $$\begin{gathered}
 # dx = \rho\,\Big(gw - \overline{gw} - h \cdot \overline{gwh}\Big), \\
@@ -338,9 +340,9 @@ if ready(fused_layer_norm):
 #
 # (A bar is the mean over a row's $C$ columns; products are column by column.)
 #
-# If all programs added to one place, one would read, the other would read, both would write, and
-# one sum would be lost: a **race**. Atomic additions repair that, but they come in any order, and
-# float32 sums in another order end in other digits: two runs differ. Here neither is needed. Each
+# If all programs added to one place, two could read it before either writes, and one sum would be
+# lost: a **race**. Atomic additions repair that, but they come in any order, and float32 sums in
+# another order may end in other digits, so two runs may differ. Here neither is needed. Each
 # program adds up its own rows in registers and writes its sums to a place of its own, one row in
 # `partial` for $dw$ and one for $db$. A second kernel, launched after the first, adds these up.
 #
@@ -381,9 +383,9 @@ if ready(fused_layer_norm, fused_layer_norm_backward):
 # **Why.** In a product of two $N \times N$ matrices each number is needed $N$ times. Read anew each
 # time, that is $2N^3$ loads. A program that computes a *tile* of $B \times B$ results uses each
 # number that it loads $B$ times, so $B$ times fewer are loaded. `tl.dot(a, b,
-# input_precision="ieee")` multiplies two tiles (on a GPU by tensor cores; "ieee" keeps all float32
-# digits). Both of its sizes are 16 or more; the interpreter takes smaller ones, the compiler does
-# not.
+# input_precision="ieee")` multiplies two tiles. Compiled for an H100, float16 goes to the tensor
+# cores; float32 with "ieee" keeps all digits and does not. The compiler wants an inner size, here
+# STEP, of 16 or more; the interpreter takes any.
 #
 # $$\begin{gathered}
 # O_{rc} = \sum_{k} A_{rk} B_{kc}, \\
@@ -446,8 +448,8 @@ if ready(matmul, block_for_budget):
 # <!-- exercise: fused_cross_entropy -->
 #
 # **Why.** A language model with 128,000 words makes 128,000 logits for each token. For 8,192 tokens
-# in float32 they take 4.2 GB; a stored softmax is as much again. But its gradient *is*
-# the softmax, minus 1 at the target. So write the gradient at once, and the softmax never.
+# in float32 they take 4.2 GB; a stored softmax is as much again. But the gradient of the loss *is*
+# the softmax, minus 1 at the target. So write the gradient at once, and never store the softmax.
 #
 # $$\begin{gathered}
 # \text{LSE} = m + \ln \ell, \\
@@ -461,8 +463,7 @@ if ready(matmul, block_for_budget):
 # | target, $L$ | `targets`, first result | $(R)$ |
 #
 # **By hand.** $z = (0, \ln 3)$, target 0: LSE $= \ln 4$, $L = \ln 4 \approx 1.386$, gradient
-# $(\tfrac14
-# - 1, \tfrac34)$.
+# $(\tfrac14 - 1,\; \tfrac34)$.
 
 # %% tags=["exercise"]
 from attend_solutions.triton import fused_cross_entropy
@@ -504,7 +505,7 @@ if ready(vector_add, copy_strided, matmul, fused_cross_entropy):
 #
 # Three softmaxes: yours with one reading of a row, yours with two, and one below that reads a row
 # three times, for maximum, sum and weights. Each is run on 4 rows, with five draws of the scores;
-# `copy_strided` is the control: whoever reads and writes every number cannot move less.
+# `copy_strided` is the control: no kernel that reads and writes every number asks for fewer bytes.
 #
 # <details><summary>Predict first: bytes for each number, for the four?</summary>
 #
@@ -568,7 +569,8 @@ if ready(fused_softmax, long_softmax, copy_strided):
 # What is *asked for* is exact: 16, 12, 8 and 8 bytes, in every draw and at every length. The counts
 # depend on the kernel alone, so the five draws coincide, and the bands have no width. What is
 # *fetched* depends on the length: where a row is no multiple of eight numbers, rows begin in the
-# middle of a sector, and neighbouring programs fetch it twice.
+# middle of a sector, and neighbouring programs fetch it twice. At 27 that costs the copy more than
+# one reading of whole rows: most rows of its tiles, eight numbers wide, lie in two sectors.
 #
 # **What this does not show.** Time. If memory were the only limit, three readings would take twice
 # as long as one; but rows that fit into a cache are read from slow memory once, whatever the kernel
@@ -581,13 +583,15 @@ attend.kernels.race(fused_softmax if ready(fused_softmax) else None)
 # %% [markdown]
 # ## 10 · Where this breaks
 #
-# - **The interpreter is no GPU.** Programs run one after the other, so a race gives one answer each
-#   time; the tracer finds two writers of one place, and reads of what another program writes, but
-#   only on the inputs you run. It knows no alignment, caches or time, and takes tiles of 8 × 8.
+# - **The interpreter is no GPU.** Programs run one after the other, so a race gives the same answer
+#   each time. The tracer finds two writers of one place, and reads of what another program writes,
+#   but only on the inputs you run. It knows nothing of alignment, caches or time.
 # - **One row, one block.** `fused_softmax` keeps a row in registers. Run the cell below: at some
-#   length a thread has too few and spills, and there `long_softmax` is the better kernel.
+#   length threads have too few and spill. More warps a program, which is more threads, put that
+#   off; longer rows have to come in blocks, as in `long_softmax`.
 # - **Offsets.** `row * columns` is a 32-bit product. Past $2^{31}$ elements it overflows.
-# - **One number wide.** A GPU also wants enough programs to fill it: 132 processors on an H100.
+# - **Few rows.** One program a row leaves most of a GPU idle if there are fewer rows than
+#   processors (an H100 SXM has 132).
 
 # %%
 if ready(fused_softmax):

@@ -170,7 +170,7 @@ if ready(retention_recurrent, retention_parallel):
     slow, _ = retention_recurrent(q, k, v, 0.9)
     for chunk in (9, 5, 3):
         apart = np.abs(suspect_chunked(q, k, v, 0.9, chunk)[0] - slow).max(axis=1)
-        print(f"chunks of {chunk}, apart by token: {apart}")
+        print(f"chunks of {chunk}, apart by token:\n{apart.round(1)}")
 
 # %% tags=["exercise"]
 from attend_solutions.gated_recurrence import retention_chunked
@@ -179,7 +179,7 @@ from attend_solutions.gated_recurrence import retention_chunked
 if ready(retention_recurrent, retention_parallel, retention_chunked):
     slow, _ = retention_recurrent(q, k, v, 0.9)
     apart = np.abs(retention_chunked(q, k, v, 0.9, 3)[0] - slow).max(axis=1)
-    print(f"chunks of 3, apart by token: {apart}")
+    print(f"chunks of 3, apart by token:\n{apart.round(1)}")
 
 # %% [markdown]
 # > **Takeaway.** Test a chunked form with three chunks or more: the state is carried through a
@@ -212,7 +212,8 @@ if ready(retention_parallel, retention_chunked):
             errors = [((r - v[:, -1 - age]) ** 2).mean() / (v**2).mean() for r in read]
             best.append((float(tried[np.argmin(errors)]), round(float(min(errors)), 2)))
         rule = (age / (age + 1)) ** 0.5, np.e * (age + 0.5) / 32
-        print(f"age {age:2}: the formulas say {rule[0]:.3f} and {rule[1]:.2f}; measured {best}")
+        print(f"age {age:2}: the formulas say {rule[0]:.3f} and {rule[1]:.2f}")
+        print("   measured ", *zip(*best, strict=True), sep="\n      ")
 
 # %% [markdown]
 # Even at the best decay, the error is as large as the value for a pair about $D/e$ tokens old. That
@@ -279,7 +280,7 @@ if ready(retention_recurrent, gated_linear_attention):
             product = np.tril((q * np.exp(b)) @ (k * np.exp(-b)).T) @ v
         mine, _ = gated_linear_attention(q, k, v, gates, 64)
         bad = (~np.isclose(product, mine)).any(axis=1).sum()
-        print(f"gates of {-strength:5}: the product is wrong for {bad:2} of 64 tokens")
+        print(f"gates of {-strength:5}: wrong for {bad:2} of 64 tokens")
 
 # %% [markdown]
 # ## 3 · Correct, a chunk at a time
@@ -389,7 +390,10 @@ if ready(token_shift):
 # with the sums $a$ (values) and $b$ (weights):
 #
 # - *output*: the exponents are $m$ (old) and $u + k_t$ (new). Subtract the larger of the two, $M$,
-#   from both: $\sigma(r_t)\, (e^{m-M} a + e^{u+k_t-M} v_t) / (e^{m-M} b + e^{u+k_t-M})$.
+#   from both:
+#
+#   $$\sigma(r_t)\, \frac{e^{m-M} a + e^{u+k_t-M} v_t}{e^{m-M} b + e^{u+k_t-M}} .$$
+#
 # - *state*: now they are $m - w$ and $k_t$. With the larger one, $M'$: $a \leftarrow e^{m-w-M'} a +
 #   e^{k_t-M'} v_t$, $b \leftarrow e^{m-w-M'} b + e^{k_t-M'}$, $m \leftarrow M'$.
 #
@@ -418,7 +422,7 @@ if ready(rwkv_time_mix):
     for large in (0.0, 3.0, 800.0):
         k[2] = large
         y, _ = rwkv_time_mix(k * 0 + 50, k, v, np.ones(1), np.zeros(1))  # r = 50: an open gate
-        print(f"key of token 2: {large:3.0f}; values 0 to 7 become {y[:, 0]}")
+        print(f"key of token 2: {large:3.0f}; values 0 to 7 become\n  {y[:, 0].round(2)}")
 
 # %% [markdown]
 # <!-- exercise: rg_lru -->
@@ -469,7 +473,8 @@ if ready(rg_lru):
     x, rates = np.random.default_rng(SEED).standard_normal((2000, 500, 3)), np.array([-6, -4, -1])
     _, h = rg_lru(x, np.full(x.shape, 50.0), np.full(x.shape, 50.0), rates)
     a = np.exp(-8 * np.logaddexp(0, rates))
-    print(f"a = {a}: spread of h {h.std(axis=0)}, without the root {1 / np.sqrt(1 - a**2)}")
+    print(f"a                {a}\nspread of h      {h.std(axis=0)}")
+    print(f"without the root {1 / np.sqrt(1 - a**2)}")
 
 # %% [markdown]
 # ## 5 · A model that writes, on your functions
@@ -496,7 +501,7 @@ def write(prompt: str, count: int, cool: float = 0.6) -> str:
 
 if ready(token_shift, gated_linear_attention):
     for line in write("The statement is", 400).split("\n"):
-        print(textwrap.fill(line, 90, drop_whitespace=False))
+        print(textwrap.fill(line, 46, drop_whitespace=False))
     unseen = gated_words.text()[1]
     rows = unseen[: len(unseen) // 512 * 512].reshape(-1, 512)[::5]  # every fifth piece of it
     scores, _ = gated_words.read(rows[:, :-1], token_shift, gated_linear_attention)
@@ -518,13 +523,13 @@ if ready(token_shift, gated_linear_attention):
     seen = {}
     gated_words.read(rows, token_shift, gated_linear_attention, seen=seen)
     small = np.isin(rows, gated_words.encode("abcdefghijklmnopqrstuvwxyz"))
-    print("left of the memory at one character, heads 1 to 4 (geometric mean)")
+    print("left of the memory at one character,\nheads 1 to 4 (geometric mean)")
     for layer in (0, 1):
         gates = np.moveaxis(seen[f"{layer}.gates"].mean(axis=-1), 1, -1)  # (rows, 512, heads)
         blank, every = rows == gated_words.encode(" ")[0], np.full(rows.shape, True)
         for name, chosen in (("blank", blank), ("letter", small), ("all", every)):
             print(f"layer {layer + 1}, {name:6}", np.exp(gates[chosen].mean(axis=0)))
-        print(f"half-lives, characters {np.log(0.5) / gates.mean(axis=(0, 1))}")
+        print(f"half-lives (characters) {(np.log(0.5) / gates.mean(axis=(0, 1))).round(1)}")
 
 # %% [markdown]
 # Nobody told the model what a word is. Yet at a blank all heads of both layers let go of more than
@@ -640,11 +645,11 @@ if ready(retention_parallel, retention_chunked, gated_linear_attention, delta_ru
 # course/22_gated_recurrence/train.py arms` makes the table.
 
 # %% jupyter={"source_hidden": true}
-print("bits a character on unseen text, range of five runs")
+print("bits a character on unseen text, five runs,\nin texts of 128 and of 1,024")
 for arm, found in gated_words.table().items():
     said = [f"{min(runs):.2f} to {max(runs):.2f}" for runs in found["bits"].values()]
     made = f"{found['numbers']:,} numbers, rate {found['rate']}" if "rate" in found else ""
-    print(f"{arm:18}  texts of 128: {said[0]}   of 1,024: {said[1]}   {made}")
+    print(f"{arm:18} {said[0]}, {said[1]}" + f"\n   {made}" * bool(made))
 
 # %% [markdown]
 # **What it shows.** The memory that never forgets is worst: 2.39 to 2.46 bits. Fixed decays bring
@@ -682,7 +687,7 @@ if ready(retention_recurrent):
     q, k, v = rng.standard_normal((3, 1, 64))
     state = np.zeros((64, 64))
     mine = processor_time(lambda: retention_recurrent(q, k, v, 0.97, state))
-    print(f"memory:          {4 * 64 * 64:11,} bytes, {mine:6.3f} ms a token, at any length")
+    print(f"memory: {4 * 64 * 64:,} bytes, {mine:.3f} ms a token")
     for length in (128, 1024, 8192, 65536):
         keys, values = rng.standard_normal((2, length, 64))
 
@@ -691,7 +696,7 @@ if ready(retention_recurrent):
             return weights @ values / weights.sum()
 
         theirs = processor_time(attend)
-        print(f"cache of {length:6,}: {4 * 128 * length:11,} bytes, {theirs:6.3f} ms a token")
+        print(f"cache of {length:6,}: {4 * 128 * length:10,} bytes, {theirs:5.3f} ms")
 
 # %% [markdown]
 # **What it wins.** The memory has the bytes of a cache of $D/2 = 32$ tokens, forever: at 65,536

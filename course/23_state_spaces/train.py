@@ -32,7 +32,7 @@ from torch.nn import functional
 RATES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
 STARTS = {"RNN": (0.9, 1.0, 1.1), "LSTM": (1.0, 2.0, 4.0)}
 """Gains of the RNN's orthogonal matrix, biases of the LSTM's forget gate; the others have 1."""
-TUNING, SEEDS = (100, 101), (0, 1, 2, 3, 4)
+TUNING, SEEDS = (100, 101), tuple(range(10))
 STEPS, EXAMPLES, WARM = 600, 50, 50
 EVERY = 20
 """Steps between two entries of a curve."""

@@ -32,6 +32,7 @@ widgets.what_is_kept()
 
 # %%
 import math
+import textwrap
 from collections.abc import Mapping  # in a signature
 
 import torch
@@ -103,7 +104,7 @@ if ready(selective_copy_data):
     )
     for row, asked in zip(tokens.tolist(), targets.tolist(), strict=True):
         shown = " ".join("·?"[t] if t < 2 else str(t) for t in row)
-        print(f"{shown}    answers: {asked[-3:]}")
+        print(f"{shown}  →  {asked[-3:]}")
 
 # %% [markdown]
 # ## 2 · From a token to a state
@@ -152,7 +153,8 @@ from attend_solutions.mamba import selective_parameters
 if ready(selective_parameters):
     both, ones = torch.tensor([[[-1.0], [3.0]]]), torch.ones(3, 1)
     delta, _, _ = selective_parameters(both, ones, torch.ones(1, 1), torch.tensor([-2.0]))
-    print("Δ:", delta.flatten(), " ratio:", float(delta[0, 1] / delta[0, 0]))
+    print("Δ:", delta.flatten())
+    print(f"ratio: {float(delta[0, 1] / delta[0, 0]):.2f}")
 
 # %% [markdown]
 # <!-- exercise: discretize_selective -->
@@ -201,7 +203,7 @@ if ready(discretize_selective):
     delta = torch.tensor([[[0.01], [0.1], [1.0], [5.0]]])
     decay, gain = discretize_selective(delta, -torch.ones(1, 1), torch.ones(1, 4, 1))
     for step, keeps, adds in zip(*(v.flatten() for v in (delta, decay, gain)), strict=True):
-        print(f"Δ = {step:4.2f}: keeps {keeps:.3f} of the state, adds {adds:.2f} x")
+        print(f"Δ = {step:4.2f}: keeps {keeps:.3f} of h, adds {adds:.2f} x")
 
 # %% [markdown]
 # <!-- exercise: selective_scan -->
@@ -260,7 +262,7 @@ if ready(selective_scan):
             own = delta[None, :, None].expand(1, 20, 20)
             _, left = selective_scan(torch.eye(20)[None], own, a, ones, ones, skip)
             share = 100 * left[0, :, 0] / left.sum()
-            print(f"{text}  {name:15s}: 7, 4, 2 have {share[symbol].round().int().tolist()} %")
+            print(f"{text} {name}:\n   7, 4, 2 have {share[symbol].round().int().tolist()} %")
 
 # %% [markdown]
 # <!-- exercise: raw_scan -->
@@ -291,7 +293,7 @@ def broken_scan(x, raw, bias, a, b, c):
 for start in (2.0, -2.0):  # a usual bias of Mamba is between -7 and -2
     ones = torch.ones(1, 100, 1)
     _, h = broken_scan(ones, 0 * ones, torch.tensor([start]), -torch.ones(1, 1), ones, ones)
-    print(f"bias {start:4.1f}: after 100 steps of input 1 the state is {float(h):.3g}")
+    print(f"bias {start:4.1f}: after 100 steps of 1, h = {float(h):.3g}")
 
 # %% tags=["exercise"]
 from attend_solutions.mamba import raw_scan
@@ -304,7 +306,7 @@ from attend_solutions.mamba import raw_scan
 if ready(raw_scan):
     for start in (2.0, -2.0):
         _, h = raw_scan(ones, 0 * ones, torch.tensor([start]), -torch.ones(1, 1), ones, ones)
-        print(f"bias {start:4.1f}: after 100 steps of input 1 the state is {float(h):.3g}")
+        print(f"bias {start:4.1f}: after 100 steps of 1, h = {float(h):.3g}")
 
 # %% [markdown]
 # ## 3 · The same, in parallel
@@ -366,8 +368,8 @@ if ready(associative_scan):
             h = torch.addcmul(written[:, t], decay[:, t], h)
             worst = max(worst, float((states[:, t] - h).abs().max()))
         print(
-            f"T = {length:4d}: {pairs:4d} pairs ({pairs / length:.2f} T) in {rounds:2d} rounds "
-            f"(2 log₂ T = {2 * math.log2(length):4.1f}); largest difference to the loop {worst:.0e}"
+            f"T = {length:4d}: {pairs:4d} pairs ({pairs / length:.2f} T)\n   {rounds:2d} rounds "
+            f"(2 log₂ T = {2 * math.log2(length):4.1f}), off by {worst:.0e}"
         )
 
 # %% [markdown]
@@ -420,7 +422,7 @@ if ready(causal_conv1d):
     taps, bias, other = torch.ones(2, 4), torch.zeros(2), x.clone()
     other[:, -1] += 1
     moved = causal_conv1d(other, taps, bias) != causal_conv1d(x, taps, bias)
-    print("outputs that moved, step by step:", moved.any(-1)[0].tolist())
+    print("outputs that moved:", moved.any(-1)[0].int().tolist())
 
 # %% [markdown]
 # <!-- exercise: MambaBlock -->
@@ -544,7 +546,7 @@ if ready(mamba_step):
             ("attention", keys.nbytes + values.nbytes, look),
         ):
             rows.append({"tokens": length, "layer": name, "kB": kept / 1000, "ms": took})
-            print(f"{length:5d} tokens  {name:9s} keeps {kept / 1000:8,.0f} kB, {took:6.2f} ms")
+            print(f"{length:5d} tokens, {name:9s} {kept / 1000:6,.0f} kB, {took:5.2f} ms")
     display(
         charts.line(
             rows,
@@ -600,7 +602,8 @@ if ready(MambaBlock, mamba_step):
                 tokens.append(int(torch.multinomial(chances, 1, generator=draw)))
         return mamba_words.decode(torch.tensor(tokens))
 
-    print(write("The statement is", 500))
+    for line in write("The statement is", 500).split("\n"):
+        print(textwrap.fill(line, 46, drop_whitespace=False))
 
 # %% [markdown]
 # It has learned the look of the documentation: words, quotes, brackets. It does not know what it
@@ -619,9 +622,9 @@ if ready(MambaBlock, mamba_step):
     table = mamba_words.table_bits(read, rows, order=4).mean(1)
     share = torch.bincount(unseen).float() / len(unseen)
     alone = -(share * share.clamp(min=1e-9).log2()).sum()
-    print(f"bits a character: Mamba {mine.mean():.2f}, table of four letters {table.mean():.2f}")
-    print(f"by how frequent each character is alone: {alone:.2f}")
-    print(f"pieces of text on which the table is better: {(table < mine).sum()} of {len(rows)}")
+    print(f"Mamba {mine.mean():.2f} bits, table of four letters {table.mean():.2f}")
+    print(f"by how frequent each character is: {alone:.2f}")
+    print(f"the table is better on {(table < mine).sum()} of {len(rows)} pieces")
 
 # %% [markdown]
 # Mamba is ahead of the table by less than a tenth of a bit. Both numbers flatter: about a quarter

@@ -27,6 +27,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from attend import chapter as chapter_source
 from attend import start, stub
+from attend.book import signature
 from attend.chapter import Cell, Source
 from attend.errors import AttendError
 from attend.readme import repository
@@ -91,6 +92,7 @@ def release_notebook(chapter_id: str) -> NotebookNode:
     source = chapter_source.read(chapter_source.source_path(chapter_id))
     notebook = release(solved(source), chapter_id)
     refuse_leaks(notebook, source)
+    _show_picture(notebook, source)
     way = start.way(chapter_id, chapter_source.chapter_ids())
     for place, where in ((0, "way-in"), (len(notebook.cells) + 1, "way-out")):
         notebook.cells.insert(place, new_markdown_cell(way, id=where))
@@ -100,11 +102,20 @@ def release_notebook(chapter_id: str) -> NotebookNode:
     return notebook
 
 
+def _show_picture(notebook: NotebookNode, source: Source) -> None:
+    """Put the first widget's picture under its cell, for where notebooks are only read."""
+    link = signature.link(source.id)
+    for place, cell in enumerate(notebook.cells if link else ()):
+        if cell.cell_type == "code" and "widgets." in cell.source:
+            notebook.cells.insert(place + 1, new_markdown_cell(link, id=start.PICTURE))
+            return
+
+
 def solved(source: Source) -> NotebookNode:
     """Put the answers and checks into a chapter's cells."""
     asked = _exercises(source)
     _refuse_borrowed(source, asked)
-    _refuse_broken_lists(source)
+    chapter_source.refuse_broken_lists(source)
     cells: list[NotebookNode] = []
     defined: set[str] = set()
     for cell in source.cells:
@@ -293,30 +304,6 @@ def _refuse_borrowed(source: Source, asked: dict[str, Exercise]) -> None:
                 )
 
 
-def _refuse_broken_lists(source: Source) -> None:
-    """Refuse a paragraph's line that begins like "1. ": it would be shown as a list."""
-    for cell in source.cells:
-        if cell.kind != "markdown":
-            continue
-        block, fenced = "", False
-        for offset, line in enumerate(cell.text.split("\n"), 1):
-            text = re.sub(r"^(> ?)+", "", line)  # the same rule applies to a quote
-            fence = text.lstrip().startswith("```")
-            fenced ^= fence
-            if fenced or fence or not text.strip() or text.startswith("#"):
-                block = ""
-            elif block == "paragraph" and re.match(r" {0,3}\d+\. ", text):
-                raise AttendError(
-                    f"{source.path.name}:{cell.line + offset}: a paragraph's line begins with "
-                    f"{text.split()[0]!r} and would be shown as a list: break the lines "
-                    "elsewhere, or put an empty line above a list"
-                )
-            elif re.match(r"\s|[-+*] |\d+\. ", text):
-                block = "list"
-            elif not block:
-                block = "other" if text[0] in "|<" else "paragraph"
-
-
 def _exercise_cells(exercise: Exercise, cell: Cell, defined: set[str]) -> list[NotebookNode]:
     """Helpers it needs, the answer, the locked check, and the way to a hint."""
     name, text = exercise.name, stub.solution_text(exercise.reference, defined)
@@ -337,7 +324,7 @@ def _exercise_cells(exercise: Exercise, cell: Cell, defined: set[str]) -> list[N
         call, metadata={"nbgrader": _nbgrader(f"check-{name}", points=exercise.points)}
     )
     way = "# Stuck? Remove the leading # below and run; each run gives the next hint."
-    hints = new_code_cell(f"{way}\n# hint({name})")
+    hints = new_code_cell(f"{way}\n# " + (f'hint("{exercise.id}")' if recurs else f"hint({name})"))
     answer.id, test.id, hints.id = name, f"check-{name}", f"hint-{name}"
     return [*helpers, answer, test, hints]
 
@@ -370,13 +357,19 @@ def _header(exercise: Exercise, chapter_id: str) -> str:
 
 
 def _with_contract(text: str, exercise: Exercise) -> str:
-    """The text with the exercise's promises and bans under its first table, or at its end."""
+    """The text with the exercise's promises and bans under its first table, or at its end.
+
+    Tables above the exercise's header are not its own.
+    """
     sentence = exercise.statement
     if not sentence:
         return text
     line = f"**What is checked.** {sentence}"
     lines = text.split("\n")
-    rows = [number for number, row in enumerate(lines) if row.startswith("|")]
+    title = f" · {exercise.title}"
+    headers = [n for n, row in enumerate(lines) if row.startswith("### ") and row.endswith(title)]
+    first = headers[0] if headers else 0
+    rows = [number for number, row in enumerate(lines) if row.startswith("|") and number > first]
     ends = [number for number in rows if number + 1 == len(lines) or not lines[number + 1].strip()]
     if not ends:
         return f"{text.rstrip()}\n\n{line}"

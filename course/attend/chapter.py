@@ -133,3 +133,27 @@ def exercise_import(cell: Cell) -> tuple[str, str]:
         "an exercise cell holds exactly one import of one name, such as "
         "`from attend_solutions.attention import softmax`"
     )
+
+
+def refuse_broken_lists(source: Source) -> None:
+    """Refuse a paragraph's line that begins like "1. ": it would be shown as a list."""
+    for cell in source.cells:
+        if cell.kind != "markdown":
+            continue
+        block, fenced = "", False
+        for offset, line in enumerate(cell.text.split("\n"), 1):
+            text = re.sub(r"^(> ?)+", "", line)  # the same rule applies to a quote
+            fence = text.lstrip().startswith("```")
+            fenced ^= fence
+            if fenced or fence or not text.strip() or text.startswith("#"):
+                block = ""
+            elif block == "paragraph" and re.match(r" {0,3}\d+\. ", text):
+                raise AttendError(
+                    f"{source.path.name}:{cell.line + offset}: a paragraph's line begins with "
+                    f"{text.split()[0]!r} and would be shown as a list: break the lines "
+                    "elsewhere, or put an empty line above a list"
+                )
+            elif re.match(r"\s|[-+*] |\d+\. ", text):
+                block = "list"
+            elif not block:
+                block = "other" if text[0] in "|<" else "paragraph"

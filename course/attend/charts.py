@@ -3,14 +3,17 @@
 JupyterLab 4 bundles Vega-Lite 5 and ignores the version-6 MIME type that Altair 6 would emit, and
 Altair's own default renderer loads Vega from the web. `use()` registers the course's theme and a
 renderer that emits `application/vnd.vegalite.v5+json`, which Lab draws offline (and for which it
-saves a PNG next to the chart when the notebook is saved), and VS Code too. Colab draws neither
-version; there Altair's renderer for Colab serves, which loads Vega from the web. Colours, and how a
-chart follows Lab's theme and width, are in `attend.theme`.
+saves a PNG next to the chart when the notebook is saved), and VS Code too, with its extension for
+notebooks. In editors the same chart comes along as an SVG image, for where the type is unknown.
+Colab draws neither version; there Altair's renderer for Colab serves, which loads Vega from the
+web. Colours, and how a chart follows Lab's theme and width, are in `attend.theme`.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import math
+import os
 import statistics
 import sys
 import textwrap
@@ -39,6 +42,8 @@ __all__ = [
 ]
 
 COLAB = "google.colab"  # the module that Colab's kernels have loaded
+EDITORS = ("VSCODE_PID", "VSCODE_CWD", "PYCHARM_HOSTED")
+"""Variables of the environment by which a kernel knows that an editor started it."""
 MIME = "application/vnd.vegalite.v5+json"
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 MAX_MARKS = 4096
@@ -67,8 +72,21 @@ def render(spec: dict[str, Any], **_: Any) -> tuple[dict[str, Any], dict[str, An
     Returns:
         The MIME bundle, and its metadata.
     """
-    bundle = {MIME: {**responsive(spec), "$schema": SCHEMA}, "text/plain": _words(spec)}
+    bundle: dict[str, Any] = {MIME: {**responsive(spec), "$schema": SCHEMA}}
+    bundle["text/plain"] = _words(spec)
+    if any(name in os.environ for name in EDITORS):
+        if importlib.util.find_spec("vl_convert"):
+            bundle["image/svg+xml"] = image(spec)
+        else:
+            bundle["text/plain"] += "\n(If no chart is drawn here: pip install vl-convert-python)"
     return bundle, {MIME: {"embed_options": EMBED}}
+
+
+def image(spec: Mapping[str, Any]) -> str:
+    """Draw a specification as SVG on white, without a browser; needs vl-convert."""
+    from vl_convert import vegalite_to_svg
+
+    return vegalite_to_svg({"background": "#ffffff", **spec, "$schema": alt.SCHEMA_URL})
 
 
 def _words(spec: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ _typer = typer.Typer(
 )
 _HOME = "work/ in a clone, else attend-work/"
 _LEARN, _TEACH = "For learners", "For instructors and authors"
-_class = typer.Typer(help="The course as nbgrader assignments.")
+_class = typer.Typer(help="Set up a class: the course as nbgrader assignments.")
 _typer.add_typer(_class, name="class", no_args_is_help=True, rich_help_panel=_TEACH)
 
 
@@ -36,7 +36,7 @@ def _version(asked: bool) -> None:
 @_typer.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     del version  # said by its callback
@@ -101,7 +101,7 @@ def reset(
     chapter: Annotated[str, typer.Argument(help="Such as 03, or 03_attention.")],
     work: _Work = None,
 ) -> None:
-    """Begin a chapter anew; your notebook is kept, under a name with today's date."""
+    """Start a chapter again; your notebook is kept, under a name with today's date."""
     from attend import workspace
 
     for sentence in workspace.reset(work or workspace.home(), chapter):
@@ -113,7 +113,7 @@ def update(
     chapter: Annotated[str, typer.Argument(help="Such as 03, or 03_attention.")],
     work: _Work = None,
 ) -> None:
-    """Take a chapter's newest version, with your answers in it; your old notebook is kept."""
+    """Get a chapter's newest version with your answers in it; your old notebook is kept."""
     from attend import update as module
     from attend import workspace
 
@@ -123,7 +123,7 @@ def update(
 
 @_typer.command(rich_help_panel=_LEARN)
 def doctor(work: _Work = None) -> None:
-    """Look whether all the course needs is here, and say what to do where it is not."""
+    """Check that all the course needs is installed and works; say what to do where it is not."""
     from attend import doctor as module
     from attend import workspace
 
@@ -163,6 +163,16 @@ def readme(
 ) -> None:
     """Rewrite the generated parts of README.md: the chapter table and the tree."""
     from attend.readme import main
+
+    raise typer.Exit(main(check))
+
+
+@_typer.command(rich_help_panel=_TEACH)
+def pictures(
+    check: Annotated[bool, typer.Option("--check", help="Only say what is stale.")] = False,
+) -> None:
+    """Draw each chapter's first widget into an SVG file, which its notebook shows to readers."""
+    from attend.book.signature import main
 
     raise typer.Exit(main(check))
 
@@ -243,7 +253,7 @@ def collect(
         bool, typer.Option("--dated", help="Files' dates in it are when they were handed in.")
     ] = False,
 ) -> None:
-    """Put the submissions of a Moodle or Canvas archive where they are graded."""
+    """Unpack the submissions of a Moodle or Canvas archive to where they are graded."""
     from attend import intake
 
     raise typer.Exit(intake.collect(assignment, archive, course, dated=dated))

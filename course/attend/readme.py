@@ -1,6 +1,6 @@
 """``attend readme``: the generated parts of README.md, between markers, from what they describe.
 
-The badge comes from the repository's address in pyproject.toml, the chapter table from the plan and
+The badges come from the repository's address in pyproject.toml, the chapter table from the plan and
 the grader's registry, the tree from the folders that are there.
 """
 
@@ -15,6 +15,7 @@ from attend_grader import chapters as registry
 
 from attend.curriculum import CHAPTERS, ROOT, PlannedChapter
 from attend.errors import AttendError
+from attend.start import FIRST
 
 START_PAGE = "lab/tree/work/start.ipynb"
 
@@ -69,11 +70,14 @@ def repository(root: Path = ROOT) -> str:
 
 
 def badge(root: Path = ROOT) -> str:
-    """The Binder badge, opening the start page."""
+    """The badges: Binder opens the start page, Colab the chapter that needs no other."""
     start = quote(START_PAGE, safe="")
+    chapter = f"course/{FIRST}/{FIRST}.ipynb"
     return (
         "[![Open in Binder](https://mybinder.org/badge_logo.svg)]"
-        f"(https://mybinder.org/v2/gh/{repository(root)}/HEAD?urlpath={start})"
+        f"(https://mybinder.org/v2/gh/{repository(root)}/HEAD?urlpath={start})\n"
+        "[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]"
+        f"(https://colab.research.google.com/github/{repository(root)}/blob/main/{chapter})"
     )
 
 

@@ -43,6 +43,13 @@ GENERATED = "chapters"
 """Id of the cell that shows progress: written anew at each start, it is nobody's work."""
 
 
+FIRST = "03_attention"
+"""The chapter that one can begin with as well."""
+
+PICTURE = "picture"
+"""Id of a chapter's cell that is for where notebooks are only read: a picture of its widget."""
+
+
 def page(ready: Sequence[str], shown: Progress | None = None) -> bytes:
     """The start page as a notebook; the same bytes for the same progress.
 
@@ -104,11 +111,13 @@ def _chapters(ready: Sequence[str], shown: Progress | None) -> str:
     if part is not None and part.next is not None:
         link = f"[{title(part.id)}]({part.id}.ipynb)"
         rows += [f"**Continue with {link}**: next is `{part.next.name}`.", ""]
+    elif len(ready) > 1 and not (shown and any(known.begun for known in shown.parts.values())):
+        rows += [f"**New here?** {_begin(ready)}", ""]
     rows += ["| | Chapter | What it answers | Exercises done |", "|---|---|---|---|"]
     for chapter in CHAPTERS:
         if chapter.id in ready:
             known = shown.parts.get(chapter.id) if shown else None
-            done = f"{known.bar} {known.said}" if known else ""
+            done = f"{known.bar} {known.said}".replace(" ", "\N{NO-BREAK SPACE}") if known else ""
             link = f"[{chapter.title}]({chapter.id}.ipynb)"
             rows.append(f"| {chapter.number} | {link} | {chapter.question} | {done} |")
     planned = [chapter for chapter in CHAPTERS if chapter.id not in ready]
@@ -117,3 +126,11 @@ def _chapters(ready: Sequence[str], shown: Progress | None) -> str:
         rows += [f"| {c.number} | {c.title} | {c.question} |" for c in planned]
         rows += ["", "</details>"]
     return "\n".join(rows)
+
+
+def _begin(ready: Sequence[str]) -> str:
+    """Where to begin; chapter 03 is for who wants attention at once, and needs no other."""
+    first = f"Begin with [{title(ready[0])}]({ready[0]}.ipynb)"
+    if FIRST not in ready[1:]:
+        return f"{first}."
+    return f"{first}; or with [{title(FIRST)}]({FIRST}.ipynb), which needs no other chapter."

@@ -57,13 +57,14 @@ def update(work: Path, chapter: str, root: Path = ROOT, now: datetime | None = N
     if not mine.is_file():
         return workspace.prepare(work, root)
     old = _read(mine)
-    new = _read(planned.notebook(root))
+    new = nbformat.reads(workspace.newest(planned.notebook(root)).decode(), as_version=4)
     if workspace.same_course(mine, planned.notebook(root), work):
         return [f"{mine.name} has the newest version of the chapter already."]
     copied = workspace.as_copied(mine)
     carried = carry(old, new, _read(copied) if copied.is_file() else None)
     said = workspace.reset(work, planned.id, root, now)
     write_whole(mine, nbformat.writes(new, indent=1, ensure_ascii=False).encode() + b"\n")
+    workspace.remove_offered(mine, planned.notebook(root))
     return [*said[:1], *_told(carried)]
 
 
@@ -87,7 +88,8 @@ def carry(old: NotebookNode, new: NotebookNode, copied: NotebookNode | None = No
         else:
             kept.append(name)
             first = signature(stubs[name].source, name)
-            if first and signature(cell.source, name) != first:
+            asked = signature(before[name].source, name) if name in before else ""
+            if first not in ("", asked) and _plain(cell.source, name) != _plain(first, name):
                 changed.append((name, first))
             stubs[name].source = cell.source
     ids = {cell.get("id") for cell in (*new.cells, *(copied.cells if copied else ()))}
@@ -109,6 +111,26 @@ def signature(source: str, name: str) -> str:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
             return f"def {name}({ast.unparse(node.args)})"
     return ""
+
+
+def _plain(source: str, name: str) -> str:
+    """A definition's first line without the types of its arguments, which a learner may leave out.
+
+    Args:
+        source: code, or a first line as :func:`signature` gives it.
+        name: of the function or class.
+    """
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        try:
+            tree = ast.parse(f"{source}: ...")
+        except SyntaxError:
+            return signature(source, name) or source
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            node.annotation = None
+    return signature(ast.unparse(tree), name)
 
 
 def _same(one: NotebookNode, other: NotebookNode | None) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from datetime import datetime
@@ -24,6 +25,9 @@ from attend_grader.checks.files import write_whole
 from attend import glossary, start
 from attend.curriculum import CHAPTERS, LAB, PACKED, ROOT, PlannedChapter
 from attend.errors import AttendError
+
+LINK = re.compile(r"\]\(\.\./(\d\d_\w+)/\1\.ipynb")
+"""A link from one chapter's folder to another's."""
 
 _RECORD = "copies.json"
 
@@ -53,7 +57,7 @@ def prepare(work: Path, root: Path = ROOT) -> list[str]:
         )
     from attend import progress  # with NumPy, which the command line does without
 
-    course = {chapter.notebook(root).name: chapter.notebook(root).read_bytes() for chapter in ready}
+    course = {chapter.notebook(root).name: newest(chapter.notebook(root)) for chapter in ready}
     course[glossary.NAME] = glossary.page([chapter.id for chapter in ready])
     try:
         (work / ".attend").mkdir(parents=True, exist_ok=True)
@@ -72,7 +76,7 @@ def reset(work: Path, chapter: str, root: Path = ROOT, now: datetime | None = No
 
     Args:
         work: the learner's folder.
-        chapter: its number or id: ``"03"`` or ``"03_attention"``.
+        chapter: its number or id: ``"03"``, ``"3"`` or ``"03_attention"``.
         root: where the course is.
         now: dates the name of what is kept; by default the present.
 
@@ -100,42 +104,81 @@ def ready_chapter(chapter: str, root: Path = ROOT) -> PlannedChapter:
         AttendError: no chapter of that name is ready.
     """
     ready = [c for c in CHAPTERS if c.is_ready(root)]
-    found = next((c for c in ready if chapter in (c.number, c.id)), None)
+    asked = chapter.removesuffix(".ipynb").zfill(2)
+    found = next((c for c in ready if asked in (c.number, c.id)), None)
     if found is None:
         known = ", ".join(c.id for c in ready) or "none"
-        raise AttendError(f"There is no chapter {chapter!r} yet; those there are: {known}.", 2)
+        raise AttendError(f"There is no chapter {chapter!r} yet. Chapters so far: {known}.", 2)
     return found
 
 
-def same_course(mine: Path, newest: Path, work: Path) -> bool:
+def remove_offered(mine: Path, notebook: Path) -> None:
+    """Remove the newest version that was put beside a learner's notebook, if it is as it was."""
+    fresh = newest(notebook)
+    beside = _beside(mine, fresh)
+    if beside.is_file() and beside.read_bytes() == fresh:
+        beside.unlink()
+
+
+def _beside(target: Path, fresh: bytes) -> Path:
+    return target.with_name(f"{target.stem}.new-{_digest(fresh)[:8]}{target.suffix}")
+
+
+def same_course(mine: Path, notebook: Path, work: Path) -> bool:
     """Whether a learner's notebook was copied from the newest version of its chapter."""
     known = _read_record(work)[0].get(mine.name, {})
-    return known.get("version") == _digest(newest.read_bytes())
+    return known.get("version") == _digest(newest(notebook))
+
+
+def newest(notebook: Path) -> bytes:
+    """A chapter's notebook as learners get it: among the others, and without the picture.
+
+    The course has each chapter in a folder of its own, learners have all of them in one; and the
+    picture is for who only reads.
+    """
+    content = notebook.read_bytes()
+    try:
+        made = json.loads(content)
+        kept = [cell for cell in made["cells"] if cell.get("id") != start.PICTURE]
+        beside = [cell | {"source": _beside_links(cell["source"])} for cell in kept]
+        if beside == made["cells"]:
+            return content
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return content
+    made["cells"] = beside
+    return (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _beside_links(source: str | list[str]) -> str | list[str]:
+    """Links to other chapters' notebooks as they are where all lie in one folder."""
+    if isinstance(source, str):
+        return LINK.sub(r"](\1.ipynb", source)
+    return [LINK.sub(r"](\1.ipynb", line) for line in source]
 
 
 def _update(work: Path, course: Mapping[str, bytes]) -> list[str]:
     record, said = _read_record(work)
-    for name, newest in course.items():
-        target, version, content = work / name, _digest(newest), _content(name, newest)
+    for name, fresh in course.items():
+        target, version, content = work / name, _digest(fresh), _content(name, fresh)
         known = record.setdefault(name, {})
         theirs = _content(name, target.read_bytes()) if target.is_file() else None
         if not target.exists():
-            _put(target, newest)
+            _put(target, fresh)
             known |= {"version": version, "content": content}
             said.append(f"Copied {name}.")
         elif version == known.get("version"):
             continue
         elif name == start.NAME and theirs == content:  # progress was made
-            write_whole(target, newest)
+            write_whole(target, fresh)
             known |= {"version": version, "content": content}
         elif theirs and theirs in (known.get("content"), content):
             if theirs != content:
                 said.append(f"Updated {name}: the course has a newer version, yours was unchanged.")
-            _put(target, newest)
+            _put(target, fresh)
             known |= {"version": version, "content": content}
         elif version != known.get("offered"):
-            beside = target.with_name(f"{target.stem}.new-{version[:8]}{target.suffix}")
-            write_whole(beside, newest)
+            beside = _beside(target, fresh)
+            write_whole(beside, fresh)
             known["offered"] = version
             said.append(
                 f"The course has a newer version of {name}; yours has your work in it and is left "

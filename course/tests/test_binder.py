@@ -37,6 +37,28 @@ def test_scripts_can_be_executed(script: str):
     subprocess.run(["bash", "-n", path], check=True)
 
 
+def test_repo2docker_itself_reads_it_as_meant(monkeypatch: pytest.MonkeyPatch):
+    """With ``pip install jupyter-repo2docker``: what the image would be made of, without Docker."""
+    app = pytest.importorskip("repo2docker.app", reason="needs jupyter-repo2docker")
+    monkeypatch.chdir(ROOT)
+    packs = (kind("ubuntu:22.04") for kind in app.Repo2Docker().buildpacks)
+    pack = next(each for each in packs if each.detect())
+    pack.platform = "linux/amd64"
+    assert type(pack).__name__ == "PythonBuildPack"
+    assert (pack.binder_dir, pack.python_version) == ("binder", "3.11")
+    ((_, before),) = pack.get_preassemble_scripts()
+    assert " gcc libc6-dev " in before
+    ((_, install),) = pack.get_assemble_scripts()
+    assert install.endswith('-r "binder/requirements.txt"')
+    assert pack.get_post_build_scripts() == ["binder/postBuild"]
+    assert pack.get_start_script() == "${REPO_DIR}/binder/start"
+    dockerfile = pack.render()
+    whole, installs = "COPY --chown=1000:1000 src/ ${REPO_DIR}/", f"RUN {install}"
+    assert 0 < dockerfile.find(whole) < dockerfile.find(installs), "editable: needs all of it"
+    assert "RUN ./binder/postBuild" in dockerfile
+    assert 'ENV R2D_ENTRYPOINT="${REPO_DIR}/binder/start"' in dockerfile
+
+
 @dataclass(frozen=True)
 class Image:
     """What repo2docker would make: the repository, and the environment its commands run in."""

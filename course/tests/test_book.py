@@ -18,6 +18,8 @@ from attend import build, chapter, widgets
 from attend.book import pages, site
 from attend.charts import MIME
 from attend.errors import AttendError
+from attend.widgets.kit import states, svg
+from attend_grader import chapters
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import ConsoleMessage, Page, ViewportSize, sync_playwright
 
@@ -46,11 +48,14 @@ def _ran() -> nbformat.NotebookNode:
     notebook.metadata["widgets"] = {pages.STATES: {"state": {"m1": {"state": state}}}}
     still = picture._repr_mimebundle_()
     still = (still[0] if isinstance(still, tuple) else still)["text/html"]
+    memory = widgets.score_memory()
+    leaves = {states.MIME: states.table(memory), "text/html": svg.still(memory.static())}
     shown = iter(
         (
             [{pages.WIDGET: {"model_id": "m1"}, "text/html": still}],
             [{MIME: SPEC, "text/plain": "[chart]"}],
             [{pages.WIDGET: {"model_id": "unknown"}, "text/html": still}],
+            [{pages.WIDGET: {"model_id": "m2"}, **leaves}],
         )
     )
     asked = {cell.id for cell in notebook.cells if "nbgrader" in cell.metadata}
@@ -81,6 +86,27 @@ def test_stubs_stand_where_answers_stood(made):
     nbformat.validate(made)
 
 
+def test_of_a_bar_that_counts_the_last_state_is_shown():
+    assert pages._last_written("0 %\r50 %\r     \rloss 2\n1 %\r2 %\n") == "loss 2\n2 %\n"
+    assert pages._last_written("a\n\nb  \n") == "a\n\nb  \n"
+    bar = nbformat.v4.new_output("stream", name="stdout", text="0 %\r   ")
+    assert pages._joined([bar]) == []
+
+
+def test_a_formula_that_goes_on_in_the_next_line_begins_no_list():
+    text = "so $a\n+ 1$ and `$x\n+ $`\n\n$$b\n+ 2$$\n```\n$c\n- $\n```"
+    wanted = "so $a + 1$ and `$x\n+ $`\n\n$$b\n+ 2$$\n```\n$c\n- $\n```"
+    assert pages._MATHS.sub(pages._one_line, text) == wanted
+
+
+def test_what_is_to_be_repaired_may_be_read_though_it_holds_most_of_the_answer():
+    solved, released = build.solved_notebook("16_flash"), build.release_notebook("16_flash")
+    shown = pages.page("16_flash", solved, released)
+    tags = [tag for cell in shown.cells for tag in cell.metadata.get("tags", ())]
+    assert "repair-stream_attention" in tags
+    build.refuse_leaks(shown, chapter.read(chapter.source_path("16_flash")))
+
+
 def test_an_answer_that_stands_elsewhere_is_refused(made):
     wrong: Any = nbformat.from_dict(made)
     answers = [c.source for c in build.solved_notebook(CHAPTER).cells if c.id == "softmax"]
@@ -94,9 +120,10 @@ def test_outputs_are_what_a_page_can_show(made):
     printed = [output.text for output in outputs if output.output_type == "stream"]
     assert set(printed) == {"one\ntwo\n"}
     pictures = [output.data["text/html"] for output in outputs if "data" in output]
-    assert ["attend-alive" in p for p in pictures] == [True, False, False]
-    assert ["attend-chart" in p for p in pictures] == [False, True, False]
-    assert all("<svg" in p for p in (pictures[0], pictures[2]))
+    kinds = ("alive", "chart", "still", "leaf")
+    assert [[k for k in kinds if f"attend-{k}" in p] for p in pictures] == [[k] for k in kinds]
+    assert all("<svg" in p for p in (pictures[0], *pictures[2:]))
+    assert '"asks": false' in pictures[0]
     assert "data:image" not in "".join(pictures)
 
 
@@ -146,7 +173,8 @@ def _problems(page: Page, here: str, path: str) -> list[str]:
     page.wait_for_function(
         "document.querySelectorAll('.attend-chart').length"
         " === document.querySelectorAll('.attend-chart svg.marks').length"
-        " && !document.querySelector('.attend-alive > .attend-drag-query')"
+        " && !document.querySelector('.attend-alive > script, .attend-leaf > script')"
+        " && document.fonts.status === 'loaded'"
     )
     if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
         said.append("wider than the window")
@@ -181,6 +209,72 @@ def test_the_site_in_a_browser(made, tmp_path, monkeypatch):
         before = page.locator(".attend-live [role=status]").inner_text()
         page.locator(".attend-live input[type=range]").press("ArrowRight")
         assert page.locator(".attend-live [role=status]").inner_text() != before
+        slider = page.locator(".attend-leaf input[type=range]")
+        said = page.locator(".attend-leaf svg").get_attribute("aria-label")
+        drawn = page.locator(".attend-leaf svg").inner_html()
+        slider.press("ArrowRight")
+        assert slider.get_attribute("aria-valuetext") == "131,072"
+        assert page.locator(".attend-leaf svg").inner_html() != drawn
+        slider.press("ArrowLeft")
+        assert page.locator(".attend-leaf svg").inner_html() == drawn
+        assert page.locator(".attend-leaf [role=status]").text_content() == said
         page.goto(f"{here}/search.html?q=softmax")
         page.wait_for_selector("#search-results li a")
         browser.close()
+
+
+ALIVE = dict.fromkeys(chapter.chapter_ids(), ".attend-leaf, .attend-alive")
+ALIVE["04_self_attention"] = ".attend-still"  # it trains a model for each choice
+"""What a chapter's first picture is in the book; those alive have a slider."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The book as it is published, from runs of all chapters."""
+    out = tmp_path_factory.mktemp("whole") / "book"
+    assert site.main(out) == 0
+    return out
+
+
+@pytest.mark.browser
+@pytest.mark.deep
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")
+@pytest.mark.parametrize("path", [*chapter.chapter_ids(), "index", "glossary"])
+def test_each_page_of_the_whole_book(path: str, whole: Path):
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed: apt install chromium")
+    with _served(whole) as here, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(CHROMIUM))
+        for scheme, width in (("light", 1280), ("dark", 400)):
+            size = ViewportSize(width=width, height=900)
+            context = browser.new_context(viewport=size, color_scheme=scheme)
+            page = context.new_page()
+            assert _problems(page, here, path) == [], (path, scheme, width)
+            if path in ALIVE:
+                _assert_reads_well(page, path)
+            context.close()
+        browser.close()
+
+
+def _assert_reads_well(page: Page, path: str) -> None:
+    """A chapter's page: stubs for all exercises, pictures with words, the first one alive."""
+    text = page.locator("article").inner_text()
+    for exercise in chapters.chapter(path).exercises:
+        assert exercise.name in text
+    stubs = page.locator("article pre", has_text="YOUR CODE HERE").count()
+    repairs = text.count("repair") > 0
+    assert stubs + repairs >= 1
+    assert page.locator("merror, .math-error").count() == 0
+    silent = "article img:not([alt]), article svg[data-panel]:not([aria-label])"
+    assert page.locator(silent).count() == 0
+    first = page.locator(".attend-leaf, .attend-alive, .attend-still").first
+    assert first.evaluate("(node, kinds) => node.matches(kinds)", ALIVE[path])
+    if ALIVE[path] == ".attend-still":
+        return
+    slider = first.locator("input[type=range]").first
+    before = first.locator("svg").first.evaluate("svg => svg.parentNode.innerHTML")
+    at = slider.input_value()
+    slider.press("ArrowRight" if at != slider.get_attribute("max") else "ArrowLeft")
+    assert first.locator("svg").first.evaluate("svg => svg.parentNode.innerHTML") != before

@@ -12,7 +12,7 @@ import pytest
 from attend import build, chapter, stub
 from attend.errors import AttendError
 from attend_grader import chapters
-from attend_grader.checks.exercise import Chapter, Exercise, Property
+from attend_grader.checks.exercise import Chapter, Contract, Exercise, Property
 from attend_grader.checks.slips import Slip
 from attend_solutions import attention
 
@@ -127,6 +127,18 @@ def test_header_is_made_from_the_registry(toy):
     assert "\n### Exercise 3.1 · A title" in f"\n{text}"
     assert "●●○○○" in text
     assert "about 7 minutes · 3 points" in text
+
+
+def test_promises_stand_under_the_exercises_own_table(toy):
+    (plain,) = registered(attention.softmax)
+    promising = replace(plain, contract=Contract(says=("It is whole.",)))
+    table = "| a |\n# |---|\n# | 1 |"
+    text = exercise_text("softmax", prose=f"why\n#\n# {table.replace('1', 'own')}\n#\n# more")
+    text = text.replace("# <!--", f"# {table}\n#\n# <!--", 1)
+    cells = build.solved(toy(text, (promising,))).cells
+    shown = next(cell.source for cell in cells if "What is checked" in cell.source)
+    order = ["| 1 |", "### Exercise", "| own |", "**What is checked.** It is whole.", "more"]
+    assert sorted(order, key=shown.index) == order
 
 
 def test_two_builds_give_the_same_bytes(toy):

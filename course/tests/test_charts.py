@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from types import ModuleType
 from typing import Any
 
@@ -13,6 +15,7 @@ import altair as alt
 import pytest
 from attend import charts
 
+SVG = "{http://www.w3.org/2000/svg}"
 WORDS: dict[str, Any] = {
     "title": "Loss",
     "description": "Loss against width.",
@@ -33,6 +36,12 @@ def _course_style():
     yield
     alt.renderers.enable("default")
     alt.theme.enable("default")
+
+
+@pytest.fixture(autouse=True)
+def _no_editor(monkeypatch: pytest.MonkeyPatch):
+    for name in charts.EDITORS:
+        monkeypatch.delenv(name, raising=False)
 
 
 def bundle(chart: alt.LayerChart | alt.Chart) -> dict:
@@ -63,6 +72,25 @@ def test_colab_gets_altairs_own_page(monkeypatch: pytest.MonkeyPatch):
     shown: Any = charts.bands(ROWS, "d_k", "loss", "way", **WORDS)._repr_mimebundle_()
     assert "vega-embed" in shown["text/html"]
     assert '"fontSize": 15' in shown["text/html"], "the course's theme"
+
+
+@pytest.mark.parametrize("name", charts.EDITORS)
+def test_an_editor_gets_an_image_beside_it(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(name, "1")
+    shown = bundle(charts.bands(ROWS, "d_k", "loss", "way", **WORDS))
+    root = ET.fromstring(shown["image/svg+xml"])
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert float(root.get("width", 0)) == pytest.approx(charts.WIDTH + 60, abs=20)
+    assert {"Loss", "nats", "scaled"} <= {text.text for text in root.iter(f"{SVG}text")}
+    assert "#ffffff" in shown["image/svg+xml"]
+
+
+def test_an_editor_without_vl_convert_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("VSCODE_PID", "1")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    shown = bundle(charts.line([{"x": 1, "y": 1}], "x", "y", **WORDS))
+    assert "image/svg+xml" not in shown
+    assert shown["text/plain"].endswith("pip install vl-convert-python)")
 
 
 def test_any_altair_chart_is_rendered_offline():

@@ -30,11 +30,12 @@ def script() -> Any:
 
 def test_the_tables_are_complete():
     heads, table = script(), trials.table()
-    assert set(table) == {"asking", "stuck", "saving", "sharing"}
+    assert set(table) == {"asking", "stuck", "saving", "again", "sharing"}
     assert set(table["asking"]) == set(trials.STEPS)
     assert all(set(arms) == set(trials.ASKED[asked]) for asked, arms in table["asking"].items())
     assert set(table["saving"]) == set(trials.SAVING)
-    assert all(len(cell["error"]) == 20 for cell in table["stuck"].values())
+    more = [*table["stuck"].values(), *table["again"].values()]
+    assert all(len(cell["error"]) == len(cell["seeds"]) == 20 for cell in more)
     assert len(table["sharing"]) == len(heads.POOLED)
     arms = [(heads.RATES, cell) for cells in table["asking"].values() for cell in cells.values()]
     arms += [(heads.RATES, cell) for cell in table["saving"].values()]

@@ -130,7 +130,7 @@ def test_the_start_page_shows_progress_without_a_word(
     assert workspace.prepare(work, course) == []
     page = nbformat.reads((work / start.NAME).read_text(), 4)
     assert "**Continue with [03 · Scaled dot-product" in page.cells[1].source
-    assert "▰▱▱▱▱ 0 of 7" in page.cells[1].source
+    assert "▰▱▱▱▱\N{NO-BREAK SPACE}0\N{NO-BREAK SPACE}of\N{NO-BREAK SPACE}7" in page.cells[1].source
 
     page.cells[0].source = "my own words"
     nbformat.write(page, work / start.NAME)
@@ -396,9 +396,14 @@ def test_reset_keeps_the_learners_file_under_a_dated_name(course: Path, work: Pa
 
 
 def test_reset_of_an_unknown_chapter_names_those_there_are(course: Path, work: Path):
-    with pytest.raises(AttendError, match="'3' yet; those there are: 03_attention"):
-        workspace.reset(work, "3", course)
+    with pytest.raises(AttendError, match=r"'4' yet\. Chapters so far: 03_attention"):
+        workspace.reset(work, "4", course)
     assert not work.exists()
+
+
+@pytest.mark.parametrize("name", ["3", "03", "03_attention", "03_attention.ipynb"])
+def test_a_chapter_is_named_as_one_would(course: Path, name: str):
+    assert workspace.ready_chapter(name, course).id == "03_attention"
 
 
 def test_a_check_before_the_first_cell_gets_a_card(tmp_path: Path):

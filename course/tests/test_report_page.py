@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from attend import report
+from attend.report import charts, wording
 from attend.report import page as report_page
-from attend.report import wording
 from attend_grader import chapters
 from attend_grader.gradebook.gather import Gathered
 from attend_grader.grading.analysis import analyse
@@ -182,6 +182,10 @@ class TestPage:
         for part in whole.select("[tabindex]"):
             assert (part["tabindex"], part["role"]) == ("0", "region")
             assert part["aria-label"]
+
+    def test_a_charts_ticks_are_round_numbers(self):
+        steps = [charts._round_step(most / 5) for most in (1, 5, 6, 13, 30, 51, 795, 2_000, 5_001)]
+        assert steps == [1, 1, 2, 5, 10, 20, 200, 500, 2_000]
 
     def test_heat_goes_from_dark_to_light(self):
         steps = [luminance(wording.colour(k / 20)) for k in range(21)]

@@ -98,6 +98,27 @@ def test_an_answer_whose_stub_changed_is_carried_and_named(course: Path):
     assert told in said
 
 
+def test_types_that_were_left_out_are_no_change(course: Path):
+    stub = "def softmax(x: int, axis: int = -1) -> int:\n    ..."
+    publish(course, chapter(exercise("softmax", stub)))
+    workspace.prepare(course / "work", course)
+    write(course, {"softmax": "def softmax(x, axis=-1):\n    return x"})
+    publish(course, chapter(exercise("softmax", stub.replace("int", "float")), text="second"))
+    said = update.update(course / "work", CHAPTER, course, NOW)
+    assert said[1:] == ["Your answers are in the new one: softmax."]
+    assert update._plain("def f(x: int = 2, *a: str): ...", "f") == "def f(x=2, *a)"
+    assert update._plain("def f(x: int=2)", "f") == "def f(x=2)"
+
+
+def test_the_version_that_was_put_beside_it_goes(course: Path):
+    write(course, {"softmax": "def softmax(x):\n    return x"})
+    publish(course, chapter(exercise("softmax", STUB.format("softmax")), text="second"))
+    workspace.prepare(course / "work", course)
+    (beside,) = (course / "work").glob(f"{CHAPTER}.new-*.ipynb")
+    update.update(course / "work", CHAPTER, course, NOW)
+    assert not beside.exists()
+
+
 def test_nothing_newer_changes_nothing(course: Path):
     old = write(course, {"softmax": "def softmax(x):\n    return x"})
     (said,) = update.update(course / "work", "03", course, NOW)
@@ -115,7 +136,7 @@ def test_a_file_that_is_no_notebook_is_left_alone(course: Path):
 
 
 def test_an_unknown_chapter_names_those_there_are(course: Path):
-    with pytest.raises(AttendError, match="those there are: 03_attention"):
+    with pytest.raises(AttendError, match="Chapters so far: 03_attention"):
         update.update(course / "work", "77", course)
 
 

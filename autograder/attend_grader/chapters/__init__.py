@@ -13,6 +13,7 @@ from functools import cache
 from importlib import import_module
 
 from attend_grader.checks.exercise import Chapter, Exercise
+from attend_grader.inside.settings import usual_settings
 
 
 def _found() -> dict[str, Mapping[str, int]]:
@@ -53,7 +54,8 @@ def _names(chapter_id: str) -> Mapping[str, int]:
 
 @cache
 def _load(chapter_id: str, name: str) -> Exercise:
-    found: Exercise = import_module(f"{package(chapter_id)}.{module(name)}").EXERCISE
+    with usual_settings():  # tensors that its module makes are not of a learner's default dtype
+        found: Exercise = import_module(f"{package(chapter_id)}.{module(name)}").EXERCISE
     declared = INDEX[chapter_id][name]
     if (found.name, found.chapter, found.points) != (name, chapter_id, declared):
         raise ValueError(

@@ -11,7 +11,7 @@ A guide for authors. One file an exercise, ``chapters/chNN_slug/name.py``; the m
         alternatives=(by_logarithm, …), hints=(…), minutes=10, …)
 
 **Contract** (:mod:`.contract`). What you promise is printed in the notebook
-(``contract.sentence()``) and checked: each promise is one property of 1 point
+(``exercise.statement``) and checked: each promise is one property of 1 point
 (``points={"leading": 2}`` changes that) that is tried on your draws, for each argument in turn,
 and compares the learner's function with itself. So write no property for integers, float32, views,
 leading axes, unchanged arguments, gradients or masks, and none at D = 1 to keep points apart. Bans
@@ -25,6 +25,13 @@ Promises count once a third of the other points are earned: what returns zeros k
 - ``gradients=("x", EVERY_PARAMETER)``: each argument and parameter, right and not cut.
 - ``masks=("mask",)``: all True is None, broadcasts; ``hidden_rows=True``: a row may be all False.
 - Arguments for which rounding makes no sense (distributions): ``whole={"weights": function}``.
+- "Numbers of any size" is promised wherever a draw holds floats, and needs no word: an answer that
+  all properties let pass is tried on your draws scaled up and down, far from 0, with one row far
+  from the others, with an argument of zeros and with long axes (:mod:`.sizes`), and held to the
+  digits that such a call has (:mod:`.exact`). A call on which your alternatives differ from the
+  answer does not count. Where an argument may not hold any number, say which:
+  ``ranges={"decay": AS_DRAWN, "keys": (-1000, 1000), "features": POSITIVE}``; an option or a count
+  is tried where it has a range. ``related=True`` leaves all arguments as drawn that have none.
 
 **Draws** ``draws(rng) -> list[Call]``: 4 to 8 calls that show behaviour. They carry everything
 else: promises, slips, symptoms. So let lengths differ (T ≠ S, D ≠ D_v), include a square, an odd
@@ -48,9 +55,9 @@ where the learner's behaviour agrees on all draws. ``told`` speaks of what comes
 to try; it is told to whoever's code behaves alike, so it must be true of all of them.
 
 **Symptoms** (:mod:`.symptoms`) need nothing from you. Where no slip matches, the card says what
-holds of every call tried: a factor √D, transposed, "as if q and k had changed places", wrong
-in just those calls where there are leading axes, "as if a sum ran along another axis". They are as
-good as your draws.
+holds of every call tried (:mod:`.evidence`): a factor √D, transposed, "as if q and k had changed
+places", wrong in just those calls where there are leading axes, "as if a sum ran along another
+axis". They are as good as your draws.
 
 **Alternatives**: two or more right answers in other styles; they must get full marks.
 

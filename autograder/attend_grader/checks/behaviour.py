@@ -58,13 +58,18 @@ def same_value(a: Any, b: Any) -> bool:
     return type(a) is type(b) and a == b
 
 
-def same_structure(got: Any, want: Any) -> bool:
-    """Whether a result is one value or several as the right one is, and no whole number for it."""
+def same_count(got: Any, want: Any) -> bool:
+    """Whether a result is one value, or as many as the right one is."""
     if isinstance(want, (tuple, list)) != isinstance(got, (tuple, list)):
         return False
-    pairs = list(zip(parts(got), parts(want), strict=False))
-    return len(parts(got)) == len(parts(want)) and not any(
-        numbers(b).dtype.kind == "f" and numbers(a).dtype.kind not in "f" for a, b in pairs
+    return len(parts(got)) == len(parts(want))
+
+
+def same_structure(got: Any, want: Any) -> bool:
+    """Whether a result is one value or several as the right one is, and no whole number for it."""
+    return same_count(got, want) and not any(
+        numbers(b).dtype.kind == "f" and numbers(a).dtype.kind not in "f"
+        for a, b in zip(parts(got), parts(want), strict=True)
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from attend_grader.checks.alike import Alike
-from attend_grader.checks.behaviour import same_structure
+from attend_grader.checks.behaviour import same_count
 from attend_grader.checks.calls import (
     Leaf,
     cast,
@@ -59,7 +59,8 @@ class Case:
         got: what the candidate did.
         want: the right value.
         names: of the parameters.
-        wrong: whether the two differ, or the candidate raised.
+        wrong: whether their values differ, or the candidate raised; a type that differs does not
+            count, as the card tells of it apart.
         unsure: whether rounding may explain the difference.
         traits: what holds of the call, in words that follow "where".
     """
@@ -139,7 +140,7 @@ def _case(exercise: Exercise, call: Call, want: Any, got: Outcome) -> Case:
     kinds = [numbers(leaf.value).dtype for leaf in leaves(call, names)]
     single = any(kind.kind == "f" and kind.itemsize < 8 for kind in kinds)
     single |= any(numbers(part).dtype == np.float32 for part in parts(want))
-    wrong, unsure = got.error is not None or not same_structure(got.value, want), False
+    wrong, unsure = got.error is not None or not same_count(got.value, want), False
     if not wrong and alike.difference(got.value, want, single=single, strict=True):
         wrong = True
         unsure = alike.difference(got.value, want, single=single) is None

@@ -62,8 +62,8 @@ class Contract:
             underscore, or is ``modules``, are other names of what is stated and are not printed.
         forbidden: what all of ``forbids`` is, in words; printed in the place of the names.
         says: further sentences, of promises that the exercise's own properties check.
-        ranges: which numbers arguments may hold, where not any (``sizes.KEPT``, ``sizes.POSITIVE``,
-            or from and to); of an option or a count, which may be tried at all.
+        ranges: which numbers an argument may hold, where not any: ``sizes.AS_DRAWN``,
+            ``sizes.POSITIVE``, or from and to; of an option or a count, which are tried at all.
         whole: how an argument gets its whole numbers, where rounding twice its value does not do.
         points: of each property by its key (``leading``, ``kinds``, ``unchanged``, ``gradients``,
             ``masks``); 1 where none is named.
@@ -86,16 +86,17 @@ class Contract:
     whole: Mapping[str, Callable[[np.ndarray], np.ndarray]] = field(default_factory=dict)
     points: Mapping[str, int] = field(default_factory=dict)
 
-    def sentence(self, *, sizes: Sequence[str] = ()) -> str:
+    def sentence(self, *, sizes: Sequence[str] | None = None) -> str:
         """What the notebook prints under the table: each promise and each ban.
 
         Args:
-            sizes: arguments that are tried with unusual numbers; their ranges are told.
+            sizes: arguments that are tried with unusual numbers, whose ranges are told; None where
+                there is no such trial.
         """
         said = []
         if self.numpy_only:
             said.append("NumPy and Python's own modules only.")
-        any_axes = "Any leading axes" if sizes else "Any number of leading axes"
+        any_axes = "Any number of leading axes" if sizes is None else "Any leading axes"
         if self.leading_axes is True:
             said.append(f"{any_axes}.")
         elif self.leading_axes:
@@ -103,8 +104,9 @@ class Contract:
         if self.shared:
             said.append(f"The leading axes of {_listed(_code(self.shared))} broadcast.")
         said += self._types()
-        if sizes:
+        if sizes is not None:
             said = [text.replace("a view such as `a.T`", "a view (`a.T`)") for text in said]
+        if sizes:
             said.append(self._sizes(sizes))
         if self.masks:
             many = len(self.masks) > 1
@@ -132,12 +134,12 @@ class Contract:
         for name, span in ends.items():
             if span is not None and np.isfinite(span[1]):
                 low, high = span
-                limit = f"±{high:g}" if low == -high else f"{low:g} to {high:g}"
+                limit = f"±{high:g}" if low == -high else f"{low:g} to {high:g}".replace("-", "−")
                 limits.setdefault(limit, []).append(name)
         told = [f"{_listed(_code(names))} within {limit}" for limit, names in limits.items()]
         limited = {name for names in limits.values() for name in names}
         free = [name for name in named if name not in limited]
-        if free and set(named) <= set(self.ranges):
+        if free and (None in self.ranges.values() or set(named) <= set(self.ranges)):
             told.insert(0, f"{_listed(_code(free))} of any size")
         elif free:
             told.insert(0, "numbers of any size")

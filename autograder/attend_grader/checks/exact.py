@@ -140,6 +140,9 @@ class Exact:
         before = self.bench(self.base)
         for index, each in enumerate(want):
             usual = numbers(parts(before.value)[index]) if usable(before) else each
+            if each.dtype.kind in "fc":  # terms of usual size may cancel on the way
+                size = float(np.abs(usual).max(initial=0.0))
+                far[index] += ROUNDINGS * self._unit(each) * size
             least = VANISHED * self._shrunk() * np.abs(usual).max(initial=0.0)
             if np.abs(each).max(initial=0.0) <= least:
                 far[index] += ROUNDINGS * self._unit(each) * _largest(self.call, self.names) ** 3
@@ -189,7 +192,7 @@ def _moved(value: Any, rng: np.random.Generator) -> Any:
     array = numbers(value)
     signs = rng.choice((-1.0, 1.0), array.shape)
     unit = 2.0 ** -(53 if array.dtype.itemsize == 8 else 24)
-    moved = (array * (1.0 + STEPS * unit * signs)).astype(array.dtype)
+    moved = np.asarray(array * (1.0 + STEPS * unit * signs), array.dtype)
     if isinstance(value, np.ndarray):
         return moved
     import torch

@@ -79,8 +79,8 @@ def _try_gradients(trial: Trial, wrt: list[int], parameters: list[str]) -> int:
             method=call.method,
         )
 
-    if reference_on(trial.probe.reference, call)(call).error is not None:
-        return 0  # a call that must be refused
+    if reference_on(trial.probe.reference, call)(call).error is not None or _huge(call):
+        return 0  # a call that must be refused, or whose backward pass may overflow
     value = trial.right(*call.args, **call.kwargs)
     cotangents = [_normal(rng, part.detach()) for part in parts(value)]
     if trial.bench.error is not None:
@@ -116,6 +116,13 @@ def _try_gradients(trial: Trial, wrt: list[int], parameters: list[str]) -> int:
     else:
         differences()
     return 1
+
+
+def _huge(call: Call) -> bool:
+    """Whether the product of two of its numbers, as backward passes form, overflows float32."""
+    tensors = [value for value in call.args if isinstance(value, torch.Tensor)]
+    finite = [value[value.isfinite()] for value in tensors if value.is_floating_point()]
+    return any(float(value.abs().max()) > 1e19 for value in finite if value.numel())
 
 
 def _any(gradient: Any) -> bool:

@@ -65,7 +65,11 @@ def right_values(
                 never = never_written(outcome)
                 if never:
                     miss = Miss(miss.text, miss.evidence, never, "never written")
-                elif _has_nan(outcome.value) and (unfilled := unfilled_loads(outcome)):
+                elif (
+                    _has_nan(outcome.value)
+                    and not _reads_outside(outcome)
+                    and (unfilled := unfilled_loads(outcome))
+                ):
                     miss = Miss(miss.text, miss.evidence, unfilled, "no other")
                 raise miss.on(_given(probe, call), why) from None
 
@@ -84,7 +88,7 @@ def clean_memory(name: str, cases: Cases, *, points: int = 1) -> Property:
             for launch in outcome.trace:
                 first = min(launch["events"], key=lambda e: ORDER.index(e["kind"]), default=None)
                 if first is None and launch["idle"]:
-                    raise idle(launch).on(_given(probe, call), why)
+                    raise idle(launch, never_written(outcome)).on(_given(probe, call), why)
                 if first is not None:
                     raise told(first).on(_given(probe, call), why)
 
@@ -258,6 +262,11 @@ def launched(subject: Subject, probe: Probe, call: Call) -> Outcome:
             "no kernel was launched: what is asked for is `kernel[grid](...)`.", topic="no kernel"
         ).on(_given(probe, call), "")
     return outcome
+
+
+def _reads_outside(outcome: Outcome) -> bool:
+    """Whether memory that belongs to no argument was read, which the tracer makes NaN as well."""
+    return any(e["kind"] == "outside read" for launch in outcome.trace for e in launch["events"])
 
 
 def _has_nan(value: Any) -> bool:

@@ -36,7 +36,7 @@ def told(event: Mapping[str, Any]) -> Miss:
             text = f"{who} and {other} both write {_range(event)} ({line})."
             cause = (
                 "On a GPU programs run at the same time, and either may come last. Each place of "
-                "an output belongs to one program; a sum over programs needs tl.atomic_add."
+                "an output belongs to one program."
             )
         case _:
             others = [_program(p) for p in event["programs"][1:]] or ["other programs"]
@@ -114,13 +114,19 @@ def unfilled_loads(outcome: Outcome) -> str:
     )
 
 
-def idle(launch: Mapping[str, Any]) -> Miss:
-    """A launch with programs that do nothing, as a miss."""
+def idle(launch: Mapping[str, Any], left: str = "") -> Miss:
+    """A launch with programs that do nothing, as a miss; ``left``: what no program has written."""
     many = len(launch["idle"])
     programs = math.prod(launch["grid"])
-    return Miss(
+    text = (
         f"{many} of {programs} programs read and write nothing, the first is "
-        f"{_program(launch['idle'][0])}: the grid is larger than the work.",
+        f"{_program(launch['idle'][0])}"
+    )
+    if left:  # then it is not the grid that is too large
+        cause = "All their places are masked out, and others are left: look at the offsets."
+        return Miss(f"{text}.", cause=cause, topic="idle")
+    return Miss(
+        f"{text}: the grid is larger than the work.",
         cause="triton.cdiv(n, BLOCK) programs are enough for n elements.",
         topic="idle",
     )

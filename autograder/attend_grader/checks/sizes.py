@@ -30,11 +30,11 @@ from attend_grader.checks.trials import form_of
 Range = tuple[float, float] | None
 """From and to which numbers an argument may hold any; None: only such as the draws give."""
 
-KEPT: Range = None
+AS_DRAWN: Range = None
 ANY: Range = (-np.inf, np.inf)
 POSITIVE: Range = (5e-324, np.inf)
 
-FACTORS = (12345.678, 1.2345678e-4)
+FACTORS = (12345.678, 1.2345678e-3)
 """Arguments are scaled by these: squares and products of a few still fit into a float."""
 
 OFFSETS = {8: 123456.789, 4: 1234.5678}
@@ -182,7 +182,7 @@ def _picked(values: np.ndarray, axis: int, rng: np.random.Generator) -> np.ndarr
 def _as(like: Any, array: np.ndarray) -> Any:
     """Numbers in the kind and type of another array."""
     if not is_tensor(like):
-        return array.astype(like.dtype)
+        return np.asarray(array, like.dtype)  # a product of an array without axes is none
     import torch
 
     return torch.from_numpy(np.ascontiguousarray(array)).to(like.dtype)
@@ -243,8 +243,8 @@ def _long(
                 for axis, n in enumerate(leaf.value.shape)
                 if n == length
             }
-            kept = any(
-                leaf.kind == "floating" and ranges.get(root(leaf), usual) is None
+            kept = usual is None and any(  # they follow a rule, which a longer one would not
+                leaf.kind == "floating" and ranges.get(root(leaf)) is None
                 for leaf in having.values()
             )
             if length in fixed or kept or covered >= set(having):

@@ -14,14 +14,14 @@ from typing import Any, Literal
 from xml.etree import ElementTree
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from latex2mathml.converter import convert
 from nbconvert.exporters import Exporter, HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
 from nbgrader.utils import is_grade, is_solution, is_task
 from traitlets import Bool
 
-from attend_grader.gradebook.scores import FLAGGED
+from attend_grader.gradebook.mathml import convert
+from attend_grader.gradebook.scores import FLAGGED, LOST
 
 MOST_BYTES = 60_000
 """Of a page; where it would be larger, what was asked is left to the notebook."""
@@ -29,7 +29,8 @@ MOST_BYTES = 60_000
 MOST_ANSWER = 6_000
 """Characters of an answer that are shown."""
 
-OURS = ("attend-problem", "attend-flags")
+NOT_GRADED = "attend-problem"
+OURS = (NOT_GRADED, "attend-flags")
 """Cells that grading puts in front: why nothing could be graded, what was put back."""
 
 _STYLED = re.compile(r'<(\w+) style="([^"]{20,})">')
@@ -68,6 +69,15 @@ class Item:
         """Of the points, 0 to 1."""
         return min(max(self.score / self.points, 0.0), 1.0) if self.points else 0.0
 
+    @property
+    def told(self) -> bool:
+        """Whether there is anything to say of it but its points."""
+        return bool(self.card or self.error or self.by_hand or self.comment)
+
+    def without_answer(self) -> Item:
+        """Its points and what an instructor said: nothing of it could be read."""
+        return replace(self, card="", error="", answer=None, text="")
+
 
 class FeedbackPage(HTMLExporter):
     """``GenerateFeedback.exporter_class``: the page in the place of nbgrader's own."""
@@ -77,13 +87,15 @@ class FeedbackPage(HTMLExporter):
     )
 
     def _preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, dict[str, Any]]:
-        """Leave out of comments what is for instructors."""
+        """Leave out of comments what is for instructors, and what the page says above."""
         nb, resources = super()._preprocess(nb, resources)
         for cell in nb.cells:
             marks = cell.metadata.get("nbgrader", {})
             if marks.get("comment"):
                 lines = marks["comment"].split("\n")
-                marks["comment"] = "\n".join(n for n in lines if not n.startswith(FLAGGED)) or None
+                marks["comment"] = (
+                    "\n".join(n for n in lines if not n.startswith((FLAGGED, LOST))) or None
+                )
         return nb, resources
 
     def from_notebook_node(
@@ -105,6 +117,8 @@ class FeedbackPage(HTMLExporter):
         page = ""
         for maths in _MATHS:  # the fullest that is small enough
             items = list(_items(graded.cells, maths))
+            if any(cell.get("id") == NOT_GRADED for cell in graded.cells):
+                items = [item.without_answer() for item in items]
             page = _page(items, about)
             if len(page.encode()) <= MOST_BYTES:
                 break

@@ -113,6 +113,7 @@ def collect(course: Course, assignment: str, path: Path, *, dated: bool = False)
             _keep(course, assignment, kept)
         for name in archive.unknown:
             done.refused[plain(name)] = "its name does not say whose it is"
+    done.not_known[:] = [student for student in done.not_known if student not in done.refused]
     return done
 
 

@@ -26,7 +26,7 @@ from attend_grader.gradebook.database import CourseError, first_line
 from attend_grader.gradebook.late import Penalties
 from attend_grader.grading.record import Record
 
-FLAGGED = "Flagged (for instructors):"
+FLAGGED, LOST = "Flagged (for instructors):", "Nothing could be graded:"
 """How a line of a comment begins that feedback leaves out."""
 
 
@@ -135,6 +135,8 @@ def save(
         manual = grade.manual_score is not None or grade.auto_score is None
         grade.needs_manual_grade = manual or bool(record.problem)
     remarks = _remarks(record)
+    by_us = any(FLAGGED in (comment.auto_comment or "") for comment in submitted.comments)
+    submitted.flagged = bool(record.flags) or bool(submitted.flagged and not by_us)
     first = next((n for n, cell in _marked(notebook).items() if is_solution(cell)), None)
     for comment in submitted.comments:
         cell = cells.get(comment.name)
@@ -152,7 +154,7 @@ def save(
 
 def _remarks(record: Record) -> list[str]:
     """What an instructor should know of the whole submission, for formgrader."""
-    problem = [f"Nothing could be graded: {record.problem}."] if record.problem else []
+    problem = [f"{LOST} {record.problem}."] if record.problem else []
     return [*problem, *(f"{FLAGGED} {flag}" for flag in record.flags)]
 
 

@@ -31,7 +31,7 @@ _SIGNS = (
 MOST = 2_000_000
 """Characters of code that are searched; nobody writes as many."""
 
-_HIDDEN = r"(?<![\w.])(eval|exec|__import__)\s*\(|\b(importlib)\b"
+_HIDDEN = r"(?<![\w.])(eval|exec|__import__)\s*\(|\b(importlib|builtins)\b"
 """Ways to call what no reading of the code finds."""
 
 

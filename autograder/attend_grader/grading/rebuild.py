@@ -18,7 +18,7 @@ from __future__ import annotations
 import copy
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from nbformat import NotebookNode
@@ -85,11 +85,16 @@ def rebuild(submission: NotebookNode, release: NotebookNode) -> tuple[NotebookNo
 
 
 def _sort(
-    submitted: Iterable[NotebookNode], skeleton: list[NotebookNode]
+    submitted: Sequence[NotebookNode], skeleton: list[NotebookNode]
 ) -> tuple[dict[int, NotebookNode], defaultdict[int, list[NotebookNode]], list[str]]:
     """Give each submitted cell its place: in the skeleton, or after the cell it stood behind."""
     by_grade_id = {graded_name(cell): n for n, cell in enumerate(skeleton) if graded_name(cell)}
     by_cell_id = {cell.id: n for n, cell in enumerate(skeleton)}
+    kept = {cell.get("id") for cell in submitted}
+    by_text: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for n, cell in enumerate(skeleton):
+        if graded_name(cell) is None and cell.id not in kept:
+            by_text[cell.cell_type, _text(cell)].append(n)
     places: dict[int, NotebookNode] = {}
     extras: defaultdict[int, list[NotebookNode]] = defaultdict(list)
     flags: list[str] = []
@@ -97,6 +102,9 @@ def _sort(
     for cell in submitted:
         by_id = by_cell_id.get(cell.get("id"))
         index = by_grade_id.get(_grade_id(cell), by_id)
+        if index is None:  # Colab and formats before 4.5 have no ids of cells
+            alike = by_text.get((cell.cell_type, _text(cell)), [])
+            index = next((n for n in alike if n not in places), None)
         if index is None:
             extras[last].append(cell)
             if _nbgrader(cell).get("grade") or _nbgrader(cell).get("solution"):

@@ -63,11 +63,16 @@ class Bans:
         self._codes: set[types.CodeType] = set()
         self._torch = frozenset(name for name in names if name.partition(".")[0] == "torch")
         seen: set[int] = set()
+        codes: dict[types.CodeType, str] = {}
         for name in names:
             for function in _functions(name, namespace):
                 if id(function) not in seen and len(seen) < _MOST_FUNCTIONS:
                     seen.add(id(function))
+                    codes[function.__code__] = name
                     self._swap(function, name)
+        for value in list(namespace.values()):  # a function of their own that was given such code
+            if type(value) is types.FunctionType and value.__code__ in codes:
+                self._swap(value, codes[value.__code__])
 
     def close_dispatcher(self) -> None:
         """Refuse in torch's dispatcher until :meth:`lift`; for a process without other work."""

@@ -4,6 +4,8 @@
 on every seed, and a right one none.
 """
 
+# ruff: noqa: E501  (one case a line: what is changed stands beside what it becomes)
+
 from __future__ import annotations
 
 import textwrap
@@ -637,6 +639,259 @@ for kind, what, body in (
     ),
 ):
     _case(CHOSEN, kind, what, body)
+
+# A later reading, from the notebook of that time: promises broken one at a time.
+
+
+def body(head, lines, pre=""):
+    return f"{pre}{head}\n" + textwrap.indent(lines.strip("\n"), "    ") + "\n"
+
+
+def wrong(name, what, code):
+    CASES.append((name, "wrong", what.removeprefix("slip: "), code))
+
+
+def right(name, what, code):
+    CASES.append((name, "right", what, code))
+
+
+MA = "from attend_solutions.multi_head import masked_attention\n"
+def body(head, lines, pre=""):
+    return pre + head + "\n" + "\n".join("    " + line for line in lines.strip("\n").split("\n")) + "\n"
+def sh(lines): return body("def split_heads(x, heads):", "B, T, C = x.shape\nD = C // heads\n" + lines)
+N = "split_heads"
+wrong(N, "takes heads for the width of a head", sh("return x.reshape(B, T, -1, heads).transpose(1, 2)"))
+wrong(N, "slip: through float32 and back", sh("return x.float().reshape(B, T, heads, D).transpose(1, 2).to(x.dtype)"))
+wrong(N, "slip: squeeze() in the loop over heads", sh("return torch.stack([x.squeeze()[..., h * D:(h + 1) * D] for h in range(heads)], dim=-3)"))
+wrong(N, "slip: one head: unsqueeze_ on the argument itself", sh("if heads == 1:\n    return x.unsqueeze_(1)\nreturn x.reshape(B, T, heads, D).transpose(1, 2)"))
+wrong(N, "slip: only head 0 passes gradients", sh("first = x[..., :D]\nrest = [x.detach()[..., h * D:(h + 1) * D] for h in range(1, heads)]\nreturn torch.stack([first, *rest], dim=1)"))
+right(N, "view: cutting one axis always works", sh("return x.view(B, T, heads, D).permute(0, 2, 1, 3)"))
+right(N, "unfold", sh("return x.unfold(2, D, D).transpose(1, 2)"))
+def mh(lines): return body("def merge_heads(x):", "B, H, T, D = x.shape\n" + lines)
+N = "merge_heads"
+wrong(N, "takes axis 1 for the tokens", body("def merge_heads(x):", "B, T, H, D = x.shape\nreturn x.transpose(1, 2).reshape(B, T, H * D)"))
+wrong(N, "slip: transpose_ turns the argument itself", mh("return x.transpose_(1, 2).reshape(B, T, H * D)"))
+wrong(N, "slip: squeeze() of each head", mh("return torch.cat([part.squeeze() for part in x.split(1, dim=1)], dim=-1)"))
+wrong(N, "slip: a buffer that is always float64", mh("out = torch.zeros(B, T, H * D, dtype=torch.float64)\nfor h in range(H):\n    out[..., h * D:(h + 1) * D] = x[:, h]\nreturn out"))
+wrong(N, "slip: only head 0 passes gradients", mh("return torch.cat([x[:, 0], *x.detach()[:, 1:].unbind(1)], dim=-1)"))
+right(N, "einsum to reorder, flatten", mh("return torch.einsum('bhtd->bthd', x).flatten(2)"))
+right(N, "stack behind the tokens, contiguous view", mh("return torch.stack([x[:, h] for h in range(H)], dim=2).contiguous().view(B, T, -1)"))
+MHA = MA + """class MultiHeadAttention(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, width, bias=False)
+        self.value = nn.Linear(width, width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+
+    def forward(self, x, mask=None):
+        B, T, C = x.shape
+        H = self.heads
+        D = C // H
+"""
+QKV = "q, k, v = (split_heads(layer(x), H) for layer in (self.query, self.key, self.value))\n"
+END = "found, w = masked_attention(q, k, v, mask)\nreturn self.output(merge_heads(found)), w"
+def cls(pre, lines): return pre + "\n".join("        " + line for line in lines.strip("\n").split("\n")) + "\n"
+def m(lines): return cls(MHA, lines)
+N = "MultiHeadAttention"
+wrong(N, "slip: a mask of three axes is taken for one a sentence", m(QKV + "if mask is not None and mask.dim() == 3:\n    mask = mask[:, None]\n" + END))
+wrong(N, "slip: mask.squeeze()", m(QKV + "if mask is not None:\n    mask = mask.squeeze()\n" + END))
+wrong(N, "slip: mask.logical_not_() turns the argument over", m(QKV + "s = q @ k.mT / D ** 0.5\nif mask is not None:\n    s = s.masked_fill(mask.logical_not_(), float('-inf'))\nw = s.softmax(-1)\nreturn self.output(merge_heads(w @ v)), w"))
+wrong(N, "slip: weights detached before the mean", m(QKV + "_, w = masked_attention(q, k, v, mask)\nreturn self.output(merge_heads(w.detach() @ v)), w"))
+right(N, "einsum, and the sum over the heads' slices of W_o", m("""q, k, v = (layer(x).view(B, T, H, D) for layer in (self.query, self.key, self.value))
+s = torch.einsum('bthd,bshd->bhts', q, k) / math.sqrt(D)
+if mask is not None:
+    s = torch.where(mask, s, torch.full_like(s, -torch.inf))
+w = torch.softmax(s, dim=-1)
+o = torch.einsum('bhts,bshd->bthd', w, v)
+return torch.einsum('bthd,chd->btc', o, self.output.weight.view(C, H, D)), w"""))
+right(N, "heads and sentences in one axis, bmm", m("""q, k, v = (layer(x).view(B, T, H, D).transpose(1, 2).reshape(B * H, T, D) for layer in (self.query, self.key, self.value))
+s = torch.bmm(q * D ** -0.5, k.transpose(1, 2)).view(B, H, T, T)
+if mask is not None:
+    s = s + torch.log(mask.to(s.dtype))
+s = s - s.max(-1, keepdim=True).values
+w = s.exp()
+w = w / w.sum(-1, keepdim=True)
+o = torch.bmm(w.view(B * H, T, T), v).view(B, H, T, D)
+return self.output(torch.cat(list(o.unbind(1)), -1)), w"""))
+right(N, "one product for queries, keys and values", m("""three = x @ torch.cat([self.query.weight, self.key.weight, self.value.weight]).T
+q, k, v = three.reshape(B, T, 3, H, D).permute(2, 0, 3, 1, 4)
+keep = torch.ones(T, T, dtype=torch.bool) if mask is None else mask
+found, w = masked_attention(q, k, v, keep)
+return F.linear(merge_heads(found), self.output.weight), w"""))
+def ra(lines): return body("def repaired_attention(q, k, v, heads, mask=None):", lines, MA)
+N = "repaired_attention"
+wrong(N, "every H-th number is a head, cut and merged alike", ra("def cut(part):\n    return part.reshape(len(part), part.shape[1], -1, heads).permute(0, 3, 1, 2)\nfound, _ = masked_attention(cut(q), cut(k), cut(v), mask)\nreturn found.permute(0, 2, 3, 1).reshape(q.shape)"))
+wrong(N, "F.scaled_dot_product_attention", ra("q2, k2, v2 = (split_heads(part, heads) for part in (q, k, v))\nreturn merge_heads(F.scaled_dot_product_attention(q2, k2, v2, attn_mask=mask))"))
+wrong(N, "slip: one head returns early, without the mask", ra("if heads == 1:\n    return masked_attention(q, k, v)[0]\nfound, _ = masked_attention(*(split_heads(part, heads) for part in (q, k, v)), mask)\nreturn merge_heads(found)"))
+wrong(N, "slip: scales the heads of q in place, a view of q", ra("q2, k2, v2 = (split_heads(part, heads) for part in (q, k, v))\nwith torch.no_grad():\n    q2 *= q2.shape[-1] ** -0.5\nfound, _ = masked_attention(q2, k2, v2, mask, 1.0)\nreturn merge_heads(found)"))
+wrong(N, "slip: a mask of four axes loses all sentences but the first", ra("if mask is not None and mask.dim() == 4:\n    mask = mask[0]\nfound, _ = masked_attention(*(split_heads(part, heads) for part in (q, k, v)), mask)\nreturn merge_heads(found)"))
+right(N, "chunks along the width, one head at a time", ra("""outs = []
+for h, (a, b, c) in enumerate(zip(*(part.chunk(heads, dim=-1) for part in (q, k, v)))):
+    keep = None
+    if mask is not None:
+        keep = mask.expand(len(q), heads, q.shape[1], k.shape[1])[:, h]
+    outs.append(masked_attention(a, b, c, keep)[0])
+return torch.cat(outs, dim=-1)"""))
+right(N, "einsum and softmax", ra("""B, T, C = q.shape
+q4, k4, v4 = (part.unflatten(-1, (heads, C // heads)) for part in (q, k, v))
+s = torch.einsum('bthd,bshd->bhts', q4, k4) * (C // heads) ** -0.5
+if mask is not None:
+    s = s.masked_fill(~mask, -math.inf)
+return torch.einsum('bhts,bshd->bthd', s.softmax(-1), v4).flatten(2)"""))
+right(N, "unfold and stack", ra("""D = q.shape[-1] // heads
+a, b, c = (part.unfold(-1, D, D).movedim(-2, 1) for part in (q, k, v))
+found = masked_attention(a.contiguous(), b.contiguous(), c.contiguous(), mask)[0]
+return torch.stack(found.unbind(1), 2).reshape(len(q), -1, heads * D)"""))
+def rk(lines): return body("def repeat_kv(x, repeats):", "B, G, S, D = x.shape\n" + lines)
+N = "repeat_kv"
+wrong(N, "repeat_interleave without an axis", rk("return x.repeat_interleave(repeats).reshape(B, G * repeats, S, D)"))
+wrong(N, "slip: only the first copy passes gradients", rk("return torch.stack([x] + [x.detach()] * (repeats - 1), dim=2).flatten(1, 2)"))
+wrong(N, "slip: kron with float ones", rk("return torch.kron(x, torch.ones(1, repeats, 1, 1))"))
+wrong(N, "slip: unsqueeze_ on the argument", rk("return x.unsqueeze_(2).expand(B, G, repeats, S, D).reshape(B, G * repeats, S, D)"))
+wrong(N, "slip: right for at most two heads", rk("return torch.cat([x[:, :1].repeat(1, repeats, 1, 1), x[:, 1:].repeat(1, repeats, 1, 1)], dim=1)"))
+right(N, "a list of heads, einsum with ones of the same type", rk("return torch.einsum('bgsd,r->bgrsd', x, torch.ones(repeats, dtype=x.dtype)).flatten(1, 2)"))
+GQA = MA + """class GroupedQueryAttention(nn.Module):
+    def __init__(self, width, heads, kv_heads):
+        super().__init__()
+        self.heads, self.kv_heads = heads, kv_heads
+        shared = width // heads * kv_heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, shared, bias=False)
+        self.value = nn.Linear(width, shared, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+
+    def forward(self, x, mask=None):
+        B, T, C = x.shape
+        H, G = self.heads, self.kv_heads
+        D, r = C // H, H // G
+"""
+def gq(lines): return cls(GQA, lines)
+GQ = "q = split_heads(self.query(x), H)\nk, v = split_heads(self.key(x), G), split_heads(self.value(x), G)\n"
+REP = "k, v = repeat_kv(k, r), repeat_kv(v, r)\n"
+N = "GroupedQueryAttention"
+wrong(N, "scaled by the root of C / G", gq(GQ + REP + "found, w = masked_attention(q, k, v, mask, (C // G) ** -0.5)\nreturn self.output(merge_heads(found)), w"))
+wrong(N, "queries of a group averaged", gq(GQ + REP + "q = q.reshape(B, G, r, T, D).mean(2).repeat_interleave(r, dim=1)\n" + END))
+wrong(N, "slip: grouped scores, the mask's heads not cut into groups", gq(GQ + """s = q.reshape(B, G, r, T, D) @ k[:, :, None].mT / D ** 0.5
+if mask is not None:
+    if mask.dim() == 4:
+        mask = mask[:, :, None]
+    s = s.masked_fill(~mask, float('-inf'))
+w = s.softmax(-1)
+o = (w @ v[:, :, None]).reshape(B, H, T, D)
+return self.output(merge_heads(o)), w.reshape(B, H, T, T)"""))
+wrong(N, "slip: values from a detached x", gq("q = split_heads(self.query(x), H)\nk, v = split_heads(self.key(x), G), split_heads(self.value(x.detach()), G)\n" + REP + END))
+wrong(N, "slip: the branch for MHA forgets the mask", gq(GQ + "if G == H:\n    found, w = masked_attention(q, k, v)\nelse:\n    found, w = masked_attention(q, repeat_kv(k, r), repeat_kv(v, r), mask)\nreturn self.output(merge_heads(found)), w"))
+wrong(N, "slip: every larger mask is taken for one a sentence", gq(GQ + REP + "if mask is not None and mask.dim() > 2:\n    mask = mask.reshape(-1, 1, *mask.shape[-2:])\n" + END))
+right(N, "grouped einsum, mask expanded and cut into groups", gq(GQ + """s = torch.einsum('bgrtd,bgsd->bgrts', q.reshape(B, G, r, T, D), k) * D ** -0.5
+if mask is not None:
+    s = s.masked_fill(~mask.expand(B, H, T, T).reshape(B, G, r, T, T), float('-inf'))
+w = s.softmax(-1)
+o = torch.einsum('bgrts,bgsd->btgrd', w, v).reshape(B, T, C)
+return self.output(o), w.flatten(1, 2)"""))
+right(N, "a loop over the query heads", gq("""q, k, v = self.query(x), self.key(x), self.value(x)
+full = None if mask is None else mask.broadcast_to(B, H, T, T)
+outs, ws = [], []
+for h in range(H):
+    g = h * G // H
+    a, b, c = q[..., h * D:h * D + D], k[..., g * D:g * D + D], v[..., g * D:g * D + D]
+    o, w = masked_attention(a, b, c, None if full is None else full[:, h])
+    outs.append(o)
+    ws.append(w)
+return self.output(torch.cat(outs, -1)), torch.stack(ws, 1)"""))
+right(N, "the weights repeated instead of the keys", gq("""def grown(layer):
+    return layer.weight.view(G, 1, D, C).expand(G, r, D, C).reshape(H * D, C)
+q, k, v = self.query(x), F.linear(x, grown(self.key)), F.linear(x, grown(self.value))
+q, k, v = (split_heads(part, H) for part in (q, k, v))
+found, w = masked_attention(q, k, v, mask, scale=1 / math.sqrt(D))
+return self.output(merge_heads(found)), w"""))
+LAT = MA + """class LatentAttention(nn.Module):
+    def __init__(self, width, heads, rank):
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.compress = nn.Linear(width, rank, bias=False)
+        self.key = nn.Linear(rank, width, bias=False)
+        self.value = nn.Linear(rank, width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+
+"""
+FWD = "c = self.compress(x)\nq, k, v = (split_heads(part, self.heads) for part in (self.query(x), self.key(c), self.value(c)))\n" + END
+ABS0 = "H, D = self.heads, x.shape[-1] // self.heads\nc = self.compress(x)[:, None]\nq = split_heads(self.query(x), H)\n"
+UPK = "up_k = self.key.weight.unflatten(0, (H, -1))\n"
+UPV = "up_v = self.value.weight.unflatten(0, (H, -1)).mT\n"
+LOOK = "mean, w = masked_attention(q @ up_k, c, c, mask, D ** -0.5)\n"
+OUT = "return self.output(merge_heads(mean @ up_v)), w"
+def la(fwd=FWD, absorbed=ABS0 + UPK + UPV + LOOK + OUT):
+    return cls(LAT + "    def forward(self, x, mask=None):\n", fwd) + "\n" + cls("    def forward_absorbed(self, x, mask=None):\n", absorbed)
+N = "LatentAttention"
+wrong(N, "W_uk and W_uv exchanged in both forms", la(fwd=FWD.replace("self.key(c), self.value(c)", "self.value(c), self.key(c)"), absorbed=ABS0 + UPK.replace("self.key", "self.value") + UPV.replace("self.value", "self.key") + LOOK + OUT))
+wrong(N, "absorbed: W_uv reshaped instead of transposed", la(absorbed=ABS0 + UPK + "up_v = self.value.weight.reshape(H, -1, D)\n" + LOOK + OUT))
+wrong(N, "absorbed: W_uk cut along the latent", la(absorbed=ABS0 + "up_k = self.key.weight.T.reshape(H, D, -1)\n" + UPV + LOOK + OUT))
+wrong(N, "slip: absorbed matrices without gradients (.data)", la(absorbed=ABS0 + UPK.replace(".weight", ".weight.data") + UPV.replace(".weight", ".weight.data") + LOOK + OUT))
+wrong(N, "slip: absorbed matrices kept from the first call", la(absorbed=ABS0 + "if not hasattr(self, 'kept'):\n    self.kept = self.key.weight.unflatten(0, (H, -1)), self.value.weight.unflatten(0, (H, -1)).mT\n    self.kept = tuple(part.clone() for part in self.kept)\nup_k, up_v = self.kept\n" + LOOK + OUT))
+wrong(N, "slip: absorbed: keys made token by token", la(absorbed=ABS0 + UPV + """k = torch.stack([(c[:, 0, s] @ self.key.weight.T).unflatten(-1, (H, -1)) for s in range(c.shape[2])], dim=2)
+_, w = masked_attention(q, k, k, mask)
+mean = w @ c
+""" + OUT))
+wrong(N, "slip: absorbed: values made by einsum", la(absorbed=ABS0 + UPK + """_, w = masked_attention(q @ up_k, c, c, mask, D ** -0.5)
+v = torch.einsum('bsr,hdr->bhsd', c[:, 0], self.value.weight.unflatten(0, (H, -1)))
+return self.output(merge_heads(w @ v)), w"""))
+right(N, "absorbed: a loop over the heads", la(absorbed="""H, D = self.heads, x.shape[-1] // self.heads
+c, q = self.compress(x), self.query(x)
+full = None if mask is None else mask.expand(len(x), H, x.shape[1], x.shape[1])
+outs, ws = [], []
+for h in range(H):
+    part = slice(h * D, (h + 1) * D)
+    asked = q[..., part] @ self.key.weight[part]
+    mean, w = masked_attention(asked, c, c, None if full is None else full[:, h], 1 / math.sqrt(D))
+    outs.append(F.linear(mean, self.value.weight[part]))
+    ws.append(w)
+return self.output(torch.cat(outs, -1)), torch.stack(ws, 1)"""))
+right(N, "absorbed: W_q W_ukT and W_uv W_o multiplied first", la(absorbed="""H, D = self.heads, x.shape[-1] // self.heads
+c = self.compress(x)[:, None]
+w_q = self.query.weight.unflatten(0, (H, D)).mT
+first = w_q @ self.key.weight.unflatten(0, (H, D))
+w_o = self.output.weight.unflatten(1, (H, D)).permute(1, 2, 0)
+last = self.value.weight.unflatten(0, (H, D)).mT @ w_o
+mean, w = masked_attention(x[:, None] @ first, c, c, mask, D ** -0.5)
+return (mean @ last).sum(1), w"""))
+right(N, "absorbed: the scale in the queries, reshape", la(absorbed="""H, D = self.heads, x.shape[-1] // self.heads
+B, T, _ = x.shape
+c = self.compress(x)
+q = split_heads(self.query(x), H) / D ** 0.5
+asked = torch.matmul(q, self.key.weight.view(H, D, -1))
+s = torch.matmul(asked, c.unsqueeze(1).transpose(-1, -2))
+if mask is not None:
+    s = torch.where(mask, s, torch.tensor(-torch.inf, dtype=s.dtype))
+w = F.softmax(s, dim=-1)
+mean = torch.matmul(w, c.unsqueeze(1))
+return self.output(merge_heads(mean @ self.value.weight.view(H, D, -1).transpose(1, 2))), w"""))
+def kv(lines): return body("def kv_cache_bytes(tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None):", lines)
+S = "kept = tokens if window is None else min(tokens, window)\n"
+NN = "n = 2 * kv_heads * head_dim if latent is None else latent\n"
+FIN = "return (bits * batch * layers * kept * n + 7) // 8"
+N = "kv_cache_bytes"
+wrong(N, "two latents", kv(S + "n = 2 * (kv_heads * head_dim if latent is None else latent)\n" + FIN))
+wrong(N, "a latent for each head", kv(S + "n = 2 * kv_heads * head_dim if latent is None else kv_heads * latent\n" + FIN))
+wrong(N, "slip: each layer rounded up", kv(S + NN + "return layers * ((bits * batch * kept * n + 7) // 8)"))
+wrong(N, "slip: a latent, and no window then", kv("if latent is not None:\n    return (bits * batch * layers * tokens * latent + 7) // 8\n" + S + NN + FIN))
+wrong(N, "slip: a window of 0 is taken for none", kv("kept = min(tokens, window or tokens)\n" + NN + FIN))
+wrong(N, "slip: np.ceil returns a float", kv(S + NN + "return np.ceil(bits * batch * layers * kept * n / 8)"))
+right(N, "Fraction and ceil", kv("from fractions import Fraction\n" + S + "n = latent\nif n is None:\n    n = kv_heads * head_dim + kv_heads * head_dim\nreturn math.ceil(Fraction(bits, 8) * batch * layers * kept * n)"))
+right(N, "shifts", kv("kept = tokens\nif window is not None and window < tokens:\n    kept = window\n" + NN + "return (math.prod((bits, batch, layers, kept, n)) + 0b111) >> 3"))
+def hc(lines): return body("def heads_for_cache(budget, tokens, layers, heads, head_dim, *, batch=1, bits=16):", lines)
+FIT = "def size(g):\n    return kv_cache_bytes(tokens, layers, g, head_dim, batch=batch, bits=bits)\n"
+N = "heads_for_cache"
+wrong(N, "all heads are never tried", hc(FIT + "for g in range(heads - 1, 0, -1):\n    if heads % g == 0 and size(g) <= budget:\n        return g\nraise ValueError('too small')"))
+wrong(N, "slip: one head rounded up, then counted", hc(FIT + "one = size(1)\nfor g in range(heads, 0, -1):\n    if heads % g == 0 and g * one <= budget:\n        return g\nraise ValueError('too small')"))
+wrong(N, "slip: divides by the size of one head, 0 without tokens", hc("one = 2 * layers * tokens * head_dim * batch * bits\ng = min(budget * 8 // one, heads)\nwhile g > 0 and heads % g:\n    g -= 1\nif g < 1:\n    raise ValueError('too small')\nreturn g"))
+wrong(N, "slip: assert instead of ValueError", hc(FIT + "assert size(1) <= budget, 'one head does not fit'\nreturn max(g for g in range(1, heads + 1) if heads % g == 0 and size(g) <= budget)"))
+wrong(N, "slip: heads / group is a float", hc(FIT + "for group in range(1, heads + 1):\n    if heads % group == 0 and size(heads // group) <= budget:\n        return heads / group\nraise ValueError('too small')"))
+right(N, "bits against bits, groups from 1 up", hc("one = 2 * layers * tokens * head_dim * batch * bits\nfor group in range(1, heads + 1):\n    g, rest = divmod(heads, group)\n    if not rest and g * one <= 8 * budget:\n        return g\nraise ValueError(f'{budget} bytes are too few')"))
+right(N, "division, guarded, then a walk down", hc("one = 2 * layers * tokens * head_dim * batch * bits\ng = heads if one == 0 else min(heads, 8 * budget // one)\nif g < 1 or budget < 0:\n    raise ValueError('one head does not fit')\nwhile heads % g:\n    g -= 1\nreturn g"))
+right(N, "sorted set of divisors, next with a default", hc(FIT + "divisors = {d for i in range(1, math.isqrt(heads) + 1) if heads % i == 0 for d in (i, heads // i)}\nfound = next(filter(lambda g: size(g) <= budget, sorted(divisors, reverse=True)), None)\nif found is None:\n    raise ValueError('one head does not fit')\nreturn found"))
 
 TORCH = "import torch\nimport torch.nn.functional as F\nfrom torch import Tensor, nn\n"
 CASES[:] = [(name, kind, what, TORCH + code) for name, kind, what, code in CASES]

@@ -300,24 +300,45 @@ CASES = [
     *cases(
         "ssm_recurrent",
         {
-            "a_bar @ h for one state only": recurrent(move="(a_bar @ h if h.ndim == 1 else h @ a_bar) + x[..., t, None] * b_bar"),
-            "reads before it writes": recurrent(move="h", read="(h * c).sum(-1)); h = (h @ a_bar.T + x[..., t, None] * b_bar"),
+            "a_bar @ h for one state only": recurrent(
+                move="(a_bar @ h if h.ndim == 1 else h @ a_bar) + x[..., t, None] * b_bar"
+            ),
+            "reads before it writes": recurrent(
+                move="h", read="(h * c).sum(-1)); h = (h @ a_bar.T + x[..., t, None] * b_bar"
+            ),
             "empty state always": recurrent(start="h = np.zeros(x.shape[:-1] + (len(c),))"),
-            "`if not state`": recurrent(start="h = state if np.any(state) else np.ones(x.shape[:-1] + (len(c),))"),
+            "`if not state`": recurrent(
+                start="h = state if np.any(state) else np.ones(x.shape[:-1] + (len(c),))"
+            ),
             "writes into the given state": recurrent(
                 move="np.add(h @ a_bar.T, x[..., t, None] * b_bar, out=h if h.dtype == float else None)",
             ),
-            "integer state": recurrent(start="h = np.zeros(x.shape[:-1] + (len(c),), dtype=x.dtype) if state is None else state\n    h = h.copy()", move="np.asarray(h @ a_bar.T + x[..., t, None] * b_bar, dtype=h.dtype)"),
-            "no leading axes": recurrent(start="h = np.zeros(len(c)) if state is None else state", move="a_bar @ h + b_bar * x[t]", steps="len(x)"),
+            "integer state": recurrent(
+                start="h = np.zeros(x.shape[:-1] + (len(c),), dtype=x.dtype) if state is None else state\n    h = h.copy()",
+                move="np.asarray(h @ a_bar.T + x[..., t, None] * b_bar, dtype=h.dtype)",
+            ),
+            "no leading axes": recurrent(
+                start="h = np.zeros(len(c)) if state is None else state",
+                move="a_bar @ h + b_bar * x[t]",
+                steps="len(x)",
+            ),
             "time along the first axis": recurrent(back="np.stack(ys, 0), h"),
             "last token left out": recurrent(steps="max(1, x.shape[-1] - 1)"),
-            "all states returned": recurrent(start="h = np.zeros(x.shape[:-1] + (len(c),)) if state is None else state; hs = []", read="(h * c).sum(-1)); hs.append(h", back="np.stack(ys, -1), np.stack(hs, -2)"),
+            "all states returned": recurrent(
+                start="h = np.zeros(x.shape[:-1] + (len(c),)) if state is None else state; hs = []",
+                read="(h * c).sum(-1)); hs.append(h",
+                back="np.stack(ys, -1), np.stack(hs, -2)",
+            ),
             "output divided by N": recurrent(read="(h * c).mean(-1)"),
         },
         {
             "as it is": recurrent(),
-            "matmul of columns": recurrent(move="(a_bar @ h[..., None])[..., 0] + np.multiply.outer(x[..., t], b_bar)", read="h.dot(c)"),
-            "through the kernel": IMPORTS + """
+            "matmul of columns": recurrent(
+                move="(a_bar @ h[..., None])[..., 0] + np.multiply.outer(x[..., t], b_bar)",
+                read="h.dot(c)",
+            ),
+            "through the kernel": IMPORTS
+            + """
 def ssm_recurrent(a_bar, b_bar, c, x, state=None):
     expect_system(a_bar, b_bar, c)
     x = np.asarray(x, float)
@@ -343,11 +364,14 @@ def ssm_recurrent(a_bar, b_bar, c, x, state=None):
             "eigenvalues only": taps(move="np.linalg.eigvals(a_bar).real * v"),
             "as a column": taps(back="out[:, None]"),
             "absolute values": taps(back="abs(out)"),
-            "no guard": taps(guard="pass", read="(c[: len(v)] * v[: len(c)]).sum()", move="a_bar @ v"),
+            "no guard": taps(
+                guard="pass", read="(c[: len(v)] * v[: len(c)]).sum()", move="a_bar @ v"
+            ),
         },
         {
             "as it is": taps(),
-            "eigendecomposition": IMPORTS + """
+            "eigendecomposition": IMPORTS
+            + """
 def ssm_kernel(a_bar, b_bar, c, length):
     expect_system(a_bar, b_bar, c)
     values, v = np.linalg.eig(a_bar)
@@ -356,7 +380,8 @@ def ssm_kernel(a_bar, b_bar, c, length):
     weights = (c @ v) * np.linalg.solve(v, b_bar.astype(complex))
     return (weights * values ** np.arange(length)[:, None]).sum(1).real
 """,
-            "recurrence on an impulse": IMPORTS + """
+            "recurrence on an impulse": IMPORTS
+            + """
 def ssm_kernel(a_bar, b_bar, c, length):
     impulse = np.zeros(length)
     impulse[0] = 1
@@ -374,7 +399,9 @@ def ssm_kernel(a_bar, b_bar, c, length):
             "irfft without a length": convolve(n="2 * T - 1", undo="np.fft.irfft(f)"),
             "no absolute phase": convolve(first="abs(np.fft.rfft(kernel, n))"),
             "last T": convolve(back="y[..., -T:]"),
-            "fft of all axes": convolve(undo="np.fft.irfft(np.fft.rfft(kernel, n) * np.fft.rfft(x, n, axis=0 if x.ndim == 2 and x.shape[0] == T else -1), n)"),
+            "fft of all axes": convolve(
+                undo="np.fft.irfft(np.fft.rfft(kernel, n) * np.fft.rfft(x, n, axis=0 if x.ndim == 2 and x.shape[0] == T else -1), n)"
+            ),
             "scaled by n": convolve(back="y[..., :T] * n"),
             "any length": convolve(guard="pass"),
             "Toeplitz": """
@@ -398,7 +425,9 @@ def ssm_convolve(kernel, x):
         {
             "as it is": convolve(),
             "2T − 1": convolve(n="2 * T - 1"),
-            "complex": convolve(first="np.fft.fft(kernel, n)", second="np.fft.fft(x, n)", undo="np.fft.ifft(f).real"),
+            "complex": convolve(
+                first="np.fft.fft(kernel, n)", second="np.fft.fft(x, n)", undo="np.fft.ifft(f).real"
+            ),
             "np.pad": """
 def ssm_convolve(kernel, x):
     T = x.shape[-1]
@@ -412,20 +441,32 @@ def ssm_convolve(kernel, x):
         "convolve_in_blocks",
         {
             "broken as given": blocks(n="max(p.shape[-1], K)"),
-            "length of the kernel": blocks(n="K", full="np.fft.irfft(np.fft.rfft(p, n) * np.fft.rfft(kernel, n), n)"),
+            "length of the kernel": blocks(
+                n="K", full="np.fft.irfft(np.fft.rfft(p, n) * np.fft.rfft(kernel, n), n)"
+            ),
             "L + K − 2": blocks(n="max(1, p.shape[-1] + K - 2)"),
-            "irfft without n": blocks(full="np.fft.irfft(np.fft.rfft(p, n) * np.fft.rfft(kernel, n))", add="y[..., s:s + full.shape[-1]] += full"),
+            "irfft without n": blocks(
+                full="np.fft.irfft(np.fft.rfft(p, n) * np.fft.rfft(kernel, n))",
+                add="y[..., s:s + full.shape[-1]] += full",
+            ),
             "tails thrown away": blocks(add="y[..., s:s + p.shape[-1]] += full[..., :p.shape[-1]]"),
             "2 block": blocks(n="2 * block"),
             "kernel cut to a block": blocks(before="kernel = kernel[:block]; K = len(kernel)"),
-            "integer y": blocks(room="x.shape[:-1] + (T + K + block,), x.dtype", full="np.rint(np.fft.irfft(np.fft.rfft(p, n) * np.fft.rfft(kernel, n), n)).astype(x.dtype) if x.dtype.kind == 'i' else np.fft.irfft(np.fft.rfft(p, n) * np.fft.rfft(kernel, n), n)"),
+            "integer y": blocks(
+                room="x.shape[:-1] + (T + K + block,), x.dtype",
+                full="np.rint(np.fft.irfft(np.fft.rfft(p, n) * np.fft.rfft(kernel, n), n)).astype(x.dtype) if x.dtype.kind == 'i' else np.fft.irfft(np.fft.rfft(p, n) * np.fft.rfft(kernel, n), n)",
+            ),
             "answer too long": blocks(back="y[..., :T + K - 1]"),
-            "no error for 0": blocks().replace("if block < 1: raise ValueError('block')", "block = max(block, 1)"),
+            "no error for 0": blocks().replace(
+                "if block < 1: raise ValueError('block')", "block = max(block, 1)"
+            ),
             "one axis only": blocks(part="x[s:s + block]", room="T + K + block"),
         },
         {
             "as it is": blocks(),
-            "power of two": blocks(n="1 << (block + K).bit_length()", room="x.shape[:-1] + (T + 4 * (block + K),)"),
+            "power of two": blocks(
+                n="1 << (block + K).bit_length()", room="x.shape[:-1] + (T + 4 * (block + K),)"
+            ),
             "direct": """
 def convolve_in_blocks(kernel, x, block):
     if block < 1: raise ValueError
@@ -436,14 +477,20 @@ def convolve_in_blocks(kernel, x, block):
     *cases(
         "hippo_legs",
         {
-            "signs of HiPPO's paper": legs(low="np.sqrt((2 * n + 1) * (2 * k + 1))", diagonal="n + 1"),
+            "signs of HiPPO's paper": legs(
+                low="np.sqrt((2 * n + 1) * (2 * k + 1))", diagonal="n + 1"
+            ),
             "upper": legs(below="n < k"),
             "no root": legs(low="-(2 * n + 1) * (2 * k + 1)"),
             "root of one only": legs(low="-np.sqrt(2 * n + 1)"),
             "diagonal 2n + 1": legs(diagonal="-(2 * n + 1)"),
             "diagonal n": legs(diagonal="-n"),
             "b without root": legs(b="2 * n + 1"),
-            "from 1": legs(b="np.sqrt(2 * n + 3)", low="-np.sqrt((2 * n + 3) * (2 * k + 3))", diagonal="-(n + 2)"),
+            "from 1": legs(
+                b="np.sqrt(2 * n + 3)",
+                low="-np.sqrt((2 * n + 3) * (2 * k + 3))",
+                diagonal="-(n + 2)",
+            ),
             "exchanged": legs(back="B, A"),
             "b as a column": legs(back="A, B[:, None]"),
             "LegT's signs": legs(low="-np.sqrt((2 * n + 1) * (2 * k + 1)) * (-1) ** (n - k)"),
@@ -476,16 +523,25 @@ def hippo_legs(size):
             "z = 1 − 2u": redraw(z="1 - 2 * places"),
             "one off": redraw(which="N - 1 - n"),
             "without the last": redraw(many="max(1, N - 1)"),
-            "without the first": redraw(start="0.0 * coefficients[..., :1] * places", many="N", factor="np.sqrt(2 * n + 1) * (n > 0)"),
+            "without the first": redraw(
+                start="0.0 * coefficients[..., :1] * places",
+                many="N",
+                factor="np.sqrt(2 * n + 1) * (n > 0)",
+            ),
             "powers": redraw(basis="({z}) ** n"),
             "divided by N": redraw(back="out / N"),
-            "one curve only": redraw(which="n").replace("coefficients[..., n, None]", "coefficients[n]"),
+            "one curve only": redraw(which="n").replace(
+                "coefficients[..., n, None]", "coefficients[n]"
+            ),
             "clipped to 1": redraw(back="np.clip(out, -1, 1)"),
-            "changes places": redraw(start="0.0; places += 0.25 if places.dtype.kind == 'f' else 1"),
+            "changes places": redraw(
+                start="0.0; places += 0.25 if places.dtype.kind == 'f' else 1"
+            ),
         },
         {
             "as it is": redraw(),
-            "recurrence": IMPORTS + """
+            "recurrence": IMPORTS
+            + """
 def hippo_reconstruct(coefficients, places):
     z = 2.0 * places - 1.0
     rows = [np.ones_like(z), z]
@@ -513,29 +569,47 @@ def hippo_reconstruct(coefficients, places):
             "absolute": s4d(back="2 * abs(((c * bbar)[..., None] * powers).sum(-2))"),
             "b̄ = b": s4d(bbar="b"),
             "b̄ = Δ b": s4d(bbar="d * b"),
-            "conjugate of c": s4d(back="2 * np.real(((c.conj() * bbar)[..., None] * powers).sum(-2))"),
+            "conjugate of c": s4d(
+                back="2 * np.real(((c.conj() * bbar)[..., None] * powers).sum(-2))"
+            ),
             "one late": s4d(powers="abar[..., None] ** (1 + np.arange(length))"),
             "Δ for the first channel": s4d(delta="np.asarray(delta).flat[0]"),
             "Ā = 1 + Δ a": s4d(abar="1 + d * a"),
-            "products of real parts": s4d(back="2 * ((c * bbar).real[..., None] * powers.real).sum(-2)"),
+            "products of real parts": s4d(
+                back="2 * ((c * bbar).real[..., None] * powers.real).sum(-2)"
+            ),
             "sum over time": s4d(back="2 * np.real(((c * bbar)[..., None] * powers).sum(-1))"),
-            "changes a": s4d(delta="np.asarray(delta)[..., None]\n    a *= 1.5; a /= 1.5; a += 0.125"),
+            "changes a": s4d(
+                delta="np.asarray(delta)[..., None]\n    a *= 1.5; a /= 1.5; a += 0.125"
+            ),
         },
         {
             "as it is": s4d(),
-            "expm1 and einsum": s4d(bbar="np.expm1(d * a) / a * b", powers="np.exp(np.multiply.outer(d * a, np.arange(length)))", back="2 * np.einsum('...p,...pt->...t', c * bbar, powers).real"),
-            "with the twins": s4d(back="(((c * bbar)[..., None] * powers).sum(-2) + ((c * bbar).conj()[..., None] * powers.conj()).sum(-2)).real"),
+            "expm1 and einsum": s4d(
+                bbar="np.expm1(d * a) / a * b",
+                powers="np.exp(np.multiply.outer(d * a, np.arange(length)))",
+                back="2 * np.einsum('...p,...pt->...t', c * bbar, powers).real",
+            ),
+            "with the twins": s4d(
+                back="(((c * bbar)[..., None] * powers).sum(-2) + ((c * bbar).conj()[..., None] * powers.conj()).sum(-2)).real"
+            ),
         },
     ),
     *cases(
         "s4d_init",
         {
-            "+1/2": rates(lin="0.5 + 1j * np.pi * n", inv="0.5 + 1j * N / np.pi * (N / (2 * n + 1) - 1)"),
-            "−1": rates(lin="-1 + 1j * np.pi * n", inv="-1 + 1j * N / np.pi * (N / (2 * n + 1) - 1)"),
+            "+1/2": rates(
+                lin="0.5 + 1j * np.pi * n", inv="0.5 + 1j * N / np.pi * (N / (2 * n + 1) - 1)"
+            ),
+            "−1": rates(
+                lin="-1 + 1j * np.pi * n", inv="-1 + 1j * N / np.pi * (N / (2 * n + 1) - 1)"
+            ),
             "2πn": rates(lin="-0.5 + 2j * np.pi * n"),
             "n from 1": rates(n="np.arange(1, pairs + 1)"),
             "N = P": rates(size="pairs"),
-            "conjugates as well": rates(lin="np.concatenate([-0.5 + 1j * np.pi * n, -0.5 - 1j * np.pi * n])"),
+            "conjugates as well": rates(
+                lin="np.concatenate([-0.5 + 1j * np.pi * n, -0.5 - 1j * np.pi * n])"
+            ),
             "imaginary parts only": rates(lin="np.pi * n", inv="N / np.pi * (N / (2 * n + 1) - 1)"),
             "no −1": rates(inv="-0.5 + 1j * N / np.pi * (N / (2 * n + 1))"),
             "kind ignored": rates(inv="-0.5 + 1j * np.pi * n"),
@@ -544,8 +618,13 @@ def hippo_reconstruct(coefficients, places):
         },
         {
             "as it is": rates(),
-            "np.exp": rates(lin="np.pi * n * 1j - 1 / 2", inv="np.array([complex(-0.5, N / np.pi * (N / (2 * k + 1) - 1)) for k in range(pairs)])"),
-            "ready-made array": rates(lin="np.full(pairs, -0.5) + np.linspace(0, np.pi * (pairs - 1), pairs) * 1j"),
+            "np.exp": rates(
+                lin="np.pi * n * 1j - 1 / 2",
+                inv="np.array([complex(-0.5, N / np.pi * (N / (2 * k + 1) - 1)) for k in range(pairs)])",
+            ),
+            "ready-made array": rates(
+                lin="np.full(pairs, -0.5) + np.linspace(0, np.pi * (pairs - 1), pairs) * 1j"
+            ),
         },
     ),
     *cases(
@@ -556,7 +635,9 @@ def hippo_reconstruct(coefficients, places):
             "1 − w": dplr(values="delta * (cb - w * cp * qb / (1 - w * qp))"),
             "p in the place of p*": dplr(q="p"),
             "no cut": dplr(cut="ct = c"),
-            "roots turning the other way": dplr(roots="np.exp(2j * np.pi * np.arange(length) / length)"),
+            "roots turning the other way": dplr(
+                roots="np.exp(2j * np.pi * np.arange(length) / length)"
+            ),
             "half of the roots": dplr(roots="np.exp(-1j * np.pi * np.arange(length) / length)"),
             "real parts first": dplr(back="np.fft.ifft(values.real).real"),
             "complex": dplr(back="np.fft.ifft(values)"),
@@ -567,9 +648,1249 @@ def hippo_reconstruct(coefficients, places):
         },
         {
             "as it is": dplr(),
-            "S4's division by 1 + z": dplr(values="delta * (cb - w * cp * qb * (1 / (1 + w * qp)))"),
+            "S4's division by 1 + z": dplr(
+                values="delta * (cb - w * cp * qb * (1 / (1 + w * qp)))"
+            ),
             "irfft of the first half": dplr(back="np.fft.irfft(values[: length // 2 + 1], length)"),
-            "by hand DFT": dplr(back="(values @ np.exp(2j * np.pi * np.outer(np.arange(length), np.arange(length)) / length) / length).real"),
+            "by hand DFT": dplr(
+                back="(values @ np.exp(2j * np.pi * np.outer(np.arange(length), np.arange(length)) / length) / length).real"
+            ),
         },
     ),
 ]
+
+
+GIVEN = """
+from numpy.polynomial.legendre import legvander
+from attend_solutions.state_spaces import cut_after, expect_system, legs_dplr, matrix_exponential
+from attend_solutions.types import Array, Complex
+"""
+FIRST_LINES = {
+    "discretize": """def discretize(a, b, delta, method="zoh"):
+    expect_system(a, b)
+    if method not in ("zoh", "bilinear"):
+        raise ValueError(f"expected the method 'zoh' or 'bilinear'; got {method!r}")
+""",
+    "ssm_recurrent": """def ssm_recurrent(a_bar, b_bar, c, x, state=None):
+    expect_system(a_bar, b_bar, c)
+""",
+    "hippo_legs": """def hippo_legs(size):
+    n = np.arange(size)
+""",
+    "hippo_reconstruct": """def hippo_reconstruct(coefficients, places):
+""",
+    "ssm_kernel": """def ssm_kernel(a_bar, b_bar, c, length):
+    expect_system(a_bar, b_bar, c)
+""",
+    "ssm_convolve": """def ssm_convolve(kernel, x):
+    length = x.shape[-1]
+    if kernel.shape[-1] != length:
+        raise ValueError(f"expected {length} taps, one a token; got {kernel.shape[-1]}")
+""",
+    "convolve_in_blocks": """def convolve_in_blocks(kernel, x, block):
+    if block < 1:
+        raise ValueError(f"a block needs at least 1 token; got {block}")
+""",
+    "s4d_kernel": """def s4d_kernel(a, b, c, delta, length):
+    delta = np.asarray(delta)[..., None]  # (..., 1)
+""",
+    "s4d_init": """def s4d_init(pairs, kind="lin"):
+    if kind not in ("lin", "inv"):
+        raise ValueError(f"expected the kind 'lin' or 'inv'; got {kind!r}")
+    n, size = np.arange(pairs), 2 * pairs
+""",
+    "dplr_kernel": """def dplr_kernel(diagonal, p, b, c, delta, length):
+    c_cut = cut_after(c, diagonal, p, delta, length)
+    roots = np.exp(-2j * np.pi * np.arange(length) / length)  # as np.fft orders them
+""",
+}
+MORE: list[tuple[str, str, str, str]] = []
+
+
+def add(name, kind, what, body, head=None):
+    MORE.append(
+        (
+            name,
+            kind,
+            what,
+            GIVEN + (FIRST_LINES[name] if head is None else head) + body.strip("\n") + "\n",
+        )
+    )
+
+
+# ---------------------------------------------------------------- 23.1
+def step_by(zoh, bil=None):
+    return zoh.strip("\n") + "\n" + (BIL if bil is None else bil).strip("\n")
+
+
+BIL = """
+    left = np.eye(len(a)) - delta / 2 * a
+    return np.linalg.solve(left, np.eye(len(a)) + delta / 2 * a), np.linalg.solve(left, delta * b)
+"""
+ZOH = """
+    if method == "zoh":
+        k = len(a)
+        m = np.zeros((k + 1, k + 1))
+        m[:k, :k], m[:k, k] = delta * a, delta * b
+        e = matrix_exponential(m)
+        return e[:k, :k], e[:k, k]
+"""
+N = "discretize"
+add(
+    N,
+    "wrong",
+    "bilinear scales A in place (a float64 A changes)",
+    step_by(
+        ZOH,
+        """
+    half = np.asarray(a, dtype=float)
+    half *= delta / 2
+    left = np.eye(len(a)) - half
+    return np.linalg.solve(left, np.eye(len(a)) + half), np.linalg.solve(left, delta * b)
+""",
+    ),
+)
+add(
+    N,
+    "wrong",
+    "zoh scales b in place (a float64 b changes)",
+    step_by("""
+    if method == "zoh":
+        k = len(a)
+        b = np.asarray(b, dtype=np.float64)
+        b *= delta
+        m = np.block([[delta * a, b[:, None]], [np.zeros((1, k + 1))]])
+        e = matrix_exponential(m)
+        return e[:k, :k], e[:k, k]
+"""),
+)
+add(
+    N,
+    "wrong",
+    "the big matrix has A's type, so that integers cut ΔA and Δb",
+    step_by("""
+    if method == "zoh":
+        k = len(a)
+        m = np.zeros((k + 1, k + 1), dtype=a.dtype)
+        m[:k, :k], m[:k, k] = delta * a, delta * b
+        e = matrix_exponential(m.astype(float))
+        return e[:k, :k], e[:k, k]
+"""),
+)
+add(
+    N,
+    "wrong",
+    "zoh's b is Δ b, as Euler's",
+    step_by("""
+    if method == "zoh":
+        return matrix_exponential(delta * a), delta * b
+"""),
+)
+add(
+    N,
+    "wrong",
+    "exponential number by number",
+    step_by("""
+    if method == "zoh":
+        k = len(a)
+        m = np.zeros((k + 1, k + 1))
+        m[:k, :k], m[:k, k] = delta * a, delta * b
+        e = np.exp(m)
+        return e[:k, :k], e[:k, k]
+"""),
+)
+add(
+    N,
+    "wrong",
+    "bilinear with the two brackets exchanged",
+    step_by(
+        ZOH,
+        """
+    left = np.eye(len(a)) + delta / 2 * a
+    return np.linalg.solve(left, np.eye(len(a)) - delta / 2 * a), np.linalg.solve(left, delta * b)
+""",
+    ),
+)
+add(
+    N,
+    "wrong",
+    "bilinear's b without Δ",
+    step_by(
+        ZOH,
+        """
+    left = np.eye(len(a)) - delta / 2 * a
+    return np.linalg.solve(left, np.eye(len(a)) + delta / 2 * a), np.linalg.solve(left, b)
+""",
+    ),
+)
+add(
+    N,
+    "wrong",
+    "Δ only on A in the big matrix, b as it is",
+    step_by("""
+    if method == "zoh":
+        k = len(a)
+        m = np.zeros((k + 1, k + 1))
+        m[:k, :k], m[:k, k] = delta * a, b
+        e = matrix_exponential(m)
+        return e[:k, :k], e[:k, k]
+"""),
+)
+add(
+    N,
+    "wrong",
+    "x put below: the big matrix transposed, b read from the last row",
+    step_by("""
+    if method == "zoh":
+        k = len(a)
+        m = np.zeros((k + 1, k + 1))
+        m[:k, :k], m[k, :k] = delta * a, delta * b
+        e = matrix_exponential(m)
+        return e[:k, :k], e[k, :k]
+"""),
+)
+add(
+    N,
+    "right",
+    "phi_1 by its series, halved and doubled; bilinear by an explicit inverse",
+    """
+    k = len(a)
+    one, a, b = np.eye(k), np.array(a, float), np.array(b, float)
+    if method == "bilinear":
+        inv = np.linalg.inv(one - a * delta / 2)
+        return inv @ (one + a * delta / 2), inv @ b * delta
+    small = delta * a / 2**12
+    term, phi = one, np.zeros((k, k))
+    for j in range(1, 15):
+        phi = phi + term / j
+        term = term @ small / j
+    # phi = sum small^(j-1)/j! ; e^small = 1 + small phi
+    total = np.zeros((k, k))
+    power, fact = one, 1.0
+    for j in range(15):
+        fact *= j + 1
+        total = total + power / fact
+        power = power @ small
+    step, push = one + small @ total, total @ b * (delta / 2**12)
+    for _ in range(12):
+        push = step @ push + push
+        step = step @ step
+    return step, push
+""",
+)
+add(
+    N,
+    "right",
+    "np.block, and both bilinear parts in one solve",
+    """
+    k = a.shape[0]
+    if method == "zoh":
+        big = np.block([[a, b.reshape(-1, 1)], [np.zeros((1, k)), np.zeros((1, 1))]])
+        both = matrix_exponential(big * delta)
+    else:
+        both = np.linalg.solve(np.identity(k) - a * (delta / 2), np.c_[np.identity(k) + a * (delta / 2), delta * b])
+    return both[:k, :k], both[:k, -1]
+""",
+)
+add(
+    N,
+    "right",
+    "Ā = 2 (1 - ΔA/2)^-1 - 1; the big exponential of the transpose, transposed back",
+    """
+    k = len(b)
+    if method == "bilinear":
+        inv = np.linalg.solve(np.eye(k) - 0.5 * delta * a.astype(float), np.eye(k))
+        return 2 * inv - np.eye(k), delta * inv.dot(b)
+    m = np.zeros([k + 1] * 2)
+    m[:k, :k] = a.T
+    m[k, :k] = b
+    e = matrix_exponential(delta * m).T
+    return e[:-1, :-1], e[:-1, -1]
+""",
+)
+add(
+    N,
+    "right",
+    "zoh by 60 terms after scaling, by hand",
+    """
+    k = len(b)
+    if method == "bilinear":
+        left = np.eye(k) - delta / 2 * a
+        return np.linalg.solve(left, 2 * np.eye(k) - left), np.linalg.solve(left, b * delta)
+    m = np.pad(np.column_stack([a, b]).astype(np.float64), ((0, 1), (0, 0))) * delta
+    squarings = max(0, int(np.ceil(np.log2(np.abs(m).sum() + 1e-300))) + 1)
+    m = m / 2.0**squarings
+    e = term = np.eye(k + 1)
+    for j in range(1, 30):
+        term = term @ m / j
+        e = e + term
+    for _ in range(squarings):
+        e = e @ e
+    return e[:k, :k].copy(), e[:k, k].copy()
+""",
+)
+
+# ---------------------------------------------------------------- 23.2
+N = "ssm_recurrent"
+add(
+    N,
+    "wrong",
+    "the given state is written to",
+    """
+    h = np.zeros(x.shape[:-1] + (len(b_bar),)) if state is None else np.asarray(state, dtype=float)
+    ys = []
+    for t in range(x.shape[-1]):
+        h[...] = h @ a_bar.T + x[..., t, None] * b_bar
+        ys.append(h @ c)
+    return np.stack(ys, axis=-1), h.copy()
+""",
+)
+add(
+    N,
+    "wrong",
+    "a copy of an integer state cuts every step",
+    """
+    h = np.zeros(x.shape[:-1] + (len(b_bar),)) if state is None else state.copy()
+    ys = []
+    for t in range(x.shape[-1]):
+        h[...] = h @ a_bar.T + x[..., t, None] * b_bar
+        ys.append(h @ c)
+    return np.stack(ys, axis=-1), h
+""",
+)
+add(
+    N,
+    "wrong",
+    "outputs in zeros_like(x), integers for an integer text",
+    """
+    h = np.zeros(x.shape[:-1] + (len(b_bar),)) if state is None else state
+    y = np.zeros_like(x)
+    for t in range(x.shape[-1]):
+        h = h @ a_bar.T + x[..., t, None] * b_bar
+        y[..., t] = h @ c
+    return y, h
+""",
+)
+add(
+    N,
+    "wrong",
+    "the last state comes back flat, (B, N), where x has two leading axes",
+    """
+    flat = x.reshape(-1, x.shape[-1])
+    h = np.zeros((len(flat), len(b_bar))) if state is None else state.reshape(-1, len(b_bar))
+    ys = []
+    for t in range(x.shape[-1]):
+        h = h @ a_bar.T + flat[:, t : t + 1] * b_bar
+        ys.append(h @ c)
+    return np.stack(ys, axis=-1).reshape(x.shape), (h if x.ndim > 1 else h[0])
+""",
+)
+add(
+    N,
+    "wrong",
+    "the output is read before the step",
+    """
+    h = np.zeros(x.shape[:-1] + (len(b_bar),)) if state is None else state
+    ys = []
+    for t in range(x.shape[-1]):
+        ys.append(h @ c)
+        h = h @ a_bar.T + x[..., t, None] * b_bar
+    return np.stack(ys, axis=-1), h
+""",
+)
+add(
+    N,
+    "wrong",
+    "h @ Ā without the transpose",
+    """
+    h = np.zeros(x.shape[:-1] + (len(b_bar),)) if state is None else state
+    ys = []
+    for t in range(x.shape[-1]):
+        h = h @ a_bar + x[..., t, None] * b_bar
+        ys.append(h @ c)
+    return np.stack(ys, axis=-1), h
+""",
+)
+add(
+    N,
+    "wrong",
+    "sums c·h over all texts of the batch",
+    """
+    h = np.zeros(x.shape[:-1] + (len(b_bar),)) if state is None else state
+    y = np.zeros(x.shape)
+    for t in range(x.shape[-1]):
+        h = h @ a_bar.T + x[..., t, None] * b_bar
+        y[..., t] = (c * h).sum()
+    return y, h
+""",
+)
+add(
+    N,
+    "wrong",
+    "Ā also on the input: h = Ā (h + b̄ x)",
+    """
+    h = np.zeros(x.shape[:-1] + (len(b_bar),)) if state is None else state
+    ys = []
+    for t in range(x.shape[-1]):
+        h = (h + x[..., t, None] * b_bar) @ a_bar.T
+        ys.append(h @ c)
+    return np.stack(ys, axis=-1), h
+""",
+)
+add(
+    N,
+    "right",
+    "time moved to the front, einsum",
+    """
+    h = 0.0 * np.multiply.outer(x[..., 0], b_bar) if state is None else state
+    out = []
+    for token in np.moveaxis(x, -1, 0):
+        h = np.einsum("nm,...m->...n", a_bar, h) + np.multiply.outer(token, b_bar)
+        out.append(np.einsum("n,...n->...", c, h))
+    return np.moveaxis(np.array(out), 0, -1), h
+""",
+)
+add(
+    N,
+    "right",
+    "by halves: reads each half, handing the state on",
+    """
+    if state is None:
+        state = np.zeros((*x.shape[:-1], b_bar.size))
+    steps = x.shape[-1]
+    if steps == 1:
+        h = (a_bar @ state[..., None])[..., 0] + b_bar * x
+        return (h * c).sum(-1, keepdims=True), h
+    first, state = ssm_recurrent(a_bar, b_bar, c, x[..., : steps // 2], state)
+    second, state = ssm_recurrent(a_bar, b_bar, c, x[..., steps // 2 :], state)
+    return np.concatenate((first, second), -1), state
+""",
+)
+add(
+    N,
+    "right",
+    "loops over every text in Python lists",
+    """
+    a_bar, b_bar, c, x = (np.array(v, dtype=float) for v in (a_bar, b_bar, c, x))
+    lead, size = x.shape[:-1], len(b_bar)
+    h0 = np.zeros(lead + (size,)) if state is None else np.array(state, dtype=float)
+    y, end = np.empty(x.shape), np.empty(lead + (size,))
+    for place in np.ndindex(*lead):
+        h = h0[place]
+        for t in range(x.shape[-1]):
+            h = a_bar.dot(h) + b_bar * x[place][t]
+            y[place + (t,)] = float(sum(c[i] * h[i] for i in range(size)))
+        end[place] = h
+    return y, end
+""",
+)
+add(
+    N,
+    "right",
+    "writes all states to a table of floats first, outputs afterwards",
+    """
+    table = np.zeros(x.shape + (len(c),))
+    before = table[..., 0, :] * 0 if state is None else state + 0.0
+    for t in range(x.shape[-1]):
+        table[..., t, :] = np.tensordot(before, a_bar, axes=(-1, 1)) + x[..., t : t + 1] * b_bar
+        before = table[..., t, :]
+    return (table * c).sum(axis=-1), table[..., -1, :]
+""",
+)
+
+# ---------------------------------------------------------------- 23.3
+N = "hippo_legs"
+R_ = "    r = np.sqrt(2 * n + 1)\n"
+add(
+    N,
+    "wrong",
+    "the diagonal of the normal part, -(n + 1/2)",
+    R_
+    + """
+    return -(np.tril(np.outer(r, r), -1) + np.diag(n + 0.5)), r
+""",
+)
+add(
+    N,
+    "wrong",
+    "rounded to three digits, as the example prints",
+    R_
+    + """
+    return (-(np.tril(np.outer(r, r), -1) + np.diag(n + 1.0))).round(3), r.round(3)
+""",
+)
+add(
+    N,
+    "wrong",
+    "squeeze() at the end, a size of 1 loses its axes",
+    R_
+    + """
+    a = -(np.tril(np.outer(r, r), -1) + np.diag(n + 1.0))
+    return a.squeeze(), r.squeeze()
+""",
+)
+add(
+    N,
+    "right",
+    "np.where with a comparison of indices",
+    """
+    row, col = n[:, None], n[None]
+    both = ((2 * row + 1) * (2 * col + 1)) ** 0.5
+    return np.where(row > col, -both, np.where(row == col, -(row + 1.0), 0.0)), (2 * n + 1) ** 0.5
+""",
+)
+add(
+    N,
+    "right",
+    "the scaled integer matrix: D M D^-1",
+    """
+    q = np.arange(size)
+    scale = np.sqrt(2 * q + 1)
+    m = np.tril(np.broadcast_to(2 * q + 1, (size, size)), -1) + np.diag(q + 1)
+    return -(m * scale[:, None] / scale[None, :]), scale
+""",
+)
+add(
+    N,
+    "right",
+    "np.fromfunction",
+    """
+    def entry(i, k):
+        return -1.0 * (i > k) * np.sqrt(2 * i + 1) * np.sqrt(2 * k + 1) - (i == k) * (i + 1)
+    return np.fromfunction(entry, (size, size)), np.fromfunction(lambda i: np.sqrt(2 * i + 1), (size,))
+""",
+)
+
+# ---------------------------------------------------------------- 23.4
+N = "hippo_reconstruct"
+add(
+    N,
+    "wrong",
+    "coefficients scaled in place",
+    """
+    n = coefficients.shape[-1]
+    h = np.asarray(coefficients, dtype=float)
+    h *= np.sqrt(2 * np.arange(n) + 1)
+    return h @ legvander(2 * places - 1, n - 1).T
+""",
+)
+add(
+    N,
+    "wrong",
+    "places stretched in place",
+    """
+    n = coefficients.shape[-1]
+    z = np.asarray(places, dtype=float)
+    z *= 2
+    z -= 1
+    return (coefficients * np.sqrt(2 * np.arange(n) + 1)) @ legvander(z, n - 1).T
+""",
+)
+add(
+    N,
+    "wrong",
+    "scaled numbers in a buffer of the coefficients' type",
+    """
+    n = coefficients.shape[-1]
+    h = np.empty_like(coefficients)
+    h[...] = coefficients * np.sqrt(2 * np.arange(n) + 1)
+    return h @ legvander(2 * places - 1, n - 1).T
+""",
+)
+add(
+    N,
+    "wrong",
+    "squeeze() loses axes of one",
+    """
+    n = coefficients.shape[-1]
+    return ((coefficients * np.sqrt(2 * np.arange(n) + 1)) @ legvander(2 * places - 1, n - 1).T).squeeze()
+""",
+)
+add(
+    N,
+    "wrong",
+    "table @ coefficients: one state only",
+    """
+    n = coefficients.shape[-1]
+    return (legvander(2 * places - 1, n - 1) * np.sqrt(2 * np.arange(n) + 1)) @ coefficients
+""",
+)
+add(
+    N,
+    "wrong",
+    "Chebyshev's polynomials",
+    """
+    n = np.arange(coefficients.shape[-1])
+    table = np.cos(n * np.arccos(2 * places - 1)[:, None])
+    return (coefficients * np.sqrt(2 * n + 1)) @ table.T
+""",
+)
+add(
+    N,
+    "right",
+    "legval with the degree first",
+    """
+    from numpy.polynomial.legendre import legval
+    scaled = np.moveaxis(coefficients * np.sqrt(1 + 2 * np.arange(coefficients.shape[-1])), -1, 0)
+    return legval(places + places - 1, scaled)
+""",
+)
+add(
+    N,
+    "right",
+    "a loop over places, each a dot product",
+    """
+    size = coefficients.shape[-1]
+    roots = np.sqrt(2 * np.arange(size) + 1)
+    return np.stack([(coefficients * roots * legvander(2 * u - 1, size - 1)[0]).sum(axis=-1) for u in places], axis=-1)
+""",
+)
+add(
+    N,
+    "right",
+    "einsum, three at once",
+    """
+    size = coefficients.shape[-1]
+    return np.einsum("...n,n,tn->...t", coefficients, np.arange(1, 2 * size, 2) ** 0.5, legvander(places * 2 - 1, size - 1))
+""",
+)
+
+# ---------------------------------------------------------------- 23.5
+N = "ssm_kernel"
+add(
+    N,
+    "wrong",
+    "b̄ written to",
+    """
+    v, taps = np.asarray(b_bar, dtype=float), []
+    for _ in range(length):
+        taps.append(c @ v)
+        v[...] = a_bar @ v
+    return np.array(taps)
+""",
+)
+add(
+    N,
+    "wrong",
+    "a copy of integer b̄ cuts every step",
+    """
+    v, taps = b_bar.copy(), []
+    for _ in range(length):
+        taps.append(c @ v)
+        v[:] = a_bar @ v
+    return np.array(taps)
+""",
+)
+add(
+    N,
+    "wrong",
+    "the powers in an array of c's type",
+    """
+    taps, row = np.zeros(length), np.array(c)
+    for j in range(length):
+        taps[j] = row @ b_bar
+        row[...] = row @ a_bar
+    return taps
+""",
+)
+add(
+    N,
+    "wrong",
+    "powers by eigenvectors, which a defective Ā has not enough of",
+    """
+    values, vectors = np.linalg.eig(a_bar)
+    left, right = c @ vectors, np.linalg.pinv(vectors) @ b_bar
+    return (left * right * values ** np.arange(length)[:, None]).sum(axis=-1).real
+""",
+)
+add(
+    N,
+    "wrong",
+    "a running sum of the taps",
+    """
+    v, taps = b_bar, []
+    for _ in range(length):
+        taps.append(c @ v)
+        v = a_bar @ v
+    return np.cumsum(taps)
+""",
+)
+add(
+    N,
+    "wrong",
+    "c left out: the sum of the state",
+    """
+    v, taps = b_bar, []
+    for _ in range(length):
+        taps.append(v.sum())
+        v = a_bar @ v
+    return np.array(taps)
+""",
+)
+add(
+    N,
+    "wrong",
+    "oldest tap first",
+    """
+    v, taps = b_bar, []
+    for _ in range(length):
+        taps.append(c @ v)
+        v = a_bar @ v
+    return np.array(taps[::-1])
+""",
+)
+add(
+    N,
+    "right",
+    "matrix_power for every tap",
+    """
+    return np.array([c @ np.linalg.matrix_power(a_bar.astype(float), j) @ b_bar for j in range(length)])
+""",
+)
+add(
+    N,
+    "right",
+    "doubling: columns b̄, Āb̄ | Ā²b̄, Ā³b̄ | …",
+    """
+    power, columns = np.array(a_bar, float), np.array(b_bar, float)[:, None]
+    while columns.shape[1] < length:
+        columns = np.hstack([columns, power @ columns])
+        power = power @ power
+    return c @ columns[:, :length]
+""",
+)
+
+# ---------------------------------------------------------------- 23.6
+N = "ssm_convolve"
+add(
+    N,
+    "wrong",
+    "the answer goes into zeros_like(x)",
+    """
+    n = 2 * length
+    y = np.zeros_like(x)
+    y[...] = np.fft.irfft(np.fft.rfft(kernel, n) * np.fft.rfft(x, n), n)[..., :length]
+    return y
+""",
+)
+add(
+    N,
+    "wrong",
+    "correlates: the conjugate of the kernel's transform",
+    """
+    n = 2 * length
+    return np.fft.irfft(np.conj(np.fft.rfft(kernel, n)) * np.fft.rfft(x, n), n)[..., :length]
+""",
+)
+add(
+    N,
+    "wrong",
+    "transforms along the first axis",
+    """
+    n = 2 * length
+    both = np.fft.rfft(kernel, n, axis=0) * np.fft.rfft(x, n, axis=0)
+    return np.fft.irfft(both, n, axis=0)[:length]
+""",
+)
+add(
+    N,
+    "wrong",
+    "does not cut: 2T outputs",
+    """
+    n = 2 * length
+    return np.fft.irfft(np.fft.rfft(kernel, n) * np.fft.rfft(x, n), n)
+""",
+)
+add(
+    N,
+    "wrong",
+    "np.convolve, which is not allowed",
+    """
+    full = np.vectorize(lambda k, v: np.convolve(k, v)[:length], signature="(t),(t)->(t)")
+    return full(kernel, x)
+""",
+)
+add(
+    N,
+    "right",
+    "np.fft.fft with the next power of two, real part",
+    """
+    n = 1 << (2 * length - 1).bit_length()
+    return np.fft.ifft(np.fft.fft(kernel, n) * np.fft.fft(x, n)).real[..., :length]
+""",
+)
+add(
+    N,
+    "right",
+    "zeros put on by hand before the FFT",
+    """
+    def filled(v):
+        return np.concatenate([v, np.zeros(v.shape)], axis=-1)
+    return np.fft.irfft(np.fft.rfft(filled(kernel)) * np.fft.rfft(filled(x)), 2 * length)[..., :length]
+""",
+)
+add(
+    N,
+    "right",
+    "the wrapped part taken off with a skewed FFT: (cyclic + anticyclic) / 2",
+    """
+    k, v = np.asarray(kernel, float), np.asarray(x, float)
+    twist = np.exp(-1j * np.pi * np.arange(length) / length)
+    cyclic = np.fft.ifft(np.fft.fft(k) * np.fft.fft(v))
+    anti = np.fft.ifft(np.fft.fft(k * twist) * np.fft.fft(v * twist)) / twist
+    return (cyclic.real + anti.real) / 2
+""",
+)
+
+# ---------------------------------------------------------------- 23.7
+N = "convolve_in_blocks"
+
+
+def in_blocks(
+    size="size = piece.shape[-1] + len(kernel) - 1",
+    y="np.zeros(x.shape)",
+    add_="+=",
+    inv="np.fft.irfft(both, size)",
+    rng="range(0, total, block)",
+    cut="",
+):
+    return f"""
+    total = x.shape[-1]
+    y = {y}
+    {cut or "pass"}
+    for first in {rng}:
+        piece = x[..., first : first + block]
+        {size}
+        both = np.fft.rfft(kernel, size) * np.fft.rfft(piece, size)
+        y[..., first : first + size] {add_} {inv}[..., : total - first]
+    return y
+"""
+
+
+add(
+    N,
+    "wrong",
+    "answers in x's type: an integer text loses the fractions",
+    """
+    total = x.shape[-1]
+    y = np.zeros_like(x)
+    for first in range(0, total, block):
+        piece = x[..., first : first + block]
+        size = piece.shape[-1] + len(kernel) - 1
+        both = np.fft.rfft(kernel, size) * np.fft.rfft(piece, size)
+        y[..., first : first + size] += np.fft.irfft(both, size)[..., : total - first].astype(x.dtype)
+    return y
+""",
+)
+add(N, "wrong", "= for +=: the end of the block before is lost", in_blocks(add_="="))
+add(
+    N,
+    "wrong",
+    "only whole blocks: the last, shorter one is left out",
+    in_blocks(rng="range(0, total - block + 1, block)"),
+)
+add(
+    N,
+    "wrong",
+    "len(x) for the number of tokens",
+    """
+    total = len(x)
+    y = np.zeros(x.shape)
+    for first in range(0, total, block):
+        piece = x[..., first : first + block]
+        size = piece.shape[-1] + len(kernel) - 1
+        both = np.fft.rfft(kernel, size) * np.fft.rfft(piece, size)
+        end = min(first + size, y.shape[-1])
+        y[..., first:end] += np.fft.irfft(both, size)[..., : end - first]
+    return y
+""",
+)
+add(
+    N,
+    "right",
+    "overlap-save: K - 1 old tokens before each block",
+    """
+    total, old = x.shape[-1], len(kernel) - 1
+    padded = np.concatenate([np.zeros(x.shape[:-1] + (old,)), x], axis=-1)
+    parts = []
+    for first in range(0, total, block):
+        piece = padded[..., first : first + old + block]
+        n = piece.shape[-1]
+        parts.append(np.fft.irfft(np.fft.rfft(piece, 2 * n) * np.fft.rfft(kernel, 2 * n), 2 * n)[..., old:n])
+    return np.concatenate(parts, axis=-1)
+""",
+)
+add(
+    N,
+    "right",
+    "a longer buffer, cut at the end",
+    """
+    total = x.shape[-1]
+    y = np.zeros((*x.shape[:-1], total + len(kernel) + block))
+    for first in range(0, total, block):
+        piece = x[..., first : first + block]
+        size = block + len(kernel)
+        y[..., first : first + size] += np.fft.irfft(np.fft.rfft(kernel, size) * np.fft.rfft(piece, size), size)
+    return y[..., :total]
+""",
+)
+add(
+    N,
+    "right",
+    "no FFT: taps in a loop, block by block",
+    """
+    total = x.shape[-1]
+    y = np.zeros(x.shape)
+    for first in range(0, total, block):
+        piece = x[..., first : first + block]
+        for j, tap in enumerate(kernel):
+            end = min(first + j + piece.shape[-1], total)
+            if end > first + j:
+                y[..., first + j : end] += tap * piece[..., : end - first - j]
+    return y
+""",
+)
+add(
+    N,
+    "right",
+    "FFTs of a power of two, from a list of pieces added by shifts",
+    """
+    total = x.shape[-1]
+    answer = 0.0
+    for first in range(0, total, block):
+        piece = np.asarray(x[..., first : first + block], dtype=float)
+        n = 2 ** math.ceil(math.log2(piece.shape[-1] + kernel.shape[0]))
+        part = np.fft.ifft(np.fft.fft(kernel, n) * np.fft.fft(piece, n)).real
+        room = np.zeros(x.shape[:-1] + (first + n + total,))
+        room[..., first : first + n] = part
+        answer = answer + room[..., :total]
+    return answer
+""",
+)
+
+# ---------------------------------------------------------------- 23.8
+N = "s4d_kernel"
+
+
+def pairs_kernel(
+    weight="c * (np.exp(delta * a) - 1) / a * b",
+    rate="delta * a",
+    taps="np.arange(length)",
+    end="2 * total.real",
+):
+    return f"""
+    weight = {weight}
+    table = np.exp(({rate})[..., None] * {taps})
+    total = (weight[..., None] * table).sum(axis=-2)
+    return {end}
+"""
+
+
+add(
+    N,
+    "wrong",
+    "a scaled in place",
+    """
+    step = np.asarray(a, dtype=complex)
+    weight = c * (np.exp(delta * a) - 1) / a * b
+    if np.broadcast_shapes(step.shape, delta.shape) == step.shape:
+        step *= delta
+    else:
+        step = step * delta
+    table = np.exp(step[..., None] * np.arange(length))
+    return 2 * (weight[..., None] * table).sum(axis=-2).real
+""",
+)
+add(
+    N,
+    "wrong",
+    "b̄ in a buffer of b's type: a real b loses the imaginary part",
+    """
+    b_bar = np.empty(np.broadcast_shapes(b.shape, (delta * a).shape), dtype=b.dtype)
+    b_bar[...] = (((np.exp(delta * a) - 1) / a * b).real if b.dtype.kind != "c" else (np.exp(delta * a) - 1) / a * b)
+    table = np.exp((delta * a)[..., None] * np.arange(length))
+    return 2 * ((c * b_bar)[..., None] * table).sum(axis=-2).real
+""",
+)
+add(
+    N,
+    "wrong",
+    "one Δ, the mean, for all channels",
+    """
+    delta = delta.mean()
+"""
+    + pairs_kernel().strip("\n"),
+)
+add(
+    N,
+    "wrong",
+    "sums over the first axis",
+    """
+    weight = c * (np.exp(delta * a) - 1) / a * b
+    table = np.exp((delta * a)[..., None] * np.arange(length))
+    return 2 * (weight[..., None] * table).sum(axis=0).real
+""",
+)
+add(
+    N,
+    "wrong",
+    "b̄ without the division by a",
+    pairs_kernel(weight="c * (np.exp(delta * a) - 1) * b"),
+)
+add(
+    N,
+    "right",
+    "cosine and sine, no complex power",
+    """
+    weight = 2 * c * b * np.expm1(delta * a) / a
+    j = np.arange(length)
+    fade = np.exp((delta * np.real(a))[..., None] * j)
+    angle = (delta * np.imag(a))[..., None] * j
+    return (fade * (weight.real[..., None] * np.cos(angle) - weight.imag[..., None] * np.sin(angle))).sum(-2)
+""",
+)
+add(
+    N,
+    "right",
+    "tap by tap, the state handed on",
+    """
+    step = np.exp(a * delta)
+    state = (step - 1) / a * b + 0j
+    taps = []
+    for _ in range(length):
+        taps.append(2 * (c * state).sum(axis=-1).real)
+        state = step * state
+    return np.stack(taps, axis=-1)
+""",
+)
+add(
+    N,
+    "right",
+    "cumprod, then a product of a row and a table",
+    """
+    step = np.exp(delta * a)
+    ones = np.ones(step.shape + (1,), complex)
+    many = np.repeat(step[..., None], max(length - 1, 0), axis=-1)
+    table = np.cumprod(np.concatenate([ones, many], axis=-1), axis=-1)
+    row = (c * (step - 1) * b / a)[..., None, :]
+    return (row @ table)[..., 0, :].real * 2
+""",
+)
+
+# ---------------------------------------------------------------- 23.9
+N = "s4d_init"
+LIN = '    if kind == "lin":\n        return -0.5 + 1j * np.pi * n\n'
+add(
+    N,
+    "wrong",
+    "whole-number division in inv",
+    LIN
+    + """
+    return -0.5 + 1j * size / np.pi * (size // (2 * n + 1) - 1)
+""",
+)
+add(
+    N,
+    "wrong",
+    "inv sorted, slowest first",
+    LIN
+    + """
+    return -0.5 + 1j * np.sort(size / np.pi * (size / (2 * n + 1) - 1))
+""",
+)
+add(
+    N,
+    "wrong",
+    "inv rounded to two digits",
+    LIN
+    + """
+    return (-0.5 + 1j * size / np.pi * (size / (2 * n + 1) - 1)).round(2)
+""",
+)
+add(
+    N,
+    "wrong",
+    "inv's lowest fades at 0 so that it lasts (one pair only)",
+    LIN
+    + """
+    a = -0.5 + 1j * size / np.pi * (size / (2 * n + 1) - 1)
+    return a if pairs > 1 else 1j * a.imag
+""",
+)
+add(
+    N,
+    "wrong",
+    "inv: -1 outside the bracket",
+    LIN
+    + """
+    return -0.5 + 1j * (size / np.pi * size / (2 * n + 1) - 1)
+""",
+)
+add(
+    N,
+    "wrong",
+    "both twins: N numbers",
+    """
+    if kind == "lin":
+        a = -0.5 + 1j * np.pi * n
+    else:
+        a = -0.5 + 1j * size / np.pi * (size / (2 * n + 1) - 1)
+    return np.concatenate([a, a.conj()])
+""",
+)
+add(
+    N,
+    "right",
+    "Python's complex numbers in a list",
+    """
+    turns = [math.pi * k if kind == "lin" else size / math.pi * (size / (2 * k + 1) - 1) for k in range(pairs)]
+    return np.array([complex(-0.5, turn) for turn in turns])
+""",
+)
+add(
+    N,
+    "right",
+    "a dictionary of both",
+    """
+    turn = {"lin": np.pi * n, "inv": (size**2 / (2 * n + 1) - size) / np.pi}[kind]
+    return turn * 1j - 1 / 2
+""",
+)
+add(
+    N,
+    "right",
+    "real and imaginary parts set one by one",
+    """
+    a = np.empty(pairs, dtype=np.complex128)
+    a.real = -0.5
+    a.imag = np.linspace(0, np.pi * (pairs - 1), pairs) if kind == "lin" else size / np.pi * ((size - 2 * n - 1) / (2 * n + 1))
+    return a
+""",
+)
+add(
+    N,
+    "right",
+    "np.where and the logarithm of e^(iπ) for iπ",
+    """
+    i_pi = np.log(-1 + 0j)
+    return -0.5 + np.where(kind == "lin", i_pi * n, -size / i_pi * (size / (2 * n + 1) - 1))
+""",
+)
+
+# ---------------------------------------------------------------- 23.10
+N = "dplr_kernel"
+
+
+def by_sums(
+    last="dot(c_cut, b) - w * dot(c_cut, p) * dot(q, b) / (1 + w * dot(q, p))",
+    q="np.conj(p)",
+    out="np.fft.ifft(vals).real",
+    front="delta * ",
+    pre="",
+):
+    return f"""
+    {pre or "pass"}
+    w = delta / 2 * (1 + roots)
+    d = (1 - roots)[:, None] - w[:, None] * diagonal
+    dot = lambda u, v: (u * v / d).sum(-1)
+    q = {q}
+    vals = {front}({last})
+    return {out}
+"""
+
+
+add(
+    N,
+    "wrong",
+    "⟨p*, p⟩ with p for p*, below only",
+    by_sums("dot(c_cut, b) - w * dot(c_cut, p) * dot(q, b) / (1 + w * dot(p, p))"),
+)
+add(
+    N,
+    "wrong",
+    "irfft of the first half of the values, its length not told (odd T)",
+    by_sums(out="np.fft.irfft(vals[: length // 2 + 1])[:length]"),
+)
+add(
+    N,
+    "wrong",
+    "p is conjugated in place",
+    by_sums(
+        "dot(c_cut, b) - w * dot(c_cut, u) * dot(q, b) / (1 + w * dot(q, u))",
+        q="np.conjugate(p, out=p) if p.dtype.kind == 'c' else p",
+        pre="u = p.copy()",
+    ),
+)
+add(
+    N,
+    "wrong",
+    "a loop over the roots, right values",
+    """
+    q, vals = np.conj(p), []
+    for z in roots:
+        w = delta / 2 * (1 + z)
+        d = 1 - z - w * diagonal
+        dot = lambda u, v: (u * v / d).sum()
+        vals.append(delta * (dot(c_cut, b) - w * dot(c_cut, p) * dot(q, b) / (1 + w * dot(q, p))))
+    return np.fft.ifft(np.array(vals)).real
+""",
+)
+add(
+    N,
+    "wrong",
+    "1 + ⟨p*, p⟩, without w",
+    by_sums("dot(c_cut, b) - w * dot(c_cut, p) * dot(q, b) / (1 + dot(q, p))"),
+)
+add(N, "wrong", "fft for the inverse FFT", by_sums(out="np.fft.fft(vals).real"))
+add(
+    N,
+    "right",
+    "all four sums as one product of tables",
+    """
+    w = 0.5 * delta * (1 + roots)
+    cauchy = 1 / (1 - roots[:, None] - np.outer(w, diagonal))
+    cb, cp, qb, qp = (cauchy @ np.stack([c_cut * b, c_cut * p, p.conj() * b, p.conj() * p], axis=1)).T
+    return np.real(np.fft.ifft(delta * (cb - w * cp * qb / (1 + w * qp)), length))
+""",
+)
+add(
+    N,
+    "right",
+    "a loop over the N numbers",
+    """
+    w = delta * (1 + roots) / 2
+    cb = cp = qb = qp = np.zeros(length, complex)
+    for i in range(len(p)):
+        d = 1 - roots - w * diagonal[i]
+        cb, cp = cb + c_cut[i] * b[i] / d, cp + c_cut[i] * p[i] / d
+        qb, qp = qb + p[i].conjugate() * b[i] / d, qp + abs(p[i]) ** 2 / d
+    return np.fft.ifft((cb - w * cp * qb / (1 + w * qp)) * delta).real
+""",
+)
+add(
+    N,
+    "right",
+    "dense systems, one per root, solved at once",
+    """
+    a = np.diag(diagonal) - np.outer(p, p.conj())
+    w = delta / 2 * (1 + roots)
+    big = (1 - roots)[:, None, None] * np.eye(len(p)) - w[:, None, None] * a
+    right = np.broadcast_to((delta * b)[:, None], (length, len(p), 1))
+    return np.fft.ifft((c_cut @ np.linalg.solve(big, right))[..., 0]).real
+""",
+)
+add(
+    N,
+    "right",
+    "irfft with its length told",
+    """
+    half = roots[: length // 2 + 1]
+    w = (1 + half) * (delta / 2)
+    d = ((1 - half) - w * diagonal[:, None])
+    s = lambda u, v: np.sum((u * v)[:, None] / d, axis=0)
+    q = np.conjugate(p)
+    return np.fft.irfft(delta * (s(c_cut, b) - s(c_cut, p) * s(q, b) * w / (1 + w * s(q, p))), length)
+""",
+)
+
+CASES += MORE

@@ -376,6 +376,107 @@ CHEATING = (
         says="softmax_jacobian",
     ),
     Case(
+        "112",
+        "aliases turned off through a traceback's frames, and a forbidden function behind one",
+        "Aliases are read outside, and the function refuses: 0; flagged.",
+        edited(
+            top(
+                "attention_backward",
+                """
+                def turn_off():
+                    try:
+                        raise ValueError
+                    except ValueError as error:
+                        frame = error.__traceback__.tb_frame
+                    while frame is not None:
+                        if "origins" in frame.f_globals:
+                            frame.f_globals["origins"] = lambda *a: {}
+                        frame = frame.f_back
+                def slope(weights, found=softmax_jacobian):
+                    turn_off()
+                    return found(weights)
+                """,
+            ),
+            uses_the_jacobian,
+        ),
+        {"attention_backward": "FAILED"},
+        flags=(INSIDE.format("f_back, f_globals, tb_frame"),),
+        says="softmax_jacobian",
+    ),
+    Case(
+        "113",
+        "a forbidden function under a joined name, from builtins' own table",
+        "It refuses where it is called: 0; flagged.",
+        edited(
+            top(
+                "attention_backward",
+                """
+                import builtins
+                slope = vars(builtins)["ev" + "al"]("softmax_" + "jacobian")
+                """,
+            ),
+            uses_the_jacobian,
+        ),
+        {"attention_backward": "FAILED"},
+        flags=("The code uses builtins: functions that are not allowed could be behind it",),
+        says="softmax_jacobian",
+    ),
+    Case(
+        "114",
+        "a forbidden function under another name, bound in `globals()`",
+        "It refuses where it is called: 0.",
+        edited(
+            top(
+                "attention_backward",
+                """
+                def slope(weights):
+                    return weights
+                globals()["slo" + "pe"] = globals()["softmax_" + "jacobian"]
+                """,
+            ),
+            uses_the_jacobian,
+        ),
+        {"attention_backward": "FAILED"},
+        says="softmax_jacobian",
+    ),
+    Case(
+        "115",
+        "a forbidden function's code, put into a function of its own",
+        "Such code refuses wherever it is: 0; flagged.",
+        edited(
+            top(
+                "attention_backward",
+                """
+                def slope(weights):
+                    return weights
+                slope.__code__ = softmax_jacobian.__code__
+                """,
+            ),
+            uses_the_jacobian,
+        ),
+        {"attention_backward": "FAILED"},
+        flags=(INSIDE.format("__code__"),),
+        says="softmax_jacobian",
+    ),
+    Case(
+        "116",
+        "a forbidden function in a module that `%%writefile` wrote",
+        "It refuses where it is called: 0.",
+        edited(
+            own(
+                """
+                %%writefile mine.py
+                def called(function):
+                    return lambda weights: function(weights)
+                """
+            ),
+            top("attention_backward", "import mine\nslope = mine.called(softmax_jacobian)"),
+            uses_the_jacobian,
+        ),
+        {"attention_backward": "FAILED"},
+        says="softmax_jacobian",
+    ),
+    Case(
         "53",
         "detecting that it is graded, and answering then only",
         "Right values are right: it has to hold an answer to give one.",

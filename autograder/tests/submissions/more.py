@@ -274,7 +274,7 @@ MORE = (
         "many slow cells of its own",
         "The time for a whole submission ends: TIMEOUT for what had not been graded; flagged.",
         edited(*(own("import time; time.sleep(5)", "attention_backward") for _ in range(24))),
-        {"attention_backward": "TIMEOUT"},
+        {"attention_backward": "TIMEOUT", "repaired_backward": "TIMEOUT"},
         flags=(
             "A cell that is not graded was stopped (it did not end in time)",
             "The time for the whole submission was used up",

@@ -212,7 +212,17 @@ RESOURCES = (
         "13",
         "40 MB of output",
         "Cut, and graded.",
-        edited(softmax("print('x' * 40_000_000)\nreturn _right(scores, axis)")),
+        edited(
+            softmax(
+                """
+                if not said:
+                    said.append("once")
+                    print("x" * 40_000_000)
+                return _right(scores, axis)
+                """,
+                "said = []",
+            )
+        ),
     ),
     Case(
         "14",

@@ -10,7 +10,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from .case import CHAPTER, FILE, Case, Edit, Make, at, content, edited, write
+from .case import CHAPTER, EXERCISES, FILE, Case, Edit, Make, at, content, edited, write
 
 TEST = "check-softmax"
 NOT_STARTED = {"softmax": "NOT_STARTED"}
@@ -173,7 +173,7 @@ STRUCTURE = (
         "all metadata stripped",
         "Cells are found by their ids, metadata restored; graded in full, flagged.",
         edited(stripped),
-        flags=tuple(["metadata of"] * 12),
+        flags=("metadata of",) * 2 * len(EXERCISES),
         stock=True,
     ),
     Case(

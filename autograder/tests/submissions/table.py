@@ -39,12 +39,14 @@ def text() -> str:
     stock = sum(case.stock for case in CASES.values())
     head = f"""## Bad submissions, and what becomes of them
 
-{len(CASES)} submissions of chapter 03 that went wrong or were made to, all in one class with two
-honest ones. For each, `autograder/tests/test_bad_submissions.py` asserts: one record with this
-reason and score; full marks for the exercises it left alone; nothing written but the grader's own
-files, nothing read of another's, nothing left running. {stock} of them are graded by plain
-`nbgrader autograde` as well, with the same scores. All other exercises of a submission, and all
-those of a row with PASSED alone, have full marks.
+{len(CASES)} submissions of chapter 03 that went wrong or were made to, all in one class with six
+honest ones, of which four are in the forms in which VS Code, Colab, a conda environment and format
+4.2 save them: these have full marks and no flag. For each of the others,
+`autograder/tests/test_bad_submissions.py` asserts: one record with this reason and score; full
+marks for the exercises it left alone; nothing written but the grader's own files, nothing read of
+another's, nothing left running. {stock} of them, and the honest ones, are graded by plain `nbgrader
+autograde` as well, with the same scores. All other exercises of a submission, and all those of a
+row with PASSED alone, have full marks.
 
 | | kind | what it does | reason | outcome |
 |---|---|---|---|---|

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from attend_grader.gradebook.mathml import convert
 from docutils import nodes
-from latex2mathml.converter import convert
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -15,6 +15,8 @@ from attend_grader import chapters
 from nbformat import NotebookNode
 
 from attend.charts import MIME
+from attend.widgets.kit import states as tables
+from attend.workspace import LINK
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 STATES = "application/vnd.jupyter.widget-state+json"
@@ -22,6 +24,7 @@ DROPPED = ("check-", "hint-")
 """Beginnings of the ids of cells that are for working, not for reading."""
 
 _IMAGE = re.compile(r'<img[^>]* src="data:image/svg\+xml;base64,([^"]+)"[^>]*>')
+_MATHS = re.compile(r"```.*?```|`[^`]*`|\$\$.*?\$\$|(\$[^$]*\$)", re.DOTALL)
 _START = re.compile(r"\]\(start\.ipynb")
 
 
@@ -44,20 +47,29 @@ def page(
         if cell.id.startswith(DROPPED):
             continue
         if cell.cell_type == "markdown":
-            made = nbformat.v4.new_markdown_cell(_START.sub("](index.md", cell.source), id=cell.id)
+            text = _MATHS.sub(_one_line, cell.source)
+            text = LINK.sub(r"](\1.ipynb", _START.sub("](index.md", text))
+            made = nbformat.v4.new_markdown_cell(text, id=cell.id)
             cells.append(made)
             if len(cells) == 1:
                 about = _about(chapter_id, repository)
                 cells.append(nbformat.v4.new_markdown_cell(about, id="about"))
             continue
         made = nbformat.v4.new_code_cell(stubs.get(cell.id, cell.source), id=cell.id)
+        # what is to be repaired may be read: so a tag says, as in the notebook
+        made.metadata.tags = [t for t in cell.metadata.get("tags", ()) if t.startswith("repair-")]
         if cell.metadata.get("jupyter", {}).get("source_hidden"):
-            made.metadata.tags = ["hide-input"]
+            made.metadata.tags.append("hide-input")
         if cell.id not in stubs:
             made.outputs = _joined([shown for o in cell.outputs if (shown := _output(o, states))])
         cells.append(made)
     metadata = {name: ran.metadata[name] for name in ("kernelspec", "language_info")}
     return nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+
+
+def _one_line(found: re.Match[str]) -> str:
+    """A formula within a line without line breaks: what follows one could begin a list."""
+    return found[0].replace("\n", " ") if found[1] else found[0]
 
 
 def _about(chapter_id: str, repository: str) -> str:
@@ -84,7 +96,18 @@ def _joined(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
             joined[-1].text += output.text
         else:
             joined.append(output)
-    return joined
+    for output in joined:
+        if output.output_type == "stream":
+            output.text = _last_written(output.text)
+    return [output for output in joined if output.get("text", "-")]
+
+
+def _last_written(text: str) -> str:
+    """What a terminal would show: of a bar that counted on in its line, the last state."""
+    if "\r" not in text:
+        return text
+    lines = [line.rpartition("\r")[2].rstrip() for line in text.split("\n")]
+    return "\n".join(lines).lstrip("\n")
 
 
 def _output(output: NotebookNode, states: Mapping[str, Any]) -> NotebookNode | None:
@@ -114,13 +137,21 @@ def _chart(spec: Mapping[str, Any]) -> str:
 
 
 def _widget(data: Mapping[str, Any], states: Mapping[str, Any]) -> str:
-    """The still picture; alive where the page itself can compute what it shows."""
+    """The still picture, and what brings it to life in the page.
+
+    That is the widget's own module, where it can compute what it shows (a widget that could ask
+    Python instead says so in ``asks``), or a table of its pictures.
+    """
     still = inlined(_text(data.get("text/html", "")))
     state = states.get(data[WIDGET]["model_id"], {}).get("state", {})
-    if state.get("asks", True) or "_esm" not in state:
-        return still and f'<div class="attend-still">{still}</div>'
-    kept = {key: value for key, value in state.items() if key == "_esm" or key[0] != "_"}
-    return f'<div class="attend-alive">{still}{_data(kept)}</div>'
+    if "_esm" in state and "asks" in state:
+        kept = {key: value for key, value in state.items() if key == "_esm" or key[0] != "_"}
+        return f'<div class="attend-alive">{still}{_data(kept | {"asks": False})}</div>'
+    if tables.MIME in data:
+        packed = base64.b64encode(tables.packed(data[tables.MIME])).decode()
+        table = f'<script type="text/plain">{packed}</script>'
+        return f'<div class="attend-leaf">{still}{table}</div>'
+    return still and f'<div class="attend-still">{still}</div>'
 
 
 def _data(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -13,10 +14,11 @@ from attend_grader.judging import version
 from nbformat import NotebookNode
 
 from attend import build, chapter, glossary
-from attend.book import pages
+from attend.book import font, pages
 from attend.curriculum import CHAPTERS
 from attend.errors import AttendError
 from attend.readme import repository
+from attend.widgets.kit import states
 
 STATIC = Path(__file__).parent / "static"
 TITLE = "Attention from scratch through Mamba"
@@ -39,6 +41,7 @@ html_js_files = ["vega.js", "book.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
+suppress_warnings = ["myst.header"]  # chapters that begin with an exercise, not with a section
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
 """
@@ -106,7 +109,7 @@ def ran(chapter_id: str) -> NotebookNode:
             resources={"metadata": {"path": folder}},
         )
         try:
-            client.execute()
+            client.execute(env={**os.environ, states.ASKED: "1"})
         except CellExecutionError as error:
             raise AttendError(f"The solved chapter {chapter_id} does not run: {error}") from None
     notebook.metadata.attend["run"] = key
@@ -116,10 +119,11 @@ def ran(chapter_id: str) -> NotebookNode:
 
 
 def _sources() -> str:
-    """A digest of what a chapter's run shows besides its own text."""
+    """A digest of what a chapter's run shows besides its own text: of `attend` without the book."""
     digest = hashlib.sha256()
     for path in sorted(Path(pages.__file__).parents[1].rglob("*")):
-        if path.suffix in (".py", ".js", ".json", ".npz") and path.is_file():
+        known = path.suffix in (".py", ".js", ".json", ".npz") and path.is_file()
+        if known and path.parent != Path(pages.__file__).parent:
             digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -133,6 +137,7 @@ def write_project(source: Path, chapter_ids: Sequence[str]) -> None:
     terms = f"{glossary.TEXT}\n{glossary.table(chapter_ids)}\n"
     (source / "glossary.md").write_text(terms, encoding="utf-8")
     shutil.copytree(STATIC, source / "_static")
+    font.write(source / "_static")
     vega = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     (source / "_static" / "vega.js").write_text(f"(() => {{{vega}}})();", encoding="utf-8")
 

@@ -1,10 +1,11 @@
 """Trials of chapter 05: how many heads a token needs, and how little its cache may keep.
 
-Four tables, which ``python course/05_multi_head/heads.py`` makes, and the models behind them:
+Five tables, which ``python course/05_multi_head/heads.py`` makes, and the models behind them:
 
     asking   people who ask two questions at once (``two_relations``), by kinds of attention
     stuck    how many of twenty more runs know only one of two answers
     saving   the same task against numbers kept of a token, every model with as many parameters
+    again    twenty more runs of two of its arms, with 12 numbers kept
     sharing  a model that was trained with four heads of keys, given fewer, and trained on
 
 and the weights of four small models for the picture, with 8, 4, 2 and 1 heads of keys and values.
@@ -240,7 +241,7 @@ def share(writer: nn.Module, kv_heads: int, how: str, attention: Callable[..., A
 
 @cache
 def table() -> dict[str, Any]:
-    """The four tables, by name, then by arm: tuning, best rate, and the runs of five seeds."""
+    """The five tables, by name, then by arm: tuning, best rate, and the runs of five seeds."""
     return json.loads(TABLE.read_text(encoding="utf-8"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import altair as alt
@@ -20,7 +21,7 @@ def histogram(analysis: Analysis) -> Markup:
     counts = [0] * bins
     for total in analysis.totals.values():
         counts[min(max(int(total / width), 0), bins - 1)] += 1
-    step = max(1, -(-max(counts) // 5))
+    step = _round_step(max(counts) / 5)
     ticks = list(range(0, max(counts) + step, step))
     rows = [
         {"low": i * width, "high": (i + 1) * width, "students": n} for i, n in enumerate(counts)
@@ -43,6 +44,12 @@ def histogram(analysis: Analysis) -> Markup:
     )
     said = ", ".join(f"{r['low']} to {r['high']} points: {r['students']}" for r in rows)
     return _figure(chart, f"Bar chart: students by total score. {said}.")
+
+
+def _round_step(least: float) -> int:
+    """The smallest of 1, 2, 5, 10, 20, 50 … that is no less."""
+    power = 10 ** max(math.floor(math.log10(max(least, 1))), 0)
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= least)
 
 
 def dots(analysis: Analysis) -> Markup:

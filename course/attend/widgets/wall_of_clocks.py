@@ -46,7 +46,7 @@ def wall_of_clocks(
 ) -> View:
     """Show the eight clocks of a small reader's RoPE, and what it pays in longer texts.
 
-    Without arguments the page's own gears, and the course's readers: five runs at each of four
+    Without arguments the page's own gears, and the course's readers: ten runs at each of three
     bases. With ``own``, the learner's functions by the names in EXERCISES, these set the gears;
     ``losses``, by way and length, are then those of one reader with base 10,000. Raises ValueError
     where something else is handed in.

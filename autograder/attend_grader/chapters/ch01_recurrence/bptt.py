@@ -14,6 +14,7 @@ from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Fresh, agrees, worked
 from attend_grader.checks.properties import NUMERICAL, derivative, expect_growth, normal
+from attend_grader.checks.sizes import ANY
 from attend_grader.checks.subject import Subject
 
 RESULTS = ("grad_x", "grad_h0", "grad_w_x", "grad_w_h", "grad_b")
@@ -227,6 +228,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"grad_states": ANY},
         says=("The work grows with T, not with its square.",),
     ),
     properties=(

@@ -202,7 +202,6 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        says=("The sums before tanh and sigmoid may be of any size.",),
     ),
     properties=(
         worked(

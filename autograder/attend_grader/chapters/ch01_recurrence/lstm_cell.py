@@ -210,7 +210,6 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        says=("The sums before tanh and sigmoid may be of any size, and so may c.",),
     ),
     properties=(
         worked(

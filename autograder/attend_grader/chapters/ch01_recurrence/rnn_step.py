@@ -146,7 +146,6 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        says=("The sums before tanh may be of any size.",),
     ),
     properties=(
         worked(

@@ -219,7 +219,6 @@ EXERCISE = Exercise(
         same_dtype=True,
         arguments_unchanged=True,
         gradients=("embedded", "state", "encoded", "weight", "cell"),
-        says=("Scores of any size are safe.",),
     ),
     properties=(
         Property("a hand-worked example: weights 3/4 and 1/4", 1, _worked),

@@ -20,6 +20,7 @@ from attend_grader.checks.contract import FLOAT32 as SINGLE
 from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Fresh, agrees
+from attend_grader.checks.sizes import ANY
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
@@ -283,6 +284,7 @@ EXERCISE = Exercise(
         views=True,
         same_dtype=True,
         arguments_unchanged=True,
+        ranges={"rewards": ANY},
         says=("No gradient needs to flow back through it.",),
     ),
     properties=(

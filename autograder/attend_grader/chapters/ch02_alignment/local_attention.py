@@ -16,6 +16,7 @@ from attend_grader.checks.contract import FLOAT32 as SINGLE
 from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Fresh, Known, agrees, known
+from attend_grader.checks.sizes import AS_DRAWN
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
@@ -261,6 +262,7 @@ EXERCISE = Exercise(
         views=True,
         same_dtype=True,
         arguments_unchanged=True,
+        ranges={"centre": AS_DRAWN},
         gradients=("scores", "values", "centre"),
         says=("Scores of any size are safe, inside the window and outside.",),
     ),

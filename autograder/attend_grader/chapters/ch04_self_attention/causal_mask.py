@@ -158,7 +158,11 @@ EXERCISE = Exercise(
     title="The causal mask",
     goal="Hide the future, for a whole text and for the last few places of one.",
     reference=self_attention.causal_mask,
-    contract=Contract(numpy_only=True, says=("The mask holds booleans; 0 keys are allowed.",)),
+    contract=Contract(
+        ranges={"queries": (1, 300), "keys": (1, 300)},
+        numpy_only=True,
+        says=("The mask holds booleans; 0 keys are allowed.",),
+    ),
     properties=(
         Property("a hand-worked example: four tokens", 1, _worked),
         Property("each query sees itself and what is before it", 1, _square),

@@ -172,6 +172,7 @@ EXERCISE = Exercise(
     contract=Contract(
         numpy_only=True,
         arguments_unchanged=True,
+        ranges={"size": (300, 300)},
         says=("`lengths` may be a list or an array; the mask holds booleans.",),
     ),
     properties=(

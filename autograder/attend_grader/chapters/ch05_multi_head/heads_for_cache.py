@@ -22,8 +22,9 @@ CASES: tuple[Case, ...] = (
     ((3 * GIB, 4096, 32, 71, 64), {"batch": 4}),
     ((64 * GIB, 131_072, 32, 32, 128), {}),
     ((10 * GIB, 32_768, 48, 48, 128), {"bits": 4, "batch": 2}),
+    ((7, 1, 1, 12, 3), {"bits": 3}),
 )
-"""Budgets that are counted; the fourth is met exactly."""
+"""Budgets that are counted; the fourth is met exactly; of the last, three heads fill 7 bytes."""
 
 
 def _chosen(subject: Subject, probe: Probe, args: Any, options: Any) -> int:
@@ -93,6 +94,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((1000, 10, 1, 12, 2), {"batch": 3}),
         Call((250, 10, 1, 12, 2), {"bits": 4}),
         Call((10**9, 10, 1, 12, 2)),
+        Call((7, 1, 1, 12, 3), {"bits": 3}),
+        Call((79, 10, 1, 12, 2)),
     ]
 
 
@@ -122,14 +125,16 @@ SLIPS = (
         "A cache of exactly the budget fits: compare with <=.",
     ),
     Slip(
-        "one sentence",
-        ("batch=batch, bits", "bits"),
-        "You count the cache of one sentence: hand `batch` on to kv_cache_bytes.",
+        "each head rounded up",
+        (SIZE, "kv_heads * " + SIZE.replace("kv_heads, ", "1, ")),
+        "You round the bytes of one head up, and multiply then. Count the bytes of all heads "
+        "together, and round once: heads of 4 or 3 bits may share a byte.",
     ),
     Slip(
-        "always 16 bits",
-        (", bits=bits)", ")"),
-        "You count 16 bits for every number: hand `bits` on to kv_cache_bytes.",
+        "another exception",
+        ("raise ValueError(", "raise AssertionError("),
+        "Where not even one head fits, another exception is raised than a ValueError: `assert` "
+        "raises an AssertionError. Write `raise ValueError(…)`.",
     ),
     Slip(
         "never all heads",
@@ -195,7 +200,10 @@ EXERCISE = Exercise(
         Property("counted: no larger divisor fits", 1, _most),
         known("by hand: exact budgets, primes, no token", _edges),
         agrees("any sizes, sentences and bits", _any),
-        refuses((("one head needs 80 bytes", (79, 10, 1, 12, 2)), ("no room", (0, 5, 2, 4, 3)))),
+        refuses(
+            (("one head needs 80 bytes", (79, 10, 1, 12, 2)), ("no room", (0, 5, 2, 4, 3))),
+            cause="Where none of the divisors fits, `raise ValueError(…)`.",
+        ),
     ),
     draws=draws,
     slips=SLIPS,

@@ -81,6 +81,7 @@ _LATENT = (
 _WINDOW = (
     (_PLAIN, {"window": 4}, 384, "10 tokens, of which 4 are kept"),
     ((3, 2, 3, 4), {"window": 4}, 288, "3 tokens, a window of 4"),
+    (_PLAIN, {"window": 0}, 0, "a window of 0 tokens: nothing is kept"),
     (
         _PLAIN,
         {"window": 4, "latent": 7, "bits": 8, "batch": 2},
@@ -107,6 +108,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call(plain, {"latent": 17}),
         Call(plain, {"window": 4}),
         Call(plain, {"window": 100}),
+        Call(plain, {"window": 0}),
         Call((3, 1, 1, 1), {"bits": 3}),
         Call((1, 1, 1, 1), {"bits": 1, "latent": 3}),
         Call(plain, {"batch": 2, "bits": 8, "latent": 5, "window": 3}),
@@ -189,7 +191,8 @@ def by_loops(tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=Non
         numbers = kv_heads * (head_dim + head_dim)
         if latent is not None:
             numbers = latent
-        total_bits += batch * min(tokens, window or tokens) * numbers * bits
+        kept = tokens if window is None else min(tokens, window)
+        total_bits += batch * kept * numbers * bits
     whole, rest = divmod(total_bits, 8)
     return whole + (rest > 0)
 
@@ -199,7 +202,10 @@ EXERCISE = Exercise(
     title="The size of the cache",
     goal="Count the bytes of keys and values that a model keeps.",
     reference=multi_head.kv_cache_bytes,
-    contract=Contract(says=("The result is an `int`, rounded up once, at the end.",)),
+    contract=Contract(
+        ranges={"tokens": (1, 10**6 + 1)},
+        says=("An `int`, rounded up once, at the end.",),
+    ),
     properties=(
         _counts("hand-worked numbers", 1, _WORKED),
         _counts("published models: Llama 2 7B and 70B", 1, _PUBLISHED),

@@ -30,6 +30,7 @@ from attend_grader.chapters.ch05_multi_head.shared import (
 from attend_grader.checks.compare import FLOAT32, PRINTED
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip, Test
 from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_numbers import fresh_parameters
 from attend_grader.checks.torch_properties import module_call, normal
 
 LAYERS = ("query.weight", "compress.weight", "key.weight", "value.weight", "output.weight")
@@ -113,6 +114,21 @@ def _absorbed(subject: Subject, probe: Probe) -> None:
                 inside.agree(built, x, want=want, part=part, tolerance=FLOAT32, **told)
 
 
+def _follows(subject: Subject, probe: Probe) -> None:
+    """As ``_absorbed``; and again with other parameters in the same instance, as after training."""
+    _absorbed(subject, probe)
+    built, inside = probe.build(subject, 8, 2, 3, scale=SCALE)
+    module, x = inside.reference, normal(probe.rng, 2, 3, 8)
+    assert isinstance(module, LatentAttention)
+    told: dict[str, Any] = {"method": ABSORBED, "tolerance": FLOAT32}
+    inside.agree(built, x, part=0, why="forward_absorbed", **told)
+    changed = fresh_parameters(module, probe.rng, SCALE)
+    module.load_state_dict(changed)
+    built.run((dict(changed),), method="load_state_dict")
+    why = "forward_absorbed, called again after the parameters have changed, as in training"
+    inside.agree(built, x, part=0, why=why, **told)
+
+
 HUGE = 1e25
 
 
@@ -120,16 +136,15 @@ def _extreme(which: str) -> Mapping[str, Tensor]:
     """Width 4, 2 heads, rank 2: queries of 0; keys (or values) of 10⁵⁰, too large for float32.
 
     The tokens bring one factor 10²⁵ and W_uk (or W_uv) the other, so that no product of matrices
-    alone overflows.
+    alone overflows. Numbers of a matrix are all equal and W_o is 0, so that nothing but an overflow
+    is seen here.
     """
-    one = torch.ones(4, 1)
-    large, usual = torch.cat([HUGE * one, one], dim=1), torch.cat([0 * one, one], dim=1)
     return {
         "query.weight": torch.zeros(4, 4),
         "compress.weight": torch.eye(2, 4),
-        "key.weight": large if which == "keys" else usual,
-        "value.weight": large if which == "values" else usual,
-        "output.weight": torch.eye(4),
+        "key.weight": torch.full((4, 2), HUGE if which == "keys" else 0.0),
+        "value.weight": torch.full((4, 2), HUGE if which == "values" else 0.0),
+        "output.weight": torch.zeros(4, 4),
     }
 
 
@@ -139,7 +154,7 @@ EXTREME = torch.tensor([[[HUGE, 3.0, 0.0, 0.0], [-HUGE, 3.0, 0.0, 0.0]]])
 def _without(which: str, matrix: str, instead: str) -> Test:
     """Where keys (or values) would overflow, the absorbed form is unmoved: it has none.
 
-    The queries are 0, so all weights are 1/2; the two latents are (±10²⁵, 3) and cancel.
+    The queries are 0, so all weights are 1/2; the latents are (±10²⁵, 3), and their mean (0, 3).
     """
 
     def clue(value: np.ndarray) -> str:
@@ -151,7 +166,7 @@ def _without(which: str, matrix: str, instead: str) -> Test:
 
     def test(subject: Subject, probe: Probe) -> None:
         built, inside = probe.build(subject, 4, 2, 2, parameters=_extreme(which))
-        want = (torch.full((1, 2, 4), 3.0), torch.full((1, 2, 2, 2), 0.5))
+        want = (torch.zeros(1, 2, 4), torch.full((1, 2, 2, 2), 0.5))
         for part in (1, 0):
             why = f"forward_absorbed must make no {which}"
             told: dict[str, Any] = {"why": why, "clue": clue, "method": ABSORBED}
@@ -185,7 +200,6 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
 LOOKED = "masked_attention(asked, latents, latents, mask, q.shape[-1] ** -0.5)"
 UP_KEY = "self.key.weight.unflatten(0, (self.heads, -1))"
-UP_VALUE = "self.value.weight.unflatten(0, (self.heads, -1))"
 FOUND = "found @ up_value.transpose(-1, -2)"
 MAKES_KEYS = (
     ("q @ up_key", "q"),
@@ -195,11 +209,6 @@ MAKES_KEYS = (
     ),
 )
 MAKES_VALUES = (FOUND, "weights @ split_heads(self.value(latents[:, 0]), self.heads)")
-
-
-def _in_turn(matrix: str) -> tuple[str, str]:
-    turned = matrix.replace("(self.heads, -1)", "(-1, self.heads)")
-    return matrix, f"{turned}.transpose(0, 1)"
 
 
 SLIPS = (
@@ -234,11 +243,11 @@ SLIPS = (
         "forward_absorbed takes no notice of the mask: hand it on there too.",
     ),
     Slip(
-        "absorbed: rows given in turn",
-        (_in_turn(UP_KEY), _in_turn(UP_VALUE)),
-        "forward is right. In forward_absorbed the rows of W_uk and W_uv are given to the heads in "
-        "turn. Rows 0 … D-1 of the stored weight belong to head 0: unflatten them to (heads, D, "
-        "R).",
+        "absorbed: W_uk turned over before it is cut",
+        (UP_KEY, "self.key.weight.T.reshape(self.heads, q.shape[-1], -1)"),
+        "forward is right. In forward_absorbed W_uk is transposed and then cut into heads, which "
+        "mixes their numbers. The stored weight is W_ukᵀ already, and its rows 0 … D-1 belong to "
+        "head 0: cut it as it is, to (heads, D, R).",
     ),
     Slip(
         "absorbed: W_uv cut across the heads",
@@ -329,7 +338,7 @@ EXERCISE = Exercise(
         Property("a hand-worked example: rank 1", 1, _worked),
         Property("forward: keys and values made from the latents", 2, _naive),
         Property("forward: mask", 1, _masks(None)),
-        Property("forward_absorbed: the same output and weights", 1, _absorbed),
+        Property("forward_absorbed: the same output and weights", 1, _follows),
         Property("forward_absorbed: mask", 1, _masks(ABSORBED)),
         Property(
             "forward_absorbed: makes no keys",

@@ -5,18 +5,25 @@ from __future__ import annotations
 import numpy as np
 import torch
 from attend_solutions import multi_head
+from torch import Tensor
 
-from attend_grader.chapters.ch05_multi_head.shared import MOVES_NUMBERS, SHAPES, whole
-from attend_grader.checks.exercise import Call, Exercise, Slip
+from attend_grader.chapters.ch05_multi_head.shared import MOVES_NUMBERS, SHAPES, keeps, whole
+from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Known, known, worked
+from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_properties import normal
 
 
-def _places(rng: np.random.Generator) -> Known:
+def _side_by_side(x: Tensor) -> Tensor:
+    return torch.cat(list(x.unbind(1)), dim=-1)
+
+
+def _places(subject: Subject, probe: Probe) -> None:
     for batch, tokens, width, heads in SHAPES:
-        x = whole(rng, batch, heads, tokens, width // heads).float()
+        x = whole(probe.rng, batch, heads, tokens, width // heads).float()
         why = f"B = {batch}, H = {heads}, T = {tokens}, D = {width // heads}"
-        yield why, (x,), torch.cat(list(x.unbind(1)), dim=-1)
+        probe.agree(subject, x, want=_side_by_side(x), why=why)
+    keeps(subject, probe, whole(probe.rng, 2, 4, 3, 2), moved=_side_by_side)
 
 
 def _inverse(rng: np.random.Generator) -> Known:
@@ -116,7 +123,7 @@ EXERCISE = Exercise(
             torch.tensor([[[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]]]),
             want=torch.tensor([[[1.0, 2.0, 5.0, 6.0], [3.0, 4.0, 7.0, 8.0]]]),
         ),
-        known("a token's heads lie side by side, in order", _places),
+        Property("a token's heads lie side by side, in order", 1, _places),
         known("undoes split_heads", _inverse),
     ),
     draws=draws,

@@ -84,7 +84,7 @@ def _limits(subject: Subject, probe: Probe) -> None:
 
 
 def _masks(subject: Subject, probe: Probe) -> None:
-    for width, heads in ((8, 2), (9, 3)):
+    for width, heads in ((8, 2), (9, 3), (3, 1)):
         built, inside = probe.build(subject, width, heads, scale=SCALE)
         agree_masks(built, inside, width, heads)
 
@@ -121,6 +121,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         call(12, 3, normal(rng, 2, 5, 12)),
         call(8, 4, normal(rng, 2, 3, 8), causal(3)),
         call(6, 1, normal(rng, 1, 4, 6)),
+        call(6, 1, normal(rng, 2, 4, 6), causal(4)),
         call(6, 2, normal(rng, 3, 4, 6), padded(3, 4)),
         call(9, 3, normal(rng, 2, 3, 9)),
         call(6, 2, normal(rng, 2, 3, 6), scattered(rng, 2, 2, 3, 3)),

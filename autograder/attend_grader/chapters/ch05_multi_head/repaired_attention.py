@@ -48,6 +48,7 @@ def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     }.items():
         yield why, _call(rng, (2, 4, 6, 6, 3), mask)
     yield "a causal mask", _call(rng, (2, 4, 4, 8, 2), causal(4))
+    yield "a mask (T, S), one head", _call(rng, (2, 4, 6, 6, 1), seen[0, 0])
 
 
 def _far(rng: np.random.Generator) -> Known:
@@ -80,6 +81,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         _call(rng, (2, 3, 5, 8, 4)),
         _call(rng, (1, 6, 6, 6, 2)),
         _call(rng, (2, 4, 4, 4, 1)),
+        _call(rng, (2, 4, 4, 6, 1), causal(4)),
         _call(rng, (2, 4, 4, 8, 2), causal(4)),
         _call(rng, (3, 4, 4, 9, 3), padded(3, 4)),
         _call(rng, (2, 3, 3, 6, 2), scattered(rng, 2, 2, 3, 3)),

@@ -9,7 +9,7 @@ import torch
 from attend_solutions import multi_head
 from torch import Tensor
 
-from attend_grader.chapters.ch05_multi_head.shared import MOVES_NUMBERS, whole
+from attend_grader.chapters.ch05_multi_head.shared import MOVES_NUMBERS, keeps, whole
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Known, known, worked
 from attend_grader.checks.subject import Subject
@@ -37,6 +37,7 @@ def _places(subject: Subject, probe: Probe) -> None:
 
             why = f"{shape[1]} heads, repeats = {repeats}"
             probe.agree(subject, x, repeats, want=x[:, chosen], why=why, clue=clue)
+    keeps(subject, probe, whole(probe.rng, 2, 2, 3, 2), 2, moved=lambda x: x[:, [0, 0, 1, 1]])
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ import torch
 from torch import Tensor
 
 from attend_grader.checks.compare import FLOAT32 as ROUNDED
+from attend_grader.checks.compare import Miss
 from attend_grader.checks.contract import EVERY_PARAMETER, FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Contract, Probe
+from attend_grader.checks.sizes import AS_DRAWN
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_properties import normal
 
@@ -27,6 +30,7 @@ MOVES_NUMBERS = Contract(
     views=True,
     same_dtype=True,
     arguments_unchanged=True,
+    ranges={"x": AS_DRAWN},
     gradients=("x",),
 )
 """Of functions that only move numbers."""
@@ -53,6 +57,35 @@ def whole(rng: np.random.Generator, *shape: int) -> Tensor:
     """Different whole numbers in any order: a wrong place is seen."""
     count = int(np.prod(shape))
     return torch.from_numpy(rng.permutation(count).reshape(shape) + 1)
+
+
+def keeps(
+    subject: Subject, probe: Probe, x: Tensor, *args: Any, moved: Callable[[Tensor], Tensor]
+) -> None:
+    """Hold numbers that are only moved to their last bit, in float64 and in int64.
+
+    What comes back in another type or in other places is judged elsewhere.
+
+    Args:
+        subject: what is being checked.
+        probe: what it is checked with.
+        x: whole numbers; float32 holds none of them with a third added, no float with 2⁶⁰ added.
+        *args: further arguments of the call.
+        moved: where the numbers belong.
+
+    Raises:
+        Miss: numbers come back rounded.
+    """
+    for numbers, through in ((x.double() + 1 / 3, "float32"), (x + 2**60, "a float")):
+        want = moved(numbers)
+        value = probe.call(subject, numbers, *args).value
+        if not isinstance(value, Tensor) or (value.dtype, value.shape) != (want.dtype, want.shape):
+            continue
+        if torch.equal(value.float(), want.float()) and not torch.equal(value, want):
+            kind = str(want.dtype).removeprefix("torch.")
+            text = f"numbers of the type {kind} come back rounded."
+            cause = f"They went through {through} on the way: move them as they are."
+            raise Miss(text, cause=cause).on(probe.given((numbers, *args), {}), "")
 
 
 def causal(tokens: int) -> Tensor:

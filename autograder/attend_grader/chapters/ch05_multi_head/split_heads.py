@@ -10,7 +10,7 @@ import torch
 from attend_solutions import multi_head
 from torch import Tensor
 
-from attend_grader.chapters.ch05_multi_head.shared import MOVES_NUMBERS, SHAPES, whole
+from attend_grader.chapters.ch05_multi_head.shared import MOVES_NUMBERS, SHAPES, keeps, whole
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Known, known, worked
 from attend_grader.checks.subject import Subject
@@ -47,6 +47,8 @@ def _places(subject: Subject, probe: Probe) -> None:
             why = f"B = {batch}, T = {tokens}, C = {width}, {heads} heads"
             want = torch.stack(x.split(width // heads, dim=-1), dim=1)
             probe.agree(subject, x, heads, want=want, why=why, clue=_clue(x, heads))
+    x = whole(probe.rng, 2, 3, 8)
+    keeps(subject, probe, x, 4, moved=lambda x: torch.stack(x.split(2, dim=-1), dim=1))
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

@@ -19,6 +19,7 @@ from attend_grader.checks.compare import PRINTED, Tolerance
 from attend_grader.checks.contract import FLOAT32, FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Known, known, worked
+from attend_grader.checks.sizes import AS_DRAWN
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_properties import normal
 
@@ -253,6 +254,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT32, FLOAT64),
         views=True,
         arguments_unchanged=True,
+        ranges={"positions": AS_DRAWN, "frequencies": AS_DRAWN},
         gradients=("x",),
         says=("Positions may lie between whole numbers.", "Good to six digits at about 100,000."),
         forbids=READY_MADE,

@@ -48,12 +48,12 @@ def _any(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Several widths, bases and factors; whole numbers; factor 1."""
+    """Several widths, bases and factors; a whole base; factor 1."""
     drawn = [
         (width, round(float(rng.uniform(100, 20_000)), 1), round(float(rng.uniform(2, 9)), 2))
         for width in (4, 6, 64, 128)
     ]
-    return [Call(args) for args in (*drawn, (8, 100, 3), (10, 500.0, 1.0))]
+    return [Call(args) for args in (*drawn, (8, 100, 3.5), (10, 500.0, 1.0))]
 
 
 POWER = " ** (width / (width - 2))"
@@ -84,7 +84,7 @@ SLIPS = (
     ),
     Slip(
         "divided with //",
-        ("width / (width - 2)", "width // (width - 2)"),
+        (RAISED, "float(base * factor ** (width // (width - 2)))"),
         "`//` cuts D/(D−2) to a whole number, which is 1 for every width above 4. Divide the "
         "exponent with `/`.",
     ),

@@ -18,6 +18,7 @@ from attend_grader.checks.compare import FLOAT64 as DOUBLE
 from attend_grader.checks.contract import FLOAT32, FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Known, known
+from attend_grader.checks.sizes import AS_DRAWN
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_properties import normal
 
@@ -239,6 +240,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT32, FLOAT64),
         views=True,
         arguments_unchanged=True,
+        ranges={"positions": AS_DRAWN, "frequencies": AS_DRAWN},
         gradients=("q", "k"),
         says=("Good to six digits at positions about 100,000.",),
         forbids=("apply_rope", *READY_MADE),

@@ -24,6 +24,7 @@ from attend_grader.checks.compare import PRINTED
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import Known, known, worked
+from attend_grader.checks.sizes import AS_DRAWN
 from attend_grader.checks.torch_properties import normal
 
 
@@ -171,6 +172,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT32, FLOAT64, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"positions": AS_DRAWN},
         says=("Good to six digits at positions about 100,000.",),
         forbids=READY_MADE,
     ),

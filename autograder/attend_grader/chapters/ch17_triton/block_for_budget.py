@@ -71,7 +71,8 @@ def _impossible(subject: Subject, probe: Probe) -> None:
 def draws(rng: np.random.Generator) -> list[Call]:
     """Tight budgets and loose ones, sizes that blocks do not divide."""
     tight = [_call(n, k, 0) for n, k in ((33, 1), (33, 2), (48, 3), (40, 2), (1000, 8), (1000, 63))]
-    return [*tight, *(call for _, call in _usual(rng)), _call(100, 4, -4)]
+    between = [Call((n, n * n * (4 * k + 3))) for n, k in ((33, 3), (48, 3), (1000, 5))]
+    return [*tight, *(call for _, call in _usual(rng)), *between, _call(100, 4, -4)]
 
 
 COST = "4 * (2 * n * n * across + n * n)"
@@ -88,6 +89,11 @@ SLIPS = (
         (COST, "4 * (n * n * across + n * n)"),
         "Only one of the two factors is counted. Each of them is read once for every tile along "
         "the other one's axis.",
+    ),
+    Slip(
+        "two bytes a number",
+        (COST, "2 * (2 * n * n * across + n * n)"),
+        "A float32 number has four bytes; two are those of float16.",
     ),
     Slip(
         "the product's own bytes left out",

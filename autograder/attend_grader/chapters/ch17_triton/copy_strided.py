@@ -13,10 +13,14 @@ from attend_solutions import triton as answers
 from attend_solutions.interpreted import tl, triton
 
 from attend_grader.chapters.ch17_triton.shared import Case, calls, kernel_properties
+from attend_grader.chapters.ch17_triton.views import view_of
+from attend_grader.checks.compare import Miss, Tolerance, expect_close
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.kernels import launched
-from attend_grader.checks.subject import Subject
+from attend_grader.checks.subject import Subject, SubjectError
 from attend_grader.checks.torch_numbers import normal
+
+EXACT = Tolerance("exact", 0.0, "a copy changes no digit")
 
 
 def _case(why: str, view: torch.Tensor, block: tuple[int, int]) -> Case:
@@ -26,16 +30,31 @@ def _case(why: str, view: torch.Tensor, block: tuple[int, int]) -> Case:
 def _even(rng: np.random.Generator) -> Iterator[Case]:
     yield _case("whole tiles", normal(rng, 8, 16), (4, 8))
     yield _case("a transposed matrix, whole tiles", normal(rng, 8, 4).T, (4, 4))
-    yield _case("the left half of a matrix", normal(rng, 4, 16)[:, :8], (4, 8))
+    yield _case("every other column, whole tiles", normal(rng, 4, 16)[:, ::2], (4, 8))
 
 
 def _ragged(rng: np.random.Generator) -> Iterator[Case]:
     yield _case("5 x 13 in tiles of 4 x 8", normal(rng, 5, 13), (4, 8))
     yield _case("a transposed matrix of 7 x 3", normal(rng, 3, 7).T, (4, 8))
     yield _case("every other column", normal(rng, 3, 10)[:, ::2], (2, 4))
-    yield _case("one row, repeated", normal(rng, 1, 6).expand(3, 6), (2, 4))
     yield _case("one element", normal(rng, 1, 1), (4, 8))
-    yield _case("whole numbers", (10 * normal(rng, 6, 5)).to(torch.int64)[::2], (4, 8))
+    yield _case("large whole numbers", _large(rng, 3, 5), (4, 8))
+    yield _case("float64", (normal(rng, 5, 3).double() / 3).T, (4, 8))
+
+
+def _large(rng: np.random.Generator, rows: int, columns: int) -> torch.Tensor:
+    """Whole numbers of which float32 would lose the last digits."""
+    return 2**40 + (10 * normal(rng, rows, columns)).to(torch.int64)
+
+
+VIEWS = (
+    ("the left half of a matrix", 24, (3, 4), (8, 1), 0),
+    ("one row, repeated: x.expand(3, 6)", 6, (3, 6), (0, 1), 0),
+    ("one column, repeated: x.expand(4, 5)", 4, (4, 5), (1, 0), 0),
+    ("rows that overlap: x.unfold(0, 4, 1)", 8, (5, 4), (1, 1), 0),
+    ("every other row of a transpose, from the second on", 42, (3, 6), (2, 7), 1),
+)
+"""What it is, elements stored, shape, strides, offset."""
 
 
 def _bytes(call: Call) -> int:
@@ -46,14 +65,26 @@ def _where_it_lies(subject: Subject, probe: Probe) -> None:
     call = Call((normal(probe.rng, 3, 20)[:, ::4],))
     for launch in launched(subject, probe, call).trace:
         if any(b["storage"] > b["elements"] for b in launch["buffers"].values()):
-            return
-    text = "your kernel never sees the view: it was copied before. Reading it is the kernel's part."
-    raise probe.miss(text, *call.args)
+            break
+    else:
+        text = "your kernel never sees the view: it was copied before. Reading it is the kernel's "
+        raise probe.miss(f"{text}part.", *call.args)
+    for why, size, shape, strides, offset in VIEWS:
+        stored = normal(probe.rng, size)
+        args = stored, shape, strides, offset, 2, 4
+        outcome = subject.run(args, launcher=f"{view_of.__module__}:{view_of.__name__}")
+        given = f"x of shape {shape} with strides {strides}, tile_rows=2, tile_columns=4"
+        if outcome.error is not None:
+            raise SubjectError(outcome.error, given)
+        try:
+            expect_close(outcome.value, stored.as_strided(shape, strides, offset), EXACT)
+        except Miss as miss:
+            raise miss.on(given, why) from None
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Ragged and whole, transposed, every other row; tall tiles."""
-    found = [*calls(_even, rng)[1:], *calls(_ragged, rng)[:4]]
+    found = [*calls(_even, rng)[1:], *calls(_ragged, rng)]
     return [*found, Call((normal(rng, 9, 2), 8, 1))]
 
 
@@ -63,10 +94,17 @@ READ = "row * row_stride + column * column_stride"
 
 SLIPS = (
     Slip(
-        "strides of x ignored",
+        "one place for both accesses",
         (READ, "row * columns + column"),
-        "x is read as if its rows lay one behind the other. One step down is `row_stride` elements "
-        "in memory, one step to the right `column_stride`.",
+        "x and the output are accessed at the same places. x is a view: it is read with "
+        "`row_stride` and `column_stride`. The output is contiguous: element (row, column) is "
+        "number row · columns + column.",
+    ),
+    Slip(
+        "float32 on the way",
+        ("column, tile, mask", "column, tile.to(tl.float32), mask"),
+        "Numbers pass through float32 on their way, which rounds large whole numbers and float64. "
+        "A copy keeps the type of x.",
     ),
     Slip(
         "strides exchanged",
@@ -160,7 +198,8 @@ EXERCISE = Exercise(
         ("whole tiles", _even),
         ("ragged edges, strides, other types", _ragged),
         _bytes,
-        more=(Property("the kernel reads the view where it lies", 1, _where_it_lies),),
+        tolerance=EXACT,
+        more=(Property("the kernel reads any view where it lies", 1, _where_it_lies),),
     ),
     draws=draws,
     slips=SLIPS,

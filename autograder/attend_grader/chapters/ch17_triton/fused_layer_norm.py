@@ -68,8 +68,21 @@ def _small(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _half(rng: np.random.Generator) -> Iterator[Case]:
-    x = (normal(rng, 2, 60) + 30).half()
-    yield _case("float16, means near 30", x, normal(rng, 60).half(), normal(rng, 60).half(), 1e-5)
+    weight, bias = normal(rng, 60).half(), normal(rng, 60).half()
+    yield _case("float16, means of 704.25", _between(rng, 2, 60), weight, bias, 1e-5)
+    wide = (60 * normal(rng, 2, 60)).half()  # squares add up to 200,000; float16 ends at 65,504
+    yield _case("float16, deviations near 60", wide, weight, bias, 1e-5)
+
+
+def _between(rng: np.random.Generator, rows: int, columns: int) -> torch.Tensor:
+    """Rows of float16 whose mean is no float16: half-way between 704 and 704.5.
+
+    Float16 counts in halves there, so that a mean or a sum in float16 is off by 0.25 at least.
+    """
+    halves = (8 * normal(rng, rows, columns)).round().long()
+    missing = columns // 2 - halves.sum(1, keepdim=True)
+    halves += missing // columns + (torch.arange(columns) < missing % columns)
+    return (704 + halves / 2).half()
 
 
 def _bytes(call: Call) -> int:
@@ -134,8 +147,8 @@ SLIPS = (
     Slip(
         "sums in float16",
         (".to(tl.float32)", ""),
-        "Right in float32, but float16 stays float16 inside: sums lose digits. Load, then "
-        "`.to(tl.float32)`; the store rounds back by itself.",
+        "Right in float32; with float16 something is summed or rounded in float16 on the way. "
+        "Load, then `.to(tl.float32)`, calculate; the store rounds back by itself.",
     ),
     Slip(
         "a grid one row short",

@@ -66,6 +66,12 @@ SLIPS = (
         "hold −∞, whose exponential is 0.",
     ),
     Slip(
+        "masked lanes hold a low number",
+        (LOAD, "mask=inside, other=-100.0)"),
+        "Masked lanes hold a number like −100. Where a row's scores are lower, it is the maximum, "
+        "and the weights vanish. Only −∞ is never the maximum.",
+    ),
+    Slip(
         "no mask on the load",
         (f"column, {LOAD}", "column)"),
         "The load has no mask, so the lanes past the row's end read the next row, and the last "

@@ -87,6 +87,12 @@ SLIPS = (
         "maximum. Multiply it by exp(old maximum − new maximum).",
     ),
     Slip(
+        "the running maximum begins at 0",
+        ('running_max = -float("inf")', "running_max = 0.0"),
+        "The running maximum begins at 0, and stays there where all scores are below 0: of very "
+        "low ones the sum is 0. Begin at −∞.",
+    ),
+    Slip(
         "each block a softmax of its own",
         (WEIGHTS,
          "tl.exp(scores - tl.max(scores, axis=0)) / "

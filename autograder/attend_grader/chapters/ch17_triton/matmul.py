@@ -43,6 +43,7 @@ def _ragged(rng: np.random.Generator) -> Iterator[Case]:
 
 def _half(rng: np.random.Generator) -> Iterator[Case]:
     a, b = (normal(rng, *shape).half() for shape in ((8, 240), (240, 4)))
+    a[:, :16], b[:16], a[:, -16:], b[-16:] = 8, 8, 8, -8  # 1024 first, -1024 last
     yield (
         "float16, sums of 240 products",
         Call((a, b)),
@@ -78,10 +79,10 @@ SLIPS = (
         "masked, and counts.",
     ),
     Slip(
-        "the inner size not masked",
+        "what lies past the inner size counts",
         ((A_MASK, "(row < rows)"), ("(down < inner) & (column < columns)", "(column < columns)")),
-        "The last step reads past the inner size, and what it reads goes into the sum. Mask both "
-        "loads there, with other=0.0.",
+        "Lanes past the inner size go into the sum of the last step, whatever they hold. Both "
+        "loads need a mask there, and other=0.0: without `other` masked lanes hold anything.",
     ),
     Slip(
         "the sum in float16",
@@ -96,6 +97,12 @@ SLIPS = (
         "a read with the product's width",
         ("a_ptr + row * inner + right", "a_ptr + row * columns + right"),
         "Rows of a are `inner` numbers long, those of b and of the product `columns`.",
+    ),
+    Slip(
+        "b read as its transpose",
+        ("b_ptr + down * columns + column", "b_ptr + down + column * inner"),
+        "b is read as if it were stored column by column. Its rows are `columns` numbers long: "
+        "element (k, column) is number k · columns + column.",
     ),
     Slip(
         "rows and columns of tiles exchanged",
@@ -170,7 +177,10 @@ EXERCISE = Exercise(
     contract=Contract(
         arguments_unchanged=True,
         forbids=FINISHED,
-        says=("`block` is 16 or more. float16 too, summed in float32.",),
+        says=(
+            "`block` is 16 or more. float16 too, summed in float32; the result has the type of "
+            "`a`.",
+        ),
     ),
     properties=kernel_properties(
         ("whole tiles", _even),

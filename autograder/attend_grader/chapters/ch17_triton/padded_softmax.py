@@ -45,6 +45,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
 
 LOAD = 'mask=lane < length, other=-float("inf"))'
+BEYOND = 'z = tl.where(lane < columns, z, -float("inf"))'
 
 SLIPS = (
     Slip(
@@ -54,9 +55,16 @@ SLIPS = (
         "maximum) to the sum. What number adds nothing?",
     ),
     Slip(
-        "padding holds −1",
-        (LOAD, "mask=lane < length, other=-1.0)"),
-        "The padding holds −1, which is a score like any other. Only −∞ adds nothing to the sum.",
+        "the kernel as it was",
+        (LOAD, f"mask=lane < length, other=0.0)\n    {BEYOND}"),
+        "This behaves as the kernel did before the repair: only the lanes past the row's end hold "
+        "−∞. What does the padding hold, between `length` and `columns`?",
+    ),
+    Slip(
+        "one place of padding too many",
+        ("mask=lane < length", "mask=(lane <= length) & (lane < columns)"),
+        "The first place of the padding counts as a score: the places that count are those with "
+        "lane < length.",
     ),
     Slip(
         "weights of the padding set to 0 at the end",

@@ -211,10 +211,10 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"gates": (-1000, 0)},
         whole=WHOLE,
         says=(
             "No table of T × T numbers, and no loop over tokens.",
-            "Gates may be as strong as −1000.",
             "Shapes that do not fit and chunks of less than 1 raise a ValueError.",
         ),
     ),

@@ -21,6 +21,7 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
+from attend_grader.checks.sizes import AS_DRAWN
 
 
 def case(
@@ -172,6 +173,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"decay": AS_DRAWN},
         whole=WHOLE,
         forbids=("retention_recurrent",),
         says=(

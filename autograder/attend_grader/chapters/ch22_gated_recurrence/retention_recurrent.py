@@ -20,6 +20,7 @@ from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
 from attend_grader.checks.properties import normal
+from attend_grader.checks.sizes import AS_DRAWN
 
 
 def case(
@@ -178,6 +179,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"decay": AS_DRAWN},
         whole=WHOLE,
         says=(
             "Texts may be long.",

@@ -13,6 +13,7 @@ from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, worked
 from attend_grader.checks.properties import normal
+from attend_grader.checks.sizes import AS_DRAWN
 
 
 def case(
@@ -159,6 +160,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"rates": AS_DRAWN},
         says=("Texts may be long, and channels fast.",),
     ),
     properties=(

@@ -15,6 +15,7 @@ from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees, known, worked
 from attend_grader.checks.properties import normal
+from attend_grader.checks.sizes import AS_DRAWN
 from attend_grader.checks.subject import Subject
 
 
@@ -235,7 +236,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        says=("Keys may be as large as ±1000, in one channel and not in another.",),
+        ranges={"k": (-1000, 1000), "rate": AS_DRAWN, "bonus": AS_DRAWN, "state": AS_DRAWN},
     ),
     properties=(
         worked(

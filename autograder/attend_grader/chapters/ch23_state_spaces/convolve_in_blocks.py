@@ -13,7 +13,7 @@ from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
 from attend_grader.checks.properties import normal
 
-SIZES = ((3, 10, 4), (6, 11, 4), (2, 9, 3), (1, 7, 2), (12, 5, 3))
+SIZES = ((3, 10, 4), (6, 11, 4), (2, 9, 3), (1, 8, 2), (12, 5, 3))
 """Taps, tokens, tokens in a block: kernels shorter and longer than a block and than the text."""
 
 
@@ -58,7 +58,7 @@ SLIPS = (
     ),
     Slip(
         "one number too short",
-        (LENGTH, "part.shape[-1] + len(kernel) - 2 + (len(kernel) == 1)"),
+        (LENGTH, "max(part.shape[-1] + len(kernel) - 2, 1)"),
         "Each transform is one number too short: the last product comes round to the first place. "
         "L numbers and K taps give L + K − 1.",
     ),
@@ -79,6 +79,20 @@ SLIPS = (
         ("irfft(product, length)", "irfft(product, 2 * (product.shape[-1] - 1) or 1)"),
         "np.fft.irfft makes an even number of places unless it is told how many: give it the "
         "length that rfft had.",
+    ),
+    Slip(
+        "the length is not said, nor its places",
+        (
+            ("irfft(product, length)", "irfft(product, max(2 * (product.shape[-1] - 1), 1))"),
+            ("start : start + length", "start : start + answer.shape[-1]"),
+        ),
+        "np.fft.irfft makes an even number of places unless it is told how many: give it the "
+        "length that rfft had.",
+    ),
+    Slip(
+        "whole blocks only",
+        ("range(0, x.shape[-1], block)", "range(0, x.shape[-1] - block + 1, block)"),
+        "The last block is left out where it is shorter than the others. It counts, too.",
     ),
     Slip(
         "the kernel is cut",

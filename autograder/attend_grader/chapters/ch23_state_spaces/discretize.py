@@ -14,6 +14,7 @@ from attend_grader.chapters.ch23_state_spaces.shared import system
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import Cases, agrees, known, refuses, worked
+from attend_grader.checks.sizes import AS_DRAWN
 
 METHODS = ("zoh", "bilinear")
 ROLL = np.array([[0.0, 1.0], [0.0, 0.0]])
@@ -168,6 +169,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"a": AS_DRAWN},
         says=(
             "A may have no inverse.",
             "Shapes that do not fit and other methods raise a ValueError.",

@@ -67,9 +67,10 @@ SLIPS = (
         "Right where p = 0 only: the second term has the wrong sign. It is subtracted.",
     ),
     Slip(
-        "1 − w ⟨p*, p⟩",
-        ("(1 + w * pp)", "(1 - w * pp)"),
-        "Right where p = 0 only: the divisor is 1 − w ⟨p*, p⟩. As A has −p p*, it is a plus.",
+        "p is not conjugated below",
+        ("(1 + w * pp)", "(1 + w * (cauchy @ (p * p)))"),
+        "Right where p is real or 0: in the divisor stands p in the place of p*. ⟨p*, p⟩ is the "
+        "sum of |p_n|² / d_n.",
     ),
     Slip(
         "w is missing in the correction",

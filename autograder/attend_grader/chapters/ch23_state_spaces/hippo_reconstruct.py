@@ -125,6 +125,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"places": (0, 1)},
     ),
     properties=(
         worked(

@@ -35,9 +35,9 @@ SLIPS = (
         "The real part is positive, so that the state grows without end. It is −1/2.",
     ),
     Slip(
-        "real part −1",
-        ("-0.5 + 1j", "-1 + 1j"),
-        "The real part is −1. It is −1/2.",
+        "both of each pair",
+        ("-0.5 + 1j * turns", "np.concatenate([-0.5 + 1j * turns, -0.5 - 1j * turns])"),
+        "Both numbers of each pair are there, 2P in all. One of each is kept: P numbers.",
     ),
     Slip(
         "turning the other way",
@@ -72,9 +72,12 @@ SLIPS = (
         "With inv, the factor N/π in front is missing.",
     ),
     Slip(
-        "inv times π",
-        ("size / np.pi *", "size * np.pi *"),
-        "With inv, N is multiplied by π. Divide by it.",
+        "inv from slow to fast",
+        (
+            "size / np.pi * (size / (2 * n + 1) - 1)",
+            "np.sort(size / np.pi * (size / (2 * n + 1) - 1))",
+        ),
+        "With inv, the numbers are in the opposite order: n = 0 turns fastest.",
     ),
     Slip(
         "always lin",

@@ -13,6 +13,7 @@ from attend_solutions.types import Complex
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, worked
 from attend_grader.checks.properties import normal
+from attend_grader.checks.sizes import AS_DRAWN
 
 
 def diagonal(rng: np.random.Generator, *shape: int) -> tuple[Complex, Complex, Complex]:
@@ -32,6 +33,9 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for pairs, length, delta in ((3, 7, 0.3), (1, 4, 1.0), (5, 5, 0.1), (2, 1, 0.5)):
         yield f"{pairs} pairs, {length} taps", case(rng, pairs, length, delta)
     yield "three channels, each with its Δ", case(rng, 2, 6, 0.2, 3)
+    a, b, c = diagonal(rng, 2)
+    yield "a real b", Call((a, b.real, c, np.array(0.4), 5))
+    yield "a real c", Call((a, b, c.real, np.array(0.4), 5))
 
 
 def _dense(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
@@ -49,7 +53,8 @@ def _dense(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All sizes different, as many taps as pairs, one pair, one tap, channels."""
+    """All sizes different, as many taps as pairs, one pair, one tap, channels, real b and c."""
+    a, b, c = diagonal(rng, 3)
     return [
         case(rng, 3, 7, 0.3),
         case(rng, 4, 4, 0.2),
@@ -57,10 +62,12 @@ def draws(rng: np.random.Generator) -> list[Call]:
         case(rng, 2, 1, 1.0),
         case(rng, 3, 4, 0.2, 2),
         case(rng, 2, 6, 0.1, 2, 3),
+        case(rng, 3, 5, 0.2, 3),
+        Call((a, b.real, c, np.array(0.4), 4)),
+        Call((a, b, c.real, np.array(0.4), 4)),
     ]
 
 
-POWERS = "np.exp((delta * a)[..., None] * np.arange(length))"
 WEIGHTS = "c * b * (np.exp(delta * a) - 1) / a"
 SLIPS = (
     Slip(
@@ -70,9 +77,10 @@ SLIPS = (
         "twice the real part.",
     ),
     Slip(
-        "the imaginary part",
-        (".real", ".imag"),
-        "This is the imaginary part. A number and its twin add up to twice the real part.",
+        "a sum over the first axis",
+        ("(weights[..., None, :] @ powers)[..., 0, :]", "(weights[..., None] * powers).sum(0)"),
+        "Right for one channel only: the sum runs over the first axis. It runs over the P pairs, "
+        "the axis before time.",
     ),
     Slip(
         "b̄ = Δ b",
@@ -114,12 +122,9 @@ SLIPS = (
         "multiply first, take the real part of the sum.",
     ),
     Slip(
-        "bilinear",
-        (
-            (WEIGHTS, "c * b * delta / (1 - delta * a / 2)"),
-            (POWERS, "((2 + delta * a) / (2 - delta * a))[..., None] ** np.arange(length)"),
-        ),
-        "This is the bilinear kernel. Here zero-order hold is asked for: Ā = e^(Δa).",
+        "one Δ for all channels",
+        ("np.asarray(delta)[..., None]", "np.asarray(delta).flat[0]"),
+        "Right for one channel only: all channels have the Δ of the first. Each has its own.",
     ),
 )
 
@@ -154,6 +159,8 @@ EXERCISE = Exercise(
         leading_axes=("a", "b", "c", "delta"),
         views=True,
         arguments_unchanged=True,
+        says=("`b` and `c` may also be real.",),
+        ranges={"delta": AS_DRAWN},
     ),
     properties=(
         worked(

@@ -14,6 +14,7 @@ from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
 from attend_grader.checks.properties import normal
+from attend_grader.checks.sizes import AS_DRAWN
 
 SIZES = ((3, 5), (2, 7), (4, 4), (1, 3), (3, 1))
 
@@ -31,11 +32,16 @@ def _impulse(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     rates, b_bar, c = normal(rng, 3) / 2, normal(rng, 3), normal(rng, 3)
     taps = (c * b_bar * rates ** np.arange(6.0)[:, None]).sum(axis=1)
     yield "a diagonal Ā: a sum of powers", (np.diag(rates), b_bar, c, 6), taps
+    one, j = np.array([[0.5, 1.0], [0.0, 0.5]]), np.arange(6)
+    late = np.eye(2)[1], np.eye(2)[0]
+    yield "an Ā with one eigenvector only", (one, *late, 6), j * 0.5 ** np.maximum(j - 1, 0)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All sizes different, N = T, one number, one tap."""
-    return [Call((*system(rng, size), length)) for size, length in SIZES]
+    """All sizes different, N = T, one number, one tap; an Ā that has one eigenvector only."""
+    made = [Call((*system(rng, size), length)) for size, length in SIZES]
+    defective = 0.5 * np.eye(3) + np.eye(3, k=1)
+    return [*made, Call((defective, normal(rng, 3), normal(rng, 3), 6))]
 
 
 SLIPS = (
@@ -51,8 +57,9 @@ SLIPS = (
     ),
     Slip(
         "powers of each number",
-        ("moved = a_bar @ moved", "moved = a_bar ** len(kernel) @ b_bar"),
-        "`**` takes the power of each number of Ā. Ā^j is Ā times itself, again and again.",
+        ("c @ moved", "c @ a_bar ** len(kernel) @ b_bar"),
+        "`**` takes the power of each number of Ā, and all ones for j = 0. Ā^j is Ā times itself, "
+        "again and again; Ā^0 is the identity.",
     ),
     Slip(
         "only the diagonal",
@@ -118,6 +125,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"a_bar": AS_DRAWN},
         says=("Shapes of the system that do not fit raise a ValueError.",),
     ),
     properties=(
@@ -130,7 +138,10 @@ EXERCISE = Exercise(
             want=np.array([6.0, 3.0, 1.5]),
         ),
         agrees("the kernel of fresh systems", _values),
-        known("the recurrence's answer to 1, 0, 0, …; a diagonal Ā", _impulse),
+        known(
+            "the recurrence's answer to 1, 0, 0, …; a diagonal Ā; one eigenvector",
+            _impulse,
+        ),
         refuses((("a c that does not fit", (np.eye(2), np.ones(2), np.ones(3), 4)),)),
     ),
     draws=draws,

@@ -13,6 +13,7 @@ from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, refuses, worked
 from attend_grader.checks.properties import normal
+from attend_grader.checks.sizes import AS_DRAWN
 
 
 def case(rng: np.random.Generator, size: int, *shape: int) -> Call:
@@ -144,6 +145,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"a_bar": AS_DRAWN},
         says=("Shapes of the system that do not fit raise a ValueError.",),
     ),
     properties=(

@@ -14,6 +14,7 @@ from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees, worked
 from attend_grader.checks.properties import expect_growth
+from attend_grader.checks.sizes import AS_DRAWN
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
@@ -181,6 +182,7 @@ EXERCISE = Exercise(
     contract=Contract(
         views=True,
         arguments_unchanged=True,
+        ranges={"decay": AS_DRAWN},
         forbids=READY_MADE,
         says=("No loop over time: Python's steps may grow like log₂ T, not like T.",),
     ),

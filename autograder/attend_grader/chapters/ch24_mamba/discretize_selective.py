@@ -14,6 +14,7 @@ from attend_grader.chapters.ch24_mamba.shared import scanned
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, worked
+from attend_grader.checks.sizes import AS_DRAWN
 
 
 def _case(rng: np.random.Generator, *sizes: int) -> Call:
@@ -113,6 +114,7 @@ EXERCISE = Exercise(
     contract=Contract(
         views=True,
         arguments_unchanged=True,
+        ranges={"delta": (0, 50), "a": AS_DRAWN},
         gradients=("delta", "a", "b"),
         forbids=READY_MADE,
     ),

@@ -15,6 +15,7 @@ from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.contract import EVERY_PARAMETER
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees
+from attend_grader.checks.sizes import AS_DRAWN
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 from attend_grader.checks.torch_properties import module_call
@@ -175,6 +176,7 @@ EXERCISE = Exercise(
     contract=Contract(
         views=True,
         arguments_unchanged=True,
+        ranges={"x": AS_DRAWN},
         gradients=("x", EVERY_PARAMETER),
         forbids=READY_MADE,
         says=("Nothing is kept between calls.",),

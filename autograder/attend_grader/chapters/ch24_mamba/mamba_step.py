@@ -15,6 +15,7 @@ from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.contract import FLOAT32 as CONTRACT_FLOAT32
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees
+from attend_grader.checks.sizes import AS_DRAWN
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import fresh_parameters, normal
 from attend_grader.checks.trials import KEPT
@@ -189,6 +190,7 @@ EXERCISE = Exercise(
         accepts=(CONTRACT_FLOAT32,),
         views=True,
         arguments_unchanged=True,
+        ranges={"x": AS_DRAWN, "recent": AS_DRAWN},
         forbids=READY_MADE,
         says=("Nothing is kept between calls: each may bring another block.",),
     ),

@@ -14,6 +14,7 @@ from attend_grader.chapters.ch24_mamba.shared import scanned
 from attend_grader.checks.compare import FLOAT32, Tolerance
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, worked
+from attend_grader.checks.sizes import AS_DRAWN
 from attend_grader.checks.torch_numbers import normal
 
 
@@ -144,6 +145,7 @@ EXERCISE = Exercise(
     contract=Contract(
         views=True,
         arguments_unchanged=True,
+        ranges={"raw": AS_DRAWN, "bias": AS_DRAWN, "a": AS_DRAWN},
         gradients=("x", "raw", "bias", "a", "b", "c"),
         forbids=READY_MADE,
         says=("Raw step sizes from −60 to 200 are safe, and gradients there are finite.",),

@@ -14,6 +14,7 @@ from attend_grader.chapters.ch24_mamba import READY_MADE
 from attend_grader.checks.compare import FLOAT32, Tolerance
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, worked
+from attend_grader.checks.sizes import AS_DRAWN
 from attend_grader.checks.torch_numbers import normal
 
 
@@ -160,6 +161,7 @@ EXERCISE = Exercise(
     contract=Contract(
         views=True,
         arguments_unchanged=True,
+        ranges={"x": AS_DRAWN, "w_select": AS_DRAWN, "w_delta": AS_DRAWN, "bias_delta": AS_DRAWN},
         gradients=("x", "w_select", "w_delta", "bias_delta"),
         forbids=READY_MADE,
         says=(

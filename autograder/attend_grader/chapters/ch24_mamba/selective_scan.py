@@ -14,6 +14,7 @@ from attend_grader.chapters.ch24_mamba.shared import scanned
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, worked
+from attend_grader.checks.sizes import AS_DRAWN
 from attend_grader.checks.torch_numbers import normal
 
 
@@ -157,6 +158,7 @@ EXERCISE = Exercise(
     contract=Contract(
         views=True,
         arguments_unchanged=True,
+        ranges={"delta": (0, 50), "a": AS_DRAWN},
         gradients=("x", "delta", "a", "b", "c", "skip", "state"),
         forbids=READY_MADE,
         says=("Steps Δ from 0 to 50 are safe, though decays may come out as 0.",),

@@ -16,6 +16,7 @@ from attend_grader.checks.compare import FLOAT64 as WIDE
 from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Known, agrees, known, worked
+from attend_grader.checks.sizes import AS_DRAWN
 from attend_grader.checks.subject import Subject
 
 NONE = -math.inf
@@ -147,6 +148,7 @@ EXERCISE = Exercise(
         views=True,
         same_dtype=True,
         arguments_unchanged=True,
+        ranges={"log_decay": AS_DRAWN},
         forbids=READY_MADE,
         says=("A term may be −inf.", "A large term costs other entries no digits."),
     ),

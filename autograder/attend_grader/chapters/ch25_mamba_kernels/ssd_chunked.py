@@ -225,10 +225,10 @@ EXERCISE = Exercise(
     contract=Contract(
         views=True,
         arguments_unchanged=True,
+        ranges={"log_decay": (-60, 0)},
         gradients=("x", "log_decay", "b", "c", "state"),
         forbids=READY_MADE,
         says=(
-            "Log decays may be −60.",
             "Within a chunk no loop over steps.",
             "No tensor with T × T numbers where chunks are short.",
         ),

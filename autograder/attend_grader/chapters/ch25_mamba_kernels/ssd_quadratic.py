@@ -127,6 +127,7 @@ EXERCISE = Exercise(
     contract=Contract(
         views=True,
         arguments_unchanged=True,
+        ranges={"log_decay": (-60, 0)},
         gradients=("x", "log_decay", "b", "c"),
         forbids=READY_MADE,
         says=("Log decays may be −60.",),

@@ -121,6 +121,7 @@ EXERCISE = Exercise(
     contract=Contract(
         views=True,
         arguments_unchanged=True,
+        ranges={"log_decay": (-60, 0)},
         gradients=("x", "log_decay", "b", "c", "state"),
         forbids=READY_MADE,
     ),

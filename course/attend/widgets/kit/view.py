@@ -11,7 +11,7 @@ import anywidget
 import ipywidgets
 
 from attend.theme import INK
-from attend.widgets.kit import svg
+from attend.widgets.kit import states, svg
 from attend.widgets.kit.live import sentence
 
 
@@ -58,7 +58,15 @@ class View(ipywidgets.VBox):
         """Show the live widget; where none runs, images; in a terminal, a sentence."""
         bundle = super()._repr_mimebundle_(**kwargs) or {}
         words = f"[{self.name}] {self.see}"
-        return bundle | {"text/html": svg.still(self.static()), "text/plain": words}
+        bundle |= {"text/html": svg.still(self.static()), "text/plain": words}
+        if states.asked() and (table := states.table(self)):
+            bundle[states.MIME] = table
+        return bundle
+
+    @property
+    def picture(self) -> str:
+        """The picture as it stands now, HTML with SVG."""
+        return self._picture.value
 
 
 def note(words: str) -> str:
