@@ -93,9 +93,9 @@ SLIPS = (
         "The state is read without the decay since the chunk's start.",
     ),
     Slip(
-        "nothing fades within the chunk",
-        (APART, "tl.where(causal, 1.0, 0.0)"),
-        "Within the chunk nothing fades: the mask is all ones.",
+        "the matrix transposed",
+        ("y = tl.dot(scores, x)", "y = tl.dot(tl.trans(scores), x)"),
+        "The chunk's matrix is transposed, so steps read later ones. Rows are the steps that read.",
     ),
     Slip(
         "queries and keys exchanged",
