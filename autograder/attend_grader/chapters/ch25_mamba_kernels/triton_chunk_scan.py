@@ -62,7 +62,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
     return [
         _case(rng, 16, 1, 20, 2, 16, 32),
         _case(rng, 16, 2, 17, 2, 16, 16),
-        _case(rng, 16, 1, 19, 1, 16, 16),
+        _case(rng, 16, 1, 9, 1, 16, 16),  # as the strong one but for the decays
         _case(rng, 16, 1, 9, 1, 16, 16, strong=True),
     ]
 
