@@ -5,6 +5,7 @@ from typing import Any
 import attend_solutions.attention
 import pytest
 import scipy.special
+from attend.build import release_notebook
 from attend_grader import chapters
 from attend_grader.checks.subject import local
 from attend_grader.judging.reading import blank, bound, forbidden_calls, signature_problem
@@ -214,3 +215,15 @@ def test_what_the_stub_gives_counts_as_nothing_written() -> None:
     assert blank(stub, flash_forward)
     begun = stub.replace("    raise", "    x = q\n    raise")
     assert not blank(begun, flash_forward)
+
+
+@pytest.mark.parametrize("chapter_id", ["05_multi_head", "19_triton_flash_backward"])
+def test_what_is_released_counts_as_nothing_written(chapter_id: str) -> None:
+    """Also where the stub stands within a loop or a class that is given."""
+    cells = {cell.id: cell.source for cell in release_notebook(chapter_id).cells}
+    begun = [
+        exercise.name
+        for exercise in chapters.chapter(chapter_id).exercises
+        if not blank(cells[exercise.name], exercise.reference)
+    ]
+    assert begun == []

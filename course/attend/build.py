@@ -92,7 +92,7 @@ def release_notebook(chapter_id: str) -> NotebookNode:
     source = chapter_source.read(chapter_source.source_path(chapter_id))
     notebook = release(solved(source), chapter_id)
     refuse_leaks(notebook, source)
-    _show_picture(notebook, source)
+    signature.show(notebook, chapter_id)
     way = start.way(chapter_id, chapter_source.chapter_ids())
     for place, where in ((0, "way-in"), (len(notebook.cells) + 1, "way-out")):
         notebook.cells.insert(place, new_markdown_cell(way, id=where))
@@ -100,15 +100,6 @@ def release_notebook(chapter_id: str) -> NotebookNode:
     setup.metadata.jupyter = {"source_hidden": True}
     notebook.cells.insert(0, setup)
     return notebook
-
-
-def _show_picture(notebook: NotebookNode, source: Source) -> None:
-    """Put the first widget's picture under its cell, for where notebooks are only read."""
-    link = signature.link(source.id)
-    for place, cell in enumerate(notebook.cells if link else ()):
-        if cell.cell_type == "code" and "widgets." in cell.source:
-            notebook.cells.insert(place + 1, new_markdown_cell(link, id=start.PICTURE))
-            return
 
 
 def solved(source: Source) -> NotebookNode:

@@ -97,19 +97,18 @@ class Exact:
         for index, (a, b) in enumerate(zip(mine, want, strict=True)):
             bad = self._off(a, b, allowed[index])
             if bad.any():
-                with np.errstate(all="ignore"):
-                    far = np.where(bad, np.nan_to_num(np.abs(a - b), nan=np.inf), -1.0)
+                far = np.where(bad, np.nan_to_num(_apart(a, b), nan=np.inf), -1.0)
                 place = np.unravel_index(int(np.argmax(far)), far.shape)
-                return index, tuple(map(int, place)), *told_apart(a[place], b[place])
+                mine, right = a[place], b[place]
+                told = (str(bool(mine)), str(right)) if b.dtype == bool else told_apart(mine, right)
+                return index, tuple(map(int, place)), *told
         return None
 
     @staticmethod
     def _off(got: np.ndarray, want: np.ndarray, allowed: float) -> np.ndarray:
         if got.shape != want.shape or got.dtype.kind not in "biufc":
             return np.ones(want.shape, bool)
-        with np.errstate(all="ignore"):
-            near = np.abs(got - want.astype(np.result_type(want, float))) <= allowed
-        return ~(near | (got == want))
+        return ~((_apart(got, want) <= allowed) | (got == want))
 
     def _near(self, want: np.ndarray) -> float:
         """A small share of the largest number."""
@@ -169,10 +168,14 @@ class Exact:
             if part is None or part.shape != each.shape or each.dtype.kind not in "biufc":
                 far[index] = np.inf
                 continue
-            with np.errstate(all="ignore"):
-                wide = each.astype(np.result_type(each, float))
-                apart = float(np.abs(part - wide).max(initial=0.0))
+            apart = float(_apart(part, each).max(initial=0.0))
             far[index] = max(far[index], self._near(each) + times * apart)
+
+
+def _apart(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """How far numbers or truth values are from each other."""
+    with np.errstate(all="ignore"):
+        return np.abs(one.astype(np.result_type(one, float)) - other)
 
 
 def _top(value: Any) -> float:

@@ -283,7 +283,9 @@ class Course:
         except FileNotFoundError:
             return False
         # nbformat sorts keys; a record's depends on the submission, which so cannot hold it
-        return bool(re.search(rf'"record": "{record.key}",\s+"seed": {record.seed}\b', end))
+        after = end.partition(f'"record": "{record.key}",')[2]
+        found = re.match(r'\s+"seed": (\d+)\b', after)
+        return found is not None and int(found[1]) == record.seed
 
     def _path(self, step: str, student: str, assignment: str) -> Path:
         return Path(self.places.format_path(step, student, assignment))

@@ -104,7 +104,7 @@ def _unlike(trial: Trial, what: str, exact: Exact, outcome: Outcome) -> Miss | S
     alike = Alike(trial.right, trial.call, trial.names, trial.probe.results)
     name = alike.name(index, len(parts(exact.right.value)))
     at = f"[{', '.join(map(str, place))}]" if place else ""
-    text = f"{name}{at} is {mine}, expected {right}."
+    text = f"wrong value: {name}{at} is {mine}, expected {right}."
     return Miss(text, topic=f"{what.split(' ', 1)[-1]} {name}").on(trial.given(trial.call), what)
 
 

@@ -55,7 +55,11 @@ def _given(reference: Callable[..., Any] | None) -> frozenset[str]:
         return frozenset()
     if "### BEGIN SOLUTION" not in source:
         return frozenset()
-    stub = re.sub(r"(?ms)^( *)### BEGIN SOLUTION.*?### END SOLUTION$", r"\1pass", source)
+    stub = re.sub(
+        r"(?ms)^( *)### BEGIN SOLUTION.*?### END SOLUTION$",
+        r"\1raise NotImplementedError()",
+        source,
+    )
     nodes = ast.walk(ast.parse(textwrap.dedent(stub)))
     bodies = [node.body for node in nodes if isinstance(node, ast.FunctionDef)]
     return frozenset(ast.unparse(statement) for body in bodies for statement in body)

@@ -12,7 +12,10 @@ import sys
 from html import unescape
 from pathlib import Path
 
-from attend import chapter, widgets
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+
+from attend import chapter, start, widgets
 from attend.chapter import Source
 from attend.widgets.kit.svg import element
 
@@ -117,6 +120,15 @@ def link(chapter_id: str) -> str | None:
         return None
     said = re.sub(r"[][]", "", unescape(words(path.read_text(encoding="utf-8"))))
     return f"![{said}]({path.name})"
+
+
+def show(notebook: NotebookNode, chapter_id: str) -> None:
+    """Put the picture under the cell of the widget, for where notebooks are only read."""
+    text = link(chapter_id)
+    for number, cell in enumerate(notebook.cells if text else ()):
+        if cell.cell_type == "code" and "widgets." in cell.source:
+            notebook.cells.insert(number + 1, new_markdown_cell(text, id=start.PICTURE))
+            return
 
 
 def same(one: str, other: str) -> bool:

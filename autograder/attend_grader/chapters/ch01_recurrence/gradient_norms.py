@@ -23,6 +23,7 @@ from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Known, known, worked
 from attend_grader.checks.properties import NUMERICAL, derivative
+from attend_grader.checks.sizes import ANY
 from attend_grader.checks.subject import Subject
 
 
@@ -230,6 +231,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"w_h": ANY},
     ),
     properties=(
         worked(
