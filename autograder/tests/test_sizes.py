@@ -206,7 +206,7 @@ def test_ranges_are_kept() -> None:
 
 
 def test_what_is_tried_is_said() -> None:
-    assert "Numbers of any size." in _exercise(spread).statement
+    assert "Numbers short of overflow." in _exercise(spread).statement
     assert "`x` within ±20." in _exercise(spread, ranges={"x": (-20, 20)}).statement
     assert "size" not in _exercise(spread, ranges={"x": AS_DRAWN}).statement
     only = _exercise(moved, _pairs, ranges={"x": AS_DRAWN, "b": POSITIVE})

@@ -142,7 +142,7 @@ class Contract:
         if free and (None in self.ranges.values() or set(named) <= set(self.ranges)):
             told.insert(0, f"{_listed(_code(free))} of any size")
         elif free:
-            told.insert(0, "numbers of any size")
+            told.insert(0, "numbers short of overflow")
         text = "; ".join(told)
         return f"{text[0].upper()}{text[1:]}."
 
