@@ -187,7 +187,7 @@ def honest(root: Path, release: NotebookNode) -> None:
 @pytest.fixture(scope="module")
 def batch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Batch:
     mine = [item for item in request.session.items if "test_bad_submissions" in item.nodeid]
-    called = [item.callspec.params for item in mine if hasattr(item, "callspec")]
+    called = [s.params for item in mine if (s := getattr(item, "callspec", None)) is not None]
     chosen = {params["case"].number for params in called if "case" in params}
     cases = [c for c in CASES.values() if c.number in ({*chosen, *NEEDED} if chosen else THIN)]
     if not shutil.which("bwrap"):

@@ -590,8 +590,8 @@ attend.kernels.race(fused_softmax if ready(fused_softmax) else None)
 #   length threads have too few and spill. More warps a program, which is more threads, put that
 #   off; longer rows have to come in blocks, as in `long_softmax`.
 # - **Offsets.** `row * columns` is a 32-bit product. Past $2^{31}$ elements it overflows.
-# - **Few rows.** One program a row leaves most of a GPU idle if there are fewer rows than
-#   processors (an H100 SXM has 132).
+# - **Few rows.** One program a row leaves part of a GPU idle where rows are fewer than processors
+#   (an H100 SXM has 132).
 
 # %%
 if ready(fused_softmax):

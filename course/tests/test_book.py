@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import nbformat
 import pytest
@@ -247,7 +247,8 @@ def test_each_page_of_the_whole_book(path: str, whole: Path):
         pytest.skip("chromium is not installed: apt install chromium")
     with _served(whole) as here, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(CHROMIUM))
-        for scheme, width in (("light", 1280), ("dark", 400)):
+        looks: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 1280), ("dark", 400))
+        for scheme, width in looks:
             size = ViewportSize(width=width, height=900)
             context = browser.new_context(viewport=size, color_scheme=scheme)
             page = context.new_page()

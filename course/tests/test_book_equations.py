@@ -37,7 +37,7 @@ def test_the_font_says_how_far_down_a_subscript_goes(tmp_path: Path):
     constants = made["MATH"].table.MathConstants
     assert constants.SubscriptShiftDown.Value == font.CONSTANTS["SubscriptShiftDown"]
     assert constants.ScriptPercentScaleDown == 73
-    letters = made.getBestCmap()
+    letters = made.getBestCmap() or {}
     assert {0x41, 0x3B1, 0x2211, 0x221E, 0x1D465} <= set(letters)
     named = {record.nameID: record.toUnicode() for record in made["name"].names}
     assert named[1] == named[4] == font.NAME

@@ -141,7 +141,8 @@ def _assert_drawn(spec: dict[str, Any]) -> None:
         assert str(line) in said, (line, said[:200])
     assert len(list(root.iter(f"{SVG}path"))) > 3
     assert alt.renderers.active == "colab"
-    page: Any = alt.renderers.get()({**spec, "$schema": alt.SCHEMA_URL})
+    draw: Any = alt.renderers.get()
+    page = draw({**spec, "$schema": alt.SCHEMA_URL})
     page = page[0] if isinstance(page, tuple) else page
     assert "vega-embed" in page["text/html"]
     assert json.dumps(spec["description"])[1:40] in page["text/html"]

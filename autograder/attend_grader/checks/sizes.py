@@ -37,6 +37,10 @@ POSITIVE: Range = (5e-324, np.inf)
 FACTORS = (12345.678, 1.2345678e-3)
 """Arguments are scaled by these: squares and products of a few still fit into a float."""
 
+EXTREMES = {8: (1e12, 1e-12), 4: (1e6, 1e-6)}
+"""Whole arrays are scaled by these too, by the bytes of a number: past what an answer may have taken
+for as good as infinite, or as good as 0."""
+
 OFFSETS = {8: 123456.789, 4: 1234.5678}
 """What is added, by the bytes of a number: some ten digits are left, or four. No float holds it as
 it is written, so that whole numbers get all the digits that a float has."""
@@ -146,7 +150,11 @@ def _numbers(
                 moved = np.where(picked, values + sign * by, values)
                 tries.append((f"{word} by {by:,.9g} in {where}", moved))
         tries.append(("all zeros", np.zeros_like(values)))
-        for word, changed in tries:
+        extremes = EXTREMES.get(numbers(leaf.value).dtype.itemsize, ())
+        alone = [(f"times {by:g}", values * by) for by in extremes]
+        if not is_tensor(leaf.value):  # a layer's parameters stay float32, and weights with them
+            alone += [(f"smaller by {by:g}", values - by) for by in extremes[:1]]
+        for word, changed in (*tries, *alone):
             finite = changed[np.isfinite(values)]
             if not ((finite >= low) & (finite <= high)).all():
                 continue
@@ -154,7 +162,7 @@ def _numbers(
             yield Sized(
                 f"{leaf.name} {word}", replaced(call, {leaf.path: value}), call, (root(leaf),)
             )
-            if " in " not in word:
+            if " in " not in word and all(word != other for other, _ in alone):
                 together.setdefault(word, {})[leaf.path] = value
     for word, changes in together.items():
         if len(changes) > 1 and len(changes) == len(free):

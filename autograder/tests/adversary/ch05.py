@@ -643,10 +643,6 @@ for kind, what, body in (
 # A later reading, from the notebook of that time: promises broken one at a time.
 
 
-def body(head, lines, pre=""):
-    return f"{pre}{head}\n" + textwrap.indent(lines.strip("\n"), "    ") + "\n"
-
-
 def wrong(name, what, code):
     CASES.append((name, "wrong", what.removeprefix("slip: "), code))
 
@@ -656,9 +652,9 @@ def right(name, what, code):
 
 
 MA = "from attend_solutions.multi_head import masked_attention\n"
-def body(head, lines, pre=""):
+def function(head, lines, pre=""):
     return pre + head + "\n" + "\n".join("    " + line for line in lines.strip("\n").split("\n")) + "\n"
-def sh(lines): return body("def split_heads(x, heads):", "B, T, C = x.shape\nD = C // heads\n" + lines)
+def sh(lines): return function("def split_heads(x, heads):", "B, T, C = x.shape\nD = C // heads\n" + lines)
 N = "split_heads"
 wrong(N, "takes heads for the width of a head", sh("return x.reshape(B, T, -1, heads).transpose(1, 2)"))
 wrong(N, "slip: through float32 and back", sh("return x.float().reshape(B, T, heads, D).transpose(1, 2).to(x.dtype)"))
@@ -667,9 +663,9 @@ wrong(N, "slip: one head: unsqueeze_ on the argument itself", sh("if heads == 1:
 wrong(N, "slip: only head 0 passes gradients", sh("first = x[..., :D]\nrest = [x.detach()[..., h * D:(h + 1) * D] for h in range(1, heads)]\nreturn torch.stack([first, *rest], dim=1)"))
 right(N, "view: cutting one axis always works", sh("return x.view(B, T, heads, D).permute(0, 2, 1, 3)"))
 right(N, "unfold", sh("return x.unfold(2, D, D).transpose(1, 2)"))
-def mh(lines): return body("def merge_heads(x):", "B, H, T, D = x.shape\n" + lines)
+def mh(lines): return function("def merge_heads(x):", "B, H, T, D = x.shape\n" + lines)
 N = "merge_heads"
-wrong(N, "takes axis 1 for the tokens", body("def merge_heads(x):", "B, T, H, D = x.shape\nreturn x.transpose(1, 2).reshape(B, T, H * D)"))
+wrong(N, "takes axis 1 for the tokens", function("def merge_heads(x):", "B, T, H, D = x.shape\nreturn x.transpose(1, 2).reshape(B, T, H * D)"))
 wrong(N, "slip: transpose_ turns the argument itself", mh("return x.transpose_(1, 2).reshape(B, T, H * D)"))
 wrong(N, "slip: squeeze() of each head", mh("return torch.cat([part.squeeze() for part in x.split(1, dim=1)], dim=-1)"))
 wrong(N, "slip: a buffer that is always float64", mh("out = torch.zeros(B, T, H * D, dtype=torch.float64)\nfor h in range(H):\n    out[..., h * D:(h + 1) * D] = x[:, h]\nreturn out"))
@@ -720,7 +716,7 @@ q, k, v = three.reshape(B, T, 3, H, D).permute(2, 0, 3, 1, 4)
 keep = torch.ones(T, T, dtype=torch.bool) if mask is None else mask
 found, w = masked_attention(q, k, v, keep)
 return F.linear(merge_heads(found), self.output.weight), w"""))
-def ra(lines): return body("def repaired_attention(q, k, v, heads, mask=None):", lines, MA)
+def ra(lines): return function("def repaired_attention(q, k, v, heads, mask=None):", lines, MA)
 N = "repaired_attention"
 wrong(N, "every H-th number is a head, cut and merged alike", ra("def cut(part):\n    return part.reshape(len(part), part.shape[1], -1, heads).permute(0, 3, 1, 2)\nfound, _ = masked_attention(cut(q), cut(k), cut(v), mask)\nreturn found.permute(0, 2, 3, 1).reshape(q.shape)"))
 wrong(N, "F.scaled_dot_product_attention", ra("q2, k2, v2 = (split_heads(part, heads) for part in (q, k, v))\nreturn merge_heads(F.scaled_dot_product_attention(q2, k2, v2, attn_mask=mask))"))
@@ -744,7 +740,7 @@ right(N, "unfold and stack", ra("""D = q.shape[-1] // heads
 a, b, c = (part.unfold(-1, D, D).movedim(-2, 1) for part in (q, k, v))
 found = masked_attention(a.contiguous(), b.contiguous(), c.contiguous(), mask)[0]
 return torch.stack(found.unbind(1), 2).reshape(len(q), -1, heads * D)"""))
-def rk(lines): return body("def repeat_kv(x, repeats):", "B, G, S, D = x.shape\n" + lines)
+def rk(lines): return function("def repeat_kv(x, repeats):", "B, G, S, D = x.shape\n" + lines)
 N = "repeat_kv"
 wrong(N, "repeat_interleave without an axis", rk("return x.repeat_interleave(repeats).reshape(B, G * repeats, S, D)"))
 wrong(N, "slip: only the first copy passes gradients", rk("return torch.stack([x] + [x.detach()] * (repeats - 1), dim=2).flatten(1, 2)"))
@@ -868,7 +864,7 @@ if mask is not None:
 w = F.softmax(s, dim=-1)
 mean = torch.matmul(w, c.unsqueeze(1))
 return self.output(merge_heads(mean @ self.value.weight.view(H, D, -1).transpose(1, 2))), w"""))
-def kv(lines): return body("def kv_cache_bytes(tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None):", lines)
+def kv(lines): return function("def kv_cache_bytes(tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None):", lines)
 S = "kept = tokens if window is None else min(tokens, window)\n"
 NN = "n = 2 * kv_heads * head_dim if latent is None else latent\n"
 FIN = "return (bits * batch * layers * kept * n + 7) // 8"
@@ -881,7 +877,7 @@ wrong(N, "slip: a window of 0 is taken for none", kv("kept = min(tokens, window 
 wrong(N, "slip: np.ceil returns a float", kv(S + NN + "return np.ceil(bits * batch * layers * kept * n / 8)"))
 right(N, "Fraction and ceil", kv("from fractions import Fraction\n" + S + "n = latent\nif n is None:\n    n = kv_heads * head_dim + kv_heads * head_dim\nreturn math.ceil(Fraction(bits, 8) * batch * layers * kept * n)"))
 right(N, "shifts", kv("kept = tokens\nif window is not None and window < tokens:\n    kept = window\n" + NN + "return (math.prod((bits, batch, layers, kept, n)) + 0b111) >> 3"))
-def hc(lines): return body("def heads_for_cache(budget, tokens, layers, heads, head_dim, *, batch=1, bits=16):", lines)
+def hc(lines): return function("def heads_for_cache(budget, tokens, layers, heads, head_dim, *, batch=1, bits=16):", lines)
 FIT = "def size(g):\n    return kv_cache_bytes(tokens, layers, g, head_dim, batch=batch, bits=bits)\n"
 N = "heads_for_cache"
 wrong(N, "all heads are never tried", hc(FIT + "for g in range(heads - 1, 0, -1):\n    if heads % g == 0 and size(g) <= budget:\n        return g\nraise ValueError('too small')"))

@@ -88,7 +88,8 @@ def write(folder: Path) -> None:
     chosen.subset(font)
     for record in font["name"].names:
         if record.nameID in (1, 3, 4, 6):  # its licence asks for another name
-            record.string = NAME.replace(" ", "") if record.nameID == 6 else NAME
+            name = NAME.replace(" ", "") if record.nameID == 6 else NAME
+            record.string = name  # pyright: ignore[reportAttributeAccessIssue]
     buildMathTable(font, constants=CONSTANTS)
     font.flavor = "woff"
     font.save(folder / "math.woff")

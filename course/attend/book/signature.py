@@ -125,7 +125,9 @@ def link(chapter_id: str) -> str | None:
 def show(notebook: NotebookNode, chapter_id: str) -> None:
     """Put the picture under the cell of the widget, for where notebooks are only read."""
     text = link(chapter_id)
-    for number, cell in enumerate(notebook.cells if text else ()):
+    if text is None:
+        return
+    for number, cell in enumerate(notebook.cells):
         if cell.cell_type == "code" and "widgets." in cell.source:
             notebook.cells.insert(number + 1, new_markdown_cell(text, id=start.PICTURE))
             return

@@ -56,7 +56,7 @@ class View(ipywidgets.VBox):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         """Show the live widget; where none runs, images; in a terminal, a sentence."""
-        bundle = super()._repr_mimebundle_(**kwargs) or {}
+        bundle: dict[str, Any] = dict(super()._repr_mimebundle_(**kwargs) or {})
         words = f"[{self.name}] {self.see}"
         bundle |= {"text/html": svg.still(self.static()), "text/plain": words}
         if states.asked() and (table := states.table(self)):
