@@ -38,7 +38,7 @@ FACTORS = (12345.678, 1.2345678e-3)
 """Arguments are scaled by these: squares and products of a few still fit into a float."""
 
 EXTREMES = {8: (1e12, 1e-12), 4: (1e6, 1e-6)}
-"""Whole arrays are scaled by these too, by the bytes of a number: past what an answer may have taken
+"""Whole arrays are scaled by these too, by the bytes of a number: past what an answer may take
 for as good as infinite, or as good as 0."""
 
 OFFSETS = {8: 123456.789, 4: 1234.5678}

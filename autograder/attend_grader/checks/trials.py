@@ -21,7 +21,7 @@ from attend_grader.checks.calls import (
     parts,
     run_ahead,
 )
-from attend_grader.checks.compare import Miss
+from attend_grader.checks.compare import SINGLE, Miss, mismatches
 from attend_grader.checks.probe import Call, Probe
 from attend_grader.checks.replay import describe_call
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
@@ -110,6 +110,8 @@ class Trial:
         whole = what.removeprefix("integers in ")
         if not cause and whole in self.names and not place.startswith("the "):
             cause = f"Is something else given {whole}'s type there? Integers hold no fractions."
+            if _single(outcome.value, base.value):
+                cause = "Right to seven digits: is something float32 on the way?"
         raise Miss(text, cause=cause, topic=f"{what} {place.split('[')[0]}").on(
             self.given(call), ""
         )
@@ -126,6 +128,17 @@ class Trial:
             place, mine, before = found
             text = f"called again with the same arguments: {place} is {mine}, before {before}."
             raise Miss(text, cause=KEPT, topic=KEPT).on(self.given(call), "")
+
+
+def _single(value: Any, plain: Any) -> bool:
+    """Whether results differ by no more than float32's rounding."""
+    pairs = [(numbers(a), numbers(b)) for a, b in zip(parts(value), parts(plain), strict=False)]
+    return all(
+        a.shape == b.shape
+        and a.dtype.kind == b.dtype.kind == "f"
+        and not mismatches(a, b, SINGLE).any()
+        for a, b in pairs
+    )
 
 
 def _cut(value: Any, plain: Any, alike: Alike) -> str:

@@ -216,6 +216,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"lse": (-300_000, 300_000), "other_lse": (-300_000, 300_000)},
     ),
     properties=(
         worked(

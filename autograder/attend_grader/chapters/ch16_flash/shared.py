@@ -49,6 +49,8 @@ def bad_attention_input(*more: Array) -> Property:
             ("keys of another width", call(1, 4), {}),
             ("more values than keys", call(3, 8, 2, 2), {}),
             ("a tile of 0 queries", call(3, 4, 0, 2), {}, CUT_WITH_TILES),
+            ("a tile of −1 queries", call(3, 4, -1, 2), {}, CUT_WITH_TILES),
+            ("a tile of 0 keys", call(3, 4, 2, 0), {}, CUT_WITH_TILES),
             ("a tile of −1 keys", call(3, 4, 2, -1), {}, CUT_WITH_TILES),
         ),
     )
