@@ -22,9 +22,8 @@ widgets.head_surgery()
 # operate on a model that writes, and choose a cache that fits a GPU.
 #
 # It takes about two and a half hours. You need attention and masks (chapters 03 and 04), PyTorch
-# tensors, and how an `nn.Linear` is called. `check(...)` says what is right and what is not,
-# `hint(...)` helps, `solution(...)` shows the course's answer. A cell that needs what you have not
-# written yet says so and waits.
+# tensors, and how an `nn.Linear` is called. `check(...)` says what is wrong, `hint(...)` helps,
+# `solution(...)` shows the course's answer. A cell that needs what you have not written yet waits.
 #
 # | letter | counts | | letter | counts |
 # |---|---|---|---|---|
@@ -886,7 +885,7 @@ if ready(split_heads, merge_heads, repeat_kv, GroupedQueryAttention):
 # %% [markdown]
 # **What you should see.** At once two heads cost 1.2 bits and one head 1.7. After 75 more steps two
 # are at 3.14 to 3.19 and one at 3.31 to 3.37, against 2.99 to 3.02 for all four: most of the loss
-# is recovered, not all of it. The first head does about as well as the mean, 3.33 to 3.40. The
+# is recovered. The first head does about as well as the mean, 3.33 to 3.40. The
 # rates were chosen on the same text, though on other seeds, and for the shared heads the largest
 # was best.
 #
@@ -924,8 +923,7 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 # >
 # > Split: cut $C$ into $(H, D)$, then bring $H$ before $T$. A reshape alone makes blocks of text.
 # >
-# > Merging and projecting is a sum: $\sum_h o^{(h)} W_o^{(h)}$. Heads that can go one at a time may
-# > not be able to go together.
+# > Merging and projecting is a sum: $\sum_h o^{(h)} W_o^{(h)}$.
 # >
 # > A cache holds $2 L G D$ numbers a token. GQA shares heads of keys and values, MQA has one; MLA
 # > keeps a latent of $R$ numbers, of which GQA is a special case.
@@ -933,8 +931,7 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 # > Absorbing, $q \cdot (c\,W_{uk}) = (q\,W_{uk}^\top) \cdot c$, saves operations in decoding and
 # > usually costs some in prefill.
 #
-# **Before:** chapter 04, who may look at whom. **Next:** chapter 06, how a model knows where tokens
-# stand.
+# **Before:** chapter 04, masks. **Next:** chapter 06, how a model knows where tokens stand.
 #
 # ## Sources
 #

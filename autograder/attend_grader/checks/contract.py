@@ -134,7 +134,9 @@ class Contract:
         for name, span in ends.items():
             if span is not None and np.isfinite(span[1]):
                 low, high = span
-                limit = f"±{high:,g}" if low == -high else f"{low:,g} to {high:,g}".replace("-", "−")
+                limit = (
+                    f"±{high:,g}" if low == -high else f"{low:,g} to {high:,g}".replace("-", "−")
+                )
                 limits.setdefault(limit, []).append(name)
         told = [f"{_listed(_code(names))} within {limit}" for limit, names in limits.items()]
         limited = {name for names in limits.values() for name in names}
