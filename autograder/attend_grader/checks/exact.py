@@ -30,7 +30,7 @@ from attend_grader.checks.subject import Outcome, local
 STEPS = 4
 """Units in the last place by which arguments are moved."""
 
-MOVES = 2
+MOVES = 6
 """How often they are moved."""
 
 ROUNDINGS = 64

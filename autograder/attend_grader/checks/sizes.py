@@ -45,6 +45,9 @@ OFFSETS = {8: 123456.789, 4: 1234.5678}
 """What is added, by the bytes of a number: some ten digits are left, or four. No float holds it as
 it is written, so that whole numbers get all the digits that a float has."""
 
+FORMS = 2
+"""Each change is tried on so many forms of a call (with and without a mask, say)."""
+
 LONG = 300
 """Axes are made so long: 256 places and more need more than 8 bits, and more than one tile."""
 
@@ -99,6 +102,7 @@ def sized(
     for call in reversed(firsts.values()):
         names = parameters_of(reference, call.method)
         made.append(_wide(call, names) if double and call.build is None else call)
+    found: dict[str, list[Sized]] = {}
     for call in made:
         names = parameters_of(reference, call.method)
         arrays = [
@@ -107,8 +111,11 @@ def sized(
             if leaf.kind == "floating" and leaf.value.ndim + np.size(numbers(leaf.value)) > 0
         ]
         free = [(leaf, span) for leaf, span in arrays if span is not None]
-        yield from _numbers(call, free, rng)
-        yield from _plain(call, names, ranges)
+        for each in (*_numbers(call, free, rng), *_plain(call, names, ranges)):
+            found.setdefault(each.what, []).append(each)
+    for same in found.values():
+        few = rng.choice(len(same), min(FORMS, len(same)), replace=False)
+        yield from (same[place] for place in sorted(few))
     yield from _long(made, reference, ranges, usual, rng)
 
 
@@ -137,7 +144,7 @@ def _numbers(
         for factor in FACTORS:
             by = min(factor, room / top) if top else factor
             tries.append((f"times {by:,.8g}", values * by))
-            for axis, word in _axes(values):
+            for axis, word in _axes(values) if factor > 1 else ():
                 picked = _picked(values, axis, rng)
                 tries.append((f"times {by:,.8g} in {word}", np.where(picked, values * by, values)))
         for sign, word in ((1.0, "larger"), (-1.0, "smaller")):
@@ -145,7 +152,7 @@ def _numbers(
             if by <= 0:
                 continue
             tries.append((f"{word} by {by:,.9g}", values + sign * by))
-            for axis, where in _axes(values):
+            for axis, where in _axes(values) if sign < 0 else ():
                 picked = _picked(values, axis, rng)
                 moved = np.where(picked, values + sign * by, values)
                 tries.append((f"{word} by {by:,.9g} in {where}", moved))
