@@ -12,6 +12,8 @@ import torch
 from attend.data import deep_stack as deep
 from attend_solutions.block import TransformerBlock
 
+from .documentation import of_the_tables
+
 SCRIPT = Path(__file__).resolve().parents[1] / "07_block" / "depth.py"
 
 
@@ -71,6 +73,7 @@ def test_the_table_is_complete():
                 assert found["rate"] == min(mean, key=lambda rate: mean[rate])
 
 
+@of_the_tables
 @pytest.mark.parametrize("arm", [deep.POST, deep.PRE])
 def test_a_run_is_what_the_table_says(arm: str):
     """Eleven steps; what is left between processors is rounding, and four printed digits."""

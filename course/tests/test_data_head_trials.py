@@ -16,6 +16,8 @@ from attend_solutions.multi_head import (
     MultiHeadAttention,
 )
 
+from .documentation import of_the_tables
+
 SCRIPT = Path(__file__).resolve().parents[1] / "05_multi_head" / "heads.py"
 
 
@@ -76,6 +78,7 @@ def test_a_run_is_what_the_table_says(arm: str):
     assert losses[:: trials.EVERY] == pytest.approx(cell["losses"][0][:3], abs=2e-3)
 
 
+@of_the_tables
 def test_sharing_starts_as_the_table_says():
     heads = script()
     for name, cell in trials.table()["sharing"].items():

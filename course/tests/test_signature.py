@@ -13,6 +13,8 @@ from attend import build, chapter, start, widgets, workspace
 from attend.book import signature
 from attend.curriculum import CHAPTERS
 
+from .documentation import of_the_tables
+
 READY = [each for each in CHAPTERS if each.is_ready()]
 SVG = "{http://www.w3.org/2000/svg}"
 TWO = (
@@ -41,6 +43,7 @@ def test_each_notebook_shows_a_picture_to_who_only_reads(planned):
     assert place <= 4, "on the first screen"
 
 
+@of_the_tables
 @pytest.mark.slow
 def test_no_picture_is_stale(capsys: pytest.CaptureFixture[str]):
     assert signature.main(check=True) == 0, capsys.readouterr().err
