@@ -45,13 +45,13 @@ OFFSETS = {8: 123456.789, 4: 1234.5678}
 """What is added, by the bytes of a number: some ten digits are left, or four. No float holds it as
 it is written, so that whole numbers get all the digits that a float has."""
 
-FORMS = 2
+FORMS = 1
 """Each change is tried on so many forms of a call (with and without a mask, say)."""
 
 LONG = 300
 """Axes are made so long: 256 places and more need more than 8 bits, and more than one tile."""
 
-LARGEST = 2**18
+LARGEST = 2**15
 """Numbers that an array may have once it is long: two long axes, but not three."""
 
 COUNTS = (0, 1, LONG, 10**6 + 1, 2**24 + 3)

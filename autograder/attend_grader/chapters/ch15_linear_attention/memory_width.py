@@ -81,6 +81,7 @@ def _edges(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     yield "1,001 pairs, error 1/4: 4,000", (1001, 0.25), 4000
     yield "250,001 pairs, error 1/8: 2,000,000", (250_001, 0.125), 2_000_000
     yield "2 pairs, error 2⁻²⁰: 1,048,576", (2, 2.0**-20), 2**20
+    yield "9 pairs, error a little below 1: a little more than 8", (9, 1 - 2.0**-40), 9
     yield "16,777,218 pairs, error 1: more digits than float32 has", (2**24 + 2, 1.0), 2**24 + 1
 
 

@@ -164,8 +164,8 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        ranges={"x": (-20, 20), "projection": (-20, 20)},
-        says=("Long vectors give no overflow.", "Shapes that do not fit raise a ValueError."),
+        ranges={"x": (-40, 40), "projection": (-40, 40)},
+        says=("Only exponents above 700 overflow.", "Shapes that do not fit raise a ValueError."),
     ),
     properties=(
         worked(
