@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -52,6 +53,7 @@ class Leaf:
         return bool(np.isfinite(numbers(self.value)).all())
 
 
+@cache
 def parameters_of(reference: Any, method: str | None = None) -> tuple[str, ...]:
     """Names of the parameters of a function, or of a class's ``forward`` (or another method).
 

@@ -5,7 +5,8 @@ What a contract promises (types, views, leading axes, gradients) needs no proper
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from attend_grader.checks.compare import FLOAT64, Miss, Tolerance
 from attend_grader.checks.probe import Call, Probe, Property
 from attend_grader.checks.properties import NUMERICAL, derivative
-from attend_grader.checks.subject import Subject
+from attend_grader.checks.subject import Outcome, Subject
 
 Fresh = Iterable[tuple[str, Call]]
 """Fresh cases: what is special about the call, in words, and the call."""
@@ -30,6 +31,22 @@ def no_clue(value: Any) -> str:
     """Nothing to say of the candidate's numbers."""
     del value
     return ""
+
+
+def _asked(subject: Subject, drawn: Fresh) -> Iterator[tuple[str, Call, Outcome | None]]:
+    """Cases and what the candidate did on them, where it was asked already.
+
+    The first is left to be asked alone, as a wrong answer often fails it; the others are carried
+    together, but for those that build an instance.
+    """
+    cases = iter(drawn)
+    for why, call in itertools.islice(cases, 1):
+        yield why, call, None
+    others = list(cases)
+    plain = [call for _, call in others if call.build is None]
+    came = dict(zip(map(id, plain), subject.many(plain), strict=True))
+    for why, call in others:
+        yield why, call, came.get(id(call))
 
 
 def worked(
@@ -88,24 +105,25 @@ def agrees(
     """
 
     def test(subject: Subject, probe: Probe) -> None:
-        for _ in probe.repeat(1, repeat):
-            for why, call in cases(probe.rng):
-                on, at = subject, probe
-                if call.build is not None:
-                    built = call.build
-                    on, at = probe.build(
-                        subject, *built.args, parameters=call.parameters, **built.kwargs
-                    )
-                at.agree(
-                    on,
-                    *call.args,
-                    part=part,
-                    tolerance=tolerance,
-                    why=why,
-                    clue=clue,
-                    method=call.method,
-                    **call.kwargs,
+        drawn = (case for _ in probe.repeat(1, repeat) for case in cases(probe.rng))
+        for why, call, came in _asked(subject, drawn):
+            on, at = subject, probe
+            if call.build is not None:
+                built = call.build
+                on, at = probe.build(
+                    subject, *built.args, parameters=call.parameters, **built.kwargs
                 )
+            at.agree(
+                on,
+                *call.args,
+                part=part,
+                tolerance=tolerance,
+                why=why,
+                clue=clue,
+                method=call.method,
+                came=came,
+                **call.kwargs,
+            )
 
     return Property(name, points, test, fresh=True)
 
@@ -133,16 +151,21 @@ def known(
     """
 
     def test(subject: Subject, probe: Probe) -> None:
-        for why, args, want in cases(probe.rng):
+        drawn = [
+            (why, Call(tuple(args), options or {}), want) for why, args, want in cases(probe.rng)
+        ]
+        asked = _asked(subject, ((why, call) for why, call, _ in drawn))
+        for (why, call, came), (_, _, want) in zip(asked, drawn, strict=True):
             probe.agree(
                 subject,
-                *args,
+                *call.args,
                 want=want,
                 part=part,
                 why=why,
                 tolerance=tolerance,
                 clue=clue,
-                **(options or {}),
+                came=came,
+                **call.kwargs,
             )
 
     return Property(name, points, test)

@@ -23,7 +23,7 @@ class Asked(Protocol):
     def launcher(self) -> str: ...  # noqa: D102
 
 
-MOST_CALLS, MOST_BYTES = 32, 2**22
+MOST_CALLS, MOST_BYTES = 64, 2**22
 """Calls that are carried together, and bytes of their arguments."""
 
 

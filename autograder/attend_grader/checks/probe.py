@@ -126,9 +126,14 @@ class Probe:
             SubjectError: the candidate raised; it carries a description of the call.
         """
         outcome = subject.run(args, kwargs, method=method)
+        self._expect_no_error(outcome, args, kwargs, method)
+        return outcome
+
+    def _expect_no_error(
+        self, outcome: Outcome, args: Sequence[Any], kwargs: Mapping[str, Any], method: str | None
+    ) -> None:
         if outcome.error is not None:
             raise SubjectError(outcome.error, self.given(args, kwargs, method))
-        return outcome
 
     def agree(
         self,
@@ -140,6 +145,7 @@ class Probe:
         why: str = "",
         clue: Callable[[Any], str] = lambda value: "",
         method: str | None = None,
+        came: Outcome | None = None,
         **kwargs: Any,
     ) -> Outcome:
         """Call the subject and compare what it returns with what is right.
@@ -155,6 +161,7 @@ class Probe:
                 (a NumPy array, also where the candidate returns tensors);
                 an empty string leaves the guess to :func:`.compare.likely_cause`.
             method: call this method of a built instance, here and of the reference.
+            came: what the subject did on this call, where it was called already.
             **kwargs: keyword arguments for subject and reference.
 
         Returns:
@@ -164,7 +171,8 @@ class Probe:
             Miss: structure, shape, dtype or values differ.
             SubjectError: the candidate raised.
         """
-        outcome = self.call(subject, *args, method=method, **kwargs)
+        outcome = came or subject.run(args, kwargs, method=method)
+        self._expect_no_error(outcome, args, kwargs, method)
         if want is None:
             oracle = self.reference if method is None else getattr(self.reference, method)
             want = oracle(*args, **kwargs)

@@ -128,6 +128,8 @@ def copied(value: Any) -> Any:
     if value is None or (kind in _IMMUTABLE and kind is not int):
         return value
     if kind is np.ndarray and value.dtype.kind in _ARRAY_KINDS:
+        if value.flags.c_contiguous:
+            return value.copy()
         buffers: list[bytes] = []
         return _decode_array(_encode_array(value, buffers)["$array"], buffers)
     if kind is dict:
@@ -144,7 +146,7 @@ _IMMUTABLE = frozenset((bool, int, float, complex, str))
 
 
 def _encode_array(array: np.ndarray, buffers: list[bytes]) -> dict[str, Any]:
-    layout: list[int] | str = list(range(array.ndim))
+    layout: list[int] | str | None = None  # as C lays them out
     stored = array
     if not array.flags.c_contiguous:
         order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
@@ -165,8 +167,8 @@ def _decode_array(body: dict[str, Any], buffers: list[bytes]) -> np.ndarray:
     shape, layout = tuple(body["shape"]), body["layout"]
     if dtype.kind not in _ARRAY_KINDS:
         raise ProtocolError(f"arrays of dtype {dtype} are not data")
-    spaced = layout == _SPACED
-    stored = shape if spaced else tuple(shape[axis] for axis in layout)
+    spaced, plain = layout == _SPACED, layout is None
+    stored = shape if spaced or plain else tuple(shape[axis] for axis in layout)
     raw, buffers[body["buffer"]] = buffers[body["buffer"]], b""
     if math.prod(stored) * dtype.itemsize != len(raw):
         raise ProtocolError(f"{len(raw)} bytes do not make an array of shape {shape} and {dtype}")
@@ -175,9 +177,9 @@ def _decode_array(body: dict[str, Any], buffers: list[bytes]) -> np.ndarray:
         wide = np.zeros((*shape[:-1], 2 * shape[-1]), dtype)
         wide[..., ::2] = array
         return wide[..., ::2]
-    if not layout:
+    if plain or layout == sorted(layout):
         return array
-    return array if layout == sorted(layout) else array.transpose(np.argsort(layout))
+    return array.transpose(np.argsort(layout))
 
 
 def _encode_tensor(torch: Any, tensor: Any, buffers: list[bytes]) -> dict[str, Any]:

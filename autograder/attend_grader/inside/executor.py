@@ -94,7 +94,7 @@ class Executor:
         self.instances: list[Any] = []
         self.bans = Bans((), {})
 
-    @property
+    @functools.cached_property
     def namespace(self) -> dict[str, Any]:
         """The globals in which the candidate's own code looks names up."""
         plain = python_function(self.candidate)
@@ -117,9 +117,8 @@ class Executor:
                 return self._run(request, self._call)
             case "many":
                 shared = {"references": request.get("references", ())}
-                calls = request["requests"]  # a later one may change what an earlier one returned
-                done = (self._run(shared | call, self._call) for call in calls)
-                return {"answers": [codec.copied(answer) for answer in done]}
+                calls = request["requests"]
+                return {"answers": [self._run(shared | call, self._call) for call in calls]}
             case "compile":
                 return self._compile(request)
         raise codec.ProtocolError(f"unknown request {request['op']!r}")
@@ -223,7 +222,7 @@ class Executor:
                     if tracer is not None:
                         tracer.returned(answer["value"])
                     answer["trace"] = [] if tracer is None else tracer.to_plain()
-                codec.encode(answer["value"], [])  # a value nested without end fails here
+                answer = codec.copied(answer)  # a later call may change what this one returned
             except KeyboardInterrupt:  # the learner's own, in a notebook
                 raise
             except BaseException as error:  # submitted code may raise anything
@@ -253,6 +252,9 @@ class Executor:
     @contextlib.contextmanager
     def _references(self, names: tuple[str, ...]) -> Iterator[None]:
         """Put references in the place of the learner's earlier functions, then restore."""
+        if not names:
+            yield
+            return
 
         def stand_in(name: str) -> Callable[..., Any]:
             def call(*args: Any, **kwargs: Any) -> Any:
@@ -345,8 +347,10 @@ def _taken(value: Any, count: int | None) -> Any:
     return list(itertools.islice(value, count))
 
 
-def _bits(value: Any) -> tuple[Any, list[bytes], bool]:
+def _bits(value: Any) -> tuple[Any, Any, bool]:
     """What a caller finds in an argument: its form, its numbers, whether it can be written to."""
+    if type(value) is np.ndarray and value.flags.c_contiguous and value.dtype.kind in "biufc":
+        return (value.dtype.str, value.shape), value.tobytes(), value.flags.writeable
     buffers: list[bytes] = []
     writeable = not isinstance(value, np.ndarray) or value.flags.writeable
     return codec.encode(value, buffers), buffers, writeable
