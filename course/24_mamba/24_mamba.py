@@ -380,8 +380,8 @@ if ready(associative_scan):
 # down two, as a step of the loop does.
 #
 # The authors' GPU kernel does this in fast memory and never stores the $(B, T, E, N)$ states in
-# slow memory; that is chapter 25. The models below use your loop: with 16 texts of 64 tokens on one
-# processor core, where they train, the tree is no faster.
+# slow memory; that is chapter 25. The models below use your loop: for 16 texts of 64 tokens, on one
+# processor core, a tree is no faster than a loop over `decay.unbind(1)`.
 
 # %% [markdown]
 # ## 4 · The block
@@ -734,7 +734,7 @@ for task in mamba_arms.TASKS:
 #
 # **What it shows.** At 64 tokens the selective arm and attention solve both tasks in every run. A
 # fixed Δ learns both in part and is near chance (12 % and 7 %) at 1,024; the gate does not help it.
-# With 1,200 steps instead of 300 it solves induction at 64 in all five runs and still fails
+# With 1,200 steps instead of 300 the arm "fixed" solves induction at 64 in all five runs and fails
 # beyond: 23–52 % at 256, 7–20 % at 1,024.
 #
 # In copying at 1,024 no arm is right in every run. In induction attention falls to 15–61 % there.
