@@ -198,6 +198,7 @@ def test_a_class_is_built_and_its_methods_called(define: Any) -> None:
     subject: Subject = local(define(SCALER, "Scaler")).build(parameters={"factor": 4})
     assert subject(3) == 12
     assert subject.run((3,), method="halve").value == 6
+    assert subject.reload({"factor": 5})(3) == 15
     missing = subject.run((3,), method="double").error
     assert missing is not None
     assert missing.type == "AttributeError"

@@ -344,6 +344,9 @@ def test_modules_are_built_with_named_parameters(toy: Callable[[str], Subject]) 
     outcome = module.gradients((x,), **asked)
     assert outcome.gradients is not None
     assert outcome.gradients["weight"].tolist() == [[2.0, 2.0]] * 3
+    assert module.reload({"weight": 10 * weight})(x).tolist() == [[60.0, 140.0, 220.0]]
+    with pytest.raises(SubjectError, match=r"weight \(3, 2\) instead of \(1, 2\)"):
+        module.reload({"weight": weight[:1]})
     with pytest.raises(SubjectError, match="not expected: weight"):
         toy("Linear").build(2, 3, parameters={})
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.compare import FLOAT32, Miss
 from attend_grader.checks.contract import EVERY_PARAMETER, FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.mutation import mutants
@@ -206,6 +206,29 @@ def test_slips_of_modules_are_named() -> None:
     frozen = _judge(Frozen, CLASS)
     assert (frozen.score, frozen.diagnosis) == (3, "frozen")
     assert "no gradient reaches weight." in frozen.findings[1].message
+
+
+class Kept(Projection):
+    def forward(self, x: Tensor) -> Tensor:
+        if not hasattr(self, "kept"):
+            self.kept = self.weight.T / math.sqrt(self.weight.shape[1])
+        return x @ self.kept
+
+
+def test_what_is_kept_of_parameters_shows_after_a_step_of_training() -> None:
+    for candidate, right in ((Projection, True), (Kept, False)):
+        probe = Probe(np.random.default_rng(1), Projection, False, ("x",))
+        built, probe = probe.build(local(candidate), 4, 3)
+        x = normal(probe.rng, 2, 4)
+        first = probe.agree(built, x, tolerance=FLOAT32).value
+        built, before = probe.train(built)
+        scaled = before["weight"].T / math.sqrt(4)
+        assert torch.allclose(first, x @ scaled)
+        if right:
+            assert not torch.allclose(probe.agree(built, x, tolerance=FLOAT32).value, first)
+            continue
+        with pytest.raises(Miss, match="wrong value"):
+            probe.agree(built, x, tolerance=FLOAT32)
 
 
 def test_parameters_of_other_names_are_told() -> None:

@@ -117,6 +117,27 @@ class Probe:
         label = f"{self.reference.__name__}({', '.join(_plain(args, kwargs))})"
         return built, replace(self, reference=instance, names=names, label=label)
 
+    def train(self, built: Subject, scale: float = 1.0) -> tuple[Subject, Mapping[str, Any]]:
+        """Change every parameter of a built instance and of the reference's, as training does.
+
+        Args:
+            built: what :meth:`build` returned, and this probe with it.
+            scale: standard deviation of the new parameters.
+
+        Returns:
+            the instance, and the parameters that it had.
+
+        Raises:
+            SubjectError: the parameters do not fit any more.
+        """
+        from attend_grader.checks.torch_numbers import fresh_parameters
+
+        instance: Any = self.reference
+        before = {name: value.clone() for name, value in instance.state_dict().items()}
+        after = fresh_parameters(instance, self.rng, scale)
+        instance.load_state_dict(after)
+        return built.reload(after), before
+
     def call(
         self, subject: Subject, *args: Any, method: str | None = None, **kwargs: Any
     ) -> Outcome:

@@ -285,6 +285,19 @@ class Subject:
         made = Made(tuple(args), kwargs, loaded)
         return dataclasses.replace(self, instance=outcome.value, made=made)
 
+    def reload(self, parameters: Mapping[str, Any]) -> Subject:
+        """Load other parameters by name into the built instance, as a step of training would.
+
+        Raises:
+            SubjectError: they do not fit.
+        """
+        loaded = dict(parameters)
+        outcome = self._send("reload", (), {}, parameters=loaded)
+        if outcome.error is not None:
+            raise SubjectError(outcome.error)
+        made = None if self.made is None else dataclasses.replace(self.made, parameters=loaded)
+        return dataclasses.replace(self, made=made)
+
     def with_references(self, names: Sequence[str]) -> Subject:
         """The same candidate, whose calls to the named earlier exercises reach references."""
         return dataclasses.replace(self, references=tuple(names), log=[])

@@ -113,6 +113,8 @@ class Executor:
                 return self._describe()
             case "build":
                 return self._run(request, self._build)
+            case "reload":
+                return self._run(request, self._reload)
             case "call":
                 return self._run(request, self._call)
             case "many":
@@ -159,16 +161,16 @@ class Executor:
         self.instances.append(self._instance(args, kwargs, request.get("parameters")))
         return {"value": len(self.instances) - 1}
 
+    def _reload(self, args: tuple, kwargs: dict, request: dict[str, Any]) -> dict[str, Any]:
+        del args, kwargs
+        _load(self.instances[request["instance"]], request["parameters"])
+        return {"value": None}
+
     def _instance(self, args: tuple, kwargs: dict, parameters: dict[str, Any] | None) -> Any:
         """The candidate, a class, constructed; ``parameters`` loaded by name."""
         instance = self.candidate(*args, **kwargs)
         if parameters is not None:
-            if hasattr(instance, "load_state_dict"):
-                expect_parameters(instance, parameters)
-                instance.load_state_dict(parameters)
-            else:
-                for name, value in parameters.items():
-                    setattr(instance, name, value)
+            _load(instance, parameters)
         return instance
 
     def _call(self, args: tuple, kwargs: dict, request: dict[str, Any]) -> dict[str, Any]:
@@ -315,6 +317,16 @@ class Executor:
         members += [member.fget for member in members if isinstance(member, property)]
         own = {_place(member.__code__) for member in members if inspect.isfunction(member)}
         return own | kernels
+
+
+def _load(instance: Any, parameters: dict[str, Any]) -> None:
+    """Give an instance these parameters: a module's in place, as training changes them."""
+    if hasattr(instance, "load_state_dict"):
+        expect_parameters(instance, parameters)
+        instance.load_state_dict(parameters)
+        return
+    for name, value in parameters.items():
+        setattr(instance, name, value)
 
 
 def _place(code: types.CodeType) -> tuple[str, str, int]:

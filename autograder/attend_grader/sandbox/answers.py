@@ -170,7 +170,7 @@ def checked_answer(request: dict[str, Any], answer: Any) -> dict[str, Any]:
     match request["op"]:
         case "describe":
             forms = _DESCRIPTION
-        case "build":
+        case "build" | "reload":
             forms = _OUTCOME | {"value": _or_none(_count)}
         case "call":
             forms, extras = _OUTCOME, _EXTRAS

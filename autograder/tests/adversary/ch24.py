@@ -1845,3 +1845,534 @@ def mamba_step(block, x, recent, state):
     return (y * F.silu(z)) @ g("output.weight").T, window[:, 1:], h
 """,
 )
+add(
+    "selective_copy_data",
+    "wrong",
+    "random places of its own",
+    """
+def selective_copy_data(keys, symbols):
+    B, T = keys.shape
+    M = symbols.shape[1]
+    places = torch.rand(B, T).argsort(dim=1)[:, :M].sort(dim=1).values
+    tokens = torch.full((B, T + M), 0, dtype=torch.long)
+    tokens = tokens.scatter(1, places, symbols.long())
+    tokens[:, T:] = 1
+    targets = torch.full((B, T + M), -100, dtype=torch.long)
+    targets[:, T:] = symbols
+    return tokens, targets
+""",
+)
+add(
+    "selective_copy_data",
+    "wrong",
+    "all keys below the (M+1)-th smallest; fails where M = T",
+    """
+def selective_copy_data(keys, symbols):
+    B, T = keys.shape
+    M = symbols.shape[1]
+    limit = keys.sort(dim=1).values[:, M : M + 1]
+    chosen = keys < limit
+    tokens = torch.zeros(B, T, dtype=torch.long)
+    tokens[chosen] = symbols.reshape(-1)
+    tokens = torch.cat([tokens, torch.full((B, M), 1)], 1)
+    targets = torch.cat([torch.full((B, T), -100), symbols], 1)
+    return tokens, targets
+""",
+)
+add(
+    "selective_parameters",
+    "wrong",
+    "R taken as 1, as in the example",
+    """
+def selective_parameters(x, w_select, w_delta, bias_delta):
+    R = 1
+    N = (w_select.shape[0] - R) // 2
+    low, b, c = (x @ w_select.T).split([R, N, N], dim=-1)
+    return F.softplus(low @ w_delta.T + bias_delta), b, c
+""",
+)
+add(
+    "selective_parameters",
+    "wrong",
+    "log1p(exp) with r cut at 20",
+    """
+def selective_parameters(x, w_select, w_delta, bias_delta):
+    R = w_delta.shape[1]
+    N = (w_select.shape[0] - R) // 2
+    low, b, c = (x @ w_select.T).split([R, N, N], dim=-1)
+    return torch.log1p(torch.exp((low @ w_delta.T + bias_delta).clamp(max=20))), b, c
+""",
+)
+add(
+    "selective_parameters",
+    "wrong",
+    "softplus kept above 1e-4",
+    """
+def selective_parameters(x, w_select, w_delta, bias_delta):
+    R = w_delta.shape[1]
+    N = (w_select.shape[0] - R) // 2
+    low, b, c = (x @ w_select.T).split([R, N, N], dim=-1)
+    return F.softplus(low @ w_delta.T + bias_delta).clamp(min=1e-4), b, c
+""",
+)
+add(
+    "selective_parameters",
+    "wrong",
+    "w_delta without its gradient",
+    """
+def selective_parameters(x, w_select, w_delta, bias_delta):
+    R = w_delta.shape[1]
+    N = (w_select.shape[0] - R) // 2
+    low, b, c = (x @ w_select.T).split([R, N, N], dim=-1)
+    return F.softplus(low @ w_delta.data.T + bias_delta), b, c
+""",
+)
+add(
+    "selective_parameters",
+    "right",
+    "nn.Softplus and one product of both matrices",
+    """
+def selective_parameters(x, w_select, w_delta, bias_delta):
+    rank = w_delta.shape[1]
+    states = (w_select.shape[0] - rank) // 2
+    both = w_delta @ w_select[:rank]
+    delta = torch.nn.Softplus()(x @ both.mT + bias_delta)
+    return delta, x @ w_select[rank:-states].mT, x @ w_select[-states:].mT
+""",
+)
+add(
+    "discretize_selective",
+    "wrong",
+    "gain is (1 − decay) b",
+    """
+def discretize_selective(delta, a, b):
+    return torch.exp(delta[..., None] * a), (1 - torch.exp(delta[..., None] * a)) * b[:, :, None]
+""",
+)
+add(
+    "discretize_selective",
+    "wrong",
+    "decay by the bilinear rule",
+    """
+def discretize_selective(delta, a, b):
+    return (1 + delta[..., None] * a / 2) / (1 - delta[..., None] * a / 2), delta[..., None] * b[:, :, None]
+""",
+)
+add(
+    "discretize_selective",
+    "wrong",
+    "Δ cut at 20",
+    """
+def discretize_selective(delta, a, b):
+    delta = delta.clamp(max=20)
+    return torch.exp(delta[..., None] * a), delta[..., None] * b[:, :, None]
+""",
+)
+add(
+    "discretize_selective",
+    "wrong",
+    "a made negative in place",
+    """
+def discretize_selective(delta, a, b):
+    return torch.exp(delta[..., None] * -a.abs_()), delta[..., None] * b[:, :, None]
+""",
+)
+add(
+    "discretize_selective",
+    "right",
+    "powers of two",
+    """
+def discretize_selective(delta, a, b):
+    big = delta.unsqueeze(3)
+    return torch.exp2(big * a / math.log(2)), torch.mul(big, b.unsqueeze(2))
+""",
+)
+add(
+    "selective_scan",
+    "wrong",
+    "the decay of the first token for all",
+    """
+def selective_scan(x, delta, a, b, c, skip, state=None):
+    decay, gain = discretize_selective(delta, a, b)
+    B, T, E = x.shape
+    h = torch.zeros(B, E, a.shape[1], dtype=x.dtype) if state is None else state
+    out = []
+    for t in range(T):
+        h = decay[:, 0] * h + gain[:, t] * x[:, t, :, None]
+        out.append((h * c[:, t, None]).sum(-1) + skip * x[:, t])
+    return torch.stack(out, 1), h
+""",
+)
+add(
+    "selective_scan",
+    "wrong",
+    "exp of all pairs of times, masked afterwards (inf * 0)",
+    """
+def selective_scan(x, delta, a, b, c, skip, state=None):
+    T = x.shape[1]
+    total = (delta[..., None] * a).cumsum(1)
+    between = torch.exp(total[:, :, None] - total[:, None])          # (B, t, s, E, N)
+    between = between * torch.ones(T, T, dtype=x.dtype).tril()[None, :, :, None, None]
+    written = (delta * x)[..., None] * b[:, :, None]
+    h = (between * written[:, None]).sum(2)
+    if state is not None:
+        h = h + torch.exp(total) * state[:, None]
+    return (h * c[:, :, None]).sum(-1) + skip * x, h[:, -1]
+""",
+)
+add(
+    "selective_scan",
+    "right",
+    "no loop: sums over segments, masked before exp",
+    """
+def selective_scan(x, delta, a, b, c, skip, state=None):
+    T = x.shape[1]
+    rate = delta[..., None] * a                                          # (B, T, E, N)
+    later = torch.ones(T, T, dtype=torch.bool).tril(-1)[None, :, :, None, None]
+    seg = torch.where(later, rate[:, :, None], torch.zeros((), dtype=x.dtype)).cumsum(1)   # sum over s < r <= t
+    keep = torch.ones(T, T, dtype=torch.bool).tril()[None, :, :, None, None]
+    share = seg.masked_fill(~keep, -math.inf).exp()
+    h = (share * ((delta * x)[..., None] * b[:, :, None])[:, None]).sum(2)
+    if state is not None:
+        h = h + rate.cumsum(1).exp() * state[:, None]
+    return torch.einsum("bten,btn->bte", h, c) + x * skip, h[:, -1]
+""",
+)
+add(
+    "selective_scan",
+    "right",
+    "doubling: log T rounds on shifted copies",
+    """
+def selective_scan(x, delta, a, b, c, skip, state=None):
+    d, g = discretize_selective(delta, a, b)
+    w = g * x.unsqueeze(-1)
+    if state is not None:
+        w = torch.cat([(w[:, 0] + d[:, 0] * state)[:, None], w[:, 1:]], 1)
+    k, T = 1, x.shape[1]
+    while k < T:
+        w = torch.cat([w[:, :k], w[:, k:] + d[:, k:] * w[:, :-k]], 1)
+        d = torch.cat([d[:, :k], d[:, k:] * d[:, :-k]], 1)
+        k *= 2
+    return (w @ c.unsqueeze(-1)).squeeze(-1) + skip * x, w[:, -1]
+""",
+)
+add(
+    "raw_scan",
+    "wrong",
+    "explosion cured by |raw| in the decay",
+    """
+def raw_scan(x, raw, bias, a, b, c):
+    step = F.softplus(raw + bias)
+    decay = torch.exp((raw + bias).abs()[..., None] * a)
+    added = (step * x)[..., None] * b[..., None, :]
+    h, out = torch.zeros_like(added[:, 0]), []
+    for t in range(x.shape[1]):
+        h = decay[:, t] * h + added[:, t]
+        out.append((h * c[:, t, None]).sum(-1))
+    return torch.stack(out, dim=1), h
+""",
+)
+add(
+    "raw_scan",
+    "right",
+    "safe where, with both branches made finite",
+    """
+def raw_scan(x, raw, bias, a, b, c):
+    r = raw + bias
+    small = torch.where(r > 30, torch.zeros_like(r), r)
+    step = torch.where(r > 30, r, torch.log1p(torch.exp(small)))
+    decay, gain = discretize_selective(step, a, b)
+    h, out = torch.zeros_like(gain[:, 0]), []
+    for d, g, v, q in zip(decay.unbind(1), gain.unbind(1), x.unbind(1), c.unbind(1)):
+        h = torch.addcmul(g * v[..., None], d, h)
+        out.append((h * q[:, None]).sum(2))
+    return torch.stack(out, dim=1), h
+""",
+)
+add(
+    "associative_scan",
+    "wrong",
+    "only the pairs and rounds on the way up are counted",
+    """
+def associative_scan(decay, written):
+    T = written.shape[1]
+    if T == 1:
+        return written.clone(), 0, 0
+    even = T // 2 * 2
+    d1, d2 = decay[:, 0:even:2], decay[:, 1:even:2]
+    w1, w2 = written[:, 0:even:2], written[:, 1:even:2]
+    inner, pairs, rounds = associative_scan(d2 * d1, d2 * w1 + w2)
+    states = torch.empty_like(written)
+    states[:, 0] = written[:, 0]
+    states[:, 1::2] = inner
+    pairs += T // 2
+    rounds += 1
+    rest = (T - 1) // 2
+    if rest:
+        states[:, 2::2] = decay[:, 2::2] * inner[:, :rest] + written[:, 2::2]
+    return states, pairs, rounds
+""",
+)
+add(
+    "associative_scan",
+    "wrong",
+    "the odd step at the end is not filled in",
+    """
+def associative_scan(decay, written):
+    T = written.shape[1]
+    if T == 1:
+        return written.clone(), 0, 0
+    even = T // 2 * 2
+    d1, d2 = decay[:, 0:even:2], decay[:, 1:even:2]
+    w1, w2 = written[:, 0:even:2], written[:, 1:even:2]
+    inner, pairs, rounds = associative_scan(d2 * d1, d2 * w1 + w2)
+    states = torch.zeros_like(written)
+    states[:, 0] = written[:, 0]
+    states[:, 1::2] = inner
+    pairs += T // 2
+    rounds += 1
+    rest = (T // 2 * 2 - 1) // 2
+    if rest:
+        states[:, 2:2 * rest + 2:2] = decay[:, 2:2 * rest + 2:2] * inner[:, :rest] + written[:, 2:2 * rest + 2:2]
+        pairs += rest
+        rounds += 1
+    return states, pairs, rounds
+""",
+)
+add(
+    "associative_scan",
+    "wrong",
+    "the smallest case is two steps; one step fails",
+    """
+def associative_scan(decay, written):
+    T = written.shape[1]
+    if T == 2:
+        return torch.stack([written[:, 0], decay[:, 1] * written[:, 0] + written[:, 1]], 1), 1, 1
+    if T == 3:
+        second = decay[:, 1] * written[:, 0] + written[:, 1]
+        return torch.stack([written[:, 0], second, decay[:, 2] * second + written[:, 2]], 1), 2, 2
+    even = T // 2 * 2
+    d1, d2 = decay[:, 0:even:2], decay[:, 1:even:2]
+    w1, w2 = written[:, 0:even:2], written[:, 1:even:2]
+    inner, pairs, rounds = associative_scan(d2 * d1, d2 * w1 + w2)
+    states = torch.empty_like(written)
+    states[:, 0] = written[:, 0]
+    states[:, 1::2] = inner
+    pairs += T // 2
+    rounds += 1
+    rest = (T - 1) // 2
+    if rest:
+        states[:, 2::2] = decay[:, 2::2] * inner[:, :rest] + written[:, 2::2]
+        pairs += rest
+        rounds += 1
+    return states, pairs, rounds
+""",
+)
+add(
+    "associative_scan",
+    "right",
+    "a combine that counts, recursion, index_select",
+    """
+def associative_scan(decay, written):
+    count = {"pairs": 0, "rounds": 0}
+    def combine(first, second):
+        (d1, w1), (d2, w2) = first, second
+        count["pairs"] += w2.shape[1]
+        count["rounds"] += 1
+        return d1 * d2, w1 * d2 + w2
+    def run(d, w):
+        length = w.shape[1]
+        if length < 2:
+            return w
+        odd = slice(1, None, 2)
+        even = slice(0, length - length % 2, 2)
+        known = run(*combine((d[:, even], w[:, even]), (d[:, odd], w[:, odd])))
+        parts = [w[:, :1]]
+        if length > 2:
+            m = (length - 1) // 2
+            _, rest = combine((torch.ones_like(known[:, :m]), known[:, :m]), (d[:, 2::2], w[:, 2::2]))
+            parts.append(rest)
+        order = torch.empty(length, dtype=torch.long)
+        order[0::2] = torch.arange((length + 1) // 2)
+        order[1::2] = torch.arange(length // 2) + (length + 1) // 2
+        return torch.cat([*parts, known], 1)[:, order]
+    return run(decay, written), count["pairs"], count["rounds"]
+""",
+)
+add(
+    "causal_conv1d",
+    "wrong",
+    "zeros after the end: sees only the present and later",
+    """
+def causal_conv1d(x, taps, bias):
+    K = taps.shape[1]
+    T = x.shape[1]
+    p = F.pad(x, (0, 0, 0, K - 1))
+    return sum(taps[:, k] * p[:, k : k + T] for k in range(K)) + bias
+""",
+)
+add(
+    "causal_conv1d",
+    "wrong",
+    "x turned in place",
+    """
+def causal_conv1d(x, taps, bias):
+    E, K = taps.shape
+    T = x.shape[1]
+    x.transpose_(1, 2)
+    y = F.conv1d(x, taps[:, None], bias, padding=K - 1, groups=E)
+    return y[..., :T].transpose(1, 2)
+""",
+)
+add(
+    "causal_conv1d",
+    "wrong",
+    "taps without their gradient",
+    """
+def causal_conv1d(x, taps, bias):
+    K = taps.shape[1]
+    T = x.shape[1]
+    p = F.pad(x, (0, 0, K - 1, 0))
+    return sum(taps.detach()[:, k] * p[:, k : k + T] for k in range(K)) + bias
+""",
+)
+add(
+    "causal_conv1d",
+    "right",
+    "token by token with a window in a list",
+    """
+def causal_conv1d(x, taps, bias):
+    K = taps.shape[1]
+    window = [torch.zeros_like(x[:, 0])] * K
+    out = []
+    for t in range(x.shape[1]):
+        window = [*window[1:], x[:, t]]
+        out.append(sum(w * taps[:, i] for i, w in enumerate(window)) + bias)
+    return torch.stack(out, 1)
+""",
+)
+add(
+    "MambaBlock",
+    "wrong",
+    "a computed in the first call and kept",
+    """
+class MambaBlock(nn.Module):
+    def __init__(self, width: int, state: int, taps: int = 4, rank: int | None = None) -> None:
+        super().__init__()
+        inner, rank = 2 * width, rank or math.ceil(width / 16)
+        self.input = nn.Linear(width, 2 * inner, bias=False)
+        self.taps = nn.Parameter(torch.empty(inner, taps).uniform_(-1, 1) / math.sqrt(taps))
+        self.taps_bias = nn.Parameter(torch.zeros(inner))
+        self.select = nn.Parameter(torch.empty(rank + 2 * state, inner).uniform_(-1, 1))
+        self.delta = nn.Parameter(torch.empty(inner, rank).uniform_(-1, 1) / math.sqrt(rank))
+        start = torch.empty(inner).uniform_(math.log(1e-3), math.log(1e-1)).exp()
+        self.delta_bias = nn.Parameter(start + torch.log(-torch.expm1(-start)))
+        self.a_log = nn.Parameter(torch.arange(1.0, state + 1).log().repeat(inner, 1))
+        self.skip = nn.Parameter(torch.ones(inner))
+        self.output = nn.Linear(inner, width, bias=False)
+        with torch.no_grad():
+            self.select /= math.sqrt(inner)
+
+    def forward(self, x: Tensor) -> Tensor:
+        u, z = self.input(x).chunk(2, dim=-1)
+        u = F.silu(causal_conv1d(u, self.taps, self.taps_bias))
+        delta, b, c = selective_parameters(u, self.select, self.delta, self.delta_bias)
+        if not hasattr(self, 'a'):
+            self.a = -torch.exp(self.a_log)
+        y, _ = selective_scan(u, delta, self.a, b, c, self.skip)
+        return self.output(y * F.silu(z))
+""",
+)
+add(
+    "MambaBlock",
+    "right",
+    "helper methods and nn.SiLU",
+    """
+class MambaBlock(nn.Module):
+    def __init__(self, width: int, state: int, taps: int = 4, rank: int | None = None) -> None:
+        super().__init__()
+        inner, rank = 2 * width, rank or math.ceil(width / 16)
+        self.input = nn.Linear(width, 2 * inner, bias=False)
+        self.taps = nn.Parameter(torch.empty(inner, taps).uniform_(-1, 1) / math.sqrt(taps))
+        self.taps_bias = nn.Parameter(torch.zeros(inner))
+        self.select = nn.Parameter(torch.empty(rank + 2 * state, inner).uniform_(-1, 1))
+        self.delta = nn.Parameter(torch.empty(inner, rank).uniform_(-1, 1) / math.sqrt(rank))
+        start = torch.empty(inner).uniform_(math.log(1e-3), math.log(1e-1)).exp()
+        self.delta_bias = nn.Parameter(start + torch.log(-torch.expm1(-start)))
+        self.a_log = nn.Parameter(torch.arange(1.0, state + 1).log().repeat(inner, 1))
+        self.skip = nn.Parameter(torch.ones(inner))
+        self.output = nn.Linear(inner, width, bias=False)
+        with torch.no_grad():
+            self.select /= math.sqrt(inner)
+
+
+    def branch(self, u):
+        u = nn.SiLU()(causal_conv1d(u, self.taps, self.taps_bias))
+        chosen = selective_parameters(u, self.select, self.delta, self.delta_bias)
+        return selective_scan(u, chosen[0], self.a_log.exp().neg(), *chosen[1:], self.skip)[0]
+
+    def forward(self, x):
+        inner = self.skip.numel()
+        u, z = torch.split(self.input(x), inner, dim=2)
+        return self.output(torch.mul(self.branch(u), F.silu(z)))
+""",
+)
+add(
+    "mamba_step",
+    "wrong",
+    "recent newest first",
+    """
+def mamba_step(block, x, recent, state):
+    u, z = (x @ block["input.weight"].T).chunk(2, dim=-1)
+    window = torch.cat([recent, u[:, None]], dim=1)
+    v = F.silu((window * block["taps"].T).sum(1) + block["taps_bias"])
+    delta, b, c = selective_parameters(v[:, None], block["select"], block["delta"], block["delta_bias"])
+    y, h = selective_scan(v[:, None], delta, -block["a_log"].exp(), b, c, block["skip"], state)
+    return (y[:, 0] * F.silu(z)) @ block["output.weight"].T, torch.cat([u[:, None], recent[:, :-1]], dim=1), h
+""",
+)
+add(
+    "mamba_step",
+    "wrong",
+    "R from the default rule, C / 16 rounded up",
+    """
+def mamba_step(block, x, recent, state):
+    u, z = (x @ block["input.weight"].T).chunk(2, dim=-1)
+    window = torch.cat([recent, u[:, None]], dim=1)
+    v = F.silu((window * block["taps"].T).sum(1) + block["taps_bias"])
+    rank, n = math.ceil(x.shape[1] / 16), state.shape[2]
+    p = v @ block["select"].T
+    low, b, c = p[:, :rank], p[:, rank : rank + n], p[:, rank + n :]
+    delta = F.softplus(low @ block["delta"].T + block["delta_bias"])
+    state = torch.exp(delta[..., None] * -block["a_log"].exp()) * state + (delta * v)[..., None] * b[:, None]
+    y = (state * c[:, None]).sum(-1) + block["skip"] * v
+    return (y * F.silu(z)) @ block["output.weight"].T, window[:, 1:], state
+""",
+)
+add(
+    "mamba_step",
+    "right",
+    "raw_scan-like: state folded in, locals unpacked",
+    """
+def mamba_step(block, x, recent, state):
+    w_in, taps, tb, sel, dl, db, al, sk, w_out = (block[k] for k in ("input.weight", "taps", "taps_bias", "select", "delta", "delta_bias", "a_log", "skip", "output.weight"))
+    E, K = taps.shape
+    R = dl.shape[1]
+    N = (sel.shape[0] - R) // 2
+    new_in = x @ w_in.T
+    u, z = new_in.split(E, 1)
+    acc = tb + taps[:, K - 1] * u
+    for k in range(K - 1):
+        acc = acc + taps[:, k] * recent[:, k]
+    v = F.silu(acc)
+    p = v @ sel.T
+    d = F.softplus(p[:, :R] @ dl.T + db)
+    a = -al.exp()
+    columns = [torch.exp(d * a[:, i]) * state[:, :, i] + d * v * p[:, R + i : R + i + 1] for i in range(N)]
+    h = torch.stack(columns, 2)
+    y = sum(h[:, :, i] * p[:, R + N + i : R + N + i + 1] for i in range(N)) + sk * v
+    rest = [recent[:, k] for k in range(1, K - 1)]
+    moved = torch.stack([*rest, u], 1) if K > 1 else recent.clone()
+    return (y * F.silu(z)) @ w_out.T, moved, h
+""",
+)

@@ -61,7 +61,7 @@ def _rounds(subject: Subject, probe: Probe) -> None:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Powers of two, odd lengths, one step."""
-    return [Call(_arguments(rng, tokens)) for tokens in (8, 7, 6, 1, 13)]
+    return [Call(_arguments(rng, tokens)) for tokens in (8, 7, 5, 1, 13)]
 
 
 COMBINED = "decay[:, late] * written[:, early] + written[:, late]"
@@ -184,7 +184,10 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         ranges={"decay": AS_DRAWN},
         forbids=READY_MADE,
-        says=("No loop over time: Python's steps may grow like log₂ T, not like T.",),
+        says=(
+            "Decays may be 0.",
+            "No loop over time: Python's steps may grow like log₂ T, not like T.",
+        ),
     ),
     properties=(
         worked(

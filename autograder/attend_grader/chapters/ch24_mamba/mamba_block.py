@@ -24,6 +24,8 @@ from attend_grader.checks.trials import KEPT
 SCALE = 0.5
 """Of fresh weights: outputs stay near 1."""
 
+STALE = "Is something made from the parameters kept from one call for the next?"
+
 
 def _case(rng: np.random.Generator, batch: int, tokens: int, *build: int) -> Call:
     made = Call(build)
@@ -59,6 +61,24 @@ def _causal(subject: Subject, probe: Probe) -> None:
         raise probe.miss(
             "tokens 5 and 6 were changed, and outputs 1 to 4 changed with them.", later
         )
+    _trained(built, probe, x)
+
+
+def _trained(built: Subject, probe: Probe, x: torch.Tensor) -> None:
+    """A step of training changes the parameters: nothing made from the old ones may be left."""
+    built, before = probe.train(built, SCALE)
+    instance: Any = probe.reference
+
+    def clue(got: np.ndarray) -> str:
+        now = {name: value.clone() for name, value in instance.state_dict().items()}
+        for name, old in before.items():
+            stale = torch.func.functional_call(instance, {**now, name: old}, (x,)).detach()
+            if np.allclose(got, stale, atol=1e-4):
+                return f"That is what comes out with the {name} of the call before. {STALE}"
+        return STALE
+
+    why = "right at first, then every parameter was changed in place, as a step of training does"
+    probe.agree(built, x, tolerance=FLOAT32, why=why, clue=clue)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

@@ -83,7 +83,7 @@ def _walk(subject: Subject, probe: Probe) -> None:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Default taps, other taps and rank, one tap; batches of one with one tap and with more."""
-    sizes = ((2, 4, 3), (3, 3, 2, 2, 2), (2, 4, 2, 1), (1, 4, 2), (1, 3, 4, 1), (2, 5, 1, 3, 2))
+    sizes = ((3, 3, 2), (2, 4, 3, 2, 2), (2, 4, 2, 1), (1, 4, 2), (1, 3, 4, 1), (2, 5, 1, 3, 2))
     return [_case(rng, *one) for one in sizes]
 
 

@@ -112,9 +112,10 @@ SLIPS = (
         "but both must use the same Δ, after the softplus.",
     ),
     Slip(
-        "starts from ones",
-        ("torch.zeros_like(written[:, 0])", "torch.ones_like(written[:, 0])"),
-        "The state starts from ones. Before the first token it is 0.",
+        "the decay is made from the size of the raw number",
+        ("torch.exp(step[..., None] * a)", "torch.exp((raw + bias).abs()[..., None] * a)"),
+        "The decay uses |raw + bias|, what is written uses Δ. The explosion is gone, but both must "
+        "use the same Δ, after the softplus.",
     ),
 )
 

@@ -108,9 +108,9 @@ SLIPS = (
         "The skip was written into the state. It goes from x straight to y.",
     ),
     Slip(
-        "the first state instead of the last",
-        ("+ skip * x, h", "+ skip * x, written[:, 0]"),
-        "The second result is what the first step wrote. It is the state after the last step.",
+        "one decay for all steps",
+        ("zip(decay.unbind(1)", "zip([decay[:, 0]] * decay.shape[1]"),
+        "Every step fades the state by the decay of the first token. Each has its own: decay_t.",
     ),
     Slip(
         "a mean over the state",
