@@ -34,7 +34,8 @@ def gradients(draws: Draws, *, named: tuple[str, ...]) -> Test:
 
     def test(subject: Subject, probe: Probe) -> None:
         tried, asked = 0, set(named)
-        for trial in trials(subject, probe, draws):
+        drawn = list(trials(subject, probe, draws))
+        for trial in drawn:
             wrt, parameters = _wanted(trial, named)
             asked -= {trial.names[i] for i in wrt} | set(parameters)
             asked -= {EVERY} if parameters else set()
@@ -43,8 +44,45 @@ def gradients(draws: Draws, *, named: tuple[str, ...]) -> Test:
         if asked:
             raise ValueError(f"no draw has a tensor or parameter called {sorted(asked)}")
         keep_tried(tried)
+        if EVERY in named:
+            _follows(drawn[0])
 
     return test
+
+
+def _follows(trial: Trial) -> None:
+    """After a change of all parameters, as training makes it, a module does what a new one does."""
+    call, rng = trial.call, trial.probe.rng
+    if call.build is None or call.parameters is None or trial.bench.error is not None:
+        return
+    old, built = dict(call.parameters), call.build
+    new = {name: _otherwise(value, rng) for name, value in old.items()}
+    module = trial.subject.build(*built.args, parameters=old, **built.kwargs)
+    if module.run(call.args, call.kwargs, method=call.method).error is not None:
+        return
+    after = module.reload(new).run(call.args, call.kwargs, method=call.method)
+    fresh = trial.subject.build(*built.args, parameters=new, **built.kwargs)
+    want = fresh.run(call.args, call.kwargs, method=call.method)
+    if want.error is not None:
+        return
+    what = "called, then all parameters were changed, as a step of training does"
+    if after.error is not None:
+        raise SubjectError(after.error, f"{what}: {trial.given(call)}")
+    alike = Alike(trial.right, replace(call, build=None), trial.names, trial.probe.results)
+    found = alike.difference(after.value, want.value, single=True)
+    if found is not None:
+        place, mine, right = found
+        text = f"{place} is {mine}, but {right} for a new module with the same parameters."
+        cause = "Is something made from the parameters kept from one call for the next?"
+        raise Miss(text, cause=cause, topic="stale parameters").on(trial.given(call), what)
+
+
+def _otherwise(value: Any, rng: np.random.Generator) -> Any:
+    """A parameter's numbers in another order, and somewhat larger."""
+    if not value.is_floating_point():
+        return value.clone()
+    order = torch.from_numpy(rng.permutation(value.numel()))
+    return 1.25 * value.detach().flatten()[order].reshape(value.shape)
 
 
 def _wanted(trial: Trial, named: tuple[str, ...]) -> tuple[list[int], list[str]]:
