@@ -113,6 +113,12 @@ SLIPS = (
         "The sums are divided by S. Weights differ from query to query: divide by q · Σ k.",
     ),
     Slip(
+        "memory divided by the sum of the keys",
+        (READ, "q @ (memory / total)"),
+        "Each row of the memory is divided by its own total. A mean divides once, by the sum of "
+        "all weights of a query: q · Σ k.",
+    ),
+    Slip(
         "features mapped again",
         ("memory = np", "q, k = elu_plus_one(q), elu_plus_one(k)\n    memory = np"),
         "Queries and keys go through elu + 1. They are features already: use them as they come.",
@@ -131,11 +137,6 @@ SLIPS = (
     Slip(
         "divisor kept away from 0",
         (READ, "(q @ memory) / (q @ total + 1e-10)"),
-        ADDED,
-    ),
-    Slip(
-        "a millionth added to the divisor",
-        (READ, "(q @ memory) / (q @ total + 1e-6)"),
         ADDED,
     ),
     Slip(
