@@ -501,7 +501,7 @@ PAIRED = (
 if ready(linear_attention, delta_rule_update):
     print("mean squared error of twenty splits; tuned on two others")
     found = [digits_error("softmax, 1,000 digits", (0,), seed) for seed in range(20)]
-    print(f"{'plain mean of values':59}: {min(found):4.1f} to {max(found):4.1f}")
+    print(f"{'plain mean of values':60}: {min(found):4.1f} to {max(found):4.1f}")
     errors = {}
     for rule, (numbers, tuned, options) in RULES.items():
         tried = {o: sum(digits_error(rule, o, seed) for seed in (100, 101)) for o in options}
@@ -510,7 +510,7 @@ if ready(linear_attention, delta_rule_update):
         chosen = (f"{name} {o}" for name, o in zip(tuned, best, strict=False))
         kept = ", ".join([f"keeps {numbers:6,}", *chosen])
         told = f"{found.min():4.1f} to {found.max():4.1f}, mean {found.mean():4.1f}"
-        print(f"{rule:23} {kept:35}: {told}")
+        print(f"{rule:23} {kept:36}: {told}")
     for one, other in PAIRED:
         lower = errors[other] - errors[one]
         print(f"{one} below {other} in {(lower > 0).sum()} of 20, by {lower.mean():.2f} on average")
@@ -528,8 +528,8 @@ if ready(linear_attention, delta_rule_update):
 # what is kept.** At about 1,000, softmax over the last 16 digits gets to between 17 and 20. The
 # delta rule has seen all 1,000, and gets to 15. So have 15 running means, and softmax over them
 # gets to between 13 and 16 and is ahead of the delta rule in 16 of 20 splits (of the centred delta
-# rule in 7). At about 8,192, softmax over 128 digits and the delta rule are level: 12.7 and 12.6 on
-# average, where each split draws features of its own. Softmax over 126 means gets to about 11.
+# rule in 7). At about 8,192, softmax over 128 digits and the wide delta rule are level: 12.7 and 12.6
+# on average, where each split draws features of its own. Softmax over 126 means gets to about 11.
 #
 # What helps the delta rule? Both, correcting and centring (means of twenty splits):
 #
