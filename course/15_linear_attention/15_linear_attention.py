@@ -528,8 +528,9 @@ if ready(linear_attention, delta_rule_update):
 # what is kept.** At about 1,000, softmax over the last 16 digits gets to between 17 and 20. The
 # delta rule has seen all 1,000, and gets to 15. So have 15 running means, and softmax over them
 # gets to between 13 and 16 and is ahead of the delta rule in 16 of 20 splits (of the centred delta
-# rule in 7). At about 8,192, softmax over 128 digits and the wide delta rule are level: 12.7 and 12.6
-# on average, where each split draws features of its own. Softmax over 126 means gets to about 11.
+# rule in 7). At about 8,192, softmax over 128 digits and the wide delta rule are level: 12.7 and
+# 12.6 on average, where each split draws features of its own. Softmax over 126 means gets to about
+# 11.
 #
 # What helps the delta rule? Both, correcting and centring (means of twenty splits):
 #
