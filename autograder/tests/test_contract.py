@@ -18,6 +18,7 @@ from attend_grader.checks.contract import (
     Contract,
 )
 from attend_grader.checks.exercise import Call, Exercise, Property
+from attend_grader.checks.promises import changes
 from attend_grader.checks.subject import local
 from attend_grader.checks.torch_numbers import normal as tensor
 from attend_grader.checks.torch_properties import module_call
@@ -603,3 +604,9 @@ def test_an_argument_changed_in_any_call_counts() -> None:
     lost = _lost(_judge(sly, exercise))
     assert list(lost) == ["arguments stay as they were"]
     assert "changes its argument x in place" in next(iter(lost.values()))
+
+
+def test_several_changed_arguments_are_told_in_the_plural() -> None:
+    assert "its argument x in place: whoever called it would find it changed" in changes(["x"]).text
+    several = changes(["q", "k"]).text
+    assert "its arguments q and k in place: whoever called it would find them changed" in several

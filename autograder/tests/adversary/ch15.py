@@ -1514,4 +1514,38 @@ for i in np.ndindex(*q.shape[:-2]):
     out[i] = scaled_dot_product_attention(q[i], np.dot(project_k, k[i]), np.dot(project_v, v[i]))[0]
 return out
 """),
+    ("linear_attention", "wrong", "total squeezed: one query of several texts", _write("linear_attention", """
+total = (q @ k.sum(axis=-2)[..., None]).squeeze()
+return (q @ (np.swapaxes(k, -1, -2) @ v)) / total[..., None]
+""")),
+    ("chunked_form", "wrong", "a given state is read but not in the memory returned", _write("chunked_form", """
+memory = np.zeros(q.shape[:-2] + (q.shape[-1], v.shape[-1]))
+rows = []
+for p in parts:
+    turned = np.swapaxes(k[..., p, :], -1, -2)
+    rows.append(q[..., p, :] @ memory + np.tril(q[..., p, :] @ turned) @ v[..., p, :])
+    memory = memory + turned @ v[..., p, :]
+out = np.concatenate(rows, axis=-2)
+return (out if state is None else out + q @ state), memory
+""")),
+    _wrong("chunked_form", "a mask of chunk x chunk for a shorter chunk too", "np.tril(A)", "(A * np.tril(np.ones((chunk, chunk))))"),
+    ("causal_average", "wrong", "divisor in a buffer like k", _write("causal_average", """
+total = np.zeros_like(k[..., :1])
+total[...] = (q * np.cumsum(k, axis=-2)).sum(axis=-1, keepdims=True)
+return weighted / total
+""")),
+    _wrong("causal_average", "total squeezed", "total[..., None]", "total.squeeze()[..., None]"),
+    ("positive_random_features", "wrong", "half the square in a buffer like x", _write("positive_random_features", """
+half = np.zeros_like(x[..., :1])
+half[...] = (x**2).sum(axis=-1, keepdims=True) / 2
+return np.exp(x @ projection.T - half) / np.sqrt(len(projection))
+""")),
+    _wrong("performer_attention", "a millionth added to the features", "linear_attention(fq, fk, v)", "linear_attention(fq + 1e-6, fk + 1e-6, v)"),
+    _wrong("performer_attention", "q.shape[1] taken for D", "q.shape[-1]", "q.shape[1]"),
+    _wrong("linformer_attention", "np.dot, with leading axes", "project_k @ k, project_v @ v", "np.dot(project_k, k), np.dot(project_v, v)"),
+    _wrong("linformer_attention", "mixed keys squeezed: one mixture", "project_k @ k,", "(project_k @ k).squeeze(),"),
+    _right("positive_random_features", "w · x - ‖x‖²/2 as (w - x/2) · x", """
+exponent = ((projection - x[..., None, :] / 2) @ x[..., :, None])[..., 0]
+return np.exp(exponent) * projection.shape[0] ** -0.5
+"""),
 ]

@@ -149,10 +149,10 @@ SLIPS = (
         "Your width can be 0. A key has at least one number.",
     ),
     Slip(
-        "all pairs disturb each other",
-        ("(pairs - 1) / error", "pairs * (pairs - 1) / 2 / error"),
-        "Your width follows the number of all couples of pairs. One answer is disturbed by the "
-        "n − 1 other pairs.",
+        "a float",
+        ("return max(", "return 1.0 * max("),
+        "The number is right, but it is a float, as np.ceil gives one. A width counts numbers, and "
+        "shapes need an int: math.ceil gives an int, int(…) makes one.",
     ),
 )
 
