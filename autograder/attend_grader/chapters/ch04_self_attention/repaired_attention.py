@@ -19,7 +19,6 @@ from attend_grader.chapters.ch04_self_attention.shared import (
     under_masks,
     with_empty_row,
 )
-from attend_grader.checks.contract import Contract
 from attend_grader.checks.exercise import Call, Exercise, Slip
 from attend_grader.checks.helpers import Fresh, worked
 from attend_grader.checks.properties import normal
@@ -181,16 +180,12 @@ def nan_of_empty_rows(q, k, v, mask=None):
     return weights @ v, weights
 
 
-def _contract() -> Contract:
-    return looking(("q", "k", "v", "mask"), forbids=("self_attention", "cross_attention"))
-
-
 EXERCISE = Exercise(
     chapter="04_self_attention",
     title="Repair a mask after the softmax",
     goal="Find out why a function that passes its three tests leaks, and repair it.",
     reference=self_attention.repaired_attention,
-    contract=_contract(),
+    contract=looking(("q", "k", "v", "mask"), forbids=("self_attention", "cross_attention")),
     properties=(
         worked(
             "a hidden score of 1,000: the visible keys still share",
