@@ -13,44 +13,22 @@ from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Prope
 from attend_grader.checks.mask_properties import agree_mask
 from attend_grader.checks.subject import Subject
 
-LONG, MANY = 300, "more than eight bits can count"
-"""Places that small integers do not hold."""
-
 
 def _worked(subject: Subject, probe: Probe) -> None:
     want = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]], bool)
     agree_mask(probe, subject, 4, want=want)
 
 
-def _square(subject: Subject, probe: Probe) -> None:
-    for count in (2, 3, 7):
-        agree_mask(probe, subject, count, why=f"{count} tokens")
-    agree_mask(probe, subject, 3, None, why="keys=None")
-    agree_mask(probe, subject, 3, 3, why="as many keys as queries")
-    agree_mask(probe, subject, 1, why="one token, which sees itself")
+def _of(
+    name: str, points: int, *cases: tuple[tuple[int | None, ...], str], boolean: bool = False
+) -> Property:
+    """The masks of these arguments; each case says what is special about them."""
 
+    def test(subject: Subject, probe: Probe) -> None:
+        for args, why in cases:
+            agree_mask(probe, subject, *args, why=why, boolean=boolean)
 
-def _more_keys(subject: Subject, probe: Probe) -> None:
-    want = np.array([[1, 1, 1, 0], [1, 1, 1, 1]], bool)
-    agree_mask(probe, subject, 2, 4, want=want, why="the last 2 places of 4")
-    for queries, keys in ((1, 5), (3, 7), (4, 5)):
-        why = f"the last {queries} of {keys} places: the last rows of the mask for all {keys}"
-        agree_mask(probe, subject, queries, keys, why=why)
-    agree_mask(probe, subject, 2, LONG, why=f"the last 2 of {LONG} places, {MANY}")
-
-
-def _fewer_keys(subject: Subject, probe: Probe) -> None:
-    want = np.array([[0, 0], [0, 0], [1, 0], [1, 1]], bool)
-    why = "4 queries, 2 keys: the first 2 queries stand before every key"
-    agree_mask(probe, subject, 4, 2, want=want, why=why)
-    agree_mask(probe, subject, 6, 1, why="6 queries, 1 key")
-    agree_mask(probe, subject, 3, 0, why="3 queries, no key yet (0 keys is not None)")
-
-
-def _boolean(subject: Subject, probe: Probe) -> None:
-    agree_mask(probe, subject, 3, boolean=True)
-    agree_mask(probe, subject, 4, 4, boolean=True)
-    agree_mask(probe, subject, 2, 5, boolean=True)
+    return Property(name, points, test)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -87,39 +65,16 @@ SLIPS = (
         "allowed where s <= t (np.tril keeps that part, np.triu the other).",
     ),
     Slip(
-        "True taken for hidden",
-        (LOOKS, "np.arange(keys) > place"),
-        'Your mask is True where looking is forbidden. Here True means "may look": write `~` in '
-        "front of it, or turn the comparison round.",
-    ),
-    Slip(
         "aligned at the start, not at the end",
         (SHIFT, ""),
         "The triangle starts at the upper left, so the last query does not see the last keys. The "
         "queries are the last places: query t stands at place t + keys − queries.",
     ),
     Slip(
-        "always square",
-        ("queries if keys is None else keys", "queries"),
-        "Your mask is always square. Make it queries × keys where keys are given.",
-    ),
-    Slip(
         "shifted the wrong way",
         (SHIFT, " + queries - keys"),
         "The triangle is shifted the wrong way: query t stands at place t + keys − queries, not "
         "t + queries − keys.",
-    ),
-    Slip(
-        "numbers instead of booleans",
-        (LOOKS, f"({LOOKS}).astype(float)"),
-        "The entries are 1 and 0, not True and False. `~` and np.where read such numbers "
-        "otherwise than you mean: compare places (`<=`), or say dtype=bool.",
-    ),
-    Slip(
-        "0 and −inf instead of booleans",
-        (LOOKS, f"np.where({LOOKS}, 0.0, -np.inf)"),
-        "The entries are 0 and −inf, to be added to scores. That is another kind of mask; here it "
-        "is boolean, True where the query may look.",
     ),
     Slip(
         "right of the diagonal only",
@@ -145,14 +100,6 @@ def by_loops(queries, keys=None):
     )
 
 
-def end_of_the_whole(queries, keys=None):
-    """The last rows and columns of one large triangle."""
-    keys = queries if keys is None else keys
-    size = max(queries, keys)
-    places = np.arange(size)
-    return np.greater_equal.outer(places, places)[size - queries :, size - keys :]
-
-
 EXERCISE = Exercise(
     chapter="04_self_attention",
     title="The causal mask",
@@ -165,14 +112,35 @@ EXERCISE = Exercise(
     ),
     properties=(
         Property("a hand-worked example: four tokens", 1, _worked),
-        Property("each query sees itself and what is before it", 1, _square),
-        Property("more keys than queries: the last query sees all", 2, _more_keys),
-        Property("fewer keys than queries: the first ones see nothing", 1, _fewer_keys),
-        Property("made of booleans", 1, _boolean),
+        _of(
+            "each query sees itself and what is before it",
+            1,
+            *(((count,), f"{count} tokens") for count in (2, 3, 7)),
+            ((3, None), "keys=None"),
+            ((3, 3), "as many keys as queries"),
+            ((1,), "one token, which sees itself"),
+        ),
+        _of(
+            "more keys than queries: the last query sees all",
+            2,
+            *(
+                ((t, s), f"the last {t} of {s} places: the last rows of the mask for all {s}")
+                for t, s in ((2, 4), (1, 5), (3, 7), (4, 5))
+            ),
+            ((2, 300), "the last 2 of 300 places, more than eight bits can count"),
+        ),
+        _of(
+            "fewer keys than queries: the first ones see nothing",
+            1,
+            ((4, 2), "4 queries, 2 keys: the first 2 queries stand before every key"),
+            ((6, 1), "6 queries, 1 key"),
+            ((3, 0), "3 queries, no key yet (0 keys is not None)"),
+        ),
+        _of("made of booleans", 1, ((3,), ""), ((4, 4), ""), ((2, 5), ""), boolean=True),
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(by_tril, by_loops, end_of_the_whole),
+    alternatives=(by_tril, by_loops),
     hints=(
         "Write down the mask for 2 queries and 5 keys by hand. The queries are the last "
         "two places: at which place does query 0 stand, counted from 0?",

@@ -157,12 +157,6 @@ SLIPS = (
         "Only the first mask counts. Is the `return` inside the loop?",
     ),
     Slip(
-        "True instead of None",
-        ("return combined", "return np.array(True) if combined is None else combined"),
-        "Where there is nothing to combine, the result is True instead of None. None is the mask "
-        "that hides nothing: return it.",
-    ),
-    Slip(
         "one None, and all is lost",
         (ASK, "if mask is None:\n            return None\n        else:"),
         "One None makes the whole result None, and all the other masks are lost. Leave None out "
@@ -176,18 +170,6 @@ SLIPS = (
             "            mask = np.array(False) if mask is None else mask",
         ),
         "A None hides everything. It stands for a mask that hides nothing: leave it out.",
-    ),
-    Slip(
-        "changed a mask in place",
-        (
-            STEP,
-            "if combined is None:\n"
-            "                combined = mask\n"
-            "            else:\n"
-            "                combined &= mask",
-        ),
-        "`&=` (or `combined[...] =`) writes into the caller's first mask. Write combined = "
-        "combined & mask, which makes a new array.",
     ),
     Slip(
         "stops at the first None",
@@ -218,16 +200,6 @@ def stacked(*masks):
     return np.stack(np.broadcast_arrays(*given)).all(axis=0)
 
 
-def by_product(*masks):
-    """The product of booleans is their conjunction; the first with all the rest."""
-    if not masks:
-        return None
-    first, rest = masks[0], by_product(*masks[1:])
-    if first is None or rest is None:
-        return rest if first is None else first.copy()
-    return first * rest
-
-
 EXERCISE = Exercise(
     chapter="04_self_attention",
     title="Several masks at once",
@@ -249,7 +221,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(by_reduce, stacked, by_product),
+    alternatives=(by_reduce, stacked),
     hints=(
         "In the function, `masks` is a tuple of all that was passed. What is left of it "
         "when you take out every None? What do you return when nothing is left?",

@@ -149,16 +149,6 @@ SLIPS = (
         "The keys come from x. What can be found is in the context: context @ w_k.",
     ),
     Slip(
-        "queries from the context",
-        ("x @ w_q", "context @ w_q"),
-        "The queries come from the context, which then looks at itself. x asks: x @ w_q.",
-    ),
-    Slip(
-        "forgot 1/√D",
-        ("context @ w_k)", "context @ w_k, scaled=False)"),
-        "Scores are not divided by √D. attention_scores(q, k) does it unless told scaled=False.",
-    ),
-    Slip(
         "scaled by the context's width",
         (
             SCORES,
@@ -166,17 +156,6 @@ SLIPS = (
         ),
         "Scores are divided by √C_c, the width of a token of the context. What is multiplied are "
         "queries and keys, D = w_k.shape[-1] wide. attention_scores divides by √D itself.",
-    ),
-    Slip(
-        "mask without effect",
-        (f"{SCORES}, mask", SCORES),
-        "The mask has no effect: hidden places get weight. Hand it to masked_softmax.",
-    ),
-    Slip(
-        "context tokens instead of values",
-        ("(context @ w_v)", "context"),
-        "The output is a mean of the context's tokens themselves. The values are context @ w_v: "
-        "multiply the weights with those.",
     ),
     Slip(
         "a causal mask that nobody asked for",

@@ -23,18 +23,6 @@ _APART = np.array([[1e4], [0.0], [-1e4]])
 
 _WORKED = np.array([True, True, False, True])
 
-_SHAPES = (
-    ((2, 5), (2, 5)),
-    ((4, 4), (4, 4)),
-    ((3, 1, 3), (3, 1, 3)),
-    ((2, 3, 4), (3, 4)),
-    ((3, 4, 4), (3, 1, 4)),
-    ((3, 5), (5,)),
-    ((2, 3), (4, 1, 3)),
-    ((3, 4), (3, 1)),
-)
-"""Of scores and mask: alike; the same for all leading axes, all queries or all keys; and more."""
-
 
 def _unmasked(rng: np.random.Generator) -> Fresh:
     for scores in (normal(rng, 3, 4), normal(rng, 2, 3, 3), 1e4 * normal(rng, 5), normal(rng, 1)):
@@ -45,7 +33,14 @@ def _unmasked(rng: np.random.Generator) -> Fresh:
 
 
 def _masked(rng: np.random.Generator) -> Fresh:
-    for shape, other in _SHAPES:
+    for shape, other in (
+        ((2, 5), (2, 5)),
+        ((3, 1, 3), (3, 1, 3)),
+        ((3, 4, 4), (3, 1, 4)),
+        ((3, 5), (5,)),
+        ((2, 3), (4, 1, 3)),
+        ((3, 4), (3, 1)),
+    ):
         why = f"scores {shape}, mask {other}"
         yield why, Call((2 * normal(rng, *shape), seen(rng, *other)))
     why = "one visible place in each row, so it gets the weight 1"
@@ -193,19 +188,7 @@ SLIPS = (
         "The largest score is looked for among the hidden ones too. Where it is far above the "
         "visible ones, their exponentials all become 0. Hide first, then take the maximum.",
     ),
-    Slip(
-        "empty rows share evenly",
-        (f"return {DIVIDED}", f"return np.where(total == 0, 1 / scores.shape[-1], {DIVIDED})"),
-        "A row with nothing to look at comes out as 1/S everywhere, so the query looks at all "
-        "that is hidden from it. Such a row gets 0 everywhere.",
-    ),
 )
-
-
-def _spread(mask, shape):
-    """The mask (or True) as large as scores of this shape and itself together."""
-    mask = np.array(True) if mask is None else mask
-    return np.broadcast_to(mask, np.broadcast_shapes(shape, mask.shape))
 
 
 def by_rows(scores, mask=None):
@@ -226,17 +209,6 @@ def nan_to_zero(scores, mask=None):
         scores = np.where(mask, scores, -np.inf)
     with np.errstate(invalid="ignore"):
         return np.nan_to_num(softmax(scores))
-
-
-def with_where(scores, mask=None):
-    """NumPy's own `where=` and `initial=`; the division skips rows whose sum is 0."""
-    scores = np.asarray(scores, dtype=float)
-    mask = _spread(mask, scores.shape)
-    scores = np.broadcast_to(scores, mask.shape)
-    largest = scores.max(axis=-1, keepdims=True, where=mask, initial=np.finfo(float).min)
-    shares = np.where(mask, np.exp(np.minimum(np.where(mask, scores, 0) - largest, 0)), 0)
-    total = shares.sum(axis=-1, keepdims=True)
-    return np.divide(shares, total, out=np.zeros(mask.shape), where=total > 0)
 
 
 EXERCISE = Exercise(
@@ -273,7 +245,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(by_rows, nan_to_zero, with_where),
+    alternatives=(by_rows, nan_to_zero),
     hints=(
         "Which score has an exponential of exactly 0? Put it where the mask is False, and "
         "keep all other scores. What then happens in a row where every score is that one?",

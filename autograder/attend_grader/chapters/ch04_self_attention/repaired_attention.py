@@ -19,7 +19,6 @@ from attend_grader.chapters.ch04_self_attention.shared import (
     under_masks,
     with_empty_row,
 )
-from attend_grader.checks.contract import Contract
 from attend_grader.checks.exercise import Call, Exercise, Slip
 from attend_grader.checks.helpers import Fresh, worked
 from attend_grader.checks.properties import normal
@@ -97,99 +96,52 @@ def draws(rng: np.random.Generator) -> list[Call]:
 SCORES = "attention_scores(q, k)"
 WEIGHTS = f"masked_softmax({SCORES}, mask)"
 OR_TRUE = "(True if mask is None else mask)"
+AFTER = (WEIGHTS, f"masked_softmax({SCORES}) * {OR_TRUE}")
+TOTAL = "weights.sum(axis=-1, keepdims=True)"
 
 
-def not_repaired(q, k, v, mask=None):  # noqa: D103 (its slip says what it does)
-    weights = softmax(attention_scores(q, k))
-    if mask is not None:
-        weights = np.where(mask, weights, 0.0)
-        weights = weights / weights.sum(axis=-1, keepdims=True)
-    return weights @ v, weights
-
-
-def never_nan(q, k, v, mask=None):  # noqa: D103
-    weights = np.nan_to_num(not_repaired(q, k, v, mask)[1])
-    return weights @ v, weights
-
-
-def plus_a_little(q, k, v, mask=None):  # noqa: D103
-    weights = softmax(attention_scores(q, k))
-    if mask is not None:
-        weights = np.where(mask, weights, 0.0)
-        weights = weights / (weights.sum(axis=-1, keepdims=True) + 1e-9)
-    return weights @ v, weights
-
-
-def masked_by_chapter_03(q, k, v, mask=None):  # noqa: D103
-    scores = attention_scores(q, k)
-    weights = softmax(scores if mask is None else np.where(mask, scores, -np.inf))
-    return weights @ v, weights
-
-
-def very_low(q, k, v, mask=None):  # noqa: D103
-    scores = attention_scores(q, k)
-    weights = softmax(scores if mask is None else np.where(mask, scores, -1e9))
-    return weights @ v, weights
-
-
-def even_rows(q, k, v, mask=None):  # noqa: D103
-    weights = softmax(attention_scores(q, k))
-    if mask is not None:
-        weights = np.where(mask, weights, 0.0)
-        total = weights.sum(axis=-1, keepdims=True)
-        weights = np.where(total == 0, 1 / k.shape[-2], weights / np.where(total == 0, 1.0, total))
-    return weights @ v, weights
-
-
-def added(q, k, v, mask=None):  # noqa: D103
-    scores = attention_scores(q, k)
-    weights = softmax(scores if mask is None else scores + np.where(mask, 0.0, -1e4))
-    return weights @ v, weights
+def _then(weights: str) -> tuple[tuple[str, str], ...]:
+    """Edits: the mask comes after the softmax, and then the weights become these."""
+    return AFTER, ("return weights @ v", f"weights = {weights}\n    return weights @ v")
 
 
 SLIPS = (
     Slip(
         "not repaired",
-        not_repaired,
+        _then(f"weights / {TOTAL}"),
         "The mask still comes after the softmax. Where hidden scores are far above the visible "
         "ones, the softmax has rounded the visible weights to 0, and 0 / 0 is NaN. Hide the "
         "scores before the softmax.",
     ),
     Slip(
         "NaN replaced by 0",
-        never_nan,
+        _then(f"np.nan_to_num(weights / {TOTAL})"),
         "NaN is replaced by 0, which is right for empty rows only. Where hidden scores are far "
         "above the visible ones, the visible keys lose their weights. Hide the scores before the "
         "softmax.",
     ),
     Slip(
         "a small number added to the sum",
-        plus_a_little,
+        _then(f"weights / ({TOTAL} + 1e-9)"),
         "A small number is added to the sum, so that it is never 0. But where little weight is "
         "left to the visible keys, the rows no longer sum to 1. Hide the scores before the "
         "softmax.",
     ),
     Slip(
         "hidden weights set to 0, not divided",
-        (WEIGHTS, f"masked_softmax({SCORES}) * {OR_TRUE}"),
+        AFTER,
         "Hidden weights are set to 0 after the softmax, and the rest no longer sums to 1: it was "
         "divided by a sum with the hidden scores in it. Hide the scores before the softmax.",
     ),
     Slip(
-        "NaN where everything is hidden",
-        masked_by_chapter_03,
-        "Scores are hidden before the softmax now, but a row with nothing to look at is NaN. "
-        "masked_softmax gives such rows 0.",
-    ),
-    Slip(
         "filled with −1e9 instead of −inf",
-        very_low,
+        (WEIGHTS, f"masked_softmax(np.where({OR_TRUE}, {SCORES}, -1e9))"),
         "Hidden scores are filled with −1e9, so a row with nothing to look at shares its weight "
         "evenly. Fill with −inf, and give empty rows 0: masked_softmax does both.",
     ),
     Slip(
         "−10,000 added to hidden scores",
-        added,
+        (WEIGHTS, f"masked_softmax({SCORES} + np.where({OR_TRUE}, 0.0, -1e4))"),
         "−10,000 is added to hidden scores. One that is more than 10,000 above the visible ones "
         "is seen again, and an empty row is as if nothing were hidden. Use −inf: masked_softmax.",
     ),
@@ -201,21 +153,11 @@ SLIPS = (
     ),
     Slip(
         "no NaN, but rows whose sum is 0 share evenly",
-        even_rows,
+        _then(f"np.where({TOTAL} == 0, 1 / k.shape[-2], weights / {TOTAL})"),
         "The mask still comes after the softmax, and a row whose new sum is 0 gets equal weights, "
         "hidden keys too. Hide the scores before the softmax, and give empty rows 0.",
     ),
-    Slip(
-        "True taken for hidden",
-        (WEIGHTS, f"masked_softmax({SCORES}, None if mask is None else ~mask)"),
-        'True hides and False shows. Here True means "may look", as in suspect_attention.',
-    ),
 )
-
-
-def _allowed(mask: Mask | None, shape: tuple[int, ...]) -> Mask:
-    mask = np.array(True) if mask is None else mask
-    return np.broadcast_to(mask, np.broadcast_shapes(shape, mask.shape))
 
 
 def by_hand(q, k, v, mask=None):
@@ -230,28 +172,12 @@ def by_hand(q, k, v, mask=None):
     return weights @ v, weights
 
 
-def by_queries(q, k, v, mask=None):
-    """Query by query, the softmax of the visible scores alone."""
-    scores = attention_scores(q, k)
-    allowed = _allowed(mask, scores.shape)
-    scores = np.broadcast_to(scores, allowed.shape)
-    weights = np.zeros(scores.shape)
-    for index in np.ndindex(scores.shape[:-1]):
-        if allowed[index].any():
-            weights[index][allowed[index]] = softmax(scores[index][allowed[index]])
-    return weights @ v, weights
-
-
 def nan_of_empty_rows(q, k, v, mask=None):
     """−inf and chapter 03's softmax; what is NaN then is an empty row."""
     scores = attention_scores(q, k)
     with np.errstate(invalid="ignore"):
-        weights = np.nan_to_num(softmax(np.where(_allowed(mask, scores.shape), scores, -np.inf)))
+        weights = np.nan_to_num(softmax(np.where(True if mask is None else mask, scores, -np.inf)))
     return weights @ v, weights
-
-
-def _contract() -> Contract:
-    return looking(("q", "k", "v", "mask"), forbids=("self_attention", "cross_attention"))
 
 
 EXERCISE = Exercise(
@@ -259,7 +185,7 @@ EXERCISE = Exercise(
     title="Repair a mask after the softmax",
     goal="Find out why a function that passes its three tests leaks, and repair it.",
     reference=self_attention.repaired_attention,
-    contract=_contract(),
+    contract=looking(("q", "k", "v", "mask"), forbids=("self_attention", "cross_attention")),
     properties=(
         worked(
             "a hidden score of 1,000: the visible keys still share",
@@ -276,7 +202,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(by_hand, by_queries, nan_of_empty_rows),
+    alternatives=(by_hand, nan_of_empty_rows),
     hints=(
         "Call it with one query (1), keys (0) and (2000), and a mask that hides the second. Print "
         "the weights before and after the line with np.where.",

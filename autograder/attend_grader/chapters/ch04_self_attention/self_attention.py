@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 from attend_solutions import self_attention
-from attend_solutions.attention import attention_scores, softmax
 from attend_solutions.self_attention import masked_softmax
 from attend_solutions.types import Array
 
@@ -105,39 +104,12 @@ SCORES = "attention_scores(x @ w_q, x @ w_k)"
 WEIGHTS = f"masked_softmax({SCORES}, mask)"
 
 
-def masked_by_chapter_03(x, w_q, w_k, w_v, mask=None):  # noqa: D103 (its slip says what it does)
-    scores = attention_scores(x @ w_q, x @ w_k)
-    weights = softmax(scores if mask is None else np.where(mask, scores, -np.inf))
-    return weights @ (x @ w_v), weights
-
-
 SLIPS = (
-    Slip(
-        "queries and keys exchanged",
-        ("x @ w_q, x @ w_k", "x @ w_k, x @ w_q"),
-        "Queries and keys are exchanged: your weights are made from scores turned over. The query "
-        "is x @ w_q, the key x @ w_k, and attention_scores takes the query first.",
-    ),
     Slip(
         "scaled by √C instead of √D",
         (SCORES, "attention_scores(x @ w_q, x @ w_k, scaled=False) / np.sqrt(x.shape[-1])"),
         "Scores are divided by √C, the width of a token. What is multiplied are queries and keys: "
         "D = w_q.shape[-1] wide. attention_scores divides by √D itself.",
-    ),
-    Slip(
-        "forgot 1/√D",
-        ("x @ w_k)", "x @ w_k, scaled=False)"),
-        "Scores are not divided by √D. attention_scores(q, k) does it unless told scaled=False.",
-    ),
-    Slip(
-        "scaled twice",
-        (SCORES, f"{SCORES} / np.sqrt(w_q.shape[-1])"),
-        "Scores are divided by √D twice. attention_scores has done it already.",
-    ),
-    Slip(
-        "mask without effect",
-        (f"{SCORES}, mask", SCORES),
-        "The mask has no effect: hidden tokens get weight. Hand it to masked_softmax.",
     ),
     Slip(
         "masked after the softmax",
@@ -147,7 +119,7 @@ SLIPS = (
     ),
     Slip(
         "NaN where everything is hidden",
-        masked_by_chapter_03,
+        (WEIGHTS, f"{WEIGHTS} / {WEIGHTS}.sum(axis=-1, keepdims=True)"),
         "A token that may look at nothing gets NaN. Chapter 03's softmax cannot settle such a "
         "row; your masked_softmax does.",
     ),
@@ -157,56 +129,19 @@ SLIPS = (
         "The output is a mean of the tokens themselves. The values are x @ w_v: multiply the "
         "weights with those.",
     ),
-    Slip(
-        "mask turned over",
-        (
-            f"{SCORES}, mask",
-            f"{SCORES}, None if mask is None else np.swapaxes(np.atleast_2d(mask), -1, -2)",
-        ),
-        "The mask is turned over: keys see queries. Row t of the mask belongs to query t, as row "
-        "t of the scores does.",
-    ),
-    Slip(
-        "True taken for hidden",
-        (f"{SCORES}, mask", f"{SCORES}, None if mask is None else ~mask"),
-        'True hides and False shows. masked_softmax takes the mask as it is given: True means "may '
-        'look".',
-    ),
 )
-
-
-def _spread(mask, shape):
-    """The mask (or True) as large as scores of this shape and itself together."""
-    mask = np.array(True) if mask is None else mask
-    return np.broadcast_to(mask, np.broadcast_shapes(shape, mask.shape))
 
 
 def by_einsum(x, w_q, w_k, w_v, mask=None):
     """Calls nothing of the chapter."""
     q, k, v = (np.einsum("...tc,cd->...td", x, w) for w in (w_q, w_k, w_v))
     scores = np.einsum("...td,...sd->...ts", q, k) / math.sqrt(w_q.shape[1])
-    allowed = _spread(mask, scores.shape)
-    scores = np.where(allowed, scores, -np.inf)
-    largest = np.where(allowed.any(-1, keepdims=True), scores.max(-1, keepdims=True), 0)
-    shares = np.exp(scores - largest)
+    scores = np.where(True if mask is None else mask, scores, -np.inf)
+    largest = scores.max(-1, keepdims=True)
+    shares = np.exp(scores - np.where(largest == -np.inf, 0, largest))
     total = shares.sum(-1, keepdims=True)
     weights = shares / (total + (total == 0))
     return np.einsum("...ts,...sv->...tv", weights, v), weights
-
-
-def by_tokens(x, w_q, w_k, w_v, mask=None):
-    """One sentence and one token at a time."""
-    x = np.asarray(x)
-    allowed = _spread(mask, (*x.shape[:-1], x.shape[-2]))
-    x = np.broadcast_to(x, (*allowed.shape[:-1], x.shape[-1]))
-    weights = np.zeros(allowed.shape)
-    output = np.zeros((*allowed.shape[:-1], w_v.shape[-1]))
-    for index in np.ndindex(allowed.shape[:-1]):
-        sentence, token = x[index[:-1]], x[index]
-        scores = (sentence @ w_k) @ (token @ w_q) / math.sqrt(w_k.shape[-1])
-        weights[index] = masked_softmax(scores, allowed[index])
-        output[index] = weights[index] @ (sentence @ w_v)
-    return output, weights
 
 
 def one_matrix(x, w_q, w_k, w_v, mask=None):
@@ -241,7 +176,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(by_einsum, by_tokens, one_matrix),
+    alternatives=(by_einsum, one_matrix),
     hints=(
         "Chapter 03's attention needs queries, keys and values. Which three products make "
         "them from x, and which of them does each matrix give?",

@@ -92,12 +92,6 @@ def within(mask: Any) -> Clue:
     return clue
 
 
-def mask_of(call: Call) -> Mask | None:
-    """The mask of a call, its last argument; None where there is none."""
-    last = call.args[-1]
-    return last if isinstance(last, np.ndarray) and last.dtype == bool else None
-
-
 def under_masks(
     name: str,
     cases: Cases,
@@ -119,8 +113,11 @@ def under_masks(
     """
 
     def clue(call: Call) -> Clue:
+        last = call.args[-1]
+        mask = last if isinstance(last, np.ndarray) and last.dtype == bool else None
+
         def told(weights: Array) -> str:
-            return nan if nan and np.isnan(weights).any() else within(mask_of(call))(weights)
+            return nan if nan and np.isnan(weights).any() else within(mask)(weights)
 
         return told
 

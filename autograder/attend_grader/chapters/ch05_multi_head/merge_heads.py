@@ -70,27 +70,10 @@ SLIPS = (
         "T tokens of width H·D.",
     ),
     Slip(
-        "last two axes not joined",
-        (".reshape(batch, tokens, heads * width)", ""),
-        "The tokens stand before the heads, which is half of it. Now make one axis, H·D, of the "
-        "last two.",
-    ),
-    Slip(
-        "sentences joined",
-        ("reshape(batch, tokens,", "reshape(batch * tokens,"),
-        "All sentences run into one: (B·T, H·D). Keep B as an axis of its own.",
-    ),
-    Slip(
         "last two axes exchanged",
         ("transpose(1, 2)", "transpose(-1, -2)"),
         "The numbers of a token come from several tokens: the last two axes were exchanged. It is "
         "axes 1 and 2, heads and tokens, that change places.",
-    ),
-    Slip(
-        "graph cut",
-        ("x.transpose", "x.detach().transpose"),
-        "The numbers are right, but no gradient passes: .detach(), .data, .numpy() or "
-        "torch.tensor(…) cuts the graph. transpose and reshape alone keep it.",
     ),
 )
 
@@ -104,11 +87,6 @@ def permuted(x):
     """permute, contiguous, view: as most libraries write it."""
     batch, heads, tokens, width = x.shape
     return x.permute(0, 2, 1, 3).contiguous().view(batch, tokens, heads * width)
-
-
-def flattened(x):
-    """transpose and flatten."""
-    return x.transpose(-2, -3).flatten(start_dim=-2)
 
 
 EXERCISE = Exercise(
@@ -128,7 +106,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(by_cat, permuted, flattened),
+    alternatives=(by_cat, permuted),
     hints=(
         "It undoes what split_heads did. In which order must its two steps be undone?",
         "Bring the tokens before the heads again, then make one axis of the last two. "

@@ -12,7 +12,7 @@ from torch import Tensor
 from attend_grader.checks.compare import FLOAT32 as ROUNDED
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.contract import EVERY_PARAMETER, FLOAT32, FLOAT64, INTEGERS
-from attend_grader.checks.exercise import Contract, Probe
+from attend_grader.checks.exercise import Contract, Probe, Slip
 from attend_grader.checks.sizes import AS_DRAWN
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_properties import normal
@@ -103,6 +103,24 @@ def scattered(rng: np.random.Generator, *shape: int) -> Tensor:
     """A random mask (..., T, T); every query may look at itself."""
     mask = torch.from_numpy(rng.random(shape) < 0.5)
     return mask | torch.eye(shape[-1], dtype=torch.bool)
+
+
+def scales(asked: str) -> tuple[Slip, Slip]:
+    """The slips of the scale in a call of masked_attention that ends with ``mask)``."""
+    return (
+        Slip(
+            "scaled by √C",
+            (asked, asked.replace("mask)", "mask, (q.shape[1] * q.shape[-1]) ** -0.5)")),
+            "Your scores are divided by √C. A head's queries are D wide: divide by √D, as "
+            "masked_attention does by itself.",
+        ),
+        Slip(
+            "not scaled",
+            (asked, asked.replace("mask)", "mask, 1.0)")),
+            "Your scores are not divided by √D, the root of a head's width. masked_attention does "
+            "it by itself.",
+        ),
+    )
 
 
 def row_sums(weights: np.ndarray) -> str:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import torch
 from attend_solutions import multi_head
-from torch import Tensor
 
 from attend_grader.chapters.ch05_multi_head.shared import MOVES_NUMBERS, SHAPES, keeps, whole
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
@@ -25,20 +21,6 @@ def _limits(rng: np.random.Generator) -> Known:
     yield "one token", (x, 3), torch.stack(x.split(2, dim=-1), dim=1)
 
 
-def _clue(x: Tensor, heads: int) -> Callable[[Any], str]:
-    batch, tokens, width = x.shape
-
-    def clue(value: Any) -> str:
-        if not torch.equal(torch.as_tensor(value), x.reshape(batch, heads, tokens, width // heads)):
-            return ""
-        return (
-            "reshape fills the new shape in reading order, so a head's first row goes on with "
-            "the same token. Cut the width first, to (B, T, H, D), then exchange two axes."
-        )
-
-    return clue
-
-
 def _places(subject: Subject, probe: Probe) -> None:
     """Head h of token t has the numbers h·D to (h + 1)·D of that token."""
     for _ in probe.repeat(1, 3):
@@ -46,7 +28,7 @@ def _places(subject: Subject, probe: Probe) -> None:
             x = whole(probe.rng, batch, tokens, width).float()
             why = f"B = {batch}, T = {tokens}, C = {width}, {heads} heads"
             want = torch.stack(x.split(width // heads, dim=-1), dim=1)
-            probe.agree(subject, x, heads, want=want, why=why, clue=_clue(x, heads))
+            probe.agree(subject, x, heads, want=want, why=why)
     x = whole(probe.rng, 2, 3, 8)
     keeps(subject, probe, x, 4, moved=lambda x: torch.stack(x.split(2, dim=-1), dim=1))
 
@@ -85,32 +67,9 @@ SLIPS = (
         "D next to each other: cut into (heads, D), not into (D, heads).",
     ),
     Slip(
-        "heads before the sentences",
-        ("transpose(1, 2)", "permute(2, 0, 1, 3)"),
-        "Your result is (heads, B, T, D). The sentences stay in front: (B, heads, T, D).",
-    ),
-    Slip(
-        "a tensor for each head",
-        (CUT, "x.chunk(heads, dim=-1)"),
-        "You return one tensor for each head. Expected is a single tensor, with the heads as an "
-        "axis: torch.stack joins them along a new one.",
-    ),
-    Slip(
         "pieces of `heads` numbers",
         ("heads, width // heads)", "width // heads, heads)"),
         "You cut pieces of `heads` numbers; expected are `heads` pieces. D is C // heads.",
-    ),
-    Slip(
-        "last two axes exchanged",
-        ("transpose(1, 2)", "transpose(-1, -2)"),
-        "The last two axes are exchanged: heads stand last. It is the axes of tokens and of heads "
-        "that change places, 1 and 2.",
-    ),
-    Slip(
-        "graph cut",
-        ("x.reshape", "x.detach().reshape"),
-        "The numbers are right, but no gradient passes: .detach(), .data, .numpy() or "
-        "torch.tensor(…) cuts the graph. reshape and transpose alone keep it.",
     ),
 )
 
@@ -118,13 +77,6 @@ SLIPS = (
 def by_stack(x, heads):
     """Chunks of the width, stacked along a new axis."""
     return torch.stack(x.chunk(heads, dim=-1), dim=1)
-
-
-def by_slices(x, heads):
-    """One head at a time, by slices."""
-    width = x.shape[-1] // heads
-    parts = [x[:, :, head * width : (head + 1) * width] for head in range(heads)]
-    return torch.cat([part.unsqueeze(1) for part in parts], dim=1)
 
 
 def by_unflatten(x, heads):
@@ -150,7 +102,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(by_stack, by_slices, by_unflatten),
+    alternatives=(by_stack, by_unflatten),
     hints=(
         "Two steps, not one. First cut: which axis becomes two, and how long are these "
         "two? Then move: which two axes change places?",

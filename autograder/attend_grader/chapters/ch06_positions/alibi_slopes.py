@@ -1,7 +1,4 @@
-"""Exercise 06_positions/alibi_slopes: ALiBi's slopes.
-
-The oracle is the recursion of the released code, in Python's own powers.
-"""
+"""Exercise 06_positions/alibi_slopes: ALiBi's slopes."""
 
 from __future__ import annotations
 
@@ -14,25 +11,17 @@ from attend_solutions import longer_positions
 from attend_grader.chapters.ch06_positions.shared import READY_MADE, comes_out
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.exercise import Call, Contract, Exercise, Property, Slip
-from attend_grader.checks.helpers import Known, known, worked
-
-
-def slopes(heads: int) -> list[float]:
-    """The slopes of any number of heads, as the released code finds them."""
-    if heads & (heads - 1) == 0:
-        return [2.0 ** (-8 * (h + 1) / heads) for h in range(heads)]
-    below = 1 << (heads.bit_length() - 1)
-    return slopes(below) + slopes(2 * below)[0::2][: heads - below]
+from attend_grader.checks.helpers import Fresh, agrees, worked
 
 
 def _of(name: str, points: int, counts: tuple[int, ...], drawn: int = 0) -> Property:
     """Slopes of these numbers of heads, and of some drawn ones."""
 
-    def cases(rng: np.random.Generator) -> Known:
+    def cases(rng: np.random.Generator) -> Fresh:
         for heads in (*counts, *rng.integers(3, 64, drawn).tolist()):
-            yield f"{heads} heads", (heads,), torch.tensor(slopes(heads))
+            yield f"{heads} heads", Call((heads,))
 
-    return known(name, cases, points=points, tolerance=FLOAT32)
+    return agrees(name, cases, points=points, repeat=1, tolerance=FLOAT32)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -88,11 +77,6 @@ SLIPS = (
         (("-8 / power", "-1.0"), ("-4 / power", "-0.5")),
         "Your slopes halve from head to head, whatever their number. For H heads (a power of two) "
         "the ratio is 2^(−8/H), so that the last slope is always 1/256.",
-    ),
-    Slip(
-        "exponent without its minus",
-        (("-8 / power", "8 / power"), ("-4 / power", "4 / power")),
-        "Your slopes are above 1 and grow: the exponent has lost its minus sign. It is 2^(−8h/H).",
     ),
     Slip(
         "divided with //",

@@ -67,11 +67,6 @@ SLIPS = (
         "exponent is (D − 2)/D, not 1: multiply by factor^(D/(D−2)).",
     ),
     Slip(
-        "exponent upside down",
-        (POWER, " ** ((width - 2) / width)"),
-        "The exponent is upside down: (D−2)/D instead of D/(D−2).",
-    ),
-    Slip(
         "the wrong number raised",
         (RAISED, f"factor * base{POWER}"),
         "The power D/(D−2) is on the base, but it belongs to the factor: base * factor ** (…). "
@@ -89,11 +84,6 @@ SLIPS = (
         "exponent with `/`.",
     ),
     Slip(
-        "divided",
-        ("base * ", "base / "),
-        "Your base shrinks, so the slow pairs turn faster. Multiply by the power of the factor.",
-    ),
-    Slip(
         "width − 2 without brackets",
         ("(width - 2)", "width - 2"),
         "Python reads `width / width - 2` as (width / width) − 2, which is −1. Put width − 2 in "
@@ -109,12 +99,6 @@ SLIPS = (
         (POWER, "**width / (width - 2)"),
         "Python reads `factor ** width / (width - 2)` as (factor ** width) / (width − 2). Put the "
         "exponent in brackets: factor ** (width / (width - 2)).",
-    ),
-    Slip(
-        "a float32 tensor",
-        (RAISED, f"torch.tensor(float(base)) * torch.tensor(float(factor)){POWER}"),
-        "The value is right to seven digits: it was worked out in a float32 tensor. Return a "
-        "Python float: no tensor is needed, `**` takes numbers.",
     ),
 )
 

@@ -11,24 +11,22 @@ from attend_grader.chapters.ch06_positions.shared import comes_out
 from attend_grader.checks.compare import FLOAT32 as SINGLE
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.helpers import Known, known, worked
+from attend_grader.checks.helpers import Fresh, agrees, worked
 
 
-def _squeezes(rng: np.random.Generator) -> Known:
+def _squeezes(rng: np.random.Generator) -> Fresh:
     for trained, length, shape in ((64, 1024, 6), (10, 15, 6), (2048, 8192, (2, 1, 3)), (3, 99, 1)):
         where = torch.from_numpy(rng.integers(0, length, shape))
         why = f"trained on {trained}, reads {length}; {where.numel()} of its positions"
-        yield why, (where, trained, length), where.double() * trained / length
-    where = torch.tensor([0, 2, 5])
-    yield "three early positions of a longer text", (where, 10, 40), where.double() / 4
+        yield why, Call((where, trained, length))
+    yield "three early positions of a longer text", Call((torch.tensor([0, 2, 5]), 10, 40))
 
 
-def _short(rng: np.random.Generator) -> Known:
+def _short(rng: np.random.Generator) -> Fresh:
     del rng
     for length in (8, 10):
-        yield "the text fits", (torch.arange(8), 10, length), torch.arange(8).double()
-    where = torch.arange(11)
-    yield "one token too many", (where, 10, 11), where.double() * 10 / 11
+        yield "the text fits", Call((torch.arange(8), 10, length))
+    yield "one token too many", Call((torch.arange(11), 10, 11))
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -57,31 +55,10 @@ SLIPS = (
         "Positions are stretched, not squeezed: the factor is upside down. It is trained / wanted.",
     ),
     Slip(
-        "stretched short texts",
-        (SHARE, "trained_length / length"),
-        "Texts that fit are stretched to the trained length. They keep their positions: the "
-        "factor is at most 1.",
-    ),
-    Slip(
         "held at the last trained position",
         (SQUEEZED, "positions.double().clamp(max=trained_length - 1)"),
         "Positions past the trained length are all held at its last one (clamp), so far tokens "
         "cannot be told apart. Multiply all positions by the same ratio.",
-    ),
-    Slip(
-        "divided with //",
-        (
-            SQUEEZED,
-            "positions if length <= trained_length else positions * trained_length // length",
-        ),
-        "Your positions come as whole numbers, so that neighbours share one. Divide by `/`, not by "
-        "`//`, and convert with .double().",
-    ),
-    Slip(
-        "short texts as they came",
-        (SQUEEZED, f"positions if length <= trained_length else {SQUEEZED}"),
-        "Longer texts are right, but a text that fits gives back whole numbers, just as they came "
-        "in. Asked for are float64 positions, always: positions.double().",
     ),
     Slip(
         "counted the positions given",
@@ -99,12 +76,6 @@ SLIPS = (
         ("trained_length / length", "(trained_length - 1) / (length - 1)"),
         "The last position is mapped to the last trained one, by (trained − 1) / (wanted − 1). "
         "Chen et al. multiply by trained / wanted.",
-    ),
-    Slip(
-        "positions in float32",
-        (".double()", ".float()"),
-        "Your positions come in float32. Angles are made from them, and far out these need "
-        "float64: use .double() before you multiply.",
     ),
     Slip(
         "converted too late",
@@ -150,8 +121,8 @@ EXERCISE = Exercise(
             want=torch.tensor([0.0, 0.5, 1.5, 3.5], dtype=torch.float64),
             tolerance=SINGLE,
         ),
-        known("p times trained over wanted length, for any lengths", _squeezes),
-        known("a text that fits keeps its positions", _short, tolerance=SINGLE),
+        agrees("p times trained over wanted length, for any lengths", _squeezes, repeat=1),
+        agrees("a text that fits keeps its positions", _short, repeat=1, tolerance=SINGLE),
         comes_out(torch.float64, (torch.arange(8), 10, 8), (torch.arange(9), 3, 9)),
     ),
     draws=draws,

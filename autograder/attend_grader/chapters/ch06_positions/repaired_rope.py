@@ -1,7 +1,7 @@
 """Exercise 06_positions/repaired_rope: two conventions of pairs, mixed in one function.
 
 The broken function stands in the notebook: angles for halves, partners from neighbours. With one
-pair the two are the same. The oracle is a product of complex numbers in float64.
+pair the two are the same.
 """
 
 from __future__ import annotations
@@ -9,40 +9,34 @@ from __future__ import annotations
 import numpy as np
 import torch
 from attend_solutions import positions as solutions
+from attend_solutions.positions import angular_frequencies as rates
 from torch import Tensor
 
-from attend_grader.chapters.ch06_positions.apply_rope import BFLOAT16, turned
-from attend_grader.chapters.ch06_positions.shared import FAR, READY_MADE, ROUNDED, rates
+from attend_grader.chapters.ch06_positions.apply_rope import BFLOAT16
+from attend_grader.chapters.ch06_positions.shared import FAR, READY_MADE, ROUNDED
 from attend_grader.checks.compare import FLOAT32 as SINGLE
 from attend_grader.checks.compare import FLOAT64 as DOUBLE
 from attend_grader.checks.contract import FLOAT32, FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import Known, known
+from attend_grader.checks.helpers import Fresh, Known, agrees, known
 from attend_grader.checks.sizes import AS_DRAWN
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_properties import normal
 
 
-def _both(q: Tensor, k: Tensor, *where: Tensor) -> tuple[Tensor, Tensor]:
-    return turned(q, *where), turned(k, *where)
-
-
-def _case(why: str, *given: Tensor) -> tuple[str, tuple[Tensor, ...], tuple[Tensor, Tensor]]:
-    return why, given, _both(*given)
-
-
-def _pairs(rng: np.random.Generator) -> Known:
+def _pairs(rng: np.random.Generator) -> Fresh:
     """Several pairs; positions between whole numbers; sequences that differ."""
     for shape, width in (((3,), 4), ((2, 5), 8), ((4, 4), 4), ((3,), 2)):
         where = torch.from_numpy(rng.integers(1, 40, shape[-1]))
         q, k = normal(rng, 2, *shape, width)
-        yield _case(f"T = {shape[-1]}, D = {width}", q, k, where, rates(width))
+        yield f"T = {shape[-1]}, D = {width}", Call((q, k, where, rates(width)))
     where = torch.from_numpy(rng.integers(1, 40, (2, 1, 4))) - 0.25
     q, k = normal(rng, 2, 2, 3, 4, 6)
-    yield _case("positions of each sequence, between whole numbers", q, k, where, rates(6, 100.0))
+    why = "positions of each sequence, between whole numbers"
+    yield why, Call((q, k, where, rates(6, 100.0)))
     where = torch.from_numpy(rng.integers(1, 40, 3))
     q, k = normal(rng, 2, 4, 3, 6), normal(rng, 2, 2, 3, 6)
-    yield _case("4 heads of queries, 2 of keys", q, k, where, rates(6))
+    yield "4 heads of queries, 2 of keys", Call((q, k, where, rates(6)))
 
 
 def _far(rng: np.random.Generator) -> Known:
@@ -50,7 +44,8 @@ def _far(rng: np.random.Generator) -> Known:
     for positions in (where, where.double() + 0.37):
         q, k = normal(rng, 2, 3, 8)
         why = "positions about 100,000, where float32 angles are off by thousandths"
-        yield _case(why, q, k, positions, rates(8))
+        given = (q, k, positions, rates(8))
+        yield why, given, solutions.repaired_rope(q.double(), k.double(), *given[2:])
 
 
 def _scores(subject: Subject, probe: Probe) -> None:
@@ -90,14 +85,15 @@ def _types(subject: Subject, probe: Probe) -> None:
     kinds = ((torch.float32, SINGLE), (torch.float64, DOUBLE), (torch.bfloat16, BFLOAT16))
     for kind, tolerance in kinds:
         given = (q.to(kind), k.to(kind), where, rates(6))
-        want, why = tuple(x.to(kind) for x in _both(*given)), f"q and k in {kind}"
+        exact = probe.reference(*(x.double() for x in given[:2]), *given[2:])
+        want, why = tuple(x.to(kind) for x in exact), f"q and k in {kind}"
         value = probe.agree(subject, *given, want=want, tolerance=tolerance, why=why).value
         for x in value:
             if x.dtype != kind:
                 note = f"q and k have dtype {kind}, but a result {x.dtype}: bring sines and "
                 raise probe.miss(f"{note}cosines to x.dtype.", *given)
     for given in ((q.double(), k, where, rates(6)), (q, k.double(), where, rates(6))):
-        value = probe.agree(subject, *given, want=_both(*given), tolerance=SINGLE).value
+        value = probe.agree(subject, *given, tolerance=SINGLE).value
         for x, name, result in zip(given, "qk", value, strict=False):
             if result.dtype != x.dtype:
                 text = f"{name} has dtype {x.dtype}, but its result {result.dtype}: bring sines "
@@ -130,8 +126,6 @@ LAID_OUT = "angles = torch.cat((angles, angles), dim=-1)"
 PARTNER = "torch.cat((-second, first), dim=-1)"
 NEIGHBOUR = "torch.stack((-x[..., 1::2], x[..., ::2]), dim=-1).flatten(-2)"
 TURNED = "return turn(q), turn(k)"
-COSINES = "x * angles.cos().to(x.dtype) + partner * angles.sin().to(x.dtype)"
-
 SLIPS = (
     Slip(
         "not repaired",
@@ -152,44 +146,16 @@ SLIPS = (
         "θ_1, …). One of the two had to change, not both.",
     ),
     Slip(
-        "keys as they were",
-        (TURNED, "return turn(q), k.clone()"),
-        "The keys are not turned at all. Queries and keys are both turned, each by its position.",
-    ),
-    Slip(
-        "turned clockwise",
-        (PARTNER, "torch.cat((second, -first), dim=-1)"),
-        "Both turn clockwise, by −pθ: the minus sign stands before the wrong half. The partner is "
-        "(−second half, first half).",
-    ),
-    Slip(
-        "no minus sign",
-        (PARTNER, "torch.cat((second, first), dim=-1)"),
-        "There is no minus sign in the partners, so lengths change. It is (−second half, first "
-        "half).",
-    ),
-    Slip(
         "halves not exchanged",
         (PARTNER, "torch.cat((-first, second), dim=-1)"),
         "Each number is its own partner: the sign is there, but the halves stay where they are. "
         "The partner is (−second half, first half).",
     ),
     Slip(
-        "keys and queries exchanged",
-        (TURNED, "return turn(k), turn(q)"),
-        "The results have changed places: the turned queries come first, then the keys.",
-    ),
-    Slip(
         "angles in float32",
         (ANGLES, ANGLES.replace("double", "float")),
         "Near 0 all is right, but far out digits are lost: the angles were made in float32. That "
         "line of the colleague's was right.",
-    ),
-    Slip(
-        "left in float64",
-        (COSINES, "x * angles.cos() + partner * angles.sin()"),
-        "All numbers are right, but they come in float64 whatever q and k are: convert sines and "
-        "cosines to the dtype of x.",
     ),
 )
 
@@ -218,18 +184,6 @@ def by_roll(q, k, positions, frequencies):
     )
 
 
-def by_neighbours(q, k, positions, frequencies):
-    """Sorts halves into neighbours, turns these as complex numbers, and sorts back."""
-    turns = torch.exp(1j * positions[..., None].double() * frequencies.double())
-
-    def turn(x):
-        z = x.double().unflatten(-1, (2, -1)).transpose(-1, -2).contiguous()
-        z = torch.view_as_real(torch.view_as_complex(z) * turns)
-        return z.transpose(-1, -2).flatten(-2).to(x.dtype)
-
-    return turn(q), turn(k)
-
-
 EXERCISE = Exercise(
     chapter="06_positions",
     title="Repair a rotation",
@@ -246,15 +200,15 @@ EXERCISE = Exercise(
         forbids=("apply_rope", *READY_MADE),
     ),
     properties=(
-        known("the queries: pairs of halves", _pairs, part=0, tolerance=SINGLE),
-        known("the keys: pairs of halves", _pairs, part=1, tolerance=SINGLE),
+        agrees("the queries: pairs of halves", _pairs, repeat=1, part=0, tolerance=SINGLE),
+        agrees("the keys: pairs of halves", _pairs, repeat=1, part=1, tolerance=SINGLE),
         Property("lengths stay; scores depend on the offset alone", 1, _scores),
         known("exact at position 100,000", _far, tolerance=ROUNDED),
         Property("the dtype of q and k comes out", 1, _types),
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(by_halves, by_roll, by_neighbours),
+    alternatives=(by_halves, by_roll),
     hints=(
         "Print `partner` for x = (0, 1, 2, 3), and beside it the order of the angles. Which number "
         "is x_0 paired with, and which angles do the two get?",

@@ -1,9 +1,7 @@
-"""Chapter 06: what several exercises are measured by: encodings, frequencies, types of numbers."""
+"""Chapter 06: what several exercises are measured by: limits of rounding, types of numbers."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -24,18 +22,6 @@ ROUNDED = Tolerance(
     "sines of float64 angles, rounded once to float32, are off by 6e-8; float32 angles at position "
     "10⁵ by thousandths",
 )
-
-
-def rates(width: int, base: float = 10_000.0) -> Tensor:
-    """The frequency of each pair (width / 2,) in float64, by Python's own powers."""
-    return torch.tensor([base ** (-2 * i / width) for i in range(width // 2)], dtype=torch.float64)
-
-
-def encode(positions: Sequence[float], width: int, base: float = 10_000.0) -> Tensor:
-    """PE of each position (T, C) in float64, number by number: sine and cosine in turns."""
-    angles = [[p * rate for rate in rates(width, base).tolist()] for p in positions]
-    rows = [[wave(a) for a in row for wave in (math.sin, math.cos)] for row in angles]
-    return torch.tensor(rows, dtype=torch.float64).reshape(len(positions), width)
 
 
 def python_float(value: Any, probe: Probe, name: str, *args: Any) -> None:
