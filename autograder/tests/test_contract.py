@@ -240,6 +240,29 @@ def test_the_result_that_holds_integers_is_named() -> None:
     assert "Your result holds integers there, so fractions are lost." in told
 
 
+def test_a_right_result_that_holds_integers_is_not_blamed() -> None:
+    def both(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Half of rows of x (T, D) times w (D, E), and the last row."""
+        return x @ (w * 0.5), x[-1]
+
+    def draws(rng: np.random.Generator) -> list[Call]:
+        return [Call(call.args) for call in _draws(rng)]
+
+    def values(subject: Any, probe: Any) -> None:
+        for call in draws(probe.rng):
+            probe.agree(subject, *call.args)
+
+    def cut_by_x(x: Any, w: Any) -> Any:
+        return x @ (w * 0.5).astype(x.dtype) * 1.0, x[-1]
+
+    contract = Contract(accepts=(FLOAT64, INTEGERS))
+    exercise = replace(_exercise(both, contract, draws, values), results=("product", "kept"))
+    (told,) = _lost(judge(local(cut_by_x), exercise, 1, extra=True)).values()
+    assert told.startswith("integers in x: product[")
+    assert "kept holds integers" not in told
+    assert "Is something else given x's type there?" in told
+
+
 def test_where_integers_in_one_argument_change_a_float_result_its_type_is_asked_about() -> None:
     wrong = lambda x, w, half=False: mixed(x, w.astype(x.dtype), half) * 1.0  # noqa: E731
     (told,) = _lost(judge(local(wrong), MIX, 1, extra=True)).values()

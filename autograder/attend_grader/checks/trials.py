@@ -142,16 +142,22 @@ def _single(value: Any, plain: Any) -> bool:
 
 
 def _cut(value: Any, plain: Any, alike: Alike) -> str:
-    """Which results hold integers, where those of the plain guise hold none; empty for none."""
-    kinds = [
-        [numbers(part).dtype.kind in "iu" for part in pair]
-        for pair in zip(parts(value), parts(plain), strict=False)
+    """Which wrong results hold integers, where those of the plain guise hold none."""
+    pairs = [(numbers(a), numbers(b)) for a, b in zip(parts(value), parts(plain), strict=False)]
+    names = [
+        alike.name(i, len(pairs))
+        for i, (here, there) in enumerate(pairs)
+        if here.dtype.kind in "iu" and there.dtype.kind not in "iu" and _differ(here, there)
     ]
-    names = [alike.name(i, len(kinds)) for i, (here, there) in enumerate(kinds) if here > there]
     if not names:
         return ""
-    who = " and ".join(names) if len(kinds) > 1 else "Your result"
+    who = " and ".join(names) if len(pairs) > 1 else "Your result"
     return f"{who} {'holds' if len(names) == 1 else 'hold'} integers there, so fractions are lost."
+
+
+def _differ(here: np.ndarray, there: np.ndarray) -> bool:
+    """Whether numbers are others: an argument that is handed back may hold whole ones."""
+    return here.shape != there.shape or bool(mismatches(here, there, SINGLE).any())
 
 
 def _instance(reference: Any, call: Call) -> tuple[Any, Callable[..., Any]]:

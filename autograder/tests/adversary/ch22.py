@@ -416,7 +416,7 @@ WRITTEN = [
     (
         K,
         "right",
-        "keys faded by division of powers",
+        "einsum for what the chunk adds",
         chunked(
             carry="rate ** n * S + np.einsum('...sd,...se->...de', rate ** (n - 1 - i) * b, c)"
         ),
@@ -1943,3 +1943,42 @@ right(
     return out, out[..., -1, :].copy()
 """,
 )
+
+# A third series: slips that the first two leave out.
+
+MIDDLE = "s[..., s.shape[-2] // 2, None, :]"
+wrong(
+    P,
+    "tril(…, 1): each token sees the next one",
+    parallel(fade="np.tril(decay ** np.maximum(i - j, 0), 1)"),
+)
+wrong(
+    K,
+    "keys divided by γ^i, then multiplied by γ^(n-1): 0 / 0 in long chunks",
+    chunked(carry="rate ** n * S + np.swapaxes(rate ** (n - 1) * (b / rate**i), -1, -2) @ c"),
+)
+wrong(
+    K,
+    "a chunk below 1 is taken as 1",
+    chunked().replace("tiles(q.shape[-2], chunk)", "tiles(q.shape[-2], max(1, chunk))"),
+)
+wrong(
+    G,
+    "a product of e^(b - c) and e^(c - b) around the chunk's middle",
+    gated(
+        weights=f"np.tril((a * np.exp(s - {MIDDLE})) @ np.swapaxes(b * np.exp({MIDDLE} - s), -1, -2))"
+    ),
+)
+wrong(
+    G,
+    "keys are written with e^b",
+    gated(carry="np.exp(s[..., -1, :])[..., None] * S + np.swapaxes(b * np.exp(s), -1, -2) @ c"),
+)
+wrong(D, "outputs from the values", delta(read="a @ S + np.tril(a @ bt) @ c"))
+wrong(D, "the memory adds beta times the values", delta(carry="S + bt @ (s[..., None] * c)"))
+wrong(
+    S,
+    "mix cast to the type of x",
+    shift(mixed="mix.astype(x.dtype) * x + (1 - mix.astype(x.dtype)) * before"),
+)
+wrong(W, "-50 in the place of -inf before the first token", rwkv(start="50.0"))

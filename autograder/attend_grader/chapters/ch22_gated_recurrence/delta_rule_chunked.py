@@ -11,6 +11,7 @@ from attend_solutions.flash import tiles
 from attend_solutions.linear_attention import expect_pairs
 
 from attend_grader.chapters.ch22_gated_recurrence.shared import (
+    INT64,
     PLAIN,
     WHOLE,
     between,
@@ -117,9 +118,9 @@ SLIPS = (
         "np.tril(…, -1).",
     ),
     Slip(
-        "the system of later tokens",
-        (TRIANGLE, "np.triu(step * (keys @ turned), 1)"),
-        "Each token is corrected for what later tokens write. It is earlier ones: np.tril(…, -1).",
+        "reads before it writes",
+        ("np.tril(asked @ turned) @ written", "np.tril(asked @ turned, -1) @ written"),
+        "A query does not see what its own token writes: q kᵀ keeps its diagonal here.",
     ),
     Slip(
         "no step sizes in the system",
@@ -145,7 +146,7 @@ SLIPS = (
     Slip(
         "values in the place of corrections",
         ("state + turned @ written", "state + turned @ (step * values)"),
-        "The memory gets the values themselves. It gets the corrections u, like the outputs.",
+        "The memory gets β times the values. It gets the corrections u, like the outputs.",
     ),
     Slip(
         "step sizes of the values only",
@@ -213,6 +214,7 @@ EXERCISE = Exercise(
         whole=WHOLE,
         forbids=("delta_rule_update",),
         says=(
+            INT64,
             "No table of T × T numbers, and no loop over tokens.",
             "Shapes that do not fit and chunks of less than 1 raise a ValueError.",
         ),

@@ -11,6 +11,7 @@ from attend_solutions.linear_attention import expect_pairs
 
 from attend_grader.chapters.ch22_gated_recurrence.retention_recurrent import going_on
 from attend_grader.chapters.ch22_gated_recurrence.shared import (
+    INT64,
     PLAIN,
     WHOLE,
     between,
@@ -177,6 +178,7 @@ EXERCISE = Exercise(
         whole=WHOLE,
         forbids=("retention_recurrent",),
         says=(
+            INT64,
             "No table of T × T numbers, and no loop over tokens.",
             "Texts and chunks may be long, and the decay small.",
             "Shapes that do not fit and chunks of less than 1 raise a ValueError.",

@@ -11,6 +11,7 @@ from attend_solutions.linear_attention import expect_pairs
 
 from attend_grader.chapters.ch22_gated_recurrence.retention_recurrent import case
 from attend_grader.chapters.ch22_gated_recurrence.shared import (
+    INT64,
     PLAIN,
     WHOLE,
     between,
@@ -99,7 +100,7 @@ SLIPS = (
     Slip(
         "divided by √D",
         ("(q @ np", "(q / q.shape[-1] ** 0.5 @ np"),
-        "Products are divided by √D. Nothing is scaled here: the caller's queries are.",
+        "Products are divided by √D. Nothing is scaled here; whoever calls may scale the queries.",
     ),
     Slip(
         "fades along a line",
@@ -146,7 +147,10 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         ranges={"decay": AS_DRAWN},
         whole=WHOLE,
-        says=("Shapes that do not fit raise a ValueError.",),
+        says=(
+            INT64,
+            "Shapes that do not fit raise a ValueError.",
+        ),
     ),
     properties=(
         worked(

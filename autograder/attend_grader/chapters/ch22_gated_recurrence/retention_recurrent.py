@@ -10,6 +10,7 @@ from attend_solutions import gated_recurrence as answers
 from attend_solutions.linear_attention import expect_pairs
 
 from attend_grader.chapters.ch22_gated_recurrence.shared import (
+    INT64,
     PLAIN,
     WHOLE,
     between,
@@ -182,6 +183,7 @@ EXERCISE = Exercise(
         ranges={"decay": AS_DRAWN},
         whole=WHOLE,
         says=(
+            INT64,
             "Texts may be long.",
             "Shapes that do not fit raise a ValueError.",
         ),

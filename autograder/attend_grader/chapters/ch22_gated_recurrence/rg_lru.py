@@ -112,7 +112,7 @@ SLIPS = (
         "The input is scaled by √(1 − a): the root is of 1 − a².",
     ),
     Slip(
-        "a sigmoid's power, with the paper's sign",
+        "the paper's sign",
         ("np.logaddexp(0, rates)", "np.logaddexp(0, -rates)"),
         "The softplus is of −rates. That is the paper's Λ, whose sign is the opposite of `rates`.",
     ),

@@ -19,6 +19,9 @@ WHOLE: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 """Whole numbers in the place of decays (1), gates (-1 and less) and step sizes (0 and 1)."""
 
+INT64 = "Products of integers fit into int64."
+"""Said where an answer may multiply integers as they are."""
+
 PLAIN = (np.ones((4, 3)), np.ones((4, 3)), np.ones((4, 2)))
 """A text that fits."""
 
