@@ -201,9 +201,7 @@ EXERCISE = Exercise(
     goal="Carry a gradient back through every step, to the weights, the inputs and the start.",
     reference=recurrence.bptt,
     contract=replace(
-        PROMISES,
-        ranges={"grad_states": ANY},
-        says=("The work grows with T, not with its square.",),
+        PROMISES, ranges={"grad_states": ANY}, says=("The work grows with T, not with its square.",)
     ),
     properties=(
         worked(

@@ -135,12 +135,6 @@ SLIPS = (
         "multiplies by 1 − h²; the states tell you h.",
     ),
     Slip(
-        "slopes one step off",
-        ("states[:, t]", "states[:, t - 1]"),
-        "The slopes are one step off. On the way from h_{t−1} to h_t you go through the tanh that "
-        "made h_t: its slope is 1 − h_t².",
-    ),
-    Slip(
         "Frobenius norm of all but the last",
         (NORM, "np.linalg.norm(jacobian, axis=(1, 2)) if t < steps - 1 else 1.0"),
         "Your numbers but the last, which is 1, are Frobenius norms, NumPy's default for a "
@@ -198,10 +192,7 @@ EXERCISE = Exercise(
     title="How far a gradient reaches",
     goal="Measure how strongly the last state depends on each state before it.",
     reference=recurrence.gradient_norms,
-    contract=replace(
-        PROMISES,
-        ranges={"w_h": ANY},
-    ),
+    contract=replace(PROMISES, ranges={"w_h": ANY}),
     properties=(
         worked(
             "a hand-worked example: one number, 68.4, 19, 10, 1",

@@ -92,12 +92,6 @@ SLIPS = (
         "the forget gate f.",
     ),
     Slip(
-        "no tanh on the new memory",
-        ("np.tanh(new_c)", "new_c"),
-        "The new state is the output gate times the memory itself. The memory goes through tanh "
-        "first: sigmoid(o) * np.tanh(new_c).",
-    ),
-    Slip(
         "state from the old memory",
         ("np.tanh(new_c)", "np.tanh(c)"),
         "The new state is made from the old memory. Work out the new memory first; the state shows "

@@ -127,9 +127,7 @@ EXERCISE = Exercise(
     goal="Find the one wrong line of a function whose own test passes, and repair it.",
     reference=recurrence.repaired_bptt,
     contract=replace(
-        PROMISES,
-        forbids=("bptt",),
-        says=("No finite differences, which are not exact enough.",),
+        PROMISES, forbids=("bptt",), says=("No finite differences, which are not exact enough.",)
     ),
     properties=(
         agrees("one step, and slopes of 1: right, as it was", _one_step, repeat=1),

@@ -14,10 +14,7 @@ from attend_grader.checks.probe import Call
 from attend_grader.checks.properties import normal
 
 PROMISES = Contract(
-    numpy_only=True,
-    accepts=(FLOAT64, FLOAT32, INTEGERS),
-    views=True,
-    arguments_unchanged=True,
+    numpy_only=True, accepts=(FLOAT64, FLOAT32, INTEGERS), views=True, arguments_unchanged=True
 )
 
 LN2, LN3 = float(np.log(2)), float(np.log(3))

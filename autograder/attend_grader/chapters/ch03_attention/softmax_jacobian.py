@@ -99,11 +99,7 @@ SLIPS = (
         "one row only. Use an identity matrix and broadcasting: p[..., :, None] and p[..., None, "
         ":].",
     ),
-    Slip(
-        "p @ p.T is one number",
-        (TABLE, "weights @ weights.T"),
-        NO_TABLE,
-    ),
+    Slip("p @ p.T is one number", (TABLE, "weights @ weights.T"), NO_TABLE),
     Slip(
         "p @ p.T is one number, and np.diag",
         (f"{DIAGONAL} - {TABLE}", "np.diag(weights) - weights @ weights.T"),
