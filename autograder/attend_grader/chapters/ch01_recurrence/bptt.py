@@ -5,13 +5,19 @@ The oracle is a numerical derivative of a recurrence written here, not our formu
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from attend_solutions import recurrence
 from attend_solutions.types import Array
 
-from attend_grader.chapters.ch01_recurrence.shared import all_states, rotation, sequence_inputs
-from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
-from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.chapters.ch01_recurrence.shared import (
+    PROMISES,
+    all_states,
+    rotation,
+    sequence_inputs,
+)
+from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Fresh, agrees, worked
 from attend_grader.checks.properties import NUMERICAL, derivative, expect_growth, normal
 from attend_grader.checks.sizes import ANY
@@ -70,9 +76,8 @@ def _direction(rng: np.random.Generator) -> Fresh:
         one = np.zeros_like(grad_states)
         one[:, step] = grad_states[:, step]
         yield f"the loss looks at {what}{'' if step else ' input can change'}", Call((*inputs, one))
-    x, h0, states, w_x, _, _ = problem(rng, 1, 40, 2, 3)[1]
-    last = np.zeros_like(states)
-    last[:, -1] = normal(rng, 1, 3)
+    x, h0, states, w_x, _, last = problem(rng, 1, 40, 2, 3)[1]
+    last[:, :-1] = 0.0
     turn = rotation(rng, 3)  # keeps the gradient's length, so that nothing fades
     why = "40 steps, nearly all states 0, W_h a rotation: the way back has no end but h0"
     yield why, Call((x, h0, 0.1 * states, w_x, turn, last))
@@ -96,11 +101,12 @@ def _cost(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong, all sizes alike, one sequence, one step, large gradients."""
-    sizes = ((2, 4, 3, 5), (3, 3, 3, 3), (1, 5, 2, 3), (2, 1, 2, 2))
+    """Oblong, all sizes alike, one sequence, one step, one number; large h0; large gradients."""
+    sizes = ((2, 4, 3, 5), (3, 3, 3, 3), (1, 5, 2, 3), (2, 1, 2, 2), (2, 3, 1, 1))
+    made = [problem(rng, *each)[1] for each in sizes]
+    outside = [(x, h0 + 2 * np.sign(h0), *rest) for x, h0, *rest in made[::2]]
     *inputs, grad_states = problem(rng, 2, 3, 2, 4)[1]
-    large = Call((*inputs, 1e4 * grad_states))
-    return [*(Call(problem(rng, *each)[1]) for each in sizes), large]
+    return [*map(Call, (*outside, *made[1::2], (*inputs, 1e4 * grad_states)))]
 
 
 SLOPE = " * (1 - states[:, t] ** 2)"
@@ -110,9 +116,8 @@ SLIPS = (
     Slip(
         "nothing comes back from later steps",
         (" + carried", ""),
-        "Each step answers for its own state only: what comes back from later steps is missing. "
-        "The state at t also feeds step t + 1, so its gradient is grad_states[:, t] plus what that "
-        "step hands back.",
+        "Each step answers for its own state only. The state at t also feeds step t + 1: its "
+        "gradient is grad_states[:, t] plus what that step hands back.",
     ),
     Slip(
         "forgot tanh's slope",
@@ -139,12 +144,6 @@ SLIPS = (
         "1 − states[:, t]**2.",
     ),
     Slip(
-        "w_h instead of its transpose",
-        ("w_h.T", "w_h"),
-        "What goes back a step is multiplied by w_h, which fits because w_h is square. Backwards "
-        "it is the transpose: grad_sum @ w_h.T.",
-    ),
-    Slip(
         "new state instead of old in grad_w_h",
         ("before.T", "states[:, t].T"),
         "grad_w_h pairs each step with the state it made. w_h was multiplied by the state before "
@@ -162,12 +161,6 @@ SLIPS = (
         "The weights' gradients hold one step only, as when `=` stands where `+=` belongs. The "
         "same weights serve every step: add up over all of them.",
     ),
-    Slip(
-        "walked forwards",
-        ("reversed(range(x.shape[1]))", "range(x.shape[1])"),
-        "The loop runs forwards in time, so that each step hands its gradient to the next. "
-        "Gradients go back: begin at the last step, reversed(range(T)).",
-    ),
 )
 
 
@@ -181,22 +174,6 @@ def sums_kept(x, h0, states, w_x, w_h, grad_states):
     grad_w_x = np.einsum("btc,btn->cn", x, grad_sums)
     grad_w_h = np.einsum("btm,btn->mn", before, grad_sums)
     return [grad_sums @ w_x.T, carried, grad_w_x, grad_w_h, grad_sums.sum(axis=(0, 1))]
-
-
-def time_first(x, h0, states, w_x, w_h, grad_states):
-    """Works with time in front, and carries the gradient of the state before."""
-    x, states, grads = (np.moveaxis(a, 1, 0) for a in (x, states, grad_states))
-    befores = [h0, *states[:-1]]
-    totals = {"w_x": 0.0, "w_h": 0.0, "b": 0.0}
-    grad_x, carried = [], 0.0
-    for now, before, state, grad in reversed(list(zip(x, befores, states, grads, strict=True))):
-        grad_sum = np.multiply(grad + carried, 1 - np.square(state))
-        grad_x.insert(0, grad_sum @ w_x.transpose())
-        totals["w_x"] = totals["w_x"] + np.transpose(now) @ grad_sum
-        totals["w_h"] = totals["w_h"] + np.transpose(before) @ grad_sum
-        totals["b"] = totals["b"] + np.sum(grad_sum, axis=0)
-        carried = np.einsum("bn,mn->bm", grad_sum, w_h)
-    return np.stack(grad_x, axis=1), carried, totals["w_x"], totals["w_h"], totals["b"]
 
 
 def by_sequences(x, h0, states, w_x, w_h, grad_states):
@@ -223,23 +200,14 @@ EXERCISE = Exercise(
     title="Back through time",
     goal="Carry a gradient back through every step, to the weights, the inputs and the start.",
     reference=recurrence.bptt,
-    contract=Contract(
-        numpy_only=True,
-        accepts=(FLOAT64, FLOAT32, INTEGERS),
-        views=True,
-        arguments_unchanged=True,
-        ranges={"grad_states": ANY},
-        says=("The work grows with T, not with its square.",),
+    contract=replace(
+        PROMISES, ranges={"grad_states": ANY}, says=("The work grows with T, not with its square.",)
     ),
     properties=(
         worked(
             "a hand-worked example: two steps of one number",
-            np.array([[[3.0], [5.0]]]),
-            np.array([[-1.0]]),
-            np.array([[[0.5], [0.0]]]),
-            np.array([[3.0]]),
-            np.array([[2.0]]),
-            np.array([[[4.0], [2.0]]]),
+            *map(np.array, ([[[3.0], [5.0]]], [[-1.0]], [[[0.5], [0.0]]])),
+            *map(np.array, ([[3.0]], [[2.0]], [[[4.0], [2.0]]])),
             want=(
                 np.array([[[18.0], [6.0]]]),  # 6 · 3, 2 · 3
                 np.array([[12.0]]),  # 6 · 2
@@ -251,18 +219,13 @@ EXERCISE = Exercise(
         ),
         agrees("one step only", _one_step, repeat=1),
         *(numerical(position, result) for position, result in enumerate(RESULTS)),
-        agrees(
-            "a loss at one step reaches earlier inputs, not later ones",
-            _direction,
-            part=0,
-            repeat=1,
-        ),
+        agrees("a loss at one step reaches earlier inputs, not later ones", _direction, part=0),
         Property("walks back once: work grows with T, not with its square", 1, _cost),
     ),
     draws=draws,
     slips=SLIPS,
     related=True,
-    alternatives=(sums_kept, time_first, by_sequences),
+    alternatives=(sums_kept, by_sequences),
     hints=(
         "In what two ways does the loss depend on the state at step t? One way is given to you in "
         "grad_states. The other is known only after step t + 1 has been worked on.",

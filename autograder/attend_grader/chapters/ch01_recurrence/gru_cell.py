@@ -9,16 +9,18 @@ from attend_solutions.types import Array
 from attend_grader.chapters.ch01_recurrence.shared import (
     LN2,
     LN3,
-    SIZES,
+    PROMISES,
     WIDE,
-    alone,
-    huge,
+    any_sizes,
+    cell_draws,
+    each_alone,
+    huge_sums,
     inside,
     logistic,
+    overflowed,
     weights,
 )
-from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
-from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.exercise import Exercise, Slip
 from attend_grader.checks.helpers import Fresh, Known, agrees, known, worked
 from attend_grader.checks.properties import normal
 
@@ -70,33 +72,8 @@ def _placed(rng: np.random.Generator) -> Known:
 
 
 def _sizes(rng: np.random.Generator) -> Fresh:
-    for b, c, n in SIZES:
-        yield f"B = {b}, C = {c}, N = {n}", Call(_inputs(rng, b, c, n))
-    names = ("x", "h", "w_x", "w_h", "b_x", "b_h")
-    for why, arguments in alone(names, _inputs(rng, 2, 4, 3), ("w_x", "w_h")):
-        yield why, Call(arguments)
-
-
-def _huge(rng: np.random.Generator) -> Fresh:
-    *inputs, b_x, b_h = _inputs(rng, 2, 4, 3)
-    yield "sums near ±1000", Call((*inputs, huge(b_x.size), b_h))
-
-
-def _overflowed(value: Array) -> str:
-    if np.isfinite(value).all():
-        return ""
-    return "Yours are not all finite there. The sigmoid given above lstm_cell is safe for any sum."
-
-
-def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong, all sizes alike, one sequence, huge sums of both signs."""
-    *inputs, b_x, b_h = _inputs(rng, 2, 3, 5)
-    return [
-        Call((*inputs, b_x, b_h)),
-        Call(_inputs(rng, 4, 4, 4)),
-        Call(_inputs(rng, 1, 2, 3)),
-        Call((*inputs, huge(b_x.size), b_h)),
-    ]
+    yield from any_sizes(_inputs)(rng)
+    yield from each_alone(_inputs, "x", "h", "w_x", "w_h", "b_x", "b_h")(rng)
 
 
 CANDIDATE = "np.tanh(x_n + reset * h_n)"
@@ -197,21 +174,12 @@ EXERCISE = Exercise(
     title="A step of the GRU",
     goal="Write the cell with two gates that needs no second memory.",
     reference=recurrence.gru_cell,
-    contract=Contract(
-        numpy_only=True,
-        accepts=(FLOAT64, FLOAT32, INTEGERS),
-        views=True,
-        arguments_unchanged=True,
-    ),
+    contract=PROMISES,
     properties=(
         worked(
             "a hand-worked example: gates 1/2 and 1/4 → 0.575",
-            np.array([[1.0]]),
-            np.array([[0.5]]),
-            np.array([[0.0, -LN3, 0.0]]),
-            np.array([[0.0, 0.0, 4 * LN2]]),
-            np.zeros(3),
-            np.zeros(3),
+            *map(np.array, ([[1.0]], [[0.5]], [[0.0, -LN3, 0.0]], [[0.0, 0.0, 4 * LN2]])),
+            *np.zeros((2, 3)),
             want=np.array([[0.575]]),
             why="reset gate 1/2, update gate 1/4, the candidate's parts are 0 and ln 4",
         ),
@@ -220,9 +188,9 @@ EXERCISE = Exercise(
         known("the reset gate mutes what comes from the state", _resets),
         known("it does so after the product and the bias, number by number", _placed),
         agrees("any batch, input and state size; input, state and biases each 0, too", _sizes),
-        agrees("huge sums are safe", _huge, repeat=1, clue=_overflowed),
+        agrees("huge sums are safe", huge_sums(_inputs, bias=4), repeat=1, clue=overflowed),
     ),
-    draws=draws,
+    draws=cell_draws(_inputs, bias=4),
     slips=SLIPS,
     alternatives=(sliced, blocks_as_axis),
     hints=(

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from attend_solutions import recurrence
 from attend_solutions.types import Array
 
 from attend_grader.chapters.ch01_recurrence.shared import (
     LN3,
+    PROMISES,
     SIZES,
     WIDE,
-    alone,
-    huge,
+    any_sizes,
+    cell_draws,
+    each_alone,
+    huge_sums,
     inside,
     logistic,
+    overflowed,
     weights,
 )
 from attend_grader.checks.compare import PRINTED
-from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
-from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import Fresh, agrees, worked
+from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import Fresh, Known, agrees, known, worked
 from attend_grader.checks.properties import normal
 from attend_grader.checks.subject import Subject
 
@@ -38,28 +38,18 @@ FAR = 1000.0
 """A memory may be far outside −1 to 1: it counts."""
 
 
-def _gated(i: float, f: float, why: str) -> Callable[[Subject, Probe], None]:
-    """A test of the memory, some of it far from 0, with input and forget gate set by the bias."""
-
-    def test(subject: Subject, probe: Probe) -> None:
-        x, h, c, w_x, w_h, b = _inputs(probe.rng, 3, 2, 4)
-        w_x[:, :8] = w_h[:, :8] = 0.0
-        b[:8] = np.repeat([i, f], 4)
-        c[:, :2] = FAR * np.sign(c[:, :2] - 1e-3)
-        written = np.tanh((x @ w_x + h @ w_h + b)[:, 8:12])
-        new = (c if f > 0 else 0.0) + (written if i > 0 else 0.0)
-        want = (probe.reference(x, h, c, w_x, w_h, b)[0], new)
-        probe.agree(subject, x, h, c, w_x, w_h, b, want=want, part=1, why=why)
-
-    return test
-
-
-def _both(*tests: Callable[[Subject, Probe], None]) -> Callable[[Subject, Probe], None]:
-    def test(subject: Subject, probe: Probe) -> None:
-        for each in tests:
-            each(subject, probe)
-
-    return test
+def _gated(rng: np.random.Generator, i: float, f: float) -> Known:
+    """A memory, some of it far from 0, with input and forget gate set by the bias."""
+    x, h, c, w_x, w_h, b = _inputs(rng, 3, 2, 4)
+    w_x[:, :8] = w_h[:, :8] = 0.0
+    b[:8] = np.repeat([i, f], 4)
+    c[:, :2] = FAR * np.sign(c[:, :2] - 1e-3)
+    written = np.tanh((x @ w_x + h @ w_h + b)[:, 8:12])
+    new = (c if f > 0 else 0.0) + (written if i > 0 else 0.0)
+    inputs = (x, h, c, w_x, w_h, b)
+    told = ["open" if gate > 0 else "shut" for gate in (i, f)]
+    why = f"the input gate is {told[0]} and the forget gate {told[1]}"
+    yield why, inputs, (recurrence.lstm_cell(*inputs)[0], new)
 
 
 def _state(subject: Subject, probe: Probe) -> None:
@@ -79,35 +69,10 @@ def _state(subject: Subject, probe: Probe) -> None:
 
 
 def _memory(rng: np.random.Generator) -> Fresh:
-    for b, c, n in SIZES:
-        yield f"B = {b}, C = {c}, N = {n}", Call(_inputs(rng, b, c, n))
+    yield from any_sizes(_inputs)(rng)
     x, h, memory, w_x, w_h, b = _inputs(rng, 2, 3, 4)
     yield "a memory far outside −1 to 1", Call((x, h, FAR * memory, w_x, w_h, b))
-    names = ("x", "h", "c", "w_x", "w_h", "b")
-    for why, arguments in alone(names, _inputs(rng, 2, 4, 3), ("w_x", "w_h")):
-        yield why, Call(arguments)
-
-
-def _huge(rng: np.random.Generator) -> Fresh:
-    *inputs, b = _inputs(rng, 2, 4, 3)
-    yield "sums near ±1000", Call((*inputs, huge(b.size)))
-
-
-def _overflowed(value: Any) -> str:
-    if np.isfinite(value).all():
-        return ""
-    return "Yours are not all finite there. The sigmoid given above lstm_cell is safe for any sum."
-
-
-def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong, all sizes alike, one sequence, huge sums of both signs."""
-    *inputs, b = _inputs(rng, 2, 3, 5)
-    return [
-        Call((*inputs, b)),
-        Call(_inputs(rng, 4, 4, 4)),
-        Call(_inputs(rng, 1, 2, 3)),
-        Call((*inputs, huge(b.size))),
-    ]
+    yield from each_alone(_inputs, "x", "h", "c", "w_x", "w_h", "b")(rng)
 
 
 MEMORY = "sigmoid(f) * c + sigmoid(i) * np.tanh(g)"
@@ -125,12 +90,6 @@ SLIPS = (
         ("i, f, g, o =", "f, i, g, o ="),
         "Input gate and forget gate are exchanged. The first block is the input gate i, the second "
         "the forget gate f.",
-    ),
-    Slip(
-        "no tanh on the new memory",
-        ("np.tanh(new_c)", "new_c"),
-        "The new state is the output gate times the memory itself. The memory goes through tanh "
-        "first: sigmoid(o) * np.tanh(new_c).",
     ),
     Slip(
         "state from the old memory",
@@ -205,12 +164,7 @@ EXERCISE = Exercise(
     title="A step of the LSTM",
     goal="Write the cell with three gates and a memory that is added to, not overwritten.",
     reference=recurrence.lstm_cell,
-    contract=Contract(
-        numpy_only=True,
-        accepts=(FLOAT64, FLOAT32, INTEGERS),
-        views=True,
-        arguments_unchanged=True,
-    ),
+    contract=PROMISES,
     properties=(
         worked(
             "a hand-worked example: gates 1/4, 1/2, 3/4",
@@ -221,24 +175,21 @@ EXERCISE = Exercise(
             tolerance=PRINTED,
             why="the gates i, f, o are 1/4, 1/2, 3/4 and the candidate is 0.8",
         ),
-        Property(
+        known(
             "forget gate open: the memory stays, and with both gates open it is added to",
-            1,
-            _both(
-                _gated(-WIDE, WIDE, "the input gate is shut and the forget gate open"),
-                _gated(WIDE, WIDE, "input and forget gate are open"),
-            ),
+            lambda rng: (*_gated(rng, -WIDE, WIDE), *_gated(rng, WIDE, WIDE)),
+            part=1,
         ),
-        Property(
+        known(
             "forget gate shut, input gate open: the candidate replaces it",
-            1,
-            _gated(WIDE, -WIDE, "the input gate is open and the forget gate shut"),
+            lambda rng: _gated(rng, WIDE, -WIDE),
+            part=1,
         ),
         Property("state: the output gate times tanh of your new memory", 1, _state),
         agrees("the new memory, for any batch, input and state size", _memory, part=1),
-        agrees("huge sums are safe", _huge, repeat=1, clue=_overflowed),
+        agrees("huge sums are safe", huge_sums(_inputs), repeat=1, clue=overflowed),
     ),
-    draws=draws,
+    draws=cell_draws(_inputs),
     slips=SLIPS,
     alternatives=(sliced, by_gates),
     hints=(

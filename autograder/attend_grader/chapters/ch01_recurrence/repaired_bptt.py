@@ -7,12 +7,21 @@ derivative.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from attend_solutions import recurrence
 
-from attend_grader.chapters.ch01_recurrence.bptt import RESULTS, numerical, problem
-from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
-from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.chapters.ch01_recurrence.bptt import (
+    RESULTS,
+    by_sequences,
+    draws,
+    numerical,
+    problem,
+    sums_kept,
+)
+from attend_grader.chapters.ch01_recurrence.shared import PROMISES
+from attend_grader.checks.exercise import Call, Exercise, Slip
 from attend_grader.checks.helpers import Fresh, agrees
 
 
@@ -34,16 +43,6 @@ def _last(rng: np.random.Generator) -> Fresh:
     yield why, Call((x, h0, states, w_x, w_h, grad_states))
 
 
-def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong, all sizes alike, one sequence, one step, one number; h0 inside and outside ±1."""
-    sizes = ((2, 4, 3, 5), (3, 3, 3, 3), (1, 5, 2, 3), (2, 1, 2, 2), (2, 3, 1, 1))
-    made = []
-    for place, each in enumerate(sizes):
-        x, h0, *rest = problem(rng, *each)[1]
-        made.append(Call((x, h0 if place % 2 else h0 + 2 * np.sign(h0), *rest)))
-    return made
-
-
 BACK = "(grad_sums[:, t] @ w_h.T) * slopes[:, t - 1]"
 START = (
     "grad_sums = grad_states * slopes  # (B, T, N), what each state's own loss sends to the sums"
@@ -53,16 +52,14 @@ SLIPS = (
     Slip(
         "not repaired",
         (BACK, "grad_sums[:, t] @ w_h.T"),
-        "What comes back from a later step is still added without tanh's slope. It reaches the "
-        "sums of step t − 1 through the same tanh as grad_states does: multiply it by "
-        "slopes[:, t - 1].",
+        "What comes back from a later step is still added without tanh's slope. It goes through "
+        "the same tanh as grad_states: multiply it by slopes[:, t - 1].",
     ),
     Slip(
         "the later step's slope",
         (BACK, "(grad_sums[:, t] @ w_h.T) * slopes[:, t]"),
         "What comes back to step t − 1 is multiplied by the slope of step t, which da[:, t] has "
-        "already. The slope that is missing is that of the state it arrives at: "
-        "slopes[:, t - 1].",
+        "already. It needs that of the state it arrives at: slopes[:, t - 1].",
     ),
     Slip(
         "slope before the weights",
@@ -124,44 +121,13 @@ SLIPS = (
 )
 
 
-def as_in_the_equations(x, h0, states, w_x, w_h, grad_states):
-    """The slope over the whole bracket, as the equation has it."""
-    da = np.array(grad_states, dtype=float)
-    for t in reversed(range(x.shape[1])):
-        da[:, t] *= 1 - states[:, t] ** 2
-        if t > 0:
-            da[:, t - 1] += da[:, t] @ w_h.T
-    before = np.concatenate([h0[:, None], states[:, :-1]], axis=1)
-    grad_w_x = np.einsum("btc,btn->cn", x, da)
-    grad_w_h = np.einsum("btm,btn->mn", before, da)
-    return da @ w_x.T, da[:, 0] @ w_h.T, grad_w_x, grad_w_h, da.sum((0, 1))
-
-
-def with_carried(x, h0, states, w_x, w_h, grad_states):
-    """Step by step with lists, nothing written into."""
-    carried, found = np.zeros(h0.shape), []
-    for t in range(x.shape[1] - 1, -1, -1):
-        found.insert(0, (grad_states[:, t] + carried) * (1 + states[:, t]) * (1 - states[:, t]))
-        carried = found[0] @ np.transpose(w_h)
-    da = np.stack(found, axis=1)
-    flat = da.reshape(-1, da.shape[-1])
-    before = np.stack([h0, *np.moveaxis(states, 1, 0)[:-1]], axis=1).reshape(flat.shape)
-    grad_w_x = x.reshape(-1, x.shape[-1]).T @ flat
-    return da @ w_x.T, carried, grad_w_x, before.T @ flat, flat.sum(axis=0)
-
-
 EXERCISE = Exercise(
     chapter="01_recurrence",
     title="Repair a backward pass",
     goal="Find the one wrong line of a function whose own test passes, and repair it.",
     reference=recurrence.repaired_bptt,
-    contract=Contract(
-        numpy_only=True,
-        accepts=(FLOAT64, FLOAT32, INTEGERS),
-        views=True,
-        arguments_unchanged=True,
-        forbids=("bptt",),
-        says=("No finite differences, which are not exact enough.",),
+    contract=replace(
+        PROMISES, forbids=("bptt",), says=("No finite differences, which are not exact enough.",)
     ),
     properties=(
         agrees("one step, and slopes of 1: right, as it was", _one_step, repeat=1),
@@ -171,7 +137,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(as_in_the_equations, with_carried),
+    alternatives=(sums_kept, by_sequences),
     hints=(
         "Its test has tiny states, where tanh is nearly the identity. Compare with your bptt on "
         "states of ordinary size: at which steps does grad_x differ?",

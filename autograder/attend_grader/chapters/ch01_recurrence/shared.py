@@ -1,14 +1,21 @@
-"""Chapter 01: numbers that several exercises draw, and the recurrence as an oracle."""
+"""Chapter 01: promises, numbers that several exercises draw, and the recurrence as an oracle."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from attend_solutions.types import Array
 
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS, Contract, Draws
+from attend_grader.checks.helpers import Cases, Fresh
+from attend_grader.checks.probe import Call
 from attend_grader.checks.properties import normal
+
+PROMISES = Contract(
+    numpy_only=True, accepts=(FLOAT64, FLOAT32, INTEGERS), views=True, arguments_unchanged=True
+)
 
 LN2, LN3 = float(np.log(2)), float(np.log(3))
 """tanh of these is exactly 0.6 and 0.8."""
@@ -27,21 +34,62 @@ def inside(rng: np.random.Generator, *shape: int) -> Array:
     return rng.uniform(-0.9, 0.9, shape).round(2)
 
 
-def alone(
-    names: Sequence[str], arguments: Sequence[Array], kept: Sequence[str]
-) -> Iterator[tuple[str, tuple[Array, ...]]]:
-    """A call's arguments with each but those kept 0 alone, and with all others 0."""
-    free = [name for name in names if name not in kept]
-    for name in free:
-        rest = [other for other in free if other != name]
-        for zero, why in (([name], f"{name} is 0"), (rest, f"{' and '.join(rest)} are 0")):
-            both = zip(names, arguments, strict=True)
-            yield why, tuple(np.zeros_like(a) if own in zero else a for own, a in both)
+Inputs = Callable[[np.random.Generator, int, int, int], tuple[Array, ...]]
+"""Makes the arguments of one step of a cell from B, C and N."""
 
 
-def huge(count: int) -> Array:
-    """1000 and −1000 by turns: a bias for sums of any size."""
-    return np.resize([1000.0, -1000.0], count)
+def any_sizes(inputs: Inputs) -> Cases:
+    """Batches, inputs and states of all sizes."""
+
+    def cases(rng: np.random.Generator) -> Fresh:
+        for b, c, n in SIZES:
+            yield f"B = {b}, C = {c}, N = {n}", Call(inputs(rng, b, c, n))
+
+    return cases
+
+
+def each_alone(inputs: Inputs, *names: str) -> Cases:
+    """Each argument but the weights is 0 alone, and then all others are."""
+
+    def cases(rng: np.random.Generator) -> Fresh:
+        arguments = inputs(rng, 2, 4, 3)
+        free = [name for name in names if name not in ("w_x", "w_h")]
+        for name in free:
+            rest = [other for other in free if other != name]
+            for zero, why in (([name], f"{name} is 0"), (rest, f"{' and '.join(rest)} are 0")):
+                both = zip(names, arguments, strict=True)
+                yield why, Call(tuple(np.zeros_like(a) if own in zero else a for own, a in both))
+
+    return cases
+
+
+def _huge(arguments: tuple[Array, ...], bias: int) -> Call:
+    """The same with a bias of 1000 and −1000 by turns."""
+    changed = list(arguments)
+    changed[bias] = np.resize([1000.0, -1000.0], changed[bias].size)
+    return Call(tuple(changed))
+
+
+def huge_sums(inputs: Inputs, bias: int = -1) -> Cases:
+    """Sums of both signs that are huge, by one of the arguments."""
+    return lambda rng: [("sums near ±1000", _huge(inputs(rng, 2, 4, 3), bias))]
+
+
+def overflowed(value: Any) -> str:
+    """A clue: numbers that are not finite."""
+    if np.isfinite(value).all():
+        return ""
+    return "Yours are not all finite there. The sigmoid given above lstm_cell is safe for any sum."
+
+
+def cell_draws(inputs: Inputs, bias: int = -1) -> Draws:
+    """Draws of one step: oblong, all sizes alike, one sequence, huge sums of both signs."""
+
+    def draws(rng: np.random.Generator) -> list[Call]:
+        first, *others = (inputs(rng, *sizes) for sizes in ((2, 3, 5), (4, 4, 4), (1, 2, 3)))
+        return [*map(Call, (first, *others)), _huge(first, bias)]
+
+    return draws
 
 
 def step_inputs(rng: np.random.Generator, b: int, c: int, n: int) -> tuple[Array, ...]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from attend_solutions import alignment
 from torch import Tensor
 
+from attend_grader.chapters.ch02_alignment.shared import PROMISES
 from attend_grader.checks.compare import FLOAT32, PRINTED
-from attend_grader.checks.contract import FLOAT32 as SINGLE
-from attend_grader.checks.contract import FLOAT64
-from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.exercise import Call, Exercise, Slip
 from attend_grader.checks.helpers import Known, known, worked
 from attend_grader.checks.torch_numbers import normal
 
@@ -45,14 +46,10 @@ def _pairs(rng: np.random.Generator) -> Known:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All lengths different, alike, leading axes, one hidden unit."""
-    return [
-        Call(_inputs(rng, 3, 4, 5, 2, 6)),
-        Call(_inputs(rng, 4, 4, 4, 4, 4)),
-        Call(_inputs(rng, 3, 4, 2, 2, 5, (2,))),
-        Call(_inputs(rng, 3, 3, 3, 3, 3, (3,))),
-        Call(_inputs(rng, 2, 3, 1, 1, 1)),
-    ]
+    """All lengths different, alike, one hidden unit, leading axes."""
+    stacked = ((3, 4, 2, 2, 5, (2,)), (3, 3, 3, 3, 3, (3,)))
+    sizes = ((3, 4, 5, 2, 6), (4, 4, 4, 4, 4), (2, 3, 1, 1, 1), *stacked)
+    return [Call(_inputs(rng, *each)) for each in sizes]
 
 
 QUERY = "(queries @ w_query)[..., :, None, :]"
@@ -60,12 +57,6 @@ KEY = "(keys @ w_key)[..., None, :, :]"
 HIDDEN = "torch.tanh(query_part + key_part)"
 
 SLIPS = (
-    Slip(
-        "no tanh",
-        (HIDDEN, "(query_part + key_part)"),
-        "There is no tanh between the sum and v. Without it, the part of the query is the same for "
-        "all keys, and cannot change a weight.",
-    ),
     Slip(
         "tanh before the sum",
         (HIDDEN, "(torch.tanh(query_part) + torch.tanh(key_part))"),
@@ -95,33 +86,16 @@ SLIPS = (
         "give each part an axis for the other's places, (T, 1, A) and (1, S, A).",
     ),
     Slip(
-        "keys and queries exchanged",
-        ((QUERY, "(queries @ w_query)[..., None, :, :]"), (KEY, "(keys @ w_key)[..., :, None, :]")),
-        "Your rows are keys and your columns queries. Row t holds the scores of query t: the axis "
-        "of the queries comes first.",
-    ),
-    Slip(
-        "not summed over the hidden units",
-        ("@ v", "* v"),
-        "There are A numbers for each pair instead of one. v is a vector: `@ v` multiplies and "
-        "sums over the last axis, `* v` only multiplies.",
-    ),
-    Slip(
         "new axes for one leading axis",
         ((QUERY, "(queries @ w_query)[:, :, None]"), (KEY, "(keys @ w_key)[:, None]")),
-        "It is right with exactly one leading axis, as (B, T, N), and not with none or with two. "
-        "The new axes are counted from the start, as in x[:, :, None] and x[:, None]. Count from "
-        "the end: x[..., :, None, :] for the queries, x[..., None, :, :] for the keys.",
+        "It is right with exactly one leading axis, as (B, T, N): new axes are counted from the "
+        "start. Count from the end: x[..., :, None, :] and x[..., None, :, :].",
     ),
     Slip(
         "axes counted from the start",
-        (
-            (QUERY, "(queries @ w_query).unsqueeze(1)"),
-            (KEY, "(keys @ w_key).unsqueeze(0)"),
-        ),
-        "It is right for one table and wrong with leading axes: the new axes are counted from the "
-        "start, as in unsqueeze(1) and unsqueeze(0). Count from the end: unsqueeze(-2) for the "
-        "queries and unsqueeze(-3) for the keys.",
+        ((QUERY, "(queries @ w_query).unsqueeze(1)"), (KEY, "(keys @ w_key).unsqueeze(0)")),
+        "It is right for one table, wrong with leading axes: new axes are counted from the start."
+        " Count from the end: unsqueeze(-2) for queries, unsqueeze(-3) for keys.",
     ),
 )
 
@@ -131,16 +105,6 @@ def einsum(queries, keys, w_query, w_key, v):
     q = torch.einsum("...tn,na->...ta", queries, w_query).unsqueeze(-2)
     k = torch.einsum("...se,ea->...sa", keys, w_key).unsqueeze(-3)
     return torch.einsum("...tsa,a->...ts", torch.tanh(q + k), v)
-
-
-def by_queries(queries, keys, w_query, w_key, v):
-    """One query at a time."""
-    k = keys @ w_key
-    rows = [
-        ((queries[..., t : t + 1, :] @ w_query + k).tanh() * v).sum(-1)
-        for t in range(queries.shape[-2])
-    ]
-    return torch.stack(rows, -2)
 
 
 def concatenated(queries, keys, w_query, w_key, v):
@@ -157,12 +121,9 @@ EXERCISE = Exercise(
     title="Additive score",
     goal="Compare a state with every encoded word by a small network.",
     reference=alignment.additive_score,
-    contract=Contract(
+    contract=replace(
+        PROMISES,
         leading_axes=("queries", "keys"),
-        accepts=(SINGLE, FLOAT64),
-        views=True,
-        same_dtype=True,
-        arguments_unchanged=True,
         gradients=("queries", "keys", "w_query", "w_key", "v"),
     ),
     properties=(
@@ -182,7 +143,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(einsum, by_queries, concatenated),
+    alternatives=(einsum, concatenated),
     hints=(
         "Two products make the query's part, A numbers for each query, and the key's part, A "
         "numbers for each key. Which shape must their sum have, so that every pair has A numbers "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,9 @@ import torch
 from attend_solutions import alignment
 from torch import Tensor
 
-from attend_grader.chapters.ch02_alignment.shared import sums
+from attend_grader.chapters.ch02_alignment.shared import PROMISES, sums
 from attend_grader.checks.compare import FLOAT32, PRINTED
-from attend_grader.checks.contract import FLOAT32 as SINGLE
-from attend_grader.checks.contract import FLOAT64
-from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Fresh, Known, agrees, known
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
@@ -65,13 +64,8 @@ def _values(rng: np.random.Generator) -> Fresh:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """All lengths different, alike, leading axes, one key."""
-    return [
-        Call(_inputs(rng, 2, 3, 4)),
-        Call(_inputs(rng, 3, 3, 3)),
-        Call(_inputs(rng, 3, 4, 2, (2,))),
-        Call(_inputs(rng, 3, 3, 3, (3,))),
-        Call(_inputs(rng, 2, 1, 3)),
-    ]
+    sizes = ((2, 3, 4), (3, 3, 3), (3, 4, 2, (2,)), (3, 3, 3, (3,)), (2, 1, 3))
+    return [Call(_inputs(rng, *each)) for each in sizes]
 
 
 SOFTMAX = "torch.softmax(scores, dim=-1)"
@@ -91,12 +85,6 @@ SLIPS = (
         "single table only. The keys always lie on the last axis: dim=-1.",
     ),
     Slip(
-        "no softmax",
-        (SOFTMAX, "scores"),
-        "The values are multiplied by the scores themselves. Turn each row of scores into weights "
-        "first: torch.softmax(scores, dim=-1).",
-    ),
-    Slip(
         "divided by the sum, without exp",
         (SOFTMAX, "scores / scores.sum(dim=-1, keepdim=True)"),
         "The scores are divided by their sum as they are. They can be negative and can sum to 0: "
@@ -114,37 +102,18 @@ SLIPS = (
         "The weights are too even: they are the softmax of a softmax. Take it once, of the scores.",
     ),
     Slip(
-        "returned the contexts only",
-        (RESULTS, "weights @ values"),
-        "There is one result, the contexts. Return the weights too: `return contexts, weights`.",
-    ),
-    Slip(
         "returned scores instead of weights",
         (RESULTS, "weights @ values, scores"),
         "Your contexts are right, but you return the scores where the weights belong: give back "
         "what softmax returned.",
     ),
     Slip(
-        "detached the weights",
-        (SOFTMAX, f"{SOFTMAX}.detach()"),
-        "The values are right, but the weights are detached as soon as they are made: no gradient "
-        "reaches the scores, and the decoder never learns where to look. Pass them on as they are.",
-    ),
-    Slip(
         "detached the weights in the contexts",
         (RESULTS, "weights.detach() @ values, weights"),
-        "The values are right, but the contexts are made from detached weights. The gradient that "
-        "teaches the decoder where to look comes through the contexts: use the weights as they "
-        "are.",
+        "The values are right, but the contexts are made from detached weights. Through them the "
+        "decoder learns where to look: use the weights as they are.",
     ),
 )
-
-
-def by_hand(scores, values):
-    """The softmax written out."""
-    shares = (scores - scores.amax(-1, keepdim=True)).exp()
-    weights = shares / shares.sum(-1, keepdim=True)
-    return torch.einsum("...ts,...se->...te", weights, values), weights
 
 
 def by_logarithm(scores, values):
@@ -165,14 +134,7 @@ EXERCISE = Exercise(
     title="Attend",
     goal="Turn scores into weights, and the weights into one context for each query.",
     reference=alignment.attend,
-    contract=Contract(
-        leading_axes=True,
-        accepts=(SINGLE, FLOAT64),
-        views=True,
-        same_dtype=True,
-        arguments_unchanged=True,
-        gradients=("scores", "values"),
-    ),
+    contract=replace(PROMISES, leading_axes=True, gradients=("scores", "values")),
     properties=(
         Property("a hand-worked example: weights 1/8, 2/8, 5/8", 1, _worked),
         known("one value, equal scores, huge scores", _limits, tolerance=FLOAT32, clue=_overflow),
@@ -187,7 +149,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(by_hand, by_logarithm, divides_last),
+    alternatives=(by_logarithm, divides_last),
     hints=(
         "Each row of scores belongs to one query. Along which axis do its weights sum to 1?",
         "The softmax runs along the last axis. A context is a sum over the same axis: weight times "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,10 @@ from attend_solutions import alignment
 from attend_solutions.alignment import attend, multiplicative_score
 from torch import Tensor
 
-from attend_grader.chapters.ch02_alignment.shared import gru, gru_by_hand, sums, undecided
+from attend_grader.chapters.ch02_alignment.shared import PROMISES, gru, gru_by_hand, sums, undecided
 from attend_grader.checks.compare import FLOAT32, PRINTED
-from attend_grader.checks.contract import FLOAT32 as SINGLE
-from attend_grader.checks.contract import FLOAT64
-from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import Fresh, agrees
+from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import Fresh, agrees, worked
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
@@ -23,38 +22,26 @@ SIZES = ((2, 4, 3, 5, 6), (3, 3, 3, 3, 3), (1, 5, 2, 4, 4), (2, 3, 1, 1, 2))
 """(B, S, C, N, E): all different, all alike, one sentence, one number."""
 
 
-def _inputs(
-    rng: np.random.Generator, b: int, s: int, c: int, n: int, e: int, general: bool = True
+def step_inputs(
+    rng: np.random.Generator, b: int, s: int, c: int, n: int, e: int | None = None
 ) -> tuple[Any, ...]:
-    """Arguments of one step; without ``general``, for the dot score (E = N)."""
-    e = e if general else n
-    weight = 0.5 * normal(rng, n, e) if general else None
+    """Arguments of one step; without ``e``, for the dot score (E = N)."""
+    weight = None if e is None else 0.5 * normal(rng, n, e)
+    e = e or n
     vectors = normal(rng, b, c), normal(rng, b, n), normal(rng, b, s, e)
     return *vectors, weight, gru(rng, c + e, n)
-
-
-def _worked(subject: Subject, probe: Probe) -> None:
-    """Scores ln 3 and 0, so weights 3/4 and 1/4; the cell sees the context alone."""
-    encoded, weight = torch.tensor([[[1.0], [0.0]]]), torch.tensor([[3.0]]).log()
-    after = torch.tensor([[0.5 + 0.5 * np.tanh(1.5)]], dtype=torch.float32)
-    want = (after, torch.tensor([[0.75]]), torch.tensor([[0.75, 0.25]]))
-    arguments = (torch.tensor([[5.0]]), torch.tensor([[1.0]]), encoded, weight)
-    why = "scores ln 3 and 0; all gates 1/2; the cell reads 0 · word + 2 · context"
-    for part in (2, 1, 0):
-        cell = undecided([0.0, 2.0])
-        probe.agree(subject, *arguments, cell, want=want, part=part, tolerance=PRINTED, why=why)
 
 
 def _general(rng: np.random.Generator) -> Fresh:
     for sizes in SIZES:
         told = f"B, S, C, N, E = {', '.join(map(str, sizes))}"
-        yield told, Call(_inputs(rng, *sizes))
+        yield told, Call(step_inputs(rng, *sizes))
 
 
 def _state(subject: Subject, probe: Probe) -> None:
     """The next state is torch's GRU cell on embedding and context (the learner's own)."""
     for sizes in SIZES:
-        inputs = embedded, state, _, _, cell = _inputs(probe.rng, *sizes)
+        inputs = embedded, state, _, _, cell = step_inputs(probe.rng, *sizes)
         want = list(probe.reference(*inputs))
         value = probe.call(subject, *inputs).value
         own = value[1] if isinstance(value, (tuple, list)) and len(value) == 3 else None
@@ -67,18 +54,9 @@ def _state(subject: Subject, probe: Probe) -> None:
         probe.agree(subject, *inputs, want=tuple(want), part=0, tolerance=FLOAT32, why=why)
 
 
-def _dot(rng: np.random.Generator) -> Fresh:
-    for b, s, c, n in ((2, 4, 3, 5), (3, 3, 2, 3)):
-        yield "weight is None, so the dot score", Call(_inputs(rng, b, s, c, n, n, general=False))
-
-
-def _one_word(rng: np.random.Generator) -> Fresh:
-    yield "one encoded vector only, so it is the context", Call(_inputs(rng, 3, 1, 2, 4, 5))
-
-
 def _huge(subject: Subject, probe: Probe) -> None:
     """Scores in the thousands, no two of them alike."""
-    embedded, _, _, _, cell = _inputs(probe.rng, 2, 4, 2, 3, 3, general=False)
+    embedded, _, _, _, cell = step_inputs(probe.rng, 2, 4, 2, 3)
     spread = probe.rng.permuted(np.tile([-3.0, -2, 1, 4], (2, 3, 1)), axis=2)
     encoded, state = torch.from_numpy(spread).float().mT.contiguous(), torch.eye(3)[:2]
     for size in (1000.0, -1000.0):
@@ -89,13 +67,8 @@ def _huge(subject: Subject, probe: Probe) -> None:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """All lengths different, alike, the dot score, one sentence, one word."""
-    return [
-        Call(_inputs(rng, 2, 4, 3, 5, 6)),
-        Call(_inputs(rng, 3, 3, 3, 3, 3)),
-        Call(_inputs(rng, 2, 4, 3, 5, 5, general=False)),
-        Call(_inputs(rng, 1, 3, 2, 4, 4)),
-        Call(_inputs(rng, 2, 1, 2, 3, 4)),
-    ]
+    sizes = ((2, 4, 3, 5, 6), (3, 3, 3, 3, 3), (2, 4, 3, 5), (1, 3, 2, 4, 4), (2, 1, 2, 3, 4))
+    return [Call(step_inputs(rng, *each)) for each in sizes]
 
 
 ATTEND = "attend(scores, encoded)"
@@ -135,9 +108,8 @@ SLIPS = (
                 f"    context = encoded.mean(dim=1)\n    state = {CELL}\n    scores = ",
             ),
         ),
-        "The cell gets the plain mean of the encoded words, and then the state *after* the step "
-        "asks. Ask first: scores and context with the state as it was handed in, and that context "
-        "goes into torch.gru_cell.",
+        "The cell gets the plain mean of the encoded words, and the state *after* the step asks. "
+        "Ask first, with the state as it was handed in; that context goes into torch.gru_cell.",
     ),
     Slip(
         "scores divided by the root of the width",
@@ -154,9 +126,8 @@ SLIPS = (
     Slip(
         "the first state asks every sentence",
         ("state[:, None]", "state[None]"),
-        "The first sentence's state asks all sentences. Each state asks its own: the queries are "
-        "(B, 1, N), which is state[:, None]; state[None] is (1, B, N), and then [:, 0] takes the "
-        "first.",
+        "The first sentence's state asks all sentences: state[None] is (1, B, N), and then [:, 0]"
+        " takes the first. Each state asks its own: state[:, None] is (B, 1, N).",
     ),
     Slip(
         "mean of all words as context",
@@ -188,15 +159,6 @@ def einsum(embedded, state, encoded, weight, cell):
     return after, context, weights
 
 
-def unsqueeze(embedded, state, encoded, weight, cell):
-    """unsqueeze and squeeze along the query's axis."""
-    scores = multiplicative_score(state.unsqueeze(1), encoded, weight=weight)
-    context, weights = attend(scores, encoded)
-    context = context.squeeze(1)
-    joined = torch.hstack((embedded, context))
-    return torch.gru_cell(joined, state, *cell), context, weights.squeeze(1)
-
-
 def by_sentences(embedded, state, encoded, weight, cell):
     """One sentence at a time."""
     states, contexts, rows = [], [], []
@@ -213,15 +175,22 @@ EXERCISE = Exercise(
     title="One step of the decoder",
     goal="Look back with the state, then go on to the next state.",
     reference=alignment.attention_decoder_step,
-    contract=Contract(
-        accepts=(SINGLE, FLOAT64),
-        views=True,
-        same_dtype=True,
-        arguments_unchanged=True,
-        gradients=("embedded", "state", "encoded", "weight", "cell"),
-    ),
+    contract=replace(PROMISES, gradients=("embedded", "state", "encoded", "weight", "cell")),
     properties=(
-        Property("a hand-worked example: weights 3/4 and 1/4", 1, _worked),
+        worked(
+            "a hand-worked example: weights 3/4 and 1/4",
+            *map(torch.tensor, ([[5.0]], [[1.0]], [[[1.0], [0.0]]])),
+            torch.tensor([[3.0]]).log(),
+            undecided([0.0, 2.0]),
+            want=(
+                torch.tensor([[0.5 + 0.5 * np.tanh(1.5)]], dtype=torch.float32),
+                torch.tensor([[0.75]]),
+                torch.tensor([[0.75, 0.25]]),
+            ),
+            parts=(2, 1, 0),
+            tolerance=PRINTED,
+            why="scores ln 3 and 0; all gates 1/2; the cell reads 0 · word + 2 · context",
+        ),
         agrees(
             "weights: from the state before the step",
             _general,
@@ -233,13 +202,21 @@ EXERCISE = Exercise(
             "context: the weighted mean of the encoded words", _general, part=1, tolerance=FLOAT32
         ),
         Property("state: the cell on the embedding, then the context", 2, _state),
-        agrees("without a weight, the dot score", _dot, repeat=1, tolerance=FLOAT32),
-        agrees("one encoded vector is the context itself", _one_word, repeat=1, tolerance=FLOAT32),
+        agrees(
+            "without a weight, the dot score",
+            lambda rng: [("weight is None, so the dot score", Call(step_inputs(rng, 2, 4, 3, 5)))],
+            tolerance=FLOAT32,
+        ),
+        agrees(
+            "one encoded vector is the context itself",
+            lambda rng: [("one encoded vector only", Call(step_inputs(rng, 3, 1, 2, 4, 5)))],
+            tolerance=FLOAT32,
+        ),
         Property("huge scores are safe", 1, _huge),
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(einsum, unsqueeze, by_sentences),
+    alternatives=(einsum, by_sentences),
     hints=(
         "Follow the order of the picture: which three things are made, one after the other, and "
         "what does each of them need?",

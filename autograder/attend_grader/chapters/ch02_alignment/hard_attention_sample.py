@@ -7,6 +7,7 @@ exactly as often as its weight says, so the estimates' mean is the gradient itse
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,11 @@ import torch
 from attend_solutions import alignment
 from torch import Tensor
 
+from attend_grader.chapters.ch02_alignment.shared import PROMISES
 from attend_grader.checks.clues import sums_to_zero
 from attend_grader.checks.compare import FLOAT32, Miss
-from attend_grader.checks.contract import FLOAT32 as SINGLE
-from attend_grader.checks.contract import FLOAT64
-from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import Fresh, agrees
+from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import Fresh, agrees, worked
 from attend_grader.checks.sizes import ANY
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
@@ -42,17 +42,6 @@ def _inputs(rng: np.random.Generator, *shape: int) -> tuple[Tensor, Tensor, Tens
     return weights, uniforms.float(), normal(rng, *shape)
 
 
-def _worked(subject: Subject, probe: Probe) -> None:
-    """Weights 0.5, 0.25, 0.25: u = 0.6 falls into the second piece, 0.8 into the last."""
-    weights = torch.tensor([[0.5, 0.25, 0.25]] * 2)
-    rewards = torch.tensor([[9.0, 4.0, -3.0], [9.0, 1.0, 8.0]])
-    want = (torch.tensor([1, 2]), torch.tensor([[-2.0, 3.0, -1.0], [-4.0, -2.0, 6.0]]))
-    why = "the pieces end at 0.5, 0.75 and 1; u is 0.6 (reward 4) and 0.8 (reward 8)"
-    for part in (0, 1):
-        arguments = (weights, torch.tensor([0.6, 0.8]), rewards)
-        probe.agree(subject, *arguments, want=want, part=part, tolerance=FLOAT32, why=why)
-
-
 def _places(subject: Subject, probe: Probe) -> None:
     """The piece in which u lies."""
     for _ in probe.repeat(1, 3):
@@ -67,26 +56,20 @@ def _places(subject: Subject, probe: Probe) -> None:
 
 def _edges(subject: Subject, probe: Probe) -> None:
     """A piece begins at its left edge; a weight of 0 owns nothing; a rest belongs to the last."""
+    last = "the weights sum to 0.999 and u is larger: the rest belongs to the last place"
+    near = "float64, u at 10⁻¹⁰ on either side of the edges 0.1 and 0.3"
+    beside = [edge + step for edge in (0.1, 0.3) for step in (-1e-10, 1e-10)]
     for row, uniforms, places, why in (
         ([0.5, 0.25, 0.25], [0.0, 0.5, 0.75], [0, 1, 2], "each u is the left edge of its piece"),
         ([0.0, 0.5, 0.0, 0.5], [0.0, 0.5], [1, 3], "a place of weight 0 owns no number"),
-        (
-            [0.333] * 3,
-            [0.9995],
-            [2],
-            "the weights sum to 0.999 and u is larger: the rest belongs to the last place",
-        ),
+        ([0.333] * 3, [0.9995], [2], last),
+        ([0.1, 0.2, 0.7], beside, [0, 1, 1, 2], near),
     ):
-        weights = torch.tensor([row] * len(uniforms))
+        dtype = torch.float64 if why == near else torch.float32
+        weights = torch.tensor([row] * len(uniforms), dtype=dtype)
         want = (torch.tensor(places), torch.zeros_like(weights))
-        arguments = (weights, torch.tensor(uniforms), torch.zeros_like(weights))
+        arguments = (weights, torch.tensor(uniforms, dtype=dtype), torch.zeros_like(weights))
         probe.agree(subject, *arguments, want=want, part=0, why=why)
-    weights = torch.tensor([[0.1, 0.2, 0.7]] * 4, dtype=torch.float64)
-    step = torch.tensor([-1e-10, 1e-10, -1e-10, 1e-10], dtype=torch.float64)
-    uniforms = torch.tensor([0.1, 0.1, 0.3, 0.3], dtype=torch.float64) + step
-    want = (torch.tensor([0, 1, 1, 2]), torch.zeros_like(weights))
-    why = "float64, u at 10⁻¹⁰ on either side of the edges 0.1 and 0.3"
-    probe.agree(subject, weights, uniforms, torch.zeros_like(weights), want=want, part=0, why=why)
 
 
 def _estimates(rng: np.random.Generator) -> Fresh:
@@ -97,9 +80,6 @@ def _estimates(rng: np.random.Generator) -> Fresh:
 def _baselines(rng: np.random.Generator) -> Fresh:
     for baseline in (1.5, -2.0):
         yield f"baseline = {baseline}", Call(_inputs(rng, 3, 4), {"baseline": baseline})
-    weights, uniforms, _ = _inputs(rng, 2, 3)
-    why = "reward and baseline are both 2.5, so the estimate is 0"
-    yield why, Call((weights, uniforms, torch.full((2, 3), 2.5)), {"baseline": 2.5})
 
 
 def _unknown(subject: Subject, probe: Probe) -> None:
@@ -139,7 +119,8 @@ def _unbiased(subject: Subject, probe: Probe) -> None:
         return
     mean = got.detach().mean(dim=0)
     if not torch.allclose(mean, want, atol=1e-4):
-        told = f"expected reward's gradient {_text(want)}, mean of your estimates {_text(mean)}"
+        right, mine = (each.double().numpy().round(3).tolist() for each in (want, mean))
+        told = f"expected reward's gradient {right}, mean of your estimates {mine}"
         raise Miss(
             "the estimates are biased: over 20 numbers u that draw each place as often as its "
             f"weight says, their mean is not the gradient. {told}.",
@@ -147,23 +128,16 @@ def _unbiased(subject: Subject, probe: Probe) -> None:
         )
 
 
-def _text(values: Tensor) -> str:
-    return "(" + ", ".join(f"{value:.3f}" for value in values.tolist()) + ")"
-
-
 def draws(rng: np.random.Generator) -> list[Call]:
-    """With a baseline; without; edges; a rest from rounding; leading axes; one row."""
+    """With a baseline; without; leading axes; one row; edges; a rest from rounding."""
     edges = torch.tensor([[0.5, 0.25, 0.25]] * 3), torch.tensor([0.0, 0.5, 0.75])
     thirds = torch.full((1, 3), 0.333), torch.tensor([0.9995])
+    baselines = (((6, 5), 1.5), ((4, 4), -0.5), ((3, 4), 0.0))
     return [
-        Call(_inputs(rng, 6, 5), {"baseline": 1.5}),
-        Call(_inputs(rng, 6, 4)),
-        Call(_inputs(rng, 4, 4), {"baseline": -0.5}),
-        Call(_inputs(rng, 3, 4), {"baseline": 0.0}),
+        *(Call(_inputs(rng, *shape), {"baseline": by}) for shape, by in baselines),
+        *(Call(_inputs(rng, *shape)) for shape in ((6, 4), (2, 3, 4), (5,))),
         Call((*edges, normal(rng, 3, 3))),
         Call((*thirds, normal(rng, 1, 3))),
-        Call(_inputs(rng, 2, 3, 4)),
-        Call(_inputs(rng, 5)),
     ]
 
 
@@ -188,8 +162,7 @@ SLIPS = (
         "edges given to the left piece",
         ("ends <= uniforms", "ends < uniforms"),
         "A number u on the edge between two pieces goes to the left one. A piece begins at its "
-        "left edge, u included: the place is the number of ends that are *at most* u (in "
-        "searchsorted, right=True).",
+        "left edge: the place is the number of ends *at most* u (in searchsorted, right=True).",
     ),
     Slip(
         "no owner for a rest from rounding",
@@ -206,20 +179,14 @@ SLIPS = (
     Slip(
         "derivative with respect to the weights",
         ("drawn.to(weights.dtype) - weights", "drawn / weights.clamp(min=1e-12)"),
-        "The derivative of log a is taken with respect to the *weights*: 1 / a at the drawn place, "
-        "0 elsewhere. The scores are what moves; through the softmax it is 1 - a at the drawn "
-        "place and -a elsewhere.",
+        "This is the derivative of log a with respect to the *weights*, 1 / a at the drawn place."
+        " The scores move: through the softmax it is 1 - a at the drawn place, -a elsewhere.",
     ),
     Slip(
         "gradient for the drawn place only",
         ("drawn.to(weights.dtype) - weights", "drawn.to(weights.dtype)"),
         "Only the drawn place gets a gradient. Raising one score lowers the other weights, so they "
         "get -a each: subtract the weights from the row of zeros and a one.",
-    ),
-    Slip(
-        "baseline not used",
-        ("(reward - baseline)", "reward"),
-        "The baseline changes nothing. Subtract it from the reward.",
     ),
     Slip(
         "baseline taken from the estimate",
@@ -256,39 +223,28 @@ def first_end(weights, uniforms, rewards, baseline=0.0):
     return places, grads.scatter_add(-1, places[..., None], reward - baseline)
 
 
-def by_autograd(weights, uniforms, rewards, baseline=0.0):
-    """Row by row; the derivative by autograd through log-softmax of the logarithms."""
-    rows = weights.reshape(-1, weights.shape[-1])
-    places, grads = [], []
-    for row, u, earned in zip(rows, uniforms.reshape(-1), rewards.reshape(rows.shape), strict=True):
-        end, place = 0.0, 0
-        for place, weight in enumerate(row):  # noqa: B007  # the last place owns the rest
-            end = end + weight
-            if u < end:
-                break
-        scores = row.clamp(min=1e-30).log().requires_grad_(True)
-        log_weight = torch.log_softmax(scores, dim=-1)[place]
-        grads.append((earned[place] - baseline) * torch.autograd.grad(log_weight, scores)[0])
-        places.append(place)
-    return torch.tensor(places).reshape(uniforms.shape), torch.stack(grads).reshape(weights.shape)
-
-
 EXERCISE = Exercise(
     chapter="02_alignment",
     title="Hard attention",
     goal="Draw one place instead of mixing all, and estimate the gradient from the reward.",
     reference=alignment.hard_attention_sample,
-    contract=Contract(
+    contract=replace(
+        PROMISES,
         leading_axes=True,
-        accepts=(SINGLE, FLOAT64),
-        views=True,
-        same_dtype=True,
-        arguments_unchanged=True,
         ranges={"rewards": ANY},
         says=("No gradient needs to flow back through it.",),
     ),
     properties=(
-        Property("a hand-worked example: u = 0.6 and u = 0.8", 1, _worked),
+        worked(
+            "a hand-worked example: u = 0.6 and u = 0.8",
+            torch.tensor([[0.5, 0.25, 0.25]] * 2),
+            torch.tensor([0.6, 0.8]),
+            torch.tensor([[9.0, 4.0, -3.0], [9.0, 1.0, 8.0]]),
+            want=(torch.tensor([1, 2]), torch.tensor([[-2.0, 3.0, -1.0], [-4.0, -2.0, 6.0]])),
+            parts=(0, 1),
+            tolerance=FLOAT32,
+            why="the pieces end at 0.5, 0.75 and 1; u is 0.6 (reward 4) and 0.8 (reward 8)",
+        ),
         Property("places: the piece in which u lies, as int64", 1, _places),
         Property("edges, weights of 0 and a rest from rounding", 1, _edges),
         agrees(
@@ -307,7 +263,7 @@ EXERCISE = Exercise(
     draws=draws,
     slips=SLIPS,
     related=True,
-    alternatives=(searchsorted, first_end, by_autograd),
+    alternatives=(searchsorted, first_end),
     hints=(
         "Lay the weights end to end on a line from 0 to 1. Where does each piece end, and how many "
         "pieces end at u or before it?",

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import torch
 from attend_solutions import alignment
 from torch import Tensor
 
-from attend_grader.chapters.ch02_alignment.shared import sums
+from attend_grader.chapters.ch02_alignment.shared import PROMISES, sums
 from attend_grader.checks.compare import FLOAT32, PRINTED
-from attend_grader.checks.contract import FLOAT32 as SINGLE
-from attend_grader.checks.contract import FLOAT64
-from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import Fresh, Known, agrees, known
+from attend_grader.checks.exercise import Call, Exercise, Slip
+from attend_grader.checks.helpers import Fresh, Known, agrees, known, worked
 from attend_grader.checks.sizes import AS_DRAWN
-from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
 PLAIN = {"gaussian": False}
+SIDE = (0.0193, 0.0587, 0.1144)
 
 
 def _inputs(
@@ -33,50 +31,17 @@ def _inputs(
     return scores, values, torch.from_numpy(centre).float()
 
 
-def _worked(subject: Subject, probe: Probe) -> None:
-    """Window 3 about place 4 of 9, equal scores: 1/7 each, then the bell exp(-d²/4.5).
-
-    A place is outside on either side, and σ is neither 1 nor whole, so that 2 σ² is not 2 σ.
-    """
-    values = torch.tensor([[99.0], [0.0], [0.0], [0.0], [7.0], [14.0], [0.0], [0.0], [99.0]])
-    side = [0.0193, 0.0587, 0.1144]
-    bell = torch.tensor([[0.0, *side, 0.1429, *side[::-1], 0.0]])
-    want = (torch.tensor([[2.6015]]), bell)
-    why = "equal scores, centre 4, window 3 (σ = 1.5): 1/7 times exp(-d²/4.5)"
-    arguments = (torch.zeros(1, 9), values, torch.tensor([4.0]), 3)
-    for part in (1, 0):
-        probe.agree(subject, *arguments, want=want, part=part, tolerance=PRINTED, why=why)
-
-
-def _window(subject: Subject, probe: Probe) -> None:
+def _window(rng: np.random.Generator) -> Known:
     """Without the bell: a softmax over the places inside, edges included, 0 elsewhere."""
-    for _ in probe.repeat(1, 3):
-        for t, s, window in ((3, 7, 2), (6, 6, 1), (2, 9, 3)):
-            scores, values, centre = _inputs(probe.rng, t, s, 2)
-            for middle, kind in ((centre, "between places"), (centre.floor(), "on places")):
-                want = torch.zeros(t, s)
-                for i in range(t):
-                    inside = [j for j in range(s) if abs(j - middle[i].item()) <= window]
-                    want[i, inside] = torch.softmax(scores[i, inside], dim=-1)
-                probe.agree(
-                    subject,
-                    scores,
-                    values,
-                    middle,
-                    window,
-                    gaussian=False,
-                    want=(want @ values, want),
-                    part=1,
-                    tolerance=FLOAT32,
-                    why=f"gaussian=False, window = {window}, centres {kind}",
-                    clue=sums,
-                )
-
-
-def _sum_to_one(weights: Any) -> str:
-    if np.allclose(weights.sum(axis=-1), 1, atol=1e-4):
-        return "Yours sum to 1. The products with the bell stay as they are (equation 10)."
-    return ""
+    for t, s, window in ((3, 7, 2), (6, 6, 1), (2, 9, 3)):
+        scores, values, centre = _inputs(rng, t, s, 2)
+        for middle, kind in ((centre, "between places"), (centre.floor(), "on places")):
+            want = torch.zeros(t, s)
+            for i in range(t):
+                inside = [j for j in range(s) if abs(j - middle[i].item()) <= window]
+                want[i, inside] = torch.softmax(scores[i, inside], dim=-1)
+            why = f"gaussian=False, window = {window}, centres {kind}"
+            yield why, (scores, values, middle, window), (want @ values, want)
 
 
 def _bell(rng: np.random.Generator) -> Fresh:
@@ -109,7 +74,8 @@ def _limits(rng: np.random.Generator) -> Known:
     why = "the window holds every place, so this is attention"
     yield why, (scores, values, centre, 5), (weights @ values, weights)
     weights = torch.zeros(2, 5)
-    weights[0, :2], weights[1, 3:] = (torch.softmax(scores[i, j], -1) for i, j in _ENDS)
+    weights[0, :2] = torch.softmax(scores[0, :2], dim=-1)
+    weights[1, 3:] = torch.softmax(scores[1, 3:], dim=-1)
     why = "centres at the first and the last place"
     yield why, (scores, values, torch.tensor([0.0, 4.0]), 1), (weights @ values, weights)
 
@@ -124,20 +90,15 @@ def _edges(rng: np.random.Generator) -> Known:
     yield why, (scores, values, centre, 2), (weights @ values, weights)
 
 
-_ENDS = ((0, slice(0, 2)), (1, slice(3, 5)))
-
-
 def draws(rng: np.random.Generator) -> list[Call]:
     """Centres between and on places, with and without the bell, leading axes, one query."""
     scores, values, centre = _inputs(rng, 5, 7, 2)
+    sizes = ((3, 8, 2), (5, 5, 5), (3, 5, 2, (3,)), (1, 6, 1))
     return [
-        Call((*_inputs(rng, 3, 8, 2), 3)),
+        *(Call((*_inputs(rng, *each), w)) for each, w in zip(sizes, (3, 1, 1, 2), strict=True)),
         Call((*_inputs(rng, 3, 8, 2), 2), PLAIN),
         Call((scores, values, centre.floor(), 2), PLAIN),
         Call((scores, values, centre.floor(), 1)),
-        Call((*_inputs(rng, 5, 5, 5), 1)),
-        Call((*_inputs(rng, 3, 5, 2, (3,)), 1)),
-        Call((*_inputs(rng, 1, 6, 1), 2)),
     ]
 
 
@@ -203,12 +164,6 @@ SLIPS = (
         "The weights you return have the bell, but the contexts were made without it (or before "
         "it). Multiply first, then take the mean with the same weights.",
     ),
-    Slip(
-        "centre detached",
-        ("centre[..., None]", "centre.detach()[..., None]"),
-        "The values are right, but no gradient reaches the centre, which then never learns where "
-        "to be. Something detaches it: .detach(), .item(), .tolist() or torch.tensor(...).",
-    ),
 )
 
 
@@ -233,49 +188,45 @@ def added_mask(scores, values, centre, window, gaussian=True):
     return (weights * bell) @ values, weights * bell
 
 
-def by_queries(scores, values, centre, window, gaussian=True):
-    """Query by query: slice the window out, pad with zeros."""
-    s = scores.shape[-1]
-    flat, points = scores.reshape(-1, s), centre.reshape(-1)
-    rows = []
-    for row, p in zip(flat, points, strict=True):
-        first = max(0, math.ceil(p.item() - window))
-        last = min(s - 1, math.floor(p.item() + window))
-        inside = torch.softmax(row[first : last + 1], dim=-1)
-        if gaussian:
-            sigma = window / 2
-            away = torch.arange(first, last + 1) - p
-            inside = inside * torch.exp(-(away**2) / (2 * sigma * sigma))
-        rows.append(torch.nn.functional.pad(inside, (first, s - 1 - last)))
-    weights = torch.stack(rows).reshape(scores.shape)
-    return weights @ values, weights
-
-
 EXERCISE = Exercise(
     chapter="02_alignment",
     title="Local attention",
     goal="Attend to the places near a centre only, and more to the nearer ones.",
     reference=alignment.local_attention,
-    contract=Contract(
+    contract=replace(
+        PROMISES,
         leading_axes=True,
-        accepts=(SINGLE, FLOAT64),
-        views=True,
-        same_dtype=True,
-        arguments_unchanged=True,
         ranges={"centre": AS_DRAWN},
         gradients=("scores", "values", "centre"),
         says=("Scores of any size are safe, inside the window and outside.",),
     ),
     properties=(
-        Property("a hand-worked example: window 3 about place 4", 1, _worked),
-        Property("without the bell: a softmax over the window alone", 2, _window),
+        worked(  # a place is outside on either side, and σ is such that 2 σ² is not 2 σ
+            "a hand-worked example: window 3 about place 4",
+            torch.zeros(1, 9),
+            torch.tensor([99.0, 0.0, 0.0, 0.0, 7.0, 14.0, 0.0, 0.0, 99.0])[:, None],
+            torch.tensor([4.0]),
+            3,
+            want=(torch.tensor([[2.6015]]), torch.tensor([[0.0, *SIDE, 0.1429, *SIDE[::-1], 0.0]])),
+            parts=(1, 0),
+            tolerance=PRINTED,
+            why="equal scores, centre 4, window 3 (σ = 1.5): 1/7 times exp(-d²/4.5)",
+        ),
+        known(
+            "without the bell: a softmax over the window alone",
+            _window,
+            points=2,
+            part=1,
+            tolerance=FLOAT32,
+            clue=sums,
+            options=PLAIN,
+        ),
         agrees(
             "with it: times the bell, not summing to 1 again",
             _bell,
             points=2,
             part=1,
             tolerance=FLOAT32,
-            clue=_sum_to_one,
         ),
         agrees("contexts: these weights times the values", _contexts, part=0, tolerance=FLOAT32),
         known(
@@ -287,7 +238,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(by_hand, added_mask, by_queries),
+    alternatives=(by_hand, added_mask),
     hints=(
         "How far is every place from every query's centre? Almost all you need follows from that "
         "one table, (..., T, S).",

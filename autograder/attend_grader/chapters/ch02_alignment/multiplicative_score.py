@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from attend_solutions import alignment
 from torch import Tensor
 
+from attend_grader.chapters.ch02_alignment.shared import PROMISES
 from attend_grader.checks.compare import FLOAT32
-from attend_grader.checks.contract import FLOAT32 as SINGLE
-from attend_grader.checks.contract import FLOAT64
-from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Known, known
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
@@ -27,12 +28,7 @@ def _worked(subject: Subject, probe: Probe) -> None:
     """q = (1, 2, 2, 0): dot products 5 and 0; and with W, from 2 numbers to 3."""
     queries = torch.tensor([[1.0, 2.0, 2.0, 0.0]])
     keys = torch.tensor([[3.0, 1.0, 0.0, 5.0], [0.0, -1.0, 1.0, 7.0]])
-
-    def clue(value: np.ndarray) -> str:
-        halved = np.allclose(value, [[2.5, 0.0]])
-        return "These are divided by √4. Luong's scores are not scaled." if halved else ""
-
-    probe.agree(subject, queries, keys, want=torch.tensor([[5.0, 0.0]]), why="dot", clue=clue)
+    probe.agree(subject, queries, keys, want=torch.tensor([[5.0, 0.0]]), why="dot")
     queries, keys = torch.tensor([[1.0, 10.0]]), torch.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, 0.0]])
     weight = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     want = torch.tensor([[167.0, 52.0]])
@@ -63,14 +59,11 @@ def _limits(rng: np.random.Generator) -> Known:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """General and dot; all lengths different, alike; leading axes; one query."""
+    dot = ((2, 3, 4, 4), (3, 3, 3, 3), (3, 3, 3, 3, (3,)))
+    general = ((2, 3, 4, 5), (3, 3, 3, 3), (3, 4, 2, 2, (2,)), (1, 3, 2, 1))
     return [
-        Call((*_pair(rng, 2, 3, 4, 5), normal(rng, 4, 5))),
-        Call(_pair(rng, 2, 3, 4, 4)),
-        Call((*_pair(rng, 3, 3, 3, 3), normal(rng, 3, 3))),
-        Call(_pair(rng, 3, 3, 3, 3)),
-        Call((*_pair(rng, 3, 4, 2, 2, (2,)), normal(rng, 2, 2))),
-        Call(_pair(rng, 3, 3, 3, 3, (3,))),
-        Call((*_pair(rng, 1, 3, 2, 1), normal(rng, 2, 1))),
+        *(Call((*_pair(rng, *each), normal(rng, *each[2:4]))) for each in general),
+        *(Call(_pair(rng, *each)) for each in dot),
     ]
 
 
@@ -103,12 +96,6 @@ SLIPS = (
         "counted from the start. Exchange the last two: keys.mT, or keys.transpose(-1, -2).",
     ),
     Slip(
-        "keys and queries exchanged",
-        (ANSWER, "keys @ queries.mT"),
-        "Your rows are keys and your columns queries. Row t must hold the scores of query t: put "
-        "the queries on the left.",
-    ),
-    Slip(
         "cosine instead of the product",
         (
             ANSWER,
@@ -130,26 +117,12 @@ SLIPS = (
         "queries @ keys.mT.",
     ),
     Slip(
-        "keys not transposed",
-        (".mT", ""),
-        "Queries times keys as they are, which only fits where S = E. Entry (t, s) is row t times "
-        "row s: exchange the last two axes of the keys first, keys.mT.",
-    ),
-    Slip(
         "asked whether the weight is true",
         ("weight is not None", "weight"),
-        "It stops where a weight of several numbers is given, and there only. `if weight:` asks "
-        "whether a tensor is true, which PyTorch cannot answer for several numbers; `if weight is "
-        "not None:` asks whether there is one.",
+        "It stops where a weight of several numbers is given: `if weight:` asks whether a tensor "
+        "is true. `if weight is not None:` asks whether there is one.",
     ),
 )
-
-
-def einsum(queries, keys, weight=None):
-    """One einsum for each case."""
-    if weight is None:
-        return torch.einsum("...tn,...sn->...ts", queries, keys)
-    return torch.einsum("...tn,ne,...se->...ts", queries, weight, keys)
 
 
 def weight_on_keys(queries, keys, weight=None):
@@ -171,13 +144,8 @@ EXERCISE = Exercise(
     title="Multiplicative score",
     goal="Compare them by a product instead: dot, or general with a weight in between.",
     reference=alignment.multiplicative_score,
-    contract=Contract(
-        leading_axes=("queries", "keys"),
-        accepts=(SINGLE, FLOAT64),
-        views=True,
-        same_dtype=True,
-        arguments_unchanged=True,
-        gradients=("queries", "keys", "weight"),
+    contract=replace(
+        PROMISES, leading_axes=("queries", "keys"), gradients=("queries", "keys", "weight")
     ),
     properties=(
         Property("hand-worked examples: dot and general", 1, _worked),
@@ -187,7 +155,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(einsum, weight_on_keys, broadcast),
+    alternatives=(weight_on_keys, broadcast),
     hints=(
         "Without a weight: which matrix product holds the dot product of every query with every "
         "key?",

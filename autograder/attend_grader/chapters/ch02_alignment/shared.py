@@ -1,4 +1,4 @@
-"""Chapter 02: cells of a GRU and clues that several exercises use."""
+"""Chapter 02: promises, cells of a GRU and a clue that several exercises use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attend_grader.checks.contract import FLOAT32, FLOAT64, Contract
 from attend_grader.checks.torch_numbers import normal
+
+PROMISES = Contract(
+    accepts=(FLOAT32, FLOAT64), views=True, same_dtype=True, arguments_unchanged=True
+)
 
 Cell = tuple[Tensor, ...]
 

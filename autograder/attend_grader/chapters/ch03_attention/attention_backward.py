@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,15 @@ from attend_solutions import attention
 from attend_solutions.attention import scaled_dot_product_attention, softmax
 from attend_solutions.types import Array
 
-from attend_grader.chapters.ch03_attention.shared import distribution, falling, far_out, qkv
+from attend_grader.chapters.ch03_attention.shared import (
+    PROMISES,
+    distribution,
+    falling,
+    far_out,
+    qkv,
+)
 from attend_grader.checks.compare import Miss, Tolerance
-from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
-from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip, Test
+from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip, Test
 from attend_grader.checks.helpers import Cases, Fresh, agrees, gradient_by_hand, worked
 from attend_grader.checks.properties import normal
 from attend_grader.checks.subject import Subject
@@ -45,24 +51,29 @@ def small(rng: np.random.Generator) -> Iterator[Inputs]:
         yield gradient_inputs(rng, t, s, d, d_v)
 
 
-def _values(rng: np.random.Generator) -> Fresh:
+def values(rng: np.random.Generator) -> Fresh:
+    """Calls of ordinary sizes."""
     for t, s, d, d_v in ((3, 5, 3, 2), (4, 4, 4, 4), (1, 2, 8, 3), (2, 3, 2, 1)):
         yield "", Call(gradient_inputs(rng, t, s, d, d_v))
 
 
-def _limits(rng: np.random.Generator) -> Fresh:
-    yield "one key, whose weight is 1 whatever q and k are", Call(gradient_inputs(rng, 3, 1, 4, 2))
-    q, k, v, grad_output = gradient_inputs(rng, 3, 5, 4, 2)
-    yield "scores of ±10,000", Call((100 * q, 100 * k, v, grad_output))
-    yield "weights that are nearly equal", Call((1e-4 * q, k, v, grad_output))
-    yield "values near 1,000", Call((q, k, v + 1000.0, grad_output))
-    yield "gradients of some 1,000,000", Call((q, k, v, 1e6 * grad_output))
-    yield (
-        "24 keys, the smallest weight 1e-15, with the largest value",
-        Call((*falling(), grad_output)),
-    )
-    why = "scores of some 45,000 and −45,000, near each other"
-    yield why, Call((*far_out(rng), grad_output[:2]))
+def limits(keys: int = 24, growth: float = 1.5) -> Cases:
+    """One key, large and tiny numbers, small weights on large values (see ``falling``)."""
+
+    def cases(rng: np.random.Generator) -> Fresh:
+        one = gradient_inputs(rng, 3, 1, 4, 2)
+        yield "one key, whose weight is 1 whatever q and k are", Call(one)
+        q, k, v, grad_output = gradient_inputs(rng, 3, 5, 4, 2)
+        yield "scores of ±10,000", Call((100 * q, 100 * k, v, grad_output))
+        yield "weights that are nearly equal", Call((1e-4 * q, k, v, grad_output))
+        yield "values near 1,000", Call((q, k, v + 1000.0, grad_output))
+        yield "gradients of some 1,000,000", Call((q, k, v, 1e6 * grad_output))
+        why = f"{keys} keys, the smallest weight {0.8 * np.exp(1.5 - 1.5 * keys):.0e}"
+        yield f"{why}, with the largest value", Call((*falling(keys, growth), grad_output))
+        why = "scores of some 45,000 and −45,000, near each other"
+        yield why, Call((*far_out(rng), grad_output[:2]))
+
+    return cases
 
 
 RELATIVE = Tolerance("float64, no absolute term", 1e-9, "as float64; all numbers are tiny")
@@ -109,17 +120,10 @@ def _memory(subject: Subject, probe: Probe) -> None:
 def draws(rng: np.random.Generator) -> list[Call]:
     """Lengths that are equal in one call and not in another; leading axes, large scores, ones."""
     q, k, v, grad_output = gradient_inputs(rng, 2, 3, 4, 2)
-    return [
-        Call(gradient_inputs(rng, 3, 5, 4, 2)),
-        Call(gradient_inputs(rng, 4, 4, 4, 4)),
-        Call(gradient_inputs(rng, 3, 4, 5, 2, (2,))),
-        Call((100 * q, 100 * k, v, grad_output)),
-        Call(gradient_inputs(rng, 1, 2, 3, 2)),
-        Call(gradient_inputs(rng, 3, 3, 2, 4)),
-        Call(gradient_inputs(rng, 2, 5, 3, 3)),
-        Call(gradient_inputs(rng, 2, 3, 3, 1)),
-        Call(gradient_inputs(rng, 4, 2, 1, 2)),
-    ]
+    sizes = ((3, 5, 4, 2), (4, 4, 4, 4), (1, 2, 3, 2), (3, 3, 2, 4), (2, 5, 3, 3), (2, 3, 3, 1))
+    made = [Call(gradient_inputs(rng, *each)) for each in (*sizes, (4, 2, 1, 2))]
+    stacked = Call(gradient_inputs(rng, 3, 4, 5, 2, (2,)))
+    return [*made, stacked, Call((100 * q, 100 * k, v, grad_output))]
 
 
 def with_jacobian(q, k, v, grad_output):  # noqa: D103 (what a learner is told is its slip's)
@@ -143,17 +147,10 @@ SLIPS = (
         "forward, so their gradient is divided by √D on the way back.",
     ),
     Slip(
-        "scaled twice",
-        (ROOT, " / q.shape[-1]"),
-        "grad_q and grad_k are √D times too small: the scale is in there twice, or D stands where "
-        "√D belongs.",
-    ),
-    Slip(
         "weights from unscaled scores",
         ("_, weights = scaled_dot_product_attention(q, k, v)", f"weights = {UNSCALED}"),
-        "These are the gradients of attention whose scores were not divided by √D on the way "
-        "forward. P must be the weights of the scaled scores; scaled_dot_product_attention "
-        "returns them.",
+        "These are the gradients of attention whose scores were not divided by √D. P must be the "
+        "weights of the scaled scores, which scaled_dot_product_attention returns.",
     ),
     Slip(
         "forgot to subtract the row sum",
@@ -203,9 +200,8 @@ SLIPS = (
             ("np.swapaxes(v, -1, -2)", "v.T"),
             ("np.swapaxes(grad_dots, -1, -2)", "grad_dots.T"),
         ),
-        "Single matrices come out right, stacks of them do not. That happens with `.T`, which "
-        "turns all axes round, with axes counted from the start, and with a loop over the first "
-        "axis. Swap the last two axes: np.swapaxes(x, -1, -2).",
+        "Single matrices come out right, stacks of them do not, as with `.T` or a loop over the "
+        "first axis. Swap the last two axes only: np.swapaxes(x, -1, -2).",
     ),
     Slip(
         "S × S numbers for a query",
@@ -240,32 +236,13 @@ def einsum(q, k, v, grad_output):
     )
 
 
-def by_queries(q, k, v, grad_output):
-    """One query at a time, adding to the gradients of keys and values."""
-    grad_q, grad_k, grad_v = (np.zeros(x.shape) for x in (q, k, v))
-    scale = math.sqrt(q.shape[-1])
-    for index in np.ndindex(q.shape[:-1]):
-        lead = index[:-1]
-        p = softmax(k[lead] @ q[index] / scale)
-        grad_p = v[lead] @ grad_output[index]
-        grad_s = p * (grad_p - p @ grad_p) / scale
-        grad_q[index] = grad_s @ k[lead]
-        grad_k[lead] += grad_s[:, None] * q[index]
-        grad_v[lead] += p[:, None] * grad_output[index]
-    return grad_q, grad_k, grad_v
-
-
 EXERCISE = Exercise(
     chapter="03_attention",
     title="Attention backwards",
     goal="Carry a gradient back through attention by hand, without ever building a Jacobian.",
     reference=attention.attention_backward,
-    contract=Contract(
-        numpy_only=True,
-        leading_axes=True,
-        accepts=(FLOAT64, FLOAT32, INTEGERS),
-        views=True,
-        arguments_unchanged=True,
+    contract=replace(
+        PROMISES,
         forbids=("softmax_jacobian",),
         says=(
             "With one query, no array of S × S numbers. No finite differences, which are not exact "
@@ -286,19 +263,19 @@ EXERCISE = Exercise(
             ),
             why="every weight is 1/3",
         ),
-        agrees("grad_v is right", _values, part=2, repeat=1),
+        agrees("grad_v is right", values, part=2, repeat=1),
         gradient_by_hand("grad_q agrees with a numerical derivative", 0, small, loss),
         gradient_by_hand("grad_k agrees with a numerical derivative", 1, small, loss),
         Property(
             "one key only; huge scores and values; huge and tiny gradients; small weights",
             1,
-            at_limits(_limits),
+            at_limits(limits()),
         ),
         Property("one query needs no array of S × S numbers", 1, _memory),
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(through_output, einsum, by_queries),
+    alternatives=(through_output, einsum),
     hints=(
         "Go through the forward pass from the end to the start: output, weights, scaled scores, "
         "dot products. Check at each step that the gradient has the shape of what it is the "

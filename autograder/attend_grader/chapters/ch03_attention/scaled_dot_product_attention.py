@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from attend_solutions import attention
-from attend_solutions.attention import attention_scores, softmax
-from attend_solutions.types import Array
+from attend_solutions.attention import attention_scores
 
-from attend_grader.chapters.ch03_attention.shared import falling, far_out, qkv
+from attend_grader.chapters.ch03_attention.shared import PROMISES, falling, far_out, qkv
 from attend_grader.checks.clues import sums
 from attend_grader.checks.compare import PRINTED
-from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
-from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Fresh, Known, agrees, known, worked
 from attend_grader.checks.subject import Subject
 
 CAT_SAT_MAT = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-
-
-def _unscaled(value: Array) -> str:
-    if value.shape != (3, 3):
-        return ""
-    if np.allclose(value[0], [0.4223, 0.1554, 0.4223], atol=1e-3):
-        return "These are the weights of scores that were not divided by √2."
-    return sums(-1)(value)
 
 
 def _limits(rng: np.random.Generator) -> Known:
@@ -37,14 +25,12 @@ def _limits(rng: np.random.Generator) -> Known:
     same = np.repeat(k[:1], 5, axis=0)
     yield "equal keys, so the mean of the values", (q, same, v), want
     q, k, v = qkv(rng, 3, 5, 4, 2)
-    want = attention.scaled_dot_product_attention(100 * q, 100 * k, v)
-    yield "scores of ±10,000", (100 * q, 100 * k, v), want
-    q, k, v = falling()
-    want = attention.scaled_dot_product_attention(q, k, v)
-    yield "24 keys, the smallest weight 1e-15, with the largest value", (q, k, v), want
-    q, k, v = far_out(rng)
-    want = attention.scaled_dot_product_attention(q, k, v)
-    yield "scores of some 45,000 and −45,000, near each other", (q, k, v), want
+    for why, inputs in (
+        ("scores of ±10,000", (100 * q, 100 * k, v)),
+        ("24 keys, the smallest weight 1e-15, with the largest value", falling()),
+        ("scores of some 45,000 and −45,000, near each other", far_out(rng)),
+    ):
+        yield why, inputs, attention.scaled_dot_product_attention(*inputs)
 
 
 def _weights(rng: np.random.Generator) -> Fresh:
@@ -70,18 +56,10 @@ def _output(subject: Subject, probe: Probe) -> None:
 def draws(rng: np.random.Generator) -> list[Call]:
     """Lengths that are equal in one call and not in another; leading axes, large scores, ones."""
     q, k, v = qkv(rng, 2, 3, 4, 2)
-    return [
-        Call(qkv(rng, 3, 5, 4, 2)),
-        Call(qkv(rng, 4, 4, 4, 4)),
-        Call(qkv(rng, 3, 4, 5, 2, (2,))),
-        Call((100 * q, 100 * k, v)),
-        Call(qkv(rng, 1, 1, 2, 3)),
-        Call(qkv(rng, 5, 2, 3, 3)),
-        Call(qkv(rng, 1, 4, 3, 2)),
-        Call(qkv(rng, 3, 1, 2, 1)),
-        Call(qkv(rng, 2, 3, 1, 4)),
-        Call(qkv(rng, 4, 3, 5, 3)),
-    ]
+    sizes = ((3, 5, 4, 2), (4, 4, 4, 4), (5, 2, 3, 3), (4, 3, 5, 3))
+    ones = ((1, 1, 2, 3), (1, 4, 3, 2), (3, 1, 2, 1), (2, 3, 1, 4))
+    made = [Call(qkv(rng, *each)) for each in (*sizes, *ones)]
+    return [*made, Call(qkv(rng, 3, 4, 5, 2, (2,))), Call((100 * q, 100 * k, v))]
 
 
 CALL = "softmax(attention_scores(q, k))"
@@ -106,12 +84,6 @@ SLIPS = (
         "Your scores are divided by √D_v. D is the width of queries and keys: q.shape[-1].",
     ),
     Slip(
-        "scaled twice",
-        (CALL, f"softmax(attention_scores(q, k) / {ROOT})"),
-        "The scores are divided by D. Either √D is in there twice (attention_scores divides "
-        "already), or the root is missing.",
-    ),
-    Slip(
         "normalised over queries instead of keys",
         (CALL, "softmax(attention_scores(q, k), axis=-2)"),
         "Your columns sum to 1: the softmax ran over the queries. Each query shares one unit of "
@@ -120,9 +92,9 @@ SLIPS = (
     Slip(
         "normalised over the first axis",
         (CALL, "softmax(attention_scores(q, k), axis=0)"),
-        "The softmax ran over the first axis: over the queries of a single matrix, over the "
-        "entries of a stack. Each query shares one unit of weight among the keys, which lie on "
-        "the last axis: axis=-1.",
+        "The softmax ran over the first axis: the queries of a matrix, the entries of a stack. "
+        "Each query shares one unit of weight among the keys, which lie on the last axis: "
+        "axis=-1.",
     ),
     Slip(
         "normalised over axis 1, counted from the start",
@@ -135,12 +107,6 @@ SLIPS = (
         (CALL, "softmax(np.where(np.tri(*(z := attention_scores(q, k)).shape[-2:]), z, -np.inf))"),
         "Query t gets nothing from the keys after key t, as with the causal mask of a language "
         "model. Here every query sees every key; masks come in chapter 04.",
-    ),
-    Slip(
-        "no softmax",
-        (CALL, "attention_scores(q, k)"),
-        "The values are multiplied by the scores themselves. Turn each row of scores into weights "
-        "with softmax first.",
     ),
     Slip(
         "the scores, not the weights, times the values",
@@ -165,17 +131,6 @@ def self_contained(q, k, v):
     return np.einsum("...ts,...sv->...tv", weights, v), weights
 
 
-def by_queries(q, k, v):
-    """One query at a time."""
-    output = np.empty((*q.shape[:-1], v.shape[-1]))
-    weights = np.empty((*q.shape[:-1], k.shape[-2]))
-    for index in np.ndindex(q.shape[:-1]):
-        lead = index[:-1]
-        weights[index] = softmax(k[lead] @ q[index] / math.sqrt(q.shape[-1]))
-        output[index] = sum(w * row for w, row in zip(weights[index], v[lead], strict=True))
-    return output, weights
-
-
 def divides_last(q, k, v):
     """Divides by the sum of the exponentials at the very end, as online softmax does."""
     scores = attention_scores(q, k, scaled=False) / q.shape[-1] ** 0.5
@@ -189,13 +144,7 @@ EXERCISE = Exercise(
     title="Attention",
     goal="Build the soft look-up: scores, weights, and the weighted mean of the values.",
     reference=attention.scaled_dot_product_attention,
-    contract=Contract(
-        numpy_only=True,
-        leading_axes=True,
-        accepts=(FLOAT64, FLOAT32, INTEGERS),
-        views=True,
-        arguments_unchanged=True,
-    ),
+    contract=PROMISES,
     properties=(
         worked(
             "a hand-worked example: cat, sat, mat",
@@ -210,7 +159,6 @@ EXERCISE = Exercise(
             ),
             tolerance=PRINTED,
             why="the embeddings of cat, sat, mat as q and k, other values as v",
-            clue=_unscaled,
         ),
         known("one key; equal keys; huge scores; small weights", _limits),
         agrees(
@@ -223,7 +171,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(self_contained, by_queries, divides_last),
+    alternatives=(self_contained, divides_last),
     hints=(
         "You have already written two thirds of it. Which two functions take you from q and k to "
         "weights?",

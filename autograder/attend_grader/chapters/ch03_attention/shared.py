@@ -1,11 +1,20 @@
-"""Chapter 03: numbers that several exercises draw."""
+"""Chapter 03: promises, and numbers that several exercises draw."""
 
 from __future__ import annotations
 
 import numpy as np
 from attend_solutions.types import Array
 
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS, Contract
 from attend_grader.checks.properties import normal
+
+PROMISES = Contract(
+    numpy_only=True,
+    leading_axes=True,
+    accepts=(FLOAT64, FLOAT32, INTEGERS),
+    views=True,
+    arguments_unchanged=True,
+)
 
 
 def qkv(

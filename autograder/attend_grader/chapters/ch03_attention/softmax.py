@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from attend_solutions import attention
 from attend_solutions.types import Array
 
+from attend_grader.chapters.ch03_attention.shared import PROMISES
 from attend_grader.checks.clues import sums
-from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
-from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Fresh, Known, agrees, known, worked
 from attend_grader.checks.properties import normal
 from attend_grader.checks.subject import Subject
@@ -165,8 +166,7 @@ SLIPS = (
         "shifted, but not by the maximum",
         ("scores.max(", "scores.mean("),
         "Scores are shifted before exp, but not by the largest: where they lie far apart, exp "
-        "still overflows. Only after subtracting the maximum along the axis is every exponent 0 "
-        "or less.",
+        "overflows. Subtract the maximum along the axis: then every exponent is 0 or less.",
     ),
     Slip(
         "something small added to the divisor",
@@ -180,9 +180,8 @@ SLIPS = (
             "exponentials / exponentials.sum(axis=axis, keepdims=True)",
             "np.exp(scores - (largest + np.log(exponentials.sum(axis=axis, keepdims=True))))",
         ),
-        "The logarithm of the sum is a small number; added to a huge maximum it is rounded away, "
-        "and the weights no longer sum to 1. Subtract the maximum from the scores first, then the "
-        "logarithm, or divide by the sum.",
+        "The logarithm of the sum is small; added to a huge maximum it is rounded away. Subtract "
+        "the maximum from the scores first, then the logarithm, or divide by the sum.",
     ),
 )
 
@@ -203,26 +202,13 @@ def by_slices(scores, axis=-1):
     return np.apply_along_axis(one, axis, scores)
 
 
-def axis_last(scores, axis=-1):
-    """Brings the axis to the end, works in float64 and puts everything back."""
-    moved = np.moveaxis(np.array(scores, dtype=np.float64), axis, -1)
-    moved -= moved.max(axis=-1)[..., None]
-    np.exp(moved, out=moved)
-    weights = np.einsum("...s,...->...s", moved, 1 / np.einsum("...s->...", moved))
-    return np.moveaxis(weights, -1, axis)
-
-
 EXERCISE = Exercise(
     chapter="03_attention",
     title="Softmax",
     goal="Turn any scores into weights that are at least 0 and sum to 1, without overflow.",
     reference=attention.softmax,
-    contract=Contract(
-        numpy_only=True,
-        leading_axes=True,
-        accepts=(FLOAT64, FLOAT32, INTEGERS),
-        views=True,
-        arguments_unchanged=True,
+    contract=replace(
+        PROMISES,
         says=(
             "Floating scores of any finite size are safe (NumPy may warn), and integers up to "
             "10¹⁵; a score of −inf gets the weight 0 exactly (rows of nothing but −inf do not "
@@ -244,7 +230,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(by_logarithm, by_slices, axis_last),
+    alternatives=(by_logarithm, by_slices),
     hints=(
         "Follow the worked number: which score did you subtract from all of them first, and why "
         "did that not change the weights?",
