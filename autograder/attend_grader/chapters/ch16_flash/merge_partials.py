@@ -79,7 +79,7 @@ def _orders(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong, square, leading axes, sets far apart, queries far apart, one empty row, in both sets, one row."""
+    """Oblong, square, leading axes, sets or queries far apart, a row empty in one or both."""
     output, lse = _part(rng, 3, 2)
     output[1], lse[1] = 0.0, -np.inf
     (near, near_lse), (far, far_lse) = _part(rng, 2, 3), _part(rng, 2, 3)
