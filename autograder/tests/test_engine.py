@@ -278,9 +278,23 @@ def test_steps_that_grow_too_fast_are_told(define: Any) -> None:
 
     hold(linear)
     with pytest.raises(
-        Miss, match=r"4 times as many numbers cost 1\d.* times as many operations .*once"
+        Miss, match=r"too slow: 4 times as many numbers cost 1\d.* times as many operations .*once"
     ):
         hold(square)
+
+
+def test_memory_that_grows_is_called_large_not_slow(define: Any) -> None:
+    table = define("def f(n):\n    return np.zeros((n, n)).sum()\n", "f")
+    with pytest.raises(Miss, match=r"^too large: 4 times as many rows cost 1\d.* as much memory"):
+        expect_growth(
+            local(table),
+            lambda n: (n,),
+            sizes=(100, 400),
+            at_most=6,
+            cost="peak_bytes",
+            of="rows",
+            advice="Keep one.",
+        )
 
 
 def test_a_numerical_derivative_is_exact() -> None:

@@ -33,6 +33,7 @@ CAUSES = {
     "one NaN": (np.where(A > 5, np.nan, A), A, "1 of your values is NaN"),
     "where NaN comes from": (np.where(A > 5, np.nan, A), A, "0 · inf, 0 / 0 and inf / inf are"),
     "infinite": (np.where(A > 4, np.inf, A), A, "Some of your values are infinite"),
+    "where infinity comes from": (np.where(A > 4, -np.inf, A), A, "or from infinite arguments."),
     "nothing in particular": (A * [1, 2, 3], A, "(4 of 6 differ)."),
     "constants": (np.full(3, 2.0), np.full(3, 0.5), "(3 of 3 differ)."),
     "wild": (A * [1, 1e200, 1e307], A, "differ)."),

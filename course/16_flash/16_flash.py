@@ -182,8 +182,8 @@ if ready(merge_partials):
 # one token. It runs, it never overflows, and it is wrong. Yet it is exact when the largest score is
 # in the first tile, so a test with no more keys than one tile never sees the mistake. Scores that
 # differ little hide it too: with 512 keys in eight tiles and scores of standard deviation 0.01, an
-# output that should be 1 is off by 0.2 %; with 1, by about a quarter (medians of 200 draws: 18 to
-# 34 %).
+# output that should be 1 is off by 0.2 %; with 1, by about a quarter (medians of 200 draws; over 40
+# such sets 0.16 to 0.23 % and 21 to 30 %).
 #
 # | argument | shape | | result | shape |
 # |---|---|---|---|---|
@@ -263,9 +263,8 @@ if ready(stream_attention):
 # front, and `output[..., rows, :] = …` fills in its rows. `np.swapaxes(x, -1, -2)` turns over the
 # last two axes only (`.T` turns all). `np.full(shape, -np.inf)` makes the first maximum.
 #
-# **A memory budget.** Beside its results your function may hold a few tiles, and copies as large as
-# a result or `q`; never a copy of `k` or `v`. Memory that grows with $S$, memory that grows with $T
-# \cdot S$, and tiles larger than asked cost one point each.
+# **A memory budget.** Memory that grows with $S$, memory that grows with $T \cdot S$, and tiles
+# larger than asked cost one point each.
 
 # %% tags=["exercise"]
 from attend_solutions.flash import flash_forward
@@ -294,7 +293,7 @@ def asked(library: int, seed: int) -> Recall:
 
 
 def bits(strengths: Array, library: int, seed: int) -> float:
-    """How many bits a letter still surprises by, on average."""
+    """The mean surprise of a letter, in bits."""
     task = asked(library, seed)
     output, _ = flash_forward(task.queries(strengths), task.keys, task.values, 256, 1024)
     return task.surprise(output)[0]
@@ -357,8 +356,7 @@ if ready(stream_attention):
 # | $O$, $dO$; LSE | `output`, `grad_output`; `lse` | $(\ldots, T, D_v)$; $(\ldots, T)$ |
 # | $dQ$, $dK$, $dV$ | returned | those of `q`, `k`, `v` |
 #
-# Tiles are no larger than asked again. Copies as large as a result are allowed; here a copy of `k`
-# or `v` is one.
+# A copy of `k` or `v` is as large as a result here, so it is allowed.
 #
 # **By hand.** Take $D = 1$, $q = 9$, two keys 0, two values 0 and 8, $dO = 1$. Both weights are
 # $\tfrac12$, $O = 4$, $\delta = 4$, $dP = (0, 8)$, $dZ = \tfrac12(-4, 4) = (-2, 2)$. So $dK =
@@ -413,10 +411,10 @@ if ready(online_softmax, flash_forward, flash_backward):
 # The learned strengths fall over the first five letters; the last three are small. At 4,096 letters
 # they beat those by hand by 0.5 to 0.65 bits in our five runs; more than half of that is sharpness,
 # which × 0.7 by hand gains as well. At 65,536 they fall behind in all five: a longer library holds
-# closer matches, and it pays to be pickier. × 1.5 they are the best of the four in four of the
-# five. (Both factors were chosen after seeing such runs. Your numbers differ with your Python's
-# documentation.) This does not show that such a reader is good; no other was tried. The point is
-# that 65,536 keys fit.
+# closer matches, and larger strengths single those out. × 1.5 they are the best of the four in four
+# of the five. (Both factors were chosen after seeing such runs. Your numbers differ with your
+# Python's documentation.) This does not show that such a reader is good; no other was tried. The
+# point is that 65,536 keys fit.
 
 # %% [markdown]
 # > **Takeaway.** The LSE of each query replaces the stored weights, for one more matrix product.
@@ -584,8 +582,8 @@ if ready(tiles_needed, hbm_traffic):
 #   7.1: a partly empty tile, $Q$ and $O$ count more on short texts.
 # - With 16 keys at a time, as matrix units want them, the constant is 4.5 to 5.3.
 # - The first of two passes has no accumulator, so it could take larger tiles, and move less.
-# - With square tiles for its two products the standard way moves 0.93 GB at 16 KiB (here 1.10),
-#   about the same at 32 KiB, and more from 64 KiB on.
+# - Other shapes of tiles for its two products hardly help the standard way: the best of them moves
+#   1.09 GB at 16 KiB (here 1.10), and from 32 KiB on the same.
 # - The standard way is counted with one reading of $Z$, though at 16 KiB, and at 65,536 tokens in
 #   64 KiB, a row of it no longer fits.
 #
@@ -633,11 +631,11 @@ if ready(online_softmax, flash_forward):
 
 # %% [markdown]
 # Flash attention is **exact**: its answer is the same sum, bracketed otherwise. Its rounding is of
-# the same size as the naive form's here. With more tiles it grows about as the root of their
-# number: its root mean square was 1.6 to 2.1 times that of the naive form with 1,000 tiles of one
-# key, 3.1 to 4.0 times with 4,000 (scores × 1, 24 draws each). Methods that are faster because they
-# look at fewer pairs (chapter 14, planned) or drop the softmax (15) compute something else. (Where
-# NumPy has no 80-bit numbers, "exact" is float64 too.)
+# the same size as the naive form's here. Many small tiles round more: with 4,096 keys one by one,
+# its root mean square was 5.9 to 7.6 times that with tiles of 64 keys (medians of 24 draws, scores
+# × 1; 16 or 64 queries, widths of 8, 32 and 128). Methods that are faster because they look at
+# fewer pairs (chapter 14, planned) or drop the softmax (15) compute something else. (Where NumPy
+# has no 80-bit numbers, "exact" is float64 too.)
 
 # %% [markdown]
 # ## 8 · Where this breaks
@@ -671,7 +669,7 @@ if ready(tiles_needed, hbm_traffic):
 #   other two by $e^{m_{\text{old}} - m_{\text{new}}}$.
 # - Output and LSE of parts merge in any order.
 # - Tiles of queries × tiles of keys: memory of a few tiles. Traffic falls as $1/M$: 4 to 5 times
-#   $TSD^2/M$ if tiles fill the chip and $D \ll M \ll TD$.
+#   $TSD^2/M$ if tiles fill the chip, keys come one by one, and $D \ll M \ll TD$.
 # - Backward: weights again from the LSE, $\delta = \operatorname{rowsum}(dO \circ O)$; 7 products
 #   for 6.
 # - Exact up to rounding. Fewer bytes, not fewer operations.

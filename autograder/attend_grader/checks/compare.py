@@ -258,7 +258,10 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
             "0 / 0 and inf / inf are, and roots and logarithms of negative numbers."
         )
     if np.isinf(got).any() and not np.isinf(want).any():
-        return "Some of your values are infinite, as after an overflow or a division by 0."
+        return (
+            "Some of your values are infinite, as after an overflow, a division by 0 or a "
+            "logarithm of 0, or from infinite arguments."
+        )
     rounded = _rounded(got, want, tolerance)
     if rounded:
         return rounded

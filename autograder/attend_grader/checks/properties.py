@@ -83,9 +83,9 @@ def expect_growth(
     if ratio <= at_most:
         return
     small, large = (_amount(c, cost) for c in costs)
+    what, much = ("slow", "many operations") if cost == "steps" else ("large", "much memory")
     raise Miss(
-        f"too slow or too large: {sizes[1] / sizes[0]:g} times as many {of} cost {ratio:.3g} times "
-        f"as {'many operations' if cost == 'steps' else 'much memory'} "
+        f"too {what}: {sizes[1] / sizes[0]:g} times as many {of} cost {ratio:.3g} times as {much} "
         f"({small} at {sizes[0]}, {large} at {sizes[1]}). {advice}",
         topic=f"{cost} grow with {of}",
     )

@@ -680,5 +680,100 @@ grid = tiles_needed(queries, keys, tile_q, tile_k, causal, window)
 read = round(grid.mean() * keys * len(grid))
 return itemsize * (2 * width * read + 2 * width * queries + queries)
 """)),
+    ("online_softmax", "wrong", "the accumulator takes exponentials without the maximum", _step("+ p @ values", "+ np.exp(scores) @ values")),
+    ("online_softmax", "right", "the tile first by its own maximum, then both on the new one", _with(ONLINE, """
+mine = scores.max(-1)
+shift = np.where(mine == -np.inf, 0, mine)
+e = np.exp(scores - shift[..., None])
+top = np.fmax(running_max, mine)
+base = np.where(top == -np.inf, 0, top)
+old, new = np.exp(running_max - base), np.exp(mine - base)
+return top, old * running_sum + new * e.sum(-1), old[..., None] * accumulator + new[..., None] * (e @ values)
+""")),
+    ("merge_partials", "wrong", "guarded only if one side is empty for every query", _with(MERGE, """
+if np.isneginf(lse).all():
+    return other_output.astype(float), other_lse.astype(float)
+if np.isneginf(other_lse).all():
+    return output.astype(float), lse.astype(float)
+total = np.logaddexp(lse, other_lse)
+return np.exp(lse - total)[..., None] * output + np.exp(other_lse - total)[..., None] * other_output, total
+""")),
+    ("merge_partials", "wrong", "LSEs floored at −1e9", _join("total = np", "lse, other_lse = np.maximum(lse, -1e9), np.maximum(other_lse, -1e9)\ntotal = np")),
+    ("merge_partials", "right", "query by query, with math", _with(MERGE, """
+out, total = np.zeros(np.shape(output)), np.full(np.shape(lse), -math.inf)
+for at in np.ndindex(*lse.shape):
+    big, small = max(lse[at], other_lse[at]), min(lse[at], other_lse[at])
+    if big == -math.inf:
+        continue
+    first, second = (output, other_output) if lse[at] >= other_lse[at] else (other_output, output)
+    e = math.exp(float(small) - float(big))
+    total[at], out[at] = big + math.log1p(e), (first[at] + e * second[at]) / (1 + e)
+return out, total
+""")),
+    ("stream_attention", "wrong", "k and v copied as float64 first", _pass("largest, total, weighted =", "k, v = np.array(k, dtype=float), np.array(v, dtype=float)\nlargest, total, weighted =")),
+    ("stream_attention", "right", "a running mean, tiles taken backwards", _with(STREAM, """
+lse, mean = -np.inf, np.zeros(v.shape[-1])
+for part in reversed(list(tiles(len(k), tile_k))):
+    z = np.inner(k[part], q) * len(q) ** -0.5
+    new = np.logaddexp(lse, np.logaddexp.reduce(z))
+    mean = np.exp(lse - new) * mean + np.exp(z - new) @ v[part]
+    lse = new
+return mean, float(lse)
+""")),
+    ("flash_forward", "wrong", "plain mean of the tiles' own softmax outputs", _with(FORWARD, """
+o, lse = np.zeros((*q.shape[:-1], v.shape[-1])), np.full(q.shape[:-1], -np.inf)
+for r in tiles(q.shape[-2], tile_q):
+    parts = list(tiles(k.shape[-2], tile_k))
+    for c in parts:
+        z = q[..., r, :] @ np.swapaxes(k[..., c, :], -1, -2) / q.shape[-1] ** 0.5
+        top = z.max(-1, keepdims=True)
+        e = np.exp(z - top)
+        o[..., r, :] += e @ v[..., c, :] / e.sum(-1, keepdims=True) / len(parts)
+        lse[..., r] = np.logaddexp(lse[..., r], (top + np.log(e.sum(-1, keepdims=True)))[..., 0])
+return o, lse
+""")),
+    ("flash_forward", "right", "query by query through stream_attention", _with(FORWARD, """
+if tile_q < 1 or tile_k < 1:
+    raise ValueError("tiles of at least 1")
+o, lse = np.empty((*q.shape[:-1], v.shape[-1])), np.empty(q.shape[:-1])
+for at in np.ndindex(q.shape[:-1]):
+    o[at], lse[at] = stream_attention(q[at], k[at[:-1]], v[at[:-1]], tile_k)
+return o, lse
+""")),
+    ("flash_backward", "wrong", "lse[r]: the first axis", _back("lse[..., r][..., None]", "lse[r][..., None]")),
+    ("flash_backward", "wrong", "a tile of no keys becomes one of one", _back("k.shape[-2], tile_k", "k.shape[-2], max(1, tile_k)")),
+    ("tiles_needed", "wrong", "with causal the window reaches one key less far", _grid("p0 - window and", "p0 - window + causal and")),
+    ("tiles_needed", "right", "edges as arrays, ends not cut off", _with(NEEDED, """
+if min(tile_q, tile_k) < 1:
+    raise ValueError("tiles of at least 1")
+first = (np.arange(0, queries, tile_q) + keys - queries)[:, None]
+start = np.arange(0, keys, tile_k)[None]
+grid = np.ones((first.size, start.size), dtype=bool)
+if causal:
+    grid &= start < first + tile_q
+if window is not None:
+    grid &= (start < first + tile_q + window) & (start + tile_k > first - window)
+return grid
+""")),
+    ("tiles_needed", "right", "filled from the first to the last tile of each row", _with(NEEDED, """
+rows, count = tiles(queries, tile_q), len(tiles(keys, tile_k))
+grid = np.zeros((len(rows), count), dtype=np.bool_)
+for i, r in enumerate(rows):
+    low, high = 0, keys - 1
+    p0, p1 = r.start + keys - queries, r.stop - 1 + keys - queries
+    if window is not None:
+        low, high = max(low, p0 - window), min(high, p1 + window)
+    if causal:
+        high = min(high, p1)
+    if high >= low:
+        grid[i, low // tile_k : high // tile_k + 1] = True
+return grid
+""")),
+    ("hbm_traffic", "wrong", "Q once for every tile of keys, hidden ones too", _count("    numbers += n * width\n    for", "    numbers += n * width * grid.shape[1]\n    for")),
+    ("hbm_traffic", "right", "by columns of the table", _with(TRAFFIC, """
+times = tiles_needed(queries, keys, tile_q, tile_k, causal, window).sum(axis=0)
+kv = sum(int(n) * (c.stop - c.start) * width for n, c in zip(times, tiles(keys, tile_k)))
+return (kv + kv + queries * width * 2 + queries) * itemsize
+""")),
 ]
 # fmt: on

@@ -141,6 +141,13 @@ def all_scores(q, k, v, tile_q=64, tile_k=64):  # noqa: D103 (what a learner is 
     return whole(q, k, v)
 
 
+def mean_of_tiles(q, k, v, tile_q=64, tile_k=64):  # noqa: D103 (what is told is its slip's)
+    expect_shapes(q, k, v)
+    tiles(q.shape[-2], tile_q)
+    parts = [whole(q, k[..., c, :], v[..., c, :])[0] for c in tiles(k.shape[-2], tile_k)]
+    return sum(parts) / len(parts), whole(q, k, v)[1]
+
+
 STATE = """        running_max = np.full(q_tile.shape[:-1], -np.inf)
         running_sum = np.zeros(q_tile.shape[:-1])
         accumulator = np.zeros((*q_tile.shape[:-1], v.shape[-1]))
@@ -181,12 +188,6 @@ SLIPS = (
         "first is divided several times. Divide once, after the last tile.",
     ),
     Slip(
-        "output as wide as q",
-        ("np.zeros((*q.shape[:-1], v.shape[-1]))  #", "np.zeros(q.shape)  #"),
-        "The output is made in the shape of q. Each query gets a mean of values, so its row is as "
-        "wide as v: (..., T, D_v).",
-    ),
-    Slip(
         "LSE without the maximum",
         ("running_max + np.log(running_sum)", "np.log(running_sum)"),
         "The LSE is the logarithm of the running sum only. That sum is measured from the running "
@@ -196,6 +197,13 @@ SLIPS = (
         "sum in place of the LSE",
         ("running_max + np.log(running_sum)", "running_sum"),
         "The second result is the running sum. The LSE is running_max + ln running_sum.",
+    ),
+    Slip(
+        "mean of the tiles' own outputs",
+        mean_of_tiles,
+        "Each tile of keys has a softmax of its own, and the output is the plain mean of what the "
+        "tiles give. All keys share one softmax: carry maximum, sum and accumulator from tile to "
+        "tile, and divide once, after the last.",
     ),
     Slip(
         "last keys left out",

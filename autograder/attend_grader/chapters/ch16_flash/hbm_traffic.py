@@ -86,7 +86,7 @@ BAD = refuses(
         ("a tile of 0 keys", (4, 4, 3, 2, 0), {}),
         ("a window of −1", (4, 4, 3, 2, 2), {"window": -1}),
     ),
-    cause="tiles_needed does that: call it for every count, before anything is divided.",
+    cause="tiles_needed does that: call it for every count, with all that it takes.",
 )
 
 
@@ -138,9 +138,10 @@ SLIPS = (
         "The LSE is missing: one number for each query is written too.",
     ),
     Slip(
-        "nothing written",
-        ("(read + written)", "read"),
-        "Reading is counted, writing is not: the output and the LSE go back to slow memory.",
+        "queries read again for hidden tiles, too",
+        ("queries * width + 2 * keys_read", "needed.shape[1] * queries * width + 2 * keys_read"),
+        "Q or the output is counted once for every tile of keys, hidden ones too. Both stay on "
+        "the chip while the keys pass by: each tile of queries is read once, and written once.",
     ),
     Slip(
         "queries that see no key are not read",

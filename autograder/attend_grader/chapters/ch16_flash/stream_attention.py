@@ -72,7 +72,7 @@ def _memory(subject: Subject, probe: Probe) -> None:
     advice = "Read k and v in tiles of tile_k keys; a copy of k or v is larger than a tile."
     of = "64 float32 keys of width 1,024, one by one,"
     whole_row = np.ones(2), np.ones((8192, 2)), np.ones((8192, 1)), 64
-    keep = "Keep one tile of scores and exponentials at a time: no row of S numbers."
+    keep = "Keep one tile at a time: no row of S scores, and no copy of k or v."
     holds_at_most(subject, whole_row, 32, of="8,192 keys in tiles of 64", advice=keep)
     holds_at_most(subject, args, 128, of=of, advice=advice)
 
