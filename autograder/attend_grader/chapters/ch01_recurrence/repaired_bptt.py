@@ -15,7 +15,6 @@ from attend_solutions import recurrence
 from attend_grader.chapters.ch01_recurrence.bptt import (
     RESULTS,
     by_sequences,
-    draws,
     numerical,
     problem,
     sums_kept,
@@ -41,6 +40,16 @@ def _last(rng: np.random.Generator) -> Fresh:
     grad_states[:, ::2, :2] *= 1e6
     why = "some states are 1 or −1: their slope is 0, so the large gradient there goes nowhere"
     yield why, Call((x, h0, states, w_x, w_h, grad_states))
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Oblong, all sizes alike, one sequence, one step, one number; h0 inside and outside ±1."""
+    sizes = ((2, 4, 3, 5), (3, 3, 3, 3), (1, 5, 2, 3), (2, 1, 2, 2), (2, 3, 1, 1))
+    made = []
+    for place, each in enumerate(sizes):
+        x, h0, *rest = problem(rng, *each)[1]
+        made.append(Call((x, h0 if place % 2 else h0 + 2 * np.sign(h0), *rest)))
+    return made
 
 
 BACK = "(grad_sums[:, t] @ w_h.T) * slopes[:, t - 1]"

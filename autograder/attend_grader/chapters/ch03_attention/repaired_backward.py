@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 from attend_solutions import attention
 
 from attend_grader.chapters.ch03_attention.attention_backward import (
     UNSCALED,
     at_limits,
-    draws,
     einsum,
+    gradient_inputs,
     limits,
     loss,
     small,
@@ -23,8 +24,25 @@ from attend_grader.chapters.ch03_attention.attention_backward import (
     values,
 )
 from attend_grader.chapters.ch03_attention.shared import PROMISES
-from attend_grader.checks.exercise import Exercise, Property, Slip
+from attend_grader.checks.exercise import Call, Exercise, Property, Slip
 from attend_grader.checks.helpers import agrees, gradient_by_hand
+
+
+def draws(rng: np.random.Generator) -> list[Call]:
+    """Oblong and square, leading axes, large scores, lengths of 1."""
+    q, k, v, grad_output = gradient_inputs(rng, 2, 3, 4, 2)
+    return [
+        Call(gradient_inputs(rng, 3, 5, 4, 2)),
+        Call(gradient_inputs(rng, 4, 4, 4, 4)),
+        Call(gradient_inputs(rng, 3, 4, 5, 2, (2,))),
+        Call((4 * q, 4 * k, v, grad_output)),
+        Call(gradient_inputs(rng, 2, 3, 3, 1)),
+        Call(gradient_inputs(rng, 3, 3, 2, 4)),
+        Call(gradient_inputs(rng, 2, 5, 3, 3)),
+        Call(gradient_inputs(rng, 1, 4, 2, 3)),
+        Call(gradient_inputs(rng, 3, 2, 1, 2)),
+    ]
+
 
 DELTA = "(result * grad_output).sum(axis=-1, keepdims=True)"
 OUTWARD = "(weights * grad_weights)"
