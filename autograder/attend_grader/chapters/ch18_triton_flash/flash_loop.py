@@ -90,10 +90,10 @@ SLIPS = (
         "only: take the maximum along axis=1.",
     ),
     Slip(
-        "the accumulator keeps the last tile only",
-        ("accumulator = accumulator * correction[:, None] + ", "accumulator = "),
-        "The accumulator holds what the last tile gave. Each tile is added to what was there, "
-        "corrected.",
+        "a maximum of at least 0",
+        (MAX, "new_max = tl.maximum(tl.maximum(running_max, 0.0), tl.max(scores, axis=1))"),
+        "The maximum begins at 0, or counts a 0 that is no score. Where all scores lie far below "
+        "0, each weight is 0, and 0 / 0 is not a number.",
     ),
 )  # fmt: skip
 
@@ -126,7 +126,7 @@ EXERCISE = Exercise(
         says=(
             "Any T; S is a multiple of block_s.",
             "Scores may be some ±2,000.",
-            "float32 or float16; sums are float32.",
+            "float32 or float16; sums and results are float32.",
             "Each number of k and v is read once a program.",
         ),
     ),
@@ -142,8 +142,8 @@ EXERCISE = Exercise(
     slips=SLIPS,
     alternatives=ALTERNATIVES,
     hints=(
-        "Six lines, one for each of: scores, new maximum, weights, correction, sum, accumulator; "
-        "then the new maximum becomes the running one. Maximum and sum have one number a query.",
+        "Seven lines: scores, new maximum, weights, correction, sum, accumulator; at last the new "
+        "maximum becomes the running one. Maximum and sum have one number a query.",
         "The correction is exp(running_max - new_max). Both the sum and the accumulator are "
         "multiplied by it before this tile is added; the accumulator needs it as a column, "
         "correction[:, None].",

@@ -81,10 +81,10 @@ SLIPS = (
         "load the mask s < S, other=0.0.",
     ),
     Slip(
-        "the maximum is not subtracted in the sum",
-        ("tl.sum(weights, axis=1)", "tl.sum(tl.exp(scores), axis=1)"),
-        "Numerator and sum are measured from different maxima. Sum the very weights that multiply "
-        "the values.",
+        "a maximum of at least 0",
+        (SHIFT, "tl.exp(scores - tl.maximum(tl.max(scores, axis=1), 0.0)[:, None])"),
+        "The maximum counts a 0 that is no score. Where all scores lie far below 0, each weight is "
+        "0, and 0 / 0 is not a number.",
     ),
     Slip(
         "more is read than once a program",
@@ -124,7 +124,7 @@ EXERCISE = Exercise(
         says=(
             "Any T and S from 1 on; D is 16, 32, 64 or 128.",
             "Scores may be some ±2,000.",
-            "q, k and v are float32 or float16, without gaps; sums are float32.",
+            "q, k and v are float32 or float16, without gaps; sums and results are float32.",
             "Each number of q, k and v is read once a program.",
         ),
     ),
