@@ -530,6 +530,11 @@ def test_the_card_shows_a_symptom_only_where_no_slip_is_named() -> None:
     assert judge(local(slip), SOFTMAX, 0, extra=False).symptom is None
 
 
+def test_where_several_answers_are_right_none_is_held_against_another() -> None:
+    exercise = chapters.exercise("18_triton_flash/choose_tiles")
+    assert symptom(local(lambda width: (128, 64, 4, 2)), exercise, 1) is None
+
+
 def test_a_name_in_capitals_stays_so_inside_a_sentence() -> None:
     assert inside("LSE is too large.") == "LSE is too large."
     assert inside("Your result holds NaN.") == "your result holds NaN."

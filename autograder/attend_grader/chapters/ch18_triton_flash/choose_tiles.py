@@ -217,6 +217,7 @@ EXERCISE = Exercise(
         "programs of 8 warps fit if each thread has at most 128 registers: try 64 keys.",
     ),
     minutes=15,
+    open_ended=True,
     difficulty=3,
     importance=3,
 )
