@@ -9,6 +9,7 @@ from attend_grader.chapters.ch18_triton_flash.shared import (
     Size,
     as_edits,
     half_cases,
+    high,
     large_cases,
     plain,
     properties,
@@ -25,9 +26,10 @@ WHOLE: tuple[Size, ...] = (
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Three tiles, four, one; blocks of unequal sides."""
+    """Three tiles, four, one; blocks of unequal sides; large scores."""
     sizes = ((21, 48, 16, 16, 16), (16, 64, 16, 32, 16), (5, 16, 32, 16, 16), (18, 64, 16, 16, 32))
-    return [call for _, call, _ in plain(sizes)(rng)]
+    calls = [call for _, call, _ in plain(sizes)(rng)]
+    return [*calls, Call((*high(rng, 5, 32), 16, 16))]
 
 
 MAX = "new_max = tl.maximum(running_max, tl.max(scores, axis=1))"

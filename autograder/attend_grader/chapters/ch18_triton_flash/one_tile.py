@@ -12,6 +12,7 @@ from attend_grader.chapters.ch18_triton_flash.shared import (
     as_edits,
     compile_case,
     half_cases,
+    high,
     large_cases,
     plain,
     properties,
@@ -24,9 +25,10 @@ RAGGED: tuple[Size, ...] = ((21, 13, 16, 16, 16), (1, 1, 16, 16, 16), (17, 31, 3
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Ragged and whole, one key, more keys than columns."""
+    """Ragged and whole, one key, more keys than columns; large scores."""
     sizes = ((21, 13, 16, 16, 16), (16, 32, 16, 16, 32), (5, 1, 32, 16, 16), (33, 16, 32, 32, 16))
-    return [call for _, call, _ in plain(sizes, one=True)(rng)]
+    calls = [call for _, call, _ in plain(sizes, one=True)(rng)]
+    return [*calls, Call((*high(rng, 5, 13), 16))]
 
 
 LOAD_Q = "tl.load(q_ptr + rows, mask=t[:, None] < T, other=0.0)"

@@ -79,6 +79,12 @@ def far(rng: np.random.Generator, t: int, s: int, d: int) -> Iterator[tuple[str,
     yield "scores that differ by 4,000 from query to query", [steps.clone(), size + k, v]
 
 
+def high(rng: np.random.Generator, t: int, s: int) -> list[torch.Tensor]:
+    """A head of width 16 with exact scores of 80 to 120, whose exponentials overflow in float32."""
+    whole = torch.from_numpy(rng.integers(-1, 2, (s, 16))).float()
+    return [torch.full((t, 16), 5.0), 5 + whole / 4, normal(rng, s, 16)]
+
+
 def plain(sizes: Iterable[Size], *, lse: bool = False, one: bool = False) -> Cases:
     """Heads of these sizes without a mask.
 
