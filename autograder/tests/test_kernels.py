@@ -18,6 +18,7 @@ pytest.importorskip("triton")
 
 import triton
 import triton.language as tl
+from attend_grader import exercises
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.kernels import (
     clean_memory,
@@ -361,3 +362,13 @@ def _only(like: Exercise, kernel: Any, line: Any) -> Exercise:
     from dataclasses import replace
 
     return replace(like, reference=kernel, properties=(line,), slips=(), contract=None)
+
+
+def test_a_result_of_another_type_is_told_by_its_name_before_its_values() -> None:
+    exercise = {e.name: e for e in exercises()}["flash_lse"]
+    made = "lse = torch.empty(T, dtype=torch.float32"
+    edit = Slip("", (made, made.replace("torch.float32", "q.dtype")), "")
+    report = judge(local(edit.applied(exercise.reference)), exercise, 0, extra=False)
+    lost = [finding.property for finding in report.findings if not finding.passed]
+    assert lost == ["float16 in, float32 in the sums"]
+    assert "LSE has the type float16, expected float32" in str(report)

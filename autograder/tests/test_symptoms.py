@@ -17,6 +17,7 @@ from attend_grader.checks.cases import observe
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.subject import local
 from attend_grader.checks.symptoms import symptom
+from attend_grader.checks.wording import inside
 from attend_grader.judging.judge import judge
 from attend_grader.judging.run import run_properties
 from attend_solutions.alignment import hard_attention_sample
@@ -527,6 +528,16 @@ def test_the_card_shows_a_symptom_only_where_no_slip_is_named() -> None:
     assert half.symptom in half._repr_html_()
     slip = SOFTMAX.misconceptions["no exponential"]
     assert judge(local(slip), SOFTMAX, 0, extra=False).symptom is None
+
+
+def test_where_several_answers_are_right_none_is_held_against_another() -> None:
+    exercise = chapters.exercise("18_triton_flash/choose_tiles")
+    assert symptom(local(lambda width: (128, 64, 4, 2)), exercise, 1) is None
+
+
+def test_a_name_in_capitals_stays_so_inside_a_sentence() -> None:
+    assert inside("LSE is too large.") == "LSE is too large."
+    assert inside("Your result holds NaN.") == "your result holds NaN."
 
 
 SAME = """

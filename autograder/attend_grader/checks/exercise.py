@@ -38,6 +38,8 @@ class Exercise:
         misconceptions: name → wrong implementation, whose docstring is what the learner is told;
             made of ``slips``.
         forbidden: dotted names the answer may not call; from ``contract``.
+        open_ended: several answers are right (a design): how results relate to the reference's
+            tells nothing, so no symptom is looked for;
         related: arguments follow a rule (weights that sum to 1) or were made from one another
             (states from inputs): what is left of a draw after a cut is no fair call.
     """
@@ -58,6 +60,7 @@ class Exercise:
     contract: Contract | None = None
     slips: Sequence[Slip] = ()
     related: bool = False
+    open_ended: bool = False
     misconceptions: Mapping[str, Callable[..., Any]] = field(init=False)
     forbidden: tuple[str, ...] = field(init=False, default=())
 

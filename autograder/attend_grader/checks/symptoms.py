@@ -25,7 +25,7 @@ from attend_grader.checks.form import form
 from attend_grader.checks.results import plainly, related, where
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.when import when
-from attend_grader.checks.wording import MARKED, ORDINARY, RIGHT, of_values
+from attend_grader.checks.wording import MARKED, ORDINARY, RIGHT, inside, of_values
 
 FEW = 5
 """Wrong calls that have a type in common, and need: fewer may have it by chance."""
@@ -45,6 +45,8 @@ def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
         exercise: what it should do.
         seed: draws the calls; the same seed gives the same sentence.
     """
+    if exercise.open_ended:
+        return None
     seen = logged(subject, exercise)
     cases = observe(subject, exercise, seed)
     if len(cases) < 2:
@@ -145,11 +147,11 @@ class _Search:
             return found
         rest = _Search(self.evidence.without_errors()).sentence()
         if rest and not rest.startswith(RIGHT):
-            return f"{head}. In other calls: {rest[0].lower()}{rest[1:]}"
+            return f"{head}. In other calls: {inside(rest)}"
         how = self._plainly(self.bad) or "wrong"
         if "wrong" in how:
             return f"{head}; without an error, it gives wrong results too."
-        return f"{head}. Where it goes wrong without an error, {how[0].lower()}{how[1:]}"
+        return f"{head}. Where it goes wrong without an error, {inside(how)}"
 
     def _form(self) -> str | None:
         """Another kind of value, or another number of results."""
@@ -173,7 +175,7 @@ class _Search:
         weak = how or self._plainly(self.bad)
         place = None if how else where(self.bad, self.names)
         tail = " ".join(text for text in (weak, place) if text)
-        tail = f"There, {tail[0].lower()}{tail[1:]}" if tail else ""
+        tail = f"There, {inside(tail)}" if tail else ""
         count = f"{len(self.wrong)} of {len(self.cases)} calls tried"
         if told:
             return f"Wrong in {count}, just those where {told}. {tail}".rstrip()

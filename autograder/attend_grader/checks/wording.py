@@ -27,6 +27,11 @@ def of_values(sentence: str | None, wrong_type: bool) -> str | None:
     return re.sub(r"(?<!are )\bwrong in (?=\d)", "the values are wrong in ", told)
 
 
+def inside(sentence: str) -> str:
+    """A sentence as part of another one: it begins small, but for a name such as LSE."""
+    return sentence if sentence[1:2].isupper() else sentence[0].lower() + sentence[1:]
+
+
 def stated(facts: Mapping[str, str], wrong: Mapping[str, bool], right: Sequence[str]) -> str:
     """A sentence on several results.
 

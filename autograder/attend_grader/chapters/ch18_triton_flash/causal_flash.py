@@ -34,6 +34,7 @@ OBLONG: tuple[Size, ...] = (
     (5, 37, 16, None, 16, 16),
     (1, 40, 16, None, 16, 32),
     (33, 41, 32, None, 32, 16),
+    (16, 17, 16, None, 16, 16),
 )
 WINDOWS: tuple[Size, ...] = (
     (48, 48, 16, 5, 16, 16),
@@ -57,6 +58,10 @@ def _square(rng: np.random.Generator) -> Iterator[Case]:
 
 def _oblong(rng: np.random.Generator) -> Iterator[Case]:
     yield from _cases(rng, OBLONG)
+    q, k, v = head(rng, 5, 37, 16)
+    q, k, v = (0 * q).half(), k.half(), (4000 + v).half()  # weights of 1 are exact in float16
+    want = right(q, k, v, seen(5, 37), lse=True)
+    yield "float16, equal scores, values of 4,000", Call((q, k, v)), want
 
 
 def _windows(rng: np.random.Generator) -> Iterator[Case]:
@@ -186,12 +191,13 @@ EXERCISE = Exercise(
         says=(
             "Any S; T is at most S; `window` is None or at least 0.",
             "Scores may be some ±2,000.",
+            "float32 or float16; sums and results are float32.",
             "No tile is read that none of a program's queries may see, and none twice.",
         ),
     ),
     properties=(
         right_values("causal, as many queries as keys", _square),
-        right_values("causal, fewer queries than keys", _oblong),
+        right_values("causal, fewer queries than keys", _oblong, same_types=True),
         right_values("windows, narrow and wide", _windows, points=2),
         right_values("large scores, positive and negative", _large, tolerance=LARGE),
         clean_memory("stays inside its buffers; no two programs write one place", _ends),

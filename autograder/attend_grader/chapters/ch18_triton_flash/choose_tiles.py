@@ -1,4 +1,4 @@
-"""Exercise 18_triton_flash/choose_tiles: design tiles, judged by the compiler's own word."""
+"""Exercise 18_triton_flash/choose_tiles: design tiles, judged by what the compiler reports."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ SLIPS = (
 EXERCISE = Exercise(
     chapter="18_triton_flash",
     title="Design: tiles for an H100",
-    goal="Choose tiles, warps and stages that meet a budget, by the compiler's own word.",
+    goal="Choose tiles, warps and stages that meet a budget, as the compiler reports.",
     reference=answers.choose_tiles,
     contract=Contract(
         says=("The result is four whole numbers.", "The course's own `causal_kernel` is compiled.")
@@ -217,6 +217,7 @@ EXERCISE = Exercise(
         "programs of 8 warps fit if each thread has at most 128 registers: try 64 keys.",
     ),
     minutes=15,
+    open_ended=True,
     difficulty=3,
     importance=3,
 )

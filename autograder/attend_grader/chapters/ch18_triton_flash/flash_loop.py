@@ -9,6 +9,7 @@ from attend_grader.chapters.ch18_triton_flash.shared import (
     Size,
     as_edits,
     half_cases,
+    high,
     large_cases,
     plain,
     properties,
@@ -25,9 +26,10 @@ WHOLE: tuple[Size, ...] = (
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Three tiles, four, one; blocks of unequal sides."""
+    """Three tiles, four, one; blocks of unequal sides; large scores."""
     sizes = ((21, 48, 16, 16, 16), (16, 64, 16, 32, 16), (5, 16, 32, 16, 16), (18, 64, 16, 16, 32))
-    return [call for _, call, _ in plain(sizes)(rng)]
+    calls = [call for _, call, _ in plain(sizes)(rng)]
+    return [*calls, Call((*high(rng, 5, 32), 16, 16))]
 
 
 MAX = "new_max = tl.maximum(running_max, tl.max(scores, axis=1))"
@@ -90,10 +92,10 @@ SLIPS = (
         "only: take the maximum along axis=1.",
     ),
     Slip(
-        "the accumulator keeps the last tile only",
-        ("accumulator = accumulator * correction[:, None] + ", "accumulator = "),
-        "The accumulator holds what the last tile gave. Each tile is added to what was there, "
-        "corrected.",
+        "a maximum of at least 0",
+        (MAX, "new_max = tl.maximum(tl.maximum(running_max, 0.0), tl.max(scores, axis=1))"),
+        "The maximum begins at 0, or counts a 0 that is no score. Where all scores lie far below "
+        "0, each weight is 0, and 0 / 0 is not a number.",
     ),
 )  # fmt: skip
 
@@ -126,7 +128,7 @@ EXERCISE = Exercise(
         says=(
             "Any T; S is a multiple of block_s.",
             "Scores may be some ±2,000.",
-            "float32 or float16; sums are float32.",
+            "float32 or float16; sums and results are float32.",
             "Each number of k and v is read once a program.",
         ),
     ),
@@ -142,8 +144,8 @@ EXERCISE = Exercise(
     slips=SLIPS,
     alternatives=ALTERNATIVES,
     hints=(
-        "Six lines, one for each of: scores, new maximum, weights, correction, sum, accumulator; "
-        "then the new maximum becomes the running one. Maximum and sum have one number a query.",
+        "Seven lines: scores, new maximum, weights, correction, sum, accumulator; at last the new "
+        "maximum becomes the running one. Maximum and sum have one number a query.",
         "The correction is exp(running_max - new_max). Both the sum and the accumulator are "
         "multiplied by it before this tile is added; the accumulator needs it as a column, "
         "correction[:, None].",

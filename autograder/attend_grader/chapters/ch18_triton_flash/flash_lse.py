@@ -114,7 +114,7 @@ EXERCISE = Exercise(
         says=(
             "Any T and S from 1 on.",
             "Scores may be some ±2,000.",
-            "float32 or float16; sums are float32.",
+            "float32 or float16; sums and results are float32.",
             "Each number of k and v is read once a program.",
         ),
     ),

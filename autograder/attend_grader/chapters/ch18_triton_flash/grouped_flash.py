@@ -53,8 +53,16 @@ def _alone(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _grouped(rng: np.random.Generator) -> Iterator[Case]:
-    for size in ((1, 4, 2, 17, 17, 16), (2, 3, 1, 3, 3, 32), (1, 6, 2, 2, 5, 16)):
+    for size in ((1, 4, 2, 17, 17, 16), (2, 3, 1, 3, 3, 32), (1, 4, 2, 16, 17, 16)):
         yield _case(*_heads(rng, size), 16, 16)
+
+
+def _grouped_and_half(rng: np.random.Generator) -> Iterator[Case]:
+    yield from _grouped(rng)
+    q, k, v = _heads(rng, (1, 2, 1, 5, 21, 16))
+    # weights of 1 are exact in float16
+    _, call, want = _case((0 * q).half(), k.half(), (4000 + v).half())
+    yield "float16, equal scores, values of 4,000", call, want
 
 
 def _stored(x: torch.Tensor, *order: int) -> torch.Tensor:
@@ -122,9 +130,10 @@ SLIPS = (
         "h // GROUP.",
     ),
     Slip(
-        "values of the wrong head",
-        (V, V.replace("head // GROUP", "head % (H // GROUP)")),
-        "Keys are those of head h // GROUP, but values are not. Both are shared in the same way.",
+        "the batch forgotten in k and v",
+        ((K, K.replace("batch * k_batch + ", "")), (V, V.replace("batch * v_batch + ", ""))),
+        "All batch entries read the keys and values of the first one: add batch · stride to their "
+        "pointers too.",
     ),
     Slip(
         "batch and head exchanged",
@@ -196,12 +205,13 @@ EXERCISE = Exercise(
         says=(
             "H is a multiple of G; T is at most S.",
             "The first three axes of q, k and v may have any order in memory.",
-            "Each program reads each tile once.",
+            "float32 or float16; sums and results are float32.",
+            "A program reads each tile that one of its queries may see once, and no other.",
         ),
     ),
     properties=(
         right_values("heads with keys of their own", _alone),
-        right_values("grouped heads", _grouped, points=2),
+        right_values("grouped heads", _grouped_and_half, points=2, same_types=True),
         right_values("views with strides of their own", _views),
         clean_memory("stays inside its buffers; no two programs write one place", _all),
         within_budget("moves the bytes of chapter 16's count, no more", _grouped, _bytes, factor=1),

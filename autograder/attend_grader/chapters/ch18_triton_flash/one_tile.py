@@ -12,6 +12,7 @@ from attend_grader.chapters.ch18_triton_flash.shared import (
     as_edits,
     compile_case,
     half_cases,
+    high,
     large_cases,
     plain,
     properties,
@@ -24,9 +25,10 @@ RAGGED: tuple[Size, ...] = ((21, 13, 16, 16, 16), (1, 1, 16, 16, 16), (17, 31, 3
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Ragged and whole, one key, more keys than columns."""
+    """Ragged and whole, one key, more keys than columns; large scores."""
     sizes = ((21, 13, 16, 16, 16), (16, 32, 16, 16, 32), (5, 1, 32, 16, 16), (33, 16, 32, 32, 16))
-    return [call for _, call, _ in plain(sizes, one=True)(rng)]
+    calls = [call for _, call, _ in plain(sizes, one=True)(rng)]
+    return [*calls, Call((*high(rng, 5, 13), 16))]
 
 
 LOAD_Q = "tl.load(q_ptr + rows, mask=t[:, None] < T, other=0.0)"
@@ -81,10 +83,10 @@ SLIPS = (
         "load the mask s < S, other=0.0.",
     ),
     Slip(
-        "the maximum is not subtracted in the sum",
-        ("tl.sum(weights, axis=1)", "tl.sum(tl.exp(scores), axis=1)"),
-        "Numerator and sum are measured from different maxima. Sum the very weights that multiply "
-        "the values.",
+        "a maximum of at least 0",
+        (SHIFT, "tl.exp(scores - tl.maximum(tl.max(scores, axis=1), 0.0)[:, None])"),
+        "The maximum counts a 0 that is no score. Where all scores lie far below 0, each weight is "
+        "0, and 0 / 0 is not a number.",
     ),
     Slip(
         "more is read than once a program",
@@ -124,7 +126,7 @@ EXERCISE = Exercise(
         says=(
             "Any T and S from 1 on; D is 16, 32, 64 or 128.",
             "Scores may be some ±2,000.",
-            "q, k and v are float32 or float16, without gaps; sums are float32.",
+            "q, k and v are float32 or float16, without gaps; sums and results are float32.",
             "Each number of q, k and v is read once a program.",
         ),
     ),

@@ -28,6 +28,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
 LOAD_K = "tl.load(k_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)"
 HIDE = 'scores = tl.where(s[None, :] < S, scores, -float("inf"))'
+EXP = "tl.exp(scores - new_max[:, None])"
+WEIGHTS = f"weights = {EXP}"
 LOOP = "for first in range(0, S, BLOCK_S):"
 ROWS = "for first in range(0, S // BLOCK_S * BLOCK_S, BLOCK_S):"
 
@@ -70,6 +72,12 @@ SLIPS = (
         "the hidden places win.",
     ),
     Slip(
+        "hidden after the maximum",
+        ((f"        {HIDE}\n", ""), (WEIGHTS, f"weights = tl.where(s[None, :] < S, {EXP}, 0.0)")),
+        "Empty places still have a say in the maximum, with the score 0. Where all true scores lie "
+        "far below 0, each weight is 0, and 0 / 0 is not a number. Hide the scores first.",
+    ),
+    Slip(
         "hidden by the number of queries",
         (HIDE, HIDE.replace("< S", "< T")),
         "Places are compared with T, the number of queries. Keys end at S.",
@@ -103,7 +111,7 @@ EXERCISE = Exercise(
         says=(
             "Any T and S from 1 on.",
             "Scores may be some ±2,000.",
-            "float32 or float16; sums are float32.",
+            "float32 or float16; sums and results are float32.",
             "Each number of k and v is read once a program.",
         ),
     ),
