@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -48,7 +49,7 @@ def _pairs(rng: np.random.Generator) -> Known:
 def draws(rng: np.random.Generator) -> list[Call]:
     """All lengths different, alike, one hidden unit, leading axes."""
     stacked = ((3, 4, 2, 2, 5, (2,)), (3, 3, 3, 3, 3, (3,)))
-    sizes = ((3, 4, 5, 2, 6), (4, 4, 4, 4, 4), (2, 3, 1, 1, 1), *stacked)
+    sizes: list[Any] = [(3, 4, 5, 2, 6), (4, 4, 4, 4, 4), (2, 3, 1, 1, 1), *stacked]
     return [Call(_inputs(rng, *each)) for each in sizes]
 
 

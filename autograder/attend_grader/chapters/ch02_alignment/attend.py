@@ -64,7 +64,7 @@ def _values(rng: np.random.Generator) -> Fresh:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """All lengths different, alike, leading axes, one key."""
-    sizes = ((2, 3, 4), (3, 3, 3), (3, 4, 2, (2,)), (3, 3, 3, (3,)), (2, 1, 3))
+    sizes: list[Any] = [(2, 3, 4), (3, 3, 3), (3, 4, 2, (2,)), (3, 3, 3, (3,)), (2, 1, 3)]
     return [Call(_inputs(rng, *each)) for each in sizes]
 
 

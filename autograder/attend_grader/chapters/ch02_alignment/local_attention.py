@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -93,7 +94,7 @@ def _edges(rng: np.random.Generator) -> Known:
 def draws(rng: np.random.Generator) -> list[Call]:
     """Centres between and on places, with and without the bell, leading axes, one query."""
     scores, values, centre = _inputs(rng, 5, 7, 2)
-    sizes = ((3, 8, 2), (5, 5, 5), (3, 5, 2, (3,)), (1, 6, 1))
+    sizes: list[Any] = [(3, 8, 2), (5, 5, 5), (3, 5, 2, (3,)), (1, 6, 1)]
     return [
         *(Call((*_inputs(rng, *each), w)) for each, w in zip(sizes, (3, 1, 1, 2), strict=True)),
         Call((*_inputs(rng, 3, 8, 2), 2), PLAIN),

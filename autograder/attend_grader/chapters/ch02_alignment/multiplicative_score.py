@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -59,8 +60,8 @@ def _limits(rng: np.random.Generator) -> Known:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """General and dot; all lengths different, alike; leading axes; one query."""
-    dot = ((2, 3, 4, 4), (3, 3, 3, 3), (3, 3, 3, 3, (3,)))
-    general = ((2, 3, 4, 5), (3, 3, 3, 3), (3, 4, 2, 2, (2,)), (1, 3, 2, 1))
+    dot: list[Any] = [(2, 3, 4, 4), (3, 3, 3, 3), (3, 3, 3, 3, (3,))]
+    general: list[Any] = [(2, 3, 4, 5), (3, 3, 3, 3), (3, 4, 2, 2, (2,)), (1, 3, 2, 1)]
     return [
         *(Call((*_pair(rng, *each), normal(rng, *each[2:4]))) for each in general),
         *(Call(_pair(rng, *each)) for each in dot),
