@@ -403,6 +403,18 @@ def test_rounding_makes_no_number_too_small() -> None:
     assert fact([(case, 0.5 * want, want)] * 3) == "is too small, at every place"
 
 
+def test_rounding_makes_no_number_negative_or_above_1() -> None:
+    case: Any = None
+    want = np.array([0.0, 0.3, 1.0])
+    rounded = np.array([-1e-17, 0.5, np.nextafter(1.0, 2.0)])
+    assert fact([(case, rounded, want)] * 2) is None
+    told = [fact([(case, got * np.ones(3), want)] * 2) for got in (-0.1, 1.1)]
+    assert [str(text).partition(";")[0] for text in told] == [
+        "holds negative numbers",
+        "holds numbers above 1",
+    ]
+
+
 def test_nan_is_not_as_if_arguments_were_others() -> None:
     def unsafe(x: Any, raw: Any, bias: Any, a: Any, b: Any, c: Any) -> Any:
         step = torch.log(1 + torch.exp(raw + bias))  # infinite for a large one
