@@ -15,6 +15,7 @@ from attend_grader import chapters
 from attend_grader.checks.as_if import as_if
 from attend_grader.checks.cases import observe
 from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.facts import fact
 from attend_grader.checks.subject import local
 from attend_grader.checks.symptoms import symptom
 from attend_grader.checks.wording import inside
@@ -304,6 +305,16 @@ WRONG = {
         lambda a, b, c, delta, length: s4d_kernel(a, b, c, delta, length) + 1j,
         "Complex numbers are returned where real ones belong; their real parts are right.",
     ),
+    "rates conjugated": (
+        KERNEL,
+        lambda a, b, c, delta, length: s4d_kernel(a.conj(), b, c, delta, length),
+        "The result is what comes out as if a were conjugated.",
+    ),
+    "real parts of an input": (
+        KERNEL,
+        lambda a, b, c, delta, length: s4d_kernel(a, b.real, c, delta, length),
+        "The result is what comes out as if b had no imaginary parts.",
+    ),
     # single edits of this answer return a list of arrays of several lengths
     "one result of an answer in chunks": (CHUNKED, _last_result, "state is wrong; output is right"),
 }
@@ -383,6 +394,26 @@ def test_an_edit_names_no_argument_where_an_error_names_the_line() -> None:
     assert raises == "It behaves as if a sum lost the axis that it runs along."
     assert over_all is not None
     assert "or over all, where grad_output is used." in over_all
+
+
+def test_rounding_makes_no_number_too_small() -> None:
+    want = np.array([1.0, 2.0])
+    case: Any = None  # what is said here does not look at it
+    rounded = np.array([np.nextafter(1.0, 0.0), 1.0])  # the first number is right
+    assert fact([(case, rounded, want)] * 3) != "is too small, at every place"
+    assert fact([(case, 0.5 * want, want)] * 3) == "is too small, at every place"
+
+
+def test_rounding_makes_no_number_negative_or_above_1() -> None:
+    case: Any = None
+    want = np.array([0.0, 0.3, 1.0])
+    rounded = np.array([-1e-17, 0.5, np.nextafter(1.0, 2.0)])
+    assert fact([(case, rounded, want)] * 2) is None
+    told = [fact([(case, got * np.ones(3), want)] * 2) for got in (-0.1, 1.1)]
+    assert [str(text).partition(";")[0] for text in told] == [
+        "holds negative numbers",
+        "holds numbers above 1",
+    ]
 
 
 def test_nan_is_not_as_if_arguments_were_others() -> None:

@@ -449,9 +449,10 @@ if ready(s4d_init, s4d_kernel):
     display(widgets.kernel_shapes(s4d_init, s4d_kernel))
 
 # %% [markdown]
-# *Δ is the model's sense of time.* Half of Δ makes the kernel twice as long, and about half as
-# high. A channel with a small Δ looks far back and blurs, one with a large Δ looks at the last
-# tokens. Here Δ is a constant of the channel; Mamba will compute it from the token.
+# *Δ is the model's sense of time.* Half of Δ makes the kernel twice as long and, while all
+# $\Delta\,|a_n|$ are below 1, about half as high. A channel with a small Δ looks far back and
+# blurs, one with a large Δ looks at the last tokens. Here Δ is a constant of the channel; Mamba
+# will compute it from the token.
 
 # %% [markdown]
 # ## 5 · S4's kernel: the hard one
@@ -736,9 +737,9 @@ if ready(discretize, ssm_recurrent, hippo_legs, hippo_reconstruct):
         )
 
 # %% [markdown]
-# On slow curves the clock $1/t$ keeps most with 32 numbers: its error is below 0.001, the thinned
-# cache's 0.002 to 0.004, that of means 0.005 to 0.008. The constant clock pays for its fading: with
-# 16 numbers it has 0.25 to 0.33, the thinned cache 0.04 to 0.06.
+# In these five runs, on slow curves, the clock $1/t$ keeps most with 32 numbers: its error is below
+# 0.001, the thinned cache's 0.002 to 0.004, that of means 0.005 to 0.008. The constant clock pays
+# for its fading: with 16 numbers it has 0.25 to 0.33, the thinned cache 0.04 to 0.06.
 #
 # Under noise, memories that add up all tokens win, because noise averages out. With 16 numbers the
 # clock $1/t$ has 0.08 to 0.14 and the constant clock 0.28 to 0.38; the thinned cache has 0.67 to

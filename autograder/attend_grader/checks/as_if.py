@@ -107,6 +107,9 @@ def _edits(cases: Sequence[Case]) -> Iterator[tuple[str, EditCall]]:
             yield f"True and False were exchanged in {name}", _on(name, lambda x: ~x)
             yield f"all of {name} were True", _on(name, lambda x: x | ~x)
             yield f"{name} were transposed", _on(name, lambda x: np.swapaxes(x, -1, -2))
+        if numbers(leaf.value).dtype.kind == "c":
+            yield f"{name} were conjugated", _on(name, np.conj)
+            yield f"{name} had no imaginary parts", _on(name, lambda x: x.real + 0j)
     for name in numeric:
         yield from _numeric(name)
     for one in numeric:

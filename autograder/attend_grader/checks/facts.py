@@ -48,7 +48,7 @@ def fact(pairs: Pairs) -> str | None:
     nearer = len(gots) > 2 and all(map(_nearer, gots, wants))
     for sign, word in ((1, "large"), (-1, "small")):
         pairs_ = list(zip(gots, wants, strict=True))
-        if len(pairs_) > 2 and all((sign * (got - 1.0 * want) > 0).all() for got, want in pairs_):
+        if len(pairs_) > 2 and all(_beyond(sign * got, sign * want) for got, want in pairs_):
             where = ", at every place" if max(want.size for want in wants) > 1 else ""
             return f"is too {word}{where}"
     if not all(w.size > 1 for w in wants):
@@ -64,9 +64,9 @@ def fact(pairs: Pairs) -> str | None:
             if right and not any(np.allclose(got.sum(axis), value, atol=1e-3) for got in gots):
                 name = "it" if max(w.ndim for w in wants) == 1 else f"its {AXES[axis]}"
                 return f"does not sum to {value:g} along {name}; the right one does in these calls"
-    if all((want >= 0).all() for want in wants) and all((got < 0).any() for got in gots):
+    if all((want >= 0).all() for want in wants) and all(_some_beyond(-got, 0) for got in gots):
         return "holds negative numbers; the right one holds none in these calls"
-    if all((want <= 1).all() for want in wants) and all((got > 1).any() for got in gots):
+    if all((want <= 1).all() for want in wants) and all(_some_beyond(got, 1) for got in gots):
         return "holds numbers above 1; the right one holds none in these calls"
     turned = [np.swapaxes(want, -1, -2) for want in wants if want.ndim >= 2]
     symmetric = len(turned) == len(wants) and all(
@@ -83,6 +83,17 @@ def fact(pairs: Pairs) -> str | None:
     if whole and all(want.dtype.kind == "f" for want in wants):
         return "holds whole numbers only"
     return NEARER if nearer else None
+
+
+def _beyond(more: np.ndarray, less: np.ndarray) -> bool:
+    """Whether each number is larger than the other, by more than rounding explains."""
+    more, less = 1.0 * more, 1.0 * less  # of whole numbers and truth values, too
+    return bool((more - less > 1e-6 * np.abs(less).max(initial=0.0)).all())
+
+
+def _some_beyond(numbers: np.ndarray, limit: float) -> bool:
+    """Whether a number is above the limit, by more than rounding explains."""
+    return bool((numbers - limit > 1e-6 * np.abs(numbers).max(initial=0.0)).any())
 
 
 def _one_way(gots: Sequence[np.ndarray], wants: Sequence[np.ndarray]) -> str | None:

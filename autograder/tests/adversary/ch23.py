@@ -1894,3 +1894,345 @@ add(
 )
 
 CASES += MORE
+
+# ---------------------------------------------------------------- more
+THIRD: list[tuple[str, str, str, str]] = []
+
+
+def third(name, kind, what, body):
+    THIRD.append((name, kind, what, GIVEN + FIRST_LINES[name] + body.strip("\n") + "\n"))
+
+
+third(
+    "discretize",
+    "wrong",
+    "zoh by eigenvectors, rates of 0 caught",
+    """
+    n = len(b)
+    if method == "zoh":
+        lam, v = np.linalg.eig(np.asarray(a, float))
+        e = np.exp(delta * lam)
+        small = np.abs(lam) < 1e-12
+        phi = np.where(small, delta, (e - 1) / np.where(small, 1, lam))
+        inv = np.linalg.pinv(v)
+        return ((v * e) @ inv).real, ((v * phi) @ inv @ b).real
+    left = np.eye(n) - delta / 2 * a
+    return np.linalg.solve(left, np.eye(n) + delta / 2 * a), np.linalg.solve(left, delta * b)
+""",
+)
+
+third(
+    "discretize",
+    "wrong",
+    "the big matrix has b's type",
+    """
+    n = len(b)
+    if method == "zoh":
+        m = np.zeros((n + 1, n + 1), dtype=b.dtype)
+        m[:n, :n], m[:n, n] = delta * a, delta * b
+        e = matrix_exponential(m)
+        return e[:n, :n], e[:n, n]
+    left = np.eye(n) - delta / 2 * a
+    return np.linalg.solve(left, np.eye(n) + delta / 2 * a), np.linalg.solve(left, delta * b)
+""",
+)
+
+third(
+    "discretize",
+    "right",
+    "own series, halved and squared by hand",
+    """
+    n = len(b)
+    a, b = a.astype(float), b.astype(float)
+    one = np.eye(n)
+    if method == "bilinear":
+        right = one + delta / 2 * a
+        return (np.linalg.solve((one - delta / 2 * a).T, right.T)).T, np.linalg.solve(one - delta / 2 * a, b) * delta
+    halvings = 0
+    while np.abs(a).sum() * delta / 2**halvings > 0.5:
+        halvings += 1
+    h = delta / 2**halvings
+    e, phi, term = one, h * one, one
+    for k in range(1, 25):
+        term = term @ a * (h / k)
+        e = e + term
+        phi = phi + term * (h / (k + 1))
+    for _ in range(halvings):
+        phi = phi + e @ phi
+        e = e @ e
+    return e, phi @ b
+""",
+)
+
+third(
+    "ssm_recurrent",
+    "wrong",
+    "tanh as in an RNN",
+    """
+    h = np.zeros(x.shape[:-1] + b_bar.shape) if state is None else state
+    ys = []
+    for t in range(x.shape[-1]):
+        h = np.tanh(h @ a_bar.T + b_bar * x[..., t, None])
+        ys.append(h @ c)
+    return np.stack(ys, -1), h
+""",
+)
+
+third(
+    "ssm_recurrent",
+    "wrong",
+    "the state comes back flat",
+    """
+    lead, total = x.shape[:-1], x.shape[-1]
+    flat = x.reshape(-1, total)
+    h = np.zeros((len(flat), len(b_bar))) if state is None else state.reshape(-1, len(b_bar))
+    ys = []
+    for t in range(total):
+        h = h @ a_bar.T + flat[:, t, None] * b_bar
+        ys.append(h @ c)
+    return np.stack(ys, -1).reshape(x.shape), (h if lead else h[0])
+""",
+)
+
+third(
+    "ssm_recurrent",
+    "right",
+    "cut in halves, recursively",
+    """
+    total = x.shape[-1]
+    if total > 1:
+        first, state = ssm_recurrent(a_bar, b_bar, c, x[..., : total // 2], state)
+        rest, state = ssm_recurrent(a_bar, b_bar, c, x[..., total // 2 :], state)
+        return np.concatenate([first, rest], axis=-1), state
+    old = 0 if state is None else (a_bar @ state[..., None])[..., 0]
+    h = old + x * b_bar
+    return (h * c).sum(-1, keepdims=True), h
+""",
+)
+
+third(
+    "hippo_legs",
+    "wrong",
+    "only the first subdiagonal",
+    """
+    r = np.sqrt(2 * n + 1)
+    return -(np.diag(r[1:] * r[:-1], -1) + np.diag(n + 1)), r
+""",
+)
+
+third(
+    "hippo_reconstruct",
+    "wrong",
+    "time first in the answer",
+    """
+    n = coefficients.shape[-1]
+    return legvander(2 * places - 1, n - 1) @ (coefficients * np.sqrt(2 * np.arange(n) + 1)).T
+""",
+)
+
+third(
+    "ssm_kernel",
+    "wrong",
+    "eigenvectors",
+    """
+    lam, v = np.linalg.eig(a_bar)
+    left, right = c @ v, np.linalg.pinv(v) @ b_bar
+    return ((left * right) @ lam[:, None] ** np.arange(length)).real
+""",
+)
+
+third(
+    "ssm_convolve",
+    "wrong",
+    "answer in a buffer of x's shape",
+    """
+    n = 2 * length
+    y = np.zeros(x.shape)
+    y[...] = np.fft.irfft(np.fft.rfft(kernel, n) * np.fft.rfft(x, n), n)[..., :length]
+    return y
+""",
+)
+
+third(
+    "ssm_convolve",
+    "wrong",
+    "both padded in x's type",
+    """
+    n = 2 * length
+    k = np.zeros(kernel.shape[:-1] + (n,), dtype=x.dtype)
+    k[..., :length] = kernel
+    return np.fft.irfft(np.fft.rfft(k) * np.fft.rfft(x, n), n)[..., :length]
+""",
+)
+
+third(
+    "ssm_convolve",
+    "right",
+    "norm told, odd size",
+    """
+    n = 2 * length - 1
+    a = np.fft.rfft(kernel, n, norm='ortho')
+    b = np.fft.rfft(x, n, norm='backward')
+    return np.fft.irfft(a * b, n, norm='ortho')[..., :length]
+""",
+)
+
+third(
+    "convolve_in_blocks",
+    "wrong",
+    "one zero more",
+    """
+    total = x.shape[-1]
+    y = np.zeros(x.shape)
+    for first in range(0, total, block):
+        piece = x[..., first : first + block]
+        size = max(piece.shape[-1], len(kernel)) + 1
+        both = np.fft.rfft(kernel, size) * np.fft.rfft(piece, size)
+        y[..., first : first + size] += np.fft.irfft(both, size)[..., : total - first]
+    return y
+""",
+)
+
+third(
+    "convolve_in_blocks",
+    "wrong",
+    "from the end, in x itself",
+    """
+    y = np.asarray(x, float)
+    total = y.shape[-1]
+    for first in reversed(range(0, total, block)):
+        piece = y[..., first : first + block].copy()
+        y[..., first : first + block] = 0
+        size = piece.shape[-1] + len(kernel) - 1
+        both = np.fft.rfft(kernel, size) * np.fft.rfft(piece, size)
+        y[..., first : first + size] += np.fft.irfft(both, size)[..., : total - first]
+    return y
+""",
+)
+
+third(
+    "convolve_in_blocks",
+    "right",
+    "a tail carried on",
+    """
+    total, taps = x.shape[-1], len(kernel)
+    tail, parts = np.zeros((*x.shape[:-1], taps - 1)), []
+    for first in range(0, total, block):
+        piece = x[..., first : first + block]
+        wide = piece.shape[-1]
+        full = np.zeros((*x.shape[:-1], wide + taps - 1))
+        for j in range(taps):
+            full[..., j : j + wide] += kernel[j] * piece
+        full[..., : taps - 1] += tail
+        parts.append(full[..., :wide])
+        tail = full[..., wide:]
+    return np.concatenate(parts, -1)
+""",
+)
+
+third(
+    "s4d_kernel",
+    "wrong",
+    "bilinear for zoh",
+    """
+    a_bar = (1 + delta / 2 * a) / (1 - delta / 2 * a)
+    b_bar = delta * b / (1 - delta / 2 * a)
+    powers = a_bar[..., None] ** np.arange(length)
+    return 2 * ((c * b_bar)[..., None] * powers).sum(-2).real
+""",
+)
+
+third(
+    "s4d_kernel",
+    "wrong",
+    "a conjugated",
+    """
+    a = np.conj(a)
+    da = delta * a
+    b_bar = (np.exp(da) - 1) / a * b
+    powers = np.exp(da[..., None] * np.arange(length))
+    return 2 * ((c * b_bar)[..., None] * powers).sum(-2).real
+""",
+)
+
+third(
+    "s4d_kernel",
+    "wrong",
+    "b's imaginary part dropped",
+    """
+    b = np.real(b)
+    da = delta * a
+    b_bar = (np.exp(da) - 1) / a * b
+    powers = np.exp(da[..., None] * np.arange(length))
+    return 2 * ((c * b_bar)[..., None] * powers).sum(-2).real
+""",
+)
+
+third(
+    "s4d_kernel",
+    "right",
+    "fade and swing apart, in real numbers",
+    """
+    j = np.arange(length)
+    w = c * ((np.exp(delta * a) - 1) / a) * b
+    w = np.asarray(w, complex)
+    size, angle = np.abs(w)[..., None], np.angle(w)[..., None]
+    d = delta[..., None]
+    return (2 * size * np.exp(d * a.real[..., None] * j) * np.cos(d * a.imag[..., None] * j + angle)).sum(-2)
+""",
+)
+
+third(
+    "s4d_init",
+    "wrong",
+    "pi is 3.14",
+    """
+    if kind == "lin":
+        return -0.5 + 1j * 3.14 * n
+    return -0.5 + 1j * size / 3.14 * (size / (2 * n + 1) - 1)
+""",
+)
+
+third(
+    "s4d_init",
+    "wrong",
+    "N = P squared",
+    """
+    size = pairs**2
+    if kind == "lin":
+        return -0.5 + 1j * np.pi * n
+    return -0.5 + 1j * size / np.pi * (size / (2 * n + 1) - 1)
+""",
+)
+
+third(
+    "dplr_kernel",
+    "wrong",
+    "p not conjugated in one sum",
+    """
+    w = delta / 2 * (1 + roots)
+    d = 1 - roots[:, None] - w[:, None] * diagonal
+    q = p.conj()
+    def s(u, v):
+        return (u * v / d).sum(-1)
+    values = delta * (s(c_cut, b) - w * s(c_cut, p) * s(p, b) / (1 + w * s(q, p)))
+    return np.fft.ifft(values).real
+""",
+)
+
+third(
+    "dplr_kernel",
+    "wrong",
+    "half of the values, irfft not told T",
+    """
+    w = delta / 2 * (1 + roots)
+    d = 1 - roots[:, None] - w[:, None] * diagonal
+    q = p.conj()
+    def s(u, v):
+        return (u * v / d).sum(-1)
+    values = delta * (s(c_cut, b) - w * s(c_cut, p) * s(q, b) / (1 + w * s(q, p)))
+    return np.fft.irfft(values[: length // 2 + 1])
+""",
+)
+
+CASES += THIRD

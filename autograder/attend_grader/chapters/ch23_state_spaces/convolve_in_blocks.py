@@ -105,9 +105,10 @@ SLIPS = (
         "The kernel is turned round. The product of two transforms does that already.",
     ),
     Slip(
-        "only the first block",
-        ("range(0, x.shape[-1], block)", "range(0, min(block, x.shape[-1]), block)"),
-        "Only the first block is there: all others are left out.",
+        "one place more",
+        (LENGTH, "max(part.shape[-1], len(kernel)) + 1"),
+        "Each transform has one place more than the longer of both, so that all but one of the "
+        "numbers beyond still come round. The whole answer has L + K − 1.",
     ),
 )
 

@@ -73,9 +73,9 @@ SLIPS = (
         "sum of |p_n|² / d_n.",
     ),
     Slip(
-        "w is missing in the correction",
-        ("w * cp * pb", "cp * pb"),
-        "Right where p = 0 only: the second term lacks its factor w.",
+        "p is not conjugated above",
+        ("w * cp * pb", "w * cp * (cauchy @ (p * b))"),
+        "Right where p is real or 0: ⟨p, b⟩ stands in the place of ⟨p*, b⟩. Take p.conj() there.",
     ),
     Slip(
         "p is not conjugated",

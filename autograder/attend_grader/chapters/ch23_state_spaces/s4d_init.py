@@ -80,9 +80,9 @@ SLIPS = (
         "With inv, the numbers are in the opposite order: n = 0 turns fastest.",
     ),
     Slip(
-        "always lin",
-        ('if kind == "lin" else', "if True else"),
-        "The kind is not looked at: inv gives lin's numbers.",
+        "π is 3.14",
+        (("np.pi * n", "3.14 * n"), ("size / np.pi", "size / 3.14")),
+        "π is rounded to 3.14. Take np.pi, which has sixteen digits.",
     ),
 )
 

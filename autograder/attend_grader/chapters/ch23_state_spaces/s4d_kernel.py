@@ -98,9 +98,16 @@ SLIPS = (
         "The kernel starts with Ā b̄. A token is read at once: K_0 has Ā to the power of 0.",
     ),
     Slip(
-        "c conjugated",
-        (WEIGHTS, "c.conj() * b * (np.exp(delta * a) - 1) / a"),
-        "The conjugate of c is taken. The sum has c itself: c · h.",
+        "bilinear in the place of zero-order hold",
+        (
+            (WEIGHTS, "c * b * delta / (1 - delta * a / 2)"),
+            (
+                "np.exp((delta * a)[..., None] * np.arange(length))",
+                "((1 + delta * a / 2) / (1 - delta * a / 2))[..., None] ** np.arange(length)",
+            ),
+        ),
+        "These are the steps of the bilinear method. Here it is zero-order hold: Ā = e^(Δa) and "
+        "b̄ = (e^(Δa) − 1) / a · b.",
     ),
     Slip(
         "b̄ without the division by a",

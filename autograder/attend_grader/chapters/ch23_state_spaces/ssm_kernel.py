@@ -44,6 +44,13 @@ def draws(rng: np.random.Generator) -> list[Call]:
     return [*made, Call((defective, normal(rng, 3), normal(rng, 3), 6))]
 
 
+def by_eigenvectors(a_bar, b_bar, c, length):  # noqa: D103 (what a learner is told is its slip's)
+    expect_system(a_bar, b_bar, c)
+    rates, vectors = np.linalg.eig(a_bar)
+    weights = (c @ vectors) * (np.linalg.pinv(vectors) @ b_bar)
+    return (rates ** np.arange(length)[:, None] @ weights).real
+
+
 SLIPS = (
     Slip(
         "one step late",
@@ -85,6 +92,12 @@ SLIPS = (
         "b̄ is left out",
         ("[], b_bar", "[], np.ones(len(b_bar))"),
         "b̄ plays no role. Start from it, not from ones.",
+    ),
+    Slip(
+        "by eigenvectors",
+        by_eigenvectors,
+        "Right where Ā has N independent eigenvectors. With fewer it cannot be diagonalized: "
+        "multiply by Ā again and again.",
     ),
 )
 

@@ -101,9 +101,13 @@ SLIPS = (
         "The state that was given is changed in place. Make a new one: h = ….",
     ),
     Slip(
-        "the state of the beginning is returned",
-        ("axis=-1), h", "axis=-1), 0 * h"),
-        "The second result is not the state after the last token: it is zero.",
+        "tanh, as in an RNN",
+        (
+            "h = h @ a_bar.T + x[..., t, None] * b_bar",
+            "h = np.tanh(h @ a_bar.T + x[..., t, None] * b_bar)",
+        ),
+        "Each new state goes through tanh, as in an RNN. This system is linear: Ā h + b̄ x is the "
+        "state.",
     ),
 )
 
