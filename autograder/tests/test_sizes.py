@@ -210,7 +210,7 @@ def test_what_is_tried_is_said() -> None:
     assert "`x` within ±20." in _exercise(spread, ranges={"x": (-20, 20)}).statement
     assert "size" not in _exercise(spread, ranges={"x": AS_DRAWN}).statement
     only = _exercise(moved, _pairs, ranges={"x": AS_DRAWN, "b": POSITIVE})
-    assert "`b` of any size." in only.statement
+    assert "`b` of any magnitude." in only.statement
 
 
 @pytest.mark.deep

@@ -120,7 +120,8 @@ class Contract:
             said.append("Arguments stay as they were.")
         if self.gradients:
             reached = [g if g == EVERY_PARAMETER else f"`{g}`" for g in self.gradients]
-            said.append(f"Gradients reach {_listed(reached)}.")
+            kept = "; nothing is kept between calls" if EVERY_PARAMETER in reached else ""
+            said.append(f"Gradients reach {_listed(reached)}{kept}.")
         said += self.says
         banned = list(dict.fromkeys(_short(name) for name in self.forbids if not _alias(name)))
         if banned:
@@ -142,7 +143,7 @@ class Contract:
         limited = {name for names in limits.values() for name in names}
         free = [name for name in named if name not in limited]
         if free and (None in self.ranges.values() or set(named) <= set(self.ranges)):
-            told.insert(0, f"{_listed(_code(free))} of any size")
+            told.insert(0, f"{_listed(_code(free))} of any magnitude")
         elif free:
             told.insert(0, "numbers short of overflow")
         text = "; ".join(told)

@@ -199,7 +199,6 @@ EXERCISE = Exercise(
         ranges={"x": AS_DRAWN},
         gradients=("x", EVERY_PARAMETER),
         forbids=READY_MADE,
-        says=("Nothing is kept between calls.",),
         points={"gradients": 2},
     ),
     properties=(
