@@ -190,8 +190,8 @@ if ready(sinusoidal_encoding):
 # \delta\theta\end{pmatrix} \begin{pmatrix}\sin p\theta\\ \cos p\theta\end{pmatrix}
 # \end{aligned}$$
 #
-# The matrix is a rotation, and it contains $\delta$ but not $p$. So one linear map looks $\delta$
-# steps back from anywhere. Vaswani et al. *hypothesized* that this makes it easy to attend by
+# The matrix is a rotation, and it contains $\delta$ but not $p$. So one linear map moves any
+# code by $\delta$ steps. Vaswani et al. *hypothesized* that this makes it easy to attend by
 # relative position; they also found that learned codes gave "nearly identical results".
 
 # %% [markdown]
@@ -488,7 +488,7 @@ if ready(apply_rope):
 # %% [markdown]
 # <!-- exercise: repaired_rope -->
 #
-# **Why.** The commonest mistake with RoPE gives no error and no NaN: the model only gets worse. A
+# **Why.** A common mistake with RoPE gives no error and no NaN: the model only gets worse. A
 # colleague turns queries and keys in one function. Its test passes.
 
 
@@ -611,8 +611,8 @@ if ready(alibi_slopes):
 #
 # **By hand.** Slope $1/2$, a query at 2, keys at 0, 1, 2, 3: the bias is $-1, -0.5, 0, -0.5$.
 #
-# <details><summary>Predict first: all scores are equal, the slope is 1/4. Which share of the weight
-# does the token itself get in a long text?</summary>
+# <details><summary>Predict first: all scores are equal, the slope is 1/4. Late in a long text
+# and under a causal mask, which share of the weight does the token itself get?</summary>
 #
 # The weights stand as $1 : e^{-1/4} : e^{-2/4} : \ldots$ Their sum is $1/(1 - e^{-1/4}) = 4.52$, so
 # it gets $0.22$.
@@ -818,7 +818,8 @@ if ready(apply_rope, position_interpolation, ntk_scale, yarn_frequencies):
 # - **letters**: the next letter of Python's documentation, as in section 8.
 # - **three steps back**: repeat the random token that stood three places ago. Place is all that
 #   counts; guessing is right once in 16.
-# - **bags** (the control): each text draws its tokens by shares of its own. Best is to count.
+# - **bags** (the control): each text draws its tokens by shares of its own. The best one can
+#   do is count.
 #
 # `python course/06_positions/train.py arms` makes the table; the cells below show it.
 
@@ -902,19 +903,19 @@ if ready(*YOURS):
 # - *RoPE's trouble is, for a large part, offsets whose angles were not trained.* Three steps back,
 #   every RoPE run is right at 64 tokens. At 1,024, base 10,000 is at chance (0.06 to 0.07). Base
 #   10, whose eight clocks all made a full turn in training, is right in anything from 0.34 to 1.00,
-#   and base 100 in 0.06 to 0.84. All know the offset equally well. But new angles are not all: most
-#   runs of base 10 fall too, and on letters all ten lose 0.3 nats or more. Each hand was
-#   everywhere, but not all hands in these combinations, and 16 times as many keys compete. Which of
-#   the two it is, this experiment does not say.
+#   and base 100 in 0.06 to 0.84. But new angles do not explain everything: most runs of base 10
+#   fall too, and on letters all ten lose 0.3 nats or more. Each hand alone pointed everywhere in
+#   training, but the eight together not in all these combinations, and 16 times as many keys
+#   compete. Which of the two it is, this experiment does not say.
 # - *ALiBi can point at a place if a slope is steep enough.* The published slopes of two heads, 1/16
 #   and 1/256, are right in 0.23 to 0.29; slopes 1 and 1/2 in 0.73 to 0.86, the same at every
 #   length. They are also the best on letters, 1.80 to 1.86 at every length. With eight heads, the
 #   published slopes begin at 1/2.
 # - *T5* is right in 0.99 and more up to 128, and in 0.16 to 0.35 at 1,024. This is *dilution*: all
-#   keys from distance 31 on share a bucket, and 30 times as many of them take weight away. Lower
-#   that bucket's number by $\ln 30$, and five of five runs are right in every case at 1,024
-#   (`train.py dilution`). Under a steep slope the weights of far keys are a geometric series, so
-#   more of them add next to nothing.
+#   keys from distance 31 on share a bucket, and for the last token 30 times as many of them (993,
+#   not 33) take weight away. Lower that bucket's number by $\ln 30$, and five of five runs are
+#   right in every case at 1,024 (`train.py dilution`). Under a steep slope the weights of far keys
+#   are a geometric series, so more of them add next to nothing.
 # - *Codes that are added* are right in all runs at 64 too. At 128 the table is at chance, the sines
 #   at 0.16 to 0.38. On letters the table is no better than none, at 64 too.
 # - *None* is far behind at 64, but at 1,024 letters better than every run of RoPE with base 100 or

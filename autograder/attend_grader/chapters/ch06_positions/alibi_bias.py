@@ -73,13 +73,18 @@ SLIPS = (
         "by the key's position alone",
         (BIAS, "slopes[:, None, None] * key_positions.expand_as(distance)"),
         "Your bias grows with the key's position and does not look at the query's. Under a causal "
-        "mask the softmax cannot tell the two apart, which some code uses to save work. Here the "
-        "bias itself is asked for: minus slope times distance.",
+        "mask the softmax is the same, but asked for is the bias: minus slope times distance.",
     ),
     Slip(
         "squared distance",
         (".abs()", " ** 2"),
         "Your penalty grows with the square of the distance. It is linear: that is the L in ALiBi.",
+    ),
+    Slip(
+        "queries taken for the last keys",
+        ("query_positions[:, None]", "key_positions[-len(query_positions) :, None]"),
+        "The queries are placed where the last keys stand. They may stand anywhere: read their "
+        "places from query_positions.",
     ),
     Slip(
         "a causal mask built in",

@@ -38,9 +38,8 @@ SLIPS = (
     Slip(
         "one formula for all head counts",
         (f"2 ** {POWER}", "heads"),
-        "2^(−8h/H) is used for every number of heads. That is right for powers of two; for "
-        "others, take the slopes of the largest power of two below, then every other slope of "
-        "twice that many heads.",
+        "2^(−8h/H) is used for every number of heads. For others than powers of two, take the "
+        "slopes of the largest power of two below, then every other slope of twice as many.",
     ),
     Slip(
         "counted heads from 0",
@@ -60,17 +59,21 @@ SLIPS = (
         "those are there already. Take the 1st, 3rd, 5th: [0::2].",
     ),
     Slip(
+        "the last of the odd ones",
+        ("between))[:heads]", "between[2 * power - heads :]))"),
+        "What is added are the last of the odd slopes of twice as many heads, the flattest. Take "
+        "them from the front: the 1st, 3rd, 5th.",
+    ),
+    Slip(
         "the power of two above",
         (POWER, "math.ceil(math.log2(heads))"),
-        "For other numbers than powers of two you take the slopes of the next power above and "
-        "leave out the last. Take those of the power below, then every other slope of twice as "
-        "many heads.",
+        "You take the slopes of the next power of two above and leave out the last. Take those of "
+        "the power below, then every other slope of twice as many heads.",
     ),
     Slip(
         "sorted",
         ("[:heads]", "[:heads].sort(descending=True).values"),
-        "The right slopes in another order. Those of the power of two come first, then those "
-        "added.",
+        "The right slopes, out of order. Those of the power of two come first, then those added.",
     ),
     Slip(
         "halved from head to head",

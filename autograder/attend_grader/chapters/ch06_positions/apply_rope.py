@@ -63,9 +63,7 @@ def _scores(subject: Subject, probe: Probe) -> None:
                 f"query at {start + offset}, key at {start}: the score of your rotated vectors is "
                 f"{got:.7f}, expected {want:.7f}, which belongs to the offset {offset} wherever it "
                 "is." + (" Angles must be float64 this far out." if start == FAR else ""),
-                q,
-                where[0],
-                frequencies,
+                *(q, where[0], frequencies),
             )
 
 
@@ -173,8 +171,7 @@ SLIPS = (
         "angles in float32",
         (ANGLES, ANGLES.replace("double", "float")),
         "Near 0 all is right, but far out digits are lost: the angles were rounded to float32. "
-        "Make them in float64 (`.double()`), take sine and cosine, and only then convert to "
-        "x.dtype.",
+        "Make them in float64, take sine and cosine, and only then convert to x.dtype.",
     ),
     Slip(
         "angles in the dtype of x",
@@ -230,11 +227,7 @@ EXERCISE = Exercise(
             why="the pairs (1, 0) and (0, 2), turned by 90° and 45°",
         ),
         agrees(
-            "pairs (x_i, x_{i + D/2}), a frequency for each",
-            _pairs,
-            points=2,
-            repeat=1,
-            tolerance=SINGLE,
+            "pairs of halves, a frequency for each", _pairs, points=2, repeat=1, tolerance=SINGLE
         ),
         Property("scores depend on m − n only, to 1e-6 at 100,000", 2, _scores),
         agrees("heads share positions, sequences need not", _places, repeat=1, tolerance=SINGLE),

@@ -16,19 +16,18 @@ from attend_grader.checks.subject import Subject
 
 def _slowest(subject: Subject, probe: Probe) -> None:
     """The slowest pair turns `factor` times more slowly."""
-    for width, base, factor in ((6, 100.0, 2.0), (64, 10_000.0, 4.0), (16, 500_000.0, 32.0)):
-        got = probe.call(subject, width, base, factor).value
+    for given in ((6, 100.0, 2.0), (64, 10_000.0, 4.0), (16, 500_000.0, 32.0)):
+        width, base, factor = given
+        got = probe.call(subject, *given).value
         if not isinstance(got, (int, float)) or not got > 0:
-            probe.agree(subject, width, base, factor, tolerance=FLOAT32)
+            probe.agree(subject, *given, tolerance=FLOAT32)
         slowest = -(width - 2) / width
         slowed = base**slowest / float(got) ** slowest
         if abs(slowed - factor) > FLOAT32.relative * factor:
             raise probe.miss(
                 f"with your base {got:.6g} the slowest pair turns {told_apart(slowed, factor)[0]} "
                 f"times more slowly, expected {factor:g} times. Its frequency is base^(−(D−2)/D).",
-                width,
-                base,
-                factor,
+                *given,
             )
 
 

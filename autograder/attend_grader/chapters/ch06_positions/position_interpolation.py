@@ -80,9 +80,8 @@ SLIPS = (
     Slip(
         "converted too late",
         (SQUEEZED, f"(positions * {SHARE}).double()"),
-        "The dtype is float64, but the values are right to seven digits only: something on the way "
-        "was float32, as whole numbers times a Python float are, or torch.tensor of a fraction. "
-        "Make the positions float64 first, and leave the two lengths Python numbers.",
+        "The values are right to seven digits only: something on the way was float32, as whole "
+        "numbers times a Python float or torch.tensor of a fraction are. Begin with .double().",
     ),
 )
 
@@ -115,9 +114,7 @@ EXERCISE = Exercise(
     properties=(
         worked(
             "a hand-worked example: twice the trained length",
-            torch.tensor([0, 1, 3, 7]),
-            4,
-            8,
+            *(torch.tensor([0, 1, 3, 7]), 4, 8),
             want=torch.tensor([0.0, 0.5, 1.5, 3.5], dtype=torch.float64),
             tolerance=SINGLE,
         ),

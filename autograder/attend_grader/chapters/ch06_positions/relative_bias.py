@@ -80,16 +80,17 @@ def draws(rng: np.random.Generator) -> list[Call]:
     """Both directions and one, near and far, T ≠ S and T = S = H, other sizes, nothing ahead."""
     near = torch.arange(6) - torch.arange(4)[:, None]
     wide = torch.tensor([_clear(8, 128, 400)[::7]])
+    spread = torch.tensor([[-90, -30, -4, 1, 3, 5, 30, 90]])
     return [
         Call((normal(rng, 16, 3), near)),
         Call((normal(rng, 32, 2), torch.cat((-wide, wide)), False)),
         Call((normal(rng, 16, 2), torch.cat((-wide, wide)))),
         Call((normal(rng, 16, 4), near[:, :4], False)),
-        Call((normal(rng, 8, 3), torch.tensor([[-50, -13, -3, 0, 3, 5, 13, 50]]), True, 16)),
-        Call((normal(rng, 12, 1), torch.tensor([[-700, -31, -9, -7], [2, 9, 31, 700]]), False, 50)),
+        Call((normal(rng, 8, 3), spread, True), {"max_distance": 16}),
+        Call((normal(rng, 12, 1), torch.cat((spread, 7 * spread)), False), {"max_distance": 50}),
         Call((normal(rng, 16, 2), torch.tensor([[0, -2, -5, -9, -40]]))),
-        Call((normal(rng, 14, 2), torch.tensor([[-90, -30, -4, 1, 3, 5, 30, 90]]), True, 60)),
-        Call((normal(rng, 11, 2), torch.tensor([[-90, -30, -4, 1, 3, 5, 30, 90]]), True, 60)),
+        Call((normal(rng, 14, 2), spread, True), {"max_distance": 60}),
+        Call((normal(rng, 11, 2), spread, True), {"max_distance": 60}),
     ]
 
 
@@ -113,9 +114,8 @@ SLIPS = (
     Slip(
         "a bucket for every distance",
         ("torch.where(distance < exact, distance, far)", "distance.clamp(max=one_side - 1)"),
-        "Every distance has a bucket of its own until the buckets run out (as in Shaw et al. "
-        "2018). T5 gives only half of a side's buckets to single distances; the others get ranges "
-        "that widen like a logarithm, up to max_distance.",
+        "Every distance has a bucket of its own until they run out. T5 gives only half of a side's "
+        "buckets to single distances; the others hold ranges that widen, up to max_distance.",
     ),
     Slip(
         "keys ahead count by distance",

@@ -79,22 +79,18 @@ def _scores(subject: Subject, probe: Probe) -> None:
 
 
 def _types(subject: Subject, probe: Probe) -> None:
-    """q and k keep their own dtypes, in bfloat16 too."""
+    """q and k keep their own dtypes, also bfloat16, and where the two differ."""
     q, k = normal(probe.rng, 2, 4, 6)
     where = torch.tensor([3, 301, 57, 1003])
     kinds = ((torch.float32, SINGLE), (torch.float64, DOUBLE), (torch.bfloat16, BFLOAT16))
-    for kind, tolerance in kinds:
-        given = (q.to(kind), k.to(kind), where, rates(6))
-        exact = probe.reference(*(x.double() for x in given[:2]), *given[2:])
-        want, why = tuple(x.to(kind) for x in exact), f"q and k in {kind}"
+    pairs = [(q.to(kind), k.to(kind), tolerance) for kind, tolerance in kinds]
+    for *pair, tolerance in (*pairs, (q.double(), k, SINGLE), (q, k.double(), SINGLE)):
+        given = (*pair, where, rates(6))
+        exact = probe.reference(*(x.double() for x in pair), *given[2:])
+        want = tuple(y.to(x.dtype) for x, y in zip(pair, exact, strict=True))
+        why = f"q in {pair[0].dtype}, k in {pair[1].dtype}"
         value = probe.agree(subject, *given, want=want, tolerance=tolerance, why=why).value
-        for x in value:
-            if x.dtype != kind:
-                note = f"q and k have dtype {kind}, but a result {x.dtype}: bring sines and "
-                raise probe.miss(f"{note}cosines to x.dtype.", *given)
-    for given in ((q.double(), k, where, rates(6)), (q, k.double(), where, rates(6))):
-        value = probe.agree(subject, *given, tolerance=SINGLE).value
-        for x, name, result in zip(given, "qk", value, strict=False):
+        for x, name, result in zip(pair, "qk", value, strict=True):
             if result.dtype != x.dtype:
                 text = f"{name} has dtype {x.dtype}, but its result {result.dtype}: bring sines "
                 raise probe.miss(f"{text}and cosines to the dtype of each of the two.", *given)

@@ -128,15 +128,20 @@ SLIPS = (
     Slip(
         "angles converted before the sine",
         (ANGLES, f"({ANGLES}).float()"),
-        "Small offsets are right, large ones lose digits: offset times frequency is right, and "
-        "then the angles themselves are converted to float32. Take sine and cosine first, then "
-        "convert.",
+        "Offset times frequency is right, but then the angles themselves are converted to float32, "
+        "and large ones lose digits. Take sine and cosine first, then convert.",
     ),
     Slip(
         "whole steps only",
         (ANGLES, f"int(offset) * {ANGLES[9:]}"),
         "Parts of a step are cut off: offset 0.5 is taken for 0. An offset need not be whole; do "
         "not convert it to an integer.",
+    ),
+    Slip(
+        "the offset in float32",
+        (ANGLES, f"torch.tensor(float(offset)).double() * {ANGLES[9:]}"),
+        "Far offsets between whole numbers lose digits: torch.tensor(offset) is float32. Multiply "
+        "the frequencies by the number itself, or say dtype=torch.float64.",
     ),
 )
 

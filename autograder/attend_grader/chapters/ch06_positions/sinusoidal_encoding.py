@@ -8,12 +8,7 @@ import numpy as np
 import torch
 from attend_solutions import positions as solutions
 
-from attend_grader.chapters.ch06_positions.shared import (
-    FAR,
-    READY_MADE,
-    ROUNDED,
-    comes_out,
-)
+from attend_grader.chapters.ch06_positions.shared import FAR, READY_MADE, ROUNDED, comes_out
 from attend_grader.checks.compare import FLOAT32 as SINGLE
 from attend_grader.checks.compare import PRINTED
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
@@ -68,9 +63,8 @@ SLIPS = (
     Slip(
         "sines first, then cosines",
         (STACKED, f"torch.cat({WAVES}, dim=-1)"),
-        "All sines come first, then all cosines. Here they take turns: column 2i is the sine and "
-        "column 2i + 1 the cosine of the same angle. Stack the two along a new last axis and "
-        "flatten it.",
+        "All sines come first, then all cosines. Here they take turns: column 2i is the sine, 2i + "
+        "1 the cosine of an angle. Stack the two along a new last axis and flatten it.",
     ),
     Slip(
         "cosine before sine",
@@ -154,11 +148,7 @@ EXERCISE = Exercise(
             tolerance=PRINTED,
         ),
         agrees(
-            "sine and cosine take turns, a frequency for each pair",
-            _pairs,
-            points=2,
-            repeat=1,
-            tolerance=SINGLE,
+            "sine and cosine in turn, pair by pair", _pairs, points=2, repeat=1, tolerance=SINGLE
         ),
         agrees("the base sets the frequencies", _bases, repeat=1, tolerance=SINGLE),
         agrees("any positions, in any order, also below 0", _anywhere, repeat=1, tolerance=SINGLE),

@@ -124,9 +124,8 @@ SLIPS = (
     Slip(
         "ramp over the index",
         (KEEP, BY_INDEX),
-        "Your ramp is linear in the pair's index, as in the code released with the paper (and in "
-        "Hugging Face's). The paper's definition, which is asked for here, is linear in the number "
-        "of turns.",
+        "Your ramp is linear in the pair's index, as in the code released with the paper. The "
+        "paper's definition, which is asked for here, is linear in the number of turns.",
     ),
     Slip(
         "a step instead of a ramp",
