@@ -485,9 +485,9 @@ if ready(masked_softmax, self_attention):
 
 # %% [markdown]
 # Is that luck? Below, each of four masks is trained with five seeds, at its own best rate of six
-# (chosen with other seeds on other text; `train.py` beside this notebook makes the table). "Two ahead"
-# is without the next letter. "Alone" is the loss with nothing ahead, as in writing. The last lines are no networks but counts of what
-# followed the last one, four or six letters.
+# (chosen with other seeds on other text; `train.py` beside this notebook makes the table). "Two
+# ahead" is without the next letter. "Alone" is the loss with nothing ahead, as in writing. The last
+# lines are no networks but counts of what followed the last one, four or six letters.
 
 # %% jupyter={"source_hidden": true}
 arms = number_words.table()
@@ -547,8 +547,8 @@ if ready(masked_softmax, self_attention, causal_mask):
 # %% [markdown]
 # > **Too strong under a causal mask.** If the first token differs from the rest, as a start token
 # > does, *one* layer can count, because the number of visible places is the place. If all are
-# > alike, it cannot. Kazemnejad et al. 2023 (theorem 1) prove the construction; Haviv et al. 2022 read
-# > positions off trained models without position encodings.
+# > alike, it cannot. Kazemnejad et al. 2023 (theorem 1) prove the construction; Haviv et al. 2022
+# > read positions off trained models without position encodings.
 #
 # It is not convenient: places 1,000 and 1,001 differ by a millionth. Chapter 06 has better ways.
 
@@ -723,8 +723,8 @@ if ready(masked_softmax, self_attention):
 # $$R^{(0)} = I, \qquad R^{(L)}_{ts} = \bigvee_{u} \big(M_{tu} \wedge R^{(L-1)}_{us}\big) .$$
 #
 # With a window of $w$ places to each side, $L$ layers reach $L\,w$ places. In Mistral 7B, with
-# 4,096 places back and 32 layers, that is 131,072 (Jiang et al. 2023, §2). How much arrives over such a
-# walk?
+# 4,096 places back and 32 layers, that is 131,072 (Jiang et al. 2023, §2). How much arrives over
+# such a walk?
 #
 # We change one of 24 random tokens, send both texts through 24 layers of your `self_attention` with
 # random matrices, and measure how far each output moves. Six masks: *all* and *self* are controls;
