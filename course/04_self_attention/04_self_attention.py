@@ -70,8 +70,8 @@ np.set_printoptions(precision=3, suppress=True)
 #
 # **When nothing is left.** If *all* places of a row are hidden, $m = -\infty$, and $-\infty -
 # (-\infty)$ is not a number (NaN), which spreads to the whole loss. Section 5 makes such rows.
-# The course gives them the weight 0 everywhere, as PyTorch's `scaled_dot_product_attention` does:
-# nothing to look at, nothing seen.
+# The course gives them the weight 0 everywhere, as PyTorch 2.13's `scaled_dot_product_attention`
+# does.
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -363,8 +363,8 @@ if ready(causal_mask):
 #
 # `influence(function, x)` says in entry $(t, s)$ how far output $t$ moved when token $s$ changed, 0
 # where not a bit differs. `leak_test(function, x)` names the pairs with $s > t$ that are not 0;
-# `size=...` says how strongly a token is changed. Both take any function from tokens to outputs,
-# also your own models. They compare bits, because $0 \cdot v$ is exactly 0 for every finite $v$.
+# `size=...` says how strongly a token is changed. Both take any function from tokens to outputs.
+# They compare bits, because $0 \cdot v$ is exactly 0 for every finite $v$.
 #
 # <details><summary>Predict first: which of the five suspects in the next cell leak?</summary>
 #
@@ -449,7 +449,7 @@ if ready(masked_softmax, self_attention, causal_mask):
 # %% [markdown]
 # <!-- exercise: repaired_attention -->
 #
-# **Why.** `suspect_attention` leaks: repair it. $Q$ $(\ldots, T, D)$, $K$ $(\ldots, S, D)$ and $V$
+# **Why.** Repair `suspect_attention`. $Q$ $(\ldots, T, D)$, $K$ $(\ldots, S, D)$ and $V$
 # $(\ldots, S, D_v)$ are given; mask and results are those of cross-attention. Chapter 05 has an
 # exercise of this name too, so `check` is told which.
 
@@ -485,9 +485,9 @@ if ready(masked_softmax, self_attention):
 
 # %% [markdown]
 # Is that luck? Below, each of four masks is trained with five seeds, at its own best rate of six
-# (chosen with other seeds on other text; `train.py` beside this notebook makes the table). "Alone"
-# is the loss with nothing ahead, as in writing. The last lines are no networks but counts of what
-# followed the last one, four or six letters.
+# (chosen with other seeds on other text; `train.py` beside this notebook makes the table). "Two
+# ahead" is without the next letter. "Alone" is the loss with nothing ahead, as in writing. The last
+# lines are no networks but counts of what followed the last one, four or six letters.
 
 # %% jupyter={"source_hidden": true}
 arms = number_words.table()
@@ -545,10 +545,10 @@ if ready(masked_softmax, self_attention, causal_mask):
         print(f"{name:17}", (1 / output[:, 0]).round(6))
 
 # %% [markdown]
-# > **Too strong under a causal mask.** As soon as one token differs, such as a start token, *one*
-# > layer can count, because the number of visible places is the place. If all tokens are alike, it
-# > cannot. Kazemnejad et al. 2023 (theorem 1) prove the construction; Haviv et al. 2022 read
-# > positions off trained models without position encodings.
+# > **Too strong under a causal mask.** If the first token differs from the rest, as a start token
+# > does, *one* layer can count, because the number of visible places is the place. If all are
+# > alike, it cannot. Kazemnejad et al. 2023 (theorem 1) prove the construction; Haviv et al. 2022
+# > read positions off trained models without position encodings.
 #
 # It is not convenient: places 1,000 and 1,001 differ by a millionth. Chapter 06 has better ways.
 
@@ -586,8 +586,8 @@ if ready(masked_softmax, self_attention, causal_mask):
 #
 # <details><summary>Predict first: why not leave out the middle axis and return (B, S)?</summary>
 #
-# Against scores $(B, T, S)$ the $B$ of the mask would meet the $T$ of the scores. That fails, or,
-# where $B = T$, works and is wrong: query $t$ gets the padding of sentence $t$.
+# Against scores $(B, T, S)$ the $B$ of the mask would meet the $T$ of the scores. With $B, T > 1$
+# that fails, or, where $B = T$, works and is wrong: query $t$ gets the padding of sentence $t$.
 #
 # </details>
 
@@ -606,7 +606,7 @@ if ready(padding_mask):
 #
 # **Why.** A batch in a model that writes needs both: no future *and* no filling. Allowed is what
 # every mask allows, $M = M^{(1)} \wedge M^{(2)} \wedge \ldots$ The masks have different shapes,
-# $(T, S)$ and $(B, 1, S)$, and some may be None, which hides nothing.
+# $(T, S)$ and $(B, 1, S)$, and some may be None.
 #
 # `combine_masks(*masks)` takes any number of masks that broadcast with each other, and None. It
 # returns their "and", or None where all are None or there are none.
@@ -723,8 +723,8 @@ if ready(masked_softmax, self_attention):
 # $$R^{(0)} = I, \qquad R^{(L)}_{ts} = \bigvee_{u} \big(M_{tu} \wedge R^{(L-1)}_{us}\big) .$$
 #
 # With a window of $w$ places to each side, $L$ layers reach $L\,w$ places. In Mistral 7B, with
-# 4,096 places and 32 layers, that is 131,072 (Jiang et al. 2023, §2). How much arrives over such a
-# walk?
+# 4,096 places back and 32 layers, that is 131,072 (Jiang et al. 2023, §2). How much arrives over
+# such a walk?
 #
 # We change one of 24 random tokens, send both texts through 24 layers of your `self_attention` with
 # random matrices, and measure how far each output moves. Six masks: *all* and *self* are controls;
@@ -735,8 +735,8 @@ if ready(masked_softmax, self_attention):
 # <details><summary>Predict first: after how many layers has the window reached every pair? And can
 # random reach every pair?</summary>
 #
-# The window needs 23. Random is nearly done after five, because each layer can triple what is
-# reached, but a token that nobody looks at never reaches anyone.
+# The window needs 23. Random reaches most of its pairs in five, because each layer can triple
+# what is reached, but a token that nobody looks at never reaches anyone.
 #
 # </details>
 
@@ -819,9 +819,10 @@ if ready(masked_softmax, self_attention):
 
 # %% [markdown]
 # - Without a walk, not a bit moves: the mask *is* the topology.
-# - Under *causal*, 17 to 20 % of the walks end below rounding. After 24 layers the median change is
-#   that of float64's noise, and ten or more times smaller in longdouble (unless your function makes
-#   float64 of everything). So "noticed, to the last bit" says nothing there.
+# - Under *causal*, 17 to 20 % of the walks end below rounding, because all rows drift towards the
+#   first token, which sees only itself. After 24 layers the median change is that of float64's
+#   noise, and ten or more times smaller in longdouble (unless your function makes float64 of
+#   everything).
 
 
 # %% jupyter={"source_hidden": true}
@@ -878,7 +879,8 @@ if ready(masked_softmax, self_attention) and measured:
 # - **A weight of 0 does not stop NaN.** $0 \cdot v$ is 0 for every finite $v$, but $0 \cdot
 #   \text{NaN}$ is NaN. Fill with numbers.
 # - **Two conventions.** True means "may look" here and in PyTorch's `scaled_dot_product_attention`;
-#   in `nn.MultiheadAttention` it hides. A wrong `~` raises no error; the leak test finds it.
+#   in `nn.MultiheadAttention` it hides. A wrong `~` raises no error. On a causal mask the leak test
+#   finds it.
 
 # %%
 if ready(masked_softmax, self_attention, padding_mask):

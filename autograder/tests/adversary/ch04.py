@@ -658,7 +658,9 @@ _repaired(
     "if mask is not None and not mask.any():\n    mask = mask.copy()\n    mask[..., 0] = True\n"
     "p = masked_softmax(attention_scores(q, k), mask)\n" + AGAIN,
 )
-_repaired("wrong", "weights first", "p = masked_softmax(attention_scores(q, k), mask)\nreturn p, p @ v")
+_repaired(
+    "wrong", "weights first", "p = masked_softmax(attention_scores(q, k), mask)\nreturn p, p @ v"
+)
 _repaired("right", "one line", "p = masked_softmax(attention_scores(q, k), mask)\n" + AGAIN)
 _repaired(
     "right",
@@ -691,7 +693,9 @@ _masked(
     "s = np.asarray(scores) * 1.0\nif mask is not None and not mask.all():\n"
     "    s = np.where(mask, s, -1e30)" + GUARDED,
 )
-_masked("wrong", "multiplies scores by the mask", "s = scores * (1 if mask is None else mask)" + GUARDED)
+_masked(
+    "wrong", "multiplies scores by the mask", "s = scores * (1 if mask is None else mask)" + GUARDED
+)
 _masked(
     "wrong",
     "infinite scores that are hidden",
@@ -1248,4 +1252,67 @@ _of(
     "broadcast_arrays and all",
     """given = tuple(mask for mask in masks if mask is not None)
 return np.all(np.broadcast_arrays(*given), axis=0) if len(given) else None""",
+)
+_of(
+    "self_attention",
+    "wrong",
+    "softmax over the queries",
+    OURS
+    + """s = attention_scores(q, k)
+if mask is not None:
+    s = np.where(mask, s, -np.inf)
+p = masked_softmax(s.swapaxes(-1, -2)).swapaxes(-1, -2)
+return p @ v, p""",
+)
+_of(
+    "cross_attention",
+    "wrong",
+    "softmax over the queries",
+    THEIRS
+    + """s = attention_scores(q, k)
+if mask is not None:
+    s, mask = np.broadcast_arrays(s, mask)
+    mask = mask.swapaxes(-1, -2)
+p = masked_softmax(s.swapaxes(-1, -2), mask).swapaxes(-1, -2)
+return p @ v, p""",
+)
+_of(
+    "cross_attention",
+    "wrong",
+    "hidden weights 0, the rest not divided again",
+    THEIRS
+    + """p = masked_softmax(attention_scores(q, k))
+if mask is not None:
+    p = p * mask
+return p @ v, p""",
+)
+_of("cross_attention", "right", "w_v last", THEIRS + LOOK.replace("p @ v", "(p @ context) @ w_v"))
+_of(
+    "permutation_matrix_test",
+    "wrong",
+    "without a mask one run for all three",
+    """order, w = np.asarray(order), (w_q, w_k, w_v)
+expected = self_attention(x, *w, mask)[0][order]
+if mask is None:
+    return expected, expected.copy(), expected.copy()
+stays = self_attention(x[order], *w, mask)[0]
+return expected, stays, self_attention(x[order], *w, mask[np.ix_(order, order)])[0]""",
+)
+_of(
+    "repaired_attention",
+    "wrong",
+    "the maximum of all keys, then hidden",
+    """s = attention_scores(q, k)
+e = np.exp(s - s.max(axis=-1, keepdims=True))
+if mask is not None:
+    e = e * mask
+p = e / np.maximum(e.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
+return p @ v, p""",
+)
+_of(
+    "combine_masks",
+    "wrong",
+    "as many True as there are masks, None counted",
+    """found = [mask for mask in masks if mask is not None]
+return sum(mask.astype(int) for mask in found) == len(masks) if found else None""",
 )

@@ -163,25 +163,10 @@ SLIPS = (
         "and combine the rest.",
     ),
     Slip(
-        "None hides everything",
-        (
-            ASK,
-            "if any(m is not None for m in masks):\n"
-            "            mask = np.array(False) if mask is None else mask",
-        ),
-        "A None hides everything. It stands for a mask that hides nothing: leave it out.",
-    ),
-    Slip(
         "stops at the first None",
         (ASK, "if mask is None:\n            break\n        else:"),
         "Only the masks before the first None count. None hides nothing: leave it out, and go on "
         "with those after it.",
-    ),
-    Slip(
-        "== instead of &",
-        ("combined & mask", "combined == mask"),
-        "Allowed is what the masks agree about, also where both say False: that is `==`. What "
-        "both allow is `&`.",
     ),
 )
 

@@ -124,6 +124,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
 
 SCORES = "attention_scores(x @ w_q, context @ w_k)"
+OR_TRUE = "(True if mask is None else mask)"
+TURNED = f"np.swapaxes(np.where({OR_TRUE}, {SCORES}, -np.inf), -1, -2)"
 CAUSAL = "np.tril(np.ones((x.shape[-2], context.shape[-2]), dtype=bool))"
 
 SLIPS = (
@@ -134,19 +136,16 @@ SLIPS = (
         "and values from the context.",
     ),
     Slip(
-        "the context has no effect",
-        ((SCORES, "attention_scores(x @ w_q, x @ w_k)"), ("(context @ w_v)", "(x @ w_v)")),
-        "The context has no effect: x looks at itself. Keys and values come from the context.",
+        "masked after the softmax",
+        (f"masked_softmax({SCORES}, mask)", f"masked_softmax({SCORES}) * {OR_TRUE}"),
+        "Hidden weights are set to 0 after the softmax, so the rows of weights no longer sum to "
+        "1. Hide before it: masked_softmax(scores, mask).",
     ),
     Slip(
-        "values from x",
-        ("(context @ w_v)", "(x @ w_v)"),
-        "The values come from x. What is looked up is in the context: context @ w_v.",
-    ),
-    Slip(
-        "keys from x",
-        ("context @ w_k", "x @ w_k"),
-        "The keys come from x. What can be found is in the context: context @ w_k.",
+        "softmax over the queries",
+        (f"masked_softmax({SCORES}, mask)", f"np.swapaxes(masked_softmax({TURNED}), -1, -2)"),
+        "The softmax runs over the queries: each column of the weights sums to 1. It runs over "
+        "the keys, the last axis of the scores.",
     ),
     Slip(
         "scaled by the context's width",
@@ -159,7 +158,7 @@ SLIPS = (
     ),
     Slip(
         "a causal mask that nobody asked for",
-        (f"{SCORES}, mask", f"{SCORES}, {CAUSAL} & (True if mask is None else mask)"),
+        (f"{SCORES}, mask", f"{SCORES}, {CAUSAL} & {OR_TRUE}"),
         "A query sees only the first places of the context, as under a causal mask. Here nothing "
         "is hidden unless a mask says so: the context is there as a whole.",
     ),

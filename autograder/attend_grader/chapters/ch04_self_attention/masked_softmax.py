@@ -188,6 +188,12 @@ SLIPS = (
         "The largest score is looked for among the hidden ones too. Where it is far above the "
         "visible ones, their exponentials all become 0. Hide first, then take the maximum.",
     ),
+    Slip(
+        "no maximum subtracted",
+        ("np.exp(scores - largest)", "np.exp(scores)"),
+        "No maximum is subtracted. Exponentials of large scores are inf, and inf / inf is NaN; "
+        "those of scores far below 0 are all 0. Subtract the largest visible score of each row.",
+    ),
 )
 
 

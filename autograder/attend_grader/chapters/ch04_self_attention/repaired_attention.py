@@ -37,12 +37,12 @@ def _given(rng: np.random.Generator, t: int, s: int, d: int, d_v: int, *lead: in
 def _apart(rng: np.random.Generator, visible: float, hidden: float) -> Apart:
     """Scores near `visible` where one may look and near `hidden` elsewhere, D = 4; and the mask.
 
-    The visible ones differ by less than 2, so several weights of a row count.
+    The visible ones differ by little, so several weights of a row count.
     """
     mask = np.zeros((3, 6), bool)
     mask[:, rng.permutation(6)[:3]] = True
     k = np.zeros((6, 4))
-    k[:, 0] = np.where(mask[0], visible, hidden)
+    k[:, 0] = np.where(mask[0], visible, hidden) + rng.uniform(0, 0.5, 6)
     k[:, 1] = normal(rng, 6)
     q = np.zeros((3, 4))
     q[:, 0], q[:, 1] = 2.0, rng.uniform(0.5, 1, 3)
@@ -114,11 +114,11 @@ SLIPS = (
         "scores before the softmax.",
     ),
     Slip(
-        "NaN replaced by 0",
+        "visible weights rounded to 0",
         _then(f"np.nan_to_num(weights / {TOTAL})"),
-        "NaN is replaced by 0, which is right for empty rows only. Where hidden scores are far "
-        "above the visible ones, the visible keys lose their weights. Hide the scores before the "
-        "softmax.",
+        "Hidden scores still take part in the softmax. Where they are far above the visible ones, "
+        "the visible weights are rounded to 0, and the row stays 0, which is right for an empty "
+        "row only. Hide the scores before the softmax.",
     ),
     Slip(
         "a small number added to the sum",
@@ -150,12 +150,6 @@ SLIPS = (
         (WEIGHTS, f"masked_softmax({SCORES} * {OR_TRUE})"),
         "Hidden scores are multiplied by the mask, so they are 0. That is a score like any other. "
         "Only −inf gets the weight 0.",
-    ),
-    Slip(
-        "no NaN, but rows whose sum is 0 share evenly",
-        _then(f"np.where({TOTAL} == 0, 1 / k.shape[-2], weights / {TOTAL})"),
-        "The mask still comes after the softmax, and a row whose new sum is 0 gets equal weights, "
-        "hidden keys too. Hide the scores before the softmax, and give empty rows 0.",
     ),
 )
 

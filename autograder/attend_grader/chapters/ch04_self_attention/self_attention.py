@@ -102,7 +102,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
 SCORES = "attention_scores(x @ w_q, x @ w_k)"
 WEIGHTS = f"masked_softmax({SCORES}, mask)"
-
+TURNED = f"np.swapaxes(np.where(True if mask is None else mask, {SCORES}, -np.inf), -1, -2)"
 
 SLIPS = (
     Slip(
@@ -124,23 +124,19 @@ SLIPS = (
         "row; your masked_softmax does.",
     ),
     Slip(
-        "tokens instead of values",
-        ("(x @ w_v)", "x"),
-        "The output is a mean of the tokens themselves. The values are x @ w_v: multiply the "
-        "weights with those.",
+        "softmax over the queries",
+        (WEIGHTS, f"np.swapaxes(masked_softmax({TURNED}), -1, -2)"),
+        "The softmax runs over the queries: each column of the weights sums to 1. It runs over "
+        "the keys, the last axis of the scores.",
     ),
 )
 
 
 def by_einsum(x, w_q, w_k, w_v, mask=None):
-    """Calls nothing of the chapter."""
+    """einsum for every product; −inf put in by hand."""
     q, k, v = (np.einsum("...tc,cd->...td", x, w) for w in (w_q, w_k, w_v))
     scores = np.einsum("...td,...sd->...ts", q, k) / math.sqrt(w_q.shape[1])
-    scores = np.where(True if mask is None else mask, scores, -np.inf)
-    largest = scores.max(-1, keepdims=True)
-    shares = np.exp(scores - np.where(largest == -np.inf, 0, largest))
-    total = shares.sum(-1, keepdims=True)
-    weights = shares / (total + (total == 0))
+    weights = masked_softmax(np.where(True if mask is None else mask, scores, -np.inf))
     return np.einsum("...ts,...sv->...tv", weights, v), weights
 
 
