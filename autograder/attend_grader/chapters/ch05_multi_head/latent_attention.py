@@ -30,7 +30,6 @@ from attend_grader.checks.compare import FLOAT32, PRINTED
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip, Test
 from attend_grader.checks.helpers import no_clue
 from attend_grader.checks.subject import Subject
-from attend_grader.checks.torch_numbers import fresh_parameters
 from attend_grader.checks.torch_properties import module_call, normal
 
 LAYERS = ("query.weight", "compress.weight", "key.weight", "value.weight", "output.weight")
@@ -95,13 +94,10 @@ def _follows(subject: Subject, probe: Probe) -> None:
     """As ``_absorbed``; and again with other parameters in the same instance, as after training."""
     _absorbed(subject, probe)
     built, inside = probe.build(subject, 8, 2, 3, scale=SCALE)
-    module, x = inside.reference, normal(probe.rng, 2, 3, 8)
-    assert isinstance(module, LatentAttention)
+    x = normal(probe.rng, 2, 3, 8)
     told: dict[str, Any] = {"method": ABSORBED, "tolerance": FLOAT32}
     inside.agree(built, x, part=0, why="forward_absorbed", **told)
-    changed = fresh_parameters(module, probe.rng, SCALE)
-    module.load_state_dict(changed)
-    built.run((dict(changed),), method="load_state_dict")
+    built, _ = inside.train(built, SCALE)
     why = "forward_absorbed, called again after the parameters have changed, as in training"
     inside.agree(built, x, part=0, why=why, **told)
 
