@@ -260,7 +260,7 @@ def _factor(pairs: Pairs) -> str | None:
 
 
 def _added(pairs: Pairs) -> str | None:
-    """The right one plus or minus one of the arguments, of the same shape."""
+    """The right one plus or minus one of the arguments, of the same shape and not 0."""
     for leaf in pairs[0][0].leaves():
         for sign, word in ((1.0, "plus"), (-1.0, "minus")):
             if all(_plus(pair, leaf.path, sign) for pair in pairs):
@@ -269,15 +269,11 @@ def _added(pairs: Pairs) -> str | None:
 
 
 def _plus(pair: tuple[Case, np.ndarray, np.ndarray], path: Any, sign: float) -> bool:
-    """Whether it is the right one plus ``sign`` times an argument that is not 0."""
     case, got, want = pair
-    mine = {leaf.path: numbers(leaf.value) for leaf in case.leaves()}.get(path)
-    if mine is None or want.dtype.kind != "f" or mine.dtype.kind not in "iuf":
+    mine = {leaf.path: numbers(leaf.value) for leaf in case.leaves()}.get(path, np.array(True))
+    if want.dtype.kind != "f" or mine.dtype.kind not in "iuf" or mine.shape != want.shape:
         return False
-    if not got.shape == want.shape == mine.shape:
-        return False
-    value = want + sign * mine
-    return _near(pair, value) and not case.matches(value, want)
+    return _near(pair, want + sign * mine) and not case.matches(got, want)
 
 
 def _digits(pairs: Pairs) -> str | None:
