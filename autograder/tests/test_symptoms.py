@@ -33,6 +33,7 @@ from attend_solutions.flash import merge_partials
 from attend_solutions.gated_recurrence import retention_parallel, rg_lru
 from attend_solutions.linear_attention import chunked_form, positive_random_features
 from attend_solutions.mamba import mamba_step, raw_scan, selective_scan
+from attend_solutions.recurrence import lstm_cell
 from attend_solutions.state_spaces import s4d_kernel
 
 SOFTMAX, SCORES, ATTENTION, BACKWARD = (
@@ -44,6 +45,7 @@ SOFTMAX, SCORES, ATTENTION, BACKWARD = (
         "attention_backward",
     )
 )
+CELL, LSTM = (chapters.exercise(f"01_recurrence/{name}") for name in ("rnn_step", "lstm_cell"))
 JACOBIAN = chapters.exercise("03_attention/softmax_jacobian")
 REPAIRED = chapters.exercise("03_attention/repaired_backward")
 
@@ -88,6 +90,12 @@ def _attention(q: Any, k: Any, v: Any) -> Any:
 def _single(weights: Any) -> Any:
     p = weights.astype(np.float32)
     return (p[..., None] * (np.eye(p.shape[-1], dtype=np.float32) - p[..., None, :])).astype(float)
+
+
+def _memory_shown(x: Any, h: Any, c: Any, w_x: Any, w_h: Any, b: Any) -> Any:
+    new_c = lstm_cell(x, h, c, w_x, w_h, b)[1]
+    shown = np.split(x @ w_x + h @ w_h + b, 4, axis=-1)[3]
+    return (np.tanh(shown / 2) + 1) / 2 * new_c, new_c
 
 
 def _unsafe(q: Any, k: Any, v: Any) -> Any:
@@ -196,6 +204,17 @@ WRONG = {
         lambda scores, axis=-1: _soft(scores, axis) + 0.125,
         "Your result is the right one plus 0.125.",
     ),
+    "plus an argument": (
+        CELL,
+        lambda x, h, w_x, w_h, b: h + np.tanh(x @ w_x + h @ w_h + b),
+        "Your result is the right one plus the argument h.",
+    ),
+    "held to −1 to 1": (
+        SCORES,
+        lambda q, k, scaled=True: np.clip(_scores(q, k, scaled), -1, 1),
+        "the right one with everything outside −1 to 1 set to −1 or 1",
+    ),
+    "one of two calls": (LSTM, _memory_shown, "as if tanh were missing in one place."),
     "reversed": (
         SOFTMAX,
         lambda scores, axis=-1: np.flip(_soft(scores, axis), -1),

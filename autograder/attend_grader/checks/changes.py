@@ -104,6 +104,7 @@ SIMPLE: dict[str, Change] = {
     "the size of the right one, without its sign": np.abs,
     "the right one with everything below 0 set to 0": lambda w: np.maximum(w, 0),
     "the right one cut to whole numbers": np.trunc,
+    "the right one with everything outside −1 to 1 set to −1 or 1": lambda w: np.clip(w, -1, 1),
     "1 minus the right one": lambda w: 1 - w,
     "exp of the right one": np.exp,
     "the logarithm of the right one": np.log,

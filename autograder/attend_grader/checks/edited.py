@@ -20,7 +20,7 @@ from attend_grader.checks.behaviour import same_structure
 from attend_grader.checks.bounded import MOST_LINES, MOST_MEMORY, bounded
 from attend_grader.checks.calls import parameters_of
 from attend_grader.checks.cases import Case
-from attend_grader.checks.mutation import edits, returned, to_write
+from attend_grader.checks.mutation import calls, edits, returned, to_write
 from attend_grader.checks.subject import CallError, local
 from attend_grader.inside.kernels import kernels_of
 
@@ -128,7 +128,8 @@ def _told(before: ast.AST, after: ast.AST, reference: Callable[..., Any]) -> str
             name = _word(before.func)
             if _name(before.func) == "stack":  # a list of results is a stack along axis 0
                 return f"results were put side by side along the first axis, or not at all{on}"
-            return f"{name} were missing{on}" if name else ""
+            where = " in one place" if calls(reference, _name(before.func)) > 1 else ""
+            return f"{name} were missing{where}{on}" if name else ""
         case ast.Compare(), _:
             return f"a comparison were another one (< for ≤, or turned round){on}"
         case ast.Constant(value=bool()), _:

@@ -128,6 +128,12 @@ def returned(reference: Callable[..., Any]) -> set[tuple[int, int]]:
     return {(v.lineno, v.col_offset) for v in values if isinstance(v, ast.Tuple)}
 
 
+def calls(reference: Callable[..., Any], name: str) -> int:
+    """How often a reference calls a function or method of this name."""
+    found = (n.func for n in ast.walk(_parsed(reference)) if isinstance(n, ast.Call))
+    return sum(name in (getattr(f, "id", ""), getattr(f, "attr", "")) for f in found)
+
+
 _LIBRARIES = ("np", "torch", "F", "nn", "math", "self")
 
 

@@ -78,7 +78,7 @@ def relation(pairs: Pairs, *, weak: bool = False) -> str | None:
     """
     if any(got.dtype.kind not in "biufc" for _, got, _ in pairs):
         return None
-    finds = (_constant, _echo, _changed, _factor, _offset, _powers)
+    finds = (_constant, _echo, _changed, _factor, _offset, _powers, _added)
     for find in (*finds, _digits, _some_factor, _some_offset, _one_axis) if weak else finds:
         text = find(pairs)
         if text:
@@ -257,6 +257,23 @@ def _factor(pairs: Pairs) -> str | None:
     if told is None:
         return None
     return f"the right one times {told}"
+
+
+def _added(pairs: Pairs) -> str | None:
+    """The right one plus or minus one of the arguments, of the same shape and not 0."""
+    for leaf in pairs[0][0].leaves():
+        for sign, word in ((1.0, "plus"), (-1.0, "minus")):
+            if all(_plus(pair, leaf.path, sign) for pair in pairs):
+                return f"the right one {word} the argument {leaf.name}"
+    return None
+
+
+def _plus(pair: tuple[Case, np.ndarray, np.ndarray], path: Any, sign: float) -> bool:
+    case, got, want = pair
+    mine = {leaf.path: numbers(leaf.value) for leaf in case.leaves()}.get(path, np.array(True))
+    if want.dtype.kind != "f" or mine.dtype.kind not in "iuf" or mine.shape != want.shape:
+        return False
+    return _near(pair, want + sign * mine) and not case.matches(got, want)
 
 
 def _digits(pairs: Pairs) -> str | None:

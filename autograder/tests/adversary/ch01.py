@@ -1621,4 +1621,91 @@ SHORTCUTS = [
     ("gru_cell", "wrong", "without b_x, no input", _zeros("not b_x.any()", "xr, xz, xn = 0, 0, 0")),
 ]
 
-CASES = [*RNN_STEP, *RNN_FORWARD, *BPTT, *NORMS, *LSTM, *GRU, *REPAIR, *MORE, *SHORTCUTS]
+LATEST = [
+    (
+        "rnn_step",
+        "wrong",
+        "inputs beside the tanh",
+        _step("return x @ w_x + np.tanh(h @ w_h + b)"),
+    ),
+    ("rnn_step", "wrong", "h + tanh", _step("return h + np.tanh(x @ w_x + h @ w_h + b)")),
+    (
+        "rnn_step",
+        "wrong",
+        "cast to x's type",
+        _step("return np.tanh(x @ w_x + h @ w_h + b).astype(x.dtype)"),
+    ),
+    (
+        "rnn_forward",
+        "right",
+        "recursion, first all but the last step",
+        _loop(
+            "    now = rnn_step(x[:, -1], before[:, -1], w_x, w_h, b)",
+            "np.concatenate([before, now[:, None]], axis=1)",
+            "if x.shape[1] == 1:\n        return rnn_step(x[:, 0], h0, w_x, w_h, b)[:, None]\n"
+            "    before = rnn_forward(x[:, :-1], h0, w_x, w_h, b)",
+        ),
+    ),
+    ("bptt", "wrong", "sums clipped at 5", _bptt(SUM, f"np.clip({SUM}, -5, 5)")),
+    (
+        "bptt",
+        "wrong",
+        "steps without a loss skipped",
+        _bptt(
+            "        prev = h0",
+            "        if not grad_states[:, t].any():\n            continue\n        prev = h0",
+        ),
+    ),
+    (
+        "repaired_bptt",
+        "wrong",
+        "before is made of rolled states",
+        _repair(
+            "before = np.concatenate([h0[:, None], states[:, :-1]], axis=1)",
+            "before = np.roll(states, 1, axis=1)\n    before[:, 0] = h0",
+        ),
+    ),
+    (
+        "gradient_norms",
+        "wrong",
+        "never below 1e-12",
+        _norms("return norms", "return np.maximum(norms, 1e-12)"),
+    ),
+    (
+        "gradient_norms",
+        "wrong",
+        "0 once it is below 1e-10",
+        _norms(
+            "axis=(1, 2))\n",
+            "axis=(1, 2))\n        if norms[:, t - 1].max() < 1e-10:\n"
+            "            norms[:, : t - 1] = 0\n            break\n",
+        ),
+    ),
+    (
+        "lstm_cell",
+        "wrong",
+        "1 more at the forget gate",
+        _lstm("sigmoid(sums[:, n : 2 * n])", "sigmoid(sums[:, n : 2 * n] + 1)"),
+    ),
+    (
+        "lstm_cell",
+        "wrong",
+        "memory within ±1",
+        _lstm("f * c + i * g", "np.clip(f * c + i * g, -1, 1)"),
+    ),
+    (
+        "lstm_cell",
+        "right",
+        "logaddexp for the sigmoid",
+        _lstm("n = h.shape[1]", "n, sigmoid = h.shape[1], lambda a: np.exp(-np.logaddexp(0, -a))"),
+    ),
+    ("gru_cell", "wrong", "r on the old state", _gru("z * h", "z * (r * h)")),
+    (
+        "gru_cell",
+        "wrong",
+        "mixed inside h",
+        _gru("return (1 - z) * new + z * h", "h *= z\n    h += (1 - z) * new\n    return h"),
+    ),
+]
+
+CASES = [*RNN_STEP, *RNN_FORWARD, *BPTT, *NORMS, *LSTM, *GRU, *REPAIR, *MORE, *SHORTCUTS, *LATEST]

@@ -138,13 +138,10 @@ SLIPS = (
         "np.tanh.",
     ),
     Slip(
-        "sigmoid overflows",
-        (
-            "sigmoid(x_r + h_r), sigmoid(x_z + h_z)",
-            "(np.exp(s) / (1 + np.exp(s)) for s in (x_r + h_r, x_z + h_z))",
-        ),
-        "Your sigmoid is eˣ / (1 + eˣ): for a large x that is inf / inf, which is NaN. Use the "
-        "sigmoid given above, or 1 / (1 + e⁻ˣ), whose overflow ends in 1 / inf = 0.",
+        "reset gate on the old state too",
+        ("update * h", "update * (reset * h)"),
+        "The reset gate also multiplies the old state that is kept. It acts in the candidate only; "
+        "the share z keeps h as it is.",
     ),
 )
 

@@ -128,6 +128,12 @@ SLIPS = (
         "everything: sigmoid(f) * c.",
     ),
     Slip(
+        "1 added to the forget gate's sum",
+        ("sigmoid(f)", "sigmoid(f + 1)"),
+        "The forget gate's sum has 1 added to it. A bias that starts at 1 is already in b, and "
+        "training moves it: sigmoid(f).",
+    ),
+    Slip(
         "one gate for both, as in the GRU",
         ("sigmoid(i) *", "(1 - sigmoid(f)) *"),
         "What is written has the share 1 − forget gate, as in the GRU. The LSTM has an input gate "

@@ -65,10 +65,10 @@ SLIPS = (
         "Return a new array instead.",
     ),
     Slip(
-        "tanh overflows",
-        (f"return {ANSWER}", "a = x @ w_x + h @ w_h + b\n    return np.sinh(a) / np.cosh(a)"),
-        "tanh is made of exponentials, and exp of a large number is infinite: inf / inf is NaN. "
-        "Use np.tanh, which is safe.",
+        "input added after tanh",
+        (ANSWER, "x @ w_x + np.tanh(h @ w_h + b)"),
+        "Only the state's part and the bias go through tanh; what comes from the input is added "
+        "after it. One tanh around all three parts.",
     ),
 )
 
