@@ -103,7 +103,7 @@ print("steps for a full turn:", (2 * math.pi / angular_frequencies(8)).round())
 # | $\mathrm{PE}$ | returned | $(T, C)$ in float32 |
 #
 # **By hand.** $C = 4$, base 100: $\theta = (1,\ 0.1)$. So $\mathrm{PE}(1) = (\sin 1, \cos 1, \sin
-# 0.1, \cos 0.1) = (0.841,\ 0.540,\ 0.100,\ 0.995)$.
+# 0.1, \cos 0.1)$, which is $(0.841,\ 0.540,\ 0.100,\ 0.995)$.
 #
 # Work out the angles in float64 and convert the *result*. You will soon see why.
 #
