@@ -66,7 +66,7 @@ def kinds(
         drawn = trials(subject, probe, draws, alike=ALIKE)
         drawn = drawn if stacks == () else with_stack(drawn, draws, stacks)
         run_together(drawn, lambda trial: [trial.call])
-        usual = [trial for trial in drawn if usable(trial.bench(trial.call))]
+        usual = [trial for trial in drawn if usable(trial.bench(trial.call), infinite=True)]
         tries = {id(trial): variants(trial) for trial in usual}
         run_together(usual, lambda trial: [call for v in tries[id(trial)] for call in v.calls])
         for trial in usual:
@@ -107,7 +107,7 @@ class Variant:
 
 def _try(trial: Trial, variant: Variant, *, same_dtype: bool) -> None:
     base = trial.bench(variant.base)
-    if not usable(base):
+    if not usable(base, infinite=True):
         return
     call = variant.call
     told: dict[str, Any] = {"single": variant.single, "plain": variant.plain}
@@ -283,9 +283,10 @@ def _stays(trial: Trial, call: Call, *, graph: bool = True) -> bool:
 
 def changes(names: Sequence[str]) -> Miss:
     """What is said where arguments of these names are changed."""
+    noun, them = ("argument", "it") if len(names) == 1 else ("arguments", "them")
     return Miss(
-        f"your function changes its argument {' and '.join(names)} in place: whoever called "
-        "it would find it changed. Assign to a new name; `x -= y` and `x[...] = y` "
-        "write into the array itself, `z = x - y` makes a new one.",
+        f"your function changes its {noun} {' and '.join(names)} in place: whoever called it would "
+        f"find {them} changed. Assign to a new name; `x -= y` and `x[...] = y` write into the "
+        "array itself, `z = x - y` makes a new one.",
         topic="changes an argument",
     )
