@@ -414,12 +414,17 @@ if ready(ssd_quadratic, ssd_recurrent, ssd_chunked):
     )
 
 # %% [markdown]
-# In three runs of this notebook, at 2,048 steps, chunks of 64 took 6 to 13 microseconds a step and
-# chunks of 5, which multiply least, 37 to 76: more than the plain recurrence (28 to 34). Each chunk
-# is a dozen small operations in Python, which weigh more here than the multiplications they save.
-# The quadratic form took 284 to 349. Softmax attention was the fastest of all up to 512 steps (4 to
-# 5 there), and took 10 to 11 at 2,048. The recurrence and both chunked forms took about the same
-# time for a step at every length; of these, chunks of 64 were the fastest (5 to 13).
+# Microseconds a step at 2,048 steps, in three runs of this notebook:
+#
+# | chunks of 64 | softmax attention | recurrent | chunks of 5 | quadratic |
+# |---|---|---|---|---|
+# | 6 to 13 | 10 to 11 | 28 to 34 | 37 to 76 | 284 to 349 |
+#
+# Chunks of 5 multiply least, and were slower than the plain recurrence: each chunk is a dozen small
+# operations in Python, which weigh more here than the multiplications they save. Up to 512 steps
+# softmax attention was the fastest of all (4 to 5 there). It and the quadratic form take longer for
+# a step as the text grows; the recurrence and both chunked forms took about the same at every
+# length.
 #
 # **What this does not show.** That attention without a softmax is slower than with one: torch's
 # attention is one fused operator, your quadratic form several that write $T \times T$ numbers to

@@ -29,8 +29,10 @@ def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 def _large(subject: Subject, probe: Probe) -> None:
     """Entries after the large term are compared by themselves: beside it they would not count."""
-    small = logs(probe.rng, 5)
-    for large, tolerance in ((torch.tensor(-4e7), FLOAT32), (torch.tensor(-4e11).double(), WIDE)):
+    small = logs(probe.rng, 5).double().round(decimals=2)
+    terms_of = ((-4e7, torch.float32, FLOAT32), (-4e11, torch.float64, WIDE))
+    for size, dtype, tolerance in terms_of:
+        large = torch.tensor(size, dtype=dtype)
         terms = torch.cat([large.new_tensor([-3.0]), large[None], small.to(large.dtype)])
         why = f"one term is {large.item():,.0f} and the others are small".replace("-", "−")
         want = answers.segsum(terms.double()).to(terms.dtype)

@@ -58,7 +58,7 @@ def _needed(call: Call) -> int:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Full and broken blocks, one example and two, few steps and many, N of 1 and more."""
-    sizes = ((2, 3, 8, 4), (2, 3, 11, 2), (1, 1, 3, 1), (1, 5, 8, 2), (3, 2, 11, 4), (1, 3, 16, 4))
+    sizes = ((2, 5, 8, 4), (2, 3, 11, 2), (1, 1, 3, 1), (1, 2, 8, 4), (3, 2, 11, 4), (1, 3, 16, 4))
     return [_case(rng, *s) for s in sizes]
 
 
@@ -69,9 +69,11 @@ LAST = "    tl.store(last_ptr + example * n_channels * N + place, h, mask=live[:
 
 SLIPS = (
     Slip(
-        "nothing is remembered",
-        ("tl.exp(delta[:, None] * a) * h + ", ""),
-        "Each step writes over the state. What was there stays, faded: exp(Δ a) h.",
+        "the axes of the grid exchanged",
+        (("example = tl.program_id(0)", "example = tl.program_id(1)"),
+         ("channel = tl.program_id(1)", "channel = tl.program_id(0)")),
+        "Axis 0 of the grid is taken for the blocks of channels and axis 1 for the examples. It is "
+        "the other way round: program (i, j) has example i and block j.",
     ),
     Slip(
         "reads before it writes",
