@@ -65,8 +65,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
         _case(rng, 16, 2, 17, 1, 16, 16),
         _case(rng, 16, 1, 17, 3, 16, 16),
         _case(rng, 16, 2, 3, 3, 32, 16),
-        _case(rng, 16, 1, 9, 1, 16, 16),  # as the strong one but for the decays
-        _case(rng, 16, 1, 9, 1, 16, 16, strong=True),
+        _case(rng, 16, 1, 9, 2, 16, 16),  # as the strong one but for the decays
+        _case(rng, 16, 1, 9, 2, 16, 16, strong=True),
     ]
 
 
@@ -112,11 +112,10 @@ SLIPS = (
         "The diagonal is masked: a step reads what it has just written, unfaded.",
     ),
     Slip(
-        "the decays begin one step too late",
-        ("tl.where(causal, logs[None, :], 0.0)",
-         "tl.where(step[:, None] > step[None, :], logs[None, :], 0.0)"),
-        "The running sums leave out the step's own decay. Between two steps the later one's decay "
-        "counts, the earlier one's does not; and the first step of a chunk fades the state.",
+        "heads taken to come before chunks",
+        ("(example * tl.num_programs(2) + chunk) * n_heads + head",
+         "(example * n_heads + head) * tl.num_programs(2) + chunk"),
+        "States are read as if heads came before chunks. They are (B, chunks, H, D, N).",
     ),
     Slip(
         "the state taken for (N, D)",
