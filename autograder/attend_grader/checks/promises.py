@@ -283,10 +283,10 @@ def _stays(trial: Trial, call: Call, *, graph: bool = True) -> bool:
 
 def changes(names: Sequence[str]) -> Miss:
     """What is said where arguments of these names are changed."""
-    noun, them = ("argument", "it") if len(names) == 1 else ("arguments", "them")
+    several, it = ("s", "them") if len(names) > 1 else ("", "it")
     return Miss(
-        f"your function changes its {noun} {' and '.join(names)} in place: whoever called it would "
-        f"find {them} changed. Assign to a new name; `x -= y` and `x[...] = y` write into the "
-        "array itself, `z = x - y` makes a new one.",
+        f"your function changes its argument{several} {' and '.join(names)} in place: whoever "
+        f"called it would find {it} changed. Assign to a new name; `x -= y` and `x[...] = y` "
+        "write into the array itself, `z = x - y` makes a new one.",
         topic="changes an argument",
     )
