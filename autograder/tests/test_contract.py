@@ -310,6 +310,31 @@ def test_a_promise_that_cannot_be_tried_is_not_kept() -> None:
     assert "could not be tried" in next(iter(lost.values()))
 
 
+def lower(x: np.ndarray) -> np.ndarray:
+    """x (..., T, T), and −inf above the diagonal."""
+    return np.where(np.tril(np.ones(x.shape[-2:], bool)), x, -np.inf)
+
+
+@pytest.mark.parametrize("wrong_on", ["views", "leading axes"])
+def test_promises_are_tried_where_right_answers_hold_infinities(wrong_on: str) -> None:
+    def wrong(x: Any) -> Any:
+        other = not x.flags.c_contiguous if wrong_on == "views" else x.ndim > 2
+        return np.where(np.tril(np.ones(x.shape[-2:], bool)), x + other, -np.inf)
+
+    def draws(rng: np.random.Generator) -> list[Call]:
+        return [Call((rng.standard_normal((t, t)),)) for t in (3, 4)]
+
+    contract = Contract(leading_axes=True, views=True)
+    exercise = _exercise(lower, contract, draws, lambda subject, probe: None)
+    assert len(_lost(_judge(wrong, exercise))) == 1
+
+
+def test_what_is_changed_is_told_in_the_plural_where_it_is_several() -> None:
+    assert "changes its argument b in place: whoever called it would find it" in str(changes(["b"]))
+    told = "changes its arguments b and c in place: whoever called it would find them changed"
+    assert told in str(changes(["b", "c"]))
+
+
 # Tensors
 
 

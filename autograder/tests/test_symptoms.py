@@ -55,6 +55,7 @@ KERNEL = chapters.exercise("23_state_spaces/s4d_kernel")
 DELTA = chapters.exercise("15_linear_attention/delta_rule_update")
 PERFORMER = chapters.exercise("15_linear_attention/performer_attention")
 MERGE = chapters.exercise("16_flash/merge_partials")
+SEGSUM = chapters.exercise("25_mamba_kernels/segsum")
 NORM, FEED, START, REPAIRED_BLOCK, BLOCK = (
     chapters.exercise(f"07_block/{name}")
     for name in (
@@ -356,6 +357,16 @@ def _judged(wrong: Any, exercise: Exercise) -> str:
 
 def test_calls_with_infinite_answers_are_no_exception() -> None:
     assert "the argument" not in _judged(_no_better_row, MERGE)
+
+
+def test_calls_with_infinite_answers_are_ordinary_calls() -> None:
+    def along_rows(log_decay: Any) -> Any:
+        tokens = log_decay.shape[-1]
+        hidden = ~torch.ones(tokens, tokens, dtype=torch.bool).tril()
+        terms = log_decay[..., :, None].expand(*log_decay.shape, tokens)
+        return terms.tril(-1).cumsum(-1).masked_fill(hidden, -torch.inf)
+
+    assert "right in all" not in _judged(along_rows, SEGSUM)
 
 
 def test_a_single_edit_of_the_answer_is_found_and_not_given_away() -> None:

@@ -13,8 +13,8 @@ widgets.semiseparable()
 # The matrix says how much each output takes from each input. You can read it in two ways. As a
 # *whole* it is attention without a softmax: every output looks at every earlier input, in one
 # matrix product, which GPUs are best at, but at a cost of $T^2$. *Row by row* it is a recurrence: a
-# state of fixed size carries all that is needed of the past, at a cost of $T$, but one step must
-# wait for the other.
+# state of fixed size carries all that is needed of the past, at a cost of $T$, but each step must
+# wait for the one before.
 #
 # **Mamba-2** (Dao and Gu 2024) does both: attention in the blue squares, the recurrence
 # between them. For that it gives up some of Mamba's freedom: all numbers of a head fade at the same
@@ -182,9 +182,10 @@ if ready(ssd_quadratic, ssd_recurrent):
 # ### What it is dual to, and what not
 #
 # "Transformers are SSMs" is the paper's title. What it shows is about attention *without* a
-# softmax. Why the difference matters: cut the matrix between two steps. The block below left is
-# all that the future knows of the past. For the matrix above its rank is at most $N$, because it
-# is a product through the state. The softmax of the same scores and decays has no such limit.
+# softmax. Why the difference matters: cut the text between two steps. The block of the matrix at
+# the lower left, with rows after the cut and columns before it, is all that later outputs take from
+# earlier inputs. Without a softmax its rank is at most $N$, because it is a product through the
+# state. The softmax of the same scores and decays has no such limit.
 
 # %%
 if ready(segsum):
@@ -413,12 +414,17 @@ if ready(ssd_quadratic, ssd_recurrent, ssd_chunked):
     )
 
 # %% [markdown]
-# In three runs of this notebook, at 2,048 steps, chunks of 64 took 6 to 13 microseconds a step and
-# chunks of 5, which multiply least, 37 to 76: more than the plain recurrence (28 to 34). Each chunk
-# is a dozen small operations in Python, which weigh more here than the multiplications they save.
-# The quadratic form took 284 to 349. Softmax attention was the fastest of all up to 512 steps (4 to
-# 5 there), and took 10 to 11 at 2,048. The recurrence and both chunked forms took about the same
-# time for a step at every length; of these, chunks of 64 were the fastest (5 to 13).
+# Microseconds a step at 2,048 steps, in three runs of this notebook:
+#
+# | chunks of 64 | softmax attention | recurrent | chunks of 5 | quadratic |
+# |---|---|---|---|---|
+# | 6 to 13 | 10 to 11 | 28 to 34 | 37 to 76 | 284 to 349 |
+#
+# Chunks of 5 multiply least, and were slower than the plain recurrence: each chunk is a dozen small
+# operations in Python, which weigh more here than the multiplications they save. Up to 512 steps
+# softmax attention was the fastest of all (4 to 5 there). It and the quadratic form take longer for
+# a step as the text grows; the recurrence and both chunked forms took about the same at every
+# length.
 #
 # **What this does not show.** That attention without a softmax is slower than with one: torch's
 # attention is one fused operator, your quadratic form several that write $T \times T$ numbers to
@@ -511,7 +517,7 @@ if ready(Mamba2Block):
 # In 150 steps it has left the frequencies behind, but not caught up with the table, which has
 # counted all of the text. Chapter 24 trains such a model to the end.
 #
-# **And what is it faster than?** Forward and backward through one block, chapter 24's and yours,
+# **How much faster is it?** Forward and backward through one block, chapter 24's and yours,
 # for a small and a large state, 512 tokens in 4 texts, five runs each.
 
 # %%
@@ -604,8 +610,8 @@ if ready(triton_selective_scan):
 # %% [markdown]
 # <!-- exercise: triton_chunk_state -->
 #
-# **Why.** This is Mamba-2's step 3, for all chunks *at once*: what each chunk would add to a state,
-# whatever was before it.
+# **Why.** This is step 3 of exercise 25.4, for all chunks *at once*: what each chunk would add to a
+# state, whatever was before it.
 #
 # $$\text{written} = \sum_{s} e^{a_{s+1} + \cdots + a_{\text{last}}}\, x_s\, b_s^\top .$$
 #
@@ -644,10 +650,10 @@ if ready(ssd_recurrent, triton_chunk_state):
 #
 # <!-- exercise: triton_chunk_scan -->
 #
-# **Why.** Steps 1 and 2, for all chunks at once: attention within the chunk, plus what it reads of
-# the state before it. Here differences of running sums are good enough, as they start afresh with
-# each chunk. But mind the half above the diagonal: there the exponent is positive, its exponential
-# may overflow, and infinity times 0 is not a number.
+# **Why.** Steps 1 and 2 of exercise 25.4, for all chunks at once: attention within the chunk, plus
+# what it reads of the state before it. Here differences of running sums are good enough, as they
+# start afresh with each chunk. But mind the half above the diagonal: there the exponent is
+# positive, its exponential may overflow, and infinity times 0 is not a number.
 #
 # | symbol | pointer | shape |
 # |---|---|---|

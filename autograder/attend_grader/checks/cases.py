@@ -105,9 +105,8 @@ def observe(subject: Subject, exercise: Exercise, seed: int) -> list[Case]:
             if number == 0:
                 calls += _variants(exercise, call, _other_numbers(exercise, seed, place))
     rights = [reference_on(exercise.reference, call)(call) for call in calls]
-    pairs = [
-        (call, right.value) for call, right in zip(calls, rights, strict=True) if usable(right)
-    ]
+    both = zip(calls, rights, strict=True)
+    pairs = [(call, right.value) for call, right in both if usable(right, infinite=True)]
     came = subject.many([call for call, _ in pairs])
     found = [_case(exercise, *pair, got) for pair, got in zip(pairs, came, strict=True)]
     return [case for case in found if not case.unsure]

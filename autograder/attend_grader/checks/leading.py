@@ -57,7 +57,7 @@ def leading(draws: Draws, *, stacks: tuple[str, ...] | None, shared: tuple[str, 
         usual = [
             (trial, stack)
             for trial, stack in made
-            if all(usable(trial.bench(call)) for call in stack.entries)
+            if all(usable(trial.bench(call), infinite=True) for call in stack.entries)
         ]
         run_ahead([(trial.bench, stack.call) for trial, stack in usual])
         for trial, stack in usual:

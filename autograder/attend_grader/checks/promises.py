@@ -66,7 +66,7 @@ def kinds(
         drawn = trials(subject, probe, draws, alike=ALIKE)
         drawn = drawn if stacks == () else with_stack(drawn, draws, stacks)
         run_together(drawn, lambda trial: [trial.call])
-        usual = [trial for trial in drawn if usable(trial.bench(trial.call))]
+        usual = [trial for trial in drawn if usable(trial.bench(trial.call), infinite=True)]
         tries = {id(trial): variants(trial) for trial in usual}
         run_together(usual, lambda trial: [call for v in tries[id(trial)] for call in v.calls])
         for trial in usual:
@@ -107,7 +107,7 @@ class Variant:
 
 def _try(trial: Trial, variant: Variant, *, same_dtype: bool) -> None:
     base = trial.bench(variant.base)
-    if not usable(base):
+    if not usable(base, infinite=True):
         return
     call = variant.call
     told: dict[str, Any] = {"single": variant.single, "plain": variant.plain}

@@ -1554,3 +1554,141 @@ add(
     ),
     ("tl.exp(s)[:, None] * tl.dot(c, tl.trans(h))", "tl.dot(tl.exp(s)[:, None] * c, tl.trans(h))"),
 )
+
+# ---------------------------------------------------------------- what only some sizes show
+add(
+    "segsum",
+    "wrong",
+    "leading axes flattened by view",
+    SEG,
+    ("    T = log_decay.shape[-1]", "    T = log_decay.shape[-1]\n    log_decay.view(-1, T)"),
+)
+add(
+    "segsum",
+    "wrong",
+    "the running sum along the other axis",
+    SEG,
+    ("z.cumsum(-2)", "z.cumsum(-1)"),
+)
+add(
+    "segsum",
+    "wrong",
+    "running sums in float64, NaN taken for 0",
+    """
+def segsum(log_decay):
+    T = log_decay.shape[-1]
+    run = log_decay.double().cumsum(-1)
+    out = (run[..., :, None] - run[..., None, :]).nan_to_num(nan=0.0, neginf=-torch.inf)
+    out = out.masked_fill(torch.ones(T, T, dtype=torch.bool).triu(1), -torch.inf)
+    return out.to(log_decay.dtype)
+""",
+)
+add(
+    "Mamba2Block",
+    "wrong",
+    "skip along the channels of a head, where it fits",
+    BLO,
+    ("self.skip[:, None] * u", "(self.skip if H == E // H else self.skip[:, None]) * u"),
+)
+add(
+    "Mamba2Block",
+    "wrong",
+    "the convolution without its bias",
+    BLO,
+    ("self.taps, self.taps_bias", "self.taps, torch.zeros_like(self.taps_bias)"),
+)
+add(
+    "Mamba2Block",
+    "wrong",
+    "the log decay without Δ",
+    BLO,
+    ("-self.a_log.exp() * delta", "-self.a_log.exp().expand_as(delta)"),
+)
+add(
+    "triton_selective_scan",
+    "wrong",
+    "the axes of the grid exchanged",
+    SCAN,
+    ("i = tl.program_id(0)", "i = tl.program_id(1)"),
+    ("e = tl.program_id(1)", "e = tl.program_id(0)"),
+)
+add(
+    "triton_chunk_state",
+    "wrong",
+    "every step fades by the whole chunk",
+    STA,
+    ("tl.sum(a, axis=0) - tl.cumsum(a, axis=0)", "tl.sum(a, axis=0) + 0 * a"),
+)
+add(
+    "triton_chunk_state",
+    "wrong",
+    "decays split into two exponentials, of which one overflows",
+    STA,
+    (
+        "tl.exp(tl.sum(a, axis=0) - tl.cumsum(a, axis=0))",
+        "tl.exp(tl.sum(a, axis=0)) * tl.exp(-tl.cumsum(a, axis=0))",
+    ),
+)
+add(
+    "triton_chunk_scan",
+    "wrong",
+    "states read as (B, H, chunks, D, N)",
+    OUT,
+    ("((i * chunks + k) * n_heads + j) * D", "((i * n_heads + j) * chunks + k) * D"),
+)
+add(
+    "triton_chunk_scan",
+    "wrong",
+    "the state before the chunk before",
+    OUT,
+    ("(i * chunks + k)", "(i * chunks + tl.maximum(k - 1, 0))"),
+)
+add(
+    "ssd_chunked",
+    "right",
+    "the first chunk, then the rest by itself",
+    """
+def ssd_chunked(x, log_decay, b, c, chunk, state=None):
+    if state is None:
+        state = x.new_zeros(x.shape[0], x.shape[2], x.shape[3], b.shape[-1])
+    X, A, K, R = x[:, :chunk], log_decay[:, :chunk], b[:, :chunk], c[:, :chunk]
+    run = A.cumsum(1)
+    y = ssd_quadratic(X, A, K, R) + torch.einsum("bqh,bqn,bhdn->bqhd", run.exp(), R, state)
+    state = torch.einsum("bh,bhdn->bhdn", run[:, -1].exp(), state) + torch.einsum(
+        "bqh,bqhd,bqn->bhdn", (run[:, -1:] - run).exp(), X, K)
+    if x.shape[1] <= chunk:
+        return y, state
+    rest = (m[:, chunk:] for m in (x, log_decay, b, c))
+    more, state = ssd_chunked(*rest, chunk, state)
+    return torch.cat([y, more], 1), state
+""",
+)
+add(
+    "ssd_recurrent",
+    "right",
+    "by halves of the text",
+    """
+def ssd_recurrent(x, log_decay, b, c, state=None):
+    T = x.shape[1]
+    if state is None:
+        state = x.new_zeros(x.shape[0], *x.shape[2:], b.shape[-1])
+    if T == 1:
+        h = log_decay[:, 0].exp()[..., None, None] * state + x[:, 0, ..., None] * b[:, 0, None, None]
+        return (h @ c[:, 0, None, :, None])[..., 0][:, None], h
+    m = T // 2
+    y, h = ssd_recurrent(x[:, :m], log_decay[:, :m], b[:, :m], c[:, :m], state)
+    more, h = ssd_recurrent(x[:, m:], log_decay[:, m:], b[:, m:], c[:, m:], h)
+    return torch.cat([y, more], dim=1), h
+""",
+)
+add(
+    "triton_chunk_state",
+    "right",
+    "b faded in the place of x, which is loaded transposed",
+    STA,
+    (
+        "(row * n_heads + j)[:, None] * D + d[None, :], mask=ok[:, None]",
+        "(row * n_heads + j)[None, :] * D + d[:, None], mask=ok[None, :]",
+    ),
+    ("tl.dot(tl.trans(x * after[:, None]), b)", "tl.dot(x, b * after[:, None])"),
+)

@@ -50,9 +50,12 @@ def _by_hand(rng: np.random.Generator) -> Known:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Room for all, little room, short texts, no heads' share in the scores."""
+    """Room for all, little room, no heads' share in the scores; short texts: all in one chunk, or
+    costs that fall, rise and fall again.
+    """
     calls = [Call((*_sizes(rng), ROOM)) for _ in range(3)]
     calls += [call for _, call in _tight(rng)][:6]
+    calls += [Call((2, 2, 16, 16, ROOM)), Call((9, 5, 40, 16, ROOM))]
     return [*calls, Call(TIE), Call((9, 2, 16, 16, ROOM)), Call((256, 1, 64, 64, ROOM))]
 
 

@@ -40,6 +40,7 @@ def _short(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "one token", _case(rng, 2, 1, 4, 3, 2)
     yield "one head, N = 1", _case(rng, 1, 3, 2, 1, 1)
     yield "a head for each channel", _case(rng, 1, 3, 2, 3, 4)
+    yield "two heads of two channels", _case(rng, 1, 3, 2, 3, 2)
 
 
 def _causal(subject: Subject, probe: Probe) -> None:

@@ -32,14 +32,14 @@ def _strong(rng: np.random.Generator) -> Known:
     """Where everything is forgotten at once, each output is the step's own."""
     x, log_decay, b, c = sequence(rng, 2, 6, 2, 3, 4)
     alone = (c * b).sum(-1)[..., None, None] * x
-    yield "log decays of −60: e⁶⁰ twice is no float32", (x, log_decay - 60, b, c), alone
+    yield "log decays of −60: e¹²⁰ is no float32", (x, torch.full_like(log_decay, -60), b, c), alone
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """All sizes different, all the same, one step."""
     x, log_decay, b, c = sequence(rng, 1, 4, 2, 2, 3)
     calls = [Call(sequence(rng, *s)) for s in ((2, 5, 3, 4, 2), (3, 3, 3, 3, 3), (2, 1, 3, 2, 4))]
-    return [*calls, Call((x, log_decay - 60, b, c))]
+    return [*calls, Call((x, torch.full_like(log_decay, -60), b, c))]
 
 
 SLIPS = (

@@ -25,7 +25,8 @@ def _case(rng: np.random.Generator, chunk: int, *sizes: int, strong: bool = Fals
     x, log_decay, b, c = sequence(rng, *sizes)
     batch, _, heads, width, state = sizes
     h = normal(rng, batch, chunks_of(x, chunk), heads, width, state)
-    return Call((x, log_decay - 20 * strong, b, c, h, chunk))
+    log_decay = torch.full_like(log_decay, -20) if strong else log_decay
+    return Call((x, log_decay, b, c, h, chunk))
 
 
 def _with_answer(why: str, call: Call) -> Case:
@@ -43,8 +44,8 @@ def _usual(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _others(rng: np.random.Generator) -> Iterator[Case]:
-    yield _with_answer("17 steps in chunks of 16", _case(rng, 16, 1, 17, 1, 16, 16))
-    yield _with_answer("3 steps in a chunk of 16", _case(rng, 16, 2, 3, 1, 32, 16))
+    yield _with_answer("17 steps in chunks of 16", _case(rng, 16, 1, 17, 3, 16, 16))
+    yield _with_answer("3 steps in a chunk of 16", _case(rng, 16, 2, 3, 2, 32, 16))
     yield _with_answer("one step in a chunk of 32", _case(rng, 32, 1, 1, 2, 16, 16))
     strong = _case(rng, 16, 1, 9, 1, 16, 16, strong=True)
     yield _with_answer("log decays of −20: e¹⁶⁰ is no float32", strong)
@@ -58,12 +59,14 @@ def _needed(call: Call) -> int:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Two chunks, a broken chunk, D and N different and equal, strong decays."""
+    """One chunk and two, of one head and of several, D and N different, strong decays."""
     return [
         _case(rng, 16, 1, 20, 2, 16, 32),
-        _case(rng, 16, 2, 17, 2, 16, 16),
-        _case(rng, 16, 1, 9, 1, 16, 16),  # as the strong one but for the decays
-        _case(rng, 16, 1, 9, 1, 16, 16, strong=True),
+        _case(rng, 16, 2, 17, 1, 16, 16),
+        _case(rng, 16, 1, 17, 3, 16, 16),
+        _case(rng, 16, 2, 3, 3, 32, 16),
+        _case(rng, 16, 1, 9, 2, 16, 16),  # as the strong one but for the decays
+        _case(rng, 16, 1, 9, 2, 16, 16, strong=True),
     ]
 
 
@@ -109,11 +112,10 @@ SLIPS = (
         "The diagonal is masked: a step reads what it has just written, unfaded.",
     ),
     Slip(
-        "the decays begin one step too late",
-        ("tl.where(causal, logs[None, :], 0.0)",
-         "tl.where(step[:, None] > step[None, :], logs[None, :], 0.0)"),
-        "The running sums leave out the step's own decay. Between two steps the later one's decay "
-        "counts, the earlier one's does not; and the first step of a chunk fades the state.",
+        "heads taken to come before chunks",
+        ("(example * tl.num_programs(2) + chunk) * n_heads + head",
+         "(example * n_heads + head) * tl.num_programs(2) + chunk"),
+        "States are read as if heads came before chunks. They are (B, chunks, H, D, N).",
     ),
     Slip(
         "the state taken for (N, D)",

@@ -22,9 +22,9 @@ from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 Case = tuple[str, Call, Any]
 
 
-def _case(rng: np.random.Generator, chunk: int, *sizes: int) -> Call:
+def _case(rng: np.random.Generator, chunk: int, *sizes: int, strong: bool = False) -> Call:
     x, log_decay, b, _ = sequence(rng, *sizes)
-    return Call((x, log_decay, b, chunk))
+    return Call((x, torch.full_like(log_decay, -20) if strong else log_decay, b, chunk))
 
 
 def _with_answer(why: str, call: Call) -> Case:
@@ -42,8 +42,10 @@ def _usual(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _others(rng: np.random.Generator) -> Iterator[Case]:
-    yield _with_answer("5 steps in a chunk of 16", _case(rng, 16, 2, 5, 1, 32, 16))
+    yield _with_answer("5 steps in a chunk of 16", _case(rng, 16, 2, 5, 3, 32, 16))
     yield _with_answer("one step in a chunk of 32", _case(rng, 32, 1, 1, 3, 16, 16))
+    strong = _case(rng, 16, 1, 9, 1, 16, 16, strong=True)
+    yield _with_answer("log decays of −20: e¹⁶⁰ is no float32", strong)
 
 
 def _needed(call: Call) -> int:
@@ -55,11 +57,14 @@ def _needed(call: Call) -> int:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Two chunks, a broken chunk, D and N different and equal."""
+    """One chunk and two, of one head and of several, D and N different and equal."""
     return [
         _case(rng, 16, 1, 20, 2, 16, 32),
-        _case(rng, 16, 2, 17, 2, 16, 16),
+        _case(rng, 16, 2, 17, 1, 16, 16),
+        _case(rng, 16, 2, 5, 3, 32, 16),
         _case(rng, 32, 1, 1, 3, 16, 16),
+        _case(rng, 16, 1, 9, 1, 16, 16),  # as the strong one but for the decays
+        _case(rng, 16, 1, 9, 1, 16, 16, strong=True),
     ]
 
 
@@ -99,9 +104,9 @@ SLIPS = (
         "x is read as if it were (B, H, T, D). It is (B, T, H, D): step, then head.",
     ),
     Slip(
-        "chunks that overlap",
-        ("step = chunk * CHUNK + tl.arange(0, CHUNK)", "step = chunk + tl.arange(0, CHUNK)"),
-        "Chunk k begins at step k. It begins at step k · CHUNK.",
+        "every step fades by the whole chunk",
+        (LATER, "(step[:, None] >= 0) & (step[None, :] >= 0)"),
+        "All steps are faded by all the chunk's decays. Each fades by those of later steps only.",
     ),
     Slip(
         "decays read as (B, H, T)",
@@ -192,7 +197,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         forbids=READY_MADE,
         says=(
-            "Any B, T and H.",
+            "Any B, T and H; log decays may be −20.",
             "At most 1.1 times the bytes needed: x, decays and states once, b once a head.",
             "The kernel compiles for an H100 without spills.",
         ),

@@ -40,11 +40,11 @@ def _with_answer(why: str, call: Call) -> Case:
 
 def _usual(rng: np.random.Generator) -> Iterator[Case]:
     yield _with_answer("", _case(rng, 1, 6, 8, 8))  # each tensor weighs above a tenth
-    yield _with_answer("", _case(rng, 2, 2, 16, 4))
+    yield _with_answer("", _case(rng, 3, 2, 16, 4))  # a grid of 3 × 2
 
 
 def _others(rng: np.random.Generator) -> Iterator[Case]:
-    yield _with_answer("11 channels, 8 a program", _case(rng, 2, 3, 11, 2))
+    yield _with_answer("11 channels, 8 a program", _case(rng, 3, 3, 11, 2))
     yield _with_answer("one step, three channels, N = 1", _case(rng, 1, 1, 3, 1))
 
 
@@ -58,7 +58,7 @@ def _needed(call: Call) -> int:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Full and broken blocks, one example and two, few steps and many, N of 1 and more."""
-    sizes = ((2, 3, 8, 4), (2, 3, 11, 2), (1, 1, 3, 1), (1, 5, 8, 2), (2, 2, 11, 4), (1, 3, 16, 4))
+    sizes = ((2, 5, 8, 4), (2, 3, 11, 2), (1, 1, 3, 1), (1, 2, 8, 4), (3, 2, 11, 4), (1, 3, 16, 4))
     return [_case(rng, *s) for s in sizes]
 
 
@@ -69,9 +69,11 @@ LAST = "    tl.store(last_ptr + example * n_channels * N + place, h, mask=live[:
 
 SLIPS = (
     Slip(
-        "nothing is remembered",
-        ("tl.exp(delta[:, None] * a) * h + ", ""),
-        "Each step writes over the state. What was there stays, faded: exp(Δ a) h.",
+        "the axes of the grid exchanged",
+        (("example = tl.program_id(0)", "example = tl.program_id(1)"),
+         ("channel = tl.program_id(1)", "channel = tl.program_id(0)")),
+        "Axis 0 of the grid is taken for the blocks of channels and axis 1 for the examples. It is "
+        "the other way round: program (i, j) has example i and block j.",
     ),
     Slip(
         "reads before it writes",
