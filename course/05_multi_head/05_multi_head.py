@@ -241,7 +241,7 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 #
 # So a head is switched off by setting its slice to 0, as the first picture does. Here its trained
 # model is in *your* module. A triangle marks where the friend and the first of the house stand.
-# Compare head 5 with head 1.
+# Compare head 5 with head 1 (pictures count from 1, tensors from 0).
 
 # %%
 rows = head_trials.rows(head_trials.TEST, 256)
@@ -251,7 +251,7 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
     display(widgets.head_explorer(model, rows.x[:8], [rows.row(n) for n in range(8)], marks=marks))
 
 # %% [markdown]
-# Heads 1 and 5 both look at the house, with 98 % and 82 % of their weight on average. But without
+# Heads 1 and 5 look at the house, with 98 % and 82 % of their weight on average. But without
 # head 1 nothing is known of it, and without head 5 its error is only 0.0025. A large weight is not
 # a large influence: that also depends on the values and on the slice of $W_o$.
 #
@@ -481,8 +481,7 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 #
 # <!-- exercise: repeat_kv -->
 #
-# **Why.** Queries have $H$ heads, keys only $G$. Hand each head of keys to all query heads of its
-# group:
+# **Why.** Queries have $H$ heads, keys only $G$: each head of keys serves a group of them.
 #
 # $$\text{out}_{b,h,s,d} = x_{b,\,\lfloor h / \text{repeats} \rfloor,\,s,\,d}$$
 #

@@ -340,7 +340,7 @@ def heads_for_cache(
 
     Args:
         budget: bytes that are free for the cache.
-        tokens: S, in one sentence.
+        tokens: S, in one sentence; at least 1.
         layers: L.
         heads: H, of queries; the answer divides it.
         head_dim: D, numbers in one key, and in one value.

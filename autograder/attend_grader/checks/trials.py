@@ -216,7 +216,7 @@ def run_together(trials: Sequence[Trial], calls: Callable[[Trial], Sequence[Call
 
 
 def keep_tried(
-    tried: int, why: str = "your function gave finite numbers for none of the inputs"
+    tried: int, why: str = "your function raised, or gave no finite numbers, for all inputs"
 ) -> None:
     """Refuse a promise that could be tried on no call.
 

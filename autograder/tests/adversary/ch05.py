@@ -882,12 +882,27 @@ FIT = "def size(g):\n    return kv_cache_bytes(tokens, layers, g, head_dim, batc
 N = "heads_for_cache"
 wrong(N, "all heads are never tried", hc(FIT + "for g in range(heads - 1, 0, -1):\n    if heads % g == 0 and size(g) <= budget:\n        return g\nraise ValueError('too small')"))
 wrong(N, "slip: one head rounded up, then counted", hc(FIT + "one = size(1)\nfor g in range(heads, 0, -1):\n    if heads % g == 0 and g * one <= budget:\n        return g\nraise ValueError('too small')"))
-wrong(N, "slip: divides by the size of one head, 0 without tokens", hc("one = 2 * layers * tokens * head_dim * batch * bits\ng = min(budget * 8 // one, heads)\nwhile g > 0 and heads % g:\n    g -= 1\nif g < 1:\n    raise ValueError('too small')\nreturn g"))
+right(N, "divides by the size of one head", hc("one = 2 * layers * tokens * head_dim * batch * bits\ng = min(budget * 8 // one, heads)\nwhile g > 0 and heads % g:\n    g -= 1\nif g < 1:\n    raise ValueError('too small')\nreturn g"))
 wrong(N, "slip: assert instead of ValueError", hc(FIT + "assert size(1) <= budget, 'one head does not fit'\nreturn max(g for g in range(1, heads + 1) if heads % g == 0 and size(g) <= budget)"))
 wrong(N, "slip: heads / group is a float", hc(FIT + "for group in range(1, heads + 1):\n    if heads % group == 0 and size(heads // group) <= budget:\n        return heads / group\nraise ValueError('too small')"))
 right(N, "bits against bits, groups from 1 up", hc("one = 2 * layers * tokens * head_dim * batch * bits\nfor group in range(1, heads + 1):\n    g, rest = divmod(heads, group)\n    if not rest and g * one <= 8 * budget:\n        return g\nraise ValueError(f'{budget} bytes are too few')"))
 right(N, "division, guarded, then a walk down", hc("one = 2 * layers * tokens * head_dim * batch * bits\ng = heads if one == 0 else min(heads, 8 * budget // one)\nif g < 1 or budget < 0:\n    raise ValueError('one head does not fit')\nwhile heads % g:\n    g -= 1\nreturn g"))
 right(N, "sorted set of divisors, next with a default", hc(FIT + "divisors = {d for i in range(1, math.isqrt(heads) + 1) if heads % i == 0 for d in (i, heads // i)}\nfound = next(filter(lambda g: size(g) <= budget, sorted(divisors, reverse=True)), None)\nif found is None:\n    raise ValueError('one head does not fit')\nreturn found"))
+
+# A third reading: large numbers under a mask, layers and axes taken for each other.
+FILLED = "s = q @ k.mT / D ** 0.5\nif mask is not None:\n    s = s.masked_fill(~mask, -1e9)\nw = s.softmax(-1)\nreturn self.output(merge_heads(w @ v)), w"
+wrong("MultiHeadAttention", "slip: −1e9 for −inf", m(QKV + FILLED))
+wrong("GroupedQueryAttention", "slip: −1e9 for −inf", gq(GQ + REP + FILLED))
+wrong("repaired_attention", "slip: −1e9 for −inf", ra("q, k, v = (split_heads(part, heads) for part in (q, k, v))\ns = q @ k.mT / q.shape[-1] ** 0.5\nif mask is not None:\n    s = s.masked_fill(~mask, -1e9)\nreturn merge_heads(s.softmax(-1) @ v)"))
+wrong("MultiHeadAttention", "keys by the layer of the queries", m(QKV.replace("self.key", "self.query") + END))
+wrong("repaired_attention", "numbers dealt out, merged in order", ra("def cut(part):\n    return part.reshape(len(part), part.shape[1], -1, heads).permute(0, 3, 1, 2)\nfound, _ = masked_attention(cut(q), cut(k), cut(v), mask)\nreturn merge_heads(found)"))
+wrong("repaired_attention", "slip: the mask after the softmax", ra("q, k, v = (split_heads(part, heads) for part in (q, k, v))\nw = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)\nreturn merge_heads((w if mask is None else w * mask) @ v)"))
+wrong("repeat_kv", "sentences repeated", rk("return x.repeat_interleave(repeats, dim=0)"))
+wrong("repeat_kv", "repeats taken for the number of heads", rk("return x.repeat_interleave(repeats // G, dim=1)"))
+wrong("LatentAttention", "absorbed: W_uk read as (R, C)", la(absorbed=ABS0 + "up_k = self.key.weight.reshape(c.shape[-1], H, D).permute(1, 2, 0)\n" + UPV + LOOK + OUT))
+wrong("LatentAttention", "values by the layer of the keys", la(fwd=FWD.replace("self.value", "self.key")))
+wrong("LatentAttention", "absorbed: no output layer", la(absorbed=ABS0 + UPK + UPV + LOOK + "return merge_heads(mean @ up_v), w"))
+right("LatentAttention", "absorbed: queries times √(R / D)", la(absorbed=ABS0 + UPK + UPV + "mean, w = masked_attention(q @ up_k * (c.shape[-1] / D) ** 0.5, c, c, mask)\n" + OUT))
 
 TORCH = "import torch\nimport torch.nn.functional as F\nfrom torch import Tensor, nn\n"
 CASES[:] = [(name, kind, what, TORCH + code) for name, kind, what, code in CASES]

@@ -115,10 +115,10 @@ SLIPS = (
         "at all. They are only G·D wide: split them into self.kv_heads.",
     ),
     Slip(
-        "first group for all",
-        ((KEYS, "k[:, :1]"), (VALUES, "v[:, :1]")),
-        "All query heads use the first head of keys and values. Each group has its own: repeat_kv "
-        "gives every query head the right one.",
+        "scaled by the root of C / G",
+        (ASKED, ASKED.replace("mask)", "mask, (x.shape[-1] // self.kv_heads) ** -0.5)")),
+        "Your scores are divided by the root of C / kv_heads. Shared or not, a head of keys is as "
+        "wide as one of queries: divide by √D, as masked_attention does by itself.",
     ),
     *scales(ASKED),
 )

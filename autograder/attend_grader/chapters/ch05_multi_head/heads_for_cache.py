@@ -69,7 +69,6 @@ def _edges(rng: np.random.Generator) -> Known:
     yield "more than enough", (10**9, 10, 1, 12, 2), 12
     yield "a prime number of heads: one, or all", (559, 10, 1, 7, 2), 1
     yield "one head, exactly", (80, 10, 1, 12, 2), 1
-    yield "no token yet", (0, 0, 1, 12, 2), 12
 
 
 def _any(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -115,15 +114,10 @@ SLIPS = (
         "are asked for.",
     ),
     Slip(
-        "powers of two only",
-        (DIVIDES, f"{DIVIDES} and kv_heads & (kv_heads - 1) == 0"),
-        "You try 1, 2, 4, 8, … only. Any divisor of the query heads will do, such as 3 of 12.",
-    ),
-    Slip(
         "each head rounded up",
         (SIZE, "kv_heads * " + SIZE.replace("kv_heads, ", "1, ")),
         "You round the bytes of one head up, and multiply then. Count the bytes of all heads "
-        "together, and round once: heads of 4 or 3 bits may share a byte.",
+        "together, and round once: with 3 bits a number, heads share a byte.",
     ),
     Slip(
         "never all heads",
@@ -149,7 +143,7 @@ SLIPS = (
 def by_division(budget, tokens, layers, heads, head_dim, *, batch=1, bits=16):
     """How many heads fit, then down to a divisor; in bits, so nothing is rounded."""
     each = 2 * tokens * layers * head_dim * batch * bits
-    fit = min(heads, 8 * budget // each) if each else heads
+    fit = min(heads, 8 * budget // each)
     while fit >= 1 and heads % fit:
         fit -= 1
     if fit < 1:
@@ -180,7 +174,7 @@ EXERCISE = Exercise(
     properties=(
         Property("counted: it divides the heads, and fits", 1, _fits),
         Property("counted: no larger divisor fits", 1, _most),
-        known("by hand: exact budgets, primes, no token", _edges),
+        known("by hand: exact budgets, primes", _edges),
         agrees("any sizes, sentences and bits", _any),
         refuses(
             (("one head needs 80 bytes", (79, 10, 1, 12, 2)), ("no room", (0, 5, 2, 4, 3))),

@@ -104,9 +104,9 @@ SLIPS = (
     ),
     Slip("bits, not bytes", (UP, f"{ALL} * bits"), "You return bits. A byte has 8 of them."),
     Slip(
-        "latent added to keys and values",
-        (EACH, "2 * kv_heads * head_dim + (latent or 0)"),
-        "You add the latent to the keys and values. It is kept in their place.",
+        "two latents",
+        ("else latent", "else 2 * latent"),
+        "You count a latent twice. One serves for keys and values: R numbers, not 2 R.",
     ),
     Slip(
         "a float",

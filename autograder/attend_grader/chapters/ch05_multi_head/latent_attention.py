@@ -109,14 +109,15 @@ def _extreme(which: str) -> Mapping[str, Tensor]:
     """Width 4, 2 heads, rank 2: queries of 0; keys (or values) of 10⁵⁰, too large for float32.
 
     The tokens bring one factor 10²⁵ and W_uk (or W_uv) the other, so that no product of matrices
-    alone overflows. Numbers of a matrix are all equal and W_o is 0, so that nothing but an overflow
-    is seen here.
+    alone overflows. W_uk (or W_uv) has zeros where the mean of the latents has not, and W_o is 0,
+    so that nothing but an overflow is seen here.
     """
+    huge = torch.tensor([[HUGE, 0.0]]).expand(4, 2)
     return {
         "query.weight": torch.zeros(4, 4),
         "compress.weight": torch.eye(2, 4),
-        "key.weight": torch.full((4, 2), HUGE if which == "keys" else 0.0),
-        "value.weight": torch.full((4, 2), HUGE if which == "values" else 0.0),
+        "key.weight": huge * (which == "keys"),
+        "value.weight": huge * (which == "values"),
         "output.weight": torch.zeros(4, 4),
     }
 
@@ -232,10 +233,15 @@ SLIPS = (
         "by.",
     ),
     Slip(
-        "absorbed: the two matrices exchanged",
-        (("q @ up_key", "q @ up_value"), (FOUND, "found @ up_key.transpose(-1, -2)")),
-        "forward is right. forward_absorbed uses W_uv for the queries and W_uk at the end: it is "
-        "the other way round.",
+        "absorbed: W_uk read as (R, C)",
+        (UP_KEY, "self.key.weight.reshape(latents.shape[-1], self.heads, -1).permute(1, 2, 0)"),
+        "forward is right. In forward_absorbed self.key.weight is reshaped as if it were (R, C). "
+        "It is stored as (C, R): cut its rows into heads, (heads, D, R).",
+    ),
+    Slip(
+        "values by the layer of the keys",
+        ("self.value(latents)", "self.key(latents)"),
+        "In forward your values are made by self.key, as the keys are. Use self.value.",
     ),
 )
 

@@ -117,11 +117,6 @@ def draws(rng: np.random.Generator) -> list[Call]:
     ]
 
 
-def stored(which: str) -> tuple[str, str]:
-    """An edit: a layer's stored matrix in the place of the layer."""
-    return f"self.{which}(x)", f"x @ self.{which}.weight"
-
-
 def reshaped(which: str) -> tuple[str, str]:
     """An edit: cut into heads by one reshape."""
     cut = f"self.{which}(x).reshape(len(x), self.heads, x.shape[1], -1)"
@@ -177,10 +172,9 @@ SLIPS = (
         "masked_attention takes q, k, v in this order.",
     ),
     Slip(
-        "projected by the stored matrix",
-        tuple(stored(name) for name in THREE),
-        "Queries, keys and values are x @ layer.weight. A layer keeps its matrix transposed: call "
-        "the layer itself, self.query(x), which is x @ self.query.weight.T.",
+        "keys by the layer of the queries",
+        ("self.key(x)", "self.query(x)"),
+        "Your keys are made by self.query, as the queries are. They have a layer of their own.",
     ),
     *scales(ASKED),
 )

@@ -54,6 +54,8 @@ def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         yield why, _call(rng, (2, 4, 6, 6, 3), mask)
     yield "a causal mask", _call(rng, (2, 4, 4, 8, 2), causal(4))
     yield "a mask (T, S), one head", _call(rng, (2, 4, 6, 6, 1), seen[0, 0])
+    q, k, *rest = _call(rng, (2, 4, 4, 8, 2), torch.eye(4, dtype=torch.bool)).args
+    yield "each token sees itself only; q, k times 10⁶", Call((q * 1e6, k * 1e6, *rest))
 
 
 def _far(rng: np.random.Generator) -> Known:
@@ -121,15 +123,10 @@ SLIPS = (
         "numbers of a few tokens only: split_heads cuts the width.",
     ),
     Slip(
-        "the values not repaired",
-        (CUT, f"(split_heads(q, heads), split_heads(k, heads), {RESHAPED.replace('part', 'v')})"),
-        "Queries and keys are cut into heads as they should be, the values by a reshape alone.",
-    ),
-    Slip(
-        "transposed before the cut",
-        (CUT, f"({RESHAPED.replace('part.reshape', 'part.mT.reshape')} for part in (q, k, v))"),
-        "You exchange tokens and numbers first, and then reshape. Cut first: (B, T, H, D); then "
-        "exchange the axes of tokens and heads.",
+        "dealt out in turn, merged in order",
+        (CUT, "(part.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2) for part in (q, k, v))"),
+        "The end is right. At the beginning the numbers are dealt out to the heads in turn: cut "
+        "into (heads, D), not into (D, heads).",
     ),
     Slip(
         "heads left behind the tokens",

@@ -58,6 +58,11 @@ SLIPS = (
         "The tokens are repeated; it is the heads, axis 1, that need copies.",
     ),
     Slip(
+        "sentences repeated",
+        (JOINED, "x.repeat_interleave(repeats, dim=0)"),
+        "The sentences are repeated, axis 0; it is the heads, axis 1, that need copies.",
+    ),
+    Slip(
         "repeats taken for the number of heads",
         (JOINED, "x.repeat_interleave(max(repeats // groups, 1), dim=1)"),
         "You return `repeats` heads in all. Expected are `repeats` copies of each head: G·repeats.",

@@ -137,16 +137,18 @@ def agree_masks(
 ) -> None:
     """Hold a module of any kind to masks: one for all, for each sentence, head, or both."""
     x = normal(inside.rng, 3, 4, width)
+    alone = torch.eye(4, dtype=torch.bool)
     masks = {
         "a causal mask (T, T)": causal(4),
         "a row of keys for each sentence (B, 1, 1, T)": padded(3, 4),
         "a mask for each sentence (B, 1, T, T)": scattered(inside.rng, 3, 1, 4, 4),
         "a mask for each head (H, T, T)": scattered(inside.rng, heads, 4, 4),
         "a mask for each sentence and head (B, H, T, T)": scattered(inside.rng, 3, heads, 4, 4),
-        "each token sees itself only": torch.eye(4, dtype=torch.bool),
+        "each token sees itself only; x times 10⁶": alone,
     }
     for why, mask in masks.items():
         hidden = (~mask).numpy()
+        tokens = x * 1e6 if mask is alone else x  # hidden scores are −∞, not −10⁹
 
         def clue(weights: np.ndarray, hidden: np.ndarray = hidden) -> str:
             if weights.ndim == 4 and (weights * hidden).max() > 1e-6:
@@ -154,5 +156,5 @@ def agree_masks(
             return row_sums(weights)
 
         told: dict[str, Any] = {"why": why, "tolerance": ROUNDED, "method": method}
-        inside.agree(built, x, mask, part=1, clue=clue, **told)
-        inside.agree(built, x, mask, part=0, **told)
+        inside.agree(built, tokens, mask, part=1, clue=clue, **told)
+        inside.agree(built, tokens, mask, part=0, **told)
