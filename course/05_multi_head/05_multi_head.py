@@ -604,7 +604,7 @@ if ready(split_heads, merge_heads, repeat_kv, GroupedQueryAttention):
 # <!-- exercise: LatentAttention -->
 #
 # **Why.** One model, two ways to run it: `forward` as one trains it, `forward_absorbed` as one
-# generates with it. They must agree, also after more training.
+# generates with it. They must agree.
 #
 # | symbol | in the class | as a matrix | stored as `.weight` |
 # |---|---|---|---|
@@ -665,7 +665,7 @@ if ready(split_heads, merge_heads, LatentAttention):
 # %% [markdown]
 # <details><summary>Predict first: does absorbing take more arithmetic, or less?</summary>
 #
-# It depends. Reading a whole text (*prefill*) there are as many queries as keys, and each score
+# Reading a whole text (*prefill*) there are as many queries as keys, and each score
 # takes $R$ products instead of $D$: more, if $R > D$. Writing one token (*decoding*), making the
 # keys and values of all tokens again is what costs, and the absorbed form makes none.
 #
@@ -899,7 +899,6 @@ if ready(split_heads, merge_heads, repeat_kv, GroupedQueryAttention):
 #   Bhojanapalli et al. 2020).
 # - **Absorbing and positions.** If keys are rotated by an angle that depends on the place, as RoPE
 #   does (chapter 06), the rotation stands between $W_{uk}$ and the query and cannot be absorbed.
-#   That is what DeepSeek-V2's 64 extra numbers are for.
 
 # %%
 if ready(split_heads, merge_heads, MultiHeadAttention):

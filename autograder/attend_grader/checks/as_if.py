@@ -109,7 +109,7 @@ def _edits(cases: Sequence[Case]) -> Iterator[tuple[str, EditCall]]:
             yield f"{name} were transposed", _on(name, lambda x: np.swapaxes(x, -1, -2))
         if numbers(leaf.value).dtype.kind == "c":
             yield f"{name} were conjugated", _on(name, np.conj)
-            yield f"{name} had no imaginary parts", _on(name, lambda x: x.real + 0j)
+            yield f"{name} had no imaginary parts", _on(name, lambda x: np.real(x) + 0j)
     for name in numeric:
         yield from _numeric(name)
     for one in numeric:
