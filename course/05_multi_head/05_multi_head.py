@@ -650,7 +650,7 @@ if ready(split_heads, merge_heads, repeat_kv, GroupedQueryAttention):
 from attend_solutions.multi_head import LatentAttention
 
 # %% [markdown]
-# **What you should see.** Both forms agree up to rounding.
+# **What you should see.** Both agree up to rounding.
 
 # %%
 if ready(split_heads, merge_heads, LatentAttention):
