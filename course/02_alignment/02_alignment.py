@@ -756,9 +756,8 @@ if mine:
 # **One query, one place.** Soft attention returns a mean. If two words fit equally well, it returns
 # something between them, which may be neither: chapter 05 looks several times side by side.
 #
-# **No order.** Scores and sum do not care about the order of the encoded words. Which
-# year is the second is known only because the recurrent encoder wrote it into the vectors: chapter
-# 06.
+# **No order.** Scores and sum do not care about the order of the encoded words. Which year is
+# the second is known only because the recurrent encoder wrote it into the vectors: chapter 06.
 #
 # **Large scores.** Nothing scales the dot product: chapter 03.
 #
