@@ -1107,6 +1107,30 @@ ODD = [
     (
         "local_attention",
         "wrong",
+        "a window of whole places about the centre",
+        "def local_attention(scores, values, centre, window, gaussian=True):\n    s = torch.arange(scores.shape[-1]); p = centre[..., None]\n    out = (s < p.floor() - window) | (s > p.ceil() + window)\n    a = scores.masked_fill(out, -torch.inf).softmax(-1)\n    if gaussian:\n        a = a * torch.exp(-2 * (s - p) ** 2 / window**2)\n    return a @ values, a",
+    ),
+    (
+        "repaired_decoder",
+        "wrong",
+        "asks in the right order, but the plain mean still goes into the cell",
+        "def repaired_decoder(embedded, state, encoded, weight, cell):\n    steps, mean = [], encoded.mean(dim=1)\n    for y in embedded.unbind(dim=1):\n        c, a = attend(multiplicative_score(state.unsqueeze(1), encoded, weight), encoded)\n        c, a = c[:, 0], a[:, 0]\n        state = torch.gru_cell(torch.cat((y, mean), dim=-1), state, *cell)\n        steps.append((state, c, a))\n    return tuple(torch.stack(part, dim=1) for part in zip(*steps, strict=True))",
+    ),
+    (
+        "attention_decoder_step",
+        "wrong",
+        "the state is detached where it enters the cell",
+        "def attention_decoder_step(embedded, state, encoded, weight, cell):\n    c, a = attend(multiplicative_score(state[:, None], encoded, weight), encoded)\n    c, a = c[:, 0], a[:, 0]\n    return torch.gru_cell(torch.cat([embedded, c], -1), state.detach(), *cell), c, a",
+    ),
+    (
+        "attend",
+        "wrong",
+        "values mixed with the scores, weights right",
+        "def attend(scores, values):\n    a = scores.softmax(-1)\n    return scores @ values, a",
+    ),
+    (
+        "local_attention",
+        "wrong",
         "distances in float32 at the edges",
         "def local_attention(scores, values, centre, window, gaussian=True):\n    d = (torch.arange(scores.shape[-1]) - centre[..., None])\n    a = scores.masked_fill(d.float().abs() > window, -torch.inf).softmax(-1)\n    if gaussian:\n        a = a * torch.exp(-d ** 2 / (2 * (window / 2) ** 2))\n    return a @ values, a",
     ),

@@ -14,6 +14,7 @@ from attend_grader.chapters.ch02_alignment.shared import PROMISES, sums
 from attend_grader.checks.compare import FLOAT32, PRINTED
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Fresh, Known, agrees, known
+from attend_grader.checks.sizes import ANY
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
@@ -97,15 +98,10 @@ SLIPS = (
         "keys of a query share one unit: softmax.",
     ),
     Slip(
-        "softmax twice",
-        (SOFTMAX, f"torch.softmax({SOFTMAX}, dim=-1)"),
-        "The weights are too even: they are the softmax of a softmax. Take it once, of the scores.",
-    ),
-    Slip(
-        "returned scores instead of weights",
-        (RESULTS, "weights @ values, scores"),
-        "Your contexts are right, but you return the scores where the weights belong: give back "
-        "what softmax returned.",
+        "mixed with the scores",
+        (RESULTS, "scores @ values, weights"),
+        "Your weights are right, but the contexts are sums under the scores as they came. Mix the "
+        "values with the weights that softmax returned.",
     ),
     Slip(
         "detached the weights in the contexts",
@@ -134,7 +130,12 @@ EXERCISE = Exercise(
     title="Attend",
     goal="Turn scores into weights, and the weights into one context for each query.",
     reference=alignment.attend,
-    contract=replace(PROMISES, leading_axes=True, gradients=("scores", "values")),
+    contract=replace(
+        PROMISES,
+        leading_axes=True,
+        ranges={"scores": ANY, "values": ANY},
+        gradients=("scores", "values"),
+    ),
     properties=(
         Property("a hand-worked example: weights 1/8, 2/8, 5/8", 1, _worked),
         known("one value, equal scores, huge scores", _limits, tolerance=FLOAT32, clue=_overflow),

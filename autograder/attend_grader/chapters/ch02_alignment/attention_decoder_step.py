@@ -142,10 +142,10 @@ SLIPS = (
         "argument is the state before the step.",
     ),
     Slip(
-        "detached the context",
+        "detached before the cell",
         ("[embedded, context]", "[embedded, context.detach()]"),
-        "The values are right, but no gradient goes from the next state back through the context: "
-        "it is detached. Then nothing teaches the decoder where to look. Pass it on as it is.",
+        "The values are right, but the gradient from the next state back is cut: the context or "
+        "the old state is detached before it goes into the cell. Hand over both as they are.",
     ),
 )
 

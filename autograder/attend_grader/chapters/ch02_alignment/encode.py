@@ -118,10 +118,10 @@ SLIPS = (
         "the state.",
     ),
     Slip(
-        "detached the state between steps",
+        "detached in the loop",
         ("x[:, s], h,", "x[:, s], h.detach(),"),
-        "The values are right, but no gradient goes from a state back to the words before: the "
-        "state is detached between the steps. Pass it on as it is.",
+        "The values are right, but words do not get their whole gradient: a word or a state is "
+        "detached before it goes into the cell. Hand over both as they are.",
     ),
 )
 

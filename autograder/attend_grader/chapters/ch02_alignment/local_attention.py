@@ -199,7 +199,6 @@ EXERCISE = Exercise(
         leading_axes=True,
         ranges={"centre": AS_DRAWN},
         gradients=("scores", "values", "centre"),
-        says=("Scores of any size are safe, inside the window and outside.",),
     ),
     properties=(
         worked(  # a place is outside on either side, and σ is such that 2 σ² is not 2 σ

@@ -114,13 +114,10 @@ SLIPS = (
         "append.",
     ),
     Slip(
-        "the plain mean as every context",
-        (
-            "context, weights = (part[:, 0] for part in attend(scores, encoded))",
-            "context, weights = encoded.mean(dim=1), attend(scores, encoded)[1][:, 0]",
-        ),
-        "The context is the plain mean of the encoded words in every step. Take what attend "
-        "returns first.",
+        "the plain mean goes into the cell",
+        (STEP, STEP.replace("context", "encoded.mean(dim=1)")),
+        "In every step the cell gets the plain mean of the encoded words, whatever the state asked "
+        "for. Give it the context that attend has just returned.",
     ),
     Slip(
         "the state not carried on",
@@ -138,10 +135,10 @@ SLIPS = (
         "the plain mean. The context just made goes into torch.gru_cell of the same step.",
     ),
     Slip(
-        "detached the states between steps",
+        "detached in the loop",
         ("multiplicative_score(state[:, None],", "multiplicative_score(state[:, None].detach(),"),
-        "The values are right, but the state that asks is detached: no gradient teaches it to ask. "
-        "Pass it on as it is.",
+        "The values are right, but the words before do not get their whole gradient: in the loop a "
+        "state or a context is detached. Pass on both as they are.",
     ),
 )  # fmt: skip
 
