@@ -89,9 +89,8 @@ def draw(tokens: int) -> str:
         body.append(text(LEFT - 8, y + 20, name, font_size=13, text_anchor="end"))
         body.append(text(at(size) + 8, y + 20, amount(size), font_size=14, font_weight=600))
     scores, chip = found["all scores, T × S"], found["H100: shared memory"]
-    body.append(
-        text(12, 46, f"T = S = {tokens:,} tokens, bytes in float16, log scale", font_size=13)
-    )
+    words = f"T = S = {tokens:,} tokens, bytes in float16, log scale"
+    body.append(text(12, 46, words, font_size=13))
     told = (
         f"At {tokens:,} tokens the scores take {amount(scores)}, {scores / chip:,.1f} times a"
         f" program's shared memory; Q, K, V and output take {amount(found['Q, K, V and output'])}."

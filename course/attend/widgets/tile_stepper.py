@@ -108,8 +108,8 @@ def walk(
 def _stepped(
     step: Callable[..., Any], state: State, scores: np.ndarray, values: np.ndarray
 ) -> State:
-    shapes = {"running_max": state[0].shape, "running_sum": state[1].shape}
-    shapes["accumulator"] = state[2].shape
+    names = ("running_max", "running_sum", "accumulator")
+    shapes = {name: part.shape for name, part in zip(names, state, strict=True)}
     answer = ask(step, EXERCISE, (*state, scores, values), shapes)
     if answer.problem:
         raise StepError(answer.problem)
@@ -136,13 +136,8 @@ def tile_stepper(step: Callable[..., Any], q: Any, k: Any, v: Any) -> View:
         )
         for name, most in (("tile_q", queries), ("tile_k", keys))
     }
-    slider = ipywidgets.IntSlider(
-        value=FIRST,
-        min=0,
-        max=FIRST,
-        description="step",
-        layout=ipywidgets.Layout(width="min(620px, 98%)"),
-    )
+    wide = ipywidgets.Layout(width="min(620px, 98%)")
+    slider = ipywidgets.IntSlider(value=FIRST, min=0, max=FIRST, description="step", layout=wide)
 
     def state() -> StepperState:
         return StepperState(slider.value, sizes["tile_q"].value or 1, sizes["tile_k"].value or 1)
@@ -248,11 +243,11 @@ def _on_chip(now: Moment, arrays: Sequence[np.ndarray]) -> str:
     q, _, v = arrays
     n = now.rows.stop - now.rows.start
     body, top = [], 62.0
+    held = q[now.rows].size + n * (2 + v.shape[1])
     if now.scores is None or now.columns is None:
         written = bool(np.isfinite(now.output[now.rows]).all())
         words = "a tile of queries was read" if not written else "outputs and LSE were written"
         body.append(text(12, top, words))
-        held = q[now.rows].size + n * (2 + v.shape[1])
     else:
         body.append(text(12, top - 8, "scores q · k / √D of this tile", font_size=12, fill=MUTED))
         wide = min(56.0, (WIDTH - 70) / now.scores.shape[1])
@@ -273,9 +268,7 @@ def _on_chip(now: Moment, arrays: Sequence[np.ndarray]) -> str:
                 middle = {"text_anchor": "middle", "font_weight": 700 if largest else 400}
                 x = 64 + wide * j + wide / 2 - 1
                 body.append(text(x, y + 18, number(score), font_size=13, **middle))
-        width = q.shape[1] + v.shape[1]
-        held = q[now.rows].size + now.scores.shape[1] * width + now.scores.size
-        held += n * (2 + v.shape[1])
+        held += now.scores.shape[1] * (q.shape[1] + v.shape[1]) + now.scores.size
         y = top + 48 + 30 * len(now.scores)
         body.append(text(12, y, "thick frame: a new maximum", font_size=12, fill=MUTED))
     mark = hover("What a program on the chip keeps at this moment.")

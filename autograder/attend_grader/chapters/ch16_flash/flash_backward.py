@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from attend_solutions import flash
 from attend_solutions.flash import expect_shapes, tiles
-from attend_solutions.types import Array
 
-from attend_grader.chapters.ch16_flash.shared import bad_attention_input, qkv, small_tiles, whole
+from attend_grader.chapters.ch16_flash.shared import (
+    ARRAYS,
+    FOR_RIGHT_VALUES,
+    bad_attention_input,
+    qkv,
+    tiles_as_asked,
+    whole,
+)
 from attend_grader.checks.compare import Tolerance
 from attend_grader.checks.contract import FLOAT32, FLOAT64
-from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees, gradient_by_hand, worked
 from attend_grader.checks.properties import expect_growth, normal
 from attend_grader.checks.sizes import ANY
@@ -31,17 +38,11 @@ LARGE = Tolerance(
 
 
 def _inputs(
-    rng: np.random.Generator,
-    t: int,
-    s: int,
-    d: int,
-    d_v: int,
-    tile_q: int,
-    tile_k: int,
-    lead: tuple[int, ...] = (),
+    rng: np.random.Generator, t: int, s: int, d: int, d_v: int, *sizes: int, lead: int | None = None
 ) -> Inputs:
-    q, k, v = qkv(rng, t, s, d, d_v, lead)
-    return q, k, v, *whole(q, k, v), normal(rng, *lead, t, d_v), tile_q, tile_k
+    before = () if lead is None else (lead,)
+    q, k, v = qkv(rng, t, s, d, d_v, before)
+    return q, k, v, *whole(q, k, v), normal(rng, *before, t, d_v), *sizes
 
 
 def _loss(q: Any, k: Any, v: Any, output: Any, lse: Any, grad: Any, *sizes: int) -> Any:
@@ -58,7 +59,7 @@ def _small(rng: np.random.Generator) -> Iterator[Inputs]:
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((3, 5, 3, 2, 2, 2), (5, 4, 4, 4, 1, 1), (4, 7, 2, 3, 64, 3), (1, 2, 8, 1, 1, 64)):
         yield f"tiles of {sizes[4]} × {sizes[5]}", Call(_inputs(rng, *sizes))
-    yield "no tile sizes given", Call(_inputs(rng, 3, 5, 4, 2, 1, 1)[:-2])
+    yield "no tile sizes given", Call(_inputs(rng, 3, 5, 4, 2))
 
 
 def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -74,9 +75,7 @@ def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 def _memory(subject: Subject, probe: Probe) -> None:
     """Four times the queries and keys: four times the gradients, not 16 times the weights."""
-    probe.agree(
-        subject, *_inputs(probe.rng, 4, 6, 3, 2, 2, 4), why="memory counts for right values only"
-    )
+    probe.agree(subject, *_inputs(probe.rng, 4, 6, 3, 2, 2, 4), why=FOR_RIGHT_VALUES)
     state = int(probe.rng.integers(2**31))
 
     def make(length: int) -> Inputs:
@@ -96,60 +95,32 @@ def _memory(subject: Subject, probe: Probe) -> None:
     )
 
 
-def _as_asked(subject: Subject, probe: Probe) -> None:
-    """Tiles of queries and of keys are no larger than asked."""
-    probe.agree(
-        subject, *_inputs(probe.rng, 4, 6, 3, 2, 2, 4), why="memory counts for right values only"
-    )
-    small_tiles(
-        subject,
-        lambda t, s: _inputs(probe.rng, t, s, 2, 1, 1, 1)[:-2],
-        advice="Cut queries into tiles of tile_q and keys into tiles of tile_k, as tiles(…) does.",
-    )
-
-
 def draws(rng: np.random.Generator) -> list[Call]:
     """Ragged, square, leading axes, tiles of one, one tile, one query."""
-    return [
-        Call(_inputs(rng, 3, 5, 3, 2, 2, 2)),
-        Call(_inputs(rng, 4, 4, 4, 4, 2, 2)),
-        Call(_inputs(rng, 3, 4, 5, 2, 2, 3, (2,))),
-        Call(_inputs(rng, 5, 3, 2, 3, 1, 1)),
-        Call(_inputs(rng, 3, 5, 4, 2, 64, 64)),
-        Call(_inputs(rng, 1, 4, 3, 2, 1, 2)),
-    ]
+    made = [_inputs(rng, *sizes) for sizes in ((3, 5, 3, 2, 2, 2), (4, 4, 4, 4, 2, 2))]
+    made.append(_inputs(rng, 3, 4, 5, 2, 2, 3, lead=2))
+    for sizes in ((5, 3, 2, 3, 1, 1), (3, 5, 4, 2, 64, 64), (1, 4, 3, 2, 1, 2)):
+        made.append(_inputs(rng, *sizes))
+    return [Call(args) for args in made]
 
 
-def stores_weights(q, k, v, output, lse, grad_output, tile_q=64, tile_k=64):  # noqa: D103 (slip)
-    expect_shapes(q, k, v)
-    tiles(q.shape[-2], tile_q)
-    tiles(k.shape[-2], tile_k)
-    weights = np.exp(q @ np.swapaxes(k, -1, -2) / q.shape[-1] ** 0.5 - lse[..., None])
-    grad_weights = grad_output @ np.swapaxes(v, -1, -2)
-    delta = (grad_output * output).sum(axis=-1, keepdims=True)
-    grad_dots = weights * (grad_weights - delta) / q.shape[-1] ** 0.5
-    turned = np.swapaxes(grad_dots, -1, -2)
-    return grad_dots @ k, turned @ q, np.swapaxes(weights, -1, -2) @ grad_output
+def _last_only(names: str) -> Slip:
+    grads = names.split(" and ")
+    place, other = ("rows", "keys") if names == "grad_q" else ("columns", "queries")
+    keeps, holds, it = ("keeps", "holds", "it") if len(grads) == 1 else ("keep", "hold", "them")
+    return Slip(
+        f"{names} {keeps} the last tile only",
+        tuple((f"{g}[..., {place}, :] += ", f"{g}[..., {place}, :] = ") for g in grads),
+        f"{names} {holds} what the last tile of {other} gave. Every tile of {other} adds to {it}: "
+        "+=.",
+    )
 
 
 SLIPS = (
     Slip(
-        "stores all the weights",
-        stores_weights,
-        "Values are right, but all T × S weights are stored. Make those of one pair of tiles at a "
-        "time.",
-    ),
-    Slip(
-        "forgot 1/√D",
-        ("delta[..., rows, :]) / root", "delta[..., rows, :])"),
-        "grad_q and grad_k are √D times too large: the scores were divided by √D on the way "
-        "forward, so their gradient is divided by √D on the way back.",
-    ),
-    Slip(
         "weights from unscaled scores",
         ("np.swapaxes(k_tile, -1, -2) / root", "np.swapaxes(k_tile, -1, -2)"),
-        "The weights are made from scores that are not divided by √D, so they do not fit the LSE "
-        "and do not sum to 1.",
+        "The weights are made from scores not divided by √D. They do not fit the LSE.",
     ),
     Slip(
         "forgot delta",
@@ -162,28 +133,7 @@ SLIPS = (
         "rowsum(P ∘ dP) runs over the keys of one tile only. rowsum(dO ∘ O) is the same sum over "
         "all keys, and needs none of them.",
     ),
-    Slip(
-        "grad_q keeps the last tile only",
-        ("grad_q[..., rows, :] += ", "grad_q[..., rows, :] = "),
-        "grad_q holds what the last tile of keys gave. Every tile of keys adds to it: +=.",
-    ),
-    Slip(
-        "grad_k keeps the last tile only",
-        ("grad_k[..., columns, :] += ", "grad_k[..., columns, :] = "),
-        "grad_k holds what the last tile of queries gave. Every tile of queries adds to it: +=.",
-    ),
-    Slip(
-        "grad_v keeps the last tile only",
-        ("grad_v[..., columns, :] += ", "grad_v[..., columns, :] = "),
-        "grad_v holds what the last tile of queries gave. Every tile of queries adds to it: +=.",
-    ),
-    Slip(
-        "grad_k and grad_v keep the last tile only",
-        (("grad_k[..., columns, :] += ", "grad_k[..., columns, :] = "),
-         ("grad_v[..., columns, :] += ", "grad_v[..., columns, :] = ")),
-        "grad_k and grad_v hold what the last tile of queries gave. Every tile of queries adds to "
-        "them: +=.",
-    ),
+    *(_last_only(names) for names in ("grad_q", "grad_k", "grad_v", "grad_k and grad_v")),
     Slip(
         "a softmax of each tile in place of the LSE",
         ("np.exp(scores - lse[..., rows, None])",
@@ -213,28 +163,21 @@ def keys_outside(q, k, v, output, lse, grad_output, tile_q=64, tile_k=64):
     return grad_q, grad_k, grad_v
 
 
-def two_passes(q, k, v, output, lse, grad_output, tile_q=64, tile_k=64):
-    """One pass for grad_q, one for grad_k and grad_v: no result is added to twice."""
+def scale_in_the_inputs(q, k, v, output, lse, grad_output, tile_q=64, tile_k=64):
+    """The scale in queries and keys; grad_q is summed apart."""
     expect_shapes(q, k, v)
-    delta = (output * grad_output).sum(-1)
+    grad_q, grad_k, grad_v = (np.zeros(x.shape) for x in (q, k, v))
     scale = q.shape[-1] ** -0.5
-    rows, columns = tiles(q.shape[-2], tile_q), tiles(k.shape[-2], tile_k)
-
-    def pair(r: slice, c: slice) -> tuple[Array, Array]:
-        p = np.exp(scale * q[..., r, :] @ k[..., c, :].swapaxes(-1, -2) - lse[..., r, None])
-        dp = grad_output[..., r, :] @ v[..., c, :].swapaxes(-1, -2)
-        return p, scale * p * (dp - delta[..., r, None])
-
-    grad_q, grad_k, grad_v = (np.empty(x.shape) for x in (q, k, v))
-    for r in rows:
-        grad_q[..., r, :] = sum(pair(r, c)[1] @ k[..., c, :] for c in columns)
-    for c in columns:
-        key_sum = value_sum = 0
-        for r in rows:
-            p, dz = pair(r, c)
-            key_sum = key_sum + dz.swapaxes(-1, -2) @ q[..., r, :]
-            value_sum = value_sum + p.swapaxes(-1, -2) @ grad_output[..., r, :]
-        grad_k[..., c, :], grad_v[..., c, :] = key_sum, value_sum
+    for r in tiles(q.shape[-2], tile_q):
+        mine, grad_mine, grad_rows = q[..., r, :] * scale, grad_output[..., r, :], 0
+        delta = (grad_mine * output[..., r, :]).sum(-1, keepdims=True)
+        for c in tiles(k.shape[-2], tile_k):
+            p = np.exp(mine @ k[..., c, :].swapaxes(-1, -2) - np.expand_dims(lse[..., r], -1))
+            dz = p * (grad_mine @ v[..., c, :].swapaxes(-1, -2) - delta)
+            grad_rows = grad_rows + dz @ (k[..., c, :] * scale)
+            grad_k[..., c, :] += dz.swapaxes(-1, -2) @ mine
+            grad_v[..., c, :] += p.swapaxes(-1, -2) @ grad_mine
+        grad_q[..., r, :] = grad_rows
     return grad_q, grad_k, grad_v
 
 
@@ -243,12 +186,10 @@ EXERCISE = Exercise(
     title="Flash attention, backward",
     goal="Gradients of q, k and v, with the weights made again tile by tile.",
     reference=flash.flash_backward,
-    contract=Contract(
-        numpy_only=True,
+    contract=replace(
+        ARRAYS,
         leading_axes=("q", "k", "v", "output", "lse", "grad_output"),
         accepts=(FLOAT64, FLOAT32),
-        views=True,
-        arguments_unchanged=True,
         ranges={"grad_output": ANY},
         says=(
             "(Gradients are of floats, hence no integers.)",
@@ -260,14 +201,9 @@ EXERCISE = Exercise(
     properties=(
         worked(
             "a hand-worked example: three equal weights",
-            np.array([[2.0] * 4, [4.0] * 4]),
-            np.eye(4)[:3],
-            np.array([[0.0], [6.0], [3.0]]),
-            np.array([[3.0], [3.0]]),
-            np.log(3.0) + np.array([1.0, 2.0]),
-            np.array([[1.0], [2.0]]),
-            1,
-            2,
+            *(np.array([[2.0] * 4, [4.0] * 4]), np.eye(4)[:3], np.array([[0.0], [6.0], [3.0]])),
+            *(np.array([[3.0], [3.0]]), np.log(3.0) + np.array([1.0, 2.0])),
+            *(np.array([[1.0], [2.0]]), 1, 2),
             want=(
                 np.array([[-0.5, 0.5, 0.0, 0.0], [-1.0, 1.0, 0.0, 0.0]]),
                 np.array([[-5.0] * 4, [5.0] * 4, [0.0] * 4]),
@@ -281,13 +217,16 @@ EXERCISE = Exercise(
         agrees("tiles of any size", _values),
         agrees("large scores", _huge, repeat=1, tolerance=LARGE),
         Property("memory grows with the gradients only, not with T × S", 1, _memory),
-        Property("tiles are no larger than asked", 1, _as_asked),
+        tiles_as_asked(_inputs),
         bad_attention_input(np.ones((2, 2)), np.log(4.0) * np.ones(2), np.ones((2, 2))),
     ),
     draws=draws,
     slips=SLIPS,
     related=True,
-    alternatives={"keys in the outer loop, einsum": keys_outside, "two passes": two_passes},
+    alternatives={
+        "keys in the outer loop, einsum": keys_outside,
+        "scale in the inputs": scale_in_the_inputs,
+    },
     hints=(
         "Take chapter 03's backward pass and ask of each of its five lines: does it need a whole "
         "row of weights, or only the pair of tiles at hand? One line did; delta replaces it.",

@@ -9,11 +9,18 @@ import numpy as np
 from attend_solutions.types import Array
 
 from attend_grader.checks.compare import Miss
-from attend_grader.checks.exercise import Property
+from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS, Contract
+from attend_grader.checks.exercise import Probe, Property
 from attend_grader.checks.helpers import refuses
 from attend_grader.checks.properties import normal, transposed
 from attend_grader.checks.subject import Subject, SubjectError
 
+ARRAYS = Contract(
+    numpy_only=True, accepts=(FLOAT64, FLOAT32, INTEGERS), views=True, arguments_unchanged=True
+)
+"""What every function of arrays in this chapter promises."""
+
+FOR_RIGHT_VALUES = "memory counts for right values only"
 CUT_WITH_TILES = "tiles(…) does that: cut with it, or look at the tile sizes before you loop."
 
 
@@ -35,11 +42,7 @@ def whole(q: Any, k: Any, v: Any) -> tuple[Any, Any]:
 
 
 def bad_attention_input(*more: Array) -> Property:
-    """Shapes that do not fit and tiles of less than 1, for a function of (q, k, v, …, tiles).
-
-    Args:
-        *more: the arguments between v and the tile sizes, for 2 queries and values of width 2.
-    """
+    """Shapes that do not fit and tiles of less than 1; ``more`` stands between v and the tiles."""
 
     def call(d: int, values: int, *sizes: int) -> tuple[Any, ...]:
         return np.ones((2, 3)), np.ones((4, d)), np.ones((values, 2)), *more, *sizes
@@ -78,34 +81,28 @@ In the last two, 64 keys at once, or 64 queries, make 256 KiB of scores; asked f
 """
 
 
-def small_tiles(
-    subject: Subject, make: Callable[[int, int], tuple[Any, ...]], *, advice: str
-) -> None:
+def tiles_as_asked(make: Callable[..., tuple[Any, ...]]) -> Property:
     """Tiles are no larger than asked: larger ones are seen by the memory that they take.
 
     Args:
-        subject: the candidate.
-        make: the arguments before the tile sizes, for T and S.
-        advice: what to try, for the message.
-
-    Raises:
-        Miss: it holds more than there is room for.
-        SubjectError: the candidate raised.
+        make: of a generator, T, S, D and D_v: the arguments before the tile sizes.
     """
-    for t, s, tile_q, tile_k, limit in TILINGS:
-        of = f"{t} queries in tiles of {tile_q} and {s} keys in tiles of {tile_k}"
-        holds_at_most(subject, (*make(t, s), tile_q, tile_k), limit, of=of, advice=advice)
+    advice = "Cut queries into tiles of tile_q and keys into tiles of tile_k, as tiles(…) does."
+
+    def test(subject: Subject, probe: Probe) -> None:
+        probe.agree(subject, *make(probe.rng, 4, 6, 3, 2), 2, 4, why=FOR_RIGHT_VALUES)
+        for t, s, tile_q, tile_k, limit in TILINGS:
+            of = f"{t} queries in tiles of {tile_q} and {s} keys in tiles of {tile_k}"
+            args = *make(probe.rng, t, s, 2, 1), tile_q, tile_k
+            holds_at_most(subject, args, limit, of=of, advice=advice)
+
+    return Property("tiles are no larger than asked", 1, test)
 
 
 def holds_at_most(
     subject: Subject, args: tuple[Any, ...], limit: int, *, of: str, advice: str
 ) -> None:
-    """A call never holds more than ``limit`` KiB at once, beside its arguments.
-
-    Raises:
-        Miss: it holds more.
-        SubjectError: the candidate raised.
-    """
+    """A call never holds more than ``limit`` KiB at once, beside its arguments."""
     outcome = subject.run(args, measure=True)
     if outcome.error is not None:
         raise SubjectError(outcome.error)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 from attend_solutions import flash
 from attend_solutions.flash import expect_window, tiles
-from attend_solutions.types import Mask
 
 from attend_grader.chapters.ch16_flash.shared import CUT_WITH_TILES
 from attend_grader.checks.contract import Contract
@@ -19,66 +18,36 @@ from attend_grader.checks.mask_properties import agree_mask
 from attend_grader.checks.properties import expect_growth
 from attend_grader.checks.subject import Subject
 
-Case = tuple[tuple[Any, ...], dict[str, Any]]
-
-
-def by_definition(
-    queries: int,
-    keys: int,
-    tile_q: int,
-    tile_k: int,
-    causal: bool = False,
-    window: int | None = None,
-) -> Mask:
-    """Pair by pair, from the whole mask."""
-    place, key = np.arange(queries)[:, None] + keys - queries, np.arange(keys)
-    mask = np.ones((queries, keys), dtype=bool)
-    if causal:
-        mask &= key <= place
-    if window is not None:
-        mask &= abs(key - place) <= window
-    rows, columns = tiles(queries, tile_q), tiles(keys, tile_k)
-    return np.array([[mask[row, column].any() for column in columns] for row in rows])
-
-
-def _agree(subject: Subject, probe: Probe, cases: Iterator[Case], *, boolean: bool = False) -> None:
-    for args, kwargs in cases:
-        want = by_definition(*args, **kwargs)
-        agree_mask(probe, subject, *args, want=want, boolean=boolean, what="result", **kwargs)
-
-
 SQUARE = ((6, 6, 2, 2), (7, 7, 3, 2), (8, 8, 2, 4), (5, 5, 1, 1))
 OBLONG = ((3, 9, 2, 2), (9, 4, 2, 3), (1, 8, 4, 3), (6, 10, 4, 4))
+CAUSAL_OR_NOT = {"causal": True}, {"causal": False}
+WINDOWS = {"window": 0}, {"window": 1}, {"window": 3}
 
 
-def _square(subject: Subject, probe: Probe) -> None:
-    masks = product(SQUARE, (True, False))
-    cases = ((sizes, {"causal": causal}) for sizes, causal in masks)
-    _agree(subject, probe, cases, boolean=True)
+def _agree(
+    sizes: Iterable[Sequence[int]], masks: Iterable[dict[str, Any]], *, boolean: bool = False
+) -> Callable[[Subject, Probe], None]:
+    """All sizes with all masks."""
 
+    def test(subject: Subject, probe: Probe) -> None:
+        for args, kwargs in product(sizes, masks):
+            agree_mask(probe, subject, *args, boolean=boolean, what="result", **kwargs)
 
-def _oblong(subject: Subject, probe: Probe) -> None:
-    masks = product(OBLONG, (True, False))
-    _agree(subject, probe, ((sizes, {"causal": causal}) for sizes, causal in masks))
-
-
-def _window(subject: Subject, probe: Probe) -> None:
-    windows = product(SQUARE + OBLONG, (0, 1, 3))
-    _agree(subject, probe, ((sizes, {"window": w}) for sizes, w in windows))
+    return test
 
 
 def _both(subject: Subject, probe: Probe) -> None:
-    windows = product(SQUARE + OBLONG, (0, 2, 4))
-    _agree(subject, probe, ((sizes, {"causal": True, "window": w}) for sizes, w in windows))
+    masks = [{"causal": True, "window": window} for window in (0, 2, 4)]
+    _agree(SQUARE + OBLONG, masks)(subject, probe)
     for _ in probe.repeat(10, 40):
         sizes = tuple(int(n) for n in probe.rng.integers(1, [14, 14, 6, 6]))
-        kwargs = {"causal": True, "window": int(probe.rng.integers(6))}
-        _agree(subject, probe, iter([(sizes, kwargs)]))
+        mask = {"causal": True, "window": int(probe.rng.integers(6))}
+        _agree([sizes], [mask])(subject, probe)
 
 
 def _memory(subject: Subject, probe: Probe) -> None:
     """Sixteen times the pairs in as many tiles need no more memory."""
-    _agree(subject, probe, iter([((6, 6, 2, 2), {"causal": True, "window": 1})]))
+    _agree([(6, 6, 2, 2)], [{"causal": True, "window": 1}])(subject, probe)
     expect_growth(
         subject,
         lambda length: (length, length, length // 8, length // 8, True, length // 4),
@@ -105,10 +74,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
     window = int(rng.integers(1, 3))
     return [
         Call((6, 6, 2, 2)),
-        Call((7, 7, 3, 2), {"causal": True}),
-        Call((8, 8, 2, 4), {"causal": True}),
-        Call((3, 9, 2, 2), {"causal": True}),
-        Call((9, 4, 2, 3), {"causal": True}),
+        *(Call(sizes, {"causal": True}) for sizes in ((7, 7, 3, 2), (8, 8, 2, 4), *OBLONG[:2])),
         Call((9, 9, 2, 2), {"window": window}),
         Call((8, 8, 2, 2), {"causal": True, "window": window}),
         Call((10, 10, 4, 1), {"window": window}),
@@ -161,8 +127,7 @@ SLIPS = (
     Slip(
         "queries counted from the first key",
         (PLACES, "row.start, row.stop - 1"),
-        "Right where T = S only. The last query stands at the last key, so query t stands at "
-        "t + keys − queries.",
+        "Right where T = S only. The last query stands at the last key: p = t + keys − queries.",
     ),
     Slip(
         "window looks back only",
@@ -173,8 +138,7 @@ SLIPS = (
     Slip(
         "window one too narrow",
         ((BEHIND, "column.stop - 1 <= first - window"), (BEYOND, "column.start >= last + window")),
-        "The window's edge is left out. A key exactly `window` places away is visible: "
-        "|s − p| ≤ window.",
+        "The window's edge is left out. A key `window` places away is visible: |s − p| ≤ window.",
     ),
     Slip(
         "window in whole tiles",
@@ -198,8 +162,7 @@ SLIPS = (
         "only tiles that are visible throughout",
         ((AHEAD, "column.stop - 1 > first:"), (BEHIND, "column.start < last - window"),
          (BEYOND, "column.stop - 1 > first + window")),
-        "A tile is kept only if all its pairs are visible. One visible pair is enough: then the "
-        "tile must be read.",
+        "A tile is kept only if all its pairs are visible. It must be read if a single one is.",
     ),
 )  # fmt: skip
 
@@ -217,23 +180,14 @@ def broadcast(queries, keys, tile_q, tile_k, causal=False, window=None):
     return (first - high <= ahead) & (low - last <= behind)
 
 
-def intervals(queries, keys, tile_q, tile_k, causal=False, window=None):
-    """Keys that some query of a tile sees are an interval; does a tile of keys meet it?"""
-    if tile_q < 1 or tile_k < 1 or (window is not None and window < 0):
-        raise ValueError("tiles need 1 place or more, windows 0 or more")
-    grid = []
-    for start in range(0, queries, tile_q):
-        p0 = start + keys - queries
-        p1 = min(start + tile_q, queries) - 1 + keys - queries
-        left = 0 if window is None else max(0, p0 - window)
-        right = keys - 1 if window is None else min(keys - 1, p1 + window)
-        if causal:
-            right = min(right, p1)
-        grid.append([
-            max(left, key) <= min(right, key + tile_k - 1, keys - 1)
-            for key in range(0, keys, tile_k)
-        ])  # fmt: skip
-    return np.array(grid)
+def offsets(queries, keys, tile_q, tile_k, causal=False, window=None):
+    """The offsets s − p of a tile's pairs are an interval; does it meet the visible ones?"""
+    expect_window(window)
+    least = -np.inf if window is None else -window
+    most = 0 if causal else -least
+    rows = [(r.start + keys - queries, r.stop - 1 + keys - queries) for r in tiles(queries, tile_q)]
+    columns = [(c.start, c.stop - 1) for c in tiles(keys, tile_k)]
+    return np.array([[s - p1 <= most and s1 - p >= least for s, s1 in columns] for p, p1 in rows])
 
 
 EXERCISE = Exercise(
@@ -250,16 +204,22 @@ EXERCISE = Exercise(
         ),
     ),
     properties=(
-        Property("causal or not, as many queries as keys; booleans", 1, _square),
-        Property("causal or not, other numbers of queries and keys", 1, _oblong),
-        Property("a window on both sides", 1, _window),
+        Property(
+            "causal or not, as many queries as keys; booleans",
+            1,
+            _agree(SQUARE, CAUSAL_OR_NOT, boolean=True),
+        ),
+        Property(
+            "causal or not, other numbers of queries and keys", 1, _agree(OBLONG, CAUSAL_OR_NOT)
+        ),
+        Property("a window on both sides", 1, _agree(SQUARE + OBLONG, WINDOWS)),
         Property("causal and a window, any sizes", 2, _both),
         Property("memory grows with the number of tiles only", 1, _memory),
         BAD,
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={"all corners at once": broadcast, "intervals of keys": intervals},
+    alternatives={"all corners at once": broadcast, "intervals of offsets": offsets},
     hints=(
         "Draw the mask of 6 queries and 6 keys on paper, cut it into tiles of 2 × 2, and mark the "
         "tiles that are dark throughout. Which corner decides for causal, and what for a window?",
