@@ -33,6 +33,9 @@ from attend_grader import chapters
 from nbformat import NotebookNode
 
 CHAPTER = "03_attention"
+LOOK_SECONDS = 1.0
+"""Reading the memory of a dozen processes takes a twentieth of that."""
+
 PACKAGES = ("nbgrader", "nbclient", "ipykernel", "numpy", "torch")
 
 
@@ -177,7 +180,7 @@ def measured(root: Path, count: int, program: str, *arguments: str) -> Run:
     peak = 0
     while process.poll() is None:
         peak = max([peak, *(memory(worker) for worker in process.children())])
-        time.sleep(0.2)
+        time.sleep(LOOK_SECONDS)
     seconds = time.monotonic() - start
     if process.returncode:
         raise RuntimeError(f"{program} ended with {process.returncode}")

@@ -113,7 +113,7 @@ def save(
     Raises:
         MissingEntry: the gradebook does not know the assignment.
     """
-    gradebook.find_notebook(record.notebook, record.assignment)
+    given: Any = gradebook.find_notebook(record.notebook, record.assignment)
     person: Any = gradebook.update_or_create_student(record.student)
     if person.first_name is None and person.last_name is None:
         person.last_name, person.first_name = record.student, ""  # formgrader shows "None, None"
@@ -122,12 +122,14 @@ def save(
     submitted: Any = gradebook.find_submission_notebook(
         record.notebook, record.assignment, record.student
     )
+    names = {c.id: c.name for c in (*given.grade_cells, *given.task_cells, *given.solution_cells)}
     earned = {verdict.name: verdict.score for verdict in record.verdicts}
     cells = {} if record.problem else _marked(notebook)
     for grade in submitted.grades:
-        cell = cells.get(grade.name)
-        if grade.name in earned:
-            grade.auto_score = earned[grade.name]
+        name = names.get(grade.cell_id)
+        cell = cells.get(name or "")
+        if name in earned:
+            grade.auto_score = earned[name]
         elif cell is not None and is_grade(cell):
             grade.auto_score = determine_grade(cell)[0]
         else:
@@ -139,14 +141,15 @@ def save(
     submitted.flagged = bool(record.flags) or bool(submitted.flagged and not by_us)
     first = next((n for n, cell in _marked(notebook).items() if is_solution(cell)), None)
     for comment in submitted.comments:
-        cell = cells.get(comment.name)
+        name = names.get(comment.cell_id)
+        cell = cells.get(name or "")
         empty = (
             cell is not None
             and is_solution(cell)
             and not is_task(cell)
             and cell.metadata.nbgrader.get("checksum") == compute_checksum(cell)
         )
-        said = (["No response."] if empty else []) + (remarks if comment.name == first else [])
+        said = (["No response."] if empty else []) + (remarks if name == first else [])
         comment.auto_comment = "\n".join(said) or None
     penalties.renew(gradebook, submission, submitted)
     gradebook.db.commit()

@@ -19,6 +19,9 @@ from attend_grader.inside.kernels import whole_source
 MAX_SOURCE = 200_000
 """Characters of a text that is parsed: a tree takes hundreds of bytes for each."""
 
+MAX_KEPT = 10_000
+"""Characters of a text whose tree is kept for the next time: 64 take some 100 MB at most."""
+
 
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     """The names of a function's parameters, in order."""
@@ -280,6 +283,12 @@ def parse(source: str | None) -> ast.Module | None:
     """The syntax tree of ``source``; None where there is none, whatever the text is."""
     if source is None or len(source) > MAX_SOURCE:
         return None
+    return _parsed(source) if len(source) <= MAX_KEPT else _parsed.__wrapped__(source)
+
+
+@lru_cache(maxsize=64)
+def _parsed(source: str) -> ast.Module | None:
+    """The tree, kept for the next exercise of the same notebook: not to be modified."""
     try:
         return ast.parse(source)
     except SyntaxError:  # a lambda in the middle of a line has no parsable source of its own
