@@ -94,7 +94,7 @@ def test_folders_go_when_nobody_holds_them(tmp_path: Path, monkeypatch: pytest.M
 _WORKERS = """
 import os, signal
 from dataclasses import replace
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 
 import nbformat
 from attend_grader.grading import processes, work
@@ -121,6 +121,12 @@ processes.get_context = lambda method: get_context("fork")
 work.grade = grade
 run("ann", "deadly", "bob", "deadly", "cleo")
 run("homeless")
+with processes.ahead(2):
+    run("dan", "eve")
+    run("fay")
+with processes.ahead(1):
+    pass
+print(active_children())
 processes._serve = lambda *what: os._exit(1)
 run("ann")
 """
@@ -133,8 +139,11 @@ def test_what_ends_its_worker_each_time_is_a_crash_and_costs_no_other() -> None:
     lines = done.stdout.splitlines()
     assert sorted(lines[:3]) == ["ann PASSED ", "bob PASSED ", "cleo PASSED "]
     given_up = "deadly CRASH the grader's own process died each time it was graded"
-    assert lines[3:] == [
+    assert sorted(lines[6:8]) == ["dan PASSED ", "eve PASSED "]
+    assert [*lines[3:6], *lines[8:]] == [
         *(given_up, given_up),
         "there is no jail.",
+        "fay PASSED ",
+        "[]",
         "the grader's own processes end as they start; see above why.",
     ]

@@ -223,23 +223,28 @@ def grade(
     ] = False,
 ) -> None:
     """Grade all submissions of an assignment that changed, in a sandbox, into the gradebook."""
-    from attend import grade as module
-
     if replay is not None:
-        raise typer.Exit(module.show_replay(assignment, *replay, course=course, unsafe=unsafe))
-    raise typer.Exit(
-        module.main(
+        from attend.grade import show_replay
+
+        raise typer.Exit(show_replay(assignment, *replay, course=course, unsafe=unsafe))
+    from attend_grader.grading import processes
+
+    count = processes.default_workers() if workers is None else workers
+    with processes.ahead(0 if scheduler else count):
+        from attend import grade as module
+
+        code = module.main(
             assignment,
             course=course,
             students=students,
-            workers=module.default_workers() if workers is None else workers,
+            workers=count,
             scheduler=scheduler,
             force=force,
             seed=seed,
             unsafe=unsafe,
             mode="json" if as_json else "quiet" if quiet else "rich",
         )
-    )
+    raise typer.Exit(code)
 
 
 @_typer.command(rich_help_panel=_TEACH)
@@ -354,11 +359,14 @@ def run(
     ] = False,
 ) -> None:
     """Grade, then write report, feedback and export: all that follows a deadline."""
-    from attend import grade as grading
-    from attend import run as module
+    from attend_grader.grading import processes
 
-    count = grading.default_workers() if workers is None else workers
-    raise typer.Exit(module.everything(assignment, course, form, count, unsafe))
+    count = processes.default_workers() if workers is None else workers
+    with processes.ahead(count):
+        from attend import run as module
+
+        code = module.everything(assignment, course, form, count, unsafe)
+    raise typer.Exit(code)
 
 
 @_typer.command(rich_help_panel=_TEACH)

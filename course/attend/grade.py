@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections import Counter
@@ -284,8 +283,3 @@ def _facts(record: Record) -> dict[str, object]:
         "grader_version": record.version,
         "exercises": {v.name: {"score": v.score, "reason": v.reason} for v in record.verdicts},
     }
-
-
-def default_workers() -> int:
-    """As many as there are processors to use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -29,6 +29,33 @@ from attend_grader.sandbox.jail import SandboxMissing
 STARTS = 5
 """Workers in a row that may end before they are ready."""
 
+_AHEAD: list[_Team] = []
+"""Workers that were started ahead, until a batch takes them."""
+
+
+def default_workers() -> int:
+    """As many as there are processors to use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def ahead(workers: int) -> Iterator[None]:
+    """Start workers now, for the first batch in this ``with``: they import while this process does.
+
+    None is left at its end, also where there was nothing to grade. Nothing is started where there
+    can be no sandbox.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+    with _Team() as team:
+        team.grow(min(workers, default_workers()))
+        _AHEAD.append(team)
+        try:
+            yield
+        finally:
+            _AHEAD.clear()
+
 
 def in_processes(jobs: Sequence[Job], workers: int) -> Iterator[Record]:
     """Grade jobs in ``workers`` processes; records come as they are done.
@@ -49,8 +76,8 @@ def _grade(jobs: Sequence[Job], workers: int, tries: int) -> Generator[Record, N
     waiting, losses = deque(jobs), Counter[str]()
     lost: list[Job] = []
     left = len(jobs)
-    with _Team() as team:
-        team.grow(min(workers, left))
+    with _AHEAD.pop() if _AHEAD else _Team() as team:
+        team.grow(min(workers, left) - len(team))
         while left:
             for worker in team.heard():
                 job, worker.job = worker.job, None
@@ -112,9 +139,12 @@ class _Team:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        for worker in self._workers:
-            worker.end()
+        while self._workers:
+            self._workers.pop().end()
         self._folder.remove()
+
+    def __len__(self) -> int:
+        return len(self._workers)
 
     def grow(self, count: int) -> None:
         """Start workers."""

@@ -24,12 +24,11 @@ def traffic_chart(rows: Iterable[charts.Row]) -> alt.LayerChart:
         "GB",
         "way",
         title="8,192 tokens, D = 128: flash moves least from 32 KiB on, whole rows most",
-        description="Traffic of one head of width 128 at 8,192 tokens against on-chip memory, "
-        "both axes logarithmic. Flash, two passes and whole rows fall about as one "
-        "over the memory: two passes lie 1.4 to 1.5 times as high as flash, whole "
-        "rows 22 to 61 times. Standard falls from 1.10 to 0.55 GB: flash is 5 % "
-        "above it at 16 KiB and below it from 32 KiB on, two passes are below it "
-        "from 64 KiB on, whole rows above it everywhere, by 1.5 % at 1,024 KiB.",
+        description="Traffic of one head of width 128 at 8,192 tokens against on-chip memory, both "
+        "axes logarithmic. Flash, two passes and whole rows fall about as one over the memory: two "
+        "passes lie 1.4 to 1.5 times as high as flash, whole rows 22 to 61 times. Standard falls "
+        "from 1.10 to 0.55 GB: flash is 5 % above it at 16 KiB and below it from 32 KiB on, two "
+        "passes from 64 KiB on, whole rows nowhere: they stay 1.5 % above it at 1,024 KiB.",
         x_title="on-chip memory (KiB, log scale)",
         y_title="traffic of one head (GB, log scale)",
         log_x=2,

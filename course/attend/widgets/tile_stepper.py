@@ -271,8 +271,6 @@ def _on_chip(now: Moment, arrays: Sequence[np.ndarray]) -> str:
         held += now.scores.shape[1] * (q.shape[1] + v.shape[1]) + now.scores.size
         y = top + 48 + 30 * len(now.scores)
         body.append(text(12, y, "thick frame: a new maximum", font_size=12, fill=MUTED))
-    mark = hover("What a program on the chip keeps at this moment.")
-    body.append(element("rect", mark, x=0, y=0, width=WIDTH, height=40, fill="none"))
     foot = top + 76 + 30 * n
     body.append(text(12, foot, f"held at once: {held} numbers"))
     told = f"On chip are {held} numbers: tiles of Q, K and V, one tile of scores, running state."
@@ -310,8 +308,6 @@ def _running(now: Moment) -> str:
             body.append(text(12, foot, words, font_size=13))
     least = number(min(corrections))
     told = f"Running maximum, sum and accumulator of each query; smallest correction {least}."
-    mark = hover("Every number in this lane is computed by your online_softmax.")
-    body.append(element("rect", mark, x=0, y=0, width=WIDTH, height=40, fill="none"))
     return panel("running", WIDTH, foot + 16, "3 · Running state: your function", told, *body)
 
 

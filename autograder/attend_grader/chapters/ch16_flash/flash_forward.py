@@ -131,11 +131,6 @@ SLIPS = (
         "maximum: LSE = running_max + ln running_sum.",
     ),
     Slip(
-        "sum in place of the LSE",
-        ("running_max + np.log(running_sum)", "running_sum"),
-        "The second result is the running sum. The LSE is running_max + ln running_sum.",
-    ),
-    Slip(
         "mean of the tiles' own outputs",
         mean_of_tiles,
         "Each tile of keys has a softmax of its own, and the output is the plain mean of what the "

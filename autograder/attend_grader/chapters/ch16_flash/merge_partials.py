@@ -146,11 +146,6 @@ SLIPS = (
         "exponentials of both sets add up: ln(e^LSE + e^other).",
     ),
     Slip(
-        "LSEs added",
-        (LSE, "lse + other_lse"),
-        "The LSEs are added. Sums of exponentials add, not their logarithms: ln(e^LSE + e^other).",
-    ),
-    Slip(
         "overflow of the exponentials",
         (LSE, "np.log(np.exp(lse) + np.exp(other_lse))"),
         "An LSE of some hundreds overflows in exp, and one far below 0 becomes ln 0. Take the "

@@ -126,12 +126,6 @@ SLIPS = (
         "Old sums grow when a larger score comes. They must shrink: e^(old largest − new largest).",
     ),
     Slip(
-        "weighted rescaled the wrong way",
-        ("shrink * weighted", "(weighted / shrink if np.isfinite(largest) else weighted)"),
-        "The old weighted sum grows when a larger score comes. It must shrink, as the total does: "
-        "multiply it by e^(old largest − new largest).",
-    ),
-    Slip(
         "LSE without the largest score",
         ("float(largest + np.log(total))", "float(np.log(total))"),
         "The LSE lacks the largest score: total is measured from it, so LSE = largest + ln total.",
