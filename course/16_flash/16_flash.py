@@ -430,10 +430,9 @@ if ready(online_softmax, flash_forward, flash_backward):
 # first and last query and of its first and last key. (To try its four corner pairs is not enough.)
 #
 # The rules are those of chapter 04: the last query stands at the last key, so query $t$ stands at
-# $p = t + S - T$. With `causal` it may look at keys $s \le p$, with `window` at keys with $|s - p|
-# \le$ `window`; with both, both rules hold. With
-# $T > S$ the first queries stand before the first key, at $p < 0$: under `causal` they see nothing,
-# and a tile of such queries has a row of False.
+# $p = t + S - T$. With `causal` it may look at keys $s \le p$, with `window` at keys with
+# $|s - p| \le$ `window`; with both, both rules hold. With $T > S$ the first queries stand before
+# the first key, at $p < 0$: under `causal` a tile of only such queries has a row of False.
 #
 # | argument | meaning | | result | shape |
 # |---|---|---|---|---|
@@ -444,8 +443,7 @@ if ready(online_softmax, flash_forward, flash_backward):
 # **By hand.** Six queries and keys in tiles of two, causal: the rows are `1 0 0`, `1 1 0`, `1 1 1`.
 # With a window of 1 as well, the first tile of the last row goes: its query 4 sees keys 3 and 4.
 #
-# `tiles` cuts both; the last slice may be shorter. `slice.start` and `slice.stop` say what it
-# holds.
+# `tiles` cuts both into slices; the last may be shorter. Use their `.start` and `.stop`.
 
 # %% tags=["exercise"]
 from attend_solutions.flash import tiles_needed
@@ -582,8 +580,6 @@ if ready(tiles_needed, hbm_traffic):
 #   7.1: a partly empty tile, $Q$ and $O$ count more on short texts.
 # - With 16 keys at a time, as matrix units want them, the constant is 4.5 to 5.3.
 # - The first of two passes has no accumulator, so it could take larger tiles, and move less.
-# - Other shapes of tiles for its two products hardly help the standard way: the best of them moves
-#   1.09 GB at 16 KiB (here 1.10), and from 32 KiB on the same.
 # - The standard way is counted with one reading of $Z$, though at 16 KiB, and at 65,536 tokens in
 #   64 KiB, a row of it no longer fits.
 #

@@ -229,8 +229,7 @@ def grade(
         raise typer.Exit(show_replay(assignment, *replay, course=course, unsafe=unsafe))
     from attend_grader.grading import processes
 
-    count = processes.default_workers() if workers is None else workers
-    with processes.ahead(0 if scheduler else count):
+    with processes.ahead(workers, here=not scheduler) as count:
         from attend import grade as module
 
         code = module.main(
@@ -361,12 +360,10 @@ def run(
     """Grade, then write report, feedback and export: all that follows a deadline."""
     from attend_grader.grading import processes
 
-    count = processes.default_workers() if workers is None else workers
-    with processes.ahead(count):
+    with processes.ahead(workers) as count:
         from attend import run as module
 
-        code = module.everything(assignment, course, form, count, unsafe)
-    raise typer.Exit(code)
+        raise typer.Exit(module.everything(assignment, course, form, count, unsafe))
 
 
 @_typer.command(rich_help_panel=_TEACH)

@@ -39,20 +39,22 @@ def default_workers() -> int:
 
 
 @contextlib.contextmanager
-def ahead(workers: int) -> Iterator[None]:
+def ahead(workers: int | None, here: bool = True) -> Iterator[int]:
     """Start workers now, for the first batch in this ``with``: they import while this process does.
 
-    None is left at its end, also where there was nothing to grade. Nothing is started where there
-    can be no sandbox.
+    Gives their number: ``workers``, or one for each processor. None is left at its end, also where
+    there was nothing to grade. Nothing is started where there can be no sandbox, nor for a batch
+    that is not graded ``here``.
     """
-    if sys.platform != "linux":
-        yield
+    count = default_workers() if workers is None else workers
+    if sys.platform != "linux" or not here:
+        yield count
         return
     with _Team() as team:
-        team.grow(min(workers, default_workers()))
+        team.grow(min(count, default_workers()))
         _AHEAD.append(team)
         try:
-            yield
+            yield count
         finally:
             _AHEAD.clear()
 

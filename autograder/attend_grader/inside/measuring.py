@@ -12,8 +12,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-_TRACED, _IS_TRACING = tracemalloc.get_traced_memory, tracemalloc.is_tracing
-_START_TRACING = tracemalloc.start
+_TRACED, _START_TRACING = tracemalloc.get_traced_memory, tracemalloc.start
 """As they are now: submitted code may put others in their place."""
 
 
@@ -34,19 +33,23 @@ def measured(namespace: dict[str, Any]) -> Iterator[dict[str, int]]:
     Where torch is in use, it is at least the bytes of the largest tensor that is made.
     """
     cost = {"steps": 0, "peak_bytes": 0}
-    traced, is_tracing, start_tracing = _TRACED, _IS_TRACING, _START_TRACING
+    steps = most = 0
+    traced, start_tracing = _TRACED, _START_TRACING
 
     def count(frame: types.FrameType, event: str, arg: Any) -> Any:
-        del arg
+        nonlocal steps, most
+        if event == "opcode":  # a hundred thousand of them: nothing but what is needed
+            steps += 1
+            peak = traced()[1]
+            if peak > most:
+                most = peak
+            elif not peak:  # somebody ended it
+                start_tracing()
+            return count
         if frame.f_globals is not namespace:
             return None
         if event == "call":
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        elif event == "opcode":
-            cost["steps"] += 1
-            cost["peak_bytes"] = max(cost["peak_bytes"], traced()[1] - start)
-            if not is_tracing():
-                start_tracing()
         return count
 
     with _largest_tensor() as tensors:  # before memory counts: it may import a part of torch
@@ -62,6 +65,7 @@ def measured(namespace: dict[str, Any]) -> Iterator[dict[str, int]]:
         finally:
             sys.settrace(previous)
             largest = getattr(tensors, "bytes", 0)
-            cost["peak_bytes"] = max(cost["peak_bytes"], traced()[1] - start, largest)
+            cost["steps"] = steps
+            cost["peak_bytes"] = max(max(most, traced()[1]) - start, largest, 0)
             if not running:
                 tracemalloc.stop()

@@ -79,6 +79,7 @@ def _shell() -> Any:
     config.HistoryManager.enabled = False
     shell = InteractiveShell.instance(config=config)
     shell.showtraceback = shell.showsyntaxerror = _nothing  # to make one takes 50 ms
+    shell.display_formatter.format = _no_pictures  # and a chart 100
     shell.magics_manager.register_function(
         _nothing, magic_name="matplotlib"
     )  # a notebook's own has it
@@ -89,6 +90,12 @@ def _shell() -> Any:
 def _nothing(*args: object, **kwargs: object) -> None:
     """Do nothing: nobody looks at pictures and tracebacks while a submission is graded."""
     del args, kwargs
+
+
+def _no_pictures(*args: object, **kwargs: object) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What IPython's formatter makes of a value that has no form to show."""
+    del args, kwargs
+    return {}, {}
 
 
 def _refuse(prompt: object = "") -> str:

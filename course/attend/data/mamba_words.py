@@ -19,12 +19,14 @@ from torch import Tensor
 ALPHABET = "\n" + "".join(chr(code) for code in range(32, 127))
 """Line feed and the printable characters of ASCII; anything else is left out of the text."""
 
+_NUMBERS = {letter: number for number, letter in enumerate(ALPHABET)}
+
 WEIGHTS = Path(__file__).with_suffix(".npz")
 
 
 def encode(words: str) -> Tensor:
     """Numbers in ALPHABET of the characters of ``words`` that are in it."""
-    return torch.tensor([ALPHABET.index(letter) for letter in words if letter in ALPHABET])
+    return torch.tensor([_NUMBERS[letter] for letter in words if letter in _NUMBERS])
 
 
 def decode(tokens: Tensor) -> str:

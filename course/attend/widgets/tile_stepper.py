@@ -113,8 +113,7 @@ def _stepped(
     answer = ask(step, EXERCISE, (*state, scores, values), shapes)
     if answer.problem:
         raise StepError(answer.problem)
-    running_max, running_sum, accumulator = answer.arrays
-    return running_max, running_sum, accumulator
+    return answer.arrays[0], answer.arrays[1], answer.arrays[2]
 
 
 def tile_stepper(step: Callable[..., Any], q: Any, k: Any, v: Any) -> View:
@@ -229,11 +228,10 @@ def _slow(now: Moment, arrays: Sequence[np.ndarray]) -> str:
         at = {"x": left + 27 * len(k) + 12, "y": top + 27 * t, "width": 24, "height": 24}
         body.append(element("rect", words, **at, fill=INK if done else "none", stroke=INK))
     foot = top + 27 * len(q) + 20
-    stored = len(q) * len(k) * ITEMSIZE
     body += [
         text(12, foot, "dashed: scores, never stored here", font_size=12, fill=MUTED),
         text(12, foot + 22, f"read {now.read} bytes, written {now.written} bytes"),
-        text(12, foot + 42, f"all scores would take {stored} bytes", font_size=12, fill=MUTED),
+        text(12, foot + 42, f"all scores: {len(q) * len(k) * ITEMSIZE} bytes", fill=MUTED),
     ]
     told = f"{now.read} bytes read from slow memory so far, {now.written} written, in float16."
     return panel("slow", WIDTH, foot + 54, "1 · Slow memory", told, *body)
@@ -271,6 +269,7 @@ def _on_chip(now: Moment, arrays: Sequence[np.ndarray]) -> str:
         held += now.scores.shape[1] * (q.shape[1] + v.shape[1]) + now.scores.size
         y = top + 48 + 30 * len(now.scores)
         body.append(text(12, y, "thick frame: a new maximum", font_size=12, fill=MUTED))
+    body.append(hover("What a program on the chip keeps at this moment."))
     foot = top + 76 + 30 * n
     body.append(text(12, foot, f"held at once: {held} numbers"))
     told = f"On chip are {held} numbers: tiles of Q, K and V, one tile of scores, running state."
@@ -308,6 +307,7 @@ def _running(now: Moment) -> str:
             body.append(text(12, foot, words, font_size=13))
     least = number(min(corrections))
     told = f"Running maximum, sum and accumulator of each query; smallest correction {least}."
+    body.append(hover("Every number in this lane is computed by your online_softmax."))
     return panel("running", WIDTH, foot + 16, "3 · Running state: your function", told, *body)
 
 

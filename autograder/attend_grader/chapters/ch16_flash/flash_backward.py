@@ -81,7 +81,7 @@ def _memory(subject: Subject, probe: Probe) -> None:
     def make(length: int) -> Inputs:
         rng = np.random.default_rng(state)
         q, k, v, grad_output = rng.standard_normal((4, length, 8))
-        return q, k, v, *whole(q, k, v), grad_output, 16, 16
+        return q, k, v, *whole(q, k, v), grad_output, 32, 32
 
     expect_growth(
         subject,

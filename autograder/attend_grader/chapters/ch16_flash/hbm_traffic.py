@@ -122,6 +122,12 @@ SLIPS = (
         "sees; tiles_needed says only which tiles of K and V are read for it.",
     ),
     Slip(
+        "the standard way's count",
+        ("(read + written)", "(2 * (queries + keys) * width + 4 * queries * keys)"),
+        "These are the bytes of the standard way, which writes all scores and weights and reads "
+        "them again. Here they never leave the chip: count the tiles that flash_forward reads.",
+    ),
+    Slip(
         "mask ignored",
         ("tile_k, causal, window)", "tile_k)"),
         "Tiles that the mask hides altogether are counted. They are not read: ask tiles_needed.",
