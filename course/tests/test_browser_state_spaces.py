@@ -7,7 +7,7 @@ import pytest
 from .browser import Lab, lab
 
 __all__ = ["lab"]  # the fixture
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.deep]
 
 SETUP = """
 from attend import widgets
