@@ -20,7 +20,7 @@ lab:  ## install what is missing, copy the chapters to work/ and open JupyterLab
 test:  ## check everything: style, types, notebooks up to date, tests
 	@$(PYTHON) course/install.py test
 	@$(MAKE) --no-print-directory -j2 types generated
-	@$(BIN)/pytest --quiet -n 3 --dist loadscope --no-loadscope-reorder -m "not deep"
+	@$(BIN)/pytest --quiet -n 4 --dist loadscope --no-loadscope-reorder -m "not deep"
 
 style:
 	@$(BIN)/ruff check --quiet
@@ -34,7 +34,7 @@ generated: style
 	@$(BIN)/attend readme --check
 
 test-all: test  ## the same, then the deep tests: every mutant, compiled case and notebook
-	@$(BIN)/pytest --quiet -n 3 --dist loadscope --no-loadscope-reorder -m deep
+	@$(BIN)/pytest --quiet -n 4 --dist loadscope --no-loadscope-reorder -m deep
 
 build:  ## rebuild the learners' notebooks from the chapters' sources
 	@$(PYTHON) course/install.py test

@@ -154,6 +154,7 @@ def test_the_text_says_what_is_forgotten_at_128_pairs():
     assert ages["softmax, cache"][0] < 25 < 75 < ages["softmax, cache"][1:].min()
 
 
+@pytest.mark.deep
 def test_the_text_says_what_writing_again_does():
     rows = race(USE, pairs=24, times=3)
     assert spread(rows, "sum")[1] < 100 / 3
