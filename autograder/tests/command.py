@@ -87,9 +87,13 @@ def here() -> Iterator[None]:
         assert workers >= 1
         return (work.grade(job.loaded()) for job in jobs)
 
+    def none_ahead(workers: int | None, here: bool = True) -> contextlib.nullcontext[int]:
+        del here
+        return contextlib.nullcontext(processes.default_workers() if workers is None else workers)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(processes, "in_processes", one_by_one)
-        patch.setattr(processes, "ahead", lambda workers: contextlib.nullcontext())
+        patch.setattr(processes, "ahead", none_ahead)
         yield
 
 
