@@ -838,9 +838,9 @@ display(
 # **The start matters as much as the kind.** At lag 40, the mean of the plain network is 30 % as
 # PyTorch starts it and 70 % from either set start; the LSTM is at chance in all fifteen runs
 # against 76 %; the GRU has 76 % against 100 % in all runs, the only arm without a failure. Single
-# runs of the others spread widely. (The one with 4 % tells letters apart but names the wrong ones.)
-# With no gate at all, but well started, a plain network beats the LSTM as PyTorch starts it from
-# lag 10 on, on average. The control stays at chance.
+# runs of the others spread widely. (The plain network with 4 % tells letters apart but names the
+# wrong ones.) With no gate at all, but well started, a plain network beats the LSTM as PyTorch
+# starts it from lag 10 on, on average. The control stays at chance.
 #
 # Section 6 predicts much of this, not all. As PyTorch starts these networks, the gradient of the
 # loss by the letter is about as large in the LSTM as in the plain one at lag 10, 2 to 3 times as

@@ -883,10 +883,9 @@ if ready(split_heads, merge_heads, repeat_kv, GroupedQueryAttention):
 
 # %% [markdown]
 # **What you should see.** At once two heads cost 1.2 bits and one head 1.7. After 75 more steps two
-# are at 3.14 to 3.19 and one at 3.31 to 3.37, against 2.99 to 3.02 for all four: most of the loss
-# is recovered. The first head does about as well as the mean, 3.33 to 3.40. The
-# rates were chosen on the same text, though on other seeds, and for the shared heads the largest
-# was best.
+# are at 3.14 to 3.19 and one at 3.31 to 3.37 (with the first head instead of the mean: 3.33 to
+# 3.40), against 2.99 to 3.02 for all four: most of the loss is recovered. The rates were chosen on
+# the same text, though on other seeds, and for the shared heads the largest was best.
 #
 # ## 9 · Break it
 #

@@ -1708,4 +1708,56 @@ LATEST = [
     ),
 ]
 
-CASES = [*RNN_STEP, *RNN_FORWARD, *BPTT, *NORMS, *LSTM, *GRU, *REPAIR, *MORE, *SHORTCUTS, *LATEST]
+READ_AGAIN = [
+    (
+        "rnn_step",
+        "wrong",
+        "the diagonal of W_h only",
+        _step("return np.tanh(x @ w_x + h * np.diag(w_h) + b)"),
+    ),
+    (
+        "bptt",
+        "wrong",
+        "of the direct parts only the last",
+        _bptt("grad_states[:, t]", "(grad_states[:, t] if t == x.shape[1] - 1 else 0)"),
+    ),
+    (
+        "bptt",
+        "wrong",
+        "what is carried cut to ±5",
+        _bptt("back = da @ w_h.T", "back = np.clip(da @ w_h.T, -5, 5)"),
+    ),
+    (
+        "repaired_bptt",
+        "wrong",
+        "zeros for h0 in before",
+        _repair("[h0[:, None]", "[np.zeros_like(h0)[:, None]"),
+    ),
+    (
+        "repaired_bptt",
+        "wrong",
+        "tiny numbers dropped",
+        _repair("    before =", "    da[np.abs(da) < 1e-8] = 0.0\n    before ="),
+    ),
+    (
+        "gradient_norms",
+        "wrong",
+        "matrix kept within ±1e6",
+        _norms("    norms[:, t - 1]", "    J = np.clip(J, -1e6, 1e6)\n        norms[:, t - 1]"),
+    ),
+    ("gru_cell", "right", "n + z (h − n)", _gru("(1 - z) * new + z * h", "new + z * (h - new)")),
+]
+
+CASES = [
+    *RNN_STEP,
+    *RNN_FORWARD,
+    *BPTT,
+    *NORMS,
+    *LSTM,
+    *GRU,
+    *REPAIR,
+    *MORE,
+    *SHORTCUTS,
+    *LATEST,
+    *READ_AGAIN,
+]

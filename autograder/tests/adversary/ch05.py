@@ -904,5 +904,20 @@ wrong("LatentAttention", "values by the layer of the keys", la(fwd=FWD.replace("
 wrong("LatentAttention", "absorbed: no output layer", la(absorbed=ABS0 + UPK + UPV + LOOK + "return merge_heads(mean @ up_v), w"))
 right("LatentAttention", "absorbed: queries times √(R / D)", la(absorbed=ABS0 + UPK + UPV + "mean, w = masked_attention(q @ up_k * (c.shape[-1] / D) ** 0.5, c, c, mask)\n" + OUT))
 
+# A fourth reading: what is kept without a graph, masks of one head for all, a byte too many.
+KEPT_UP = "if not hasattr(self, 'kept'):\n    self.kept = up_k.detach().clone(), up_v.detach().clone()\nif not torch.is_grad_enabled():\n    up_k, up_v = self.kept\n"
+wrong("LatentAttention", "slip: matrices of the first call, where there is no graph", la(absorbed=ABS0 + UPK + UPV + KEPT_UP + LOOK + OUT))
+wrong("LatentAttention", "absorbed: mean over heads, then the value layer", la(absorbed=ABS0 + UPK + LOOK + "return self.output(self.value(mean.mean(1))), w"))
+wrong("MultiHeadAttention", "slip: turns the caller's mask round", m(QKV + "s = q @ k.mT / q.shape[-1] ** 0.5\nif mask is not None:\n    s = s.masked_fill(mask.logical_not_(), -torch.inf)\nw = s.softmax(-1)\nreturn self.output(merge_heads(w @ v)), w"))
+wrong("repaired_attention", "slip: the first sentence's and head's table for all", ra("q, k, v = (split_heads(part, heads) for part in (q, k, v))\nif mask is not None and mask.dim() == 4:\n    mask = mask[0, 0]\nreturn merge_heads(masked_attention(q, k, v, mask)[0])"))
+wrong("GroupedQueryAttention", "slip: the first head's table for all heads", gq(GQ + REP + "if mask is not None and mask.dim() == 4:\n    mask = mask[:, :1]\n" + END))
+wrong("repeat_kv", "rounds over sentences and heads", rk("return x.flatten(0, 1).repeat(repeats, 1, 1).reshape(B, G * repeats, S, D)"))
+wrong("repeat_kv", "doubled until there are enough", rk("out = x\nwhile out.shape[1] < G * repeats:\n    out = out.repeat_interleave(2, 1)\nreturn out[:, : G * repeats]"))
+wrong("repeat_kv", "slip: times ones", rk("return (x[:, :, None] * torch.ones(repeats, 1, 1)).flatten(1, 2)"))
+wrong("kv_cache_bytes", "adds eight before the division", kv(S + NN + "return (bits * batch * layers * kept * n + 8) // 8"))
+wrong("merge_heads", "slip: transposes the argument in place", mh("x.transpose_(1, 2)\nreturn x.reshape(B, T, H * D)"))
+right("repeat_kv", "sentences and heads in one axis, copies as neighbours", rk("return x.flatten(0, 1).repeat_interleave(repeats, 0).unflatten(0, (B, G * repeats))"))
+right("heads_for_cache", "max of nothing raises by itself", hc("one = 2 * tokens * layers * head_dim * batch * bits\nreturn max(g for g in range(1, heads + 1) if heads % g == 0 and g * one <= 8 * budget)"))
+
 TORCH = "import torch\nimport torch.nn.functional as F\nfrom torch import Tensor, nn\n"
 CASES[:] = [(name, kind, what, TORCH + code) for name, kind, what, code in CASES]

@@ -149,6 +149,12 @@ SLIPS = (
         "the step: states[:, t - 1], and h0 for the first.",
     ),
     Slip(
+        "the loss at the last step only",
+        ("grad_states[:, t] +", "(grad_states[:, t] if t == states.shape[1] - 1 else 0) +"),
+        "Of grad_states you use the last step only. The loss may look at every state: at each step "
+        "add grad_states[:, t] to what comes back.",
+    ),
+    Slip(
         "index −1 at the first step",
         (" if t > 0 else h0", ""),
         "At the first step, states[:, t - 1] is states[:, -1]: the last state, as negative indices "

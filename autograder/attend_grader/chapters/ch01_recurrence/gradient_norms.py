@@ -184,7 +184,9 @@ EXERCISE = Exercise(
     title="How far a gradient reaches",
     goal="Measure how strongly the last state depends on each state before it.",
     reference=recurrence.gradient_norms,
-    contract=replace(PROMISES, ranges={"w_h": ANY}, says=("Tiny norms stay as they are.",)),
+    contract=replace(
+        PROMISES, ranges={"w_h": ANY}, says=("Tiny norms, such as 1e-20, stay as they are.",)
+    ),
     properties=(
         worked(
             "a hand-worked example: one number, 68.4, 19, 10, 1",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from attend_solutions import multi_head
 
+from attend_grader.checks.compare import Tolerance
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.subject import Subject
 
@@ -16,12 +17,15 @@ Counted = tuple[tuple[int, ...], dict[str, Any], int, str]
 """Arguments, options, the right number of bytes, and what is special."""
 
 
+EXACT = Tolerance("exact", 0.0, "bytes are counted, in whole numbers")
+
+
 def _counts(name: str, points: int, cases: Sequence[Counted]) -> Property:
     """Numbers that were worked out by hand or are published."""
 
     def test(subject: Subject, probe: Probe) -> None:
         for args, options, want, why in cases:
-            probe.agree(subject, *args, want=want, why=why, **options)
+            probe.agree(subject, *args, want=want, why=why, tolerance=EXACT, **options)
 
     return Property(name, points, test)
 
@@ -119,6 +123,12 @@ SLIPS = (
         (UP, f"{ALL} * bits // 8"),
         "Your bytes are rounded down: `//` drops the rest, and the last bits have no room. Round "
         "up, once, at the end.",
+    ),
+    Slip(
+        "one byte too many",
+        (UP, f"({ALL} * bits + 8) // 8"),
+        "You return one byte too many wherever 8 divides the bits, as when 8 is added before the "
+        "division: add 7, the most that can be missing.",
     ),
     Slip(
         "every number rounded up",

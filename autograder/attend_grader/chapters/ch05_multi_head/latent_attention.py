@@ -91,15 +91,20 @@ def _absorbed(subject: Subject, probe: Probe) -> None:
 
 
 def _follows(subject: Subject, probe: Probe) -> None:
-    """As ``_absorbed``; and again with other parameters in the same instance, as after training."""
+    """As ``_absorbed``; and again with other parameters in the same instance, as after training.
+
+    Both times also without torch's graph, as one generates: what is kept then is stale as well.
+    """
     _absorbed(subject, probe)
     built, inside = probe.build(subject, 8, 2, 3, scale=SCALE)
     x = normal(probe.rng, 2, 3, 8)
     told: dict[str, Any] = {"method": ABSORBED, "tolerance": FLOAT32}
-    inside.agree(built, x, part=0, why="forward_absorbed", **told)
-    built, _ = inside.train(built, SCALE)
-    why = "forward_absorbed, called again after the parameters have changed, as in training"
-    inside.agree(built, x, part=0, why=why, **told)
+    again = "forward_absorbed, called again after the parameters have changed, as in training"
+    for why in ("forward_absorbed", again):
+        inside.agree(built, x, part=0, why=why, **told)
+        came = built.run((x,), method=ABSORBED, graph=False)
+        inside.agree(built, x, part=0, why=f"under torch.no_grad(): {why}", came=came, **told)
+        built, _ = inside.train(built, SCALE)
 
 
 HUGE = 1e25

@@ -124,6 +124,11 @@ def reshaped(which: str) -> tuple[str, str]:
 
 
 ASKED = "masked_attention(q, k, v, mask)"
+HIDDEN = "torch.tensor(False) if mask is None else ~mask"
+BY_QUERIES = (
+    f"weights = (q @ k.mT * q.shape[-1] ** -0.5).masked_fill({HIDDEN}, -torch.inf).softmax(-2); "
+    "found = weights @ v"
+)
 THREE = ("query", "key", "value")
 
 SLIPS = (
@@ -158,6 +163,12 @@ SLIPS = (
         ("merge_heads(found)", "found.reshape(x.shape)"),
         "Weights and shapes are right, the output is not: as if the heads' results were reshaped "
         "to (B, T, C) without moving the heads behind the tokens. That is what merge_heads does.",
+    ),
+    Slip(
+        "softmax over the queries",
+        (f"found, weights = {ASKED}", BY_QUERIES),
+        "The softmax runs over the queries: the weights that a key gets sum to 1. It belongs on "
+        "the last axis, where each query's weights for all keys stand.",
     ),
     Slip(
         "queries and keys exchanged",

@@ -74,6 +74,12 @@ SLIPS = (
         "and repeats.",
     ),
     Slip(
+        "rounds over sentences and heads",
+        (JOINED, "x.flatten(0, 1).repeat(repeats, 1, 1).reshape(batch, -1, tokens, width)"),
+        "Heads of other sentences come in: sentences and heads were made one axis, which was then "
+        "repeated in rounds. Copy along axis 1 alone, so that copies of one head are neighbours.",
+    ),
+    Slip(
         "copies along the tokens, reshaped",
         (COPIES, "x[:, :, :, None].expand(batch, groups, tokens, repeats, width)"),
         "Numbers of several tokens are mixed: the copies were made along another axis and then "
