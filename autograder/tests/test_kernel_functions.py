@@ -94,6 +94,16 @@ def test_what_no_kernel_wrote_is_told(define: Any) -> None:
     assert outcome.trace[0]["by_kernel"] == [True]
 
 
+def test_launches_of_an_imported_function_are_seen(define: Any) -> None:
+    text = "def twice(x):\n    return vector_add(x, x)"
+    outcome = local(define(text, "twice", vector_add=answers.vector_add)).run(
+        (torch.ones(3),), trace="events"
+    )
+    assert [launch["kernel"] for launch in outcome.trace] == ["vector_add_kernel"]
+    text = "def twice(x):\n    return x + x"
+    assert not local(define(text, "twice")).run((torch.ones(3),), trace="events").trace
+
+
 def test_a_mask_without_other_is_told(define: Any) -> None:
     body = HERE + f"tl.store(out_ptr + here, {X} + {Y} + 0 * tl.sum({X}, axis=0), mask=here < n)"
     report = verdict(made(define, body))
