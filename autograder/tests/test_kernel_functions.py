@@ -104,6 +104,17 @@ def test_launches_of_an_imported_function_are_seen(define: Any) -> None:
     assert not local(define(text, "twice")).run((torch.ones(3),), trace="events").trace
 
 
+def test_block_pointers_are_traced(define: Any) -> None:
+    block = "tl.make_block_ptr({}_ptr, (n,), (1,), (tl.program_id(0) * BLOCK,), (BLOCK,), (0,))"
+    x, y, out = (block.format(name) for name in ("x", "y", "out"))
+    rest = ', boundary_check=(0,), padding_option="zero")'
+    body = f"tl.store({out}, tl.load({x}{rest} + tl.load({y}{rest}, boundary_check=(0,))"
+    report = verdict(made(define, body))
+    assert report.score == report.max_score
+    report = verdict(made(define, body.replace("boundary_check=(0,))", "boundary_check=())")))
+    assert "past the end of out" in str(report)
+
+
 def test_a_mask_without_other_is_told(define: Any) -> None:
     body = HERE + f"tl.store(out_ptr + here, {X} + {Y} + 0 * tl.sum({X}, axis=0), mask=here < n)"
     report = verdict(made(define, body))

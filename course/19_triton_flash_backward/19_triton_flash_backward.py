@@ -139,7 +139,8 @@ from attend_solutions.triton_flash_backward import grad_keys_values
 # %% [markdown]
 # **What you should see.** A query's weights sum to 1, so $dV$ shares $dO$ out among the values:
 # summed over all rows, the two are the same. And a number added to all scores of a query changes no
-# weight. So each query's $dX$ sums to 0, and so do the rows of $dK$. The control leaves out $\delta$.
+# weight. So each row of $dX$ sums to 0, and so do the columns of $dK$. The control leaves out
+# $\delta$.
 
 # %%
 if ready(flash_delta, grad_keys_values):

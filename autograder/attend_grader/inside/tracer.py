@@ -261,6 +261,7 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
     """
     if os.environ.get("TRITON_INTERPRET") != "1":
         raise RuntimeError("kernels are traced in Triton's interpreter: TRITON_INTERPRET=1")
+    from triton.language import int1
     from triton.language.semantic import TritonSemantic
     from triton.runtime import interpreter
 
@@ -276,7 +277,7 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
     def load(before: Any) -> Any:
         def masked_load(self: Any, ptrs: Any, mask: Any, other: Any, *rest: Any) -> Any:
             allowed = tracer.access(ptrs.data, mask.data, store=False)
-            narrowed = interpreter.TensorHandle(allowed, mask.dtype)
+            narrowed = interpreter.TensorHandle(allowed, int1)  # a block's mask is a bare array
             made = before(self, ptrs, narrowed, other, *rest)
             filled = other is not None or tracer.filled
             lost = np.asarray(mask.data, bool) & ~allowed if filled else ~allowed
@@ -302,7 +303,7 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
     def store(before: Any) -> Any:
         def masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any) -> Any:
             allowed = tracer.access(ptrs.data, mask.data, store=True)
-            return before(self, ptrs, value, interpreter.TensorHandle(allowed, mask.dtype), *rest)
+            return before(self, ptrs, value, interpreter.TensorHandle(allowed, int1), *rest)
 
         return masked_store
 

@@ -120,6 +120,7 @@ def large_cases(results: tuple[str, ...]) -> Cases:
             ("scores of some ±1,000", True, [8 * q, k, v, d_out]),
             ("all scores near −2,000", False, [22 + q * 0, -22 + k / 8, v, d_out]),
             ("all scores near 2,000", False, [22 + q * 0, 22 + k / 8, v, d_out]),
+            ("all near −2,000, causal", True, [22 + q * 0, -22 + k / 8, v, d_out]),
         ):
             _, call, right = call_of(inputs, size._replace(causal=causal), results)
             yield why, call, right
