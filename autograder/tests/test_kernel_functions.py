@@ -104,6 +104,19 @@ def test_launches_of_an_imported_function_are_seen(define: Any) -> None:
     assert not local(define(text, "twice")).run((torch.ones(3),), trace="events").trace
 
 
+def test_a_grid_without_a_program_is_told(define: Any) -> None:
+    text = STUB.format(body=ADD.format(f"{X} + {Y}"), result="out")
+    text = text.replace("triton.cdiv(n, block)", "n // block")
+    report = verdict(define(text, "vector_add", **NAMES))
+    (told,) = (
+        local(define(text, "vector_add", **NAMES))
+        .run((torch.ones(5), torch.ones(5)), trace="events")
+        .trace
+    )
+    assert told["buffers"]["out"]["never"] == [[0], [4]]
+    assert "are never written" in str(report)
+
+
 def test_block_pointers_are_traced(define: Any) -> None:
     block = "tl.make_block_ptr({}_ptr, (n,), (1,), (tl.program_id(0) * BLOCK,), (BLOCK,), (0,))"
     x, y, out = (block.format(name) for name in ("x", "y", "out"))

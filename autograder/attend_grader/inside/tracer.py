@@ -83,7 +83,7 @@ class Tracer:
         """The launch is over: copy results back, say what was written."""
         launch = self.launches[-1]
         launch.grid = [int(n) for n in self._dims]
-        every = np.ndindex(*self._dims)
+        every, launched = np.ndindex(*self._dims), all(self._dims)
         idle = [list(p) for p in every if p not in self._active] if self._active else []
         launch.idle = idle[:MOST_EVENTS]
         for buffer in self._arena.buffers:
@@ -95,7 +95,7 @@ class Tracer:
                 "storage": len(buffer.owned),
                 "written": written,
                 "fresh": buffer.fresh,
-                "never": self._never(buffer) if buffer.fresh and written else [],
+                "never": self._never(buffer) if buffer.fresh and (written or not launched) else [],
             }
         self._stored |= self._arena.restore()
 
