@@ -16,10 +16,17 @@ pytest.importorskip("attend_solutions.interpreted")
 from attend_grader import chapters, grade
 from attend_grader.checks.subject import local
 from attend_grader.inside import tracer, watching
-from attend_grader.inside.kernels import definitions, kernels_of, plain_constant, type_name
+from attend_grader.inside.kernels import (
+    definitions,
+    kernels_of,
+    launches,
+    plain_constant,
+    type_name,
+)
 from attend_grader.inside.tracer import traced
 from attend_grader.judging.judge import judge
 from attend_solutions import triton as answers
+from attend_solutions import triton_flash_backward
 from attend_solutions.interpreted import tl, triton
 
 from .chapter_notebooks import Notebooks
@@ -72,6 +79,13 @@ def test_a_function_has_the_kernels_that_it_names_and_no_others() -> None:
         "def vector_add",
     ]
     assert kernels_of(answers.block_for_budget) == []
+
+
+def test_a_function_launches_by_way_of_others() -> None:
+    assert launches(answers.vector_add)
+    assert launches(triton_flash_backward.gradient_gaps)
+    assert launches(triton_flash_backward.flash_attention)
+    assert not launches(answers.block_for_budget)
 
 
 @pytest.mark.parametrize("body", ["raise NotImplementedError()", "pass"])

@@ -274,7 +274,8 @@ if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
 # | `step` | $\epsilon$ | |
 # | returned | left side minus right side | three floats |
 #
-# The loss comes from `forward_heads`. Move one of the three at a time. Sum in float64: `.double()`.
+# The loss comes from `forward_heads`. Move one of the three at a time. Sums in float64
+# (`.double()`) add no rounding of their own.
 #
 # **By hand.** Let $L = x^3$ at $x = 1$, $\epsilon = \tfrac12$, $u = 1$: left 3, right $(3.375 -
 # 0.125)/1 = 3.25$, gap $-0.25$. With $\epsilon = \tfrac1{32}$ it is $-0.001$.

@@ -55,6 +55,21 @@ def kernels_of(candidate: Any) -> list[Any]:
     return [found[name] for name in order]
 
 
+def launches(candidate: Any) -> bool:
+    """Whether a function or class names a kernel, or a function that does, and so on."""
+    pending, seen = list(_functions(candidate)), set[int]()
+    while pending:
+        function = pending.pop()
+        if id(function) in seen:
+            continue
+        seen.add(id(function))
+        found = [function.__globals__.get(name) for name in _names(function.__code__)]
+        if any(is_kernel(value) for value in found):
+            return True
+        pending += [value for value in found if inspect.isfunction(value)]
+    return False
+
+
 def definitions(candidate: Any) -> list[str]:
     """The text of each kernel that belongs to a candidate, then its own.
 

@@ -740,11 +740,6 @@ gaps("wrong", "causal and scale forgotten", ("*inputs, causal, scale", "*inputs"
 gaps("wrong", "mean for the loss", ("d_out.double()).sum()", "d_out.double()).mean()"))
 gaps(
     "wrong",
-    "slip: the loss summed in float32",
-    ("(out.double() * d_out.double()).sum()", "(out * d_out).sum()"),
-)
-gaps(
-    "wrong",
     "slip: moved in place, there and back",
     (
         "up, down = [q, k, v], [q, k, v]\n    up[i] = up[i] + step * directions[i]\n    down[i] = down[i] - step * directions[i]\n    right = (loss(*up) - loss(*down)) / (2 * step)",
