@@ -131,6 +131,16 @@ def test_a_grid_without_a_program_is_told(define: Any) -> None:
     assert "are never written" in str(report)
 
 
+def test_a_store_before_others_add_is_a_collision(define: Any) -> None:
+    body = "i = tl.program_id(0); {}tl.atomic_add(out_ptr, i * 1.0)"
+    first = "tl.store(out_ptr, 0.0, mask=i == 0); "
+    for text, kinds in ((body.format(""), []), (body.format(first), ["two writers"])):
+        (launch,) = (
+            local(made(define, text)).run((torch.ones(40), torch.ones(40)), trace="events").trace
+        )
+        assert [e["kind"] for e in launch["events"] if e["kind"] == "two writers"] == kinds
+
+
 def test_block_pointers_are_traced(define: Any) -> None:
     block = "tl.make_block_ptr({}_ptr, (n,), (1,), (tl.program_id(0) * BLOCK,), (BLOCK,), (0,))"
     x, y, out = (block.format(name) for name in ("x", "y", "out"))

@@ -196,7 +196,8 @@ class Tracer:
         if store:
             if read.any():
                 self._say("order", buffer, elements[read], int(reader[read][0]))
-            buffer.writer[elements] = ATOMIC if atomic else me
+            # what it stored plainly before is in no order with others' atomic operations
+            buffer.writer[elements] = np.where(writer == me, me, ATOMIC) if atomic else me
         else:
             buffer.reader[elements] = np.where((reader == NOBODY) | (reader == me), me, SEVERAL)
 

@@ -883,13 +883,6 @@ tl.atomic_add(dq_ptr + rows, share * scale, mask=(t < T)[:, None], sem="relaxed"
 )
 one(
     "right",
-    "buffer with columns for rows, turned at the end",
-    ("row[None, :] * D + d[:, None]", "tl.program_id(1) * T * D + d[:, None] * T + t[None, :]"),
-    host="dq = torch.zeros((H, D, T), dtype=torch.float32, device=q.device)",
-    after=[("return dq, dk, dv", "return dq.transpose(1, 2).contiguous(), dk, dv")],
-)
-one(
-    "right",
     "flat buffer, mask over both axes, result unused",
     (
         "tl.atomic_add(places, share, mask=t[None, :] < T)",
