@@ -16,10 +16,17 @@ pytest.importorskip("attend_solutions.interpreted")
 from attend_grader import chapters, grade
 from attend_grader.checks.subject import local
 from attend_grader.inside import tracer, watching
-from attend_grader.inside.kernels import definitions, kernels_of, plain_constant, type_name
+from attend_grader.inside.kernels import (
+    definitions,
+    kernels_of,
+    launches,
+    plain_constant,
+    type_name,
+)
 from attend_grader.inside.tracer import traced
 from attend_grader.judging.judge import judge
 from attend_solutions import triton as answers
+from attend_solutions import triton_flash_backward
 from attend_solutions.interpreted import tl, triton
 
 from .chapter_notebooks import Notebooks
@@ -74,6 +81,13 @@ def test_a_function_has_the_kernels_that_it_names_and_no_others() -> None:
     assert kernels_of(answers.block_for_budget) == []
 
 
+def test_a_function_launches_by_way_of_others() -> None:
+    assert launches(answers.vector_add)
+    assert launches(triton_flash_backward.gradient_gaps)
+    assert launches(triton_flash_backward.flash_attention)
+    assert not launches(answers.block_for_budget)
+
+
 @pytest.mark.parametrize("body", ["raise NotImplementedError()", "pass"])
 def test_a_kernel_not_written_is_not_started(define: Any, body: str) -> None:
     report = verdict(made(define, body))
@@ -92,6 +106,50 @@ def test_what_no_kernel_wrote_is_told(define: Any) -> None:
     assert report.score < report.max_score
     outcome = local(answers.vector_add).run((torch.ones(3), torch.ones(3)), trace="events")
     assert outcome.trace[0]["by_kernel"] == [True]
+
+
+def test_launches_of_an_imported_function_are_seen(define: Any) -> None:
+    text = "def twice(x):\n    return vector_add(x, x)"
+    outcome = local(define(text, "twice", vector_add=answers.vector_add)).run(
+        (torch.ones(3),), trace="events"
+    )
+    assert [launch["kernel"] for launch in outcome.trace] == ["vector_add_kernel"]
+    text = "def twice(x):\n    return x + x"
+    assert not local(define(text, "twice")).run((torch.ones(3),), trace="events").trace
+
+
+def test_a_grid_without_a_program_is_told(define: Any) -> None:
+    text = STUB.format(body=ADD.format(f"{X} + {Y}"), result="out")
+    text = text.replace("triton.cdiv(n, block)", "n // block")
+    report = verdict(define(text, "vector_add", **NAMES))
+    (told,) = (
+        local(define(text, "vector_add", **NAMES))
+        .run((torch.ones(5), torch.ones(5)), trace="events")
+        .trace
+    )
+    assert told["buffers"]["out"]["never"] == [[0], [4]]
+    assert "are never written" in str(report)
+
+
+def test_a_store_before_others_add_is_a_collision(define: Any) -> None:
+    body = "i = tl.program_id(0); {}tl.atomic_add(out_ptr, i * 1.0)"
+    first = "tl.store(out_ptr, 0.0, mask=i == 0); "
+    for text, kinds in ((body.format(""), []), (body.format(first), ["two writers"])):
+        (launch,) = (
+            local(made(define, text)).run((torch.ones(40), torch.ones(40)), trace="events").trace
+        )
+        assert [e["kind"] for e in launch["events"] if e["kind"] == "two writers"] == kinds
+
+
+def test_block_pointers_are_traced(define: Any) -> None:
+    block = "tl.make_block_ptr({}_ptr, (n,), (1,), (tl.program_id(0) * BLOCK,), (BLOCK,), (0,))"
+    x, y, out = (block.format(name) for name in ("x", "y", "out"))
+    rest = ', boundary_check=(0,), padding_option="zero")'
+    body = f"tl.store({out}, tl.load({x}{rest} + tl.load({y}{rest}, boundary_check=(0,))"
+    report = verdict(made(define, body))
+    assert report.score == report.max_score
+    report = verdict(made(define, body.replace("boundary_check=(0,))", "boundary_check=())")))
+    assert "past the end of out" in str(report)
 
 
 def test_a_mask_without_other_is_told(define: Any) -> None:

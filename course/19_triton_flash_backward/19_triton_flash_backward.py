@@ -4,6 +4,7 @@
 # **The question.** And its gradient?
 
 # %%
+import itertools
 from typing import Any
 
 import attend.kernels  # first: it lets Triton interpret kernels on the CPU
@@ -114,39 +115,44 @@ if ready(flash_delta):
 # | `lse`, `delta` | LSE, $\delta$ | $(H, T)$ |
 #
 # **Turn the tile.** Both sums need $P^\top$ and $dX^\top$. So make them as such, with keys for
-# rows: `tl.dot(k, q.T)` is $K Q^\top$. Then nothing has to be transposed on the way into a product.
+# rows: `tl.dot(k, q.T)` is $K Q^\top$. Then neither has to be transposed on the way into its sum.
 # LSE and $\delta$ belong to columns now: `lse[None, :]`.
 #
 # **Which queries?** Under a causal mask query $t$ stands at the place $t + S - T$ and sees keys up
 # to there. The first query that sees key $s$ is $t = s - (S - T)$, or 0. So the loop *starts* late
 # and runs to the end. Inside the tiles that the diagonal cuts, hidden weights become 0.
 #
-# **What about queries behind the end?** Their rows were loaded as zeros, $dO$ too. Whatever weight
-# they get, it is multiplied by 0.
+# **What about places behind the end?** Such a query was loaded as zeros, its LSE too. So its weight
+# is $e^0 = 1$, and is multiplied by a $dO$ of 0. Such a key spoils only rows that are not stored.
 #
 # **By hand.** $D = 1$, scale 1, $q = 9$, two keys 0, values 0 and 8, $dO = 1$. Weights
 # $\tfrac12, \tfrac12$; $\delta = 4$; $dO\,V^\top = (0, 8)$; $dX = (-2, 2)$. So $dV = (\tfrac12,
 # \tfrac12)$ and $dK = (-18, 18)$.
 #
-# Loads and stores are given. `CAUSAL` is known when the kernel is compiled, so `if CAUSAL:` costs
-# nothing. Cast the first factor of a product to the second one's type, as in chapter 18.
+# Loads and stores are given; bring the scale into $dK$ before it is stored. `CAUSAL` is known when
+# the kernel is compiled, so `if CAUSAL:` costs nothing. Cast the first factor of a product to the
+# second one's type, as in chapter 18.
 
 # %% tags=["exercise"]
 from attend_solutions.triton_flash_backward import grad_keys_values
 
 # %% [markdown]
 # **What you should see.** A query's weights sum to 1, so $dV$ shares $dO$ out among the values:
-# summed over all rows, the two are the same. The control adds up the rows of $dK$, for which there
-# is no such law.
+# summed over all rows, the two are the same. And a number added to all scores of a query changes no
+# weight. So each row of $dX$ sums to 0, and so do the columns of $dK$. The control leaves out
+# $\delta$.
 
 # %%
 if ready(flash_delta, grad_keys_values):
     for seed in range(5):
         q, k, v, d_out = given.drawn(4, 1, 40, 16, seed=seed)
         o, lse = forward_heads(q, k, v)
-        dk, dv = grad_keys_values(q, k, v, d_out, lse, flash_delta(o, d_out))
-        apart, control = ((d_out.sum(1) - x.sum(1)).abs().max() for x in (dv, dk))
-        print(f"seed {seed}: dV's sum is {apart:.0e} off, that of dK {control:.0e}")
+        delta = flash_delta(o, d_out)
+        dk, dv = grad_keys_values(q, k, v, d_out, lse, delta)
+        control, _ = grad_keys_values(q, k, v, d_out, lse, 0 * delta)
+        sums = d_out.sum(1) - dv.sum(1), dk.sum(1), control.sum(1)
+        off = [f"{x.abs().max():.0e}" for x in sums]
+        print(f"seed {seed}: dV's sum is {off[0]} off, that of dK {off[1]}; control {off[2]}")
 
 # %% [markdown]
 # ## 3 · A program owns queries
@@ -268,7 +274,8 @@ if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
 # | `step` | $\epsilon$ | |
 # | returned | left side minus right side | three floats |
 #
-# The loss comes from `forward_heads`. Move one of the three at a time. Sum in float64: `.double()`.
+# The loss comes from `forward_heads`. Move one of the three at a time. Sums in float64
+# (`.double()`) add no rounding of their own.
 #
 # **By hand.** Let $L = x^3$ at $x = 1$, $\epsilon = \tfrac12$, $u = 1$: left 3, right $(3.375 -
 # 0.125)/1 = 3.25$, gap $-0.25$. With $\epsilon = \tfrac1{32}$ it is $-0.001$.
@@ -444,17 +451,18 @@ if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
 
 # %%
 if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
-    for causal in (False, True):
-        here = *args[:6], causal, None, 16, 16
+    for kind, causal in itertools.product((torch.float32, torch.float16), (False, True)):
+        here = *(x.to(kind) for x in args[:4]), *args[4:6], causal, None, 16, 16
         counted = [attend.kernels.moved(way, *here) for way in (two_passes, one_pass)]
-        sums = [f"{each.read + each.written:,}" for each in counted]
-        print(f"causal {causal}: two passes {sums[0]} bytes and 7 products, one pass {sums[1]}, 5")
+        sums = [f"{each.read + each.written:,} bytes" for each in counted]
+        print(f"{kind}, causal {causal}: two passes {sums[0]}, one pass {sums[1]}")
 
 # %% [markdown]
-# One pass saves two of seven products, but little traffic: at these tiles a tenth of the bytes, and
-# a seventh under the causal mask. An addition in memory reads and writes a row of $dQ$. Where tiles
-# are square, that is as much as the second pass reads of $K$ and $V$. Which form is faster, only a
-# clock can say.
+# One pass saves two of seven products, but not always traffic. At these tiles it moves a tenth
+# less in float32, a seventh under the causal mask; in float16 a fifth more, a ninth under the mask.
+# An addition in memory reads and writes a row of $dQ$, in float32 always. Where tiles are square,
+# that is as many numbers as the second pass reads of $K$ and $V$, which shrink with float16. Which
+# form is faster, only a clock can say.
 #
 # **On a GPU** the next cell compiles your kernels, runs each form ten times on the same numbers,
 # and counts how many different results come out:
@@ -545,7 +553,7 @@ if ready(grad_keys_values):
 # - Sums in one program have a fixed order, so their bits do not change.
 # - A gradient is checked by differences, at a step between curvature and rounding.
 #
-# **Next.** Chapter 20: one query and a long cache. Before: 16 (the algorithm), 18 (forwards).
+# **Next.** Chapter 22: gated recurrence. Before: 16 (the algorithm), 18 (forwards).
 #
 # ## Sources
 #

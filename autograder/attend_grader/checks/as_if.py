@@ -27,7 +27,7 @@ from attend_grader.checks.calls import (
 from attend_grader.checks.cases import AXES, Case
 from attend_grader.checks.probe import Call
 from attend_grader.checks.subject import Outcome
-from attend_grader.inside.kernels import kernels_of
+from attend_grader.inside.kernels import launches
 
 EditCall = Callable[[Case], Call | None]
 
@@ -39,7 +39,7 @@ MISSING = inspect.Parameter.empty
 
 def as_if(cases: Sequence[Case], reference: Callable[..., Any]) -> str | None:
     """Other arguments with which the reference gives what came in all ``cases``: "as if …"."""
-    if kernels_of(reference):  # dozens of calls, each interpreted: half a minute
+    if launches(reference):  # dozens of calls, each interpreted: half a minute
         return None
     if not any(usable(case.got) for case in cases):  # NaN agrees with NaN, whatever it came of
         return None

@@ -118,7 +118,7 @@ def within_budget(
                     f"{moved / least:.3g} × the {least:,} that are needed; the budget is "
                     f"{factor:g} ×.",
                     cause=cause,
-                    topic="budget",
+                    topic=f"budget: {why}",  # which calls cost too much tells slips apart
                 ).on(_given(probe, call), why)
 
     return Property(name, points, test)

@@ -23,11 +23,17 @@ def is_kernel(value: Any) -> bool:
 
 
 def interprets(namespace: dict[str, Any]) -> bool:
-    """Whether functions of this namespace may launch kernels that are interpreted here."""
+    """Whether functions of this namespace may launch kernels that are interpreted here.
+
+    The kernels are its own, or those of a module that a function of it was imported from.
+    """
     if "triton.runtime.interpreter" not in sys.modules:
         return False
-    found = [v for v in list(namespace.values()) if type(v).__name__ == "InterpretedFunction"]
-    return any(is_kernel(value) for value in found)
+    named = list(namespace.values())
+    spaces = {id(f.__globals__): f.__globals__ for f in named if inspect.isfunction(f)}
+    spaces[id(namespace)] = namespace
+    found = (v for space in spaces.values() for v in list(space.values()))
+    return any(type(v).__name__ == "InterpretedFunction" and is_kernel(v) for v in found)
 
 
 def kernels_of(candidate: Any) -> list[Any]:
@@ -47,6 +53,21 @@ def kernels_of(candidate: Any) -> list[Any]:
     codes = {name: python_function(kernel).__code__ for name, kernel in found.items()}
     order = sorted(found, key=lambda name: (codes[name].co_filename, codes[name].co_firstlineno))
     return [found[name] for name in order]
+
+
+def launches(candidate: Any) -> bool:
+    """Whether a function or class names a kernel, or a function that does, and so on."""
+    pending, seen = list(_functions(candidate)), set[int]()
+    while pending:
+        function = pending.pop()
+        if id(function) in seen:
+            continue
+        seen.add(id(function))
+        found = [function.__globals__.get(name) for name in _names(function.__code__)]
+        if any(is_kernel(value) for value in found):
+            return True
+        pending += [value for value in found if inspect.isfunction(value)]
+    return False
 
 
 def definitions(candidate: Any) -> list[str]:

@@ -83,7 +83,7 @@ class Tracer:
         """The launch is over: copy results back, say what was written."""
         launch = self.launches[-1]
         launch.grid = [int(n) for n in self._dims]
-        every = np.ndindex(*self._dims)
+        every, launched = np.ndindex(*self._dims), all(self._dims)
         idle = [list(p) for p in every if p not in self._active] if self._active else []
         launch.idle = idle[:MOST_EVENTS]
         for buffer in self._arena.buffers:
@@ -95,7 +95,7 @@ class Tracer:
                 "storage": len(buffer.owned),
                 "written": written,
                 "fresh": buffer.fresh,
-                "never": self._never(buffer) if buffer.fresh and written else [],
+                "never": self._never(buffer) if buffer.fresh and (written or not launched) else [],
             }
         self._stored |= self._arena.restore()
 
@@ -196,7 +196,8 @@ class Tracer:
         if store:
             if read.any():
                 self._say("order", buffer, elements[read], int(reader[read][0]))
-            buffer.writer[elements] = ATOMIC if atomic else me
+            # what it stored plainly before is in no order with others' atomic operations
+            buffer.writer[elements] = np.where(writer == me, me, ATOMIC) if atomic else me
         else:
             buffer.reader[elements] = np.where((reader == NOBODY) | (reader == me), me, SEVERAL)
 
@@ -261,6 +262,7 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
     """
     if os.environ.get("TRITON_INTERPRET") != "1":
         raise RuntimeError("kernels are traced in Triton's interpreter: TRITON_INTERPRET=1")
+    from triton.language import int1
     from triton.language.semantic import TritonSemantic
     from triton.runtime import interpreter
 
@@ -276,7 +278,7 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
     def load(before: Any) -> Any:
         def masked_load(self: Any, ptrs: Any, mask: Any, other: Any, *rest: Any) -> Any:
             allowed = tracer.access(ptrs.data, mask.data, store=False)
-            narrowed = interpreter.TensorHandle(allowed, mask.dtype)
+            narrowed = interpreter.TensorHandle(allowed, int1)  # a block's mask is a bare array
             made = before(self, ptrs, narrowed, other, *rest)
             filled = other is not None or tracer.filled
             lost = np.asarray(mask.data, bool) & ~allowed if filled else ~allowed
@@ -302,7 +304,7 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
     def store(before: Any) -> Any:
         def masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any) -> Any:
             allowed = tracer.access(ptrs.data, mask.data, store=True)
-            return before(self, ptrs, value, interpreter.TensorHandle(allowed, mask.dtype), *rest)
+            return before(self, ptrs, value, interpreter.TensorHandle(allowed, int1), *rest)
 
         return masked_store
 

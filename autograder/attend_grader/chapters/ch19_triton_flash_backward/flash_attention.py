@@ -24,11 +24,11 @@ from attend_grader.checks.torch_properties import transposed
 
 PLAIN = (Size(2, 17, 5),)
 CAUSAL = (Size(1, 5, 19, causal=True),)
-SCALED = (Size(1, 3, 7, causal=True, scale=0.1),)
+SCALED = (Size(1, 3, 7, causal=True, scale=0.1), Size(1, 3, 5, scale=0.0))
 
 
 def _value(rng: np.random.Generator) -> Iterator[Case]:
-    for size in (PLAIN[0], SCALED[0]):
+    for size in (PLAIN[0], *SCALED):
         q, k, v, d_out = usual(rng, size)
         out = pieces(q, k, v, d_out, size.causal, size.scale)["out"]
         yield size.why(), Call((q, k, v, size.causal, size.scale)), out
@@ -85,12 +85,18 @@ def _views(subject: Subject, probe: Probe) -> None:
 
 
 def _half(subject: Subject, probe: Probe) -> None:
-    """float16: results to its digits."""
+    """float16: gradients to its digits, the output in float32."""
     size = Size(1, 5, 7)
     q, k, v, d_out = (x.half() for x in usual(probe.rng, size))
     outcome = subject.gradients((q, k, v), wrt=(0, 1, 2), cotangents=[d_out.float()])
     if outcome.error is not None:
         raise SubjectError(outcome.error, probe.given((q, k, v), {}))
+    kind = getattr(outcome.value, "dtype", None)
+    if kind != torch.float32:
+        text = f"float16 arguments: the output has the type {kind}, expected float32."
+        raise Miss(text.replace("torch.", ""), topic="type of the output").on(
+            probe.given((q, k, v), {}), ""
+        )
     right = pieces(q, k, v, d_out)
     for place, name in enumerate("qkv"):
         mine = (outcome.gradients or {}).get(place)
@@ -113,7 +119,7 @@ def _one_only(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Two heads; causal with a scale of its own."""
+    """Two heads; causal with a scale of its own; a scale of 0."""
     return [call for _, call, _ in _value(rng)]
 
 
@@ -162,6 +168,12 @@ SLIPS = (
         "The output ignores `causal` and `scale`: pass them to forward_heads.",
     ),
     Slip(
+        "a scale of 0 taken for none",
+        ("forward_heads(q, k, v, causal, scale)", "forward_heads(q, k, v, causal, scale or None)"),
+        "A scale of 0 counts as no scale here: `scale or …` takes 0 for None. Only None stands for "
+        "1/√D.",
+    ),
+    Slip(
         "arguments with gaps",
         ("q, k, v = q.contiguous(), k.contiguous(), v.contiguous()", "q, k, v = q, k, v"),
         "Right for arguments without gaps only. The backward kernels get views with other strides: "
@@ -201,7 +213,8 @@ EXERCISE = Exercise(
         forbids=("torch.softmax", "torch.nn"),
         says=(
             "Arguments, and the gradient that comes in, may be views with other strides.",
-            "float32 or float16.",
+            "float32 or float16; the output is float32.",
+            "`scale` is any number; None stands for 1/√D.",
             "One of q, k and v alone may ask for a gradient.",
         ),
     ),

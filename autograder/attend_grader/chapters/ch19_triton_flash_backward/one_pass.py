@@ -88,7 +88,10 @@ EXERCISE = Exercise(
     title="Repair: a dQ with a race",
     goal="Find out who else writes where this kernel writes dQ, and repair it.",
     reference=answers.one_pass,
-    contract=Contract(arguments_unchanged=True, says=(*SAYS, "One launch makes all three.")),
+    contract=Contract(
+        arguments_unchanged=True,
+        says=(*SAYS, "One launch makes all three; torch only makes the memory."),
+    ),
     properties=kernel_properties(
         RESULTS, partial(traffic, of="keys", atomic=True), "adds each pair's share once"
     ),

@@ -120,6 +120,7 @@ def large_cases(results: tuple[str, ...]) -> Cases:
             ("scores of some ±1,000", True, [8 * q, k, v, d_out]),
             ("all scores near −2,000", False, [22 + q * 0, -22 + k / 8, v, d_out]),
             ("all scores near 2,000", False, [22 + q * 0, 22 + k / 8, v, d_out]),
+            ("all near −2,000, causal", True, [22 + q * 0, -22 + k / 8, v, d_out]),
         ):
             _, call, right = call_of(inputs, size._replace(causal=causal), results)
             yield why, call, right
@@ -183,7 +184,7 @@ CAUSAL = (
 )
 SCALED = (Size(1, 17, 5, scale=0.5), Size(1, 3, 17, causal=True, scale=0.1))
 MEMORY = (*PLAIN[1:], *CAUSAL[:3])
-DRAWN = (Size(1, 21, 33, 32), Size(2, 18, 21, causal=True), Size(1, 20, 5, scale=0.6))
+DRAWN = (Size(1, 21, 33, 32), Size(2, 18, 21, causal=True), Size(2, 20, 5, scale=0.6))
 
 
 def drawn(results: tuple[str, ...]) -> Callable[[np.random.Generator], list[Call]]:
