@@ -276,8 +276,8 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
     def load(before: Any) -> Any:
         def masked_load(self: Any, ptrs: Any, mask: Any, other: Any, *rest: Any) -> Any:
             allowed = tracer.access(ptrs.data, mask.data, store=False)
-            narrowed = interpreter.TensorHandle(allowed, mask.dtype)
-            made = before(self, ptrs, narrowed, other, *rest)
+            narrowed = interpreter.TensorHandle(allowed, interpreter.tl.int1)  # of a block pointer,
+            made = before(self, ptrs, narrowed, other, *rest)  # the mask is a plain array
             filled = other is not None or tracer.filled
             lost = np.asarray(mask.data, bool) & ~allowed if filled else ~allowed
             if not filled:
@@ -302,7 +302,8 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
     def store(before: Any) -> Any:
         def masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any) -> Any:
             allowed = tracer.access(ptrs.data, mask.data, store=True)
-            return before(self, ptrs, value, interpreter.TensorHandle(allowed, mask.dtype), *rest)
+            narrowed = interpreter.TensorHandle(allowed, interpreter.tl.int1)
+            return before(self, ptrs, value, narrowed, *rest)
 
         return masked_store
 
