@@ -968,22 +968,6 @@ _wrong(N, "the cast weights are summed", HALF2)
 _wrong(
     N, "nothing is skipped", ("tl.minimum(tl.program_id(0) * BLOCK_T + BLOCK_T + S - T, S)", "S")
 )
-_wrong(
-    N,
-    "tiles of addresses carried through the loop: spills",
-    (
-        "    for first in",
-        "    k_tile = k_ptr + tl.arange(0, BLOCK_S)[:, None] * k_row + d[None, :]\n"
-        "    v_tile = v_ptr + tl.arange(0, BLOCK_S)[:, None] * v_row + d[None, :]\n"
-        "    for first in",
-    ),
-    ("tl.load(k_ptr + s[:, None] * k_row + d[None, :], ", "tl.load(k_tile, "),
-    ("tl.load(v_ptr + s[:, None] * v_row + d[None, :], ", "tl.load(v_tile, "),
-    (
-        "        running_max = new_max\n",
-        "        running_max = new_max\n        k_tile += BLOCK_S * k_row\n        v_tile += BLOCK_S * v_row\n",
-    ),
-)
 _right(N, "key head by a product", ("h // GROUP", "h * (H // GROUP) // H"))
 
 N = "choose_tiles"
