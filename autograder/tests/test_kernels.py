@@ -287,6 +287,25 @@ def test_views_of_one_storage_stay_views_of_one() -> None:
     assert tracer.launches[0].events == []
 
 
+@triton.jit
+def block_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):  # noqa: N803  # pragma: no cover
+    """Copy by block pointers, whose masks the interpreter keeps as plain arrays."""
+    x = tl.make_block_ptr(x_ptr, (n,), (1,), (tl.program_id(0) * BLOCK,), (BLOCK,), (0,))
+    out = tl.make_block_ptr(out_ptr, (n,), (1,), (tl.program_id(0) * BLOCK,), (BLOCK,), (0,))
+    part = tl.load(x, boundary_check=(0,), padding_option="zero")
+    tl.store(out, part, boundary_check=(0,))
+
+
+@pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
+def test_block_pointers_are_traced() -> None:
+    x, out = torch.arange(5.0), torch.zeros(5)
+    with traced() as tracer:
+        as_any(block_kernel)[(2,)](x, out, 5, BLOCK=4)
+    assert out.tolist() == x.tolist()
+    assert tracer.launches[0].events == []
+    assert (tracer.launches[0].bytes_read, tracer.launches[0].bytes_written) == (20, 20)
+
+
 def test_atomic_sums_are_no_collision() -> None:
     x, total = torch.ones(100), torch.zeros(1)
     with traced() as tracer:

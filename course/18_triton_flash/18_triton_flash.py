@@ -65,8 +65,8 @@ display(widgets.program_tiles())
 # `tl.where(condition, this, that)` chooses entry by entry.
 #
 # `tl.dot(a, b)` multiplies matrices and sums in float32. Both must have one type, so with float16
-# values the weights have to be cast: `weights.to(v.dtype)`. `tl.max(x, axis=1)` and `tl.sum` give
-# one number a row; `[:, None]` makes a column of it.
+# values the weights have to be cast: `weights.to(v.dtype)`. `tl.trans(k)` is $K^\top$.
+# `tl.max(x, axis=1)` and `tl.sum` give one number a row; `[:, None]` makes a column of it.
 #
 # **By hand.** One query, keys with scores 0 and $\ln 3$, values 8 and 4, in a tile of 16: weights
 # $\tfrac14$ and $\tfrac34$, output 5. If the 14 empty places count, the sum of exponentials is 18
@@ -115,8 +115,9 @@ if ready(one_tile):
 # | $a$ | `accumulator` | $(\text{BLOCK\_T}, D)$ |
 #
 # They are plain variables: they live in registers for as long as the loop runs, and no other
-# program can see them. Loads and the store are given; the seven lines between are yours. Here $S$
-# is a multiple of `BLOCK_S`, so no key is missing.
+# program can see them. Loads and the store are given; the seven lines between are yours.
+# `tl.maximum(a, b)` takes the larger one entry by entry. Here $S$ is a multiple of `BLOCK_S`, so no
+# key is missing.
 #
 # **By hand.** A query has seen one key: $m = 0$, $\ell = 1$, $a = 8$. A tile with a single score
 # $\ln 4$ and the value 3 comes: $m' = \ln 4$, $c = \tfrac14$, $\ell' = 1.25$, $a' = 5$. The output
@@ -443,8 +444,8 @@ if ready(one_tile, ragged_flash):
 # %% [markdown]
 # With the course's answers and four warps, one tile holds 256 keys without a spill; at 512 keys a
 # thread spills 392 bytes (yours may spill more or fewer). At 1,024 it takes 270,336 bytes of shared
-# memory, more than there are. More warps would move that limit, not remove it. The loop takes the
-# same whatever the text.
+# memory, more than there are. More warps would move that limit, not remove it. The loop, with
+# two stages (section 7), takes the same whatever the text.
 #
 # **On a GPU** the next cell also compiles your `grouped_flash` and times it beside PyTorch's own
 # attention and the course's kernel, for float16, 16 heads in groups of four, width 64, causal.
@@ -522,7 +523,8 @@ for seed in range(5):
 
 # %% [markdown]
 # Long ones first end after the least number of whole turns that is possible. Short ones first take
-# 12 % longer, and 300 random orders 12 to 18 %. It is a model: real turns are not all equally long.
+# 12 % longer, and 1,500 random orders 11 to 18 %. It is a model: real turns are not all equally
+# long.
 
 # %% [markdown]
 # ## 10 · Where this breaks

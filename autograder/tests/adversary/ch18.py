@@ -838,3 +838,145 @@ _right(
     "a table, bits shifted",
     whole="TABLE = {64: (7, 6, 2, 3), 128: (7, 7, 3, 3)}\n\n\ndef choose_tiles(width):\n    *powers, stages = TABLE[width]\n    return *(1 << p for p in powers), stages\n",
 )
+
+# A second reader's answers.
+HALF = ("p = tl.exp(x - new_max[:, None])", "p = tl.exp(x - new_max[:, None]).to(v.dtype)")
+HALF2 = ("p = tl.exp2(x - new_max[:, None])", "p = tl.exp2(x - new_max[:, None]).to(v.dtype)")
+BEGIN = 'tl.full((BLOCK_T,), -float("inf"), tl.float32)'
+
+N = "one_tile"
+LOAD_Q = "tl.load(q_ptr + t[:, None] * D + d[None, :], mask=t[:, None] < T, other=0.0)"
+LOAD_K = "tl.load(k_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)"
+_wrong(
+    N,
+    "softmax over the queries",
+    ("tl.max(x, axis=1)[:, None]", "tl.max(x, axis=0)[None, :]"),
+    (
+        "tl.dot(w.to(v.dtype), v) / tl.sum(w, axis=1)[:, None]",
+        "tl.dot((w / tl.sum(w, axis=0)[None, :]).to(v.dtype), v)",
+    ),
+)
+_wrong(
+    N,
+    "keys loaded a second time",
+    ("    w = ", f"    k = {LOAD_K}\n    w = "),
+)
+_wrong(N, "output of the type of q", ("dtype=torch.float32", "dtype=q.dtype"))
+_right(
+    N,
+    "block pointers",
+    (
+        LOAD_Q,
+        "tl.load(tl.make_block_ptr(q_ptr, (T, D), (D, 1), (tl.program_id(0) * BLOCK_T, 0), (BLOCK_T, D), (1, 0)), boundary_check=(0,), padding_option='zero')",
+    ),
+    (
+        LOAD_K,
+        "tl.load(tl.make_block_ptr(k_ptr, (S, D), (D, 1), (0, 0), (BLOCK_S, D), (1, 0)), boundary_check=(0,), padding_option='zero')",
+    ),
+)
+
+N = "flash_loop"
+_wrong(
+    N,
+    "no maximum at all",
+    (BEGIN, "tl.zeros((BLOCK_T,), tl.float32)"),
+    ("tl.maximum(running_max, tl.max(x, axis=1))", "running_max"),
+)
+_wrong(
+    N,
+    "the accumulator kept in half",
+    (
+        "tl.dot(p.to(v.dtype), v)\n",
+        "tl.dot(p.to(v.dtype), v)\n        accumulator = accumulator.to(v.dtype)\n",
+    ),
+)
+_wrong(
+    N,
+    "one maximum for all queries",
+    ("tl.max(x, axis=1)", "tl.max(tl.max(x, axis=1), axis=0)"),
+)
+_wrong(
+    N,
+    "queries scaled in place by the launch",
+    ("    grid = ", "    q *= D**-0.5\n    grid = "),
+    ("T, S, D**-0.5", "T, S, 1.0"),
+)
+_right(
+    N,
+    "scores on their side",
+    ("tl.dot(q, tl.trans(k))", "tl.dot(k, tl.trans(q))"),
+    ("tl.max(x, axis=1)", "tl.max(x, axis=0)"),
+    ("x - new_max[:, None]", "x - new_max[None, :]"),
+    ("tl.sum(p, axis=1)", "tl.sum(p, axis=0)"),
+    ("tl.dot(p.to(v.dtype), v)", "tl.dot(tl.trans(p).to(v.dtype), v)"),
+)
+
+N = "ragged_flash"
+_wrong(N, "compares with T", ("tl.where(s[None, :] < S", "tl.where(s[None, :] < T"))
+_wrong(
+    N,
+    "the last, partial tile left out",
+    ("range(0, S, BLOCK_S)", "range(0, S // BLOCK_S * BLOCK_S, BLOCK_S)"),
+)
+_wrong(N, "the cast weights are summed", HALF)
+_wrong(N, "the maximum begins at 0", (BEGIN, "tl.zeros((BLOCK_T,), tl.float32)"))
+
+N = "flash_lse"
+_wrong(N, "hidden with -1000", ("x, -float('inf')", "x, -1000.0"))
+_wrong(N, "the cast weights are summed", HALF2)
+_right(
+    N,
+    "keys loaded transposed, hidden in the last tile only",
+    (
+        LOAD_K,
+        "tl.load(k_ptr + s[None, :] * D + d[:, None], mask=s[None, :] < S, other=0.0)",
+    ),
+    ("tl.trans(k)", "k"),
+    ("        x = tl.where(", "        if S - first < BLOCK_S:\n            x = tl.where("),
+)
+
+N = "causal_flash"
+_wrong(N, "a query does not see its own key", ("s[None, :] <= place", "s[None, :] < place"))
+_wrong(N, "start may be negative", ("tl.maximum(p0 - window, 0)", "(p0 - window)"))
+_wrong(
+    N, "stop without S - T", ("tl.minimum(p0 + BLOCK_T, S)", "tl.minimum(p0 + BLOCK_T - S + T, S)")
+)
+_wrong(N, "the cast weights are summed", HALF2)
+_wrong(N, "hidden with -1000", ("x, -1e30", "x, -1000.0"))
+
+N = "grouped_flash"
+_wrong(N, "rows of k and v lie D apart", ("* k_row", "* D"), ("* v_row", "* D"))
+_wrong(
+    N,
+    "the batch is the faster number",
+    ("j // H", "j % (tl.num_programs(1) // H)"),
+    ("j % H", "j // (tl.num_programs(1) // H)"),
+)
+_wrong(N, "a grid for one batch entry", ("block_t), B * H)", "block_t), H)"))
+_wrong(
+    N,
+    "places counted from the first key",
+    ("place = t + (S - T)", "place = t"),
+    ("BLOCK_T + S - T, S)", "BLOCK_T, S)"),
+)
+_wrong(
+    N,
+    "the output has the strides of q",
+    ("out_ptr += j * T * D", "out_ptr += b * q_batch + h * q_head"),
+)
+_wrong(N, "the cast weights are summed", HALF2)
+_wrong(
+    N, "nothing is skipped", ("tl.minimum(tl.program_id(0) * BLOCK_T + BLOCK_T + S - T, S)", "S")
+)
+_right(N, "key head by a product", ("h // GROUP", "h * (H // GROUP) // H"))
+
+N = "choose_tiles"
+HEAD = "def choose_tiles(width: int) -> tuple[int, int, int, int]:\n"
+_wrong(N, "tiles of 16", whole=f"{HEAD}    return 16, 16, 4, 3\n")
+_wrong(N, "stages left out", whole=f"{HEAD}    return (128, width, width // 16)\n")
+_wrong(
+    N,
+    "seven stages at width 64: one program fits",
+    whole=f"{HEAD}    return (128, 64, 4, 7) if width == 64 else (128, 128, 8, 3)\n",
+)
+_right(N, "from the width", whole=f"{HEAD}    return 128, width, 8, 3\n")

@@ -8,10 +8,12 @@ import numpy as np
 from attend_solutions import triton_flash as answers
 
 from attend_grader.chapters.ch18_triton_flash.shared import (
+    HALF,
     LARGE,
     Case,
     as_edits,
     far,
+    halves,
     head,
     right,
     seen,
@@ -58,10 +60,11 @@ def _square(rng: np.random.Generator) -> Iterator[Case]:
 
 def _oblong(rng: np.random.Generator) -> Iterator[Case]:
     yield from _cases(rng, OBLONG)
-    q, k, v = head(rng, 5, 37, 16)
-    q, k, v = (0 * q).half(), k.half(), (4000 + v).half()  # weights of 1 are exact in float16
-    want = right(q, k, v, seen(5, 37), lse=True)
-    yield "float16, equal scores, values of 4,000", Call((q, k, v)), want
+
+
+def _float16(rng: np.random.Generator) -> Iterator[Case]:
+    for why, (q, k, v) in halves(rng, 5, 37, 16, 16):
+        yield why, Call((q, k, v)), right(q, k, v, seen(5, 37), lse=True)
 
 
 def _windows(rng: np.random.Generator) -> Iterator[Case]:
@@ -154,6 +157,18 @@ SLIPS = (
         "still −inf, and −inf − (−inf) is NaN. Use a finite number such as −1e30.",
     ),
     Slip(
+        "ended without S − T",
+        (STOP, "stop = tl.minimum(S, place + T - S + BLOCK_T)"),
+        "The loop ends too early where there are more keys than queries: it leaves S − T out. The "
+        "tile's last query stands at place + BLOCK_T − 1.",
+    ),
+    Slip(
+        "a small number for hidden scores",
+        ("-1e30)", "-1000.0)"),
+        "Where the visible scores lie below the number that stands for hidden ones, hidden keys "
+        "win. Take one far below any score, such as −1e30.",
+    ),
+    Slip(
         "the last query decides where to begin",
         (START, "start = tl.maximum(0, place + BLOCK_T - 1 - window) // BLOCK_S * BLOCK_S"),
         "Tiles are skipped that the first query of the tile still sees. Its window reaches back "
@@ -193,13 +208,15 @@ EXERCISE = Exercise(
             "Scores may be some ±2,000.",
             "float32 or float16; sums and results are float32.",
             "No tile is read that none of a program's queries may see, and none twice.",
+            "With tiles of 64 × 64 it compiles for an H100 without spilling registers.",
         ),
     ),
     properties=(
         right_values("causal, as many queries as keys", _square),
-        right_values("causal, fewer queries than keys", _oblong, same_types=True),
-        right_values("windows, narrow and wide", _windows, points=2),
+        right_values("causal, fewer queries than keys", _oblong),
+        right_values("windows, narrow and wide", _windows),
         right_values("large scores, positive and negative", _large, tolerance=LARGE),
+        right_values("float16 in, float32 in the sums", _float16, tolerance=HALF, same_types=True),
         clean_memory("stays inside its buffers; no two programs write one place", _ends),
         within_budget("skips what lies after the diagonal", _causal, _bytes, factor=1, cause=SKIP),
         within_budget(

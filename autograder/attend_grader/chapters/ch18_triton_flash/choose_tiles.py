@@ -113,15 +113,20 @@ def _two_fit(subject: Subject, probe: Probe) -> None:
         raise Miss(f"width 64: it does not compile: {report['error']}", topic="does not compile")
     registers = 32 * tiles[2] * report["registers"]
     shared = report["shared"] + RESERVED
-    for what, each, there in (
-        ("registers", registers, REGISTERS),
-        ("bytes of shared memory", shared, SHARED),
+    for what, each, there, cause in (
+        (
+            "registers",
+            registers,
+            REGISTERS,
+            "Registers are those of a thread times 32 threads a warp: try smaller tiles.",
+        ),
+        ("bytes of shared memory", shared, SHARED, "Take fewer stages, or smaller tiles."),
     ):
         if 2 * each > there:
             raise Miss(
                 f"width 64: a program takes {each:,} {what}, and a processor has {there:,}: two "
                 "programs do not fit.",
-                cause="Registers are those of a thread times 32 threads a warp: try smaller tiles.",
+                cause=cause,
                 topic=f"two programs: {what}",
             ).on(probe.given((64,), {}), "")
 

@@ -79,6 +79,12 @@ SLIPS = (
         "Places behind the last key count with the score 0, as in the kernel that you repaired.",
     ),
     Slip(
+        "a small number in the place of −inf",
+        ('-float("inf"))', "-1000.0)"),
+        "Hidden scores are some small number instead of −inf. Where true scores are smaller still, "
+        "the hidden places win.",
+    ),
+    Slip(
         "the accumulator is not corrected",
         ("accumulator * correction[:, None]", "accumulator"),
         "When a larger score comes, the accumulator was measured from the old maximum: multiply it "
@@ -116,6 +122,7 @@ EXERCISE = Exercise(
             "Scores may be some ±2,000.",
             "float32 or float16; sums and results are float32.",
             "Each number of k and v is read once a program.",
+            "With tiles of 64 × 64 it compiles for an H100 without spilling registers.",
         ),
     ),
     properties=properties(

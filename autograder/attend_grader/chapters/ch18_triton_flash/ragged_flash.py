@@ -10,6 +10,7 @@ from attend_grader.chapters.ch18_triton_flash.shared import (
     as_edits,
     half_cases,
     large_cases,
+    low,
     plain,
     properties,
     traffic,
@@ -21,9 +22,10 @@ RAGGED: tuple[Size, ...] = ((21, 39, 16, 16, 16), (5, 1, 16, 16, 16), (1, 33, 32
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """One key too few for a tile, one too many, one key, whole tiles."""
+    """One key too few for a tile, one too many, one key, whole tiles; scores far below 0."""
     sizes = ((21, 31, 16, 16, 16), (5, 33, 16, 16, 16), (3, 1, 32, 16, 16), (18, 32, 16, 16, 32))
-    return [call for _, call, _ in plain(sizes)(rng)]
+    calls = [call for _, call, _ in plain(sizes)(rng)]
+    return [*calls, Call((*low(rng, 5, 32), 16, 16))]
 
 
 LOAD_K = "tl.load(k_ptr + s[:, None] * D + d[None, :], mask=s[:, None] < S, other=0.0)"
@@ -76,6 +78,12 @@ SLIPS = (
         ((f"        {HIDE}\n", ""), (WEIGHTS, f"weights = tl.where(s[None, :] < S, {EXP}, 0.0)")),
         "Empty places still have a say in the maximum, with the score 0. Where all true scores lie "
         "far below 0, each weight is 0, and 0 / 0 is not a number. Hide the scores first.",
+    ),
+    Slip(
+        "the maximum begins at 0",
+        ('tl.full((BLOCK_T,), -float("inf"), tl.float32)', "tl.zeros((BLOCK_T,), tl.float32)"),
+        "The running maximum begins at 0 instead of −inf. Where all scores lie far below 0, it "
+        "stays 0, each weight is 0, and 0 / 0 is not a number.",
     ),
     Slip(
         "hidden by the number of queries",

@@ -85,6 +85,12 @@ def high(rng: np.random.Generator, t: int, s: int) -> list[torch.Tensor]:
     return [torch.full((t, 16), 5.0), 5 + whole / 4, normal(rng, s, 16)]
 
 
+def low(rng: np.random.Generator, t: int, s: int) -> list[torch.Tensor]:
+    """A head of width 16 with scores of −150 to −130, whose exponentials are 0 in float32."""
+    whole = torch.from_numpy(rng.integers(-2, 3, (s, 16))).float()
+    return [torch.full((t, 16), 7.0), -5 + whole / 8, normal(rng, s, 16)]
+
+
 def plain(sizes: Iterable[Size], *, lse: bool = False, one: bool = False) -> Cases:
     """Heads of these sizes without a mask.
 
@@ -165,25 +171,29 @@ def large_cases(size: Size, *, lse: bool = False, one: bool = False) -> Cases:
     return make
 
 
-def half_cases(size: Size, *, lse: bool = False, one: bool = False) -> Cases:
-    """Float16: sums that exceed its largest number, 65,504, and a sum between 1 and the next.
+def halves(
+    rng: np.random.Generator, t: int, s: int, d: int, block_s: int
+) -> Iterator[tuple[str, list[torch.Tensor]]]:
+    """Heads of float16: sums over 65,504, its largest number, and a sum between 1 and the next.
 
-    In the second case one weight of a tile is 1 and all others together are 4.5e-4: float16, whose
-    next number is 1 + 9.8e-4, loses them.
+    In the second head one weight is 1, of a key that each query sees, and all others of its tile
+    together are 4.5e-4: float16, whose next number is 1 + 9.8e-4, loses them.
     """
+    q, k, v = (x.half() for x in head(rng, t, s, d))
+    v = (4000 + v).half()
+    yield "float16, equal scores, values of 4,000", [0 * q, k, v]
+    k = torch.full_like(k, 1 - math.log((block_s - 1) / 4.5e-4) / d**0.5)
+    k[int(rng.integers(max(s - t, 0) + 1))] = 1
+    yield "float16, one large weight and many small ones", [torch.ones_like(q), k, v]
+
+
+def half_cases(size: Size, *, lse: bool = False, one: bool = False) -> Cases:
+    """Float16 whose sums float16 would lose, at one size."""
 
     def make(rng: np.random.Generator) -> Iterator[Case]:
         t, s, d, *blocks = size
-        q, k, v = (x.half() for x in head(rng, t, s, d))
-        v = (4000 + v).half()
-        blocks_given = blocks[: 2 - one]
-        want = right(0 * q, k, v, lse=lse)
-        yield "float16, equal scores, values of 4,000", Call((0 * q, k, v, *blocks_given)), want
-        q = torch.ones_like(q)
-        k = torch.full_like(k, 1 - math.log((blocks[1] - 1) / 4.5e-4) / d**0.5)
-        k[int(rng.integers(s))] = 1
-        want = right(q, k, v, lse=lse)
-        yield "float16, one large weight and many small ones", Call((q, k, v, *blocks_given)), want
+        for why, (q, k, v) in halves(rng, t, s, d, blocks[1]):
+            yield why, Call((q, k, v, *blocks[: 2 - one])), right(q, k, v, lse=lse)
 
     return make
 
