@@ -1692,3 +1692,484 @@ add(
     ),
     ("tl.dot(tl.trans(x * after[:, None]), b)", "tl.dot(x, b * after[:, None])"),
 )
+add(
+    "segsum",
+    "wrong",
+    "squeeze() at the end",
+    """
+def segsum(log_decay: Tensor) -> Tensor:
+    T = log_decay.shape[-1]
+    m = log_decay[..., None].expand(*log_decay.shape, T)
+    low = torch.ones(T, T, dtype=torch.bool, device=log_decay.device)
+    m = m.masked_fill(~low.tril(-1), 0).cumsum(-2)
+    return m.masked_fill(~low.tril(), float("-inf")).squeeze()
+""",
+)
+add(
+    "segsum",
+    "right",
+    "a cube of terms, summed",
+    """
+def segsum(log_decay):
+    T = log_decay.shape[-1]
+    i = torch.arange(T)
+    t, s, r = i[:, None, None], i[None, :, None], i[None, None, :]
+    cube = torch.where((s < r) & (r <= t), log_decay[..., None, None, :], torch.zeros((), dtype=log_decay.dtype))
+    return torch.where(i[:, None] >= i, cube.sum(-1), torch.tensor(-math.inf, dtype=log_decay.dtype))
+""",
+)
+add(
+    "ssd_quadratic",
+    "wrong",
+    "0 above the diagonal, so that later steps are read unfaded",
+    """
+def ssd_quadratic(x: Tensor, log_decay: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    f = segsum(log_decay.transpose(1, 2)).nan_to_num(neginf=0.0).exp()  # B H T T
+    scores = torch.einsum("btn,bsn->bts", c, b)
+    return torch.einsum("bhts,bts,bshd->bthd", f, scores, x)
+""",
+)
+add(
+    "ssd_quadratic",
+    "wrong",
+    "the mean of the heads' decays for all",
+    """
+def ssd_quadratic(x: Tensor, log_decay: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    f = segsum(log_decay.mean(2, keepdim=True).expand_as(log_decay).transpose(1, 2)).exp()  # B H T T
+    scores = torch.einsum("btn,bsn->bts", c, b)
+    return torch.einsum("bhts,bts,bshd->bthd", f, scores, x)
+""",
+)
+add(
+    "ssd_quadratic",
+    "wrong",
+    "quotients of running products",
+    """
+def ssd_quadratic(x, log_decay, b, c):
+    p = log_decay.cumsum(1).exp().transpose(1, 2)
+    f = (p[..., :, None] / p[..., None, :]).tril()
+    return torch.einsum("bhts,btn,bsn,bshd->bthd", f, c, b, x)
+""",
+)
+add(
+    "ssd_quadratic",
+    "wrong",
+    "view() of x",
+    """
+def ssd_quadratic(x: Tensor, log_decay: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    f = segsum(log_decay.transpose(1, 2)).exp()  # B H T T
+    scores = torch.einsum("btn,bsn->bts", c, b)
+    B, T, H, D = x.shape
+    rows = x.view(B, T, H * D)
+    return torch.einsum("bhts,bts,bshd->bthd", f, scores, rows.view(B, T, H, D))
+""",
+)
+add(
+    "ssd_quadratic",
+    "right",
+    "products of decays, row by row",
+    """
+def ssd_quadratic(x, log_decay, b, c):
+    T = x.shape[1]
+    row, ys = None, []
+    for t in range(T):
+        one = torch.ones_like(log_decay[:, :1])
+        row = one if row is None else torch.cat([row * log_decay[:, t:t + 1].exp(), one], 1)
+        score = (b[:, :t + 1] @ c[:, t, :, None])[..., 0]
+        ys.append((row * score[..., None]).unsqueeze(-1).mul(x[:, :t + 1]).sum(1))
+    return torch.stack(ys, 1)
+""",
+)
+add(
+    "ssd_recurrent",
+    "wrong",
+    "the old state is faded, but not added to",
+    """
+def ssd_recurrent(x, log_decay, b, c, state=None):
+    B, T, H, D = x.shape
+    h = x.new_zeros(B, H, D, b.shape[-1]) if state is None else state
+    ys = []
+    for t in range(T):
+        h = log_decay[:, t].exp()[..., None, None] * x[:, t, :, :, None] * b[:, t, None, None, :]
+        ys.append((h * c[:, t, None, None, :]).sum(-1))
+    return torch.stack(ys, 1), h
+""",
+)
+add(
+    "ssd_recurrent",
+    "wrong",
+    "the state detached at each step",
+    """
+def ssd_recurrent(x, log_decay, b, c, state=None):
+    B, T, H, D = x.shape
+    h = x.new_zeros(B, H, D, b.shape[-1]) if state is None else state
+    ys = []
+    for t in range(T):
+        h = log_decay[:, t].exp()[..., None, None] * h.detach() + x[:, t, :, :, None] * b[:, t, None, None, :]
+        ys.append((h * c[:, t, None, None, :]).sum(-1))
+    return torch.stack(ys, 1), h
+""",
+)
+add(
+    "ssd_recurrent",
+    "wrong",
+    "the given state detached",
+    """
+def ssd_recurrent(x, log_decay, b, c, state=None):
+    B, T, H, D = x.shape
+    h = x.new_zeros(B, H, D, b.shape[-1]) if state is None else state.detach().clone()
+    ys = []
+    for t in range(T):
+        h = log_decay[:, t].exp()[..., None, None] * h + x[:, t, :, :, None] * b[:, t, None, None, :]
+        ys.append((h * c[:, t, None, None, :]).sum(-1))
+    return torch.stack(ys, 1), h
+""",
+)
+add(
+    "ssd_recurrent",
+    "right",
+    "reduce over the steps",
+    """
+def ssd_recurrent(x, log_decay, b, c, state=None):
+    B, T, H, D = x.shape
+    first = x.new_zeros((B, H, D, b.shape[-1])) if state is None else state
+    def step(hs, t):
+        return hs + [torch.addcmul(hs[-1] * log_decay[:, t].exp()[:, :, None, None], x[:, t].unsqueeze(-1), b[:, t, None, None])]
+    hs = functools.reduce(step, range(T), [first])
+    y = (torch.stack(hs[1:], 1) * c[:, :, None, None]).sum(dim=4)
+    return y, hs[-1]
+""",
+)
+add(
+    "best_chunk",
+    "wrong",
+    "must be less than the room",
+    """
+def best_chunk(tokens: int, heads: int, width: int, state: int, room: int):
+    def cost(q):
+        return q * q * state + heads * (q * q + q * q * width + 2 * q * width * state + 2 * q * width + width * state)
+    best = None
+    for q in range(1, tokens + 1):
+        if q * q + q * width + 2 * q * state + width * state >= room:
+            break
+        full, rest = divmod(tokens, q)
+        total = full * cost(q) + (cost(rest) if rest else 0)
+        if best is None or total < best[1]:
+            best = (q, total)
+    return best
+""",
+)
+add(
+    "best_chunk",
+    "wrong",
+    "an empty last chunk costs too",
+    """
+def best_chunk(tokens: int, heads: int, width: int, state: int, room: int):
+    def cost(q):
+        return q * q * state + heads * (q * q + q * q * width + 2 * q * width * state + 2 * q * width + width * state)
+    best = None
+    for q in range(1, tokens + 1):
+        if q * q + q * width + 2 * q * state + width * state > room:
+            break
+        full, rest = divmod(tokens, q)
+        total = full * cost(q) + cost(rest)
+        if best is None or total < best[1]:
+            best = (q, total)
+    return best
+""",
+)
+add(
+    "best_chunk",
+    "wrong",
+    "T itself is not tried",
+    """
+def best_chunk(tokens: int, heads: int, width: int, state: int, room: int):
+    def cost(q):
+        return q * q * state + heads * (q * q + q * q * width + 2 * q * width * state + 2 * q * width + width * state)
+    best = None
+    for q in range(1, max(tokens, 2)):
+        if q * q + q * width + 2 * q * state + width * state > room:
+            break
+        full, rest = divmod(tokens, q)
+        total = full * cost(q) + (cost(rest) if rest else 0)
+        if best is None or total < best[1]:
+            best = (q, total)
+    return best
+""",
+)
+add(
+    "best_chunk",
+    "right",
+    "a counter of chunk sizes",
+    """
+def best_chunk(tokens, heads, width, state, room):
+    table = {}
+    for q in range(1, tokens + 1):
+        if q * (q + width + 2 * state) + width * state <= room:
+            sizes = collections.Counter([q] * (tokens // q) + [tokens % q])
+            table[q] = sum(k * (n * n * state + heads * (n * n + n * n * width + 2 * n * width * (state + 1) + width * state)) for n, k in sizes.items() if n)
+    q = sorted(table, key=lambda q: (table[q], q))[0]
+    return q, table[q]
+""",
+)
+add(
+    "Mamba2Block",
+    "wrong",
+    "the state kept for the next call",
+    """
+class Mamba2Block(nn.Module):
+    def __init__(self, width: int, state: int, heads: int, taps: int = 4, chunk: int = 32) -> None:
+        super().__init__()
+        inner = 2 * width
+        mixed = inner + 2 * state
+        self.chunk = chunk
+        self.input = nn.Linear(width, inner + mixed + heads, bias=False)
+        self.taps = nn.Parameter(torch.empty(mixed, taps).uniform_(-1, 1) / taps**0.5)
+        self.taps_bias = nn.Parameter(torch.zeros(mixed))
+        start = torch.logspace(-3, -1, heads)  # step sizes at first
+        self.delta_bias = nn.Parameter(start + torch.log(-torch.expm1(-start)))
+        self.a_log = nn.Parameter(torch.linspace(1, 16, heads).log())
+        self.skip = nn.Parameter(torch.ones(heads))
+        self.norm = nn.RMSNorm(inner, eps=1e-5)
+        self.output = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        mixed, inner = self.taps.shape[0], self.output.in_features
+        state, heads = (mixed - inner) // 2, len(self.skip)
+        z, m, raw = self.input(x).split([inner, mixed, heads], -1)
+        m = F.silu(causal_conv1d(m, self.taps, self.taps_bias))
+        u, b, c = m.split([inner, state, state], -1)
+        delta = F.softplus(raw + self.delta_bias)
+        u = u.unflatten(-1, (heads, -1))
+        old = getattr(self, "old", None)
+        if old is not None and len(old) != len(x):
+            old = None
+        y, last = ssd_chunked(delta[..., None] * u, -self.a_log.exp() * delta, b, c, self.chunk, old)
+        self.old = last.detach()
+        y = (y + self.skip[:, None] * u).flatten(-2)
+        return self.output(self.norm(y * F.silu(z)))
+""",
+)
+add(
+    "Mamba2Block",
+    "wrong",
+    "softplus of raw and of the bias, each by itself",
+    """
+class Mamba2Block(nn.Module):
+    def __init__(self, width: int, state: int, heads: int, taps: int = 4, chunk: int = 32) -> None:
+        super().__init__()
+        inner = 2 * width
+        mixed = inner + 2 * state
+        self.chunk = chunk
+        self.input = nn.Linear(width, inner + mixed + heads, bias=False)
+        self.taps = nn.Parameter(torch.empty(mixed, taps).uniform_(-1, 1) / taps**0.5)
+        self.taps_bias = nn.Parameter(torch.zeros(mixed))
+        start = torch.logspace(-3, -1, heads)  # step sizes at first
+        self.delta_bias = nn.Parameter(start + torch.log(-torch.expm1(-start)))
+        self.a_log = nn.Parameter(torch.linspace(1, 16, heads).log())
+        self.skip = nn.Parameter(torch.ones(heads))
+        self.norm = nn.RMSNorm(inner, eps=1e-5)
+        self.output = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        mixed, inner = self.taps.shape[0], self.output.in_features
+        state, heads = (mixed - inner) // 2, len(self.skip)
+        z, m, raw = self.input(x).split([inner, mixed, heads], -1)
+        m = F.silu(causal_conv1d(m, self.taps, self.taps_bias))
+        u, b, c = m.split([inner, state, state], -1)
+        delta = F.softplus(raw) + F.softplus(self.delta_bias)
+        u = u.unflatten(-1, (heads, -1))
+        y, _ = ssd_chunked(delta[..., None] * u, -self.a_log.exp() * delta, b, c, self.chunk)
+        y = (y + self.skip[:, None] * u).flatten(-2)
+        return self.output(self.norm(y * F.silu(z)))
+""",
+)
+add(
+    "Mamba2Block",
+    "right",
+    "the norm by hand",
+    """
+class Mamba2Block(nn.Module):
+    def __init__(self, width: int, state: int, heads: int, taps: int = 4, chunk: int = 32) -> None:
+        super().__init__()
+        inner = 2 * width
+        mixed = inner + 2 * state
+        self.chunk = chunk
+        self.input = nn.Linear(width, inner + mixed + heads, bias=False)
+        self.taps = nn.Parameter(torch.empty(mixed, taps).uniform_(-1, 1) / taps**0.5)
+        self.taps_bias = nn.Parameter(torch.zeros(mixed))
+        start = torch.logspace(-3, -1, heads)  # step sizes at first
+        self.delta_bias = nn.Parameter(start + torch.log(-torch.expm1(-start)))
+        self.a_log = nn.Parameter(torch.linspace(1, 16, heads).log())
+        self.skip = nn.Parameter(torch.ones(heads))
+        self.norm = nn.RMSNorm(inner, eps=1e-5)
+        self.output = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        mixed, inner = self.taps.shape[0], self.output.in_features
+        state, heads = (mixed - inner) // 2, len(self.skip)
+        z, m, raw = self.input(x).split([inner, mixed, heads], -1)
+        m = F.silu(causal_conv1d(m, self.taps, self.taps_bias))
+        u, b, c = m.split([inner, state, state], -1)
+        delta = F.softplus(raw + self.delta_bias)
+        u = u.unflatten(-1, (heads, -1))
+        y, _ = ssd_chunked(delta[..., None] * u, -self.a_log.exp() * delta, b, c, self.chunk)
+        y = (y + self.skip[:, None] * u).flatten(-2)
+        g = y * F.silu(z)
+        g = g * (g.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt() * self.norm.weight
+        return g @ self.output.weight.T
+""",
+)
+add(
+    "triton_selective_scan",
+    "wrong",
+    "the state out and in again at each step",
+    """
+@triton.jit
+def scan_kernel(x_ptr, delta_ptr, a_ptr, b_ptr, c_ptr, state_ptr, y_ptr, last_ptr, n_tokens, n_channels, N: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0)
+    e = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    n = tl.arange(0, N)
+    ok = e < n_channels
+    both = ok[:, None] & (n[None, :] < N)
+    at = (i * n_channels + e[:, None]) * N + n[None, :]
+    h = tl.load(state_ptr + at, mask=both, other=0.0)
+    a = tl.load(a_ptr + e[:, None] * N + n[None, :], mask=both, other=0.0)
+    for t in range(n_tokens):
+        row = (i * n_tokens + t) * n_channels + e
+        x = tl.load(x_ptr + row, mask=ok, other=0.0)
+        d = tl.load(delta_ptr + row, mask=ok, other=0.0)
+        b = tl.load(b_ptr + (i * n_tokens + t) * N + n)
+        c = tl.load(c_ptr + (i * n_tokens + t) * N + n)
+        h = tl.exp(d[:, None] * a) * h + (d * x)[:, None] * b[None, :]
+        tl.store(y_ptr + row, tl.sum(h * c[None, :], axis=1), mask=ok)
+        tl.store(last_ptr + at, h, mask=both)
+        h = tl.load(last_ptr + at, mask=both, other=0.0)
+    tl.store(last_ptr + at, h, mask=both)
+
+
+def triton_selective_scan(x, delta, a, b, c, state):
+    y, last = torch.empty(x.shape), torch.empty(state.shape)
+    given = [m.contiguous() for m in (x, delta, a, b, c, state)]
+    batch, tokens, channels = x.shape
+    grid = (batch, triton.cdiv(channels, 8))
+    scan_kernel[grid](*given, y, last, tokens, channels, N=a.shape[1], BLOCK=8)
+    return y, last
+""",
+)
+add(
+    "triton_chunk_state",
+    "wrong",
+    "decays loaded without a mask",
+    """
+@triton.jit
+def chunk_state_kernel(x_ptr, log_decay_ptr, b_ptr, written_ptr, n_tokens, n_heads, D: tl.constexpr, N: tl.constexpr, CHUNK: tl.constexpr):
+    i = tl.program_id(0)
+    j = tl.program_id(1)
+    k = tl.program_id(2)
+    s = k * CHUNK + tl.arange(0, CHUNK)
+    d = tl.arange(0, D)
+    n = tl.arange(0, N)
+    ok = s < n_tokens
+    row = (i * n_tokens + s) * n_heads + j
+    x = tl.load(x_ptr + row[:, None] * D + d[None, :], mask=ok[:, None], other=0.0)
+    a = tl.load(log_decay_ptr + row)
+    a = tl.where(ok, a, 0.0)
+    b = tl.load(b_ptr + (i * n_tokens + s)[:, None] * N + n[None, :], mask=ok[:, None], other=0.0)
+    fade = tl.exp(tl.sum(a, axis=0) - tl.cumsum(a, axis=0))
+    w = tl.dot(tl.trans(x * fade[:, None]), b, input_precision="ieee")
+    at = ((i * tl.num_programs(2) + k) * n_heads + j) * D + d
+    tl.store(written_ptr + at[:, None] * N + n[None, :], w)
+
+
+def triton_chunk_state(x, log_decay, b, chunk):
+    batch, tokens, heads, width = x.shape
+    chunks, state = triton.cdiv(tokens, chunk), b.shape[-1]
+    written = torch.empty(batch, chunks, heads, width, state)
+    given = [m.contiguous() for m in (x, log_decay, b)]
+    grid = (batch, heads, chunks)
+    chunk_state_kernel[grid](*given, written, tokens, heads, D=width, N=state, CHUNK=chunk)
+    return written
+""",
+)
+add(
+    "triton_chunk_state",
+    "wrong",
+    "faded x stored in the argument and loaded",
+    """
+@triton.jit
+def chunk_state_kernel(x_ptr, log_decay_ptr, b_ptr, written_ptr, n_tokens, n_heads, D: tl.constexpr, N: tl.constexpr, CHUNK: tl.constexpr):
+    i = tl.program_id(0)
+    j = tl.program_id(1)
+    k = tl.program_id(2)
+    s = k * CHUNK + tl.arange(0, CHUNK)
+    d = tl.arange(0, D)
+    n = tl.arange(0, N)
+    ok = s < n_tokens
+    row = (i * n_tokens + s) * n_heads + j
+    x = tl.load(x_ptr + row[:, None] * D + d[None, :], mask=ok[:, None], other=0.0)
+    a = tl.load(log_decay_ptr + row, mask=ok, other=0.0)
+    b = tl.load(b_ptr + (i * n_tokens + s)[:, None] * N + n[None, :], mask=ok[:, None], other=0.0)
+    fade = tl.exp(tl.sum(a, axis=0) - tl.cumsum(a, axis=0))
+    place = x_ptr + row[:, None] * D + d[None, :]
+    tl.store(place, x * fade[:, None], mask=ok[:, None])
+    x = tl.load(place, mask=ok[:, None], other=0.0)
+    w = tl.dot(tl.trans(x), b, input_precision="ieee")
+    at = ((i * tl.num_programs(2) + k) * n_heads + j) * D + d
+    tl.store(written_ptr + at[:, None] * N + n[None, :], w)
+
+
+def triton_chunk_state(x, log_decay, b, chunk):
+    batch, tokens, heads, width = x.shape
+    chunks, state = triton.cdiv(tokens, chunk), b.shape[-1]
+    written = torch.empty(batch, chunks, heads, width, state)
+    given = [m.contiguous() for m in (x, log_decay, b)]
+    grid = (batch, heads, chunks)
+    chunk_state_kernel[grid](*given, written, tokens, heads, D=width, N=state, CHUNK=chunk)
+    return written
+""",
+)
+add(
+    "triton_chunk_scan",
+    "wrong",
+    "y stored, loaded and added to",
+    """
+@triton.jit
+def chunk_scan_kernel(x_ptr, log_decay_ptr, b_ptr, c_ptr, state_ptr, y_ptr, n_tokens, n_heads, D: tl.constexpr, N: tl.constexpr, CHUNK: tl.constexpr):
+    i = tl.program_id(0)
+    j = tl.program_id(1)
+    k = tl.program_id(2)
+    q = tl.arange(0, CHUNK)
+    s = k * CHUNK + q
+    d = tl.arange(0, D)
+    n = tl.arange(0, N)
+    ok = s < n_tokens
+    row = (i * n_tokens + s) * n_heads + j
+    x = tl.load(x_ptr + row[:, None] * D + d[None, :], mask=ok[:, None], other=0.0)
+    a = tl.load(log_decay_ptr + row, mask=ok, other=0.0)
+    step = (i * n_tokens + s)[:, None] * N + n[None, :]
+    b = tl.load(b_ptr + step, mask=ok[:, None], other=0.0)
+    c = tl.load(c_ptr + step, mask=ok[:, None], other=0.0)
+    at = ((i * tl.num_programs(2) + k) * n_heads + j) * D + d
+    h = tl.load(state_ptr + at[:, None] * N + n[None, :])
+    run = tl.cumsum(a, axis=0)
+    low = q[:, None] >= q[None, :]
+    f = tl.exp(tl.where(low, run[:, None] - run[None, :], float("-inf")))
+    scores = tl.dot(c, tl.trans(b), input_precision="ieee") * f
+    y = tl.dot(scores, x, input_precision="ieee")
+    place = y_ptr + row[:, None] * D + d[None, :]
+    tl.store(place, y, mask=ok[:, None])
+    y = tl.load(place, mask=ok[:, None], other=0.0)
+    y += tl.dot(c, tl.trans(h), input_precision="ieee") * tl.exp(run)[:, None]
+    tl.store(y_ptr + row[:, None] * D + d[None, :], y, mask=ok[:, None])
+
+
+def triton_chunk_scan(x, log_decay, b, c, state, chunk):
+    y = torch.empty(x.shape)
+    given = [m.contiguous() for m in (x, log_decay, b, c, state)]
+    batch, tokens, heads, width = x.shape
+    grid, size = (batch, heads, triton.cdiv(tokens, chunk)), b.shape[-1]
+    chunk_scan_kernel[grid](*given, y, tokens, heads, D=width, N=size, CHUNK=chunk)
+    return y
+""",
+)

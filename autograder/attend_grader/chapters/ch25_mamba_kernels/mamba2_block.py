@@ -85,14 +85,14 @@ SLIPS = (
         "The gate is sigmoid(z). Mamba's is SiLU(z) = z · sigmoid(z).",
     ),
     Slip(
-        "x is not multiplied by Δ",
+        "u is not multiplied by Δ",
         ("delta[..., None] * u, a", "u, a"),
-        "x is written without its Δ. ssd_chunked takes what is written: Δ times x.",
+        "u is written without its Δ. ssd_chunked takes what is written: Δ times u.",
     ),
     Slip(
         "the skip takes Δ too",
         ("self.skip[:, None] * u", "self.skip[:, None] * delta[..., None] * u"),
-        "The skip adds Δ times x. It takes x itself.",
+        "The skip adds Δ times u. It should add u itself, times `skip`.",
     ),
     Slip(
         "channels dealt to heads one by one",
@@ -119,7 +119,7 @@ SLIPS = (
     Slip(
         "b and c exchanged",
         ("u, b, c = mixed", "u, c, b = mixed"),
-        "b and c are exchanged: after x comes b, then c.",
+        "b and c are exchanged: after u comes b, then c.",
     ),
     Slip(
         "a_log used as a",

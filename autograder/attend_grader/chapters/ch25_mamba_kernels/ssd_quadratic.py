@@ -67,9 +67,10 @@ SLIPS = (
         "are the exponentials of segsum.",
     ),
     Slip(
-        "the mask is not exponentiated",
-        ("torch.exp(segsum(log_decay.mT))", "torch.exp(segsum(log_decay.mT)).clamp(1e-30).log()"),
-        "The scores are multiplied by the sums of logarithms. Take their exponential first.",
+        "later steps are read unfaded",
+        ("segsum(log_decay.mT)", "segsum(log_decay.mT).nan_to_num(neginf=0.0)"),
+        "Above the diagonal the factor is 1, so a step reads later ones too. There it should be "
+        "0, the exponential of −inf.",
     ),
     Slip(
         "queries and keys exchanged",

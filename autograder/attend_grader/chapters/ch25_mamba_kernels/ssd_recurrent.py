@@ -57,7 +57,13 @@ SLIPS = (
     Slip(
         "the decay hits the new input too",
         (UPDATE, "h = decay[:, t] * (h + written[:, t])"),
-        "What is written now is faded at once. Only the old state is.",
+        "What is written now is faded at once. Only the old state should fade.",
+    ),
+    Slip(
+        "the old state is lost",
+        (UPDATE, "h = decay[:, t] * written[:, t]"),
+        "The state holds what the current step writes and nothing older. Fade the old state, and "
+        "add what is written to it.",
     ),
     Slip(
         "nothing fades",

@@ -109,7 +109,7 @@ SLIPS = (
         "a step does not see itself",
         ("tl.where(causal, since[:, None]",
          "tl.where(step[:, None] > step[None, :], since[:, None]"),
-        "The diagonal is masked: a step reads what it has just written, unfaded.",
+        "The diagonal is masked. A step should also read what it has just written, unfaded.",
     ),
     Slip(
         "heads taken to come before chunks",
