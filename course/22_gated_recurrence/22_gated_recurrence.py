@@ -216,9 +216,10 @@ if ready(retention_parallel, retention_chunked):
         print("   measured ", *zip(*best, strict=True), sep="\n      ")
 
 # %% [markdown]
-# Of the decays tried, the best is always next to the formula's, and the error a little below it.
-# For a pair about $D/e$ tokens old, 12 here, even the best decay's error is as large as the value.
-# Heads with different decays cover different ages; the next models choose what to forget.
+# Of the decays tried, the best is always next to the formula's, and the error on average a little
+# below it. For a pair about $D/e$ tokens old, 12 here, even the best decay's error is as large as
+# the value. Heads with different decays cover different ages; the next models choose what to
+# forget.
 
 # %% [markdown]
 # ## 2 · Let the text decide
@@ -465,7 +466,7 @@ from attend_solutions.gated_recurrence import rg_lru
 
 # %% [markdown]
 # **What you should see.** Independent inputs of variance 1, gates open: the spread of the state
-# after 500 tokens is 1 for fast and slow channels. Without the root a slow channel would reach
+# after 500 tokens is about 1 for fast and slow channels. Without the root a slow channel would reach
 # $1/\sqrt{1 - a^2}$.
 
 # %%

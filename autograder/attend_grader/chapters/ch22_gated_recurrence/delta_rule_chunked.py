@@ -139,11 +139,6 @@ SLIPS = (
         "What the memory said before the chunk is not subtracted: β_t (v_t − Sᵀ k_t).",
     ),
     Slip(
-        "no mask for queries",
-        ("np.tril(asked @ turned) @ written", "asked @ turned @ written"),
-        "Queries see what later tokens of their chunk write: keep the lower triangle of q kᵀ.",
-    ),
-    Slip(
         "values in the place of corrections",
         ("state + turned @ written", "state + turned @ (step * values)"),
         "The memory gets β times the values. It gets the corrections u, like the outputs.",
@@ -153,6 +148,15 @@ SLIPS = (
         ("step * (values - keys @ state)", "step * values - keys @ state"),
         "What the memory said before the chunk is subtracted in full. The step size multiplies the "
         "whole difference, β_t (v_t − Sᵀ k_t).",
+    ),
+    Slip(
+        "keys made to have norm 1",
+        (
+            "k[..., part, :], v[..., part, :]",
+            "k[..., part, :] / np.maximum(np.linalg.norm(k[..., part, :], axis=-1, keepdims=True), "
+            "1e-300), v[..., part, :]",
+        ),
+        "Keys are divided by their norm. They are used as they come; norms are the caller's part.",
     ),
 )  # fmt: skip
 

@@ -121,9 +121,10 @@ SLIPS = (
         "once for the first token.",
     ),
     Slip(
-        "a memory that was given is not used",
-        ("if state is None:", "if True:"),
-        "The memory starts empty although one is given. Start from zeros only where it is None.",
+        "the memory fades once a chunk",
+        (CARRY, "rate * state + np.swapaxes"),
+        "The memory fades by one step in a whole chunk. It fades once for each of its tokens: by "
+        "decay^length.",
     ),
     Slip(
         "a chunk's keys fade one step too much",

@@ -170,9 +170,10 @@ SLIPS = (
         "divided by.",
     ),
     Slip(
-        "sums in the place of means",
-        ("(old * values + new * value) / (old * weights + new)", "old * values + new * value"),
-        "The weighted values are not divided by the sum of weights.",
+        "the maximum does not fade",
+        ("old * weights + new, top\n", "old * weights + new, np.maximum(largest, now)\n"),
+        "The state's third row is the larger of `largest` and k, without the rate. It is the "
+        "maximum that the sums were divided by: of largest − rate and k.",
     ),
     Slip(
         "no gate",

@@ -101,6 +101,16 @@ SLIPS = (
         "Each token is mixed with the sum of all tokens before. It is mixed with one.",
     ),
     Slip(
+        "the token before is mixed already",
+        (
+            BEFORE,
+            "np.stack([last] + [last := mix * x[..., t, :] + (1 - mix) * last "
+            "for t in range(x.shape[-2] - 1)], axis=-2)",
+        ),
+        "Each token is mixed with the result for the token before, so all that came earlier is in "
+        "it. It is mixed with the token before as it is in x.",
+    ),
+    Slip(
         "the token before is added in full",
         (MIXED, "mix * x + before"),
         "The token before is added in full: its share is 1 − mix.",
