@@ -466,8 +466,8 @@ from attend_solutions.gated_recurrence import rg_lru
 
 # %% [markdown]
 # **What you should see.** Independent inputs of variance 1, gates open: the spread of the state
-# after 500 tokens is about 1 for fast and slow channels. Without the root a slow channel would reach
-# $1/\sqrt{1 - a^2}$.
+# after 500 tokens is about 1 for fast and slow channels. Without the root a slow channel would
+# reach $1/\sqrt{1 - a^2}$.
 
 # %%
 if ready(rg_lru):
