@@ -79,7 +79,8 @@ def _shell() -> Any:
     config.HistoryManager.enabled = False
     shell = InteractiveShell.instance(config=config)
     shell.showtraceback = shell.showsyntaxerror = _nothing  # to make one takes 50 ms
-    shell.display_formatter.format = _no_pictures  # and a chart 100
+    formatter: Any = shell.display_formatter
+    formatter.format = _no_pictures  # and a chart 100
     shell.magics_manager.register_function(
         _nothing, magic_name="matplotlib"
     )  # a notebook's own has it
