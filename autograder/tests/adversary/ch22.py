@@ -1982,3 +1982,239 @@ wrong(
     shift(mixed="mix.astype(x.dtype) * x + (1 - mix.astype(x.dtype)) * before"),
 )
 wrong(W, "-50 in the place of -inf before the first token", rwkv(start="50.0"))
+
+# A fourth series: what the first three leave out.
+
+wrong(
+    R,
+    "the memory given is cast to the type of k",
+    recurrent(start=f"{EMPTY} if state is None else state.astype(k.dtype)"),
+)
+wrong(
+    R,
+    "the memory given has not faded at the first token",
+    recurrent(step="S = (decay * S if t else S) + " + OUTER + "; " + READ),
+)
+wrong(
+    P,
+    "products below 1e-12 are taken as 0",
+    parallel(
+        out="np.where(abs(F * (q @ np.swapaxes(k, -1, -2))) < 1e-12, 0.0, F * (q @ np.swapaxes(k, -1, -2))) @ v"
+    ),
+)
+wrong(
+    K,
+    "the old memory fades once a chunk",
+    chunked(carry=CHUNK["carry"].replace("rate ** n * S", "rate * S")),
+)
+wrong(
+    G,
+    "the first row's gate fades all rows of the old memory",
+    gated(
+        carry=GATE["carry"].replace("np.exp(s[..., -1, :])[..., None]", "np.exp(s[..., -1:, :1])")
+    ),
+)
+wrong(
+    G,
+    "differences are not clipped, and the mask is a product",
+    gated(
+        fade="np.exp(s[..., :, None, :] - s[..., None, :, :])",
+        weights="(a[..., :, None, :] * b[..., None, :, :] * f).sum(-1) * np.tri(a.shape[-2])",
+    ),
+)
+wrong(D, "no step sizes on the right side", delta(right="c - b @ S"))
+wrong(
+    S,
+    "each token is mixed with the one before as mixed already",
+    shift(
+        before="np.stack([last] + [last := mix * x[..., t, :] + (1 - mix) * last for t in range(x.shape[-2] - 1)], axis=-2)"
+    ),
+)
+wrong(
+    S,
+    "last is the first row's for all leading axes",
+    shift(
+        before="np.concatenate([np.zeros_like(x[..., :1, :]) + last.reshape(-1, last.shape[-1])[0], x[..., :-1, :]], axis=-2)"
+    ),
+)
+wrong(
+    W,
+    "the maximum is kept without the rate",
+    rwkv(update="a, b, m = e1 * a + e2 * vt, e1 * b + e2, np.maximum(m, kt)"),
+)
+wrong(
+    L,
+    "no root at the first token where no state comes",
+    lru(
+        step="h = sigmoid(admit[..., 0, :]) * x[..., 0, :] if t == 0 and state is None else a[..., t, :] * h + w[..., t, :]"
+    ),
+)
+right(
+    "retention_recurrent",
+    "recursion on halves of the text, then loops",
+    """
+def retention_recurrent(q, k, v, decay, state=None):
+    expect_pairs(q, k, v)
+    T = q.shape[-2]
+    if T > 1:
+        h = T // 2
+        one, state = retention_recurrent(q[..., :h, :], k[..., :h, :], v[..., :h, :], decay, state)
+        two, state = retention_recurrent(q[..., h:, :], k[..., h:, :], v[..., h:, :], decay, state)
+        return np.concatenate([one, two], axis=-2), state
+    g = np.asarray(decay, dtype=float)[..., None, None]
+    new = np.swapaxes(k, -1, -2) @ v
+    state = new + (g * 0.0 if state is None else g * state)
+    return q @ state, state
+""",
+)
+right(
+    "retention_parallel",
+    "powers once, gathered by age",
+    """
+def retention_parallel(q, k, v, decay):
+    expect_pairs(q, k, v)
+    decay = np.asarray(decay, dtype=float)[..., None]
+    n = q.shape[-2]
+    powers = np.concatenate([decay ** np.arange(n), np.zeros(decay.shape)], axis=-1)
+    i = np.arange(n)
+    age = i[:, None] - i
+    F = powers[..., np.where(age < 0, n, age)]
+    return np.matmul(F * np.matmul(q, np.swapaxes(k, -1, -2)), v)
+""",
+)
+right(
+    "retention_parallel",
+    "row t of the output alone, from the tokens up to it",
+    """
+def retention_parallel(q, k, v, decay):
+    expect_pairs(q, k, v)
+    decay = np.asarray(decay, dtype=float)[..., None, None]
+    rows = []
+    for t in range(q.shape[-2]):
+        weights = q[..., t : t + 1, :] @ np.swapaxes(k[..., : t + 1, :], -1, -2)
+        rows.append((weights * decay ** np.arange(t, -1, -1)) @ v[..., : t + 1, :])
+    return np.concatenate(rows, axis=-2)
+""",
+)
+right(
+    "retention_chunked",
+    "the memory as one more part: list of states first",
+    """
+def retention_chunked(q, k, v, decay, chunk=64, state=None):
+    expect_pairs(q, k, v)
+    rate = np.asarray(decay, dtype=float)[..., None, None]
+    parts = tiles(q.shape[-2], chunk)
+    memories = [np.zeros((q.shape[-1], v.shape[-1])) if state is None else np.array(state, dtype=float)]
+    for p in parts:
+        n = p.stop - p.start
+        left = rate ** np.arange(n - 1, -1, -1)[:, None]
+        memories.append(rate**n * memories[-1] + np.swapaxes(k[..., p, :] * left, -1, -2) @ v[..., p, :])
+    found = [
+        retention_parallel(q[..., p, :], k[..., p, :], v[..., p, :], decay)
+        + (q[..., p, :] * rate ** np.arange(1, p.stop - p.start + 1)[:, None]) @ m
+        for p, m in zip(parts, memories)
+    ]
+    return np.concatenate(found, axis=-2), memories[-1]
+""",
+)
+right(
+    "gated_linear_attention",
+    "sums from a matrix of ones, kept chunk outputs in a dict",
+    """
+def gated_linear_attention(q, k, v, gates, chunk=64, state=None):
+    expect_pairs(q, k, v)
+    if gates.shape[-2:] != k.shape[-2:]:
+        raise ValueError("gates")
+    parts = tiles(q.shape[-2], chunk)
+    memory, rows = state, {}
+    for number, p in enumerate(parts):
+        g = gates[..., p, :]
+        b = np.tri(g.shape[-2]) @ g
+        w = np.tril(np.einsum("...td,...sd,...tsd->...ts", q[..., p, :], k[..., p, :],
+                              np.exp(np.minimum(b[..., None, :] - b[..., None, :, :], 0))))
+        rows[number] = w @ v[..., p, :]
+        write = np.swapaxes(k[..., p, :] * np.exp(b[..., -1:, :] - b), -1, -2) @ v[..., p, :]
+        if memory is not None:
+            rows[number] = rows[number] + (q[..., p, :] * np.exp(b)) @ memory
+            write = write + np.exp(b[..., -1, :, None]) * memory
+        memory = write
+    return np.concatenate(list(rows.values()), axis=-2), memory
+""",
+)
+right(
+    "delta_rule_chunked",
+    "WY: with and without the memory",
+    """
+def delta_rule_chunked(q, k, v, beta, chunk=64, state=None):
+    expect_pairs(q, k, v)
+    if beta.shape[-1] != k.shape[-2]:
+        raise ValueError("beta")
+    S = 0.0 * (np.swapaxes(k[..., :1, :], -1, -2) @ v[..., :1, :]) if state is None else state
+    out = []
+    for p in tiles(q.shape[-2], chunk):
+        Q, K, V, b = q[..., p, :], k[..., p, :], v[..., p, :], beta[..., p, None]
+        M = np.eye(K.shape[-2]) + np.tril(b * (K @ np.swapaxes(K, -1, -2)), -1)
+        W, U0 = np.linalg.solve(M, b * K), np.linalg.solve(M, b * V)
+        U = U0 - W @ S
+        out.append(Q @ S + np.tril(Q @ np.swapaxes(K, -1, -2)) @ U)
+        S = S + np.swapaxes(K, -1, -2) @ U
+    return np.concatenate(out, axis=-2), S
+""",
+)
+right(
+    "rwkv_time_mix",
+    "a fraction: the share of the new token",
+    """
+def rwkv_time_mix(r, k, v, rate, bonus, state=None):
+    if state is None:
+        nothing = np.zeros((*k.shape[:-2], k.shape[-1]))
+        state = np.stack([nothing, nothing, nothing - np.inf], axis=-2)
+    a, b, m = np.moveaxis(state, -2, 0)
+    ys = []
+    for kt, vt, rt in zip(*(np.moveaxis(z, -2, 0) for z in (k, v, r))):
+        both = np.stack(np.broadcast_arrays(m, bonus + kt))
+        both = np.exp(both - both.max(axis=0))
+        ys.append(sigmoid(rt) * (both[0] * a + both[1] * vt) / (both[0] * b + both[1]))
+        both = np.stack(np.broadcast_arrays(m - rate, 1.0 * kt))
+        m = both.max(axis=0)
+        both = np.exp(both - m)
+        a, b = both[0] * a + both[1] * vt, both[0] * b + both[1]
+    return np.stack(ys, -2), np.stack([a, b, m], -2)
+""",
+)
+right(
+    "rwkv_time_mix",
+    "sigmoid by hand with abs, safe",
+    """
+def rwkv_time_mix(r, k, v, rate, bonus, state=None):
+    if state is None:
+        nothing = np.zeros((*k.shape[:-2], k.shape[-1]))
+        state = np.stack([nothing, nothing, nothing - np.inf], axis=-2)
+    values, weights, largest = np.moveaxis(state, -2, 0)
+    e = np.exp(-np.abs(r))
+    gate = np.where(r >= 0, 1 / (1 + e), e / (1 + e))
+    out = []
+    for t in range(k.shape[-2]):
+        here = bonus + k[..., t, :]
+        M = np.where(here > largest, here, largest)
+        x, y = np.exp(largest - M), np.exp(here - M)
+        out.append((x * values + y * v[..., t, :]) / (x * weights + y))
+        later = largest - rate
+        M = np.where(k[..., t, :] > later, k[..., t, :], later)
+        x, y = np.exp(later - M), np.exp(k[..., t, :] - M)
+        values, weights, largest = values * x + v[..., t, :] * y, weights * x + y, M
+    return gate * np.stack(out, axis=-2), np.stack([values, weights, largest], axis=-2)
+""",
+)
+right(
+    "token_shift",
+    "a float buffer, in two steps",
+    """
+def token_shift(x, mix, last=None):
+    out = np.array(x * mix, dtype=float)
+    out[..., 1:, :] += (1 - mix) * x[..., :-1, :]
+    if last is not None:
+        out[..., 0, :] += (1 - mix) * last
+    return out, np.array(x[..., -1, :])
+""",
+)
