@@ -90,6 +90,7 @@ def main() -> None:
     if given.out is None and given.chapter != CHAPTER:
         return  # the files beside this one are of the chapter that the manual names
     out = given.out or Path(__file__).parent
+    out.mkdir(parents=True, exist_ok=True)
     (out / "throughput.json").write_text(json.dumps(facts, indent=1) + "\n")
     (out / "throughput.md").write_text(text)
 

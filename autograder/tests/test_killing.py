@@ -99,6 +99,7 @@ from multiprocessing import active_children, get_context
 import nbformat
 from attend_grader.grading import processes, work
 from attend_grader.grading.record import Record
+from attend_grader.sandbox import jail
 from attend_grader.sandbox.jail import SandboxMissing
 
 def grade(job):
@@ -127,6 +128,13 @@ with processes.ahead(2):
 with processes.ahead(1):
     pass
 print(active_children())
+for name in jail.THREADS:
+    os.environ.pop(name, None)
+os.environ["MKL_NUM_THREADS"] = "3"
+processes._serve = lambda pipe, files: pipe.send([os.environ.get(name) for name in jail.THREADS])
+one = processes._Worker(None)
+print(*one.connection.recv(), "OMP_NUM_THREADS" in os.environ)
+one.end()
 processes._serve = lambda *what: os._exit(1)
 run("ann")
 """
@@ -145,5 +153,6 @@ def test_what_ends_its_worker_each_time_is_a_crash_and_costs_no_other() -> None:
         "there is no jail.",
         "fay PASSED ",
         "[]",
+        "1 1 3 False",
         "the grader's own processes end as they start; see above why.",
     ]

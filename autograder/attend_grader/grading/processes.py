@@ -114,7 +114,8 @@ class _Worker:
         self.ready = False
         with theirs:  # open in the worker alone: it ends, and there is an end of the file
             self.process = context.Process(target=_serve, args=(theirs, files), daemon=True)
-            self.process.start()
+            with _one_thread():
+                self.process.start()
 
     def give(self, waiting: deque[Job]) -> None:
         """Let it grade the first of what waits."""
@@ -127,6 +128,22 @@ class _Worker:
         self.process.kill()
         self.process.join()
         self.connection.close()
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Processes started here calculate in one thread, unless the environment says otherwise.
+
+    There is a worker for each processor, and PyTorch's other threads wait by spinning: on two
+    processors two workers took twice as long with two threads each.
+    """
+    missing = [name for name in jail.THREADS if name not in os.environ]
+    os.environ.update(dict.fromkeys(missing, "1"))
+    try:
+        yield
+    finally:
+        for name in missing:
+            del os.environ[name]
 
 
 class _Team:

@@ -24,6 +24,9 @@ from attend_grader.sandbox import tree
 TREE = "/attend"
 """Where the packages of :mod:`.tree` are in the jail."""
 
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Variables that say in how many threads NumPy and PyTorch calculate."""
+
 MIB = 2**20
 
 
@@ -178,9 +181,7 @@ def environment(packages: str) -> dict[str, str]:
         "PYTHONPATH": packages,
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "MKL_NUM_THREADS": "1",
+        **dict.fromkeys(THREADS, "1"),
         "TRITON_INTERPRET": "1",  # no GPU is in the jail
     }
 
