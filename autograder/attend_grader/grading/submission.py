@@ -1,9 +1,9 @@
 """Grading one notebook: its cells run in the jail, its checks out here.
 
-Cells run in order. Where a check stands, the trusted side asks the jail for values of the
-learner's function and decides. What ends a process (time, memory, a crash) costs the exercise
-during which it happened, and no other: the cells before run again in a fresh process, without the
-one that did it.
+Cells run in order, up to the last check. Where a check stands, the trusted side asks the jail for
+values of the learner's function and decides. What ends a process (time, memory, a crash) costs the
+exercise during which it happened, and no other: the cells before run again in a fresh process,
+without the one that did it.
 """
 
 from __future__ import annotations
@@ -67,13 +67,17 @@ class Verdict:
         return self.report.status.upper().replace(" ", "_")
 
 
+def _is_test(cell: NotebookNode) -> bool:
+    marks = cell.metadata.get("nbgrader", {})
+    return bool(cell.cell_type == "code" and marks.get("grade") and not marks.get("solution"))
+
+
 def called_by_check(cell: NotebookNode) -> str | None:
     """The name in ``check(name)``, where that is all a graded test cell holds; else None.
 
     Tests of an instructor's own, made of assertions, give None.
     """
-    marks = cell.metadata.get("nbgrader", {})
-    if cell.cell_type != "code" or not marks.get("grade") or marks.get("solution"):
+    if not _is_test(cell):
         return None
     try:
         body = ast.parse(cell.source).body
@@ -109,12 +113,13 @@ def grade_notebook(
     """
     run = _Run(notebook, parent)
     verdicts = []
+    tests = [index for index, cell in enumerate(notebook.cells) if _is_test(cell)]
     try:
-        for index, cell in enumerate(notebook.cells):
-            marks = cell.metadata.get("nbgrader", {})
+        for index, cell in enumerate(notebook.cells[: max(tests, default=-1) + 1]):
             if cell.cell_type != "code":
                 continue
-            if not marks.get("grade") or marks.get("solution"):
+            marks = cell.metadata.get("nbgrader", {})
+            if index not in tests:
                 run.reach(index)
                 continue
             start = time.monotonic()
