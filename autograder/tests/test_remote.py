@@ -139,6 +139,26 @@ def test_a_reference_is_asked_the_same_once(monkeypatch: pytest.MonkeyPatch) -> 
         known.close()
 
 
+def test_references_share_a_process_and_one_that_runs_late_costs_no_other() -> None:
+    softmax = chapters.exercise("03_attention/softmax").reference
+    scores = chapters.exercise("03_attention/attention_scores").reference
+    known, ones, used = References(), np.ones((2, 2)), set()
+    try:
+        for reference, args in ((softmax, (ones,)), (scores, (ones, ones)), (softmax, (2 * ones,))):
+            answer = known.answer(reference, args, {}, 60.0)
+            np.testing.assert_array_equal(answer["value"], reference(*args))
+            used.add(known._channel)
+        (only,) = used
+        assert only is not None
+        with pytest.raises(TimeoutError):
+            known.answer(scores, (np.ones((2000, 500)), np.ones((2000, 500))), {}, 0.0)
+        assert only.process.poll() is not None
+        answer = known.answer(scores, (ones, ones), {}, 60.0)
+        np.testing.assert_array_equal(answer["value"], scores(ones, ones))
+    finally:
+        known.close()
+
+
 def test_what_a_submission_makes_references_answer_is_not_kept_at_any_size() -> None:
     softmax = chapters.exercise("03_attention/softmax").reference
     known = References()

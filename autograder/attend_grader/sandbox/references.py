@@ -1,4 +1,4 @@
-"""References that answer a submission's calls to earlier exercises, in processes of their own.
+"""References that answer a submission's calls to earlier exercises, in a process of their own.
 
 A submission chooses their arguments: sizes that would take all memory, or loops of 10¹² steps.
 What such a call costs is bounded here, and the grader itself runs none of them.
@@ -15,7 +15,10 @@ from attend_grader.inside import codec
 from attend_grader.sandbox.remote import ProcessChannel, SubjectDied
 
 MEMORY = 2 * 2**30
-"""Bytes that one reference may hold."""
+"""Bytes that references may hold."""
+
+STARTING = 60.0
+"""Seconds in which the module of another reference is to be imported."""
 
 _BOUNDED = f"""
 import ctypes, resource, runpy
@@ -33,13 +36,14 @@ LONGEST = 32 * 2**10
 
 
 class References:
-    """One process for each reference that was asked, started at its first question.
+    """One process for all references, started at the first question: to import PyTorch takes long.
 
     A reference is a function of its arguments alone: what was asked before is not asked again.
     """
 
     def __init__(self) -> None:
-        self._channels: dict[Callable[..., Any], ProcessChannel] = {}
+        self._channel: ProcessChannel | None = None
+        self._loaded: Callable[..., Any] | None = None  # what the channel answers for
         self._answers: dict[tuple[Callable[..., Any], bytes], dict[str, Any]] = {}
 
     def answer(
@@ -79,11 +83,11 @@ class References:
         self, reference: Callable[..., Any], asked: dict[str, Any], seconds: float
     ) -> dict[str, Any]:
         try:
-            channel = self._channels.get(reference) or self._start(reference)
+            channel = self._loading(reference)
             channel.timeout = max(seconds, 0.01)
             outcome = channel.request(asked)
         except SubjectDied as death:
-            self._channels.pop(reference, None)
+            self._channel = self._loaded = None
             if "no answer within" in str(death):
                 raise TimeoutError from None
             return {"error": f"RuntimeError: the course's own function ended: {death}"}
@@ -92,13 +96,24 @@ class References:
         return {"value": outcome["value" if asked["gradients"] is None else "gradients"]}
 
     def close(self) -> None:
-        """End all processes."""
-        while self._channels:
-            self._channels.popitem()[1].close()
+        """End the process."""
+        if self._channel is not None:
+            self._channel.close()
+        self._channel = self._loaded = None
 
-    def _start(self, reference: Callable[..., Any]) -> ProcessChannel:
+    def _loading(self, reference: Callable[..., Any]) -> ProcessChannel:
+        """The channel, which answers for this reference now."""
+        if self._channel is not None and self._loaded is reference:
+            return self._channel
         name = reference.__name__
         source = f"from {reference.__module__} import {name}"
-        command = (sys.executable, "-c", _BOUNDED)
-        self._channels[reference] = ProcessChannel(source, name, command=command)
-        return self._channels[reference]
+        if self._channel is None:
+            command = (sys.executable, "-c", _BOUNDED)
+            self._channel = ProcessChannel(source, name, command=command)
+        else:
+            self._channel.timeout = STARTING
+            loaded = self._channel.request({"op": "load", "source": source, "name": name})
+            if loaded["error"]:
+                raise SubjectDied(loaded["error"])
+        self._loaded = reference
+        return self._channel
