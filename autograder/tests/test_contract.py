@@ -94,7 +94,8 @@ def test_every_promise_and_every_ban_is_said() -> None:
     assert NUMPY.sentence() == (
         "NumPy and Python's own modules only. "
         "Any number of leading axes. Any argument may be int64, float32 or a view such as `a.T`. "
-        "Arguments stay as they were. Weights may be 0. Not allowed: `np.linalg.inv` and `sorted`."
+        "Arguments and earlier results stay unchanged. Weights may be 0. "
+        "Not allowed: `np.linalg.inv` and `sorted`."
     )
     torch_one = Contract(
         accepts=(FLOAT32, FLOAT64),
@@ -492,6 +493,27 @@ def test_an_argument_that_changes_only_without_a_graph() -> None:
     lost = _lost(_judge(changing, exercise))
     assert list(lost) == ["arguments stay as they were"]
     assert "argument x in place" in lost["arguments stay as they were"]
+
+
+def test_a_result_that_the_next_call_overwrites() -> None:
+    kept: dict[Any, Tensor] = {}
+
+    def reusing(x: Tensor, state: Tensor) -> Tensor:
+        result = kept.setdefault((x.shape, x.dtype), torch.empty_like(x))
+        with torch.no_grad():
+            result.copy_(torch.sigmoid(x) * state + x)
+        return result
+
+    def remembering(x: Tensor, state: Tensor) -> Tensor:
+        result = torch.sigmoid(x) * state + x
+        kept[x.shape, x.dtype] = result  # and never writes to it again
+        return result
+
+    contract = replace(GATE.contract or Contract(), gradients=())
+    exercise = _exercise(gate, contract, _gate_draws, lambda s, p: None)
+    lost = _lost(_judge(reusing, exercise))
+    assert "a later call of your function changed" in lost["arguments stay as they were"]
+    assert not _lost(_judge(remembering, exercise))
 
 
 class Layer(nn.Module):

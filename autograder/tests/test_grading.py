@@ -184,6 +184,15 @@ def test_one_exercise_costs_no_other(
 
 
 @needs_jail
+def test_processor_time_that_is_used_up_is_a_timeout() -> None:
+    """On a busy machine it is used up before the limit on wall time, which grows there."""
+    with WarmParent(CHAPTER, replace(LIMITS, cpu_seconds=1, check_seconds=60)) as parent:
+        (verdict, _) = grade_notebook(notebook(LOOP), CHAPTER, parent, 7)
+    assert verdict.reason == "TIMEOUT"
+    assert verdict.seconds < 20
+
+
+@needs_jail
 def test_after_a_timeout_half_of_each_limit_is_left(
     parent: WarmParent, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -211,8 +211,8 @@ from attend_solutions.multi_head import MultiHeadAttention
 
 # %% [markdown]
 # **What you should see.** Your module beside torch's `nn.MultiheadAttention` with the same weights:
-# they differ by rounding only. (In torch's mask `True` means the opposite: hidden.) Then the
-# counts for 1, 4 and 16 heads.
+# rounding only. (In torch's mask `True` means the opposite: hidden.) Then the counts for 1, 4 and
+# 16 heads.
 
 # %%
 if ready(split_heads, merge_heads, MultiHeadAttention):
@@ -749,7 +749,7 @@ from attend_solutions.multi_head import kv_cache_bytes
 # **What you should see.** What published models keep of one token. The last column asks: with how
 # many heads of keys and values would *this* model keep as much? For DeepSeek-V2 it is 2.25, as its
 # authors state (§2.1.4). Then a calculator: from which length on does Mistral 7B stop growing? How
-# many texts of 131,072 tokens fit beside each other on 80 GiB with Llama 2 7B?
+# many texts of 131,072 tokens fit on 80 GiB with Llama 2 7B?
 
 # %%
 if ready(kv_cache_bytes):

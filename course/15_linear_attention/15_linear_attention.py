@@ -311,8 +311,8 @@ from attend_solutions.linear_attention import memory_width
 # %% [markdown]
 # **What you should see.** Your width, the error measured with it (five memories of random keys and
 # values of width 64: the smallest, the mean, the largest), and what the memory takes, in numbers,
-# beside a plain list of all pairs. The error that is allowed is an average, so single memories lie
-# on both sides of it.
+# beside a plain list of all pairs. The allowed error is an average: single memories lie on both
+# sides.
 
 # %%
 if ready(memory_width, recurrent_form):
@@ -377,8 +377,8 @@ if ready(memory_width, recurrent_form):
 from attend_solutions.linear_attention import delta_rule_update
 
 # %% [markdown]
-# **What you should see.** Twenty letters under 16 orthogonal keys, so the first four keys are
-# written twice. Change the rule. Then try random keys: the newest letter is exact, and on average a
+# **What you should see.** Twenty letters under 16 orthogonal keys, so four keys are written
+# twice. Change the rule. Then try random keys: the newest letter is exact, and on average a
 # letter gets worse the more are written after it.
 
 # %%
@@ -622,8 +622,7 @@ from attend_solutions.linear_attention import performer_attention
 # %% [markdown]
 # **What you should see: a mean that is right, and a quotient that is not.** The same two keys, with
 # the first one's value 1 and the other's 0. A weight is a quotient of two random numbers, and the
-# mean of a quotient is not the quotient of the means: over 20,000 draws, the first key gets too
-# little.
+# mean of a quotient is not the quotient of the means: the first key gets too little.
 
 # %%
 if ready(linear_attention, positive_random_features, performer_attention):

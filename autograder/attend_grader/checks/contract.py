@@ -53,7 +53,8 @@ class Contract:
         shared: arguments that have leading axes, and may also lack them or have length 1 there.
         accepts: types of numbers besides that of the draws, in every floating argument.
         views: arguments need not be contiguous.
-        arguments_unchanged: no argument is written to, in whatever type it comes.
+        arguments_unchanged: no argument is written to, in whatever type it comes; nor is what an
+            earlier call returned.
         same_dtype: results have the floating type of the arguments.
         gradients: arguments and parameters that gradients must reach, or ``EVERY_PARAMETER``.
         masks: boolean arguments: all True is the same as None, any shape that broadcasts will do.
@@ -117,7 +118,7 @@ class Contract:
         if self.hidden_rows:
             said.append("A row of the mask may be all False.")
         if self.arguments_unchanged:
-            said.append("Arguments stay as they were.")
+            said.append("Arguments and earlier results stay unchanged.")
         if self.gradients:
             reached = [g if g == EVERY_PARAMETER else f"`{g}`" for g in self.gradients]
             kept = "; nothing is kept between calls" if EVERY_PARAMETER in reached else ""

@@ -229,7 +229,11 @@ def _keep_dtype(trial: Trial, call: Call, outcome: Outcome) -> None:
 def unchanged(
     draws: Draws, *, integers: bool, widths: bool, whole: Whole, stacks: Stacks = ()
 ) -> Test:
-    """No argument is written to: on every draw, in every type that is accepted."""
+    """No argument is written to, on every draw, in every type that is accepted; no result either.
+
+    The first draw comes once more, with other numbers: a result that is kept between calls, by its
+    shape, would be overwritten.
+    """
 
     def guises(trial: Trial) -> list[Call]:
         floats = trial.floats()
@@ -253,7 +257,9 @@ def unchanged(
         drawn = trials(subject, probe, draws)
         drawn = drawn if stacks == () else with_stack(drawn, draws, stacks)
         calls = {id(trial): guises(trial) for trial in drawn}
-        run_together(drawn, lambda trial: calls[id(trial)])
+        once_more = trials(subject, probe, draws)[:1]
+        calls |= {id(trial): [trial.call] for trial in once_more}
+        run_together([*drawn, *once_more], lambda trial: calls[id(trial)])
         tried = 0
         for trial in drawn:
             plain, *others = calls[id(trial)]
@@ -278,6 +284,12 @@ def _stays(trial: Trial, call: Call, *, graph: bool = True) -> bool:
         given = trial.given(call) if graph else f"under torch.no_grad(): {trial.given(call)}"
         named = [trial.names[i] if isinstance(i, int) else i for i in outcome.mutated]
         raise changes(named).on(given, "")
+    if outcome.overwritten:
+        raise Miss(
+            "a later call of your function changed what this one had returned: both write into "
+            "the same memory. Make a new result in each call.",
+            topic="changes an earlier result",
+        ).on(trial.given(call), "")
     return outcome.error is None
 
 

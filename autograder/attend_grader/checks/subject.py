@@ -65,11 +65,15 @@ class SubjectError(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one call did: its value or error, and what it did besides."""
+    """What one call did: its value or error, and what it did besides.
+
+    ``overwritten``: a later call, carried together with it, changed what it had returned.
+    """
 
     value: Any
     error: CallError | None = None
     mutated: Sequence[int | str] = ()
+    overwritten: bool = False
     gradients: Mapping[int | str, Any] | None = None
     steps: int = 0
     peak_bytes: int = 0
@@ -335,6 +339,7 @@ class Subject:
             value=answer["value"],
             error=None if error is None else CallError(**error),
             mutated=answer["mutated"],
+            overwritten=answer.get("overwritten", False),
             gradients=answer.get("gradients"),
             steps=cost.get("steps", 0),
             peak_bytes=cost.get("peak_bytes", 0),

@@ -92,6 +92,7 @@ class Executor:
         self.ask_reference = ask_reference
         self.jailed = jailed
         self.instances: list[Any] = []
+        self._returned: Any = None  # by the last call that raised nothing
         self.bans = Bans((), {})
 
     @functools.cached_property
@@ -118,9 +119,7 @@ class Executor:
             case "call":
                 return self._run(request, self._call)
             case "many":
-                shared = {"references": request.get("references", ())}
-                calls = request["requests"]
-                return {"answers": [self._run(shared | call, self._call) for call in calls]}
+                return {"answers": self._many(request)}
             case "compile":
                 return self._compile(request)
         raise codec.ProtocolError(f"unknown request {request['op']!r}")
@@ -202,6 +201,22 @@ class Executor:
         kernel = self.namespace.get(request.get("kernel", ""), self.candidate)
         return {"report": compiled(kernel, request["types"], request["constants"], **wanted)}
 
+    def _many(self, request: dict[str, Any]) -> list[dict[str, Any]]:
+        """Run several calls; an answer says whether a later call changed what this one returned."""
+        shared = {"references": request.get("references", ())}
+        answers, kept = [], []
+        for call in request["requests"]:
+            self._returned = None
+            answer = self._run(shared | call, self._call)
+            answers.append(answer)
+            if answer["error"] is None and call.get("instance") is None:
+                kept.append((answer, self._returned, _bits(self._returned)))
+        self._returned = None
+        for answer, value, bits in kept:
+            if _bits(value) != bits:
+                answer["overwritten"] = True
+        return answers
+
     def _run(self, request: dict[str, Any], action: Callable[..., dict]) -> dict[str, Any]:
         args, kwargs = request.get("args", ()), request.get("kwargs", {})
         before = [_bits(value) for value in (*args, *kwargs.values())]
@@ -224,6 +239,7 @@ class Executor:
                     if tracer is not None:
                         tracer.returned(answer["value"])
                     answer["trace"] = [] if tracer is None else tracer.to_plain()
+                self._returned = answer["value"]
                 answer = codec.copied(answer)  # a later call may change what this one returned
             except KeyboardInterrupt:  # the learner's own, in a notebook
                 raise

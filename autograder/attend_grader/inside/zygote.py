@@ -196,8 +196,10 @@ def _run(channel: int, limits: dict[str, int]) -> None:
         (resource.RLIMIT_NPROC, limits["processes"]),
         (resource.RLIMIT_AS, space),
     ):
+        # At the hard limit of processor time it is killed, and nobody could tell why.
+        hard = value + 5 if kind == resource.RLIMIT_CPU else value
         with contextlib.suppress(ValueError):  # a lower limit is in force already
-            resource.setrlimit(kind, (value, value))
+            resource.setrlimit(kind, (value, hard))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a file too large is an error in the write
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):

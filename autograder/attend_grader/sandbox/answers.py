@@ -149,6 +149,7 @@ _EXTRAS: dict[str, Test] = {
     ),
     "cost": _record(steps=_count, peak_bytes=_count),
     "trace": _each(_LAUNCH),
+    "overwritten": _TRUTH,
 }
 
 
