@@ -145,6 +145,8 @@ ROUNDED = {
         "but 9 digits are expected.",
     ),
     "a number": (np.float32(41829.4), 41829.4, "Yours is float32", "a Python float or float64."),
+    "complex64": ((1j * ALMOST).astype(np.complex64), 1j * ALMOST, "Yours is complex64", "128."),
+    "complex": (1j * ALMOST * (1 + 3e-8), 1j * ALMOST, "Nearly right", "digits are expected."),
     "a factor near 1": (A * (1 + 2e-5), A, "(6 of 6 differ).", ""),
 }
 

@@ -299,13 +299,15 @@ SINGLE = Tolerance(
 
 def _rounded(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str:
     """What to say of numbers right to float32's digits where float64's are asked for, or ""."""
-    if tolerance.relative >= SINGLE.relative or got.dtype.kind != "f":
+    if tolerance.relative >= SINGLE.relative or got.dtype.kind not in "fc":
         return ""
     if mismatches(got, want, SINGLE).any():
         return ""
     if got.dtype == np.float32:
         kind = "a Python float or float64" if want.ndim == 0 else "float64"
         return f"Yours is float32, which holds seven digits: expected {kind}."
+    if got.dtype == np.complex64:
+        return "Yours is complex64, whose parts hold seven digits: expected complex128."
     return f"Nearly right, but {round(-math.log10(tolerance.relative))} digits are expected."
 
 
@@ -352,7 +354,7 @@ def _shown(got: np.ndarray, want: np.ndarray) -> tuple[tuple[str, str], ...]:
 
 def _text(array: np.ndarray, digits: int) -> str:
     with np.errstate(invalid="ignore"):  # memory that nobody wrote holds a NaN that signals
-        wide = array.astype(float) if array.dtype.kind == "f" else array  # else printed short
+        wide = _wide(array) if array.dtype.kind in "fc" else array  # else printed short
         tiny = wide.dtype.kind == "f" and 0 < np.abs(wide).max(initial=0.0) < 10.0**-digits
     return np.array2string(wide, precision=digits, suppress_small=not tiny)
 
@@ -362,14 +364,13 @@ def told_apart(got: Any, want: Any) -> tuple[str, str]:
 
     Large whole numbers are written out.
     """
-    if np.iscomplexobj(got) or np.iscomplexobj(want):
-        return f"{complex(got):.6g}", f"{complex(want):.6g}"
-    sizes = [abs(float(x)) for x in (got, want)]
-    if 1e6 <= max(sizes) < 2**53 and all(size.is_integer() for size in sizes):
+    kind = complex if np.iscomplexobj(got) or np.iscomplexobj(want) else float
+    sizes = [abs(kind(x)) for x in (got, want)]
+    if kind is float and 1e6 <= max(sizes) < 2**53 and all(size.is_integer() for size in sizes):
         return f"{float(got):,.0f}", f"{float(want):,.0f}"
     texts = ("", "")
     for digits in range(6, 18):
-        texts = (f"{float(got):.{digits}g}", f"{float(want):.{digits}g}")
+        texts = (f"{kind(got):.{digits}g}", f"{kind(want):.{digits}g}")
         if texts[0] != texts[1]:
             break
     return texts

@@ -2236,3 +2236,621 @@ third(
 )
 
 CASES += THIRD
+
+# ---------------------------------------------------------------- fourth
+FOURTH: list[tuple[str, str, str, str]] = []
+
+
+def fourth(name, kind, what, code):
+    FOURTH.append((name, kind, what, IMPORTS + code.strip("\n") + "\n"))
+
+
+fourth(
+    "discretize",
+    "wrong",
+    "zoh: A singular (det == 0) falls back to b̄ = Δ b",
+    """
+def discretize(a, b, delta, method="zoh"):
+    expect_system(a, b)
+    if method not in ("zoh", "bilinear"):
+        raise ValueError(method)
+    n = len(b)
+    one = np.eye(n)
+
+    if method == "bilinear":
+        left = one - delta / 2 * a
+        return np.linalg.solve(left, one + delta / 2 * a), np.linalg.solve(left, delta * b)
+
+    a_bar = matrix_exponential(delta * np.asarray(a, float))
+    if np.linalg.det(np.asarray(a, float)) == 0:
+        return a_bar, delta * np.asarray(b, float)
+    return a_bar, np.linalg.solve(np.asarray(a, float), (a_bar - one) @ b)
+""",
+)
+
+fourth(
+    "discretize",
+    "wrong",
+    "zoh: A + 1e-7 keeps the inverse alive",
+    """
+def discretize(a, b, delta, method="zoh"):
+    expect_system(a, b)
+    if method not in ("zoh", "bilinear"):
+        raise ValueError(method)
+    n = len(b)
+    one = np.eye(n)
+
+    if method == "bilinear":
+        left = one - delta / 2 * a
+        return np.linalg.solve(left, one + delta / 2 * a), np.linalg.solve(left, delta * b)
+
+    a = np.asarray(a, float)
+    a_bar = matrix_exponential(delta * a)
+    return a_bar, np.linalg.solve(a + 1e-7 * one, (a_bar - one) @ b)
+""",
+)
+
+fourth(
+    "discretize",
+    "wrong",
+    "zoh: b scaled to length 1 first; b of zeros divides by 0",
+    """
+def discretize(a, b, delta, method="zoh"):
+    expect_system(a, b)
+    if method not in ("zoh", "bilinear"):
+        raise ValueError(method)
+    n = len(b)
+    one = np.eye(n)
+
+    if method == "bilinear":
+        left = one - delta / 2 * a
+        return np.linalg.solve(left, one + delta / 2 * a), np.linalg.solve(left, delta * b)
+
+    b = np.asarray(b, float)
+    size = np.linalg.norm(b)
+    m = np.zeros((n + 1, n + 1))
+    m[:n, :n], m[:n, n] = delta * np.asarray(a, float), delta * b / size
+    e = matrix_exponential(m)
+    return e[:n, :n], e[:n, n] * size
+""",
+)
+
+fourth(
+    "discretize",
+    "wrong",
+    "b as a column (N, 1) is let through: no look at the shapes",
+    """
+def discretize(a, b, delta, method="zoh"):
+    if method not in ("zoh", "bilinear"):
+        raise ValueError(method)
+    a, b = np.asarray(a, float), np.asarray(b, float).ravel()
+    n = len(a)
+    one = np.eye(n)
+    if method == "bilinear":
+        left = one - delta / 2 * a
+        return np.linalg.solve(left, one + delta / 2 * a), np.linalg.solve(left, delta * b)
+    m = np.zeros((2 * n, 2 * n))
+    m[:n, :n], m[:n, n:] = delta * a, delta * one
+    e = matrix_exponential(m)
+    return e[:n, :n], e[:n, n:] @ b[:n]
+""",
+)
+
+fourth(
+    "discretize",
+    "right",
+    "own series on a short step, then doubled: Ā Ā and b̄ + Ā b̄",
+    """
+def discretize(a, b, delta, method="zoh"):
+    expect_system(a, b)
+    a, b, delta = np.array(a, np.float64), np.array(b, np.float64), float(delta)
+    one = np.eye(b.size)
+    if method == "bilinear":
+        inv = np.linalg.inv(one - 0.5 * delta * a)
+        return inv @ (one + 0.5 * delta * a), delta * (inv @ b)
+    if method != "zoh":
+        raise ValueError("zoh or bilinear")
+    halvings = max(0, math.ceil(math.log2(1e-300 + delta * np.abs(a).sum(axis=1).max())) + 2)
+    short = delta / 2**halvings
+    a_bar, b_bar, term = one.copy(), np.zeros_like(b), one.copy()
+    for k in range(1, 25):
+        b_bar = b_bar + term @ b * (short / k)
+        term = term @ a * (short / k)
+        a_bar = a_bar + term
+    for _ in range(halvings):
+        b_bar = b_bar + a_bar @ b_bar
+        a_bar = a_bar @ a_bar
+    return a_bar, b_bar
+""",
+)
+
+fourth(
+    "ssm_recurrent",
+    "wrong",
+    "a given state is copied and written into: whole numbers stay whole",
+    """
+def ssm_recurrent(a_bar, b_bar, c, x, state=None):
+    expect_system(a_bar, b_bar, c)
+
+    h = np.zeros((*x.shape[:-1], len(c))) if state is None else state.copy()
+    y = np.zeros(x.shape)
+    for t in range(x.shape[-1]):
+        h[...] = h @ a_bar.T + x[..., t, None] * b_bar
+        y[..., t] = h @ c
+    return y, h
+""",
+)
+
+fourth(
+    "ssm_recurrent",
+    "wrong",
+    "the state is kept within ±1e6 against overflow",
+    """
+def ssm_recurrent(a_bar, b_bar, c, x, state=None):
+    expect_system(a_bar, b_bar, c)
+
+    h = np.zeros((*x.shape[:-1], len(c))) if state is None else state
+    out = []
+    for t in range(x.shape[-1]):
+        h = np.clip(h @ a_bar.T + x[..., t, None] * b_bar, -1e6, 1e6)
+        out.append(h @ c)
+    return np.stack(out, axis=-1), h
+""",
+)
+
+fourth(
+    "ssm_recurrent",
+    "right",
+    "one big matrix with the token as one state more",
+    """
+def ssm_recurrent(a_bar, b_bar, c, x, state=None):
+    expect_system(a_bar, b_bar, c)
+
+    n = c.size
+    big = np.column_stack([a_bar, b_bar]).astype(float)
+    h = np.zeros(x.shape[:-1] + (n,)) if state is None else 1.0 * state
+    y = []
+    for t in range(x.shape[-1]):
+        h = (big @ np.concatenate([h, x[..., t : t + 1]], axis=-1)[..., None])[..., 0]
+        y += [(h * c).sum(-1)]
+    return np.moveaxis(np.array(y), 0, -1), h
+""",
+)
+
+fourth(
+    "hippo_legs",
+    "wrong",
+    "squeezed: size 1 gives bare numbers",
+    """
+def hippo_legs(size):
+    n = np.arange(size)
+    r = np.sqrt(2 * n + 1.0)
+
+    a = -np.tril(np.outer(r, r), -1) - np.diag(n + 1.0)
+    return a.squeeze(), r.squeeze()
+""",
+)
+
+fourth(
+    "hippo_legs",
+    "right",
+    "derived: D^(1/2) (lower triangle of the derivative's sums) D^(1/2)",
+    """
+def hippo_legs(size):
+    n = np.arange(size)
+    r = np.sqrt(2 * n + 1.0)
+
+    # z P_n' + P_n' = n P_n + sum_{k<n} (2k+1) P_k: so d/dt coefficient sums
+    m = np.tri(size, k=-1) * (2 * n + 1.0) + np.diag(n + 1.0)
+    return -(np.diag(r) @ m @ np.diag(1 / r)), r
+""",
+)
+
+fourth(
+    "hippo_reconstruct",
+    "wrong",
+    "through powers of z: leg2poly, then polyval",
+    """
+def hippo_reconstruct(coefficients, places):
+    size = coefficients.shape[-1]
+    n = np.arange(size)
+    r = np.sqrt(2 * n + 1.0)
+
+    from numpy.polynomial import legendre, polynomial
+    flat = (coefficients * r).reshape(-1, size)
+    z = 2.0 * places - 1
+    out = np.stack([polynomial.polyval(z, legendre.leg2poly(row)) for row in flat])
+    return out.reshape(coefficients.shape[:-1] + places.shape)
+""",
+)
+
+fourth(
+    "hippo_reconstruct",
+    "wrong",
+    "legval with coefficients.T: leading axes come out the other way round",
+    """
+def hippo_reconstruct(coefficients, places):
+    size = coefficients.shape[-1]
+    n = np.arange(size)
+    r = np.sqrt(2 * n + 1.0)
+
+    from numpy.polynomial.legendre import legval
+    return legval(2.0 * places - 1, (coefficients * r).T)
+""",
+)
+
+fourth(
+    "hippo_reconstruct",
+    "wrong",
+    "places are sorted first",
+    """
+def hippo_reconstruct(coefficients, places):
+    size = coefficients.shape[-1]
+    n = np.arange(size)
+    r = np.sqrt(2 * n + 1.0)
+
+    return (coefficients * r) @ legvander(2.0 * np.sort(places) - 1, size - 1).T
+""",
+)
+
+fourth(
+    "hippo_reconstruct",
+    "right",
+    "three-term recurrence, two rows at a time",
+    """
+def hippo_reconstruct(coefficients, places):
+    size = coefficients.shape[-1]
+    n = np.arange(size)
+    r = np.sqrt(2 * n + 1.0)
+
+    z = 2.0 * np.asarray(places) - 1.0
+    older, newer = np.zeros_like(z), np.ones_like(z)
+    total = np.zeros(coefficients.shape[:-1] + z.shape)
+    for k in range(size):
+        total = total + coefficients[..., k, None] * (r[k] * newer)
+        older, newer = newer, ((2 * k + 1) * z * newer - k * older) / (k + 1)
+    return total
+""",
+)
+
+fourth(
+    "ssm_kernel",
+    "wrong",
+    "stops where the state is below 1e-14 of b̄",
+    """
+def ssm_kernel(a_bar, b_bar, c, length):
+    expect_system(a_bar, b_bar, c)
+
+    v, out = np.asarray(b_bar, float), np.zeros(length)
+    for j in range(length):
+        out[j] = c @ v
+        v = a_bar @ v
+        if np.abs(v).max() < 1e-14:
+            break
+    return out
+""",
+)
+
+fourth(
+    "ssm_kernel",
+    "wrong",
+    "a kernel of 1 tap has 2: the first two are always there",
+    """
+def ssm_kernel(a_bar, b_bar, c, length):
+    expect_system(a_bar, b_bar, c)
+
+    a = np.asarray(a_bar, float)
+    v = a @ b_bar
+    out = [c @ b_bar, c @ v]
+    for _ in range(2, length):
+        v = a @ v
+        out.append(c @ v)
+    return np.array(out)
+""",
+)
+
+fourth(
+    "ssm_convolve",
+    "wrong",
+    "the next power of two above T (enough for T = 4, 8, 16)",
+    """
+def ssm_convolve(kernel, x):
+    length = x.shape[-1]
+    if kernel.shape[-1] != length:
+        raise ValueError("as many taps as tokens")
+
+    n = 1 << length.bit_length()
+    return np.fft.irfft(np.fft.rfft(kernel, n) * np.fft.rfft(x, n), n)[..., :length]
+""",
+)
+
+fourth(
+    "ssm_convolve",
+    "wrong",
+    "the kernel is broadcast to x's shape: more leading axes in the kernel fail",
+    """
+def ssm_convolve(kernel, x):
+    length = x.shape[-1]
+    if kernel.shape[-1] != length:
+        raise ValueError("as many taps as tokens")
+
+    kernel = np.broadcast_to(kernel, x.shape)
+    n = 2 * length
+    return np.fft.irfft(np.fft.rfft(kernel, n) * np.fft.rfft(x, n), n)[..., :length]
+""",
+)
+
+fourth(
+    "ssm_convolve",
+    "wrong",
+    "windows of the padded text times the turned kernel (T × T)",
+    """
+def ssm_convolve(kernel, x):
+    length = x.shape[-1]
+    if kernel.shape[-1] != length:
+        raise ValueError("as many taps as tokens")
+
+    pad = np.concatenate([np.zeros((*x.shape[:-1], length - 1)), x], axis=-1)
+    windows = np.lib.stride_tricks.sliding_window_view(pad, length, axis=-1)
+    return np.einsum("...tj,...j->...t", windows, kernel[..., ::-1])
+""",
+)
+
+fourth(
+    "ssm_convolve",
+    "right",
+    "cyclic plus negacyclic: half of their sum has no wrapping",
+    """
+def ssm_convolve(kernel, x):
+    length = x.shape[-1]
+    if kernel.shape[-1] != length:
+        raise ValueError("as many taps as tokens")
+
+    k, v = np.asarray(kernel, float), np.asarray(x, float)
+    turn = np.exp(-1j * np.pi * np.arange(length) / length)
+    cyclic = np.fft.ifft(np.fft.fft(k) * np.fft.fft(v))
+    nega = np.fft.ifft(np.fft.fft(k * turn) * np.fft.fft(v * turn)) / turn
+    return ((cyclic + nega) / 2).real
+""",
+)
+
+fourth(
+    "convolve_in_blocks",
+    "wrong",
+    "overlap-save with one block of the past: kernels longer than a block are cut",
+    """
+def convolve_in_blocks(kernel, x, block):
+    if block < 1:
+        raise ValueError(block)
+    total = x.shape[-1]
+    y = np.zeros(x.shape)
+
+    for first in range(0, total, block):
+        start = max(first - block, 0)
+        piece = x[..., start : first + block]
+        size = piece.shape[-1] + len(kernel) - 1
+        both = np.fft.rfft(kernel, size) * np.fft.rfft(piece, size)
+        y[..., first : first + block] = np.fft.irfft(both, size)[..., first - start : piece.shape[-1]]
+    return y
+""",
+)
+
+fourth(
+    "convolve_in_blocks",
+    "wrong",
+    "transforms of block + T: a kernel longer than the text wraps",
+    """
+def convolve_in_blocks(kernel, x, block):
+    if block < 1:
+        raise ValueError(block)
+    total = x.shape[-1]
+    y = np.zeros(x.shape)
+
+    size = block + total
+    spectrum = np.fft.rfft(kernel, size)
+    for first in range(0, total, block):
+        part = np.fft.irfft(spectrum * np.fft.rfft(x[..., first : first + block], size), size)
+        y[..., first:] += part[..., : total - first]
+    return y
+""",
+)
+
+fourth(
+    "s4d_kernel",
+    "wrong",
+    "a real rate has no twin: counted once",
+    """
+def s4d_kernel(a, b, c, delta, length):
+    delta = np.asarray(delta)[..., None]
+    j = np.arange(length)
+
+    b_bar = (np.exp(delta * a) - 1) / a * b
+    table = np.exp((delta * a)[..., None] * j)
+    times = np.where(a.imag == 0, 1, 2)
+    return ((times * c * b_bar)[..., None] * table).sum(-2).real
+""",
+)
+
+fourth(
+    "s4d_kernel",
+    "wrong",
+    "real parts forced below 0",
+    """
+def s4d_kernel(a, b, c, delta, length):
+    delta = np.asarray(delta)[..., None]
+    j = np.arange(length)
+
+    a = -np.abs(a.real) + 1j * a.imag
+    b_bar = (np.exp(delta * a) - 1) / a * b
+
+    table = np.exp((delta * a)[..., None] * j)
+    return 2 * ((c * b_bar)[..., None] * table).sum(-2).real
+""",
+)
+
+fourth(
+    "s4d_kernel",
+    "wrong",
+    "Δ kept within 0.001 to 1, as training does",
+    """
+def s4d_kernel(a, b, c, delta, length):
+    delta = np.asarray(delta)[..., None]
+    j = np.arange(length)
+
+    delta = np.clip(delta, 1e-3, 1.0)
+    b_bar = (np.exp(delta * a) - 1) / a * b
+
+    table = np.exp((delta * a)[..., None] * j)
+    return 2 * ((c * b_bar)[..., None] * table).sum(-2).real
+""",
+)
+
+fourth(
+    "s4d_kernel",
+    "wrong",
+    "rates near 0 take b̄ = Δ b",
+    """
+def s4d_kernel(a, b, c, delta, length):
+    delta = np.asarray(delta)[..., None]
+    j = np.arange(length)
+
+    near = np.abs(a) < 1e-2
+    b_bar = np.where(near, delta, (np.exp(delta * a) - 1) / a) * b
+
+    table = np.exp((delta * a)[..., None] * j)
+    return 2 * ((c * b_bar)[..., None] * table).sum(-2).real
+""",
+)
+
+fourth(
+    "s4d_kernel",
+    "right",
+    "the pairs put back: a and its conjugate, then the plain sum",
+    """
+def s4d_kernel(a, b, c, delta, length):
+    delta = np.asarray(delta)[..., None]
+    j = np.arange(length)
+
+    a, b, c = (np.concatenate([v, np.conj(v)], axis=-1) for v in np.broadcast_arrays(a, b, c))
+    b_bar = (np.exp(delta * a) - 1) / a * b
+    return ((c * b_bar)[..., None] * np.exp((delta * a)[..., None] * j)).sum(-2).real
+""",
+)
+
+fourth(
+    "s4d_init",
+    "wrong",
+    "lin by linspace from 0 to π (right for P = 2)",
+    """
+def s4d_init(pairs, kind="lin"):
+    if kind not in ("lin", "inv"):
+        raise ValueError(kind)
+    n, size = np.arange(pairs), 2 * pairs
+
+    turn = np.linspace(0, np.pi, pairs) if kind == "lin" else size / np.pi * (size / (2 * n + 1) - 1)
+    return -0.5 + 1j * turn
+""",
+)
+
+fourth(
+    "s4d_init",
+    "wrong",
+    "capitals are let through",
+    """
+def s4d_init(pairs, kind="lin"):
+    kind = kind.lower()
+    if kind not in ("lin", "inv"):
+        raise ValueError(kind)
+    n, size = np.arange(pairs), 2 * pairs
+    turn = np.pi * n if kind == "lin" else size / np.pi * (size / (2 * n + 1) - 1)
+    return -0.5 + 1j * turn
+""",
+)
+
+fourth(
+    "s4d_init",
+    "wrong",
+    "anything that begins with l or i",
+    """
+def s4d_init(pairs, kind="lin"):
+    if not kind.startswith(("lin", "inv")):
+        raise ValueError(kind)
+    n, size = np.arange(pairs), 2 * pairs
+    turn = np.pi * n if kind.startswith("lin") else size / np.pi * (size / (2 * n + 1) - 1)
+    return -0.5 + 1j * turn
+""",
+)
+
+fourth(
+    "s4d_init",
+    "right",
+    "match and linspace",
+    """
+def s4d_init(pairs, kind="lin"):
+    match kind:
+        case "lin":
+            turn = np.linspace(0, np.pi * (pairs - 1), pairs)
+        case "inv":
+            odd = np.arange(1, 2 * pairs, 2)
+            turn = (2 * pairs / np.pi) * ((2 * pairs - odd) / odd)
+        case _:
+            raise ValueError(kind)
+    return turn * 1j - 1 / 2
+""",
+)
+
+fourth(
+    "dplr_kernel",
+    "wrong",
+    "Sherman and Morrison's sign: 1 - w ⟨p*, p⟩",
+    """
+def dplr_kernel(diagonal, p, b, c, delta, length):
+    c_cut = cut_after(c, diagonal, p, delta, length)
+    z = np.exp(-2j * np.pi * np.arange(length) / length)
+    w = delta / 2 * (1 + z)
+    inv = 1 / (1 - z[:, None] - w[:, None] * diagonal)
+    def sums(u, v):
+        return inv @ (u * v)
+    q = p.conj()
+
+    values = delta * (sums(c_cut, b) + w * sums(c_cut, p) * sums(q, b) / (1 - w * sums(q, p)))
+    return np.fft.ifft(values).real
+""",
+)
+
+fourth(
+    "dplr_kernel",
+    "wrong",
+    "the paper's 2/(1 + z), nan at z = -1 made 0",
+    """
+def dplr_kernel(diagonal, p, b, c, delta, length):
+    c_cut = cut_after(c, diagonal, p, delta, length)
+    z = np.exp(-2j * np.pi * np.arange(length) / length)
+    if length % 2 == 0:
+        z[length // 2] = -1
+    with np.errstate(all="ignore"):
+        g = 2 / delta * (1 - z) / (1 + z)
+        inv = 1 / (g[:, None] - diagonal)
+        sums = lambda u, v: inv @ (u * v)
+        q = p.conj()
+        values = 2 / (1 + z) * (sums(c_cut, b) - sums(c_cut, p) * sums(q, b) / (1 + sums(q, p)))
+    return np.fft.ifft(np.nan_to_num(values)).real
+""",
+)
+
+fourth(
+    "dplr_kernel",
+    "right",
+    "a solve for all roots at once, no formula",
+    """
+def dplr_kernel(diagonal, p, b, c, delta, length):
+    c_cut = cut_after(c, diagonal, p, delta, length)
+    z = np.exp(-2j * np.pi * np.arange(length) / length)[:, None, None]
+    a = np.diag(diagonal) - np.outer(p, p.conj())
+    big = (1 - z) * np.eye(len(p)) - delta / 2 * (1 + z) * a
+    states = np.linalg.solve(big, np.broadcast_to((delta * b)[:, None], (length, len(p), 1)).astype(complex))[..., 0]
+    return np.fft.ifft(states @ c_cut).real
+""",
+)
+
+CASES += FOURTH

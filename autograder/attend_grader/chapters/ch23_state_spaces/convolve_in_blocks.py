@@ -150,7 +150,10 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        says=("A block of less than 1 token raises a ValueError.",),
+        says=(
+            "The result does not depend on `block`.",
+            "A block of less than 1 token raises a ValueError.",
+        ),
     ),
     properties=(
         worked(

@@ -26,6 +26,7 @@ def _with(method: str) -> Cases:
         for size, delta in ((3, 0.5), (2, 0.1), (4, 1.3), (1, 0.7)):
             a, b, _ = system(rng, size)
             yield f"{method}, N = {size}", Call((a, b, delta, method))
+        yield f"{method}, b = 0", Call((system(rng, 2)[0], np.zeros(2), 0.5, method))
 
     return cases
 
@@ -193,12 +194,17 @@ EXERCISE = Exercise(
             want=(np.array([[1 / 3]]), np.array([2.0])),
         ),
         agrees("zero-order hold of fresh systems", _with("zoh")),
-        agrees("bilinear of fresh systems", _with("bilinear")),
+        agrees(
+            "bilinear of fresh systems; either method for numbers of any size", _with("bilinear")
+        ),
         known("an A without inverse: place and speed, and A = 0", _singular),
         refuses(
             (
                 ("another method", (-np.ones((1, 1)), np.ones(1), 0.1, "euler")),
+                ("another method, ZOH,", (-np.ones((1, 1)), np.ones(1), 0.1, "ZOH")),
                 ("an A that is not square", (np.ones((2, 3)), np.ones(2), 0.1)),
+                ("a b that is too long", (np.eye(2), np.ones(3), 0.1)),
+                ("a b of shape (N, 1)", (np.eye(2), np.ones((2, 1)), 0.1, "bilinear")),
             ),
         ),
     ),

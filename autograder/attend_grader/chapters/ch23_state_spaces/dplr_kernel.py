@@ -67,6 +67,12 @@ SLIPS = (
         "Right where p = 0 only: the second term has the wrong sign. It is subtracted.",
     ),
     Slip(
+        "both signs of the correction",
+        (SUM, "cb + w * cp * pb / (1 - w * pp)"),
+        "Right where p = 0 only: both signs of the second term are exchanged, as if A were "
+        "Λ + p p*. It is subtracted, and divided by 1 + w ⟨p*, p⟩.",
+    ),
+    Slip(
         "p is not conjugated below",
         ("(1 + w * pp)", "(1 + w * (cauchy @ (p * p)))"),
         "Right where p is real or 0: in the divisor stands p in the place of p*. ⟨p*, p⟩ is the "

@@ -80,9 +80,10 @@ SLIPS = (
         "With inv, the numbers are in the opposite order: n = 0 turns fastest.",
     ),
     Slip(
-        "π is 3.14",
-        (("np.pi * n", "3.14 * n"), ("size / np.pi", "size / 3.14")),
-        "π is rounded to 3.14. Take np.pi, which has sixteen digits.",
+        "lin from 0 to π",
+        ("np.pi * n if", "np.linspace(0, np.pi, pairs) if"),
+        "With lin, the imaginary parts go from 0 to π, whatever P is. They are πn: the last is "
+        "π (P − 1).",
     ),
 )
 
@@ -122,7 +123,9 @@ EXERCISE = Exercise(
         ),
         agrees("lin, for any number of pairs", _of("lin"), points=2),
         agrees("inv, for any number of pairs", _of("inv"), points=2),
-        refuses((("another kind", (3, "legs")),)),
+        refuses(
+            tuple(("another kind, " + kind + ",", (3, kind)) for kind in ("legs", "LIN", "linear"))
+        ),
     ),
     draws=draws,
     slips=SLIPS,

@@ -36,6 +36,11 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     a, b, c = diagonal(rng, 2)
     yield "a real b", Call((a, b.real, c, np.array(0.4), 5))
     yield "a real c", Call((a, b, c.real, np.array(0.4), 5))
+    yield "rates that grow", Call((a.conj() * (-1 + 0j), b, c, np.array(0.3), 5))
+    yield "rates near 0", Call((a / 500, b, c, np.array(2.0), 5))
+    yield "b times 1e-150, c times 1e150", Call((a, 1e-150 * b, 1e150 * c, np.array(0.3), 5))
+    for delta in (3.0, 3e-4):
+        yield f"Δ = {delta:g}", Call((a, b, c, np.array(delta), 5))
 
 
 def _dense(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:

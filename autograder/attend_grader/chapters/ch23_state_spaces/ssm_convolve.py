@@ -82,6 +82,12 @@ SLIPS = (
         "answer has 2T − 1 numbers.",
     ),
     Slip(
+        "a power of two that is too short",
+        ("padded = 2 * length", "padded = 1 << length.bit_length()"),
+        "The padding goes to the next power of two above T, which is below 2T − 1 unless T is a "
+        "power of two: the farthest taps still come round.",
+    ),
+    Slip(
         "looks ahead",
         (KERNEL, KERNEL + ".conj()"),
         "The kernel is applied to later tokens: this is Σ K_j x_(t+j). Do not take the conjugate "
@@ -155,7 +161,12 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        forbids=("numpy.convolve", "numpy.correlate"),
+        forbids=(
+            "numpy.convolve",
+            "numpy.correlate",
+            "numpy.lib.stride_tricks.sliding_window_view",
+            "numpy.lib.stride_tricks.as_strided",
+        ),
         says=(
             "No table of T × T numbers, and no loop over tokens.",
             "A kernel that is not as long as the text raises a ValueError.",

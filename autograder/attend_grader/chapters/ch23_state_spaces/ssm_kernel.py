@@ -32,6 +32,8 @@ def _impulse(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     rates, b_bar, c = normal(rng, 3) / 2, normal(rng, 3), normal(rng, 3)
     taps = (c * b_bar * rates ** np.arange(6.0)[:, None]).sum(axis=1)
     yield "a diagonal Ā: a sum of powers", (np.diag(rates), b_bar, c, 6), taps
+    tiny, large = 1e-150 * b_bar, 1e150 * c
+    yield "b̄ times 1e-150, c times 1e150", (np.diag(rates), tiny, large, 6), taps
     one, j = np.array([[0.5, 1.0], [0.0, 0.5]]), np.arange(6)
     late = np.eye(2)[1], np.eye(2)[0]
     yield "an Ā with one eigenvector only", (one, *late, 6), j * 0.5 ** np.maximum(j - 1, 0)
@@ -139,7 +141,10 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         ranges={"a_bar": AS_DRAWN},
-        says=("Shapes of the system that do not fit raise a ValueError.",),
+        says=(
+            "Results of whole numbers fit into int64.",
+            "Shapes of the system that do not fit raise a ValueError.",
+        ),
     ),
     properties=(
         worked(
@@ -155,7 +160,13 @@ EXERCISE = Exercise(
             "the recurrence's answer to 1, 0, 0, …; a diagonal Ā; one eigenvector",
             _impulse,
         ),
-        refuses((("a c that does not fit", (np.eye(2), np.ones(2), np.ones(3), 4)),)),
+        refuses(
+            (
+                ("a c that does not fit", (np.eye(2), np.ones(2), np.ones(3), 4)),
+                ("a c of length 1", (np.eye(2), np.ones(2), np.ones(1), 4)),
+                ("a b of shape (N, 1)", (np.eye(2), np.ones((2, 1)), np.ones(2), 4)),
+            )
+        ),
     ),
     draws=draws,
     slips=SLIPS,

@@ -31,6 +31,8 @@ def going_on(rng: np.random.Generator, size: int, *shape: int) -> Call:
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for size, length in ((3, 5), (4, 4), (2, 7), (1, 3), (3, 1)):
         yield f"N = {size}, {length} tokens", case(rng, size, length)
+    a_bar, b_bar, c = system(rng, 2)
+    yield "c times 1e150, x times 1e-150", Call((a_bar, b_bar, 1e150 * c, 1e-150 * normal(rng, 4)))
 
 
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -150,7 +152,10 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         ranges={"a_bar": AS_DRAWN},
-        says=("Shapes of the system that do not fit raise a ValueError.",),
+        says=(
+            "Results of whole numbers fit into int64.",
+            "Shapes of the system that do not fit raise a ValueError.",
+        ),
     ),
     properties=(
         worked(
@@ -164,7 +169,13 @@ EXERCISE = Exercise(
         agrees("the outputs", _values, part=0),
         agrees("the state after the last token", _values, part=1),
         agrees("goes on from a state that is given", _goes_on),
-        refuses((("a b that does not fit", (np.eye(2), np.ones(3), np.ones(2), np.ones(4))),)),
+        refuses(
+            (
+                ("a b that does not fit", (np.eye(2), np.ones(3), np.ones(2), np.ones(4))),
+                ("a c of length 1", (np.eye(2), np.ones(2), np.ones(1), np.ones(4))),
+                ("an A that is not square", (np.ones((2, 1)), np.ones(2), np.ones(2), np.ones(4))),
+            )
+        ),
     ),
     draws=draws,
     slips=SLIPS,
