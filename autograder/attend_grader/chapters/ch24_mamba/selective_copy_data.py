@@ -187,7 +187,7 @@ EXERCISE = Exercise(
         ),
         agrees("tokens", _usual, part=0),
         agrees("targets", _usual, part=1),
-        Property(EDGES.name, 1, _whole),
+        Property(EDGES.name, 1, _whole, fresh=True),
     ),
     draws=draws,
     slips=SLIPS,
