@@ -414,15 +414,15 @@ from attend_solutions.mamba import causal_conv1d
 
 # %% [markdown]
 # **What you should see.** The test for causality: change the last token, and no earlier output may
-# move.
+# move by more than rounding.
 
 # %%
 if ready(causal_conv1d):
     x = torch.randn(1, 6, 2, generator=torch.Generator().manual_seed(SEED))
     taps, bias, other = torch.ones(2, 4), torch.zeros(2), x.clone()
     other[:, -1] += 1
-    moved = causal_conv1d(other, taps, bias) != causal_conv1d(x, taps, bias)
-    print("outputs that moved:", moved.any(-1)[0].int().tolist())
+    moved = causal_conv1d(other, taps, bias) - causal_conv1d(x, taps, bias)
+    print("outputs that moved:", (moved.abs() > 1e-4).any(-1)[0].int().tolist())
 
 # %% [markdown]
 # <!-- exercise: MambaBlock -->
@@ -607,8 +607,9 @@ if ready(MambaBlock, mamba_step):
 
 # %% [markdown]
 # It has learned the look of the documentation: words, quotes, brackets. It does not know what it
-# says. How well does it predict the tenth of the text that it was not trained on? As a baseline,
-# take a table that counts in the other nine tenths what followed each four characters.
+# says. How well does it predict the tenth of the text that it was not trained on? As baselines,
+# take two tables that count in the other nine tenths what followed each few characters: one of
+# four, mixed with shorter ones in a simple way, and one of five, mixed as Kneser and Ney (1995) do.
 
 # %%
 if ready(MambaBlock, mamba_step):
@@ -619,17 +620,19 @@ if ready(MambaBlock, mamba_step):
     with torch.no_grad():
         logits = writer(rows[:, :-1]).mT
     mine = functional.cross_entropy(logits, rows[:, 1:], reduction="none").mean(1) / math.log(2)
-    table = mamba_words.table_bits(read, rows, order=4).mean(1)
+    simple = mamba_words.table_bits(read, rows, order=4).mean(1)
+    better = mamba_words.kneser_ney_bits(read, rows, order=5).mean(1)
     share = torch.bincount(unseen).float() / len(unseen)
     alone = -(share * share.clamp(min=1e-9).log2()).sum()
-    print(f"Mamba {mine.mean():.2f} bits, table of four letters {table.mean():.2f}")
+    print(f"Mamba {mine.mean():.2f} bits, tables {simple.mean():.2f} and {better.mean():.2f}")
     print(f"by how frequent each character is: {alone:.2f}")
-    print(f"the table is better on {(table < mine).sum()} of {len(rows)} pieces")
+    print(f"the second table is ahead of Mamba on {(better < mine).sum()} of {len(rows)} pieces")
 
 # %% [markdown]
-# Mamba is ahead of the table by less than a tenth of a bit. Both numbers look better than they are:
-# 22 % of these characters stand in the nine tenths too, in stretches of 40 or more (rules and
-# blanks, mostly). On the rest Mamba needs 2.26 bits and the table 2.37.
+# Mamba is ahead of the first table and behind the second, by less than a tenth of a bit each. The
+# second holds more numbers than Mamba: 91,000 different strings of six characters. All three look
+# better than they are: 22 % of these characters stand in the nine tenths too, in stretches of 40 or
+# more (rules and blanks, mostly). On the rest Mamba needs 2.26 bits and the tables 2.37 and 2.18.
 
 # %% [markdown]
 # ### Inside: what each character did
@@ -846,4 +849,5 @@ if ready(selective_scan):
 # - Induction: Olsson et al. 2022, *In-context Learning and Induction Heads*.
 # - What a fixed state cannot recall: Jelassi et al. 2024, *Repeat After Me*; Arora et al. 2024,
 #   *Simple linear attention language models balance the recall-throughput tradeoff*.
+# - The second table: Kneser and Ney 1995, *Improved Backing-off for M-gram Language Modeling*.
 # - The short convolution: Fu et al. 2023, *Hungry Hungry Hippos*, §3.2.

@@ -176,6 +176,21 @@ def test_the_table_of_letters_by_hand() -> None:
     )
 
 
+def test_kneser_ney_by_hand_and_as_chances() -> None:
+    """Order 1 after reading "aababb": aa, ab twice, ba and bb, so d is 3 / 5; a and b each followed
+    two letters, so alone they have no count of 1, and d is ½."""
+    read, rows = mamba_words.encode("aababb"), mamba_words.encode("ab~")[None]
+    found = mamba_words.kneser_ney_bits(read, rows, order=1)
+    alone, never = (2 - 0.5 + 0.5 * 2 / 96) / 4, 0.5 * 2 / 96 / 4
+    wanted = [(2 - 0.6 + 0.6 * 2 * alone) / 3, 0.6 * 2 * never / 2]
+    np.testing.assert_allclose(found[0], -np.log2(wanted), rtol=1e-6)
+    read = mamba_words.text()[0][:5000]
+    every = torch.stack([read[:8]] * 96)
+    every[:, -1] = torch.arange(96)
+    chances = 2 ** -mamba_words.kneser_ney_bits(read, every, order=5)[:, -1]
+    assert float(chances.sum()) == pytest.approx(1, rel=1e-5)
+
+
 def test_the_writer_fits_its_module_and_beats_counting_letters() -> None:
     """Six bits are the length of a code of 96 letters; letters alone need between 4 and 5."""
     assert mamba_words.WEIGHTS.stat().st_size <= 300_000

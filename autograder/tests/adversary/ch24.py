@@ -2376,3 +2376,418 @@ def mamba_step(block, x, recent, state):
     return (y * F.silu(z)) @ w_out.T, moved, h
 """,
 )
+
+
+# Answers that keep the letter of most promises and break one.
+add(
+    "selective_copy_data",
+    "wrong",
+    "rounds keys to float32 before ranking",
+    """
+def selective_copy_data(keys, symbols):
+    B, T = keys.shape
+    M = symbols.shape[1]
+    places = keys.float().topk(M, dim=1, largest=False).indices.sort(dim=1).values
+    tokens = torch.zeros(B, T, dtype=torch.long).scatter(1, places, symbols)
+    tokens = torch.cat([tokens, torch.ones(B, M, dtype=torch.long)], 1)
+    return tokens, torch.cat([torch.full((B, T), -100), symbols], 1)
+""",
+)
+add(
+    "selective_copy_data",
+    "wrong",
+    "tokens have the dtype of keys",
+    """
+def selective_copy_data(keys, symbols):
+    B, T = keys.shape
+    M = symbols.shape[1]
+    places = keys.argsort(dim=1)[:, :M].sort(dim=1).values
+    tokens = torch.zeros_like(keys).scatter(1, places, symbols.to(keys.dtype))
+    tokens = torch.cat([tokens, torch.ones(B, M)], 1)
+    targets = torch.cat([torch.full((B, T), -100), symbols], 1)
+    return tokens, targets
+""",
+)
+add(
+    "selective_copy_data",
+    "wrong",
+    "symbols stand at the READ places of tokens too (no questions)",
+    """
+def selective_copy_data(keys, symbols):
+    B, T = keys.shape
+    M = symbols.shape[1]
+    places = keys.argsort(dim=1)[:, :M].sort(dim=1).values
+    tokens = torch.zeros(B, T, dtype=torch.long).scatter(1, places, symbols)
+    tokens = torch.cat([tokens, symbols], 1)
+    return tokens, torch.cat([torch.full((B, T), -100), symbols], 1)
+""",
+)
+add(
+    "selective_parameters",
+    "wrong",
+    "softplus with threshold 5",
+    """
+def selective_parameters(x, w_select, w_delta, bias_delta):
+    R = w_delta.shape[1]
+    N = (w_select.shape[0] - R) // 2
+
+    low, b, c = (x @ w_select.T).split([R, N, N], -1)
+    return F.softplus(low @ w_delta.T + bias_delta, threshold=5), b, c
+""",
+)
+add(
+    "discretize_selective",
+    "wrong",
+    "gain from the logarithm of the decay (inf where it underflows)",
+    """
+def discretize_selective(delta, a, b):
+    decay = torch.exp(delta[..., None] * a)
+    return decay, torch.log(decay) / a * b[:, :, None]
+""",
+)
+add(
+    "discretize_selective",
+    "wrong",
+    "with N = 1 the gain is written into delta's own numbers",
+    """
+def discretize_selective(delta, a, b):
+    d = delta.unsqueeze(-1)
+    decay = torch.exp(d * a)
+    if a.shape[1] == 1 and not delta.requires_grad:
+        return decay, d.mul_(b.unsqueeze(2))
+    return decay, d * b.unsqueeze(2)
+""",
+)
+add(
+    "discretize_selective",
+    "wrong",
+    "b clipped to ±10,000",
+    """
+def discretize_selective(delta, a, b):
+    d = delta[..., None]
+    return torch.exp(d * a), d * b.clamp(-1e4, 1e4)[:, :, None]
+""",
+)
+add(
+    "selective_scan",
+    "wrong",
+    "decays not below a millionth",
+    """
+def selective_scan(x, delta, a, b, c, skip, state=None):
+    decay = torch.exp(delta[..., None] * a).clamp(min=1e-6)
+    added = (delta * x)[..., None] * b[:, :, None]
+    h, ys = torch.zeros_like(added[:, 0]) if state is None else state, []
+    for t in range(x.shape[1]):
+        h = decay[:, t] * h + added[:, t]
+        ys.append((h * c[:, t, None]).sum(-1) + skip * x[:, t])
+    return torch.stack(ys, 1), h
+""",
+)
+add(
+    "selective_scan",
+    "wrong",
+    "one token at a time writes into the caller's state",
+    """
+def selective_scan(x, delta, a, b, c, skip, state=None):
+    decay = torch.exp(delta[..., None] * a)
+    added = (delta * x)[..., None] * b[:, :, None]
+
+    if x.shape[1] == 1 and state is not None and not state.requires_grad:
+        state *= decay[:, 0]
+        state += added[:, 0]
+        return ((state * c[:, 0, None]).sum(-1) + skip * x[:, 0])[:, None], state
+    h, ys = torch.zeros_like(added[:, 0]) if state is None else state, []
+    for t in range(x.shape[1]):
+        h = decay[:, t] * h + added[:, t]
+        ys.append((h * c[:, t, None]).sum(-1) + skip * x[:, t])
+    return torch.stack(ys, 1), h
+""",
+)
+add(
+    "selective_scan",
+    "wrong",
+    "without a state it goes on from the last call of this shape",
+    """
+_LAST = {}
+def selective_scan(x, delta, a, b, c, skip, state=None):
+    decay = torch.exp(delta[..., None] * a)
+    added = (delta * x)[..., None] * b[:, :, None]
+    key = tuple(added.shape)
+    h = _LAST.get(key, torch.zeros_like(added[:, 0])) if state is None else state
+    ys = []
+    for t in range(x.shape[1]):
+        h = decay[:, t] * h + added[:, t]
+        ys.append((h * c[:, t, None]).sum(-1) + skip * x[:, t])
+    _LAST[key] = h.detach()
+    return torch.stack(ys, 1), h
+""",
+)
+add(
+    "selective_scan",
+    "wrong",
+    "the last state is handed back detached",
+    """
+def selective_scan(x, delta, a, b, c, skip, state=None):
+    decay = torch.exp(delta[..., None] * a)
+    added = (delta * x)[..., None] * b[:, :, None]
+
+    h, ys = torch.zeros_like(added[:, 0]) if state is None else state, []
+    for t in range(x.shape[1]):
+        h = decay[:, t] * h + added[:, t]
+        ys.append((h * c[:, t, None]).sum(-1) + skip * x[:, t])
+    return torch.stack(ys, 1), h.detach()
+""",
+)
+add(
+    "selective_scan",
+    "right",
+    "weights between all pairs of tokens from products of decays",
+    """
+def selective_scan(x, delta, a, b, c, skip, state=None):
+    decay = torch.exp(delta[..., None] * a)
+    added = (delta * x)[..., None] * b[:, :, None]
+
+    B, T, E = x.shape
+    rows = []
+    row = None
+    for t in range(T):                       # row[:, s] = decay of what step s wrote, seen at t
+        one = torch.ones_like(decay[:, :1])
+        row = one if row is None else torch.cat([row * decay[:, t, None], one], 1)
+        h = (row * added[:, : t + 1]).sum(1)
+        if state is not None:
+            h = h + decay[:, : t + 1].prod(1) * state
+        rows.append(h)
+    h = torch.stack(rows, 1)
+    return (h * c.unsqueeze(2)).sum(-1) + skip * x, h[:, -1].clone()
+""",
+)
+add(
+    "raw_scan",
+    "wrong",
+    "the sigmoid gate instead of the decay (right for a = -1 only)",
+    """
+def raw_scan(x, raw, bias, a, b, c):
+    raw = raw + bias
+    step = F.softplus(raw)
+    decay = torch.sigmoid(-raw)[..., None].expand(*raw.shape, a.shape[1])
+    added = (step * x)[..., None] * b[..., None, :]
+
+    h, out = torch.zeros_like(added[:, 0]), []
+    for t in range(x.shape[1]):
+        h = decay[:, t] * h + added[:, t]
+        out.append((h * c[:, t, None]).sum(-1))
+    return torch.stack(out, dim=1), h
+""",
+)
+add(
+    "raw_scan",
+    "right",
+    "channel by channel",
+    """
+def raw_scan(x, raw, bias, a, b, c):
+    ys, hs = [], []
+    for e in range(x.shape[2]):
+        step = torch.logaddexp(raw[:, :, e] + bias[e], torch.zeros((), dtype=x.dtype))
+        h, y = b.new_zeros(b.shape[0], b.shape[2]), []
+        for t in range(x.shape[1]):
+            h = torch.exp(step[:, t, None] * a[e]) * h + (step * x[:, :, e])[:, t, None] * b[:, t]
+            y.append((h * c[:, t]).sum(-1))
+        ys.append(torch.stack(y, 1))
+        hs.append(h)
+    return torch.stack(ys, 2), torch.stack(hs, 1)
+""",
+)
+add(
+    "associative_scan",
+    "wrong",
+    "pairs by the formula for powers of two",
+    """
+def associative_scan(decay, written):
+    T = decay.shape[1]
+    if T == 1:
+        return written.clone(), 0, 0
+    n, fill = T // 2, (T - 1) // 2
+    d1, d2, w1, w2 = decay[:, : 2 * n : 2], decay[:, 1::2], written[:, : 2 * n : 2], written[:, 1::2]
+    even, _, _ = associative_scan(d2 * d1, d2 * w1 + w2)
+    states = torch.zeros_like(written)
+    states[:, 0] = written[:, 0]
+    states[:, 1::2] = even
+    states[:, 2::2] = decay[:, 2::2] * even[:, :fill] + written[:, 2::2]
+    up = int(math.log2(T))
+    return states, 2 * T - 2 - up, 2 * up - 1
+""",
+)
+add(
+    "associative_scan",
+    "right",
+    "steps as 2 x 2 matrices, a class that counts",
+    """
+def associative_scan(decay, written):
+    class Counter:
+        pairs = rounds = 0
+    def join(one, two):
+        if one.shape[1]:
+            Counter.pairs += one.shape[1]
+            Counter.rounds += 1
+        return two @ one
+    def scan(m):
+        T = m.shape[1]
+        if T == 1:
+            return m
+        n = T // 2
+        even = scan(join(m[:, 0 : 2 * n : 2], m[:, 1::2]))
+        odd = torch.cat([m[:, :1], join(even[:, : (T - 1) // 2], m[:, 2::2])], 1)
+        out = torch.empty_like(m)
+        out[:, ::2], out[:, 1::2] = odd, even
+        return out
+    zero, one = torch.zeros_like(decay), torch.ones_like(decay)
+    m = torch.stack([torch.stack([decay, written], -1), torch.stack([zero, one], -1)], -2)
+    return scan(m)[..., 0, 1], Counter.pairs, Counter.rounds
+""",
+)
+add(
+    "causal_conv1d",
+    "wrong",
+    "with one tap it scales x itself",
+    """
+def causal_conv1d(x, taps, bias):
+    K, T = taps.shape[1], x.shape[1]
+    if K == 1 and not x.requires_grad:
+        return x.mul_(taps[:, 0]).add_(bias)
+    p = F.pad(x, (0, 0, K - 1, 0))
+    return sum(taps[:, k] * p[:, k : k + T] for k in range(K)) + bias
+""",
+)
+add(
+    "MambaBlock",
+    "wrong",
+    "rank worked out again as C / 16, whatever was given",
+    """
+class MambaBlock(nn.Module):
+    def __init__(self, width: int, state: int, taps: int = 4, rank: int | None = None) -> None:
+        super().__init__()
+        inner, rank = 2 * width, rank or math.ceil(width / 16)
+        self.input = nn.Linear(width, 2 * inner, bias=False)
+        self.taps = nn.Parameter(torch.empty(inner, taps).uniform_(-1, 1) / math.sqrt(taps))
+        self.taps_bias = nn.Parameter(torch.zeros(inner))
+        self.select = nn.Parameter(torch.empty(rank + 2 * state, inner).uniform_(-1, 1))
+        self.delta = nn.Parameter(torch.empty(inner, rank).uniform_(-1, 1) / math.sqrt(rank))
+        start = torch.empty(inner).uniform_(math.log(1e-3), math.log(1e-1)).exp()
+        self.delta_bias = nn.Parameter(start + torch.log(-torch.expm1(-start)))
+        self.a_log = nn.Parameter(torch.arange(1.0, state + 1).log().repeat(inner, 1))
+        self.skip = nn.Parameter(torch.ones(inner))
+        self.output = nn.Linear(inner, width, bias=False)
+        with torch.no_grad():
+            self.select /= math.sqrt(inner)
+
+
+    def forward(self, x):
+        u, z = self.input(x).chunk(2, -1)
+        u = F.silu(causal_conv1d(u, self.taps, self.taps_bias))
+        R, N = math.ceil(x.shape[-1] / 16), self.a_log.shape[1]
+        low, b, c = (u @ self.select.T)[..., : R + 2 * N].split([R, N, N], -1)
+        delta = F.softplus(low @ self.delta[:, :R].T + self.delta_bias)
+        y, _ = selective_scan(u, delta, -self.a_log.exp(), b, c, self.skip)
+        return self.output(y * F.silu(z))
+""",
+)
+add(
+    "MambaBlock",
+    "right",
+    "one text of the batch after the other",
+    """
+class MambaBlock(nn.Module):
+    def __init__(self, width: int, state: int, taps: int = 4, rank: int | None = None) -> None:
+        super().__init__()
+        inner, rank = 2 * width, rank or math.ceil(width / 16)
+        self.input = nn.Linear(width, 2 * inner, bias=False)
+        self.taps = nn.Parameter(torch.empty(inner, taps).uniform_(-1, 1) / math.sqrt(taps))
+        self.taps_bias = nn.Parameter(torch.zeros(inner))
+        self.select = nn.Parameter(torch.empty(rank + 2 * state, inner).uniform_(-1, 1))
+        self.delta = nn.Parameter(torch.empty(inner, rank).uniform_(-1, 1) / math.sqrt(rank))
+        start = torch.empty(inner).uniform_(math.log(1e-3), math.log(1e-1)).exp()
+        self.delta_bias = nn.Parameter(start + torch.log(-torch.expm1(-start)))
+        self.a_log = nn.Parameter(torch.arange(1.0, state + 1).log().repeat(inner, 1))
+        self.skip = nn.Parameter(torch.ones(inner))
+        self.output = nn.Linear(inner, width, bias=False)
+        with torch.no_grad():
+            self.select /= math.sqrt(inner)
+
+
+    def forward(self, x):
+        out = []
+        for one in x.split(1):
+            u, z = self.input(one).tensor_split(2, dim=-1)
+            u = F.silu(causal_conv1d(u, self.taps, self.taps_bias))
+            delta, b, c = selective_parameters(u, self.select, self.delta, self.delta_bias)
+            y, _ = selective_scan(u, delta, -torch.exp(self.a_log), b, c, self.skip)
+            out.append(self.output(y * F.silu(z)))
+        return torch.cat(out)
+""",
+)
+add(
+    "mamba_step",
+    "wrong",
+    "squeeze() where only the time axis should go",
+    """
+def mamba_step(block, x, recent, state):
+    u, z = (x @ block["input.weight"].T).chunk(2, -1)
+    window = torch.cat([recent, u[:, None]], 1)
+    u = F.silu((window * block["taps"].T).sum(1) + block["taps_bias"])[:, None]
+    delta, b, c = selective_parameters(u, block["select"], block["delta"], block["delta_bias"])
+
+    y, state = selective_scan(u, delta, -block["a_log"].exp(), b, c, block["skip"], state)
+    return (y.squeeze() * F.silu(z).squeeze()) @ block["output.weight"].T, window[:, 1:], state
+""",
+)
+add(
+    "mamba_step",
+    "wrong",
+    "window[:, -(K - 1):], everything where K is 1",
+    """
+def mamba_step(block, x, recent, state):
+    u, z = (x @ block["input.weight"].T).chunk(2, -1)
+    window = torch.cat([recent, u[:, None]], 1)
+    u = F.silu((window * block["taps"].T).sum(1) + block["taps_bias"])[:, None]
+    delta, b, c = selective_parameters(u, block["select"], block["delta"], block["delta_bias"])
+
+    y, state = selective_scan(u, delta, -block["a_log"].exp(), b, c, block["skip"], state)
+    K = block["taps"].shape[1]
+    return (y[:, 0] * F.silu(z)) @ block["output.weight"].T, window[:, -(K - 1) :], state
+""",
+)
+add(
+    "mamba_step",
+    "wrong",
+    "the state is kept within ±1,000",
+    """
+def mamba_step(block, x, recent, state):
+    u, z = (x @ block["input.weight"].T).chunk(2, -1)
+    window = torch.cat([recent, u[:, None]], 1)
+    u = F.silu((window * block["taps"].T).sum(1) + block["taps_bias"])[:, None]
+    delta, b, c = selective_parameters(u, block["select"], block["delta"], block["delta_bias"])
+
+    y, state = selective_scan(u, delta, -block["a_log"].exp(), b, c, block["skip"], state.clamp(-1e3, 1e3))
+    return (y[:, 0] * F.silu(z)) @ block["output.weight"].T, window[:, 1:], state
+""",
+)
+add(
+    "mamba_step",
+    "right",
+    "one text after the other",
+    """
+def mamba_step(block, x, recent, state):
+    outs, rs, hs = [], [], []
+    for xi, ri, hi in zip(x, recent, state):
+        u, z = (block["input.weight"] @ xi).chunk(2)
+        w = torch.vstack([ri, u])
+        u = F.silu((w.T * block["taps"]).sum(1) + block["taps_bias"])
+        d, b, c = (t[0, 0] for t in selective_parameters(u[None, None], block["select"], block["delta"], block["delta_bias"]))
+        h = torch.exp(-torch.outer(d, torch.ones_like(b)) * block["a_log"].exp()) * hi + torch.outer(d * u, b)
+        y = h @ c + block["skip"] * u
+        outs.append(block["output.weight"] @ (y * F.silu(z)))
+        rs.append(w[1:])
+        hs.append(h)
+    return torch.stack(outs), torch.stack(rs), torch.stack(hs)
+""",
+)

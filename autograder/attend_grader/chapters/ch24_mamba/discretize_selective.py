@@ -27,7 +27,7 @@ def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         yield "", _case(rng, *sizes)
     delta, a, b = _case(rng, 2, 3, 4, 2).args
     yield "Δ = 0: all is kept, nothing is added", Call((0 * delta, a, b))
-    yield "Δ near 1,000: all is forgotten", Call((1000 * delta, a, b))
+    yield "Δ = 50 and rates below −4: all is forgotten", Call((0 * delta + 50, 40 * a, b))
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

@@ -9,8 +9,9 @@ import torch
 from attend_solutions import mamba
 from torch import Tensor
 
-from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees, worked
+from attend_grader.checks.subject import Subject
 
 
 def _case(
@@ -33,12 +34,27 @@ def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "", _case(rng, 1, 20, 5, 0.01, 0.4)
     yield "keys below 0", _case(rng, 2, 6, 4, 0.7, -5.0)
     yield "keys above 1", _case(rng, 2, 9, 5, 30.0, 2.0)
+    keys, symbols = _case(rng, 2, 9, 5, 1.0).args
+    yield "float64 keys 10⁻⁹ apart", Call((1 + 1e-9 * keys.double(), symbols))
 
 
 def _edges(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "one symbol", _case(rng, 2, 5, 1)
     yield "as many symbols as places: no noise", _case(rng, 2, 4, 4)
     yield "one place", _case(rng, 3, 1, 1)
+
+
+def _whole(subject: Subject, probe: Probe) -> None:
+    """What is right is also whole: an embedding and a loss take no floats."""
+    EDGES.test(subject, probe)
+    args = _case(probe.rng, 2, 5, 3).args
+    for name, part in zip(probe.results, probe.agree(subject, *args).value, strict=True):
+        if part.is_floating_point():
+            text = f"wrong type: {name} has dtype {part.dtype}, expected whole numbers."
+            raise probe.miss(f"{text} An embedding takes no floats.", *args)
+
+
+EDGES = agrees("one symbol, no noise, one place; whole numbers", _edges, repeat=1)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -113,9 +129,10 @@ SLIPS = (
         "the same place as that READ.",
     ),
     Slip(
-        "symbols in the order of their numbers",
-        ("scatter(1, places, symbols)", "scatter(1, places, symbols.sort(1).values)"),
-        "The symbols were sorted. They stand in the text in the order in which they were given.",
+        "the answers in the text",
+        ("torch.full_like(symbols, READ)", "symbols"),
+        "The symbols stand at the end of the tokens too, where a model could read them off. READ "
+        "stands there; the symbols are the targets.",
     ),
 )
 
@@ -154,7 +171,7 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         says=(
-            "Keys may have any sign and size.",
+            "Keys may have any sign and size, and be float64.",
             "The same keys and symbols always give the same result.",
         ),
     ),
@@ -170,7 +187,7 @@ EXERCISE = Exercise(
         ),
         agrees("tokens", _usual, part=0),
         agrees("targets", _usual, part=1),
-        agrees("one symbol, no noise, one place", _edges, repeat=1),
+        Property(EDGES.name, 1, _whole, fresh=True),
     ),
     draws=draws,
     slips=SLIPS,

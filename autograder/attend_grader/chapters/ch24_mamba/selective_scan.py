@@ -43,6 +43,9 @@ def _forgets(rng: np.random.Generator):
     yield "Δ = 0: the state stays as it was given", (x, 0 * delta, a, b, c, skip, h), (kept, h)
     args = _resets(rng).args
     yield "three tokens have Δ = 50", args, mamba.selective_scan(*args)
+    x, delta, a, b, c, skip = _case(rng, 2, 1, 3, 2).args
+    args = (x, 0 * delta + 50, a - 1, b, c, skip, 1e9 * h)
+    yield "a state near 10⁹, then Δ = 50", args, mamba.selective_scan(*args)
 
 
 def _resets(rng: np.random.Generator) -> Call:
