@@ -669,8 +669,8 @@ for arm, found in gated_words.table().items():
 #
 # **What it does not show.** Anything about large models or long training: the arms have some 25,000
 # numbers, and chapter 24's tables of letters need less than any of them: the simple one 1.74 to
-# 1.76 bits on this half of the unseen text (2.08 to 2.09 on the other), the better one 1.59 to 1.63.
-# Nor what is best where the past matters more than here.
+# 1.76 bits on this half of the unseen text (2.08 to 2.09 on the other), the better one 1.59 to
+# 1.63. Nor what is best where the past matters more than here.
 #
 # ## 9 · What it costs and what it wins
 #
