@@ -108,9 +108,9 @@ SLIPS = (
         "chunk always wins.",
     ),
     Slip(
-        "the state is only read",
-        ("2 * q * width * (state + 1)", "q * width * (state + 1)"),
-        "The state is read and written: 2 q D N multiplications, and 2 q D for fading.",
+        "an empty last chunk counts",
+        ("(operations(rest) if rest else 0)", "operations(rest)"),
+        "Where chunks fit exactly, one more of 0 steps is counted: its state fades for nothing.",
     ),
     Slip(
         "fading the scores is not counted",
