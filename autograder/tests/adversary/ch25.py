@@ -2,7 +2,7 @@
 """Chapter 25: answers as learners write them, wrong and right (see answers.py)."""
 
 CASES = []
-CELL = "import triton\nimport triton.language as tl\nfrom torch.nn import functional\nfrom attend_solutions.mamba import causal_conv1d\n"
+CELL = "import collections\nimport functools\nimport triton\nimport triton.language as tl\nfrom torch.nn import functional\nfrom attend_solutions.mamba import causal_conv1d\n"
 
 
 def add(name, kind, what, source, *swaps):
