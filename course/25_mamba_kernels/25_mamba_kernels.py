@@ -420,7 +420,7 @@ if ready(ssd_quadratic, ssd_recurrent, ssd_chunked):
 # |---|---|---|---|---|
 # | 6 to 13 | 10 to 11 | 28 to 34 | 37 to 76 | 284 to 349 |
 #
-# Chunks of 5 multiply least, and were slower than the plain recurrence: each chunk is a dozen small
+# Chunks of 5 multiply least, and were no faster than the plain recurrence: each is a dozen small
 # operations in Python, which weigh more here than the multiplications they save. Up to 512 steps
 # softmax attention was the fastest of all (4 to 5 there). It and the quadratic form take longer for
 # a step as the text grows; the recurrence and both chunked forms took about the same at every
@@ -565,7 +565,7 @@ if ready(Mamba2Block):
 # whose memory holds anything at first, and starts the programs. Write the kernels.
 #
 # No GPU is needed: kernels run in Triton's interpreter, with every access recorded. A card can
-# say that program 3 reads past the end of x. They are also compiled for an H100, which needs none.
+# say that program 3 reads past the end of x. Triton also compiles them for an H100, without one.
 
 # %% [markdown]
 # <!-- exercise: triton_selective_scan -->

@@ -2,7 +2,7 @@
 """Chapter 25: answers as learners write them, wrong and right (see answers.py)."""
 
 CASES = []
-CELL = "import triton\nimport triton.language as tl\nfrom torch.nn import functional\nfrom attend_solutions.mamba import causal_conv1d\n"
+CELL = "import collections\nimport functools\nimport triton\nimport triton.language as tl\nfrom torch.nn import functional\nfrom attend_solutions.mamba import causal_conv1d\n"
 
 
 def add(name, kind, what, source, *swaps):
@@ -2172,4 +2172,122 @@ def triton_chunk_scan(x, log_decay, b, c, state, chunk):
     chunk_scan_kernel[grid](*given, y, tokens, heads, D=width, N=size, CHUNK=chunk)
     return y
 """,
+)
+# ---------------------------------------------------------------- large layers, strong decays
+add(
+    "ssd_quadratic",
+    "wrong",
+    "log decays clamped at −30",
+    QUAD,
+    ("fade = segsum(a).exp()", "fade = segsum(a.clamp(min=-30)).exp()"),
+)
+add(
+    "ssd_recurrent",
+    "wrong",
+    "decays below 1e-17 taken for none",
+    REC,
+    (
+        "fade = log_decay[:, t].exp()",
+        "fade = torch.where(log_decay[:, t] < -40, 0.0, log_decay[:, t].exp())",
+    ),
+)
+add(
+    "ssd_recurrent",
+    "wrong",
+    "a state of zeros taken for none: no gradient reaches it",
+    REC,
+    ("if state is None else", "if state is None or not state.any() else"),
+)
+add(
+    "ssd_chunked",
+    "wrong",
+    "the course's recurrence on each chunk",
+    """
+def ssd_chunked(x, log_decay, b, c, chunk, state=None):
+    ys = []
+    for part in zip(*(m.split(chunk, 1) for m in (x, log_decay, b, c)), strict=True):
+        y, state = ssd_recurrent(*part, state)
+        ys.append(y)
+    return torch.cat(ys, 1), state
+""",
+)
+add(
+    "ssd_chunked",
+    "wrong",
+    "outputs by attention, the state by the course's recurrence",
+    CHU,
+    (
+        "        h = cum[:, -1].exp()[..., None, None] * h + written\n",
+        "        _, h = ssd_recurrent(X, A, Bb, C, h)\n",
+    ),
+)
+add(
+    "ssd_chunked",
+    "wrong",
+    "a state of zeros taken for none: no gradient reaches it",
+    CHU,
+    ("if state is None else", "if state is None or not state.any() else"),
+)
+add(
+    "ssd_chunked",
+    "right",
+    "recursive, decays to the end by a sum from behind",
+    """
+def ssd_chunked(x, log_decay, b, c, chunk, state=None):
+    if state is None:
+        state = torch.zeros(x.shape[0], x.shape[2], x.shape[3], b.shape[-1], dtype=x.dtype)
+    head = [m[:, :chunk] for m in (x, log_decay, b, c)]
+    rest = [m[:, chunk:] for m in (x, log_decay, b, c)]
+    xs, logs, bs, cs = head
+    seen = logs.cumsum(1).exp()
+    y = ssd_quadratic(*head) + seen.unsqueeze(-1) * torch.einsum("bqn,bhdn->bqhd", cs, state)
+    later = (logs.flip(1).cumsum(1).flip(1) - logs).exp()
+    state = seen[:, -1, :, None, None] * state + torch.einsum("bqhd,bqn->bhdn", later.unsqueeze(-1) * xs, bs)
+    if rest[0].shape[1] == 0:
+        return y, state
+    more, state = ssd_chunked(*rest, chunk, state)
+    return torch.cat((y, more), dim=1), state
+""",
+)
+add(
+    "best_chunk",
+    "wrong",
+    "totals in float32",
+    BEST,
+    (
+        "        if best is None or",
+        "        count = int(np.float32(count))\n        if best is None or",
+    ),
+)
+add(
+    "best_chunk",
+    "wrong",
+    "totals in 32 bits",
+    BEST,
+    (
+        "        if best is None or",
+        "        count = (count + 2**31) % 2**32 - 2**31\n        if best is None or",
+    ),
+)
+add(
+    "best_chunk",
+    "wrong",
+    "answers kept by sizes, without the room",
+    BEST,
+    (
+        "state, room):\n",
+        "state, room, seen={}):\n    key = tokens, heads, width, state\n    if key in seen:\n        return seen[key]\n",
+    ),
+    ("    return best\n", "    seen[key] = best\n    return best\n"),
+)
+add(
+    "Mamba2Block",
+    "wrong",
+    "the last state is carried on to the next call, in evaluation only",
+    BLO,
+    (
+        "y, _ = ssd_chunked(",
+        "old = None if self.training else getattr(self, 'kept', None)\n        y, last = ssd_chunked(",
+    ),
+    ("c, self.chunk)\n", "c, self.chunk, old)\n        self.kept = last.detach()\n"),
 )

@@ -24,16 +24,24 @@ def _sizes(rng: np.random.Generator, most: int = 400) -> tuple[int, int, int, in
 def _free(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for _ in range(4):
         yield "room for any chunk", Call((*_sizes(rng), ROOM))
+    yield "a large layer: more than 2³¹", Call((int(rng.integers(2500, 4000)), 64, 64, 128, ROOM))
+
+
+def _filled(rng: np.random.Generator, q: int) -> tuple[int, ...]:
+    """Sizes, and the room that a chunk of ``q`` steps fills."""
+    tokens, heads = int(rng.integers(50, 300)), int(rng.integers(8, 13))
+    width, state = int(rng.integers(5, 8)), int(rng.integers(60, 70))
+    return tokens, heads, width, state, q * q + q * (width + 2 * state) + width * state
 
 
 def _tight(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for q in (1, 2, 3, 4):
-        tokens, heads = int(rng.integers(50, 300)), int(rng.integers(8, 13))
-        width, state = int(rng.integers(5, 8)), int(rng.integers(60, 70))
-        room = q * q + q * (width + 2 * state) + width * state
-        yield "little room", Call((tokens, heads, width, state, room))
+    for q in (4, 3, 2, 1):
+        *sizes, room = _filled(rng, q)
+        yield "little room", Call((*sizes, room))
         if q > 1:
-            yield "one number too little", Call((tokens, heads, width, state, room - 1))
+            yield "one number too little", Call((*sizes, room - 1))
+            *sizes, room = _filled(rng, q)
+            yield "half of the scores find no room", Call((*sizes, room - q * q // 2))
 
 
 def _short(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -69,9 +77,9 @@ SLIPS = (
         "The chunk may be too long for the chip: scores, x, b, c and state must fit into `room`.",
     ),
     Slip(
-        "the state needs no room",
-        (" + width * state <= room", " <= room"),
-        "The state lies on the chip too: D N numbers.",
+        "a chunk that fills the room does not fit",
+        ("<= room", "< room"),
+        "A chunk that takes up all of `room` still fits.",
     ),
     Slip(
         "the scores need no room",
@@ -100,9 +108,9 @@ SLIPS = (
         "chunk always wins.",
     ),
     Slip(
-        "the state is only read",
-        ("2 * q * width * (state + 1)", "q * width * (state + 1)"),
-        "The state is read and written: 2 q D N multiplications, and 2 q D for fading.",
+        "an empty last chunk counts",
+        ("(operations(rest) if rest else 0)", "operations(rest)"),
+        "Where chunks fit exactly, one more of 0 steps is counted: its state fades for nothing.",
     ),
     Slip(
         "fading the scores is not counted",

@@ -40,6 +40,9 @@ def _ragged(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for chunk, *sizes in ((2, 2, 5, 3, 2, 4), (4, 1, 4, 2, 3, 1), (8, 2, 3, 1, 1, 2)):
         yield "a state is given", _case(rng, chunk, *sizes, going_on=True)
+    x, log_decay, b, c, chunk, state = _case(rng, 2, 2, 1, 3, 2, 4, going_on=True).args
+    faded = Call((x, torch.full_like(log_decay, -60), b, c, chunk, 1e26 * state))
+    yield "a state of 10²⁶, a log decay of −60", faded
 
 
 def _strong(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
@@ -83,7 +86,7 @@ def _cheap(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Chunks that fit and that do not, one chunk, chunks of one, a state given."""
+    """Chunks that fit and that do not, one chunk, chunks of one, a state given, one of zeros."""
     x, log_decay, b, c = sequence(rng, 1, 5, 2, 2, 3)
     return [
         _case(rng, 2, 2, 6, 3, 4, 2),
@@ -92,6 +95,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         _case(rng, 1, 2, 3, 2, 3, 2),
         _case(rng, 2, 2, 5, 2, 3, 4, going_on=True),
         Call((x, torch.full_like(log_decay, -60), b, c, 2)),
+        Call((*sequence(rng, 1, 3, 2, 2, 3), 2, torch.zeros(1, 2, 2, 3))),
     ]
 
 
@@ -231,7 +235,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         ranges={"log_decay": (-60, 0)},
         gradients=("x", "log_decay", "b", "c", "state"),
-        forbids=READY_MADE,
+        forbids=("ssd_recurrent", *READY_MADE),
         says=(
             "Within a chunk no loop over steps.",
             "No tensor with T × T numbers where chunks are short.",

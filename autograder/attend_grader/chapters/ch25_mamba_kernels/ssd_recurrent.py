@@ -33,11 +33,15 @@ def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((2, 4, 3, 2, 5), (1, 1, 2, 3, 1)):
         yield "a state is given", _case(rng, *sizes, going_on=True)
+    x, log_decay, b, c, state = _case(rng, 2, 1, 3, 2, 4, going_on=True).args
+    faded = Call((x, torch.full_like(log_decay, -60), b, c, 1e26 * state))
+    yield "a state of 10²⁶, a log decay of −60", faded
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All sizes different, all the same, one step, a state given."""
+    """All sizes different, all the same, one step, a state given, and one of zeros."""
     return [
+        Call((*sequence(rng, 1, 2, 2, 2, 3), torch.zeros(1, 2, 2, 3))),
         _case(rng, 2, 5, 3, 4, 2),
         _case(rng, 3, 3, 3, 3, 3),
         _case(rng, 2, 1, 3, 2, 4),
