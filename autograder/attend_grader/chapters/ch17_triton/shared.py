@@ -36,6 +36,7 @@ def kernel_properties(
     needed: Callable[[Call], int],
     *,
     factor: float = 1.1,
+    points: int = 2,
     tolerance: Tolerance = FLOAT32,
     more: tuple[Property, ...] = (),
 ) -> tuple[Property, ...]:
@@ -46,6 +47,7 @@ def kernel_properties(
         ragged: the same where they do not.
         needed: bytes of a call.
         factor: of these, what may be moved.
+        points: of the values where blocks do not fit.
         tolerance: of values.
         more: properties between those of values and of memory.
     """
@@ -56,7 +58,7 @@ def kernel_properties(
 
     return (
         right_values(*fitting, tolerance=tolerance, same_types=True),
-        right_values(*ragged, points=2, tolerance=tolerance, same_types=True),
+        right_values(*ragged, points=points, tolerance=tolerance, same_types=True),
         *more,
         clean_memory("stays inside its buffers; no two programs write one place", every),
         within_budget("moves no more bytes than are needed", every, needed, factor=factor),
