@@ -32,7 +32,7 @@ def _case(rng: np.random.Generator, rows: int, columns: int, block: int) -> Case
 
 
 def _longest(rng: np.random.Generator) -> Iterator[Case]:
-    yield _case(rng, 1, 80, 8)
+    yield _case(rng, 2, 56, 8)
 
 
 def _even(rng: np.random.Generator) -> Iterator[Case]:

@@ -77,8 +77,9 @@ def blocks_as_asked(cases: Cases) -> Property:
             least = 2 * -(-columns // block)
             made = sum(n["accesses"] for n in launched(subject, probe, call).trace)
             if made < least:
-                text = f"{made} loads and stores, at least {least} expected: blocks are too large."
-                raise Miss(text, topic="blocks too large").on(
+                text = f"{made} loads and stores in all, at least {least} expected."
+                cause = "Are blocks larger than asked, or are some left out?"
+                raise Miss(text, cause=cause, topic="too few blocks").on(
                     probe.given(call.args, call.kwargs), why
                 )
 
