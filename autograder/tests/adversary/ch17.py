@@ -908,7 +908,7 @@ _wrong(
         "    if min(*a.shape, *b.shape) < block:\n        return a @ b\n    rows, inner = a.shape\n",
     ),
 )
-_right(
+_wrong(  # Triton makes a dot of it, in tf32
     N,
     "products and sums, without tl.dot",
     (
@@ -1226,4 +1226,14 @@ _wrong(
     "torch.logsumexp",
     ("loss = torch.empty(rows, dtype=logits.dtype)", "loss = torch.logsumexp(logits, 1)"),
     ("    lse = m + tl.log(l)\n", "    lse = tl.load(loss_ptr + row)\n"),
+)
+
+N = "copy_strided"
+_wrong(
+    N,
+    "empty_like keeps the strides of x",
+    ("torch.empty(rows, columns, dtype=x.dtype)", "torch.empty_like(x)"),
+    (OUT, "out_ptr + r[:, None] * out_row + c[None, :] * out_column"),
+    ("row_stride, column_stride,\n", "row_stride, column_stride, out_row, out_column,\n"),
+    ("*x.stride(), ", "*x.stride(), *out.stride(), "),
 )

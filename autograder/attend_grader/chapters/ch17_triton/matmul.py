@@ -194,7 +194,8 @@ def _all_digits(subject: Subject, probe: Probe) -> None:
             if any(name.endswith("MMA") for name in report["instructions"]):
                 raise Miss(
                     "compiled for an H100, float32 goes to the tensor cores, which cut it to 11 "
-                    'binary digits (tf32). `input_precision="ieee"` in tl.dot keeps 24.',
+                    "binary digits (tf32). Triton also does that with products summed by tl.sum; "
+                    '`input_precision="ieee"` in tl.dot keeps 24.',
                     topic="tf32",
                 )
 
