@@ -168,10 +168,11 @@ if ready(copy_strided):
 #
 # $$p_c = \frac{e^{z_c - m}}{\sum_j e^{z_j - m}}, \qquad m = \max_j z_j$$
 #
-# `tl.max(block, axis=0)` and `tl.sum(block, axis=0)` make one number of a block. A block's size is
-# a power of two and a row's is not, so some lanes belong to no element; they are in the block all
-# the same, and go into the maximum and the sum. `other=` in `tl.load` is the value that they get.
-# Without it they hold anything. (The tracer makes it NaN.)
+# `tl.max(block, axis=0)` and `tl.sum(block, axis=0)` make one number of a block (write them so: the
+# interpreter fails at `block.max(0)`). A block's size is a power of two and a row's is not, so some
+# lanes belong to no element; they are in the block all the same, and go into the maximum and the
+# sum. `other=` in `tl.load` is the value that they get. Without it they hold anything. (The tracer
+# makes it NaN.)
 #
 # | symbol | argument | shape |
 # |---|---|---|
