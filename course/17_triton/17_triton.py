@@ -35,8 +35,8 @@ display(widgets.memory_viewer())
 # **No GPU is needed.** Triton's interpreter runs each program in turn, on the CPU, with NumPy.
 # Here it runs under a *tracer*, which sees what a wrong kernel would do on a GPU: an access outside
 # a tensor (reported, not carried out), two programs that write to one place, the bytes moved (a
-# tenth more than are needed is allowed). Each check also compiles your kernel for an H100, which
-# needs no GPU either. Neither shows time.
+# tenth more than are needed is always allowed). Each check also compiles your kernel for an H100,
+# which needs no GPU either. Neither shows time.
 #
 # **How it works.** Fill in a function, run `check(...)` below it; `hint(...)` gives up to three
 # hints, `solution(...)` the course's own answer. Letters: $n$ elements, $R$ rows, $C$ columns, $V$
