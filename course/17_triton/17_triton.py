@@ -34,8 +34,9 @@ display(widgets.memory_viewer())
 #
 # **No GPU is needed.** Triton's interpreter runs each program in turn, on the CPU, with NumPy.
 # Here it runs under a *tracer*, which sees what a wrong kernel would do on a GPU: an access outside
-# a tensor (reported, not carried out), two programs that write to one place, the bytes moved. Each
-# check also compiles your kernel for an H100, which needs no GPU either. Neither shows time.
+# a tensor (reported, not carried out), two programs that write to one place, the bytes moved (a
+# tenth more than are needed is always allowed). Each check also compiles your kernel for an H100,
+# which needs no GPU either. Neither shows time.
 #
 # **How it works.** Fill in a function, run `check(...)` below it; `hint(...)` gives up to three
 # hints, `solution(...)` the course's own answer. Letters: $n$ elements, $R$ rows, $C$ columns, $V$
@@ -161,16 +162,17 @@ if ready(copy_strided):
 #
 # <!-- exercise: fused_softmax -->
 #
-# **Why.** A softmax in separate steps (maximum, difference, exponential, sum, quotient) reads and
-# writes the matrix at nearly every one. In a kernel a row is read once, stays on the chip, and is
-# written once. That is *fusion*, and for work that is limited by memory it is most of the gain.
+# **Why.** A softmax in separate steps (maximum, difference, exponential, sum, quotient) reads the
+# matrix at each one and writes it at three. In a kernel a row is read once, stays on the chip, and
+# is written once. That is *fusion*, and for work that is limited by memory it is most of the gain.
 #
 # $$p_c = \frac{e^{z_c - m}}{\sum_j e^{z_j - m}}, \qquad m = \max_j z_j$$
 #
-# `tl.max(block, axis=0)` and `tl.sum(block, axis=0)` make one number of a block. A block's size is
-# a power of two and a row's is not, so some lanes belong to no element; they are in the block all
-# the same, and go into the maximum and the sum. `other=` in `tl.load` is the value that they get.
-# Without it they hold anything. (The tracer makes it NaN.)
+# `tl.max(block, axis=0)` and `tl.sum(block, axis=0)` make one number of a block (write them so: the
+# interpreter fails at `block.max(0)`). A block's size is a power of two and a row's is not, so some
+# lanes belong to no element; they are in the block all the same, and go into the maximum and the
+# sum. `other=` in `tl.load` is the value that they get. Without it they hold anything. (The tracer
+# makes it NaN.)
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -610,7 +612,7 @@ if ready(fused_softmax):
 # | `program_id(0).to(tl.int64)` | 32-bit offsets | tensors of more than $2^{31}$ elements |
 # | `ROWS` rows a program | one | short rows alone leave most of a program's threads idle |
 # | `row_stride`, `column_stride` | contiguous | views are not copied first |
-# | a row of $-\infty$ only gives zeros | NaN | fully masked rows of attention |
+# | a row of $-\infty$ only gives zeros | NaN; `long_softmax` by a first block too | masked rows |
 # | one kernel, `ONE_BLOCK: tl.constexpr` | two | the compiler keeps the branch that is taken |
 # | an `autograd.Function` | a gradient by hand | `loss.backward()` |
 # | a twin in PyTorch | none | where there is no GPU, and as the oracle of its tests |

@@ -908,7 +908,7 @@ _wrong(
         "    if min(*a.shape, *b.shape) < block:\n        return a @ b\n    rows, inner = a.shape\n",
     ),
 )
-_right(
+_wrong(  # Triton makes a dot of it, in tf32
     N,
     "products and sums, without tl.dot",
     (
@@ -1135,4 +1135,105 @@ _right(
         "mask=at < words)\n\n",
         "mask=at < words)\n    tl.store(loss_ptr + row, lse - tl.load(logits_ptr + row * words + target))\n\n",
     ),
+)
+
+# A second reading: what the checks had accepted
+N = "fused_softmax"
+_wrong(N, "other=-1e4", ('-float("inf")', "-1e4"))
+_wrong(N, "blocks of 64", ("triton.next_power_of_2(columns)", "64"))
+
+N = "padded_softmax"
+EXP = "    e = tl.exp(z - tl.max(z, axis=0))\n"
+_wrong(N, "other=-1e6", ('-float("inf")', "-1e6"))
+_wrong(N, "lane <= length", ("mask=lane < length,", "mask=lane <= length,"))
+_wrong(
+    N,
+    "the padding 90 below the maximum",
+    (EXP, "    z = tl.where(lane < length, z, tl.max(z, axis=0) - 90.0)\n" + EXP),
+)
+_wrong(
+    N,
+    "no weight below 1e-20",
+    ("e / tl.sum(e, axis=0)", "tl.maximum(e / tl.sum(e, axis=0), 1e-20)"),
+)
+_wrong(
+    N,
+    "exponents clipped at -8",
+    (
+        EXP,
+        "    e = tl.where(lane < length, tl.exp(tl.maximum(z - tl.max(z, axis=0), -8.0)), 0.0)\n",
+    ),
+)
+_wrong(N, "lengths as int8", ("(x, lengths, out", "(x, lengths.to(torch.int8), out"))
+_right(
+    N,
+    "0 for the sum, -inf for the maximum",
+    ('-float("inf")', "0.0"),
+    (
+        EXP,
+        """    top = tl.max(tl.where(lane < length, z, -float('inf')), axis=0)
+    e = tl.where(lane < length, tl.exp(z - top), 0.0)
+""",
+    ),
+)
+
+N = "long_softmax"
+_wrong(N, "the maximum begins at -1e4", ('    m = -float("inf")', "    m = -1e4"))
+_wrong(N, "four blocks", ("range(0, columns, BLOCK)", "range(0, min(columns, 4 * BLOCK), BLOCK)"))
+_wrong(N, "the whole row as a block", ("BLOCK=block", "BLOCK=triton.next_power_of_2(columns)"))
+
+N = "fused_layer_norm"
+_wrong(N, "blocks of 64", ("triton.next_power_of_2(columns)", "64"))
+_wrong(
+    N, "out has weight's type", ("torch.empty_like(x)", "torch.empty(x.shape, dtype=weight.dtype)")
+)
+_wrong(
+    N,
+    "squares in the type of x",
+    (
+        "tl.sum(centred * centred, axis=0)",
+        "tl.sum((centred * centred).to(x_ptr.dtype.element_ty).to(tl.float32), axis=0)",
+    ),
+)
+
+N = "fused_layer_norm_backward"
+_wrong(N, "one program", ("programs = min(programs, rows)", "programs = 1"))
+_wrong(N, "one program in the second launch", ("[(triton.cdiv(n, 16),)]", "[(1,)]"))
+
+N = "matmul"
+DOT = 'tl.dot(a, b, input_precision="ieee")'
+_wrong(N, "tf32, the default", (', input_precision="ieee"', ""))
+_wrong(N, "each step rounded", (DOT, DOT + ".to(a_ptr.dtype.element_ty).to(tl.float32)"))
+_wrong(
+    N, "tiles of 16", ("    rows, inner = a.shape\n", "    rows, inner = a.shape\n    block = 16\n")
+)
+_wrong(
+    N,
+    "results clipped at 65504",
+    ("    tl.store(", "    total = tl.minimum(total, 65504.0)\n    tl.store("),
+)
+_right(N, "any order of tiles", ("GROUP=group", "GROUP=1"))
+_right(
+    N, "dot adds to the total", ("total += " + DOT, "total = " + DOT.replace("b, ", "b, total, "))
+)
+
+N = "fused_cross_entropy"
+_wrong(N, "the whole row as a block", ("BLOCK=block", "BLOCK=triton.next_power_of_2(words)"))
+_wrong(N, "the maximum begins at 0", ('    m = -float("inf")', "    m = 0.0"))
+_wrong(N, "targets as int8", ("(logits, targets, loss", "(logits, targets.to(torch.int8), loss"))
+_wrong(
+    N,
+    "torch.logsumexp",
+    ("loss = torch.empty(rows, dtype=logits.dtype)", "loss = torch.logsumexp(logits, 1)"),
+    ("    lse = m + tl.log(l)\n", "    lse = tl.load(loss_ptr + row)\n"),
+)
+
+N = "copy_strided"
+_wrong(
+    N,
+    "empty_like keeps the strides of x",
+    ("torch.empty(rows, columns, dtype=x.dtype)", "torch.empty_like(x)"),
+    (OUT, "out_ptr + r[:, None] * out_row + c[None, :] * out_column"),
+    ("row_stride, column_stride,\n", "row_stride, column_stride, out_row, out_column,\n"),
+    ("*x.stride(), ", "*x.stride(), *out.stride(), "),
 )

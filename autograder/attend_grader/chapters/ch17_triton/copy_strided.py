@@ -13,7 +13,7 @@ from attend_solutions import triton as answers
 from attend_solutions.interpreted import tl, triton
 
 from attend_grader.chapters.ch17_triton.shared import Case, calls, kernel_properties
-from attend_grader.chapters.ch17_triton.views import view_of
+from attend_grader.chapters.ch17_triton.views import memory_of, view_of
 from attend_grader.checks.compare import Miss, Tolerance, expect_close
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.kernels import launched
@@ -80,6 +80,17 @@ def _where_it_lies(subject: Subject, probe: Probe) -> None:
             expect_close(outcome.value, stored.as_strided(shape, strides, offset), EXACT)
         except Miss as miss:
             raise miss.on(given, why) from None
+    stored = normal(probe.rng, 3, 5)
+    outcome = subject.run((stored,), launcher=f"{memory_of.__module__}:{memory_of.__name__}")
+    if outcome.error is not None:
+        raise SubjectError(outcome.error, "the transpose of a 3 x 5 matrix")
+    try:
+        expect_close(outcome.value, stored.T.reshape(-1), EXACT)
+    except Miss as miss:
+        text = "in memory, the numbers of your result are not those of x row by row."
+        raise Miss(text, miss.evidence, topic=text).on(
+            "the transpose of a 3 x 5 matrix", ""
+        ) from None
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -199,7 +210,13 @@ EXERCISE = Exercise(
         ("ragged edges, strides, other types", _ragged),
         _bytes,
         tolerance=EXACT,
-        more=(Property("the kernel reads any view where it lies", 1, _where_it_lies),),
+        more=(
+            Property(
+                "the kernel reads any view where it lies, and the result is contiguous",
+                1,
+                _where_it_lies,
+            ),
+        ),
     ),
     draws=draws,
     slips=SLIPS,

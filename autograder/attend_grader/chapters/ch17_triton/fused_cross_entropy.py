@@ -13,15 +13,24 @@ from attend_solutions import triton as answers
 from attend_solutions.interpreted import tl, triton
 from torch.nn import functional
 
-from attend_grader.chapters.ch17_triton.shared import FINISHED, Case, calls, kernel_properties, many
+from attend_grader.chapters.ch17_triton.shared import (
+    FINISHED,
+    Case,
+    blocks_as_asked,
+    calls,
+    kernel_properties,
+    many,
+)
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.kernels import right_values
 from attend_grader.checks.torch_numbers import normal
 
 
-def _case(rng: np.random.Generator, logits: torch.Tensor, block: int, why: str = "") -> Case:
+def _case(
+    rng: np.random.Generator, logits: torch.Tensor, block: int, why: str = "", least: int = 0
+) -> Case:
     rows, words = logits.shape
-    targets = torch.from_numpy(rng.integers(0, words, rows))
+    targets = torch.from_numpy(rng.integers(least, words, rows))
     leaf = logits.double().requires_grad_()
     loss = functional.cross_entropy(leaf, targets, reduction="none")
     (grad,) = torch.autograd.grad(loss.sum(), leaf)
@@ -29,8 +38,13 @@ def _case(rng: np.random.Generator, logits: torch.Tensor, block: int, why: str =
     return why, Call((logits, targets, block)), (loss.detach().float(), grad.float())
 
 
+def _longest(rng: np.random.Generator) -> Iterator[Case]:
+    yield _case(rng, 2 * normal(rng, 2, 160) - 2, 16, least=130)  # targets past an int8's 127
+
+
 def _even(rng: np.random.Generator) -> Iterator[Case]:
-    for rows, words, block in ((3, 32, 8), (2, 8, 8)):
+    yield from _longest(rng)
+    for rows, words, block in ((3, 32, 16), (2, 8, 8)):
         yield _case(rng, 2 * normal(rng, rows, words) - 2, block)
 
 
@@ -44,6 +58,8 @@ def _climbing(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, normal(rng, 2, 12) + steps, 4, "logits that climb by 30")
     yield _case(rng, normal(rng, 2, 12) - steps, 4, "logits that fall by 30")
     yield _case(rng, normal(rng, 2, 6) - 200, 4, "logits near −200, the last block not full")
+    low = torch.tensor([-1.0, -3, -2, -5, -4, -6]) * 1e20
+    yield _case(rng, low.repeat(2, 1), 4, "logits below −10²⁰")
 
 
 def _bytes(call: Call) -> int:
@@ -53,7 +69,7 @@ def _bytes(call: Call) -> int:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Several blocks, ragged and not, logits that climb and fall."""
-    return [*calls(_ragged, rng)[:2], *calls(_even, rng)[1:], *calls(_climbing, rng)]
+    return [*calls(_ragged, rng)[:2], *calls(_even, rng)[2:], *calls(_climbing, rng)]
 
 
 FIRST = "    running_sum = 0.0\n    for first in range(0, words, BLOCK):\n"
@@ -87,6 +103,12 @@ SLIPS = (
         ("running_sum * tl.exp(running_max - new_max)", "running_sum * 1.0"),
         "When a later block brings a larger logit, the sum so far was measured from the old "
         "maximum. Multiply it by exp(old maximum − new maximum).",
+    ),
+    Slip(
+        "the running maximum begins at 0",
+        ('running_max = -float("inf")', "running_max = 0.0"),
+        "The running maximum begins at 0, and stays there where all logits are below 0: of very "
+        "low ones the sum is 0. Begin at −∞.",
     ),
     Slip(
         "LSE without the maximum",
@@ -180,17 +202,21 @@ EXERCISE = Exercise(
     reference=answers.fused_cross_entropy,
     contract=Contract(
         arguments_unchanged=True,
-        forbids=FINISHED,
-        says=("Each row of logits is read at most twice.",),
+        forbids=(*FINISHED, "torch.logsumexp", "torch.log_softmax"),
+        says=(
+            "Each row of logits is read at most twice, in blocks of `block`. Logits of any size.",
+        ),
     ),
     properties=kernel_properties(
         ("rows of whole blocks", _even),
         ("rows that are no multiple of the block", _ragged),
         _bytes,
         factor=1.2,
+        points=1,
         more=(
+            blocks_as_asked(_longest),
             right_values(
-                "logits that climb or fall by 30 from word to word, or lie near −200", _climbing
+                "logits that climb or fall by 30 from word to word, or are very low", _climbing
             ),
         ),
     ),

@@ -53,7 +53,7 @@ def _even(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _ragged(rng: np.random.Generator) -> Iterator[Case]:
-    for shape in ((4, 5), (1, 13), (5, 3)):
+    for shape in ((4, 5), (1, 13), (5, 3), (2, 130)):
         yield _made(rng, *shape)
     yield _made(rng, 3, 1, 0.5)
 
@@ -70,8 +70,10 @@ def _small(rng: np.random.Generator) -> Iterator[Case]:
 def _half(rng: np.random.Generator) -> Iterator[Case]:
     weight, bias = normal(rng, 60).half(), normal(rng, 60).half()
     yield _case("float16, means of 704.25", _between(rng, 2, 60), weight, bias, 1e-5)
-    wide = (60 * normal(rng, 2, 60)).half()  # squares add up to 200,000; float16 ends at 65,504
-    yield _case("float16, deviations near 60", wide, weight, bias, 1e-5)
+    wide = (400 * normal(rng, 2, 60)).half()  # squares near 160,000; float16 ends at 65,504
+    yield _case("float16, deviations near 400", wide, weight, bias, 1e-5)
+    x, weight, bias = normal(rng, 2, 9).half(), normal(rng, 9), normal(rng, 9)
+    yield _case("float16, weight and bias float32", x, weight, bias, 1e-5)
 
 
 def _between(rng: np.random.Generator, rows: int, columns: int) -> torch.Tensor:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,8 +15,10 @@ from attend_solutions.interpreted import tl, triton
 from torch.nn import functional
 
 from attend_grader.chapters.ch17_triton.shared import FINISHED, Case, calls, kernel_properties, many
-from attend_grader.checks.compare import Tolerance
-from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.compare import Miss, Tolerance
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.kernels import launched
+from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
 GRADIENT = Tolerance(
@@ -39,12 +42,12 @@ def _case(rng: np.random.Generator, rows: int, columns: int, programs: int) -> C
 
 
 def _even(rng: np.random.Generator) -> Iterator[Case]:
-    for sizes in ((6, 8, 2), (4, 4, 4)):
+    for sizes in ((6, 8, 2), (4, 4, 1)):
         yield _case(rng, *sizes)
 
 
 def _ragged(rng: np.random.Generator) -> Iterator[Case]:
-    for sizes in ((7, 5, 3), (5, 3, 1), (2, 6, 4), (1, 2, 2)):
+    for sizes in ((7, 5, 3), (5, 40, 2), (2, 6, 4), (1, 2, 2)):
         yield _case(rng, *sizes)
 
 
@@ -52,6 +55,17 @@ def _bytes(call: Call) -> int:
     x, programs = call.args[1], call.args[5]
     rows, columns = x.shape
     return 4 * (3 * rows * columns + 5 * programs * columns + 2 * rows + 2 * columns)
+
+
+def _sharing(subject: Subject, probe: Probe) -> None:
+    """As many programs share the rows as an even share needs."""
+    for why, call, _ in (*_even(probe.rng), *_ragged(probe.rng)):
+        rows, programs = len(call.args[0]), call.args[5]
+        least = -(-rows // -(-rows // programs))
+        made = math.prod(launched(subject, probe, call).trace[0]["grid"])
+        if made < least:
+            text = f"the first launch has {many(made, 'program')}, expected {least} or more."
+            raise Miss(text, topic="programs").on(probe.given(call.args, call.kwargs), why)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -195,14 +209,16 @@ EXERCISE = Exercise(
     contract=Contract(
         arguments_unchanged=True,
         forbids=(*FINISHED, "triton.language.atomic_add"),
-        says=("Any number of `programs` from 1; there may be fewer rows.",),
+        says=("Any number of `programs` from 1 share the rows; there may be fewer rows.",),
     ),
     properties=kernel_properties(
         ("rows that share evenly", _even),
         ("rows that do not, and fewer rows than programs", _ragged),
         _bytes,
         factor=1.3,
+        points=1,
         tolerance=GRADIENT,
+        more=(Property("the rows are shared by `programs`", 1, _sharing),),
     ),
     draws=draws,
     slips=SLIPS,

@@ -36,13 +36,14 @@ def _even(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _ragged(rng: np.random.Generator) -> Iterator[Case]:
-    for shape in ((4, 5), (2, 13), (1, 3)):
+    for shape in ((4, 5), (2, 13), (1, 3), (2, 130)):
         yield case(normal(rng, *shape) - 3)
 
 
 def _large(rng: np.random.Generator) -> Iterator[Case]:
     yield case(normal(rng, 3, 6) + 200, "scores near 200")
     yield case(normal(rng, 3, 6) - 200, "scores near −200")
+    yield case(1e18 * normal(rng, 2, 6) - 1e20, "scores near −10²⁰")
     apart = torch.tensor([200.0, -200.0, 0.0, 199.0, -150.0])
     yield case(normal(rng, 2, 5) + apart, "scores from −200 to 200")
 
@@ -70,6 +71,12 @@ SLIPS = (
         (LOAD, "mask=inside, other=-100.0)"),
         "Masked lanes hold a number like −100. Where a row's scores are lower, it is the maximum, "
         "and the weights vanish. Only −∞ is never the maximum.",
+    ),
+    Slip(
+        "masked lanes hold a very low number",
+        (LOAD, "mask=inside, other=-1e9)"),
+        "Masked lanes hold a finite number such as −10⁹. It goes wrong in rows of still lower "
+        "scores, where it is the maximum. Only −∞ is never the maximum.",
     ),
     Slip(
         "no mask on the load",
@@ -146,7 +153,7 @@ EXERCISE = Exercise(
     title="A row a program",
     goal="Turn each row of scores into weights, reading it once and writing it once.",
     reference=answers.fused_softmax,
-    contract=Contract(arguments_unchanged=True, forbids=FINISHED),
+    contract=Contract(arguments_unchanged=True, forbids=FINISHED, says=("Scores of any size.",)),
     properties=kernel_properties(
         ("rows that fill the block", _even),
         ("rows that do not fill the block, negative scores", _ragged),

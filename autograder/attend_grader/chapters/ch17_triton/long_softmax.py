@@ -13,7 +13,14 @@ from attend_solutions import triton as answers
 from attend_solutions.interpreted import tl, triton
 
 from attend_grader.chapters.ch17_triton.fused_softmax import case
-from attend_grader.chapters.ch17_triton.shared import FINISHED, Case, calls, kernel_properties, many
+from attend_grader.chapters.ch17_triton.shared import (
+    FINISHED,
+    Case,
+    blocks_as_asked,
+    calls,
+    kernel_properties,
+    many,
+)
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.kernels import right_values
 from attend_grader.checks.torch_numbers import normal
@@ -24,8 +31,13 @@ def _case(rng: np.random.Generator, rows: int, columns: int, block: int) -> Case
     return case(3 * normal(rng, rows, columns) - 2, why, block)
 
 
+def _longest(rng: np.random.Generator) -> Iterator[Case]:
+    yield _case(rng, 2, 56, 8)
+
+
 def _even(rng: np.random.Generator) -> Iterator[Case]:
-    for sizes in ((2, 32, 8), (2, 8, 8), (1, 4, 1)):
+    yield from _longest(rng)
+    for sizes in ((2, 8, 8), (1, 4, 1)):
         yield _case(rng, *sizes)
 
 
@@ -39,6 +51,7 @@ def _climbing(rng: np.random.Generator) -> Iterator[Case]:
     yield case(normal(rng, 2, 12) + steps, "scores that climb by 30 from place to place", 4)
     yield case(normal(rng, 2, 12) - steps, "scores that fall by 30 from place to place", 4)
     yield case(normal(rng, 2, 6) - 200, "scores near −200, the last block not full", 4)
+    yield case(1e18 * normal(rng, 2, 6) - 1e20, "scores near −10²⁰", 4)
 
 
 def _bytes(call: Call) -> int:
@@ -196,14 +209,20 @@ EXERCISE = Exercise(
     title="Rows longer than a block",
     goal="Weights of rows of any length, with two readings of a row.",
     reference=answers.long_softmax,
-    contract=Contract(arguments_unchanged=True, forbids=FINISHED),
+    contract=Contract(
+        arguments_unchanged=True,
+        forbids=FINISHED,
+        says=("Blocks are of `block` numbers. Scores of any size.",),
+    ),
     properties=kernel_properties(
         ("rows of whole blocks", _even),
         ("rows that are no multiple of the block", _ragged),
         _bytes,
+        points=1,
         more=(
+            blocks_as_asked(_longest),
             right_values(
-                "scores that climb or fall by 30 from place to place, or lie near −200", _climbing
+                "scores that climb or fall by 30 from place to place, or are very low", _climbing
             ),
         ),
     ),

@@ -19,26 +19,30 @@ from attend_grader.chapters.ch17_triton.shared import (
     calls,
     kernel_properties,
 )
-from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
-from attend_grader.checks.kernels import right_values
+from attend_grader.checks.compare import Miss
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.kernels import compile_launch, expect_compiled, launched, right_values
+from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
 
-def _case(rng: np.random.Generator, rows: int, inner: int, columns: int, *options: int) -> Case:
-    a, b = normal(rng, rows, inner), normal(rng, inner, columns)
+def _case(
+    rng: np.random.Generator, rows: int, inner: int, columns: int, *options: int, scale: float = 1
+) -> Case:
+    a, b = scale * normal(rng, rows, inner), scale * normal(rng, inner, columns)
     why = f"({rows}, {inner}) times ({inner}, {columns})"
     return why, Call((a, b, *options)), (a.double() @ b.double()).float()
 
 
 def _even(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, 32, 16, 16)
-    yield _case(rng, 16, 48, 32, 16, 1)
+    yield _case(rng, 16, 48, 32, 16, 1, scale=200)  # past float16's 65,504
 
 
 def _ragged(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, 37, 20, 18, 16, 2)
     yield _case(rng, 1, 1, 1)
-    yield _case(rng, 5, 33, 40, 32, 3)
+    yield _case(rng, 40, 18, 40, 32, 3)
 
 
 def _half(rng: np.random.Generator) -> Iterator[Case]:
@@ -49,6 +53,11 @@ def _half(rng: np.random.Generator) -> Iterator[Case]:
         Call((a, b)),
         (a.double() @ b.double()).half(),
     )
+    first, then = torch.full((1, 128), 128.0).half(), torch.ones(128, 3).half()
+    first[:, :64:16] = 129  # each step adds 2049, which float16 makes 2048; then takes 2048 away
+    then[64:] = -1
+    scale = torch.tensor([[1.0], [2.0], [0.5]])[torch.from_numpy(rng.permutation(3))].half()
+    yield "float16, steps that cancel", Call((scale * first, then)), (4 * scale).expand(3, 3).half()
 
 
 def _bytes(call: Call) -> int:
@@ -118,6 +127,13 @@ SLIPS = (
         "up: triton.cdiv.",
     ),
     Slip(
+        "tiles of 16 whatever block is",
+        (("BLOCK=block", "BLOCK=16"),
+         ("triton.cdiv(rows, block) * triton.cdiv(columns, block)",
+          "triton.cdiv(rows, 16) * triton.cdiv(columns, 16)")),
+        "`block` is not used: with larger tiles each number would be loaded less often.",
+    ),
+    Slip(
         "no mask on the store",
         ("element_ty), mask=inside)", "element_ty))"),
         "The store has no mask: tiles at the edges write into the next row, and past the end.",
@@ -169,6 +185,28 @@ def outer_products(a, b, block=16, group=2):
     return out
 
 
+def _all_digits(subject: Subject, probe: Probe) -> None:
+    """Expect float32 not to go to the tensor cores, which would cut its numbers to tf32."""
+    for _, call, _ in list(_even(probe.rng))[:1]:
+        for launch in launched(subject, probe, call).trace:
+            report = compile_launch(subject, launch)
+            expect_compiled(report)
+            if any(name.endswith("MMA") for name in report["instructions"]):
+                raise Miss(
+                    "compiled for an H100, float32 goes to the tensor cores, which cut it to 11 "
+                    "binary digits (tf32). Triton also does that with products summed by tl.sum; "
+                    '`input_precision="ieee"` in tl.dot keeps 24.',
+                    topic="tf32",
+                )
+
+
+VALUES = kernel_properties(
+    ("whole tiles", _even),
+    ("sizes that are no multiple of the tile", _ragged),
+    _bytes,
+    more=(right_values("float16, summed in float32", _half, tolerance=FLOAT16, same_types=True),),
+)
+
 EXERCISE = Exercise(
     chapter="17_triton",
     title="A matrix product in tiles",
@@ -178,17 +216,13 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         forbids=FINISHED,
         says=(
-            "`block` is 16 or more. float16 too, summed in float32; the result has the type of "
-            "`a`.",
+            "`block` is 16 or more. The tiles come in any order. float32 keeps all its digits. "
+            "float16 too, summed in float32; the result has the type of `a`.",
         ),
     ),
-    properties=kernel_properties(
-        ("whole tiles", _even),
-        ("sizes that are no multiple of the tile", _ragged),
-        _bytes,
-        more=(
-            right_values("float16, summed in float32", _half, tolerance=FLOAT16, same_types=True),
-        ),
+    properties=(
+        *VALUES[:-1],
+        Property("compiles for an H100, float32 with all its digits", 1, _all_digits, slow=True),
     ),
     draws=draws,
     slips=SLIPS,

@@ -10,7 +10,10 @@ from attend_solutions import triton as answers
 from attend_solutions.interpreted import tl, triton
 
 from attend_grader.chapters.ch17_triton.shared import FINISHED, Case, calls, kernel_properties
-from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.compare import Miss, as_array
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.kernels import launched
+from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
 
@@ -32,6 +35,24 @@ def _padded(rng: np.random.Generator) -> Iterator[Case]:
     yield _case("all scores above 0", normal(rng, 3, 6).abs() + 4, [1, 4, 6])
     yield _case("scores near −200", normal(rng, 2, 6) - 200, [3, 5])
     yield _case("scores near 200", normal(rng, 2, 6) + 200, [5, 2])
+    yield _case("scores near −10²⁰", 1e18 * normal(rng, 2, 6) - 1e20, [3, 5])
+    yield _case("scores far apart", 15 * normal(rng, 2, 7), [6, 4])
+    yield _case("rows of 160", normal(rng, 2, 160), [130, 20])
+
+
+def _zeros(subject: Subject, probe: Probe) -> None:
+    for why, call, _ in _padded(probe.rng):
+        x, lengths = call.args
+        got = as_array(launched(subject, probe, call).value)
+        hidden = (torch.arange(x.shape[1]) >= lengths[:, None]).numpy()
+        if got is None or got.shape != hidden.shape:
+            raise Miss("the result does not have the shape of x.", topic="shape")
+        wrong = got[hidden & (got != 0)]
+        if wrong.size:
+            small = bool((np.abs(wrong) < 1e-6).all())
+            text = f"a weight in the padding is {wrong[0]:.3g}, expected exactly 0."
+            cause = "A low number leaves a small weight. What leaves none?" if small else ""
+            raise Miss(text, cause=cause).on(probe.given(call.args, call.kwargs), why)
 
 
 def _bytes(call: Call) -> int:
@@ -65,6 +86,18 @@ SLIPS = (
         ("mask=lane < length", "mask=(lane <= length) & (lane < columns)"),
         "The first place of the padding counts as a score: the places that count are those with "
         "lane < length.",
+    ),
+    Slip(
+        "lane <= length",
+        ("mask=lane < length", "mask=lane <= length"),
+        "`lane <= length` is true in one place too many: the first of the padding, or of the next "
+        "row. The places that count are those with lane < length.",
+    ),
+    Slip(
+        "padding holds a low number",
+        (LOAD, "mask=lane < length, other=-1e6)"),
+        "The padding holds a low number such as −10⁶. Where a row's scores are lower still, the "
+        "padding is the maximum and takes the weight. Only −∞ is below every score.",
     ),
     Slip(
         "weights of the padding set to 0 at the end",
@@ -136,10 +169,17 @@ EXERCISE = Exercise(
     contract=Contract(
         arguments_unchanged=True,
         forbids=FINISHED,
-        says=("Lengths are 1 or more.",),
+        says=(
+            "Lengths are 1 or more. Scores of any size. Weights in the padding are exactly 0, and "
+            "the padding is not read.",
+        ),
     ),
     properties=kernel_properties(
-        ("rows without padding", _full), ("rows with padding", _padded), _bytes
+        ("rows without padding", _full),
+        ("rows with padding", _padded),
+        _bytes,
+        points=1,
+        more=(Property("weights in the padding are exactly 0", 1, _zeros),),
     ),
     draws=draws,
     slips=SLIPS,

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from attend_grader.checks.compare import FLOAT32, Tolerance
-from attend_grader.checks.exercise import Call, Property
+from attend_grader.checks.compare import FLOAT32, Miss, Tolerance
+from attend_grader.checks.exercise import Call, Probe, Property
 from attend_grader.checks.kernels import (
     clean_memory,
     compiles_as_launched,
+    launched,
     right_values,
     within_budget,
 )
+from attend_grader.checks.subject import Subject
 
 Case = tuple[str, Call, Any]
 Cases = Callable[[np.random.Generator], Iterator[Case]]
@@ -36,6 +38,7 @@ def kernel_properties(
     needed: Callable[[Call], int],
     *,
     factor: float = 1.1,
+    points: int = 2,
     tolerance: Tolerance = FLOAT32,
     more: tuple[Property, ...] = (),
 ) -> tuple[Property, ...]:
@@ -46,6 +49,7 @@ def kernel_properties(
         ragged: the same where they do not.
         needed: bytes of a call.
         factor: of these, what may be moved.
+        points: of the values where blocks do not fit.
         tolerance: of values.
         more: properties between those of values and of memory.
     """
@@ -56,12 +60,30 @@ def kernel_properties(
 
     return (
         right_values(*fitting, tolerance=tolerance, same_types=True),
-        right_values(*ragged, points=2, tolerance=tolerance, same_types=True),
+        right_values(*ragged, points=points, tolerance=tolerance, same_types=True),
         *more,
         clean_memory("stays inside its buffers; no two programs write one place", every),
         within_budget("moves no more bytes than are needed", every, needed, factor=factor),
         compiles_as_launched("compiles for an H100", fitting[1]),
     )
+
+
+def blocks_as_asked(cases: Cases) -> Property:
+    """Blocks are no larger than the last argument: one load and one store for each, at least."""
+
+    def test(subject: Subject, probe: Probe) -> None:
+        for why, call, _ in cases(probe.rng):
+            columns, block = call.args[0].shape[1], call.args[-1]
+            least = 2 * -(-columns // block)
+            made = sum(n["accesses"] for n in launched(subject, probe, call).trace)
+            if made < least:
+                text = f"{made} loads and stores in all, at least {least} expected."
+                cause = "Are blocks larger than asked, or are some left out?"
+                raise Miss(text, cause=cause, topic="too few blocks").on(
+                    probe.given(call.args, call.kwargs), why
+                )
+
+    return Property("blocks of the size asked for", 1, test)
 
 
 def calls(cases: Cases, rng: np.random.Generator) -> list[Call]:

@@ -18,3 +18,9 @@ def view_of(
 ) -> Any:
     """Call ``function`` with a view of ``stored``."""
     return function(stored.as_strided(shape, strides, offset), *options)
+
+
+def memory_of(function: Callable[..., Any], stored: torch.Tensor, *options: Any) -> Any:
+    """Call ``function`` with the transpose of ``stored``; its result's numbers as they lie."""
+    result = function(stored.T, *options)
+    return result.as_strided((result.numel(),), (1,)) if torch.is_tensor(result) else result
