@@ -80,8 +80,15 @@ def _plain(subject: Subject, probe: Probe) -> None:
     args, alone = tuple(inputs[:3]), subject.with_references(())  # whose launches are seen
     forwards = alone.run(args, trace="events")
     both = alone.gradients(args, wrt=(0, 1, 2), cotangents=inputs[3:], trace="events")
-    if forwards.error is None is both.error and len(both.trace) <= len(forwards.trace):
-        text = "no kernel was launched on the way back: gradients are to come from those above."
+    if forwards.error is not None or both.error is not None:
+        return
+    back = [b for each in both.trace[len(forwards.trace) :] for b in each["buffers"].values()]
+    written, asked = sum(b["written"] for b in back), sum(x.numel() for x in args)
+    if written < asked:
+        text = (
+            f"on the way back kernels write {written} numbers, and dQ, dK and dV have {asked}: all "
+            "three are to come from kernels."
+        )
         raise Miss(text, topic="no kernel back").on(probe.given(args, {}), size.why())
 
 

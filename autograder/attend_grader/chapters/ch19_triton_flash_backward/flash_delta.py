@@ -66,7 +66,7 @@ def _bytes(call: Call) -> int:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Ragged, whole; one head, one query."""
-    sizes = (*RAGGED[:3], (1, 33, 16, 16), (3, 1, 16, 16), WHOLE[1])
+    sizes = ((3, 21, 16, 16), *RAGGED[1:3], (1, 33, 16, 16), (3, 1, 16, 16), WHOLE[1])
     return [_case(*_inputs(rng, h, t, d), block)[1] for h, t, d, block in sizes]
 
 
