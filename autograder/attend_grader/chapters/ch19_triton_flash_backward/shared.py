@@ -194,8 +194,8 @@ DRAWN = (
     Size(1, 21, 33, 32),
     Size(2, 18, 21, causal=True),
     Size(2, 20, 5, scale=0.6),
-    Size(1, 20, 5),
-    Size(1, 5, 21, scale=0.6),
+    Size(1, 37, 20),
+    Size(1, 5, 21, causal=True, scale=0.6),
 )
 
 
