@@ -192,7 +192,7 @@ SCALED = (
 MEMORY = (*PLAIN[1:], *CAUSAL[:3])
 DRAWN = (
     Size(1, 21, 33, 32),
-    Size(2, 18, 21, causal=True),
+    Size(2, 18, 37, causal=True),
     Size(2, 20, 5, scale=0.6),
     Size(1, 37, 20),
     Size(1, 5, 21, causal=True, scale=0.6),
