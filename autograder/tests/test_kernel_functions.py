@@ -101,7 +101,9 @@ def test_a_kernel_of_ones_own_passes(define: Any) -> None:
 
 def test_what_no_kernel_wrote_is_told(define: Any) -> None:
     report = verdict(made(define, ADD.format(f"{X} + {Y}"), "x + y"))
-    assert "was not written by a kernel" in str(report)
+    assert "is not as a kernel wrote it" in str(report)
+    report = verdict(made(define, ADD.format(f"{X} + {Y} - 1"), "out.add_(1)"))
+    assert "is not as a kernel wrote it" in str(report)
     report = verdict(define("def vector_add(x, y, block=16):\n    return x + y", "vector_add"))
     assert report.score < report.max_score
     outcome = local(answers.vector_add).run((torch.ones(3), torch.ones(3)), trace="events")

@@ -371,9 +371,9 @@ def racing_kernel(
 def racing_pass(q, k, v, d_out, lse, delta, causal=False, scale=None, block_t=64, block_s=64):
     """Launch it."""
     (H, T, D), S = q.shape, k.shape[1]
-    dq, dk, dv = torch.zeros_like(q), torch.empty_like(k), torch.empty_like(v)
+    dq, dk, dv = (torch.zeros_like(x, dtype=torch.float32) for x in (q, k, v))
     racing_kernel[triton.cdiv(S, block_s), H](
-        q, k, v, d_out, lse, delta, dq, dk, dv, T, S, scale or D**-0.5,
+        q, k, v, d_out, lse, delta, dq, dk, dv, T, S, D**-0.5 if scale is None else scale,
         CAUSAL=causal, D=D, BLOCK_T=block_t, BLOCK_S=block_s,
     )  # fmt: skip
     return dq, dk, dv
@@ -442,10 +442,10 @@ if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
 
 # %% [markdown]
 # Printed is how many numbers of dQ, dK and dV differ in any bit, of 1,536 each, and by how much of
-# the largest one those of dQ do. In one pass 414 to 843 numbers of $dQ$ changed in our five; in two
-# passes none, nor did $dK$ or $dV$ in either form, because each of these sums lives in one program.
-# The changes are rounding, so they do not say that either form is nearer the truth. But a training
-# run that cannot be repeated is hard to debug.
+# the largest one those of dQ do. In one pass some 400 to 850 numbers of $dQ$ changed in our ten
+# draws; in two passes none, nor did $dK$ or $dV$ in either form, because each of these sums lives
+# in one program. The changes are rounding, so they do not say that either form is nearer the truth.
+# But a training run that cannot be repeated is hard to debug.
 #
 # **What repeatability costs,** in bytes that the loads, stores and additions ask for:
 
@@ -560,7 +560,7 @@ if ready(grad_keys_values):
 # - The loops, and $\delta$: Dao 2023, *FlashAttention-2*, algorithm 2; its programs add to $dQ$ by
 #   atomics (§3.2); Dao, Fu, Ermon, Rudra and Ré 2022, *FlashAttention*, appendix B and algorithm 4.
 # - Without atomics: tutorial 06 of the Triton documentation, *Fused Attention*, whose programs own
-#   a tile of keys first and a tile of queries then.
+#   first a tile of keys, then a tile of queries.
 # - Checkpointing: Chen, Xu, Zhang and Guestrin 2016, *Training deep nets with sublinear memory
 #   cost*.
 # - Extending autograd: PyTorch documentation, *Extending PyTorch*.

@@ -14,6 +14,7 @@ from attend.data.flash_gradients import (
     Learner,
     checkpointed,
     differing,
+    in_a_model,
     memory,
     plain_attention,
     program_order,
@@ -38,6 +39,18 @@ def test_memory_is_counted_by_shapes(length: int) -> None:
     assert memory(plain_attention, *drawn(length)) == (matrix, max(matrix, rows))
     assert memory(checkpointed, *drawn(length)) == (0, max(matrix, rows))
     assert memory(kernels.flash_attention, *drawn(length)) == (rows + 4 * 2 * length, rows)
+
+
+def test_in_a_model_the_output_is_added_and_other_calls_follow() -> None:
+    calls = []
+
+    def attention(*args: object) -> torch.Tensor:
+        calls.append(args)
+        return plain_attention(*args)  # type: ignore[arg-type]
+
+    q, k, v = drawn(16)
+    assert torch.equal(in_a_model(attention, q, k, v, True), q + plain_attention(q, k, v, True))
+    assert len(calls) == 2
 
 
 def test_another_order_changes_only_sums_that_programs_share() -> None:

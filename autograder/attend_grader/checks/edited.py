@@ -22,7 +22,7 @@ from attend_grader.checks.calls import parameters_of
 from attend_grader.checks.cases import Case
 from attend_grader.checks.mutation import calls, edits, returned, to_write
 from attend_grader.checks.subject import CallError, local
-from attend_grader.inside.kernels import kernels_of
+from attend_grader.inside.kernels import launches
 
 VAGUE = (
     "a number in the formula were another one",
@@ -218,7 +218,7 @@ def edited(
         the first that says what, and the first of which little can be said without giving the
         line away; empty where there is none.
     """
-    if kernels_of(reference):  # hundreds of edits, each interpreted: half a minute
+    if launches(reference):  # hundreds of edits, each interpreted: half a minute
         return "", ""
     first = max(cases, key=telling)
     rest = [case for case in (*cases, *seen) if case is not first]

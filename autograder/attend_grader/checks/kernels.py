@@ -290,14 +290,14 @@ def _expect_types(got: Any, want: Any, names: Sequence[str] = ()) -> None:
 
 
 def _expect_by_kernel(outcome: Outcome, probe: Probe) -> None:
-    """Expect that kernels wrote what was returned; torch is for making memory only."""
+    """Expect what was returned to be as kernels wrote it; torch is for making memory only."""
     written = outcome.trace[-1]["by_kernel"]
     if all(written):
         return
     names = probe.results or ("the result",)
     which = names[written.index(False)] if len(names) == len(written) else "a result"
     raise Miss(
-        f"{which} was not written by a kernel: torch makes the memory, and kernels do the rest.",
+        f"{which} is not as a kernel wrote it: torch makes the memory, and kernels do the rest.",
         topic="not a kernel's",
     )
 

@@ -39,8 +39,10 @@ def told(event: Mapping[str, Any]) -> Miss:
                 "an output belongs to one program."
             )
         case _:
-            others = [_program(p) for p in event["programs"][1:]] or ["other programs"]
-            text = f"{who} uses {_range(event)}, which {others[0]} uses too, and one of them writes"
+            others = [f"{_program(p)} uses" for p in event["programs"][1:]] or [
+                "other programs use"
+            ]
+            text = f"{who} uses {_range(event)}, which {others[0]} too, and one of them writes"
             text += f" ({line})."
             cause = (
                 "On a GPU programs run in any order, so what is read there may be old or new. Let "

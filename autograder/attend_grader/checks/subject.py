@@ -262,15 +262,21 @@ class Subject:
         parameters: Sequence[str] = (),
         cotangents: Sequence[Any],
         method: str | None = None,
+        launcher: str = "",
+        trace: Literal["", "events", "log"] = "",
     ) -> Outcome:
-        """Call a torch candidate and pull ``cotangents`` back to inputs and named parameters."""
+        """Call a torch candidate and pull ``cotangents`` back to inputs and named parameters.
+
+        With ``launcher`` or ``trace`` as in :meth:`run`; launches of both ways are recorded.
+        """
+        more = {"launcher": launcher, "trace": trace} if launcher or trace else {}
         wanted = {
             "wrt": list(wrt),
             "parameters": list(parameters),
             "cotangents": list(cotangents),
         }
-        outcome = self._send("call", args, kwargs, gradients=wanted, method=method)
-        if outcome.mutated:
+        outcome = self._send("call", args, kwargs, gradients=wanted, method=method, **more)
+        if outcome.mutated and not launcher:
             self._note(args, kwargs or {}, method, self.made, outcome)
         return outcome
 

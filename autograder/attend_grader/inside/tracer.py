@@ -53,6 +53,7 @@ class Tracer:
         self._dims = (1, 1, 1)
         self._file = ""
         self._stored: set[int] = set()
+        self._versions: dict[int, int] = {}
         self.options: dict[str, Any] = {}
         self.filled = False
 
@@ -74,6 +75,7 @@ class Tracer:
         import torch
 
         if isinstance(value, torch.Tensor):
+            self._versions[value.untyped_storage().data_ptr()] = _version(value)
             return self._arena.moved(value, name.removesuffix("_ptr"))
         if isinstance(value, tuple):
             return tuple(self.guard(f"{name}[{i}]", item) for i, item in enumerate(value))
@@ -161,13 +163,15 @@ class Tracer:
             found.append(line)
 
     def returned(self, value: Any) -> None:
-        """The call that launched has returned ``value``: did kernels write its memory?"""
+        """The call that launched has returned ``value``: is it as kernels wrote it?"""
         import torch
 
         parts = value if isinstance(value, (tuple, list)) else (value,)
         if self.launches and all(isinstance(part, torch.Tensor) for part in parts):
             self.launches[-1].by_kernel = [
-                part.untyped_storage().data_ptr() in self._stored for part in parts[:MOST_EVENTS]
+                (place := part.untyped_storage().data_ptr()) in self._stored
+                and _version(part) <= self._versions[place]
+                for part in parts[:MOST_EVENTS]
             ]
 
     def loaded(self, pointers: np.ndarray, allowed: np.ndarray, values: np.ndarray) -> None:
@@ -238,6 +242,11 @@ class Tracer:
         number = frame.f_lineno
         text = linecache.getline(self._file, number).strip()
         return number - frame.f_code.co_firstlineno + 1, text
+
+
+def _version(tensor: Any) -> int:
+    """How often torch has written to a tensor; 0 where it does not count."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 _active: list[Tracer] = []

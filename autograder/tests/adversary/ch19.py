@@ -326,6 +326,20 @@ tl.store(delta_ptr + h * T + t, tl.sum(o.to(tl.float32) * g.to(tl.float32), 1), 
         G,
     ),
 )
+delta(
+    "wrong",
+    "stored to the first head's places",
+    ("tl.store(delta_ptr + row", "tl.store(delta_ptr + t"),
+)
+delta("wrong", "slip: store mask lets one query too many", ("mask=t < T)", "mask=t <= T)"))
+delta(
+    "wrong",
+    "slip: gradient rounded to the output's type",
+    (
+        "g = tl.load(d_out_ptr + at, mask=(t < T)[:, None], other=0.0).to(tl.float32)",
+        "g = tl.load(d_out_ptr + at, mask=(t < T)[:, None], other=0.0)\ng = g.to(out_ptr.dtype.element_ty).to(tl.float32)",
+    ),
+)
 
 # 19.2
 N = "grad_keys_values"
@@ -434,6 +448,24 @@ dv += tl.dot(w, d_out.to(tl.float32))
 dk += tl.dot(w * (dp - delta[None, :]), q.to(tl.float32))
 """,
     start="if CAUSAL:\n    early = tl.program_id(0) * BLOCK_S - (S - T)\n    if early > 0:\n        start = early - early % BLOCK_T",
+)
+keys("wrong", "loop begins as though T were S", start=A.replace(" - (S - T)", ""))
+keys(
+    "wrong", "slip: only the first tile is masked", ("if CAUSAL:", "if CAUSAL and first == start:")
+)
+keys(
+    "wrong",
+    "slip: start before the first query",
+    start=A.replace("tl.maximum(", "(").replace(", 0)", ")"),
+)
+keys(
+    "wrong",
+    "slip: each share rounded to the arguments' type",
+    (
+        "dv = tl.dot(p.to(d_out.dtype), d_out, dv)",
+        "dv += tl.dot(p.to(d_out.dtype), d_out).to(q.dtype)",
+    ),
+    ("dk = tl.dot(dx.to(q.dtype), q, dk)", "dk += tl.dot(dx.to(q.dtype), q).to(q.dtype)"),
 )
 
 # 19.3
@@ -567,6 +599,12 @@ queries(
     .replace("k, dq)", "tl.trans(k), dq)"),
     host="grid = lambda m: (-(-T // m['BLOCK_T']), H)",
 )
+queries("wrong", "loop ends as though T were S", (" * BLOCK_T + S - T)", " * BLOCK_T)"))
+queries("wrong", "a program for each tile of keys", host="grid = (triton.cdiv(S, block_t), H)")
+queries(
+    "wrong", "slip: loop ends one key early", (" * BLOCK_T + S - T)", " * BLOCK_T - 1 + S - T)")
+)
+queries("wrong", "slip: dQ in the type of q", host=QG + "\ndq = torch.empty_like(q)")
 
 # 19.4
 N = "flash_attention"
@@ -695,6 +733,40 @@ function(
         )
     ],
 )
+function(
+    "wrong",
+    "slip: saved where all calls share it",
+    f=[("ctx.save_for_backward(q, k, v, out, lse)", "flash_attention.kept = q, k, v, out, lse")],
+    w=[("ctx.saved_tensors", "flash_attention.kept")],
+)
+function(
+    "wrong",
+    "slip: way back by torch's products",
+    w=[
+        (
+            "dq = grad_queries(q, k, v, d_out, lse, delta, causal, scale)\ndk, dv = grad_keys_values(q, k, v, d_out, lse, delta, causal, scale)\n",
+            """a = q.shape[-1] ** -0.5 if scale is None else scale
+q, k, v, d_out = (x.float() for x in (q, k, v, d_out))
+p = (q @ k.mT * a - lse[..., None]).exp()
+if causal:
+    p = p.tril(p.shape[2] - p.shape[1])
+dx = p * (d_out @ v.mT - delta[..., None])
+dq, dk, dv = dx @ k * a, dx.mT @ q * a, p.mT @ d_out
+""",
+        )
+    ],
+)
+function(
+    "wrong",
+    "slip: incoming gradient cleared after use",
+    w=[
+        (
+            "d_out = d_out.contiguous()",
+            "given, d_out = d_out, d_out.clone(memory_format=torch.contiguous_format)",
+        ),
+        ("return dq", "given.zero_()\nreturn dq"),
+    ],
+)
 
 # 19.5
 N = "gradient_gaps"
@@ -810,6 +882,18 @@ gaps(
         "change = forward_heads(*up, causal, scale)[0].double() - forward_heads(*down, causal, scale)[0].double()\n    right = (change * d_out.double()).sum() * (0.5 / step)",
     ),
 )
+gaps("wrong", "slip: a scale of 0 taken for none", ("causal, scale)", "causal, scale or None)"))
+gaps(
+    "wrong",
+    "slip: steps below a thousandth are not taken",
+    ("gaps = []", "gaps = []\nstep = max(step, 1e-3)"),
+)
+gaps("wrong", "slip: tensors for floats", ("float(left - right)", "left - right"))
+gaps(
+    "wrong",
+    "unit vectors for directions",
+    ("gaps = []", "gaps = []\ndirections = [u / u.norm() for u in directions]"),
+)
 
 # 19.6
 N = "one_pass"
@@ -895,4 +979,43 @@ one(
     "whole loop body in float32, buffer filled later",
     ("tl.dot(k.T, dx.to(k.dtype)) * scale", "tl.dot(k.to(tl.float32).T, dx) * scale"),
     host="dq = torch.empty((H, T, D), dtype=torch.float32, device=q.device)\ndq.zero_()",
+)
+one(
+    "wrong",
+    "first program stores, the others add",
+    (
+        "tl.atomic_add(places, share, mask=t[None, :] < T)",
+        "if tl.program_id(0) == 0:\n    tl.store(places, share, mask=t[None, :] < T)\nelse:\n    tl.atomic_add(places, share, mask=t[None, :] < T)",
+    ),
+    host=Z.replace("zeros", "empty"),
+)
+one(
+    "wrong",
+    "slip: a scale of 0 taken for none",
+    after=[("D**-0.5 if scale is None else scale", "scale or D**-0.5")],
+)
+one(
+    "wrong",
+    "slip: scale by torch after the launch",
+    (" * scale", ""),
+    after=[("return dq", "dq *= D**-0.5 if scale is None else scale\n    return dq")],
+)
+one(
+    "wrong",
+    "slip: shares beside each other, summed by torch",
+    (
+        "tl.atomic_add(places, share, mask",
+        "tl.store(places + tl.program_id(0) * tl.num_programs(1) * T * D, share, mask",
+    ),
+    host="dq = torch.zeros((triton.cdiv(S, block_s), H, T, D), dtype=torch.float32)",
+    after=[("return dq", "return dq.sum(0)")],
+)
+one(
+    "right",
+    "two halves of the columns, one after the other",
+    (
+        "tl.atomic_add(places, share, mask=t[None, :] < T)",
+        "left = d[:, None] < D // 2\ntl.atomic_add(places, share, mask=left & (t[None, :] < T))\ntl.atomic_add(places, share, mask=~left & (t[None, :] < T))",
+    ),
+    host="dq = torch.zeros_like(q, dtype=torch.float32)",
 )

@@ -38,6 +38,20 @@ def plain_attention(
     return torch.softmax(scores, -1) @ v
 
 
+def in_a_model(
+    attention: Callable[..., Tensor],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """q plus its attention, as in a block; another layer's call follows before any gradient."""
+    out = attention(q, k, v, causal, scale)
+    attention(-q, k, v, causal, scale)
+    return q + out
+
+
 def memory(function: Callable[..., Tensor], *args: Any) -> tuple[int, int]:
     """What a forward and a backward pass need beside their arguments and results.
 

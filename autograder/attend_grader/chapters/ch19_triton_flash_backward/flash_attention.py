@@ -42,11 +42,12 @@ def _pull(
     *,
     wrt: tuple[int, ...] = (0, 1, 2),
     why: str = "",
+    launcher: str = "",
 ) -> None:
     """Pull a gradient back, and expect those of q, k and v to be right."""
     q, k, v, d_out = inputs
     args = (q, k, v, size.causal, size.scale)
-    outcome = subject.gradients(args, wrt=wrt, cotangents=[d_out])
+    outcome = subject.gradients(args, wrt=wrt, cotangents=[d_out], launcher=launcher)
     why = why or size.why()
     given = probe.given(args, {})
     if outcome.error is not None:
@@ -54,6 +55,8 @@ def _pull(
     if getattr(outcome.value, "shape", None) != q.shape:
         raise Miss("the output has a wrong shape.", topic="shape").on(given, why)
     right = pieces(q, k, v, d_out, size.causal, size.scale)
+    if launcher:
+        right["dq"] = right["dq"] + d_out
     for place in wrt:
         name = "qkv"[place]
         mine = (outcome.gradients or {}).get(place)
@@ -65,6 +68,28 @@ def _pull(
             expect_close(mine, right[f"d{name}"], GRADIENT, f"the gradient of {name}")
         except Miss as miss:
             raise miss.on(given, why) from None
+
+
+def _plain(subject: Subject, probe: Probe) -> None:
+    """Every query sees every key: alone, in a model, and by kernels."""
+    size = PLAIN[0]
+    inputs = usual(probe.rng, size)
+    _pull(subject, probe, size, inputs)
+    why = "the output is added to q, and another call follows before gradients are asked for"
+    _pull(subject, probe, size, inputs, why=why, launcher="attend.data.flash_gradients:in_a_model")
+    args, alone = tuple(inputs[:3]), subject.with_references(())  # whose launches are seen
+    forwards = alone.run(args, trace="events")
+    both = alone.gradients(args, wrt=(0, 1, 2), cotangents=inputs[3:], trace="events")
+    if forwards.error is not None or both.error is not None:
+        return
+    back = [b for each in both.trace[len(forwards.trace) :] for b in each["buffers"].values()]
+    written, asked = sum(b["written"] for b in back), sum(x.numel() for x in args)
+    if written < asked:
+        text = (
+            f"on the way back kernels write {written} numbers, and dQ, dK and dV have {asked}: all "
+            "three are to come from kernels."
+        )
+        raise Miss(text, topic="no kernel back").on(probe.given(args, {}), size.why())
 
 
 def _gradients(name: str, sizes: Sequence[Size], points: int = 1) -> Property:
@@ -216,11 +241,12 @@ EXERCISE = Exercise(
             "float32 or float16; the output is float32.",
             "`scale` is any number; None stands for 1/√D.",
             "One of q, k and v alone may ask for a gradient.",
+            "Both ways launch kernels; other calls may come between them.",
         ),
     ),
     properties=(
         right_values("the output, from a kernel", _value, tolerance=GRADIENT),
-        _gradients("gradients where every query sees every key", PLAIN),
+        Property("gradients where every query sees every key", 1, _plain),
         _gradients("causal gradients", CAUSAL),
         _gradients("gradients with any scale", SCALED),
         Property("views, of arguments and of the gradient", 1, _views),

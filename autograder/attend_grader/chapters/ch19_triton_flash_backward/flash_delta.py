@@ -46,6 +46,7 @@ def _ragged(rng: np.random.Generator) -> Iterator[Case]:
 def _half(rng: np.random.Generator) -> Iterator[Case]:
     out, d_out = _inputs(rng, 2, 5, 32)
     yield _case(200 + out, (100 + d_out).half(), 16, "a gradient in float16, products of 20,000")
+    yield _case((200 + out).half(), 100 + d_out, 16, "an output in float16, products of 20,000")
     yield _case((200 + out).half(), (100 + d_out).half(), 16, "both in float16")
 
 
@@ -64,8 +65,8 @@ def _bytes(call: Call) -> int:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Ragged, whole, one query."""
-    sizes = (*RAGGED[:3], *WHOLE[1:])
+    """Ragged, whole; one head, one query."""
+    sizes = ((3, 21, 16, 16), *RAGGED[1:3], (1, 33, 16, 16), (3, 1, 16, 16), WHOLE[1])
     return [_case(*_inputs(rng, h, t, d), block)[1] for h, t, d, block in sizes]
 
 
@@ -79,6 +80,12 @@ SLIPS = (
         "every head writes the first one's rows",
         (ROW, "row = t"),
         "All heads read and write the rows of the first one. Head h's rows begin at row h · T.",
+    ),
+    Slip(
+        "every head stores where the first one does",
+        (STORE, "tl.store(delta_ptr + t, delta, mask=t < T)"),
+        "Rows are read from each head and stored to the first one's places. Head h's begin at "
+        "h · T.",
     ),
     Slip(
         "stored without a mask",
@@ -101,11 +108,6 @@ SLIPS = (
         "the sum of the gradient alone",
         (SUM, "delta = tl.sum(d_out.to(tl.float32), axis=1) + 0 * tl.sum(out, axis=1)"),
         "The gradient is summed without the output. Multiply number by number first.",
-    ),
-    Slip(
-        "squares of the output",
-        (SUM, "delta = tl.sum(out * out, axis=1) + 0 * tl.sum(d_out, axis=1)"),
-        "The output is multiplied by itself: one of the two factors is its gradient.",
     ),
     Slip(
         "queries of the first tile only",
@@ -161,7 +163,7 @@ EXERCISE = Exercise(
     properties=(
         right_values("whole tiles", _whole),
         right_values("lengths that are no multiple of a tile", _ragged, points=2),
-        right_values("float16 in, float32 in the sums", _half),
+        right_values("float16 in, float32 in the sums", _half, same_types=True),
         clean_memory(
             "stays inside its buffers; no two programs write one place", _memory, points=2
         ),

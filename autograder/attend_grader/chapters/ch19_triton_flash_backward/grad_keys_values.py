@@ -73,9 +73,10 @@ SLIPS = (
         "dK holds what the last tile of queries gave. Every tile adds to it.",
     ),
     Slip(
-        "dK is summed with the weights",
-        ("dk += tl.dot(d_scores.to(q.dtype), q)", "dk += tl.dot(weights.to(q.dtype), q)"),
-        "dK sums queries by the weights P. It needs the gradient of the scores there.",
+        "the loop begins as though T were S",
+        (START, START.replace(" + T - S", "")),
+        "Under the mask the loop begins too late where there are fewer queries than keys: the "
+        "first query that sees key s is s − (S − T), or 0.",
     ),
 )
 

@@ -36,10 +36,11 @@ SLIPS = (
         "forward, so their gradient is on the way back.",
     ),
     Slip(
-        "empty places are not masked",
+        "empty places have a weight",
         (SEEN, "seen = s[None, :] >= 0"),
-        "Places behind the last key have the score 0 and the weight exp(−LSE). Where the LSE is "
-        "far below 0 that is infinite, and infinity times a key of zeros is NaN. Mask them.",
+        "Places behind the last key have no true score. Where the LSE is far below the one that "
+        "they are given, exp(score − LSE) is infinite, and infinity times 0 is NaN. Set the weight "
+        "itself to 0 there, with tl.where.",
     ),
     Slip(
         "hidden pairs are not masked",
@@ -65,9 +66,10 @@ SLIPS = (
         "dQ holds what the last tile of keys gave. Every tile adds to it.",
     ),
     Slip(
-        "every head reads the first one's keys",
-        ("keys = (tl.program_id(1) * S + s)[:, None]", "keys = s[:, None]"),
-        "All heads read the first one's keys and values. Head h's begin at row h · S.",
+        "the loop ends as though T were S",
+        (STOP, STOP.replace(" + S - T", "")),
+        "Under the mask the loop ends too early where there are fewer queries than keys: query t "
+        "stands at the place t + S − T.",
     ),
     Slip(
         "heads of keys taken to be T rows apart",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
 import numpy as np
 import torch
 from attend_solutions import triton_flash_backward as answers
@@ -23,8 +27,8 @@ from attend_grader.checks.torch_numbers import normal
 GAP = Tolerance(
     "a gap in float32",
     1e-3,
-    "an output of float32 is 1e-6 off; times a gradient of some 10² numbers and divided by twice a "
-    "step of 1/32 or more, that is 1e-3",
+    "a loss of float32 outputs is some 1e-6 off; divided by twice a step of 2^-11 or more, that is "
+    "1e-3",
     absolute=5e-3,
 )
 
@@ -49,35 +53,49 @@ def _slopes(
     return found
 
 
-def _case(rng: np.random.Generator, size: Size, step: float, wrong: str = "") -> Case:
-    """A call and its gaps; ``wrong`` is a gradient that is spoiled."""
+def _case(
+    rng: np.random.Generator, size: Size, step: float, wrong: str = "", long: int = 1
+) -> Case:
+    """A call and its gaps; ``wrong`` is a gradient that is spoiled, directions are ``long``."""
     q, k, v, d_out = usual(rng, size)
     q, k = q / 2, k / 2
     right = pieces(q, k, v, d_out, size.causal, size.scale)
     given = {name: right[name] for name in ("dq", "dk", "dv")}
     if wrong:
         given[wrong] = given[wrong] * 0.75
-    directions = tuple(normal(rng, *x.shape) for x in (q, k, v))
+    directions = tuple(long * normal(rng, *x.shape) for x in (q, k, v))
     slopes = _slopes(q, k, v, d_out, directions, size, step)
     pairs = zip(given.values(), directions, slopes, strict=True)
     gaps = tuple(float((g.double() * u.double()).sum()) - slope for g, u, slope in pairs)
     gradients = tuple(given.values())
     why = f"{size.why()}, step {step:g}" + (f", {wrong} spoiled" if wrong else "")
+    why += f", directions {long} times as long" if long > 1 else ""
     call = Call((q, k, v, d_out, gradients, directions, size.causal, size.scale, step))
     return why, call, gaps
 
 
-def _gaps(name: str, points: int, *made: tuple[Size, float, str]) -> Property:
+def _gaps(name: str, points: int, *made: tuple[Any, ...], floats: bool = False) -> Property:
     def test(subject: Subject, probe: Probe) -> None:
         for arguments in made:
             why, call, want = _case(probe.rng, *arguments)
             outcome = launched(subject, probe, call)
             try:
+                if floats:
+                    _expect_floats(outcome.value, probe.results)
                 expect_close(outcome.value, want, GAP, probe.results)
             except Miss as miss:
                 raise miss.on(probe.given(call.args, call.kwargs), why) from None
 
     return Property(name, points, test)
+
+
+def _expect_floats(got: Any, names: Sequence[str]) -> None:
+    """Expect no tensors or arrays; what is no tuple of three, the comparison of values tells."""
+    if isinstance(got, (tuple, list)):
+        for name, gap in zip(names, got, strict=False):
+            if not isinstance(gap, Real):
+                kind = type(gap).__name__
+                raise Miss(f"{name} is a {kind}, not a float.", topic="type of the result")
 
 
 def _unchanged(subject: Subject, probe: Probe) -> None:
@@ -166,12 +184,13 @@ EXERCISE = Exercise(
         ),
     ),
     properties=(
-        _gaps("right gradients: small gaps", 1, (Size(1, 5, 17), 1 / 32, "")),
+        _gaps("right gradients: small gaps, as floats", 1, (Size(1, 5, 17), 1 / 32), floats=True),
         _gaps("a spoiled gradient shows, and only that one", 2,
               (Size(1, 5, 7), 1 / 16, "dq"), (Size(2, 3, 5), 1 / 16, "dv")),
         _gaps("causal, and any scale", 1, (Size(1, 4, 6, causal=True), 1 / 16, "dk"),
-              (Size(1, 4, 6, scale=0.6), 1 / 16, "")),
-        _gaps("large steps", 1, (Size(1, 3, 3), 1.0, "dq")),
+              (Size(1, 4, 6, scale=0.6), 1 / 16), (Size(1, 3, 5, scale=0.0), 1 / 16, "dv")),
+        _gaps("large steps, and small ones along large directions", 1,
+              (Size(1, 3, 3), 1.0, "dq"), (Size(1, 3, 4), 2**-11, "dk", 256)),
         Property("arguments stay as they were", 1, _unchanged),
     ),
     draws=draws,

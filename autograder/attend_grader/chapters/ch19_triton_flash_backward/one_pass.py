@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from attend_solutions import triton_flash_backward as answers
 
 from attend_grader.chapters.ch19_triton_flash_backward.shared import (
+    MEMORY,
     SAYS,
     as_edits,
+    cases,
     drawn,
     kernel_properties,
     traffic,
 )
-from attend_grader.checks.exercise import Contract, Exercise, Slip
+from attend_grader.checks.compare import Miss
+from attend_grader.checks.exercise import Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.kernels import launched
+from attend_grader.checks.subject import Subject
 
 RESULTS = ("dq", "dk", "dv")
 SHARE = "share = tl.dot(k.T, dx.to(k.dtype)) * scale"
@@ -23,12 +29,13 @@ ZEROS = "dq = torch.zeros((H, T, D), dtype=torch.float32, device=q.device)"
 
 SLIPS = (
     Slip(
-        "unrepaired",
+        "a plain store where others add",
         (ADD,
          f"before = tl.load({PLACES}, mask=t[None, :] < T, other=0.0)\n"
          f"        tl.store({PLACES}, before + share, mask=t[None, :] < T)"),
-        "Two programs read, add to and write the same rows of dQ. On a GPU one of them may read "
-        "before the other has written, and a share is lost. Add with tl.atomic_add.",
+        "Several programs write the same rows of dQ, and not every one of them by an atomic "
+        "addition. On a GPU a plain store may come between or after the others', and a share is "
+        "lost. Add every share with tl.atomic_add.",
     ),
     Slip(
         "stored, not added",
@@ -83,6 +90,28 @@ ALTERNATIVES = as_edits(
     },
 )
 
+BUDGET = "adds each pair's share once"
+
+
+def _one_launch(prop: Property) -> Property:
+    """The same property, where one launch makes everything."""
+
+    def test(subject: Subject, probe: Probe) -> None:
+        for why, call, _ in cases(MEMORY[:1], RESULTS)(probe.rng):
+            count = len(launched(subject, probe, call).trace)
+            if count > 1:
+                text = f"{count} launches were made: one is to make all three gradients."
+                raise Miss(text, topic="launches").on(probe.given(call.args, call.kwargs), why)
+        prop.test(subject, probe)
+
+    return replace(prop, test=test)
+
+
+def _properties() -> tuple[Property, ...]:
+    made = kernel_properties(RESULTS, partial(traffic, of="keys", atomic=True), BUDGET)
+    return tuple(_one_launch(prop) if prop.name == BUDGET else prop for prop in made)
+
+
 EXERCISE = Exercise(
     chapter="19_triton_flash_backward",
     title="Repair: a dQ with a race",
@@ -92,9 +121,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         says=(*SAYS, "One launch makes all three; torch only makes the memory."),
     ),
-    properties=kernel_properties(
-        RESULTS, partial(traffic, of="keys", atomic=True), "adds each pair's share once"
-    ),
+    properties=_properties(),
     draws=drawn(RESULTS),
     slips=SLIPS,
     alternatives=ALTERNATIVES,

@@ -129,14 +129,15 @@ def large_cases(results: tuple[str, ...]) -> Cases:
 
 
 def half_cases(results: tuple[str, ...]) -> Cases:
-    """Float16, with sums that exceed float16's largest number, 65,504."""
+    """Float16: each sum, and a tile's share of it, exceeds float16's largest number, 65,504."""
 
     def make(rng: np.random.Generator) -> Iterator[Case]:
         size = Size(1, 80, 2, block_t=32)
-        q, k, v, d_out = usual(rng, size)
-        inputs = [x.half() for x in (q / 128, 30 * k, v, 2000 + d_out)]
-        _, call, right = call_of(inputs, size, results)
-        yield "float16, gradients of 2,000", call, right
+        q, k, v, d_out = (x / 10 for x in usual(rng, size))
+        one, other = torch.tensor([[[1.0], [-1.0]]]), (-1.0) ** torch.arange(16)
+        inputs = [(2.5 + q) / 10, 12 * one * other + k, 0.4 * one + v, 5000 + d_out]
+        _, call, right = call_of([x.half() for x in inputs], size, results)
+        yield "float16, gradients of 5,000", call, right
 
     return make
 
@@ -181,14 +182,25 @@ CAUSAL = (
     Size(2, 5, 37, causal=True, block_t=32),
     Size(1, 38, 48, causal=True, block_s=32),
     Size(1, 1, 17, causal=True),
+    Size(1, 16, 17, causal=True),  # the last query of a tile sees one key of the next tile
 )
-SCALED = (Size(1, 17, 5, scale=0.5), Size(1, 3, 17, causal=True, scale=0.1))
+SCALED = (
+    Size(1, 17, 5, scale=0.5),
+    Size(1, 3, 17, causal=True, scale=-0.1),
+    Size(1, 3, 5, scale=0.0),
+)
 MEMORY = (*PLAIN[1:], *CAUSAL[:3])
-DRAWN = (Size(1, 21, 33, 32), Size(2, 18, 21, causal=True), Size(2, 20, 5, scale=0.6))
+DRAWN = (
+    Size(1, 21, 33, 32),
+    Size(2, 18, 37, causal=True),
+    Size(2, 20, 5, scale=0.6),
+    Size(1, 37, 20),
+    Size(1, 5, 21, causal=True, scale=0.6),
+)
 
 
 def drawn(results: tuple[str, ...]) -> Callable[[np.random.Generator], list[Call]]:
-    """Draws: ragged, causal with fewer queries than keys, a scale of its own."""
+    """Draws: more keys, more queries, with a scale of its own and without; causal."""
 
     def make(rng: np.random.Generator) -> list[Call]:
         return [call for _, call, _ in cases(DRAWN, results)(rng)]
@@ -212,7 +224,12 @@ def kernel_properties(
         right_values("causal", cases(CAUSAL, results), points=2, tolerance=GRADIENT),
         right_values("any scale", cases(SCALED, results), tolerance=GRADIENT),
         right_values("large scores, positive and negative", large_cases(results), tolerance=LARGE),
-        right_values("float16 in, float32 in the sums", half_cases(results), tolerance=HALF),
+        right_values(
+            "float16 in, float32 in the sums",
+            half_cases(results),
+            tolerance=HALF,
+            same_types=True,
+        ),
         clean_memory("stays inside its buffers; no two programs write one place", memory),
         within_budget(
             budget,
