@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attend_grader.checks.probe import Call
 from attend_grader.checks.subject import Outcome, Subject, local
 from attend_grader.inside import codec
 
@@ -35,6 +36,16 @@ def test_changes_inside_lists_and_before_an_error_are_noticed(define: Any) -> No
     outcome = _run(define, "x[0] = 7\nraise ValueError('late')", np.zeros(2))
     assert list(outcome.mutated) == [0]
     assert outcome.error is not None
+
+
+def test_an_earlier_result_that_cannot_be_read_any_more_has_been_changed(define: Any) -> None:
+    source = (
+        "kept = []\ndef f(x):\n    for earlier in kept:\n        earlier.append(object())\n"
+        "    kept.append([x])\n    return kept[-1]\n"
+    )
+    first, last = local(define(source, "f")).many([Call((1,)), Call((2,))])
+    assert first.overwritten
+    assert not last.overwritten
 
 
 def test_what_is_printed_is_kept_and_cut(define: Any, capsys: pytest.CaptureFixture) -> None:

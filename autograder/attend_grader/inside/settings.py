@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,3 +54,18 @@ def usual_settings() -> Iterator[None]:
         finally:
             torch.set_default_dtype(dtype)
             torch.set_grad_enabled(enabled)
+
+
+@contextmanager
+def no_input() -> Iterator[None]:
+    """An error in place of ``input()``, which nobody would answer."""
+
+    def refuse(prompt: object = "") -> str:
+        del prompt
+        raise RuntimeError("input() was called: a checked function gets all it needs as arguments")
+
+    saved, builtins.input = builtins.input, refuse
+    try:
+        yield
+    finally:
+        builtins.input = saved

@@ -196,7 +196,7 @@ def _run(channel: int, limits: dict[str, int]) -> None:
         (resource.RLIMIT_NPROC, limits["processes"]),
         (resource.RLIMIT_AS, space),
     ):
-        # At the hard limit of processor time it is killed, and nobody could tell why.
+        # The soft limit sends SIGXCPU, which means a timeout; the hard one SIGKILL, as a crash may.
         hard = value + 5 if kind == resource.RLIMIT_CPU else value
         with contextlib.suppress(ValueError):  # a lower limit is in force already
             resource.setrlimit(kind, (value, hard))
