@@ -133,12 +133,9 @@ def draws(rng: np.random.Generator) -> list[Call]:
     edges = torch.tensor([[0.5, 0.25, 0.25]] * 3), torch.tensor([0.0, 0.5, 0.75])
     thirds = torch.full((1, 3), 0.333), torch.tensor([0.9995])
     baselines = (((6, 5), 1.5), ((4, 4), -0.5), ((3, 4), 0.0))
-    return [
-        *(Call(_inputs(rng, *shape), {"baseline": by}) for shape, by in baselines),
-        *(Call(_inputs(rng, *shape)) for shape in ((6, 4), (2, 3, 4), (5,))),
-        Call((*edges, normal(rng, 3, 3))),
-        Call((*thirds, normal(rng, 1, 3))),
-    ]
+    made = [Call(_inputs(rng, *shape), {"baseline": by}) for shape, by in baselines]
+    made += [Call(_inputs(rng, *shape)) for shape in ((6, 4), (2, 3, 4), (5,))]
+    return [*made, Call((*edges, normal(rng, 3, 3))), Call((*thirds, normal(rng, 1, 3)))]
 
 
 PLACES = "(ends <= uniforms[..., None]).sum(dim=-1)"

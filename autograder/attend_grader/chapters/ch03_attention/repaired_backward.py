@@ -31,17 +31,10 @@ from attend_grader.checks.helpers import agrees, gradient_by_hand
 def draws(rng: np.random.Generator) -> list[Call]:
     """Oblong and square, leading axes, large scores, lengths of 1."""
     q, k, v, grad_output = gradient_inputs(rng, 2, 3, 4, 2)
-    return [
-        Call(gradient_inputs(rng, 3, 5, 4, 2)),
-        Call(gradient_inputs(rng, 4, 4, 4, 4)),
-        Call(gradient_inputs(rng, 3, 4, 5, 2, (2,))),
-        Call((4 * q, 4 * k, v, grad_output)),
-        Call(gradient_inputs(rng, 2, 3, 3, 1)),
-        Call(gradient_inputs(rng, 3, 3, 2, 4)),
-        Call(gradient_inputs(rng, 2, 5, 3, 3)),
-        Call(gradient_inputs(rng, 1, 4, 2, 3)),
-        Call(gradient_inputs(rng, 3, 2, 1, 2)),
-    ]
+    made = [gradient_inputs(rng, *each) for each in ((3, 5, 4, 2), (4, 4, 4, 4))]
+    made += [gradient_inputs(rng, 3, 4, 5, 2, (2,)), (4 * q, 4 * k, v, grad_output)]
+    sizes = ((2, 3, 3, 1), (3, 3, 2, 4), (2, 5, 3, 3), (1, 4, 2, 3), (3, 2, 1, 2))
+    return [Call(each) for each in (*made, *(gradient_inputs(rng, *size) for size in sizes))]
 
 
 DELTA = "(result * grad_output).sum(axis=-1, keepdims=True)"

@@ -56,18 +56,10 @@ def _output(subject: Subject, probe: Probe) -> None:
 def draws(rng: np.random.Generator) -> list[Call]:
     """Lengths that are equal in one call and not in another; leading axes, large scores, ones."""
     q, k, v = qkv(rng, 2, 3, 4, 2)
-    return [
-        Call(qkv(rng, 3, 5, 4, 2)),
-        Call(qkv(rng, 4, 4, 4, 4)),
-        Call(qkv(rng, 3, 4, 5, 2, (2,))),
-        Call((100 * q, 100 * k, v)),
-        Call(qkv(rng, 1, 1, 2, 3)),
-        Call(qkv(rng, 5, 2, 3, 3)),
-        Call(qkv(rng, 1, 4, 3, 2)),
-        Call(qkv(rng, 3, 1, 2, 1)),
-        Call(qkv(rng, 2, 3, 1, 4)),
-        Call(qkv(rng, 4, 3, 5, 3)),
-    ]
+    made = [qkv(rng, 3, 5, 4, 2), qkv(rng, 4, 4, 4, 4), qkv(rng, 3, 4, 5, 2, (2,))]
+    sizes = ((1, 1, 2, 3), (5, 2, 3, 3), (1, 4, 3, 2), (3, 1, 2, 1), (2, 3, 1, 4), (4, 3, 5, 3))
+    more = [qkv(rng, *each) for each in sizes]
+    return [Call(each) for each in (*made, (100 * q, 100 * k, v), *more)]
 
 
 CALL = "softmax(attention_scores(q, k))"

@@ -92,19 +92,13 @@ def draws(rng: np.random.Generator) -> list[Call]:
     """
     hidden = normal(rng, 3, 4)
     hidden[0, 1] = hidden[2, 3] = -np.inf
-    return [
-        Call((normal(rng, 3, 5),)),
-        Call((normal(rng, 4, 4),)),
-        Call((normal(rng, 3, 4),), {"axis": 0}),
-        Call((normal(rng, 2, 3, 4),), {"axis": 1}),
-        Call((normal(rng, 3, 4) + _APART,)),
-        Call((hidden,)),
-        Call((rng.permutation(12).reshape(3, 4),)),
-        Call((normal(rng, 6),)),
-        Call((normal(rng, 3, 1, 2),)),
-        Call((normal(rng, 4, 2),), {"axis": -2}),
-        Call((normal(rng, 2, 3) + _WIDE,)),
-    ]
+    shapes, other = ((3, 5), (4, 4)), (((3, 4), 0), ((2, 3, 4), 1))
+    made = [Call((normal(rng, *shape),)) for shape in shapes]
+    made += [Call((normal(rng, *shape),), {"axis": axis}) for shape, axis in other]
+    apart, whole = normal(rng, 3, 4) + _APART, rng.permutation(12).reshape(3, 4)
+    made += [Call((scores,)) for scores in (apart, hidden, whole, normal(rng, 6))]
+    made += [Call((normal(rng, 3, 1, 2),)), Call((normal(rng, 4, 2),), {"axis": -2})]
+    return [*made, Call((normal(rng, 2, 3) + _WIDE,))]
 
 
 MAXIMUM = "scores.max(axis=axis, keepdims=True)"

@@ -50,15 +50,11 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
     No stack is as long as its rows: what knows one row only raises an error on each of them.
     """
-    return [
-        Call((_weights(rng, 4),)),
-        Call((_weights(rng, 3, 4),)),
-        Call((_weights(rng, 2, 3, 2),)),
-        Call((distribution(3 * normal(rng, 5)),)),
-        Call((np.ones(1),)),
-        Call((np.array([0.99998, 1e-5, 1e-5]),)),  # entries from 2e-5 to 1e-10
-        Call((np.array([0.2, 0.72, 0.08]),)),  # in floats their sum is not 1
-    ]
+    made = [_weights(rng, *shape) for shape in ((4,), (3, 4), (2, 3, 2))]
+    made += [distribution(3 * normal(rng, 5)), np.ones(1)]
+    made += [np.array([0.99998, 1e-5, 1e-5])]  # entries from 2e-5 to 1e-10
+    made += [np.array([0.2, 0.72, 0.08])]  # in floats their sum is not 1
+    return [Call((weights,)) for weights in made]
 
 
 DIAGONAL, TABLE = "column * identity", "column * row"

@@ -33,15 +33,9 @@ def _of(
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Square, more keys, fewer keys, none, one query, keys by name."""
-    queries = int(rng.integers(2, 5))
-    return [
-        Call((queries + 1,)),
-        Call((queries, queries + 3)),
-        Call((queries + 2, queries)),
-        Call((1, 4)),
-        Call((3,), {"keys": None}),
-        Call((2,), {"keys": 3}),
-    ]
+    n = int(rng.integers(2, 5))
+    plain = [Call(sizes) for sizes in ((n + 1,), (n, n + 3), (n + 2, n), (1, 4))]
+    return [*plain, Call((3,), {"keys": None}), Call((2,), {"keys": 3})]
 
 
 LOOKS = "np.arange(keys) <= place"

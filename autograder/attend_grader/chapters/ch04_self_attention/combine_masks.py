@@ -118,16 +118,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
     for place, values in enumerate(((1, 1, 0), (0, 1, 1), (1, 0, 0), (0, 0, 1), (1, 1, 1))):
         for mask, value in zip((one, two, three), values, strict=True):
             mask.flat[place] = bool(value)
-    return [
-        Call((one, two)),
-        Call((one, None, two)),
-        Call((one, two, three)),
-        Call((None, three)),
-        Call((None, None)),
-        Call(()),
-        Call(_masks(rng, (3, 4), (2, 1, 4))),
-        Call((one,)),
-    ]
+    some = ((one, two), (one, None, two), (one, two, three), (None, three), (None, None), ())
+    return [Call(masks) for masks in (*some, _masks(rng, (3, 4), (2, 1, 4)), (one,))]
 
 
 ASK = "if mask is not None:"

@@ -96,14 +96,13 @@ def draws(rng: np.random.Generator) -> list[Call]:
     scores, mask = normal(rng, 3, 5), seen(rng, 3, 5)
     lowest = normal(rng, 2, 4)
     lowest[0, 1] = lowest[1] = -np.inf
+    shapes = ((4, 4), (4, 4)), ((2, 3, 4), (3, 4)), ((3, 4, 4), (3, 1, 4))
     return [
         Call((scores, mask)),
         Call((normal(rng, 3, 4),)),
-        Call((normal(rng, 4, 4), seen(rng, 4, 4))),
         Call((normal(rng, 4, 4), with_empty_row(seen(rng, 4, 4), 1))),
         Call((np.where(mask, scores, 1e6), mask)),
-        Call((normal(rng, 2, 3, 4), seen(rng, 3, 4))),
-        Call((normal(rng, 3, 4, 4), seen(rng, 3, 1, 4))),
+        *(Call((normal(rng, *shape), seen(rng, *other))) for shape, other in shapes),
         Call((lowest,)),
         Call((rng.permutation(12).reshape(3, 4), seen(rng, 3, 4))),
         Call((normal(rng, 2, 3) - 1e6, seen(rng, 2, 3))),

@@ -51,14 +51,9 @@ def _types(subject: Subject, probe: Probe) -> None:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Both sides, as many sentences as places, none and all."""
-    lengths = rng.permutation(4)
-    return [
-        Call((lengths, 5)),
-        Call((lengths, 5), {"side": "left"}),
-        Call((rng.permutation(3), 3)),
-        Call((rng.permutation(3), 3), {"side": "left"}),
-        Call(([0, 4], 4), {"side": "right"}),
-    ]
+    lengths, left = rng.permutation(4), {"side": "left"}
+    made = [Call((lengths, 5)), Call((lengths, 5), left), Call((rng.permutation(3), 3))]
+    return [*made, Call((rng.permutation(3), 3), left), Call(([0, 4], 4), {"side": "right"})]
 
 
 LEFT, RIGHT = "place >= size - count", "place < count"

@@ -87,9 +87,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call(_given(rng, 3, 4, 2, 5)),
         Call((*_given(rng, 3, 4, 2, 5, 2), seen(rng, 2, 3, 4))),
         Call((*_given(rng, 4, 4, 2, 3), with_empty_row(seen(rng, 4, 4), 1))),
-        Call(_apart(rng, 0.0, 30.0)),
-        Call(_apart(rng, 0.0, 1e3)),
-        Call(_apart(rng, -1e6, 0.0)),
+        *(Call(_apart(rng, *each)) for each in ((0.0, 30.0), (0.0, 1e3), (-1e6, 0.0))),
     ]
 
 

@@ -103,13 +103,7 @@ def under_masks(
 ) -> Property:
     """Agreement with the reference, where a miss in the weights is explained by the call's mask.
 
-    Args:
-        name: the card's line.
-        cases: makes the calls.
-        points: what it is worth.
-        repeat: how often cases are made when grading.
-        parts: the results to look at, one after the other; the weights are result 1, or the only.
-        nan: said where weights are NaN.
+    Of ``parts``, the weights are result 1, or the only one; ``nan`` is said where they are NaN.
     """
 
     def clue(call: Call) -> Clue:
@@ -132,13 +126,7 @@ def under_masks(
 
 
 def own_output(name: str, cases: Cases, values: Callable[..., Array]) -> Property:
-    """The output is the learner's own weights times the values: a slip in weights costs nothing.
-
-    Args:
-        name: the card's line.
-        cases: makes the calls.
-        values: of a call's arguments.
-    """
+    """The output is the learner's own weights times ``values(*args)``: their slips cost nothing."""
 
     def test(subject: Subject, probe: Probe) -> None:
         for why, call in cases(probe.rng):
@@ -166,13 +154,8 @@ def _own(subject: Subject, probe: Probe, args: tuple[Any, ...]) -> tuple[Array, 
 def own_masked(name: str, cases: Cases, values: Callable[..., Array], points: int) -> Property:
     """Under a mask, the visible keys share in proportion to the learner's own weights without one.
 
-    So a slip in the scores costs nothing here.
-
-    Args:
-        name: the card's line.
-        cases: makes calls whose last argument is the mask.
-        values: of a call's other arguments.
-        points: what it is worth.
+    So a slip in the scores costs nothing here. The mask is a call's last argument, and ``values``
+    are those of the others.
     """
 
     def test(subject: Subject, probe: Probe) -> None:
@@ -221,12 +204,7 @@ def scale_clue(q: Array, k: Array, widths: dict[str, int]) -> Clue:
 
 
 def looking(named: tuple[str, ...], *, forbids: tuple[str, ...] = ()) -> Contract:
-    """The contract of whatever looks: self-attention, cross-attention, the repaired one.
-
-    Args:
-        named: arguments that have leading axes.
-        forbids: names that the answer may not use.
-    """
+    """The contract of whatever looks; ``named`` arguments have leading axes."""
     return Contract(
         numpy_only=True,
         leading_axes=named,

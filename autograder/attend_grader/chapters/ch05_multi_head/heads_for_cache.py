@@ -85,16 +85,14 @@ def _any(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 def draws(rng: np.random.Generator) -> list[Call]:
     """Budgets met exactly and not, primes, options."""
     tokens = int(rng.integers(50, 90))
+    budgets = (4 * tokens * 3 * 5 * 4, 4 * tokens * 3 * 5 * 7 + 1)
+    others = ((470, 12), (559, 7), (10**9, 12), (79, 12))
     return [
-        Call((4 * tokens * 3 * 5 * 4, tokens, 3, 12, 5)),
-        Call((4 * tokens * 3 * 5 * 7 + 1, tokens, 3, 12, 5)),
-        Call((470, 10, 1, 12, 2)),
-        Call((559, 10, 1, 7, 2)),
+        *(Call((budget, tokens, 3, 12, 5)) for budget in budgets),
+        *(Call((budget, 10, 1, heads, 2)) for budget, heads in others),
         Call((1000, 10, 1, 12, 2), {"batch": 3}),
         Call((250, 10, 1, 12, 2), {"bits": 4}),
-        Call((10**9, 10, 1, 12, 2)),
         Call((7, 1, 1, 12, 3), {"bits": 3}),
-        Call((79, 10, 1, 12, 2)),
     ]
 
 

@@ -79,20 +79,11 @@ _WINDOW = (
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Plain, and with each option."""
-    tokens, layers, heads, width = (int(n) for n in rng.integers(5, 60, 4))
-    plain = (tokens, layers, heads, width)
-    return [
-        Call(plain),
-        Call(plain, {"batch": 3}),
-        Call(plain, {"bits": 4}),
-        Call(plain, {"latent": 17}),
-        Call(plain, {"window": 4}),
-        Call(plain, {"window": 100}),
-        Call(plain, {"window": 0}),
-        Call((3, 1, 1, 1), {"bits": 3}),
-        Call((1, 1, 1, 1), {"bits": 1, "latent": 3}),
-        Call(plain, {"batch": 2, "bits": 8, "latent": 5, "window": 3}),
-    ]
+    plain = tuple(int(n) for n in rng.integers(5, 60, 4))
+    one = ({"batch": 3}, {"bits": 4}, {"latent": 17}, *({"window": n} for n in (4, 100, 0)))
+    every = {"batch": 2, "bits": 8, "latent": 5, "window": 3}
+    small = Call((3, 1, 1, 1), {"bits": 3}), Call((1, 1, 1, 1), {"bits": 1, "latent": 3})
+    return [*(Call(plain, options) for options in ({}, *one)), *small, Call(plain, every)]
 
 
 UP = "-(-batch * layers * kept * per_token * bits // 8)"

@@ -12,7 +12,6 @@ import torch
 from attend_solutions.multi_head import (
     LatentAttention,
     masked_attention,
-    merge_heads,
     split_heads,
 )
 from torch import Tensor
@@ -252,19 +251,7 @@ SLIPS = (
 
 
 class ByEinsum(LatentAttention):
-    """einsum in both forms."""
-
-    def forward(self, x, mask=None):
-        """Keys and values of every token."""
-        c = self.compress(x)
-        q, k, v = (
-            y.unflatten(-1, (self.heads, -1)) for y in (self.query(x), self.key(c), self.value(c))
-        )
-        scores = torch.einsum("bthd,bshd->bhts", q, k) / math.sqrt(q.shape[-1])
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -torch.inf)
-        weights = scores.softmax(dim=-1)
-        return self.output(torch.einsum("bhts,bshd->bthd", weights, v).flatten(2)), weights
+    """einsum in the absorbed form."""
 
     def forward_absorbed(self, x, mask=None):
         """Two products in turn, never the keys."""
@@ -282,13 +269,6 @@ class ByEinsum(LatentAttention):
 
 class FoldedIntoOthers(LatentAttention):
     """W_dkv W_uk multiplied before it meets the query, W_uv folded into W_o; no latents either."""
-
-    def forward(self, x, mask=None):
-        """Keys and values of every token."""
-        c, q = self.compress(x), split_heads(self.query(x), self.heads)
-        k, v = (split_heads(layer(c), self.heads) for layer in (self.key, self.value))
-        found, weights = masked_attention(q, k, v, mask)
-        return self.output(merge_heads(found)), weights
 
     def forward_absorbed(self, x, mask=None):
         """Queries of width C meet the tokens themselves."""

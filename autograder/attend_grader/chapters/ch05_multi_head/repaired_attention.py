@@ -85,11 +85,8 @@ def _apart(subject: Subject, probe: Probe) -> None:
 def draws(rng: np.random.Generator) -> list[Call]:
     """Several heads, T and S alike and not, one head, masks of several kinds."""
     return [
-        _call(rng, (2, 3, 5, 8, 4)),
-        _call(rng, (1, 6, 6, 6, 2)),
-        _call(rng, (2, 4, 4, 4, 1)),
-        _call(rng, (2, 4, 4, 6, 1), causal(4)),
-        _call(rng, (2, 4, 4, 8, 2), causal(4)),
+        *(_call(rng, sizes) for sizes in ((2, 3, 5, 8, 4), (1, 6, 6, 6, 2), (2, 4, 4, 4, 1))),
+        *(_call(rng, sizes, causal(4)) for sizes in ((2, 4, 4, 6, 1), (2, 4, 4, 8, 2))),
         _call(rng, (3, 4, 4, 9, 3), padded(3, 4)),
         _call(rng, (2, 3, 3, 6, 2), scattered(rng, 2, 2, 3, 3)),
     ]

@@ -32,13 +32,9 @@ def _places(subject: Subject, probe: Probe) -> None:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """All lengths different; all equal; once; integers."""
-    return [
-        Call((normal(rng, 2, 3, 5, 4), 2)),
-        Call((normal(rng, 2, 2, 2, 2), 2)),
-        Call((normal(rng, 1, 3, 2, 4), 1)),
-        Call((normal(rng, 1, 1, 2, 3), 4)),
-        Call((whole(rng, 1, 2, 3, 2), 3)),
-    ]
+    sizes = ((2, 3, 5, 4), 2), ((2, 2, 2, 2), 2), ((1, 3, 2, 4), 1), ((1, 1, 2, 3), 4)
+    made = [Call((normal(rng, *shape), times)) for shape, times in sizes]
+    return [*made, Call((whole(rng, 1, 2, 3, 2), 3))]
 
 
 COPIES = "x[:, :, None].expand(batch, groups, repeats, tokens, width)"

@@ -66,12 +66,8 @@ def keeps(
 
     What comes back in another type or in other places is judged elsewhere.
 
-    Args:
-        subject: what is being checked.
-        probe: what it is checked with.
-        x: whole numbers; float32 holds none of them with a third added, no float with 2⁶⁰ added.
-        *args: further arguments of the call.
-        moved: where the numbers belong.
+    ``x`` holds whole numbers; float32 holds none of them with a third added, no float with 2⁶⁰
+    added. They belong where ``moved`` takes them.
 
     Raises:
         Miss: numbers come back rounded.

@@ -35,13 +35,9 @@ def _places(subject: Subject, probe: Probe) -> None:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """All lengths different; T = H; H = D; one head; integers."""
-    return [
-        Call((normal(rng, 2, 3, 20), 4)),
-        Call((normal(rng, 1, 3, 6), 3)),
-        Call((normal(rng, 2, 5, 9), 3)),
-        Call((normal(rng, 2, 4, 6), 1)),
-        Call((whole(rng, 2, 2, 4), 2)),
-    ]
+    sizes = ((2, 3, 20), 4), ((1, 3, 6), 3), ((2, 5, 9), 3), ((2, 4, 6), 1)
+    made = [Call((normal(rng, *shape), heads)) for shape, heads in sizes]
+    return [*made, Call((whole(rng, 2, 2, 4), 2))]
 
 
 CUT = "x.reshape(batch, tokens, heads, width // heads).transpose(1, 2)"

@@ -80,15 +80,12 @@ def draws(rng: np.random.Generator) -> list[Call]:
     def call(rows: int, width: int, *args: Any, **kwargs: Any) -> Call:
         return module_call(LearnedPositions, rng, Call((rows, width)), *args, **kwargs)
 
+    ends = ((3, 2), ()), ((1, 1, 2), (4,)), ((3, 2, 2), (4,)), ((1, 7, 2), ()), ((1, 2, 2), (9,))
     return [
         call(7, 4, normal(rng, 3, 2, 3, 4)),
         call(9, 3, normal(rng, 2, 4, 3), 3),
         call(6, 4, normal(rng, 4, 4, 4), start=2),
-        call(5, 2, normal(rng, 3, 2)),
-        call(5, 2, normal(rng, 1, 1, 2), 4),
-        call(5, 2, normal(rng, 3, 2, 2), 4),
-        call(5, 2, normal(rng, 1, 7, 2)),
-        call(5, 2, normal(rng, 1, 2, 2), 9),
+        *(call(5, 2, normal(rng, *shape), *start) for shape, start in ends),
     ]
 
 

@@ -82,16 +82,12 @@ def _far(subject: Subject, probe: Probe) -> None:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Whole offsets, another base, backwards, parts of a step, far (where roundings tell apart)."""
-    return [
-        Call((int(rng.integers(1, 9)), 6)),
-        Call((int(rng.integers(1, 9)), 4), {"base": 100.5}),
-        Call((-int(rng.integers(1, 9)), 8)),
-        Call((round(float(rng.uniform(0.1, 0.9)), 2), 2)),
-        Call((FAR + round(float(rng.uniform(0, 999)), 2), 64)),
-        Call((-FAR - int(rng.integers(0, 999)), 10)),
-        Call((int(rng.integers(13, 40)), 12)),
-        Call((0, 4)),
-    ]
+    one, other, back = (int(n) for n in rng.integers(1, 9, 3))
+    part, beyond = (round(float(rng.uniform(*ends)), 2) for ends in ((0.1, 0.9), (0, 999)))
+    far, more = int(rng.integers(0, 999)), int(rng.integers(13, 40))
+    ahead = ((one, 6), (part, 2), (FAR + beyond, 64), (more, 12), (0, 4))
+    made = [Call(each) for each in (*ahead, (-back, 8), (-FAR - far, 10))]
+    return [*made, Call((other, 4), {"base": 100.5})]
 
 
 BLOCK = "(cos, sin, -sin, cos)"

@@ -45,14 +45,10 @@ def _far(rng: np.random.Generator) -> Fresh:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """From 0 on; unordered; another base; between whole numbers; T = C; far out."""
-    return [
-        Call((torch.arange(5), 8)),
-        Call((torch.from_numpy(rng.integers(0, 50, 4)), 6), {"base": 300.5}),
-        Call(((10 * normal(rng, 5)).round(decimals=1), 4)),
-        Call((torch.from_numpy(rng.integers(1, 20, 6)), 6)),
-        Call((torch.from_numpy(FAR + rng.integers(0, 999, 3)), 10)),
-        Call((torch.from_numpy(rng.integers(1, 9, 1)).float(), 2), {"base": 50.0}),
-    ]
+    some, six, far, one = (torch.from_numpy(rng.integers(1, 50, n)) for n in (4, 6, 3, 1))
+    between = (10 * normal(rng, 5)).round(decimals=1)
+    made = [Call(each) for each in ((torch.arange(5), 8), (between, 4), (six, 6), (FAR + far, 10))]
+    return [*made, Call((some, 6), {"base": 300.5}), Call((one.float(), 2), {"base": 50.0})]
 
 
 ANGLES = "positions[:, None] * angular_frequencies(width, base)"
