@@ -16,7 +16,7 @@ from attend_grader import chapters
 from attend_grader.checks import flow
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.exercise import Call, Exercise, Probe
-from attend_grader.checks.subject import Subject, SubjectError, local
+from attend_grader.checks.subject import CallError, Subject, SubjectError, local
 from attend_grader.checks.torch_properties import module_call
 from attend_grader.judging.judge import judge, references_for
 from attend_grader.judging.report import Report
@@ -144,7 +144,8 @@ def test_references_share_a_process_and_one_that_runs_late_costs_no_other() -> N
     scores = chapters.exercise("03_attention/attention_scores").reference
     known, ones, used = References(), np.ones((2, 2)), set()
     try:
-        for reference, args in ((softmax, (ones,)), (scores, (ones, ones)), (softmax, (2 * ones,))):
+        alternating = ((softmax, (ones,)), (scores, (ones, ones)), (softmax, (2 * ones,)))
+        for reference, args in (*alternating, (scores, (3 * ones, ones))):
             answer = known.answer(reference, args, {}, 60.0)
             np.testing.assert_array_equal(answer["value"], reference(*args))
             used.add(known._channel)
@@ -403,6 +404,37 @@ def test_a_class_keeps_its_state_from_call_to_call(toy: Callable[[str], Subject]
     assert first.run((torch.ones(3),), method="add").value == 4.0
     assert second.run((torch.ones(2),), method="add").value == 102.0
     assert first.run((torch.ones(5),), method="add").value == 9.0
+
+
+def test_calls_of_several_instances_are_carried_together(toy: Callable[[str], Subject]) -> None:
+    import torch
+
+    kind, x = toy("Linear"), torch.tensor([[1.0, 1.0]])
+    weights = [torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]), torch.ones(2, 2)]
+    calls = [Call((x,), {}, Call((2, 1)), {"weight": weight}) for weight in weights]
+    first, second, misfit = kind.built(calls)
+    assert isinstance(misfit, CallError)
+    assert "weight (1, 2) instead of (2, 2)" in misfit.message
+    assert isinstance(first, Subject)
+    assert isinstance(second, Subject)
+    plain = [Call((x,))] * 3
+    came = kind.many(plain, [first, second, first])
+    assert [outcome.value.item() for outcome in came] == [3.0, 7.0, 3.0]
+    assert [logged.made for logged in kind.log] == [first.made, second.made, first.made]
+    wanted = {"parameters": ["weight"], "cotangents": [torch.ones(1, 1)]}
+    pulled = kind.many(plain[:2], [first, second], gradients=[wanted, wanted])
+    found = [dict(outcome.gradients or {})["weight"] for outcome in pulled]
+    assert [gradient.tolist() for gradient in found] == [[[1.0, 1.0]]] * 2
+    assert len(kind.log) == 3
+
+
+def test_calls_carried_together_may_go_without_a_graph(toy: Callable[[str], Subject]) -> None:
+    import torch
+
+    x = torch.ones(2, requires_grad=True)
+    kind = toy("has_graph")
+    assert [outcome.value for outcome in kind.many([Call((x,))] * 2)] == [True, True]
+    assert [outcome.value for outcome in kind.many([Call((x,))] * 2, graph=False)] == [False, False]
 
 
 def test_the_first_values_of_a_generator_are_taken(toy: Callable[[str], Subject]) -> None:

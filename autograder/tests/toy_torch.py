@@ -33,6 +33,10 @@ def product_doubled(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return a * b + (a - a.detach()) * b
 
 
+def has_graph(x: torch.Tensor) -> bool:
+    return (x * torch.ones(2, requires_grad=True)).requires_grad
+
+
 class Sum:
     """Remembers what it was given."""
 

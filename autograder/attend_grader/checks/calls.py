@@ -7,9 +7,11 @@ where a tensor came in.
 from __future__ import annotations
 
 import inspect
+import types
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +19,9 @@ import numpy as np
 from attend_grader.checks.compare import as_array
 from attend_grader.checks.probe import Call
 from attend_grader.checks.properties import VIEWS
-from attend_grader.checks.subject import Outcome, Subject, SubjectError, local
+from attend_grader.checks.subject import CallError, Outcome, Subject, local
+from attend_grader.inside import codec
+from attend_grader.inside.kernels import launches
 
 Path = tuple[int | str, ...]
 """Where an array stands in a call: position or keyword, then indices into nested tuples."""
@@ -112,49 +116,141 @@ class Bench:
     """A subject on variants of one call; a class is built once, with the call's parameters."""
 
     def __init__(self, subject: Subject, call: Call) -> None:
-        self.subject, self.error = subject, None
-        self._known: dict[int, tuple[Call, Outcome]] = {}
-        if call.build is not None:
-            try:
-                built = call.build
-                self.subject = subject.build(
-                    *built.args, parameters=call.parameters, **built.kwargs
-                )
-            except SubjectError as failure:
-                self.error = failure.error
+        self._whole, self._call = subject, call
+        self._made: Subject | CallError | None = subject if call.build is None else None
+        self._known: dict[tuple[int, bool], tuple[Call, Outcome]] = {}
 
-    def __call__(self, call: Call) -> Outcome:
+    @property
+    def _built(self) -> Subject | CallError:
+        """What is called, made when it is first asked for; or why it could not be made."""
+        if self._made is None:
+            build_ahead([self])
+        assert self._made is not None
+        return self._made
+
+    @property
+    def subject(self) -> Subject:
+        """What is called: the subject, or the instance that was built."""
+        return self._whole if isinstance(self._built, CallError) else self._built
+
+    @property
+    def error(self) -> CallError | None:
+        """Why no instance could be built."""
+        return self._built if isinstance(self._built, CallError) else None
+
+    def __call__(self, call: Call, *, graph: bool = True) -> Outcome:
         """What the subject does; never raises for its errors."""
         if self.error is not None:
             return Outcome(None, self.error)
-        if id(call) in self._known:
-            return self._known[id(call)][1]
-        return self.subject.run(call.args, call.kwargs, method=call.method)
+        if self.knows(call, graph):
+            return self._known[id(call), graph][1]
+        return self._run(call, graph)
 
-    def knows(self, call: Call) -> bool:
+    def _run(self, call: Call, graph: bool) -> Outcome:
+        return self.subject.run(call.args, call.kwargs, method=call.method, graph=graph)
+
+    def knows(self, call: Call, graph: bool = True) -> bool:
         """Whether this very call was run already."""
-        return id(call) in self._known
+        return (id(call), graph) in self._known
 
-    def know(self, call: Call, outcome: Outcome) -> None:
+    def know(self, call: Call, outcome: Outcome, graph: bool = True) -> None:
         """Answer this very call with this outcome: it was run together with others."""
-        self._known[id(call)] = call, outcome
+        self._known[id(call), graph] = call, outcome
 
 
-def run_ahead(pairs: Sequence[tuple[Bench, Call]]) -> None:
-    """Run calls together, which is cheaper; their benches answer from there."""
-    groups: dict[int | None, list[tuple[Bench, Call]]] = {}
-    for bench, call in pairs:
-        if bench.error is None and not bench.knows(call):
-            groups.setdefault(bench.subject.instance, []).append((bench, call))
-    for group in groups.values():
-        outcomes = group[0][0].subject.many([replace(call, build=None) for _, call in group])
-        for (bench, call), outcome in zip(group, outcomes, strict=True):
-            bench.know(call, outcome)
+def build_ahead(benches: Sequence[Bench]) -> None:
+    """Build the instances of a candidate's benches together, where they are not built yet."""
+    waiting = [bench for bench in dict.fromkeys(benches) if bench._made is None]
+    if waiting:
+        made = waiting[0]._whole.built([bench._call for bench in waiting])
+        for bench, subject in zip(waiting, made, strict=True):
+            bench._made = subject
+
+
+def run_ahead(pairs: Sequence[tuple[Bench, Call]], *, graph: bool = True) -> None:
+    """Run a candidate's calls together, which is cheaper; their benches answer from there."""
+    asked = [(bench, call) for bench, call in pairs if not bench.knows(call, graph)]
+    build_ahead([bench for bench, _ in asked])
+    asked = [(bench, call) for bench, call in asked if bench.error is None]
+    if not asked:
+        return
+    subjects = [bench.subject for bench, _ in asked]
+    calls = [replace(call, build=None) for _, call in asked]
+    outcomes = subjects[0].many(calls, subjects, graph=graph)
+    for (bench, call), outcome in zip(asked, outcomes, strict=True):
+        bench.know(call, outcome, graph)
 
 
 def reference_on(reference: Callable[..., Any], call: Call) -> Bench:
-    """A bench for the reference, which changes no argument of a call."""
-    return Bench(local(reference), call)
+    """A bench for the reference, or for what a method or a closure makes of it."""
+    plain = isinstance(reference, (type, types.FunctionType))
+    traced = plain and _launches(reference)
+    return Bench(local(reference), call) if traced else _OwnBench(reference, call)
+
+
+_launches = lru_cache(launches)
+
+
+class _OwnBench(Bench):
+    """The reference on variants of one call: our own code, called without a subject around it."""
+
+    def __init__(self, reference: Callable[..., Any], call: Call) -> None:
+        super().__init__(local(reference), replace(call, build=None))
+        self._made_for, self._reference = call, reference
+
+    def _run(self, call: Call, graph: bool) -> Outcome:
+        args, kwargs = codec.copied(tuple(call.args)), codec.copied(dict(call.kwargs))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                target = target_of(self._reference, self._made_for)
+                target = getattr(target, call.method) if call.method else target
+                return Outcome(codec.copied(target(*args, **kwargs)))
+        except Exception as error:  # a call that must be refused: whoever asks decides
+            bases = [base.__name__ for base in type(error).__mro__[1:]]
+            return Outcome(None, CallError(type(error).__name__, str(error), bases=bases))
+
+
+def target_of(reference: Callable[..., Any], call: Call) -> Any:
+    """What the reference is called on; modules built alike are one, with parameters in turn."""
+    if call.build is None or call.parameters is None:
+        return instance(reference, call)
+    module = shared(reference, call.build)
+    if module.parameters is not call.parameters:
+        module.module.load_state_dict(dict(call.parameters))
+        module.parameters = call.parameters
+    return module.module
+
+
+@dataclass
+class Shared:
+    """A module of the reference, and the parameters that it was given last."""
+
+    module: Any
+    parameters: Any = None
+
+
+def shared(reference: Callable[..., Any], build: Call) -> Shared:
+    """The module that the reference's class makes of these arguments; the same each time."""
+    try:
+        return _made(reference, *build.args, **build.kwargs)
+    except TypeError:  # an argument that cannot be a key
+        return Shared(reference(*build.args, **build.kwargs))
+
+
+@lru_cache(maxsize=64, typed=True)
+def _made(reference: Callable[..., Any], *args: Any, **kwargs: Any) -> Shared:
+    return Shared(reference(*args, **kwargs))
+
+
+def instance(reference: Callable[..., Any], call: Call) -> Any:
+    """What the reference is called on: of a class, a new module with the call's parameters."""
+    if call.build is None:
+        return reference
+    made = reference(*call.build.args, **call.build.kwargs)
+    if call.parameters is not None:
+        made.load_state_dict(dict(call.parameters))
+    return made
 
 
 def is_array(value: Any) -> bool:

@@ -19,6 +19,7 @@ from attend_grader.checks.behaviour import same_count
 from attend_grader.checks.calls import (
     Leaf,
     cast,
+    instance,
     leaves,
     numbers,
     parameters_of,
@@ -147,11 +148,7 @@ def _case(exercise: Exercise, call: Call, want: Any, got: Outcome) -> Case:
 
 
 def _right_function(reference: Any, call: Call) -> Callable[..., Any]:
-    target = reference
-    if call.build is not None:
-        target = reference(*call.build.args, **call.build.kwargs)
-        if call.parameters is not None and hasattr(target, "load_state_dict"):
-            target.load_state_dict(dict(call.parameters))
+    target = instance(reference, call)
     return getattr(target, call.method) if call.method else target
 
 

@@ -8,21 +8,19 @@ slip in the values costs nothing here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from attend_grader.checks.alike import Alike
-from attend_grader.checks.calls import Bench, parts, reference_on, replaced
+from attend_grader.checks.calls import Bench, build_ahead, parts, reference_on, replaced
 from attend_grader.checks.compare import Miss, expect_close
 from attend_grader.checks.probe import Call, Probe, Test
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
 from attend_grader.checks.torch_properties import GRADIENT
 from attend_grader.checks.trials import Draws, Trial, keep_tried, trials
-from attend_grader.inside.torch_gradients import gradients as pull
+from attend_grader.inside.torch_gradients import gradients as pull_back
 
 EVERY = "every parameter"
 STEP = 2.0**-6
@@ -33,17 +31,24 @@ def gradients(draws: Draws, *, named: tuple[str, ...]) -> Test:
     """Pull random cotangents back to each named argument and parameter."""
 
     def test(subject: Subject, probe: Probe) -> None:
-        tried, asked = 0, set(named)
+        asked, pulls = set(named), list[Pull]()
         drawn = list(trials(subject, probe, draws))
         for trial in drawn:
             wrt, parameters = _wanted(trial, named)
             asked -= {trial.names[i] for i in wrt} | set(parameters)
             asked -= {EVERY} if parameters else set()
-            if wrt or parameters:
-                tried += _try_gradients(trial, wrt, parameters)
+            pull = _pull(trial, wrt, parameters) if wrt or parameters else None
+            pulls += [] if pull is None else [pull]
         if asked:
             raise ValueError(f"no draw has a tensor or parameter called {sorted(asked)}")
-        keep_tried(tried)
+        build_ahead([pull.trial.bench for pull in pulls])
+        pulls = [pull for pull in pulls if pull.trial.bench.error is None]
+        outcomes = subject.many(
+            [replace(pull.trial.call, build=None) for pull in pulls],
+            [pull.trial.bench.subject for pull in pulls],
+            gradients=[pull.wanted(pull.cotangents) for pull in pulls],
+        )
+        keep_tried(sum(map(_compared, pulls, outcomes)))
         if EVERY in named:
             _follows(drawn[0])
 
@@ -68,7 +73,7 @@ def _follows(trial: Trial) -> None:
     what = "called, then all parameters were changed, as a step of training does"
     if after.error is not None:
         raise SubjectError(after.error, f"{what}: {trial.given(call)}")
-    alike = Alike(trial.right, replace(call, build=None), trial.names, trial.probe.results)
+    alike = trial.alike()
     found = alike.difference(after.value, want.value, single=True)
     if found is not None:
         place, mine, right = found
@@ -103,57 +108,84 @@ def _floating(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
-def _try_gradients(trial: Trial, wrt: list[int], parameters: list[str]) -> int:
-    """One draw; 1 where there was something to compare."""
-    call, rng = trial.call, trial.probe.rng
+@dataclass(frozen=True)
+class Pull:
+    """A draw, its right value, and cotangents to pull back.
 
-    def pulled(cotangents: list[torch.Tensor]) -> Outcome:
-        return trial.bench.subject.gradients(
-            call.args,
-            call.kwargs,
-            wrt=wrt,
-            parameters=parameters,
-            cotangents=cotangents,
-            method=call.method,
-        )
+    Attributes:
+        trial: the draw.
+        wrt: positions of arguments whose gradients are wanted.
+        parameters: names of parameters, likewise.
+        value: what the reference gives, with its graph.
+        cotangents: one for each result.
+    """
 
+    trial: Trial
+    wrt: list[int]
+    parameters: list[str]
+    value: Any
+    cotangents: list[torch.Tensor]
+
+    def wanted(self, cotangents: list[torch.Tensor]) -> dict[str, Any]:
+        """What is asked of the subject or of the reference."""
+        return {"wrt": self.wrt, "parameters": self.parameters, "cotangents": cotangents}
+
+    def pulled(self, cotangents: list[torch.Tensor]) -> Outcome:
+        """What the subject's gradients are for these."""
+        call, wanted = self.trial.call, self.wanted(cotangents)
+        on = self.trial.bench.subject
+        return on.gradients(call.args, call.kwargs, method=call.method, **wanted)
+
+    def right(self, cotangents: list[torch.Tensor]) -> dict[int | str, Any]:
+        """What the reference's gradients are for these."""
+        call, wanted = self.trial.call, self.wanted(cotangents)
+        return pull_back(self.trial.target, call.args, dict(call.kwargs), wanted)["gradients"]
+
+
+def _pull(trial: Trial, wrt: list[int], parameters: list[str]) -> Pull | None:
+    """Random cotangents; None for a call that is refused, or whose backward pass may overflow."""
+    call = trial.call
     if reference_on(trial.probe.reference, call)(call).error is not None or _huge(call):
-        return 0  # a call that must be refused, or whose backward pass may overflow
+        return None
     value = trial.right(*call.args, **call.kwargs)
-    cotangents = [_normal(rng, part.detach()) for part in parts(value)]
-    if trial.bench.error is not None:
-        return 0
-    outcome = pulled(cotangents)
+    cotangents = [_normal(trial.probe.rng, part.detach()) for part in parts(value)]
+    return Pull(trial, wrt, parameters, value, cotangents)
+
+
+def _compared(asked: Pull, outcome: Outcome) -> bool:
+    """Whether there was something to compare.
+
+    Raises:
+        Miss: a gradient is missing or wrong.
+        SubjectError: only the call that asks for gradients raised.
+    """
+    trial, call, cotangents = asked.trial, asked.trial.call, asked.cotangents
     if outcome.error is not None:
         if trial.bench(call).error is not None:
-            return 0
+            return False
         raise SubjectError(outcome.error, f"with gradients: {trial.given(call)}")
     mine = parts(outcome.value)
     if [getattr(part, "shape", None) for part in mine] != [c.shape for c in cotangents]:
-        return 0
-    plain = tuple(part.detach() for part in parts(value))
-    alike = Alike(trial.right, replace(call, build=None), trial.names, trial.probe.results)
-
-    def right(cotangents: list[torch.Tensor]) -> dict[int | str, Any]:
-        wanted = {"wrt": wrt, "parameters": parameters, "cotangents": cotangents}
-        return pull(trial.right, call.args, dict(call.kwargs), wanted)["gradients"]
+        return False
+    plain = tuple(part.detach() for part in parts(asked.value))
+    alike = trial.alike()
 
     def differences() -> None:
-        reached = {key for key, want in right(cotangents).items() if _any(want)}
-        keys = [key for key in [*_keys(call, wrt), *parameters] if key in reached]
+        reached = {key for key, want in asked.right(cotangents).items() if _any(want)}
+        keys = [key for key in [*_keys(call, asked.wrt), *asked.parameters] if key in reached]
         _as_differences(trial, outcome, keys, cotangents)
 
     if alike.difference(mine, plain, single=True) is None:
         try:
-            _as_reference(trial, outcome, right(cotangents))
+            _as_reference(trial, outcome, asked.right(cotangents))
         except Miss as miss:
             if alike.difference(mine, plain, single=True, strict=True) is None:
-                _tell_through(trial, miss, cotangents, pulled, right)
+                _tell_through(asked, miss)
                 raise
             differences()  # rounding may hide wrong values
     else:
         differences()
-    return 1
+    return True
 
 
 def _huge(call: Call) -> bool:
@@ -223,14 +255,9 @@ def _why(trial: Trial, outcome: Outcome, *, near: bool) -> str:
     return f"Your values are right, but the call changes {' and '.join(named)} in place."
 
 
-def _tell_through(
-    trial: Trial,
-    miss: Miss,
-    cotangents: list[torch.Tensor],
-    pulled: Callable[[list[torch.Tensor]], Outcome],
-    right: Callable[[list[torch.Tensor]], dict[int | str, Any]],
-) -> None:
+def _tell_through(asked: Pull, miss: Miss) -> None:
     """Of several results, add to a miss those whose gradients, pulled alone, are wrong."""
+    trial, cotangents = asked.trial, asked.cotangents
     names = trial.probe.results or tuple(f"result {i + 1}" for i in range(len(cotangents)))
     if len(cotangents) == 1:
         return
@@ -238,7 +265,7 @@ def _tell_through(
     for index, name in enumerate(names):
         alone = [c if i == index else torch.zeros_like(c) for i, c in enumerate(cotangents)]
         try:
-            _as_reference(trial, pulled(alone), right(alone))
+            _as_reference(trial, asked.pulled(alone), asked.right(alone))
         except Miss:
             wrong.append(name)
     if 0 < len(wrong) < len(names):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from attend_grader.checks.calls import target_of
 from attend_grader.checks.compare import FLOAT64, Miss, Tolerance
 from attend_grader.checks.probe import Call, Probe, Property
 from attend_grader.checks.properties import NUMERICAL, derivative
@@ -37,16 +38,15 @@ def _asked(subject: Subject, drawn: Fresh) -> Iterator[tuple[str, Call, Outcome 
     """Cases and what the candidate did on them, where it was asked already.
 
     The first is left to be asked alone, as a wrong answer often fails it; the others are carried
-    together, but for those that build an instance.
+    together.
     """
     cases = iter(drawn)
     for why, call in itertools.islice(cases, 1):
         yield why, call, None
     others = list(cases)
-    plain = [call for _, call in others if call.build is None]
-    came = dict(zip(map(id, plain), subject.many(plain), strict=True))
-    for why, call in others:
-        yield why, call, came.get(id(call))
+    came = subject.many([call for _, call in others])
+    for (why, call), outcome in zip(others, came, strict=True):
+        yield why, call, outcome
 
 
 def worked(
@@ -110,9 +110,13 @@ def agrees(
             on, at = subject, probe
             if call.build is not None:
                 built = call.build
-                on, at = probe.build(
-                    subject, *built.args, parameters=call.parameters, **built.kwargs
-                )
+                if came is not None and came.error is None:
+                    at = probe.on(target_of(probe.reference, call), built.args, built.kwargs)
+                else:  # once more where it raised: does the constructor?
+                    came = None
+                    on, at = probe.build(
+                        subject, *built.args, parameters=call.parameters, **built.kwargs
+                    )
             at.agree(
                 on,
                 *call.args,
@@ -228,14 +232,15 @@ def refuses(
     """
 
     def test(subject: Subject, probe: Probe) -> None:
-        for what, args, *more in cases:
-            kwargs: dict[str, Any] = more[0] if more else {}
-            likely: str = more[1] if len(more) > 1 else cause
-            outcome = subject.run(args, kwargs)
+        drawn = [(Call(args, *more[:1]), what, *more[1:]) for what, args, *more in cases]
+        came = subject.many([call for call, *_ in drawn])
+        for (call, what, *more), outcome in zip(drawn, came, strict=True):
+            likely: str = more[0] if more else cause
             if outcome.error is not None and outcome.error.is_a("ValueError"):
                 continue
-            came = "a result" if outcome.error is None else outcome.error.type
-            text = f"{what} must raise a ValueError; your function gave {came}."
-            raise Miss(text, cause=likely, topic="bad input").on(probe.given(args, kwargs), "")
+            gave = "a result" if outcome.error is None else outcome.error.type
+            text = f"{what} must raise a ValueError; your function gave {gave}."
+            given = probe.given(call.args, call.kwargs)
+            raise Miss(text, cause=likely, topic="bad input").on(given, "")
 
     return Property(name, 1, test, fresh=False)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from attend_grader.checks.alike import Alike
 from attend_grader.checks.calls import (
     Leaf,
     Path,
@@ -185,7 +184,7 @@ def _same_stack(trial: Trial, stack: Stack) -> None:
     got = parts(outcome.value)
     many = isinstance(bases[0].value, (tuple, list))
     single = any(numbers(part).dtype.itemsize < 8 for part in parts(bases[0].value))
-    alike = Alike(trial.right, replace(trial.call, build=None), trial.names, trial.probe.results)
+    alike = trial.alike()
     for place, base in zip(np.ndindex(shape), bases, strict=True):
         wants = parts(base.value)
         if len(got) != len(wants):

@@ -113,9 +113,13 @@ class Probe:
             built = subject.build(*args, parameters=parameters, **kwargs)
         except SubjectError as failure:
             raise SubjectError(failure.error, given) from None
+        return built, self.on(instance, args, kwargs)
+
+    def on(self, instance: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Probe:
+        """A probe whose reference is this instance of it, built with these arguments."""
         names = tuple(inspect.signature(instance.forward).parameters)
         label = f"{self.reference.__name__}({', '.join(_plain(args, kwargs))})"
-        return built, replace(self, reference=instance, names=names, label=label)
+        return replace(self, reference=instance, names=names, label=label)
 
     def train(self, built: Subject, scale: float = 1.0) -> tuple[Subject, Mapping[str, Any]]:
         """Change every parameter of a built instance and of the reference's, as training does.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from attend_grader.checks.alike import Alike
 from attend_grader.checks.calls import (
     Bench,
     Leaf,
@@ -38,9 +36,7 @@ def masks(draws: Draws, *, named: tuple[str, ...], hidden_rows: bool) -> Test:
                 if leaf.kind != "boolean" or root(leaf) not in named:
                     continue
                 base, want = trial.bench(trial.call), right(trial.call)
-                alike = Alike(
-                    trial.right, replace(trial.call, build=None), trial.names, probe.results
-                )
+                alike = trial.alike()
                 given += usable(want)
                 if not usable(base) or not usable(want):
                     continue

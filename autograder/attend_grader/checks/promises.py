@@ -8,12 +8,11 @@ is not kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from attend_grader.checks.alike import Alike
 from attend_grader.checks.calls import (
     Path,
     cast,
@@ -22,6 +21,7 @@ from attend_grader.checks.calls import (
     parts,
     replaced,
     rounded,
+    run_ahead,
     usable,
     views,
 )
@@ -187,7 +187,7 @@ def _keep_digits(trial: Trial, call: Call, outcome: Outcome) -> None:
         Miss: something was rounded to float32 on the way.
     """
     want = trial.right(*call.args, **call.kwargs)
-    alike = Alike(trial.right, replace(call, build=None), trial.names, trial.probe.results)
+    alike = trial.alike(call)
     if alike.difference(outcome.value, want, single=True) is not None:
         return
     near = alike.difference(outcome.value, want, single=True, strict=True) is None
@@ -217,7 +217,7 @@ def _keep_dtype(trial: Trial, call: Call, outcome: Outcome) -> None:
         Miss: one has another type.
     """
     want = trial.right(*call.args, **call.kwargs)
-    alike = Alike(trial.right, call, trial.names, trial.probe.results)
+    alike = trial.alike(call)
     for index, (mine, right) in enumerate(zip(parts(outcome.value), parts(want), strict=False)):
         got, expected = (str(getattr(x, "dtype", type(x).__name__)) for x in (mine, right))
         if got != expected:
@@ -260,11 +260,13 @@ def unchanged(
         once_more = trials(subject, probe, draws)[:1]
         calls |= {id(trial): [trial.call] for trial in once_more}
         run_together([*drawn, *once_more], lambda trial: calls[id(trial)])
+        tensors = [t for t in drawn if any(is_tensor(leaf.value) for leaf in t.leaves())]
+        run_ahead([(trial.bench, trial.call) for trial in tensors], graph=False)
         tried = 0
         for trial in drawn:
             plain, *others = calls[id(trial)]
             tried += _stays(trial, plain)
-            if any(type(leaf.value).__module__ == "torch" for leaf in trial.leaves()):
+            if trial in tensors:
                 _stays(trial, plain, graph=False)
             for call in others:
                 _stays(trial, call)
@@ -275,11 +277,7 @@ def unchanged(
 
 def _stays(trial: Trial, call: Call, *, graph: bool = True) -> bool:
     """Hold one call to leaving its arguments alone; whether it came to a result."""
-    bench = trial.bench
-    if graph:
-        outcome = bench(call)
-    else:
-        outcome = bench.subject.run(call.args, call.kwargs, method=call.method, graph=False)
+    outcome = trial.bench(call, graph=graph)
     if outcome.mutated:
         given = trial.given(call) if graph else f"under torch.no_grad(): {trial.given(call)}"
         named = [trial.names[i] if isinstance(i, int) else i for i in outcome.mutated]

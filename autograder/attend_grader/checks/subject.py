@@ -198,39 +198,67 @@ class Subject:
             again, named = codec.copied(tuple(args)), codec.copied(dict(kwargs))
             self.log.append(Logged(again, named, method, made, self.references, outcome))
 
-    def many(self, calls: Sequence[Asked]) -> list[Outcome]:
+    def many(
+        self,
+        calls: Sequence[Asked],
+        on: Sequence[Subject] = (),
+        *,
+        graph: bool = True,
+        gradients: Sequence[Mapping[str, Any]] = (),
+    ) -> list[Outcome]:
         """What the candidate does on each of several calls, carried together.
 
         As :meth:`run` of each, at a fraction of the cost where another process answers. A call
         that says how to build an instance has one made for it alone.
+
+        Args:
+            calls: in this order.
+            on: for each call the candidate or an instance of it; empty: all are its own.
+            graph: if not, under ``torch.no_grad()``.
+            gradients: for each call what :meth:`gradients` takes; empty: none are asked for.
         """
+        asked = list(zip(calls, on or [self] * len(calls), strict=True))
+        wanted: Sequence[Any] = gradients or [None] * len(asked)
+        messages: list[dict[str, Any]] = []
+        for (call, subject), pulled in zip(asked, wanted, strict=True):
+            message = {"op": "call", "args": tuple(call.args), "kwargs": dict(call.kwargs)}
+            message |= {"instance": subject.instance, "method": call.method}
+            message |= {"launcher": call.launcher} if call.launcher else {}
+            message |= {"graph": False} if not graph else {}
+            message |= {"gradients": dict(pulled)} if pulled else {}
+            if call.build is not None:
+                message["build"] = _built_as(call)
+            messages.append(message)
+        outcomes = self._carried(calls, messages)
+        for (call, subject), outcome in zip(asked, outcomes, strict=True):
+            if call.launcher or not graph or (gradients and not outcome.mutated):
+                continue
+            build, made = call.build, subject.made
+            if build is not None:
+                made = Made(tuple(build.args), build.kwargs, call.parameters)
+            self._note(call.args, call.kwargs, call.method, made, outcome)
+        return outcomes
+
+    def built(self, calls: Sequence[Asked]) -> list[Subject | CallError]:
+        """An instance as each call says, as :meth:`build` makes it, or why there is none."""
+        messages = [{"op": "build", **_built_as(call)} for call in calls]
+        made: list[Subject | CallError] = []
+        for call, outcome in zip(calls, self._carried(calls, messages), strict=True):
+            build: Any = call.build
+            how = Made(tuple(build.args), build.kwargs, call.parameters)
+            instance = dataclasses.replace(self, instance=outcome.value, made=how)
+            made.append(outcome.error or instance)
+        return made
+
+    def _carried(self, calls: Sequence[Asked], messages: Sequence[dict]) -> list[Outcome]:
+        """What came of requests that belong to calls, carried in loads."""
         outcomes: list[Outcome] = []
         for some in loads(calls):
-            requests = []
-            for call in some:
-                request = {"op": "call", "args": tuple(call.args), "kwargs": dict(call.kwargs)}
-                request |= {"instance": self.instance, "method": call.method}
-                if call.launcher:
-                    request["launcher"] = call.launcher
-                if call.build is not None:
-                    request["build"] = {
-                        "args": tuple(call.build.args),
-                        "kwargs": dict(call.build.kwargs),
-                        "parameters": None if call.parameters is None else dict(call.parameters),
-                    }
-                requests.append(request)
+            requests = messages[len(outcomes) : len(outcomes) + len(some)]
             answer = self.channel.request(
-                {"op": "many", "requests": requests, "references": self.references}
+                {"op": "many", "requests": list(requests), "references": self.references}
             )
-            came = [self._outcome(each) for each in answer["answers"]]
-            for call, outcome in zip(some, came, strict=True):
-                if call.launcher:
-                    continue
-                build, made = call.build, self.made
-                if build is not None:
-                    made = Made(tuple(build.args), build.kwargs, call.parameters)
-                self._note(call.args, call.kwargs, call.method, made, outcome)
-            outcomes += came
+            outcomes += [self._outcome(each) for each in answer["answers"]]
         return outcomes
 
     def compiled(
@@ -353,6 +381,13 @@ class Subject:
             printed=answer["printed"],
             warnings=answer["warnings"],
         )
+
+
+def _built_as(call: Asked) -> dict[str, Any]:
+    """How a call says that its instance is built, for a request."""
+    build: Any = call.build
+    parameters = None if call.parameters is None else dict(call.parameters)
+    return {"args": tuple(build.args), "kwargs": dict(build.kwargs), "parameters": parameters}
 
 
 MOST_LOGGED, LARGEST_LOGGED = 400, 2**16

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from attend_grader.checks.calls import shared
 from attend_grader.checks.compare import Tolerance
 from attend_grader.checks.probe import Call
 from attend_grader.checks.properties import strided
@@ -38,8 +39,7 @@ def module_call(
     **kwargs: Any,
 ) -> Call:
     """A call of an instance with fresh parameters: what an exercise's ``draws`` are made of."""
-    module = reference(*build.args, **build.kwargs)
-    return Call(args, kwargs, build, fresh_parameters(module, rng, scale))
+    return Call(args, kwargs, build, fresh_parameters(shared(reference, build).module, rng, scale))
 
 
 def transposed(tensor: torch.Tensor) -> torch.Tensor:

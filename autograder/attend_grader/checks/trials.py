@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from attend_grader.checks.alike import Alike
 from attend_grader.checks.calls import (
     Bench,
     Leaf,
+    instance,
     is_array,
     kind_of,
     leaves,
@@ -36,7 +38,7 @@ ALIKE = 2
 on: of more, each grading of a class would pay for the same again."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Trial:
     """One draw, the subject and the reference on it, and what its arguments are called."""
 
@@ -47,7 +49,25 @@ class Trial:
     def __post_init__(self) -> None:
         self.names = parameters_of(self.probe.reference, self.call.method)
         self.bench = Bench(self.subject, self.call)
-        self.module, self.right = _instance(self.probe.reference, self.call)
+
+    @cached_property
+    def module(self) -> Any:
+        """What the reference is called on: of a class, an instance with the parameters."""
+        return instance(self.probe.reference, self.call)
+
+    def right(self, *args: Any, **kwargs: Any) -> Any:
+        """What the reference gives for these arguments."""
+        return self.target(*args, **kwargs)
+
+    @property
+    def target(self) -> Callable[..., Any]:
+        """The reference itself, or the method of its instance that is called."""
+        return getattr(self.module, self.call.method) if self.call.method else self.module
+
+    def alike(self, call: Call | None = None) -> Alike:
+        """Compares results of this call, or of another with the same instance."""
+        plain = replace(call or self.call, build=None)
+        return Alike(self.right, plain, self.names, self.probe.results)
 
     def leaves(self) -> list[Leaf]:
         """The arrays of the call."""
@@ -98,7 +118,7 @@ class Trial:
         outcome = self.bench(call)
         if outcome.error is not None:
             raise SubjectError(outcome.error, f"{what}: {self.given(call)}")
-        alike = Alike(self.right, replace(self.call, build=None), self.names, self.probe.results)
+        alike = self.alike()
         found = alike.difference(outcome.value, base.value, single=single)
         if found is None:
             return outcome
@@ -158,16 +178,6 @@ def _cut(value: Any, plain: Any, alike: Alike) -> str:
 def _differ(here: np.ndarray, there: np.ndarray) -> bool:
     """Whether numbers are others: an argument that is handed back may hold whole ones."""
     return here.shape != there.shape or bool(mismatches(here, there, SINGLE).any())
-
-
-def _instance(reference: Any, call: Call) -> tuple[Any, Callable[..., Any]]:
-    """What the reference is called on, and how: of a class, an instance with the parameters."""
-    target = reference
-    if call.build is not None:
-        target = reference(*call.build.args, **call.build.kwargs)
-        if call.parameters is not None and hasattr(target, "load_state_dict"):
-            target.load_state_dict(dict(call.parameters))
-    return target, getattr(target, call.method) if call.method else target
 
 
 def trials(

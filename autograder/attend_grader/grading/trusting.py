@@ -29,9 +29,10 @@ class Trusting:
     def request(self, message: dict[str, Any]) -> dict[str, Any]:
         """Carry a request; a description's source is our own."""
         answer = self.child.request(message)
-        error = answer.get("error")
-        if isinstance(error, dict) and "MemoryError" in error["type"]:
-            self.starved = True
+        for each in answer.get("answers", (answer,)):
+            error = each.get("error")
+            if isinstance(error, dict) and "MemoryError" in error["type"]:
+                self.starved = True
         if message["op"] == "describe":
             if self.read is not None:
                 answer = {**answer, "origins": self.read}

@@ -138,8 +138,25 @@ def copied(value: Any) -> Any:
         return tuple([copied(item) for item in tuple.__iter__(value)])
     if kind is list:
         return [copied(item) for item in value]
+    if plain_tensor(value):
+        torch = sys.modules["torch"]
+        return value.detach().clone(memory_format=torch.contiguous_format)
     buffers = []
     return decode(encode(value, buffers), buffers)
+
+
+def plain_tensor(value: Any) -> bool:
+    """Whether it is a tensor laid out as C does, of numbers that NumPy has too."""
+    torch = sys.modules.get("torch")
+    return (
+        torch is not None
+        and type(value) in (torch.Tensor, torch.nn.Parameter)
+        and value.dtype in (torch.float32, torch.float64, torch.int64, torch.bool)
+        and value.layout == torch.strided
+        and value.device.type == "cpu"
+        and value.is_contiguous()
+        and not value.is_neg()
+    )
 
 
 _IMMUTABLE = frozenset((bool, int, float, complex, str))

@@ -201,14 +201,15 @@ class Executor:
         return {"report": compiled(kernel, request["types"], request["constants"], **wanted)}
 
     def _many(self, request: dict[str, Any]) -> list[dict[str, Any]]:
-        """Run several calls; an answer says whether a later call changed what this one returned."""
+        """Run several requests; an answer says whether a later call changed what it returned."""
         shared = {"references": request.get("references", ())}
         answers, kept = [], []
         for call in request["requests"]:
             self._returned = None
-            answer = self._run(shared | call, self._call)
+            action = self._build if call["op"] == "build" else self._call
+            answer = self._run(shared | call, action)
             answers.append(answer)
-            if answer["error"] is None and call.get("instance") is None:
+            if answer["error"] is None and call["op"] == "call" and call["instance"] is None:
                 kept.append((answer, self._returned, _bits(self._returned)))
         self._returned = None
         for answer, value, bits in kept:
@@ -378,6 +379,10 @@ def _bits(value: Any) -> tuple[Any, Any, bool]:
     """What a caller finds in an argument: its form, its numbers, whether it can be written to."""
     if type(value) is np.ndarray and value.flags.c_contiguous and value.dtype.kind in "biufc":
         return (value.dtype.str, value.shape), value.tobytes(), value.flags.writeable
+    if codec.plain_tensor(value):
+        tensor: Any = value
+        plain = tensor.detach()
+        return (plain.dtype, plain.shape), plain.numpy().tobytes(), True
     buffers: list[bytes] = []
     writeable = not isinstance(value, np.ndarray) or value.flags.writeable
     return codec.encode(value, buffers), buffers, writeable

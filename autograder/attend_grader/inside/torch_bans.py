@@ -68,11 +68,14 @@ class _Mode(TorchFunctionMode):
         super().__init__()
         self._names = names
         self._all = "torch" in names
+        self._allowed: set[Any] = set()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = getattr(func, "__name__", "")
-        if self._all or name in self._names or name.partition(".")[0] in self._names:
-            raise NotAllowed(name)
+        if func not in self._allowed:
+            name = getattr(func, "__name__", "")
+            if self._all or name in self._names or name.partition(".")[0] in self._names:
+                raise NotAllowed(name)
+            self._allowed.add(func)
         return func(*args, **kwargs) if kwargs else func(*args)
 
 

@@ -18,7 +18,10 @@ from attend_grader.inside.telling import MAX_PRINTED
 
 
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer requests until the channel closes."""
+    """Answer requests until the channel closes.
+
+    They are for what was loaded last, or for the one that they name by its ``source``.
+    """
 
     def question(wanted: dict[str, Any]) -> Any:
         codec.write_frame(answers, {"op": "reference", **wanted})
@@ -28,6 +31,7 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         return answer["value"]
 
     executor: Executor | None = None
+    loaded: dict[str, Executor] = {}
     while True:
         try:
             message = codec.read_frame(requests, most_text=codec.MAX_FRAME_BYTES)
@@ -36,12 +40,14 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         if message["op"] == "load":
             try:
                 executor = Executor(_load(message["source"], message["name"]), asking(question))
+                loaded[message["source"]] = executor
                 codec.write_frame(answers, {"error": None})
             except (Exception, SystemExit) as error:  # submitted code may raise anything
                 told = f"{type(error).__name__}: {error}"[:MAX_PRINTED]
                 codec.write_frame(answers, {"error": told})
         elif executor is not None:
-            codec.write_frame(answers, executor.handle(message))
+            asked = loaded.get(message.get("source", ""), executor)
+            codec.write_frame(answers, asked.handle(message))
 
 
 def _load(source: str, name: str) -> Any:

@@ -7,10 +7,8 @@ reference gives on any draw, as far as rounding allows; one that does not is wro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
-from attend_grader.checks.alike import Alike
 from attend_grader.checks.behaviour import same_structure
 from attend_grader.checks.calls import (
     Bench,
@@ -101,7 +99,7 @@ def _unlike(trial: Trial, what: str, exact: Exact, outcome: Outcome) -> Miss | S
         text = "the result has another form than it should: a number, an array, a tuple?"
         return Miss(text, topic="form").on(trial.given(trial.call), what)
     index, place, mine, right = found
-    alike = Alike(trial.right, trial.call, trial.names, trial.probe.results)
+    alike = trial.alike()
     name = alike.name(index, len(parts(exact.right.value)))
     at = f"[{', '.join(map(str, place))}]" if place else ""
     text = f"wrong value: {name}{at} is {mine}, expected {right}."
@@ -110,24 +108,22 @@ def _unlike(trial: Trial, what: str, exact: Exact, outcome: Outcome) -> Miss | S
 
 def _loss(trial: Trial, outcome: Outcome, want: Any) -> Miss | SubjectError | None:
     """What is wrong with a result, if anything is."""
-    given = trial.given(trial.call)
     if outcome.error is not None:
-        return SubjectError(outcome.error, given)
+        return SubjectError(outcome.error, trial.given(trial.call))
     if not same_structure(outcome.value, want):
         text = "the result has another form than it should: a number, an array, a tuple?"
-        return Miss(text, topic="form").on(given, "")
+        return Miss(text, topic="form").on(trial.given(trial.call), "")
     found = _difference(trial, outcome.value, want)
     if found is None:
         return None
     place, mine, right = found
-    return Miss(f"{place} is {mine}, expected {right}.", topic=place.split("[")[0]).on(given, "")
+    miss = Miss(f"{place} is {mine}, expected {right}.", topic=place.split("[")[0])
+    return miss.on(trial.given(trial.call), "")
 
 
 def _difference(trial: Trial, got: Any, want: Any) -> tuple[str, str, str] | None:
     single = any(numbers(part).dtype.itemsize < 8 for part in parts(want))
-    call = replace(trial.call, build=None)
-    alike = Alike(trial.right, call, trial.names, trial.probe.results)
-    return alike.difference(got, want, single=single)
+    return trial.alike().difference(got, want, single=single)
 
 
 def _small(drawn: Sequence[Call], exercise: Exercise) -> Iterator[Call]:

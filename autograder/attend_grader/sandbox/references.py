@@ -43,7 +43,7 @@ class References:
 
     def __init__(self) -> None:
         self._channel: ProcessChannel | None = None
-        self._loaded: Callable[..., Any] | None = None  # what the channel answers for
+        self._loaded: set[Callable[..., Any]] = set()  # what the channel answers for
         self._answers: dict[tuple[Callable[..., Any], bytes], dict[str, Any]] = {}
 
     def answer(
@@ -85,9 +85,9 @@ class References:
         try:
             channel = self._loading(reference)
             channel.timeout = max(seconds, 0.01)
-            outcome = channel.request(asked)
+            outcome = channel.request(asked | {"source": _source(reference)})
         except SubjectDied as death:
-            self._channel = self._loaded = None
+            self._channel, self._loaded = None, set()
             if "no answer within" in str(death):
                 raise TimeoutError from None
             return {"error": f"RuntimeError: the course's own function ended: {death}"}
@@ -99,21 +99,23 @@ class References:
         """End the process."""
         if self._channel is not None:
             self._channel.close()
-        self._channel = self._loaded = None
+        self._channel, self._loaded = None, set()
 
     def _loading(self, reference: Callable[..., Any]) -> ProcessChannel:
-        """The channel, which answers for this reference now."""
-        if self._channel is not None and self._loaded is reference:
-            return self._channel
-        name = reference.__name__
-        source = f"from {reference.__module__} import {name}"
+        """The channel, which answers for this reference too."""
+        source, name = _source(reference), reference.__name__
         if self._channel is None:
             command = (sys.executable, "-c", _BOUNDED)
             self._channel = ProcessChannel(source, name, command=command)
-        else:
+        elif reference not in self._loaded:
             self._channel.timeout = STARTING
             loaded = self._channel.request({"op": "load", "source": source, "name": name})
             if loaded["error"]:
                 raise SubjectDied(loaded["error"])
-        self._loaded = reference
+        self._loaded.add(reference)
         return self._channel
+
+
+def _source(reference: Callable[..., Any]) -> str:
+    """Text that defines a reference."""
+    return f"from {reference.__module__} import {reference.__name__}"

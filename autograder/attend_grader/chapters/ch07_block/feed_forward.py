@@ -65,8 +65,9 @@ def _refuses(subject: Subject, probe: Probe) -> None:
     kinds = (*UNKNOWN, drawn)
     tries = [(f"the kind {kind!r}, without w_gate", (*plain[:3], kind)) for kind in kinds]
     tries += [(f"the kind {kind!r}, with w_gate", (*plain[:3], kind, gate)) for kind in kinds]
-    for what, args in [*tries, ("swiglu without w_gate", (*plain[:3], GATED))]:
-        outcome = subject.run(args, {})
+    tries.append(("swiglu without w_gate", (*plain[:3], GATED)))
+    outcomes = subject.many([Call(args) for _, args in tries])
+    for (what, args), outcome in zip(tries, outcomes, strict=True):
         if outcome.error is None or not outcome.error.is_a("ValueError"):
             result = "None" if outcome.value is None else "a result"
             came = result if outcome.error is None else outcome.error.type

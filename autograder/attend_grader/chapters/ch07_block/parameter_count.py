@@ -95,18 +95,21 @@ def _together(subject: Subject, probe: Probe) -> None:
     }
     single = [{name: value} for name, values in each.items() for value in values]
     pairs = [a | b for a, b in combinations(single, 2) if a.keys() != b.keys()]
+    calls = []
     for options in ({}, *pairs, *_USUAL):
         sizes = [int(n) for n in probe.rng.permutation(PRIMES)[:4]]
         for layers in (0, 1, 2) if options in ({}, *_USUAL) else (2,):
-            sizes[2] = layers
-            want = by_tensors(*sizes, **options)
-            why = f"layers = {layers}; {', '.join(options) or 'plain'}"
-            outcome = probe.agree(subject, *sizes, want=want, why=why, **options)
-            if type(outcome.value) is not int:
-                kind = type(outcome.value).__name__
-                raise probe.miss(
-                    f"{why}: returned a value of type {kind}; expected an int.", *sizes, **options
-                )
+            calls.append(Call((*sizes[:2], layers, sizes[3]), options))
+    for call, came in zip(calls, subject.many(calls), strict=True):
+        sizes, options = call.args, call.kwargs
+        want = by_tensors(*sizes, **options)
+        why = f"layers = {sizes[2]}; {', '.join(options) or 'plain'}"
+        probe.agree(subject, *sizes, want=want, why=why, came=came, **options)
+        if type(came.value) is not int:
+            kind = type(came.value).__name__
+            raise probe.miss(
+                f"{why}: returned a value of type {kind}; expected an int.", *sizes, **options
+            )
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
