@@ -213,9 +213,7 @@ class Contract:
                 ("masks", f"any {_listed(self.masks, 'or')} that broadcasts, or None", test)
             )
         if self.arguments_unchanged:
-            test = promises.unchanged(
-                draws, integers=integers, widths=True, whole=self.whole, stacks=stacks
-            )
+            test = promises.unchanged(draws, integers=integers, whole=self.whole, stacks=stacks)
             made.append(("unchanged", UNCHANGED, test))
         if self.gradients:
             from attend_grader.checks import flow

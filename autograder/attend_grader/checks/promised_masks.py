@@ -16,9 +16,12 @@ from attend_grader.checks.calls import (
     usable,
 )
 from attend_grader.checks.leading import root
-from attend_grader.checks.probe import Probe, Test
-from attend_grader.checks.subject import Subject
+from attend_grader.checks.probe import Call, Probe, Test
+from attend_grader.checks.subject import Outcome, Subject
 from attend_grader.checks.trials import Draws, Trial, keep_tried, run_together, trials
+
+Tries = list[tuple[str, Call, Outcome]]
+"""What is special about a call, the call, and what is right for it."""
 
 
 def masks(draws: Draws, *, named: tuple[str, ...], hidden_rows: bool) -> Test:
@@ -28,7 +31,8 @@ def masks(draws: Draws, *, named: tuple[str, ...], hidden_rows: bool) -> Test:
     """
 
     def test(subject: Subject, probe: Probe) -> None:
-        tried, given, drawn = 0, 0, trials(subject, probe, draws)
+        tried: list[tuple[Trial, bool, Tries]] = []
+        given, drawn = 0, trials(subject, probe, draws)
         run_together(drawn, lambda trial: [trial.call])
         for trial in drawn:
             right = reference_on(probe.reference, trial.call)
@@ -43,10 +47,13 @@ def masks(draws: Draws, *, named: tuple[str, ...], hidden_rows: bool) -> Test:
                 single = any(numbers(p).dtype.itemsize < 8 for p in parts(want.value))
                 if alike.difference(base.value, want.value, single=single) is not None:
                     continue
-                tried += 1
-                _try_masks(trial, leaf, right, single=single, hidden_rows=hidden_rows)
+                tried.append((trial, single, _tries(trial, leaf, right, hidden_rows=hidden_rows)))
+        run_ahead([(trial.bench, call) for trial, _, tries in tried for _, call, _ in tries])
+        for trial, single, tries in tried:
+            for what, call, want in tries:
+                trial.same(call, want, what, single=single, plain="the right answer")
         keep_tried(
-            tried,
+            len(tried),
             "it gives another mask to calls that your function gets right, and of the "
             f"{given} drawn here it gets none right",
         )
@@ -54,7 +61,8 @@ def masks(draws: Draws, *, named: tuple[str, ...], hidden_rows: bool) -> Test:
     return test
 
 
-def _try_masks(trial: Trial, leaf: Leaf, right: Bench, *, single: bool, hidden_rows: bool) -> None:
+def _tries(trial: Trial, leaf: Leaf, right: Bench, *, hidden_rows: bool) -> Tries:
+    """The call with other masks, those that the reference takes, and what it gives."""
     mask = leaf.value
     ones = mask | ~mask
     tries = {
@@ -68,11 +76,8 @@ def _try_masks(trial: Trial, leaf: Leaf, right: Bench, *, single: bool, hidden_r
         tries |= {f"all of {leaf.name} False": ~ones, f"first row of {leaf.name} all False": first}
     tries[f"{leaf.name}=None"] = None
     calls = {what: replaced(trial.call, {leaf.path: other}) for what, other in tries.items()}
-    wants = {what: right(call) for what, call in calls.items()}
-    calls = {what: call for what, call in calls.items() if wants[what].error is None}
-    run_ahead([(trial.bench, call) for call in calls.values()])
-    for what, call in calls.items():
-        trial.same(call, wants[what], what, single=single, plain="the right answer")
+    found = [(what, call, right(call)) for what, call in calls.items()]
+    return [(what, call, want) for what, call, want in found if want.error is None]
 
 
 def _narrower(leaf: Leaf, hidden_rows: bool) -> dict[str, Any]:
