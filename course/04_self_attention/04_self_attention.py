@@ -397,7 +397,7 @@ if ready(masked_softmax, self_attention, causal_mask):
 
 # %% [markdown]
 # **What this does not show.** An empty list is no proof: the test tries one text and one change of
-# each token. The next leak is no more than rounding for small changes.
+# each token. After a small change, the next suspect leaks rounding only.
 
 # %% [markdown]
 # ### A leak that passes its tests
@@ -526,8 +526,8 @@ for letters, loss in counts.items():
 # mask? And if the first token is like all others?</summary>
 #
 # Without a mask every row gets the mean of all values, $1/12$. With it, row $t$ gets the mean of
-# the first $t + 1$ values, of which one is 1: $1/(t + 1)$. Turn it over, and you read off the
-# place. If all tokens are the same, so are all values, and every mean of them is the same.
+# the first $t + 1$ values, of which one is 1: $1/(t + 1)$. Its reciprocal is the place, counted
+# from 1. If all tokens are the same, so are all values, and every mean of them is the same.
 #
 # </details>
 
@@ -617,8 +617,8 @@ if ready(padding_mask):
 # \begin{pmatrix} 0 & 1 & 1 \end{pmatrix} =
 # \begin{pmatrix} 0 & 0 & 0 \\ 0 & 1 & 0 \\ 0 & 1 & 1 \end{pmatrix} .$$
 #
-# The first row is empty: before the filling there is nothing, and at itself it may not look. This
-# is where rows with nothing to look at come from.
+# The first row is empty: its token may see only itself, and that is filling. This is where rows
+# with nothing to look at come from.
 #
 # **NumPy you need.** `a & b` is "and", entry by entry, with broadcasting; `a | b` is "or", `~a` is
 # "not"; `a &= b` would write into `a`. A star collects all arguments in a tuple:
@@ -644,9 +644,9 @@ from attend_solutions.self_attention import combine_masks
 
 # %% [markdown]
 # **What you should see.** Three sentences, each alone and then in one batch whose filling holds
-# hundreds: the largest difference of a real token's output. With the padding mask it is rounding.
-# Without it only one case is safe, causal and filled on the right, where the filling comes after
-# everything real. On the left both masks together leave $2 + 0 + 3$ empty rows.
+# hundreds: the largest difference between a real token's two outputs. With the padding mask it is
+# rounding. Without it only one case is safe, causal and filled on the right, where the filling
+# comes after everything real. On the left both masks together leave $2 + 0 + 3$ empty rows.
 
 # %% jupyter={"source_hidden": true}
 if ready(masked_softmax, self_attention, causal_mask, padding_mask, combine_masks):
@@ -819,10 +819,10 @@ if ready(masked_softmax, self_attention):
 
 # %% [markdown]
 # - Without a walk, not a bit moves: the mask *is* the topology.
-# - Under *causal*, 17 to 20 % of the walks end below rounding, because all rows drift towards the
-#   first token, which sees only itself. After 24 layers the median change is that of float64's
-#   noise, and ten or more times smaller in longdouble (unless your function makes float64 of
-#   everything).
+# - Under *causal*, about a fifth of the walks end below rounding, because all rows drift towards
+#   the first token, which sees only itself. After 24 layers the median change is that of float64's
+#   noise, and in each run ten or more times smaller in longdouble (unless your function makes
+#   float64 of everything).
 
 
 # %% jupyter={"source_hidden": true}
@@ -853,8 +853,8 @@ if ready(masked_softmax, self_attention) and measured:
             "mask",
             title="What arrives from far away is faint",
             description="Median change of an output that is reached for the first time at a layer, "
-            "against the layer, logarithmic, mean and range of 5 runs. All fall from about 0.7 "
-            "along nearly straight lines: the window to some millionths at layer 12, with weights "
+            "against the layer, logarithmic, mean and range of 5 runs. All fall from about 0.7, "
+            "the window along a nearly straight line to some millionths at layer 12, with weights "
             "from scores as with a plain mean.",
             x_title="layer at which the change first arrives",
             y_title="median change (log scale)",
@@ -905,8 +905,8 @@ if ready(masked_softmax, self_attention, padding_mask):
 # >
 # > Without a mask $f(\Pi x) = \Pi f(x)$; with one, $f_{\Pi M \Pi^\top}(\Pi x) = \Pi f_M(x)$.
 # >
-# > A look at the future gives a wonderful loss and noise. Change a token and compare bits:
-# > `leak_test`.
+# > A model trained on the future has a low loss and writes noise. Change a token and compare
+# > bits: `leak_test`.
 #
 # **Before:** chapter 03, the scaled dot product. **Next:** chapter 05, several look-ups at once.
 #

@@ -1316,3 +1316,37 @@ _of(
     """found = [mask for mask in masks if mask is not None]
 return sum(mask.astype(int) for mask in found) == len(masks) if found else None""",
 )
+_of(
+    "combine_masks",
+    "wrong",
+    "stops where nothing is left, before the larger shapes",
+    """out = None
+for m in masks:
+    if m is not None:
+        out = m if out is None else out & m
+        if not out.any():
+            return out
+return out""",
+)
+_of(
+    "repaired_attention",
+    "wrong",
+    "hides before the softmax only in rows that came out as 0 / 0",
+    """s = attention_scores(q, k)
+e = np.exp(s - s.max(axis=-1, keepdims=True))
+if mask is not None:
+    e = np.where(mask, e, 0.0)
+n = e.sum(axis=-1, keepdims=True)
+p = np.where(n > 0, e / np.where(n > 0, n, 1), masked_softmax(s, mask))
+return p @ v, p""",
+)
+_of(
+    "cross_attention",
+    "wrong",
+    "a causal mask on top, aligned at the end",
+    THEIRS
+    + """s = attention_scores(q, k)
+past = np.tri(*s.shape[-2:], s.shape[-1] - s.shape[-2], dtype=bool)
+p = masked_softmax(s, past if mask is None else mask & past)
+return p @ v, p""",
+)

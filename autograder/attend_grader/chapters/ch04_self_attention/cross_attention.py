@@ -11,6 +11,7 @@ from attend_solutions.types import Array
 
 from attend_grader.chapters.ch04_self_attention.shared import (
     FAR,
+    FILLED,
     far_below,
     looking,
     own_masked,
@@ -126,7 +127,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
 SCORES = "attention_scores(x @ w_q, context @ w_k)"
 OR_TRUE = "(True if mask is None else mask)"
 TURNED = f"np.swapaxes(np.where({OR_TRUE}, {SCORES}, -np.inf), -1, -2)"
-CAUSAL = "np.tril(np.ones((x.shape[-2], context.shape[-2]), dtype=bool))"
+SIZES = "(x.shape[-2], context.shape[-2])"
 
 SLIPS = (
     Slip(
@@ -157,10 +158,21 @@ SLIPS = (
         "queries and keys, D = w_k.shape[-1] wide. attention_scores divides by √D itself.",
     ),
     Slip(
-        "a causal mask that nobody asked for",
-        (f"{SCORES}, mask", f"{SCORES}, {CAUSAL} & {OR_TRUE}"),
-        "A query sees only the first places of the context, as under a causal mask. Here nothing "
-        "is hidden unless a mask says so: the context is there as a whole.",
+        "filled with −1e9 instead of −inf",
+        (f"{SCORES}, mask", f"np.where({OR_TRUE}, {SCORES}, -1e9)"),
+        FILLED,
+    ),
+    *(
+        Slip(
+            name,
+            (f"{SCORES}, mask", f"{SCORES}, np.tri(*{SIZES}, {shift}, dtype=bool) & {OR_TRUE}"),
+            "A query sees only the first places of the context, as under a causal mask. Here "
+            "nothing is hidden unless a mask says so: the context is there as a whole.",
+        )
+        for name, shift in (
+            ("a causal mask that nobody asked for", "0"),
+            ("a causal mask, aligned at the end", "context.shape[-2] - x.shape[-2]"),
+        )
     ),
 )
 

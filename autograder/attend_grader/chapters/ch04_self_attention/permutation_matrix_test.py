@@ -202,7 +202,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         says=(
             "`order` may be a list.",
-            "Each result comes from a run of its own; none is a copy of another.",
+            "Neither `mask_stays` nor `mask_moves` is a copy of `expected`.",
         ),
     ),
     properties=(
@@ -221,7 +221,7 @@ EXERCISE = Exercise(
         known("without a mask, or with nothing to move, all three agree", _alike),
         Property("mask_stays: P x under the mask as it was", 1, _stays),
         agrees("mask_moves: P x under P M Pᵀ", _moves, part=2),
-        Property("each is a run of its own, not a copy", 1, _measured),
+        Property("the second and third are no copies of the first", 1, _measured),
     ),
     draws=draws,
     slips=SLIPS,

@@ -14,6 +14,7 @@ from attend_solutions.types import Array, Mask
 
 from attend_grader.chapters.ch04_self_attention.shared import (
     FAR,
+    FILLED,
     looking,
     seen,
     under_masks,
@@ -58,7 +59,8 @@ def _masked(rng: np.random.Generator) -> Fresh:
 
 
 def _far(rng: np.random.Generator) -> Fresh:
-    for gap in (60.0, 1e3, 1e6):  # e⁻⁶⁰ is still a number, but 1e-9 beside it is not nothing
+    # e⁻⁶⁰ is still a number, but 1e-9 beside it is not nothing; of e⁻⁷³⁵ four digits are left
+    for gap in (60.0, 735.0, 1e3, 1e6):
         yield f"hidden scores {gap:,.0f} above the visible ones", Call(_apart(rng, 0.0, gap))
     yield "all scores near −1,000,000, hidden ones 1,000 above", Call(_apart(rng, -1e6, -999e3))
     yield "visible scores 100,000 above the hidden ones", Call(_apart(rng, 1e5, 0.0))
@@ -134,8 +136,7 @@ SLIPS = (
     Slip(
         "filled with −1e9 instead of −inf",
         (WEIGHTS, f"masked_softmax(np.where({OR_TRUE}, {SCORES}, -1e9))"),
-        "Hidden scores are filled with −1e9, so a row with nothing to look at shares its weight "
-        "evenly. Fill with −inf, and give empty rows 0: masked_softmax does both.",
+        FILLED,
     ),
     Slip(
         "−10,000 added to hidden scores",

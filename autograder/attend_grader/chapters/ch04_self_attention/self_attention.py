@@ -11,6 +11,7 @@ from attend_solutions.types import Array
 
 from attend_grader.chapters.ch04_self_attention.shared import (
     FAR,
+    FILLED,
     far_below,
     looking,
     own_masked,
@@ -116,6 +117,11 @@ SLIPS = (
         (WEIGHTS, f"masked_softmax({SCORES}) * (True if mask is None else mask)"),
         "Hidden weights are set to 0 after the softmax, so the rows of weights no longer sum to "
         "1. Hide before it: masked_softmax(scores, mask).",
+    ),
+    Slip(
+        "filled with −1e9 instead of −inf",
+        (WEIGHTS, f"masked_softmax(np.where(True if mask is None else mask, {SCORES}, -1e9))"),
+        FILLED,
     ),
     Slip(
         "NaN where everything is hidden",

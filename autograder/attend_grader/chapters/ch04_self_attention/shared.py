@@ -49,6 +49,10 @@ def far_below(
     return size * np.abs(x) + size, -np.abs(w_q) - 0.1, np.abs(w_k) + 0.1, w_v
 
 
+FILLED = (
+    "Hidden scores are filled with −1e9, so a row with nothing to look at shares its weight "
+    "evenly. Fill with −inf, and give empty rows 0: masked_softmax does both."
+)
 EMPTY = (
     "In a row with nothing to look at, two things make NaN: −inf − (−inf), if all its scores are "
     "−inf and the largest is subtracted; and 0 / 0, if its weights are divided by their sum, which "
@@ -83,8 +87,10 @@ def within(mask: Any) -> Clue:
         off = np.abs(np.where(allowed.any(axis=-1), totals - 1, 0)).ravel()
         if off.max(initial=0) < 1e-6:
             return ""
-        total = np.ravel(totals)[off.argmax()]
-        lost = " Was the largest score looked for among hidden ones too?" if total == 0 else ""
+        worst = int(off.argmax())
+        total, hides = np.ravel(totals)[worst], not allowed.all(axis=-1).flat[worst]
+        lost = " Was the largest score looked for among hidden ones too?"
+        lost = lost if total == 0 and hides else ""
         return (
             f"The visible weights of a row must sum to 1; somewhere yours sum to {total:.4g}.{lost}"
         )
