@@ -230,7 +230,7 @@ from attend_solutions.state_spaces import hippo_reconstruct
 
 # %% [markdown]
 # **What you should see.** The picture of the first screen, now by your four functions. Choose
-# *noise*: even 24 numbers keep a quarter of it at most. HiPPO compresses what is smooth.
+# *noise*: even 24 numbers keep a fifth of this one at most. HiPPO compresses what is smooth.
 #
 # <details><summary>Predict first: you let four times as much time pass, 8 instead of 2. Which end
 # of the curve gets better, which worse?</summary>
@@ -475,8 +475,8 @@ if ready(s4d_init, s4d_kernel):
 #
 # with $w = \tfrac{\Delta}{2}(1 + z)$, because $z^T = 1$ makes the first bracket a constant,
 # $\tilde c = c\,(1 - \bar A^T)$. ($\bar A^T$ is a power, no transpose.) What is inverted is
-# diagonal but for $w\, p\, p^*$, so the formula of Sherman, Morrison and Woodbury does it with four
-# sums. With $d_n = 1 - z - w \lambda_n$ and $\langle u, v \rangle = \sum_n u_n v_n / d_n$ (a
+# diagonal except for $w\, p\, p^*$, so the formula of Sherman, Morrison and Woodbury does it with
+# four sums. With $d_n = 1 - z - w \lambda_n$ and $\langle u, v \rangle = \sum_n u_n v_n / d_n$ (a
 # *Cauchy* sum),
 #
 # $$\sum_j K_j z^j = \Delta \left( \langle \tilde c, b \rangle - w\,
@@ -570,9 +570,10 @@ if ready(s4d_kernel, ssm_convolve):
 #
 # The last two need no memory; they say what the task is worth. All learn from 1,100 digits for 600
 # steps with Adam. Each arm tries seven rates from 0.0005 to 0.05 (larger ones where 0.05 is best),
-# with each of its starts, on two seeds, judged by 297 other digits. The best runs on ten *other*
-# seeds and is judged by 400 digits on which nothing was chosen. **Control:** the pixels in a random
-# order, another one for each run. That takes away what is near what, and nothing else.
+# with each of its starts, on two seeds, judged by 297 other digits. The best setting runs on ten
+# *other* seeds and is judged by 400 digits on which nothing was chosen. **Control:** the pixels in
+# a random order, another one for each run. It removes which pixels are neighbours, and nothing
+# else.
 
 # %% jupyter={"source_hidden": true}
 print(f"{'right answers in %, ten runs':30}", *(f"{o:>16}" for o in digit_readers.ORDERS))
@@ -738,7 +739,7 @@ if ready(discretize, ssm_recurrent, hippo_legs, hippo_reconstruct):
         )
 
 # %% [markdown]
-# In these five runs, on slow curves, the clock $1/t$ keeps most with 32 numbers: its error is below
+# In these five runs, on slow curves, the clock $1/t$ has the smallest error with 32 numbers: below
 # 0.001, the thinned cache's 0.002 to 0.004, that of means 0.005 to 0.008. The constant clock pays
 # for its fading: with 16 numbers it has 0.25 to 0.33, the thinned cache 0.04 to 0.06.
 #

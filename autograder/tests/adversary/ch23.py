@@ -2853,4 +2853,88 @@ def dplr_kernel(diagonal, p, b, c, delta, length):
 """,
 )
 
+fourth(
+    "discretize",
+    "wrong",
+    "16 terms of the series, which is enough for short steps only",
+    """
+def discretize(a, b, delta, method="zoh"):
+    expect_system(a, b)
+    if method not in ("zoh", "bilinear"):
+        raise ValueError(method)
+    n = len(b)
+    if method == "bilinear":
+        back = np.eye(n) - delta / 2 * a
+        return np.linalg.solve(back, np.eye(n) + delta / 2 * a), np.linalg.solve(back, delta * b)
+    m = np.zeros((n + 1, n + 1))
+    m[:n, :n], m[:n, n] = delta * a, delta * b
+    e = term = np.eye(n + 1)
+    for k in range(1, 16):
+        term = term @ m / k
+        e = e + term
+    return e[:n, :n], e[:n, n]
+""",
+)
+
+fourth(
+    "discretize",
+    "right",
+    "b made small for the exponential, and large again",
+    """
+def discretize(a, b, delta, method="zoh"):
+    expect_system(a, b)
+    if method not in ("zoh", "bilinear"):
+        raise ValueError(method)
+    n = len(b)
+    if method == "bilinear":
+        back = np.eye(n) - delta / 2 * a
+        return np.linalg.solve(back, np.eye(n) + delta / 2 * a), np.linalg.solve(back, delta * b)
+    scale = np.abs(b).max() or 1.0
+    m = np.zeros((n + 1, n + 1))
+    m[:n, :n], m[:n, n] = delta * a, delta * (b / scale)
+    e = matrix_exponential(m)
+    return e[:n, :n], e[:n, n] * scale
+""",
+)
+
+fourth(
+    "hippo_legs",
+    "wrong",
+    "no roots below the diagonal, b as it should be",
+    """
+def hippo_legs(size):
+    n = np.arange(size)
+    return -(np.tril(np.outer(2 * n + 1, 2 * n + 1), -1) + np.diag(n + 1.0)), np.sqrt(2 * n + 1)
+""",
+)
+
+fourth(
+    "convolve_in_blocks",
+    "wrong",
+    "no check: range refuses a block of 0, and a block of -1 gives zeros",
+    """
+def convolve_in_blocks(kernel, x, block):
+    y = np.zeros(x.shape)
+    for first in range(0, x.shape[-1], block):
+        piece = x[..., first : first + block]
+        size = piece.shape[-1] + len(kernel) - 1
+        answer = np.fft.irfft(np.fft.rfft(kernel, size) * np.fft.rfft(piece, size), size)
+        y[..., first : first + size] += answer[..., : x.shape[-1] - first]
+    return y
+""",
+)
+
+fourth(
+    "s4d_kernel",
+    "wrong",
+    "b_bar divided by delta a",
+    """
+def s4d_kernel(a, b, c, delta, length):
+    delta = np.asarray(delta)[..., None]
+    b_bar = (np.exp(delta * a) - 1) / (delta * a) * b
+    table = np.exp((delta * a)[..., None] * np.arange(length))
+    return 2 * ((c * b_bar)[..., None] * table).sum(-2).real
+""",
+)
+
 CASES += FOURTH

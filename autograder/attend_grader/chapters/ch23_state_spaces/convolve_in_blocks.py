@@ -169,7 +169,12 @@ EXERCISE = Exercise(
             "one block for the whole text",
             _one_block,
         ),
-        refuses((("a block of 0 tokens", (np.ones(2), np.ones(3), 0)),)),
+        refuses(
+            (
+                ("a block of 0 tokens", (np.ones(2), np.ones(3), 0)),
+                ("a block of −1 tokens", (np.ones(2), np.ones(3), -1)),
+            )
+        ),
     ),
     draws=draws,
     slips=SLIPS,

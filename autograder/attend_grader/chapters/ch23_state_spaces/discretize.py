@@ -27,6 +27,8 @@ def _with(method: str) -> Cases:
             a, b, _ = system(rng, size)
             yield f"{method}, N = {size}", Call((a, b, delta, method))
         yield f"{method}, b = 0", Call((system(rng, 2)[0], np.zeros(2), 0.5, method))
+        a, b, _ = system(rng, 3)
+        yield f"{method}, a long step", Call((a - a.T - np.eye(3), b, 4.0, method))
 
     return cases
 
@@ -170,7 +172,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        ranges={"a": AS_DRAWN},
+        ranges={"a": AS_DRAWN, "b": (-5e5, 5e5)},
         says=(
             "A may have no inverse.",
             "Shapes that do not fit and other methods raise a ValueError.",

@@ -61,9 +61,9 @@ SLIPS = (
         "The diagonal is −n, so that the first number never fades. It is −(n + 1).",
     ),
     Slip(
-        "no diagonal",
-        (" - np.diag(n + 1.0)", ""),
-        "The diagonal is 0. It is −(n + 1).",
+        "without roots in A",
+        ("-np.outer(root, root)", "-np.outer(root, root) ** 2"),
+        "Roots are missing below the diagonal of A: √(2n+1) √(2k+1) stands there.",
     ),
     Slip(
         "without roots",

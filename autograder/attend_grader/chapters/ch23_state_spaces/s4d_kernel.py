@@ -64,7 +64,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         case(rng, 3, 7, 0.3),
         case(rng, 4, 4, 0.2),
         case(rng, 1, 5, 0.5),
-        case(rng, 2, 1, 1.0),
+        case(rng, 2, 1, 0.6),
         case(rng, 3, 4, 0.2, 2),
         case(rng, 2, 6, 0.1, 2, 3),
         case(rng, 3, 5, 0.2, 3),
@@ -134,9 +134,9 @@ SLIPS = (
         "multiply first, take the real part of the sum.",
     ),
     Slip(
-        "one Δ for all channels",
-        ("np.asarray(delta)[..., None]", "np.asarray(delta).flat[0]"),
-        "Right for one channel only: all channels have the Δ of the first. Each has its own.",
+        "b̄ divided by Δ a",
+        (") - 1) / a", ") - 1) / (delta * a)"),
+        "The division is by Δ a, and b has no Δ to make up for it. Divide by a.",
     ),
 )
 
