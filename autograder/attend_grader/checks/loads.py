@@ -1,4 +1,4 @@
-"""Calls that are asked for, in loads that are carried together."""
+"""Calls that are asked for: as requests, in loads that are carried together."""
 
 from __future__ import annotations
 
@@ -21,6 +21,21 @@ class Asked(Protocol):
     def method(self) -> str | None: ...  # noqa: D102
     @property
     def launcher(self) -> str: ...  # noqa: D102
+
+
+def asked(call: Asked) -> dict[str, Any]:
+    """The request for a call."""
+    request: dict[str, Any] = {"op": "call", "method": call.method}
+    request |= {"args": tuple(call.args), "kwargs": dict(call.kwargs)}
+    request |= {"launcher": call.launcher} if call.launcher else {}
+    return request if call.build is None else {**request, "build": built_as(call)}
+
+
+def built_as(call: Asked) -> dict[str, Any]:
+    """How the instance of a call is built."""
+    build: Any = call.build
+    parameters = None if call.parameters is None else dict(call.parameters)
+    return {"args": tuple(build.args), "kwargs": dict(build.kwargs), "parameters": parameters}
 
 
 MOST_CALLS, MOST_BYTES = 64, 2**22

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
-from attend_grader.checks.loads import Asked, loads, size_of
+from attend_grader.checks.loads import Asked, asked, built_as, loads, size_of
 from attend_grader.inside import codec
 from attend_grader.inside.executor import Executor
 from attend_grader.inside.stand_ins import raised
@@ -217,46 +217,35 @@ class Subject:
             graph: if not, under ``torch.no_grad()``.
             gradients: for each call what :meth:`gradients` takes; empty: none are asked for.
         """
-        asked = list(zip(calls, on or [self] * len(calls), strict=True))
-        wanted: Sequence[Any] = gradients or [None] * len(asked)
-        messages: list[dict[str, Any]] = []
-        for (call, subject), pulled in zip(asked, wanted, strict=True):
-            message = {"op": "call", "args": tuple(call.args), "kwargs": dict(call.kwargs)}
-            message |= {"instance": subject.instance, "method": call.method}
-            message |= {"launcher": call.launcher} if call.launcher else {}
-            message |= {"graph": False} if not graph else {}
-            message |= {"gradients": dict(pulled)} if pulled else {}
-            if call.build is not None:
-                message["build"] = _built_as(call)
-            messages.append(message)
+        subjects = on or [self] * len(calls)
+        wanted: Sequence[Any] = gradients or [None] * len(calls)
+        messages = [
+            {**asked(call), "instance": subject.instance, "graph": graph, "gradients": pulled}
+            for call, subject, pulled in zip(calls, subjects, wanted, strict=True)
+        ]
         outcomes = self._carried(calls, messages)
-        for (call, subject), outcome in zip(asked, outcomes, strict=True):
-            if call.launcher or not graph or (gradients and not outcome.mutated):
-                continue
-            build, made = call.build, subject.made
-            if build is not None:
-                made = Made(tuple(build.args), build.kwargs, call.parameters)
-            self._note(call.args, call.kwargs, call.method, made, outcome)
+        for call, subject, outcome in zip(calls, subjects, outcomes, strict=True):
+            if not (call.launcher or not graph or (gradients and not outcome.mutated)):
+                made = subject.made if call.build is None else Made(**built_as(call))
+                self._note(call.args, call.kwargs, call.method, made, outcome)
         return outcomes
 
     def built(self, calls: Sequence[Asked]) -> list[Subject | CallError]:
         """An instance as each call says, as :meth:`build` makes it, or why there is none."""
-        messages = [{"op": "build", **_built_as(call)} for call in calls]
-        made: list[Subject | CallError] = []
-        for call, outcome in zip(calls, self._carried(calls, messages), strict=True):
-            build: Any = call.build
-            how = Made(tuple(build.args), build.kwargs, call.parameters)
-            instance = dataclasses.replace(self, instance=outcome.value, made=how)
-            made.append(outcome.error or instance)
-        return made
+        outcomes = self._carried(calls, [{"op": "build", **built_as(call)} for call in calls])
+        return [
+            came.error
+            or dataclasses.replace(self, instance=came.value, made=Made(**built_as(call)))
+            for call, came in zip(calls, outcomes, strict=True)
+        ]
 
-    def _carried(self, calls: Sequence[Asked], messages: Sequence[dict]) -> list[Outcome]:
+    def _carried(self, calls: Sequence[Asked], messages: list[dict[str, Any]]) -> list[Outcome]:
         """What came of requests that belong to calls, carried in loads."""
         outcomes: list[Outcome] = []
         for some in loads(calls):
             requests = messages[len(outcomes) : len(outcomes) + len(some)]
             answer = self.channel.request(
-                {"op": "many", "requests": list(requests), "references": self.references}
+                {"op": "many", "requests": requests, "references": self.references}
             )
             outcomes += [self._outcome(each) for each in answer["answers"]]
         return outcomes
@@ -352,17 +341,9 @@ class Subject:
     def _send(
         self, op: str, args: Sequence[Any], kwargs: Mapping[str, Any] | None, **more: Any
     ) -> Outcome:
-        answer = self.channel.request(
-            {
-                "op": op,
-                "args": tuple(args),
-                "kwargs": dict(kwargs or {}),
-                "references": self.references,
-                "instance": self.instance,
-                **more,
-            }
-        )
-        return self._outcome(answer)
+        request = {"op": op, "args": tuple(args), "kwargs": dict(kwargs or {}), **more}
+        about = {"references": self.references, "instance": self.instance}
+        return self._outcome(self.channel.request({**request, **about}))
 
     def _outcome(self, answer: dict[str, Any]) -> Outcome:
         error = answer.get("error")
@@ -381,13 +362,6 @@ class Subject:
             printed=answer["printed"],
             warnings=answer["warnings"],
         )
-
-
-def _built_as(call: Asked) -> dict[str, Any]:
-    """How a call says that its instance is built, for a request."""
-    build: Any = call.build
-    parameters = None if call.parameters is None else dict(call.parameters)
-    return {"args": tuple(build.args), "kwargs": dict(build.kwargs), "parameters": parameters}
 
 
 MOST_LOGGED, LARGEST_LOGGED = 400, 2**16
