@@ -16,6 +16,7 @@ from attend_grader.chapters.ch18_triton_flash.shared import (
     HALF,
     Case,
     as_edits,
+    far,
     halves,
     right,
     seen,
@@ -65,7 +66,8 @@ def _grouped(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _float16(rng: np.random.Generator) -> Iterator[Case]:
-    for why, (q, k, v) in halves(rng, 5, 21, 16, 16):
+    *_, large = far(rng, 5, 21, 16)
+    for why, (q, k, v) in (*halves(rng, 5, 21, 16, 16), large):
         _, call, want = _case(q.repeat(1, 2, 1, 1), k[None, None], v[None, None])
         yield why, call, want
 
