@@ -276,8 +276,8 @@ if ready(ragged_flash, flash_lse):
 
 # %% [markdown]
 # With the course's answers, 266 multiplications become 173, for 32 scores a thread: `tl.exp2` saves
-# 68, the factor 33, and the LSE's logarithm adds 8 and all the new fused ones. The exponential's unit
-# has the same work in both. These are instructions in the code, not seconds.
+# 68, the factor 33, and the LSE's logarithm adds 8 and all the new fused ones. The exponential's
+# unit has the same work in both. These are instructions in the code, not seconds.
 
 # %% [markdown]
 # ## 5 · Tiles that nobody may see
@@ -444,8 +444,8 @@ if ready(one_tile, ragged_flash):
 # %% [markdown]
 # With the course's answers and four warps, one tile holds 256 keys without a spill; at 512 keys a
 # thread spills 392 bytes (yours may spill more or fewer). At 1,024 it takes 270,336 bytes of shared
-# memory, more than there are. More warps do not help: 8 still spill 272 bytes at 512 keys. The loop,
-# with two stages (section 7), takes the same whatever the text.
+# memory, more than there are. More warps do not help: 8 still spill 272 bytes at 512 keys. The
+# loop, with two stages (section 7), takes the same whatever the text.
 #
 # **On a GPU** the next cell also compiles your `grouped_flash` and times it beside PyTorch's own
 # attention and the course's kernel, for float16, 16 heads in groups of four, width 64, causal.
@@ -538,8 +538,8 @@ for seed in range(5):
 # to do. Chapter 20 splits the *keys* among programs and merges by LSE.
 #
 # **What the interpreter does not show.** It runs one program after the other, so a race looks
-# right; the tracer reports programs that write one place. It forgives small products that the
-# compiler refuses. And it says nothing about time.
+# right; the tracer reports overlapping writes. It forgives small products that the compiler
+# refuses. And it says nothing about time.
 #
 # ## 11 · Recap
 #
