@@ -981,6 +981,15 @@ _wrong("ragged_flash", "the result is rounded to float16", ROUNDED)
 _wrong("flash_loop", "scores are summed in float16", COARSE)
 _wrong("grouped_flash", "scores are summed in float16", COARSE)
 _wrong(
+    "grouped_flash",
+    "keys copied for each query head",
+    (
+        "    strides = ",
+        "    k, v = (x.repeat_interleave(H // G, 1) for x in (k, v))\n    strides = ",
+    ),
+    ("GROUP=H // G", "GROUP=1"),
+)
+_wrong(
     "causal_flash",
     "whole tiles before the tile of the first query",
     ("tl.maximum(p0 - window, 0) //", "tl.maximum(p0 // BLOCK_S - tl.cdiv(window, BLOCK_S), 0) *"),
