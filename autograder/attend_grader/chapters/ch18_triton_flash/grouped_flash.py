@@ -125,7 +125,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
     sizes: tuple[Size, ...] = (
         (2, 4, 2, 5, 9, 16),
         (1, 3, 3, 4, 4, 16),
-        (1, 6, 2, 3, 3, 16),
+        (1, 6, 2, 3, 5, 16),
         (1, 2, 1, 17, 17, 16),
     )
     cases = [_case(*_heads(rng, size)) for size in sizes]
