@@ -114,7 +114,7 @@ if ready(one_tile):
 # | $m$, $\ell$ | `running_max`, `running_sum` | $(\text{BLOCK\_T})$ |
 # | $a$ | `accumulator` | $(\text{BLOCK\_T}, D)$ |
 #
-# They are plain variables: they live in registers for as long as the loop runs, and no other
+# They are plain variables: they live in registers while the loop runs, and no other
 # program can see them. Loads and the store are given; the seven lines between are yours.
 # `tl.maximum(a, b)` takes the larger one entry by entry. Here $S$ is a multiple of `BLOCK_S`, so no
 # key is missing.
@@ -275,9 +275,9 @@ if ready(ragged_flash, flash_lse):
         print(f"{function.__name__:12s}: {few}, {sum(counts.values()):,} in all")
 
 # %% [markdown]
-# With the course's answers, 266 multiplications become 173, and 26 are fused with an addition (2
-# before), for 32 scores a thread. The exponential's unit has the same work in both. These are
-# instructions in the code, not seconds.
+# With the course's answers, 266 multiplications become 173, for 32 scores a thread: `tl.exp2` saves
+# 68, the factor 33, and the LSE's logarithm adds 8 and all the new fused ones. The exponential's
+# unit has the same work in both. These are instructions in the code, not seconds.
 
 # %% [markdown]
 # ## 5 · Tiles that nobody may see
@@ -444,8 +444,8 @@ if ready(one_tile, ragged_flash):
 # %% [markdown]
 # With the course's answers and four warps, one tile holds 256 keys without a spill; at 512 keys a
 # thread spills 392 bytes (yours may spill more or fewer). At 1,024 it takes 270,336 bytes of shared
-# memory, more than there are. More warps would move that limit, not remove it. The loop, with
-# two stages (section 7), takes the same whatever the text.
+# memory, more than there are. More warps do not help: 8 still spill 272 bytes at 512 keys. The
+# loop, with two stages (section 7), takes the same whatever the text.
 #
 # **On a GPU** the next cell also compiles your `grouped_flash` and times it beside PyTorch's own
 # attention and the course's kernel, for float16, 16 heads in groups of four, width 64, causal.
@@ -467,13 +467,13 @@ if ready(grouped_flash):
 # %% [markdown]
 # **What this does not show.** Seconds, where there is no GPU. Bytes asked for are not bytes fetched
 # from slow memory: programs that run side by side read the same keys, and a cache serves most of
-# those reads. Nor does the compiler's word say which of two tiles that both fit is faster.
+# those reads. Where two choices of tiles fit, the compiler does not say which is faster.
 
 # %% [markdown]
 # ## 9 · Beside the course's own kernel
 #
-# `attend_kernels` holds a flash attention that is meant to be used. Here is its loop. Find your
-# seven lines in it; then see what else it has.
+# `attend_kernels` holds a flash attention that is meant to be used. Find your seven lines
+# in its loop; then see what else it has.
 
 # %%
 if ready(flash_lse):
@@ -522,9 +522,8 @@ for seed in range(5):
     print(f"   in a random order: {finished([rows[i] for i in order])}")
 
 # %% [markdown]
-# Long ones first end after the least number of whole turns that is possible. Short ones first take
-# 12 % longer, and 1,500 random orders 11 to 18 %. It is a model: real turns are not all equally
-# long.
+# Long ones first need the least number of turns that is possible. Short ones first take 12 %
+# longer, and 1,500 random orders 11 to 18 %. It is a model: real turns are not all equally long.
 
 # %% [markdown]
 # ## 10 · Where this breaks
@@ -539,8 +538,8 @@ for seed in range(5):
 # to do. Chapter 20 splits the *keys* among programs and merges by LSE.
 #
 # **What the interpreter does not show.** It runs one program after the other, so a race looks
-# right; the tracer finds those it can see. It forgives small products that the compiler refuses.
-# And it says nothing about time.
+# right; the tracer reports overlapping writes. It forgives small products that the compiler
+# refuses. And it says nothing about time.
 #
 # ## 11 · Recap
 #

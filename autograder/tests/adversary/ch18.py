@@ -970,6 +970,43 @@ _wrong(
 )
 _right(N, "key head by a product", ("h // GROUP", "h * (H // GROUP) // H"))
 
+ROUNDED = ("d[None, :], output, mask", "d[None, :], output.to(q.dtype), mask")
+COARSE = ("tl.dot(q, tl.trans(k))", "tl.dot(q, tl.trans(k), out_dtype=q.dtype)")
+_wrong(
+    "one_tile",
+    "the result is rounded to float16",
+    ("d[None, :], o, m", "d[None, :], o.to(q.dtype), m"),
+)
+_wrong("ragged_flash", "the result is rounded to float16", ROUNDED)
+_wrong("flash_loop", "scores are summed in float16", COARSE)
+_wrong("grouped_flash", "scores are summed in float16", COARSE)
+_wrong(
+    "grouped_flash",
+    "keys copied for each query head",
+    (
+        "    strides = ",
+        "    k, v = (x.repeat_interleave(H // G, 1) for x in (k, v))\n    strides = ",
+    ),
+    ("GROUP=H // G", "GROUP=1"),
+)
+_wrong(
+    "causal_flash",
+    "whole tiles before the tile of the first query",
+    ("tl.maximum(p0 - window, 0) //", "tl.maximum(p0 // BLOCK_S - tl.cdiv(window, BLOCK_S), 0) *"),
+    (" * BLOCK_S * BLOCK_S", " * BLOCK_S"),
+)
+_wrong(
+    "causal_flash",
+    "a window of at most 100",
+    ("p0 - window", "p0 - tl.minimum(window, 100)"),
+    ("place[:, None] - window", "place[:, None] - tl.minimum(window, 100)"),
+)
+_right(
+    "causal_flash",
+    "the loop's end is not cut at S",
+    ("stop = tl.minimum(p0 + BLOCK_T, S)", "stop = p0 + BLOCK_T"),
+)
+
 N = "choose_tiles"
 HEAD = "def choose_tiles(width: int) -> tuple[int, int, int, int]:\n"
 _wrong(N, "tiles of 16", whole=f"{HEAD}    return 16, 16, 4, 3\n")

@@ -118,7 +118,8 @@ def _two_fit(subject: Subject, probe: Probe) -> None:
             "registers",
             registers,
             REGISTERS,
-            "Registers are those of a thread times 32 threads a warp: try smaller tiles.",
+            "Registers are those of a thread times 32 threads a warp: try smaller tiles or fewer "
+            "warps.",
         ),
         ("bytes of shared memory", shared, SHARED, "Take fewer stages, or smaller tiles."),
     ):

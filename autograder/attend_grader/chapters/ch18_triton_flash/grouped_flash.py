@@ -16,17 +16,21 @@ from attend_grader.chapters.ch18_triton_flash.shared import (
     HALF,
     Case,
     as_edits,
+    far,
     halves,
     right,
     seen,
 )
-from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.compare import Miss
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.kernels import (
     clean_memory,
     compiles_as_launched,
+    launched,
     right_values,
     within_budget,
 )
+from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
 Size = tuple[int, int, int, int, int, int]
@@ -65,7 +69,8 @@ def _grouped(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _float16(rng: np.random.Generator) -> Iterator[Case]:
-    for why, (q, k, v) in halves(rng, 5, 21, 16, 16):
+    *_, large = far(rng, 5, 21, 16)
+    for why, (q, k, v) in (*halves(rng, 5, 21, 16, 16), large):
         _, call, want = _case(q.repeat(1, 2, 1, 1), k[None, None], v[None, None])
         yield why, call, want
 
@@ -99,12 +104,28 @@ def _bytes(call: Call) -> int:
     return b * h * hbm_traffic(t, s, d, 16, 16, causal=True, itemsize=4)
 
 
+MOVES = within_budget("moves the bytes of chapter 16's count, no more", _grouped, _bytes, factor=1)
+
+
+def _moves_and_copies_little(subject: Subject, probe: Probe) -> None:
+    """The kernel moves what is counted, and no key was copied beforehand for each query head."""
+    MOVES.test(subject, probe)
+    why, call, _ = next(_grouped(probe.rng))
+    passed = launched(subject, probe, call).trace[-1]["buffers"].get("k", {}).get("elements", 0)
+    if passed > call.args[1].numel():
+        raise Miss(
+            f"the kernel is passed {passed:,} numbers as k, and k has {call.args[1].numel():,}.",
+            cause="Do not copy keys for each query head: query head h reads key head h // GROUP.",
+            topic="keys copied",
+        ).on(probe.given(call.args, call.kwargs), why)
+
+
 def draws(rng: np.random.Generator) -> list[Call]:
     """Heads alone and in groups, one batch entry and several, a view."""
     sizes: tuple[Size, ...] = (
         (2, 4, 2, 5, 9, 16),
         (1, 3, 3, 4, 4, 16),
-        (1, 6, 2, 3, 3, 16),
+        (1, 6, 2, 3, 5, 16),
         (1, 2, 1, 17, 17, 16),
     )
     cases = [_case(*_heads(rng, size)) for size in sizes]
@@ -221,7 +242,7 @@ EXERCISE = Exercise(
         right_values("float16 in, float32 in the sums", _float16, tolerance=HALF, same_types=True),
         right_values("views with strides of their own", _views),
         clean_memory("stays inside its buffers; no two programs write one place", _all),
-        within_budget("moves the bytes of chapter 16's count, no more", _grouped, _bytes, factor=1),
+        Property(MOVES.name, 1, _moves_and_copies_little),
         compiles_as_launched(
             "compiles for an H100, on its tensor cores, without spills", _half, uses=("HGMMA",)
         ),

@@ -80,10 +80,10 @@ SLIPS = (
         "far below 0, each weight is 0, and 0 / 0 is not a number. Hide the scores first.",
     ),
     Slip(
-        "the maximum begins at 0",
+        "a maximum of at least 0",
         ('tl.full((BLOCK_T,), -float("inf"), tl.float32)', "tl.zeros((BLOCK_T,), tl.float32)"),
-        "The running maximum begins at 0 instead of −inf. Where all scores lie far below 0, it "
-        "stays 0, each weight is 0, and 0 / 0 is not a number.",
+        "The running maximum counts a 0 that is no key's score: it begins at 0, or an empty place "
+        "is in it. Where all scores lie far below 0, each weight is 0, and 0 / 0 is not a number.",
     ),
     Slip(
         "hidden by the number of queries",

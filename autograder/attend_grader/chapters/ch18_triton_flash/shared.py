@@ -77,6 +77,10 @@ def far(rng: np.random.Generator, t: int, s: int, d: int) -> Iterator[tuple[str,
     yield "all scores near −2,000", [size + q * 0, -size + k, v]
     steps = torch.linspace(-size, size, t).round()[:, None].expand(t, d)
     yield "scores that differ by 4,000 from query to query", [steps.clone(), size + k, v]
+    odd = torch.arange(s)[:, None] % 2  # dot products of 6,146 and 6,143; both are 6,144 in float16
+    k = torch.full((s, d), 768 / d) + (0.25 - 0.375 * odd) * (torch.arange(d) == 0)
+    v = (1.0 + odd).expand(s, d)
+    yield "float16, scores near 1,536", [x.half() for x in (torch.full_like(q, 8), k, v)]
 
 
 def high(rng: np.random.Generator, t: int, s: int) -> list[torch.Tensor]:
@@ -180,8 +184,8 @@ def halves(
     together are 4.5e-4: float16, whose next number is 1 + 9.8e-4, loses them.
     """
     q, k, v = (x.half() for x in head(rng, t, s, d))
-    v = (4000 + v).half()
-    yield "float16, equal scores, values of 4,000", [0 * q, k, v]
+    v = (4300 + 40 * v).half()  # their means lie between float16's numbers, which are 4 apart
+    yield "float16, equal scores, values near 4,300", [0 * q, k, v]
     k = torch.full_like(k, 1 - math.log((block_s - 1) / 4.5e-4) / d**0.5)
     k[int(rng.integers(max(s - t, 0) + 1))] = 1
     yield "float16, one large weight and many small ones", [torch.ones_like(q), k, v]
