@@ -400,8 +400,8 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 #
 # Chapter 07 ships a small transformer, trained on Python's own help texts: four layers of four
 # heads. Its attention is now *yours*, with the trained weights. How many bits does it need for a
-# character of unseen text, and how many more without one head? And without several: the least
-# missed first, then more and more of them together?
+# character of unseen text, how many more without one head, and how many more without several, the
+# least missed first?
 #
 # <details><summary>Predict first: all eight heads that are missed least, off together: do they cost
 # less than the sum of what each costs alone, or more?</summary>
@@ -444,7 +444,7 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
             "off",
             "bits",
             "how",
-            title="Together heads are missed more than one at a time",
+            title="Heads are missed more together than one at a time",
             description="Bits a character lost against the number of heads switched off, the least "
             "missed first. Both lines rise together up to about five heads; at 13 it is 1.5 "
             "together against 0.9 in the sum, at 16 1.8 against 1.4.",
@@ -882,10 +882,11 @@ if ready(split_heads, merge_heads, repeat_kv, GroupedQueryAttention):
         print(f"{told:30s}{found:5.2f}              {min(after):.2f} - {max(after):.2f}")
 
 # %% [markdown]
-# **What you should see.** At once two heads cost 1.2 bits and one head 1.7. After 75 more steps two
-# are at 3.14 to 3.19 and one at 3.31 to 3.37 (with the first head instead of the mean: 3.33 to
-# 3.40), against 2.99 to 3.02 for all four: most of the loss is recovered. The rates were chosen on
-# the same text, though on other seeds, and for the shared heads the largest was best.
+# **What you should see.** At once, two heads of keys and values lose 1.2 bits and one loses 1.7.
+# After 75 more steps two are at 3.14 to 3.19 and one at 3.31 to 3.37 (with the first head instead
+# of the mean: 3.33 to 3.40), against 2.99 to 3.02 for all four: most of the loss is recovered. The
+# rates were chosen on the same text, though on other seeds, and for the shared heads the largest
+# was best.
 #
 # ## 9 · Break it
 #

@@ -919,5 +919,16 @@ wrong("merge_heads", "slip: transposes the argument in place", mh("x.transpose_(
 right("repeat_kv", "sentences and heads in one axis, copies as neighbours", rk("return x.flatten(0, 1).repeat_interleave(repeats, 0).unflatten(0, (B, G * repeats))"))
 right("heads_for_cache", "max of nothing raises by itself", hc("one = 2 * tokens * layers * head_dim * batch * bits\nreturn max(g for g in range(1, heads + 1) if heads % g == 0 and g * one <= 8 * budget)"))
 
+# A fifth reading: views whose gradients are cut, and options that had been tried together only.
+CUT = "if not x.is_contiguous():\n    x = x.detach().clone()\n"
+wrong("split_heads", "slip: views detached", sh(CUT + "return x.view(B, T, heads, D).transpose(1, 2)"))
+wrong("merge_heads", "slip: views copied by torch.tensor", mh("if not x.is_contiguous():\n    x = torch.tensor(x.tolist(), dtype=x.dtype)\nreturn x.transpose(1, 2).reshape(B, T, H * D)"))
+wrong("repeat_kv", "slip: views detached", rk(CUT + "return x.repeat_interleave(repeats, 1)"))
+wrong("MultiHeadAttention", "slip: views detached", m(CUT + QKV + END))
+wrong("GroupedQueryAttention", "keys and values exchanged", gq(GQ + REP + "k, v = v, k\n" + END))
+wrong("LatentAttention", "keys and values exchanged in forward", la(fwd=FWD.replace("self.key(c), self.value(c)", "self.value(c), self.key(c)")))
+wrong("kv_cache_bytes", "slip: a window over the whole batch", kv("kept = tokens * batch if window is None else min(tokens * batch, window)\n" + NN + "return (bits * layers * kept * n + 7) // 8"))
+wrong("kv_cache_bytes", "bits // 8 first", kv(S + NN + "return bits // 8 * batch * layers * kept * n"))
+
 TORCH = "import torch\nimport torch.nn.functional as F\nfrom torch import Tensor, nn\n"
 CASES[:] = [(name, kind, what, TORCH + code) for name, kind, what, code in CASES]

@@ -31,7 +31,7 @@ from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import no_clue
 from attend_grader.checks.subject import Subject
-from attend_grader.checks.torch_properties import module_call, normal
+from attend_grader.checks.torch_properties import module_call, normal, transposed
 
 # H / G is nowhere G alone, so that `repeats = kv_heads` passes none but kv_heads = 1.
 SIZES = ((12, 6, 2), (16, 4, 1), (18, 6, 3), (20, 10, 2))
@@ -65,7 +65,7 @@ def _masks(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Groups, one group, no sharing, masks for all, for each sentence and for each head."""
+    """Groups, one group, no sharing, masks for all, for each sentence and for each head; a view."""
 
     def call(width: int, heads: int, kv_heads: int, *args: Any) -> Call:
         build = Call((width, heads, kv_heads))
@@ -75,7 +75,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         call(12, 6, 2, normal(rng, 2, 3, 12)),
         call(8, 4, 2, normal(rng, 2, 5, 8), causal(5)),
         call(12, 6, 3, normal(rng, 2, 3, 12)),
-        call(6, 3, 1, normal(rng, 2, 4, 6)),
+        call(6, 3, 1, transposed(normal(rng, 2, 4, 6))),
         call(6, 2, 2, normal(rng, 3, 4, 6), padded(3, 4)),
         call(12, 6, 2, normal(rng, 2, 3, 12), scattered(rng, 2, 6, 3, 3)),
     ]
@@ -119,6 +119,21 @@ SLIPS = (
         (ASKED, ASKED.replace("mask)", "mask, (x.shape[-1] // self.kv_heads) ** -0.5)")),
         "Your scores are divided by the root of C / kv_heads. Shared or not, a head of keys is as "
         "wide as one of queries: divide by √D, as masked_attention does by itself.",
+    ),
+    Slip(
+        "queries of a group averaged",
+        (
+            ASKED,
+            ASKED.replace("(q,", "(repeat_kv(q.unflatten(1, (-1, repeats)).mean(2), repeats),"),
+        ),
+        "The query heads of a group all ask the same, the mean of their queries. Only keys and "
+        "values are shared: each of the H query heads keeps its own queries and weights.",
+    ),
+    Slip(
+        "keys and values exchanged",
+        (ASKED, f"masked_attention(q, {VALUES}, {KEYS}, mask)"),
+        "Queries are compared with the values, and the keys are averaged: the two are exchanged. "
+        "masked_attention takes q, k, v in this order.",
     ),
     *scales(ASKED),
 )

@@ -72,6 +72,7 @@ _WINDOW = (
     (_PLAIN, {"window": 4}, 384, "10 tokens, of which 4 are kept"),
     ((3, 2, 3, 4), {"window": 4}, 288, "3 tokens, a window of 4"),
     (_PLAIN, {"window": 0}, 0, "a window of 0 tokens: nothing is kept"),
+    (_PLAIN, {"window": 4, "batch": 2}, 768, "two sentences, each with a window of 4"),
     (_PLAIN, _OPTIONS, 112, "a window, latents, 8 bits and two sentences"),
     ((100_000, 32, 8, 128), {"window": 4096}, 2**29, "Mistral 7B: a window of 4,096 tokens"),
 )
@@ -81,9 +82,15 @@ def draws(rng: np.random.Generator) -> list[Call]:
     """Plain, and with each option."""
     plain = tuple(int(n) for n in rng.integers(5, 60, 4))
     one = ({"batch": 3}, {"bits": 4}, {"latent": 17}, *({"window": n} for n in (4, 100, 0)))
+    both = {"batch": 2, "window": 3}
     every = {"batch": 2, "bits": 8, "latent": 5, "window": 3}
     small = Call((3, 1, 1, 1), {"bits": 3}), Call((1, 1, 1, 1), {"bits": 1, "latent": 3})
-    return [*(Call(plain, options) for options in ({}, *one)), *small, Call(plain, every)]
+    return [
+        *(Call(plain, options) for options in ({}, *one)),
+        *small,
+        Call(plain, both),
+        Call(plain, every),
+    ]
 
 
 UP = "-(-batch * layers * kept * per_token * bits // 8)"
@@ -114,6 +121,12 @@ SLIPS = (
         (UP, f"{ALL} * bits // 8"),
         "Your bytes are rounded down: `//` drops the rest, and the last bits have no room. Round "
         "up, once, at the end.",
+    ),
+    Slip(
+        "bits // 8 first",
+        (UP, f"{ALL} * (bits // 8)"),
+        "You take whole bytes of a number, bits // 8, which are 0 for 4 bits. Multiply the bits by "
+        "everything else first, and divide by 8 at the end.",
     ),
     Slip(
         "one byte too many",
