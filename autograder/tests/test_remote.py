@@ -362,6 +362,13 @@ def test_a_missing_gradient_is_named(toy: Callable[[str], Subject], toys: Module
     with pytest.raises(Miss) as cut:
         _check_gradients(toy("product_detached"), _probe(toys), call, "a", "b")
     assert cut.value.message.startswith("no gradient reaches b. Is it left out, or does")
+    call = Call((torch.ones(2, 3), torch.ones(2, 3)))
+    _check_gradients(toy("product_detached_views"), _probe(toys), call, "a", "b")
+    with pytest.raises(Miss, match="no gradient reaches b") as view:
+        flow.gradients(lambda rng: [call], named=("a", "b"), layouts=True)(
+            toy("product_detached_views"), _probe(toys)
+        )
+    assert view.value.message.startswith("a and b stored transposed, as a view is: no gradient")
     with pytest.raises(Miss, match=r"wrong value: gradient of a\[") as doubled:
         _check_gradients(toy("product_doubled"), _probe(toys), call, "a", "b")
     assert "everywhere 2 times" in doubled.value.message

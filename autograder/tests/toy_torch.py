@@ -29,6 +29,10 @@ def product_detached(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return a * torch.from_numpy(b.detach().numpy())
 
 
+def product_detached_views(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a * (b if b.is_contiguous() else b.detach().clone())
+
+
 def product_doubled(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return a * b + (a - a.detach()) * b
 

@@ -218,7 +218,7 @@ class Contract:
         if self.gradients:
             from attend_grader.checks import flow
 
-            test = flow.gradients(draws, named=self.gradients)
+            test = flow.gradients(draws, named=self.gradients, layouts=self.views)
             made.append(("gradients", f"gradients reach {_listed(self.gradients)}", test))
         return made
 

@@ -18,7 +18,7 @@ from attend_grader.checks.calls import Bench, build_ahead, parts, reference_on, 
 from attend_grader.checks.compare import Miss, expect_close
 from attend_grader.checks.probe import Call, Probe, Test
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
-from attend_grader.checks.torch_properties import GRADIENT
+from attend_grader.checks.torch_properties import GRADIENT, transposed
 from attend_grader.checks.trials import Draws, Trial, keep_tried, trials
 from attend_grader.inside.torch_gradients import gradients as pull_back
 
@@ -27,11 +27,18 @@ STEP = 2.0**-6
 """Of finite differences in float32: the error is about STEP² plus 2⁻²⁴ / STEP."""
 
 
-def gradients(draws: Draws, *, named: tuple[str, ...]) -> Test:
-    """Pull random cotangents back to each named argument and parameter."""
+VIEWED = 2
+"""Draws whose arguments come once more as views: ``if x.is_contiguous()`` may cut the graph."""
+
+
+def gradients(draws: Draws, *, named: tuple[str, ...], layouts: bool = False) -> Test:
+    """Pull random cotangents back to each named argument and parameter.
+
+    With ``layouts`` also to arguments that are views.
+    """
 
     def test(subject: Subject, probe: Probe) -> None:
-        asked, pulls = set(named), list[Pull]()
+        asked, pulls, views = set(named), list[Pull](), list[Pull]()
         drawn = list(trials(subject, probe, draws))
         for trial in drawn:
             wrt, parameters = _wanted(trial, named)
@@ -39,6 +46,9 @@ def gradients(draws: Draws, *, named: tuple[str, ...]) -> Test:
             asked -= {EVERY} if parameters else set()
             pull = _pull(trial, wrt, parameters) if wrt or parameters else None
             pulls += [] if pull is None else [pull]
+            if layouts and pull is not None and len(views) < VIEWED:
+                views += _viewed(pull)
+        pulls += views
         if asked:
             raise ValueError(f"no draw has a tensor or parameter called {sorted(asked)}")
         build_ahead([pull.trial.bench for pull in pulls])
@@ -118,6 +128,7 @@ class Pull:
         parameters: names of parameters, likewise.
         value: what the reference gives, with its graph.
         cotangents: one for each result.
+        what: what is special about the call, for a message.
     """
 
     trial: Trial
@@ -125,6 +136,7 @@ class Pull:
     parameters: list[str]
     value: Any
     cotangents: list[torch.Tensor]
+    what: str = ""
 
     def wanted(self, cotangents: list[torch.Tensor]) -> dict[str, Any]:
         """What is asked of the subject or of the reference."""
@@ -152,6 +164,17 @@ def _pull(trial: Trial, wrt: list[int], parameters: list[str]) -> Pull | None:
     return Pull(trial, wrt, parameters, value, cotangents)
 
 
+def _viewed(asked: Pull) -> list[Pull]:
+    """The same with its arguments stored transposed, where it has any of two axes."""
+    trial, floats = asked.trial, asked.trial.floats()
+    laid = [leaf for leaf in floats if leaf.path[0] in asked.wrt and leaf.value.ndim > 1]
+    if not laid:
+        return []
+    call = replaced(trial.call, {leaf.path: transposed(leaf.value) for leaf in laid})
+    what = f"{_and([leaf.name for leaf in laid])} stored transposed, as a view is"
+    return [replace(asked, trial=Trial(trial.subject, trial.probe, call), what=what)]
+
+
 def _compared(asked: Pull, outcome: Outcome) -> bool:
     """Whether there was something to compare.
 
@@ -177,7 +200,7 @@ def _compared(asked: Pull, outcome: Outcome) -> bool:
 
     if alike.difference(mine, plain, single=True) is None:
         try:
-            _as_reference(trial, outcome, asked.right(cotangents))
+            _as_reference(asked, outcome, asked.right(cotangents))
         except Miss as miss:
             if alike.difference(mine, plain, single=True, strict=True) is None:
                 _tell_through(asked, miss)
@@ -224,12 +247,12 @@ def _name(trial: Trial, key: int | str) -> str:
     return name + "".join(f"[{index}]" for index in rest)
 
 
-def _as_reference(trial: Trial, outcome: Outcome, right: dict[int | str, Any]) -> None:
-    got = outcome.gradients or {}
+def _as_reference(asked: Pull, outcome: Outcome, right: dict[int | str, Any]) -> None:
+    trial, got = asked.trial, outcome.gradients or {}
     given = trial.given(trial.call)
     cut = [_name(trial, key) for key, want in right.items() if _any(want) and got.get(key) is None]
     if cut:
-        raise _cut(cut).on(given, "")
+        raise _cut(cut).on(given, asked.what)
     for key, want in right.items():
         if want is None or not want.isfinite().all():  # it overflows, rightly
             continue
@@ -243,7 +266,7 @@ def _as_reference(trial: Trial, outcome: Outcome, right: dict[int | str, Any]) -
             )
             miss.cause = miss.cause or _why(trial, outcome, near=bool(near))
             miss.topic = f"gradient of {_name(trial, key)}"
-            raise miss.on(given, "") from None
+            raise miss.on(given, asked.what) from None
 
 
 def _why(trial: Trial, outcome: Outcome, *, near: bool) -> str:
@@ -265,7 +288,7 @@ def _tell_through(asked: Pull, miss: Miss) -> None:
     for index, name in enumerate(names):
         alone = [c if i == index else torch.zeros_like(c) for i, c in enumerate(cotangents)]
         try:
-            _as_reference(trial, asked.pulled(alone), asked.right(alone))
+            _as_reference(asked, asked.pulled(alone), asked.right(alone))
         except Miss:
             wrong.append(name)
     if 0 < len(wrong) < len(names):

@@ -31,7 +31,7 @@ from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import no_clue
 from attend_grader.checks.subject import Subject
-from attend_grader.checks.torch_properties import module_call, normal, transposed
+from attend_grader.checks.torch_properties import module_call, normal
 
 # H / G is nowhere G alone, so that `repeats = kv_heads` passes none but kv_heads = 1.
 SIZES = ((12, 6, 2), (16, 4, 1), (18, 6, 3), (20, 10, 2))
@@ -65,7 +65,7 @@ def _masks(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Groups, one group, no sharing, masks for all, for each sentence and for each head; a view."""
+    """Groups, one group, no sharing, masks for all, for each sentence and for each head."""
 
     def call(width: int, heads: int, kv_heads: int, *args: Any) -> Call:
         build = Call((width, heads, kv_heads))
@@ -75,7 +75,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         call(12, 6, 2, normal(rng, 2, 3, 12)),
         call(8, 4, 2, normal(rng, 2, 5, 8), causal(5)),
         call(12, 6, 3, normal(rng, 2, 3, 12)),
-        call(6, 3, 1, transposed(normal(rng, 2, 4, 6))),
+        call(6, 3, 1, normal(rng, 2, 4, 6)),
         call(6, 2, 2, normal(rng, 3, 4, 6), padded(3, 4)),
         call(12, 6, 2, normal(rng, 2, 3, 12), scattered(rng, 2, 6, 3, 3)),
     ]

@@ -29,7 +29,7 @@ from attend_grader.checks.compare import FLOAT32, PRINTED
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip, Test
 from attend_grader.checks.helpers import no_clue
 from attend_grader.checks.subject import Subject
-from attend_grader.checks.torch_properties import module_call, normal, transposed
+from attend_grader.checks.torch_properties import module_call, normal
 
 LAYERS = ("query.weight", "compress.weight", "key.weight", "value.weight", "output.weight")
 ABSORBED = "forward_absorbed"
@@ -154,7 +154,7 @@ def _without(which: str, matrix: str, instead: str) -> Test:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Both ways; R below, above and equal to D; masks of all kinds; a view; what overflows."""
+    """Both ways; R smaller and larger than D, and equal; masks of all kinds; what overflows."""
 
     def call(width: int, heads: int, rank: int, *args: Any) -> Call:
         build = Call((width, heads, rank))
@@ -162,7 +162,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
     made = [
         call(8, 2, 5, normal(rng, 2, 3, 8)),
-        call(8, 2, 3, transposed(normal(rng, 2, 5, 8))),
+        call(8, 2, 3, normal(rng, 2, 5, 8)),
         call(6, 3, 4, normal(rng, 3, 4, 6), padded(3, 4)),
         call(6, 2, 2, normal(rng, 2, 3, 6), causal(3)),
         call(6, 2, 3, normal(rng, 2, 4, 6), scattered(rng, 2, 2, 4, 4)),

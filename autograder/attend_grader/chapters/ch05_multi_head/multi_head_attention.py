@@ -29,7 +29,7 @@ from attend_grader.checks.compare import FLOAT32, PRINTED
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import no_clue
 from attend_grader.checks.subject import Subject
-from attend_grader.checks.torch_properties import module_call, normal, transposed
+from attend_grader.checks.torch_properties import module_call, normal
 
 
 def _parameters() -> Mapping[str, Tensor]:
@@ -101,7 +101,7 @@ def _masks(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Several heads, one head, T = H in a view; masks for all, for each sentence and head."""
+    """Several heads, one head, masks for all, for each sentence and for each head, T = H."""
 
     def call(width: int, heads: int, *args: Any) -> Call:
         return module_call(MultiHeadAttention, rng, Call((width, heads)), *args, scale=SCALE)
@@ -112,7 +112,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         call(6, 1, normal(rng, 1, 4, 6)),
         call(6, 1, normal(rng, 2, 4, 6), causal(4)),
         call(6, 2, normal(rng, 3, 4, 6), padded(3, 4)),
-        call(9, 3, transposed(normal(rng, 2, 3, 9))),
+        call(9, 3, normal(rng, 2, 3, 9)),
         call(6, 2, normal(rng, 2, 3, 6), scattered(rng, 2, 2, 3, 3)),
     ]
 

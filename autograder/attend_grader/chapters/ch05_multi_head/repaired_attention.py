@@ -24,7 +24,7 @@ from attend_grader.checks.compare import FLOAT32, PRINTED
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Known, agrees, known, worked
 from attend_grader.checks.subject import Subject
-from attend_grader.checks.torch_properties import normal, transposed
+from attend_grader.checks.torch_properties import normal
 
 SIZES = ((2, 3, 5, 8, 4), (1, 6, 6, 6, 2), (3, 4, 2, 9, 3), (2, 4, 4, 16, 4), (2, 5, 3, 4, 1))
 """B, T, S, C, H: more keys than queries, as many, fewer; T = H; one head."""
@@ -83,11 +83,9 @@ def _apart(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Several heads, T and S alike and not, one head, views, masks of several kinds."""
-    q, k, v = (transposed(normal(rng, 2, n, 6)) for n in (3, 4, 4))
+    """Several heads, T and S alike and not, one head, masks of several kinds."""
     return [
         *(_call(rng, sizes) for sizes in ((2, 3, 5, 8, 4), (1, 6, 6, 6, 2), (2, 4, 4, 4, 1))),
-        Call((q, k, v, 2)),
         *(_call(rng, sizes, causal(4)) for sizes in ((2, 4, 4, 6, 1), (2, 4, 4, 8, 2))),
         _call(rng, (3, 4, 4, 9, 3), padded(3, 4)),
         _call(rng, (2, 3, 3, 6, 2), scattered(rng, 2, 2, 3, 3)),

@@ -10,7 +10,7 @@ from attend_grader.chapters.ch05_multi_head.shared import MOVES_NUMBERS, keeps, 
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Known, known, worked
 from attend_grader.checks.subject import Subject
-from attend_grader.checks.torch_properties import normal, transposed
+from attend_grader.checks.torch_properties import normal
 
 
 def _limits(rng: np.random.Generator) -> Known:
@@ -31,11 +31,10 @@ def _places(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All lengths different; all equal; once; integers; a view."""
+    """All lengths different; all equal; once; integers."""
     sizes = ((2, 3, 5, 4), 2), ((2, 2, 2, 2), 2), ((1, 3, 2, 4), 1), ((1, 1, 2, 3), 4)
     made = [Call((normal(rng, *shape), times)) for shape, times in sizes]
-    view = transposed(normal(rng, 2, 2, 3, 4))
-    return [*made, Call((whole(rng, 1, 2, 3, 2), 3)), Call((view, 2))]
+    return [*made, Call((whole(rng, 1, 2, 3, 2), 3))]
 
 
 COPIES = "x[:, :, None].expand(batch, groups, repeats, tokens, width)"
