@@ -92,8 +92,8 @@ limits = threadpool_limits(1)  # for matrices as small as here, one thread is th
 #
 # `a += b` would write into the caller's array; `a = a + b` makes a new one. The line *What is
 # checked* says what your function may be given: *numbers short of overflow* are as large or small
-# as you like, if the answer stays finite. A *view*, such as `a.T`, shares the memory of another
-# array.
+# as you like, if the answer stays finite; rounding is allowed. A *view*, such as `a.T`, shares the
+# memory of another array.
 #
 # <details><summary>Predict first: all of W_h is 0. What does the state remember? And how many
 # weights are there for C = 10 and N = 64, bias included?</summary>
@@ -776,9 +776,9 @@ if ready(rnn_step, gru_cell, lstm_cell):
 # %% [markdown]
 # The LSTM forgets, because each step now multiplies its memory by a small gate. This GRU does not,
 # and ten others of its recipe still got 49 to 100 % right. With $z = 0$ its new state is the
-# candidate: it is a plain network then, and $W_{hn}$ holds the letter, as $W_h$ does in the first
-# two. It fails when 2 is added to the gate's bias, because little is written then. That a network
-# has a gate does not say that its memory is there.
+# candidate: but for the reset gate it is a plain network, and $W_{hn}$ holds the letter, as $W_h$
+# does in the first two. It fails when 2 is added to the gate's bias, because little is written
+# then. That a network has a gate does not say that its memory is there.
 
 # %% [markdown]
 # ## 7 · Experiment: who remembers longest?
@@ -836,15 +836,15 @@ display(
 
 # %% [markdown]
 # **The start matters as much as the kind.** At lag 40, the mean of the plain network is 30 % as
-# PyTorch starts it and 70 % from either set start; the LSTM is at chance in all fifteen runs
-# against 76 %; the GRU has 76 % against 100 % in all runs, the only arm without a failure. Single
-# runs of the others spread widely. (The plain network with 4 % tells letters apart but names the
-# wrong ones.) With no gate at all, but well started, a plain network beats the LSTM as PyTorch
-# starts it from lag 10 on, on average. The control stays at chance.
+# PyTorch starts it and 70 % from either set start; the LSTM is at chance in all runs
+# against 76 %; the GRU has 76 % against 100 % in all runs, the only arm without a failure. (The
+# plain run with 4 % tells letters apart but names the wrong ones.) With no gate, but well
+# started, a plain network beats the LSTM as PyTorch starts it from lag 10 on, on average. The
+# control stays at chance.
 #
 # Section 6 predicts much of this, not all. As PyTorch starts these networks, the gradient of the
 # loss by the letter is about as large in the LSTM as in the plain one at lag 10, 2 to 3 times as
-# large at 20 and 10 to 30 times at 40 (medians of 40 draws, three times); yet the LSTM learns less.
+# large at 20 and 9 to 30 times at 40 (six medians, each of 40 draws); yet the LSTM learns less.
 #
 # **What this does not show.**
 #

@@ -1746,6 +1746,24 @@ READ_AGAIN = [
         _norms("    norms[:, t - 1]", "    J = np.clip(J, -1e6, 1e6)\n        norms[:, t - 1]"),
     ),
     ("gru_cell", "right", "n + z (h − n)", _gru("(1 - z) * new + z * h", "new + z * (h - new)")),
+    (
+        "bptt",
+        "wrong",
+        "tanh of the states in the slope",
+        _bptt(SUM, "(grad_states[:, t] + back) * (1 - np.tanh(states[:, t]) ** 2)"),
+    ),
+    (
+        "repaired_bptt",
+        "wrong",
+        "only the transpose removed",
+        _repair(ADDED, "da[:, t - 1] += da[:, t] @ w_h"),
+    ),
+    (
+        "gradient_norms",
+        "wrong",
+        "an identity of W_h's type: products of integers wrap around",
+        _norms("np.eye(N)", "np.eye(N, dtype=w_h.dtype)"),
+    ),
 ]
 
 CASES = [

@@ -143,6 +143,12 @@ SLIPS = (
         "1 − states[:, t]**2.",
     ),
     Slip(
+        "tanh once more in the slope",
+        ("states[:, t] ** 2", "np.tanh(states[:, t]) ** 2"),
+        "The slope is taken as 1 − tanh²(h), but the states are tanh of the sums already: "
+        "1 − states[:, t]**2.",
+    ),
+    Slip(
         "new state instead of old in grad_w_h",
         ("before.T", "states[:, t].T"),
         "grad_w_h pairs each step with the state it made. w_h was multiplied by the state before "

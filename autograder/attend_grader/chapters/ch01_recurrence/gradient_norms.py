@@ -33,12 +33,17 @@ def _last(rng: np.random.Generator) -> Known:
 
 
 def _powers(subject: Subject, probe: Probe) -> None:
-    """Powers of the radius, each held to its own size, as far below 1 as it may be."""
-    for radius in (0.9, 1.0, 1.1, 1e-3):
-        arguments = np.zeros((2, 8, 3)), radius * rotation(probe.rng, 3)
+    """Powers of the radius, each held to its own size, from 1e-98 to 1e98; and of integers."""
+    turns = [(r, r * rotation(probe.rng, 3)) for r in (0.9, 1.0, 1.1, 1e-3, 1e-14, 1e14)]
+    for radius, w_h in (*turns, (1000.0, 1000 * np.eye(3, dtype=int)[[1, 2, 0]])):
+        arguments = np.zeros((2, 8, 3), w_h.dtype), w_h
         want = np.tile(radius ** np.arange(7.0, -1, -1), (2, 1))
-        why = f"states of 0 and a rotation times {radius}: every step multiplies by {radius}"
-        norms = probe.agree(subject, *arguments, want=want, why=why).value
+        integers = ", all int64" if w_h.dtype.kind == "i" else ""
+        why = f"states of 0 and a rotation times {radius:g}{integers}: "
+        why += f"every step multiplies by {radius:g}"
+        clue = "int64 holds numbers up to 9.2e18 only." if integers else ""
+        told = {"want": want, "why": why, "clue": lambda _, clue=clue: clue}
+        norms = probe.agree(subject, *arguments, **told).value
         off = np.argwhere(np.abs(norms - want) > 1e-6 * want)
         if off.size:
             at = tuple(off[-1])
@@ -185,7 +190,9 @@ EXERCISE = Exercise(
     goal="Measure how strongly the last state depends on each state before it.",
     reference=recurrence.gradient_norms,
     contract=replace(
-        PROMISES, ranges={"w_h": ANY}, says=("Tiny norms, such as 1e-20, stay as they are.",)
+        PROMISES,
+        ranges={"w_h": ANY},
+        says=("Norms may be as small as 1e-100 or as large as 1e100.",),
     ),
     properties=(
         worked(

@@ -64,7 +64,7 @@ def _state(subject: Subject, probe: Probe) -> None:
                 continue
             gate = logistic((x @ w_x + h @ w_h + b)[:, -c.shape[1] :])
             want = (gate * np.tanh(own), own)
-            why = "expected: the output gate times tanh of your new memory"
+            why = "from the new memory that you return"
             probe.agree(subject, *arguments, want=want, part=0, why=why)
 
 

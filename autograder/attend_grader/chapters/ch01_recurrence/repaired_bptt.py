@@ -122,10 +122,10 @@ SLIPS = (
         "twice, so its two parts are added: +=.",
     ),
     Slip(
-        "walked forwards",
-        ("reversed(range(1, x.shape[1]))", "range(1, x.shape[1])"),
-        "The loop runs forwards, so that a step hands back before it has heard from later ones. "
-        "The order was right: from the last step to the first.",
+        "the transpose removed, the slope still missing",
+        (BACK, "grad_sums[:, t] @ w_h"),
+        "What goes back a step is multiplied by w_h, and by no slope. The transpose was right, "
+        "da[:, t] @ w_h.T; what is missing is the slope of the tanh that it goes through.",
     ),
 )
 
