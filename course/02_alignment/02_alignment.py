@@ -599,8 +599,8 @@ if mine:
             print(f"{decoder.__name__:16s} right words, with your trained weights: {told:.2f}")
 
 # %% [markdown]
-# <details><summary>Predict first, from the code: for which sources does the test pass in either
-# order? With three source words, is the first state right?</summary>
+# <details><summary>Predict first, from the code: for which sources does the test pass? With
+# three source words, is the first state right?</summary>
 #
 # With one source word, every context is that word, whoever asks and when. With three, the first
 # state is wrong already: it was made with the plain mean. After that, the state *after* each step
@@ -751,7 +751,7 @@ if mine:
 
 # %% [markdown]
 # In eleven runs not one of 200 was right. In the example each of them wrote three dates, as many as
-# it had ever seen. Looking back saves the decoder from carrying the words, but not from counting.
+# it had ever seen. It can look at every word, but not write four dates.
 #
 # **One query, one place.** Soft attention returns a mean. If two words fit equally well, it returns
 # something between them, which may be neither: chapter 05 looks several times side by side.
@@ -762,9 +762,9 @@ if mine:
 # **Large scores.** Nothing scales the dot product: chapter 03.
 #
 # **Cost.** $T \times S$ scores. Of this translator's multiplications (48 wide), attention takes 8 %
-# at $S = T = 32$, 26 % at 128 and 58 % at 512. And the steps of the two networks must wait for each
-# other, which the scores need not. That is why the next chapters drop the recurrence (Vaswani et
-# al. 2017).
+# at $S = T = 32$, 26 % at 128 and 58 % at 512. And each recurrent step waits for the one
+# before; the scores need not. That is why the next chapters drop the recurrence (Vaswani et al.
+# 2017).
 
 # %% [markdown]
 # ## 10 · Optional: hard attention, learning from luck
@@ -993,7 +993,7 @@ if ready(local_attention):
 # ## Sources
 #
 # - Attention in a decoder, the additive score, the bidirectional encoder: Bahdanau, Cho and Bengio
-#   2015, *Neural Machine Translation by Jointly Learning to Align and Translate*, §3, appendix A.1.
+#   2015, *Neural Machine Translation by Jointly Learning to Align and Translate*, §3, appendix A.
 # - Dot and general, local attention: Luong, Pham and Manning 2015, *Effective Approaches to
 #   Attention-based Neural Machine Translation*, §3.1 and §3.2, equations (7), (9) and (10).
 # - Hard attention: Xu et al. 2015, *Show, Attend and Tell*, §4.1. REINFORCE and its baseline:

@@ -43,7 +43,7 @@ def encode(x: Tensor, forward: tuple[Tensor, ...], backward: tuple[Tensor, ...])
     The loop over the words is the exercise. One step is ``torch.gru_cell(x_s, h, *cell)``,
     x_s (B, C), h (B, N).
 
-    Source: Bahdanau et al. 2015, §3.2 and appendix A.1.1 (gates there as in Cho et al. 2014).
+    Source: Bahdanau et al. 2015, §3.2 and appendix A.2.1 (there with z and 1 - z exchanged).
 
     >>> x = torch.tensor([[[1.0], [0.0], [0.0]]])  # one sentence, three words, C = 1
     >>> zero = torch.zeros(3, 1)
@@ -162,7 +162,7 @@ def attention_decoder_step(
 
     One step of the GRU is ``torch.gru_cell(input, state, *cell)``.
 
-    Source: Bahdanau et al. 2015, §3.1 equation (4) and appendix A.1.2; the score is Luong's.
+    Source: Bahdanau et al. 2015, §3.1, after equation (4), and appendix A.2.2; the score: Luong's.
 
     >>> embedded, state = torch.tensor([[0.0]]), torch.tensor([[1.0]])
     >>> encoded = torch.tensor([[[0.0], [9.0]]])
@@ -203,7 +203,7 @@ def repaired_decoder(
         cell: (3N, C + E), (3N, N), (3N,), (3N,), for ``torch.gru_cell``
         returns: states (B, T, N), contexts (B, T, E), weights (B, T, S)
 
-    Source: Bahdanau et al. 2015, §3.1 and appendix A.1.2; asking with the state after the step
+    Source: Bahdanau et al. 2015, §3.1 and appendix A.2.2; asking with the state after the step
     instead is Luong et al. 2015, §3.
 
     >>> embedded, state = torch.zeros(1, 2, 1), torch.tensor([[1.0]])

@@ -1134,6 +1134,48 @@ ODD = [
         "distances in float32 at the edges",
         "def local_attention(scores, values, centre, window, gaussian=True):\n    d = (torch.arange(scores.shape[-1]) - centre[..., None])\n    a = scores.masked_fill(d.float().abs() > window, -torch.inf).softmax(-1)\n    if gaussian:\n        a = a * torch.exp(-d ** 2 / (2 * (window / 2) ** 2))\n    return a @ values, a",
     ),
+    (
+        "additive_score",
+        "wrong",
+        "tanh as 1 - 2 / (exp(2x) + 1): values safe, gradient NaN",
+        "def additive_score(queries, keys, w_query, w_key, v):\n    q, k = queries @ w_query, keys @ w_key\n    x = q[..., :, None, :] + k[..., None, :, :]\n    return (1 - 2 / (torch.exp(2 * x) + 1)) @ v",
+    ),
+    (
+        "additive_score",
+        "wrong",
+        "weights transposed where square",
+        "def additive_score(queries, keys, w_query, w_key, v):\n    wq = w_query.T if w_query.shape[0] == w_query.shape[1] else w_query\n    q, k = queries @ wq, keys @ w_key\n    return torch.tanh(q[..., :, None, :] + k[..., None, :, :]) @ v",
+    ),
+    (
+        "attend",
+        "wrong",
+        "exp(scores - logsumexp): ties of large scores",
+        "def attend(scores, values):\n    a = (scores - scores.logsumexp(-1, keepdim=True)).exp()\n    return a @ values, a",
+    ),
+    (
+        "hard_attention_sample",
+        "wrong",
+        "u cut to 0.999",
+        "def hard_attention_sample(weights, uniforms, rewards, baseline=0.0):\n    S = weights.shape[-1]\n    places = (weights.cumsum(-1) <= uniforms.clamp(max=0.999)[..., None]).sum(-1).clamp(max=S - 1)\n    reward = rewards.gather(-1, places[..., None])\n    chosen = (torch.arange(S) == places[..., None]).to(weights.dtype)\n    return places, (reward - baseline) * (chosen - weights)",
+    ),
+    (
+        "local_attention",
+        "wrong",
+        "centre 0 taken for none",
+        "def local_attention(scores, values, centre, window, gaussian=True):\n    places = torch.arange(scores.shape[-1])\n    far = places - centre[..., None]\n    a = torch.softmax(scores.masked_fill(far.abs() > window, -torch.inf), dim=-1)\n    if gaussian and centre.any():\n        a = a * torch.exp(-far ** 2 / (2 * (window / 2) ** 2))\n    return a @ values, a",
+    ),
+    (
+        "local_attention",
+        "wrong",
+        "centre cut to an integer",
+        "def local_attention(scores, values, centre, window, gaussian=True):\n    places = torch.arange(scores.shape[-1])\n    far = places - centre.long()[..., None]\n    a = torch.softmax(scores.masked_fill(far.abs() > window, -torch.inf), dim=-1)\n    if gaussian:\n        a = a * torch.exp(-far ** 2 / (2 * (window / 2) ** 2))\n    return a @ values, a",
+    ),
+    (
+        "local_attention",
+        "wrong",
+        "exp(hidden - logsumexp): ties of large scores",
+        "def local_attention(scores, values, centre, window, gaussian=True):\n    far = torch.arange(scores.shape[-1]) - centre[..., None]\n    hidden = scores.masked_fill(far.abs() > window, -torch.inf)\n    a = (hidden - hidden.logsumexp(-1, keepdim=True)).exp()\n    if gaussian:\n        a = a * torch.exp(-far ** 2 / (2 * (window / 2) ** 2))\n    return a @ values, a",
+    ),
 ]
 
 CASES = [

@@ -47,10 +47,11 @@ def _pairs(rng: np.random.Generator) -> Known:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All lengths different, alike, one hidden unit, leading axes."""
-    stacked = ((3, 4, 2, 2, 5, (2,)), (3, 3, 3, 3, 3, (3,)))
+    """All lengths different, alike, one hidden unit, leading axes; large sums."""
+    stacked = ((3, 4, 2, 5, 2, (2,)), (3, 3, 3, 3, 3, (3,)))
     sizes: list[Any] = [(3, 4, 5, 2, 6), (4, 4, 4, 4, 4), (2, 3, 1, 1, 1), *stacked]
-    return [Call(_inputs(rng, *each)) for each in sizes]
+    queries, *others = _inputs(rng, 3, 2, 4, 5, 6)
+    return [*(Call(_inputs(rng, *each)) for each in sizes), Call((100 * queries, *others))]
 
 
 QUERY = "(queries @ w_query)[..., :, None, :]"

@@ -62,6 +62,7 @@ def _edges(subject: Subject, probe: Probe) -> None:
     for row, uniforms, places, why in (
         ([0.5, 0.25, 0.25], [0.0, 0.5, 0.75], [0, 1, 2], "each u is the left edge of its piece"),
         ([0.0, 0.5, 0.0, 0.5], [0.0, 0.5], [1, 3], "a place of weight 0 owns no number"),
+        ([0.5, 0.5 - 2**-20, 2**-20], [1 - 2**-21], [2], "the last place owns a millionth"),
         ([0.333] * 3, [0.9995], [2], last),
         ([0.1, 0.2, 0.7], beside, [0, 1, 1, 2], near),
     ):

@@ -49,6 +49,8 @@ def _bell(rng: np.random.Generator) -> Fresh:
     for t, s, window in ((3, 7, 2), (5, 5, 1), (2, 9, 4), (1, 8, 3)):
         why = f"gaussian is True by default; window = {window}, so σ = {window / 2}"
         yield why, Call((*_inputs(rng, t, s, 2), window))
+    scores, values, centre = _inputs(rng, 3, 6, 2)
+    yield "every centre is place 0; window = 2", Call((scores, values, 0 * centre, 2))
 
 
 def _contexts(rng: np.random.Generator) -> Fresh:
@@ -70,6 +72,9 @@ def _limits(rng: np.random.Generator) -> Known:
     scores = torch.where(inside == 1, -1e10 * order, 0.0)
     why = "scores near −10¹⁰ inside the window and 0 outside, where no weight belongs"
     yield why, (scores, values, centre, 2), (weights @ values, weights)
+    weights = inside / inside.sum(dim=-1, keepdim=True)
+    given = (torch.full((2, 6), 1e9), values, centre, 2)
+    yield "equal scores, of 10⁹", given, (weights @ values, weights)
     scores, values, centre = _inputs(rng, 2, 5, 3)
     weights = torch.softmax(scores, dim=-1)
     why = "the window holds every place, so this is attention"
@@ -157,6 +162,12 @@ SLIPS = (
         "The centre is rounded to a whole place. It may lie between two: keep the real number.",
     ),
     Slip(
+        "centre cut off",
+        ("centre[..., None]", "centre.floor()[..., None]"),
+        "The centre is cut off to the whole place before it. It may lie between two: keep the real "
+        "number.",
+    ),
+    Slip(
         "contexts without the bell",
         (
             ("    if gaussian:", "    contexts = weights @ values\n    if gaussian:"),
@@ -174,7 +185,7 @@ def by_hand(scores, values, centre, window, gaussian=True):
     away = places - centre.unsqueeze(-1)
     inside = (places >= centre.unsqueeze(-1) - window) & (places <= centre.unsqueeze(-1) + window)
     hidden = torch.where(inside, scores, torch.full_like(scores, -math.inf))
-    weights = torch.exp(hidden - hidden.logsumexp(-1, keepdim=True))
+    weights = torch.exp(torch.log_softmax(hidden, -1))
     if gaussian:
         weights = weights * torch.exp(-0.5 * torch.square(away / (window / 2)))
     return torch.einsum("...ts,...se->...te", weights, values), weights
