@@ -606,7 +606,7 @@ if ready(alibi_slopes):
 # | symbol | argument | shape |
 # |---|---|---|
 # | slope | `slopes` | $(H,)$ |
-# | $m$, $n$ | `query_positions`, `key_positions`: whole numbers | $(T,)$, $(S,)$ |
+# | $m$, $n$ | `query_positions`, `key_positions`: whole numbers up to a million | $(T,)$, $(S,)$ |
 # | $b$ | returned | $(H, T, S)$ |
 #
 # **By hand.** Slope $1/2$, a query at 2, keys at 0, 1, 2, 3: the bias is $-1, -0.5, 0, -0.5$.
