@@ -75,6 +75,11 @@ def test_warnings_are_kept_once(define: Any) -> None:
     assert outcome.warnings == ["divide by zero encountered in log"]
 
 
+def test_only_numpys_warnings_are_kept(define: Any) -> None:
+    outcome = _run(define, "import warnings; warnings.warn('from PyTorch')\nreturn x", np.ones(2))
+    assert outcome.warnings == []
+
+
 def test_an_error_is_cut_to_the_learners_lines(define: Any) -> None:
     source = """
     def helper(a, b):

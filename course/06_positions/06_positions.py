@@ -606,7 +606,7 @@ if ready(alibi_slopes):
 # | symbol | argument | shape |
 # |---|---|---|
 # | slope | `slopes` | $(H,)$ |
-# | $m$, $n$ | `query_positions`, `key_positions`: whole numbers | $(T,)$, $(S,)$ |
+# | $m$, $n$ | `query_positions`, `key_positions`: whole numbers up to a million | $(T,)$, $(S,)$ |
 # | $b$ | returned | $(H, T, S)$ |
 #
 # **By hand.** Slope $1/2$, a query at 2, keys at 0, 1, 2, 3: the bias is $-1, -0.5, 0, -0.5$.
@@ -795,11 +795,11 @@ if ready(apply_rope, position_interpolation, ntk_scale, yarn_frequencies):
     display(widgets.wall_of_clocks(own, losses))
 
 # %% [markdown]
-# The same for ten readers (the first picture, base 10,000), in nats, mean of the runs (the bands
-# there show their spread): at 256 letters 2.62 as it was, 2.54 with PI, 2.32 with NTK and 2.23 with
-# YaRN; at 1,024 it is 2.68, 2.64, 2.67 and 2.49. So up to four times the length NTK and YaRN help
-# much, and at 16 times no formula gets down to the 2.33 of a model without positions, in any run.
-# PI shows no new angle and helps little: everything near is 16 times closer.
+# The same for ten readers (the first picture, base 10,000), in nats, mean of the runs: at 256
+# letters 2.62 as it was, 2.54 with PI, 2.32 with NTK and 2.23 with YaRN; at 1,024 it is 2.68, 2.64,
+# 2.67 and 2.49. So up to four times the length NTK and YaRN help much, and at 16 times no formula
+# gets down to the 2.33 of a model without positions, in any run. PI shows no new angle, but helps
+# little, and at 128 letters it harms nine of ten: what is near comes closer.
 #
 # **What this does not show.** That PI is bad: its authors train for 1,000 steps afterwards, and we
 # do not. That $\beta = 8$ is best: we tried one value, chosen by counting turns.

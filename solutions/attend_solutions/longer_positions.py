@@ -53,8 +53,8 @@ def alibi_bias(slopes: Tensor, query_positions: Tensor, key_positions: Tensor) -
 
     Shapes:
         slopes: (H,)
-        query_positions: (T,), whole numbers
-        key_positions: (S,), whole numbers
+        query_positions: (T,), whole numbers up to a million
+        key_positions: (S,), likewise
         returns: (H, T, S), floating point
 
     The distance has no sign: a key after the query is penalised like one as far before it. The

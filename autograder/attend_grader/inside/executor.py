@@ -252,7 +252,8 @@ class Executor:
             n for n, old, new in zip(names, before, after, strict=True) if old != new
         ]
         answer["printed"] = printed.text
-        said = dict.fromkeys(str(w.message)[:MAX_PRINTED] for w in caught)
+        numpys = [w.message for w in caught if issubclass(w.category, RuntimeWarning)]
+        said = dict.fromkeys(str(message)[:MAX_PRINTED] for message in numpys)
         answer["warnings"] = list(said)[:MAX_WARNINGS]
         return answer
 

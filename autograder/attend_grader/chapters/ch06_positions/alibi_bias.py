@@ -39,7 +39,11 @@ def _after(rng: np.random.Generator) -> Fresh:
     del rng
     keys, slope = torch.tensor([2, 4, 5, 6, 8]), torch.tensor([0.25])
     yield "a query at 5, keys at 2, 4, 5, 6, 8", Call((slope, torch.tensor([5]), keys))
-    yield "the same, 1,000 positions later", Call((slope, torch.tensor([1005]), keys + 1000))
+    later = 900_000  # float32 holds it, float16 and bfloat16 do not
+    yield (
+        "the same, 900,000 positions later",
+        Call((slope, torch.tensor([5 + later]), keys + later)),
+    )
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

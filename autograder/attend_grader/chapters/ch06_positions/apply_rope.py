@@ -10,7 +10,7 @@ from attend_solutions import positions as solutions
 from attend_solutions.positions import angular_frequencies as rates
 from torch import Tensor
 
-from attend_grader.chapters.ch06_positions.shared import FAR, READY_MADE, ROUNDED
+from attend_grader.chapters.ch06_positions.shared import FAR, LARGE, READY_MADE, ROUNDED
 from attend_grader.checks.compare import FLOAT32 as SINGLE
 from attend_grader.checks.compare import FLOAT64 as DOUBLE
 from attend_grader.checks.compare import PRINTED, Tolerance
@@ -31,6 +31,7 @@ def _pairs(rng: np.random.Generator) -> Fresh:
     half_turns = torch.full((3,), math.pi, dtype=torch.float64)
     why = "every pair makes half a turn a step, positions 0, 1, 2"
     yield why, Call((x, torch.arange(3), half_turns))
+    yield LARGE, Call((1e30 * normal(rng, 3, 4), torch.arange(3), rates(4)))
 
 
 SCORE = Tolerance(

@@ -13,7 +13,7 @@ from attend_solutions.positions import angular_frequencies as rates
 from torch import Tensor
 
 from attend_grader.chapters.ch06_positions.apply_rope import BFLOAT16
-from attend_grader.chapters.ch06_positions.shared import FAR, READY_MADE, ROUNDED
+from attend_grader.chapters.ch06_positions.shared import FAR, LARGE, READY_MADE, ROUNDED
 from attend_grader.checks.compare import FLOAT32 as SINGLE
 from attend_grader.checks.compare import FLOAT64 as DOUBLE
 from attend_grader.checks.contract import FLOAT32, FLOAT64
@@ -37,6 +37,7 @@ def _pairs(rng: np.random.Generator) -> Fresh:
     where = torch.from_numpy(rng.integers(1, 40, 3))
     q, k = normal(rng, 2, 4, 3, 6), normal(rng, 2, 2, 3, 6)
     yield "4 heads of queries, 2 of keys", Call((q, k, where, rates(6)))
+    yield LARGE, Call((1e30 * q, 1e30 * k, where, rates(6)))
 
 
 def _far(rng: np.random.Generator) -> Known:

@@ -16,6 +16,8 @@ READY_MADE = ("transformers", "torchtune", "rotary_embedding_torch", "x_transfor
 
 FAR = 100_000
 
+LARGE = "numbers about 1e30, whose squares float32 cannot hold"
+
 ROUNDED = Tolerance(
     "one rounding",
     1e-6,
