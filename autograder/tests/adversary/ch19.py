@@ -915,6 +915,11 @@ gaps(
         "o, lse = forward_heads(q, k, v, causal, scale)\nrest = q, k, v, d_out, lse, flash_delta(o, d_out), causal, scale\ngradients = grad_queries(*rest), *grad_keys_values(*rest)\ngaps = []",
     ),
 )
+gaps(
+    "wrong",
+    "slip: steps rounded to a power of two",
+    ("gaps = []", "import math\ngaps = []\nstep = 2.0 ** round(math.log2(step))"),
+)
 
 # 19.6
 N = "one_pass"
