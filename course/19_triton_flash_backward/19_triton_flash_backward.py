@@ -26,7 +26,7 @@ display(widgets.row_writers())
 # nobody else did. Backwards there are three results. Rows of $dK$ and $dV$ are sums over *queries*,
 # rows of $dQ$ are sums over *keys*. Whoever owns keys can sum $dK$ and $dV$ alone, but has only a
 # share of rows of $dQ$. Walk over all tiles twice (left), or let several programs add to the same
-# rows (right). This chapter builds both, and measures what each costs.
+# rows (right). This chapter builds and measures both.
 #
 # It takes about two hours. You need chapter 16 (`flash_backward`, the same in NumPy) and chapter 18
 # (tiles, masks, the LSE).
@@ -495,8 +495,8 @@ if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
 # %% [markdown]
 # A token of two heads keeps 136 bytes with your function, whatever the length: 2 · 16 numbers of
 # output and 2 LSE. Plain attention keeps one number for each pair. Checkpointing keeps nothing, but
-# its largest tensor still has a number for each pair. (Sizes follow from shapes, so there is no
-# seed to vary.)
+# its largest tensor still has a number for each pair. (Sizes follow from shapes, not
+# from seeds.)
 #
 # **What this does not show.** Time, where there is no GPU. How often sums differ there: our orders
 # were drawn evenly, a GPU's are not. Memory of the allocator, which rounds sizes up. A third form:
