@@ -255,6 +255,11 @@ def sum_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):  # noqa: N803  # Triton'
 
 
 @triton.jit
+def alone_kernel(x_ptr, out_ptr):
+    tl.atomic_add(out_ptr, tl.load(x_ptr + tl.program_id(0)), scope="cta")
+
+
+@triton.jit
 def dot_kernel(x_ptr, out_ptr):
     at = tl.arange(0, 8)[:, None] * 8 + tl.arange(0, 8)[None, :]
     x = tl.load(x_ptr + at)
@@ -312,6 +317,12 @@ def test_atomic_sums_are_no_collision() -> None:
         as_any(sum_kernel)[(4,)](x, total, 100, BLOCK=32)
     assert total.item() == 100
     assert tracer.launches[0].events == []
+
+
+def test_an_atomic_sum_of_one_programs_threads_is_a_collision() -> None:
+    with traced() as tracer:
+        as_any(alone_kernel)[(3,)](torch.ones(3), torch.zeros(1))
+    assert [event.kind for event in tracer.launches[0].events] == ["two writers"]
 
 
 def test_the_log_holds_each_access_in_order() -> None:

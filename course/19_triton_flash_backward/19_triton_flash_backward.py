@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 19 · FlashAttention backwards
 #
-# **The question.** And its gradient?
+# **The question.** How do kernels make the gradient of attention?
 
 # %%
 import itertools
@@ -25,8 +25,8 @@ display(widgets.row_writers())
 # Move the sliders. Forwards, each program owned some queries and wrote their rows of the output;
 # nobody else did. Backwards there are three results. Rows of $dK$ and $dV$ are sums over *queries*,
 # rows of $dQ$ are sums over *keys*. Whoever owns keys can sum $dK$ and $dV$ alone, but has only a
-# share of every row of $dQ$. So either you walk over all tiles twice (left), or several programs
-# add to the same rows (right). This chapter builds both, and measures what each costs.
+# share of rows of $dQ$. Walk over all tiles twice (left), or let several programs add to the same
+# rows (right). This chapter builds and measures both.
 #
 # It takes about two hours. You need chapter 16 (`flash_backward`, the same in NumPy) and chapter 18
 # (tiles, masks, the LSE).
@@ -55,7 +55,7 @@ display(widgets.row_writers())
 #
 # $$\delta_t = \sum_s P_{ts}\,dP_{ts} = \sum_d dO_{td}\, O_{td} .$$
 #
-# So a small kernel makes all $\delta$ first, and what follows needs no row again.
+# So a small kernel makes all $\delta$ first, and later kernels need no whole row.
 #
 # | argument | is | shape |
 # |---|---|---|
@@ -224,7 +224,7 @@ if ready(flash_delta, grad_keys_values, grad_queries):
 # The class stands inside a function here, so both methods see `causal` and `scale`. A library would
 # define it once, pass them through `apply`, and return `None` as their gradients.
 #
-# **Two traps.** What comes into `backward` need not lie without gaps: the gradient of `out.sum()`
+# **Two traps.** What comes into `backward` need not be contiguous: the gradient of `out.sum()`
 # is a single 1, expanded, and that of `out.mT` is transposed. Your kernels count on rows without
 # gaps, so use `.contiguous()`; the same holds for `q`, `k` and `v`. And its type is the output's,
 # float32, even where `q` is float16; a product wants one type.
@@ -249,9 +249,8 @@ if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
     print(f"after:  {yours.recite()!r}")
 
 # %% [markdown]
-# The bits agree to a few millionths; the rest is rounding, which differs. Such a run shows that the
-# gradients are good enough to learn with. It might learn with slightly wrong ones, too. The next
-# section is stricter.
+# The bits agree to a few millionths; the rest is rounding, which differs. Slightly wrong gradients
+# might learn this, too; the next section is stricter.
 
 # %% [markdown]
 # ## 5 · Are these the gradients?
@@ -291,7 +290,7 @@ if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
 from attend_solutions.triton_flash_backward import gradient_gaps
 
 # %% [markdown]
-# **What you should see.** Your gradients, with steps of all sizes; then with three mistakes, at the
+# **What you should see.** Your gradients, with steps of all sizes; then with three mistakes, at a
 # step among the best. (The slope along the direction of `q` is about −7.3 here.)
 
 # %%
@@ -380,7 +379,7 @@ def racing_pass(q, k, v, d_out, lse, delta, causal=False, scale=None, block_t=64
 
 
 # %% [markdown]
-# **Get evidence first.** Launch it under the tracer, read what that saw, and compare with your
+# **Get evidence first.** Launch it under the tracer, read what it saw, and compare with your
 # `grad_queries`.
 
 # %%
@@ -394,7 +393,7 @@ if ready(flash_delta, grad_queries):
 # %% [markdown]
 # The interpreter runs one program after the other. On a GPU two programs may load the same row
 # before either has stored it, and one share is lost. Repair it: loading, adding and storing must be
-# one step.
+# one step, for all programs.
 
 # %% tags=["exercise"]
 from attend_solutions.triton_flash_backward import one_pass
@@ -461,8 +460,8 @@ if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
 # One pass saves two of seven products, but not always traffic. At these tiles it moves a tenth
 # less in float32, a seventh under the causal mask; in float16 a fifth more, a ninth under the mask.
 # An addition in memory reads and writes a row of $dQ$, in float32 always. Where tiles are square,
-# that is as many numbers as the second pass reads of $K$ and $V$, which shrink with float16. Which
-# form is faster, only a clock can say.
+# that is as many numbers as the second pass reads of $K$ and $V$, which shrink with float16.
+# Which is faster, only a clock can say.
 #
 # **On a GPU** the next cell compiles your kernels, runs each form ten times on the same numbers,
 # and counts how many different results come out:
@@ -496,12 +495,12 @@ if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
 # %% [markdown]
 # A token of two heads keeps 136 bytes with your function, whatever the length: 2 · 16 numbers of
 # output and 2 LSE. Plain attention keeps one number for each pair. Checkpointing keeps nothing, but
-# its largest tensor still has a number for each pair. (Sizes follow from shapes, so there is no
-# seed to vary.)
+# its largest tensor still has a number for each pair. (Sizes follow from shapes, not
+# from seeds.)
 #
-# **What this does not show.** Time, where there is no GPU. How often sums differ there: orders in
-# the experiment were drawn evenly, a GPU's are not. And memory of the allocator, which rounds
-# sizes up.
+# **What this does not show.** Time, where there is no GPU. How often sums differ there: our orders
+# were drawn evenly, a GPU's are not. Memory of the allocator, which rounds sizes up. A third form:
+# shares of $dQ$ are stored apart, and summed in a fixed order.
 
 # %% [markdown]
 # ## 8 · Beside the course's own kernel
@@ -536,20 +535,20 @@ if ready(grad_keys_values):
 # **Gradients of gradients.** Kernels make $dQ$, $dK$ and $dV$; autograd knows nothing of how. Ask
 # for a second derivative, and there is none.
 #
-# **Queries without keys.** With $T > S$ and a causal mask, the first queries see nothing. Their LSE
-# should be $-\infty$, and $e^{x + \infty}$ is infinite before the mask.
+# **Queries without keys.** With $T > S$ and a causal mask, the first queries see nothing. Chapter
+# 18's kernel makes their rows a mean of hidden values, or NaN; gradients here are those of zeros.
 #
 # **Heads of other widths, dropout.** Widths other than powers of two need a mask along $d$. Dropout
-# needs the same random numbers on both ways.
+# needs the same random numbers both ways.
 #
 # **What the interpreter does not show.** Races look right in it; the tracer found this one because
 # it keeps a record of who stored where. It sees nothing of races *within* a program.
 #
 # ## 10 · Recap
 #
-# - LSE and $\delta$ are all that the way back needs beside its inputs: two numbers a query.
-# - Whoever owns the rows of a sum can make it alone. Two owners, two passes, seven products.
-# - One pass has five, but shares $dQ$: only atomic additions keep every share, in no fixed order.
+# - Beside inputs and $dO$, the way back needs two numbers a query: the LSE, and $\delta$ from $O$.
+# - Whoever owns the rows of a sum can make it alone. That takes two passes and seven products.
+# - One pass has five, but programs share $dQ$. Atomic additions lose no share; no order is fixed.
 # - Sums in one program have a fixed order, so their bits do not change.
 # - A gradient is checked by differences, at a step between curvature and rounding.
 #

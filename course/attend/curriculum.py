@@ -76,7 +76,10 @@ _PARTS = {
             "FlashAttention in Triton",
             "How is a FlashAttention forward pass written?",
         ),
-        "19_triton_flash_backward": ("FlashAttention backwards", "And its gradient?"),
+        "19_triton_flash_backward": (
+            "FlashAttention backwards",
+            "How do kernels make the gradient of attention?",
+        ),
         "20_decoding": ("Decoding", "One query, a long cache: what then?"),
         "21_long_context": ("Long context", "How does one attend to a million tokens?"),
     },

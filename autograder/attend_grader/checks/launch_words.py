@@ -13,7 +13,7 @@ from attend_grader.inside.memory import NO_ARGUMENT
 
 def told(event: Mapping[str, Any]) -> Miss:
     """One event of a trace as a miss, in words."""
-    who = _program(event["programs"][0])
+    who, *others = _programs(event["programs"])
     line = f"line {event['line']}: `{event['text']}`" if event["line"] else "its code"
     elements = f"{event['count']} element{'s' if event['count'] != 1 else ''}"
     buffer, cause = event["buffer"], ""
@@ -32,17 +32,15 @@ def told(event: Mapping[str, Any]) -> Miss:
             )
             cause = "Memory made by torch.empty holds anything: write it first, or use torch.zeros."
         case "two writers":
-            other = _program(event["programs"][1]) if len(event["programs"]) > 1 else "another one"
+            other = others[0] if others else "another one"
             text = f"{who} and {other} both write {_range(event)} ({line})."
             cause = (
                 "On a GPU programs run at the same time, and either may come last. Each place of "
                 "an output belongs to one program."
             )
         case _:
-            others = [f"{_program(p)} uses" for p in event["programs"][1:]] or [
-                "other programs use"
-            ]
-            text = f"{who} uses {_range(event)}, which {others[0]} too, and one of them writes"
+            rest = f"{others[0]} uses" if others else "other programs use"
+            text = f"{who} uses {_range(event)}, which {rest} too, and one of them writes"
             text += f" ({line})."
             cause = (
                 "On a GPU programs run in any order, so what is read there may be old or new. Let "
@@ -82,11 +80,12 @@ def _range(event: Mapping[str, Any]) -> str:
     return f"{event['count']} elements of {buffer} from {corner} on"
 
 
-def _program(place: Sequence[int]) -> str:
-    used = list(place)
-    while len(used) > 1 and used[-1] == 0:
-        used.pop()
-    return f"program {used[0]}" if len(used) == 1 else f"program ({', '.join(map(str, used))})"
+def _programs(places: Sequence[Sequence[int]]) -> list[str]:
+    """Programs by their numbers, each with as many axes as any of them needs."""
+    axes = max(1 + max((i for i, x in enumerate(place) if x), default=0) for place in places)
+    if axes == 1:
+        return [f"program {place[0]}" for place in places]
+    return [f"program ({', '.join(map(str, place[:axes]))})" for place in places]
 
 
 def never_written(outcome: Outcome) -> str:
@@ -97,10 +96,11 @@ def never_written(outcome: Outcome) -> str:
                 first, last = buffer["never"]
                 left = buffer["elements"] - buffer["written"]
                 programs = math.prod(launch["grid"])
+                many = f"{programs} program{'s' * (programs > 1)}"
                 return (
                     f"{left} of {buffer['elements']} elements of {name} are never written, the "
-                    f"first at {first}, the last at {last}; the grid has {programs} programs. Is "
-                    "it too small, or does a mask hide too much?"
+                    f"first at {first}, the last at {last}; the grid has {many}. Is it too small, "
+                    "or does a mask hide too much?"
                 )
     return ""
 
@@ -122,7 +122,7 @@ def idle(launch: Mapping[str, Any], left: str = "") -> Miss:
     programs = math.prod(launch["grid"])
     text = (
         f"{many} of {programs} programs read and write nothing, the first is "
-        f"{_program(launch['idle'][0])}"
+        f"{_programs(launch['idle'][:1])[0]}"
     )
     if left:  # then it is not the grid that is too large
         cause = "All their places are masked out, and others are left: look at the offsets."

@@ -319,7 +319,8 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
 
     def rmw(before: Any) -> Any:
         def atomic_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *rest: Any) -> Any:
-            allowed = tracer.access(ptr.data, mask.data, store=True, atomic=True)
+            shared = rest[-1].name != "CTA"  # that scope orders one program's own threads only
+            allowed = tracer.access(ptr.data, mask.data, store=True, atomic=shared)
             narrowed = interpreter.TensorHandle(allowed, mask.dtype)
             return before(self, op, ptr, val, narrowed, *rest)
 

@@ -340,6 +340,7 @@ delta(
         "g = tl.load(d_out_ptr + at, mask=(t < T)[:, None], other=0.0)\ng = g.to(out_ptr.dtype.element_ty).to(tl.float32)",
     ),
 )
+delta("wrong", "programs for tiles of 64 always", host="grid = (triton.cdiv(T, 64), H)")
 
 # 19.2
 N = "grad_keys_values"
@@ -466,6 +467,11 @@ keys(
         "dv += tl.dot(p.to(d_out.dtype), d_out).to(q.dtype)",
     ),
     ("dk = tl.dot(dx.to(q.dtype), q, dk)", "dk += tl.dot(dx.to(q.dtype), q).to(q.dtype)"),
+)
+keys(
+    "wrong",
+    "start counted from the tile's last key",
+    start=A.replace("* BLOCK_S -", "* BLOCK_S + BLOCK_S - 1 -"),
 )
 
 # 19.3
@@ -605,6 +611,13 @@ queries(
     "wrong", "slip: loop ends one key early", (" * BLOCK_T + S - T)", " * BLOCK_T - 1 + S - T)")
 )
 queries("wrong", "slip: dQ in the type of q", host=QG + "\ndq = torch.empty_like(q)")
+queries(
+    "wrong",
+    "slip: a large weight behind the end, in float16 infinite",
+    ("hidden = (s >= S)[None, :]", "hidden = (s < 0)[None, :]"),
+    ("p = tl.where(hidden, 0.0, tl.exp(", "p = tl.where(hidden, 0.0, tl.minimum(1e4, tl.exp("),
+    ("lse[:, None]))", "lse[:, None])))"),
+)
 
 # 19.4
 N = "flash_attention"
@@ -894,6 +907,19 @@ gaps(
     "unit vectors for directions",
     ("gaps = []", "gaps = []\ndirections = [u / u.norm() for u in directions]"),
 )
+gaps(
+    "wrong",
+    "gradients made again, those that are given left aside",
+    (
+        "gaps = []",
+        "o, lse = forward_heads(q, k, v, causal, scale)\nrest = q, k, v, d_out, lse, flash_delta(o, d_out), causal, scale\ngradients = grad_queries(*rest), *grad_keys_values(*rest)\ngaps = []",
+    ),
+)
+gaps(
+    "wrong",
+    "slip: steps rounded to a power of two",
+    ("gaps = []", "import math\ngaps = []\nstep = 2.0 ** round(math.log2(step))"),
+)
 
 # 19.6
 N = "one_pass"
@@ -1018,4 +1044,9 @@ one(
         "left = d[:, None] < D // 2\ntl.atomic_add(places, share, mask=left & (t[None, :] < T))\ntl.atomic_add(places, share, mask=~left & (t[None, :] < T))",
     ),
     host="dq = torch.zeros_like(q, dtype=torch.float32)",
+)
+one(
+    "wrong",
+    "slip: atomic among a program's own threads only",
+    ("mask=t[None, :] < T)", 'mask=t[None, :] < T, scope="cta")'),
 )

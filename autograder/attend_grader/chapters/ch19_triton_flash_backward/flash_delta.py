@@ -112,7 +112,8 @@ SLIPS = (
     Slip(
         "queries of the first tile only",
         ("t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)", "t = tl.arange(0, BLOCK_T)"),
-        "Every program takes the first tile of queries. Tile i begins at i · BLOCK_T.",
+        "Rows of the first tile alone are written: every program takes it, or no other program is "
+        "launched. Tile i begins at i · BLOCK_T, and belongs to program i.",
     ),
     Slip(
         "a grid that leaves out the last tile",

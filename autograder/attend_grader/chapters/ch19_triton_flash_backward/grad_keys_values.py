@@ -57,7 +57,7 @@ SLIPS = (
         "t + S − T.",
     ),
     Slip(
-        "every tile of queries is read",
+        "tiles of queries are read without a visible pair",
         (START, "start = 0"),
         "Values are right, but tiles of queries are read that stand before all of the program's "
         "keys. Begin at the tile of the first query that sees the first key.",

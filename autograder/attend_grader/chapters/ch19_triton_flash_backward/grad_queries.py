@@ -55,7 +55,7 @@ SLIPS = (
         "t + S − T.",
     ),
     Slip(
-        "every tile of keys is read",
+        "tiles of keys are read without a visible pair",
         (STOP, "stop = S"),
         "Values are right, but tiles of keys are read that none of the program's queries may see. "
         "End the loop at the last query's place.",

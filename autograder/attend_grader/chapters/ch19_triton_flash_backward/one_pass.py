@@ -29,13 +29,13 @@ ZEROS = "dq = torch.zeros((H, T, D), dtype=torch.float32, device=q.device)"
 
 SLIPS = (
     Slip(
-        "a plain store where others add",
+        "an addition that is not atomic among programs",
         (ADD,
          f"before = tl.load({PLACES}, mask=t[None, :] < T, other=0.0)\n"
          f"        tl.store({PLACES}, before + share, mask=t[None, :] < T)"),
-        "Several programs write the same rows of dQ, and not every one of them by an atomic "
-        "addition. On a GPU a plain store may come between or after the others', and a share is "
-        "lost. Add every share with tl.atomic_add.",
+        "Several programs write the same rows of dQ, and not all of them by an addition that is "
+        "atomic among programs (with scope=\"cta\" it is not). On a GPU another program may come "
+        "between, and a share is lost. Add every share with tl.atomic_add.",
     ),
     Slip(
         "stored, not added",
