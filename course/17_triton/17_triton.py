@@ -35,8 +35,8 @@ display(widgets.memory_viewer())
 # **No GPU is needed.** Triton's interpreter runs each program in turn, on the CPU, with NumPy.
 # Here it runs under a *tracer*, which sees what a wrong kernel would do on a GPU: an access outside
 # a tensor (reported, not carried out), two programs that write to one place, the bytes moved (a
-# tenth more than are needed is always allowed). Each check also compiles your kernel for an H100,
-# which needs no GPU either. Neither shows time.
+# tenth more than are needed is always allowed). Each check also compiles your kernel for an H100.
+# Neither shows time.
 #
 # **How it works.** Fill in a function, run `check(...)` below it; `hint(...)` gives up to three
 # hints, `solution(...)` the course's own answer. Letters: $n$ elements, $R$ rows, $C$ columns, $V$
@@ -98,8 +98,7 @@ from attend_solutions.triton import vector_add
 
 # %% [markdown]
 # **What you should see.** Your kernel's own loads and stores. A bright frame is the present access,
-# pale cells were loaded, full ones stored, dashed cells are not yours. Then: what the compiler
-# says.
+# pale cells were loaded, full ones stored, dashed cells are not yours.
 
 # %%
 if ready(vector_add):
@@ -168,11 +167,10 @@ if ready(copy_strided):
 #
 # $$p_c = \frac{e^{z_c - m}}{\sum_j e^{z_j - m}}, \qquad m = \max_j z_j$$
 #
-# `tl.max(block, axis=0)` and `tl.sum(block, axis=0)` make one number of a block (write them so: the
-# interpreter fails at `block.max(0)`). A block's size is a power of two and a row's is not, so some
-# lanes belong to no element; they are in the block all the same, and go into the maximum and the
-# sum. `other=` in `tl.load` is the value that they get. Without it they hold anything. (The tracer
-# makes it NaN.)
+# `tl.max(block, axis=0)` and `tl.sum(block, axis=0)` make one number of a block. A block's size
+# is a power of two and a row's is not, so some lanes belong to no element; they are in the block
+# all the same, and go into the maximum and the sum. `other=` in `tl.load` is the value that they
+# get. Without it they hold anything. (The tracer makes it NaN.)
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -291,7 +289,7 @@ if ready(long_softmax):
 #
 # <!-- exercise: fused_layer_norm -->
 #
-# **Why.** It is in every Transformer (chapter 07), and it has a trap that softmax does not have: no
+# **Why.** Many Transformers have it (chapter 07), and it has a trap that softmax does not have: no
 # single value of `other` is right for both of its sums.
 #
 # $$\begin{gathered}
@@ -313,8 +311,8 @@ if ready(long_softmax):
 # float16 has 11 binary digits, too few for a sum: above 2,048 it cannot even count in ones. So
 # load, convert with `.to(tl.float32)`, calculate. A store converts back to the type of its tensor.
 # And subtract the mean *before* you square. The mean of the squares minus the square of the mean
-# loses digits: where $\mu$ is 100 deviations, five draws of 1,024 numbers kept 3 to 5 of float32's
-# 7 digits of the variance.
+# loses digits: where $\mu$ is 100 deviations, the variance of 1,024 numbers kept about 3 of
+# float32's 7 digits in most of 200 draws.
 
 # %% tags=["exercise"]
 from attend_solutions.triton import fused_layer_norm
@@ -475,7 +473,8 @@ from attend_solutions.triton import fused_cross_entropy
 #
 # The smallest language model is a table: for each letter, 27 logits for the next one. Product,
 # loss, gradient, transpose and step are your kernels; torch makes memory and picks letters. The
-# text is Python's own documentation. (The cell takes some seconds: every program is interpreted.)
+# text is Python's own documentation. (The cell takes some ten seconds: every program is
+# interpreted.)
 
 # %%
 LETTERS = " abcdefghijklmnopqrstuvwxyz"
@@ -499,8 +498,8 @@ if ready(vector_add, copy_strided, matmul, fused_cross_entropy):
     print(f"on the whole text: {nats:.2f}; knowing nothing: 3.30; counting all pairs: {best:.2f}")
 
 # %% [markdown]
-# Counting is the best that any table can do, and it needs no gradient at all. The table that your
-# kernels made after 26 steps lies between that and knowing nothing.
+# Counting is the best that any table can do. The table that your kernels made after 26 steps lies
+# between that and knowing nothing.
 
 # %% [markdown]
 # ## 9 · Experiment: what does fusion save?
@@ -569,7 +568,7 @@ if ready(fused_softmax, long_softmax, copy_strided):
 
 # %% [markdown]
 # What is *asked for* is exact: 16, 12, 8 and 8 bytes, in every draw and at every length. The counts
-# depend on the kernel alone, so the five draws coincide, and the bands have no width. What is
+# depend on the kernel alone, so the bands have no width. What is
 # *fetched* depends on the length: where a row is no multiple of eight numbers, rows begin in the
 # middle of a sector, and neighbouring programs fetch it twice. At 27 that costs the copy more than
 # one reading of whole rows: most rows of its tiles, eight numbers wide, lie in two sectors.
@@ -612,7 +611,7 @@ if ready(fused_softmax):
 # | `program_id(0).to(tl.int64)` | 32-bit offsets | tensors of more than $2^{31}$ elements |
 # | `ROWS` rows a program | one | short rows alone leave most of a program's threads idle |
 # | `row_stride`, `column_stride` | contiguous | views are not copied first |
-# | a row of $-\infty$ only gives zeros | NaN; `long_softmax` by a first block too | masked rows |
+# | a row of $-\infty$ only gives zeros | NaN; `long_softmax` if its first block is | masked rows |
 # | one kernel, `ONE_BLOCK: tl.constexpr` | two | the compiler keeps the branch that is taken |
 # | an `autograd.Function` | a gradient by hand | `loss.backward()` |
 # | a twin in PyTorch | none | where there is no GPU, and as the oracle of its tests |

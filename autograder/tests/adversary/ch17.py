@@ -1237,3 +1237,43 @@ _wrong(
     ("row_stride, column_stride,\n", "row_stride, column_stride, out_row, out_column,\n"),
     ("*x.stride(), ", "*x.stride(), *out.stride(), "),
 )
+
+# A third reading: what the checks had accepted
+_wrong(
+    "vector_add",
+    "one program, one block for the whole vector",
+    ("BLOCK=block", "BLOCK=triton.next_power_of_2(n)"),
+    ("triton.cdiv(n, block)", "1"),
+)
+_wrong(
+    "copy_strided",
+    "one program, one tile for the whole matrix",
+    (
+        "    rows, columns = x.shape\n",
+        "    rows, columns = x.shape\n    tile_rows, tile_columns = (triton.next_power_of_2(n) for n in x.shape)\n",
+    ),
+)
+_wrong(
+    "fused_softmax",
+    "torch subtracts the maximum",
+    ("(x, out", "(x - x.amax(1, keepdim=True), out"),
+    ("z - tl.max(z, axis=0)", "z"),
+)
+N = "long_softmax"
+_wrong(N, "blocks never below 16", ("BLOCK=block", "BLOCK=max(block, 16)"))
+_wrong(N, "rows up to 128", ("range(0, columns, BLOCK)", "range(0, 128, BLOCK)"))
+_wrong(
+    N,
+    "torch subtracts the maximum",
+    ("(x, out", "(x - x.max(1, keepdim=True).values, out"),
+    ('m = -float("inf")', "m = 0.0"),
+)
+N = "fused_layer_norm"
+_wrong(N, "a block of 1024", ("BLOCK=triton.next_power_of_2(columns)", "BLOCK=1024"))
+N = "fused_layer_norm_backward"
+_wrong(N, "a block of 128", ("block = triton.next_power_of_2(columns)", "block = 128"))
+N = "block_for_budget"
+_wrong(N, "no block beyond 1024", ("if tiles <= 1:", "if tiles <= 1 or block == 1024:"))
+_wrong(N, "a float", ("return block", "return float(block)"))
+N = "fused_cross_entropy"
+_wrong(N, "blocks never below 16", ("BLOCK=block", "BLOCK=max(block, 16)"))

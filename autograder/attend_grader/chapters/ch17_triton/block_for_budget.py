@@ -31,6 +31,8 @@ def _measured(subject: Subject, probe: Probe) -> None:
         for wanted, most in counts.items():
             budget = most + int(probe.rng.integers(0, 8))
             block = probe.call(subject, n, budget).value
+            if isinstance(block, float):
+                raise probe.miss(f"the block is {block}, a float; it has to be an int.", n, budget)
             if block not in counts:
                 raise probe.miss(f"block {block} is none of 16, 32, 64.", n, budget)
             text = f"with blocks of {block} the kernel moves {counts[block]:,} bytes (counted)"
@@ -56,6 +58,7 @@ def _large(rng: np.random.Generator) -> Iterator[tuple[str, tuple[int, int], int
     yield "whole budget at n = 1,000", (1000, 4 * 10**6 * (2 * 63 + 1)), 16
     yield "one byte less", (1000, 4 * 10**6 * (2 * 63 + 1) - 1), 32
     yield "a single tile", (1000, 12 * 10**6), 1024
+    yield "a single tile at n = 5,000", (5000, 12 * 5000**2), 8192
     yield "far more than needed", (100, 10**12), 16
 
 
@@ -152,7 +155,7 @@ EXERCISE = Exercise(
     properties=(
         Property("keeps to the budget, as counted by the tracer", 2, _measured),
         agrees("the smallest block that does", _usual, points=2),
-        known("exact budgets at n = 1,000", _large),
+        known("exact budgets at n = 1,000 and 5,000", _large),
         Property("a budget that no block keeps raises a ValueError", 1, _impossible),
     ),
     draws=draws,

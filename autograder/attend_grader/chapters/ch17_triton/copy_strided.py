@@ -12,7 +12,12 @@ import torch
 from attend_solutions import triton as answers
 from attend_solutions.interpreted import tl, triton
 
-from attend_grader.chapters.ch17_triton.shared import Case, calls, kernel_properties
+from attend_grader.chapters.ch17_triton.shared import (
+    Case,
+    blocks_as_asked,
+    calls,
+    kernel_properties,
+)
 from attend_grader.chapters.ch17_triton.views import memory_of, view_of
 from attend_grader.checks.compare import Miss, Tolerance, expect_close
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
@@ -216,6 +221,7 @@ EXERCISE = Exercise(
                 1,
                 _where_it_lies,
             ),
+            blocks_as_asked(_even),
         ),
     ),
     draws=draws,

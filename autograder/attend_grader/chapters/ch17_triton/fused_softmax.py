@@ -13,7 +13,7 @@ from attend_solutions import triton as answers
 from attend_solutions.interpreted import tl, triton
 
 from attend_grader.chapters.ch17_triton.shared import (
-    FINISHED,
+    SOFTMAX,
     Case,
     calls,
     kernel_properties,
@@ -153,7 +153,7 @@ EXERCISE = Exercise(
     title="A row a program",
     goal="Turn each row of scores into weights, reading it once and writing it once.",
     reference=answers.fused_softmax,
-    contract=Contract(arguments_unchanged=True, forbids=FINISHED, says=("Scores of any size.",)),
+    contract=Contract(arguments_unchanged=True, forbids=SOFTMAX, says=("Scores of any size.",)),
     properties=kernel_properties(
         ("rows that fill the block", _even),
         ("rows that do not fill the block, negative scores", _ragged),

@@ -9,7 +9,7 @@ import torch
 from attend_solutions import triton as answers
 from attend_solutions.interpreted import tl, triton
 
-from attend_grader.chapters.ch17_triton.shared import FINISHED, Case, calls, kernel_properties
+from attend_grader.chapters.ch17_triton.shared import SOFTMAX, Case, calls, kernel_properties
 from attend_grader.checks.compare import Miss, as_array
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.kernels import launched
@@ -168,7 +168,7 @@ EXERCISE = Exercise(
     reference=answers.padded_softmax,
     contract=Contract(
         arguments_unchanged=True,
-        forbids=FINISHED,
+        forbids=SOFTMAX,
         says=(
             "Lengths are 1 or more. Scores of any size. Weights in the padding are exactly 0, and "
             "the padding is not read.",

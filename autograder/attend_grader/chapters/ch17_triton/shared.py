@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,6 +24,9 @@ Cases = Callable[[np.random.Generator], Iterator[Case]]
 
 FINISHED = ("triton.language.softmax", "torch.nn", "torch.softmax", "torch.matmul")
 """Finished operations; and everything else in torch is found by what no kernel wrote."""
+
+SOFTMAX = (*FINISHED, "torch.max", "torch.amax")
+"""What the softmaxes' kernels do by themselves."""
 
 FLOAT16 = Tolerance(
     "float16",
@@ -69,12 +73,13 @@ def kernel_properties(
 
 
 def blocks_as_asked(cases: Cases) -> Property:
-    """Blocks are no larger than the last argument: one load and one store for each, at least."""
+    """Blocks are no larger than the last arguments: one load and one store for each, at least."""
 
     def test(subject: Subject, probe: Probe) -> None:
         for why, call, _ in cases(probe.rng):
-            columns, block = call.args[0].shape[1], call.args[-1]
-            least = 2 * -(-columns // block)
+            sizes = [n for n in call.args if isinstance(n, int)]
+            shape = call.args[0].shape[-len(sizes) :]
+            least = 2 * math.prod(-(-n // size) for n, size in zip(shape, sizes, strict=True))
             made = sum(n["accesses"] for n in launched(subject, probe, call).trace)
             if made < least:
                 text = f"{made} loads and stores in all, at least {least} expected."

@@ -12,7 +12,7 @@ import torch
 from attend_solutions import triton as answers
 from attend_solutions.interpreted import tl, triton
 
-from attend_grader.chapters.ch17_triton.shared import Case, kernel_properties, many
+from attend_grader.chapters.ch17_triton.shared import Case, blocks_as_asked, kernel_properties, many
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.torch_numbers import normal
 
@@ -132,10 +132,13 @@ EXERCISE = Exercise(
     reference=answers.vector_add,
     contract=Contract(
         arguments_unchanged=True,
-        says=("Any length, any block that is a power of two.",),
+        says=("Any length. Blocks are of `block` numbers, any power of two.",),
     ),
     properties=kernel_properties(
-        ("whole blocks", _even), ("lengths that are no multiple of the block", _ragged), _bytes
+        ("whole blocks", _even),
+        ("lengths that are no multiple of the block", _ragged),
+        _bytes,
+        more=(blocks_as_asked(_even),),
     ),
     draws=draws,
     slips=SLIPS,
