@@ -427,8 +427,8 @@ if ready(causal_conv1d):
 # %% [markdown]
 # <!-- exercise: MambaBlock -->
 #
-# **Why.** Now put the parts together. A transformer's layer has attention and then an MLP; Mamba's
-# block is both in one. It doubles the width, splits into two branches, and multiplies them:
+# **Why.** A transformer's layer has attention and then an MLP; Mamba's block is both in one. It
+# doubles the width, splits into two branches, and multiplies them:
 #
 # ```text
 #  x (C) ─ input ─┬─ u (E) ─ causal_conv1d ─ SiLU ─┬─ selective_parameters ─ Δ, b, c
@@ -571,7 +571,7 @@ if ready(mamba_step):
 # a transformer of its size, because its block is attention and MLP in one.
 #
 # In time a short cache is *faster*, because your step is some thirty small operations in Python:
-# where we ran it, up to between one and four thousand tokens.
+# where we ran it, up to a few thousand tokens.
 
 # %% [markdown]
 # ### A model that writes documentation
@@ -607,9 +607,9 @@ if ready(MambaBlock, mamba_step):
 
 # %% [markdown]
 # It has learned the look of the documentation: words, quotes, brackets. It does not know what it
-# says. How well does it predict the tenth of the text that it was not trained on? As baselines,
-# take two tables that count in the other nine tenths what followed each few characters: one of
-# four, mixed with shorter ones in a simple way, and one of five, mixed as Kneser and Ney (1995) do.
+# says. How well does it predict the tenth that it was not trained on? As baselines, take two
+# tables that count in the other nine tenths what followed each string of characters: of four, mixed
+# with shorter ones in a simple way, and of five, mixed as Kneser and Ney (1995) do.
 
 # %%
 if ready(MambaBlock, mamba_step):
@@ -701,7 +701,7 @@ if ready(MambaBlock):
 # Two tasks: selective copying (two of eight symbols) and induction (exercise 24.8). All train on
 # texts of 64 tokens, 16 at a time, with Adam. Each arm tries four rates, 0.005 to 0.04, on two
 # seeds; of the rates within one percentage point of its best, the smallest then runs on five
-# *other* seeds. They are read on 128 texts of each length up to 1,024. `python
+# *other* seeds. They are tested on 128 texts of each length up to 1,024. `python
 # course/24_mamba/train.py arms` makes the table; the next cell only draws it.
 
 # %% jupyter={"source_hidden": true}
@@ -712,7 +712,7 @@ for task in mamba_arms.TASKS:
             "length",
             "right",
             "arm",
-            title=f"{task.capitalize()}: trained at 64, read up to 1,024",
+            title=f"{task.capitalize()}: trained at 64, tested up to 1,024",
             description=f"Share of right answers in {task} against the length of the text, for "
             "six mixers, mean and range of five runs. The text below gives the numbers.",
             x_title="tokens in the text (log scale)",

@@ -2791,3 +2791,47 @@ def mamba_step(block, x, recent, state):
     return torch.stack(outs), torch.stack(rs), torch.stack(hs)
 """,
 )
+add(
+    "selective_scan",
+    "wrong",
+    "a state of zeros taken for None: no gradient reaches it",
+    """
+def selective_scan(x, delta, a, b, c, skip, state=None):
+    decay, gain = discretize_selective(delta, a, b)
+    h = torch.zeros_like(decay[:, 0]) if state is None or not state.any() else state
+    ys = []
+    for t in range(x.shape[1]):
+        h = decay[:, t] * h + gain[:, t] * x[:, t, :, None]
+        ys.append((h * c[:, t, None]).sum(-1) + skip * x[:, t])
+    return torch.stack(ys, 1), h
+""",
+)
+add(
+    "raw_scan",
+    "wrong",
+    "a softplus that is the raw number itself from 5 on",
+    """
+def raw_scan(x, raw, bias, a, b, c):
+    step = F.softplus(raw + bias, threshold=5)
+    return selective_scan(x, step, a, b, c, torch.zeros_like(bias))
+""",
+)
+add(
+    "associative_scan",
+    "wrong",
+    "states are written into a buffer of float32",
+    """
+def associative_scan(decay, written):
+    T = decay.shape[1]
+    if T == 1:
+        return written.clone(), 0, 0
+    n, fill = T // 2, (T - 1) // 2
+    d1, d2, w1, w2 = decay[:, : 2 * n : 2], decay[:, 1::2], written[:, : 2 * n : 2], written[:, 1::2]
+    even, pairs, rounds = associative_scan(d2 * d1, d2 * w1 + w2)
+    states = torch.zeros(written.shape)
+    states[:, 0] = written[:, 0]
+    states[:, 1::2] = even
+    states[:, 2::2] = decay[:, 2::2] * even[:, :fill] + written[:, 2::2]
+    return states, pairs + n + fill, rounds + 1 + (fill > 0)
+""",
+)

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from attend_grader.chapters.ch24_mamba import READY_MADE
 from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees, worked
 from attend_grader.checks.properties import expect_growth
@@ -60,8 +61,9 @@ def _rounds(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Powers of two, odd lengths, one step."""
-    return [Call(_arguments(rng, tokens)) for tokens in (8, 7, 5, 1, 13)]
+    """Powers of two, odd lengths, one step; B, E and N are told apart by their lengths."""
+    sizes = ((8, 2, 3, 4), (7, 3, 1, 2), (5, 1, 2, 3), (1, 2, 3, 1), (13, 3, 2, 1))
+    return [Call(_arguments(rng, *one)) for one in sizes]
 
 
 COMBINED = "decay[:, late] * written[:, early] + written[:, late]"
@@ -180,6 +182,7 @@ EXERCISE = Exercise(
     goal="Compute all states in about 2 log₂ T rounds, and count the rounds and the work.",
     reference=mamba.associative_scan,
     contract=Contract(
+        accepts=(FLOAT64,),
         views=True,
         arguments_unchanged=True,
         ranges={"decay": AS_DRAWN},

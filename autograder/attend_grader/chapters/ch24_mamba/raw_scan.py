@@ -32,6 +32,7 @@ def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 def _far(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "raw step sizes near 200", _large(rng)
     x, raw, bias, a, b, c = _case(rng, 2, 4, 3, 2).args
+    yield "raw step sizes near 5.3", Call((x, raw / 10 + 5.3, bias / 10, a, b, c))
     yield "raw step sizes near −8: nearly nothing is forgotten", Call((x, raw - 8, bias, a, b, c))
     yield "raw step sizes near −20", Call((x, raw - 20, bias, a, b, c))
     yield "raw step sizes near −60", Call((x, raw - 60, bias, a, b, c))
@@ -149,7 +150,10 @@ EXERCISE = Exercise(
         ranges={"raw": AS_DRAWN, "bias": AS_DRAWN, "a": AS_DRAWN},
         gradients=("x", "raw", "bias", "a", "b", "c"),
         forbids=READY_MADE,
-        says=("Raw step sizes from −60 to 200 are safe, and gradients there are finite.",),
+        says=(
+            "For raw step sizes from −60 to 200, results are right to four digits and gradients "
+            "are finite.",
+        ),
     ),
     properties=(
         worked(

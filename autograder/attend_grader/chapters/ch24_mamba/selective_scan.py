@@ -58,13 +58,13 @@ def _resets(rng: np.random.Generator) -> Call:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All sizes different, all the same, one step, a state given, very long steps."""
+    """All sizes different, all the same, one step, a state given; long steps after a state of 0."""
     return [
         _case(rng, 2, 5, 3, 4),
         _case(rng, 3, 3, 3, 3),
         _case(rng, 2, 1, 3, 2),
         _case(rng, 2, 4, 3, 2, going_on=True),
-        _resets(rng),
+        Call((*_resets(rng).args, torch.zeros(2, 3, 2))),
     ]
 
 
