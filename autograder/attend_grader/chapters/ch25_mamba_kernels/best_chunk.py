@@ -63,8 +63,9 @@ def draws(rng: np.random.Generator) -> list[Call]:
     costs that fall, rise and fall again.
     """
     calls = [Call((*_sizes(rng), ROOM)) for _ in range(3)]
-    calls += [call for _, call in _tight(rng)]
-    calls += [Call((2, 2, 16, 16, ROOM)), Call((9, 5, 40, 16, ROOM))]
+    calls += [call for _, call in _tight(rng)][:6]
+    *one, room = _filled(rng, 1)
+    calls += [Call((*one, room + 1)), Call((2, 2, 16, 16, ROOM)), Call((9, 5, 40, 16, ROOM))]
     return [*calls, Call(TIE), Call((9, 2, 16, 16, ROOM)), Call((256, 1, 64, 64, ROOM))]
 
 

@@ -45,7 +45,7 @@ def _short(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 def _causal(subject: Subject, probe: Probe) -> None:
     """What comes later changes nothing earlier, nor does a call change the next."""
-    built, probe = probe.build(subject, 4, 2, 2, 4, 2, scale=SCALE)
+    built, probe = probe.build(subject, 4, 2, 2, 4, 3, scale=SCALE)
     x = normal(probe.rng, 2, 6, 4)
     probe.agree(built, x, tolerance=FLOAT32)
     built.run(method="eval")

@@ -99,7 +99,8 @@ SLIPS = (
     Slip(
         "y is stored past its row",
         ("channel, y, mask=live)", "channel, y)"),
-        "The last block of channels stores y past its row. Its mask is `channel < n_channels`.",
+        "The last block of channels stores y past its row. Mask the store by "
+        "`channel < n_channels`.",
     ),
     Slip(
         "the state taken for (N, E)",
