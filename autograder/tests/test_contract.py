@@ -420,6 +420,17 @@ def test_gradients_of_wrong_values_are_those_of_what_was_computed() -> None:
     ]
 
 
+def test_values_that_are_right_only_for_zeros_tell_of_no_cut_graph() -> None:
+    def draws(rng: np.random.Generator) -> list[Call]:
+        return [Call((tensor(rng, 2, 3), torch.zeros(2, 3)))]
+
+    exercise = _exercise(gate, GATE.contract or Contract(), draws, lambda s, p: None)
+    lost = _lost(_judge(lambda x, state: torch.tanh(x) * state + x, exercise))
+    told = lost["gradients reach x and state"]
+    assert told.endswith("state is 0 here, so right values do not show how it is used.")
+    assert "cut" not in told
+
+
 def near(x: Tensor, centre: Tensor, bell: bool = True) -> Tensor:
     """Places of x (T, S) at most 1 away from each centre (T,), under a bell."""
     away = torch.arange(x.shape[-1]) - centre[..., None]

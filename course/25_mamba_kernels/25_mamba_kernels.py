@@ -19,7 +19,7 @@ widgets.semiseparable()
 # **Mamba-2** (Dao and Gu 2024) does both: attention in the blue squares, the recurrence
 # between them. For that it gives up some of Mamba's freedom: all numbers of a head fade at the same
 # rate. In this chapter you write both readings, join them, choose the length of a chunk, and build
-# the block. Then you write the parts that a GPU runs, as kernels that keep the state on the chip.
+# the block. Then you write the parts that a GPU runs, as kernels.
 #
 # It takes about three hours. You need PyTorch and chapter 24. Below each exercise, `check(...)`
 # says what is right, what is not, and why; `hint(...)` helps; `solution(...)` shows the course's
@@ -325,8 +325,8 @@ if ready(ssd_quadratic, ssd_recurrent, ssd_chunked, best_chunk):
             "form",
             title="Multiplications a step, by chunk length",
             description="Counted multiplications a step against the chunk length. They fall from "
-            "chunks of 1 to a flat least at 5, rise slowly to 32, and then in proportion to the "
-            "chunk length.",
+            "chunks of 1 to a flat least at 5, rise slowly to 16, and then ever faster, to ten "
+            "times the least at 512.",
             x_title="chunk length Q (log scale)",
             y_title="multiplications a step (log scale)",
             log_x=2,
@@ -375,7 +375,7 @@ if ready(ssd_quadratic, ssd_recurrent, ssd_chunked):
     rows, sizes = [], {"heads": 4, "width": 32, "state": 32, "dtype": torch.float32}
 
     def soft(x, logs, b, c):
-        """Causal softmax attention of four heads; queries and keys of its own would be as wide."""
+        """Causal softmax attention; its four heads share c as queries and b as keys."""
         q, k = (m[:, None].expand(-1, 4, -1, -1) for m in (c, b))
         return functional.scaled_dot_product_attention(q, k, x.transpose(1, 2), is_causal=True)
 
@@ -571,10 +571,10 @@ if ready(Mamba2Block):
 # <!-- exercise: triton_selective_scan -->
 #
 # **Why.** Chapter 24's scan, $h = e^{\Delta_t a} \circ h + \Delta_t x_t\, b_t$ and $y_t = c_t \cdot
-# h$, over one stretch of text. Its decay differs from channel to channel and number to number, so
-# there is no matrix to make of it. The kernel loops over the steps and keeps the state in a
-# variable. Program $(i, j)$ has example $i$ and the 8 channels from $8j$ on; the last program may
-# have fewer.
+# h$, over one stretch of text. The numbers of a state fade at different rates, so each channel's
+# matrix is no longer one mask $F$ times $c\, b^\top$. The kernel loops over the steps and keeps the
+# state in a variable. Program $(i, j)$ has example $i$ and the 8 channels from $8j$ on; the last
+# program may have fewer.
 #
 # | symbol | pointer | shape |
 # |---|---|---|
@@ -749,8 +749,8 @@ if ready(ssd_chunked):
 # The cache of 12 pairs is exact up to 12, the one of 42 up to 42. The state of the same bytes errs
 # from the second pair on: by 0.17 to 0.23 at 32 pairs with $N = 128$, in 40 runs. Its error follows
 # $(M - 1) / (M - 1 + N)$, so with $N = 16$ it is about 0.66 there. With far more pairs than the
-# cache holds the state errs less: with $N = 128$ by 0.49 to 0.51 against 0.66 to 0.68 at 128 pairs,
-# with $N = 16$ by 0.88 to 0.90 against 0.90 to 0.92.
+# cache holds the state errs less: at 128 pairs, on average, by 0.50 against 0.67 with $N = 128$ and
+# by 0.89 against 0.91 with $N = 16$.
 #
 # **What this does not show:** what a trained model recalls. It can choose its keys, and forget what
 # it does not need. And equal bytes are not equal arithmetic.
@@ -769,7 +769,7 @@ if ready(ssd_chunked):
 # - Segments add up their own terms; above the diagonal the exponent is $-\infty$ *before* exp.
 # - A kernel keeps in registers what it needs again: Mamba's state goes to slow memory only at the
 #   end.
-# - Given up: decays of each number's own, and, as with any fixed state, exact recall.
+# - Given up: a decay for each number of the state, and, as with any fixed state, exact recall.
 #
 # **Before:** chapter 24, the block and its scan; chapter 15, linear attention; chapter 16, where
 # attention itself stays on the chip. **Next:** chapter 26 asks which mixer to use when.

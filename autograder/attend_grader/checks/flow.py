@@ -241,6 +241,14 @@ def _path(key: int | str) -> tuple[int, ...]:
     return tuple(map(int, found.groups())) if found else ()
 
 
+def _argument(trial: Trial, key: int | str) -> Any:
+    path = _path(key)
+    at: Any = trial.call.args if path else (trial.call.parameters or {}).get(str(key))
+    for index in path:
+        at = at[index]
+    return at
+
+
 def _name(trial: Trial, key: int | str) -> str:
     first, *rest = _path(key) or (key,)
     name = trial.names[first] if isinstance(first, int) else first
@@ -264,15 +272,18 @@ def _as_reference(asked: Pull, outcome: Outcome, right: dict[int | str, Any]) ->
                 mine.shape == want.shape
                 and torch.dist(mine, want, torch.inf) < want.abs().max() / 100
             )
-            miss.cause = miss.cause or _why(trial, outcome, near=bool(near))
+            miss.cause = miss.cause or _why(trial, outcome, key, near=bool(near))
             miss.topic = f"gradient of {_name(trial, key)}"
             raise miss.on(given, asked.what) from None
 
 
-def _why(trial: Trial, outcome: Outcome, *, near: bool) -> str:
+def _why(trial: Trial, outcome: Outcome, key: int | str, *, near: bool) -> str:
     if near and not outcome.mutated:
         return "It is off by less than 1 %: is something approximated, or left out where small?"
     if not outcome.mutated:
+        at = _argument(trial, key)
+        if isinstance(at, torch.Tensor) and not at.any():
+            return f"{_name(trial, key)} is 0 here, so right values do not show how it is used."
         return "Your values are right, so part of the graph is cut."
     named = [trial.names[key] if isinstance(key, int) else key for key in outcome.mutated]
     return f"Your values are right, but the call changes {' and '.join(named)} in place."
@@ -323,10 +334,7 @@ def _as_differences(
     """
     got = outcome.gradients or {}
     for key in keys:
-        path = _path(key)
-        at: Any = trial.call.args if path else (trial.call.parameters or {}).get(str(key))
-        for index in path:
-            at = at[index]
+        at = _argument(trial, key)
         if at is None:
             continue
         direction = _normal(trial.probe.rng, at)

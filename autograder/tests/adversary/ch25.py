@@ -2291,3 +2291,40 @@ add(
     ),
     ("c, self.chunk)\n", "c, self.chunk, old)\n        self.kept = last.detach()\n"),
 )
+add(
+    "segsum",
+    "wrong",
+    "running sums where no term is below −1,000",
+    SEG,
+    (
+        "    z = log",
+        "    run = log_decay.cumsum(-1)\n    if log_decay.min() > -1000:\n        apart = run[..., :, None] - run[..., None, :]\n        return apart.masked_fill(~on.tril(), -torch.inf)\n    z = log",
+    ),
+)
+add(
+    "ssd_recurrent",
+    "wrong",
+    "the first step does not fade the state",
+    REC,
+    ("fade * h +", "(fade if t else 1) * h +"),
+)
+add(
+    "ssd_chunked",
+    "wrong",
+    "a T × T mask of truth values, cut into chunks",
+    CHU,
+    ("    ys = []\n", "    ys, past = [], torch.ones(T, T, dtype=torch.bool).tril()\n"),
+    (
+        "y = ssd_quadratic(X, A, Bb, C)\n",
+        "apart = cum.mT[..., :, None] - cum.mT[..., None, :]\n        fade = apart.masked_fill(~past[i : i + chunk, i : i + chunk], -torch.inf).exp()\n        y = ((fade * (C @ Bb.mT)[:, None]) @ X.transpose(1, 2)).transpose(1, 2)\n",
+    ),
+)
+add("best_chunk", "wrong", "no chunk above 256", BEST, ("tokens + 1)", "min(tokens, 256) + 1)"))
+add("best_chunk", "wrong", "the state takes no room", BEST, (" + width * state > room", " > room"))
+add(
+    "triton_selective_scan",
+    "wrong",
+    "y masked by its size, not by its row",
+    SCAN,
+    ("axis=1), mask=ok)", "axis=1), mask=at < tl.num_programs(0) * n_tokens * n_channels)"),
+)

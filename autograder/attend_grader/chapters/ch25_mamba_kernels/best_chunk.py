@@ -25,6 +25,7 @@ def _free(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for _ in range(4):
         yield "room for any chunk", Call((*_sizes(rng), ROOM))
     yield "a large layer: more than 2³¹", Call((int(rng.integers(2500, 4000)), 64, 64, 128, ROOM))
+    yield "a layer whose best chunk is long", Call((700, 1, 200_000, 200_000, ROOM**2))
 
 
 def _filled(rng: np.random.Generator, q: int) -> tuple[int, ...]:
@@ -63,7 +64,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
     """
     calls = [Call((*_sizes(rng), ROOM)) for _ in range(3)]
     calls += [call for _, call in _tight(rng)][:6]
-    calls += [Call((2, 2, 16, 16, ROOM)), Call((9, 5, 40, 16, ROOM))]
+    *one, room = _filled(rng, 1)
+    calls += [Call((*one, room + 1)), Call((2, 2, 16, 16, ROOM)), Call((9, 5, 40, 16, ROOM))]
     return [*calls, Call(TIE), Call((9, 2, 16, 16, ROOM)), Call((256, 1, 64, 64, ROOM))]
 
 

@@ -40,12 +40,12 @@ def _short(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "one token", _case(rng, 2, 1, 4, 3, 2)
     yield "one head, N = 1", _case(rng, 1, 3, 2, 1, 1)
     yield "a head for each channel", _case(rng, 1, 3, 2, 3, 4)
-    yield "two heads of two channels", _case(rng, 1, 3, 2, 3, 2)
+    yield "two heads of two channels", _case(rng, 1, 3, 2, 2, 2)
 
 
 def _causal(subject: Subject, probe: Probe) -> None:
     """What comes later changes nothing earlier, nor does a call change the next."""
-    built, probe = probe.build(subject, 4, 3, 2, 4, 2, scale=SCALE)
+    built, probe = probe.build(subject, 4, 2, 2, 4, 3, scale=SCALE)
     x = normal(probe.rng, 2, 6, 4)
     probe.agree(built, x, tolerance=FLOAT32)
     built.run(method="eval")

@@ -76,8 +76,8 @@ def _cheap(subject: Subject, probe: Probe) -> None:
     )
     expect_growth(
         subject,
-        lambda tokens: made(tokens, 8),
-        sizes=(64, 256),
+        lambda tokens: made(tokens, 16),
+        sizes=(64, 512),
         at_most=8,
         cost="peak_bytes",
         of="steps",

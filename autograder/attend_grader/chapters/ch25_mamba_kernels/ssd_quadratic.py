@@ -88,10 +88,11 @@ SLIPS = (
         "The scores are divided by √N, as in softmax attention. The recurrence has no such factor.",
     ),
     Slip(
-        "it sees the future",
-        ("torch.exp(segsum(log_decay.mT))", "torch.exp(segsum(log_decay.mT)).add("
-         "torch.exp(segsum(log_decay.mT)).mT).clamp(max=1)"),
-        "A step reads later ones too: the mask is symmetric. Above the diagonal it is 0.",
+        "divided by the sum of the weights",
+        ("fade * scores[:, None]",
+         "(fade * scores[:, None]) / (fade * scores[:, None]).sum(-1, keepdim=True)"),
+        "Each step's weights are divided by their sum, as in linear attention with a normaliser. "
+        "Here nothing is divided.",
     ),
     Slip(
         "all heads fade alike",

@@ -62,7 +62,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
     """One chunk and two, of one head and of several, D and N different, strong decays."""
     return [
         _case(rng, 16, 1, 20, 2, 16, 32),
-        _case(rng, 16, 2, 17, 1, 16, 16),
+        _case(rng, 16, 2, 17, 1, 32, 16),
         _case(rng, 16, 1, 17, 3, 16, 16),
         _case(rng, 16, 2, 3, 3, 32, 16),
         _case(rng, 16, 1, 9, 2, 16, 16),  # as the strong one but for the decays

@@ -58,7 +58,7 @@ def _needed(call: Call) -> int:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Full and broken blocks, one example and two, few steps and many, N of 1 and more."""
-    sizes = ((2, 5, 8, 4), (2, 3, 11, 2), (1, 1, 3, 1), (1, 2, 8, 4), (3, 2, 11, 4), (1, 3, 16, 4))
+    sizes = ((2, 5, 8, 4), (2, 3, 11, 2), (1, 1, 3, 1), (1, 2, 8, 4), (3, 2, 11, 4), (1, 4, 16, 4))
     return [_case(rng, *s) for s in sizes]
 
 
@@ -97,9 +97,10 @@ SLIPS = (
         "at (example · n_tokens + t).",
     ),
     Slip(
-        "no mask on the store of y",
+        "y is stored past its row",
         ("channel, y, mask=live)", "channel, y)"),
-        "y is stored without a mask, so the last block of channels writes past its row.",
+        "The last block of channels stores y past its row. Mask the store by "
+        "`channel < n_channels`.",
     ),
     Slip(
         "the state taken for (N, E)",
