@@ -16,7 +16,7 @@ Change = Callable[[np.ndarray], np.ndarray]
 
 def axis_words(axis: int, ndim: int) -> str:
     """An axis as a sentence names it."""
-    return "its axis" if ndim == 1 else f"its {AXES.get(axis, f'axis {axis}')}"
+    return "its axis" if ndim == 1 else f"its {AXES.get(axis, f'{-axis}th-to-last axis')}"
 
 
 def changes(ndim: int) -> Iterator[tuple[str, Change]]:

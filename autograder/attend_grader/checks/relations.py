@@ -172,9 +172,8 @@ def lengths(case: Case) -> dict[str, float]:
     for leaf in case.leaves():
         shape = numbers(leaf.value).shape
         for axis in range(-1, -len(shape) - 1, -1):
-            found[f"the length of the {AXES.get(axis, f'axis {axis}')} of {leaf.name}"] = shape[
-                axis
-            ]
+            name = AXES.get(axis, f"{-axis}th-to-last axis")
+            found[f"the length of the {name} of {leaf.name}"] = shape[axis]
     given = {**dict(zip(case.names, case.call.args, strict=False)), **case.call.kwargs}
     if case.call.build is not None:
         given |= {
