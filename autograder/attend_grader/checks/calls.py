@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from attend_grader.checks.compare import as_array
+from attend_grader.checks.instances import target_of
 from attend_grader.checks.probe import Call
 from attend_grader.checks.properties import VIEWS
 from attend_grader.checks.subject import CallError, Outcome, Subject, local
@@ -209,48 +210,6 @@ class _OwnBench(Bench):
         except Exception as error:  # a call that must be refused: whoever asks decides
             bases = [base.__name__ for base in type(error).__mro__[1:]]
             return Outcome(None, CallError(type(error).__name__, str(error), bases=bases))
-
-
-def target_of(reference: Callable[..., Any], call: Call) -> Any:
-    """What the reference is called on; modules built alike are one, with parameters in turn."""
-    if call.build is None or call.parameters is None:
-        return instance(reference, call)
-    module = shared(reference, call.build)
-    if module.parameters is not call.parameters:
-        module.module.load_state_dict(dict(call.parameters))
-        module.parameters = call.parameters
-    return module.module
-
-
-@dataclass
-class Shared:
-    """A module of the reference, and the parameters that it was given last."""
-
-    module: Any
-    parameters: Any = None
-
-
-def shared(reference: Callable[..., Any], build: Call) -> Shared:
-    """The module that the reference's class makes of these arguments; the same each time."""
-    try:
-        return _made(reference, *build.args, **build.kwargs)
-    except TypeError:  # an argument that cannot be a key
-        return Shared(reference(*build.args, **build.kwargs))
-
-
-@lru_cache(maxsize=64, typed=True)
-def _made(reference: Callable[..., Any], *args: Any, **kwargs: Any) -> Shared:
-    return Shared(reference(*args, **kwargs))
-
-
-def instance(reference: Callable[..., Any], call: Call) -> Any:
-    """What the reference is called on: of a class, a new module with the call's parameters."""
-    if call.build is None:
-        return reference
-    made = reference(*call.build.args, **call.build.kwargs)
-    if call.parameters is not None:
-        made.load_state_dict(dict(call.parameters))
-    return made
 
 
 def is_array(value: Any) -> bool:

@@ -19,7 +19,6 @@ from attend_grader.checks.behaviour import same_count
 from attend_grader.checks.calls import (
     Leaf,
     cast,
-    instance,
     leaves,
     numbers,
     parameters_of,
@@ -33,6 +32,7 @@ from attend_grader.checks.calls import (
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.instances import instance
 from attend_grader.checks.probe import Call
 from attend_grader.checks.subject import Outcome, Subject
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from attend_grader.checks.calls import target_of
 from attend_grader.checks.compare import FLOAT64, Miss, Tolerance
+from attend_grader.checks.instances import target_of
 from attend_grader.checks.probe import Call, Probe, Property
 from attend_grader.checks.properties import NUMERICAL, derivative
 from attend_grader.checks.subject import Outcome, Subject

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from attend_grader.checks.calls import shared
 from attend_grader.checks.compare import Tolerance
+from attend_grader.checks.instances import shared
 from attend_grader.checks.probe import Call
 from attend_grader.checks.properties import strided
 from attend_grader.checks.properties import transposed as transposed_array

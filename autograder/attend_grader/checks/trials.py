@@ -14,7 +14,6 @@ from attend_grader.checks.alike import Alike
 from attend_grader.checks.calls import (
     Bench,
     Leaf,
-    instance,
     is_array,
     kind_of,
     leaves,
@@ -24,6 +23,7 @@ from attend_grader.checks.calls import (
     run_ahead,
 )
 from attend_grader.checks.compare import SINGLE, Miss, mismatches
+from attend_grader.checks.instances import instance
 from attend_grader.checks.probe import Call, Probe
 from attend_grader.checks.replay import describe_call
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
