@@ -17,6 +17,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from attend_grader.inside.settings import torch_if_imported
+
 MAX_FRAME_BYTES = 256 * 2**20
 """No exercise moves more than a few MiB; a larger frame is refused before it is read."""
 
@@ -139,7 +141,7 @@ def copied(value: Any) -> Any:
     if kind is list:
         return [copied(item) for item in value]
     if plain_tensor(value):
-        torch = sys.modules["torch"]
+        torch = torch_if_imported()
         return value.detach().clone(memory_format=torch.contiguous_format)
     buffers = []
     return decode(encode(value, buffers), buffers)
@@ -147,7 +149,7 @@ def copied(value: Any) -> Any:
 
 def plain_tensor(value: Any) -> bool:
     """Whether it is a tensor laid out as C does, of numbers that NumPy has too."""
-    torch = sys.modules.get("torch")
+    torch = torch_if_imported()
     return (
         torch is not None
         and type(value) in (torch.Tensor, torch.nn.Parameter)
