@@ -91,6 +91,8 @@ def test_a_picture_holds_all_panels():
         ('<r fill="#440154"/>', '<r fill="#550154"/>', False),
         ('<r x="1"/>', '<r x="1"/><r x="2"/>', False),
         ("<t>e−31</t>", "<t>e−33</t>", False),
+        ('x="9.87929"', 'x="9.87931"', True),
+        ('x="9.87929"', 'x="9.87959"', False),
     ],
 )
 def test_pictures_may_differ_by_rounding_alone(one: str, other: str, same: bool):

@@ -136,7 +136,7 @@ def show(notebook: NotebookNode, chapter_id: str) -> None:
 def same(one: str, other: str) -> bool:
     """Whether two pictures are the same but for rounding, which differs between machines.
 
-    Numbers may differ by one in the last digit that either has, colours by a little.
+    Numbers may differ by one in the last digit that either has, or by 0.001 %; colours by a little.
     """
     if _NUMBER.sub("", one) != _NUMBER.sub("", other):
         return False
@@ -149,7 +149,10 @@ def _near(one: str, other: str) -> bool:
         parts = [[int(each[i : i + 2], 16) for i in (1, 3, 5)] for each in (one, other)]
         return max(abs(a - b) for a, b in zip(*parts, strict=True)) <= 3
     digits = max(len(each.partition(".")[2]) for each in (one, other))
-    return "#" not in one + other and abs(float(one) - float(other)) < 1.1 * 10**-digits
+    if "#" in one + other:
+        return False
+    allowed = max(1.1 * 10**-digits, 1e-5 * abs(float(one)))
+    return abs(float(one) - float(other)) < allowed
 
 
 def _short(label: str) -> str:
