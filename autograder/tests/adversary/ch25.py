@@ -2320,7 +2320,6 @@ add(
     ),
 )
 add("best_chunk", "wrong", "no chunk above 256", BEST, ("tokens + 1)", "min(tokens, 256) + 1)"))
-add("best_chunk", "wrong", "the state takes no room", BEST, (" + width * state > room", " > room"))
 add(
     "triton_selective_scan",
     "wrong",
