@@ -152,6 +152,12 @@ def _array(**changes: Any) -> bytes:
     return json.dumps({"message": {"$array": body}, "sizes": [16]}).encode()
 
 
+def _dense(*body: Any) -> bytes:
+    import json
+
+    return json.dumps({"message": {"$dense": body}, "sizes": [16]}).encode()
+
+
 GARBAGE = {
     "not JSON": _frame(b"{"),
     "not UTF-8": _frame(b"\xff\xfe"),
@@ -178,6 +184,16 @@ GARBAGE = {
     "more keys that can be made to collide than anybody needs": _frame(
         b'{"message": {"$dict": [%s]}, "sizes": []}'
         % b", ".join(b"[%d, 0]" % (n * (2**61 - 1)) for n in range(2_000))
+    ),
+    "map that is none": _frame(b'{"message": {"$map": [["a", 1]]}, "sizes": []}'),
+    "tensor longer than its bytes": _frame(_dense("<f4", 0, 5), bytes(16)),
+    "tensor of a negative shape": _frame(_dense("<f4", 0, -2, -2), bytes(16)),
+    "tensor of objects": _frame(_dense("|O", 0, 2), bytes(16)),
+    "tensor whose bytes are not there": _frame(_dense("<f4", 1, 4), bytes(16)),
+    "tensor of what torch does not know": _frame(_dense(">f4", 0, 4), bytes(16)),
+    "one buffer for two tensors": _frame(
+        b'{"message": [%(a)s, %(a)s], "sizes": [16]}' % {b"a": b'{"$dense": ["<f4", 0, 4]}'},
+        bytes(16),
     ),
     "unhashable key": _frame(b'{"message": {"$dict": [[[1], 2]]}, "sizes": []}'),
 }

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from attend_grader.checks.calls import Bench, build_ahead, parts, reference_on, replaced
+from attend_grader.checks.calls import Bench, build_ahead, parts, reference_on, replaced, run_ahead
 from attend_grader.checks.compare import Miss, expect_close
 from attend_grader.checks.probe import Call, Probe, Test
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
@@ -333,17 +333,17 @@ def _as_differences(
     A jump, as at the edge of a window, has a difference and no gradient.
     """
     got = outcome.gradients or {}
-    for key in keys:
-        at = _argument(trial, key)
-        if at is None:
-            continue
-        direction = _normal(trial.probe.rng, at)
-        near = _slope(trial, key, at, direction, cotangents, STEP)
-        far = _slope(trial, key, at, direction, cotangents, 2 * STEP)
-        if near is None or far is None:
+    drawn = [(key, at) for key in keys if (at := _argument(trial, key)) is not None]
+    along = {key: _normal(trial.probe.rng, at) for key, at in drawn}
+    near = [_Step(trial, key, at, along[key], STEP) for key, at in drawn]
+    far = [_Step(trial, key, at, along[key], 2 * STEP) for key, at in drawn]
+    run_ahead([pair for step in (*near, *far) for pair in step.pairs])
+    for (key, _), short, wide in zip(drawn, near, far, strict=True):
+        slopes = short.slope(cotangents), wide.slope(cotangents)
+        if slopes[0] is None or slopes[1] is None:
             return
-        (slope, noise), (wider, _) = near, far
-        mine = 0.0 if got.get(key) is None else float((got[key] * direction).sum())
+        (slope, noise), (wider, _) = slopes
+        mine = 0.0 if got.get(key) is None else float((got[key] * along[key]).sum())
         if not np.isfinite(slope) or abs(slope) <= 10 * noise:
             continue
         if not abs(wider - slope) <= abs(slope) / 4:  # a jump, with twice the step half as steep
@@ -352,26 +352,32 @@ def _as_differences(
             raise _cut([_name(trial, key)]).on(trial.given(trial.call), "")
 
 
-def _slope(
-    trial: Trial,
-    key: int | str,
-    at: torch.Tensor,
-    direction: torch.Tensor,
-    cotangents: list[torch.Tensor],
-    step: float,
-) -> tuple[float, float] | None:
-    """The slope of what came at ``at``, and how far rounding may carry it; None if it fails."""
-    sums, size = [], 0.0
-    for sign in (step, -step):
-        moved = _moved(trial.call, key, at + sign * direction)
-        bench = trial.bench if _path(key) else Bench(trial.subject, moved)
-        there = bench(moved)
-        if there.error is not None:
-            return None
-        pairs = list(zip(parts(there.value), cotangents, strict=True))
-        sums.append(sum(float((part * c).sum()) for part, c in pairs))
-        size += sum(float((part * c).abs().sum()) for part, c in pairs)
-    return (sums[0] - sums[1]) / (2 * step), 2.0**-20 * size / step
+class _Step:
+    """A step to either side of an argument or a parameter.
+
+    Attributes:
+        pairs: the two calls, each with what is called.
+    """
+
+    def __init__(
+        self, trial: Trial, key: int | str, at: torch.Tensor, along: torch.Tensor, size: float
+    ) -> None:
+        self._size = size
+        calls = [_moved(trial.call, key, at + sign * along) for sign in (size, -size)]
+        argument = bool(_path(key))  # a parameter needs an instance of its own
+        self.pairs = [(trial.bench if argument else Bench(trial.subject, c), c) for c in calls]
+
+    def slope(self, cotangents: list[torch.Tensor]) -> tuple[float, float] | None:
+        """The slope of what came, and how far rounding may carry it; None if a call fails."""
+        sums, size = [], 0.0
+        for bench, call in self.pairs:
+            there = bench(call)
+            if there.error is not None:
+                return None
+            terms = [p * c for p, c in zip(parts(there.value), cotangents, strict=True)]
+            sums.append(sum(float(term.sum()) for term in terms))
+            size += sum(float(term.abs().sum()) for term in terms)
+        return (sums[0] - sums[1]) / (2 * self._size), 2.0**-20 * size / self._size
 
 
 def _moved(call: Call, key: int | str, value: torch.Tensor) -> Call:

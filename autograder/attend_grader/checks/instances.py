@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from attend_grader.checks.probe import Call
+from attend_grader.inside.parameters import load
 
 
 def target_of(reference: Callable[..., Any], call: Call) -> Any:
@@ -16,7 +17,7 @@ def target_of(reference: Callable[..., Any], call: Call) -> Any:
         return instance(reference, call)
     module = shared(reference, call.build)
     if module.parameters is not call.parameters:
-        module.module.load_state_dict(dict(call.parameters))
+        load(module.module, dict(call.parameters))
         module.parameters = call.parameters
     return module.module
 
@@ -48,5 +49,5 @@ def instance(reference: Callable[..., Any], call: Call) -> Any:
         return reference
     made = reference(*call.build.args, **call.build.kwargs)
     if call.parameters is not None:
-        made.load_state_dict(dict(call.parameters))
+        load(made, dict(call.parameters))
     return made

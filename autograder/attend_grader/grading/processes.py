@@ -7,6 +7,7 @@ that a killed one could leave half written or held.
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import os
 import shutil
@@ -200,6 +201,9 @@ def _serve(pipe: connection.Connection, files: Path) -> None:
     signal.signal(signal.SIGINT, _leave_it)
     with contextlib.suppress(EOFError, OSError):  # nobody is at the other end any more
         pipe.send(None)
+        pipe.send(_answer(pipe.recv()))
+        gc.collect()
+        gc.freeze()  # what a chapter needs is imported: to look at it again and again takes 8 %
         while True:
             pipe.send(_answer(pipe.recv()))
     follower.join()

@@ -37,7 +37,10 @@ the dict takes the square of their number; hashes of text cannot."""
 
 _ARRAY_KINDS = "biufc"
 _SPACED = "spaced"
-_MALFORMED = (ValueError, LookupError, TypeError, ArithmeticError, RuntimeError, MemoryError)
+_MALFORMED = (
+    *(ValueError, LookupError, TypeError, AttributeError),
+    *(ArithmeticError, RuntimeError, MemoryError),
+)
 """What decoding raises where the other side sent nonsense."""
 
 
@@ -68,7 +71,13 @@ def encode(value: Any, buffers: list[bytes]) -> Any:
     if isinstance(value, tuple):  # a named tuple too, as a plain one
         return {"$tuple": [encode(item, buffers) for item in tuple.__iter__(value)]}
     if kind is dict:
+        if set(map(type, value)) <= {str}:
+            return {"$map": {key: encode(item, buffers) for key, item in value.items()}}
         return {"$dict": [[encode(k, buffers), encode(v, buffers)] for k, v in value.items()]}
+    if plain_tensor(value):
+        array = value.detach().numpy()
+        buffers.append(array.tobytes())
+        return {"$dense": [array.dtype.str, len(buffers) - 1, *array.shape]}
     if kind is np.ndarray and value.dtype.kind in _ARRAY_KINDS:
         return _encode_array(value, buffers)
     if isinstance(value, np.generic) and value.dtype.kind in _ARRAY_KINDS:
@@ -110,6 +119,10 @@ def decode(form: Any, buffers: list[bytes]) -> Any:
             if sum(type(key) is not str for key, _ in body) > MAX_NUMBERED:
                 raise ProtocolError(f"a dict with over {MAX_NUMBERED} keys that are no text")
             return {decode(k, buffers): decode(v, buffers) for k, v in body}
+        case "$map":
+            return {decode(key, buffers): decode(item, buffers) for key, item in body.items()}
+        case "$dense":
+            return _decode_dense(body, buffers)
         case "$array":
             return _decode_array(body, buffers)
         case "$scalar":
@@ -201,6 +214,20 @@ def _decode_array(body: dict[str, Any], buffers: list[bytes]) -> np.ndarray:
     return array.transpose(np.argsort(layout))
 
 
+def _decode_dense(body: list[Any], buffers: list[bytes]) -> Any:
+    """A tensor laid out as C does; what its form says is checked by NumPy."""
+    import torch
+
+    name, place, *shape = body
+    raw, buffers[place] = buffers[place], b""
+    dtype = np.dtype(name)
+    if dtype.kind not in _ARRAY_KINDS:
+        raise ProtocolError(f"arrays of dtype {dtype} are not data")
+    if math.prod(shape) * dtype.itemsize != len(raw):
+        raise ProtocolError(f"{len(raw)} bytes do not make an array of shape {shape} and {dtype}")
+    return torch.from_numpy(np.frombuffer(bytearray(raw), dtype).reshape(shape))
+
+
 def _encode_tensor(torch: Any, tensor: Any, buffers: list[bytes]) -> dict[str, Any]:
     plain = tensor.detach().cpu()
     dtype = str(plain.dtype).removeprefix("torch.")
@@ -226,7 +253,9 @@ def frame(message: Any) -> bytes:
     """One message as bytes: two lengths, the JSON, then the raw buffers."""
     buffers: list[bytes] = []
     form = encode(message, buffers)
-    text = json.dumps({"message": form, "sizes": [len(b) for b in buffers]}).encode()
+    text = json.dumps(
+        {"message": form, "sizes": [len(b) for b in buffers]}, separators=(",", ":")
+    ).encode()
     body = b"".join(buffers)
     return len(text).to_bytes(8, "little") + len(body).to_bytes(8, "little") + text + body
 

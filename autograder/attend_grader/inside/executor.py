@@ -26,11 +26,11 @@ from attend_grader.inside.compiling import python_function
 from attend_grader.inside.kernels import interprets, kernels_of
 from attend_grader.inside.measuring import measured
 from attend_grader.inside.origins import origins
+from attend_grader.inside.parameters import load
 from attend_grader.inside.settings import graph, no_input, usual_settings
 from attend_grader.inside.telling import (
     MAX_NAMES,
     MAX_PRINTED,
-    expect_parameters,
     line_of,
     shapes_of,
     source_of,
@@ -339,8 +339,7 @@ class Executor:
 def _load(instance: Any, parameters: dict[str, Any]) -> None:
     """Give an instance these parameters: a module's in place, as training changes them."""
     if hasattr(instance, "load_state_dict"):
-        expect_parameters(instance, parameters)
-        instance.load_state_dict(parameters)
+        load(instance, parameters)
         return
     for name, value in parameters.items():
         setattr(instance, name, value)

@@ -1,4 +1,4 @@
-"""What is told of a candidate and of its errors: source, lines, shapes, parameters."""
+"""What is told of a candidate and of its errors: source, lines, shapes."""
 
 from __future__ import annotations
 
@@ -25,28 +25,6 @@ class NotAllowed(RuntimeError):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"{name} is not allowed in this exercise: build it yourself")
-
-
-def expect_parameters(module: Any, parameters: dict[str, Any]) -> None:
-    """Check that a torch module has parameters (and buffers) of these names and shapes.
-
-    Raises:
-        ValueError: it has others; the message names the differences.
-    """
-    wanted = {name: tuple(value.shape) for name, value in parameters.items()}
-    got = {name: tuple(value.shape) for name, value in module.state_dict().items()}
-    missing = [f"{n} {s}" for n, s in wanted.items() if n not in got]
-    unknown = [f"{n} {s}" for n, s in got.items() if n not in wanted]
-    other = [f"{n} {got[n]} instead of {s}" for n, s in wanted.items() if got.get(n, s) != s]
-    told = [
-        f"{what}: {', '.join(names)}"
-        for what, names in (("missing", missing), ("not expected", unknown), ("wrong shape", other))
-        if names
-    ]
-    if told:
-        raise ValueError(
-            f"the module's parameters are not those of the exercise; {'; '.join(told)}"
-        )
 
 
 def source_of(candidate: Any) -> tuple[str | None, int]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from attend_grader import chapters
 
-ENGINE = "11"
+ENGINE = "12"
 """Raised when the engine scores the same submission and seed differently than before."""
 
 

@@ -93,23 +93,27 @@ def _refuses(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Each order with each norm, kind and shape of mask, so that no two of these go together.
+    """Each norm with each order, kind and shape of mask; each order with two kinds and masks.
 
     Also no mask; one text, one token, a square x.
     """
-    calls = [
+    texts, tokens = 3, 5
+    own, shared, padded = (texts, 2, tokens, tokens), (tokens, tokens), (texts, 1, 1, tokens)
+    together = (
+        ("pre", "rms", "gelu", shared),
+        ("pre", "layer", "relu", padded),
+        ("post", "layer", "swiglu", shared),
+        ("post", "rms", "relu", own),
+        ("parallel", "rms", "swiglu", padded),
+        ("parallel", "layer", "gelu", own),
+    )
+    return [
         _call(rng, 6, 2, x=(2, 4, 6)),
         _call(rng, 6, 3, "post", x=(1, 6, 6)),
         _call(rng, 4, 1, "parallel", x=(2, 1, 4)),
         _call(rng, 4, 2, "parallel", x=(2, 5, 4)),
+        *(_call(rng, 4, 2, *how, x=(texts, tokens, 4), mask=mask) for *how, mask in together),
     ]
-    texts, tokens = 3, 5
-    masks = ((texts, 2, tokens, tokens), (tokens, tokens), (texts, 1, 1, tokens))
-    for i, order in enumerate(ORDERS):
-        for j, kind in enumerate(("swiglu", "gelu", "relu")):
-            norm, mask = ("layer", "rms")[(i + j) % 2], masks[(i + j) % 3]
-            calls.append(_call(rng, 4, 2, order, norm, kind, x=(texts, tokens, 4), mask=mask))
-    return calls
 
 
 POST = (
