@@ -603,9 +603,10 @@ display(
 # 93.0 to 96.0 % and the RNN 89.2 to 94.0 %, less with each of the ten permutations. The LSTM has
 # 87.5 to 92.8 % and 78.0 to 84.5 %.
 #
-# The simplest arm is as good as these: logistic regression, which needs no memory, has 96.2 to
-# 97.3 % in either order. So these digits ask for 64 steps of memory and hardly anything else, and
-# no reader gains anything by going pixel by pixel.
+# The two arms that see all pixels at once need no memory and do at least as well on average:
+# logistic regression has 96.2 to 97.3 % in either order, the MLP 96.5 to 98.5 %. So these digits
+# ask for 64 steps of memory and hardly anything else, and no reader gains anything by going pixel
+# by pixel.
 #
 # **What it does not show.** What happens over 784 or 16,000 steps, where the published gaps are
 # (64 steps are few), with more than 1,100 digits, or with longer training: three LSTMs that trained
@@ -741,15 +742,20 @@ if ready(discretize, ssm_recurrent, hippo_legs, hippo_reconstruct):
 # %% [markdown]
 # In these five runs, on slow curves, the clock $1/t$ has the smallest error with 32 numbers: below
 # 0.001, the thinned cache's 0.002 to 0.004, that of means 0.005 to 0.008. The constant clock pays
-# for its fading: with 16 numbers it has 0.25 to 0.33, the thinned cache 0.04 to 0.06.
+# for its fading: with 16 numbers it has 0.25 to 0.33, the thinned cache 0.04 to 0.06. Straight
+# lines are most of what the thinned cache loses: tried with cubic splines on ten runs, it had at
+# most 0.00003 with 32 numbers (the clock $1/t$: 0.000002) and 0.02 with 16, where the clock $1/t$
+# had up to 0.09.
 #
 # Under noise, memories that add up all tokens win, because noise averages out. With 16 numbers the
 # clock $1/t$ has 0.08 to 0.14 and the constant clock 0.28 to 0.38; the thinned cache has 0.67 to
-# 0.87. But plain means of blocks have 0.09 to 0.13: it is the averaging that helps, not the
-# polynomials. The clock $1/t$ need not know the length beforehand, but that is no merit of HiPPO
-# alone: means can merge in pairs whenever all $n$ are full. Tried at nine lengths from 129 to 511,
-# five runs each, such means of 32 numbers had less error on average than the clock $1/t$ at every
-# length. With 16 they had up to 0.56 soon after they merged, where the clock had 0.20 at most.
+# 0.87. But plain means of blocks have 0.09 to 0.13, and with 32 numbers 0.09 to 0.10 where the
+# clock $1/t$ has 0.11 to 0.14: it is the averaging that helps, not the polynomials. The clock $1/t$
+# need not know the length beforehand, but that is no merit of HiPPO alone: means can merge in pairs
+# whenever all $n$ are full. Tried at 15 lengths from 129 to 511, five runs each, such means of 32
+# numbers had less error on average than the clock $1/t$ at every length but 257, just after they
+# merged, where both had 0.12. With 16 they had up to 0.56 soon after they merged, where the clock
+# had 0.20 at most.
 #
 # Of noise alone no memory keeps much more than a share of $n/256$.
 #
@@ -796,9 +802,10 @@ for length in (8, 64, 1024, 16_384, 65_536):
     print(f"cache, S = {length:6,}: {2 * keys.nbytes:11,} bytes, {spent:6.0f} µs a token")
 
 # %% [markdown]
-# The state takes 4,096 bytes, as many as a cache of 8 tokens, and never more. Where we ran it, a
-# step took about as long as attention over 64 tokens; over 16,384 tokens attention took some 40
-# times as long. (One head, NumPy, one core.)
+# The state takes 4,096 bytes, as many as a cache of 8 tokens, and never more. Where we ran
+# it, a step took about as long as attention over 64 tokens; over 16,384 tokens attention took 40 to
+# 100 times as long, depending on the machine. (One head, NumPy, one core; up to 64 tokens most of
+# the time is NumPy's own.)
 
 # %% [markdown]
 # ### Choosing by content
@@ -814,12 +821,13 @@ for length in (8, 64, 1024, 16_384, 65_536):
 # | what followed this token last time? | 64 | 100 | 47 to 99 |
 # | | 256 | 77 to 99 | 15 to 30 |
 #
-# Trained four times as long, it solves the last task at 64 tokens in every run, and still has 23 to
-# 52 % at 256.
+# Trained four times as long, this chapter's model solves the last task at 64 tokens in every run,
+# and still has 23 to 52 % at 256. What attention loses there comes from its position code
+# (RoPE): without it, it has 99 to 100 %.
 #
 # > **Takeaway.** A fixed state space gives up choosing by content, and exact recall of more than
 # > its $N$ numbers. It wins bytes and time a token that do not grow, training without a loop, and
-# > an average over the whole past, which takes noise out of a smooth signal.
+# > an average over the past, which takes noise out of a smooth signal.
 
 # %% [markdown]
 # ## 9 · Where this breaks

@@ -193,7 +193,7 @@ def convolve_in_blocks(kernel: Array, x: Array, block: int) -> Array:
     Each block's answer is longer than the block: its end belongs to the tokens that follow.
 
     Shapes:
-        kernel: (K,), shorter or longer than x
+        kernel: (K,), K at least 1, shorter or longer than x
         x: (..., T)
         returns: (..., T)
 

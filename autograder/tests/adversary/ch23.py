@@ -2938,3 +2938,85 @@ def s4d_kernel(a, b, c, delta, length):
 )
 
 CASES += FOURTH
+
+FIFTH: list[tuple[str, str, str, str]] = []
+
+
+def fifth(name, kind, what, code):
+    FIFTH.append((name, kind, what, IMPORTS + code.strip("\n") + "\n"))
+
+
+fifth(
+    "ssm_recurrent",
+    "wrong",
+    "the state moves along the eigenvectors of a_bar",
+    """
+def ssm_recurrent(a_bar, b_bar, c, x, state=None):
+    expect_system(a_bar, b_bar, c)
+    values, v = np.linalg.eig(a_bar)
+    inverse = np.linalg.pinv(v)
+    h = np.zeros((*x.shape[:-1], len(b_bar))) if state is None else state
+    g, push, read = h @ inverse.T, inverse @ b_bar, c @ v
+    y = []
+    for t in range(x.shape[-1]):
+        g = g * values + x[..., t, None] * push
+        y.append((g @ read).real)
+    return np.stack(y, axis=-1), (g @ v.T).real
+""",
+)
+
+fifth(
+    "ssm_recurrent",
+    "wrong",
+    "a small state counts as none, by np.allclose",
+    """
+def ssm_recurrent(a_bar, b_bar, c, x, state=None):
+    expect_system(a_bar, b_bar, c)
+    if state is None or np.allclose(state, 0):
+        state = np.zeros((*x.shape[:-1], len(b_bar)))
+    h, ys = state, []
+    for t in range(x.shape[-1]):
+        h = h @ a_bar.T + x[..., t, None] * b_bar
+        ys.append(h @ c)
+    return np.stack(ys, axis=-1), h
+""",
+)
+
+fifth(
+    "convolve_in_blocks",
+    "wrong",
+    "a block's answer reaches into the next block only",
+    """
+def convolve_in_blocks(kernel, x, block):
+    if block < 1:
+        raise ValueError(block)
+    total = x.shape[-1]
+    y = np.zeros(x.shape)
+    for first in range(0, total, block):
+        piece = x[..., first : first + block]
+        size = piece.shape[-1] + len(kernel) - 1
+        both = np.fft.rfft(kernel, size) * np.fft.rfft(piece, size)
+        end = min(first + size, first + 2 * block, total)
+        y[..., first:end] += np.fft.irfft(both, size)[..., : end - first]
+    return y
+""",
+)
+
+fifth(
+    "dplr_kernel",
+    "wrong",
+    "divided by 1 - w p* p",
+    """
+def dplr_kernel(diagonal, p, b, c, delta, length):
+    c_cut = cut_after(c, diagonal, p, delta, length)
+    roots = np.exp(-2j * np.pi * np.arange(length) / length)
+    w = delta / 2 * (1 + roots)
+    d = 1 - roots[:, None] - w[:, None] * diagonal
+    q = p.conj()
+    dot = lambda u, v: (u * v / d).sum(-1)
+    low = w * dot(c_cut, p) * dot(q, b) / (1 - w * dot(q, p))
+    return np.fft.ifft(delta * (dot(c_cut, b) - low)).real
+""",
+)
+
+CASES += FIFTH

@@ -75,6 +75,15 @@ SLIPS = (
         "block is dropped or written over. It is added to the tokens that follow.",
     ),
     Slip(
+        "ends reach one block",
+        (
+            "start + length] += answer",
+            "start + min(length, 2 * block)] += answer[..., : 2 * block]",
+        ),
+        "What a block's answer has beyond the next block is lost. A kernel that is longer than a "
+        "block reaches farther.",
+    ),
+    Slip(
         "the transform's length is not said",
         ("irfft(product, length)", "irfft(product, 2 * (product.shape[-1] - 1) or 1)"),
         "np.fft.irfft makes an even number of places unless it is told how many: give it the "

@@ -67,6 +67,11 @@ SLIPS = (
         "Right where p = 0 only: the second term has the wrong sign. It is subtracted.",
     ),
     Slip(
+        "the divisor's sign",
+        ("(1 + w * pp)", "(1 - w * pp)"),
+        "Right where p = 0 only: the divisor is 1 − w ⟨p*, p⟩ here. It should be 1 + w ⟨p*, p⟩.",
+    ),
+    Slip(
         "both signs of the correction",
         (SUM, "cb + w * cp * pb / (1 - w * pp)"),
         "Right where p = 0 only: both signs of the second term are exchanged, as if A were "
@@ -97,7 +102,7 @@ SLIPS = (
     Slip(
         "w without its half",
         ("delta / 2", "delta"),
-        "w is (1 + z) Δ. It is half of that.",
+        "w is (1 + z) Δ here. It should be half of that.",
     ),
     Slip(
         "no Δ in front",

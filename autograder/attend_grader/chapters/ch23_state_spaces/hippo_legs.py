@@ -48,17 +48,17 @@ SLIPS = (
     Slip(
         "both triangles",
         ("np.tril(-np.outer(root, root), -1)", "(np.diag(root**2) - np.outer(root, root))"),
-        "There are numbers above the diagonal. They are 0 for n < k.",
+        "There are numbers above the diagonal, where n < k. They should be 0.",
     ),
     Slip(
         "the root on the diagonal, too",
         ("np.tril(-np.outer(root, root), -1) - np.diag(n + 1.0)", "np.tril(-np.outer(root, root))"),
-        "The diagonal is −(2n + 1). It is −(n + 1).",
+        "The diagonal is −(2n + 1) here. It should be −(n + 1).",
     ),
     Slip(
         "a diagonal of n",
         ("n + 1.0", "1.0 * n"),
-        "The diagonal is −n, so that the first number never fades. It is −(n + 1).",
+        "The diagonal is −n, so that the first number never fades. It should be −(n + 1).",
     ),
     Slip(
         "without roots in A",
@@ -73,7 +73,7 @@ SLIPS = (
     Slip(
         "b is 1",
         ("return a, root", "return a, np.ones(size)"),
-        "b is 1 everywhere. It is √(2n+1).",
+        "b is 1 everywhere. It should be √(2n+1).",
     ),
     Slip(
         "counted from 1",

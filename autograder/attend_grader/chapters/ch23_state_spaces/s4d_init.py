@@ -32,7 +32,7 @@ SLIPS = (
     Slip(
         "growing",
         ("-0.5 + 1j", "0.5 + 1j"),
-        "The real part is positive, so that the state grows without end. It is −1/2.",
+        "The real part is positive, so that the state grows without end. It should be −1/2.",
     ),
     Slip(
         "both of each pair",
@@ -48,7 +48,7 @@ SLIPS = (
     Slip(
         "2π n",
         ("np.pi * n if", "2 * np.pi * n if"),
-        "With lin, the imaginary parts are 2πn. They are πn.",
+        "With lin, the imaginary parts are 2πn here. They should be πn.",
     ),
     Slip(
         "counted from 1",
@@ -58,7 +58,7 @@ SLIPS = (
     Slip(
         "P in the place of N",
         ("2 * pairs", "pairs"),
-        "With inv, N is taken to be the number of pairs. It is twice as large: each pair is two "
+        "With inv, N is taken to be the number of pairs. N is twice that: each pair is two "
         "numbers of the state.",
     ),
     Slip(
@@ -82,8 +82,8 @@ SLIPS = (
     Slip(
         "lin from 0 to π",
         ("np.pi * n if", "np.linspace(0, np.pi, pairs) if"),
-        "With lin, the imaginary parts go from 0 to π, whatever P is. They are πn: the last is "
-        "π (P − 1).",
+        "With lin, the imaginary parts go from 0 to π, whatever P is. They should be πn: the last "
+        "is π (P − 1).",
     ),
 )
 

@@ -122,7 +122,7 @@ SLIPS = (
     Slip(
         "Δ does not reach the powers",
         ("(delta * a)[..., None] *", "a[..., None] *"),
-        "The powers are e^(a j), whatever Δ is. They are those of Ā = e^(Δa).",
+        "The powers are e^(a j), whatever Δ is. They should be those of Ā = e^(Δa).",
     ),
     Slip(
         "real parts of the factors",

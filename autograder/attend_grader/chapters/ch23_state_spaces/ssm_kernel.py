@@ -142,7 +142,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         ranges={"a_bar": AS_DRAWN},
         says=(
-            "Results of whole numbers fit into int64.",
+            "Whole numbers are so small that int64 does not overflow.",
             "Shapes of the system that do not fit raise a ValueError.",
         ),
     ),

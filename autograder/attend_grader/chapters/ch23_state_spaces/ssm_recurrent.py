@@ -15,6 +15,9 @@ from attend_grader.checks.helpers import agrees, refuses, worked
 from attend_grader.checks.properties import normal
 from attend_grader.checks.sizes import AS_DRAWN
 
+DEFECTIVE = 0.5 * np.eye(3) + np.eye(3, k=1)
+"""A matrix with one eigenvector only."""
+
 
 def case(rng: np.random.Generator, size: int, *shape: int) -> Call:
     """A system with N = size, and an input."""
@@ -31,6 +34,7 @@ def going_on(rng: np.random.Generator, size: int, *shape: int) -> Call:
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for size, length in ((3, 5), (4, 4), (2, 7), (1, 3), (3, 1)):
         yield f"N = {size}, {length} tokens", case(rng, size, length)
+    yield "an Ā with one eigenvector only", Call((DEFECTIVE, *normal(rng, 2, 3), normal(rng, 4)))
     a_bar, b_bar, c = system(rng, 2)
     yield "c times 1e150, x times 1e-150", Call((a_bar, b_bar, 1e150 * c, 1e-150 * normal(rng, 4)))
 
@@ -38,10 +42,12 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for size, length in ((3, 4), (2, 2), (3, 1)):
         yield "a state is given", going_on(rng, size, length)
+    x, state = 1e-9 * normal(rng, 4), 1e-9 * normal(rng, 2)
+    yield "x and the state times 1e-9", Call((*system(rng, 2), x), {"state": state})
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All sizes different, N = T, leading axes, one token, one number, a state given."""
+    """All sizes different, N = T, one token, one number, a state, a stack; one eigenvector."""
     return [
         case(rng, 3, 5),
         case(rng, 4, 4),
@@ -50,7 +56,20 @@ def draws(rng: np.random.Generator) -> list[Call]:
         case(rng, 1, 4),
         going_on(rng, 3, 4),
         going_on(rng, 2, 3, 2),
+        Call((DEFECTIVE, *normal(rng, 2, 3), normal(rng, 4))),
     ]
+
+
+def by_eigenvectors(a_bar, b_bar, c, x, state=None):  # noqa: D103 (its slip says what it does)
+    expect_system(a_bar, b_bar, c)
+    rates, vectors = np.linalg.eig(a_bar)
+    back = np.linalg.pinv(vectors)
+    h = (np.zeros((*x.shape[:-1], len(c))) if state is None else state) @ back.T
+    y = []
+    for t in range(x.shape[-1]):
+        h = h * rates + x[..., t, None] * (back @ b_bar)
+        y.append((h @ (c @ vectors)).real)
+    return np.stack(y, axis=-1), (h @ vectors.T).real
 
 
 MOVE = "        h = h @ a_bar.T + x[..., t, None] * b_bar  # (..., N)\n"
@@ -103,6 +122,12 @@ SLIPS = (
         "The state that was given is changed in place. Make a new one: h = ….",
     ),
     Slip(
+        "by eigenvectors",
+        by_eigenvectors,
+        "Right where Ā has N independent eigenvectors. With fewer it cannot be diagonalized: "
+        "multiply by Ā again and again.",
+    ),
+    Slip(
         "tanh, as in an RNN",
         (
             "h = h @ a_bar.T + x[..., t, None] * b_bar",
@@ -153,7 +178,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         ranges={"a_bar": AS_DRAWN},
         says=(
-            "Results of whole numbers fit into int64.",
+            "Whole numbers are so small that int64 does not overflow.",
             "Shapes of the system that do not fit raise a ValueError.",
         ),
     ),
