@@ -182,8 +182,8 @@ if ready(merge_partials):
 # one token. It runs, it never overflows, and it is wrong. Yet it is exact when the largest score is
 # in the first tile, so a test with no more keys than one tile never sees the mistake. Scores that
 # differ little hide it too: with 512 keys in eight tiles and scores of standard deviation 0.01, an
-# output that should be 1 is off by 0.2 %; with 1, by about a quarter (medians of 200 draws; over 40
-# such sets 0.16 to 0.23 % and 21 to 30 %).
+# output that should be 1 is off by 0.2 %; with 1, by about a quarter (medians of 200 draws; over
+# 160 such sets 0.16 to 0.23 % and 21 to 31 %).
 #
 # | argument | shape | | result | shape |
 # |---|---|---|---|---|
@@ -412,9 +412,10 @@ if ready(online_softmax, flash_forward, flash_backward):
 # they beat those by hand by 0.5 to 0.65 bits in our five runs; more than half of that is sharpness,
 # which × 0.7 by hand gains as well. At 65,536 they fall behind in all five: a longer library holds
 # closer matches, and larger strengths single those out. × 1.5 they are the best of the four in four
-# of the five. (Both factors were chosen after seeing such runs. Your numbers differ with your
-# Python's documentation.) This does not show that such a reader is good; no other was tried. The
-# point is that 65,536 keys fit.
+# of the five. (Those by hand are large enough for it: × 1.3 they did worse in ten runs of ten. Both
+# factors above were chosen after seeing such runs. Your numbers differ with your Python's
+# documentation.) This does not show that such a reader is good: it was compared with letters'
+# frequencies only. The point is that 65,536 keys fit.
 
 # %% [markdown]
 # > **Takeaway.** The LSE of each query replaces the stored weights, for one more matrix product.
@@ -628,8 +629,8 @@ if ready(online_softmax, flash_forward):
 # %% [markdown]
 # Flash attention is **exact**: its answer is the same sum, bracketed otherwise. Its rounding is of
 # the same size as the naive form's here. Many small tiles round more: with 4,096 keys one by one,
-# its root mean square was 5.9 to 7.6 times that with tiles of 64 keys (medians of 24 draws, scores
-# × 1; 16 or 64 queries, widths of 8, 32 and 128). Methods that are faster because they look at
+# its root mean square was 5 to 8 times that with tiles of 64 keys (medians of 12 or 24 draws; 16 or
+# 64 queries, scores × 1, widths of 8, 32 and 128). Methods that are faster because they look at
 # fewer pairs (chapter 14, planned) or drop the softmax (15) compute something else. (Where NumPy
 # has no 80-bit numbers, "exact" is float64 too.)
 
