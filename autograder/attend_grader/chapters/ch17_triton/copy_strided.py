@@ -18,12 +18,12 @@ from attend_grader.chapters.ch17_triton.shared import (
     calls,
     kernel_properties,
 )
-from attend_grader.chapters.ch17_triton.views import memory_of, view_of
 from attend_grader.checks.compare import Miss, Tolerance, expect_close
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.kernels import launched
 from attend_grader.checks.subject import Subject, SubjectError
 from attend_grader.checks.torch_numbers import normal
+from attend_grader.inside.views import memory_of, view_of
 
 EXACT = Tolerance("exact", 0.0, "a copy changes no digit")
 

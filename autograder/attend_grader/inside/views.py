@@ -1,4 +1,7 @@
-"""Views that lose their strides on the way to a candidate: made where it runs."""
+"""Views that would lose their strides on the way to a candidate: made where it runs.
+
+A launcher stands here or in ``attend.data``: a jail holds no chapter of checks.
+"""
 
 from __future__ import annotations
 
