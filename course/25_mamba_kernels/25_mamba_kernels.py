@@ -205,9 +205,9 @@ if ready(segsum):
 #
 # <!-- exercise: ssd_chunked -->
 #
-# **Why.** The whole matrix costs $T^2$; the recurrence cannot use matrix products, at which
-# machines are best. So cut the text into chunks of $Q$ steps. For one chunk, with $h$ the state
-# before it:
+# **Why.** The whole matrix costs $T^2$; the recurrence has only small products, one step after
+# another, and machines are best at large ones. So cut the text into chunks of $Q$ steps. For one
+# chunk, with $h$ the state before it:
 #
 # 1. *within* the chunk: your `ssd_quadratic` of its $Q$ steps;
 # 2. *from before*: step $t$ reads $h\, c_t$, faded by all decays from the chunk's start to $t$, its
@@ -414,7 +414,7 @@ if ready(ssd_quadratic, ssd_recurrent, ssd_chunked):
     )
 
 # %% [markdown]
-# Microseconds a step at 2,048 steps, in three runs of this notebook:
+# Microseconds a step at 2,048 steps, in three runs of this notebook with the course's answers:
 #
 # | chunks of 64 | softmax attention | recurrent | chunks of 5 | quadratic |
 # |---|---|---|---|---|
@@ -545,7 +545,8 @@ if ready(Mamba2Block):
 #
 # A GPU has little fast memory beside each group of units and much slow memory for all. The
 # authors' kernel for Mamba *never writes the $(B, T, E, N)$ states to slow memory*: a program loads
-# its part of the input, keeps its state in registers, and writes only $y$ and the last state.
+# its part of the input, keeps its state on the chip, and writes $y$ and very few states (theirs one
+# each 2,048 steps, yours only the last).
 #
 # You write three such kernels in **Triton** (chapter 17). A kernel is one function that many
 # *programs* run, each on its own part, in any order:
@@ -565,7 +566,9 @@ if ready(Mamba2Block):
 # whose memory holds anything at first, and starts the programs. Write the kernels.
 #
 # No GPU is needed: kernels run in Triton's interpreter, with every access recorded. A card can
-# say that program 3 reads past the end of x. Triton also compiles them for an H100, without one.
+# say that program 3 reads past the end of x. Triton also compiles them for an H100, without one,
+# for sizes up to 32. There nothing may *spill*: what a program holds has to fit into its registers,
+# because what does not fit goes to slow memory.
 
 # %% [markdown]
 # <!-- exercise: triton_selective_scan -->
@@ -651,9 +654,10 @@ if ready(ssd_recurrent, triton_chunk_state):
 # <!-- exercise: triton_chunk_scan -->
 #
 # **Why.** Steps 1 and 2 of exercise 25.4, for all chunks at once: attention within the chunk, plus
-# what it reads of the state before it. Here differences of running sums are good enough, as they
-# start afresh with each chunk. But mind the half above the diagonal: there the exponent is
-# positive, its exponential may overflow, and infinity times 0 is not a number.
+# what it reads of the state before it. Here differences of running sums are good enough: they start
+# afresh with each chunk, and no log decay is $-\infty$ or as large as the reset of exercise 25.1.
+# But mind the half above the diagonal: there the exponent is positive, its exponential may
+# overflow, and infinity times 0 is not a number.
 #
 # | symbol | pointer | shape |
 # |---|---|---|
@@ -747,10 +751,10 @@ if ready(ssd_chunked):
 
 # %% [markdown]
 # The cache of 12 pairs is exact up to 12, the one of 42 up to 42. The state of the same bytes errs
-# from the second pair on: by 0.17 to 0.23 at 32 pairs with $N = 128$, in 40 runs. Its error follows
-# $(M - 1) / (M - 1 + N)$, so with $N = 16$ it is about 0.66 there. With far more pairs than the
-# cache holds the state errs less: at 128 pairs, on average, by 0.50 against 0.67 with $N = 128$ and
-# by 0.89 against 0.91 with $N = 16$.
+# from the second pair on: by 0.17 to 0.22 at 32 pairs with $N = 128$, in 160 runs. On average its
+# error follows $(M - 1) / (M - 1 + N)$, so with $N = 16$ it is about 0.66 there. With far more
+# pairs than the cache holds the state errs less: at 128 pairs, on average, by 0.50 against 0.67
+# with $N = 128$ and by 0.89 against 0.91 with $N = 16$.
 #
 # **What this does not show:** what a trained model recalls. It can choose its keys, and forget what
 # it does not need. And equal bytes are not equal arithmetic.

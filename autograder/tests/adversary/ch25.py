@@ -2327,3 +2327,57 @@ add(
     SCAN,
     ("axis=1), mask=ok)", "axis=1), mask=at < tl.num_programs(0) * n_tokens * n_channels)"),
 )
+add(
+    "ssd_quadratic",
+    "wrong",
+    "the matrix cast to float32, whatever the type of the arguments",
+    QUAD,
+    ("x.transpose(1, 2))", "x.transpose(1, 2).float())"),
+    ("mixed = fade * scores[:, None]", "mixed = (fade * scores[:, None]).float()"),
+)
+add(
+    "ssd_recurrent",
+    "wrong",
+    "read between fading and writing",
+    REC,
+    ("        h = fade * h + x", "        h = fade * h\n        READ\n        h = h + x"),
+    ("None, :]\n        ys.append((h * c[:, t, None, None, :]).sum(-1))\n", "None, :]\n"),
+    ("READ", "ys.append((h * c[:, t, None, None, :]).sum(-1))"),
+)
+add(
+    "ssd_recurrent",
+    "wrong",
+    "y filled into an empty float32 tensor",
+    REC,
+    ("ys = []", "ys = torch.empty(B, T, H, D)"),
+    (
+        "ys.append((h * c[:, t, None, None, :]).sum(-1))",
+        "ys[:, t] = (h * c[:, t, None, None, :]).sum(-1)",
+    ),
+    ("torch.stack(ys, 1)", "ys"),
+)
+add(
+    "ssd_chunked",
+    "wrong",
+    "zeros of float32 for a missing state",
+    CHU,
+    ("x.new_zeros(B", "torch.zeros(B"),
+)
+add(
+    "Mamba2Block",
+    "wrong",
+    "mixed cut as b, c, u",
+    BLO,
+    ("u, b, c = mixed.split([E, N, N], -1)", "b, c, u = mixed.split([N, N, E], -1)"),
+)
+add(
+    "Mamba2Block",
+    "wrong",
+    "the decay rates of the first call without gradients kept for later ones",
+    BLO,
+    (
+        "        y, _ =",
+        "        rates = self.a_log.exp()\n        if not torch.is_grad_enabled():\n            self.kept = rates = getattr(self, 'kept', rates)\n        y, _ =",
+    ),
+    ("-self.a_log.exp()", "-rates"),
+)

@@ -43,14 +43,26 @@ def _short(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "two heads of two channels", _case(rng, 1, 3, 2, 2, 2)
 
 
+def _kept(_: object) -> str:
+    return "Is something made from the parameters kept from one call for the next?"
+
+
 def _causal(subject: Subject, probe: Probe) -> None:
-    """What comes later changes nothing earlier, nor does a call change the next."""
+    """What comes later changes nothing earlier, nor does a call change the next.
+
+    Nor where training has changed the parameters between calls without torch's graph.
+    """
     built, probe = probe.build(subject, 4, 2, 2, 4, 3, scale=SCALE)
     x = normal(probe.rng, 2, 6, 4)
     probe.agree(built, x, tolerance=FLOAT32)
     built.run(method="eval")
     for _ in range(2):
         probe.agree(built, x, tolerance=FLOAT32, why="the same call again, after .eval()")
+    for why in ("", ", called again after a step of training"):
+        came = built.run((x,), graph=False)
+        why = f"under torch.no_grad(){why}"
+        probe.agree(built, x, tolerance=FLOAT32, why=why, came=came, clue=_kept)
+        built, _ = probe.train(built, SCALE)
     later = x.clone()
     later[:, 4:] = normal(probe.rng, 2, 2, 4)
     want = probe.reference(x)[:, :4].detach()
@@ -123,6 +135,14 @@ SLIPS = (
         "b and c exchanged",
         ("u, b, c = mixed", "u, c, b = mixed"),
         "b and c are exchanged: after u comes b, then c.",
+    ),
+    Slip(
+        "mixed cut as b, c, u",
+        (
+            "u, b, c = mixed.split([inner, state, state]",
+            "b, c, u = mixed.split([state, state, inner]",
+        ),
+        "mixed is cut as b, c, u. u comes first, then b, then c.",
     ),
     Slip(
         "a_log used as a",

@@ -14,6 +14,7 @@ from torch.nn import functional
 from attend_grader.chapters.ch25_mamba_kernels import READY_MADE
 from attend_grader.chapters.ch25_mamba_kernels.shared import sequence
 from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees, known, worked
 from attend_grader.checks.properties import expect_growth
@@ -231,7 +232,9 @@ EXERCISE = Exercise(
     goal="Compute the same outputs by attention within chunks and the recurrence between them.",
     reference=answers.ssd_chunked,
     contract=Contract(
+        accepts=(FLOAT64,),
         views=True,
+        same_dtype=True,
         arguments_unchanged=True,
         ranges={"log_decay": (-60, 0)},
         gradients=("x", "log_decay", "b", "c", "state"),

@@ -12,6 +12,7 @@ from attend_solutions import mamba_kernels as answers
 from attend_grader.chapters.ch25_mamba_kernels import READY_MADE
 from attend_grader.chapters.ch25_mamba_kernels.shared import sequence
 from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import Known, agrees, known, worked
 
@@ -131,7 +132,9 @@ EXERCISE = Exercise(
     goal="Compute all outputs as attention with a decay for its mask, and without a softmax.",
     reference=answers.ssd_quadratic,
     contract=Contract(
+        accepts=(FLOAT64,),
         views=True,
+        same_dtype=True,
         arguments_unchanged=True,
         ranges={"log_decay": (-60, 0)},
         gradients=("x", "log_decay", "b", "c"),

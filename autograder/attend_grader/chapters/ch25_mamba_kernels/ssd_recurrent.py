@@ -12,6 +12,7 @@ from attend_solutions import mamba_kernels as answers
 from attend_grader.chapters.ch25_mamba_kernels import READY_MADE
 from attend_grader.chapters.ch25_mamba_kernels.shared import sequence
 from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, worked
 from attend_grader.checks.torch_numbers import normal
@@ -57,6 +58,12 @@ SLIPS = (
         "reads before it writes",
         (f"{UPDATE}\n        {READ}", f"{READ}\n        {UPDATE}"),
         "y_t is read from the state before step t, so a step never sees itself. Update first.",
+    ),
+    Slip(
+        "reads before it adds",
+        ((UPDATE, "h = decay[:, t] * h"), (READ, f"{READ}\n        h = h + written[:, t]")),
+        "y_t is read from the faded state before x_t b_tᵀ is added to it, so a step never sees "
+        "itself. Add first.",
     ),
     Slip(
         "the decay hits the new input too",
@@ -129,7 +136,9 @@ EXERCISE = Exercise(
     goal="Compute the same outputs with a state of fixed size, one step after the other.",
     reference=answers.ssd_recurrent,
     contract=Contract(
+        accepts=(FLOAT64,),
         views=True,
+        same_dtype=True,
         arguments_unchanged=True,
         ranges={"log_decay": (-60, 0)},
         gradients=("x", "log_decay", "b", "c", "state"),
