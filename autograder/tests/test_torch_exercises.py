@@ -231,12 +231,21 @@ def test_what_is_kept_of_parameters_shows_after_a_step_of_training() -> None:
             probe.agree(built, x, tolerance=FLOAT32)
 
 
-def test_what_is_kept_of_parameters_breaks_the_promise_of_gradients() -> None:
-    report = _judge(Kept, CLASS)
+class KeptInDecoding(Kept):
+    def forward(self, x: Tensor) -> Tensor:
+        return Projection.forward(self, x) if torch.is_grad_enabled() else Kept.forward(self, x)
+
+
+@pytest.mark.parametrize(("candidate", "when"), [(Kept, ""), (KeptInDecoding, "no_grad")])
+def test_what_is_kept_of_parameters_breaks_the_promise_of_gradients(
+    candidate: type, when: str
+) -> None:
+    report = _judge(candidate, CLASS)
     assert (report.score, report.diagnosis) == (3, None)
     message = report.findings[1].message
     assert "for a new module with the same parameters." in message
     assert "kept from one call for the next?" in message
+    assert when in message
 
 
 def test_parameters_of_other_names_are_told() -> None:

@@ -17,6 +17,7 @@ import torch
 from attend_grader.checks.calls import Bench, build_ahead, parts, reference_on, replaced, run_ahead
 from attend_grader.checks.compare import Miss, expect_close
 from attend_grader.checks.probe import Call, Probe, Test
+from attend_grader.checks.stale import follows_parameters
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
 from attend_grader.checks.torch_properties import GRADIENT, transposed
 from attend_grader.checks.trials import Draws, Trial, keep_tried, trials
@@ -60,44 +61,9 @@ def gradients(draws: Draws, *, named: tuple[str, ...], layouts: bool = False) ->
         )
         keep_tried(sum(map(_compared, pulls, outcomes)))
         if EVERY in named:
-            _follows(drawn[0])
+            follows_parameters(drawn[0])
 
     return test
-
-
-def _follows(trial: Trial) -> None:
-    """After a change of all parameters, as training makes it, a module does what a new one does."""
-    call, rng = trial.call, trial.probe.rng
-    if call.build is None or call.parameters is None or trial.bench.error is not None:
-        return
-    old, built = dict(call.parameters), call.build
-    new = {name: _otherwise(value, rng) for name, value in old.items()}
-    module = trial.subject.build(*built.args, parameters=old, **built.kwargs)
-    if module.run(call.args, call.kwargs, method=call.method).error is not None:
-        return
-    after = module.reload(new).run(call.args, call.kwargs, method=call.method)
-    fresh = trial.subject.build(*built.args, parameters=new, **built.kwargs)
-    want = fresh.run(call.args, call.kwargs, method=call.method)
-    if want.error is not None:
-        return
-    what = "called, then all parameters were changed, as a step of training does"
-    if after.error is not None:
-        raise SubjectError(after.error, f"{what}: {trial.given(call)}")
-    alike = trial.alike()
-    found = alike.difference(after.value, want.value, single=True)
-    if found is not None:
-        place, mine, right = found
-        text = f"{place} is {mine}, but {right} for a new module with the same parameters."
-        cause = "Is something made from the parameters kept from one call for the next?"
-        raise Miss(text, cause=cause, topic="stale parameters").on(trial.given(call), what)
-
-
-def _otherwise(value: Any, rng: np.random.Generator) -> Any:
-    """A parameter's numbers in another order, and somewhat larger."""
-    if not value.is_floating_point():
-        return value.clone()
-    order = torch.from_numpy(rng.permutation(value.numel()))
-    return 1.25 * value.detach().flatten()[order].reshape(value.shape)
 
 
 def _wanted(trial: Trial, named: tuple[str, ...]) -> tuple[list[int], list[str]]:
@@ -339,10 +305,10 @@ def _as_differences(
     far = [_Step(trial, key, at, along[key], 2 * STEP) for key, at in drawn]
     run_ahead([pair for step in (*near, *far) for pair in step.pairs])
     for (key, _), short, wide in zip(drawn, near, far, strict=True):
-        slopes = short.slope(cotangents), wide.slope(cotangents)
-        if slopes[0] is None or slopes[1] is None:
+        found, beside = short.slope(cotangents), wide.slope(cotangents)
+        if found is None or beside is None:
             return
-        (slope, noise), (wider, _) = slopes
+        (slope, noise), (wider, _) = found, beside
         mine = 0.0 if got.get(key) is None else float((got[key] * along[key]).sum())
         if not np.isfinite(slope) or abs(slope) <= 10 * noise:
             continue

@@ -1,0 +1,57 @@
+"""That a module keeps nothing made from its parameters from one call for the next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from attend_grader.checks.compare import Miss
+from attend_grader.checks.subject import SubjectError
+from attend_grader.checks.trials import Trial
+
+
+def follows_parameters(trial: Trial) -> None:
+    """After a change of all parameters, as training makes it, a module does what a new one does.
+
+    With torch's graph, and under ``torch.no_grad()``, as in decoding.
+
+    Raises:
+        Miss: it gives other values.
+        SubjectError: it raises, and a new one does not.
+    """
+    call, rng = trial.call, trial.probe.rng
+    if call.build is None or call.parameters is None or trial.bench.error is not None:
+        return
+    old, built = dict(call.parameters), call.build
+    new = {name: _otherwise(value, rng) for name, value in old.items()}
+    module = trial.subject.build(*built.args, parameters=old, **built.kwargs)
+    for graph in (True, False):
+        if module.run(call.args, call.kwargs, method=call.method, graph=graph).error is not None:
+            return
+    module = module.reload(new)
+    fresh = trial.subject.build(*built.args, parameters=new, **built.kwargs)
+    for graph in (True, False):
+        want = fresh.run(call.args, call.kwargs, method=call.method, graph=graph)
+        if want.error is not None:
+            return
+        what = "called, then all parameters were changed, as a step of training does"
+        what += "" if graph else "; both calls under torch.no_grad()"
+        after = module.run(call.args, call.kwargs, method=call.method, graph=graph)
+        if after.error is not None:
+            raise SubjectError(after.error, f"{what}: {trial.given(call)}")
+        found = trial.alike().difference(after.value, want.value, single=True)
+        if found is not None:
+            place, mine, right = found
+            text = f"{place} is {mine}, but {right} for a new module with the same parameters."
+            cause = "Is something made from the parameters kept from one call for the next?"
+            raise Miss(text, cause=cause, topic="stale parameters").on(trial.given(call), what)
+
+
+def _otherwise(value: Any, rng: np.random.Generator) -> Any:
+    """A parameter's numbers in another order, and somewhat larger."""
+    if not value.is_floating_point():
+        return value.clone()
+    order = torch.from_numpy(rng.permutation(value.numel()))
+    return 1.25 * value.detach().flatten()[order].reshape(value.shape)
