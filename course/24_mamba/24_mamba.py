@@ -345,7 +345,8 @@ if ready(raw_scan):
 # 4$ and $\tfrac12 \cdot 8 + 1 = 5$, with the decay $\tfrac14$ each. Second round: $\tfrac14 \cdot 4
 # + 5 = 6$, the state after step 4. Down: the states after steps 2 and 4 are 4 and 6; the third
 # round fills in step 3: $\tfrac12 \cdot 4 + 8 = 10$. So the states are 4, 4, 10, 6, with $2 + 1 +
-# 1 = 4$ pairs in 3 rounds. (For $T = 2$ there is nothing to fill in: 1 pair, 1 round.)
+# 1 = 4$ pairs in 3 rounds. (For $T = 2$ there is nothing to fill in: 1 pair, 1 round. For $T = 1$
+# there is nothing to combine: 0 pairs, 0 rounds.)
 #
 # *PyTorch you need.* `x[:, 1::2]` takes places 1, 3, 5, … of the second axis, and you can assign to
 # it: `states[:, 1::2] = even`.
@@ -812,10 +813,10 @@ if ready(selective_scan):
 
 # %% [markdown]
 # Up to 12 pairs the cache is exact, while the state errs as soon as two keys are not at a right
-# angle: its error stays near $(n - 1) / (n - 1 + N)$. With more pairs the cache has lost the oldest
-# altogether, while the state knows a little of all. They are equal between 32 and 64 pairs, when
-# both have lost two thirds or more. So with random keys, at equal bytes, attention wins while what
-# you need fits its cache.
+# angle: over many runs its error is $(n - 1) / (n - 1 + N)$ on average. With more pairs the cache
+# has lost the oldest altogether, while the state knows a little of all. They are equal between 32
+# and 64 pairs, when both have lost two thirds or more. So with random keys, at equal bytes,
+# attention wins while what you need fits its cache.
 #
 # With orthogonal keys the state is exact up to 16 pairs, four more than the cache, which has then
 # lost about a quarter. A trained model may choose its keys, and what to forget. But no choice makes

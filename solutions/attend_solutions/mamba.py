@@ -200,7 +200,7 @@ class MambaBlock(nn.Module):
     """Two branches: one is convolved and scanned, the other is its gate.
 
         u, z = the halves of x W_inᵀ          u = SiLU(conv(u))
-        Δ, b, c = selective_parameters(u)     y = selective_scan(u, Δ, −exp(a_log), b, c)
+        Δ, b, c = selective_parameters(u)     y = selective_scan(u, Δ, −exp(a_log), b, c, skip)
         output = (y ∘ SiLU(z)) W_outᵀ
 
     Args:

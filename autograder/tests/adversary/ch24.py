@@ -2835,3 +2835,52 @@ def associative_scan(decay, written):
     return states, pairs + n + fill, rounds + 1 + (fill > 0)
 """,
 )
+add(
+    "selective_scan",
+    "wrong",
+    "the exact gain of a held input, as in chapter 23",
+    """
+def selective_scan(x, delta, a, b, c, skip, state=None):
+    decay = torch.exp(delta[..., None] * a)
+    gain = (decay - 1) / a * b[:, :, None]
+    h = torch.zeros_like(decay[:, 0]) if state is None else state
+    ys = []
+    for t in range(x.shape[1]):
+        h = decay[:, t] * h + gain[:, t] * x[:, t, :, None]
+        ys.append((h * c[:, t, None]).sum(-1) + skip * x[:, t])
+    return torch.stack(ys, 1), h
+""",
+)
+add(
+    "associative_scan",
+    "wrong",
+    "a round that fills in an odd last step only is not counted",
+    by_tree(r_down="int(T > 3)"),
+)
+add(
+    "MambaBlock",
+    "wrong",
+    "the scan without the skip",
+    block(skip="torch.zeros_like(self.skip)"),
+)
+add(
+    "MambaBlock",
+    "wrong",
+    "the last four taps, however many there are",
+    block(convolved="F.silu(causal_conv1d(u, self.taps[:, -4:], self.taps_bias))"),
+)
+add(
+    "mamba_step",
+    "wrong",
+    "the last four taps, however many there are",
+    """
+def mamba_step(block, x, recent, state):
+    u, z = (x @ block["input.weight"].T).chunk(2, -1)
+    window = torch.cat([recent, u[:, None]], 1)
+    u = (window[:, -4:] * block["taps"][:, -4:].T).sum(1) + block["taps_bias"]
+    u = F.silu(u)[:, None]
+    delta, b, c = selective_parameters(u, block["select"], block["delta"], block["delta_bias"])
+    y, state = selective_scan(u, delta, -block["a_log"].exp(), b, c, block["skip"], state)
+    return (y[:, 0] * F.silu(z)) @ block["output.weight"].T, window[:, 1:], state
+""",
+)

@@ -37,6 +37,7 @@ def _case(rng: np.random.Generator, batch: int, tokens: int, *build: int) -> Cal
 def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "", _case(rng, 2, 5, 4, 3)
     yield "other taps and another rank", _case(rng, 1, 6, 3, 2, 2, 2)
+    yield "six taps", _case(rng, 2, 8, 3, 2, 6)
 
 
 def _short(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -95,11 +96,6 @@ SLIPS = (
         "The convolution is missing: u goes through causal_conv1d, then SiLU, then the scan.",
     ),
     Slip(
-        "no SiLU after the convolution",
-        (CONVOLVED, "causal_conv1d(u, self.taps, self.taps_bias)"),
-        "u lacks its SiLU after the convolution.",
-    ),
-    Slip(
         "no gate",
         ("y * functional.silu(z)", "y"),
         "The gate is missing: the output of the scan is multiplied by SiLU(z).",
@@ -140,6 +136,11 @@ SLIPS = (
         ("return self.output(", "return x + self.output("),
         "x is added to the output inside the block. The model around it does that: the block "
         "returns what is to be added.",
+    ),
+    Slip(
+        "no skip",
+        ("c, self.skip)", "c, 0 * self.skip)"),
+        "The skip is missing: the scan takes self.skip, and adds skip x to what it reads.",
     ),
     Slip(
         "SiLU before the convolution",

@@ -42,6 +42,7 @@ def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "", _case(rng, 2, 4, 3)
     yield "other taps and another rank", _case(rng, 3, 3, 2, 2, 2)
     yield "one tap: nothing recent is kept", _case(rng, 2, 5, 2, 1)
+    yield "six taps", _case(rng, 2, 3, 2, 6)
 
 
 def _two_blocks(subject: Subject, probe: Probe) -> None:

@@ -50,9 +50,9 @@ def _forgets(rng: np.random.Generator):
 
 def _resets(rng: np.random.Generator) -> Call:
     """Long steps, after which decays multiply to 0; sums of Δ and of Δ a have no rounding."""
-    x, _, a, b, c, skip = _case(rng, 2, 16, 3, 2).args
+    x, _, a, b, c, skip = _case(rng, 2, 9, 3, 2).args
     delta = torch.from_numpy(rng.integers(1, 9, x.shape) / 4).float()
-    delta[:, [3, 7, 12]] = 50.0
+    delta[:, [2, 4, 7]] = 50.0
     a = -torch.from_numpy(rng.integers(4, 9, a.shape) / 4).float()
     return Call((x, delta, a, b, c, skip))
 
@@ -106,9 +106,14 @@ SLIPS = (
         "if the next part goes on from the last state.",
     ),
     Slip(
-        "the skip is part of the state",
-        ("gain * x[..., None]", "(gain + skip[:, None]) * x[..., None]"),
-        "The skip was written into the state. It goes from x straight to y.",
+        "the exact gain",
+        (
+            "decay, gain = discretize_selective(delta, a, b)",
+            "decay, _ = discretize_selective(delta, a, b)\n"
+            "    gain = (decay - 1) / a * b[:, :, None]",
+        ),
+        "What is written takes the exact gain of a held input, (exp(Δ a) − 1) / a · b, as in "
+        "chapter 23. Here the gain is Δ b, which discretize_selective gives.",
     ),
     Slip(
         "one decay for all steps",
