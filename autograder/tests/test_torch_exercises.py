@@ -12,6 +12,7 @@ import torch
 from attend_grader.checks.compare import FLOAT32, Miss
 from attend_grader.checks.contract import EVERY_PARAMETER, FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.flow import gradients
 from attend_grader.checks.mutation import mutants
 from attend_grader.checks.subject import Subject, local
 from attend_grader.checks.torch_properties import module_call, normal
@@ -233,7 +234,8 @@ def test_what_is_kept_of_parameters_shows_after_a_step_of_training() -> None:
 
 class KeptInDecoding(Kept):
     def forward(self, x: Tensor) -> Tensor:
-        return Projection.forward(self, x) if torch.is_grad_enabled() else Kept.forward(self, x)
+        right = self.weight.T / math.sqrt(self.weight.shape[1])
+        return x @ right if torch.is_grad_enabled() else super().forward(x)
 
 
 @pytest.mark.parametrize(("candidate", "when"), [(Kept, ""), (KeptInDecoding, "no_grad")])
@@ -293,3 +295,21 @@ def test_mutants_of_a_class_lose_points() -> None:
     found = {str(m).split(": ", 1)[1]: m.function for m in mutants(Projection)}
     changed = next(f for text, f in found.items() if "→ x * self.weight.T" in text)
     assert _judge(changed, CLASS).score == 0
+
+
+def _half_cut(second: Callable[[Tensor, Tensor], Tensor]) -> str:
+    """What is told where y reaches the first of two results without its gradient."""
+
+    def draws(rng: np.random.Generator) -> list[Call]:
+        return [Call((normal(rng, 2, 3), normal(rng, 2, 3)))]
+
+    probe = Probe(np.random.default_rng(1), lambda x, y: (x * y, second(x, y)), False, ("x", "y"))
+    mine = local(lambda x, y: (x * y.detach(), second(x, y)))
+    with pytest.raises(Miss) as told:
+        gradients(draws, named=("x", "y"))(mine, probe)
+    return told.value.cause
+
+
+def test_a_result_through_which_no_gradient_comes_is_not_said_to_be_right() -> None:
+    assert "wrong through result 1 only, and right through result 2" in _half_cut(torch.add)
+    assert "right through" not in _half_cut(lambda x, y: x.sum(-1))

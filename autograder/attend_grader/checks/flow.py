@@ -261,16 +261,22 @@ def _tell_through(asked: Pull, miss: Miss) -> None:
     names = trial.probe.results or tuple(f"result {i + 1}" for i in range(len(cotangents)))
     if len(cotangents) == 1:
         return
-    wrong = []
+    named = re.split(r"[, ]+", miss.topic)
+    wrong, tested = [], []
     for index, name in enumerate(names):
         alone = [c if i == index else torch.zeros_like(c) for i, c in enumerate(cotangents)]
+        right = asked.right(alone)
+        lost = (want for key, want in right.items() if _name(trial, key) in named)
+        if not any(map(_any, lost)):  # through this result nothing reaches it
+            continue
+        tested.append(name)
         try:
-            _as_reference(asked, asked.pulled(alone), asked.right(alone))
+            _as_reference(asked, asked.pulled(alone), right)
         except Miss:
             wrong.append(name)
-    if 0 < len(wrong) < len(names):
+    if 0 < len(wrong) < len(tested):
         through = f"through {_and(wrong)}"
-        rest = [name for name in names if name not in wrong]
+        rest = [name for name in tested if name not in wrong]
         text = f"The gradient is wrong {through} only, and right through {_and(rest)}."
         miss.cause = f"{miss.cause} {text}".strip()
         miss.topic = f"{miss.topic} {through}"
