@@ -41,6 +41,7 @@ widgets.depth_thermometer()
 
 # %%
 import math
+import textwrap
 from functools import partial
 
 import torch
@@ -447,7 +448,8 @@ if ready(rms_norm, feed_forward, TransformerBlock):
             tokens = torch.cat([tokens, torch.multinomial(chances, 1, generator=draw)])
         return decode(tokens)
 
-    print(write("The statement is", 400))
+    for line in write("The statement is", 400).split("\n"):
+        print(textwrap.fill(line, 46, drop_whitespace=False))
     print(f"\nbits a character on unseen text: {deep.bits(writer, 128):.2f}")
 
 # %% [markdown]
@@ -594,7 +596,8 @@ if ready(layer_norm, feed_forward, TransformerBlock):
                 turned = torch.rad2deg(torch.acos(cosine.clamp(max=1))).mean()
                 print(f"block {number:2d} turns the stream by {turned:4.1f} degrees")
     huge, ones = torch.tensor([[1000.0, -3, -2, -1, 0, 1, 2, 3]]), torch.ones(8)
-    print("one number is 1,000, the others -3 to 3:", layer_norm(huge, ones, 0 * ones))
+    print("one number is 1,000, the others -3 to 3:")
+    print(layer_norm(huge, ones, 0 * ones))
 
 # %% [markdown]
 # ## A postcard

@@ -316,6 +316,7 @@ from attend_solutions.linear_attention import memory_width
 
 # %%
 if ready(memory_width, recurrent_form):
+    print(f"{'pairs':>5}  error     D  {'five runs':16}  {'numbers':>7}  {'a list':>7}")
     for pairs, error in ((32, 2.0), (32, 0.5), (32, 0.1), (256, 0.5)):
         d, found = memory_width(pairs, error), []
         for seed in range(5):
@@ -325,8 +326,7 @@ if ready(memory_width, recurrent_form):
             _, memory = recurrent_form(k, k, v)
             found.append(((k @ memory - v) ** 2).mean() / (v**2).mean())
         spread = f"{min(found):.2f} {np.mean(found):.2f} {max(found):.2f}"
-        said = f"{pairs:3} pairs, error {error}: D = {d:3}, measured {spread}"
-        print(f"{said}, {64 * d:6,} numbers (list: {128 * pairs:6,})")
+        print(f"{pairs:5}  {error:5}  {d:4}  {spread:16}  {64 * d:7,}  {128 * pairs:7,}")
 
 # %% [markdown]
 # For an error of ½ this memory is about as large as the list (last column; keys and values of width
@@ -499,25 +499,24 @@ PAIRED = (
     ("softmax, 128 digits", "delta rule, width 256"),
 )
 if ready(linear_attention, delta_rule_update):
-    print("mean squared error of twenty splits; tuned on two others")
+    print("numbers kept; mean squared error of twenty splits; tuned on two others")
     found = [digits_error("softmax, 1,000 digits", (0,), seed) for seed in range(20)]
-    print(f"{'plain mean of values':60}: {min(found):4.1f} to {max(found):4.1f}")
+    print(f"{'plain mean of values':30} {min(found):4.1f} to {max(found):4.1f}")
     errors = {}
     for rule, (numbers, tuned, options) in RULES.items():
         tried = {o: sum(digits_error(rule, o, seed) for seed in (100, 101)) for o in options}
         best = min(tried, key=lambda o: tried[o])
         errors[rule] = found = np.array([digits_error(rule, best, seed) for seed in range(20)])
         chosen = (f"{name} {o}" for name, o in zip(tuned, best, strict=False))
-        kept = ", ".join([f"keeps {numbers:6,}", *chosen])
         told = f"{found.min():4.1f} to {found.max():4.1f}, mean {found.mean():4.1f}"
-        print(f"{rule:23} {kept:36}: {told}")
+        print(f"{rule:23}{numbers:7,} {told}  {', '.join(chosen)}")
     for one, other in PAIRED:
         lower = errors[other] - errors[one]
-        print(f"{one} below {other} in {(lower > 0).sum()} of 20, by {lower.mean():.2f} on average")
+        print(f"{one} below {other}: {(lower > 0).sum()} of 20, by {lower.mean():.2f}")
     order = np.random.default_rng(0).permutation(len(pictures))
     known, asked = upper[order[:1000]], upper[order[1000:]]
-    print("a query's weights spread over so many of 1,000 digits:", end="")
-    print(f" softmax {spread_over(np.exp(80 * asked @ known.T)):.0f}", end="")
+    print("a query's weights spread over so many of 1,000 digits:")
+    print(f"  softmax {spread_over(np.exp(80 * asked @ known.T)):.0f}", end="")
     for name, centre in (("mean of φ", 0.0), ("centred", known.mean(axis=0))):
         q, k = (elu_plus_one(1024 * (x - centre)) for x in (asked, known))
         print(f", {name} {spread_over(q @ k.T):.0f}", end="")

@@ -93,6 +93,21 @@ def errors_written(notebook: nbformat.NotebookNode) -> list[str]:
     ]
 
 
+WIDEST = 78
+"""Characters of a printed line that a window of 800 pixels shows without breaking it."""
+
+
+def printed_too_wide(notebook: nbformat.NotebookNode) -> list[str]:
+    return [
+        line
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if output.output_type == "stream" and output.name == "stdout"
+        for line in output.text.splitlines()
+        if len(line) > WIDEST
+    ]
+
+
 def scores(notebook: nbformat.NotebookNode) -> dict[str, int]:
     """What each check cell's value says, as nbgrader reads it."""
     found = {}
@@ -118,6 +133,7 @@ def test_solved_chapter_runs_in_time_with_full_marks(chapter_id, tmp_path):
     expected = {e.name: e.points for e in chapters.chapter(chapter_id).exercises}
     assert scores(notebook) == expected
     assert errors_written(notebook) == []
+    assert printed_too_wide(notebook) == []
     assert "This cell waits for" not in "".join(texts(c) for c in notebook.cells if "outputs" in c)
     told = (
         f"{chapter_id} took {seconds:.0f} s of processor time, all {slowdown.factor:.1f} × slower"
