@@ -313,7 +313,7 @@ if ready(scaled_dot_product_attention):
             "at four values of sharpness: one grey mean at 0, other halves at 80.",
         )
     )
-    print("mean squared error of the lower half, over 5 random splits (smallest to largest):")
+    print("mean squared error of the lower half, smallest to largest of 5 splits:")
     for sharpness, label in SHARP.items():
         errors = []
         for seed in range(5):
@@ -679,7 +679,7 @@ if ready(scaled_dot_product_attention, attention_backward):
                 colors[queries] = charts.SCALED if scaled else charts.UNSCALED
                 dashes[queries] = [1, 0] if kind == "median" else [7, 3]
             if d == 512:
-                print(said, f"top tenth {min(top):.0%} to {max(top):.0%} of Σ‖dQ‖²")
+                print(f"{said} top tenth {min(top):.0%} to {max(top):.0%}")
                 there, at_64 = shares[512, scaled], shares[64, scaled]
                 print(f"  ‖dQ‖ below 0.05: {there} of the queries (at D = 64: {at_64})")
     display(
