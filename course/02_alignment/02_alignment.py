@@ -696,7 +696,7 @@ display(
 #
 # Collins et al. (2017) found something similar for plain networks, LSTM and GRU on their tasks:
 # with careful training their capacities are nearly the same, about one real number of the input per
-# hidden unit, and many differences are differences of training.
+# hidden unit, and many differences come from training.
 #
 # And is it the *length*? "Saturday the 7th of march 1987" has twice the words of "7 march 1987",
 # but says the same. In the chart the fixed vector's lines are nearly level while the number of
@@ -751,7 +751,7 @@ if mine:
 
 # %% [markdown]
 # In eleven runs not one of 200 was right. In the example each of them wrote three dates, as many as
-# it had ever seen. It can look at every word, but not write four dates.
+# it had ever seen.
 #
 # **One query, one place.** Soft attention returns a mean. If two words fit equally well, it returns
 # something between them, which may be neither: chapter 05 looks several times side by side.
@@ -907,9 +907,9 @@ if ready(hard_attention_sample):
 
 # %% [markdown]
 # With this baseline, one draw does almost as well as the exact gradient. (It starts at the right
-# value; from 0 it would reach only 0.8 to 0.9 in 300 steps.) Without a baseline none of these rates
-# gets far: each draw adds about 10 times the rate to the score of *whatever* was drawn. At a large
-# rate the softmax is soon sure of a place that luck chose; at a small one the climb is slow.
+# value; from 0 it reaches 0.8 to 0.9.) Without a baseline none of these rates gets far: each draw
+# adds about 10 times the rate to the score of *whatever* was drawn. At a large rate the softmax is
+# soon sure of a place that luck chose; at a small one the climb is slow.
 
 # %% [markdown]
 # ## 11 · Optional: local attention
