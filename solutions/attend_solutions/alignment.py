@@ -232,7 +232,8 @@ def hard_attention_sample(
 
     The unit interval is cut into pieces as long as the weights, in order: place 0 owns the numbers
     u with 0 ≤ u < a_0, place 1 those with a_0 ≤ u < a_0 + a_1, and so on; rounding may leave a
-    rest, which belongs to the last place. The place that owns ``uniforms`` is drawn.
+    rest, which belongs to the last place (whose weight is then not 0). The place that owns
+    ``uniforms`` is drawn.
 
     The estimate is (reward of the drawn place - baseline) · ∇ log a_drawn, where ∇ is the
     derivative with respect to the *scores* whose softmax the weights are.

@@ -1176,6 +1176,60 @@ ODD = [
         "exp(hidden - logsumexp): ties of large scores",
         "def local_attention(scores, values, centre, window, gaussian=True):\n    far = torch.arange(scores.shape[-1]) - centre[..., None]\n    hidden = scores.masked_fill(far.abs() > window, -torch.inf)\n    a = (hidden - hidden.logsumexp(-1, keepdim=True)).exp()\n    if gaussian:\n        a = a * torch.exp(-far ** 2 / (2 * (window / 2) ** 2))\n    return a @ values, a",
     ),
+    (
+        "encode",
+        "wrong",
+        "the forward cell reads both ways",
+        "def encode(x, forward, backward):\n    B, S, C = x.shape\n    h = g = x.new_zeros(B, forward[1].shape[1])\n    f, b = [], []\n    for s in range(S):\n        h = torch.gru_cell(x[:, s], h, *forward)\n        f.append(h)\n    for s in reversed(range(S)):\n        g = torch.gru_cell(x[:, s], g, *forward)\n        b.insert(0, g)\n    return torch.cat([torch.stack(f, 1), torch.stack(b, 1)], -1)",
+    ),
+    (
+        "encode",
+        "wrong",
+        "the backward state from before its word",
+        "def encode(x, forward, backward):\n    B, S, C = x.shape\n    h = g = x.new_zeros(B, forward[1].shape[1])\n    f, b = [], []\n    for s in range(S):\n        h = torch.gru_cell(x[:, s], h, *forward)\n        f.append(h)\n    for s in reversed(range(S)):\n        b.append(g)\n        g = torch.gru_cell(x[:, s], g, *backward)\n    return torch.cat([torch.stack(f, 1), torch.stack(b[::-1], 1)], -1)",
+    ),
+    (
+        "additive_score",
+        "wrong",
+        "v multiplied in before the tanh",
+        "def additive_score(queries, keys, w_query, w_key, v):\n    x = (queries @ w_query)[..., :, None, :] + (keys @ w_key)[..., None, :, :]\n    return torch.tanh(x * v).sum(dim=-1)",
+    ),
+    (
+        "additive_score",
+        "wrong",
+        "hidden units by relu",
+        "def additive_score(queries, keys, w_query, w_key, v):\n    x = (queries @ w_query)[..., :, None, :] + (keys @ w_key)[..., None, :, :]\n    return torch.relu(x) @ v",
+    ),
+    (
+        "repaired_decoder",
+        "wrong",
+        "repaired, but the context stands before the word",
+        "def repaired_decoder(embedded, state, encoded, weight, cell):\n    steps = []\n    for y in embedded.unbind(dim=1):\n        c, a = attend(multiplicative_score(state.unsqueeze(1), encoded, weight), encoded)\n        c, a = c[:, 0], a[:, 0]\n        state = torch.gru_cell(torch.cat((c, y), dim=-1), state, *cell)\n        steps.append((state, c, a))\n    return tuple(torch.stack(part, dim=1) for part in zip(*steps, strict=True))",
+    ),
+    (
+        "repaired_decoder",
+        "wrong",
+        "after eight steps the last context serves",
+        "def repaired_decoder(embedded, state, encoded, weight, cell):\n    steps = []\n    for y in embedded.unbind(dim=1):\n        if len(steps) < 8:\n            c, a = attend(multiplicative_score(state.unsqueeze(1), encoded, weight), encoded)\n            c, a = c[:, 0], a[:, 0]\n        state = torch.gru_cell(torch.cat((y, c), dim=-1), state, *cell)\n        steps.append((state, c, a))\n    return tuple(torch.stack(part, dim=1) for part in zip(*steps, strict=True))",
+    ),
+    (
+        "hard_attention_sample",
+        "wrong",
+        "reward and baseline multiplied out: no digits left where they are close",
+        "def hard_attention_sample(weights, uniforms, rewards, baseline=0.0):\n    S = weights.shape[-1]\n    places = (weights.cumsum(-1) <= uniforms[..., None]).sum(-1).clamp(max=S - 1)\n    reward = rewards.gather(-1, places[..., None])\n    slope = F.one_hot(places, S).to(weights.dtype) - weights\n    return places, reward * slope - baseline * slope",
+    ),
+    (
+        "hard_attention_sample",
+        "wrong",
+        "the baseline as a float32 tensor",
+        "def hard_attention_sample(weights, uniforms, rewards, baseline=0.0):\n    S = weights.shape[-1]\n    places = (weights.cumsum(-1) <= uniforms[..., None]).sum(-1).clamp(max=S - 1)\n    reward = rewards.gather(-1, places[..., None])\n    slope = F.one_hot(places, S).to(weights.dtype) - weights\n    return places, (reward - torch.tensor(baseline)) * slope",
+    ),
+    (
+        "hard_attention_sample",
+        "right",
+        "a rest goes to the last place that has a weight",
+        "def hard_attention_sample(weights, uniforms, rewards, baseline=0.0):\n    S = weights.shape[-1]\n    last = S - 1 - (weights.flip(-1) > 0).int().argmax(dim=-1)\n    places = torch.minimum((weights.cumsum(-1) <= uniforms[..., None]).sum(-1), last)\n    reward = rewards.gather(-1, places[..., None])\n    return places, (reward - baseline) * (F.one_hot(places, S).to(weights.dtype) - weights)",
+    ),
 ]
 
 CASES = [

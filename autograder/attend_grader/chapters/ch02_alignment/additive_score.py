@@ -72,6 +72,17 @@ SLIPS = (
         "hidden units, before the product with v.",
     ),
     Slip(
+        "v before the tanh",
+        (f"{HIDDEN} @ v", "torch.tanh((query_part + key_part) * v).sum(dim=-1)"),
+        "The hidden units are multiplied by v before the tanh. First tanh, then v: it weighs what "
+        "comes out of the units.",
+    ),
+    Slip(
+        "ReLU instead of tanh",
+        ("torch.tanh", "torch.relu"),
+        "The hidden units are cut off at 0 (ReLU). Bahdanau's score uses tanh.",
+    ),
+    Slip(
         "sigmoid instead of tanh",
         ("torch.tanh", "torch.sigmoid"),
         "The hidden units lie between 0 and 1 (sigmoid). Bahdanau's score uses tanh.",

@@ -51,7 +51,7 @@ def _half(which: int, name: str) -> Property:
 
     def test(subject: Subject, probe: Probe) -> None:
         for _ in probe.repeat(1, 3):
-            for b, s, c, n in ((2, 4, 3, 5), (3, 3, 3, 3), (1, 7, 2, 4), (2, 3, 1, 1)):
+            for b, s, c, n in ((2, 4, 3, 5), (3, 3, 3, 3), (1, 12, 2, 4), (2, 3, 1, 1)):
                 inputs = _inputs(probe.rng, b, s, c, n)
                 want = _torchs_gru(*inputs)
                 got = probe.call(subject, *inputs).value
@@ -98,6 +98,21 @@ SLIPS = (
         ),
         "The backward reading starts from the last forward state. It starts from zeros, as the "
         "forward one does: set h to zeros again before the second loop.",
+    ),
+    Slip(
+        "one cell for both directions",
+        ("read(places[::-1], backward)", "read(places[::-1], forward)"),
+        "Both readings use the cell `forward`. From the last word to the first the cell `backward` "
+        "reads, with weights of its own.",
+    ),
+    Slip(
+        "backward states from before their word",
+        (
+            BACK,
+            f"torch.cat([{BACK}[:, 1:], x.new_zeros(len(x), 1, forward[1].shape[1])], dim=1)",
+        ),
+        "The backward state at each place is the one from before its word was read, so the word "
+        "itself is missing from it. In the second loop, too, take the step first, then keep.",
     ),
     Slip(
         "backward states first",

@@ -81,6 +81,12 @@ def _estimates(rng: np.random.Generator) -> Fresh:
 def _baselines(rng: np.random.Generator) -> Fresh:
     for baseline in (1.5, -2.0):
         yield f"baseline = {baseline}", Call(_inputs(rng, 3, 4), {"baseline": baseline})
+    for baseline, dtype in ((100_000.0, "float32"), (100_000.1, "float64")):
+        inputs = (each.to(getattr(torch, dtype)) for each in _inputs(rng, 3, 4))
+        weights, uniforms, gaps = inputs
+        rewards = 100_000 + (64 * gaps).round() / 64  # what float32 can hold
+        why = f"{dtype}, baseline = {baseline}, and rewards close to it"
+        yield why, Call((weights, uniforms, rewards), {"baseline": baseline})
 
 
 def _unknown(subject: Subject, probe: Probe) -> None:
@@ -161,6 +167,12 @@ SLIPS = (
         ("ends <= uniforms", "ends < uniforms"),
         "A number u on the edge between two pieces goes to the left one. A piece begins at its "
         "left edge: the place is the number of ends *at most* u (in searchsorted, right=True).",
+    ),
+    Slip(
+        "counted the pieces that end beyond u",
+        ("ends <= uniforms", "ends > uniforms"),
+        "The pieces that end beyond u are counted. Count those that end at u or before: they lie "
+        "to its left, so their number is the place.",
     ),
     Slip(
         "no owner for a rest from rounding",

@@ -64,6 +64,7 @@ def _all(rng: np.random.Generator) -> Fresh:
     for sizes in SIZES:
         yield f"B, T, S, C, N, E = {', '.join(map(str, sizes))}", Call(_inputs(rng, *sizes))
     yield "weight is None, so the dot score", Call(_inputs(rng, 2, 3, 4, 2, 3))
+    yield "twelve steps", Call(_inputs(rng, 2, 12, 4, 3, 5, 6))
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -135,6 +136,12 @@ SLIPS = (
         "the plain mean. The context just made goes into torch.gru_cell of the same step.",
     ),
     Slip(
+        "context before the word",
+        ("[y, context]", "[context, y]"),
+        "The cell reads the context first, then the word. Its weights expect the word first: "
+        "torch.cat([y, context], dim=-1).",
+    ),
+    Slip(
         "detached in the loop",
         ("multiplicative_score(state[:, None],", "multiplicative_score(state[:, None].detach(),"),
         "The values are right, but the words before do not get their whole gradient: in the loop a "
@@ -177,15 +184,15 @@ EXERCISE = Exercise(
     properties=(
         Property("two steps worked by hand: weights 3/4 and 1/4 first", 1, _worked),
         known("one step: the state before it asks", _first, tolerance=FLOAT32),
-        agrees("contexts and weights of every step", _all, part=2, tolerance=FLOAT32, clue=sums),
-        agrees("states: each context goes into its own step", _all, part=0, tolerance=FLOAT32),
-        agrees("contexts: returned as they went in", _all, part=1, tolerance=FLOAT32),
         agrees(
             "one source word: still right",
             lambda rng: [("one source word only", Call(_inputs(rng, 3, 4, 1, 2, 4, 5)))],
             part=0,
             tolerance=FLOAT32,
         ),
+        agrees("contexts and weights of every step", _all, part=2, tolerance=FLOAT32, clue=sums),
+        agrees("contexts: returned as they went in", _all, part=1, tolerance=FLOAT32),
+        agrees("states: each context goes into its own step", _all, part=0, tolerance=FLOAT32),
     ),
     draws=draws,
     slips=SLIPS,
