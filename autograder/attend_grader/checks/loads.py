@@ -62,4 +62,6 @@ def size_of(value: Any) -> int:
     """Bytes of the arrays in a value."""
     if isinstance(value, (tuple, list)):
         return sum(map(size_of, value))
+    if isinstance(value, dict):
+        return sum(map(size_of, value.values()))
     return int(getattr(value, "nbytes", 0))

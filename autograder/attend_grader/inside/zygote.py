@@ -68,12 +68,14 @@ def main() -> None:
 
 def preload(modules: list[str]) -> None:
     """Import modules once, for all children."""
+    gc.disable()  # there is nothing to collect in what modules make
     for name in ("attend_grader.inside.lean", *modules):
         _import(name)
     if "torch" in sys.modules:
         _import(_LATER)
     gc.collect()
     gc.freeze()  # a child's collector would look at all of it, and so copy all its pages: 0.2 s
+    gc.enable()
 
 
 def _import(name: str) -> None:

@@ -128,16 +128,12 @@ def references_for(exercise: Exercise, known: Mapping[str, Exercise]) -> dict[st
 def _follow_through(
     subject: Subject, exercise: Exercise, seed: int, extra: bool, own: list[Finding]
 ) -> tuple[Subject, list[Finding], tuple[str, ...]]:
-    """Check again with references for what it calls; keep that result where it is better."""
+    """Check what it loses again, with references for what it calls; keep what is better."""
 
     def run(names: tuple[str, ...]) -> tuple[Subject, list[Finding]]:
         variant = subject.with_references(names)
-        return variant, run_properties(variant, exercise, seed, extra=extra) or own
+        return variant, run_properties(variant, exercise, seed, extra=extra, kept=own) or own
 
-    lost = {f.property for f in own if not f.passed and f.reason != NOT_YET}
-    variant = subject.with_references(exercise.uses)
-    if not any(passes(variant, exercise, {name}, seed, extra=extra) for name in lost):
-        return subject, own, ()
     variant, findings = run(exercise.uses)
     best = _earned(findings)
     if best <= _earned(own):

@@ -32,9 +32,17 @@ NOT_YET = "this counts once a third of the points above are earned."
 
 
 def run_properties(
-    subject: Subject, exercise: Exercise, seed: int, *, extra: bool, slow: bool = True
+    subject: Subject,
+    exercise: Exercise,
+    seed: int,
+    *,
+    extra: bool,
+    slow: bool = True,
+    kept: Sequence[Finding] = (),
 ) -> list[Finding] | None:
     """Test every property on its own random numbers; without ``slow``, only those that are quick.
+
+    Those that hold among the findings ``kept`` are not tested again.
 
     Returns:
         A finding for each; None where each call ended at a ``raise NotImplementedError``.
@@ -45,6 +53,7 @@ def run_properties(
     tried = [prop for prop in exercise.properties if slow or not prop.slow]
     own = [prop for prop in tried if not prop.promise]
     needed = NEEDED * sum(prop.points for prop in own)
+    held = {finding.property: finding for finding in kept if finding.passed}
     subject.log.clear()
 
     def probe(name: str) -> Probe:
@@ -53,6 +62,9 @@ def run_properties(
     for prop in (*own, *(prop for prop in tried if prop.promise)):
         if prop.promise and sum(f.earned for f in findings[: len(own)]) < needed:
             findings.append(Finding(prop.name, prop.points, 0, NOT_YET, reason=NOT_YET))
+            continue
+        if prop.name in held:
+            findings.append(held[prop.name])
             continue
         loss = _tested(lambda prop=prop: prop.test(subject, probe(prop.name)), exercise)
         if loss is None:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from attend_grader.checks.loads import size_of
 from attend_grader.inside import codec
 from attend_grader.sandbox.remote import ProcessChannel, SubjectDied
 
@@ -32,7 +33,7 @@ REMEMBERED = 1_000
 """Answers that are kept: a check asks the same again, with other functions in place."""
 
 LONGEST = 32 * 2**10
-"""Bytes of a question, and of an answer, that is kept."""
+"""Bytes of a question, and of the numbers of an answer, that is kept."""
 
 
 class References:
@@ -73,7 +74,7 @@ class References:
         if key in self._answers:
             return self._answers[key]
         answer = self._ask(reference, asked, seconds)
-        if len(question) <= LONGEST and len(codec.frame(answer)) <= LONGEST:
+        if len(question) <= LONGEST and size_of(answer.get("value")) <= LONGEST:
             if len(self._answers) == REMEMBERED:
                 self._answers.clear()
             self._answers[key] = answer
