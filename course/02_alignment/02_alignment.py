@@ -521,7 +521,7 @@ if mine:
                 goals = dates.aligned([dates.SOURCE[number] for number in numbers])
                 hits += (weights.argmax(dim=-1)[:-1] == torch.tensor(goals)).tolist()
         print(f"step {step:3d}  largest weight on the right word {np.mean(hits):4.0%}", end="  ")
-        print("█" * round(40 * np.mean(hits)))
+        print("█" * round(28 * np.mean(hits)))
 
 # %% [markdown]
 # Nobody told it. Looking at the right word made the next word easier to write, so the gradient
@@ -653,7 +653,7 @@ def by_dates(arm: str, width: int, steps: int, count: int) -> list[float]:
 
 
 CELLS = sorted((e["arm"], e["width"], e["steps"]) for e in date_translators.table())
-print("share without a mistake, median of 5 seeds; rate tuned for each number of steps")
+print("share without a mistake, median of 5 seeds; a tuned rate for each column")
 print("                            two dates              three dates")
 print("arm           width   160    480   1440 steps   160    480   1440 steps")
 for arm, width in dict.fromkeys(cell[:2] for cell in CELLS):

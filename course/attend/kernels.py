@@ -92,7 +92,8 @@ def report(function: Callable[..., Any], *args: Any) -> None:
         return
     subject = local(function)
     for launch in subject.run(args, trace="events").trace:
-        print(f"{launch['kernel']} {summary(compile_launch(subject, launch))}")
+        verdict, what = summary(compile_launch(subject, launch)).split(": ", 1)
+        print(f"{launch['kernel']} {verdict}:\n  {what}")
 
 
 def race(function: Callable[..., Any] | None) -> None:
