@@ -255,8 +255,6 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 # head 1 nothing is known of it, and without head 5 its error is only 0.0025. A large weight is not
 # a large influence: that also depends on the values and on the slice of $W_o$.
 #
-# ### Repair: heads that are no heads
-#
 # <!-- exercise: repaired_attention -->
 #
 # **Why.** A colleague attends with projected queries, keys and values. Two tests pass: with one
@@ -457,10 +455,10 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 # **What you should see.** With all 16 heads 3.00 bits. One head less costs 0.01 to 0.17 bits, four
 # of them less than 0.05. But together they are missed more than the sum says: the eight least
 # missed cost 0.46 instead of 0.39, thirteen 1.50 instead of 0.91. Michel et al. (2019) removed each
-# of 96 heads of a translation model, *one at a time*: 8 made a significant difference. Together,
-# only about a fifth could go without harm. Voita et al. (2019) removed 38 of 48, but trained gates
-# for it, and those that stayed were specialized. **What this does not show:** how much any other
-# model depends on its heads.
+# of the 96 heads of a translation model's encoder, *one at a time*: 8 made a significant
+# difference. Together, only about a fifth could go without harm. Voita et al. (2019) removed 38 of
+# an encoder's 48, but trained gates for it, and those that stayed were specialized. **What this
+# does not show:** how much any other model depends on its heads.
 #
 # ## 5 · Fewer keys and values
 #
@@ -707,16 +705,17 @@ if ready(split_heads, merge_heads, LatentAttention):
 
 # %% [markdown]
 # In decoding the absorbed form takes 5.8 to 7.1 times fewer operations at the course's size, and
-# 114 times fewer at DeepSeek-V2's with 1,024 tokens. In prefill it takes up to 6 times more, except
-# where $R < D$. Besides, it reads one latent where the other reads or writes keys and values of all
-# heads.
+# 114 times fewer at DeepSeek-V2's with 1,024 tokens. In prefill it takes up to 5.7 times as many,
+# except where $R < D$. Besides, it reads one latent where the other reads or writes keys and values
+# of all heads.
 #
 # ## 7 · What is kept, in bytes
 #
 # <!-- exercise: kv_cache_bytes -->
 #
 # **Why.** "How many users fit on this machine, and how long may their texts be?" After the model's
-# own parameters, the cache decides.
+# own parameters, the cache decides. A model with a `window` looks at the last `window` tokens only,
+# and keeps no more.
 #
 # $$\begin{gathered}
 # \text{bytes} = \left\lceil \frac{\text{bits}}{8}\, B\, L\, S_{\text{kept}}\, n \right\rceil, \\
@@ -732,8 +731,6 @@ if ready(split_heads, merge_heads, LatentAttention):
 # | | `bits` | of one number, usually 16 |
 # | $R$ | `latent` | numbers in a latent, or `None` |
 # | $S_{\text{kept}}$ | `window` | the smaller of `tokens` and `window`; all if it is `None` |
-#
-# A model with a `window` looks at the last `window` tokens only, and keeps no more.
 #
 # **By hand.** Llama 2 7B has 32 layers and 32 key and value heads of 128 numbers. For one token it
 # keeps $2 \cdot 32 \cdot 32 \cdot 128 = 262{,}144$ numbers: half a MiB at 16 bits. A text of 4,096

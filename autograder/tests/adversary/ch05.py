@@ -930,5 +930,14 @@ wrong("LatentAttention", "keys and values exchanged in forward", la(fwd=FWD.repl
 wrong("kv_cache_bytes", "slip: a window over the whole batch", kv("kept = tokens * batch if window is None else min(tokens * batch, window)\n" + NN + "return (bits * layers * kept * n + 7) // 8"))
 wrong("kv_cache_bytes", "bits // 8 first", kv(S + NN + "return bits // 8 * batch * layers * kept * n"))
 
+# A sixth reading: what is renewed with the graph and kept without it, rows dealt out in turn.
+TURN = "(0, (-1, H)).transpose(0, 1)"
+RENEWED = "if not hasattr(self, 'kept') or torch.is_grad_enabled():\n    self.kept = up_k.clone(), up_v.clone()\nup_k, up_v = self.kept\n"
+wrong("LatentAttention", "slip: matrices renewed where there is a graph, kept where there is none", la(absorbed=ABS0 + UPK + UPV + RENEWED + LOOK + OUT))
+wrong("LatentAttention", "absorbed: rows of W_uk dealt out in turn", la(absorbed=ABS0 + UPK.replace("(0, (H, -1))", TURN) + UPV + LOOK + OUT))
+wrong("LatentAttention", "absorbed: rows of both weights dealt out in turn", la(absorbed=ABS0 + UPK.replace("(0, (H, -1))", TURN) + UPV.replace("(0, (H, -1))", TURN) + LOOK + OUT))
+wrong("heads_for_cache", "as many as fit, by one head's bytes", hc(FIT + "one = size(1)\nif one > budget:\n    raise ValueError('too small')\nreturn min(heads, budget // one)"))
+wrong("GroupedQueryAttention", "keys and values not repeated", gq(GQ + END))
+
 TORCH = "import torch\nimport torch.nn.functional as F\nfrom torch import Tensor, nn\n"
 CASES[:] = [(name, kind, what, TORCH + code) for name, kind, what, code in CASES]

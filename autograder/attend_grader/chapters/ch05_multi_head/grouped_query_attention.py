@@ -86,6 +86,12 @@ KEYS, VALUES = "repeat_kv(k, repeats)", "repeat_kv(v, repeats)"
 
 SLIPS = (
     Slip(
+        "not repeated",
+        ((KEYS, "k"), (VALUES, "v")),
+        "Keys and values keep their kv_heads heads, which fit the queries only where there is one "
+        "head of them, or as many as of queries. Repeat both with repeat_kv.",
+    ),
+    Slip(
         "groups in rounds",
         ((KEYS, "k.repeat(1, repeats, 1, 1)"), (VALUES, "v.repeat(1, repeats, 1, 1)")),
         "Query heads find the wrong keys: as if copies came in rounds, 0, 1, 0, 1. Heads next to "

@@ -106,6 +106,13 @@ SLIPS = (
         "larger than others. Take the largest divisor that fits.",
     ),
     Slip(
+        "as many as fit, by one head's bytes",
+        ((SIZE, "kv_heads * " + SIZE.replace("kv_heads, ", "1, ")),
+         (DIVIDES, "size <= budget")),
+        "You return how many heads fit, but that number need not divide the query heads. Go down "
+        "to a divisor. And round the bytes of all heads together, not those of one head.",
+    ),
+    Slip(
         "the fewest",
         ("range(heads, 0, -1)", "range(1, heads + 1)"),
         "You return the smallest number of heads that fits, which is nearly always 1. The most "

@@ -92,7 +92,8 @@ def _absorbed(subject: Subject, probe: Probe) -> None:
 def _follows(subject: Subject, probe: Probe) -> None:
     """As ``_absorbed``; and again with other parameters in the same instance, as after training.
 
-    Both times also without torch's graph, as one generates: what is kept then is stale as well.
+    Both times first without torch's graph, as one generates: what is kept then is stale as well,
+    also where a call with the graph would renew it.
     """
     _absorbed(subject, probe)
     built, inside = probe.build(subject, 8, 2, 3, scale=SCALE)
@@ -100,9 +101,9 @@ def _follows(subject: Subject, probe: Probe) -> None:
     told: dict[str, Any] = {"method": ABSORBED, "tolerance": FLOAT32}
     again = "forward_absorbed, called again after the parameters have changed, as in training"
     for why in ("forward_absorbed", again):
-        inside.agree(built, x, part=0, why=why, **told)
         came = built.run((x,), method=ABSORBED, graph=False)
         inside.agree(built, x, part=0, why=f"under torch.no_grad(): {why}", came=came, **told)
+        inside.agree(built, x, part=0, why=why, **told)
         built, _ = inside.train(built, SCALE)
 
 
@@ -178,6 +179,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
 LOOKED = "masked_attention(asked, latents, latents, mask, q.shape[-1] ** -0.5)"
 UP_KEY = "self.key.weight.unflatten(0, (self.heads, -1))"
+UP_VALUE = "self.value.weight.unflatten(0, (self.heads, -1))"
+IN_TURN = ("(0, (self.heads, -1))", "(0, (-1, self.heads)).transpose(0, 1)")
 FOUND = "found @ up_value.transpose(-1, -2)"
 MAKES_KEYS = (
     ("q @ up_key", "q"),
@@ -223,6 +226,18 @@ SLIPS = (
         "head 0: cut it as it is, to (heads, D, R).",
     ),
     Slip(
+        "absorbed: rows of W_uk in turn",
+        (UP_KEY, UP_KEY.replace(*IN_TURN)),
+        "forward is right. In forward_absorbed the rows of self.key.weight are dealt out to the "
+        "heads in turn. The first D belong to head 0: cut them into (heads, D), not (D, heads).",
+    ),
+    Slip(
+        "absorbed: rows of W_uk and W_uv in turn",
+        ((UP_KEY, UP_KEY.replace(*IN_TURN)), (UP_VALUE, UP_VALUE.replace(*IN_TURN))),
+        "forward is right. In forward_absorbed the rows of both stored weights are dealt out to "
+        "the heads in turn. The first D belong to head 0: cut into (heads, D), not (D, heads).",
+    ),
+    Slip(
         "absorbed: W_uv cut across the heads",
         (FOUND, "found @ self.value.weight.T.reshape(self.heads, found.shape[-1], -1)"),
         "forward is right. In forward_absorbed W_uv is cut to (H, R, D) by a reshape, which mixes "
@@ -251,11 +266,6 @@ SLIPS = (
         ),
         "In forward queries are compared with the values, and the keys are averaged: the two are "
         "exchanged. masked_attention takes q, k, v in this order.",
-    ),
-    Slip(
-        "values by the layer of the keys",
-        ("self.value(latents)", "self.key(latents)"),
-        "In forward your values are made by self.key, as the keys are. Use self.value.",
     ),
 )
 
