@@ -623,7 +623,8 @@ import inspect
 from attend_kernels.ops.softmax import kernels as finished
 
 source = inspect.getsource(getattr(finished.softmax_forward_kernel, "fn", finished))
-print("\n".join(source.splitlines()[:36]))
+lines = [line.partition("  # noqa")[0] for line in source.splitlines()[:36]]
+print("\n".join(line if len(line) <= 78 else line[:77] + "…" for line in lines))
 
 # %% [markdown]
 # ## Recap
