@@ -28,6 +28,8 @@ widgets.knock()
 # course's answer. A cell that needs a function you have not written yet says so and waits.
 
 # %%
+import textwrap
+
 import numpy as np
 from attend import charts
 from attend.data import char_writer, copy_arms
@@ -381,7 +383,9 @@ if ready(rnn_step, rnn_forward, bptt):
     writer = char_writer.start(SEED)
     print("before:", repr(char_writer.write(rnn_forward, writer, "The ", 60, SEED)))
     curve = char_writer.train(step, writer, 1500, SEED)
-    print("after:", char_writer.write(rnn_forward, writer, "The ", 400, SEED))
+    print("after:")
+    for line in char_writer.write(rnn_forward, writer, "The ", 400, SEED).split("\n"):
+        print(textwrap.fill(line, 66, drop_whitespace=False))
     print(f"\nbits a character: {curve[0][1]:.2f} in the first 25 steps, {curve[-1][1]:.2f} in the")
     print(f"last 25; on unseen text {char_writer.held_out(rnn_forward, writer):.2f}")
     for order in (0, 1, 2, 3):

@@ -755,7 +755,7 @@ if ready(kv_cache_bytes):
         one_head = kv_cache_bytes(1, m.layers, 1, m.head_dim)
         print(
             f"{name:13s} {m.kind}  {m.layers:3d} layers, {m.heads:3d} heads of {m.head_dim:3d}: "
-            f"{kept / 1024:7.1f} KiB a token, as with {kept / one_head:5.2f} kv_heads"
+            f"{kept / 1024:7.1f} KiB, {kept / one_head:5.2f} kv_heads"
         )
     display(widgets.kv_cache_calculator(kv_cache_bytes))
 
@@ -904,7 +904,8 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
     real = torch.tensor([[True, True, True], [True, False, False]])  # the second has one word
     mask = real[:, None].expand(2, 3, 3)
     for name, table in {"mask": mask, "mask[:, None]": mask[:, None]}.items():
-        print(f"{name:13s} second sentence, head 0:", model(x, table)[1][1, 0, 0].tolist())
+        looked = model(x, table)[1][1, 0, 0]
+        print(f"{name:13s} second sentence, head 0:", *(f"{w:.2f}" for w in looked.tolist()))
     x = torch.randn(1, 12, 48, dtype=torch.float64)
     for h in (1, 8, 16, 48):
         weights = MultiHeadAttention(48, h).double()(x)[1].detach()

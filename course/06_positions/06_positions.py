@@ -56,7 +56,7 @@ order = [2, 1, 0]  # man bites dog
 for causal in (False, True):
     first = attention(q, k, v, is_causal=causal)
     second = attention(q[:, order], k[:, order], v[:, order], is_causal=causal)
-    print("causal mask" if causal else "no mask    ", first[0, 0], second[0, 2])
+    print("causal mask:" if causal else "no mask:", first[0, 0], second[0, 2], sep="\n  ")
 
 # %% [markdown]
 # Without a mask nothing changes, because a sum over all keys does not care about their order. A
@@ -85,8 +85,8 @@ for causal in (False, True):
 
 # %%
 # angular_frequencies(width, base) is base ** (-2i / width) for i = 0, 1, 2, …, in float64
-print("width 8, base 10,000:", angular_frequencies(8))
-print("steps for a full turn:", (2 * math.pi / angular_frequencies(8)).round())
+print("width 8, base 10,000: ", angular_frequencies(8).numpy())
+print("steps for a full turn:", (2 * math.pi / angular_frequencies(8)).round().numpy())
 
 # %% [markdown]
 # <!-- exercise: sinusoidal_encoding -->
@@ -474,8 +474,8 @@ if ready(apply_rope):
 
     ways = {
         "your function": lambda x, position: apply_rope(x, position, theta),
-        "float32 angles": careless(torch.float32),
-        "bfloat16 angles": careless(torch.bfloat16),
+        "in float32": careless(torch.float32),
+        "in bfloat16": careless(torch.bfloat16),
     }
     exact = scores(0, lambda x, position: apply_rope(x.double(), position, theta))
     for start in (0, 100, 1_000, 10_000, 100_000, 1_000_000):
@@ -593,7 +593,8 @@ from attend_solutions.longer_positions import alibi_slopes
 # %%
 if ready(alibi_slopes):
     for heads in (4, 6):
-        print(f"{heads} heads: half at", (math.log(2) / alibi_slopes(heads)).round(decimals=1))
+        half = (math.log(2) / alibi_slopes(heads)).tolist()
+        print(f"{heads} heads: half at", *(f"{distance:.1f}" for distance in half))
 
 # %% [markdown]
 # <!-- exercise: alibi_bias -->
@@ -632,8 +633,8 @@ if ready(alibi_slopes, alibi_bias):
     for h, weights in enumerate(bias.softmax(dim=-1)[:, 0], 1):
         near = weights.flip(0).cumsum(0)
         print(
-            f"head {h}: weight of the token {near[0]:.3f},"
-            f" of the 5 nearest {near[4]:.3f}, of the 32 nearest {near[31]:.3f}"
+            f"head {h}: weight of the token {near[0]:.2f},"
+            f" the 5 nearest {near[4]:.2f}, the 32 nearest {near[31]:.2f}"
         )
 
 # %% [markdown]
@@ -700,7 +701,7 @@ from attend_solutions.longer_positions import position_interpolation
 # %%
 if ready(position_interpolation):
     squeezed = position_interpolation(torch.arange(1024), 64, 1024)
-    print("the first", squeezed[:4], "and the last", float(squeezed[-1]))
+    print("the first", squeezed[:4].tolist(), "and the last", float(squeezed[-1]))
 
 # %% [markdown]
 # <!-- exercise: ntk_scale -->
@@ -950,7 +951,7 @@ if ready(apply_rope, ntk_scale):
         same, mixed = (apply_rope(k, torch.tensor([start]), theta) for theta in (new, old))
         print(
             f"key at {start:5d}, offset 5: score {float((query * same).sum()):.4f}"
-            f"   with a key turned before the change {float((query * mixed).sum()):.4f}"
+            f"   key turned before the change {float((query * mixed).sum()):.4f}"
         )
 
 # %% [markdown]
