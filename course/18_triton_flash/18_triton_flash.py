@@ -522,7 +522,7 @@ for seed in range(5):
     print(f"   in a random order: {finished([rows[i] for i in order])}")
 
 # %% [markdown]
-# Long ones first need the least number of turns that is possible. Short ones first take 12 %
+# Long ones first need the fewest turns possible. Short ones first take 12 %
 # longer, and 1,500 random orders 11 to 18 %. It is a model: real turns are not all equally long.
 
 # %% [markdown]

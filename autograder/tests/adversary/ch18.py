@@ -1001,6 +1001,11 @@ _wrong(
     ("p0 - window", "p0 - tl.minimum(window, 100)"),
     ("place[:, None] - window", "place[:, None] - tl.minimum(window, 100)"),
 )
+IN_Q = ("x = tl.dot(q, tl.trans(k)) * scale", "x = tl.dot((q * scale).to(q.dtype), tl.trans(k))")
+_wrong("one_tile", "the scale is multiplied into q, in q's type", IN_Q)
+_wrong("flash_loop", "the scale is multiplied into q, in q's type", IN_Q)
+_wrong("causal_flash", "begins one key late", ("p0 - window, 0", "p0 - window + 1, 0"))
+_right("causal_flash", "begins at the window's oldest key", (" // BLOCK_S * BLOCK_S", ""))
 _right(
     "causal_flash",
     "the loop's end is not cut at S",

@@ -41,6 +41,7 @@ OBLONG: tuple[Size, ...] = (
 WINDOWS: tuple[Size, ...] = (
     (40, 51, 16, 5, 16, 16),
     (40, 56, 16, 0, 32, 16),
+    (32, 32, 16, 1, 16, 16),
     (21, 50, 16, 16, 16, 16),
     (33, 33, 16, 100, 16, 32),
 )
@@ -104,6 +105,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         (40, 40, 16, 5, 16, 16),
         (33, 50, 16, 0, 32, 16),
         (33, 50, 16, 17, 16, 16),
+        (32, 32, 16, 1, 16, 16),
     )
     return [call for _, call, _ in _cases(rng, sizes)]
 
@@ -167,6 +169,12 @@ SLIPS = (
         ("-1e30)", "-1000.0)"),
         "Where the visible scores lie below the number that stands for hidden ones, hidden keys "
         "win. Take one far below any score, such as −1e30.",
+    ),
+    Slip(
+        "begins one key late",
+        (START, "start = tl.maximum(0, place - window + 1) // BLOCK_S * BLOCK_S"),
+        "Where the first query's oldest key, p − w, is the last of a tile, that tile is skipped. "
+        "Begin at the tile that holds p − w, not p − w + 1.",
     ),
     Slip(
         "the last query decides where to begin",

@@ -83,6 +83,16 @@ def far(rng: np.random.Generator, t: int, s: int, d: int) -> Iterator[tuple[str,
     yield "float16, scores near 1,536", [x.half() for x in (torch.full_like(q, 8), k, v)]
 
 
+def ties(t: int, s: int) -> tuple[str, list[torch.Tensor]]:
+    """A head of width 32 whose scores are all 1,618; 11 and 13 over √32 are rounded unlike."""
+    first = (torch.arange(32) < 16).float()
+    odd = torch.arange(s)[:, None] % 2
+    q = (11 * first + 13 * (1 - first)).expand(t, 32)
+    k = 4 * (13 * first * (1 - odd) + 11 * (1 - first) * odd)
+    v = (1.0 + odd).expand(s, 32)
+    return "float16, equal scores of 1,618, width 32", [x.half() for x in (q, k, v)]
+
+
 def high(rng: np.random.Generator, t: int, s: int) -> list[torch.Tensor]:
     """A head of width 16 with exact scores of 80 to 120, whose exponentials overflow in float32."""
     whole = torch.from_numpy(rng.integers(-1, 2, (s, 16))).float()
@@ -169,7 +179,7 @@ def large_cases(size: Size, *, lse: bool = False, one: bool = False) -> Cases:
 
     def make(rng: np.random.Generator) -> Iterator[Case]:
         t, s, d, *blocks = size
-        for why, (q, k, v) in far(rng, t, s, d):
+        for why, (q, k, v) in (*far(rng, t, s, d), ties(t, s)):
             yield why, Call((q, k, v, *blocks[: 2 - one])), right(q, k, v, lse=lse)
 
     return make
