@@ -15,11 +15,12 @@ import numpy as np
 
 from attend_grader.checks.behaviour import behaviour, same_behaviour
 from attend_grader.checks.compare import Tolerance, mismatches
+from attend_grader.checks.contract import UNCHANGED
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.probe import Call
 from attend_grader.checks.subject import Subject, local
 from attend_grader.judging.report import Finding
-from attend_grader.judging.run import run_properties
+from attend_grader.judging.run import LAST_LOOK, NOT_YET, passes, run_properties
 
 DRAWS = 2
 """How often the exercise's draws are made: a slip is named where behaviour agrees on all."""
@@ -42,9 +43,21 @@ def diagnose(
         other = local(wrong)
         if not same_behaviour(shown, (call.on(other) for call in calls)):
             continue
-        if not looks_right or _same_misses(_lost(other, exercise, seed, extra), lost):
+        if not looks_right or _loses(other, exercise, lost, seed, extra):
             return name, explanation(wrong)
     return None, ""
+
+
+def _loses(subject: Subject, exercise: Exercise, lost: Misses, seed: int, extra: bool) -> bool:
+    """Whether a subject loses these properties, for these reasons, and no others."""
+    tested = [  # in its own test, not in a last look or by a call of another's
+        name
+        for name, reason in lost
+        if name != UNCHANGED and not reason.startswith((LAST_LOOK, NOT_YET))
+    ]
+    if any(passes(subject, exercise, (name,), seed, extra=extra) for name in tested):
+        return False  # most are told apart by the first of them
+    return _same_misses(_lost(subject, exercise, seed, extra), lost)
 
 
 def shows(subject: Subject, exercise: Exercise, name: str, seed: int) -> bool:

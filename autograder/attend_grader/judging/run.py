@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -85,6 +85,7 @@ def run_properties(
         loss = _tested(lambda: look(subject, exercise, probe(LAST_LOOK)), exercise)
         if loss is not None:
             place = _most_fitting(own)
+            loss = replace(loss, reason=f"{LAST_LOOK}: {loss.reason}")
             findings[place] = loss.finding(own[place], said)
     return findings
 
