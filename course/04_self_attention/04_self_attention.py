@@ -11,7 +11,7 @@ from attend import widgets
 widgets.the_cheat()
 
 # %% [markdown]
-# The click let every row see the very letter it has to guess. The loss drops to nearly 0, and the
+# The click let every row see the letter it has to guess. The loss drops to nearly 0, and the
 # model is useless: when it writes, the letter ahead does not exist yet. The coloured cells are the
 # **mask**. In this chapter you write self-attention and its masks, for the future and for filling,
 # and use a test that finds a leak without opening the model. Then this model runs on your
