@@ -127,7 +127,7 @@ def bptt(
 def repaired_bptt(
     x: Array, h0: Array, states: Array, w_x: Array, w_h: Array, grad_states: Array
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """Give what ``suspect_bptt`` should give: the five gradients, without a loop for the sums.
+    """Give what ``suspect_bptt`` should give: the five gradients.
 
     Copy the body of ``suspect_bptt``, and repair it.
 

@@ -1764,6 +1764,101 @@ READ_AGAIN = [
         "an identity of W_h's type: products of integers wrap around",
         _norms("np.eye(N)", "np.eye(N, dtype=w_h.dtype)"),
     ),
+    (
+        "rnn_forward",
+        "wrong",
+        "entry 0 is h0, the loop begins at step 1",
+        _loop(
+            "    for t in range(1, x.shape[1]):\n        h = rnn_step(x[:, t], h, w_x, w_h, b)\n"
+            "        out.append(h)",
+            start="h, out = h0, [h0]",
+        ),
+    ),
+    (
+        "bptt",
+        "wrong",
+        "slopes of saturated states kept above 0",
+        _bptt("(1 - states[:, t] ** 2)", "np.maximum(1 - states[:, t] ** 2, 1e-9)"),
+    ),
+    (
+        "bptt",
+        "right",
+        "grad_x put together step by step: no more Python operations",
+        _bptt(
+            "np.zeros(x.shape)",
+            "np.zeros((len(x), 0, x.shape[2]))",
+            "grad_x[:, t] = da @ w_x.T",
+            "grad_x = np.concatenate([(da @ w_x.T)[:, None], grad_x], axis=1)",
+        ),
+    ),
+    (
+        "repaired_bptt",
+        "wrong",
+        "one slope only, after the loop",
+        _repair(
+            "grad_states * slopes",
+            "np.array(grad_states, float)",
+            ADDED,
+            "da[:, t - 1] += da[:, t] @ w_h.T",
+            "    before =",
+            "    da = da * slopes\n    before =",
+        ),
+    ),
+    (
+        "repaired_bptt",
+        "wrong",
+        "tanh once more in the slopes",
+        _repair("states**2", "np.tanh(states) ** 2"),
+    ),
+    (
+        "repaired_bptt",
+        "wrong",
+        "only the next step comes back",
+        _repair(
+            "grad_states * slopes",
+            "grad_states * slopes\n    own = da.copy()",
+            "+= da[:, t] @",
+            "+= own[:, t] @",
+        ),
+    ),
+    (
+        "repaired_bptt",
+        "right",
+        "the loop of bptt with its sums",
+        BPTT_BODY.replace("def bptt", "def repaired_bptt"),
+    ),
+    (
+        "gradient_norms",
+        "wrong",
+        "slopes of saturated states at least a billionth",
+        _norms("(1 - states[:, t] ** 2)", "np.maximum(1 - states[:, t] ** 2, 1e-9)"),
+    ),
+    (
+        "lstm_cell",
+        "wrong",
+        "every fourth column is one block",
+        _lstm(
+            "sigmoid(sums[:, :n]), sigmoid(sums[:, n : 2 * n])",
+            "sigmoid(sums[:, ::4]), sigmoid(sums[:, 1::4])",
+            "np.tanh(sums[:, 2 * n : 3 * n]), sigmoid(sums[:, 3 * n :])",
+            "np.tanh(sums[:, 2::4]), sigmoid(sums[:, 3::4])",
+        ),
+    ),
+    (
+        "lstm_cell",
+        "wrong",
+        "forget gate after the addition",
+        _lstm("f * c + i * g", "f * (c + i * g)"),
+    ),
+    (
+        "gru_cell",
+        "wrong",
+        "the input's bias inside the reset gate",
+        _gru(
+            "xs[:, 2 * n :] + r * hs[:, 2 * n :]",
+            "(x @ w_x)[:, 2 * n :] + r * (hs[:, 2 * n :] + b_x[2 * n :])",
+        ),
+    ),
 ]
 
 CASES = [

@@ -70,6 +70,15 @@ def _one_step(rng: np.random.Generator) -> Fresh:
     yield "sequences of one step", Call(problem(rng, 2, 1, 3, 4)[1])
 
 
+def saturated(rng: np.random.Generator) -> Fresh:
+    """Some states are 1 or −1, and their gradients are large."""
+    x, h0, states, w_x, w_h, grad_states = problem(rng, 2, 4, 3, 4)[1]
+    states[:, ::2, :2] = np.sign(states[:, ::2, :2])
+    grad_states[:, ::2, :2] *= 1e6
+    why = "some states are 1 or −1: their slope is 0, so the large gradient there goes nowhere"
+    yield why, Call((x, h0, states, w_x, w_h, grad_states))
+
+
 def _direction(rng: np.random.Generator) -> Fresh:
     *inputs, grad_states = problem(rng, 2, 5, 4, 3)[1]
     for step, what in ((-1, "the last state only"), (0, "the first state only, which no later")):
@@ -81,10 +90,11 @@ def _direction(rng: np.random.Generator) -> Fresh:
     turn = rotation(rng, 3)  # keeps the gradient's length, so that nothing fades
     why = "40 steps, nearly all states 0, W_h a rotation: the way back has no end but h0"
     yield why, Call((x, h0, 0.1 * states, w_x, turn, last))
+    yield from saturated(rng)
 
 
 def _cost(subject: Subject, probe: Probe) -> None:
-    """From 8 to 64 steps, the work may grow 8-fold, not 64-fold."""
+    """From 8 to 64 steps in time, Python's operations may grow 8-fold, not 64-fold."""
     why = "cost counts for right values only"
     probe.agree(subject, *problem(probe.rng, 2, 4, 2, 3)[1], part=0, why=why)
     state = int(probe.rng.integers(2**31))
@@ -212,7 +222,9 @@ EXERCISE = Exercise(
     goal="Carry a gradient back through every step, to the weights, the inputs and the start.",
     reference=recurrence.bptt,
     contract=replace(
-        PROMISES, ranges={"grad_states": ANY}, says=("The work grows with T, not with its square.",)
+        PROMISES,
+        ranges={"grad_states": ANY},
+        says=("Python operations grow with T, not with its square.",),
     ),
     properties=(
         worked(
@@ -230,8 +242,12 @@ EXERCISE = Exercise(
         ),
         agrees("one step only", _one_step, repeat=1),
         *(numerical(position, result) for position, result in enumerate(RESULTS)),
-        agrees("a loss at one step reaches earlier inputs, not later ones", _direction, part=0),
-        Property("walks back once: work grows with T, not with its square", 1, _cost),
+        agrees(
+            "a loss reaches earlier inputs, not later ones, and not through a slope of 0",
+            _direction,
+            part=0,
+        ),
+        Property("walks back once: Python operations grow with T, not with its square", 1, _cost),
     ),
     draws=draws,
     slips=SLIPS,

@@ -74,6 +74,10 @@ def _slopes(rng: np.random.Generator) -> Known:
         want = (factors * 2.0 ** np.arange(3.0, -1, -1))[None]
         why = f"only the state at index {step} is not 0: it is 0.6, where tanh has the slope 0.64"
         yield why, (states, turn), want
+    states = np.zeros((1, 4, 3))
+    states[0, 2] = 1.0, -1.0, 1.0
+    why = "the state at index 2 is all 1 and −1, where tanh has the slope 0: nothing gets past it"
+    yield why, (states, 1e6 * turn), np.array([[0.0, 0.0, 2e6, 1.0]])
 
 
 def _numerical(subject: Subject, probe: Probe) -> None:

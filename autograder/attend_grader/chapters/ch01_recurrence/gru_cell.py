@@ -102,6 +102,12 @@ SLIPS = (
         "to what comes from the state: r · (h @ w_h + b_h).",
     ),
     Slip(
+        "input's bias inside the reset gate",
+        ("+ reset * h_n", "- (1 - reset) * np.split(b_x, 3)[2] + reset * h_n"),
+        "The reset gate multiplies the input's bias b_x too. It mutes only what comes from the "
+        "state, h @ w_h + b_h: b_x stays with the input's part.",
+    ),
+    Slip(
         "reset and update exchanged",
         ("reset, update =", "update, reset ="),
         "Reset gate and update gate are exchanged. The first block is the reset gate r, the second "

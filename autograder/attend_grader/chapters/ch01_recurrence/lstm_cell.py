@@ -134,6 +134,21 @@ SLIPS = (
         "training moves it: sigmoid(f).",
     ),
     Slip(
+        "blocks dealt out in turn",
+        (
+            "np.split(x @ w_x + h @ w_h + b, 4, axis=-1)",
+            "np.moveaxis((x @ w_x + h @ w_h + b).reshape(*h.shape, 4), -1, 0)",
+        ),
+        "Every fourth column is read as one block. Each block stands in one piece of N columns: "
+        "np.split(…, 4, axis=-1).",
+    ),
+    Slip(
+        "forget gate on what is written too",
+        (MEMORY, "sigmoid(f) * (c + sigmoid(i) * np.tanh(g))"),
+        "The forget gate also multiplies what is written. It acts on the old memory only, and what "
+        "is written has its own gate: f · c + i · g.",
+    ),
+    Slip(
         "one gate for both, as in the GRU",
         ("sigmoid(i) *", "(1 - sigmoid(f)) *"),
         "What is written has the share 1 − forget gate, as in the GRU. The LSTM has an input gate "

@@ -17,6 +17,7 @@ from attend_grader.chapters.ch01_recurrence.bptt import (
     by_sequences,
     numerical,
     problem,
+    saturated,
     sums_kept,
 )
 from attend_grader.chapters.ch01_recurrence.shared import PROMISES
@@ -35,11 +36,7 @@ def _last(rng: np.random.Generator) -> Fresh:
         *inputs, grad_states = problem(rng, *sizes)[1]
         grad_states[:, :-1] = 0.0
         yield "the loss looks at the last state only", Call((*inputs, grad_states))
-    x, h0, states, w_x, w_h, grad_states = problem(rng, 2, 4, 3, 4)[1]
-    states[:, ::2, :2] = np.sign(states[:, ::2, :2])
-    grad_states[:, ::2, :2] *= 1e6
-    why = "some states are 1 or −1: their slope is 0, so the large gradient there goes nowhere"
-    yield why, Call((x, h0, states, w_x, w_h, grad_states))
+    yield from saturated(rng)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -114,6 +111,28 @@ SLIPS = (
         ),
         "All slopes are multiplied in after the loop. So the direct part has its slope twice, and "
         "what went back several steps has missed those on its way: multiply inside the loop.",
+    ),
+    Slip(
+        "all slopes after the loop",
+        (
+            (START, "grad_sums = 1.0 * grad_states"),
+            (BACK, "grad_sums[:, t] @ w_h.T"),
+            ("    earlier =", "    grad_sums = grad_sums * slopes\n    earlier ="),
+        ),
+        "All slopes are multiplied in after the loop, so what comes back several steps has missed "
+        "those on its way. It goes through a tanh at each step: multiply inside the loop.",
+    ),
+    Slip(
+        "tanh once more in the slope",
+        ("states**2", "np.tanh(states) ** 2"),
+        "The slope is taken as 1 − tanh²(h), but the states are tanh of the sums already. That "
+        "line was right: 1 − states**2.",
+    ),
+    Slip(
+        "carried one step only",
+        ("reversed(range(1, x.shape[1]))", "range(1, x.shape[1])"),
+        "What comes back goes one step and no further. da[:, t] must already hold what came to it "
+        "from later steps when you pass it on: walk from the last step to the first.",
     ),
     Slip(
         "= instead of +=",

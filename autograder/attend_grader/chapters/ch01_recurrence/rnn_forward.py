@@ -78,6 +78,12 @@ SLIPS = (
         "array, as `h[...] = …` does. `h = …` makes a new one.",
     ),
     Slip(
+        "h0 in the place of the first state",
+        (("h0, []", "h0, [h0]"), ("range(", "range(1, ")),
+        "Entry 0 holds h0, and the first input is never read. Entry 0 is the state after the first "
+        "input: begin at t = 0, with h0 as the state before it.",
+    ),
+    Slip(
         "first step left out",
         ("range(", "range(1, "),
         "Your result is one step short and begins with the second input: the first is never read. "
