@@ -1859,6 +1859,14 @@ READ_AGAIN = [
             "(x @ w_x)[:, 2 * n :] + r * (hs[:, 2 * n :] + b_x[2 * n :])",
         ),
     ),
+    (
+        "rnn_step",
+        "wrong",
+        "sums beyond ±6 count as ±1",
+        _step(
+            "a = x @ w_x + h @ w_h + b\n    return np.where(np.abs(a) > 6, np.sign(a), np.tanh(a))"
+        ),
+    ),
 ]
 
 CASES = [

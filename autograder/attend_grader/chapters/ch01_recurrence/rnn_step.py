@@ -16,14 +16,20 @@ from attend_grader.chapters.ch01_recurrence.shared import (
     huge_sums,
     step_inputs,
 )
-from attend_grader.checks.exercise import Exercise, Slip
-from attend_grader.checks.helpers import agrees, worked
+from attend_grader.checks.exercise import Call, Exercise, Slip
+from attend_grader.checks.helpers import Fresh, agrees, worked
 
 
 def _overflowed(states: Array) -> str:
     if np.isfinite(states).all():
         return ""
     return "Yours are not all finite there. np.tanh is safe for numbers of any size."
+
+
+def _sums(rng: np.random.Generator) -> Fresh:
+    yield from huge_sums(step_inputs)(rng)
+    x, h, w_x, w_h, _ = step_inputs(rng, 1, 2, 25)
+    yield "sums from −12 to 12", Call((0 * x, 0 * h, w_x, w_h, np.linspace(-12, 12, 25)))
 
 
 ANSWER = "np.tanh(x @ w_x + h @ w_h + b)"
@@ -108,7 +114,7 @@ EXERCISE = Exercise(
         agrees("any batch, input and state size", any_sizes(step_inputs)),
         agrees(
             "huge sums are safe: the state stays between −1 and 1",
-            huge_sums(step_inputs),
+            _sums,
             repeat=1,
             clue=_overflowed,
         ),
