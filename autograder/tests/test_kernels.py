@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -157,6 +158,14 @@ BUGS: dict[str, tuple[tuple[str, str], str, str]] = {
 }  # fmt: skip
 """Planted bug → its edit of the kernel, the property that must tell it, and words of the card."""
 
+OUTSIDE = {
+    "where all of it lies outside": (
+        ONE_BLOCK_LOAD,
+        ONE_BLOCK_LOAD.replace("(x_row + ", "(x_row + 500 + "),
+    ),
+    "where a part does": (ONE_BLOCK_LOAD, ONE_BLOCK_LOAD.replace("mask=live", "mask=live_row")),
+}
+
 WRONG_OTHER = Slip(
     "the wrong `other`",
     (ONE_BLOCK_LOAD, ONE_BLOCK_LOAD.replace('-float("inf")', "0.0")),
@@ -207,6 +216,29 @@ def test_planted_bugs_are_named(bug: str) -> None:
     found = {f.property: f.message for f in report.findings if not f.passed}
     assert line in found, str(report)
     assert words in found[line], found[line]
+
+
+@pytest.mark.parametrize("which", OUTSIDE)
+def test_a_mask_is_advised_only_where_a_part_of_an_access_lies_outside(which: str) -> None:
+    report = judge(local(broken(OUTSIDE[which])), exercise(), 1, extra=True)
+    (told,) = [f.message for f in report.findings if f.property == "touches its own memory only"]
+    assert ("needs a mask" in told) == (which == "where a part does"), told
+    assert ("look at its offsets" in told) == (which != "where a part does"), told
+
+
+def test_reading_twice_is_told_of_the_number_that_is_read_twice() -> None:
+    once = within_budget("once", cases, needed, factor=9, once=True)
+    twice = broken((ONE_BLOCK_LOAD, 2 * ONE_BLOCK_LOAD))
+    report = judge(local(twice), replace(exercise(), properties=(once,)), 1, extra=True)
+    assert "65 of 65 elements of x are read more than once" in report.findings[0].message
+
+
+def test_bytes_that_go_astray_are_not_called_read_too_often() -> None:
+    left_out = (STORE, STORE.replace(", mask=live", ", mask=column < BLOCK"))
+    report = judge(local(broken(left_out)), exercise(), 1, extra=True)
+    (budget,) = [f.message for f in report.findings if f.property == "reads once, writes once"]
+    assert "past the end of out" in budget, str(report)
+    assert "the budget is" not in budget
 
 
 @pytest.mark.parametrize("slip", [WRONG_OTHER, NO_MAXIMUM], ids=lambda slip: slip.name)
@@ -290,6 +322,8 @@ def test_views_of_one_storage_stay_views_of_one() -> None:
         as_any(add_kernel)[(1,)](both[:4], both[:4], both[4:], 4, BLOCK=4)
     assert both.tolist() == [0, 1, 2, 3, 0, 2, 4, 6]
     assert tracer.launches[0].events == []
+    (buffer,) = tracer.to_plain()[0]["buffers"].values()
+    assert buffer["again"] == 4, "what both loads read"
 
 
 @triton.jit

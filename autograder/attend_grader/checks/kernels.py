@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from attend_grader.checks.compare import FLOAT32, Miss, Tolerance, as_array, expect_close
-from attend_grader.checks.launch_words import ORDER, idle, never_written, told, unfilled_loads
+from attend_grader.checks.launch_words import never_written, unfilled_loads, worst
 from attend_grader.checks.probe import Call, Probe, Property
 from attend_grader.checks.replay import describe_call
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
@@ -85,12 +85,9 @@ def clean_memory(name: str, cases: Cases, *, points: int = 1) -> Property:
     def test(subject: Subject, probe: Probe) -> None:
         for why, call, _ in cases(probe.rng):
             outcome = launched(subject, probe, call)
-            for launch in outcome.trace:
-                first = min(launch["events"], key=lambda e: ORDER.index(e["kind"]), default=None)
-                if first is None and launch["idle"]:
-                    raise idle(launch, never_written(outcome)).on(_given(probe, call), why)
-                if first is not None:
-                    raise told(first).on(_given(probe, call), why)
+            astray = worst(outcome)
+            if astray is not None:
+                raise astray.on(_given(probe, call), why)
 
     return Property(name, points, test)
 
@@ -102,16 +99,32 @@ def within_budget(
     *,
     factor: float = 1.1,
     points: int = 1,
-    cause: str = "Load each number once, keep it in a variable, store each result once.",
+    cause: str = "What is needed: each number is loaded once, and each result stored once.",
+    once: bool = False,
 ) -> Property:
-    """Loads and stores together move at most ``factor`` times the bytes needed; else ``cause``."""
+    """Loads and stores together move at most ``factor`` times the bytes needed.
+
+    Args:
+        name: the card's line.
+        cases: fresh calls.
+        needed: bytes that a call needs to move.
+        factor: how many times those may be moved.
+        points: what it is worth.
+        cause: what is counted as needed. It is said of any kernel that moves more.
+        once: no number is read by two loads either, also where others are not read at all.
+    """
 
     def test(subject: Subject, probe: Probe) -> None:
         for why, call, _ in cases(probe.rng):
             outcome = launched(subject, probe, call)
             moved = sum(launch["bytes_read"] + launch["bytes_written"] for launch in outcome.trace)
             least = needed(call)
+            if once:
+                _expect_read_once(outcome, _given(probe, call), why)
             if moved > factor * least:
+                astray = worst(outcome, grids=False)
+                if astray is not None:  # then it is no matter of reading too often
+                    raise astray.on(_given(probe, call), why)
                 read = sum(launch["bytes_read"] for launch in outcome.trace)
                 raise Miss(
                     f"your kernel moves {moved:,} bytes ({read:,} read, {moved - read:,} written), "
@@ -267,6 +280,18 @@ def launched(subject: Subject, probe: Probe, call: Call) -> Outcome:
 def _reads_outside(outcome: Outcome) -> bool:
     """Whether memory that belongs to no argument was read, which the tracer makes NaN as well."""
     return any(e["kind"] == "outside read" for launch in outcome.trace for e in launch["events"])
+
+
+def _expect_read_once(outcome: Outcome, given: str, why: str) -> None:
+    """Expect no number to be read by two loads."""
+    for launch in outcome.trace:
+        for name, buffer in launch["buffers"].items():
+            if buffer["again"]:
+                raise Miss(
+                    f"{buffer['again']} of {buffer['elements']} elements of {name} are read more "
+                    "than once.",
+                    topic="read again",
+                ).on(given, why)
 
 
 def _has_nan(value: Any) -> bool:

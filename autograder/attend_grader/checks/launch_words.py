@@ -21,9 +21,11 @@ def told(event: Mapping[str, Any]) -> Miss:
         case "outside read" | "outside write":
             verb = "reads" if event["kind"] == "outside read" else "writes"
             text = f"{who} {verb} {elements} {_where(event)} ({line})."
-            cause = (
-                "The interpreter forgives it, a GPU does not. Give the access a mask that is False "
-                "wherever the index is not one of the buffer's."
+            cause = "The interpreter forgives it, a GPU does not. " + (
+                "Nothing of this access lies inside: look at its offsets, then at the grid."
+                if event["whole"]
+                else "Where its offsets are right, it needs a mask that is False for each index "
+                "that is not one of the buffer's."
             )
         case "unwritten read":
             text = (
@@ -52,6 +54,22 @@ def told(event: Mapping[str, Any]) -> Miss:
 
 ORDER = ("outside write", "outside read", "unwritten read", "two writers", "order")
 """Kinds of events, what matters most first."""
+
+
+def worst(outcome: Outcome, *, grids: bool = True) -> Miss | None:
+    """What matters most of what a call's launches should not do; None where all is clean.
+
+    Args:
+        outcome: of the call.
+        grids: also where programs have nothing to do.
+    """
+    for launch in outcome.trace:
+        first = min(launch["events"], key=lambda e: ORDER.index(e["kind"]), default=None)
+        if first is not None:
+            return told(first)
+        if grids and launch["idle"]:
+            return idle(launch, never_written(outcome))
+    return None
 
 
 def _where(event: Mapping[str, Any]) -> str:

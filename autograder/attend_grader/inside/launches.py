@@ -21,6 +21,7 @@ class Event:
             gap between the tensor's rows.
         last: the same of the last.
         line: the kernel's line, and its text.
+        whole: nothing of that access lay inside a buffer.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class Event:
     last: list[int]
     line: int
     text: str
+    whole: bool = False
 
 
 @dataclass
@@ -52,7 +54,7 @@ class Launch:
             its memory was written by a kernel.
         idle: programs that touched no memory.
         buffers: name → shape, elements, bytes of one, elements with the gaps, how many were
-            written, and between which ones none was.
+            written, how many were read more than once, and between which ones none was written.
         events: see :class:`Event`; the first of each kind, buffer and line.
         log: where asked for, each access: program, ``"load"``, ``"store"`` or ``"atomic"``, buffer,
             its elements, counted from the buffer's first; those outside of it too.

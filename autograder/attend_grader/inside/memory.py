@@ -42,6 +42,7 @@ class Buffer:
         owned: which elements of the storage the tensor has; False for gaps between its rows.
         writer: by element, the program that wrote it in this launch.
         reader: by element, the program that read it in this launch.
+        again: which elements were read by more than one load.
         fresh: it was made by ``torch.empty`` or the like.
     """
 
@@ -56,10 +57,12 @@ class Buffer:
     guard: int
     writer: np.ndarray = field(init=False)
     reader: np.ndarray = field(init=False)
+    again: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         self.writer = np.full(len(self.owned), NOBODY, np.int32)
         self.reader = np.full(len(self.owned), NOBODY, np.int32)
+        self.again = np.zeros(len(self.owned), bool)
 
     @property
     def pattern(self) -> int:

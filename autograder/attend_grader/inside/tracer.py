@@ -96,6 +96,7 @@ class Tracer:
                 "itemsize": buffer.itemsize,
                 "storage": len(buffer.owned),
                 "written": written,
+                "again": int(buffer.again.sum()),
                 "fresh": buffer.fresh,
                 "never": self._never(buffer) if buffer.fresh and (written or not launched) else [],
             }
@@ -145,7 +146,8 @@ class Tracer:
             launch.bytes_written += moved * store
             launch.bytes_read += moved * (atomic or not store)
             if not inside.all():
-                self._outside(buffer, elements[~inside], store=store)
+                outside = elements[~inside]
+                self._outside(buffer, outside, store=store, whole=len(outside) == len(wanted))
             allowed[wanted[near][inside]] = True
             self._touch(buffer, elements[inside], store=store, atomic=atomic)
             if self._log and len(launch.log) < MOST_LOGGED:
@@ -153,7 +155,7 @@ class Tracer:
                 launch.log.append([list(self._program), kind, buffer.name, elements.tolist()])
         if not known.all():
             kind = "outside write" if store else "outside read"
-            self._event(kind, NO_ARGUMENT, int((~known).sum()))
+            self._event(kind, NO_ARGUMENT, int((~known).sum()), whole=not known.any())
         return allowed.reshape(np.shape(pointers))
 
     def left(self, mask: np.ndarray) -> None:
@@ -203,12 +205,13 @@ class Tracer:
             # what it stored plainly before is in no order with others' atomic operations
             buffer.writer[elements] = np.where(writer == me, me, ATOMIC) if atomic else me
         else:
+            buffer.again[elements] |= reader != NOBODY
             buffer.reader[elements] = np.where((reader == NOBODY) | (reader == me), me, SEVERAL)
 
-    def _outside(self, buffer: Buffer, elements: np.ndarray, *, store: bool) -> None:
+    def _outside(self, buffer: Buffer, elements: np.ndarray, *, store: bool, whole: bool) -> None:
         size = len(buffer.owned)
         kind = "outside write" if store else "outside read"
-        event = self._event(kind, buffer.name, len(elements))
+        event = self._event(kind, buffer.name, len(elements), whole=whole)
         if event is not None and not ((elements >= 0) & (elements < size)).any():
             past = np.where(elements < 0, elements, elements - size)
             event.first, event.last = [int(past.min())], [int(past.max())]
@@ -222,14 +225,14 @@ class Tracer:
         event.first = buffer.place(int(elements.min()))
         event.last = buffer.place(int(elements.max()))
 
-    def _event(self, kind: str, name: str, count: int) -> Event | None:
+    def _event(self, kind: str, name: str, count: int, *, whole: bool = False) -> Event | None:
         """A new event, or None where the like was recorded of this line."""
         line, text = self._line()
         launch = self.launches[-1]
         if (kind, name, line) in self._said or len(launch.events) == MOST_EVENTS:
             return None
         self._said.add((kind, name, line))
-        event = Event(kind, name, [list(self._program)], count, [], [], line, text)
+        event = Event(kind, name, [list(self._program)], count, [], [], line, text, whole)
         launch.events.append(event)
         return event
 
