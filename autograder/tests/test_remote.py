@@ -18,6 +18,7 @@ from attend_grader.checks.compare import Miss
 from attend_grader.checks.exercise import Call, Exercise, Probe
 from attend_grader.checks.subject import CallError, Subject, SubjectError, local
 from attend_grader.checks.torch_properties import module_call
+from attend_grader.inside import codec
 from attend_grader.judging.judge import judge, references_for
 from attend_grader.judging.report import Report
 from attend_grader.sandbox.references import References
@@ -121,6 +122,30 @@ def test_follow_through_reaches_references_over_the_channel(worker: ProcessChann
     assert report.fix_first == ("softmax",)
 
 
+def _asked(
+    known: References, reference: Any, *args: Any, seconds: float = 60.0, **kwargs: Any
+) -> Any:
+    """What a submission gets that calls a reference."""
+    question = codec.sealed({"args": args, "kwargs": kwargs, "gradients": None})
+    forms = question.form["$map"]
+    answer = codec.opened(known.answer(reference, question._replace(form=forms), seconds))
+    return answer.get("value", answer.get("error"))
+
+
+def test_a_question_that_is_nonsense_costs_an_answer_and_not_the_process() -> None:
+    softmax, known = chapters.exercise("03_attention/softmax").reference, References()
+    forms = {"args": {"$tuple": [{"$array": {}}]}, "kwargs": {"$map": {}}, "gradients": None}
+    try:
+        answer = codec.opened(known.answer(softmax, codec.Sealed(forms, [], b""), 60.0))
+        assert answer["error"].startswith("ProtocolError: not a value")
+        only = known._channel
+        assert "TypeError" in _asked(known, softmax)
+        np.testing.assert_array_equal(_asked(known, softmax, np.zeros(2)), [0.5, 0.5])
+        assert known._channel is only
+    finally:
+        known.close()
+
+
 def test_a_reference_is_asked_the_same_once(monkeypatch: pytest.MonkeyPatch) -> None:
     softmax = chapters.exercise("03_attention/softmax").reference
     known, asked = References(), []
@@ -129,11 +154,10 @@ def test_a_reference_is_asked_the_same_once(monkeypatch: pytest.MonkeyPatch) -> 
     try:
         for seed in (0, 1, 0):
             scores = np.random.default_rng(seed).standard_normal((2, 3))
-            answer = known.answer(softmax, (scores,), {}, 60.0)
-            np.testing.assert_array_equal(answer["value"], softmax(scores))
+            np.testing.assert_array_equal(_asked(known, softmax, scores), softmax(scores))
         assert len(asked) == 2
-        known.answer(softmax, (scores,), {"axis": 0}, 60.0)
-        known.answer(softmax, (scores.astype(np.float32),), {}, 60.0)
+        _asked(known, softmax, scores, axis=0)
+        _asked(known, softmax, scores.astype(np.float32))
         assert len(asked) == 4
     finally:
         known.close()
@@ -146,16 +170,14 @@ def test_references_share_a_process_and_one_that_runs_late_costs_no_other() -> N
     try:
         alternating = ((softmax, (ones,)), (scores, (ones, ones)), (softmax, (2 * ones,)))
         for reference, args in (*alternating, (scores, (3 * ones, ones))):
-            answer = known.answer(reference, args, {}, 60.0)
-            np.testing.assert_array_equal(answer["value"], reference(*args))
+            np.testing.assert_array_equal(_asked(known, reference, *args), reference(*args))
             used.add(known._channel)
         (only,) = used
         assert only is not None
         with pytest.raises(TimeoutError):
-            known.answer(scores, (np.ones((2000, 500)), np.ones((2000, 500))), {}, 0.0)
+            _asked(known, scores, np.ones((2000, 500)), np.ones((2000, 500)), seconds=0.0)
         assert only.process.poll() is not None
-        answer = known.answer(scores, (ones, ones), {}, 60.0)
-        np.testing.assert_array_equal(answer["value"], scores(ones, ones))
+        np.testing.assert_array_equal(_asked(known, scores, ones, ones), scores(ones, ones))
     finally:
         known.close()
 
@@ -164,7 +186,7 @@ def test_what_a_submission_makes_references_answer_is_not_kept_at_any_size() -> 
     softmax = chapters.exercise("03_attention/softmax").reference
     known = References()
     try:
-        known.answer(softmax, (np.ones((100, 100)),), {}, 60.0)
+        _asked(known, softmax, np.ones((100, 100)))
         assert not known._answers
     finally:
         known.close()

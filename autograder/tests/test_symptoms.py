@@ -6,6 +6,7 @@ import math
 import re
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from attend_grader.checks.cases import observe
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.facts import fact
 from attend_grader.checks.subject import local
-from attend_grader.checks.symptoms import symptom
+from attend_grader.checks.symptoms import MISSING, symptom, there_after_all
 from attend_grader.checks.wording import inside
 from attend_grader.judging.judge import judge
 from attend_grader.judging.run import run_properties
@@ -633,3 +634,15 @@ def test_a_fresh_process_says_the_same_as_a_used_one(body: str, capsys: Any) -> 
         said.append(capsys.readouterr().out)
     assert said[0] == said[1] == fresh
     assert attention_backward.__name__ == BACKWARD.name
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("for t in reversed(range(3)):", "It behaves as if `reversed` had no effect."),
+        ("for t in range(3):  # not reversed", "It behaves as if `reversed` were missing."),
+    ],
+)
+def test_what_a_candidate_calls_is_not_said_to_be_missing(source: str, expected: str) -> None:
+    told = "It behaves as if `reversed` were missing."
+    assert MISSING.sub(partial(there_after_all, source), told) == expected

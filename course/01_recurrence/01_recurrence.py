@@ -93,9 +93,9 @@ limits = threadpool_limits(1)  # for matrices as small as here, one thread is th
 # ```
 #
 # `a += b` would write into the caller's array; `a = a + b` makes a new one. The line *What is
-# checked* says what your function may be given: *numbers short of overflow* are as large or small
-# as you like, if the answer stays finite; rounding is allowed. A *view*, such as `a.T`, shares the
-# memory of another array.
+# checked* says what your function may be given: *any magnitude, barring overflow* means numbers as
+# large or small as you like, if the answer stays finite; rounding is allowed. A *view*, such as
+# `a.T`, shares the memory of another array.
 #
 # <details><summary>Predict first: all of W_h is 0. What does the state remember? And how many
 # weights are there for C = 10 and N = 64, bias included?</summary>

@@ -25,7 +25,7 @@ Promises count once a third of the other points are earned: what returns zeros k
 - ``gradients=("x", EVERY_PARAMETER)``: each argument and parameter, right and not cut.
 - ``masks=("mask",)``: all True is None, broadcasts; ``hidden_rows=True``: a row may be all False.
 - Arguments for which rounding makes no sense (distributions): ``whole={"weights": function}``.
-- "Numbers short of overflow" is promised wherever a draw holds floats, and needs no word: an
+- "Any magnitude, barring overflow" is promised wherever a draw holds floats, and needs no word: an
   answer that all properties let pass is tried on your draws scaled up and down, far from 0, with
   one row far from the others, with an argument of zeros and with long axes (:mod:`.sizes`), and
   held to the digits that such a call has (:mod:`.exact`). A call on which your alternatives

@@ -146,7 +146,7 @@ class Contract:
         if free and (None in self.ranges.values() or set(named) <= set(self.ranges)):
             told.insert(0, f"{_listed(_code(free))} of any magnitude")
         elif free:
-            told.insert(0, "numbers short of overflow")
+            told.insert(0, "any magnitude, barring overflow")
         text = "; ".join(told)
         return f"{text[0].upper()}{text[1:]}."
 

@@ -60,8 +60,9 @@ class Slip:
                 found = "is not in the answer" if not count else f"stands there {count} times"
                 raise StaleSlip(f"{reference.__name__}, slip {self.name!r}: {old!r} {found}")
             source = source.replace(old, new)
+        place = f"{reference.__module__}.{reference.__name__}"  # two chapters may repair one thing
         try:
-            return define(source, reference, f"<slip {reference.__name__}: {self.name}>", self.told)
+            return define(source, reference, f"<slip {place}: {self.name}>", self.told)
         except SyntaxError as error:
             raise StaleSlip(f"{reference.__name__}, slip {self.name!r}: {error}") from None
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -32,6 +33,9 @@ FEW = 5
 
 CHANCE = 3.0**-FEW
 """How likely it may be that as many calls, taken at random, have it in common."""
+
+MISSING = re.compile(r"`(?P<name>\w+)` were missing")
+"""What a single edit of the answer is told as, where it takes a function's call away."""
 
 WITHIN = re.compile(r' holds? integers$| are float32$| is (not )?".*"$| is (True|False)$')
 """Traits that may be told of wrong calls though others have them, too."""
@@ -57,9 +61,15 @@ def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
     describe([*cases, *seen], exercise)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a mean of nothing and the like: no sentence, no matter
-        return of_values(
-            _Search(Evidence(cases, exercise, seen)).sentence(), any(c.other_type for c in cases)
-        )
+        sentence = _Search(Evidence(cases, exercise, seen)).sentence()
+        told = of_values(sentence, any(c.other_type for c in cases))
+    return told and MISSING.sub(partial(there_after_all, subject.description.source or ""), told)
+
+
+def there_after_all(source: str, found: re.Match[str]) -> str:
+    """Of a function that the candidate does call: nothing comes of it, where it seems missing."""
+    calls = re.search(rf"\b{found['name']}\s*\(", source)
+    return f"`{found['name']}` had no effect" if calls else found[0]
 
 
 class _Search:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import IO, Any
+from itertools import accumulate, pairwise
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -243,21 +244,58 @@ def _decode_tensor(body: dict[str, Any], buffers: list[bytes]) -> Any:
     return tensor.view(torch.bfloat16) if body["dtype"] == "bfloat16" else tensor
 
 
-def write_frame(stream: IO[bytes], message: Any) -> None:
-    """Write one message."""
-    stream.write(frame(message))
-    stream.flush()
+class Sealed(NamedTuple):
+    """A message as it travels: no value has been made of it yet.
+
+    Attributes:
+        form: its JSON-able form, nothing of which is known.
+        sizes: bytes of each buffer.
+        body: the buffers, one after the other.
+    """
+
+    form: Any
+    sizes: Sequence[int]
+    body: bytes
+
+    def text(self) -> bytes:
+        """The form and the sizes as JSON."""
+        header = {"message": self.form, "sizes": self.sizes}
+        return json.dumps(header, separators=(",", ":")).encode()
 
 
-def frame(message: Any) -> bytes:
-    """One message as bytes: two lengths, the JSON, then the raw buffers."""
+def sealed(message: Any) -> Sealed:
+    """A message ready to travel."""
     buffers: list[bytes] = []
     form = encode(message, buffers)
-    text = json.dumps(
-        {"message": form, "sizes": [len(b) for b in buffers]}, separators=(",", ":")
-    ).encode()
-    body = b"".join(buffers)
-    return len(text).to_bytes(8, "little") + len(body).to_bytes(8, "little") + text + body
+    return Sealed(form, [len(b) for b in buffers], b"".join(buffers))
+
+
+def opened(message: Sealed) -> Any:
+    """The value that a message holds.
+
+    Raises:
+        ProtocolError: it holds none.
+    """
+    ends = list(accumulate(message.sizes, initial=0))
+    try:
+        return decode(message.form, [message.body[a:b] for a, b in pairwise(ends)])
+    except ProtocolError:
+        raise
+    except _MALFORMED as error:
+        raise ProtocolError(f"not a value: {type(error).__name__}: {error}") from None
+
+
+def write_frame(stream: IO[bytes], message: Any) -> None:
+    """Write one message."""
+    write_sealed(stream, sealed(message))
+
+
+def write_sealed(stream: IO[bytes], message: Sealed) -> None:
+    """Write one message: two lengths, the JSON, then the raw buffers."""
+    text, body = message.text(), message.body
+    head = len(text).to_bytes(8, "little") + len(body).to_bytes(8, "little")
+    stream.write(b"".join((head, text, body)))
+    stream.flush()
 
 
 def read_frame(stream: IO[bytes], *, most_text: int = MAX_ANSWER_TEXT) -> Any:
@@ -267,6 +305,11 @@ def read_frame(stream: IO[bytes], *, most_text: int = MAX_ANSWER_TEXT) -> Any:
         EOFError: the other side closed the channel.
         ProtocolError: the bytes are not a frame, or it is larger than it may be.
     """
+    return opened(read_sealed(stream, most_text=most_text))
+
+
+def read_sealed(stream: IO[bytes], *, most_text: int = MAX_ANSWER_TEXT) -> Sealed:
+    """Read one message without making values of it; it raises as :func:`read_frame`."""
     head = _read_exactly(stream, 16)
     text_bytes, body_bytes = (int.from_bytes(head[i : i + 8], "little") for i in (0, 8))
     if text_bytes + body_bytes > MAX_FRAME_BYTES:
@@ -282,13 +325,7 @@ def read_frame(stream: IO[bytes], *, most_text: int = MAX_ANSWER_TEXT) -> Any:
     body = _read_exactly(stream, body_bytes)
     if sum(sizes) != body_bytes or any(size < 0 for size in sizes):
         raise ProtocolError("buffer sizes do not add up")
-    ends = np.cumsum([0, *sizes])
-    try:
-        return decode(form, [body[a:b] for a, b in pairwise(ends)])
-    except ProtocolError:
-        raise
-    except _MALFORMED as error:
-        raise ProtocolError(f"not a value: {type(error).__name__}: {error}") from None
+    return Sealed(form, sizes, body)
 
 
 def _read_exactly(stream: IO[bytes], count: int) -> bytes:

@@ -113,6 +113,7 @@ _EVENT = _record(
     last=_each(_is(int)),
     line=_count,
     text=_text,
+    whole=_TRUTH,
 )
 _BUFFER = _record(
     shape=_each(_count),
@@ -120,6 +121,7 @@ _BUFFER = _record(
     itemsize=_count,
     storage=_count,
     written=_count,
+    again=_count,
     fresh=_TRUTH,
     never=_each(_each(_count)),
 )

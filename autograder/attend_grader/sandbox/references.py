@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from attend_grader.checks.loads import size_of
 from attend_grader.inside import codec
 from attend_grader.sandbox.remote import ProcessChannel, SubjectDied
 
@@ -45,56 +44,52 @@ class References:
     def __init__(self) -> None:
         self._channel: ProcessChannel | None = None
         self._loaded: set[Callable[..., Any]] = set()  # what the channel answers for
-        self._answers: dict[tuple[Callable[..., Any], bytes], dict[str, Any]] = {}
+        self._answers: dict[tuple[Callable[..., Any], bytes], codec.Sealed] = {}
 
     def answer(
-        self,
-        reference: Callable[..., Any],
-        args: tuple,
-        kwargs: dict,
-        seconds: float,
-        gradients: dict | None = None,
-    ) -> dict[str, Any]:
-        """The reference's value, or its error in words: bad arguments are the caller's own.
+        self, reference: Callable[..., Any], question: codec.Sealed, seconds: float
+    ) -> codec.Sealed:
+        """The reference's ``value``, or its ``error`` in words: bad arguments are the caller's own.
+
+        Question and answer pass through the grader as they are: their values are made in the
+        references' process and in the submission's.
 
         Args:
             reference: the course's own function.
-            args: of the call.
-            kwargs: of the call.
+            question: forms of ``args`` and ``kwargs``, and of ``gradients``: None, or ``wrt`` and
+                ``cotangents`` as in :func:`attend_grader.inside.torch_gradients.gradients`, to ask
+                for these in place of the value.
             seconds: that it may take.
-            gradients: ask for these in place of the value: ``wrt`` and ``cotangents``, as in
-                :func:`attend_grader.inside.torch_gradients.gradients`.
 
         Raises:
             TimeoutError: no answer within ``seconds``.
         """
-        asked = {"op": "call", "args": args, "kwargs": kwargs, "gradients": gradients}
-        question = codec.frame(asked)
-        key = reference, hashlib.sha256(question).digest()
+        text = question.text()
+        key = reference, hashlib.sha256(text + question.body).digest()
         if key in self._answers:
             return self._answers[key]
-        answer = self._ask(reference, asked, seconds)
-        if len(question) <= LONGEST and size_of(answer.get("value")) <= LONGEST:
+        answer = self._ask(reference, question, seconds)
+        if max(len(text) + len(question.body), len(answer.body)) <= LONGEST:
             if len(self._answers) == REMEMBERED:
                 self._answers.clear()
             self._answers[key] = answer
         return answer
 
     def _ask(
-        self, reference: Callable[..., Any], asked: dict[str, Any], seconds: float
-    ) -> dict[str, Any]:
+        self, reference: Callable[..., Any], question: codec.Sealed, seconds: float
+    ) -> codec.Sealed:
+        fields = {"op": "answer", "source": _source(reference), **question.form}
         try:
             channel = self._loading(reference)
             channel.timeout = max(seconds, 0.01)
-            outcome = channel.request(asked | {"source": _source(reference)})
+            return channel.carry(question._replace(form={"$map": fields}))
         except SubjectDied as death:
             self._channel, self._loaded = None, set()
             if "no answer within" in str(death):
                 raise TimeoutError from None
-            return {"error": f"RuntimeError: the course's own function ended: {death}"}
-        if outcome["error"] is not None:
-            return {"error": f"{outcome['error']['type']}: {outcome['error']['message']}"}
-        return {"value": outcome["value" if asked["gradients"] is None else "gradients"]}
+            return codec.sealed(
+                {"error": f"RuntimeError: the course's own function ended: {death}"}
+            )
 
     def close(self) -> None:
         """End the process."""

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attend_grader.checks.subject import Subject
@@ -72,15 +72,30 @@ class ProcessChannel:
         Raises:
             SubjectDied: no valid answer came; the worker is gone.
         """
-        self.deadline = time.monotonic() + self.timeout
-        stream: Any = self._stream  # it has what is used of a stream
-        try:
+        with self._in_time() as stream:
             codec.write_frame(stream, message)
             while True:
                 answer = codec.read_frame(stream)
                 if type(answer) is not dict or answer.get("op") != "reference":
                     return checked_answer(message, answer)
                 codec.write_frame(stream, self._reference(answer))
+
+    def carry(self, message: codec.Sealed) -> codec.Sealed:
+        """Send a message as it is; the answer as it comes, which is not looked at.
+
+        Raises:
+            SubjectDied: none came; the worker is gone.
+        """
+        with self._in_time() as stream:
+            codec.write_sealed(stream, message)
+            return codec.read_sealed(stream, most_text=codec.MAX_FRAME_BYTES)
+
+    @contextlib.contextmanager
+    def _in_time(self) -> Iterator[Any]:
+        """The stream, for one request; the worker is ended where that fails."""
+        self.deadline = time.monotonic() + self.timeout
+        try:
+            yield self._stream
         except TimeoutError:
             self.close()
             raise SubjectDied(f"no answer within {self.timeout:g} s") from None

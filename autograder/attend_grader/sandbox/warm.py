@@ -345,16 +345,17 @@ class Child:
         try:
             codec.write_frame(self._stream, {"number": self._number, "request": request})  # type: ignore[arg-type]  # it has what is used of a stream
             while True:
-                frame = codec.read_frame(self._stream)  # type: ignore[arg-type]  # it has what is used of a stream
+                came = codec.read_sealed(self._stream)  # type: ignore[arg-type]  # it has what is used of a stream
+                question = self._question(came.form)
+                if question is not None:
+                    self._reference(question, came, request.get("references", ()))
+                    continue
+                frame = codec.opened(came)
                 if type(frame) is not dict or frame.keys() != {"number", "answer"}:
                     raise codec.ProtocolError("an answer without its number")
                 if frame["number"] != self._number:
                     raise codec.ProtocolError("an answer to another question")
-                answer = frame["answer"]
-                if type(answer) is not dict or answer.get("op") != "reference":
-                    return answer
-                reply = self._reference(answer, request.get("references", ()))
-                codec.write_frame(self._stream, {"number": self._number, "request": reply})  # type: ignore[arg-type]  # it has what is used of a stream
+                return frame["answer"]
         except TimeoutError:
             raise self._died("timeout", "it did not end in time") from None
         except codec.ProtocolError as error:
@@ -365,22 +366,39 @@ class Child:
             self._left -= (time.monotonic() - self._asked) / self._patience
             self._asked = None
 
-    def _reference(self, question: dict[str, Any], offered: Sequence[str]) -> dict[str, Any]:
+    def _question(self, form: Any) -> dict[str, Any] | None:
+        """The forms in a submission's call to an earlier exercise; None where it is none."""
+        frame = _fields(form) or {}
+        question = _fields(frame.get("answer")) or {}
+        if question.get("op") != "reference" or frame.keys() != {"number", "answer"}:
+            return None
+        if type(frame["number"]) is not int or frame["number"] != self._number:
+            raise codec.ProtocolError("an answer to another question")
+        return question
+
+    def _reference(
+        self, question: dict[str, Any], came: codec.Sealed, offered: Sequence[str]
+    ) -> None:
         """Answer a submission's call to an earlier exercise that this request offers.
 
         Raises:
             ProtocolError: it does not offer that one, or the question has another form.
         """
-        name, args, kwargs = (question.get(key) for key in ("name", "args", "kwargs"))
+        name = question.get("name")
         if type(name) is not str or name not in offered:
             raise codec.ProtocolError("a question for what is not offered")
-        if type(args) is not tuple or type(kwargs) is not dict:
+        asked = {key: question.get(key) for key in ("args", "kwargs", "gradients")}
+        if type(asked["args"]) is not dict or asked["args"].keys() != {"$tuple"}:
             raise codec.ProtocolError("a question without arguments")
-        gradients = question.get("gradients")
-        if gradients is not None and type(gradients) is not dict:
+        if _fields(asked["kwargs"]) is None:
+            raise codec.ProtocolError("a question without arguments")
+        if asked["gradients"] is not None and _fields(asked["gradients"]) is None:
             raise codec.ProtocolError("a question for gradients without saying which")
         left = self.deadline - time.monotonic()
-        return self.parent.references.answer(self.references[name], args, kwargs, left, gradients)
+        reference = self.references[name]
+        reply = self.parent.references.answer(reference, came._replace(form=asked), left)
+        numbered = {"$map": {"number": self._number, "request": reply.form}}
+        codec.write_sealed(self._stream, reply._replace(form=numbered))  # type: ignore[arg-type]  # it has what is used of a stream
 
     def _died(self, reason: str, message: str) -> SubmissionDied:
         status = self.close(wait=1.0 if reason == "crash" else 0.0)
@@ -393,3 +411,10 @@ class Child:
         if reason == "crash" and status is not None:
             return SubmissionDied("crash", f"it ended itself with exit code {status}")
         return SubmissionDied(reason, message[:MAX_ERROR])
+
+
+def _fields(form: Any) -> dict[str, Any] | None:
+    """The forms in the form of a dict whose keys are text."""
+    if type(form) is not dict or form.keys() != {"$map"} or type(form["$map"]) is not dict:
+        return None
+    return form["$map"]
