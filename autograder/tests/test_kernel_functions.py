@@ -260,7 +260,7 @@ def test_planted_bugs_are_named_in_the_jail_too(notebooks: Notebooks, name: str)
     exercise = chapters.exercise(f"17_triton/{name}")
     for slip in PLANTED[name]:
         wrong = exercise.misconceptions[slip]
-        parts = whole_source(wrong)
+        parts = whole_source(wrong).replace(f"def {wrong.__name__}(", f"def {name}(")
         verdicts = notebooks.grade(notebooks.with_answers({name: parts}))
         here = grade(wrong, exercise.id, 7)
         report = verdicts[name].report

@@ -523,7 +523,7 @@ for seed in range(5):
 
 # %% [markdown]
 # Long ones first need the fewest turns possible. Short ones first take 12 %
-# longer, and 1,500 random orders 11 to 18 %. It is a model: real turns are not all equally long.
+# longer, and 1,500 random orders 10 to 18 %. It is a model: real turns are not all equally long.
 
 # %% [markdown]
 # ## 10 · Where this breaks

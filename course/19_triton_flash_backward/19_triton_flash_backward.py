@@ -62,8 +62,8 @@ display(widgets.row_writers())
 # | `out`, `d_out` | $O$ and $dO$ | $(H, T, D)$ |
 # | returned | $\delta$ | $(H, T)$ |
 #
-# The grid has two axes: program $(i, h)$ takes tile $i$ of the queries of head $h$. You write
-# kernel and grid.
+# A tile has `block_t` queries. The grid has two axes, and is launched once: program $(i, h)$ takes
+# tile $i$ of head $h$. You write kernel and grid.
 #
 # **By hand.** $O_t = (1, 2)$ and $dO_t = (3, -1)$: $\delta_t = 3 - 2 = 1$.
 #
@@ -291,7 +291,7 @@ from attend_solutions.triton_flash_backward import gradient_gaps
 
 # %% [markdown]
 # **What you should see.** Your gradients, with steps of all sizes; then with three mistakes, at a
-# step among the best. (The slope along the direction of `q` is about −7.3 here.)
+# step among the best. (The slope along the direction of `q` is about −7.4 here.)
 
 # %%
 if ready(flash_delta, grad_keys_values, grad_queries, gradient_gaps):
@@ -457,11 +457,12 @@ if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
         print(f"{kind}, causal {causal}: two passes {sums[0]}, one pass {sums[1]}")
 
 # %% [markdown]
-# One pass saves two of seven products, but not always traffic. At these tiles it moves a tenth
-# less in float32, a seventh under the causal mask; in float16 a fifth more, a ninth under the mask.
-# An addition in memory reads and writes a row of $dQ$, in float32 always. Where tiles are square,
-# that is as many numbers as the second pass reads of $K$ and $V$, which shrink with float16.
-# Which is faster, only a clock can say.
+# One pass saves two of seven products, but not always traffic. With these six tiles it moves a
+# tenth less in float32, a seventh under the causal mask; in float16 a fifth more, a ninth under the
+# mask. An addition in memory reads and writes a row of $dQ$, in float32 always. Where tiles are
+# square, that is as many numbers as the second pass reads of $K$ and $V$, which shrink with
+# float16. So in float32 only what is read once is saved, whose share falls with more tiles. Which
+# is faster, only a clock can say.
 #
 # **On a GPU** the next cell compiles your kernels, runs each form ten times on the same numbers,
 # and counts how many different results come out:
@@ -536,7 +537,8 @@ if ready(grad_keys_values):
 # for a second derivative, and there is none.
 #
 # **Queries without keys.** With $T > S$ and a causal mask, the first queries see nothing. Chapter
-# 18's kernel makes their rows a mean of hidden values, or NaN; gradients here are those of zeros.
+# 18's kernel makes their rows an average of hidden values and empty places (zeros), or NaN;
+# gradients here are those of zeros.
 #
 # **Heads of other widths, dropout.** Widths other than powers of two need a mask along $d$. Dropout
 # needs the same random numbers both ways.

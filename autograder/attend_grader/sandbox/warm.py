@@ -15,7 +15,7 @@ from dataclasses import asdict
 from typing import Any
 
 from attend_grader.inside import codec
-from attend_grader.sandbox import jail, tree
+from attend_grader.sandbox import jail, questions, tree
 from attend_grader.sandbox.answers import checked_answer
 from attend_grader.sandbox.folder import Folder
 from attend_grader.sandbox.jail import Limits, SandboxMissing
@@ -346,7 +346,7 @@ class Child:
             codec.write_frame(self._stream, {"number": self._number, "request": request})  # type: ignore[arg-type]  # it has what is used of a stream
             while True:
                 came = codec.read_sealed(self._stream)  # type: ignore[arg-type]  # it has what is used of a stream
-                question = self._question(came.form)
+                question = questions.found(came.form, self._number)
                 if question is not None:
                     self._reference(question, came, request.get("references", ()))
                     continue
@@ -366,34 +366,11 @@ class Child:
             self._left -= (time.monotonic() - self._asked) / self._patience
             self._asked = None
 
-    def _question(self, form: Any) -> dict[str, Any] | None:
-        """The forms in a submission's call to an earlier exercise; None where it is none."""
-        frame = _fields(form) or {}
-        question = _fields(frame.get("answer")) or {}
-        if question.get("op") != "reference" or frame.keys() != {"number", "answer"}:
-            return None
-        if type(frame["number"]) is not int or frame["number"] != self._number:
-            raise codec.ProtocolError("an answer to another question")
-        return question
-
     def _reference(
         self, question: dict[str, Any], came: codec.Sealed, offered: Sequence[str]
     ) -> None:
-        """Answer a submission's call to an earlier exercise that this request offers.
-
-        Raises:
-            ProtocolError: it does not offer that one, or the question has another form.
-        """
-        name = question.get("name")
-        if type(name) is not str or name not in offered:
-            raise codec.ProtocolError("a question for what is not offered")
-        asked = {key: question.get(key) for key in ("args", "kwargs", "gradients")}
-        if type(asked["args"]) is not dict or asked["args"].keys() != {"$tuple"}:
-            raise codec.ProtocolError("a question without arguments")
-        if _fields(asked["kwargs"]) is None:
-            raise codec.ProtocolError("a question without arguments")
-        if asked["gradients"] is not None and _fields(asked["gradients"]) is None:
-            raise codec.ProtocolError("a question for gradients without saying which")
+        """Answer a submission's call to an earlier exercise that this request offers."""
+        name, asked = questions.asked(question, offered)
         left = self.deadline - time.monotonic()
         reference = self.references[name]
         reply = self.parent.references.answer(reference, came._replace(form=asked), left)
@@ -411,10 +388,3 @@ class Child:
         if reason == "crash" and status is not None:
             return SubmissionDied("crash", f"it ended itself with exit code {status}")
         return SubmissionDied(reason, message[:MAX_ERROR])
-
-
-def _fields(form: Any) -> dict[str, Any] | None:
-    """The forms in the form of a dict whose keys are text."""
-    if type(form) is not dict or form.keys() != {"$map"} or type(form["$map"]) is not dict:
-        return None
-    return form["$map"]

@@ -341,6 +341,24 @@ delta(
     ),
 )
 delta("wrong", "programs for tiles of 64 always", host="grid = (triton.cdiv(T, 64), H)")
+delta("wrong", "slip: tiles of 16 always, whatever block_t", host=f"block_t = 16\n{G}")
+delta(
+    "wrong",
+    "slip: columns beyond 64 left out",
+    ("o * g, 1", "tl.where((d < 64)[None, :], o * g, 0.0), 1"),
+)
+case(
+    N,
+    "wrong",
+    "slip: a launch for each head",
+    swap(
+        fill("flash_delta", K, "grid = (triton.cdiv(T, block_t), 1)"),
+        (
+            "delta_kernel[grid](out, d_out, delta, T",
+            "for h in range(H):\n        delta_kernel[grid](out[h], d_out[h], delta[h], T",
+        ),
+    ),
+)
 
 # 19.2
 N = "grad_keys_values"
@@ -470,6 +488,12 @@ keys(
 )
 keys(
     "wrong",
+    "slip: the scale goes into q and is rounded to q's type",
+    ("tl.dot(k, q.T) * scale", "tl.dot(k, (q * scale).to(q.dtype).T)"),
+)
+keys("wrong", "LSE and delta along the keys", ("[None, :])", "[:, None])"))
+keys(
+    "wrong",
     "start counted from the tile's last key",
     start=A.replace("* BLOCK_S -", "* BLOCK_S + BLOCK_S - 1 -"),
 )
@@ -512,6 +536,13 @@ queries(
     "keys behind the end keep their weight",
     ("hidden = (s >= S)[None, :]", "hidden = (s < 0)[None, :]"),
 )
+queries(
+    "wrong",
+    "slip: the scale goes into q and is rounded to q's type",
+    ("tl.dot(q, k.T) * scale", "tl.dot((q * scale).to(q.dtype), k.T)"),
+)
+queries("wrong", "a sum of values", ("k, dq)", "v, dq)"))
+queries("wrong", "weights for the gradients of scores", ("tl.dot(dx.to", "tl.dot(p.to"))
 queries("wrong", "no scale at the end", ("dq * scale", "dq"))
 queries("wrong", "no delta", (" - delta[:, None]", ""))
 queries("wrong", "axes of the grid the other way round", host="grid = (H, triton.cdiv(T, block_t))")

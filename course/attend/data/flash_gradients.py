@@ -120,7 +120,7 @@ def watched(function: Callable[..., Any], *args: Any) -> Any:
     with traced() as tracer:
         value = function(*args)
     try:
-        from attend_grader.checks.kernels import told
+        from attend_grader.checks.launch_words import told
     except ImportError:  # in the jail nobody reads it
         return value
     for launch in tracer.to_plain():

@@ -110,7 +110,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
     return [*(call for _, call, _ in _cases(rng, sizes)), Call((*low, 5))]
 
 
-SKIP = "Read a tile once, and only if a query of this program may see one of its keys."
+SKIP = "What is needed: a program reads a tile once, if one of its queries may see one of its keys."
 PLACE = "place = tl.program_id(0) * BLOCK_T + S - T"
 START = "start = tl.maximum(0, place - window) // BLOCK_S * BLOCK_S"
 STOP = "stop = tl.minimum(S, place + BLOCK_T)"

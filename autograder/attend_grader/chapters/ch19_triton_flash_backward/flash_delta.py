@@ -9,16 +9,20 @@ import torch
 from attend_solutions import triton_flash_backward as answers
 
 from attend_grader.chapters.ch19_triton_flash_backward.shared import Case, Size, as_edits, usual
-from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.compare import Miss
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.kernels import (
     clean_memory,
     compiles_as_launched,
+    launched,
     right_values,
     within_budget,
 )
+from attend_grader.checks.subject import Subject
 
 WHOLE = ((1, 32, 16, 16), (2, 16, 32, 16), (3, 64, 16, 32))
 RAGGED = ((2, 21, 16, 16), (1, 1, 16, 16), (3, 5, 32, 32), (2, 33, 64, 16))
+WIDE = ((1, 17, 128, 32),)
 """H, T, D, BLOCK_T."""
 
 
@@ -39,7 +43,7 @@ def _whole(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _ragged(rng: np.random.Generator) -> Iterator[Case]:
-    for h, t, d, block in RAGGED:
+    for h, t, d, block in (*RAGGED, *WIDE):
         yield _case(*_inputs(rng, h, t, d), block)
 
 
@@ -56,12 +60,33 @@ def _compiled(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _memory(rng: np.random.Generator) -> Iterator[Case]:
-    yield from _whole(rng)
-    yield from _ragged(rng)
+    for h, t, d, block in (*WHOLE, *RAGGED):
+        yield _case(*_inputs(rng, h, t, d), block)
 
 
 def _bytes(call: Call) -> int:
     return 4 * (2 * call.args[0].numel() + call.args[0][..., 0].numel())
+
+
+def _grids(rng: np.random.Generator) -> Iterator[Case]:
+    for h, t, d, block in ((2, 21, 16, 16), (3, 37, 16, 32)):
+        yield _case(*_inputs(rng, h, t, d), block)
+
+
+def _one_grid(subject: Subject, probe: Probe) -> None:
+    """One launch, whose grid has the tiles of each head's queries along its first axis."""
+    for why, call, _ in _grids(probe.rng):
+        (h, t, _), block = call.args[0].shape, call.args[2]
+        launches = launched(subject, probe, call).trace
+        given = probe.given(call.args, call.kwargs)
+        if len(launches) > 1:
+            text = f"{len(launches)} launches were made: the grid's second axis takes all heads."
+            raise Miss(text, topic="launches").on(given, why)
+        grid, want = launches[0]["grid"], [-(-t // block), h, 1]
+        if grid != want:
+            mine, right = (" × ".join(map(str, sizes[:2])) for sizes in (grid, want))
+            text = f"the grid has {mine} programs, expected {right}: tiles of {block} queries, "
+            raise Miss(f"{text}and heads.", topic=f"grid {why}").on(given, why)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -168,7 +193,8 @@ EXERCISE = Exercise(
         clean_memory(
             "stays inside its buffers; no two programs write one place", _memory, points=2
         ),
-        within_budget("reads each number once", _memory, _bytes, factor=1),
+        within_budget("reads each number once", _memory, _bytes, factor=1, once=True),
+        Property("one launch: a program for each tile of each head", 1, _one_grid),
         compiles_as_launched("compiles for an H100", _compiled),
     ),
     draws=draws,

@@ -21,8 +21,21 @@ WEIGHTS = "weights = tl.exp(scores - lse[None, :])"
 SEEN = "s[:, None] <= t[None, :] + S - T"
 START = "start = tl.maximum(0, tl.program_id(0) * BLOCK_S + T - S) // BLOCK_T * BLOCK_T"
 D_SCORES = "d_scores = weights * (d_weights - delta[None, :])"
+ADD = "dk += tl.dot(d_scores.to(q.dtype), q)"
 
 SLIPS = (
+    Slip(
+        "LSE and delta lie along the keys",
+        ((WEIGHTS, WEIGHTS.replace("[None, :]", "[:, None]")),
+         (D_SCORES, D_SCORES.replace("[None, :]", "[:, None]"))),
+        "LSE and delta are subtracted along the keys. They belong to queries, and queries are the "
+        "columns of this tile: [None, :].",
+    ),
+    Slip(
+        "delta is subtracted behind the product",
+        (D_SCORES, "d_scores = weights * d_weights - delta[None, :]"),
+        "dK: delta is subtracted from P ∘ dP, and should be from dP alone: P ∘ (dP − delta).",
+    ),
     Slip(
         "forgot delta",
         (D_SCORES, "d_scores = weights * d_weights"),
@@ -78,7 +91,18 @@ SLIPS = (
         "Under the mask the loop begins too late where there are fewer queries than keys: the "
         "first query that sees key s is s − (S − T), or 0.",
     ),
-)
+    Slip(
+        "the scale within the loop",
+        (("    dk *= scale\n", ""), (ADD, f"{ADD}\n        dk *= scale")),
+        "dK is right for one tile of queries, and too far scaled for several: the sum is "
+        "multiplied by the scale after each tile. Multiply once, behind the loop.",
+    ),
+    Slip(
+        "a key is hidden from the query at its own place",
+        (SEEN, SEEN.replace("<=", "<")),
+        "Under the mask a query sees the key at its own place too: s <= t + S − T.",
+    ),
+)  # fmt: skip
 
 ALTERNATIVES = as_edits(
     answers.grad_keys_values,
@@ -91,8 +115,7 @@ ALTERNATIVES = as_edits(
              "dv += tl.dot(tl.trans(weights.to(d_out.dtype)), d_out)"),
             ("d_weights = tl.dot(v, d_out.T)", "d_weights = tl.dot(d_out, tl.trans(v))"),
             (D_SCORES, "d_scores = weights * (d_weights - delta[:, None])"),
-            ("dk += tl.dot(d_scores.to(q.dtype), q)",
-             "dk += tl.dot(tl.trans(d_scores.to(q.dtype)), q)"),
+            (ADD, "dk += tl.dot(tl.trans(d_scores.to(q.dtype)), q)"),
         ),
         "powers of two, tl.dot adds": (
             (WEIGHTS, "weights = tl.exp2((scores - lse[None, :]) * 1.4426950408889634)"),

@@ -25,6 +25,18 @@ ADD = "dq += tl.dot(d_scores.to(k.dtype), k)"
 
 SLIPS = (
     Slip(
+        "a sum of values",
+        (ADD, "dq += tl.dot(d_scores.to(v.dtype), v)"),
+        "The gradients of the scores are multiplied by the values. A score is a product of q and "
+        "k, so dQ sums rows of K.",
+    ),
+    Slip(
+        "weights in the place of their gradients",
+        (ADD, "dq += tl.dot(weights.to(k.dtype), k)"),
+        "dQ sums the keys with the weights P. What belongs there is dX, the gradient of the "
+        "scores: P ∘ (dP − delta).",
+    ),
+    Slip(
         "forgot delta",
         (D_SCORES, "d_scores = weights * tl.dot(d_out, v.T)"),
         "dQ lacks delta: the gradient of a score is weight · (dP − delta).",

@@ -12,7 +12,14 @@ import numpy as np
 import torch
 from attend_solutions.flash import tiles, tiles_needed
 
-from attend_grader.chapters.ch18_triton_flash.shared import Case, Cases, as_edits, seen, told
+from attend_grader.chapters.ch18_triton_flash.shared import (
+    Case,
+    Cases,
+    as_edits,
+    seen,
+    ties,
+    told,
+)
 from attend_grader.checks.compare import Tolerance
 from attend_grader.checks.exercise import Call, Property
 from attend_grader.checks.kernels import (
@@ -110,7 +117,10 @@ def cases(sizes: Sequence[Size], results: tuple[str, ...]) -> Cases:
 
 
 def large_cases(results: tuple[str, ...]) -> Cases:
-    """Scores of thousands, positive and negative; whole numbers, exact in float32."""
+    """Scores of thousands, positive and negative; whole numbers, exact in float32.
+
+    In the last case they are so in float16, but not what becomes of q once it is scaled.
+    """
 
     def make(rng: np.random.Generator) -> Iterator[Case]:
         size = Size(1, 21, 21)
@@ -124,6 +134,10 @@ def large_cases(results: tuple[str, ...]) -> Cases:
         ):
             _, call, right = call_of(inputs, size._replace(causal=causal), results)
             yield why, call, right
+        why, (q, k, v) = ties(21, 21)
+        inputs = [q[None], k[None], v[None], normal(rng, 1, 21, 32).half()]
+        _, call, right = call_of(inputs, size._replace(D=32), results)
+        yield why, call, right
 
     return make
 
@@ -179,7 +193,13 @@ def traffic(call: Call, *, of: str, atomic: bool = False) -> int:
     return 4 * heads * numbers
 
 
-PLAIN = (Size(2, 32, 16), Size(1, 21, 33, 32), Size(1, 1, 1), Size(1, 37, 5, block_t=32))
+PLAIN = (
+    Size(2, 32, 16),
+    Size(1, 21, 33, 32),
+    Size(1, 1, 1),
+    Size(1, 37, 5, block_t=32),
+    Size(1, 5, 17, 128),
+)
 CAUSAL = (
     Size(1, 33, 33, causal=True),
     Size(2, 5, 37, causal=True, block_t=32),
@@ -239,7 +259,8 @@ def kernel_properties(
             memory,
             needed,
             factor=1,
-            cause="A tile is read once a program, and only if one of its pairs is visible.",
+            cause="What is needed: each tile is read once by a program, if any of its pairs is "
+            "visible.",
         ),
         compiles_as_launched(
             "compiles for an H100, on its tensor cores, without spills",
