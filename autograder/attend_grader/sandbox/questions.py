@@ -1,4 +1,4 @@
-"""A submission's calls to earlier exercises, as they come: no value has been made of their forms."""
+"""A submission's calls to earlier exercises: forms, of which no value has been made yet."""
 
 from __future__ import annotations
 
