@@ -11,11 +11,10 @@ from attend import widgets
 widgets.the_cheat()
 
 # %% [markdown]
-# The click let every row see the letter it has to guess. The loss drops to nearly 0, and the
-# model is useless: when it writes, the letter ahead does not exist yet. The coloured cells are the
-# **mask**. In this chapter you write self-attention and its masks, for the future and for filling,
-# and use a test that finds a leak without opening the model. Then this model runs on your
-# functions.
+# The click let every row see the letter it has to guess. The loss drops to nearly 0, and the model
+# is useless: when it writes, the letter ahead does not exist yet. The coloured cells are the
+# **mask**. You write self-attention and its masks, for the future and for filling, and use a test
+# that finds a leak without opening the model. Then this model runs on your functions.
 #
 # It takes about two hours. You need Python, a little NumPy, and the idea of attention: weights from
 # scores, then a weighted mean (chapter 03). `check(...)` says what is wrong, `hint(...)` helps, and
@@ -45,11 +44,11 @@ np.set_printoptions(precision=3, suppress=True)
 #
 # $$P = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt D}\right), \qquad O = P\,V .$$
 #
-# Read $P$ as a graph: $P_{ts}$ is an arrow that carries something from token $s$ to token $t$. A
-# softmax gives every key a weight above 0, so without a mask *every* arrow exists, and the sentence
-# only decides how strong each one is. Which arrows exist at all is decided by the mask $M$, a table
-# of booleans: $M_{ts}$ is True where query $t$ may look at key $s$. It hides the *future* and
-# *filling*, because sentences of different lengths share one array.
+# Read $P$ as a graph: $P_{ts}$ is an arrow that carries something from token $s$ to token $t$. On
+# paper a softmax gives every key a weight above 0, so without a mask *every* arrow exists, and the
+# sentence only decides how strong each one is. Which arrows exist at all is decided by the mask
+# $M$, a table of booleans: $M_{ts}$ is True where query $t$ may look at key $s$. It hides the
+# *future* and *filling*, because sentences of different lengths share one array.
 #
 # Letters: $T$ queries, $S$ keys (in self-attention $T = S$), $B$ sentences in a batch, $C$ numbers
 # in a token, $D$ in a query or key, $D_v$ in a value, and three dots for any leading axes.
@@ -176,7 +175,7 @@ if ready(masked_softmax, self_attention):
 #
 # | symbol | argument | what differs from self-attention |
 # |---|---|---|
-# | $c$ | `context` | $(\ldots, S, C_c)$: $S$ tokens of another width |
+# | $c$ | `context` | $(\ldots, S, C_c)$: $S$ tokens of another width, leading axes as in $x$ |
 # | $W_k$, $W_v$ | `w_k`, `w_v` | $(C_c, D)$, $(C_c, D_v)$ |
 # | $M$, $P$ | `mask`, second result | $(\ldots, T, S)$ |
 #
@@ -484,10 +483,10 @@ if ready(masked_softmax, self_attention):
     display(widgets.the_cheat(self_attention))
 
 # %% [markdown]
-# Is that luck? Below, each of four masks is trained with five seeds, at its own best rate of six
-# (chosen with other seeds on other text; `train.py` beside this notebook makes the table). "Two
-# ahead" is without the next letter. "Alone" is the loss with nothing ahead, as in writing. The last
-# lines are no networks but counts of what followed the last one, four or six letters.
+# Below, each of four masks is trained with five seeds, at its own best rate of six (chosen with
+# other seeds on other text, by `train.py`; the picture takes 0.01 for all). "Two ahead" is
+# without the next letter. "Alone" is the loss with nothing ahead, as in writing. The last lines are
+# no networks but counts of what followed the last one, four or six letters.
 
 # %% jupyter={"source_hidden": true}
 arms = number_words.table()
