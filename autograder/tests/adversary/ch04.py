@@ -1350,3 +1350,31 @@ past = np.tri(*s.shape[-2:], s.shape[-1] - s.shape[-2], dtype=bool)
 p = masked_softmax(s, past if mask is None else mask & past)
 return p @ v, p""",
 )
+
+
+DROPPED = "a mask (B, 1, S) loses its middle axis where the rest broadcasts: wrong where B = T"
+NO_AXIS = """s = attention_scores(q, k)
+flat = mask
+if mask is not None and mask.ndim == 3 and mask.shape[-2] == 1:
+    flat = mask[:, 0]
+try:
+    p = masked_softmax(s, flat)
+except ValueError:
+    p = masked_softmax(s, mask)
+return p @ v, p"""
+_of("self_attention", "wrong", DROPPED, OURS + NO_AXIS)
+_of("cross_attention", "wrong", DROPPED, THEIRS + NO_AXIS)
+_of("repaired_attention", "wrong", DROPPED, NO_AXIS)
+_masked(
+    "wrong",
+    DROPPED,
+    """s, flat = scores * 1.0, mask
+if mask is not None and mask.ndim == 3 and mask.shape[-2] == 1 < scores.shape[-2]:
+    flat = mask[:, 0]
+if mask is not None:
+    try:
+        s = np.where(flat, s, -np.inf)
+    except ValueError:
+        s = np.where(mask, s, -np.inf)"""
+    + GUARDED,
+)

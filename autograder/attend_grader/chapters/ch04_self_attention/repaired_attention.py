@@ -54,8 +54,9 @@ def _masked(rng: np.random.Generator) -> Fresh:
     for sizes in _SIZES:
         yield "no mask", Call(_given(rng, *sizes))
         yield "a mask", Call((*_given(rng, *sizes), seen(rng, *sizes[:2])))
-    batch = _given(rng, 3, 4, 2, 5, 2)
-    yield "a mask (2, 1, 4), one row a sentence", Call((*batch, seen(rng, 2, 1, 4)))
+    for b in (2, 3):  # as many sentences as queries, too: there a mask (B, S) fits and is wrong
+        batch = _given(rng, 3, 4, 2, 5, b)
+        yield f"a mask ({b}, 1, 4), one row a sentence", Call((*batch, seen(rng, b, 1, 4)))
 
 
 def _far(rng: np.random.Generator) -> Fresh:
