@@ -140,6 +140,11 @@ def test_a_question_that_is_nonsense_costs_an_answer_and_not_the_process() -> No
         assert answer["error"].startswith("ProtocolError: not a value")
         only = known._channel
         assert "TypeError" in _asked(known, softmax)
+        deep: Any = None
+        for _ in range(100_000):
+            deep = [deep]
+        with pytest.raises(codec.ProtocolError, match="nested too deeply"):
+            known.answer(softmax, codec.Sealed(forms | {"args": deep}, [], b""), 60.0)
         np.testing.assert_array_equal(_asked(known, softmax, np.zeros(2)), [0.5, 0.5])
         assert known._channel is only
     finally:

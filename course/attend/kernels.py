@@ -54,7 +54,7 @@ def tell(launch: dict[str, Any]) -> None:
     """Print what a launch should not have done: one line for each kind, buffer and line."""
     try:
         from attend_grader.checks.launch_words import told
-    except ImportError:  # in the jail nobody reads it
+    except ModuleNotFoundError:  # in the jail nobody reads it
         return
     for event in launch["events"][:4]:
         print(f"⚠ {launch['kernel']}: {told(event).text}")
@@ -88,7 +88,7 @@ def report(function: Callable[..., Any], *args: Any) -> None:
     try:
         from attend_grader.checks.kernels import compile_launch, summary
         from attend_grader.checks.subject import local
-    except ImportError:  # in the jail nobody reads it
+    except ModuleNotFoundError:  # in the jail nobody reads it
         return
     subject = local(function)
     for launch in subject.run(args, trace="events").trace:

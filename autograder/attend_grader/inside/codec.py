@@ -258,9 +258,16 @@ class Sealed(NamedTuple):
     body: bytes
 
     def text(self) -> bytes:
-        """The form and the sizes as JSON."""
+        """The form and the sizes as JSON.
+
+        Raises:
+            ProtocolError: the form is nested too deeply.
+        """
         header = {"message": self.form, "sizes": self.sizes}
-        return json.dumps(header, separators=(",", ":")).encode()
+        try:
+            return json.dumps(header, separators=(",", ":")).encode()
+        except RecursionError:
+            raise ProtocolError("a form that is nested too deeply") from None
 
 
 def sealed(message: Any) -> Sealed:

@@ -34,10 +34,12 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     loaded: dict[str, Executor] = {}
     while True:
         try:
-            message = codec.read_frame(requests, most_text=codec.MAX_FRAME_BYTES)
+            came = codec.read_sealed(requests, most_text=codec.MAX_FRAME_BYTES)
         except EOFError:
             return
-        except codec.ProtocolError as error:  # a question that a submission wrote itself
+        try:
+            message = codec.opened(came)
+        except codec.ProtocolError as error:  # a submission wrote it itself; it is read to its end
             codec.write_frame(answers, {"error": f"ProtocolError: {error}"})
             continue
         if message["op"] == "load":

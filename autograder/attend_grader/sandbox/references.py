@@ -21,7 +21,8 @@ STARTING = 60.0
 """Seconds in which the module of another reference is to be imported."""
 
 _BOUNDED = f"""
-import ctypes, resource, runpy
+import ctypes, resource, runpy, warnings
+warnings.simplefilter("ignore")  # of a submission's arguments
 ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)  # end when the grader does
 resource.setrlimit(resource.RLIMIT_DATA, ({MEMORY}, {MEMORY}))
 runpy.run_module("attend_grader.inside.worker", run_name="__main__")

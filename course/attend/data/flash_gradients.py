@@ -121,7 +121,7 @@ def watched(function: Callable[..., Any], *args: Any) -> Any:
         value = function(*args)
     try:
         from attend_grader.checks.launch_words import told
-    except ImportError:  # in the jail nobody reads it
+    except ModuleNotFoundError:  # in the jail nobody reads it
         return value
     for launch in tracer.to_plain():
         for event in launch["events"]:

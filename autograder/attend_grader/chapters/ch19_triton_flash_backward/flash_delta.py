@@ -8,7 +8,13 @@ import numpy as np
 import torch
 from attend_solutions import triton_flash_backward as answers
 
-from attend_grader.chapters.ch19_triton_flash_backward.shared import Case, Size, as_edits, usual
+from attend_grader.chapters.ch19_triton_flash_backward.shared import (
+    Case,
+    Cases,
+    Size,
+    as_edits,
+    usual,
+)
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.kernels import (
@@ -22,7 +28,7 @@ from attend_grader.checks.subject import Subject
 
 WHOLE = ((1, 32, 16, 16), (2, 16, 32, 16), (3, 64, 16, 32))
 RAGGED = ((2, 21, 16, 16), (1, 1, 16, 16), (3, 5, 32, 32), (2, 33, 64, 16))
-WIDE = ((1, 17, 128, 32),)
+WIDE = (1, 17, 128, 32)
 """H, T, D, BLOCK_T."""
 
 
@@ -37,14 +43,12 @@ def _inputs(rng: np.random.Generator, h: int, t: int, d: int) -> tuple[torch.Ten
     return q, d_out
 
 
-def _whole(rng: np.random.Generator) -> Iterator[Case]:
-    for h, t, d, block in WHOLE:
-        yield _case(*_inputs(rng, h, t, d), block)
+def _at(*sizes: tuple[int, int, int, int]) -> Cases:
+    def make(rng: np.random.Generator) -> Iterator[Case]:
+        for h, t, d, block in sizes:
+            yield _case(*_inputs(rng, h, t, d), block)
 
-
-def _ragged(rng: np.random.Generator) -> Iterator[Case]:
-    for h, t, d, block in (*RAGGED, *WIDE):
-        yield _case(*_inputs(rng, h, t, d), block)
+    return make
 
 
 def _half(rng: np.random.Generator) -> Iterator[Case]:
@@ -59,23 +63,17 @@ def _compiled(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(out, d_out.half(), 64)
 
 
-def _memory(rng: np.random.Generator) -> Iterator[Case]:
-    for h, t, d, block in (*WHOLE, *RAGGED):
-        yield _case(*_inputs(rng, h, t, d), block)
+MEMORY = _at(*WHOLE, *RAGGED)
+GRIDS = _at((2, 21, 16, 16), (3, 37, 16, 32))
 
 
 def _bytes(call: Call) -> int:
     return 4 * (2 * call.args[0].numel() + call.args[0][..., 0].numel())
 
 
-def _grids(rng: np.random.Generator) -> Iterator[Case]:
-    for h, t, d, block in ((2, 21, 16, 16), (3, 37, 16, 32)):
-        yield _case(*_inputs(rng, h, t, d), block)
-
-
 def _one_grid(subject: Subject, probe: Probe) -> None:
     """One launch, whose grid has the tiles of each head's queries along its first axis."""
-    for why, call, _ in _grids(probe.rng):
+    for why, call, _ in GRIDS(probe.rng):
         (h, t, _), block = call.args[0].shape, call.args[2]
         launches = launched(subject, probe, call).trace
         given = probe.given(call.args, call.kwargs)
@@ -84,9 +82,11 @@ def _one_grid(subject: Subject, probe: Probe) -> None:
             raise Miss(text, topic="launches").on(given, why)
         grid, want = launches[0]["grid"], [-(-t // block), h, 1]
         if grid != want:
-            mine, right = (" × ".join(map(str, sizes[:2])) for sizes in (grid, want))
-            text = f"the grid has {mine} programs, expected {right}: tiles of {block} queries, "
-            raise Miss(f"{text}and heads.", topic=f"grid {why}").on(given, why)
+            text = (
+                f"the grid is {tuple(grid)}, expected {tuple(want)}: {want[0]} tiles of {block} "
+                f"queries, {h} heads."
+            )
+            raise Miss(text, topic=f"grid {why}").on(given, why)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -187,13 +187,11 @@ EXERCISE = Exercise(
         ),
     ),
     properties=(
-        right_values("whole tiles", _whole),
-        right_values("lengths that are no multiple of a tile", _ragged, points=2),
+        right_values("whole tiles", _at(*WHOLE)),
+        right_values("lengths that are no multiple of a tile", _at(*RAGGED, WIDE), points=2),
         right_values("float16 in, float32 in the sums", _half, same_types=True),
-        clean_memory(
-            "stays inside its buffers; no two programs write one place", _memory, points=2
-        ),
-        within_budget("reads each number once", _memory, _bytes, factor=1, once=True),
+        clean_memory("stays inside its buffers; no two programs write one place", MEMORY, points=2),
+        within_budget("reads each number once", MEMORY, _bytes, factor=1, once=True),
         Property("one launch: a program for each tile of each head", 1, _one_grid),
         compiles_as_launched("compiles for an H100", _compiled),
     ),

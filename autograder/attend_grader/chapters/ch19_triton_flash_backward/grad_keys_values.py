@@ -32,7 +32,7 @@ SLIPS = (
         "columns of this tile: [None, :].",
     ),
     Slip(
-        "delta is subtracted behind the product",
+        "delta is subtracted after the product",
         (D_SCORES, "d_scores = weights * d_weights - delta[None, :]"),
         "dK: delta is subtracted from P ∘ dP, and should be from dP alone: P ∘ (dP − delta).",
     ),
@@ -94,8 +94,8 @@ SLIPS = (
     Slip(
         "the scale within the loop",
         (("    dk *= scale\n", ""), (ADD, f"{ADD}\n        dk *= scale")),
-        "dK is right for one tile of queries, and too far scaled for several: the sum is "
-        "multiplied by the scale after each tile. Multiply once, behind the loop.",
+        "dK is right for one tile of queries; for several, the sum is multiplied by the scale "
+        "after each tile. Multiply once, after the loop.",
     ),
     Slip(
         "a key is hidden from the query at its own place",
