@@ -9,7 +9,15 @@ import torch
 from attend_grader import chapters, grade
 from attend_grader.chapters.ch04_self_attention.masked_softmax import EXERCISE as MASKED_SOFTMAX
 from attend_grader.checks.clues import sums_to_zero
-from attend_grader.checks.compare import FLOAT32, FLOAT64, PRINTED, Miss, expect_close
+from attend_grader.checks.compare import (
+    FLOAT32,
+    FLOAT64,
+    PRINTED,
+    Miss,
+    Tolerance,
+    expect_close,
+    likely_cause,
+)
 from attend_grader.checks.replay import describe_call
 from attend_grader.inside.codec import Opaque
 
@@ -286,3 +294,11 @@ def test_of_a_dict_of_arrays_the_card_tells_names_and_shapes() -> None:
     weights = {"taps": torch.zeros(8, 4), "skip": torch.zeros(8, dtype=torch.float64)}
     told = describe_call("f", ("block", "x"), (weights, torch.zeros(2, 9)), {})
     assert told == "block of {taps (8, 4), skip (8,) float64}, x (2, 9)"
+
+
+def test_a_factor_is_told_only_where_it_fits_both_ways() -> None:
+    wide = Tolerance("wide", 1e-3, "cancelled", absolute=5e-2)
+    want = np.array([-1e-4, 2e-4, 3e-4])  # all within the tolerance of 0
+    got = np.array([2.0, -1.0, 0.5])
+    assert likely_cause(got, want, wide) == ""
+    assert "everywhere 4e+04 times" in likely_cause(4e4 * want, want, wide)
