@@ -25,8 +25,10 @@ SIZES = (
     (9, 40, False),
     (15, 60, True),
     (32, 32, False),
+    (32, 20, False),
 )
-"""Buckets, max_distance, bidirectional: also odd numbers of buckets, and no room."""
+"""Buckets, max_distance, bidirectional: also odd numbers of buckets, no room, and little of it:
+between 19 and 20 the last bucket begins."""
 
 
 def _edges(one_side: int, max_distance: int) -> list[float]:
@@ -62,6 +64,7 @@ def _far(rng: np.random.Generator) -> Fresh:
         one_side = buckets // 2 if both else buckets
         clear = _clear(one_side, far, 3 * far)
         turning = {one_side // 2 + more for more in (-1, 0, 1)} & set(clear)
+        turning |= {far} & set(clear)
         chosen = sorted({int(d) for d in rng.choice(clear, 9)} | turning | {5 * far})
         relative = torch.tensor([[-d for d in chosen], chosen])
         why = f"{OWN}, {buckets} buckets, max_distance = {far}, bidirectional = {both}"

@@ -16,6 +16,7 @@ from attend_grader.chapters.ch06_positions.apply_rope import BFLOAT16
 from attend_grader.chapters.ch06_positions.shared import FAR, LARGE, READY_MADE, ROUNDED
 from attend_grader.checks.compare import FLOAT32 as SINGLE
 from attend_grader.checks.compare import FLOAT64 as DOUBLE
+from attend_grader.checks.compare import Miss, expect_close
 from attend_grader.checks.contract import FLOAT32, FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Fresh, Known, agrees, known
@@ -91,10 +92,14 @@ def _types(subject: Subject, probe: Probe) -> None:
         want = tuple(y.to(x.dtype) for x, y in zip(pair, exact, strict=True))
         why = f"q in {pair[0].dtype}, k in {pair[1].dtype}"
         value = probe.agree(subject, *given, want=want, tolerance=tolerance, why=why).value
-        for x, name, result in zip(pair, "qk", value, strict=True):
+        for x, right, name, result in zip(pair, want, "qk", value, strict=True):
             if result.dtype != x.dtype:
                 text = f"{name} has dtype {x.dtype}, but its result {result.dtype}: bring sines "
                 raise probe.miss(f"{text}and cosines to the dtype of each of the two.", *given)
+            try:  # the finer one of two dtypes keeps its digits
+                expect_close(result, right, dict(kinds)[x.dtype], f"the result of {name}")
+            except Miss as miss:
+                raise miss.on(probe.given(given, {}), why) from None
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
