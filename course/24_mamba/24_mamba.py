@@ -120,7 +120,7 @@ if ready(selective_copy_data):
 # - $c_t$, **where to read**.
 #
 # $$\begin{gathered}
-# [\,\ell_t \;\; b_t \;\; c_t\,] = W_{\text{select}}\, x_t, \\
+# (\ell_t,\; b_t,\; c_t) = W_{\text{select}}\, x_t, \\
 # \Delta_t = \operatorname{softplus}(W_\Delta\, \ell_t + \beta).
 # \end{gathered}$$
 #

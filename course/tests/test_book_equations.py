@@ -13,6 +13,9 @@ from attend_grader.gradebook.mathml import convert
 from fontTools.ttLib import TTFont
 
 EQUATION = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
+OPTION = re.compile(r"(?:\\begin\{[a-z]+\}|\\\\)\s*\[")
+"""A bracket behind a beginning or a line break: what is in it is not shown."""
+
 INLINE = re.compile(r"(?<![\\$`])\$([^$`\n]+)\$")
 
 
@@ -29,6 +32,7 @@ def test_every_equation_of_a_chapter_is_mathml(chapter_id: str):
         assert "\\" not in letters.replace("\\", "", tex.count("setminus")), tex
         assert "&" not in letters, tex
         assert 'linebreak="newline"' not in made, tex
+        assert not OPTION.search(tex), "MathJax takes what stands in [ ] for an option: " + tex
 
 
 def test_the_font_says_how_far_down_a_subscript_goes(tmp_path: Path):
