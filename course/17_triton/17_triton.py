@@ -609,7 +609,7 @@ if ready(fused_softmax):
 #
 # | there | yours | why |
 # |---|---|---|
-# | `program_id(0).to(tl.int64)` | 32-bit offsets | tensors of more than $2^{31}$ elements |
+# | `.to(tl.int64)` of `program_id` | 32-bit offsets | over $2^{31}$ elements |
 # | `ROWS` rows a program | one | short rows alone leave most of a program's threads idle |
 # | `row_stride`, `column_stride` | contiguous | views are not copied first |
 # | a row of $-\infty$ only gives zeros | NaN; `long_softmax` if its first block is | masked rows |

@@ -119,10 +119,12 @@ def test_a_chart_keeps_its_title_where_its_legend_breaks_into_rows(lab: Lab):
 @pytest.mark.deep
 @pytest.mark.parametrize("chapter", chapter_source.chapter_ids())
 def test_a_solved_chapter_can_be_read_in_both_themes(lab: Lab, chapter: str):
-    lab.write(f"{chapter}.ipynb", build.solved_notebook(chapter))
+    notebook = build.solved_notebook(chapter)
+    lab.write(f"{chapter}.ipynb", notebook)
     lab.open(f"{chapter}.ipynb")
     lab.run_all(300)
-    lab.page.locator(".vega-embed svg.marks").last.wait_for()
+    if any("charts." in cell.source for cell in notebook.cells):  # 18 and 19 have widgets only
+        lab.page.locator(".vega-embed svg.marks").last.wait_for()
     for name, seen in sights(lab, chapter):
         assert seen["texts"] > 100
         assert seen["faint"] == [], name
