@@ -29,7 +29,7 @@ CHAPTER = "03_attention"
 EXERCISES = {e.name: e for e in chapters.chapter(CHAPTER).exercises}
 TOTAL = sum(e.points for e in EXERCISES.values())
 UNSCALED = "forgot 1/√D"  # a misconception of attention_scores
-SAMPLE = "divided by n − 1"  # one of score_variance, which keeps some of its points
+SAMPLE = "the root of D rounded down"  # one of score_variance, which keeps some of its points
 
 pytestmark = [pytest.mark.slow, pytest.mark.deep]
 
@@ -297,7 +297,9 @@ def test_feedback_reads_well_in_a_browser(lab: Lab) -> None:
     expect(lab.page.get_by_text("Graded from a restored copy.")).to_be_visible()
     lab.screenshot("feedback-restored")
     lab.visit(f"files/feedback/hostile/{CHAPTER}/{CHAPTER}.html")
-    expect(lab.page.get_by_text("My notes:")).to_contain_text("<\u200bscript>")
+    answer = lab.page.get_by_role("region", name="Your answer: attention_scores")
+    expect(answer).to_contain_text("<script>window.stolen = 1</script>")  # text, not a script
+    expect(lab.page.get_by_text("My notes:")).to_have_count(0)  # answers only
     assert lab.page.evaluate("window.stolen") is None
     active = "[...document.links].filter(a => a.protocol === 'javascript:').length"
     assert lab.page.evaluate(active) == 0
