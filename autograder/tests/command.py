@@ -87,8 +87,8 @@ def here() -> Iterator[None]:
         assert workers >= 1
         return (work.grade(job.loaded()) for job in jobs)
 
-    def none_ahead(workers: int | None, here: bool = True) -> contextlib.nullcontext[int]:
-        del here
+    def none_ahead(workers: int | None, *more: object) -> contextlib.nullcontext[int]:
+        del more
         return contextlib.nullcontext(processes.default_workers() if workers is None else workers)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -131,7 +131,7 @@ print(active_children())
 for name in jail.THREADS:
     os.environ.pop(name, None)
 os.environ["MKL_NUM_THREADS"] = "3"
-processes._serve = lambda pipe, files: pipe.send([os.environ.get(name) for name in jail.THREADS])
+processes._serve = lambda pipe, *more: pipe.send([os.environ.get(name) for name in jail.THREADS])
 one = processes._Worker(None)
 print(*one.connection.recv(), "OMP_NUM_THREADS" in os.environ)
 one.end()

@@ -229,7 +229,7 @@ def grade(
         raise typer.Exit(show_replay(assignment, *replay, course=course, unsafe=unsafe))
     from attend_grader.grading import processes
 
-    with processes.ahead(workers, here=not scheduler) as count:
+    with processes.ahead(workers, not scheduler, (course, assignment, unsafe)) as count:
         from attend import grade as module
 
         code = module.main(
@@ -360,7 +360,7 @@ def run(
     """Grade, then write report, feedback and export: all that follows a deadline."""
     from attend_grader.grading import processes
 
-    with processes.ahead(workers) as count:
+    with processes.ahead(workers, True, (course, assignment, unsafe)) as count:
         from attend import run as module
 
         raise typer.Exit(module.everything(assignment, course, form, count, unsafe))

@@ -30,6 +30,11 @@ def package(chapter_id: str) -> str:
     return f"{__name__}.ch{chapter_id}"
 
 
+def modules(chapter_id: str) -> list[str]:
+    """The dotted names of a chapter's exercises' modules."""
+    return [f"{package(chapter_id)}.{module(name)}" for name in _names(chapter_id)]
+
+
 def module(name: str) -> str:
     """The module of an exercise: ``"softmax"``, ``"multi_head_attention"``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

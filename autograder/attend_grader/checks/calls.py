@@ -240,8 +240,12 @@ def numbers(value: Any) -> np.ndarray:
 
 def kind_of(value: Any) -> Kind:
     """What an array holds."""
-    kind = numbers(value).dtype.kind
+    kind = "f" if _is_float_tensor(value) else numbers(value).dtype.kind
     return {"f": "floating", "i": "integer", "u": "integer", "b": "boolean"}.get(kind, "other")  # type: ignore[return-value]
+
+
+def _is_float_tensor(value: Any) -> bool:
+    return is_tensor(value) and value.dtype.is_floating_point
 
 
 def cast(value: Any, dtype: str) -> Any:

@@ -383,10 +383,12 @@ def as_array(value: Any) -> np.ndarray | None:
 
 
 def _numeric(value: Any) -> np.ndarray:
-    if not _is_tensor(value):
+    if isinstance(value, np.ndarray) or not _is_tensor(value):
         return np.asarray(value)
-    plain = value.detach()
-    return np.asarray((plain.float() if str(plain.dtype) == "torch.bfloat16" else plain).numpy())
+    try:
+        return value.detach().numpy()
+    except TypeError:  # NumPy has no bfloat16
+        return value.detach().float().numpy()
 
 
 def _is_tensor(value: Any) -> bool:

@@ -8,6 +8,7 @@ place. An answer that is further off loses digits which the call has.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -118,9 +119,12 @@ class Exact:
         return base.relative * float(np.abs(want).max(initial=0.0))
 
     def _width(self, want: np.ndarray) -> int:
-        floats = [numbers(x.value).dtype for x in self._floats()]
-        widths = [kind.itemsize for kind in (*floats, want.dtype) if kind.kind == "f"]
-        return min(widths, default=8)
+        return min(self._narrowest, want.dtype.itemsize if want.dtype.kind == "f" else 8)
+
+    @cached_property
+    def _narrowest(self) -> int:
+        """Bytes of a number, of the arguments' floats."""
+        return min((numbers(leaf.value).dtype.itemsize for leaf in self._floats()), default=8)
 
     def _floats(self) -> list:
         return [leaf for leaf in leaves(self.call, self.names) if leaf.kind == "floating"]

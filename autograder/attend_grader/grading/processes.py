@@ -17,18 +17,23 @@ import tempfile
 import threading
 from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
 from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
 
+from attend_grader import chapters
 from attend_grader.grading import work
 from attend_grader.grading.record import Record
 from attend_grader.grading.work import Job
-from attend_grader.sandbox import jail, warm
+from attend_grader.sandbox import jail, references, warm
 from attend_grader.sandbox.folder import Folder
 from attend_grader.sandbox.jail import SandboxMissing
 
 STARTS = 5
 """Workers in a row that may end before they are ready."""
+
+_METHOD = "forkserver"
+"""Workers are forked from a process that does nothing but import what they share."""
 
 _AHEAD: list[_Team] = []
 """Workers that were started ahead, until a batch takes them."""
@@ -39,19 +44,53 @@ def default_workers() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@dataclass(frozen=True)
+class Expected:
+    """What workers that are started ahead may expect: all of it is made ready once, or in time.
+
+    Attributes:
+        course: the course directory.
+        assignment: what is to be graded.
+        unsafe: without a jail.
+    """
+
+    course: Path
+    assignment: str
+    unsafe: bool = False
+
+    def make_ready(self) -> None:
+        """Start the sandbox for the first job, where the release is in its usual place."""
+        folder = self.course / "release" / self.assignment
+        found = [path.read_bytes() for path in folder.glob("[!.]*.ipynb")]
+        if len(found) == 1:
+            work.expect(self.assignment, found[0], self.unsafe)
+
+
 @contextlib.contextmanager
-def ahead(workers: int | None, here: bool = True) -> Iterator[int]:
+def ahead(
+    workers: int | None, here: bool = True, what: tuple[Path, str, bool] | None = None
+) -> Iterator[int]:
     """Start workers now, for the first batch in this ``with``: they import while this process does.
 
     Gives their number: ``workers``, or one for each processor. None is left at its end, also where
     there was nothing to grade. Nothing is started where there can be no sandbox, nor for a batch
     that is not graded ``here``.
+
+    Args:
+        workers: how many; None: one for each processor.
+        here: whether the batch is graded on this machine.
+        what: as in :class:`Expected`, where it is known: workers get ready for it.
     """
     count = default_workers() if workers is None else workers
     if sys.platform != "linux" or not here:
         yield count
         return
-    with _Team() as team:
+    expected = Expected(*what) if what else None
+    if expected is not None:
+        known = expected.assignment in chapters.INDEX
+        names = chapters.modules(expected.assignment) if known else ()
+        get_context(_METHOD).set_forkserver_preload([__name__, "attend.cli", *names])
+    with _Team(expected) as team:
         team.grow(min(count, default_workers()))
         _AHEAD.append(team)
         try:
@@ -108,13 +147,15 @@ def _grade(jobs: Sequence[Job], workers: int, tries: int) -> Generator[Record, N
 class _Worker:
     """One process, and what it is grading."""
 
-    def __init__(self, files: Path) -> None:
-        context = get_context("spawn")
+    def __init__(self, files: Path, expected: Expected | None = None) -> None:
+        context = get_context(_METHOD)
         self.connection, theirs = context.Pipe()
         self.job: Job | None = None
         self.ready = False
         with theirs:  # open in the worker alone: it ends, and there is an end of the file
-            self.process = context.Process(target=_serve, args=(theirs, files), daemon=True)
+            self.process = context.Process(
+                target=_serve, args=(theirs, files, expected), daemon=True
+            )
             with _one_thread():
                 self.process.start()
 
@@ -150,7 +191,8 @@ def _one_thread() -> Iterator[None]:
 class _Team:
     """Workers, and a folder for their temporary files; all of them go with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, expected: Expected | None = None) -> None:
+        self._expected = expected
         self._folder = Folder()
         self._workers: list[_Worker] = []
         self._failed = 0
@@ -169,7 +211,7 @@ class _Team:
     def grow(self, count: int) -> None:
         """Start workers."""
         for _ in range(count):
-            self._workers.append(_Worker(self._folder.path))
+            self._workers.append(_Worker(self._folder.path, self._expected))
 
     def heard(self) -> list[_Worker]:
         """Workers that said something or ended, as soon as there are any."""
@@ -190,17 +232,21 @@ class _Team:
         self.grow(1)
 
 
-def _serve(pipe: connection.Connection, files: Path) -> None:
+def _serve(pipe: connection.Connection, files: Path, expected: Expected | None) -> None:
     """What a worker does: say that it is ready, then grade what comes."""
     try:
         tempfile.tempdir = tempfile.mkdtemp(dir=files)
     except FileNotFoundError:  # the starter is gone already, and the other workers
         return
+    references.start_ahead()
     follower = threading.Thread(target=_follow, args=(Path(tempfile.tempdir),), daemon=True)
     follower.start()
     signal.signal(signal.SIGINT, _leave_it)
     with contextlib.suppress(EOFError, OSError):  # nobody is at the other end any more
         pipe.send(None)
+        if expected is not None:
+            with contextlib.suppress(Exception):  # it is told where it is needed
+                expected.make_ready()
         pipe.send(_answer(pipe.recv()))
         gc.collect()
         gc.freeze()  # what a chapter needs is imported: to look at it again and again takes 8 %

@@ -211,7 +211,9 @@ def _functions(name: str, namespace: Mapping[str, Any]) -> Iterator[types.Functi
     if not isinstance(found, types.ModuleType):
         yield from _of(found)
         return
-    for module in [m for key, m in sys.modules.items() if _below(key, name)]:
+    below = f"{name}."
+    known = [k for k in list(sys.modules) if isinstance(k, str) and k.startswith(below)]
+    for module in [found, *(sys.modules[key] for key in known)]:
         for value in list(vars(module).values()) if isinstance(module, types.ModuleType) else ():
             if isinstance(value, (types.FunctionType, type)) and _below(value.__module__, name):
                 yield from _of(value)

@@ -13,6 +13,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate, pairwise
 from typing import IO, Any, NamedTuple
 
@@ -164,15 +165,24 @@ def copied(value: Any) -> Any:
 def plain_tensor(value: Any) -> bool:
     """Whether it is a tensor laid out as C does, of numbers that NumPy has too."""
     torch = torch_if_imported()
+    if torch is None:
+        return False
+    kinds, dtypes = _plain_parts(torch)
     return (
-        torch is not None
-        and type(value) in (torch.Tensor, torch.nn.Parameter)
-        and value.dtype in (torch.float32, torch.float64, torch.int64, torch.bool)
+        type(value) in kinds
+        and value.dtype in dtypes
         and value.layout == torch.strided
-        and value.device.type == "cpu"
+        and value.is_cpu
         and value.is_contiguous()
         and not value.is_neg()
     )
+
+
+@cache
+def _plain_parts(torch: Any) -> tuple[frozenset[type], frozenset[Any]]:
+    """Types and dtypes of :func:`plain_tensor`."""
+    dtypes = torch.float32, torch.float64, torch.int64, torch.bool
+    return frozenset((torch.Tensor, torch.nn.Parameter)), frozenset(dtypes)
 
 
 _IMMUTABLE = frozenset((bool, int, float, complex, str))

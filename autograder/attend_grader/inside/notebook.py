@@ -22,7 +22,7 @@ MAX_OUTPUT = 20_000
 def serve(descriptor: int) -> None:
     """Answer requests on ``descriptor`` until it closes."""
     requests, answers = os.fdopen(os.dup(descriptor), "rb"), os.fdopen(descriptor, "wb")
-    shell = _shell()
+    shell = shell_made()
     sys.path.insert(0, "")  # as in Jupyter: `%%writefile helpers.py`, then `import helpers`
     executor: Executor | None = None
 
@@ -71,7 +71,8 @@ def _answer(answers: IO[bytes], number: int, answer: dict[str, Any]) -> None:
     codec.write_frame(answers, {"number": number, "answer": answer})
 
 
-def _shell() -> Any:
+def shell_made() -> Any:
+    """IPython's shell of this process: made at the first call, which takes 30 ms."""
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 

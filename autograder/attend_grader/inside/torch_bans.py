@@ -41,16 +41,18 @@ def forbidden(names: frozenset[str]) -> frozenset[str]:
     Where all of torch is forbidden the function mode alone refuses: there are 3,000 operators.
     """
     last = frozenset(name.rpartition(".")[2] for name in names if name != "torch")
-    found = {operator for operator in _operators() if _plain(operator) in last}
+    found = {operator for operator, plain in operators().items() if plain in last}
     if last & _ATTENTION:
-        found |= {operator for operator in _operators() if any(part in operator for part in _FUSED)}
+        found |= {operator for operator in operators() if any(part in operator for part in _FUSED)}
     return last | {name for name in found if "backward" not in name}
 
 
 @functools.cache
-def _operators() -> frozenset[str]:
+def operators() -> dict[str, str]:
+    """All of torch's operators: name → what it is called without prefix and underscores."""
     every = torch._C._dispatch_get_all_op_names()
-    return frozenset(name[6:].partition(".")[0] for name in every if name.startswith("aten::"))
+    names = {name[6:].partition(".")[0] for name in every if name.startswith("aten::")}
+    return {name: _plain(name) for name in names}
 
 
 def _plain(operator: str) -> str:
@@ -93,7 +95,7 @@ class Operators:
     def __init__(self, names: frozenset[str]) -> None:
         self._overloads = [
             overload
-            for name in sorted(forbidden(names) & _operators())
+            for name in sorted(forbidden(names) & operators().keys())
             for overload in _overloads(name)
         ]
         self._library: Any = None

@@ -6,13 +6,18 @@ What such a call costs is bounded here, and the grader itself runs none of them.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
+import os
+import signal
+import socket
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
-from attend_grader.inside import codec
-from attend_grader.sandbox.remote import ProcessChannel, SubjectDied
+from attend_grader.inside import codec, worker
+from attend_grader.sandbox.remote import Process, ProcessChannel, SubjectDied
 
 MEMORY = 2 * 2**30
 """Bytes that references may hold."""
@@ -20,13 +25,12 @@ MEMORY = 2 * 2**30
 STARTING = 60.0
 """Seconds in which the module of another reference is to be imported."""
 
-_BOUNDED = f"""
-import ctypes, resource, runpy, warnings
-warnings.simplefilter("ignore")  # of a submission's arguments
-ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)  # end when the grader does
-resource.setrlimit(resource.RLIMIT_DATA, ({MEMORY}, {MEMORY}))
-runpy.run_module("attend_grader.inside.worker", run_name="__main__")
-"""
+_BOUNDED = "from attend_grader.sandbox import references; references.serve()"
+
+_PR_SET_PDEATHSIG = 1
+
+_AHEAD: list[tuple[Process, socket.socket]] = []
+"""Forked by :func:`start_ahead`, until somebody asks."""
 
 
 REMEMBERED = 1_000
@@ -34,6 +38,71 @@ REMEMBERED = 1_000
 
 LONGEST = 32 * 2**10
 """Bytes of a question, and of the numbers of an answer, that is kept."""
+
+
+def serve() -> None:
+    """Answer on standard input and output, bounded, until the grader ends."""
+    import resource  # not on Windows, where there is no sandbox either
+
+    warnings.simplefilter("ignore")  # of a submission's arguments
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    worker.main()
+
+
+def start_ahead() -> None:
+    """Fork the process for references from this one: what is imported here is not again there.
+
+    To be called before this process has threads, or anything that is not for others' eyes.
+    """
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid:
+        theirs.close()
+        _AHEAD.append((_Forked(pid), ours))
+        return
+    try:
+        os.setsid()
+        for descriptor in (0, 1):
+            os.dup2(theirs.fileno(), descriptor)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        serve()
+    finally:
+        os._exit(0)
+
+
+def _ready() -> tuple[Process, socket.socket] | None:
+    """The process that was forked ahead, where there is one and it runs still."""
+    while _AHEAD:
+        process, connection = _AHEAD.pop()
+        if process.poll() is None:
+            return process, connection
+        connection.close()
+    return None
+
+
+class _Forked:
+    """A process that this one forked, with what is used of :class:`subprocess.Popen`."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit code, or None while it runs."""
+        return self._look(os.WNOHANG)
+
+    def wait(self) -> int:
+        """Its exit code, once it has ended."""
+        code = self._look(0)
+        assert code is not None
+        return code
+
+    def _look(self, options: int) -> int | None:
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, options)
+            self._code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._code
 
 
 class References:
@@ -102,8 +171,9 @@ class References:
         """The channel, which answers for this reference too."""
         source, name = _source(reference), reference.__name__
         if self._channel is None:
+            ready = _ready()
             command = (sys.executable, "-c", _BOUNDED)
-            self._channel = ProcessChannel(source, name, command=command)
+            self._channel = ProcessChannel(source, name, command=command, ready=ready)
         elif reference not in self._loaded:
             self._channel.timeout = STARTING
             loaded = self._channel.request({"op": "load", "source": source, "name": name})

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from attend_grader.checks.subject import Subject
 from attend_grader.inside import codec
@@ -26,6 +26,29 @@ class SubjectDied(RuntimeError):
     """The worker ended, hung or spoke nonsense; the message says which."""
 
 
+class Process(Protocol):
+    """What is used of a process that was started."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Its exit code, or None while it runs."""
+        ...
+
+    def wait(self) -> int:
+        """Its exit code, once it has ended."""
+        ...
+
+
+def _started(command: Sequence[str]) -> tuple[Process, socket.socket]:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            command, stdin=theirs.fileno(), stdout=theirs.fileno(), start_new_session=True
+        )
+    return process, ours
+
+
 class ProcessChannel:
     """Starts a worker, loads a candidate in it, and carries requests.
 
@@ -35,6 +58,7 @@ class ProcessChannel:
         references: earlier exercises' references; they stay here and are asked over the channel.
         timeout: seconds one request may take before the worker is killed.
         command: how to start the worker (a sandbox puts itself in front).
+        ready: a worker that runs already, in a session of its own, and the socket to it.
     """
 
     def __init__(
@@ -45,16 +69,13 @@ class ProcessChannel:
         *,
         timeout: float = 60.0,
         command: Sequence[str] = (sys.executable, "-m", "attend_grader.inside.worker"),
+        ready: tuple[Process, socket.socket] | None = None,
     ) -> None:
         self.references = references or {}
         self.timeout = timeout
         self.deadline = float("inf")
-        self._socket, theirs = socket.socketpair()
+        self.process, self._socket = ready or _started(command)
         self._stream = Stream(self._socket, self)
-        with theirs:
-            self.process = subprocess.Popen(
-                command, stdin=theirs.fileno(), stdout=theirs.fileno(), start_new_session=True
-            )
         loaded = self.request({"op": "load", "source": source, "name": name})
         if loaded.get("error"):
             self.close()
