@@ -6,17 +6,19 @@ import copy
 import os
 import re
 import shutil
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from attend_grader import chapters
 from attend_grader.checks.subject import Subject
 from attend_grader.gradebook.preprocessors import outputs, write_verdicts
-from attend_grader.grading import handed_in
+from attend_grader.grading import handed_in, work
 from attend_grader.grading.rebuild import rebuild
 from attend_grader.grading.submission import Verdict, called_by_check, grade_notebook
 from attend_grader.judging.report import Finding, Report
@@ -375,6 +377,28 @@ def test_what_a_release_imports_is_imported_before_any_fork() -> None:
         loaded = "import sys; print(*({'wave', 'json.tool', 'colorsys'} & {*sys.modules}))"
         assert sorted(child.run_cell(loaded)[1].split()) == ["colorsys", "json.tool", "wave"]
         assert "No module named 'no_such'" in str(child.run_cell("import no_such")[0])
+
+
+@needs_jail
+def test_a_jail_that_was_started_ahead_serves_the_first_job_or_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(work, "_thread", threading.local())
+    release = nbformat.writes(new_notebook(cells=[new_code_cell("import numpy")])).encode()
+    work.expect(CHAPTER, release, False)
+    (ahead,) = work._thread.parents.values()
+    served = None
+    try:
+        assert work.warm_parent(CHAPTER, False, Limits(), ("numpy",)) is ahead
+        work.expect(CHAPTER, release, False)
+        assert list(work._thread.parents.values()) == [ahead]
+        served = work.warm_parent(CHAPTER, False, LIMITS, ("numpy",))
+        assert (served.limits, ahead.is_alive(), served.is_alive()) == (LIMITS, False, True)
+        assert list(work._thread.parents.values()) == [served]
+    finally:
+        for parent in (ahead, served):
+            if parent is not None:
+                parent.close()
 
 
 @needs_jail

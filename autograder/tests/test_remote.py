@@ -4,6 +4,7 @@ import importlib.util
 import inspect
 import linecache
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -185,6 +186,44 @@ def test_references_share_a_process_and_one_that_runs_late_costs_no_other() -> N
         np.testing.assert_array_equal(_asked(known, scores, ones, ones), scores(ones, ones))
     finally:
         known.close()
+
+
+_AHEAD = """
+import os
+import numpy as np
+from attend_grader import chapters
+from attend_grader.inside import codec
+from attend_grader.sandbox import references
+
+softmax = chapters.exercise("03_attention/softmax").reference
+question = codec.sealed({"args": (np.zeros(4),), "kwargs": {}, "gradients": None})
+question = question._replace(form=question.form["$map"])
+descriptor = os.dup2(os.open(os.devnull, os.O_RDONLY), 99)
+references.start_ahead()
+references.start_ahead()
+(first, _), (second, _) = references._AHEAD
+os.kill(second.pid, 9)
+second.wait()
+for ahead in (True, False):
+    known = references.References()
+    print(codec.opened(known.answer(softmax, question, 60.0))["value"])
+    print((known._channel.process is first) is ahead)
+    if ahead:  # nothing of the grader's is open there
+        print(os.path.exists(f"/proc/{first.pid}/fd/{descriptor}"))
+    known.close()
+    print(known._channel is None)
+print(first.poll(), second.poll(), references._AHEAD)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="references are forked on Linux only")
+def test_references_take_the_process_that_was_forked_ahead_while_it_runs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _AHEAD], capture_output=True, text=True, timeout=120, check=False
+    )
+    right = ["[0.25 0.25 0.25 0.25]", "True"]
+    told = [*right, "False", "True", *right, "True", "-9 -9 []"]
+    assert done.stdout.splitlines() == told, done.stderr
 
 
 def test_what_a_submission_makes_references_answer_is_not_kept_at_any_size() -> None:

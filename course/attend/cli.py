@@ -227,9 +227,9 @@ def grade(
         from attend.grade import show_replay
 
         raise typer.Exit(show_replay(assignment, *replay, course=course, unsafe=unsafe))
-    from attend_grader.grading import processes
+    from attend_grader.grading.processes import Expected, ahead
 
-    with processes.ahead(workers, not scheduler, (course, assignment, unsafe)) as count:
+    with ahead(workers, not scheduler, Expected(course, assignment, unsafe)) as count:
         from attend import grade as module
 
         code = module.main(
@@ -358,9 +358,9 @@ def run(
     ] = False,
 ) -> None:
     """Grade, then write report, feedback and export: all that follows a deadline."""
-    from attend_grader.grading import processes
+    from attend_grader.grading.processes import Expected, ahead
 
-    with processes.ahead(workers, True, (course, assignment, unsafe)) as count:
+    with ahead(workers, True, Expected(course, assignment, unsafe)) as count:
         from attend import run as module
 
         raise typer.Exit(module.everything(assignment, course, form, count, unsafe))

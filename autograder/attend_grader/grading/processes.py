@@ -46,7 +46,7 @@ def default_workers() -> int:
 
 @dataclass(frozen=True)
 class Expected:
-    """What workers that are started ahead may expect: all of it is made ready once, or in time.
+    """The batch that workers are started ahead for, so that they can get ready for it.
 
     Attributes:
         course: the course directory.
@@ -59,7 +59,7 @@ class Expected:
     unsafe: bool = False
 
     def make_ready(self) -> None:
-        """Start the sandbox for the first job, where the release is in its usual place."""
+        """Start this worker's sandbox, where the release is in its usual place."""
         folder = self.course / "release" / self.assignment
         found = [path.read_bytes() for path in folder.glob("[!.]*.ipynb")]
         if len(found) == 1:
@@ -68,7 +68,7 @@ class Expected:
 
 @contextlib.contextmanager
 def ahead(
-    workers: int | None, here: bool = True, what: tuple[Path, str, bool] | None = None
+    workers: int | None, here: bool = True, expected: Expected | None = None
 ) -> Iterator[int]:
     """Start workers now, for the first batch in this ``with``: they import while this process does.
 
@@ -79,13 +79,12 @@ def ahead(
     Args:
         workers: how many; None: one for each processor.
         here: whether the batch is graded on this machine.
-        what: as in :class:`Expected`, where it is known: workers get ready for it.
+        expected: that batch, where it is known.
     """
     count = default_workers() if workers is None else workers
     if sys.platform != "linux" or not here:
         yield count
         return
-    expected = Expected(*what) if what else None
     if expected is not None:
         known = expected.assignment in chapters.INDEX
         names = chapters.modules(expected.assignment) if known else ()

@@ -240,16 +240,13 @@ class Executor:
                         tracer.returned(answer["value"])
                     answer["trace"] = [] if tracer is None else tracer.to_plain()
                 self._returned = answer["value"]
+                with self.bans.lifted():  # under torch's mode each attribute of a tensor is a call
+                    answer = codec.copied(answer)  # a later call may change what it returned
             except KeyboardInterrupt:  # the learner's own, in a notebook
                 raise
             except BaseException as error:  # submitted code may raise anything
                 answer["value"] = None
                 answer["error"] = self._error(error)
-        if answer["error"] is None:
-            try:
-                answer = codec.copied(answer)  # a later call may change what this one returned
-            except Exception as error:  # nested without end, too large, …
-                answer |= {"value": None, "error": self._error(error)}
         after = [_bits(value) for value in (*args, *kwargs.values())]
         names = [*range(len(args)), *kwargs]
         answer["mutated"] = [

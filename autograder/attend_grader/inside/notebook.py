@@ -72,7 +72,7 @@ def _answer(answers: IO[bytes], number: int, answer: dict[str, Any]) -> None:
 
 
 def shell_made() -> Any:
-    """IPython's shell of this process: made at the first call, which takes 30 ms."""
+    """IPython's shell of this process, made at the first call."""
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 

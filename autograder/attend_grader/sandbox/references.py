@@ -6,6 +6,7 @@ What such a call costs is bounded here, and the grader itself runs none of them.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -65,7 +66,10 @@ def start_ahead() -> None:
         os.setsid()
         for descriptor in (0, 1):
             os.dup2(theirs.fileno(), descriptor)
-        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        for name in os.listdir("/proc/self/fd"):
+            if int(name) > 2:
+                with contextlib.suppress(OSError):  # that of the listing itself
+                    os.close(int(name))
         serve()
     finally:
         os._exit(0)

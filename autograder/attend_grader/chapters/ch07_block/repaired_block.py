@@ -63,13 +63,14 @@ def _silent(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Several heads, one head, masks of several shapes, B = T."""
+    """Several heads, one head, masks of several shapes, B = T, one token."""
     return [
         _call(rng, 6, 2, x=(2, 4, 6)),
         _call(rng, 4, 1, x=(1, 3, 4)),
         _call(rng, 6, 2, x=(3, 3, 6), mask=(3, 2, 3, 3)),
         _call(rng, 6, 2, x=(3, 4, 6), mask=(4, 4)),
         _call(rng, 4, 2, x=(2, 5, 4), mask=(2, 1, 1, 5)),
+        _call(rng, 8, 4, x=(2, 1, 8)),
     ]
 
 

@@ -95,7 +95,7 @@ def _refuses(subject: Subject, probe: Probe) -> None:
 def draws(rng: np.random.Generator) -> list[Call]:
     """Each norm with each order, kind and shape of mask; each order with two kinds and masks.
 
-    Also no mask, in each order; one text, one head, a square x.
+    Also no mask; one text, one token, a square x.
     """
     texts, tokens = 3, 5
     own, shared, padded = (texts, 2, tokens, tokens), (tokens, tokens), (texts, 1, 1, tokens)
@@ -110,7 +110,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
     return [
         _call(rng, 6, 2, x=(2, 4, 6)),
         _call(rng, 6, 3, "post", x=(1, 6, 6)),
-        _call(rng, 4, 1, "parallel", x=(2, 5, 4)),
+        _call(rng, 4, 1, "parallel", x=(2, 1, 4)),
+        _call(rng, 4, 2, "parallel", x=(2, 5, 4)),
         *(_call(rng, 4, 2, *how, x=(texts, tokens, 4), mask=mask) for *how, mask in together),
     ]
 
