@@ -292,7 +292,9 @@ if ready(ragged_flash, flash_lse):
 #
 # A program's queries stand at $p_0, p_0 + 1, \ldots$ next to each other. So all the keys that one
 # of them sees are in one range: from $p_0 - w$, rounded down to the beginning of a tile, to the
-# last one's place. Inside the first and the last tiles of that range the mask is still needed.
+# last one's place. Inside the first and the last tiles of that range the mask is still needed. Your
+# first blank sets `start` and `stop`, the ends of the loop. (You may also begin at $p_0 - w$
+# itself, where that is not negative: then tiles begin elsewhere, and no more are read.)
 #
 # **The trap.** Take $w = 5$ and tiles of 16. The first of 16 queries sees keys of the tile before,
 # so that tile is read. The last query sees nothing in it: all its scores are $-\infty$, its maximum
@@ -339,8 +341,9 @@ if ready(causal_flash):
 # **By hand.** $B = 2$, $H = 4$, $G = 2$: program $(0, 6)$ has batch entry 1 and query head 2; it
 # reads key head 1. Its output begins at number $6 \cdot T \cdot D$, its LSE at $6 \cdot T$.
 #
-# You write where the kernel loads and stores, a turn of the loop (that of section 5, without a
-# window), and the launch: the grid, and what the kernel is passed.
+# The blanks, in order: pointers moved to the head, and `q`; `stop`; a turn of the loop (that of
+# section 5, without a window) with its loads; the LSE; the launch: the grid, and what the kernel is
+# passed.
 
 # %% tags=["exercise"]
 from attend_solutions.triton_flash import grouped_flash
@@ -373,13 +376,14 @@ if ready(grouped_flash):
 #
 # | what | width 64 | width 128 |
 # |---|---|---|
-# | bytes of one causal head of 8,192 tokens, by `hbm_traffic` | at most 71 MB | at most 141 MB |
+# | bytes of one causal head of 8,192 tokens | at most 71 MB | at most 141 MB |
 # | turns of the loop for 8,192 keys | | at most 64 |
 # | stages: tiles of keys and values in shared memory at once | at least 3 | at least 3 |
 # | shared memory of a program | 232,448 bytes | 232,448 bytes |
 # | registers spilled; tensor cores (HGMMA) | none; used | none; used |
 # | programs that fit one processor at once | 2 | 1 |
 #
+# Bytes are `hbm_traffic(8192, 8192, D, block_t, block_s, causal=True)`; a MB is $10^6$ of them.
 # A processor of an H100 has 65,536 registers and 233,472 bytes of shared memory, of which each
 # program costs 1,024 more. A warp has 32 threads, and a thread at most 255 registers.
 #

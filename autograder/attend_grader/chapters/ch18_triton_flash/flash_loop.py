@@ -80,6 +80,12 @@ SLIPS = (
         "larger one of the old maximum and this tile's.",
     ),
     Slip(
+        "weights from this tile's maximum",
+        (WEIGHTS, "weights = tl.exp(scores - tl.max(scores, axis=1)[:, None])"),
+        "The weights are measured from this tile's own maximum, sum and accumulator from the "
+        "running one. Subtract the new running maximum from the scores.",
+    ),
+    Slip(
         "exp of more than a difference",
         ((WEIGHTS, "weights = tl.exp(scores)"), (CORRECTION, "correction = running_sum * 0 + 1")),
         "exp of a large score overflows, and so does exp of a large maximum. Take exp of "

@@ -150,6 +150,23 @@ SLIPS = (
         "head h // GROUP.",
     ),
     Slip(
+        "heads dealt out by the rest",
+        ((K, K.replace("head // GROUP", "head % GROUP")),
+         (V, V.replace("head // GROUP", "head % GROUP"))),
+        "Query head h reads key head h % GROUP. Neighbours share: it is h // GROUP.",
+    ),
+    Slip(
+        "as many heads in a group as there are groups",
+        ("GROUP=H // G", "GROUP=G"),
+        "The launch passes G, the number of groups, as GROUP. A group has H // G query heads.",
+    ),
+    Slip(
+        "batch and head the wrong way round",
+        ((BATCH, "batch = tl.program_id(1) % H"), (HEAD, "head = tl.program_id(1) // H")),
+        "The quotient by H is taken for the head and the rest for the batch entry. It is the "
+        "other way round: batch = number // H, head = number % H.",
+    ),
+    Slip(
         "every query head with keys of its own",
         ((K, K.replace("head // GROUP", "head")), (V, V.replace("head // GROUP", "head"))),
         "Query head h reads key head h, which there is not where heads are grouped: it is "

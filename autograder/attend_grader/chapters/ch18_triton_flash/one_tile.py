@@ -67,6 +67,12 @@ SLIPS = (
         "only: take the maximum along axis=1.",
     ),
     Slip(
+        "the maximum of a key's column",
+        (SHIFT, "tl.exp(scores - tl.max(scores, axis=0)[None, :])"),
+        "The maximum is taken over the queries, one for each key. A query's softmax needs the "
+        "largest of its own scores: take it along axis=1.",
+    ),
+    Slip(
         "queries loaded without a mask",
         (LOAD_Q, "tl.load(q_ptr + rows)"),
         "The last program reads queries behind the end of q. Give the load the mask t < T.",
