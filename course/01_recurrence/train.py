@@ -41,7 +41,7 @@ ARMS: dict[str, tuple[Callable[..., nn.RNNBase], int, str]] = {  # module, N, st
     "LSTM, gate open": (nn.LSTM, 15, "open"),
 }
 LAGS = (5, 10, 20, 40)
-RATES = (0.005, 0.01, 0.02, 0.04)
+RATES = (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16)
 TUNING, SEEDS = (100, 101, 102), tuple(range(15))
 BATCH, STEPS, TESTS, OPEN = 64, 150, 1000, 4.0
 LONG_ARMS = ("LSTM, as PyTorch starts it", "plain, as PyTorch starts it")
