@@ -80,6 +80,12 @@ SLIPS = (
         "mask the softmax is the same, but asked for is the bias: minus slope times distance.",
     ),
     Slip(
+        "queries along the last axis",
+        (APART, "key_positions[:, None] - query_positions"),
+        "Queries lie along the last axis and keys before them, (H, S, T). Asked for is (H, T, S): "
+        "query positions are the column, key positions the row.",
+    ),
+    Slip(
         "squared distance",
         (".abs()", " ** 2"),
         "Your penalty grows with the square of the distance. It is linear: that is the L in ALiBi.",

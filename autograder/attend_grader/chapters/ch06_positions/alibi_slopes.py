@@ -47,6 +47,12 @@ SLIPS = (
         "Your first slope is 1: h was counted from 0. It runs from 1 to H.",
     ),
     Slip(
+        "the first ones counted from 0",
+        (OWN, "torch.arange(power)"),
+        "The slopes of the power of two begin with 1: h was counted from 0 there. It runs from 1 "
+        "to H; those added after them are right.",
+    ),
+    Slip(
         "the first of twice as many",
         (BETWEEN, "torch.arange(1, power + 1)"),
         "What is added after the power of two are the first slopes of twice as many heads. Take "
