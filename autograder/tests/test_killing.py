@@ -70,10 +70,18 @@ def test_a_jail_that_waits_for_a_killed_bubblewrap_is_noticed_and_ended(
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
+    seen, end = set[int](), jail.end
+
+    def looked(folder: Path) -> None:
+        seen.update(jail.running(folder))
+        end(folder)
+
+    monkeypatch.setattr(jail, "end", looked)
     start = time.monotonic()
     with pytest.raises(JailKilled, match="the jail did not start: it ended"):
         WarmParent("03_attention")
     assert time.monotonic() - start < warm.START_SECONDS / 2
+    assert len(seen) == 1, "the process that waits was not there to be ended"
     assert list(jail.running(tmp_path)) == []
     assert list((tmp_path / "tmp").iterdir()) == []
 

@@ -168,8 +168,10 @@ def running(folder: Path) -> Iterator[int]:
             words = (process / "cmdline").read_text(errors="replace").split("\0")
         except OSError:  # it has ended, or is somebody else's
             continue
-        if words[1:3] == ["--setenv", _SIGN] and _place(folder) in words[3].split(":"):
-            yield int(process.name)
+        for first in (1, 2):  # 2: where bwrap is a script, behind its interpreter
+            sign = words[first : first + 2] == ["--setenv", _SIGN]
+            if sign and _place(folder) in words[first + 2].split(":"):
+                yield int(process.name)
 
 
 def environment(packages: str) -> dict[str, str]:
