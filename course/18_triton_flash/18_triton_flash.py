@@ -9,7 +9,14 @@ import torch
 import triton
 import triton.language as tl
 from attend import widgets
-from attend.data.flash_kernels import Reader, compiled_for_h100, heads, moved, timed
+from attend.data.flash_kernels import (
+    Reader,
+    causal_for_h100,
+    compiled_for_h100,
+    heads,
+    moved,
+    timed,
+)
 from attend_grader import check, hint, ready, solution
 from attend_solutions.flash import hbm_traffic
 from IPython.display import display
@@ -393,6 +400,21 @@ if ready(grouped_flash):
 
 # %% tags=["exercise"]
 from attend_solutions.triton_flash import choose_tiles
+
+# %% [markdown]
+# **What you should see.** What your tiles spare against those of 16 × 16, and what they take:
+
+# %%
+if ready(choose_tiles):
+    for width in (64, 128):
+        tiles = choose_tiles(width)
+        yours, small = (
+            hbm_traffic(8192, 8192, width, *sides, causal=True) / 1e6
+            for sides in (tiles[:2], (16, 16))
+        )
+        report = causal_for_h100(width, tiles)
+        print(f"width {width}, {tiles}: {yours:.0f} MB, where 16 × 16 moves {small:.0f} MB;")
+        print(f"   {report['registers']} registers a thread, {report['shared']:,} bytes shared")
 
 # %% [markdown]
 # > **Takeaway.** Queries decide the traffic, keys and stages the shared memory, both sides the

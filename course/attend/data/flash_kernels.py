@@ -53,6 +53,21 @@ def compiled_for_h100(function: Callable[..., Any], *args: Any) -> dict[str, Any
     return compiled(kernel, launch["types"], launch["constants"])
 
 
+def causal_for_h100(width: int, tiles: tuple[int, int, int, int]) -> dict[str, Any]:
+    """What the compiler makes of the course's ``causal_kernel`` with these tiles, in float16.
+
+    Args:
+        width: of a head.
+        tiles: queries and keys of a tile, warps, stages.
+
+    Returns:
+        As :func:`compiled_for_h100`.
+    """
+    from attend_grader.chapters.ch18_triton_flash.choose_tiles import reported
+
+    return reported(tiles, width)
+
+
 def heads(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Iterator[Tensor]:
     """Random queries, keys, values, …, all of one shape."""
     draw = torch.Generator().manual_seed(seed)
