@@ -66,8 +66,14 @@ def _half(which: int, name: str) -> Property:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All lengths different; all lengths alike; one word; one sentence."""
-    sizes = ((2, 4, 3, 5), (3, 3, 3, 3), (2, 1, 2, 3), (1, 5, 1, 2))
+    """All lengths different; all lengths alike; one word; one sentence; many words."""
+    sizes = (
+        (2, 4, 3, 5),
+        (3, 3, 3, 3),
+        (2, 1, 2, 3),
+        (1, 5, 1, 2),
+        (2, int(rng.integers(20, 40)), 1, 2),
+    )
     return [Call(_inputs(rng, *each)) for each in sizes]
 
 
@@ -75,6 +81,13 @@ STEP = "h = torch.gru_cell(x[:, s], h, *cell)"
 KEEP = "states[s] = h"
 ZEROS = "h = x.new_zeros(x.shape[0], cell[1].shape[1])"
 THERE, BACK = "read(places, forward)", "read(places[::-1], backward)"
+
+
+def _stopped_early(x, forward, backward):
+    n = forward[1].shape[1]
+    states = alignment.encode(x, forward, backward)
+    return torch.cat([nn.functional.pad(states[:, :1, :n], (0, n)), states[:, 1:]], dim=1)
+
 
 SLIPS = (
     Slip(
@@ -113,6 +126,23 @@ SLIPS = (
         ),
         "The backward state at each place is the one from before its word was read, so the word "
         "itself is missing from it. In the second loop, too, take the step first, then keep.",
+    ),
+    Slip(
+        "backward reading stopped early",
+        _stopped_early,
+        "The backward state of the first word is 0: the second loop stops one word too soon. "
+        "range(S - 1, 0, -1) ends at 1; take reversed(range(S)).",
+    ),
+    Slip(
+        "looped over the sentences",
+        (
+            (ZEROS, ZEROS.replace("x.shape[0]", "x.shape[1]")),
+            ("x[:, s]", "x[s]"),
+            ("dim=1)", "dim=0)"),
+            ("range(x.shape[1])", "range(x.shape[0])"),
+        ),
+        "The loop runs over the sentences: the state goes from one sentence to the next, and no "
+        "word knows those beside it. Loop over the words: x[:, s], for each s in range(S).",
     ),
     Slip(
         "backward states first",
