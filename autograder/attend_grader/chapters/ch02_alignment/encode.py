@@ -83,12 +83,6 @@ ZEROS = "h = x.new_zeros(x.shape[0], cell[1].shape[1])"
 THERE, BACK = "read(places, forward)", "read(places[::-1], backward)"
 
 
-def _stopped_early(x, forward, backward):
-    n = forward[1].shape[1]
-    states = alignment.encode(x, forward, backward)
-    return torch.cat([nn.functional.pad(states[:, :1, :n], (0, n)), states[:, 1:]], dim=1)
-
-
 SLIPS = (
     Slip(
         "backward states not turned round",
@@ -129,7 +123,7 @@ SLIPS = (
     ),
     Slip(
         "backward reading stopped early",
-        _stopped_early,
+        (BACK, f"torch.cat([0 * {BACK}[:, :1], {BACK}[:, 1:]], dim=1)"),
         "The backward state of the first word is 0: the second loop stops one word too soon. "
         "range(S - 1, 0, -1) ends at 1; take reversed(range(S)).",
     ),

@@ -146,6 +146,12 @@ SLIPS = (
         "has a sign; what counts is its size: distance.abs() > window.",
     ),
     Slip(
+        "window cut on the left only",
+        ("distance.abs() > window", "-distance > window"),
+        "Places too far to the left are hidden, those too far to the right are not. The distance "
+        "has a sign; what counts is its size: distance.abs() > window.",
+    ),
+    Slip(
         "σ = window",
         ("window / 2", "window"),
         "The bell is too wide: σ is the window. It is half of it, σ = window / 2.",
