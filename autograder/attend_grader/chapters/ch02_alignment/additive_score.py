@@ -47,11 +47,16 @@ def _pairs(rng: np.random.Generator) -> Known:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All lengths different, alike, one hidden unit, leading axes; large sums."""
+    """All lengths different, alike, one hidden unit, leading axes; large sums; an identity."""
     stacked = ((3, 4, 2, 5, 2, (2,)), (3, 3, 3, 3, 3, (3,)))
     sizes: list[Any] = [(3, 4, 5, 2, 6), (4, 4, 4, 4, 4), (2, 3, 1, 1, 1), *stacked]
     queries, *others = _inputs(rng, 3, 2, 4, 5, 6)
-    return [*(Call(_inputs(rng, *each)) for each in sizes), Call((100 * queries, *others))]
+    query, key, _, w_key, v = _inputs(rng, 1, 1, 4, 3, 4)
+    return [
+        *(Call(_inputs(rng, *each)) for each in sizes),
+        Call((100 * queries, *others)),
+        Call((query, key, torch.eye(4), w_key, v)),
+    ]
 
 
 QUERY = "(queries @ w_query)[..., :, None, :]"

@@ -82,6 +82,18 @@ SLIPS = (
         "take the softmax.",
     ),
     Slip(
+        "scaled by the root of the width",
+        (SOFTMAX, "torch.softmax(scores / values.shape[-1] ** 0.5, dim=-1)"),
+        "The weights are those of scores divided by the root of the values' width. That scale "
+        "came in 2017 (chapter 03), and it belongs to the score: take the scores as they come.",
+    ),
+    Slip(
+        "exp minus its logarithm",
+        (SOFTMAX, "torch.exp(scores - torch.logsumexp(scores, dim=-1, keepdim=True))"),
+        "With huge scores the weights do not sum to 1: rounding swallows the logarithm of the sum "
+        "beside them. Subtract each row's largest first, or use torch.softmax.",
+    ),
+    Slip(
         "sigmoid instead of softmax",
         (SOFTMAX, "torch.sigmoid(scores)"),
         "Each weight lies between 0 and 1 by itself, but a row does not sum to 1 (sigmoid). The "
@@ -136,7 +148,7 @@ EXERCISE = Exercise(
             tolerance=FLOAT32,
             clue=sums,
         ),
-        agrees("contexts: the weights times the values", _values, part=0, tolerance=FLOAT32),
+        agrees("contexts: the right weights times the values", _values, part=0, tolerance=FLOAT32),
     ),
     draws=draws,
     slips=SLIPS,

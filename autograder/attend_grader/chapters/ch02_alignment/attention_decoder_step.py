@@ -136,6 +136,24 @@ SLIPS = (
         "attend returns first.",
     ),
     Slip(
+        "the plain mean goes into the cell",
+        ("[embedded, context]", "[embedded, encoded.mean(dim=1)]"),
+        "Context and weights are right, but the cell gets the plain mean of the encoded words. "
+        "Give it the context that attend has just returned.",
+    ),
+    Slip(
+        "returned the scores",
+        ("return state, context, weights", "return state, context, scores[:, 0]"),
+        "State and context are right; what you return as weights are the scores. Return the "
+        "weights, the second result of attend.",
+    ),
+    Slip(
+        "the embedding asks",
+        ("state[:, None]", "embedded[:, None]"),
+        "The embedding of the last word asks, which fits where C = N only. The state asks: "
+        "state[:, None].",
+    ),
+    Slip(
         "started the cell from zeros",
         ("dim=-1), state,", "dim=-1), torch.zeros_like(state),"),
         "The cell starts from zeros, so that the decoder forgets what it has written. Its second "
@@ -198,9 +216,7 @@ EXERCISE = Exercise(
             tolerance=FLOAT32,
             clue=sums,
         ),
-        agrees(
-            "context: the weighted mean of the encoded words", _general, part=1, tolerance=FLOAT32
-        ),
+        agrees("context: the encoded words' mean under them", _general, part=1, tolerance=FLOAT32),
         Property("state: the cell on the embedding, then the context", 2, _state),
         agrees(
             "without a weight, the dot score",

@@ -66,8 +66,14 @@ def _half(which: int, name: str) -> Property:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All lengths different; all lengths alike; one word; one sentence."""
-    sizes = ((2, 4, 3, 5), (3, 3, 3, 3), (2, 1, 2, 3), (1, 5, 1, 2))
+    """All lengths different; all lengths alike; one word; one sentence; many words."""
+    sizes = (
+        (2, 4, 3, 5),
+        (3, 3, 3, 3),
+        (2, 1, 2, 3),
+        (1, 5, 1, 2),
+        (2, int(rng.integers(20, 40)), 1, 2),
+    )
     return [Call(_inputs(rng, *each)) for each in sizes]
 
 
@@ -75,6 +81,7 @@ STEP = "h = torch.gru_cell(x[:, s], h, *cell)"
 KEEP = "states[s] = h"
 ZEROS = "h = x.new_zeros(x.shape[0], cell[1].shape[1])"
 THERE, BACK = "read(places, forward)", "read(places[::-1], backward)"
+
 
 SLIPS = (
     Slip(
@@ -113,6 +120,23 @@ SLIPS = (
         ),
         "The backward state at each place is the one from before its word was read, so the word "
         "itself is missing from it. In the second loop, too, take the step first, then keep.",
+    ),
+    Slip(
+        "backward reading stopped early",
+        (BACK, f"torch.cat([0 * {BACK}[:, :1], {BACK}[:, 1:]], dim=1)"),
+        "The backward state of the first word is 0: the second loop stops one word too soon. "
+        "range(S - 1, 0, -1) ends at 1; take reversed(range(S)).",
+    ),
+    Slip(
+        "looped over the sentences",
+        (
+            (ZEROS, ZEROS.replace("x.shape[0]", "x.shape[1]")),
+            ("x[:, s]", "x[s]"),
+            ("dim=1)", "dim=0)"),
+            ("range(x.shape[1])", "range(x.shape[0])"),
+        ),
+        "The loop runs over the sentences: the state goes from one sentence to the next, and no "
+        "word knows those beside it. Loop over the words: x[:, s], for each s in range(S).",
     ),
     Slip(
         "backward states first",

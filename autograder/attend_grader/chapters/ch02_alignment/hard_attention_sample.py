@@ -24,6 +24,9 @@ from attend_grader.checks.sizes import ANY
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
+ROUNDED, BEYOND = [0.59, 0.35, 0.06], 1 - 2**-24
+"""Weights that sum to a little less than 1 in float32, and a u that none of their pieces holds."""
+
 
 def _distributions(rng: np.random.Generator, *shape: int) -> Tensor:
     """Random weights along the last axis: 64ths, at least one each, which sum to 1 exactly."""
@@ -56,14 +59,14 @@ def _places(subject: Subject, probe: Probe) -> None:
 
 def _edges(subject: Subject, probe: Probe) -> None:
     """A piece begins at its left edge; a weight of 0 owns nothing; a rest belongs to the last."""
-    last = "the weights sum to 0.999 and u is larger: the rest belongs to the last place"
+    last = "0.59 + 0.35 + 0.06 is 1 - 2⁻²⁴ in float32, and u is that number, so beyond the pieces"
     near = "float64, u at 10⁻¹⁰ on either side of the edges 0.1 and 0.3"
     beside = [edge + step for edge in (0.1, 0.3) for step in (-1e-10, 1e-10)]
     for row, uniforms, places, why in (
         ([0.5, 0.25, 0.25], [0.0, 0.5, 0.75], [0, 1, 2], "each u is the left edge of its piece"),
         ([0.0, 0.5, 0.0, 0.5], [0.0, 0.5], [1, 3], "a place of weight 0 owns no number"),
         ([0.5, 0.5 - 2**-20, 2**-20], [1 - 2**-21], [2], "the last place owns a millionth"),
-        ([0.333] * 3, [0.9995], [2], last),
+        (ROUNDED, [BEYOND], [2], last),
         ([0.1, 0.2, 0.7], beside, [0, 1, 1, 2], near),
     ):
         dtype = torch.float64 if why == near else torch.float32
@@ -138,11 +141,11 @@ def _unbiased(subject: Subject, probe: Probe) -> None:
 def draws(rng: np.random.Generator) -> list[Call]:
     """With a baseline; without; leading axes; one row; edges; a rest from rounding."""
     edges = torch.tensor([[0.5, 0.25, 0.25]] * 3), torch.tensor([0.0, 0.5, 0.75])
-    thirds = torch.full((1, 3), 0.333), torch.tensor([0.9995])
+    rest = torch.tensor([ROUNDED]), torch.tensor([BEYOND])
     baselines = (((6, 5), 1.5), ((4, 4), -0.5), ((3, 4), 0.0))
     made = [Call(_inputs(rng, *shape), {"baseline": by}) for shape, by in baselines]
     made += [Call(_inputs(rng, *shape)) for shape in ((6, 4), (2, 3, 4), (5,))]
-    return [*made, Call((*edges, normal(rng, 3, 3))), Call((*thirds, normal(rng, 1, 3)))]
+    return [*made, Call((*edges, normal(rng, 3, 3))), Call((*rest, normal(rng, 1, 3)))]
 
 
 PLACES = "(ends <= uniforms[..., None]).sum(dim=-1)"
@@ -155,6 +158,24 @@ SLIPS = (
         (f"{PLACES}{CLAMP}", "weights.argmax(dim=-1)"),
         "It is always the place with the largest weight that is taken. Draw: the place in whose "
         "piece of the unit interval `uniforms` lies.",
+    ),
+    Slip(
+        "pieces of equal length",
+        (f"{PLACES}{CLAMP}", "(uniforms * weights.shape[-1]).long()"),
+        "Every place is drawn equally often, whatever its weight: u is cut into equal pieces. Each "
+        "piece is as long as the place's weight.",
+    ),
+    Slip(
+        "the last place never drawn",
+        ("shape[-1] - 1)", "shape[-1] - 2)"),
+        "The last place is never drawn: the place is cut off at S - 2. Places count from 0, so the "
+        "last is S - 1.",
+    ),
+    Slip(
+        "a rest from rounding given to the first place",
+        (f"{PLACES}{CLAMP}", "(ends > uniforms[..., None]).int().argmax(dim=-1)"),
+        "Where rounding leaves a rest and u lies in it, place 0 is drawn: argmax gives 0 where no "
+        "piece ends beyond u. That rest belongs to the last place.",
     ),
     Slip(
         "one place too far",
@@ -203,6 +224,18 @@ SLIPS = (
         (ESTIMATE, "reward * (drawn.to(weights.dtype) - weights) - baseline"),
         "The baseline is taken from the whole estimate. That shifts every entry, and the estimate "
         "is biased; take it from the reward, before the product.",
+    ),
+    Slip(
+        "multiplied by the weight once more",
+        (ESTIMATE, f"weights.gather(-1, places[..., None]) * {ESTIMATE}"),
+        "The estimate is multiplied by the weight of the drawn place. Drawing already sees to it "
+        "that likely places count more often: leave that factor out.",
+    ),
+    Slip(
+        "the gradient itself instead of an estimate",
+        (ESTIMATE, "weights * (rewards - (weights * rewards).sum(dim=-1, keepdim=True))"),
+        "This is the gradient itself, which needs every place's reward. Only the drawn one's is "
+        "known: (its reward - baseline) times (1 at the place, 0 elsewhere, minus the weights).",
     ),
     Slip(
         "used rewards nobody knows",

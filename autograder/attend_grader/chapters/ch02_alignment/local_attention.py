@@ -51,6 +51,9 @@ def _bell(rng: np.random.Generator) -> Fresh:
         yield why, Call((*_inputs(rng, t, s, 2), window))
     scores, values, centre = _inputs(rng, 3, 6, 2)
     yield "every centre is place 0; window = 2", Call((scores, values, 0 * centre, 2))
+    for s, window in ((5, 5), (4, 7)):
+        why = f"S = {s}, window = {window}, so every place is inside, under the bell"
+        yield why, Call((*_inputs(rng, 3, s, 2), window))
 
 
 def _contexts(rng: np.random.Generator) -> Fresh:
@@ -97,7 +100,7 @@ def _edges(rng: np.random.Generator) -> Known:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Centres between and on places, with and without the bell, leading axes, one query."""
+    """Centres between and on places, with and without the bell, leading axes, one query, place."""
     scores, values, centre = _inputs(rng, 5, 7, 2)
     sizes: list[Any] = [(3, 8, 2), (5, 5, 5), (3, 5, 2, (3,)), (1, 6, 1)]
     return [
@@ -105,6 +108,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((*_inputs(rng, 3, 8, 2), 2), PLAIN),
         Call((scores, values, centre.floor(), 2), PLAIN),
         Call((scores, values, centre.floor(), 1)),
+        Call((*_inputs(rng, 3, 4, 2), 5)),
+        Call((normal(rng, 2, 1), normal(rng, 1, 3), torch.zeros(2), 1)),
     ]
 
 
@@ -141,6 +146,12 @@ SLIPS = (
         "has a sign; what counts is its size: distance.abs() > window.",
     ),
     Slip(
+        "window cut on the left only",
+        ("distance.abs() > window", "-distance > window"),
+        "Places too far to the left are hidden, those too far to the right are not. The distance "
+        "has a sign; what counts is its size: distance.abs() > window.",
+    ),
+    Slip(
         "σ = window",
         ("window / 2", "window"),
         "The bell is too wide: σ is the window. It is half of it, σ = window / 2.",
@@ -149,6 +160,45 @@ SLIPS = (
         "the 2 of 2 σ² forgotten",
         ("(2 * sigma**2)", "(sigma**2)"),
         "The exponent is -(s - p)² / σ². It is half of that: divide by 2 σ².",
+    ),
+    Slip(
+        "σ cut to a whole number",
+        ("window / 2", "window // 2"),
+        "With an even window all is right, with an odd one the bell is too narrow: σ is cut to a "
+        "whole number. σ is window / 2, not window // 2.",
+    ),
+    Slip(
+        "distance not squared",
+        ("-(distance**2)", "-distance.abs()"),
+        "The bell comes to a point: its exponent has the distance as it is. Square it: "
+        "-(s - p)² / (2 σ²).",
+    ),
+    Slip(
+        "window halved",
+        ("distance.abs() > window", "distance.abs() > window / 2"),
+        "Only places up to half of `window` away are inside. It reaches `window` places to either "
+        "side of the centre.",
+    ),
+    Slip(
+        "inside and outside exchanged",
+        ("distance.abs() > window", "distance.abs() <= window"),
+        "The places inside the window are hidden, and those outside get the weight. masked_fill "
+        "hides where its condition is True: distance.abs() > window.",
+    ),
+    Slip(
+        "softmax over the queries",
+        (SOFTMAX, SOFTMAX.replace("-1", "-2")),
+        "The softmax runs over the queries: columns sum to 1, or are NaN. Each query shares its "
+        "weight among the places: dim=-1.",
+    ),
+    Slip(
+        "window about a rounded centre",
+        (
+            "distance.abs() > window",
+            "(torch.arange(scores.shape[-1]) - centre[..., None].round()).abs() > window",
+        ),
+        "The window lies about the centre rounded to a whole place; only the bell is about the "
+        "centre itself. Both belong to the real number.",
     ),
     Slip(
         "edges of the window left out",
@@ -192,7 +242,11 @@ def by_hand(scores, values, centre, window, gaussian=True):
 
 
 def added_mask(scores, values, centre, window, gaussian=True):
-    """A mask of 0 and -inf is added; the bell as a power of 2 σ² = window² / 2."""
+    """A mask of 0 and -inf is added; the bell as a power of 2 σ² = window² / 2.
+
+    Centres lie between the first and the last place: one that does not is no call to judge by.
+    """
+    centre = centre.clamp(0, scores.shape[-1] - 1)
     away = centre[..., None] - torch.arange(scores.shape[-1])
     mask = torch.zeros_like(scores).masked_fill(away.abs() > window, -torch.inf)
     weights = (scores + mask).softmax(-1)
@@ -239,7 +293,9 @@ EXERCISE = Exercise(
             part=1,
             tolerance=FLOAT32,
         ),
-        agrees("contexts: these weights times the values", _contexts, part=0, tolerance=FLOAT32),
+        agrees(
+            "contexts: the right weights times the values", _contexts, part=0, tolerance=FLOAT32
+        ),
         known(
             "scores outside do not count; wide windows; both ends",
             lambda rng: (*_limits(rng), *_edges(rng)),

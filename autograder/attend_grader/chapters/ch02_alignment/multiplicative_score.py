@@ -59,12 +59,13 @@ def _limits(rng: np.random.Generator) -> Known:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """General and dot; all lengths different, alike; leading axes; one query."""
+    """General and dot; all lengths different, alike; leading axes; one query; an identity."""
     dot: list[Any] = [(2, 3, 4, 4), (3, 3, 3, 3), (3, 3, 3, 3, (3,))]
     general: list[Any] = [(2, 3, 4, 5), (3, 3, 3, 3), (3, 4, 2, 2, (2,)), (1, 3, 2, 1)]
     return [
         *(Call((*_pair(rng, *each), normal(rng, *each[2:4]))) for each in general),
         *(Call(_pair(rng, *each)) for each in dot),
+        Call((*_pair(rng, 1, 1, 3, 3), torch.eye(3))),
     ]
 
 
@@ -110,6 +111,12 @@ SLIPS = (
         "softmax taken already",
         (ANSWER, f"torch.softmax({ANSWER}, dim=-1)"),
         "These are weights: each row sums to 1. The softmax comes later, in attend.",
+    ),
+    Slip(
+        "tanh taken of the scores",
+        (ANSWER, f"torch.tanh({ANSWER})"),
+        "The scores lie between -1 and 1, as after a tanh. That belongs to the additive score; "
+        "Luong's is the plain product.",
     ),
     Slip(
         "query t with key t only",

@@ -26,11 +26,20 @@ from attend_grader.checks.torch_numbers import normal
 SIZES = ((2, 3, 4, 3, 5, 6), (3, 3, 3, 3, 3, 3), (1, 4, 5, 2, 4, 4), (2, 5, 3, 1, 1, 2))
 """(B, T, S, C, N, E): all different, all alike, one sentence, one number."""
 
+MANY = 6
+"""Steps."""
+
 
 def _inputs(rng: np.random.Generator, b: int, t: int, *sizes: int) -> tuple[Any, ...]:
-    """Arguments of T steps, from B, T, S, C, N and E; without E, for the dot score."""
-    _, *rest = step_inputs(rng, b, *sizes)
-    return normal(rng, b, t, sizes[1]), *rest
+    """Arguments of T steps, from B, T, S, C, N and E; without E, for the dot score.
+
+    Its weights are small: with larger ones rounding grows from step to step, and after twelve two
+    right answers may differ in the fourth digit.
+    """
+    _, state, encoded, weight, cell = step_inputs(rng, b, *sizes)
+    small = 0.5 if t < MANY else 0.3
+    weight = None if weight is None else small * weight
+    return normal(rng, b, t, sizes[1]), state, encoded, weight, tuple(small * w for w in cell)
 
 
 def _worked(subject: Subject, probe: Probe) -> None:
@@ -68,9 +77,15 @@ def _all(rng: np.random.Generator) -> Fresh:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All lengths different, alike, the dot score, one sentence, one step, one word."""
+    """All lengths different, alike, the dot score, one sentence, one step, one word, many steps."""
     sizes = ((2, 3, 4, 3, 5, 6), (3, 3, 3, 3, 3, 3), (2, 3, 4, 3, 5), (1, 4, 3, 2, 4, 4))
-    return [Call(_inputs(rng, *each)) for each in (*sizes, (2, 1, 3, 2, 3, 4), (2, 3, 1, 2, 3, 4))]
+    sizes = (
+        *sizes,
+        (2, 1, 3, 2, 3, 4),
+        (2, 3, 1, 2, 3, 4),
+        (2, int(rng.integers(20, 40)), 3, 1, 2, 2),
+    )
+    return [Call(_inputs(rng, *each)) for each in sizes]
 
 
 START = "states, contexts, looked = [], [], []"
@@ -136,6 +151,12 @@ SLIPS = (
         "the plain mean. The context just made goes into torch.gru_cell of the same step.",
     ),
     Slip(
+        "looped over the sentences",
+        ("embedded.unbind(dim=1)", "embedded"),
+        "The loop runs over the sentences, and takes all words of one for a step. It runs over the "
+        "steps: embedded.unbind(dim=1), or embedded[:, t] for each t.",
+    ),
+    Slip(
         "context before the word",
         ("[y, context]", "[context, y]"),
         "The cell reads the context first, then the word. Its weights expect the word first: "
@@ -190,8 +211,8 @@ EXERCISE = Exercise(
             part=0,
             tolerance=FLOAT32,
         ),
-        agrees("contexts and weights of every step", _all, part=2, tolerance=FLOAT32, clue=sums),
-        agrees("contexts: returned as they went in", _all, part=1, tolerance=FLOAT32),
+        agrees("weights of every step", _all, part=2, tolerance=FLOAT32, clue=sums),
+        agrees("contexts of every step, as they should go in", _all, part=1, tolerance=FLOAT32),
         agrees("states: each context goes into its own step", _all, part=0, tolerance=FLOAT32),
     ),
     draws=draws,
