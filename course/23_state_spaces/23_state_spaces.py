@@ -90,7 +90,7 @@ np.set_printoptions(precision=3, suppress=True)
 # | symbol | argument | shape |
 # |---|---|---|
 # | $A$, $b$ | `a`, `b` | $(N, N)$, $(N,)$ |
-# | $\Delta$ | `delta`, a number above 0 | |
+# | $\Delta$ | `delta`, a number above 0, whole or not | |
 # | | `method`: `"zoh"` or `"bilinear"` | |
 # | $\bar A$, $\bar b$ | returned | $(N, N)$, $(N,)$ |
 #

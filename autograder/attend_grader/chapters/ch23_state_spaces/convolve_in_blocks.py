@@ -23,7 +23,7 @@ def case(rng: np.random.Generator, taps: int, length: int, block: int) -> Call:
 
 
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for taps, length, block in SIZES:
+    for taps, length, block in (*SIZES, (90, 200, 30)):
         yield f"{taps} taps, {length} tokens in blocks of {block}", case(rng, taps, length, block)
 
 
@@ -67,6 +67,12 @@ SLIPS = (
         (LENGTH, "2 * block"),
         "Each transform has twice the length of a block, which is too short for a kernel that is "
         "longer than a block, and cuts such a kernel off.",
+    ),
+    Slip(
+        "twice the kernel",
+        (LENGTH, "max(2 * len(kernel), part.shape[-1])"),
+        "Each transform has twice the length of the kernel, which is too short for a block that "
+        "is longer than the kernel: the end of its answer comes round.",
     ),
     Slip(
         "ends are dropped",

@@ -26,6 +26,8 @@ def _with(method: str) -> Cases:
         for size, delta in ((3, 0.5), (2, 0.1), (4, 1.3), (1, 0.7)):
             a, b, _ = system(rng, size)
             yield f"{method}, N = {size}", Call((a, b, delta, method))
+        for delta in (1, 3):
+            yield f"{method}, Δ = {delta}, an integer", Call((*system(rng, 2)[:2], delta, method))
         yield f"{method}, b = 0", Call((system(rng, 2)[0], np.zeros(2), 0.5, method))
         a, b, _ = system(rng, 3)
         yield f"{method}, a long step", Call((a - a.T - np.eye(3), b, 4.0, method))
@@ -82,6 +84,12 @@ SLIPS = (
         "the exponential of each number",
         ("return step[:size, :size],", "return np.exp(delta * a),"),
         "e to the power of each number of A is not e^A. Use matrix_exponential.",
+    ),
+    Slip(
+        "the exponential of each number of the whole",
+        ("step = matrix_exponential(system)", "step = np.exp(system)"),
+        "With zoh, np.exp takes e to the power of each number. The exponential of a matrix is "
+        "another thing: use matrix_exponential.",
     ),
     Slip(
         "Δ does not reach A",
@@ -174,6 +182,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         ranges={"a": AS_DRAWN, "b": (-5e5, 5e5)},
         says=(
+            "A `b` beyond its range would cost the exponential digits.",
             "A may have no inverse.",
             "Shapes that do not fit and other methods raise a ValueError.",
         ),

@@ -26,7 +26,7 @@ SIZES = ((2, 5, 0.3), (1, 4, 1.0), (3, 8, 0.1), (2, 1, 0.5), (1, 2, 0.7))
 
 
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for pairs, length, delta in SIZES:
+    for pairs, length, delta in (*SIZES, (20, 150, 0.02)):
         yield f"N = {2 * pairs}, {length} taps", Call((*twins(rng, pairs), delta, length))
 
 
@@ -92,6 +92,31 @@ SLIPS = (
         "p is not conjugated",
         ("(c_cut, p.conj())", "(c_cut, p)"),
         "Right where p is real or 0: p* is the conjugate of p, in ⟨p*, b⟩ and ⟨p*, p⟩.",
+    ),
+    Slip(
+        "p is conjugated beside c",
+        ("w * cp * pb", "w * (cauchy @ (c_cut * p.conj())) * pb"),
+        "Right where p is real or 0: ⟨c̃, p*⟩ stands in the place of ⟨c̃, p⟩. Only the sums with "
+        "b and with p itself have p*.",
+    ),
+    Slip(
+        "p and p* exchanged",
+        (
+            "cauchy @ (u * v) for u in (c_cut, p.conj()) for v in (b, p)",
+            "cauchy @ (u * v) for u in (c_cut, p) for v in (b, p.conj())",
+        ),
+        "Right where p is real or 0: p and p* have changed places. The sums are ⟨c̃, p⟩ and "
+        "⟨p*, b⟩.",
+    ),
+    Slip(
+        "d with + w λ",
+        ("roots[:, None] - w", "roots[:, None] + w"),
+        "The divisors are 1 − z + w λ here. They should be 1 − z − w λ.",
+    ),
+    Slip(
+        "w with 1 − z",
+        ("w = (1 + roots)", "w = (1 - roots)"),
+        "w is (1 − z) Δ/2 here. It should be (1 + z) Δ/2.",
     ),
     Slip(
         "the kernel is not cut",

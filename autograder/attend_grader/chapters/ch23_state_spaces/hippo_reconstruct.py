@@ -21,7 +21,7 @@ def case(rng: np.random.Generator, size: int, places: int, *lead: int) -> Call:
 
 
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for size, places in ((4, 7), (1, 3), (5, 5), (2, 1), (9, 4)):
+    for size, places in ((4, 7), (1, 3), (5, 5), (2, 1), (9, 4), (40, 6)):
         yield f"N = {size}, {places} places", case(rng, size, places)
 
 
@@ -63,6 +63,11 @@ SLIPS = (
         "2n+1 without its root",
         ("np.sqrt(2 * n + 1)", "(2 * n + 1)"),
         "The factors are 2n+1, without the root. b has the other root already.",
+    ),
+    Slip(
+        "roots counted from 1",
+        ("np.sqrt(2 * n + 1)", "np.sqrt(2 * n + 3)"),
+        "The factors are those of n + 1: n counts from 0, so that P_0 has the factor 1.",
     ),
     Slip(
         "places from 0 to 1 in P_n",

@@ -15,7 +15,7 @@ PI = np.pi
 
 def _of(kind: str) -> Cases:
     def cases(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-        for pairs in (3, 1, int(rng.integers(4, 12))):
+        for pairs in (3, 1, int(rng.integers(4, 12)), int(rng.integers(64, 200))):
             yield f"{kind}, {pairs} pairs", Call((pairs, kind))
 
     return cases
@@ -38,6 +38,26 @@ SLIPS = (
         "both of each pair",
         ("-0.5 + 1j * turns", "np.concatenate([-0.5 + 1j * turns, -0.5 - 1j * turns])"),
         "Both numbers of each pair are there, 2P in all. One of each is kept: P numbers.",
+    ),
+    Slip(
+        "N rates",
+        ("np.arange(pairs), 2", "np.arange(2 * pairs), 2"),
+        "n runs to N − 1, so that there are 2P numbers. Each stands for a pair: n runs to P − 1.",
+    ),
+    Slip(
+        "nothing fades",
+        ("-0.5 + 1j", "0 + 1j"),
+        "The real part is missing: the kernel swings for ever. It should be −1/2.",
+    ),
+    Slip(
+        "with lin, nothing fades",
+        ("-0.5 + 1j", "-0.5 * (kind != 'lin') + 1j"),
+        "With lin, the real part is missing: the kernel swings for ever. It should be −1/2.",
+    ),
+    Slip(
+        "with lin, turning the other way",
+        ("np.pi * n if", "-np.pi * n if"),
+        "With lin, the imaginary parts have the other sign: they are πn.",
     ),
     Slip(
         "turning the other way",

@@ -36,6 +36,9 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     a, b, c = diagonal(rng, 2)
     yield "a real b", Call((a, b.real, c, np.array(0.4), 5))
     yield "a real c", Call((a, b, c.real, np.array(0.4), 5))
+    yield "a real b and a real c", Call((a, b.real, c.real, np.array(0.4), 5))
+    yield "2 pairs, 150 taps", case(rng, 2, 150, 0.05)
+    yield "40 pairs, 6 taps", case(rng, 40, 6, 0.1)
     yield "rates that grow", Call((a.conj() * (-1 + 0j), b, c, np.array(0.3), 5))
     yield "rates near 0", Call((a / 500, b, c, np.array(2.0), 5))
     yield "b times 1e-150, c times 1e150", Call((a, 1e-150 * b, 1e150 * c, np.array(0.3), 5))
@@ -70,6 +73,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         case(rng, 3, 5, 0.2, 3),
         Call((a, b.real, c, np.array(0.4), 4)),
         Call((a, b, c.real, np.array(0.4), 4)),
+        Call((a, b.real, c.real, np.array(0.4), 4)),
     ]
 
 
@@ -86,6 +90,21 @@ SLIPS = (
         ("(weights[..., None, :] @ powers)[..., 0, :]", "(weights[..., None] * powers).sum(0)"),
         "Right for one channel only: the sum runs over the first axis. It runs over the P pairs, "
         "the axis before time.",
+    ),
+    Slip(
+        "a sum over taps",
+        (
+            "(weights[..., None, :] @ powers)[..., 0, :]",
+            "(weights[..., None] * powers).sum(axis=-1)",
+        ),
+        "The sum runs over time, the last axis, and leaves a number for each pair. It runs over "
+        "the P pairs, the axis before, and leaves one for each tap.",
+    ),
+    Slip(
+        "the imaginary part",
+        ("[..., 0, :].real", "[..., 0, :].imag"),
+        "The imaginary part is returned. Each number and its twin add up to twice the real part; "
+        "their imaginary parts cancel.",
     ),
     Slip(
         "b̄ = Δ b",

@@ -18,6 +18,13 @@ def system(rng: np.random.Generator, size: int) -> tuple[Array, Array, Array]:
     return 0.5 * normal(rng, size, size), normal(rng, size), normal(rng, size)
 
 
+def lasting(rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    """A system of two numbers that turns and fades by a hundredth a token: for long texts."""
+    angle = rng.uniform(0.3, 1)
+    turned = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    return 0.99 * turned, normal(rng, 2), normal(rng, 2)
+
+
 def cost(
     name: str,
     kind: Literal["steps", "peak_bytes"],

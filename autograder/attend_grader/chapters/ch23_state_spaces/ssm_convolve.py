@@ -20,7 +20,7 @@ def _pair(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
 
 
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for length in (5, 8, 1, 2, 13):
+    for length in (5, 8, 1, 2, 13, 200):
         yield f"{length} tokens", Call(_pair(rng, length))
     yield "three channels, each with its kernel", Call((normal(rng, 3, 6), normal(rng, 2, 3, 6)))
 
@@ -86,6 +86,27 @@ SLIPS = (
         ("padded = 2 * length", "padded = 1 << length.bit_length()"),
         "The padding goes to the next power of two above T, which is below 2T − 1 unless T is a "
         "power of two: the farthest taps still come round.",
+    ),
+    Slip(
+        "one zero",
+        ("padded = 2 * length", "padded = length + 1"),
+        "The padding is one number: nearly all of what comes round still falls on the beginning. "
+        "The whole answer has 2T − 1 numbers.",
+    ),
+    Slip(
+        "one number too short",
+        ("padded = 2 * length", "padded = max(2 * length - 2, 1)"),
+        "The padding goes to 2T − 2, one number too few: the last tap of the last token comes "
+        "round to the first place. The whole answer has 2T − 1 numbers.",
+    ),
+    Slip(
+        "the transform's length is not said",
+        (
+            ("padded = 2 * length", "padded = 2 * length - 1"),
+            ("irfft(product, padded)", "irfft(product)"),
+        ),
+        "np.fft.irfft makes an even number of places unless it is told how many: give it the "
+        "length that rfft had.",
     ),
     Slip(
         "looks ahead",

@@ -9,7 +9,7 @@ import numpy as np
 from attend_solutions import state_spaces as answers
 from attend_solutions.state_spaces import expect_system
 
-from attend_grader.chapters.ch23_state_spaces.shared import system
+from attend_grader.chapters.ch23_state_spaces.shared import lasting, system
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
@@ -22,6 +22,8 @@ SIZES = ((3, 5), (2, 7), (4, 4), (1, 3), (3, 1))
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for size, length in SIZES:
         yield f"N = {size}, {length} taps", Call((*system(rng, size), length))
+    length = int(rng.integers(150, 300))
+    yield f"N = 2, {length} taps", Call((*lasting(rng), length))
 
 
 def _impulse(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:

@@ -8,7 +8,7 @@ import numpy as np
 from attend_solutions import state_spaces as answers
 from attend_solutions.state_spaces import expect_system
 
-from attend_grader.chapters.ch23_state_spaces.shared import system
+from attend_grader.chapters.ch23_state_spaces.shared import lasting, system
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, refuses, worked
@@ -34,6 +34,7 @@ def going_on(rng: np.random.Generator, size: int, *shape: int) -> Call:
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for size, length in ((3, 5), (4, 4), (2, 7), (1, 3), (3, 1)):
         yield f"N = {size}, {length} tokens", case(rng, size, length)
+    yield "a long text", Call((*lasting(rng), normal(rng, int(rng.integers(150, 300)))))
     yield "an Ā with one eigenvector only", Call((DEFECTIVE, *normal(rng, 2, 3), normal(rng, 4)))
     a_bar, b_bar, c = system(rng, 2)
     yield "c times 1e150, x times 1e-150", Call((a_bar, b_bar, 1e150 * c, 1e-150 * normal(rng, 4)))
