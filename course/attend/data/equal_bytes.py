@@ -27,7 +27,7 @@ Functions = Mapping[str, Callable[..., Any]]
 
 @dataclass(frozen=True)
 class Task:
-    """Shapes: keys and asked (MEMORIES, n, 64), codes (256, 32) unless told, which (MEMORIES, n), due bool."""
+    """Shapes: keys and asked (MEMORIES, n, 64), codes (C, 32), which (MEMORIES, n), due bool."""
 
     keys: np.ndarray
     asked: np.ndarray
@@ -50,9 +50,7 @@ def unit(x: np.ndarray) -> np.ndarray:
     return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
-def task(
-    seed: int, pairs: int, noise: float = 0.5, times: int = 1, codes: int = CODES
-) -> Task:
+def task(seed: int, pairs: int, noise: float = 0.5, times: int = 1, codes: int = CODES) -> Task:
     """Draw memories' worth of pairs.
 
     Args:
