@@ -168,3 +168,17 @@ def test_the_text_says_what_writing_again_does():
     for place in (0, 1, 3):
         tried = sorted({option[place] for option in ARMS["cache, recent first"][1]})
         assert recent[place] not in (tried[0], tried[-1])
+
+
+@pytest.mark.deep
+def test_the_text_says_that_few_codes_turn_the_order():
+    """Of 512 pairs a matrix recalls more than the cache if a code is one of 4, not one of 256."""
+    arms = ("sum", "delta rule", "softmax, cache")
+    many, few = (race(USE, arms, pairs=512, codes=codes) for codes in (256, 4))
+    assert spread(many, "softmax, cache") == pytest.approx((16, 17), abs=1)
+    assert spread(many, "delta rule") == pytest.approx((8, 8), abs=1)
+    assert spread(few, "softmax, cache") == pytest.approx((36, 39), abs=1)
+    for arm in ("sum", "delta rule"):
+        assert spread(few, arm) == pytest.approx((40, 44), abs=1)
+        assert spread(few, arm)[0] > spread(few, "softmax, cache")[1]
+    assert {sum(row["option"][:2]) for row in few if row["arm"] == "softmax, cache"} == {10}

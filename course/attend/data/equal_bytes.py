@@ -27,7 +27,7 @@ Functions = Mapping[str, Callable[..., Any]]
 
 @dataclass(frozen=True)
 class Task:
-    """Shapes: keys and asked (MEMORIES, n, 64), codes (256, 32), which (MEMORIES, n), due bool."""
+    """Shapes: keys and asked (MEMORIES, n, 64), codes (C, 32), which (MEMORIES, n), due bool."""
 
     keys: np.ndarray
     asked: np.ndarray
@@ -50,7 +50,7 @@ def unit(x: np.ndarray) -> np.ndarray:
     return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
-def task(seed: int, pairs: int, noise: float = 0.5, times: int = 1) -> Task:
+def task(seed: int, pairs: int, noise: float = 0.5, times: int = 1, codes: int = CODES) -> Task:
     """Draw memories' worth of pairs.
 
     Args:
@@ -59,17 +59,18 @@ def task(seed: int, pairs: int, noise: float = 0.5, times: int = 1) -> Task:
         noise: norm of what is added to a key of norm 1 when it is asked for.
         times: how often each key is written, in random order, each time with a code drawn anew;
             the last is ``due``.
+        codes: how many a value is one of.
     """
     rng = np.random.default_rng(seed)
     once = unit(rng.standard_normal((MEMORIES, pairs, EMBEDDING)))
     order = rng.permuted(np.tile(np.arange(pairs), (MEMORIES, times)), axis=1)
     keys = np.take_along_axis(once, order[..., None], axis=1)
     asked = unit(keys + noise * unit(rng.standard_normal(keys.shape)))
-    codes = unit(rng.standard_normal((CODES, VALUE)))
-    which = rng.integers(CODES, size=keys.shape[:2])
+    drawn = unit(rng.standard_normal((codes, VALUE)))
+    which = rng.integers(codes, size=keys.shape[:2])
     again = np.triu(order[:, :, None] == order[:, None, :], 1)  # the same key, later
     due = ~again.any(axis=-1)
-    return Task(keys, asked, codes, which, due)
+    return Task(keys, asked, drawn, which, due)
 
 
 def narrowed(rng: np.random.Generator, given: Task, width: int, value: int) -> Task:
@@ -230,7 +231,7 @@ def race(use: Functions, arms: Sequence[str] = tuple(ARMS), **drawn: Any) -> lis
     Args:
         use: the learner's functions by name.
         arms: which of ARMS.
-        **drawn: ``pairs``, ``noise`` and ``times`` of :func:`task`.
+        **drawn: ``pairs``, ``noise``, ``times`` and ``codes`` of :func:`task`.
 
     Returns:
         rows with ``arm``, ``seed``, ``option``, the percentage ``right`` and ``by_age``, the same
