@@ -92,6 +92,10 @@ def clean_memory(name: str, cases: Cases, *, points: int = 1) -> Property:
     return Property(name, points, test)
 
 
+ONCE = "What is needed: each number is loaded once, and each result stored once."
+"""What most kernels need to move."""
+
+
 def within_budget(
     name: str,
     cases: Cases,
@@ -99,7 +103,7 @@ def within_budget(
     *,
     factor: float = 1.1,
     points: int = 1,
-    cause: str = "What is needed: each number is loaded once, and each result stored once.",
+    cause: str = ONCE,
     once: bool = False,
 ) -> Property:
     """Loads and stores together move at most ``factor`` times the bytes needed.

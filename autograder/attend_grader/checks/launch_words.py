@@ -32,7 +32,11 @@ def told(event: Mapping[str, Any]) -> Miss:
                 f"{who} reads {elements} of {buffer}, first {buffer}{event['first']}, before any "
                 f"program has written there ({line})."
             )
-            cause = "Memory made by torch.empty holds anything: write it first, or use torch.zeros."
+            cause = (
+                "Memory made by torch.empty holds anything. Should a program have stored there "
+                "before (is a block too small, or a mask?), or is it a sum that begins at 0 "
+                "(torch.zeros)?"
+            )
         case "two writers":
             other = others[0] if others else "another one"
             text = f"{who} and {other} both write {_range(event)} ({line})."

@@ -211,6 +211,7 @@ EXERCISE = Exercise(
         ("rows of whole blocks", _even),
         ("rows that are no multiple of the block", _ragged),
         _bytes,
+        counted="What is needed: each logit is loaded twice, and each gradient stored once.",
         factor=1.2,
         points=1,
         more=(

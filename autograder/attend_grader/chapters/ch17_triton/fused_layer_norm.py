@@ -226,6 +226,8 @@ EXERCISE = Exercise(
         ("rows that fill the block", _even),
         ("rows that do not fill the block", _ragged),
         _bytes,
+        counted="What is needed: each program loads its row, weight and bias once, and stores each "
+        "of its results once.",
         tolerance=NORMED,
         more=(
             right_values(

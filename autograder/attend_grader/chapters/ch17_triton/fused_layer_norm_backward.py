@@ -69,8 +69,9 @@ def _sharing(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Rows that share evenly and not, more programs than rows."""
-    return [*calls(_ragged, rng), *calls(_even, rng)]
+    """Rows that share evenly and not, more programs than rows, long rows."""
+    wide = _case(rng, 5, 140, 2)[1]  # not only the launch with one program has long rows
+    return [*calls(_ragged, rng), *calls(_even, rng), wide]
 
 
 NORMED = "tl.where(inside, (x - tl.load(mean_ptr + row)) * rstd, 0.0)"
@@ -215,6 +216,8 @@ EXERCISE = Exercise(
         ("rows that share evenly", _even),
         ("rows that do not, and fewer rows than programs", _ragged),
         _bytes,
+        counted="What is needed: grad and x are loaded once, weight once by each program; "
+        "partial sums are stored once and loaded once, and each result is stored once.",
         factor=1.3,
         points=1,
         tolerance=GRADIENT,

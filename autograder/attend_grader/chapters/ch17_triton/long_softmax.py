@@ -218,6 +218,7 @@ EXERCISE = Exercise(
         ("rows of whole blocks", _even),
         ("rows that are no multiple of the block", _ragged),
         _bytes,
+        counted="What is needed: each score is loaded twice, and each weight stored once.",
         points=1,
         more=(
             blocks_as_asked(_longest),

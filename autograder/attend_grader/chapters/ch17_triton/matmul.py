@@ -204,6 +204,8 @@ VALUES = kernel_properties(
     ("whole tiles", _even),
     ("sizes that are no multiple of the tile", _ragged),
     _bytes,
+    counted="What is needed: each program loads the numbers of a and b that its tile needs once, "
+    "and stores its tile once.",
     more=(right_values("float16, summed in float32", _half, tolerance=FLOAT16, same_types=True),),
 )
 

@@ -40,6 +40,12 @@ def _padded(rng: np.random.Generator) -> Iterator[Case]:
     yield _case("rows of 160", normal(rng, 2, 160), [130, 20])
 
 
+TINY = (
+    "A small weight is no 0. Does the padding hold a low number rather than −∞, or is a smallest "
+    "weight set at the end?"
+)
+
+
 def _zeros(subject: Subject, probe: Probe) -> None:
     for why, call, _ in _padded(probe.rng):
         x, lengths = call.args
@@ -51,7 +57,7 @@ def _zeros(subject: Subject, probe: Probe) -> None:
         if wrong.size:
             small = bool((np.abs(wrong) < 1e-6).all())
             text = f"a weight in the padding is {wrong[0]:.3g}, expected exactly 0."
-            cause = "A low number leaves a small weight. What leaves none?" if small else ""
+            cause = TINY if small else ""
             raise Miss(text, cause=cause).on(probe.given(call.args, call.kwargs), why)
 
 
@@ -178,6 +184,8 @@ EXERCISE = Exercise(
         ("rows without padding", _full),
         ("rows with padding", _padded),
         _bytes,
+        counted="What is needed: the first `length` scores of each row are loaded once, and each "
+        "weight is stored once.",
         points=1,
         more=(Property("weights in the padding are exactly 0", 1, _zeros),),
     ),

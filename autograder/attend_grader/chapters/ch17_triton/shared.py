@@ -11,6 +11,7 @@ import numpy as np
 from attend_grader.checks.compare import FLOAT32, Miss, Tolerance
 from attend_grader.checks.exercise import Call, Probe, Property
 from attend_grader.checks.kernels import (
+    ONCE,
     clean_memory,
     compiles_as_launched,
     launched,
@@ -42,6 +43,7 @@ def kernel_properties(
     needed: Callable[[Call], int],
     *,
     factor: float = 1.1,
+    counted: str = ONCE,
     points: int = 2,
     tolerance: Tolerance = FLOAT32,
     more: tuple[Property, ...] = (),
@@ -53,6 +55,7 @@ def kernel_properties(
         ragged: the same where they do not.
         needed: bytes of a call.
         factor: of these, what may be moved.
+        counted: what is counted as needed, in words.
         points: of the values where blocks do not fit.
         tolerance: of values.
         more: properties between those of values and of memory.
@@ -67,7 +70,9 @@ def kernel_properties(
         right_values(*ragged, points=points, tolerance=tolerance, same_types=True),
         *more,
         clean_memory("stays inside its buffers; no two programs write one place", every),
-        within_budget("moves no more bytes than are needed", every, needed, factor=factor),
+        within_budget(
+            "moves no more bytes than are needed", every, needed, factor=factor, cause=counted
+        ),
         compiles_as_launched("compiles for an H100", fitting[1]),
     )
 
