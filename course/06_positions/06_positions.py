@@ -904,39 +904,41 @@ if ready(*YOURS):
 # smallest to largest of ten runs:
 #
 # - *RoPE's trouble is offsets that were not trained.* Three steps back, every RoPE run is right at
-#   64 tokens. At 1,024, base 10,000 is at chance (0.06 to 0.07), and base 100 right in 0.06 to 0.84.
-#   Base 10, whose eight clocks all made a full turn in training, is right in 0.34 to 1.00, two runs
-#   in 0.99 or more; on letters all ten lose 0.3 nats or more. So new angles of single hands are not
-#   all. Each pointed everywhere, but the eight together not in all these combinations; or do 16
-#   times as many keys compete? Keep every key, but turn those 64 or more back as if they were 32 to
-#   63 back. Then all twenty runs of base 10 and 10,000 are right in every case at 1,024 (`train.py
-#   offsets`), so here more keys alone do no harm. On letters the means fall from 2.43 and 2.68 to
-#   2.16 and 2.10; at 64 they were 1.96 and 2.00. So most of that loss is offsets too, not all.
+#   64 tokens. At 1,024, base 10,000 is at chance (0.06 to 0.07), and base 100 right in 0.06 to
+#   0.84. Base 10, whose eight clocks all made a full turn in training, is right in 0.34 to 1.00,
+#   two runs in 0.99 or more; on letters all ten lose 0.3 nats or more. So new angles of single
+#   hands are not all. Each pointed everywhere, but the eight together not in all these
+#   combinations; or do 16 times as many keys compete? Keep every key, but turn those 64 or more
+#   back as if they were 32 to 63 back. Then all twenty runs of base 10 and 10,000 are right in
+#   every case at 1,024 (`train.py offsets`), so here more keys alone do no harm. On letters the
+#   means fall from 2.43 and 2.68 to 2.16 and 2.10; at 64 they were 1.96 and 2.00. So most of that
+#   loss is offsets too, not all.
 # - *ALiBi can point at a place if a slope is steep enough.* The published slopes of two heads, 1/16
 #   and 1/256, are right in 0.23 to 0.29; slopes 1 and 1/2 in 0.73 to 0.86, the same at every
-#   length. They are also the best on letters, 1.80 to 1.86 at every length, but see the control. With eight heads, the
-#   published slopes begin at 1/2.
+#   length. They are also the best on letters, 1.80 to 1.86 at every length, but see the control.
+#   With eight heads, the published slopes begin at 1/2.
 # - *T5* is right in 0.99 and more up to 128, and in 0.16 to 0.35 at 1,024. This is *dilution*: all
 #   keys from distance 31 on share a bucket, and for the last token 30 times as many of them (993,
 #   not 33) take weight away. Lower that bucket's number by $\ln 30$, and five of five runs are
 #   right in every case at 1,024 (`train.py dilution`). Under a steep slope the weights of far keys
 #   are a geometric series, so more of them add next to nothing.
 # - *Codes that are added* are right in all runs at 64 too. At 128 the table is at chance, the sines
-#   at 0.16 to 0.38. On letters the table is no better than none at 64 after these 250 steps,
-#   but far better after 1,000: 1.83 and 2.27 (`train.py longer`, means of three runs).
+#   at 0.16 to 0.38. On letters the table is no better than none at 64 after these 250 steps, but
+#   far better after 1,000: 1.83 and 2.27 (`train.py longer`, means of three runs).
 # - *None* is far behind at 64, but at 1,024 letters better than every run of RoPE with base 100 or
-#   10,000, and than seven of ten with base 10. And its layers do use the leak of section 1: three steps back at 64 it is right in 0.23
-#   to 0.26, where naming the most frequent token so far would be right in 0.13.
+#   10,000, and than seven of ten with base 10. And its layers do use the leak of section 1: three
+#   steps back at 64 it is right in 0.23 to 0.26, where naming the most frequent token so far would
+#   be right in 0.13.
 # - *The control:* none, T5, RoPE and ALiBi's published slopes are within 0.02 of each other at 64
 #   and at 1,024, by their means. Slopes 1 and 1/2 are not: 0.19 and 0.24 worse than none, because
 #   whoever sees near tokens alone cannot count the far ones. Nor are the sines, 0.10 and 0.27
 #   worse, probably because they are added to what the model counts.
 #
 # **What it does not show.** How large models do, whose heads are 64 to 128 wide and many; nor what
-# longer training would do, as these took 120 to 300 steps. After 1,000 on
-# letters RoPE's fall is larger: base 10,000 has 1.59 at 64, 3.35 at 1,024. The rate was chosen on
-# one seed, and in 15 of 24 cases the best was the largest tried. T5 has one constant here, 32, chosen so that
-# training reaches every bucket that is used; with 128 it does not.
+# longer training would do, as these took 120 to 300 steps. After 1,000 on letters RoPE's fall is
+# larger: base 10,000 has 1.59 at 64, 3.35 at 1,024. The rate was chosen on one seed, and in 15 of
+# 24 cases the best was the largest tried. T5 has one constant here, 32, chosen so that training
+# reaches every bucket that is used; with 128 it does not.
 #
 # **What is done in practice.** One trains on long texts, with a larger base from then on or from
 # the start: Code Llama went from 10,000 to $10^6$ and on to texts of 16,384 tokens, Llama 3 has
