@@ -300,7 +300,7 @@ if ready(LearnedPositions):
 #
 # $$\text{score}(m, n) = \frac{q_m \cdot k_n}{\sqrt D} + b_{\,\text{head}}(n - m)$$
 #
-# (T5 itself leaves out the $\sqrt D$ and starts its queries smaller instead.) A number for each
+# A number for each
 # offset would again be a table with an end. In T5 far offsets share **buckets**, in ranges that
 # widen in proportion, and everything from a largest distance on is one bucket.
 
@@ -916,12 +916,10 @@ if ready(*YOURS):
 # - *ALiBi can point at a place if a slope is steep enough.* The published slopes of two heads, 1/16
 #   and 1/256, are right in 0.23 to 0.29; slopes 1 and 1/2 in 0.73 to 0.86, the same at every
 #   length. They are also the best on letters, 1.80 to 1.86 at every length, but see the control.
-#   With eight heads, the published slopes begin at 1/2.
 # - *T5* is right in 0.99 and more up to 128, and in 0.16 to 0.35 at 1,024. This is *dilution*: all
 #   keys from distance 31 on share a bucket, and for the last token 30 times as many of them (993,
 #   not 33) take weight away. Lower that bucket's number by $\ln 30$, and five of five runs are
-#   right in every case at 1,024 (`train.py dilution`). Under a steep slope the weights of far keys
-#   are a geometric series, so more of them add next to nothing.
+#   right in every case at 1,024 (`train.py dilution`).
 # - *Codes that are added* are right in all runs at 64 too. At 128 the table is at chance, the sines
 #   at 0.16 to 0.38. On letters the table is no better than none at 64 after these 250 steps, but
 #   far better after 1,000: 1.83 and 2.27 (`train.py longer`, means of three runs).
@@ -968,8 +966,6 @@ if ready(apply_rope, ntk_scale):
 #
 # **Fast kernels.** RoPE acts *before* attention, so any attention code works with it. A bias must
 # be added inside, and T5's table needs a gradient there.
-#
-# **More than one number.** A pixel has two coordinates, a node of a graph has none: chapter 12.
 #
 # ## A postcard
 #
