@@ -3,6 +3,8 @@
     python course/06_positions/train.py arms           # every arm on every task; 20 minutes
     python course/06_positions/train.py arms letters   # only this task; also: only one arm
     python course/06_positions/train.py dilution       # T5 with its last bucket lowered; a minute
+    python course/06_positions/train.py offsets        # RoPE, far keys turned as near; 8 min
+    python course/06_positions/train.py longer         # four times the steps, on letters; 4 minutes
 
 All run on one thread of a CPU. Each arm tries every rate of RATES on the seeds of TUNING, with
 texts of their own; the rate with the lowest loss at the trained length then runs on SEEDS.
@@ -18,10 +20,14 @@ from typing import Any
 
 import torch
 from attend.data import position_arms as p
+from attend_solutions.positions import angular_frequencies, apply_rope
+from torch import Tensor, nn
 
 RATES = (0.003, 0.01, 0.03)
 TUNING, SEEDS = (100,), tuple(range(10))
-CONTROL = ("none", "sinusoidal", "ALiBi, published slopes", p.PLAIN)
+ALIBI = ("ALiBi, published slopes", "ALiBi, slopes 1 and 1/2")
+CONTROL = ("none", "sinusoidal", "T5", *ALIBI, p.PLAIN)
+LONGER = ("none", "learned", ALIBI[1], p.PLAIN)
 
 
 def _short(found: dict[int, tuple[float, float]]) -> dict[str, list[float]]:
@@ -93,11 +99,75 @@ def dilution() -> None:
         print(seed, {n: (round(plain[n][1], 4), round(one, 4)) for n, one in found.items()})
 
 
+class FarAsTrained(nn.Module):
+    """A trained RoPE reader whose far keys stand at offsets of training: only these change.
+
+    Keys 64 or more back all stay, but are turned as if 32 + (offset mod 32) back, so 32 to 63.
+    """
+
+    def __init__(self, reader: p.Reader) -> None:
+        super().__init__()
+        self.reader, self.frequencies = reader, angular_frequencies(p.D, p.ROPE[reader.arm])
+
+    def forward(self, tokens: Tensor, place: p.Place | None = None) -> Tensor:
+        """Scores of the next token after each (B, T, V); text by text, to spare memory."""
+        return torch.cat([self._read(text) for text in tokens.split(1)])
+
+    def _read(self, tokens: Tensor) -> Tensor:
+        at, half = torch.arange(tokens.shape[1]), p.TRAINED // 2
+        offset, within = at[:, None] - at, at % half
+        x = self.reader.embed(tokens)
+        layer: Any
+        for layer in self.reader.layers:
+            q, k, v = layer.heads(x)
+            near = self._scores(q, at, k, at)
+            ahead, behind = (self._scores(q, within + by, k, within) for by in (half, 2 * half))
+            far = torch.where(within[:, None] >= within, ahead, behind)
+            scores = torch.where(offset < p.TRAINED, near, far) / math.sqrt(p.D)
+            weights = scores.masked_fill(offset < 0, -math.inf).softmax(dim=-1)
+            x = x + layer.merge((weights @ v).transpose(1, 2).flatten(2))
+            x = x + layer.down(nn.functional.gelu(layer.up(layer.norms[1](x))))
+        return self.reader.head(self.reader.norm(x))
+
+    def _scores(self, q: Tensor, q_at: Tensor, k: Tensor, k_at: Tensor) -> Tensor:
+        return apply_rope(q, q_at, self.frequencies) @ apply_rope(
+            k, k_at, self.frequencies
+        ).transpose(-1, -2)
+
+
+def offsets(only: Sequence[str]) -> None:
+    """Print how RoPE reads 1,024 tokens as it is, and with far keys at trained offsets."""
+    for task in only or ("three steps back", "letters"):
+        for arm in ("RoPE, base 10", p.PLAIN):
+            for seed in SEEDS:
+                model, _ = p.train(arm, task, p.table()[task][arm]["rate"], seed)
+                both = (p.examine(m, task, (p.LONGEST,)) for m in (model, FarAsTrained(model)))
+                print(
+                    task, arm, seed, [_short(found)[str(p.LONGEST)] for found in both], flush=True
+                )
+
+
+def longer() -> None:
+    """Print the loss on letters after four times the steps, all at the rate 0.01."""
+    task = "letters"
+    draws, kinds, steps = p.TASKS[task]
+    p.TASKS[task] = draws, kinds, 4 * steps
+    for arm in LONGER:
+        for seed in SEEDS[:3]:
+            model, _ = p.train(arm, task, 0.01, seed)
+            found = p.examine(model, task, (p.TRAINED, p.LONGEST))
+            print(arm, seed, {length: round(loss, 4) for length, (loss, _) in found.items()})
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     if sys.argv[1:2] == ["arms"]:
         arms(sys.argv[2:])
     elif sys.argv[1:] == ["dilution"]:
         dilution()
+    elif sys.argv[1:2] == ["offsets"]:
+        offsets(sys.argv[2:])
+    elif sys.argv[1:] == ["longer"]:
+        longer()
     else:
         sys.exit(__doc__)
