@@ -1298,6 +1298,13 @@ add(
     + SCAN_LAUNCH,
 )
 
+add(
+    N_,
+    "wrong",
+    "64 steps at most",
+    SCAN,
+    ("range(n_tokens)", "range(tl.minimum(n_tokens, 64))"),
+)
 # ---------------------------------------------------------------- triton_chunk_state
 N_ = "triton_chunk_state"
 STATE_LAUNCH = """
@@ -1483,6 +1490,13 @@ add(
     ("tl.sum(a, axis=0) - tl.cumsum(a, axis=0)", "tl.cumsum(a, axis=0, reverse=True) - a"),
 )
 
+add(
+    N_,
+    "wrong",
+    "the number of chunks is forgotten where states are stored",
+    STA,
+    ("(i * chunks + k) * n_heads", "(i + k) * n_heads"),
+)
 # ---------------------------------------------------------------- triton_chunk_scan
 N_ = "triton_chunk_scan"
 OUT_LAUNCH = """
@@ -1661,6 +1675,19 @@ add(
     ("tl.exp(s)[:, None] * tl.dot(c, tl.trans(h))", "tl.dot(tl.exp(s)[:, None] * c, tl.trans(h))"),
 )
 
+add(
+    N_,
+    "wrong",
+    "the number of chunks is forgotten where states are loaded",
+    OUT,
+    ("(i * chunks + k) * n_heads", "(i + k) * n_heads"),
+)
+for _what, _old, _new in (
+    ("the mask the wrong way round", "q[:, None] >= q[None, :]", "q[:, None] <= q[None, :]"),
+    ("scores divided by the root of N", "tl.dot(c, tl.trans(b))", "tl.dot(c, tl.trans(b)) * N**-0.5"),
+    ("every chunk reads the first one's state", "(i * chunks + k) * n_heads", "i * chunks * n_heads"),
+):
+    add(N_, "wrong", _what, OUT, (_old, _new))
 # ---------------------------------------------------------------- what only some sizes show
 add(
     "segsum",
