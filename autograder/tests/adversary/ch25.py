@@ -1305,6 +1305,7 @@ add(
     SCAN,
     ("range(n_tokens)", "range(tl.minimum(n_tokens, 64))"),
 )
+add(N_, "wrong", "the decay's logarithm", SCAN, ("tl.exp(d[:, None] * a)", "(d[:, None] * a)"))
 # ---------------------------------------------------------------- triton_chunk_state
 N_ = "triton_chunk_state"
 STATE_LAUNCH = """
@@ -1685,6 +1686,11 @@ add(
 for _what, _old, _new in (
     ("the mask the wrong way round", "q[:, None] >= q[None, :]", "q[:, None] <= q[None, :]"),
     ("scores divided by the root of N", "tl.dot(c, tl.trans(b))", "tl.dot(c, tl.trans(b)) * N**-0.5"),
+    (
+        "what is written fades at once, within the chunk",
+        "s[:, None] - s[None, :]",
+        "s[:, None] - s[None, :] + a[None, :]",
+    ),
     ("every chunk reads the first one's state", "(i * chunks + k) * n_heads", "i * chunks * n_heads"),
 ):
     add(N_, "wrong", _what, OUT, (_old, _new))

@@ -113,6 +113,11 @@ SLIPS = (
         "The diagonal is masked. A step should also read what it has just written, unfaded.",
     ),
     Slip(
+        "what is written fades at once",
+        ("since[:, None] - since[None, :]", "since[:, None] - since[None, :] + logs[None, :]"),
+        "What a step writes is faded by its own decay. The segment from s to t begins after s.",
+    ),
+    Slip(
         "the mask the wrong way round",
         ("tl.where(causal, since[:, None]",
          "tl.where(step[:, None] <= step[None, :], since[:, None]"),
@@ -129,6 +134,12 @@ SLIPS = (
         ("(example * tl.num_programs(2) + chunk) * n_heads",
          "example * tl.num_programs(2) * n_heads"),
         "All chunks read the state before the first. Each reads the state before itself.",
+    ),
+    Slip(
+        "the number of chunks is missing",
+        ("(example * tl.num_programs(2) + chunk)", "(example + chunk)"),
+        "The states of an example begin after all chunks of the examples before it. Multiply the "
+        "example by the number of chunks, tl.num_programs(2).",
     ),
     Slip(
         "heads taken to come before chunks",

@@ -127,6 +127,12 @@ SLIPS = (
         "example · n_tokens + t.",
     ),
     Slip(
+        "the number of chunks is missing",
+        ("(example * tl.num_programs(2) + chunk)", "(example + chunk)"),
+        "The states of an example begin after all chunks of the examples before it. Multiply the "
+        "example by the number of chunks, tl.num_programs(2).",
+    ),
+    Slip(
         "heads stored before chunks",
         ("(example * tl.num_programs(2) + chunk) * n_heads + head",
          "(example * n_heads + head) * tl.num_programs(2) + chunk"),

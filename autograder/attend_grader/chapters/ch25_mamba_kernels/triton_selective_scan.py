@@ -82,6 +82,12 @@ SLIPS = (
         "y is read from the state of the step before. Update h first.",
     ),
     Slip(
+        "the logarithm is used as the decay",
+        ("tl.exp(delta[:, None] * a) * h", "(delta[:, None] * a) * h"),
+        "The state is multiplied by Δ a, the logarithm of the decay, which is negative. Take its "
+        "exponential.",
+    ),
+    Slip(
         "written without Δ",
         ("(delta * x)[:, None]", "x[:, None]"),
         "What is written lacks its Δ: Δ b x.",
