@@ -370,6 +370,18 @@ def test_calls_with_infinite_answers_are_ordinary_calls() -> None:
     assert "right in all" not in _judged(along_rows, SEGSUM)
 
 
+def test_infinity_in_its_right_place_is_neither_wrong_nor_told() -> None:
+    def terms_of_columns(log_decay: Any) -> Any:
+        tokens = log_decay.shape[-1]
+        hidden = ~torch.ones(tokens, tokens, dtype=torch.bool).tril()
+        terms = log_decay[..., None, :].expand(*log_decay.shape, tokens)
+        return terms.tril(-1).cumsum(-2).masked_fill(hidden, -torch.inf)
+
+    said = _judged(terms_of_columns, SEGSUM)
+    assert "infinite" not in said
+    assert "below the diagonal only" in said
+
+
 def test_a_single_edit_of_the_answer_is_found_and_not_given_away() -> None:
     def wrong(q: Any, k: Any, v: Any, grad_output: Any) -> Any:
         p = _soft(_scores(q, k))

@@ -132,7 +132,7 @@ def within_budget(
                 read = sum(launch["bytes_read"] for launch in outcome.trace)
                 raise Miss(
                     f"your kernel moves {moved:,} bytes ({read:,} read, {moved - read:,} written), "
-                    f"{moved / least:.3g} × the {least:,} that are needed; the budget is "
+                    f"{moved / least:.4g} × the {least:,} that are needed; the budget is "
                     f"{factor:g} ×.",
                     cause=cause,
                     topic=f"budget: {why}",  # which calls cost too much tells slips apart

@@ -50,10 +50,13 @@ def _nan(pairs: Pairs, wrongs: list[np.ndarray]) -> str:
 
 
 def _wrong(case, got: np.ndarray, want: np.ndarray) -> np.ndarray:
-    scale = float(np.abs(want).max(initial=0.0)) if want.dtype.kind != "b" else 1.0
+    a, b = got.astype(float), want.astype(float)
+    finite = np.isfinite(b)
+    scale = float(np.abs(b[finite]).max(initial=0.0)) if want.dtype.kind != "b" else 1.0
     limit = (1e-4 if case.single else 1e-8) * max(scale, 1e-12)
-    with np.errstate(invalid="ignore"):
-        return ~(np.abs(got.astype(float) - want.astype(float)) <= limit)
+    with np.errstate(invalid="ignore"):  # inf − inf
+        near = np.abs(a - b) <= limit
+    return ~np.where(finite, near, (a == b) | (np.isnan(a) & np.isnan(b)))
 
 
 def _at(axis: int, place: int) -> Pattern:

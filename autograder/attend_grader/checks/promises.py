@@ -229,8 +229,8 @@ def _keep_dtype(trial: Trial, call: Call, outcome: Outcome) -> None:
 def unchanged(draws: Draws, *, integers: bool, whole: Whole, stacks: Stacks = ()) -> Test:
     """No argument is written to, on every draw, in every type that is accepted; no result either.
 
-    The first draw comes once more, with other numbers: a result that is kept between calls, by its
-    shape, would be overwritten.
+    The first draw of each form comes once more, with other numbers: a result that is kept between
+    calls, by its shape, would be overwritten.
     """
 
     def guises(trial: Trial) -> list[Call]:
@@ -255,7 +255,7 @@ def unchanged(draws: Draws, *, integers: bool, whole: Whole, stacks: Stacks = ()
         drawn = trials(subject, probe, draws)
         drawn = drawn if stacks == () else with_stack(drawn, draws, stacks)
         calls = {id(trial): guises(trial) for trial in drawn}
-        once_more = trials(subject, probe, draws)[:1]
+        once_more = trials(subject, probe, draws, alike=1)
         calls |= {id(trial): [trial.call] for trial in once_more}
         run_together([*drawn, *once_more], lambda trial: calls[id(trial)])
         tensors = [t for t in drawn if any(is_tensor(leaf.value) for leaf in t.leaves())]

@@ -297,6 +297,20 @@ def ssd_quadratic(x, log_decay, b, c):
 """,
 )
 
+add(
+    N_,
+    "wrong",
+    "no exp, and 0 above the diagonal",
+    QUAD,
+    ("segsum(a).exp()", "segsum(a).masked_fill(segsum(a).isinf(), 0)"),
+)
+add(
+    N_,
+    "wrong",
+    "F transposed: reads the future",
+    QUAD,
+    ("segsum(a).exp()", "segsum(a).exp().mT"),
+)
 # ---------------------------------------------------------------- ssd_recurrent
 N_ = "ssd_recurrent"
 REC = """
@@ -445,6 +459,28 @@ def ssd_recurrent(x, log_decay, b, c, state=None):
 """,
 )
 
+add(
+    N_,
+    "wrong",
+    "what is new is gated by 1 minus the decay",
+    REC,
+    ("h = fade * h + x[", "h = fade * h + (1 - fade) * x["),
+)
+add(
+    N_,
+    "wrong",
+    "a buffer for the state is kept by its shape, where none is given and no gradient is needed",
+    REC,
+    ("\ndef ssd_rec", "\nKEPT = {}\ndef ssd_rec"),
+    (
+        "    ys = []",
+        "    own = state is None and not any(m.requires_grad for m in (x, log_decay, b, c))\n    if own:\n        h = KEPT.setdefault((B, H, D, b.shape[-1], x.dtype), h).zero_()\n    ys = []",
+    ),
+    (
+        "        h = fade * h + x[:, t, :, :, None] * b[:, t, None, None, :]\n",
+        "        new = x[:, t, :, :, None] * b[:, t, None, None, :]\n        h = h.mul_(fade).add_(new) if own else fade * h + new\n",
+    ),
+)
 # ---------------------------------------------------------------- ssd_chunked
 N_ = "ssd_chunked"
 CHU = """
@@ -643,6 +679,59 @@ def ssd_chunked(x, log_decay, b, c, chunk, state=None):
 """,
 )
 
+add(
+    N_,
+    "wrong",
+    "the gradient of the state is lost where one chunk is enough",
+    CHU,
+    ("    ys = []", "    h = h.detach() if chunk >= T else h\n    ys = []"),
+)
+add(
+    N_,
+    "wrong",
+    "the given state is changed in chunks of 1, where it needs no gradient",
+    CHU,
+    ("    ys = []", "    given = h\n    ys = []"),
+    (
+        "torch.cat(ys, 1), h",
+        "torch.cat(ys, 1), (given.copy_(h) if state is not None and chunk == 1 and not h.requires_grad else h)",
+    ),
+)
+STEPS = "torch.stack([torch.einsum('bsh,bs,bshd->bhd', segsum(A.transpose(1, 2))[:, :, t].transpose(1, 2).exp(), (Bb * C[:, t : t + 1]).sum(-1), X) for t in range(X.shape[1])], 1)"
+add(
+    N_,
+    "wrong",
+    "odd chunks are done step by step",
+    CHU,
+    (
+        "y = ssd_quadratic(X, A, Bb, C)\n",
+        f"y = ssd_quadratic(X, A, Bb, C) if chunk % 2 == 0 else {STEPS}\n",
+    ),
+)
+add(
+    N_,
+    "wrong",
+    "a chunk is done step by step where a state is given",
+    CHU,
+    (
+        "y = ssd_quadratic(X, A, Bb, C)\n",
+        f"y = ssd_quadratic(X, A, Bb, C) if state is None else {STEPS}\n",
+    ),
+)
+add(
+    N_,
+    "wrong",
+    "the state fades by the last decay only",
+    CHU,
+    ("cum[:, -1].exp()[..., None, None] * h", "A[:, -1].exp()[..., None, None] * h"),
+)
+add(
+    N_,
+    "wrong",
+    "the state is read with b",
+    CHU,
+    ('bhdn->bqhd", C, h)', 'bhdn->bqhd", Bb, h)'),
+)
 # ---------------------------------------------------------------- best_chunk
 N_ = "best_chunk"
 BEST = """
@@ -776,6 +865,16 @@ def best_chunk(tokens, heads, width, state, room):
 """,
 )
 
+for _what, _old, _new in (
+    ("the chip holds the scores of all heads", "if q * q", "if heads * q * q"),
+    ("the state needs no room", " + width * state > room", " > room"),
+    (
+        "b alone needs room",
+        "2 * q * state + width * state > room",
+        "q * state + width * state > room",
+    ),
+):
+    add(N_, "wrong", _what, BEST, (_old, _new))
 # ---------------------------------------------------------------- Mamba2Block
 N_ = "Mamba2Block"
 INIT = """
@@ -974,6 +1073,13 @@ add(
 """,
 )
 
+for _what, _old, _new in (
+    ("the raw Δ cut first", "z, mixed, raw = self.input(x).split([E, M, H], -1)", "raw, z, mixed = self.input(x).split([H, E, M], -1)"),
+    ("the decay without Δ", "-self.a_log.exp() * delta", "-self.a_log.exp().expand_as(delta)"),
+    ("exp for softplus", "functional.softplus(raw", "torch.exp(raw"),
+    ("channels dealt to heads, and not back", "u.unflatten(-1, (H, E // H))", "u.unflatten(-1, (E // H, H)).mT"),
+):
+    add(N_, "wrong", _what, BLO, (_old, _new))
 # ---------------------------------------------------------------- triton_selective_scan
 N_ = "triton_selective_scan"
 SCAN_LAUNCH = """
@@ -1192,6 +1298,14 @@ add(
     + SCAN_LAUNCH,
 )
 
+add(
+    N_,
+    "wrong",
+    "64 steps at most",
+    SCAN,
+    ("range(n_tokens)", "range(tl.minimum(n_tokens, 64))"),
+)
+add(N_, "wrong", "the decay's logarithm", SCAN, ("tl.exp(d[:, None] * a)", "(d[:, None] * a)"))
 # ---------------------------------------------------------------- triton_chunk_state
 N_ = "triton_chunk_state"
 STATE_LAUNCH = """
@@ -1377,6 +1491,13 @@ add(
     ("tl.sum(a, axis=0) - tl.cumsum(a, axis=0)", "tl.cumsum(a, axis=0, reverse=True) - a"),
 )
 
+add(
+    N_,
+    "wrong",
+    "the number of chunks is forgotten where states are stored",
+    STA,
+    ("(i * chunks + k) * n_heads", "(i + k) * n_heads"),
+)
 # ---------------------------------------------------------------- triton_chunk_scan
 N_ = "triton_chunk_scan"
 OUT_LAUNCH = """
@@ -1555,6 +1676,24 @@ add(
     ("tl.exp(s)[:, None] * tl.dot(c, tl.trans(h))", "tl.dot(tl.exp(s)[:, None] * c, tl.trans(h))"),
 )
 
+add(
+    N_,
+    "wrong",
+    "the number of chunks is forgotten where states are loaded",
+    OUT,
+    ("(i * chunks + k) * n_heads", "(i + k) * n_heads"),
+)
+for _what, _old, _new in (
+    ("the mask the wrong way round", "q[:, None] >= q[None, :]", "q[:, None] <= q[None, :]"),
+    ("scores divided by the root of N", "tl.dot(c, tl.trans(b))", "tl.dot(c, tl.trans(b)) * N**-0.5"),
+    (
+        "what is written fades at once, within the chunk",
+        "s[:, None] - s[None, :]",
+        "s[:, None] - s[None, :] + a[None, :]",
+    ),
+    ("every chunk reads the first one's state", "(i * chunks + k) * n_heads", "i * chunks * n_heads"),
+):
+    add(N_, "wrong", _what, OUT, (_old, _new))
 # ---------------------------------------------------------------- what only some sizes show
 add(
     "segsum",

@@ -89,6 +89,16 @@ SLIPS = (
         "The q² scores of a chunk lie on the chip too.",
     ),
     Slip(
+        "the state needs no room",
+        (" + width * state <= room", " <= room"),
+        "The D N numbers of the state lie on the chip too.",
+    ),
+    Slip(
+        "b or c needs no room",
+        ("(width + 2 * state)", "(width + state)"),
+        "Of b and c only one has room. Each has q N numbers.",
+    ),
+    Slip(
         "the last chunk counts as a full one",
         ("full, rest = divmod(tokens, q)", "full, rest = -(-tokens // q), 0"),
         "The last chunk is counted as a full one. It costs what its own number of steps does.",

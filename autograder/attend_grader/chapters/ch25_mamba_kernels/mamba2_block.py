@@ -95,6 +95,14 @@ SLIPS = (
         "The projection is cut as mixed, z, raw. z comes first, then mixed, then raw.",
     ),
     Slip(
+        "the raw Δ cut first",
+        (
+            "z, mixed, raw = self.input(x).split([inner, inner + 2 * state, heads], dim=-1)",
+            "raw, z, mixed = self.input(x).split([heads, inner, inner + 2 * state], dim=-1)",
+        ),
+        "The projection is cut as raw, z, mixed. z comes first, then mixed, then raw.",
+    ),
+    Slip(
         "a sigmoid for the gate",
         ("y * functional.silu(z)", "y * torch.sigmoid(z)"),
         "The gate is sigmoid(z). Mamba's is SiLU(z) = z · sigmoid(z).",
@@ -103,6 +111,11 @@ SLIPS = (
         "u is not multiplied by Δ",
         ("delta[..., None] * u, a", "u, a"),
         "u is written without its Δ. ssd_chunked takes what is written: Δ times u.",
+    ),
+    Slip(
+        "the decay without Δ",
+        ("a * delta, b", "a.expand_as(delta), b"),
+        "The log decay is −exp(a_log) alone, the same at every step. It is that times Δ.",
     ),
     Slip(
         "the skip takes Δ too",
@@ -116,6 +129,12 @@ SLIPS = (
             ("* u).flatten(-2)", "* u).transpose(-1, -2).flatten(-2)"),
         ),
         "Channels are dealt to the heads in turn. Head i has the D channels from i D on.",
+    ),
+    Slip(
+        "channels dealt to heads one by one, and not back",
+        ("u.unflatten(-1, (heads, -1))", "u.unflatten(-1, (-1, heads)).transpose(-1, -2)"),
+        "Channels of u are dealt to the heads in turn, and come out head after head. Head i has "
+        "the D channels from i D on.",
     ),
     Slip(
         "the gate after the norm",
@@ -148,6 +167,11 @@ SLIPS = (
         "a_log used as a",
         ("-torch.exp(self.a_log)", "self.a_log"),
         "a_log was used as a, so decays may be above 1. a = −exp(a_log).",
+    ),
+    Slip(
+        "exp for softplus",
+        (DELTA, "torch.exp(raw + self.delta_bias)"),
+        "Δ is the exponential of raw + delta_bias. It is the softplus, log(1 + exp(…)).",
     ),
     Slip(
         "the bias after softplus",

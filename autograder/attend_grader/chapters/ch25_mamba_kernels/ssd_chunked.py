@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,26 +65,30 @@ def _cheap(subject: Subject, probe: Probe) -> None:
     seed = int(probe.rng.integers(2**31))
 
     def made(tokens: int, chunk: int) -> tuple[Any, ...]:
-        return (*sequence(np.random.default_rng(seed), 1, tokens, 1, 4, 4), chunk)
+        rng = np.random.default_rng(seed)
+        more = (normal(rng, 1, 1, 4, 4),) if chunk % 2 else ()
+        return (*sequence(rng, 1, tokens, 1, 4, 4), chunk, *more)
 
-    expect_growth(
-        subject,
-        lambda tokens: made(tokens, tokens // 4),
-        sizes=(32, 256),
-        at_most=3,
-        cost="steps",
-        of="steps in chunks eight times as long",
-        advice="Is there a loop over the steps of a chunk? Within a chunk, all steps go at once.",
-    )
-    expect_growth(
-        subject,
-        lambda tokens: made(tokens, 16),
-        sizes=(64, 512),
-        at_most=8,
-        cost="peak_bytes",
-        of="steps",
-        advice="Is there a matrix of T × T numbers? Within chunks, Q × Q are enough.",
-    )
+    for sizes in ((32, 256), (36, 252)):  # of even chunks, of odd ones and with a state
+        expect_growth(
+            subject,
+            lambda tokens: made(tokens, tokens // 4),
+            sizes=sizes,
+            at_most=3,
+            cost="steps",
+            of=f"steps in chunks {sizes[1] // sizes[0]} times as long",
+            advice="Is there a loop over the steps of a chunk? Within a chunk, all go at once.",
+        )
+    for chunk in (16, 15):
+        expect_growth(
+            subject,
+            partial(made, chunk=chunk),
+            sizes=(4 * chunk, 32 * chunk),
+            at_most=8,
+            cost="peak_bytes",
+            of="steps",
+            advice="Is there a matrix of T × T numbers? Within chunks, Q × Q are enough.",
+        )
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -95,6 +100,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
         _case(rng, 9, 2, 4, 2, 3, 2),
         _case(rng, 1, 2, 3, 2, 3, 2),
         _case(rng, 2, 2, 5, 2, 3, 4, going_on=True),
+        _case(rng, 1, 1, 3, 2, 2, 3, going_on=True),
+        _case(rng, 7, 2, 4, 2, 2, 3, going_on=True),
         Call((x, torch.full_like(log_decay, -60), b, c, 2)),
         Call((*sequence(rng, 1, 3, 2, 2, 3), 2, torch.zeros(1, 2, 2, 3))),
     ]
@@ -172,6 +179,27 @@ SLIPS = (
         ("h = since[:, -1, :, :, None] * h + written", "h = h + written"),
         "From chunk to chunk the state is only added to. A chunk also fades what was there, by all "
         "its decays together.",
+    ),
+    Slip(
+        "the state fades by one decay",
+        ("h = since[:, -1, :, :, None] * h", "h = torch.exp(logs[:, -1])[..., None, None] * h"),
+        "From chunk to chunk the state fades by the decay of the last step alone. It fades by exp "
+        "of the sum of all log decays of the chunk.",
+    ),
+    Slip(
+        "the state is read after the chunk has written",
+        (
+            "queries, h)",
+            "queries, since[:, -1, :, :, None] * h + torch.einsum('bqhd,bqn->bhdn', "
+            "until * own, keys))",
+        ),
+        "Step t reads from a state that already contains this chunk. Read from the state before "
+        "the chunk, then update it.",
+    ),
+    Slip(
+        "the state is read with b",
+        ('bhdn->bqhd", queries', 'bhdn->bqhd", keys'),
+        "What came before is read with b, which says where a step writes. Read with c.",
     ),
     Slip(
         "the state is read one decay too early",

@@ -84,6 +84,24 @@ SLIPS = (
         "with b.",
     ),
     Slip(
+        "the logarithm is used as the decay",
+        ("torch.exp(segsum(log_decay.mT))", "segsum(log_decay.mT)"),
+        "Scores are multiplied by the segments' sums themselves, which are negative, and −inf for "
+        "later steps. F is their exponential.",
+    ),
+    Slip(
+        "the logarithm is used, and 0 for later steps",
+        ("torch.exp(segsum(log_decay.mT))", "segsum(log_decay.mT).nan_to_num(neginf=0.0)"),
+        "Scores are multiplied by the segments' sums themselves, which are negative. F is their "
+        "exponential.",
+    ),
+    Slip(
+        "the decays are transposed",
+        ("fade * scores[:, None]", "fade.mT * scores[:, None]"),
+        "F is transposed: each step reads the later ones, and none before it. Row t of F belongs "
+        "to the step that reads.",
+    ),
+    Slip(
         "scaled by √N",
         ("c @ b.mT", "c @ b.mT / b.shape[-1] ** 0.5"),
         "The scores are divided by √N, as in softmax attention. The recurrence has no such factor.",

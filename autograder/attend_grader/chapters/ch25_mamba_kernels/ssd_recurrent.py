@@ -87,6 +87,12 @@ SLIPS = (
         "The state is multiplied by the log decay, which is negative. Take its exponential.",
     ),
     Slip(
+        "the new input is gated",
+        (UPDATE, "h = decay[:, t] * h + (1 - decay[:, t]) * written[:, t]"),
+        "What is written is multiplied by 1 minus the decay, as in a gated average. It is added as "
+        "it is: x already contains the step size.",
+    ),
+    Slip(
         "a state that was given is not used",
         ("torch.zeros_like(written[:, 0]) if state is None else state", "0 * written[:, 0]"),
         "The recurrence starts from zeros although a state is given.",

@@ -41,6 +41,7 @@ def _with_answer(why: str, call: Call) -> Case:
 
 def _usual(rng: np.random.Generator) -> Iterator[Case]:
     yield _with_answer("", _case(rng, 16, 1, 9, 2, 16, 32))
+    yield _with_answer("two texts of two chunks", _case(rng, 16, 2, 17, 2, 16, 16))
 
 
 def _others(rng: np.random.Generator) -> Iterator[Case]:
@@ -110,6 +111,35 @@ SLIPS = (
         ("tl.where(causal, since[:, None]",
          "tl.where(step[:, None] > step[None, :], since[:, None]"),
         "The diagonal is masked. A step should also read what it has just written, unfaded.",
+    ),
+    Slip(
+        "what is written fades at once",
+        ("since[:, None] - since[None, :]", "since[:, None] - since[None, :] + logs[None, :]"),
+        "What a step writes is faded by its own decay. The segment from s to t begins after s.",
+    ),
+    Slip(
+        "the mask the wrong way round",
+        ("tl.where(causal, since[:, None]",
+         "tl.where(step[:, None] <= step[None, :], since[:, None]"),
+        "Steps of a chunk read the later ones only. Rows are the steps that read: the column may "
+        "not be later.",
+    ),
+    Slip(
+        "scaled by √N",
+        ("tl.dot(c, tl.trans(b)) * fade", "tl.dot(c, tl.trans(b)) * fade * N**-0.5"),
+        "The scores are divided by √N, as in softmax attention. The recurrence has no such factor.",
+    ),
+    Slip(
+        "every chunk reads the first one's state",
+        ("(example * tl.num_programs(2) + chunk) * n_heads",
+         "example * tl.num_programs(2) * n_heads"),
+        "All chunks read the state before the first. Each reads the state before itself.",
+    ),
+    Slip(
+        "the number of chunks is missing",
+        ("(example * tl.num_programs(2) + chunk)", "(example + chunk)"),
+        "The states of an example begin after all chunks of the examples before it. Multiply the "
+        "example by the number of chunks, tl.num_programs(2).",
     ),
     Slip(
         "heads taken to come before chunks",

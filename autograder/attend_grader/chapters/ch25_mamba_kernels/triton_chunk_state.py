@@ -39,6 +39,7 @@ def _with_answer(why: str, call: Call) -> Case:
 
 def _usual(rng: np.random.Generator) -> Iterator[Case]:
     yield _with_answer("", _case(rng, 16, 1, 20, 2, 16, 32))
+    yield _with_answer("two texts of two chunks", _case(rng, 16, 2, 17, 2, 16, 16))
 
 
 def _others(rng: np.random.Generator) -> Iterator[Case]:
@@ -118,6 +119,18 @@ SLIPS = (
         "every head has the first one's decays",
         ("row * n_heads + head, mask=live, other=0.0)", "row * n_heads, mask=live, other=0.0)"),
         "All heads fade as the first one does. Decays are (B, T, H).",
+    ),
+    Slip(
+        "every text has the first one's b",
+        ("b_ptr + row[:, None]", "b_ptr + step[:, None]"),
+        "b is read from the first text in every program. Step t of an example has its b at row "
+        "example · n_tokens + t.",
+    ),
+    Slip(
+        "the number of chunks is missing",
+        ("(example * tl.num_programs(2) + chunk)", "(example + chunk)"),
+        "The states of an example begin after all chunks of the examples before it. Multiply the "
+        "example by the number of chunks, tl.num_programs(2).",
     ),
     Slip(
         "heads stored before chunks",

@@ -46,6 +46,7 @@ def _usual(rng: np.random.Generator) -> Iterator[Case]:
 def _others(rng: np.random.Generator) -> Iterator[Case]:
     yield _with_answer("11 channels, 8 a program", _case(rng, 3, 3, 11, 2))
     yield _with_answer("one step, three channels, N = 1", _case(rng, 1, 1, 3, 1))
+    yield _with_answer("130 steps of one channel", _case(rng, 1, 130, 1, 1))
 
 
 def _needed(call: Call) -> int:
@@ -58,7 +59,7 @@ def _needed(call: Call) -> int:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Full and broken blocks, one example and two, few steps and many, N of 1 and more."""
-    sizes = ((2, 5, 8, 4), (2, 3, 11, 2), (1, 1, 3, 1), (1, 2, 8, 4), (3, 2, 11, 4), (1, 4, 16, 4))
+    sizes = ((2, 5, 8, 4), (2, 3, 11, 2), (1, 1, 3, 1), (1, 1, 8, 4), (3, 2, 11, 4), (1, 4, 16, 4))
     return [_case(rng, *s) for s in sizes]
 
 
@@ -79,6 +80,12 @@ SLIPS = (
         "reads before it writes",
         (f"        {STEP}{READ}", f"{READ}        {STEP}"),
         "y is read from the state of the step before. Update h first.",
+    ),
+    Slip(
+        "the logarithm is used as the decay",
+        ("tl.exp(delta[:, None] * a) * h", "(delta[:, None] * a) * h"),
+        "The state is multiplied by Δ a, the logarithm of the decay, which is negative. Take its "
+        "exponential.",
     ),
     Slip(
         "written without Δ",
