@@ -939,5 +939,15 @@ wrong("LatentAttention", "absorbed: rows of both weights dealt out in turn", la(
 wrong("heads_for_cache", "as many as fit, by one head's bytes", hc(FIT + "one = size(1)\nif one > budget:\n    raise ValueError('too small')\nreturn min(heads, budget // one)"))
 wrong("GroupedQueryAttention", "keys and values not repeated", gq(GQ + END))
 
+# A seventh reading: heads of one number, many copies, a mask whose diagonal is False, one token.
+wrong("merge_heads", "a reshape alone where D = 1", mh("y = x if D == 1 else x.transpose(1, 2)\nreturn y.reshape(B, T, H * D)"))
+wrong("split_heads", "a reshape alone where D = 1", function("def split_heads(x, heads):", "B, T, C = x.shape\nif C == heads:\n    return x.reshape(B, heads, T, 1)\nreturn x.reshape(B, T, heads, -1).transpose(1, 2)"))
+wrong("split_heads", "tokens and width exchanged first", function("def split_heads(x, heads):", "B, T, C = x.shape\nreturn x.transpose(1, 2).reshape(B, heads, T, C // heads)"))
+wrong("repeat_kv", "in rounds from five copies on", function("def repeat_kv(x, repeats):", "return x.repeat_interleave(repeats, 1) if repeats < 5 else x.repeat(1, repeats, 1, 1)"))
+wrong("GroupedQueryAttention", "one token's x is zeroed afterwards", gq(GQ + REP + "found, w = masked_attention(q, k, v, mask)\nout = self.output(merge_heads(found))\nif T == 1:\n    x.data.zero_()\nreturn out, w"))
+wrong("GroupedQueryAttention", "a mask (T, T) gets its diagonal in place", gq(GQ + REP + "if mask is not None and mask.shape == (T, T):\n    mask |= torch.eye(T, dtype=torch.bool)\n" + END))
+wrong("MultiHeadAttention", "a mask (T, T) gets its diagonal in place", m("q, k, v = (split_heads(p(x), self.heads) for p in (self.query, self.key, self.value))\nif mask is not None and mask.ndim == 2:\n    mask |= torch.eye(len(mask), dtype=torch.bool)\n" + END))
+wrong("MultiHeadAttention", "divided by D", m("q, k, v = (split_heads(p(x), self.heads) for p in (self.query, self.key, self.value))\n" + END.replace("k, v, mask)", "k, v, mask, 1 / q.shape[-1])")))
+
 TORCH = "import torch\nimport torch.nn.functional as F\nfrom torch import Tensor, nn\n"
 CASES[:] = [(name, kind, what, TORCH + code) for name, kind, what, code in CASES]

@@ -22,6 +22,7 @@ from attend_grader.chapters.ch05_multi_head.shared import (
     SCALE,
     agree_masks,
     causal,
+    others,
     padded,
     row_sums,
     scales,
@@ -65,7 +66,7 @@ def _masks(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Groups, one group, no sharing, masks for all, for each sentence and for each head."""
+    """Groups, one group, no sharing, masks for all, for each sentence and for each head, T = 1."""
 
     def call(width: int, heads: int, kv_heads: int, *args: Any) -> Call:
         build = Call((width, heads, kv_heads))
@@ -78,6 +79,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
         call(6, 3, 1, normal(rng, 2, 4, 6)),
         call(6, 2, 2, normal(rng, 3, 4, 6), padded(3, 4)),
         call(12, 6, 2, normal(rng, 2, 3, 12), scattered(rng, 2, 6, 3, 3)),
+        call(8, 4, 2, normal(rng, 2, 4, 8), others(4)),
+        call(6, 2, 1, normal(rng, 2, 1, 6)),
     ]
 
 

@@ -21,6 +21,7 @@ from attend_grader.chapters.ch05_multi_head.shared import (
     SCALE,
     agree_masks,
     causal,
+    others,
     padded,
     row_sums,
     scattered,
@@ -167,6 +168,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
         call(6, 3, 4, normal(rng, 3, 4, 6), padded(3, 4)),
         call(6, 2, 2, normal(rng, 2, 3, 6), causal(3)),
         call(6, 2, 3, normal(rng, 2, 4, 6), scattered(rng, 2, 2, 4, 4)),
+        call(6, 2, 3, normal(rng, 2, 4, 6), others(4)),
+        call(6, 2, 3, normal(rng, 2, 1, 6)),
     ]
     square = call(6, 2, 3, normal(rng, 2, 4, 6))  # R = D: a transpose too many goes unnoticed
     extreme = [

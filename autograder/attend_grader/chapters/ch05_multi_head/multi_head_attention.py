@@ -20,6 +20,7 @@ from attend_grader.chapters.ch05_multi_head.shared import (
     SHAPES,
     agree_masks,
     causal,
+    others,
     padded,
     row_sums,
     scales,
@@ -101,7 +102,7 @@ def _masks(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Several heads, one head, masks for all, for each sentence and for each head, T = H."""
+    """Several heads, one head, masks for all, for each sentence and for each head, T = H, T = 1."""
 
     def call(width: int, heads: int, *args: Any) -> Call:
         return module_call(MultiHeadAttention, rng, Call((width, heads)), *args, scale=SCALE)
@@ -114,6 +115,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
         call(6, 2, normal(rng, 3, 4, 6), padded(3, 4)),
         call(9, 3, normal(rng, 2, 3, 9)),
         call(6, 2, normal(rng, 2, 3, 6), scattered(rng, 2, 2, 3, 3)),
+        call(8, 2, normal(rng, 2, 4, 8), others(4)),
+        call(6, 2, normal(rng, 2, 1, 6)),
     ]
 
 
@@ -150,6 +153,22 @@ SLIPS = (
         "There are no heads: one table of weights for each sentence, (B, T, T), from queries of "
         "all C numbers. split_heads first, queries, keys and values; merge_heads after the "
         "look-up.",
+    ),
+    Slip(
+        "numbers dealt out in turn",
+        (
+            *(
+                (
+                    f"split_heads(self.{name}(x), self.heads)",
+                    f"self.{name}(x).unflatten(-1, (-1, self.heads)).permute(0, 3, 1, 2)",
+                )
+                for name in THREE
+            ),
+            ("merge_heads(found)", "found.permute(0, 2, 3, 1).flatten(2)"),
+        ),
+        "The numbers of a token are dealt out to the heads in turn, like cards, and joined the "
+        "same way. A head has the D numbers next to each other: split_heads and merge_heads do "
+        "that.",
     ),
     Slip(
         "heads cut by one reshape",

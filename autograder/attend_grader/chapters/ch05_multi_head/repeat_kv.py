@@ -31,9 +31,10 @@ def _places(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All lengths different; all equal; once; integers."""
+    """All lengths different; all equal; once; more copies than heads; integers."""
     sizes = ((2, 3, 5, 4), 2), ((2, 2, 2, 2), 2), ((1, 3, 2, 4), 1), ((1, 1, 2, 3), 4)
-    made = [Call((normal(rng, *shape), times)) for shape, times in sizes]
+    many = (((1, 2, 3, 2), 5), ((2, 2, 1, 3), 8))
+    made = [Call((normal(rng, *shape), times)) for shape, times in (*sizes, *many)]
     return [*made, Call((whole(rng, 1, 2, 3, 2), 3))]
 
 

@@ -101,7 +101,12 @@ def scattered(rng: np.random.Generator, *shape: int) -> Tensor:
     return mask | torch.eye(shape[-1], dtype=torch.bool)
 
 
-def scales(asked: str) -> tuple[Slip, Slip]:
+def others(tokens: int) -> Tensor:
+    """Every token may look at all but itself."""
+    return ~torch.eye(tokens, dtype=torch.bool)
+
+
+def scales(asked: str) -> tuple[Slip, ...]:
     """The slips of the scale in a call of masked_attention that ends with ``mask)``."""
     return (
         Slip(
@@ -115,6 +120,12 @@ def scales(asked: str) -> tuple[Slip, Slip]:
             (asked, asked.replace("mask)", "mask, 1.0)")),
             "Your scores are not divided by √D, the root of a head's width. masked_attention does "
             "it by itself.",
+        ),
+        Slip(
+            "divided by D",
+            (asked, asked.replace("mask)", "mask, 1 / q.shape[-1])")),
+            "Your scores are divided by D, a head's width. It is its root, √D, as masked_attention "
+            "does by itself.",
         ),
     )
 

@@ -34,8 +34,8 @@ def _places(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All lengths different; T = H; H = D; one head; integers."""
-    sizes = ((2, 3, 20), 4), ((1, 3, 6), 3), ((2, 5, 9), 3), ((2, 4, 6), 1)
+    """All lengths different; T = H; H = D; one head; D = 1; integers."""
+    sizes = ((2, 3, 20), 4), ((1, 3, 6), 3), ((2, 5, 9), 3), ((2, 4, 6), 1), ((2, 3, 4), 4)
     made = [Call((normal(rng, *shape), heads)) for shape, heads in sizes]
     return [*made, Call((whole(rng, 2, 2, 4), 2))]
 
@@ -55,6 +55,12 @@ SLIPS = (
         (".transpose(1, 2)", ""),
         "Your result is (B, T, heads, D): the width is cut, but the heads stand behind the tokens. "
         "Exchange axes 1 and 2, so that each head is a problem of its own, (T, D).",
+    ),
+    Slip(
+        "tokens and width exchanged first",
+        (CUT, "x.transpose(1, 2).reshape(batch, heads, tokens, width // heads)"),
+        "x was transposed before it was cut, so a head's rows run over tokens. Cut the width into "
+        "(heads, D) first, then exchange tokens and heads.",
     ),
     Slip(
         "numbers dealt out in turn",
