@@ -949,5 +949,14 @@ wrong("GroupedQueryAttention", "a mask (T, T) gets its diagonal in place", gq(GQ
 wrong("MultiHeadAttention", "a mask (T, T) gets its diagonal in place", m("q, k, v = (split_heads(p(x), self.heads) for p in (self.query, self.key, self.value))\nif mask is not None and mask.ndim == 2:\n    mask |= torch.eye(len(mask), dtype=torch.bool)\n" + END))
 wrong("MultiHeadAttention", "divided by D", m("q, k, v = (split_heads(p(x), self.heads) for p in (self.query, self.key, self.value))\n" + END.replace("k, v, mask)", "k, v, mask, 1 / q.shape[-1])")))
 
+# More of that reading: keys under a mask or in one head, other tokens in between, sizes that are rounded.
+MADE = "mean, w = masked_attention(q, c @ up_k.mT, c @ up_v, mask)\nreturn self.output(merge_heads(mean)), w"
+def made_where(case): return ABS0 + UPK + UPV + f"if {case}:\n" + textwrap.indent(MADE, "    ") + "\n" + LOOK + OUT
+wrong("LatentAttention", "keys made under a mask only", la(absorbed=made_where("mask is not None")))
+wrong("LatentAttention", "keys made for a single head only", la(absorbed=made_where("H == 1")))
+wrong("LatentAttention", "forward's latents are used where the shape is the same and there is no graph", la(fwd=FWD.replace("c = self.compress(x)\n", "c = self.kept = self.compress(x)\n"), absorbed=ABS0 + "if getattr(self, 'kept', None) is not None and self.kept.shape == c[:, 0].shape and not torch.is_grad_enabled():\n    c = self.kept[:, None]\n" + UPK + UPV + LOOK + OUT))
+wrong("kv_cache_bytes", "no latent larger than keys and values", kv(S + NN + "n = min(n, 2 * kv_heads * head_dim)\n" + FIN))
+wrong("heads_for_cache", "sizes rounded down", hc("for g in range(heads, 0, -1):\n    if heads % g == 0 and bits * batch * layers * tokens * 2 * g * head_dim // 8 <= budget:\n        return g\nraise ValueError('too small')"))
+
 TORCH = "import torch\nimport torch.nn.functional as F\nfrom torch import Tensor, nn\n"
 CASES[:] = [(name, kind, what, TORCH + code) for name, kind, what, code in CASES]

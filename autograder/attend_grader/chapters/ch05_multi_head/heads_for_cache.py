@@ -23,8 +23,10 @@ CASES: tuple[Case, ...] = (
     ((64 * GIB, 131_072, 32, 32, 128), {}),
     ((10 * GIB, 32_768, 48, 48, 128), {"bits": 4, "batch": 2}),
     ((7, 1, 1, 12, 3), {"bits": 3}),
+    ((6, 1, 1, 12, 3), {"bits": 3}),
 )
-"""Budgets that are counted; the fourth is met exactly; of the last, three heads fill 7 bytes."""
+"""Budgets that are counted; the fourth is met exactly; in the last two, three heads of 3 bits take
+6¾ bytes, which 7 hold and 6 do not."""
 
 
 def _chosen(subject: Subject, probe: Probe, args: Any, options: Any) -> int:
@@ -93,6 +95,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((1000, 10, 1, 12, 2), {"batch": 3}),
         Call((250, 10, 1, 12, 2), {"bits": 4}),
         Call((7, 1, 1, 12, 3), {"bits": 3}),
+        Call((6, 1, 1, 12, 3), {"bits": 3}),
     ]
 
 

@@ -102,6 +102,7 @@ def _follows(subject: Subject, probe: Probe) -> None:
     told: dict[str, Any] = {"method": ABSORBED, "tolerance": FLOAT32}
     again = "forward_absorbed, called again after the parameters have changed, as in training"
     for why in ("forward_absorbed", again):
+        built.run((normal(probe.rng, 2, 3, 8),), graph=False)  # other tokens, the other way
         came = built.run((x,), method=ABSORBED, graph=False)
         inside.agree(built, x, part=0, why=f"under torch.no_grad(): {why}", came=came, **told)
         inside.agree(built, x, part=0, why=why, **told)
@@ -145,12 +146,14 @@ def _without(which: str, matrix: str, instead: str) -> Test:
         )
 
     def test(subject: Subject, probe: Probe) -> None:
-        built, inside = probe.build(subject, 4, 2, 2, parameters=_extreme(which))
-        want = (torch.zeros(1, 2, 4), torch.full((1, 2, 2, 2), 0.5))
-        for part in (1, 0):
-            why = f"forward_absorbed must make no {which}"
-            told: dict[str, Any] = {"why": why, "clue": clue, "method": ABSORBED}
-            inside.agree(built, EXTREME, want=want, part=part, **told)
+        why = f"forward_absorbed must make no {which}"
+        told: dict[str, Any] = {"why": why, "clue": clue, "method": ABSORBED}
+        for heads in (2, 1):
+            built, inside = probe.build(subject, 4, heads, 2, parameters=_extreme(which))
+            want = (torch.zeros(1, 2, 4), torch.full((1, heads, 2, 2), 0.5))
+            for mask in ((), (torch.ones(2, 2, dtype=torch.bool),)):
+                for part in (1, 0):
+                    inside.agree(built, EXTREME, *mask, want=want, part=part, **told)
 
     return test
 
