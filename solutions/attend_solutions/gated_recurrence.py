@@ -313,7 +313,7 @@ def rwkv_time_mix(
 def rg_lru(
     x: Array, forget: Array, admit: Array, rates: Array, state: Array | None = None
 ) -> tuple[Array, Array]:
-    """Griffin's real-gated linear recurrent unit: a state that never outgrows its inputs.
+    """Griffin's real-gated linear recurrent unit: its state keeps the size of independent inputs.
 
     With a_t = e^(-8 softplus(rates) σ(forget_t)), the state is h_t = a_t h_t-1 +
     √(1 - a_t²) σ(admit_t) x_t. Gates come as they are before their sigmoid.

@@ -1,4 +1,4 @@
-"""Exercise 22_gated_recurrence/rg_lru: Griffin's recurrence, whose state keeps its size."""
+"""Exercise 22_gated_recurrence/rg_lru: a state as large as its independent inputs."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def as_power(x, forget, admit, rates, state=None):
 EXERCISE = Exercise(
     chapter="22_gated_recurrence",
     title="RG-LRU",
-    goal="A gated state that keeps its size however slowly it forgets.",
+    goal="A gated state that keeps the size of independent inputs, however slowly it forgets.",
     reference=answers.rg_lru,
     contract=Contract(
         numpy_only=True,
