@@ -26,4 +26,14 @@ def view_of(
 def memory_of(function: Callable[..., Any], stored: torch.Tensor, *options: Any) -> Any:
     """Call ``function`` with the transpose of ``stored``; its result's numbers as they lie."""
     result = function(stored.T, *options)
+    return _as_it_lies(result)
+
+
+def memories_of(function: Callable[..., Any], *args: Any) -> Any:
+    """Call ``function``; the numbers of each of its results as they lie."""
+    results = function(*args)
+    return tuple(map(_as_it_lies, results)) if isinstance(results, tuple) else _as_it_lies(results)
+
+
+def _as_it_lies(result: Any) -> Any:
     return result.as_strided((result.numel(),), (1,)) if torch.is_tensor(result) else result

@@ -1012,6 +1012,57 @@ _right(
     ("stop = tl.minimum(p0 + BLOCK_T, S)", "stop = p0 + BLOCK_T"),
 )
 
+PASSED = "window = S if window is None else window"
+_wrong(
+    "causal_flash",
+    "windows of 128 and more are taken for none",
+    (PASSED, "window = S if window is None or window >= 128 else window"),
+)
+_wrong("causal_flash", "a window of 0 is taken for none", (PASSED, "window = window or S"))
+_wrong("causal_flash", "start below 0", ("tl.maximum(p0 - window, 0) // BLOCK_S * BLOCK_S", "p0 - window"))
+_wrong("causal_flash", "the window forgotten in the mask", (" & (s[None, :] >= place[:, None] - window)", ""))
+_wrong("causal_flash", "ended at the first query's place", ("tl.minimum(p0 + BLOCK_T, S)", "p0 + 1"))
+_right(
+    "causal_flash",
+    "stop by the last query that there is",
+    ("tl.minimum(p0 + BLOCK_T, S)", "S - T + tl.minimum((tl.program_id(0) + 1) * BLOCK_T, T)"),
+)
+
+N = "grouped_flash"
+LAST = "stop = tl.minimum(tl.program_id(0) * BLOCK_T + BLOCK_T + S - T, S)"
+_wrong(N, "one head alone reads on to S", (LAST, f"{LAST}\n    if H == 1:\n        stop = S"))
+_wrong(N, "no groups read on to S", (LAST, f"{LAST}\n    if GROUP == 1:\n        stop = S"))
+_wrong(N, "the loop's end counted in tiles of keys", (LAST, LAST.replace("BLOCK_T", "BLOCK_S")))
+_wrong(N, "tiles of queries and of keys exchanged", ("BLOCK_T=block_t, BLOCK_S=block_s", "BLOCK_T=block_s, BLOCK_S=block_t"))
+_wrong(N, "the batch forgotten in k", ("b * k_batch + ", ""))
+_wrong(N, "the output of all heads in one place", ("    out_ptr += j * T * D\n", ""))
+_wrong(
+    N,
+    "output with the gaps of a view",
+    (
+        "out = torch.empty((B, H, T, D), dtype=torch.float32, device=q.device)",
+        "out = torch.empty((B, T, H, D), dtype=torch.float32, device=q.device).transpose(1, 2)",
+    ),
+    ("out_ptr += j * T * D", "out_ptr += (b * T * H + h) * D"),
+    ("out_ptr + t[:, None] * D", "out_ptr + t[:, None] * (H * D)"),
+)
+_right(
+    N,
+    "addresses without moved pointers",
+    ("    out_ptr += j * T * D\n", ""),
+    ("    lse_ptr += j * T\n", ""),
+    ("out_ptr + t[:, None] * D", "out_ptr + (j * T + t[:, None]) * D"),
+    ("lse_ptr + t,", "lse_ptr + j * T + t,"),
+)
+_wrong(
+    "one_tile",
+    "softmax over the queries",
+    ("tl.max(x, axis=1)[:, None]", "tl.max(x, axis=0)[None, :]"),
+    ("tl.dot(w.to(v.dtype), v) / tl.sum(w, axis=1)[:, None]", "tl.dot((w / tl.sum(w, axis=0)[None, :]).to(v.dtype), v)"),
+)
+_wrong("one_tile", "one key too many", (":] < S, x", ":] <= S, x"))
+_wrong("ragged_flash", "keys hidden, and empty places seen", (":] < S, x", ":] >= S, x"))
+
 N = "choose_tiles"
 HEAD = "def choose_tiles(width: int) -> tuple[int, int, int, int]:\n"
 _wrong(N, "tiles of 16", whole=f"{HEAD}    return 16, 16, 4, 3\n")
@@ -1020,5 +1071,12 @@ _wrong(
     N,
     "seven stages at width 64: one program fits",
     whole=f"{HEAD}    return (128, 64, 4, 7) if width == 64 else (128, 128, 8, 3)\n",
+)
+_wrong(N, "tiles of 64 at both widths", whole=f"{HEAD}    return 64, 64, 4, 3\n")
+_wrong(N, "warps and stages exchanged", whole=f"{HEAD}    return 128, width, 3, 8\n")
+_right(
+    N,
+    "six stages at width 64: two programs still fit",
+    whole=f"{HEAD}    return (128, 64, 8, 6) if width == 64 else (128, 128, 8, 3)\n",
 )
 _right(N, "from the width", whole=f"{HEAD}    return 128, width, 8, 3\n")

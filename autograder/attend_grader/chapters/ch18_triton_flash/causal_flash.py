@@ -69,7 +69,8 @@ def _float16(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _windows(rng: np.random.Generator) -> Iterator[Case]:
-    yield from _cases(rng, WINDOWS)
+    wide = int(rng.integers(101, 260))
+    yield from _cases(rng, (*WINDOWS, (5, wide + 70, 16, wide, 16, 32)))
 
 
 def _causal(rng: np.random.Generator) -> Iterator[Case]:
@@ -135,6 +136,24 @@ SLIPS = (
         (SEEN, "seen = s[None, :] < S"),
         "Tiles are skipped, but inside those that are read, queries see later keys, or keys before "
         "their window. The diagonal's tiles need the mask.",
+    ),
+    Slip(
+        "the window forgotten in the mask",
+        (SEEN, "seen = ahead <= 0"),
+        "Keys before a query's window are seen, where its tile is read for another query. The mask "
+        "has two ends: p − window and p.",
+    ),
+    Slip(
+        "ended at the first query's place",
+        (STOP, "stop = tl.minimum(S, place + 1)"),
+        "The loop ends at the place of the tile's first query. The last one stands BLOCK_T − 1 "
+        "places further on.",
+    ),
+    Slip(
+        "begins before the first key",
+        (START, "start = place - window"),
+        "place − window may lie below 0, where there are no keys, and the mask s < S lets them "
+        "be loaded. Begin at 0 then.",
     ),
     Slip(
         "queries counted from the first key",

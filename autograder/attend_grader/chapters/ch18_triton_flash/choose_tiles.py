@@ -166,6 +166,13 @@ SLIPS = (
         "Tiles of 64 queries read keys and values twice as often as tiles of 128.",
     ),
     _slip(
+        "64 × 64 for both widths",
+        (64, 64, 4, 3),
+        (64, 64, 4, 3),
+        "Tiles of 64 queries read keys and values twice as often as tiles of 128, and tiles of 64 "
+        "keys take 128 turns.",
+    ),
+    _slip(
         "four warps",
         (128, 64, 4, 3),
         (128, 128, 4, 3),

@@ -21,7 +21,7 @@ from attend_grader.chapters.ch18_triton_flash.shared import (
     right,
     seen,
 )
-from attend_grader.checks.compare import Miss
+from attend_grader.checks.compare import FLOAT32, Miss, expect_close
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.kernels import (
     clean_memory,
@@ -30,8 +30,9 @@ from attend_grader.checks.kernels import (
     right_values,
     within_budget,
 )
-from attend_grader.checks.subject import Subject
+from attend_grader.checks.subject import Subject, SubjectError
 from attend_grader.checks.torch_numbers import normal
+from attend_grader.inside.views import memories_of
 
 Size = tuple[int, int, int, int, int, int]
 """B, H, G, T, S, D."""
@@ -64,8 +65,19 @@ def _alone(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _grouped(rng: np.random.Generator) -> Iterator[Case]:
-    for size in ((1, 4, 2, 17, 17, 16), (2, 3, 1, 3, 3, 32), (1, 4, 2, 16, 17, 16)):
-        yield _case(*_heads(rng, size), 16, 16)
+    for size, *blocks in (
+        ((1, 4, 2, 17, 17, 16), 16, 16),
+        ((2, 3, 1, 3, 3, 32), 16, 16),
+        ((1, 4, 2, 16, 17, 16), 16, 32),
+        ((1, 2, 1, 33, 35, 16), 32, 16),
+    ):
+        yield _case(*_heads(rng, size), *blocks)
+
+
+def _counted(rng: np.random.Generator) -> Iterator[Case]:
+    yield from _grouped(rng)
+    yield _case(*_heads(rng, (2, 1, 1, 17, 17, 16)), 16, 16)
+    yield _case(*_heads(rng, (1, 2, 2, 17, 33, 16)), 16, 16)
 
 
 def _float16(rng: np.random.Generator) -> Iterator[Case]:
@@ -88,6 +100,25 @@ def _views(rng: np.random.Generator) -> Iterator[Case]:
         yield f"axes in another order in memory; {why}", call, want
 
 
+VIEWS = right_values("views with strides of their own", _views)
+
+
+def _views_and_no_gaps(subject: Subject, probe: Probe) -> None:
+    """Views are read right, and the results of a view are no views."""
+    VIEWS.test(subject, probe)
+    why, call, want = next(_views(probe.rng))
+    outcome = subject.run(call.args, launcher=f"{memories_of.__module__}:{memories_of.__name__}")
+    given = probe.given(call.args, call.kwargs)
+    if outcome.error is not None:
+        raise SubjectError(outcome.error, given)
+    try:
+        expect_close(outcome.value, tuple(x.reshape(-1) for x in want), FLOAT32)
+    except Miss as miss:
+        text = "in memory, the numbers of your results do not lie head after head, row after row."
+        cause = "Output and LSE have no gaps, whatever the strides of q, k and v are."
+        raise Miss(text, miss.evidence, cause, "results with gaps").on(given, why) from None
+
+
 def _half(rng: np.random.Generator) -> Iterator[Case]:
     q, k, v = (x.half() for x in _heads(rng, (1, 2, 1, 64, 64, 64)))
     yield "", Call((q, k, v, 64, 64)), None
@@ -99,12 +130,12 @@ def _all(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _bytes(call: Call) -> int:
-    q, k = call.args[:2]
+    q, k, _, block_t, block_s = call.args
     (b, h, t, d), s = q.shape, k.shape[2]
-    return b * h * hbm_traffic(t, s, d, 16, 16, causal=True, itemsize=4)
+    return b * h * hbm_traffic(t, s, d, block_t, block_s, causal=True, itemsize=4)
 
 
-MOVES = within_budget("moves the bytes of chapter 16's count, no more", _grouped, _bytes, factor=1)
+MOVES = within_budget("moves the bytes of chapter 16's count, no more", _counted, _bytes, factor=1)
 
 
 def _moves_and_copies_little(subject: Subject, probe: Probe) -> None:
@@ -127,6 +158,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         (1, 3, 3, 4, 4, 16),
         (1, 6, 2, 3, 5, 16),
         (1, 2, 1, 17, 17, 16),
+        (1, 2, 2, 5, 21, 16),
     )
     cases = [_case(*_heads(rng, size)) for size in sizes]
     q, k, v = _heads(rng, (2, 2, 2, 6, 6, 16))
@@ -139,6 +171,9 @@ BATCH = "batch = tl.program_id(1) // H"
 HEAD = "head = tl.program_id(1) % H"
 K = "k_ptr += batch * k_batch + head // GROUP * k_head"
 V = "v_ptr += batch * v_batch + head // GROUP * v_head"
+STOP = "stop = tl.minimum(S, (tl.program_id(0) + 1) * BLOCK_T + S - T)"
+OUT = "out_ptr += tl.program_id(1) * T * D\n"
+SEEN = "seen = (s[None, :] <= t[:, None] + S - T) & (s[None, :] < S)"
 GRID = "grid = (triton.cdiv(T, block_t), B * H)"
 
 SLIPS = (
@@ -179,6 +214,18 @@ SLIPS = (
         "pointers too.",
     ),
     Slip(
+        "the batch forgotten in k",
+        (K, K.replace("batch * k_batch + ", "")),
+        "All batch entries read the keys of the first one: add batch · stride to their pointer "
+        "too.",
+    ),
+    Slip(
+        "the batch forgotten in v",
+        (V, V.replace("batch * v_batch + ", "")),
+        "All batch entries read the values of the first one: add batch · stride to their pointer "
+        "too.",
+    ),
+    Slip(
         "batch and head exchanged",
         ((BATCH, "batch = tl.program_id(1) % tl.cdiv(tl.num_programs(1), H)"),
          (HEAD, "head = tl.program_id(1) // tl.cdiv(tl.num_programs(1), H)")),
@@ -205,6 +252,24 @@ SLIPS = (
         "v with the strides of k",
         (V, V.replace("v_batch", "k_batch").replace("v_head", "k_head")),
         "v is read with the strides of k. They may be views of different kinds.",
+    ),
+    Slip(
+        "ended without S − T",
+        (STOP, "stop = tl.minimum(S, (tl.program_id(0) + 1) * BLOCK_T)"),
+        "The loop ends too early where there are more keys than queries: it leaves S − T out. "
+        "Query t stands at t + S − T.",
+    ),
+    Slip(
+        "queries counted from the first key",
+        (SEEN, SEEN.replace(" + S - T", "")),
+        "Right where T = S only. The last query stands at the last key, so query t stands at "
+        "t + S − T, in the mask too.",
+    ),
+    Slip(
+        "the output of all heads in one place",
+        (OUT, "out_ptr += 0\n"),
+        "All heads write their output to the same T · D places. Head number i of the whole batch "
+        "begins at i · T · D.",
     ),
     Slip(
         "the LSE of all heads in one place",
@@ -257,7 +322,7 @@ EXERCISE = Exercise(
         right_values("heads with keys of their own", _alone),
         right_values("grouped heads", _grouped),
         right_values("float16 in, float32 in the sums", _float16, tolerance=HALF, same_types=True),
-        right_values("views with strides of their own", _views),
+        Property(VIEWS.name, 1, _views_and_no_gaps),
         clean_memory("stays inside its buffers; no two programs write one place", _all),
         Property(MOVES.name, 1, _moves_and_copies_little),
         compiles_as_launched(

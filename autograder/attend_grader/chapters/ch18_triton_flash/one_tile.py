@@ -36,6 +36,7 @@ LOAD_K = "tl.load(k_ptr + keys, mask=s[:, None] < S, other=0.0)"
 LOAD_V = "tl.load(v_ptr + keys, mask=s[:, None] < S, other=0.0)"
 HIDE = '    scores = tl.where(s[None, :] < S, scores, -float("inf"))\n'
 SHIFT = "tl.exp(scores - tl.max(scores, axis=1)[:, None])"
+MEAN = "tl.dot(weights.to(v.dtype), v) / tl.sum(weights, axis=1)[:, None]"
 STORE = "tl.store(out_ptr + rows, output, mask=t[:, None] < T)"
 
 SLIPS = (
@@ -71,6 +72,20 @@ SLIPS = (
         (SHIFT, "tl.exp(scores - tl.max(scores, axis=0)[None, :])"),
         "The maximum is taken over the queries, one for each key. A query's softmax needs the "
         "largest of its own scores: take it along axis=1.",
+    ),
+    Slip(
+        "softmax over the queries",
+        (
+            (SHIFT, "tl.exp(scores - tl.max(scores, axis=0)[None, :])"),
+            (MEAN, "tl.dot((weights / tl.sum(weights, axis=0)[None, :]).to(v.dtype), v)"),
+        ),
+        "The weights of a key sum to 1, over the queries. Those of a query must: take the maximum "
+        "and the sum along axis=1.",
+    ),
+    Slip(
+        "hidden one key too late",
+        (HIDE, HIDE.replace("< S", "<= S")),
+        "One place behind the last key is still taken for a key. Keys are the places s < S.",
     ),
     Slip(
         "queries loaded without a mask",

@@ -68,6 +68,12 @@ SLIPS = (
         "One place behind the last key is still taken for a key. Keys are the places s < S.",
     ),
     Slip(
+        "keys hidden, and empty places seen",
+        (HIDE, HIDE.replace("< S", ">= S")),
+        "The keys are hidden, and the places behind them are not. `tl.where(condition, this, that)`"
+        " takes `this` where the condition holds: the score, where there is a key.",
+    ),
+    Slip(
         "a small number in the place of −inf",
         (HIDE, HIDE.replace('-float("inf")', "-50.0")),
         "Hidden scores are some small number instead of −inf. Where true scores are smaller still, "
