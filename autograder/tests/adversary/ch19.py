@@ -359,6 +359,26 @@ case(
         ),
     ),
 )
+delta(
+    "wrong",
+    "slip: products rounded to the arguments' type where D is 128",
+    (
+        "tl.sum(o * g, 1)",
+        "tl.sum((o * g).to(out_ptr.dtype.element_ty).to(tl.float32) if D == 128 else o * g, 1)",
+    ),
+)
+delta(
+    "wrong",
+    "masks hold the row of all heads below T",
+    ("(t < T)[:, None]", "(row < T)[:, None]"),
+    ("mask=t < T", "mask=row < T"),
+)
+delta("wrong", "heads along the grid's first axis", host="grid = (H, triton.cdiv(T, block_t))")
+delta(
+    "wrong",
+    "slip: rows of the next head are read and hidden",
+    ("(t < T)[:, None]", "(row < T * tl.num_programs(1))[:, None]"),
+)
 
 # 19.2
 N = "grad_keys_values"
@@ -496,6 +516,26 @@ keys(
     "wrong",
     "start counted from the tile's last key",
     start=A.replace("* BLOCK_S -", "* BLOCK_S + BLOCK_S - 1 -"),
+)
+keys("wrong", "dK times scale twice", ("- delta[None, :])", "- delta[None, :]) * scale"))
+keys("wrong", "delta added", ("- delta[None, :]", "+ delta[None, :]"))
+keys(
+    "wrong",
+    "weights times the mask, keys",
+    (
+        "tl.where(s[:, None] > (t + S - T)[None, :], 0.0, p)",
+        "p * (s[:, None] <= (t + S - T)[None, :])",
+    ),
+)
+keys(
+    "wrong",
+    "slip: shares of dK in the arguments' type where D is 128",
+    ("tl.dot(dx.to(q.dtype), q, dk)", "(dk + tl.dot(dx.to(q.dtype), q).to(q.dtype)) if D == 128 else tl.dot(dx.to(q.dtype), q, dk)"),
+)
+keys(
+    "right",
+    "the loop starts at the first query, not at a tile's edge",
+    start="if CAUSAL:\n    start = tl.maximum(tl.program_id(0) * BLOCK_S - (S - T), 0)",
 )
 
 # 19.3
@@ -648,6 +688,37 @@ queries(
     ("hidden = (s >= S)[None, :]", "hidden = (s < 0)[None, :]"),
     ("p = tl.where(hidden, 0.0, tl.exp(", "p = tl.where(hidden, 0.0, tl.minimum(1e4, tl.exp("),
     ("lse[:, None]))", "lse[:, None])))"),
+)
+queries(
+    "wrong",
+    "weights times the mask",
+    (
+        "tl.where(hidden, 0.0, tl.exp(tl.dot(q, k.T) * scale - lse[:, None]))",
+        "tl.exp(tl.dot(q, k.T) * scale - lse[:, None]) * ~hidden",
+    ),
+)
+queries(
+    "wrong",
+    "slip: shares of dQ in the arguments' type where D is 128",
+    ("tl.dot(dx.to(k.dtype), k, dq)", "(dq + tl.dot(dx.to(k.dtype), k).to(k.dtype)) if D == 128 else tl.dot(dx.to(k.dtype), k, dq)"),
+)
+queries("wrong", "a query does not see its own place", ("s[None, :] > (t", "s[None, :] >= (t"))
+queries("wrong", "scores without the scale", ("tl.dot(q, k.T) * scale", "tl.dot(q, k.T)"))
+queries(
+    "right",
+    "exponents at most 0, then times the mask",
+    (
+        "tl.where(hidden, 0.0, tl.exp(tl.dot(q, k.T) * scale - lse[:, None]))",
+        "tl.exp(tl.minimum(tl.dot(q, k.T) * scale - lse[:, None], 0.0)) * (hidden == 0)",
+    ),
+)
+queries(
+    "right",
+    "tiles from the last to the first",
+    (
+        "for first in range(0, end, BLOCK_S):\n    s = first +",
+        "for step in range(0, end, BLOCK_S):\n    s = (tl.cdiv(end, BLOCK_S) - 1) * BLOCK_S - step +",
+    ),
 )
 
 # 19.4
@@ -811,6 +882,26 @@ function(
         ("return dq", "given.zero_()\nreturn dq"),
     ],
 )
+function(
+    "wrong",
+    "slip: the LSE kept by the address of q, whatever the scale of a call between",
+    f=[
+        (
+            "ctx.save_for_backward(q, k, v, out, lse)",
+            "ctx.save_for_backward(q, k, v, out)\nkept[q.data_ptr()] = lse",
+        )
+    ],
+    w=[
+        (
+            "q, k, v, out, lse = ctx.saved_tensors",
+            "q, k, v, out = ctx.saved_tensors\nlse = kept[q.data_ptr()]",
+        )
+    ],
+)
+CASES[-1] = (*CASES[-1][:3], CASES[-1][3] + "\nkept = {}\n")
+function("wrong", "delta of the gradient alone", w=[("(out, d_out)", "(d_out, d_out)")])
+function("wrong", "the gradient keeps its type", w=[("d_out = d_out.to(q.dtype)\n", "")])
+function("wrong", "no scale forwards", f=[("causal, scale", "causal")])
 
 # 19.5
 N = "gradient_gaps"
@@ -951,6 +1042,31 @@ gaps(
     "slip: steps rounded to a power of two",
     ("gaps = []", "import math\ngaps = []\nstep = 2.0 ** round(math.log2(step))"),
 )
+gaps(
+    "wrong",
+    "slip: losses of plain attention in float64, one launch in all",
+    (
+        "    out = forward_heads(*inputs, causal, scale)[0]\n",
+        """    q64, k64, v64 = (x.double() for x in inputs)
+    x = q64 @ k64.mT * (q64.shape[-1] ** -0.5 if scale is None else scale)
+    if causal:
+        x = x.masked_fill(torch.ones_like(x, dtype=torch.bool).triu(1 + x.shape[-1] - x.shape[-2]), -torch.inf)
+    out = (x - x.logsumexp(-1, keepdim=True)).exp() @ v64
+""",
+    ),
+    ("gaps = []", "forward_heads(q, k, v, causal, scale)\ngaps = []"),
+)
+gaps("wrong", "divided by 2, times the step", ("/ (2 * step)", "/ 2 * step"))
+gaps(
+    "wrong",
+    "what was moved stays moved",
+    ("    up, down = [q, k, v], [q, k, v]\n", ""),
+    ("gaps = []", "gaps = []\nup, down = [q, k, v], [q, k, v]"),
+)
+gaps("wrong", "causal left out", ("causal, scale", "False, scale"))
+gaps("wrong", "scale left out", ("causal, scale", "causal"))
+gaps("wrong", "a loss without d_out", ("out.double() * d_out.double()", "out.double()"))
+gaps("wrong", "a mean for a loss", ("d_out.double()).sum()", "d_out.double()).mean()"))
 
 # 19.6
 N = "one_pass"

@@ -46,9 +46,13 @@ def in_a_model(
     causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """q plus its attention, as in a block; another layer's call follows before any gradient."""
+    """q plus its attention, as in a block; other layers' calls follow before any gradient.
+
+    One of these has other queries, and one the same arguments with another scale.
+    """
     out = attention(q, k, v, causal, scale)
     attention(-q, k, v, causal, scale)
+    attention(q, k, v, causal, 0.7 if scale is None else scale + 1)
     return q + out
 
 

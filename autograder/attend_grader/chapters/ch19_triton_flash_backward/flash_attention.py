@@ -75,7 +75,7 @@ def _plain(subject: Subject, probe: Probe) -> None:
     size = PLAIN[0]
     inputs = usual(probe.rng, size)
     _pull(subject, probe, size, inputs)
-    why = "the output is added to q, and another call follows before gradients are asked for"
+    why = "the output is added to q, and other calls follow before gradients are asked for"
     _pull(subject, probe, size, inputs, why=why, launcher="attend.data.flash_gradients:in_a_model")
     args, alone = tuple(inputs[:3]), subject.with_references(())  # whose launches are seen
     forwards = alone.run(args, trace="events")
@@ -183,6 +183,18 @@ SLIPS = (
         "rows without gaps: d_out.contiguous().",
     ),
     Slip(
+        "the gradient keeps its type",
+        (CONTIGUOUS, "d_out = d_out.contiguous()"),
+        "With float16 arguments the gradient that comes in is float32, as the output is, and a "
+        "product wants one type: d_out.to(q.dtype).",
+    ),
+    Slip(
+        "delta from the gradient alone",
+        ("flash_delta(out, d_out)", "flash_delta(d_out, d_out)"),
+        "delta is made of the gradient twice. It is the sum of output times gradient: save the "
+        "output on the way forward.",
+    ),
+    Slip(
         "the weights are taken for the gradients' constant",
         ("delta = flash_delta(out, d_out)", "delta = 0 * flash_delta(out, d_out)"),
         "delta is 0 in the backward pass: dQ and dK lack what comes through the softmax's sum.",
@@ -191,6 +203,11 @@ SLIPS = (
         "forward without causal and scale",
         ("forward_heads(q, k, v, causal, scale)", "forward_heads(q, k, v)"),
         "The output ignores `causal` and `scale`: pass them to forward_heads.",
+    ),
+    Slip(
+        "forward without the scale",
+        ("forward_heads(q, k, v, causal, scale)", "forward_heads(q, k, v, causal)"),
+        "The output ignores `scale`: pass it to forward_heads.",
     ),
     Slip(
         "a scale of 0 taken for none",

@@ -55,7 +55,10 @@ def _half(rng: np.random.Generator) -> Iterator[Case]:
     out, d_out = _inputs(rng, 2, 5, 32)
     yield _case(200 + out, (100 + d_out).half(), 16, "a gradient in float16, products of 20,000")
     yield _case((200 + out).half(), 100 + d_out, 16, "an output in float16, products of 20,000")
-    yield _case((200 + out).half(), (100 + d_out).half(), 16, "both in float16")
+    for width in (16, 32, 64, 128):
+        out, d_out = _inputs(rng, 2, 5, width)
+        why = f"both in float16, width {width}"
+        yield _case((200 + out).half(), (100 + d_out).half(), 16, why)
 
 
 def _compiled(rng: np.random.Generator) -> Iterator[Case]:
@@ -102,9 +105,11 @@ STORE = "tl.store(delta_ptr + row, delta, mask=t < T)"
 
 SLIPS = (
     Slip(
-        "every head writes the first one's rows",
+        "only the first head's rows are written",
         (ROW, "row = t"),
-        "All heads read and write the rows of the first one. Head h's rows begin at row h · T.",
+        "No head but the first has its rows written: either every program takes the first one's, "
+        "and head h's begin at row h · T; or a mask holds a row of all heads below T, where t "
+        "belongs.",
     ),
     Slip(
         "every head stores where the first one does",
@@ -144,6 +149,12 @@ SLIPS = (
         "a grid that leaves out the last tile",
         ("triton.cdiv(T, block_t), H", "max(1, T // block_t), H"),
         "The last, partly empty tile has no program: T // block_t rounds down, triton.cdiv up.",
+    ),
+    Slip(
+        "the grid's axes exchanged",
+        ("triton.cdiv(T, block_t), H", "H, triton.cdiv(T, block_t)"),
+        "The kernel takes tiles from the first axis and heads from the second; in the grid it is "
+        "the other way round. The grid is (tiles, heads).",
     ),
     Slip(
         "one program too many",

@@ -48,6 +48,23 @@ SLIPS = (
         "forward, so their gradient is on the way back.",
     ),
     Slip(
+        "the scale twice in dK",
+        ("    dk *= scale\n", "    dk *= scale * scale\n"),
+        "dK is multiplied by the scale twice. Either dX gets it, or the sum at the end.",
+    ),
+    Slip(
+        "delta is added",
+        (D_SCORES, "d_scores = weights * (d_weights + delta[None, :])"),
+        "delta is added to dP in dK; it is subtracted: P ∘ (dP − delta).",
+    ),
+    Slip(
+        "weights times the mask",
+        (f"            weights = tl.where({SEEN}, weights, 0.0)\n",
+         f"            weights = weights * ({SEEN})\n"),
+        "What is hidden is multiplied by 0. But there exp(score − LSE) may be infinite, and "
+        "infinity times 0 is NaN. Choose the 0 with tl.where.",
+    ),
+    Slip(
         "weights from unscaled scores",
         (SCORES, "scores = tl.dot(k, q.T)"),
         "The scores are not scaled, so they do not fit the LSE, and the weights are wrong.",

@@ -55,6 +55,23 @@ SLIPS = (
         "itself to 0 there, with tl.where.",
     ),
     Slip(
+        "weights times the mask",
+        (WEIGHTS, "weights = tl.exp(scores - lse[:, None]) * seen"),
+        "What is hidden is multiplied by 0. But there exp(score − LSE) may be infinite, and "
+        "infinity times 0 is NaN. Choose the 0 with tl.where.",
+    ),
+    Slip(
+        "a key is hidden from the query at its own place",
+        (CAUSAL, CAUSAL.replace("<=", "<")),
+        "Under the mask a query sees the key at its own place too: s <= t + S − T.",
+    ),
+    Slip(
+        "the scores lack the scale",
+        ("tl.dot(q, k.T) * scale", "tl.dot(q, k.T)"),
+        "Weights are made of scores without the scale, so they are not those of the LSE: "
+        "exp(scale · QKᵀ − LSE).",
+    ),
+    Slip(
         "hidden pairs are not masked",
         (CAUSAL, "seen = seen & (s[None, :] < stop)"),
         "Inside the tiles that are read, queries collect from keys that they may not see. Set "

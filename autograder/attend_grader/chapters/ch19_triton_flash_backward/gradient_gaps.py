@@ -21,7 +21,7 @@ from attend_grader.checks.compare import Miss, Tolerance, expect_close
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.kernels import launched
 from attend_grader.checks.promises import changes
-from attend_grader.checks.subject import Subject
+from attend_grader.checks.subject import Outcome, Subject
 from attend_grader.checks.torch_numbers import normal
 
 GAP = Tolerance(
@@ -83,10 +83,23 @@ def _gaps(name: str, points: int, *made: tuple[Any, ...], floats: bool = False) 
                 if floats:
                     _expect_floats(outcome.value, probe.results)
                 expect_close(outcome.value, want, GAP, probe.results)
+                _expect_six_passes(outcome, call)
             except Miss as miss:
                 raise miss.on(probe.given(call.args, call.kwargs), why) from None
 
     return Property(name, points, test)
+
+
+def _expect_six_passes(outcome: Outcome, call: Call) -> None:
+    """Expect kernels to write as many numbers as the outputs of six forward passes have."""
+    buffers = [b for launch in outcome.trace for b in launch["buffers"].values()]
+    written, asked = sum(b["written"] for b in buffers), 6 * call.args[0].numel()
+    if written < asked:
+        text = (
+            f"kernels write {written} numbers, and the outputs of six forward passes have {asked}: "
+            "each loss is to come from forward_heads."
+        )
+        raise Miss(text, topic="losses without kernels")
 
 
 def _expect_floats(got: Any, names: Sequence[str]) -> None:
@@ -142,6 +155,45 @@ SLIPS = (
         "the gradient without its direction",
         (GAPS, "gaps.append(float(gradients[i].double().sum() - slope))"),
         "The slope along a direction is the sum of gradient times direction.",
+    ),
+    Slip(
+        "the step multiplies",
+        ("(2 * step)", "2 * step"),
+        "x / 2 * step divides by 2 alone, and multiplies by the step. Put 2 * step in brackets.",
+    ),
+    Slip(
+        "what was moved stays moved",
+        (
+            ("for i in range(3):", "ends = [list(inputs), list(inputs)]\n    for i in range(3):"),
+            (
+                MOVED,
+                "moved = ends[sign < 0]\n            "
+                "moved[i] = moved[i] + sign * step * directions[i]",
+            ),
+        ),
+        "The slope along q is right; when k is moved q still is, and when v is, both. Begin each "
+        "time from the three that were given.",
+    ),
+    Slip(
+        "a loss without d_out",
+        ("(out.double() * d_out.double()).sum()", "out.double().sum()"),
+        "The loss is the sum of the output alone. Its gradients are given for the sum of output "
+        "times d_out.",
+    ),
+    Slip(
+        "a mean for a loss",
+        ("(out.double() * d_out.double()).sum()", "(out.double() * d_out.double()).mean()"),
+        "The loss is divided by how many numbers there are. It is their sum.",
+    ),
+    Slip(
+        "causal left out",
+        ("forward_heads(*moved, causal, scale)", "forward_heads(*moved, False, scale)"),
+        "The losses are those of attention without a mask: pass causal to forward_heads.",
+    ),
+    Slip(
+        "scale left out",
+        ("forward_heads(*moved, causal, scale)", "forward_heads(*moved, causal)"),
+        "The losses are those of the usual scale: pass scale to forward_heads.",
     ),
     Slip(
         "causal and scale left out",

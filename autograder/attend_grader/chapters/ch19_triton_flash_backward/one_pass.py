@@ -43,6 +43,19 @@ SLIPS = (
         "Each program overwrites what others wrote to dQ. Shares are added, with tl.atomic_add.",
     ),
     Slip(
+        "what was there is added once more",
+        (ADD,
+         f"before = tl.load({PLACES}, mask=t[None, :] < T, other=0.0)\n"
+         f"        tl.atomic_add({PLACES}, before + share, mask=t[None, :] < T)"),
+        "dQ counts earlier shares twice: they are loaded, and added to what still holds them. "
+        "tl.atomic_add loads by itself, so give it the share alone.",
+    ),
+    Slip(
+        "every head adds to the first one's rows",
+        (ADD, ADD.replace("row[None, :]", "t[None, :]")),
+        "All heads add to the first one's rows of dQ. Head h's begin at row h · T, as in `row`.",
+    ),
+    Slip(
         "only the first program adds",
         (ADD, f"tl.atomic_add({PLACES}, share, mask=(t[None, :] < T) & (tl.program_id(0) == 0))"),
         "dQ lacks the shares of all programs but the first. Every program of a head adds its own.",

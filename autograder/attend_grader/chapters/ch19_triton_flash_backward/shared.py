@@ -143,18 +143,21 @@ def large_cases(results: tuple[str, ...]) -> Cases:
 
 
 def half_cases(results: tuple[str, ...]) -> Cases:
-    """Float16: each sum, and a tile's share of it, exceeds float16's largest number, 65,504.
+    """Float16: sums, and tiles' shares of some, exceed float16's largest number, 65,504.
 
-    Scores lie near -12: at an empty place a gradient of one exceeds it too.
+    Scores lie near -12, or -96: at an empty place a gradient of one exceeds it too. Widths are
+    the smallest and the largest.
     """
 
     def make(rng: np.random.Generator) -> Iterator[Case]:
-        size = Size(1, 80, 2, block_t=32)
-        q, k, v, d_out = (x / 10 for x in usual(rng, size))
-        one, other = torch.tensor([[[1.0], [-1.0]]]), (-1.0) ** torch.arange(16)
-        inputs = [(2.5 + q) / 10, 12 * (one * other - 1) + k, 0.4 * one + v, 5000 + d_out]
-        _, call, right = call_of([x.half() for x in inputs], size, results)
-        yield "float16, gradients of 5,000", call, right
+        for width in (16, 128):
+            size = Size(1, 112, 2, width, scale=None if width == 16 else 0.25, block_t=32)
+            q, k, v, d_out = (x / 10 for x in usual(rng, size))
+            one, other = torch.tensor([[[1.0], [-1.0]]]), (-1.0) ** torch.arange(width)
+            v = (0.4 * one + v) * 16 / width
+            inputs = [(2.5 + q) / 10, 12 * (one * other - 1) + k, v, 5000 + d_out]
+            _, call, right = call_of([x.half() for x in inputs], size, results)
+            yield f"float16, width {width}, gradients of 5,000", call, right
 
     return make
 
