@@ -129,9 +129,10 @@ if ready(flash_delta):
 # $\tfrac12, \tfrac12$; $\delta = 4$; $dO\,V^\top = (0, 8)$; $dX = (-2, 2)$. So $dV = (\tfrac12,
 # \tfrac12)$ and $dK = (-18, 18)$.
 #
-# Loads and stores are given; bring the scale into $dK$ before it is stored. `CAUSAL` is known when
-# the kernel is compiled, so `if CAUSAL:` costs nothing. Cast the first factor of a product to the
-# second one's type, as in chapter 18.
+# Loads and stores are given. Bring the scale into $dK$ before it is stored: in the loop or, behind
+# the second blank's lines, after it (indented less). `CAUSAL` is known when the kernel is compiled,
+# so `if CAUSAL:` costs nothing. Cast the first factor of a product to the second one's type, as in
+# chapter 18.
 
 # %% tags=["exercise"]
 from attend_solutions.triton_flash_backward import grad_keys_values

@@ -50,7 +50,8 @@ def test_in_a_model_the_output_is_added_and_other_calls_follow() -> None:
 
     q, k, v = drawn(16)
     assert torch.equal(in_a_model(attention, q, k, v, True), q + plain_attention(q, k, v, True))
-    assert len(calls) == 2
+    assert len(calls) == 3
+    assert calls[2][3:] == (True, 0.7)
 
 
 def test_another_order_changes_only_sums_that_programs_share() -> None:

@@ -518,6 +518,11 @@ keys(
     start=A.replace("* BLOCK_S -", "* BLOCK_S + BLOCK_S - 1 -"),
 )
 keys("wrong", "dK times scale twice", ("- delta[None, :])", "- delta[None, :]) * scale"))
+keys(
+    "wrong",
+    "the loop starts before the first query",
+    start="if CAUSAL:\n    start = (tl.program_id(0) * BLOCK_S - (S - T)) // BLOCK_T * BLOCK_T",
+)
 keys("wrong", "delta added", ("- delta[None, :]", "+ delta[None, :]"))
 keys(
     "wrong",

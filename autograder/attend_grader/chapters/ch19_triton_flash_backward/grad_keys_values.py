@@ -109,6 +109,12 @@ SLIPS = (
         "first query that sees key s is s − (S − T), or 0.",
     ),
     Slip(
+        "the loop begins before the first query",
+        (START, "start = (tl.program_id(0) * BLOCK_S + T - S) // BLOCK_T * BLOCK_T"),
+        "Where there are more keys than queries, s − (S − T) may be below 0, and rows before the "
+        "head's are read. Begin at 0 or later: tl.maximum.",
+    ),
+    Slip(
         "the scale within the loop",
         (("    dk *= scale\n", ""), (ADD, f"{ADD}\n        dk *= scale")),
         "dK is right for one tile of queries; for several, the sum is multiplied by the scale "
