@@ -1054,12 +1054,6 @@ _right(
     ("out_ptr + t[:, None] * D", "out_ptr + (j * T + t[:, None]) * D"),
     ("lse_ptr + t,", "lse_ptr + j * T + t,"),
 )
-_wrong(
-    "one_tile",
-    "softmax over the queries",
-    ("tl.max(x, axis=1)[:, None]", "tl.max(x, axis=0)[None, :]"),
-    ("tl.dot(w.to(v.dtype), v) / tl.sum(w, axis=1)[:, None]", "tl.dot((w / tl.sum(w, axis=0)[None, :]).to(v.dtype), v)"),
-)
 _wrong("one_tile", "one key too many", (":] < S, x", ":] <= S, x"))
 _wrong("ragged_flash", "keys hidden, and empty places seen", (":] < S, x", ":] >= S, x"))
 
