@@ -810,12 +810,12 @@ if ready(rnn_step, gru_cell, lstm_cell):
 KINDS = {"plain": charts.UNSCALED, "GRU": charts.GROUPS[2], "LSTM": charts.GROUPS[0]}
 DASHES = {"as PyTorch starts it": [2, 3], "radius 1": [9, 3]}
 arms = list(copy_arms.table()["arms"])
-print("right at lag 40                 rate   mean  (smallest to largest)  above 90 %")
+print("right at lag 40                  rate   mean  (smallest to largest) above 90 %")
 for arm in arms:
     found = copy_arms.table()["arms"][arm]["40"]
     shares, good = found["right"], sum(share > 0.9 for share in found["right"])
     span = f"({min(shares):.0%} to {max(shares):.0%})"
-    print(f"{arm:30s} {found['rate']:5.3f}  {np.mean(shares):5.0%}  {span:21s}  {good:2d} of 15")
+    print(f"{arm:30s} {found['rate']:6.4f}  {np.mean(shares):5.0%}  {span:21s} {good:2d} of 15")
 shares = copy_arms.table()["control"]
 print(f"control, answers shuffled, lag 5: {min(shares):.1%} to {max(shares):.1%}")
 display(
