@@ -538,12 +538,11 @@ if ready(token_shift, gated_linear_attention):
         print(f"half-lives (characters) {(np.log(0.5) / gates.mean(axis=(0, 1))).round(1)}")
 
 # %% [markdown]
-# At a blank all heads of both layers let go of more than
-# at the average letter: layer 1's slowest head keeps about 81 % at a blank and 94 % at a letter.
-# You see it in the picture as steps between words. At the first letter of a word, to which token
-# shift shows the blank, most heads let go of about as much. This is one model, and its half-lives
-# are short: 1 to 7 characters, from the mean over all of them. In two of four smaller models some
-# heads keep more at a blank. So this shows only that gates have come to depend on the text.
+# At a blank all heads of both layers let go of more than at the average letter: layer 1's slowest
+# head keeps about 81 % at a blank and 94 % at a letter. You see it in the picture as steps between
+# words. At the first letter of a word, to which token shift shows the blank, most heads let go of
+# about as much. This is one model from one run, and its half-lives are short: 1 to 7 characters,
+# from the mean over all of them. What it shows is only that gates have come to depend on the text.
 
 # %% [markdown]
 # ## 6 · Experiment 1: recall by age, at equal bytes
@@ -719,13 +718,13 @@ for arm, found in gated_words.table().items():
 # **What it shows.** The memory that never forgets is worst: 2.39 to 2.46 bits. Fixed decays bring
 # it to 2.22 to 2.29, gates to 2.20 to 2.25; these two ranges overlap. All three read texts of 1,024
 # characters as well as of 128. But on average the best arm of this size is the simplest baseline,
-# softmax over the last 8 characters, with 2.10 to 2.25. (At a rate between those tried, 0.06, the
-# cache gets 2.08 to 2.15 in five seeds and gates 2.17 to 2.24.) Here it pays to look at what is
-# near: in two of those seeds 32 characters in place of 8 are worse, 2.16 and 2.19 for 2.08 and
-# 2.10. The bias, which no memory has, helps too: without it 8 characters get 2.19 in both seeds,
-# gates 2.24. Softmax over everything is level with the decays in 400 steps, and loses at 1,024,
-# where it meets more tokens and larger distances than in training (reading only the last 128 there,
-# it does not: one run).
+# softmax over the last 8 characters, with 2.10 to 2.25. On five other seeds, at a rate between
+# those tried (0.06), it gets 2.08 to 2.12 and gates 2.19 to 2.24 (`train.py near`). Here it pays to
+# look at what is near: with 32 characters in place of 8 it is 2.16 to 2.22. The bias, which no
+# memory has, pays as well: without it 8 characters get 2.19 to 2.25, no better than gates. Softmax
+# over everything is level with the decays in 400 steps, and loses at 1,024 (on these seeds 2.34 to
+# 2.43), where it meets more tokens and larger distances than in training. If it then reads only the
+# last 128, it gets 2.21 to 2.25, about what it gets in texts of 128.
 #
 # **What it does not show.** Anything about large models or long training: the arms have some 25,000
 # numbers, and chapter 24's tables of letters need less than any of them: the simple one 1.74 to

@@ -2,8 +2,9 @@
 
     python course/22_gated_recurrence/train.py arms     # → course/attend/data/gated_arms.json
     python course/22_gated_recurrence/train.py words    # → course/attend/data/gated_words.npz
+    python course/22_gated_recurrence/train.py near     # prints what window and bias do
 
-Both run on one thread of a CPU. The arms differ only in what mixes tokens:
+All run on one thread of a CPU. The arms differ only in what mixes tokens:
 
     sum                linear attention without decay (chapter 15)
     fixed decays       one decay for each row of the memory, trained, the same for all tokens
@@ -219,6 +220,41 @@ def arms(only: Sequence[str]) -> None:
         print(arm, row.get("rate"), row["bits"], flush=True)
 
 
+BETWEEN, OTHERS = 0.06, (5, 6, 7, 8, 9)
+"""A rate between those of the table, and seeds that it does not use."""
+
+
+def near() -> None:
+    """Print bits at 128 and 1,024 of gates, and of the cache with another window or no bias.
+
+    And of softmax over everything, at its own rate, which then reads the last 128 tokens only.
+    """
+    rate = float(json.loads(gated_words.TABLE.read_text())["softmax, all"]["rate"])
+    ways = {
+        "gated": ("gated", BETWEEN, 0, True),
+        "cache": ("softmax, cache", BETWEEN, 0, True),
+        "cache of 32 tokens": ("softmax, cache", BETWEEN, 32, True),
+        "cache without a bias": ("softmax, cache", BETWEEN, 0, False),
+        "softmax, all": ("softmax, all", rate, 0, True),
+    }
+    for way, (arm, pace, window, bias) in ways.items():
+        for seed in OTHERS:
+            torch.manual_seed(seed)
+            model = Model(arm)
+            layers: list[Any] = list(model.layers)
+            for layer in layers:
+                layer.window = window or layer.window
+                if arm != "gated":
+                    layer.bias.requires_grad_(bias)
+            train(model, pace, seed, STEPS, EXAMPLES)
+            found = [bits(model, length, 1) for length in LENGTHS]
+            if way == "softmax, all":
+                for layer in layers:
+                    layer.window = TRAINED
+                found.append(bits(model, LENGTHS[-1], 1))
+            print(way, seed, *(f"{each:.3f}" for each in found), flush=True)
+
+
 WORDS_WIDTH, WORDS_STEPS, WORDS_EXAMPLES, WORDS_RATE = 64, 1500, 16, 0.006
 
 
@@ -245,5 +281,7 @@ if __name__ == "__main__":
         words()
     elif sys.argv[1:2] == ["arms"]:
         arms(sys.argv[2:])
+    elif sys.argv[1:] == ["near"]:
+        near()
     else:
         sys.exit(__doc__)

@@ -33,9 +33,9 @@ def told(event: Mapping[str, Any]) -> Miss:
                 f"program has written there ({line})."
             )
             cause = (
-                "Memory made by torch.empty holds anything. Should a program have stored there "
-                "before (is a block too small, or a mask?), or is it a sum that begins at 0 "
-                "(torch.zeros)?"
+                "Memory made by torch.empty holds anything. Is it a sum that begins at 0? Then use "
+                "torch.zeros. Should a program have stored there first? Then look at what each one "
+                "covers: blocks, masks, the grid."
             )
         case "two writers":
             other = others[0] if others else "another one"

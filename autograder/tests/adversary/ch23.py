@@ -3021,34 +3021,23 @@ def dplr_kernel(diagonal, p, b, c, delta, length):
 
 CASES += FIFTH
 
-SIXTH = [
-    (
-        "discretize",
-        "wrong",
-        "zoh: np.exp number by number",
-        """
-from attend_solutions.state_spaces import expect_system
-def discretize(a, b, delta, method="zoh"):
-    expect_system(a, b)
-    if method not in ("zoh", "bilinear"):
-        raise ValueError(f"expected the method 'zoh' or 'bilinear'; got {method!r}")
-    n = len(b)
-    if method == "zoh":
-        big = np.zeros((n + 1, n + 1))
-        big[:n, :n] = delta * a
-        big[:n, n] = delta * b
-        big = np.exp(big)
-        return big[:n, :n], big[:n, n]
-    half = delta / 2 * a
-    eye = np.eye(n)
-    return np.linalg.solve(eye - half, eye + half), np.linalg.solve(eye - half, delta * b)
-""",
-    ),
-    (
-        "discretize",
-        "wrong",
-        "an integer Δ is halved with //",
-        """
+# Of a sixth reader: sizes beyond those a check first tried, an integer Δ, real b and c.
+SIXTH: list[tuple[str, str, str, str]] = []
+
+
+def sixth(name: str, base: str, *wrong: tuple[str, *tuple[tuple[str, str], ...]]) -> None:
+    """Store wrong answers: a right one, each time with other places changed."""
+    for what, *edits in wrong:
+        code = base
+        for old, new in edits:
+            assert code.count(old) == 1, (name, what, old)
+            code = code.replace(old, new)
+        SIXTH.append((name, "wrong", what, code))
+
+
+sixth(
+    "discretize",
+    """
 from attend_solutions.state_spaces import expect_system, matrix_exponential
 def discretize(a, b, delta, method="zoh"):
     expect_system(a, b)
@@ -3061,40 +3050,62 @@ def discretize(a, b, delta, method="zoh"):
         big[:n, n] = delta * b
         big = matrix_exponential(big)
         return big[:n, :n], big[:n, n]
-    half = (delta // 2 if isinstance(delta, (int, np.integer)) else delta / 2) * a
+    half = delta / 2 * a
     eye = np.eye(n)
     return np.linalg.solve(eye - half, eye + half), np.linalg.solve(eye - half, delta * b)
 """,
+    (
+        "zoh: np.exp number by number",
+        ("expect_system, matrix_exponential", "expect_system"),
+        ("= matrix_exponential", "= np.exp"),
     ),
     (
-        "hippo_legs",
-        "wrong",
-        "products in 8 bits, wrong from 64 on",
-        """
+        "an integer Δ is halved with //",
+        ("delta / 2", "(delta // 2 if isinstance(delta, (int, np.integer)) else delta / 2)"),
+    ),
+    (
+        "zoh, an integer Δ makes an integer matrix",
+        (
+            "        big[:n, n] = delta * b",
+            "        big[:n, n] = delta * b\n        big = big.astype(int) * 1.0 if isinstance(delta, int) else big",
+        ),
+    ),
+)
+
+sixth(
+    "hippo_legs",
+    """
 def hippo_legs(size):
     n = np.arange(size)
     n = n.astype(np.int8)
     root = np.sqrt((2 * n + 1).astype(float))
     return -(np.tril(np.outer(root, root), -1) + np.diag(n + 1.0)), root
 """,
-    ),
-    (
-        "hippo_reconstruct",
-        "wrong",
-        "roots counted from 1",
-        """
+    ("products in 8 bits, wrong from 64 on",),
+)
+
+sixth(
+    "hippo_reconstruct",
+    """
 from numpy.polynomial.legendre import legvander
 def hippo_reconstruct(coefficients, places):
     size = coefficients.shape[-1]
     table = legvander(2 * places - 1, size - 1)
-    return (coefficients * np.sqrt(2 * np.arange(size) + 3)) @ table.T
+    return (coefficients * np.sqrt(2 * np.arange(size) + 1)) @ table.T
 """,
-    ),
+    ("roots counted from 1", ("+ 1", "+ 3")),
     (
-        "ssm_kernel",
-        "wrong",
-        "at most 64 taps, then zeros",
-        """
+        "polynomials up to degree 23 only",
+        (
+            "    table = legvander(2 * places - 1, size - 1)",
+            "    table = legvander(2 * places - 1, size - 1)\n    table = table * (np.arange(size) < 24)",
+        ),
+    ),
+)
+
+sixth(
+    "ssm_kernel",
+    """
 from attend_solutions.state_spaces import expect_system
 def ssm_kernel(a_bar, b_bar, c, length):
     expect_system(a_bar, b_bar, c)
@@ -3107,54 +3118,35 @@ def ssm_kernel(a_bar, b_bar, c, length):
     out[64:] = 0
     return out
 """,
-    ),
-    (
-        "ssm_convolve",
-        "wrong",
-        "too few zeros: T + 1",
-        """
+    ("at most 64 taps, then zeros",),
+)
+
+sixth(
+    "ssm_convolve",
+    """
 def ssm_convolve(kernel, x):
     length = x.shape[-1]
     if kernel.shape[-1] != length:
         raise ValueError(f"expected {length} taps, one a token; got {kernel.shape[-1]}")
-    size = length + 1
+    size = 2 * length
     both = np.fft.rfft(kernel, size) * np.fft.rfft(x, size)
     return np.fft.irfft(both, size)[..., :length]
 """,
-    ),
+    ("too few zeros: T + 1", ("2 * length", "length + 1")),
+    ("odd length without n on the way back", ("* length", "* length - 1"), ("both, size", "both")),
+    ("2T - 2 zeros-filled numbers", ("2 * length", "max(2 * length - 2, 2)")),
     (
-        "ssm_convolve",
-        "wrong",
-        "odd length without n on the way back",
-        """
-def ssm_convolve(kernel, x):
-    length = x.shape[-1]
-    if kernel.shape[-1] != length:
-        raise ValueError(f"expected {length} taps, one a token; got {kernel.shape[-1]}")
-    size = 2 * length - 1
-    both = np.fft.rfft(kernel, size) * np.fft.rfft(x, size)
-    return np.fft.irfft(both)[..., :length]
-""",
+        "a kernel of 64 taps at most",
+        (
+            "    size = 2 * length",
+            "    size = 2 * length\n    kernel = kernel * (np.arange(length) < 64)",
+        ),
     ),
-    (
-        "ssm_convolve",
-        "wrong",
-        "2T - 2 zeros-filled numbers",
-        """
-def ssm_convolve(kernel, x):
-    length = x.shape[-1]
-    if kernel.shape[-1] != length:
-        raise ValueError(f"expected {length} taps, one a token; got {kernel.shape[-1]}")
-    size = max(2 * length - 2, 2)
-    both = np.fft.rfft(kernel, size) * np.fft.rfft(x, size)
-    return np.fft.irfft(both, size)[..., :length]
-""",
-    ),
-    (
-        "convolve_in_blocks",
-        "wrong",
-        "twice the kernel",
-        """
+)
+
+sixth(
+    "convolve_in_blocks",
+    """
 def convolve_in_blocks(kernel, x, block):
     if block < 1:
         raise ValueError(f"a block needs at least 1 token; got {block}")
@@ -3162,148 +3154,86 @@ def convolve_in_blocks(kernel, x, block):
     y = np.zeros(x.shape)
     for first in range(0, total, block):
         piece = x[..., first : first + block]
-        size = max(2 * len(kernel), piece.shape[-1])
+        size = piece.shape[-1] + len(kernel) - 1
         both = np.fft.rfft(kernel, size) * np.fft.rfft(piece, size)
         y[..., first : first + size] += np.fft.irfft(both, size)[..., : total - first]
     return y
 """,
+    (
+        "twice the kernel",
+        ("piece.shape[-1] + len(kernel) - 1", "max(2 * len(kernel), piece.shape[-1])"),
     ),
     (
-        "s4d_kernel",
-        "wrong",
-        "imaginary part",
-        """
-def s4d_kernel(a, b, c, delta, length):
-    delta = np.asarray(delta)[..., None]
-    b_bar = (np.exp(delta * a) - 1) / a * b
-    powers = np.exp((delta * a)[..., None] * np.arange(length))
-    return 2 * ((c * b_bar)[..., None] * powers).sum(axis=-2).imag
-""",
+        "a kernel of 64 taps at most",
+        (
+            '        raise ValueError(f"a block needs at least 1 token; got {block}")',
+            '        raise ValueError(f"a block needs at least 1 token; got {block}")\n    kernel = kernel[:64]',
+        ),
     ),
-    (
-        "s4d_kernel",
-        "wrong",
-        "sums over taps",
-        """
+)
+
+sixth(
+    "s4d_kernel",
+    """
 def s4d_kernel(a, b, c, delta, length):
     delta = np.asarray(delta)[..., None]
-    b_bar = (np.exp(delta * a) - 1) / a * b
-    powers = np.exp((delta * a)[..., None] * np.arange(length))
-    return 2 * ((c * b_bar)[..., None] * powers).sum(axis=-1).real
-""",
-    ),
-    (
-        "s4d_kernel",
-        "wrong",
-        "real b makes the system real",
-        """
-def s4d_kernel(a, b, c, delta, length):
-    delta = np.asarray(delta)[..., None]
-    if not np.iscomplexobj(b) and not np.iscomplexobj(c):
-        a = a.real
     b_bar = (np.exp(delta * a) - 1) / a * b
     powers = np.exp((delta * a)[..., None] * np.arange(length))
     return 2 * ((c * b_bar)[..., None] * powers).sum(axis=-2).real
 """,
-    ),
+    ("imaginary part", ("real", "imag")),
+    ("sums over taps", ("-2", "-1")),
     (
-        "s4d_init",
-        "wrong",
-        "conjugates",
-        """
+        "real b makes the system real",
+        (
+            "    delta = np.asarray(delta)[..., None]",
+            "    delta = np.asarray(delta)[..., None]\n    if not np.iscomplexobj(b) and not np.iscomplexobj(c):\n        a = a.real",
+        ),
+    ),
+    ("64 taps, then zeros", ("))", ")) * (np.arange(length) < 64)")),
+    ("16 pairs at most", ("* b_bar", "* b_bar * (np.arange(a.shape[-1]) < 16)")),
+)
+
+sixth(
+    "s4d_init",
+    """
 def s4d_init(pairs, kind="lin"):
     if kind not in ("lin", "inv"):
         raise ValueError(f"expected the kind 'lin' or 'inv'; got {kind!r}")
     n, size = np.arange(pairs), 2 * pairs
-    if kind == "lin":
-        return -0.5 - 1j * np.pi * n
-    return -0.5 + 1j * size / np.pi * (size / (2 * n + 1) - 1)
-""",
-    ),
-    (
-        "s4d_init",
-        "wrong",
-        "lin: imaginary part only",
-        """
-def s4d_init(pairs, kind="lin"):
-    if kind not in ("lin", "inv"):
-        raise ValueError(f"expected the kind 'lin' or 'inv'; got {kind!r}")
-    n, size = np.arange(pairs), 2 * pairs
-    if kind == "lin":
-        return 1j * np.pi * n
-    return -0.5 + 1j * size / np.pi * (size / (2 * n + 1) - 1)
-""",
-    ),
-    (
-        "s4d_init",
-        "wrong",
-        "all N, both of a pair",
-        """
-def s4d_init(pairs, kind="lin"):
-    if kind not in ("lin", "inv"):
-        raise ValueError(f"expected the kind 'lin' or 'inv'; got {kind!r}")
-    n, size = np.arange(pairs), 2 * pairs
-    n = np.arange(size)
     if kind == "lin":
         return -0.5 + 1j * np.pi * n
     return -0.5 + 1j * size / np.pi * (size / (2 * n + 1) - 1)
 """,
+    ("conjugates", ("     return -0.5 +", "     return -0.5 -")),
+    ("lin: imaginary part only", ("     return -0.5 + 1j", "     return 1j")),
+    (
+        "all N, both of a pair",
+        (
+            "    n, size = np.arange(pairs), 2 * pairs",
+            "    n, size = np.arange(pairs), 2 * pairs\n    n = np.arange(size)",
+        ),
+    ),
+    ("lin stops at 50 turns", ("i * n", "i * np.minimum(n, 50)")),
+    (
+        "inv stops at 50",
+        (
+            "        return -0.5 + 1j * np.pi * n",
+            "        return -0.5 + 1j * np.pi * n\n    n = np.minimum(n, 50)",
+        ),
     ),
     (
-        "s4d_init",
-        "wrong",
-        "lin stops at 50 turns",
-        """
-def s4d_init(pairs, kind="lin"):
-    if kind not in ("lin", "inv"):
-        raise ValueError(f"expected the kind 'lin' or 'inv'; got {kind!r}")
-    n, size = np.arange(pairs), 2 * pairs
-    if kind == "lin":
-        return -0.5 + 1j * np.pi * np.minimum(n, 50)
-    return -0.5 + 1j * size / np.pi * (size / (2 * n + 1) - 1)
-""",
+        "real part left out",
+        (
+            "        return -0.5 + 1j * np.pi * n\n    return -0.5 + 1j * size / np.pi * (size / (2 * n + 1) - 1)",
+            "        return 1j * np.pi * n\n    return 1j * size / np.pi * (size / (2 * n + 1) - 1)",
+        ),
     ),
-    (
-        "dplr_kernel",
-        "wrong",
-        "w = Δ/2 (1 - z)",
-        """
-from attend_solutions.state_spaces import cut_after
-def dplr_kernel(diagonal, p, b, c, delta, length):
-    c_cut = cut_after(c, diagonal, p, delta, length)
-    roots = np.exp(-2j * np.pi * np.arange(length) / length)
-    w = delta / 2 * (1 - roots)
-    d = 1 - roots[:, None] - w[:, None] * diagonal
-    q = p.conj()
-    def s(u, v):
-        return (u * v / d).sum(axis=-1)
-    values = delta * (s(c_cut, b) - w * s(c_cut, p) * s(q, b) / (1 + w * s(q, p)))
-    return np.fft.ifft(values).real
-""",
-    ),
-    (
-        "dplr_kernel",
-        "wrong",
-        "d with + w λ",
-        """
-from attend_solutions.state_spaces import cut_after
-def dplr_kernel(diagonal, p, b, c, delta, length):
-    c_cut = cut_after(c, diagonal, p, delta, length)
-    roots = np.exp(-2j * np.pi * np.arange(length) / length)
-    w = delta / 2 * (1 + roots)
-    d = 1 - roots[:, None] + w[:, None] * diagonal
-    q = p.conj()
-    def s(u, v):
-        return (u * v / d).sum(axis=-1)
-    values = delta * (s(c_cut, b) - w * s(c_cut, p) * s(q, b) / (1 + w * s(q, p)))
-    return np.fft.ifft(values).real
-""",
-    ),
-    (
-        "dplr_kernel",
-        "wrong",
-        "p* and p exchanged in both sums",
-        """
+)
+
+sixth(
+    "dplr_kernel",
+    """
 from attend_solutions.state_spaces import cut_after
 def dplr_kernel(diagonal, p, b, c, delta, length):
     c_cut = cut_after(c, diagonal, p, delta, length)
@@ -3313,10 +3243,40 @@ def dplr_kernel(diagonal, p, b, c, delta, length):
     q = p.conj()
     def s(u, v):
         return (u * v / d).sum(axis=-1)
-    values = delta * (s(c_cut, b) - w * s(c_cut, q) * s(p, b) / (1 + w * s(q, p)))
+    values = delta * (s(c_cut, b) - w * s(c_cut, p) * s(q, b) / (1 + w * s(q, p)))
     return np.fft.ifft(values).real
 """,
+    ("w = Δ/2 (1 - z)", ("* (1 +", "* (1 -")),
+    ("d with + w λ", ("] -", "] +")),
+    ("p* and p exchanged in both sums", ("p) * s(q", "q) * s(p")),
+    (
+        "values at 64 roots at most",
+        (
+            "    values = delta * (s(c_cut, b) - w * s(c_cut, p) * s(q, b) / (1 + w * s(q, p)))",
+            "    values = delta * (s(c_cut, b) - w * s(c_cut, p) * s(q, b) / (1 + w * s(q, p)))\n    values[64:] = 0",
+        ),
     ),
+    ("16 numbers at most", ("/ d", "/ d * (np.arange(len(p)) < 16)")),
+    ("p* first in the sum with c", ("t, p", "t, q")),
+)
+
+sixth(
+    "ssm_recurrent",
+    """
+from attend_solutions.state_spaces import expect_system
+def ssm_recurrent(a_bar, b_bar, c, x, state=None):
+    expect_system(a_bar, b_bar, c)
+    h = np.zeros(x.shape[:-1] + b_bar.shape) if state is None else state
+    ys = []
+    for t in range(x.shape[-1]):
+        h = h @ a_bar.T + x[..., t, None] * b_bar if t < 64 else h
+        ys.append(h @ c)
+    return np.stack(ys, axis=-1), h
+""",
+    ("reads 64 tokens, then the state stands still",),
+)
+
+SIXTH.append(
     (
         "dplr_kernel",
         "right",
@@ -3333,216 +3293,7 @@ def dplr_kernel(diagonal, p, b, c, delta, length):
     values = 2 / (1 + roots) * (s(c_cut, b) - s(c_cut, p) * s(q, b) / (1 + s(q, p)))
     return np.fft.ifft(values).real
 """,
-    ),
-    (
-        "ssm_recurrent",
-        "wrong",
-        "reads 64 tokens, then the state stands still",
-        """
-from attend_solutions.state_spaces import expect_system
-def ssm_recurrent(a_bar, b_bar, c, x, state=None):
-    expect_system(a_bar, b_bar, c)
-    h = np.zeros(x.shape[:-1] + b_bar.shape) if state is None else state
-    ys = []
-    for t in range(x.shape[-1]):
-        h = h @ a_bar.T + x[..., t, None] * b_bar if t < 64 else h
-        ys.append(h @ c)
-    return np.stack(ys, axis=-1), h
-""",
-    ),
-    (
-        "hippo_reconstruct",
-        "wrong",
-        "polynomials up to degree 23 only",
-        """
-from numpy.polynomial.legendre import legvander
-def hippo_reconstruct(coefficients, places):
-    size = coefficients.shape[-1]
-    table = legvander(2 * places - 1, size - 1)
-    table = table * (np.arange(size) < 24)
-    return (coefficients * np.sqrt(2 * np.arange(size) + 1)) @ table.T
-""",
-    ),
-    (
-        "ssm_convolve",
-        "wrong",
-        "a kernel of 64 taps at most",
-        """
-def ssm_convolve(kernel, x):
-    length = x.shape[-1]
-    if kernel.shape[-1] != length:
-        raise ValueError(f"expected {length} taps, one a token; got {kernel.shape[-1]}")
-    size = 2 * length
-    kernel = kernel * (np.arange(length) < 64)
-    both = np.fft.rfft(kernel, size) * np.fft.rfft(x, size)
-    return np.fft.irfft(both, size)[..., :length]
-""",
-    ),
-    (
-        "convolve_in_blocks",
-        "wrong",
-        "a kernel of 64 taps at most",
-        """
-def convolve_in_blocks(kernel, x, block):
-    if block < 1:
-        raise ValueError(f"a block needs at least 1 token; got {block}")
-    kernel = kernel[:64]
-    total = x.shape[-1]
-    y = np.zeros(x.shape)
-    for first in range(0, total, block):
-        piece = x[..., first : first + block]
-        size = piece.shape[-1] + len(kernel) - 1
-        both = np.fft.rfft(kernel, size) * np.fft.rfft(piece, size)
-        y[..., first : first + size] += np.fft.irfft(both, size)[..., : total - first]
-    return y
-""",
-    ),
-    (
-        "s4d_kernel",
-        "wrong",
-        "64 taps, then zeros",
-        """
-def s4d_kernel(a, b, c, delta, length):
-    delta = np.asarray(delta)[..., None]
-    b_bar = (np.exp(delta * a) - 1) / a * b
-    powers = np.exp((delta * a)[..., None] * np.arange(length)) * (np.arange(length) < 64)
-    return 2 * ((c * b_bar)[..., None] * powers).sum(axis=-2).real
-""",
-    ),
-    (
-        "s4d_kernel",
-        "wrong",
-        "16 pairs at most",
-        """
-def s4d_kernel(a, b, c, delta, length):
-    delta = np.asarray(delta)[..., None]
-    b_bar = (np.exp(delta * a) - 1) / a * b
-    powers = np.exp((delta * a)[..., None] * np.arange(length))
-    return 2 * ((c * b_bar * (np.arange(a.shape[-1]) < 16))[..., None] * powers).sum(axis=-2).real
-""",
-    ),
-    (
-        "s4d_init",
-        "wrong",
-        "inv stops at 50",
-        """
-def s4d_init(pairs, kind="lin"):
-    if kind not in ("lin", "inv"):
-        raise ValueError(f"expected the kind 'lin' or 'inv'; got {kind!r}")
-    n, size = np.arange(pairs), 2 * pairs
-    if kind == "lin":
-        return -0.5 + 1j * np.pi * n
-    n = np.minimum(n, 50)
-    return -0.5 + 1j * size / np.pi * (size / (2 * n + 1) - 1)
-""",
-    ),
-    (
-        "s4d_init",
-        "wrong",
-        "real part left out",
-        """
-def s4d_init(pairs, kind="lin"):
-    if kind not in ("lin", "inv"):
-        raise ValueError(f"expected the kind 'lin' or 'inv'; got {kind!r}")
-    n, size = np.arange(pairs), 2 * pairs
-    if kind == "lin":
-        return 1j * np.pi * n
-    return 1j * size / np.pi * (size / (2 * n + 1) - 1)
-""",
-    ),
-    (
-        "s4d_init",
-        "wrong",
-        "lin without its real part",
-        """
-def s4d_init(pairs, kind="lin"):
-    if kind not in ("lin", "inv"):
-        raise ValueError(f"expected the kind 'lin' or 'inv'; got {kind!r}")
-    n, size = np.arange(pairs), 2 * pairs
-    if kind == "lin":
-        return 1j * np.pi * n
-    return -0.5 + 1j * size / np.pi * (size / (2 * n + 1) - 1)
-""",
-    ),
-    (
-        "dplr_kernel",
-        "wrong",
-        "values at 64 roots at most",
-        """
-from attend_solutions.state_spaces import cut_after
-def dplr_kernel(diagonal, p, b, c, delta, length):
-    c_cut = cut_after(c, diagonal, p, delta, length)
-    roots = np.exp(-2j * np.pi * np.arange(length) / length)
-    w = delta / 2 * (1 + roots)
-    d = 1 - roots[:, None] - w[:, None] * diagonal
-    q = p.conj()
-    def s(u, v):
-        return (u * v / d).sum(axis=-1)
-    values = delta * (s(c_cut, b) - w * s(c_cut, p) * s(q, b) / (1 + w * s(q, p)))
-    values[64:] = 0
-    return np.fft.ifft(values).real
-""",
-    ),
-    (
-        "dplr_kernel",
-        "wrong",
-        "16 numbers at most",
-        """
-from attend_solutions.state_spaces import cut_after
-def dplr_kernel(diagonal, p, b, c, delta, length):
-    c_cut = cut_after(c, diagonal, p, delta, length)
-    roots = np.exp(-2j * np.pi * np.arange(length) / length)
-    w = delta / 2 * (1 + roots)
-    d = 1 - roots[:, None] - w[:, None] * diagonal
-    q = p.conj()
-    def s(u, v):
-        return (u * v / d * (np.arange(len(p)) < 16)).sum(axis=-1)
-    values = delta * (s(c_cut, b) - w * s(c_cut, p) * s(q, b) / (1 + w * s(q, p)))
-    return np.fft.ifft(values).real
-""",
-    ),
-    (
-        "dplr_kernel",
-        "wrong",
-        "p* first in the sum with c",
-        """
-from attend_solutions.state_spaces import cut_after
-def dplr_kernel(diagonal, p, b, c, delta, length):
-    c_cut = cut_after(c, diagonal, p, delta, length)
-    roots = np.exp(-2j * np.pi * np.arange(length) / length)
-    w = delta / 2 * (1 + roots)
-    d = 1 - roots[:, None] - w[:, None] * diagonal
-    q = p.conj()
-    def s(u, v):
-        return (u * v / d).sum(axis=-1)
-    values = delta * (s(c_cut, b) - w * s(c_cut, q) * s(q, b) / (1 + w * s(q, p)))
-    return np.fft.ifft(values).real
-""",
-    ),
-    (
-        "discretize",
-        "wrong",
-        "zoh, an integer Δ makes an integer matrix",
-        """
-from attend_solutions.state_spaces import expect_system, matrix_exponential
-def discretize(a, b, delta, method="zoh"):
-    expect_system(a, b)
-    if method not in ("zoh", "bilinear"):
-        raise ValueError(f"expected the method 'zoh' or 'bilinear'; got {method!r}")
-    n = len(b)
-    if method == "zoh":
-        big = np.zeros((n + 1, n + 1))
-        big[:n, :n] = delta * a
-        big[:n, n] = delta * b
-        big = big.astype(int) * 1.0 if isinstance(delta, int) else big
-        big = matrix_exponential(big)
-        return big[:n, :n], big[:n, n]
-    half = delta / 2 * a
-    eye = np.eye(n)
-    return np.linalg.solve(eye - half, eye + half), np.linalg.solve(eye - half, delta * b)
-""",
-    ),
-]
-"""Of a sixth reader: sizes beyond those a check first tried, an integer Δ, real b and c."""
+    )
+)
 
 CASES += SIXTH

@@ -216,7 +216,7 @@ EXERCISE = Exercise(
             tolerance=FLOAT32,
             clue=sums,
         ),
-        agrees("context: the encoded words' mean under them", _general, part=1, tolerance=FLOAT32),
+        agrees("context: a mean by the right weights", _general, part=1, tolerance=FLOAT32),
         Property("state: the cell on the embedding, then the context", 2, _state),
         agrees(
             "without a weight, the dot score",

@@ -82,7 +82,6 @@ KEEP = "states[s] = h"
 ZEROS = "h = x.new_zeros(x.shape[0], cell[1].shape[1])"
 THERE, BACK = "read(places, forward)", "read(places[::-1], backward)"
 
-
 SLIPS = (
     Slip(
         "backward states not turned round",

@@ -27,7 +27,7 @@ SIZES = ((2, 3, 4, 3, 5, 6), (3, 3, 3, 3, 3, 3), (1, 4, 5, 2, 4, 4), (2, 5, 3, 1
 """(B, T, S, C, N, E): all different, all alike, one sentence, one number."""
 
 MANY = 6
-"""Steps."""
+"""From so many steps on, weights are smaller: see :func:`_inputs`."""
 
 
 def _inputs(rng: np.random.Generator, b: int, t: int, *sizes: int) -> tuple[Any, ...]:
@@ -212,7 +212,9 @@ EXERCISE = Exercise(
             tolerance=FLOAT32,
         ),
         agrees("weights of every step", _all, part=2, tolerance=FLOAT32, clue=sums),
-        agrees("contexts of every step, as they should go in", _all, part=1, tolerance=FLOAT32),
+        agrees(
+            "contexts of every step: means by the right weights", _all, part=1, tolerance=FLOAT32
+        ),
         agrees("states: each context goes into its own step", _all, part=0, tolerance=FLOAT32),
     ),
     draws=draws,

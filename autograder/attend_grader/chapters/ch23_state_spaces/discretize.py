@@ -182,7 +182,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         ranges={"a": AS_DRAWN, "b": (-5e5, 5e5)},
         says=(
-            "A `b` beyond its range would cost the exponential digits.",
+            "With a larger `b` the exponential loses digits.",
             "A may have no inverse.",
             "Shapes that do not fit and other methods raise a ValueError.",
         ),
