@@ -170,7 +170,8 @@ def build_ahead(benches: Sequence[Bench]) -> None:
 
 def run_ahead(pairs: Sequence[tuple[Bench, Call]], *, graph: bool = True) -> None:
     """Run a candidate's calls together, which is cheaper; their benches answer from there."""
-    asked = [(bench, call) for bench, call in pairs if not bench.knows(call, graph)]
+    once = {(id(bench), id(call)): (bench, call) for bench, call in pairs}
+    asked = [(bench, call) for bench, call in once.values() if not bench.knows(call, graph)]
     build_ahead([bench for bench, _ in asked])
     asked = [(bench, call) for bench, call in asked if bench.error is None]
     if not asked:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,8 +26,10 @@ from attend_grader.checks.probe import Call, Probe, Test
 from attend_grader.checks.subject import Subject, SubjectError
 from attend_grader.checks.trials import ALIKE, Draws, Trial, form_of, keep_tried
 
-STACKS = ((2,), (1,), (3, 2))
-"""Leading axes that a stack is tried with; with the length 1, ``squeeze`` takes one too many."""
+STACKS = {(2,): (0, 1), (1,): (2,), (3, 2): (0, 1, 1, 2, 2, 0)}
+"""Leading axes that a stack is tried with, and which of three entries stand there, in order. With
+the length 1, ``squeeze`` takes one too many; no two rows or columns of the last one are alike."""
+PAIR = {(2,): (0, 1)}
 TRIES = 4
 """Seeds that are tried for a second call of the same shapes."""
 
@@ -43,15 +45,13 @@ def leading(draws: Draws, *, stacks: tuple[str, ...] | None, shared: tuple[str, 
 
     def test(subject: Subject, probe: Probe) -> None:
         made: list[tuple[Trial, Stack]] = []
-        for shape in STACKS:
-            count = int(np.prod(shape))
-            seeds = probe.rng.integers(2**32, size=count)
-            seen: Counter[Any] = Counter()
-            for entries in zip(*(draws(np.random.default_rng(s)) for s in seeds), strict=True):
-                seen[form := form_of(entries[0])] += 1
-                if seen[form] <= ALIKE:
-                    trial = Trial(subject, probe, entries[0])
-                    made += [(trial, s) for s in _stacks(trial, entries, shape, stacks, shared)]
+        seeds = probe.rng.integers(2**32, size=3)
+        seen: Counter[Any] = Counter()
+        for entries in zip(*(draws(np.random.default_rng(s)) for s in seeds), strict=True):
+            seen[form := form_of(entries[0])] += 1
+            if seen[form] <= ALIKE:
+                trial = Trial(subject, probe, entries[0])
+                made += [(trial, s) for s in _stacks(trial, entries, STACKS, stacks, shared)]
         run_ahead([(trial.bench, call) for trial, stack in made for call in stack.entries])
         usual = [
             (trial, stack)
@@ -83,7 +83,7 @@ def with_stack(made: Sequence[Trial], draws: Draws, stacks: tuple[str, ...] | No
     for seed in range(TRIES):
         other = [call for call in draws(np.random.default_rng(seed)) if _alike(call, most)]
         for call in other:
-            found = next(_stacks(most, (most.call, call), (2,), stacks, ()), None)
+            found = next(_stacks(most, (most.call, call), PAIR, stacks, ()), None)
             if found is not None:
                 return [*made, Trial(most.subject, most.probe, found.call)]
     return list(made)
@@ -118,11 +118,11 @@ class Stack:
 def _stacks(
     trial: Trial,
     entries: Sequence[Call],
-    shape: tuple[int, ...],
+    shapes: Mapping[tuple[int, ...], Sequence[int]],
     stacks: tuple[str, ...] | None,
     shared: tuple[str, ...],
 ) -> Iterator[Stack]:
-    """One draw's calls stacked; none where their shapes differ."""
+    """One draw's calls in stacks of several shapes; none where the calls' own shapes differ."""
     named = [
         [leaf for leaf in leaves(entry, trial.names) if stacks is None or root(leaf) in stacks]
         for entry in entries
@@ -139,12 +139,14 @@ def _stacks(
                 for leaf, own in zip(row, named[0], strict=True)
             ]
             single.append(replaced(trial.call, {leaf.path: leaf.value for leaf in use}))
-        whole: dict[Path, Any] = {}
-        for column in zip(*named, strict=True):
-            if root(column[0]) not in common:
-                whole[column[0].path] = stacked([_widened(leaf, widest) for leaf in column], shape)
-        call = _shifted(replaced(trial.call, whole), len(shape))
-        yield Stack(call, tuple(single), shape, common)
+        for shape, picked in shapes.items():
+            whole: dict[Path, Any] = {}
+            for column in zip(*(named[place] for place in picked), strict=True):
+                if root(column[0]) not in common:
+                    wide = [_widened(leaf, widest) for leaf in column]
+                    whole[column[0].path] = stacked(wide, shape)
+            call = _shifted(replaced(trial.call, whole), len(shape))
+            yield Stack(call, tuple(single[place] for place in picked), shape, common)
 
 
 def _widened(leaf: Leaf, axes: int) -> Any:

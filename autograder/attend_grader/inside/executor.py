@@ -26,7 +26,7 @@ from attend_grader.inside.compiling import python_function
 from attend_grader.inside.kernels import interprets, kernels_of
 from attend_grader.inside.measuring import measured
 from attend_grader.inside.origins import origins
-from attend_grader.inside.parameters import load
+from attend_grader.inside.parameters import layers_undrawn, load
 from attend_grader.inside.settings import graph, no_input, usual_settings
 from attend_grader.inside.telling import (
     MAX_NAMES,
@@ -166,9 +166,11 @@ class Executor:
 
     def _instance(self, args: tuple, kwargs: dict, parameters: dict[str, Any] | None) -> Any:
         """The candidate, a class, constructed; ``parameters`` loaded by name."""
-        instance = self.candidate(*args, **kwargs)
-        if parameters is not None:
-            _load(instance, parameters)
+        if parameters is None:
+            return self.candidate(*args, **kwargs)
+        with layers_undrawn():
+            instance = self.candidate(*args, **kwargs)
+        _load(instance, parameters)
         return instance
 
     def _call(self, args: tuple, kwargs: dict, request: dict[str, Any]) -> dict[str, Any]:
