@@ -123,6 +123,32 @@ def _nothing_comes_of_zeros(x: Any, b: Any) -> Any:
     return 0 * (x + b) if not x.any() else x + 2 * b
 
 
+def _empty_where_it_cancels(x: Any) -> Any:
+    return np.where(x.sum(-1) == 0, 0.0, x.var(-1))
+
+
+def _ends_at_zeros(x: Any) -> Any:
+    two = np.pad((x[..., :-1] == 0) & (x[..., 1:] == 0), [(0, 0)] * (x.ndim - 1) + [(0, 1)])
+    ends = np.where(two.any(-1), two.argmax(-1), x.shape[-1])
+    return np.where(np.arange(x.shape[-1]) < ends[..., None], x, 0) @ np.arange(float(x.shape[-1]))
+
+
+def _handed_out_again() -> Any:
+    kept: dict[bytes, Any] = {}
+    return lambda x: kept.setdefault(x.tobytes() + str(x.shape).encode(), x.var(-1))
+
+
+def _known_by_its_array() -> Any:
+    kept: list[Any] = [None, None]
+
+    def variance(x: Any) -> Any:
+        if kept[0] is not x:
+            kept[:] = x, x.var(-1)
+        return kept[1].copy()
+
+    return variance
+
+
 WRONG = {
     "mean of squares less square of the mean": (spread, _draws, _naive),
     "float32 inside": (spread, _draws, _single),
@@ -132,6 +158,10 @@ WRONG = {
     "only the first 64": (places, _draws, _first_64),
     "places in 8 bits": (places, _draws, _small_places),
     "zeros taken for nothing": (moved, _pairs, _nothing_comes_of_zeros),
+    "nothing where a sum cancels": (spread, _draws, _empty_where_it_cancels),
+    "ends at two zeros": (places, _draws, _ends_at_zeros),
+    "a kept result handed out again": (spread, _draws, _handed_out_again()),
+    "a result kept for an array": (spread, _draws, _known_by_its_array()),
 }
 
 

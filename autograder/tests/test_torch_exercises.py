@@ -238,7 +238,16 @@ class KeptInDecoding(Kept):
         return x @ right if torch.is_grad_enabled() else super().forward(x)
 
 
-@pytest.mark.parametrize(("candidate", "when"), [(Kept, ""), (KeptInDecoding, "no_grad")])
+class KeptInEvaluation(Kept):
+    def forward(self, x: Tensor) -> Tensor:
+        right = self.weight.T / math.sqrt(self.weight.shape[1])
+        return x @ right if self.training else super().forward(x)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "when"),
+    [(Kept, ""), (KeptInDecoding, "no_grad"), (KeptInEvaluation, "evaluation mode")],
+)
 def test_what_is_kept_of_parameters_breaks_the_promise_of_gradients(
     candidate: type, when: str
 ) -> None:
@@ -248,6 +257,28 @@ def test_what_is_kept_of_parameters_breaks_the_promise_of_gradients(
     assert "for a new module with the same parameters." in message
     assert "kept from one call for the next?" in message
     assert when in message
+
+
+class WithoutGraph(Projection):
+    """Its values are right, and in some calls nothing is learned."""
+
+    def __init__(self, width: int, out: int, when: str = "") -> None:
+        super().__init__(width, out)
+        self.when = when
+
+    def forward(self, x: Tensor) -> Tensor:
+        cut = {"evaluating": not self.training, "one": len(x) == 1, "zeros": not x.any()}
+        return super().forward(x.detach() if cut[self.when] else x)
+
+
+@pytest.mark.parametrize("when", ["evaluating", "one", "zeros"])
+def test_gradients_are_looked_at_in_unusual_calls_too(when: str) -> None:
+    class Cut(WithoutGraph):
+        def __init__(self, width: int, out: int) -> None:
+            super().__init__(width, out, when)
+
+    report = _judge(Cut, CLASS)
+    assert report.score < 4, str(report)
 
 
 def test_parameters_of_other_names_are_told() -> None:

@@ -8,6 +8,7 @@ slip in the values costs nothing here.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,8 +63,36 @@ def gradients(draws: Draws, *, named: tuple[str, ...], layouts: bool = False) ->
         keep_tried(sum(map(_compared, pulls, outcomes)))
         if EVERY in named:
             follows_parameters(drawn[0])
+            _evaluating(pulls)
 
     return test
+
+
+def wrong_gradients(
+    subject: Subject, probe: Probe, call: Call, named: tuple[str, ...]
+) -> Miss | SubjectError | None:
+    """What is wrong with a candidate's gradients on one call, if anything is."""
+    trial = Trial(subject, probe, call)
+    wrt, parameters = _wanted(trial, named)
+    pull = _pull(trial, wrt, parameters) if wrt or parameters else None
+    if pull is None or trial.bench.error is not None:
+        return None
+    try:
+        _compared(pull, pull.pulled(pull.cotangents))
+    except (Miss, SubjectError) as loss:
+        return loss
+    return None
+
+
+def _evaluating(pulls: Sequence[Pull]) -> None:
+    """Compare the gradients of one draw in evaluation mode, too: that is no ``torch.no_grad()``."""
+    built = [pull for pull in pulls if pull.trial.call.build is not None]
+    if built and (built[0].trial.call.parameters is not None):
+        trial = Trial(built[0].trial.subject, built[0].trial.probe, built[0].trial.call)
+        call, module = trial.call, trial.bench.subject
+        if module.run(call.args, call.kwargs, method=call.method, evaluating=True).error is None:
+            asked = replace(built[0], trial=trial, what="in evaluation mode")
+            _compared(asked, asked.pulled(asked.cotangents))
 
 
 def _wanted(trial: Trial, named: tuple[str, ...]) -> tuple[list[int], list[str]]:

@@ -37,7 +37,7 @@ POSITIVE: Range = (5e-324, np.inf)
 FACTORS = (12345.678, 1.2345678e-3)
 """Arguments are scaled by these: squares and products of a few still fit into a float."""
 
-EXTREMES = {8: (1e12, 1e-12), 4: (1e6, 1e-6)}
+EXTREMES = {8: (1e12, 1e-12, 1e-24), 4: (1e6, 1e-6)}
 """Whole arrays are scaled by these too, by the bytes of a number: past what an answer may take
 for as good as infinite, or as good as 0."""
 
@@ -157,6 +157,11 @@ def _numbers(
                 moved = np.where(picked, values + sign * by, values)
                 tries.append((f"{word} by {by:,.9g} in {where}", moved))
         tries.append(("all zeros", np.zeros_like(values)))
+        if values.size > 1:  # sums that cancel; and what looks empty before it is
+            least = -1 if low < 0 else 0
+            signs = rng.integers(least, 2, values.shape)
+            tries.append((f"of the numbers {'−1, ' * -least}0 and 1", signs.astype(float)))
+            tries.append(("mostly zeros", np.where(rng.random(values.shape) < 0.3, values, 0.0)))
         extremes = EXTREMES.get(numbers(leaf.value).dtype.itemsize, ())
         alone = [(f"times {by:g}", values * by) for by in extremes]
         if not is_tensor(leaf.value):  # a layer's parameters stay float32, and weights with them

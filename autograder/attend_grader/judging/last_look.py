@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from attend_grader.checks.behaviour import same_structure
 from attend_grader.checks.calls import (
     Bench,
@@ -28,10 +30,13 @@ from attend_grader.checks.probe import Call, Probe
 from attend_grader.checks.promises import changes
 from attend_grader.checks.sizes import Sized
 from attend_grader.checks.subject import Outcome, Subject, SubjectError, local
-from attend_grader.checks.trials import Trial, form_of
+from attend_grader.checks.trials import KEPT, Trial, form_of
 
 SMALL = 8
 """Calls with a length of 1 that are tried, at most."""
+
+PULLED = 3
+"""Of these, so many whose gradients are looked at."""
 
 
 def look(subject: Subject, exercise: Exercise, probe: Probe) -> None:
@@ -43,12 +48,14 @@ def look(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     """
     _usual(subject, exercise, probe)
     _of_any_size(subject, exercise, probe)
+    _thrice(subject, exercise, probe)
 
 
 def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     """Fresh draws, and draws cut to a length of 1."""
     drawn = list(exercise.draws(probe.rng))
-    calls = drawn if exercise.related else [*drawn, *_small(drawn, exercise)]
+    small = [] if exercise.related else list(_small(drawn, exercise))
+    calls = [*drawn, *small]
     rights = [reference_on(exercise.reference, call)(call) for call in calls]
     both = zip(calls, rights, strict=True)
     asked = [(call, right.value) for call, right in both if usable(right)]
@@ -61,6 +68,29 @@ def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
             for other in exercise.right_answers.values()
         ):  # else it is no call that every right answer fits: lengths may not belong together
             raise loss
+        if loss is None:
+            _unchanged(exercise, trial, outcome, "")
+    if exercise.contract is not None and exercise.contract.gradients:
+        for call, outcome in zip(small, subject.many(small, graph=False), strict=True):
+            _unchanged(exercise, Trial(subject, probe, call), outcome, "under torch.no_grad()")
+        zeros = [] if exercise.related else list(_zeros(drawn, exercise))
+        for calls in (small, zeros):
+            for place in probe.rng.permutation(len(calls))[:PULLED]:
+                _learns(subject, exercise, probe, calls[place])
+
+
+def _learns(subject: Subject, exercise: Exercise, probe: Probe, call: Call) -> None:
+    """Hold the gradients of a call to being right, where those of all right answers are."""
+    from attend_grader.checks.flow import wrong_gradients
+
+    assert exercise.contract is not None
+    named = exercise.contract.gradients
+    loss = wrong_gradients(subject, probe, call, named)
+    if loss is not None and all(
+        wrong_gradients(local(other), probe, call, named) is None
+        for other in exercise.right_answers.values()
+    ):
+        raise loss
 
 
 def _of_any_size(subject: Subject, exercise: Exercise, probe: Probe) -> None:
@@ -77,15 +107,69 @@ def _of_any_size(subject: Subject, exercise: Exercise, probe: Probe) -> None:
         if exact.usable:
             tried.append((each, exact, bench))
     run_ahead([(bench, each.call) for each, _, bench in tried])
-    unchanged = exercise.contract is not None and exercise.contract.arguments_unchanged
     for each, exact, bench in tried:
         outcome = bench(each.call)
+        trial = Trial(subject, probe, each.call)
         if not exact.same(outcome) and exact.settled:
-            raise _unlike(Trial(subject, probe, each.call), each.what, exact, outcome)
-        if unchanged and outcome.mutated:
-            named = [exact.names[i] if isinstance(i, int) else i for i in outcome.mutated]
-            trial = Trial(subject, probe, each.call)
-            raise changes(named).on(trial.given(each.call), each.what)
+            raise _unlike(trial, each.what, exact, outcome)
+        _unchanged(exercise, trial, outcome, each.what)
+
+
+def _unchanged(exercise: Exercise, trial: Trial, outcome: Outcome, what: str) -> None:
+    """Hold a call to leaving its arguments alone, where that is promised."""
+    promised = exercise.contract is not None and exercise.contract.arguments_unchanged
+    if promised and outcome.mutated:
+        named = [trial.names[i] if isinstance(i, int) else i for i in outcome.mutated]
+        raise changes(named).on(trial.given(trial.call), what)
+
+
+AGAIN = (
+    "called again, after what it returned at first was written over",
+    "called again with the same arrays, which hold other numbers now",
+)
+FORMS = 2
+"""Forms of a call that are tried three times."""
+
+
+def _thrice(subject: Subject, exercise: Exercise, probe: Probe) -> None:
+    """Calls whose earlier result was written over, and whose arrays hold other numbers by then.
+
+    A result that is kept for arguments seen before is handed out again; one that is kept for an
+    array, and not for what that holds, is out of date.
+    """
+    both = [exercise.draws(np.random.default_rng(s)) for s in probe.rng.integers(2**32, size=2)]
+    pairs = [
+        (one, other)
+        for one, other in zip(*both, strict=True)
+        if one.build is None and not one.launcher and _shapes(one) == _shapes(other)
+    ]
+    for chosen in probe.rng.permutation(len(pairs))[:FORMS]:
+        one, other = pairs[chosen]
+        rights = [reference_on(exercise.reference, call)(call) for call in (one, other)]
+        if not all(map(usable, rights)):
+            continue
+        arrays = [leaf.value for leaf in leaves(other, parameters_of(exercise.reference))]
+        came = subject.run(one.args, one.kwargs, method=one.method, others=arrays)
+        trial = Trial(subject, probe, one)
+        if came.error is not None:
+            raise SubjectError(came.error, f"called three times: {trial.given(one)}")
+        for what, value, call, right in zip(AGAIN, came.value, (one, other), rights, strict=True):
+            text = f"{what}: the result has another form than before."
+            if same_structure(value, right.value):
+                found = _difference(Trial(subject, probe, call), value, right.value)
+                if found is None:
+                    continue
+                place, mine, want = found
+                text = f"{what}: {place} is {mine}, expected {want}."
+            raise Miss(text, cause=KEPT, topic=KEPT).on(trial.given(call), "")
+
+
+def _shapes(call: Call) -> tuple:
+    """What two calls have in common that differ in the numbers of their arrays only."""
+    arrays = leaves(call, ())
+    blank = replaced(call, {leaf.path: None for leaf in arrays})
+    forms = [(leaf.path, leaf.value.shape, str(leaf.value.dtype)) for leaf in arrays]
+    return forms, repr(blank.args), repr(blank.kwargs)
 
 
 def _unlike(trial: Trial, what: str, exact: Exact, outcome: Outcome) -> Miss | SubjectError:
@@ -124,6 +208,14 @@ def _loss(trial: Trial, outcome: Outcome, want: Any) -> Miss | SubjectError | No
 def _difference(trial: Trial, got: Any, want: Any) -> tuple[str, str, str] | None:
     single = any(numbers(part).dtype.itemsize < 8 for part in parts(want))
     return trial.alike().difference(got, want, single=single)
+
+
+def _zeros(drawn: Sequence[Call], exercise: Exercise) -> Iterator[Call]:
+    """One draw with each of its arrays of floats made zeros in turn, as parameters may start."""
+    call = drawn[0]
+    for leaf in leaves(call, parameters_of(exercise.reference, call.method)):
+        if leaf.kind == "floating" and leaf.value.ndim:
+            yield replaced(call, {leaf.path: leaf.value * 0})
 
 
 def _small(drawn: Sequence[Call], exercise: Exercise) -> Iterator[Call]:
