@@ -87,17 +87,20 @@ class Contract:
     whole: Mapping[str, Callable[[np.ndarray], np.ndarray]] = field(default_factory=dict)
     points: Mapping[str, int] = field(default_factory=dict)
 
-    def sentence(self, *, sizes: Sequence[str] | None = None) -> str:
+    def sentence(self, *, sizes: Sequence[str] | None = None, several: bool = False) -> str:
         """What the notebook prints under the table: each promise and each ban.
 
         Args:
+            several: whether a call brings more than one array.
             sizes: arguments that are tried with unusual numbers, whose ranges are told; None where
                 there is no such trial.
         """
         said = []
         if self.numpy_only:
             said.append("NumPy and Python's own modules only.")
-        any_axes = "Any number of leading axes" if sizes is None else "Any leading axes"
+        many = several if self.leading_axes is True else len(self.leading_axes or ()) > 1
+        axes = "common leading axes" if many and not self.shared else "leading axes"
+        any_axes = f"Any number of {axes}" if sizes is None else f"Any {axes}"
         if self.leading_axes is True:
             said.append(f"{any_axes}.")
         elif self.leading_axes:

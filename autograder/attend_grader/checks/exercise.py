@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from attend_grader.checks.calls import leaves
 from attend_grader.checks.contract import FLOAT64, Contract
 from attend_grader.checks.probe import Call, Probe, Property, Test
 from attend_grader.checks.sizes import ANY, AS_DRAWN, Sized, sized
@@ -113,7 +114,10 @@ class Exercise:
         if _launches(self.reference):
             return self.contract.sentence()
         made = self.sized(np.random.default_rng(0))
-        return self.contract.sentence(sizes=tuple(dict.fromkeys(n for x in made for n in x.arrays)))
+        named = tuple(dict.fromkeys(n for x in made for n in x.arrays))
+        drawn = self.draws(np.random.default_rng(0))
+        several = any(len(leaves(call, ())) > 1 for call in drawn)
+        return self.contract.sentence(sizes=named, several=several)
 
     @property
     def points(self) -> int:

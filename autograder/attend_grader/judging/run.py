@@ -85,7 +85,8 @@ def run_properties(
         loss = _tested(lambda: look(subject, exercise, probe(LAST_LOOK)), exercise)
         if loss is not None:
             place = _most_fitting(own)
-            loss = replace(loss, reason=f"{LAST_LOOK}: {loss.reason}")
+            told = f"{LAST_LOOK}, at other inputs: {loss.message}"
+            loss = replace(loss, message=told, reason=f"{LAST_LOOK}: {loss.reason}")
             findings[place] = loss.finding(own[place], said)
     return findings
 
