@@ -113,7 +113,7 @@ def test_every_promise_and_every_ban_is_said() -> None:
     )
     assert torch_one.sentence() == (
         "Any number of leading axes in `x`. The arguments may all be float64. "
-        "Results have the type of the arguments. `mask` may have any shape that broadcasts; all "
+        "Results have the arguments' type. `mask` may have any shape that broadcasts; all "
         "True is the same as None. A row of the mask may be all False. Gradients reach `x` and "
         "every parameter; no call depends on an earlier one. Not allowed: "
         "`F.scaled_dot_product_attention` and `nn.MultiheadAttention`."

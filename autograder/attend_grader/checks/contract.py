@@ -166,7 +166,7 @@ class Contract:
         elif taken:
             said.append(f"Any argument may be {_listed(taken, 'or')}.")
         if self.same_dtype:
-            said.append("Results have the type of the arguments.")
+            said.append("Results have the arguments' type.")
         return said
 
     @property
