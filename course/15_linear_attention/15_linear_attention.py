@@ -23,10 +23,10 @@ widgets.matrix_memory()
 # %% [markdown]
 # One matrix of 16 × 25 numbers holds all the letters, one on top of the other, and each key reads
 # its own letter back, a little blurred. Push the slider to the right. The matrix stays as large as
-# it was, but the letters blur more and more: at 24 the error is larger than the letters themselves.
-# Now choose *orthogonal* keys. Up to 16 pairs nothing is lost at all.
+# it was, but the letters blur more and more: at 24 the error is larger than the letters.
+# Now choose *orthogonal* keys. Up to 16 pairs nothing is lost.
 #
-# That matrix is what is left of attention when you take the softmax away. Instead of keys and
+# That matrix is what is left of attention without the softmax. Instead of keys and
 # values that pile up with every token, there is a memory of fixed size, so 65,536 tokens take 16
 # times as many multiplications as 4,096, and not 256 times. In this chapter you write this memory
 # in all its forms, find out how much it can hold, teach it to overwrite, and race it against
