@@ -115,7 +115,7 @@ def test_every_promise_and_every_ban_is_said() -> None:
         "Any number of leading axes in `x`. The arguments may all be float64. "
         "Results have the arguments' type. `mask` may have any shape that broadcasts; all "
         "True is the same as None. A row of the mask may be all False. Gradients reach `x` and "
-        "every parameter; no call depends on an earlier one. Not allowed: "
+        "every parameter; no call changes later ones. Not allowed: "
         "`F.scaled_dot_product_attention` and `nn.MultiheadAttention`."
     )
     assert Contract().sentence() == ""

@@ -326,10 +326,10 @@ if ready(split_heads, merge_heads, repaired_attention):
 #
 # $$\boxed{\text{error}_a + \text{error}_b = 1}$$
 #
-# for every $p$: all of $a$, all of $b$, or half of each. For normal numbers no other function of
-# $o$ does better, so a network behind the head is no help. The paper says it in a sentence: "With a
-# single attention head, averaging inhibits this" (§3.2.2). In its table 3 (A) one head costs 0.9
-# BLEU, and 32 narrow ones 0.4.
+# for every $p$: all of $a$, half of each, or anything between. For normal numbers no other function
+# of $o$ does better, so a network behind the head is no help. The paper says it in a sentence:
+# "With a single attention head, averaging inhibits this" (§3.2.2). In its table 3 (A) one head
+# costs 0.9 BLEU, and 32 narrow ones 0.4.
 #
 # **But look at what was assumed.** The answers are *continuous*, and lie in the *same* coordinates.
 # If $a$ fills the first numbers of a value and $b$ the others, $o = (p\,a, (1-p)\,b)$ has lost
@@ -915,7 +915,8 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 # %% [markdown]
 # ## A postcard
 #
-# > One head is one mean. Two independent continuous answers in the same coordinates need two.
+# > One head is one mean. Two independent continuous answers in the same coordinates need two, or
+# > two layers.
 # >
 # > Split: cut $C$ into $(H, D)$, then bring $H$ before $T$. A reshape alone makes blocks of text.
 # >

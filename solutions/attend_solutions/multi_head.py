@@ -59,7 +59,7 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
         x: (B, T, C); heads divides C
         returns: (B, heads, T, D)
 
-    The input may be a view (not contiguous) and of any type. It is not modified.
+    The input may be a view (not contiguous), of floats or integers. It is not modified.
 
     Source: Vaswani et al. 2017, §3.2.2.
 
@@ -82,7 +82,7 @@ def merge_heads(x: Tensor) -> Tensor:
         x: (B, H, T, D)
         returns: (B, T, H·D); the first D numbers of a token come from head 0
 
-    The input may be a view (not contiguous) and of any type. It is not modified.
+    The input may be a view (not contiguous), of floats or integers. It is not modified.
 
     Source: Vaswani et al. 2017, §3.2.2, "Concat".
 
@@ -166,7 +166,7 @@ def repeat_kv(x: Tensor, repeats: int) -> Tensor:
         returns: (B, G·repeats, S, D); heads 0 … repeats-1 are copies of head 0, the next ones of
             head 1, and so on
 
-    The input may be a view (not contiguous) and of any type. It is not modified.
+    The input may be a view (not contiguous), of floats or integers. It is not modified.
 
     Source: Ainslie et al. 2023, "GQA: Training Generalized Multi-Query Transformer Models from
     Multi-Head Checkpoints", §2.2.

@@ -124,7 +124,7 @@ class Contract:
             said.append("Arguments and earlier results stay unchanged.")
         if self.gradients:
             reached = [g if g == EVERY_PARAMETER else f"`{g}`" for g in self.gradients]
-            kept = "; no call depends on an earlier one" if EVERY_PARAMETER in reached else ""
+            kept = "; no call changes later ones" if EVERY_PARAMETER in reached else ""
             said.append(f"Gradients reach {_listed(reached)}{kept}.")
         said += self.says
         banned = list(dict.fromkeys(_short(name) for name in self.forbids if not _alias(name)))

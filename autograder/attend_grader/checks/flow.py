@@ -8,7 +8,6 @@ slip in the values costs nothing here.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +20,7 @@ from attend_grader.checks.probe import Call, Probe, Test
 from attend_grader.checks.stale import follows_parameters
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
 from attend_grader.checks.torch_properties import GRADIENT, transposed
-from attend_grader.checks.trials import Draws, Trial, keep_tried, trials
+from attend_grader.checks.trials import Draws, Trial, form_of, keep_tried, trials
 from attend_grader.inside.torch_gradients import gradients as pull_back
 
 EVERY = "every parameter"
@@ -32,11 +31,14 @@ STEP = 2.0**-6
 VIEWED = 2
 """Draws whose arguments come once more as views: ``if x.is_contiguous()`` may cut the graph."""
 
+EVAL = "after .eval()"
+
 
 def gradients(draws: Draws, *, named: tuple[str, ...], layouts: bool = False) -> Test:
     """Pull random cotangents back to each named argument and parameter.
 
-    With ``layouts`` also to arguments that are views.
+    With ``layouts`` also to arguments that are views. Some come once more in the modes of a call
+    that a learner's code can tell apart: after ``.eval()``, or where not all ask for gradients.
     """
 
     def test(subject: Subject, probe: Probe) -> None:
@@ -53,17 +55,25 @@ def gradients(draws: Draws, *, named: tuple[str, ...], layouts: bool = False) ->
         pulls += views
         if asked:
             raise ValueError(f"no draw has a tensor or parameter called {sorted(asked)}")
+        pulls += _modes(pulls)
         build_ahead([pull.trial.bench for pull in pulls])
         pulls = [pull for pull in pulls if pull.trial.bench.error is None]
+        for pull in pulls:
+            if pull.evaluating:
+                pull.trial.bench.subject.run(method="eval", graph=False)
         outcomes = subject.many(
             [replace(pull.trial.call, build=None) for pull in pulls],
             [pull.trial.bench.subject for pull in pulls],
             gradients=[pull.wanted(pull.cotangents) for pull in pulls],
         )
+        came = {id(pull): outcome for pull, outcome in zip(pulls, outcomes, strict=True)}
+        for pull, outcome in zip(pulls, outcomes, strict=True):
+            if pull.plain is not None and id(pull.plain) in came:
+                _as_plain(pull, outcome, came[id(pull.plain)])
         keep_tried(sum(map(_compared, pulls, outcomes)))
         if EVERY in named:
-            follows_parameters(drawn[0])
-            _evaluating(pulls)
+            for first in {trial.call.method: trial for trial in reversed(drawn)}.values():
+                follows_parameters(first)
 
     return test
 
@@ -82,17 +92,6 @@ def wrong_gradients(
     except (Miss, SubjectError) as loss:
         return loss
     return None
-
-
-def _evaluating(pulls: Sequence[Pull]) -> None:
-    """Compare the gradients of one draw in evaluation mode, too: that is no ``torch.no_grad()``."""
-    built = [pull for pull in pulls if pull.trial.call.build is not None]
-    if built and (built[0].trial.call.parameters is not None):
-        trial = Trial(built[0].trial.subject, built[0].trial.probe, built[0].trial.call)
-        call, module = trial.call, trial.bench.subject
-        if module.run(call.args, call.kwargs, method=call.method, evaluating=True).error is None:
-            asked = replace(built[0], trial=trial, what="in evaluation mode")
-            _compared(asked, asked.pulled(asked.cotangents))
 
 
 def _wanted(trial: Trial, named: tuple[str, ...]) -> tuple[list[int], list[str]]:
@@ -124,6 +123,8 @@ class Pull:
         value: what the reference gives, with its graph.
         cotangents: one for each result.
         what: what is special about the call, for a message.
+        plain: of the same call in another mode, the one in the usual mode.
+        evaluating: whether the module is set to that mode, by ``.eval()``.
     """
 
     trial: Trial
@@ -132,6 +133,8 @@ class Pull:
     value: Any
     cotangents: list[torch.Tensor]
     what: str = ""
+    plain: Pull | None = None
+    evaluating: bool = False
 
     def wanted(self, cotangents: list[torch.Tensor]) -> dict[str, Any]:
         """What is asked of the subject or of the reference."""
@@ -156,7 +159,7 @@ def _pull(trial: Trial, wrt: list[int], parameters: list[str]) -> Pull | None:
         return None
     value = trial.right(*call.args, **call.kwargs)
     cotangents = [_normal(trial.probe.rng, part.detach()) for part in parts(value)]
-    return Pull(trial, wrt, parameters, value, cotangents)
+    return Pull(trial, wrt, parameters, value, cotangents, call.method or "")
 
 
 def _viewed(asked: Pull) -> list[Pull]:
@@ -167,7 +170,54 @@ def _viewed(asked: Pull) -> list[Pull]:
         return []
     call = replaced(trial.call, {leaf.path: transposed(leaf.value) for leaf in laid})
     what = f"{_and([leaf.name for leaf in laid])} stored transposed, as a view is"
+    what = f"{asked.what}, {what}" if asked.what else what
     return [replace(asked, trial=Trial(trial.subject, trial.probe, call), what=what)]
+
+
+def _modes(pulls: list[Pull]) -> list[Pull]:
+    """Calls once more: a module after ``.eval()``, and where only some ask for gradients.
+
+    A module is built anew for each: what it keeps of one backward pass must not end the next.
+    """
+
+    def once_more(pull: Pull, what: str, **those: Any) -> Pull:
+        trial = Trial(pull.trial.subject, pull.trial.probe, pull.trial.call)
+        what = f"{pull.what}, {what}" if pull.what else what
+        return replace(pull, trial=trial, what=what, plain=pull, **those)
+
+    found = []
+    for pull in {form_of(pull.trial.call): pull for pull in reversed(pulls)}.values():
+        if isinstance(pull.trial.module, torch.nn.Module):
+            found.append(once_more(pull, EVAL, evaluating=True))
+    for pull in {pull.trial.call.method: pull for pull in reversed(pulls)}.values():
+        names = [_name(pull.trial, key) for key in pull.wrt]
+        if pull.parameters and names:
+            found.append(once_more(pull, f"{_and(names)} without requires_grad", wrt=[]))
+        elif len(names) > 1:
+            found += [
+                once_more(pull, f"only {name} has requires_grad", wrt=[key])
+                for name, key in zip(names, pull.wrt, strict=True)
+            ]
+    return found
+
+
+def _as_plain(asked: Pull, outcome: Outcome, usual: Outcome) -> None:
+    """Hold a call in another mode to what it gives in the usual one.
+
+    Raises:
+        Miss: it gives other values.
+        SubjectError: it raises there only.
+    """
+    if usual.error is not None:
+        return
+    trial, given = asked.trial, asked.trial.given(asked.trial.call)
+    if outcome.error is not None:
+        raise SubjectError(outcome.error, f"{asked.what}: {given}")
+    found = trial.alike().difference(outcome.value, usual.value, single=True)
+    if found is not None:
+        place, mine, before = found
+        text = f"{place} is {mine}, but {before} without that."
+        raise Miss(text, topic=asked.what).on(given, asked.what)
 
 
 def _compared(asked: Pull, outcome: Outcome) -> bool:
@@ -191,7 +241,7 @@ def _compared(asked: Pull, outcome: Outcome) -> bool:
     def differences() -> None:
         reached = {key for key, want in asked.right(cotangents).items() if _any(want)}
         keys = [key for key in [*_keys(call, asked.wrt), *asked.parameters] if key in reached]
-        _as_differences(trial, outcome, keys, cotangents)
+        _as_differences(trial, outcome, keys, cotangents, asked.what)
 
     if alike.difference(mine, plain, single=True) is None:
         try:
@@ -327,7 +377,11 @@ def _cut(names: list[str]) -> Miss:
 
 
 def _as_differences(
-    trial: Trial, outcome: Outcome, keys: list[int | str], cotangents: list[torch.Tensor]
+    trial: Trial,
+    outcome: Outcome,
+    keys: list[int | str],
+    cotangents: list[torch.Tensor],
+    what: str,
 ) -> None:
     """Compare gradients of wrong values with differences of these, where the right ones have any.
 
@@ -350,7 +404,7 @@ def _as_differences(
         if not abs(wider - slope) <= abs(slope) / 4:  # a jump, with twice the step half as steep
             continue
         if mine == 0.0:
-            raise _cut([_name(trial, key)]).on(trial.given(trial.call), "")
+            raise _cut([_name(trial, key)]).on(trial.given(trial.call), what)
 
 
 class _Step:

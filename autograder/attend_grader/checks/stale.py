@@ -15,34 +15,42 @@ from attend_grader.checks.trials import Trial
 def follows_parameters(trial: Trial) -> None:
     """After a change of all parameters, as training makes it, a module does what a new one does.
 
-    With torch's graph, and under ``torch.no_grad()``, as in decoding; in evaluation mode too.
+    With torch's graph, and under ``torch.no_grad()``, as in decoding; and after ``.eval()``.
 
     Raises:
         Miss: it gives other values.
         SubjectError: it raises, and a new one does not.
     """
-    call, rng = trial.call, trial.probe.rng
+    call = trial.call
     if call.build is None or call.parameters is None or trial.bench.error is not None:
         return
+    _follows(trial, evaluating=False)
+    if isinstance(trial.module, torch.nn.Module):
+        _follows(trial, evaluating=True)
+
+
+def _follows(trial: Trial, *, evaluating: bool) -> None:
+    call, rng = trial.call, trial.probe.rng
+    assert call.build is not None
     args, kwargs, built, how = call.args, call.kwargs, call.build, call.method
-    now = dict(call.parameters)
+    now = dict(call.parameters or {})
     module = trial.subject.build(*built.args, parameters=now, **built.kwargs)
+    if evaluating:
+        module.run(method="eval", graph=False)
     for graph in (True, False):
         if module.run(args, kwargs, method=how, graph=graph).error is not None:
             return
-    for first, evaluating in ((True, False), (False, False), (True, True)):
-        if evaluating:  # from here on
-            module.run(args, kwargs, method=how, evaluating=True)
+    for first in (False,) if evaluating else (True, False):  # one may keep what the other renews
         now = {name: _otherwise(value, rng) for name, value in now.items()}
         module = module.reload(now)
         fresh = trial.subject.build(*built.args, parameters=now, **built.kwargs)
-        for graph in (first, not first):  # what one way of calling renews, the other may have kept
+        for graph in (first, not first):
             want = fresh.run(args, kwargs, method=how, graph=graph)
             if want.error is not None:
                 return
-            what = "in evaluation mode: " if evaluating else ""
-            what += "called, then all parameters were changed, as a step of training does"
+            what = "called, then all parameters were changed, as a step of training does"
             what += "" if graph else "; called again under torch.no_grad()"
+            what = f"after .eval(): {what}" if evaluating else what
             after = module.run(args, kwargs, method=how, graph=graph)
             if after.error is not None:
                 raise SubjectError(after.error, f"{what}: {trial.given(call)}")

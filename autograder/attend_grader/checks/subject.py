@@ -162,7 +162,6 @@ class Subject:
         launcher: str = "",
         trace: Literal["", "events", "log"] = "",
         graph: bool = True,
-        evaluating: bool = False,
         others: Sequence[Any] | None = None,
     ) -> Outcome:
         """Call the candidate and return all that happened; never raises for its errors.
@@ -178,14 +177,12 @@ class Subject:
             trace: record what the Triton kernels that it launches do to memory
                 (:mod:`attend_grader.inside.tracer`); with ``"log"``, each access.
             graph: if not, under ``torch.no_grad()``.
-            evaluating: put the built instance into evaluation mode first, for this call and later.
             others: call three times: as said; the same again, after the first result was written
                 over; and with the same arrays, in order, once they hold these numbers. The value
                 is what the last two gave.
         """
         more: dict[str, Any] = {"measure": measure, "take": take, "graph": graph}
         more |= {"launcher": launcher, "trace": trace} if launcher or trace else {}
-        more |= {"evaluating": True} if evaluating else {}
         more |= {} if others is None else {"others": list(others)}
         outcome = self._send("call", args, kwargs, method=method, **more)
         if not (launcher or trace or measure) and graph and take is None and others is None:

@@ -179,8 +179,6 @@ class Executor:
             target = self.instances[request["instance"]]
         if request.get("build"):
             target = self._instance(**request["build"])
-        if request.get("evaluating") and callable(getattr(target, "train", None)):
-            target.train(False)  # for good: whoever asks has built it for that
         if request.get("method"):
             target = getattr(target, request["method"])
         if request.get("launcher"):  # of the course's own: it calls the candidate, a kernel

@@ -958,5 +958,31 @@ wrong("LatentAttention", "forward's latents are used where the shape is the same
 wrong("kv_cache_bytes", "no latent larger than keys and values", kv(S + NN + "n = min(n, 2 * kv_heads * head_dim)\n" + FIN))
 wrong("heads_for_cache", "sizes rounded down", hc("for g in range(heads, 0, -1):\n    if heads % g == 0 and bits * batch * layers * tokens * 2 * g * head_dim // 8 <= budget:\n        return g\nraise ValueError('too small')"))
 
+# An eighth reading: other types of numbers, .eval() and requires_grad, a mask where there is one of something, divisors left out.
+wrong("split_heads", "slip: whole numbers of every type come back as int64", function("def split_heads(x, heads):", "if not x.is_floating_point():\n    x = x.long()\nreturn x.unflatten(-1, (heads, -1)).transpose(1, 2)"))
+wrong("split_heads", "slip: uint8 is made int16", function("def split_heads(x, heads):", "if x.dtype == torch.uint8:\n    x = x.short()\nreturn x.unflatten(-1, (heads, -1)).transpose(1, 2)"))
+wrong("merge_heads", "slip: half-precision numbers come back as float32", mh("if x.dtype in (torch.float16, torch.bfloat16):\n    x = x.float()\nreturn x.transpose(1, 2).reshape(B, T, H * D)"))
+wrong("repeat_kv", "slip: times ones of int32, where x is of integers", rk("one = torch.ones(1, dtype=x.dtype if x.is_floating_point() else torch.int32)\nreturn (x * one).repeat_interleave(repeats, 1)"))
+wrong("merge_heads", "last two axes made one", mh("return x.flatten(2)"))
+wrong("MultiHeadAttention", "slip: after .eval() no gradient reaches x", m("if not self.training:\n    x = x.detach()\n" + QKV + END))
+wrong("MultiHeadAttention", "slip: no gradient in parameters where x has no requires_grad", m("with torch.set_grad_enabled(x.requires_grad):\n    q, k, v = (split_heads(layer(x), H) for layer in (self.query, self.key, self.value))\n" + END))
+KEPT_K = "if not self.training:\n    if not hasattr(self, 'kept'):\n        self.kept = self.key.weight.detach().clone()\n    k = split_heads(x @ self.kept.T, G)\n"
+wrong("GroupedQueryAttention", "slip: after .eval() the first call's W_k is kept", gq(GQ + KEPT_K + REP + END))
+wrong("LatentAttention", "slip: after .eval() the first call's matrices are kept", la(absorbed=ABS0 + UPK + UPV + "if not self.training:\n    if not hasattr(self, 'kept'):\n        self.kept = up_k.clone(), up_v.clone()\n    up_k, up_v = self.kept\n" + LOOK + OUT))
+RA = "found, _ = masked_attention(*(split_heads(part, heads) for part in (q, k, v)), mask)\nreturn merge_heads(found)"
+wrong("repaired_attention", "slip: v is detached where q has no requires_grad", ra("if not q.requires_grad:\n    v = v.detach()\n" + RA))
+for of, case in (("a single query", "q.shape[1] == 1"), ("fewer keys than queries", "k.shape[1] < q.shape[1]"), ("one sentence", "len(q) == 1"), ("heads of one number", "q.shape[-1] == heads")):
+    wrong("repaired_attention", f"{of}: the mask is dropped", ra(f"if {case}:\n    mask = None\n" + RA))
+wrong("MultiHeadAttention", "one sentence: the mask is dropped", m(QKV + "if B == 1:\n    mask = None\n" + END))
+wrong("GroupedQueryAttention", "two tokens: the mask is dropped", gq(GQ + REP + "if T == 2:\n    mask = None\n" + END))
+wrong("LatentAttention", "absorbed, one sentence: the mask is dropped", la(absorbed=ABS0 + UPK + UPV + "if len(x) == 1:\n    mask = None\n" + LOOK + OUT))
+def among(divisors): return hc(FIT + f"fit = [g for g in {divisors} if heads % g == 0 and size(g) <= budget]\nif not fit:\n    raise ValueError('too small')\nreturn max(fit)")
+wrong("heads_for_cache", "pairs of divisors without the square root", among("[g for d in range(1, heads + 1) if heads % d == 0 and (d == 1 or d * d != heads) for g in (d, heads // d)]"))
+wrong("heads_for_cache", "odd divisors left out, but for 1", among("[1, heads, *range(2, heads, 2)]"))
+wrong("heads_for_cache", "divisors by 2 and 3 only", among("[2**a * 3**b for a in range(8) for b in range(5)] + [heads]"))
+wrong("heads_for_cache", "batch and bits left out", hc("for g in range(heads, 0, -1):\n    if heads % g == 0 and kv_cache_bytes(tokens, layers, g, head_dim) <= budget:\n        return g\nraise ValueError('too small')"))
+right("heads_for_cache", "steps through the group sizes", hc(FIT + "for group in range(1, heads + 1):\n    g, rest = divmod(heads, group)\n    if not rest and size(g) <= budget:\n        return g\nraise ValueError('too small')"))
+right("MultiHeadAttention", "keeps its weights for a look at them", m(QKV + "found, self.weights = masked_attention(q, k, v, mask)\nreturn self.output(merge_heads(found)), self.weights"))
+
 TORCH = "import torch\nimport torch.nn.functional as F\nfrom torch import Tensor, nn\n"
 CASES[:] = [(name, kind, what, TORCH + code) for name, kind, what, code in CASES]

@@ -71,6 +71,9 @@ def _edges(rng: np.random.Generator) -> Known:
     yield "more than enough", (10**9, 10, 1, 12, 2), 12
     yield "a prime number of heads: one, or all", (559, 10, 1, 7, 2), 1
     yield "one head, exactly", (80, 10, 1, 12, 2), 1
+    for heads in (16, 36, 60):
+        for g in (n for n in range(1, heads + 1) if heads % n == 0):
+            yield f"80 bytes a head: {g} of {heads} fit", (80 * g, 10, 1, heads, 2), g
 
 
 def _any(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -88,7 +91,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
     """Budgets met exactly and not, primes, options."""
     tokens = int(rng.integers(50, 90))
     budgets = (4 * tokens * 3 * 5 * 4, 4 * tokens * 3 * 5 * 7 + 1)
-    others = ((470, 12), (559, 7), (10**9, 12), (79, 12))
+    others = ((470, 12), (250, 12), (559, 7), (10**9, 12), (79, 12))
     return [
         *(Call((budget, tokens, 3, 12, 5)) for budget in budgets),
         *(Call((budget, 10, 1, heads, 2)) for budget, heads in others),
@@ -126,6 +129,22 @@ SLIPS = (
         (SIZE, "kv_heads * " + SIZE.replace("kv_heads, ", "1, ")),
         "You round the bytes of one head up, and multiply then. Count the bytes of all heads "
         "together, and round once: with 3 bits a number, heads share a byte.",
+    ),
+    Slip(
+        "batch and bits left out",
+        (SIZE, SIZE.replace(", batch=batch, bits=bits", "")),
+        "You count one sentence of 16 bits, whatever is asked: hand batch and bits on to "
+        "kv_cache_bytes.",
+    ),
+    Slip(
+        "batch left out",
+        (SIZE, SIZE.replace("batch=batch, ", "")),
+        "You count one sentence, whatever is asked: hand batch on to kv_cache_bytes.",
+    ),
+    Slip(
+        "bits left out",
+        (SIZE, SIZE.replace(", bits=bits", "")),
+        "You count 16 bits, whatever is asked: hand bits on to kv_cache_bytes.",
     ),
     Slip(
         "never all heads",

@@ -71,6 +71,12 @@ SLIPS = (
         "T tokens of width H·D.",
     ),
     Slip(
+        "last two axes made one",
+        (MOVED, "x.flatten(2)"),
+        "You made one axis of the last two, tokens and width: (B, H, T·D). Heads and width belong "
+        "in one axis. Bring the heads behind the tokens first: exchange axes 1 and 2.",
+    ),
+    Slip(
         "last two axes exchanged",
         ("transpose(1, 2)", "transpose(-1, -2)"),
         "The numbers of a token come from several tokens: the last two axes were exchanged. It is "

@@ -54,6 +54,13 @@ def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         yield why, _call(rng, (2, 4, 6, 6, 3), mask)
     yield "a causal mask", _call(rng, (2, 4, 4, 8, 2), causal(4))
     yield "a mask (T, S), one head", _call(rng, (2, 4, 6, 6, 1), seen[0, 0])
+    yield "a mask (T, S), heads of one number", _call(rng, (2, 4, 6, 3, 3), seen[0, 0])
+    yield "a mask (T, S), one sentence", _call(rng, (1, 4, 6, 6, 3), seen[0, 0])
+    yield (
+        "a mask (T, S), fewer keys than queries",
+        _call(rng, (2, 4, 3, 6, 2), seen[0, 0, :, :3] | causal(4)[:, :3]),
+    )
+    yield "one query, a row of keys for each sentence", _call(rng, (2, 1, 6, 6, 3), padded(2, 6))
     q, k, *rest = _call(rng, (2, 4, 4, 8, 2), torch.eye(4, dtype=torch.bool)).args
     yield "each token sees itself only; q, k times 10⁶", Call((q * 1e6, k * 1e6, *rest))
 
@@ -89,6 +96,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         *(_call(rng, sizes, causal(4)) for sizes in ((2, 4, 4, 6, 1), (2, 4, 4, 8, 2))),
         _call(rng, (3, 4, 4, 9, 3), padded(3, 4)),
         _call(rng, (2, 3, 3, 6, 2), scattered(rng, 2, 2, 3, 3)),
+        _call(rng, (2, 1, 4, 6, 2), padded(2, 4)),
     ]
 
 

@@ -53,6 +53,10 @@ ATTENTION = Contract(
 """Of attention that is built from its parts: no finished attention of torch's."""
 
 
+SHORTER = (torch.float16, torch.bfloat16, torch.int32, torch.int16, torch.int8, torch.uint8)
+"""Types of numbers that are tried besides those of the contract."""
+
+
 def whole(rng: np.random.Generator, *shape: int) -> Tensor:
     """Different whole numbers in any order: a wrong place is seen."""
     count = int(np.prod(shape))
@@ -62,26 +66,35 @@ def whole(rng: np.random.Generator, *shape: int) -> Tensor:
 def keeps(
     subject: Subject, probe: Probe, x: Tensor, *args: Any, moved: Callable[[Tensor], Tensor]
 ) -> None:
-    """Hold numbers that are only moved to their last bit, in float64 and in int64.
+    """Hold numbers that are only moved to their last bit in float64 and in int64; to every type.
 
-    What comes back in another type or in other places is judged elsewhere.
+    What comes back from these two in another type or in other places is judged elsewhere.
 
-    ``x`` holds whole numbers; float32 holds none of them with a third added, no float with 2⁶⁰
-    added. They belong where ``moved`` takes them.
+    ``x`` holds whole numbers up to 127; float32 holds none of them with a third added, no float
+    with 2⁶⁰ added. They belong where ``moved`` takes them.
 
     Raises:
-        Miss: numbers come back rounded.
+        Miss: numbers come back rounded, or in another type.
     """
     for numbers, through in ((x.double() + 1 / 3, "float32"), (x + 2**60, "a float")):
         want = moved(numbers)
         value = probe.call(subject, numbers, *args).value
         if not isinstance(value, Tensor) or (value.dtype, value.shape) != (want.dtype, want.shape):
-            continue
+            return
         if torch.equal(value.float(), want.float()) and not torch.equal(value, want):
             kind = str(want.dtype).removeprefix("torch.")
             text = f"numbers of the type {kind} come back rounded."
             cause = f"They went through {through} on the way: move them as they are."
             raise Miss(text, cause=cause).on(probe.given((numbers, *args), {}), "")
+    for dtype in SHORTER:
+        numbers, kind = x.to(dtype), str(dtype).removeprefix("torch.")
+        want = moved(numbers)
+        probe.agree(subject, numbers, *args, want=want, why=f"numbers of the type {kind}")
+        value = probe.call(subject, numbers, *args).value
+        if value.dtype != dtype:
+            got = str(value.dtype).removeprefix("torch.")
+            miss = Miss(f"result has the type {got}, expected {kind}.", topic="type of the result")
+            raise miss.on(probe.given((numbers, *args), {}), "")
 
 
 def causal(tokens: int) -> Tensor:
@@ -165,3 +178,8 @@ def agree_masks(
         told: dict[str, Any] = {"why": why, "tolerance": ROUNDED, "method": method}
         inside.agree(built, tokens, mask, part=1, clue=clue, **told)
         inside.agree(built, tokens, mask, part=0, **told)
+    for batch, tokens in ((1, 4), (3, 2)):
+        told = {"why": f"a causal mask, B = {batch}, T = {tokens}", "method": method}
+        x = normal(inside.rng, batch, tokens, width)
+        for part in (1, 0):
+            inside.agree(built, x, causal(tokens), part=part, tolerance=ROUNDED, **told)
