@@ -246,7 +246,7 @@ class KeptInEvaluation(Kept):
 
 @pytest.mark.parametrize(
     ("candidate", "when"),
-    [(Kept, ""), (KeptInDecoding, "no_grad"), (KeptInEvaluation, "evaluation mode")],
+    [(Kept, ""), (KeptInDecoding, "no_grad"), (KeptInEvaluation, ".eval()")],
 )
 def test_what_is_kept_of_parameters_breaks_the_promise_of_gradients(
     candidate: type, when: str
