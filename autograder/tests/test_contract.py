@@ -506,6 +506,40 @@ def test_an_argument_that_changes_only_without_a_graph() -> None:
     assert "argument x in place" in lost["arguments stay as they were"]
 
 
+def test_one_array_as_two_arguments() -> None:
+    """Copies hide what is written into the memory of both."""
+
+    def scaling(x: Any, w: Any, half: bool = False) -> Any:
+        rows = x * 1.0
+        other = rows if w is x else w
+        rows *= 0.5 if half else 1.0
+        return np.matmul(rows + 1, other) - np.ones_like(rows) @ (w if w is not x else 2 * w)
+
+    exercise = _exercise(mix, replace(NUMPY, one_array=True), _draws, _agrees)
+    assert "Several arguments may be one array." in exercise.statement
+    assert _lost(_judge(mixed, exercise)) == {}
+    assert _lost(_judge(scaling)) == {}
+    (text,) = _lost(_judge(scaling, exercise)).values()
+    assert text.startswith("one array as w and x: ")
+    assert "for copies of it." in text
+
+
+def test_a_change_that_only_other_properties_see_is_not_made_good_by_references() -> None:
+    """They hold, so none of their calls was made again, and the points came back."""
+
+    def turning(x: Any, w: Any, half: bool = False) -> Any:
+        rows = np.array(x)
+        if isinstance(x, list):
+            x.reverse()
+        return mixed(rows, w, half)
+
+    def listed(subject: Any, probe: Any) -> None:
+        probe.agree(subject, [[1.0, 2.0], [3.0, 4.0]], np.eye(2))
+
+    exercise = replace(_exercise(mix, NUMPY, _draws, listed), uses=("earlier",))
+    assert list(_lost(_judge(turning, exercise))) == ["arguments stay as they were"]
+
+
 def test_a_result_that_the_next_call_overwrites() -> None:
     kept: dict[Any, Tensor] = {}
 

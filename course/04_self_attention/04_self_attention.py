@@ -105,7 +105,7 @@ from attend_solutions.self_attention import masked_softmax
 
 # %% [markdown]
 # **What you should see.** Hidden places are 0, visible ones keep their proportions, and the last
-# row is 0 throughout.
+# row is 0.
 
 # %%
 if ready(masked_softmax):
@@ -355,8 +355,8 @@ if ready(causal_mask):
 # %% [markdown]
 # ### The leak test
 #
-# You can see that a mask is a triangle. But is the *model* blind to the future? A leak can be
-# anywhere: in the mask, after it, in a mean taken before attention. One test need not know:
+# Is the *model* blind to the future? A leak can be anywhere: in the mask, after it, in a mean
+# before attention. One test need not know:
 #
 # > Change one token. Every output that moved, be it in its last bit, depends on that token.
 #
@@ -369,7 +369,7 @@ if ready(causal_mask):
 #
 # All but the first. A triangle one place too wide shows the next token. A score of 0 is not hidden.
 # Weights set to 0 after the softmax were divided by a sum that includes the future. The last one
-# has a perfect mask, and leaks in a mean over all tokens one line earlier.
+# has a perfect mask, and leaks in the mean of all tokens.
 #
 # </details>
 
@@ -448,9 +448,9 @@ if ready(masked_softmax, self_attention, causal_mask):
 # %% [markdown]
 # <!-- exercise: repaired_attention -->
 #
-# **Why.** Repair `suspect_attention`. $Q$ $(\ldots, T, D)$, $K$ $(\ldots, S, D)$ and $V$
-# $(\ldots, S, D_v)$ are given; mask and results are those of cross-attention. Chapter 05 has an
-# exercise of this name too, so `check` is told which.
+# **Why.** $Q$ $(\ldots, T, D)$, $K$ $(\ldots, S, D)$ and $V$ $(\ldots, S, D_v)$ are given; mask
+# and results are those of cross-attention. Chapter 05 has an exercise of this name too, so
+# `check` is told which.
 
 # %% tags=["exercise"]
 from attend_solutions.self_attention import repaired_attention
@@ -483,10 +483,10 @@ if ready(masked_softmax, self_attention):
     display(widgets.the_cheat(self_attention))
 
 # %% [markdown]
-# Below, each of four masks is trained with five seeds, at its own best rate of six (chosen with
-# other seeds on other text, by `train.py`; the picture takes 0.01 for all). "Two ahead" is
-# without the next letter. "Alone" is the loss with nothing ahead, as in writing. The last lines are
-# no networks but counts of what followed the last one, four or six letters.
+# Each of four masks is trained with five seeds, at its best rate of six (chosen with other seeds
+# on other text, by `train.py`; the picture takes 0.01 for all). "Two ahead" is without the next
+# letter. "Alone" is the loss with nothing ahead, as in writing. The last lines are no networks
+# but counts of what followed the last one, four or six letters.
 
 # %% jupyter={"source_hidden": true}
 arms = number_words.table()
@@ -561,8 +561,7 @@ if ready(masked_softmax, self_attention, causal_mask):
 # %% [markdown]
 # <!-- exercise: padding_mask -->
 #
-# **Why.** Nobody should look at the filling. With $n_b$ the length of sentence $b$, key $s$ is a
-# token, not filling, where
+# **Why.** With $n_b$ the length of sentence $b$, key $s$ is a token, not filling, where
 #
 # $$M_{b\,0\,s} = \begin{cases} s < n_b & \text{filled on the right} \\
 # s \ge S - n_b & \text{filled on the left.} \end{cases}$$
@@ -735,7 +734,7 @@ if ready(masked_softmax, self_attention):
 # random reach every pair?</summary>
 #
 # The window needs 23. Random reaches most of its pairs in five, because each layer can triple
-# what is reached, but a token that nobody looks at never reaches anyone.
+# what is reached, but a token that no other looks at reaches only itself.
 #
 # </details>
 
@@ -872,7 +871,7 @@ if ready(masked_softmax, self_attention) and measured:
 # %% [markdown]
 # ## 8 · Break it
 #
-# - **A very low number is not $-\infty$.** BERT's own code adds −10,000 to hidden scores. In an
+# - **A very low number is not $-\infty$.** BERT's code adds −10,000 to hidden scores. In an
 #   empty row that shift cancels, as if nothing were hidden. With $-10^9$ in float32 all weights are
 #   equal, because float32 numbers are 64 apart there; in float16 it is $-\infty$, and the row NaN.
 # - **A weight of 0 does not stop NaN.** $0 \cdot v$ is 0 for every finite $v$, but $0 \cdot
@@ -897,7 +896,7 @@ if ready(masked_softmax, self_attention, padding_mask):
 # ## A postcard
 #
 # > Self-attention: queries, keys and values from one sentence. Cross-attention: keys and values
-# > from another. Weights are positive, so the mask alone decides who can look at whom.
+# > from another. On paper weights are positive: the mask alone decides who can look at whom.
 # >
 # > Hide before the softmax, with $-\infty$. A row with nothing to look at is 0. Masks combine by
 # > "and". Filling must leave the loss too.

@@ -33,7 +33,7 @@ from attend_grader.checks.calls import (
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.instances import instance
-from attend_grader.checks.probe import Call
+from attend_grader.checks.probe import Call, call_of
 from attend_grader.checks.subject import Outcome, Subject
 
 ROUNDS = 3
@@ -122,10 +122,7 @@ def logged(subject: Subject, exercise: Exercise) -> list[Case]:
     for each in subject.log:
         if each.references != subject.references:
             continue
-        made = each.made
-        build = None if made is None else Call(made.args, made.kwargs)
-        parameters = None if made is None else made.parameters
-        call = Call(each.args, each.kwargs, build, parameters, each.method)
+        call = call_of(each)
         right = reference_on(exercise.reference, call)(call)
         if usable(right, infinite=True):  # the card may show it
             found.append(_case(exercise, call, right.value, each.outcome))
@@ -250,6 +247,9 @@ def _of_options(case: Case, exercise: Exercise) -> dict[str, bool]:
             if parameter.kind is parameter.VAR_POSITIONAL:
                 count = sum(value is not None for value in args[listed.index(parameter) :])
                 found[f"a third of {name} is given (None is not counted)"] = count > 2
+                start = listed.index(parameter)
+                for one, what in zip(case.names[start:], args[start:], strict=False):
+                    found[f"{one} is None"] = what is None
                 continue
             if parameter.default is not parameter.empty:
                 found[f"{name} is left out"] = name not in given
@@ -384,7 +384,7 @@ def _of_numbers(by_name: dict[str, Leaf], names: Sequence[str]) -> dict[str, boo
             continue
         found[f"{name} holds −inf"] = bool(np.isneginf(values).any())
         found[f"{name} holds a negative number"] = bool((values < 0).any())
-        found[f"{name} holds no negative number"] = bool((values >= 0).all())
+        found[f"{name} holds no negative number"] = name in by_name and bool((values >= 0).all())
     for limit in LARGE:
         found[f"numbers are large (above {limit:g})"] = top > limit
     return found

@@ -53,6 +53,7 @@ class Contract:
         shared: arguments that have leading axes, and may also lack them or have length 1 there.
         accepts: types of numbers besides that of the draws, in every floating argument.
         views: arguments need not be contiguous.
+        one_array: several arguments may be one and the same array.
         arguments_unchanged: no argument is written to, in whatever type it comes; nor is what an
             earlier call returned.
         same_dtype: results have the floating type of the arguments.
@@ -75,6 +76,7 @@ class Contract:
     shared: tuple[str, ...] = ()
     accepts: tuple[Accepted, ...] = ()
     views: bool = False
+    one_array: bool = False
     arguments_unchanged: bool = False
     same_dtype: bool = False
     gradients: tuple[str, ...] = ()
@@ -108,6 +110,8 @@ class Contract:
         if self.shared:
             said.append(f"The leading axes of {_listed(_code(self.shared))} broadcast.")
         said += self._types()
+        if self.one_array:
+            said.append("Several arguments may be one array.")
         if sizes is not None:
             said = [text.replace("a view such as `a.T`", "a view (`a.T`)") for text in said]
         if sizes:
@@ -205,6 +209,7 @@ class Contract:
                 single=single,
                 double=double,
                 layouts=self.views,
+                one_array=self.one_array,
                 same_dtype=self.same_dtype,
                 whole=self.whole,
                 stacks=stacks,

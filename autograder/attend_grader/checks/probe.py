@@ -19,7 +19,7 @@ from attend_grader.checks.compare import (
     item_names,
 )
 from attend_grader.checks.replay import describe_call
-from attend_grader.checks.subject import Outcome, Subject, SubjectError
+from attend_grader.checks.subject import Logged, Outcome, Subject, SubjectError
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Call:
         method: for a class: call this method of the instance instead of the instance itself.
         launcher: for a Triton kernel: ``"module:function"`` of the course that is called with the
             kernel in front of the arguments, and launches it (:mod:`.kernels`).
+        shared: positions of arguments that are one and the same array: the first of them.
     """
 
     args: tuple[Any, ...]
@@ -42,6 +43,7 @@ class Call:
     parameters: Mapping[str, Any] | None = None
     method: str | None = None
     launcher: str = ""
+    shared: tuple[int, ...] = ()
 
     def on(self, subject: Subject) -> Outcome:
         """What ``subject`` does on this call; never raises for its errors."""
@@ -52,6 +54,14 @@ class Call:
             except SubjectError as failure:
                 return Outcome(None, failure.error)
         return subject.run(self.args, self.kwargs, method=self.method, launcher=self.launcher)
+
+
+def call_of(logged: Logged) -> Call:
+    """A call that was made, to be made again."""
+    made = logged.made
+    build = None if made is None else Call(made.args, made.kwargs)
+    parameters = None if made is None else made.parameters
+    return Call(logged.args, logged.kwargs, build, parameters, logged.method)
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,14 @@ is not kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from attend_grader.checks.calls import (
+    Leaf,
     Path,
     cast,
     is_tensor,
@@ -47,15 +49,20 @@ def kinds(
     single: bool,
     double: bool,
     layouts: bool,
+    one_array: bool,
     same_dtype: bool,
     whole: Whole,
     stacks: Stacks = (),
 ) -> Test:
-    """Integers, float32, float64 and views, in each argument in turn and in all at once."""
+    """Integers, float32, float64 and views, in each argument in turn and in all at once.
+
+    With ``one_array``, arrays of one shape also come as one and the same array.
+    """
 
     def variants(trial: Trial) -> list[Variant]:
         tensors = any(is_tensor(leaf.value) for leaf in trial.leaves())
         found = _views(trial) if layouts else []
+        found += _one_array(trial) if one_array else []
         if integers:
             found += _integers(trial, whole)
         if (double if tensors else single) and trial.call.build is None:
@@ -125,6 +132,23 @@ def _views(trial: Trial) -> list[Variant]:
         for how, laid in views(leaf.value).items() if leaf.value.ndim else ():
             call = replaced(trial.call, {leaf.path: laid})
             found.append(Variant(f"{leaf.name} {how}", trial.call, call, single, "a copy of it"))
+    return found
+
+
+def _one_array(trial: Trial) -> list[Variant]:
+    """Arguments of one shape as one array, two by two and all."""
+    alike: dict[Any, list[Leaf]] = {}
+    for leaf in trial.floats():
+        if len(leaf.path) == 1 and isinstance(leaf.path[0], int):
+            alike.setdefault(numbers(leaf.value).shape, []).append(leaf)
+    found = []
+    for group in alike.values():
+        for some in (*combinations(group, 2), *([group] if len(group) > 2 else [])):
+            first, *rest = some
+            base = replaced(trial.call, {leaf.path: first.value.copy() for leaf in rest})
+            call = replace(base, shared=tuple(int(leaf.path[0]) for leaf in some))
+            what = f"one array as {', '.join(leaf.name for leaf in rest)} and {first.name}"
+            found.append(Variant(what, base, call, False, "copies of it"))
     return found
 
 

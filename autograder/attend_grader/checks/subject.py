@@ -230,7 +230,8 @@ class Subject:
         ]
         outcomes = self._carried(calls, messages)
         for call, subject, outcome in zip(calls, subjects, outcomes, strict=True):
-            if not (call.launcher or not graph or (gradients and not outcome.mutated)):
+            apart = call.launcher or call.shared or not graph
+            if not (apart or (gradients and not outcome.mutated)):
                 made = subject.made if call.build is None else Made(**built_as(call))
                 self._note(call.args, call.kwargs, call.method, made, outcome)
         return outcomes

@@ -146,7 +146,9 @@ class _Search:
             often = f"in every call, {count} of them" if always else ""
             return f"It raises {kind} {often or f'in all {count}{ORDINARY}'}."
         told = self.evidence.when(lambda case: case.got.error is not None, plain=True)
-        head = f"It raises {kind} in {len(raising)} of {count} calls tried"
+        others = [c.got.error for c in self.evidence.seen if c.got.error]
+        tried = " calls tried" if {e.type for e in others} <= {*types} else ORDINARY
+        head = f"It raises {kind} in {len(raising)} of {count}{tried}"
         head += f", just those where {told}" if told else ""
         if not self.bad:
             changed = self._changed()

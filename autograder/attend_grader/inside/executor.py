@@ -174,7 +174,7 @@ class Executor:
         return instance
 
     def _call(self, args: tuple, kwargs: dict, request: dict[str, Any]) -> dict[str, Any]:
-        target = self.candidate
+        target, args = self.candidate, _shared(args, request.get("shared", ()))
         if request.get("instance") is not None:
             target = self.instances[request["instance"]]
         if request.get("build"):
@@ -376,6 +376,11 @@ def _load(instance: Any, parameters: dict[str, Any]) -> None:
         return
     for name, value in parameters.items():
         setattr(instance, name, value)
+
+
+def _shared(args: tuple, positions: Collection[int]) -> tuple:
+    """The arguments with the first of those at ``positions`` in the place of them all."""
+    return tuple(args[min(positions)] if i in positions else arg for i, arg in enumerate(args))
 
 
 def _place(code: types.CodeType) -> tuple[str, str, int]:

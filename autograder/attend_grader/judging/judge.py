@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from attend_grader.checks.again import MADE_AGAIN
 from attend_grader.checks.compare import as_array
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.subject import Subject, local
@@ -130,9 +131,12 @@ def _follow_through(
 ) -> tuple[Subject, list[Finding], tuple[str, ...]]:
     """Check what it loses again, with references for what it calls; keep what is better."""
 
+    changing = [each for each in subject.log if each.outcome.mutated][:MADE_AGAIN]
+
     def run(names: tuple[str, ...]) -> tuple[Subject, list[Finding]]:
         variant = subject.with_references(names)
-        return variant, run_properties(variant, exercise, seed, extra=extra, kept=own) or own
+        more: dict[str, Any] = {"kept": own, "changing": changing}
+        return variant, run_properties(variant, exercise, seed, extra=extra, **more) or own
 
     variant, findings = run(exercise.uses)
     best = _earned(findings)

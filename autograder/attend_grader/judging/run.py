@@ -13,9 +13,10 @@ from attend_grader.checks.calls import parameters_of
 from attend_grader.checks.compare import CALLED, Miss
 from attend_grader.checks.contract import UNCHANGED
 from attend_grader.checks.exercise import Exercise, Probe, Property
+from attend_grader.checks.probe import call_of
 from attend_grader.checks.promises import changes
 from attend_grader.checks.replay import describe_call
-from attend_grader.checks.subject import Subject, SubjectError
+from attend_grader.checks.subject import Logged, Subject, SubjectError
 from attend_grader.inside.kernels import kernels_of
 from attend_grader.judging.explain import explain
 from attend_grader.judging.last_look import look
@@ -39,10 +40,12 @@ def run_properties(
     extra: bool,
     slow: bool = True,
     kept: Sequence[Finding] = (),
+    changing: Sequence[Logged] = (),
 ) -> list[Finding] | None:
     """Test every property on its own random numbers; without ``slow``, only those that are quick.
 
-    Those that hold among the findings ``kept`` are not tested again.
+    Those that hold among the findings ``kept`` are not tested again; the calls ``changing``, which
+    changed an argument before, are made again.
 
     Returns:
         A finding for each; None where each call ended at a ``raise NotImplementedError``.
@@ -75,6 +78,7 @@ def run_properties(
     if unwritten == len(own):
         return None
     places = {prop.name: place for place, prop in enumerate(exercise.properties)}
+    subject.many([call_of(each) for each in changing])
     changed = _changed(subject, exercise)
     for place, finding in enumerate(findings):
         if changed is not None and finding.passed and finding.property == UNCHANGED:

@@ -1378,3 +1378,99 @@ if mask is not None:
         s = np.where(mask, s, -np.inf)"""
     + GUARDED,
 )
+
+# One array for two arguments; a length of 1; lists written to; shortcuts that lose a shape.
+SHOW = "return weights @ v, weights"
+_of(
+    "cross_attention",
+    "wrong",
+    "keys scaled in place, which are the values where w_k is w_v",
+    f"""k = (context @ w_k).astype(float)
+v = k if w_v is w_k else context @ w_v
+k /= np.sqrt(w_q.shape[1])
+weights = masked_softmax(x @ w_q @ np.swapaxes(k, -1, -2), mask)
+{SHOW}""",
+)
+_of(
+    "self_attention",
+    "wrong",
+    "queries scaled in place, which are the keys where w_q is w_k",
+    f"""q = (x @ w_q).astype(float)
+k, v = q if w_k is w_q else x @ w_k, x @ w_v
+q /= np.sqrt(w_q.shape[1])
+weights = masked_softmax(q @ np.swapaxes(k, -1, -2), mask)
+{SHOW}""",
+)
+_of(
+    "repaired_attention",
+    "wrong",
+    "queries scaled in place, which are the keys where q is k",
+    f"""own = np.array(q, dtype=float)
+other = own if k is q else k
+own /= np.sqrt(q.shape[-1])
+weights = masked_softmax(own @ np.swapaxes(other, -1, -2), mask)
+{SHOW}""",
+)
+for _name, _made, _len in (
+    ("self_attention", OURS, "x"),
+    ("cross_attention", THEIRS, "context"),
+    ("repaired_attention", "", "k"),
+):
+    _of(
+        _name,
+        "wrong",
+        "a single key is always seen",
+        f"""{_made}weights = masked_softmax(attention_scores(q, k), mask)
+if {_len}.shape[-2] == 1:
+    weights = np.ones(weights.shape)
+{SHOW}""",
+    )
+    _of(
+        _name,
+        "wrong",
+        "an all-False mask: zeros of the scores' shape, not of what both broadcast to",
+        f"""{_made}scores = attention_scores(q, k)
+nobody = mask is not None and not mask.any()
+weights = np.zeros(scores.shape) if nobody else masked_softmax(scores, mask)
+{SHOW}""",
+    )
+_masked(
+    "wrong",
+    "an all-False mask: zeros of the scores' shape, not of what both broadcast to",
+    f"if mask is not None and not mask.any():\n    return np.zeros(scores.shape)\n{FILL}{GUARDED}",
+)
+for _what, _write in (
+    ("sorts the caller's list", "order.sort()"),
+    ("turns the caller's list into its inverse", "order[:] = np.argsort(rows).tolist()"),
+):
+    _moves(
+        "wrong",
+        _what,
+        f"""rows = np.array(order)
+if isinstance(order, list):
+    {_write}
+m = None if mask is None else mask[np.ix_(rows, rows)]
+a, b, c = ((x, mask), (x[rows], mask), (x[rows], m))
+a, b, c = (self_attention(t, w_q, w_k, w_v, seen)[0] for t, seen in (a, b, c))
+return a[rows], b, c""",
+    )
+for _what, _row in (
+    ("without filling, one row for all", "(n == size).all()"),
+    ("two equal lengths, one row for both", "len(n) == 2 and n[0] == n[1]"),
+):
+    _padding(
+        "wrong",
+        _what,
+        f"""n = np.asarray(lengths)
+n, s = (n[:1] if {_row} else n)[:, None, None], np.arange(size)
+return s < n if side == "right" else s >= size - n""",
+    )
+_combine(
+    "wrong",
+    "a later mask that hides nothing is left out, and its shape with it",
+    """result = None
+for mask in masks:
+    if mask is not None and (result is None or not mask.all()):
+        result = mask.copy() if result is None else result & mask
+return result""",
+)

@@ -103,8 +103,11 @@ def _broadcast(subject: Subject, probe: Probe) -> None:
         _agree(probe, subject, masks, why)
     none, one = np.ones((0, 4), bool), np.ones((1, 4), bool)
     _agree(probe, subject, (none, one), "masks of no rows, and of one")
-    masks = (np.zeros(4, bool), *_masks(probe.rng, (2, 3, 4)))
+    small, large = _masks(probe.rng, (4,), (2, 3, 4))
+    masks = (small & ~small, large)
     _agree(probe, subject, masks, "a mask (4,) that hides everything, and one (2, 3, 4)")
+    masks = (small, large | ~large)
+    _agree(probe, subject, masks, "a mask (4,), and one (2, 3, 4) that hides nothing")
 
 
 def _booleans(subject: Subject, probe: Probe) -> None:

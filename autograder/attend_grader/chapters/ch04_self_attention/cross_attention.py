@@ -86,6 +86,10 @@ def _masked(rng: np.random.Generator) -> Fresh:
     yield "one mask (5,) for all queries", Call((*args, seen(rng, 5)))
     yield "query 1 may look at nothing", Call((*args, with_empty_row(mask, 1)))
     yield "nobody may look at anything", Call((*args, np.zeros((3, 5), bool)))
+    yield "one context, and two masks of False", Call((*args, np.zeros((2, 1, 5), bool)))
+    for t in (3, 1):
+        one = np.arange(t)[:, None] > 0
+        yield "one key, hidden from query 0", Call((*two_texts(rng, t, 1, 2, 4, 3, 2), one))
     batch = two_texts(rng, 4, 3, 2, 5, 3, 2, (2, 2))
     yield "2 leading axes, mask (2, 1, 1, 3)", Call((*batch, seen(rng, 2, 1, 1, 3)))
     batch = two_texts(rng, 4, 3, 2, 5, 3, 2, (4,))  # a mask (4, 3) would fit and be wrong

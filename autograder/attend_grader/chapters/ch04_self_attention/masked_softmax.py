@@ -57,6 +57,7 @@ def _empty(rng: np.random.Generator) -> Fresh:
     yield "no mask, but row 2 is all −inf", Call((scores, None))
     for shape in ((2, 3), (3,), (1, 1)):
         yield "everything is hidden", Call((normal(rng, *shape), np.zeros(shape, bool)))
+    yield "everything is hidden, twice", Call((normal(rng, 3, 4), np.zeros((2, 1, 4), bool)))
 
 
 def _garbage(rng: np.random.Generator) -> Fresh:

@@ -36,7 +36,10 @@ def _side(side: str) -> Test:
 
 
 def _shape(subject: Subject, probe: Probe) -> None:
-    for lengths, size in (([1, 2], 4), ([2], 3), ([3, 0, 2], 3), ([1], 1)):
+    for lengths, size in (
+        *(([1, 2], 4), ([2], 3), ([3, 0, 2], 3), ([1], 1)),
+        *(([3, 3], 3), ([0, 0], 2), ([2, 2], 4)),  # all alike: none, all, or some are filling
+    ):
         why = f"{len(lengths)} sentence{'s' * (len(lengths) > 1)} of {size} places"
         agree_mask(probe, subject, lengths, size, why=why)
         agree_mask(probe, subject, lengths, size, side="left", why=f"{why}, filled on the left")

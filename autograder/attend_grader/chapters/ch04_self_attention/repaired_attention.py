@@ -77,6 +77,10 @@ def _empty(rng: np.random.Generator) -> Fresh:
         yield "query 1 may look at nothing", Call((*_given(rng, *sizes), mask))
     given = _given(rng, 2, 3, 2, 2)
     yield "nobody may look at anything", Call((*given, np.zeros((2, 3), bool)))
+    yield "one text, and two masks of False", Call((*given, np.zeros((2, 1, 3), bool)))
+    for t in (3, 1):
+        one = np.arange(t)[:, None] > 0
+        yield "one key, hidden from query 0", Call((*_given(rng, t, 1, 2, 3), one))
     q, k, v, mask = _apart(rng, 0.0, 1e3)
     why = "hidden scores 1,000 above the visible ones, and an empty row"
     yield why, Call((q, k, v, with_empty_row(mask, 2)))

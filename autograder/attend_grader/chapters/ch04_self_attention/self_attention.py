@@ -64,6 +64,10 @@ def _masked(rng: np.random.Generator) -> Fresh:
     yield "token 2 may look at nothing", Call((*text(rng, 4, 3, 2, 5), mask))
     args = text(rng, 4, 3, 2, 5)
     yield "nobody may look at anything", Call((*args, np.zeros((4, 4), bool)))
+    nobody = np.zeros((2, 1, 3), bool)
+    yield "one text, and two masks of False", Call((*text(rng, 3, 4, 2, 5), nobody))
+    one = np.zeros((1, 1), bool)
+    yield "one token, which may not look at itself", Call((*text(rng, 1, 3, 2, 4), one))
     for b in (2, 3):  # as many sentences as tokens, too: there a mask (B, T) fits and is wrong
         batch = text(rng, 3, 4, 2, 5, (b,))
         yield f"a mask ({b}, 1, 3), one row a sentence", Call((*batch, seen(rng, b, 1, 3)))

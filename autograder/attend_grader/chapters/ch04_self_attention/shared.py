@@ -217,6 +217,7 @@ def looking(named: tuple[str, ...], *, forbids: tuple[str, ...] = ()) -> Contrac
         shared=("mask",),
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
+        one_array=True,
         masks=("mask",),
         hidden_rows=True,
         arguments_unchanged=True,
