@@ -1,4 +1,4 @@
-"""A last look at an answer that every property lets pass: draws, small ones, and others in size.
+"""A last look at an answer that every property lets pass: draws, small, wide and of other size.
 
 What properties look for is what their authors thought of. An answer that is right gives what the
 reference gives on any draw, as far as rounding allows; one that does not is wrong, whatever passed.
@@ -25,7 +25,7 @@ from attend_grader.checks.compare import Miss
 from attend_grader.checks.exact import Exact
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.probe import Call, Probe
-from attend_grader.checks.promises import changes
+from attend_grader.checks.promises import changes, overwrites
 from attend_grader.checks.sizes import Sized
 from attend_grader.checks.subject import Outcome, Subject, SubjectError, local
 from attend_grader.checks.trials import Trial, form_of
@@ -46,9 +46,14 @@ def look(subject: Subject, exercise: Exercise, probe: Probe) -> None:
 
 
 def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
-    """Fresh draws, and draws cut to a length of 1."""
+    """Fresh draws, draws cut to a length of 1, and wide calls.
+
+    The wide ones come twice, with other numbers: a result that is kept would be overwritten.
+    """
     drawn = list(exercise.draws(probe.rng))
     calls = drawn if exercise.related else [*drawn, *_small(drawn, exercise)]
+    wide = [*exercise.wide(probe.rng), *exercise.wide(probe.rng)] if exercise.wide else []
+    calls += wide
     rights = [reference_on(exercise.reference, call)(call) for call in calls]
     both = zip(calls, rights, strict=True)
     asked = [(call, right.value) for call, right in both if usable(right)]
@@ -60,7 +65,11 @@ def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
             _loss(trial, call.on(local(other)), want) is None
             for other in exercise.right_answers.values()
         ):  # else it is no call that every right answer fits: lengths may not belong together
-            raise loss
+            longest = max((n for leaf in trial.leaves() for n in leaf.value.shape), default=0)
+            why = f"with an axis of {longest}" if any(call is each for each in wide) else ""
+            raise loss if isinstance(loss, SubjectError) else loss.on("", why)
+        if outcome.overwritten and _unchanged(exercise):
+            raise overwrites().on(trial.given(call), "")
 
 
 def _of_any_size(subject: Subject, exercise: Exercise, probe: Probe) -> None:
@@ -77,15 +86,19 @@ def _of_any_size(subject: Subject, exercise: Exercise, probe: Probe) -> None:
         if exact.usable:
             tried.append((each, exact, bench))
     run_ahead([(bench, each.call) for each, _, bench in tried])
-    unchanged = exercise.contract is not None and exercise.contract.arguments_unchanged
     for each, exact, bench in tried:
         outcome = bench(each.call)
         if not exact.same(outcome) and exact.settled:
             raise _unlike(Trial(subject, probe, each.call), each.what, exact, outcome)
-        if unchanged and outcome.mutated:
+        if outcome.mutated and _unchanged(exercise):
             named = [exact.names[i] if isinstance(i, int) else i for i in outcome.mutated]
             trial = Trial(subject, probe, each.call)
             raise changes(named).on(trial.given(each.call), each.what)
+
+
+def _unchanged(exercise: Exercise) -> bool:
+    """Whether it promises that arguments and earlier results stay as they were."""
+    return exercise.contract is not None and exercise.contract.arguments_unchanged
 
 
 def _unlike(trial: Trial, what: str, exact: Exact, outcome: Outcome) -> Miss | SubjectError:

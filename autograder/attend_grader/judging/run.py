@@ -13,7 +13,7 @@ from attend_grader.checks.calls import parameters_of
 from attend_grader.checks.compare import CALLED, Miss
 from attend_grader.checks.contract import UNCHANGED
 from attend_grader.checks.exercise import Exercise, Probe, Property
-from attend_grader.checks.promises import changes
+from attend_grader.checks.promises import CHANGES, OVERWRITES, changes
 from attend_grader.checks.replay import describe_call
 from attend_grader.checks.subject import Subject, SubjectError
 from attend_grader.inside.kernels import kernels_of
@@ -85,8 +85,11 @@ def run_properties(
         loss = _tested(lambda: look(subject, exercise, probe(LAST_LOOK)), exercise)
         if loss is not None:
             place = _most_fitting(own)
+            if loss.topic in (CHANGES, OVERWRITES):
+                place = [finding.property for finding in findings].index(UNCHANGED)
             loss = replace(loss, reason=f"{LAST_LOOK}: {loss.reason}")
-            findings[place] = loss.finding(own[place], said)
+            prop = exercise.properties[places[findings[place].property]]
+            findings[place] = loss.finding(prop, said)
     return findings
 
 
