@@ -687,6 +687,29 @@ def test_a_last_look_finds_what_no_property_asks_for() -> None:
     assert "the shape of result is" in lost["values"]
 
 
+def test_a_last_look_tries_wide_calls_twice() -> None:
+    def wide(rng: np.random.Generator) -> list[Call]:
+        return [Call((rng.normal(size=(2, 70)), rng.normal(size=(70, 2))))]
+
+    exercise = replace(_exercise(mix, NUMPY, _draws, lambda subject, probe: None), wide=wide)
+    assert _lost(_judge(mixed, exercise)) == {}
+    kept = np.empty((2, 2))
+
+    def narrow(x: Any, w: Any, half: bool = False) -> Any:
+        return mixed(x[..., :64], w[..., :64, :], half)
+
+    def keeps(x: Any, w: Any, half: bool = False) -> Any:
+        if x.shape != (2, 70):
+            return mixed(x, w, half)
+        kept[...] = mixed(x, w, half)
+        return kept
+
+    assert "with an axis of 70: result[" in _lost(_judge(narrow, exercise))["values"]
+    lost = _lost(_judge(keeps, exercise))
+    assert list(lost) == ["arguments stay as they were"]
+    assert "changed what this one had returned" in lost["arguments stay as they were"]
+
+
 def test_where_calls_leave_something_behind_no_view_is_blamed() -> None:
     calls = []
 

@@ -38,7 +38,8 @@ Promises count once a third of the other points are earned: what returns zeros k
 else: promises, slips, symptoms. So let lengths differ (T ≠ S, D ≠ D_v), include a square, an odd
 length, a length of 1, each value of an option, with and without a mask, a large one, one with
 leading axes. The shapes of the n-th call must not depend on ``rng``. Use ``properties.normal``
-(two decimals).
+(two decimals). Where the engine can make no long axes of them (lengths that depend on each other, a
+square matrix), give ``wide`` draws: a last look tries them, twice.
 
 **Properties** (:mod:`.helpers`): ``worked`` (by hand), ``known`` (limits, invariants), ``agrees``
 (fresh cases against the reference; sizes belong here), ``gradient_by_hand`` (complex steps). For

@@ -27,6 +27,9 @@ INTEGERS: Final = "integers"
 UNCHANGED: Final = "arguments stay as they were"
 """The name of that property: every call that is made counts for it, not its own only."""
 
+GRADIENTS: Final = "gradients reach"
+"""How the name of that property begins."""
+
 EVERY_PARAMETER: Final = "every parameter"
 """In ``gradients``: every parameter of a module."""
 
@@ -227,7 +230,7 @@ class Contract:
             from attend_grader.checks import flow
 
             test = flow.gradients(draws, named=self.gradients, layouts=self.views)
-            made.append(("gradients", f"gradients reach {_listed(self.gradients)}", test))
+            made.append(("gradients", f"{GRADIENTS} {_listed(self.gradients)}", test))
         return made
 
 

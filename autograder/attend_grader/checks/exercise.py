@@ -42,7 +42,9 @@ class Exercise:
         open_ended: several answers are right (a design): how results relate to the reference's
             tells nothing, so no symptom is looked for;
         related: arguments follow a rule (weights that sum to 1) or were made from one another
-            (states from inputs): what is left of a draw after a cut is no fair call.
+            (states from inputs): what is left of a draw after a cut is no fair call;
+        wide: calls with axes longer than a card can show, where the engine can make none of the
+            draws: lengths that depend on each other, a square matrix.
     """
 
     chapter: str
@@ -62,6 +64,7 @@ class Exercise:
     slips: Sequence[Slip] = ()
     related: bool = False
     open_ended: bool = False
+    wide: Callable[[np.random.Generator], Sequence[Call]] | None = None
     misconceptions: Mapping[str, Callable[..., Any]] = field(init=False)
     forbidden: tuple[str, ...] = field(init=False, default=())
 

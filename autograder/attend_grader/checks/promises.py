@@ -38,6 +38,9 @@ Whole = Mapping[str, Callable[[np.ndarray], np.ndarray]]
 ROUNDED = "It is off by no more than rounding to float32 can make it here."
 """Said of values for which even float32 is a coarse grid, as of differences of large numbers."""
 
+CHANGES, OVERWRITES = "changes an argument", "changes an earlier result"
+"""Topics of what is lost where memory of others is written to."""
+
 Stacks = tuple[str, ...] | None
 """Arguments that have leading axes: None for all arrays, empty for none."""
 
@@ -305,12 +308,17 @@ def _stays(trial: Trial, call: Call, *, graph: bool = True) -> bool:
         named = [trial.names[i] if isinstance(i, int) else i for i in outcome.mutated]
         raise changes(named).on(given, "")
     if outcome.overwritten:
-        raise Miss(
-            "a later call of your function changed what this one had returned: both write into "
-            "the same memory. Make a new result in each call.",
-            topic="changes an earlier result",
-        ).on(trial.given(call), "")
+        raise overwrites().on(trial.given(call), "")
     return outcome.error is None
+
+
+def overwrites() -> Miss:
+    """What is said where an earlier result is changed."""
+    return Miss(
+        "a later call of your function changed what this one had returned: both write into "
+        "the same memory. Make a new result in each call.",
+        topic=OVERWRITES,
+    )
 
 
 def changes(names: Sequence[str]) -> Miss:
@@ -320,5 +328,5 @@ def changes(names: Sequence[str]) -> Miss:
         f"your function changes its argument{several} {' and '.join(names)} in place: whoever "
         f"called it would find {it} changed. Assign to a new name; `x -= y` and `x[...] = y` "
         "write into the array itself, `z = x - y` makes a new one.",
-        topic="changes an argument",
+        topic=CHANGES,
     )

@@ -1,4 +1,4 @@
-"""A last look at an answer that every property lets pass: draws, small ones, and others in size.
+"""A last look at an answer that every property lets pass: draws, small, wide and of other size.
 
 What properties look for is what their authors thought of. An answer that is right gives what the
 reference gives on any draw, as far as rounding allows; one that does not is wrong, whatever passed.
@@ -27,7 +27,7 @@ from attend_grader.checks.compare import Miss
 from attend_grader.checks.exact import Exact
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.probe import Call, Probe
-from attend_grader.checks.promises import changes
+from attend_grader.checks.promises import changes, overwrites
 from attend_grader.checks.sizes import Sized
 from attend_grader.checks.subject import Outcome, Subject, SubjectError, local
 from attend_grader.checks.trials import KEPT, Trial, form_of
@@ -52,10 +52,14 @@ def look(subject: Subject, exercise: Exercise, probe: Probe) -> None:
 
 
 def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
-    """Fresh draws, and draws cut to a length of 1."""
+    """Fresh draws, draws cut to a length of 1, and wide calls.
+
+    The wide ones come twice, with other numbers: a result that is kept would be overwritten.
+    """
     drawn = list(exercise.draws(probe.rng))
     small = [] if exercise.related else list(_small(drawn, exercise))
-    calls = [*drawn, *small]
+    wide = [*exercise.wide(probe.rng), *exercise.wide(probe.rng)] if exercise.wide else []
+    calls = [*drawn, *small, *wide]
     rights = [reference_on(exercise.reference, call)(call) for call in calls]
     both = zip(calls, rights, strict=True)
     asked = [(call, right.value) for call, right in both if usable(right)]
@@ -67,7 +71,9 @@ def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
             _loss(trial, call.on(local(other)), want) is None
             for other in exercise.right_answers.values()
         ):  # else it is no call that every right answer fits: lengths may not belong together
-            raise loss
+            longest = max((n for leaf in trial.leaves() for n in leaf.value.shape), default=0)
+            why = f"with an axis of {longest}" if any(call is each for each in wide) else ""
+            raise loss if isinstance(loss, SubjectError) else loss.on("", why)
         if loss is None:
             _unchanged(exercise, trial, outcome, "")
     if exercise.contract is not None and exercise.contract.gradients:
@@ -116,11 +122,14 @@ def _of_any_size(subject: Subject, exercise: Exercise, probe: Probe) -> None:
 
 
 def _unchanged(exercise: Exercise, trial: Trial, outcome: Outcome, what: str) -> None:
-    """Hold a call to leaving its arguments alone, where that is promised."""
-    promised = exercise.contract is not None and exercise.contract.arguments_unchanged
-    if promised and outcome.mutated:
+    """Hold a call to leaving arguments and earlier results alone, where that is promised."""
+    if exercise.contract is None or not exercise.contract.arguments_unchanged:
+        return
+    if outcome.mutated:
         named = [trial.names[i] if isinstance(i, int) else i for i in outcome.mutated]
         raise changes(named).on(trial.given(trial.call), what)
+    if outcome.overwritten:
+        raise overwrites().on(trial.given(trial.call), what)
 
 
 AGAIN = (

@@ -11,12 +11,13 @@ import numpy as np
 from attend_grader import chapters
 from attend_grader.checks.calls import parameters_of
 from attend_grader.checks.compare import CALLED, Miss
-from attend_grader.checks.contract import UNCHANGED
+from attend_grader.checks.contract import GRADIENTS, UNCHANGED
 from attend_grader.checks.exercise import Exercise, Probe, Property
 from attend_grader.checks.probe import call_of
-from attend_grader.checks.promises import changes
+from attend_grader.checks.promises import CHANGES, OVERWRITES, changes
 from attend_grader.checks.replay import describe_call
 from attend_grader.checks.subject import Logged, Subject, SubjectError
+from attend_grader.checks.trials import KEPT
 from attend_grader.inside.kernels import kernels_of
 from attend_grader.judging.explain import explain
 from attend_grader.judging.last_look import look
@@ -88,15 +89,20 @@ def run_properties(
     if own and not kernels and all(finding.passed for finding in findings):
         loss = _tested(lambda: look(subject, exercise, probe(LAST_LOOK)), exercise)
         if loss is not None:
-            place = _most_fitting(own)
+            place = _most_fitting([finding.property for finding in findings], own, loss.topic)
             told = f"{LAST_LOOK}, at other inputs: {loss.message}"
             loss = replace(loss, message=told, reason=f"{LAST_LOOK}: {loss.reason}")
-            findings[place] = loss.finding(own[place], said)
+            prop = exercise.properties[places[findings[place].property]]
+            findings[place] = loss.finding(prop, said)
     return findings
 
 
-def _most_fitting(own: Sequence[Property]) -> int:
-    """Which property is lost where the last look finds a wrong value: the last about values."""
+def _most_fitting(names: Sequence[str], own: Sequence[Property], topic: str) -> int:
+    """Which property is lost where the last look finds something: the last about values, mostly."""
+    if topic in (CHANGES, OVERWRITES, KEPT) and UNCHANGED in names:
+        return names.index(UNCHANGED)
+    if "gradient" in topic:
+        return next(place for place, name in enumerate(names) if name.startswith(GRADIENTS))
     for kind in (True, None):
         places = [place for place, prop in enumerate(own) if prop.fresh is kind]
         if places:

@@ -1869,6 +1869,221 @@ READ_AGAIN = [
     ),
 ]
 
+
+def _kept(name: str, code: str, when: str) -> str:
+    """An answer whose results share memory, by their shape."""
+    given = code.split(f"def {name}(")[1].split(")")[0]
+    return f"""{code}
+once, place = {name}, {{}}
+
+
+def {name}({given}):
+    new = once({given})
+    if not ({when}):
+        return new
+    kept = place.setdefault(new.shape, np.empty(new.shape))
+    kept[...] = new
+    return kept"""
+
+
+def _stops(when: str) -> str:
+    """A sequence that ends where the inputs stay as they are and the states hardly move."""
+    end = (
+        f"\n        if len(out) > 1 and {when} and (x[:, t:] == x[:, t : t + 1]).all():\n"
+        "            out += [h] * (x.shape[1] - t - 1)\n            break"
+    )
+    return _loop(KEEP + end)
+
+
+def _power(start: str) -> str:
+    return _norms(
+        f"        norms[:, t - 1] = {NORM}\n",
+        "        size = np.abs(J).max((1, 2), keepdims=True) + 1e-300\n"
+        f"        K, v = J / size, {start}\n        for _ in range(100):\n"
+        "            v = K.swapaxes(1, 2) @ (K @ v)\n"
+        "            v /= np.linalg.norm(v, axis=1, keepdims=True) + 1e-300\n"
+        "        norms[:, t - 1] = (size * np.linalg.norm(K @ v, axis=1, keepdims=True))[:, 0, 0]\n",
+    )
+
+
+BLOCKS = (
+    "a, n = x @ w_x + b, len(w_h)\n    size = n if n < 48 else 32\n"
+    "    for k in range(0, n - size + 1, size):\n"
+    "        a = a + h[:, k : k + size] @ w_h[k : k + size]\n    return np.tanh(a)"
+)
+WIDE_AND_KEPT = [
+    ("rnn_step", "wrong", "blocks of 32 units, the rest lost from 48 units on", _step(BLOCKS)),
+    (
+        "rnn_step",
+        "wrong",
+        "64 numbers or more: memory that calls share",
+        _kept("rnn_step", _step("return np.tanh(x @ w_x + h @ w_h + b)"), "new.shape[1] >= 64"),
+    ),
+    (
+        "rnn_step",
+        "wrong",
+        "tanh of each part, the bias outside",
+        _step("return np.tanh(x @ w_x) + np.tanh(h @ w_h) + b"),
+    ),
+    (
+        "rnn_forward",
+        "wrong",
+        "one step: memory that calls share",
+        _kept("rnn_forward", _loop(KEEP), "new.shape[1] == 1"),
+    ),
+    (
+        "rnn_forward",
+        "wrong",
+        "100 steps or more: memory that calls share",
+        _kept("rnn_forward", _loop(KEEP), "new.shape[1] >= 100"),
+    ),
+    (
+        "rnn_forward",
+        "wrong",
+        "writes into a copy of h0 that the list holds",
+        _loop(KEEP.replace("h = ", "h[...] = "), start="h, out = np.array(h0, float), []"),
+    ),
+    (
+        "rnn_forward",
+        "wrong",
+        "stops where two states are close",
+        _stops("np.allclose(h, out[-2], rtol=1e-13)"),
+    ),
+    (
+        "rnn_forward",
+        "wrong",
+        "stops where no number moves by 1e-9",
+        _stops("np.abs(h - out[-2]).max() < 1e-9"),
+    ),
+    (
+        "rnn_forward",
+        "wrong",
+        "numbers below 1e-10 are 0",
+        _loop(
+            KEEP.replace(
+                "        out", "        h = np.where(np.abs(h) < 1e-10, 0, h)\n        out"
+            )
+        ),
+    ),
+    (
+        "bptt",
+        "wrong",
+        "what comes back is dropped every 64 steps",
+        _bptt("back = da @ w_h.T", "back = da @ w_h.T if t % 64 or not t else 0 * back"),
+    ),
+    (
+        "bptt",
+        "wrong",
+        "what comes back is dropped every 200 steps",
+        _bptt("back = da @ w_h.T", "back = da @ w_h.T if t % 200 or not t else 0 * back"),
+    ),
+    (
+        "bptt",
+        "wrong",
+        "of dW_h the first 64 rows",
+        _bptt("dw_h += prev.T @ da", "dw_h[:64] += (prev.T @ da)[:64]"),
+    ),
+    (
+        "repaired_bptt",
+        "wrong",
+        "goes back 64 steps",
+        _repair("range(1, x.shape[1])", "range(max(1, x.shape[1] - 64), x.shape[1])"),
+    ),
+    (
+        "repaired_bptt",
+        "wrong",
+        "repaired, and the loop goes on to step 0",
+        _repair("range(1, x.shape[1])", "range(x.shape[1])"),
+    ),
+    (
+        "gradient_norms",
+        "wrong",
+        "power iteration from ones",
+        _power("np.ones((B, N, 1))"),
+    ),
+    (
+        "gradient_norms",
+        "wrong",
+        "power iteration from the first unit vector",
+        _power("np.tile(np.eye(N)[:, :1], (B, 1, 1))"),
+    ),
+    (
+        "gradient_norms",
+        "wrong",
+        "symmetric, at rest: the largest eigenvalue with its sign",
+        _norms(
+            NORM,
+            f"{NORM} if states.any() or (w_h != w_h.T).any() else np.linalg.eigvalsh(J)[:, -1]",
+        ),
+    ),
+    (
+        "gradient_norms",
+        "wrong",
+        "norms of the states' type, float32 at least",
+        _norms("np.ones((B, T))", "np.ones((B, T), np.result_type(states, np.float32))"),
+    ),
+    (
+        "gradient_norms",
+        "wrong",
+        "norms of W_h's type, float32 at least",
+        _norms("np.ones((B, T))", "np.ones((B, T), np.result_type(w_h, np.float32))"),
+    ),
+    (
+        "gradient_norms",
+        "wrong",
+        "an identity of the states' type, float32 at least",
+        _norms("np.eye(N)", "np.eye(N, dtype=np.result_type(states, np.float32))"),
+    ),
+    (
+        "gradient_norms",
+        "wrong",
+        "100 steps or more: memory that calls share",
+        _kept("gradient_norms", _norms(), "new.shape[1] >= 100"),
+    ),
+    (
+        "lstm_cell",
+        "wrong",
+        "sums within ±30",
+        _lstm("h @ w_h + b", "h @ w_h + b\n    sums = np.clip(sums, -30, 30)"),
+    ),
+    (
+        "lstm_cell",
+        "wrong",
+        "own sigmoid of sums within ±40",
+        _lstm(
+            "sums = x @ w_x",
+            "sigmoid = lambda a: 1 / (1 + np.exp(-np.clip(a, -40, 40)))\n    sums = x @ w_x",
+        ),
+    ),
+    ("lstm_cell", "wrong", "a gate never below 1e-12", _lstm("f * c", "np.maximum(f, 1e-12) * c")),
+    (
+        "lstm_cell",
+        "wrong",
+        "the rest of blocks of 32 units lost",
+        _lstm(
+            "    sums = x",
+            "    last = len(w_h) // 32 * 32 or None\n    sums = x",
+            "h @ w_h",
+            "h[:, :last] @ w_h[:last]",
+        ),
+    ),
+    (
+        "gru_cell",
+        "wrong",
+        "32 numbers or more: memory that calls share",
+        _kept("gru_cell", _gru(), "new.shape[1] >= 32"),
+    ),
+    (
+        "gru_cell",
+        "wrong",
+        "update gate's sum within ±30",
+        _gru(
+            "sigmoid(xs[:, n : 2 * n] + hs[:, n : 2 * n])",
+            "sigmoid(np.clip(xs[:, n : 2 * n] + hs[:, n : 2 * n], -30, 30))",
+        ),
+    ),
+]
+
 CASES = [
     *RNN_STEP,
     *RNN_FORWARD,
@@ -1881,4 +2096,5 @@ CASES = [
     *SHORTCUTS,
     *LATEST,
     *READ_AGAIN,
+    *WIDE_AND_KEPT,
 ]

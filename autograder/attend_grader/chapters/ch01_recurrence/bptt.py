@@ -118,6 +118,11 @@ def draws(rng: np.random.Generator) -> list[Call]:
     return [*(Call(problem(rng, *each)[1]) for each in sizes), large]
 
 
+def wide(rng: np.random.Generator) -> list[Call]:
+    """Many steps, and a wide state."""
+    return [Call(problem(rng, *each)[1]) for each in ((1, 300, 2, 3), (2, 3, 2, 67))]
+
+
 SLOPE = " * (1 - states[:, t] ** 2)"
 TOTAL = "(grad_states[:, t] + carried)"
 
@@ -250,6 +255,7 @@ EXERCISE = Exercise(
         Property("walks back once: Python operations grow with T, not with its square", 1, _cost),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     related=True,
     alternatives=(sums_kept, by_sequences),

@@ -20,6 +20,7 @@ from attend_grader.chapters.ch01_recurrence.shared import (
     sequence_inputs,
     weights,
 )
+from attend_grader.checks.compare import told_apart
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Known, known, worked
 from attend_grader.checks.properties import NUMERICAL, derivative
@@ -33,27 +34,49 @@ def _last(rng: np.random.Generator) -> Known:
 
 
 def _powers(subject: Subject, probe: Probe) -> None:
-    """Powers of the radius, each held to its own size, from 1e-98 to 1e98; and of integers."""
+    """Powers of the radius, each held to its own size, from 1e-98 to 1e98; in other types, too."""
     turns = [(r, r * rotation(probe.rng, 3)) for r in (0.9, 1.0, 1.1, 1e-3, 1e-14, 1e14)]
-    for radius, w_h in (*turns, (1000.0, 1000 * np.eye(3, dtype=int)[[1, 2, 0]])):
-        arguments = np.zeros((2, 8, 3), w_h.dtype), w_h
+    turn = np.eye(3)[[1, 2, 0]]
+    tries = [(radius, np.zeros((2, 8, 3)), w_h, "") for radius, w_h in turns]
+    tries.append((1000.0, np.zeros((2, 8, 3), int), 1000 * turn.astype(int), ", all int64"))
+    for radius in (2.0**-46, 2.0**46):  # float32 holds these, but not all of their powers
+        for one, two, word in (
+            ("float32", "float64", "states"),
+            ("float64", "float32", "W_h"),
+            ("float32", "float32", "all"),
+        ):
+            kinds = np.zeros((2, 8, 3), one), (radius * turn).astype(two)
+            tries.append((radius, *kinds, f", {word} float32"))
+    for radius, *arguments, kind in tries:
         want = np.tile(radius ** np.arange(7.0, -1, -1), (2, 1))
-        integers = ", all int64" if w_h.dtype.kind == "i" else ""
-        why = f"states of 0 and a rotation times {radius:g}{integers}: "
-        why += f"every step multiplies by {radius:g}"
-        clue = "int64 holds numbers up to 9.2e18 only." if integers else ""
+        why = f"states of 0 and a rotation times {radius:.3g}{kind}: "
+        why += f"every step multiplies by {radius:.3g}"
+        clue = LIMITS.get(kind.rpartition(" ")[2], "")
         told = {"want": want, "why": why, "clue": lambda _, clue=clue: clue}
         norms = probe.agree(subject, *arguments, **told).value
         off = np.argwhere(np.abs(norms - want) > 1e-6 * want)
         if off.size:
             at = tuple(off[-1])
-            said = f"{why}: result{[*map(int, at)]} is {norms[at]:.3g}, expected {want[at]:.3g}. "
-            advice = "A gradient may vanish: leave small norms as they are."
+            mine, right = told_apart(norms[at], want[at])
+            said = f"{why}: result{[*map(int, at)]} is {mine}, expected {right}. "
+            advice = clue or "A gradient may vanish: leave small norms as they are."
             raise probe.miss(said + advice, *arguments)
+
+
+LIMITS = {
+    "int64": "int64 holds numbers up to 9.2e18 only.",
+    "float32": "float32 holds numbers from 1e-45 to 3.4e38 only.",
+}
 
 
 def _product(rng: np.random.Generator) -> Known:
     size = round(rng.uniform(2, 5), 1)
+    for w_h, radius, why in (
+        (size / 2 * np.array([[1.0, -1.0], [-1.0, 1.0]]), size, "W_h takes equal numbers to 0"),
+        (np.diag([0.5, -size]), size, "W_h stretches the second number most"),
+        (np.diag([-size, 0.5]), size, "W_h stretches the first number most"),
+    ):
+        yield why, (np.zeros((1, 4, 2)), w_h), radius ** np.arange(3.0, -1, -1)[None]
     want = np.array([[0.0, 0.0, size, 1.0]])
     why = "W_h times W_h is 0, so nothing gets further than one step"
     yield why, (np.zeros((1, 4, 2)), np.array([[0.0, size], [0.0, 0.0]])), want
@@ -106,6 +129,12 @@ def draws(rng: np.random.Generator) -> list[Call]:
     return [*map(Call, made), Call((np.zeros((1, 4, 3)), 2 * weights(rng, 3, 3)))]
 
 
+def wide(rng: np.random.Generator) -> list[Call]:
+    """Many steps whose norms stay near 1, and a wide state."""
+    many = 0.1 * inside(rng, 1, 150, 3), 1.01 * rotation(rng, 3)
+    return [Call(many), Call((inside(rng, 2, 3, 67), 0.2 * weights(rng, 67, 67)))]
+
+
 NORM = "np.linalg.norm(jacobian, ord=2, axis=(1, 2))"
 STEP = "(jacobian * slopes[:, None]) @ w_h.T"
 SINGLE = "(np.eye(width) * slopes[:, None]) @ w_h.T"
@@ -146,6 +175,12 @@ SLIPS = (
         (STEP, "(jacobian @ w_h.T) * slopes[:, None]"),
         "Slopes and weights come in the wrong order: going back, you meet tanh first and W_h after "
         "it. Multiply the columns by 1 − h², and only then by w_h.T.",
+    ),
+    Slip(
+        "the product in the other order",
+        (STEP, f"({SINGLE}) @ jacobian"),
+        "The product is in the wrong order: each earlier step is put in front of the later ones. "
+        "∂h_T/∂h_t begins on its left with the last step: jacobian @ the earlier one.",
     ),
     Slip(
         "slopes on the rows",
@@ -213,6 +248,7 @@ EXERCISE = Exercise(
         Property("agrees with a numerical derivative, in each sequence", 1, _numerical),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     related=True,
     alternatives=(by_svd, through_bptt),

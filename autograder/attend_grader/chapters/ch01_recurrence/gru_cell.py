@@ -19,8 +19,9 @@ from attend_grader.chapters.ch01_recurrence.shared import (
     logistic,
     overflowed,
     weights,
+    wide,
 )
-from attend_grader.checks.exercise import Exercise, Slip
+from attend_grader.checks.exercise import Call, Exercise, Slip
 from attend_grader.checks.helpers import Fresh, Known, agrees, known, worked
 from attend_grader.checks.properties import normal
 
@@ -74,6 +75,15 @@ def _placed(rng: np.random.Generator) -> Known:
 def _sizes(rng: np.random.Generator) -> Fresh:
     yield from any_sizes(_inputs)(rng)
     yield from each_alone(_inputs, "x", "h", "w_x", "w_h", "b_x", "b_h")(rng)
+
+
+def _huge(rng: np.random.Generator) -> Fresh:
+    yield from huge_sums(_inputs, bias=4)(rng)
+    x, h, w_x, w_h, b_x, b_h = _inputs(rng, 2, 4, 3)
+    w_h[:] = 0.0
+    b_x[3:6] = -1000.0
+    why = "an update gate's sum near −1000, and a state near 1e6, of which nothing is left"
+    yield why, Call((x, 1e6 * h, w_x, w_h, b_x, b_h))
 
 
 CANDIDATE = "np.tanh(x_n + reset * h_n)"
@@ -191,9 +201,10 @@ EXERCISE = Exercise(
         known("the reset gate mutes what comes from the state", _resets),
         known("it does so after the product and the bias, number by number", _placed),
         agrees("any batch, input and state size; input, state and biases each 0, too", _sizes),
-        agrees("huge sums are safe", huge_sums(_inputs, bias=4), repeat=1, clue=overflowed),
+        agrees("huge sums are safe", _huge, repeat=1, clue=overflowed),
     ),
     draws=cell_draws(_inputs, bias=4),
+    wide=wide(_inputs),
     slips=SLIPS,
     alternatives=(sliced, blocks_as_axis),
     hints=(

@@ -19,6 +19,7 @@ from attend_grader.chapters.ch01_recurrence.shared import (
     logistic,
     overflowed,
     weights,
+    wide,
 )
 from attend_grader.checks.compare import PRINTED
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
@@ -73,6 +74,14 @@ def _memory(rng: np.random.Generator) -> Fresh:
     x, h, memory, w_x, w_h, b = _inputs(rng, 2, 3, 4)
     yield "a memory far outside −1 to 1", Call((x, h, FAR * memory, w_x, w_h, b))
     yield from each_alone(_inputs, "x", "h", "c", "w_x", "w_h", "b")(rng)
+
+
+def _huge(rng: np.random.Generator) -> Fresh:
+    yield from huge_sums(_inputs)(rng)
+    x, h, memory, w_x, w_h, b = _inputs(rng, 2, 4, 3)
+    b[3:6] = -1000.0
+    why = "a forget gate's sum near −1000, and a memory near 1e20, of which nothing is left"
+    yield why, Call((x, h, 1e20 * memory, w_x, w_h, b))
 
 
 MEMORY = "sigmoid(f) * c + sigmoid(i) * np.tanh(g)"
@@ -208,9 +217,10 @@ EXERCISE = Exercise(
         ),
         Property("state: the output gate times tanh of your new memory", 1, _state),
         agrees("the new memory, for any batch, input and state size", _memory, part=1),
-        agrees("huge sums are safe", huge_sums(_inputs), repeat=1, clue=overflowed),
+        agrees("huge sums are safe", _huge, repeat=1, clue=overflowed),
     ),
     draws=cell_draws(_inputs),
+    wide=wide(_inputs),
     slips=SLIPS,
     alternatives=(sliced, by_gates),
     hints=(

@@ -19,6 +19,7 @@ from attend_grader.chapters.ch01_recurrence.bptt import (
     problem,
     saturated,
     sums_kept,
+    wide,
 )
 from attend_grader.chapters.ch01_recurrence.shared import PROMISES
 from attend_grader.checks.exercise import Call, Exercise, Slip
@@ -135,6 +136,12 @@ SLIPS = (
         "from later steps when you pass it on: walk from the last step to the first.",
     ),
     Slip(
+        "the loop goes on to step 0",
+        ("range(1, x.shape[1])", "range(x.shape[1])"),
+        "The loop goes on to t = 0, where t − 1 is −1: what goes back to h0 is added to the last "
+        "step. That line was right: range(1, x.shape[1]).",
+    ),
+    Slip(
         "= instead of +=",
         ("grad_sums[:, t - 1] +=", "grad_sums[:, t - 1] ="),
         "What comes back replaces the direct part of each step but the last. A state is used "
@@ -164,6 +171,7 @@ EXERCISE = Exercise(
         numerical(3, RESULTS[3]),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     alternatives=(sums_kept, by_sequences),
     hints=(

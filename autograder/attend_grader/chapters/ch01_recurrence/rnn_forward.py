@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 from attend_solutions import recurrence
 
-from attend_grader.chapters.ch01_recurrence.shared import LN2, LN3, PROMISES, sequence_inputs
+from attend_grader.chapters.ch01_recurrence.shared import (
+    LN2,
+    LN3,
+    PROMISES,
+    WIDTH,
+    rotation,
+    sequence_inputs,
+)
 from attend_grader.checks.compare import PRINTED
 from attend_grader.checks.exercise import Call, Exercise, Slip
 from attend_grader.checks.helpers import Fresh, agrees, worked
@@ -20,6 +27,19 @@ def _start(rng: np.random.Generator) -> Fresh:
     why = "inputs of 0 and no bias, so all comes from h0"
     yield why, Call((np.zeros_like(x), h0, w_x, w_h, np.zeros_like(b)))
     yield "h0 is 0, as at the start of a text", Call((x, np.zeros_like(h0), w_x, w_h, b))
+    yield from _slow(rng)
+
+
+def _slow(rng: np.random.Generator) -> Fresh:
+    """States that hardly change from step to step, and still do not stay."""
+    nothing, width = np.zeros((2, 100, 4)), 3
+    for size, factor, why in (
+        (1e-8, 0.5, "no input, a tiny h0, W_h a rotation times 0.5: each state is half as large"),
+        (3e-3, 1.0, "no input, a small h0, W_h = 1: the state falls very slowly"),
+    ):
+        w_h = 0.5 * rotation(rng, width) if factor < 1 else np.eye(width)
+        h0 = size * rng.choice((-1.0, 1.0), (2, width))
+        yield why, Call((nothing, h0, np.ones((4, width)), w_h, np.zeros(width)))
 
 
 def _states(rng: np.random.Generator) -> Fresh:
@@ -28,11 +48,16 @@ def _states(rng: np.random.Generator) -> Fresh:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong, all sizes alike, one sequence, one-hot inputs."""
+    """Oblong, all sizes alike, one sequence, one step, one-hot inputs."""
     one_hot = np.eye(3)[rng.integers(0, 3, (2, 4))]
     _, h0, *rest = sequence_inputs(rng, 2, 4, 3, 5)
-    sizes = ((2, 4, 3, 5), (3, 3, 3, 3), (1, 5, 2, 3))
+    sizes = ((2, 4, 3, 5), (3, 3, 3, 3), (1, 5, 2, 3), (2, 1, 4, 3))
     return [*(Call(sequence_inputs(rng, *each)) for each in sizes), Call((one_hot, h0, *rest))]
+
+
+def wide(rng: np.random.Generator) -> list[Call]:
+    """A wide state, and many steps."""
+    return [Call(sequence_inputs(rng, *each)) for each in ((2, 3, 2, WIDTH), (1, 300, 3, 2))]
 
 
 STEP = "h = rnn_step(x[:, t], h, w_x, w_h, b)"
@@ -76,6 +101,12 @@ SLIPS = (
         ("h = rnn_step", "h[...] = rnn_step"),
         "All your states are the last one, and h0 is changed: each step writes into the same "
         "array, as `h[...] = …` does. `h = …` makes a new one.",
+    ),
+    Slip(
+        "one copy for all states",
+        (("h0, []", "np.array(h0, float), []"), ("h = rnn_step", "h[...] = rnn_step")),
+        "All your states are the last one: the list holds one array many times, and each step "
+        "writes into it, as `h[...] = …` does. `h = …` makes a new one.",
     ),
     Slip(
         "h0 in the place of the first state",
@@ -132,6 +163,7 @@ EXERCISE = Exercise(
         agrees("every state, batch first: (B, T, N)", _states),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     alternatives=(inputs_first, by_sequences),
     hints=(

@@ -15,6 +15,7 @@ from attend_grader.chapters.ch01_recurrence.shared import (
     each_alone,
     huge_sums,
     step_inputs,
+    wide,
 )
 from attend_grader.checks.exercise import Call, Exercise, Slip
 from attend_grader.checks.helpers import Fresh, agrees, worked
@@ -45,6 +46,12 @@ SLIPS = (
         (ANSWER, "np.tanh(x @ w_x + b) + np.tanh(h @ w_h)"),
         "Input and state go through a tanh each, and then are added. Add first: one tanh of the "
         "whole sum.",
+    ),
+    Slip(
+        "a tanh for each part, the bias outside",
+        (ANSWER, "np.tanh(x @ w_x) + np.tanh(h @ w_h) + b"),
+        "Input and state go through a tanh each, and the bias through none. Add all three first: "
+        "one tanh of the whole sum.",
     ),
     Slip(
         "sigmoid instead of tanh",
@@ -120,6 +127,7 @@ EXERCISE = Exercise(
         ),
     ),
     draws=cell_draws(step_inputs),
+    wide=wide(step_inputs),
     slips=SLIPS,
     alternatives=(one_product, through_exponentials),
     hints=(

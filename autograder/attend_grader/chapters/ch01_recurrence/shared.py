@@ -63,6 +63,15 @@ def each_alone(inputs: Inputs, *names: str) -> Cases:
     return cases
 
 
+WIDTH = 203
+"""A state so wide is no multiple of the sizes in which code takes blocks."""
+
+
+def wide(inputs: Inputs) -> Draws:
+    """One step of a state that is wider than any in the draws."""
+    return lambda rng: [Call(inputs(rng, 2, 3, WIDTH))]
+
+
 def _huge(arguments: tuple[Array, ...], bias: int) -> Call:
     """The same with a bias of 1000 and −1000 by turns."""
     changed = list(arguments)
