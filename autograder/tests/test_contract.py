@@ -653,6 +653,20 @@ def test_a_last_look_finds_what_no_property_asks_for() -> None:
     assert "the shape of result is" in lost["values"]
 
 
+def test_a_last_look_finds_what_is_kept_for_an_array_whose_numbers_change() -> None:
+    exercise = _exercise(mix, NUMPY, _draws, lambda subject, probe: None)
+    kept: dict[int, Any] = {}
+
+    def keeps(x: Any, w: Any, half: bool = False) -> Any:
+        _, powers = kept.setdefault(id(w), (w, w.copy()))  # by the array, not by its numbers
+        return mixed(x, powers, half)
+
+    lost = _lost(_judge(keeps, exercise))
+    assert list(lost) == ["values"]
+    assert "the same arrays, whose numbers were changed since a call before" in lost["values"]
+    assert "kept from one call for the next" in lost["values"]
+
+
 def test_where_calls_leave_something_behind_no_view_is_blamed() -> None:
     calls = []
 

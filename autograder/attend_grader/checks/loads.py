@@ -21,6 +21,8 @@ class Asked(Protocol):
     def method(self) -> str | None: ...  # noqa: D102
     @property
     def launcher(self) -> str: ...  # noqa: D102
+    @property
+    def before(self) -> tuple[tuple[Any, ...], Mapping[str, Any]] | None: ...  # noqa: D102
 
 
 def asked(call: Asked) -> dict[str, Any]:
@@ -28,6 +30,9 @@ def asked(call: Asked) -> dict[str, Any]:
     request: dict[str, Any] = {"op": "call", "method": call.method}
     request |= {"args": tuple(call.args), "kwargs": dict(call.kwargs)}
     request |= {"launcher": call.launcher} if call.launcher else {}
+    if call.before is not None:
+        args, kwargs = call.before
+        request["before"] = tuple(args), dict(kwargs)
     return request if call.build is None else {**request, "build": built_as(call)}
 
 

@@ -34,6 +34,8 @@ class Call:
         method: for a class: call this method of the instance instead of the instance itself.
         launcher: for a Triton kernel: ``"module:function"`` of the course that is called with the
             kernel in front of the arguments, and launches it (:mod:`.kernels`).
+        before: positional and keyword arguments of a call before this one, in the same arrays: with
+            what these held then (:meth:`.subject.Subject.many` makes both).
     """
 
     args: tuple[Any, ...]
@@ -42,6 +44,7 @@ class Call:
     parameters: Mapping[str, Any] | None = None
     method: str | None = None
     launcher: str = ""
+    before: tuple[tuple[Any, ...], Mapping[str, Any]] | None = None
 
     def on(self, subject: Subject) -> Outcome:
         """What ``subject`` does on this call; never raises for its errors."""

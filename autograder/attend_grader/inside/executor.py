@@ -27,6 +27,7 @@ from attend_grader.inside.kernels import interprets, kernels_of
 from attend_grader.inside.measuring import measured
 from attend_grader.inside.origins import origins
 from attend_grader.inside.parameters import load
+from attend_grader.inside.rehearsal import rehearse
 from attend_grader.inside.settings import graph, no_input, usual_settings
 from attend_grader.inside.telling import (
     MAX_NAMES,
@@ -186,6 +187,8 @@ class Executor:
             from attend_grader.inside.torch_gradients import gradients
 
             return gradients(target, args, kwargs, request["gradients"])
+        if request.get("before") is not None:
+            rehearse(target, args, kwargs, request["before"])
         take = request.get("take")
         if not request.get("measure"):
             return {"value": _taken(target(*args, **kwargs), take)}

@@ -2,16 +2,20 @@
 
 What properties look for is what their authors thought of. An answer that is right gives what the
 reference gives on any draw, as far as rounding allows; one that does not is wrong, whatever passed.
+So it does where an argument's numbers were changed since the last call, as training changes them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from attend_grader.checks.behaviour import same_structure
 from attend_grader.checks.calls import (
     Bench,
+    Leaf,
+    is_array,
     leaves,
     numbers,
     parameters_of,
@@ -28,10 +32,16 @@ from attend_grader.checks.probe import Call, Probe
 from attend_grader.checks.promises import changes
 from attend_grader.checks.sizes import Sized
 from attend_grader.checks.subject import Outcome, Subject, SubjectError, local
-from attend_grader.checks.trials import Trial, form_of
+from attend_grader.checks.trials import KEPT, Trial, form_of
+from attend_grader.inside.kernels import launches
 
 SMALL = 8
 """Calls with a length of 1 that are tried, at most."""
+
+CHANGED = 4
+"""Calls that are made with arrays whose numbers have changed, at most."""
+
+SINCE = "the same arrays, whose numbers were changed since a call before"
 
 
 def look(subject: Subject, exercise: Exercise, probe: Probe) -> None:
@@ -43,6 +53,7 @@ def look(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     """
     _usual(subject, exercise, probe)
     _of_any_size(subject, exercise, probe)
+    _changed_since(subject, exercise, probe)
 
 
 def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
@@ -86,6 +97,57 @@ def _of_any_size(subject: Subject, exercise: Exercise, probe: Probe) -> None:
             named = [exact.names[i] if isinstance(i, int) else i for i in outcome.mutated]
             trial = Trial(subject, probe, each.call)
             raise changes(named).on(trial.given(each.call), each.what)
+
+
+def _changed_since(subject: Subject, exercise: Exercise, probe: Probe) -> None:
+    """Arrays that held other numbers in a call before: as new ones, to functions of arrays."""
+    if isinstance(exercise.reference, type) or launches(exercise.reference):
+        return
+    firsts: dict[Any, tuple[Call, Call]] = {}
+    for now, then in zip(exercise.draws(probe.rng), exercise.draws(probe.rng), strict=False):
+        if _plain((*now.args, *now.kwargs.values())) and _twins(now, then, exercise):
+            firsts.setdefault(form_of(now), (now, then))
+    pairs = list(firsts.values())[:CHANGED]
+    came = subject.many(
+        [
+            call
+            for now, then in pairs
+            for call in (now, replace(now, before=(then.args, then.kwargs)))
+        ]
+    )
+    for (now, _), new, old in zip(pairs, came[::2], came[1::2], strict=True):
+        if usable(new):
+            trial = Trial(subject, probe, now)
+            if old.error is not None:
+                raise SubjectError(old.error, f"{SINCE}: {trial.given(now)}")
+            found = _difference(trial, old.value, new.value)
+            if found is not None:
+                place, mine, want = found
+                text = f"{place} is {mine}, but {want} for new arrays with the same numbers."
+                raise Miss(text, cause=KEPT, topic=SINCE).on(trial.given(now), SINCE)
+
+
+def _plain(value: Any) -> bool:
+    """Whether a call cannot change it but in its arrays."""
+    if isinstance(value, tuple):
+        return all(map(_plain, value))
+    return is_array(value) or value is None or isinstance(value, (bool, int, float, complex, str))
+
+
+def _twins(one: Call, other: Call, exercise: Exercise) -> bool:
+    """Whether two calls of a function are alike but for the numbers of their arrays."""
+    if one.build is not None or one.method is not None:
+        return False
+    names = parameters_of(exercise.reference)
+    first, second = leaves(one, names), leaves(other, names)
+    if [_kind(leaf) for leaf in first] != [_kind(leaf) for leaf in second]:
+        return False
+    bare = [replaced(call, dict.fromkeys(leaf.path for leaf in first)) for call in (one, other)]
+    return bool(first) and bare[0] == bare[1]
+
+
+def _kind(leaf: Leaf) -> tuple[Any, ...]:
+    return leaf.path, numbers(leaf.value).shape, str(leaf.value.dtype)
 
 
 def _unlike(trial: Trial, what: str, exact: Exact, outcome: Outcome) -> Miss | SubjectError:
