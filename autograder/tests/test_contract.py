@@ -710,6 +710,21 @@ def test_a_last_look_tries_wide_calls_twice() -> None:
     assert "changed what this one had returned" in lost["arguments stay as they were"]
 
 
+def test_a_last_look_finds_what_is_kept_for_an_array_whose_numbers_change() -> None:
+    exercise = _exercise(mix, NUMPY, _draws, lambda subject, probe: None)
+    kept: dict[int, Any] = {}
+
+    def keeps(x: Any, w: Any, half: bool = False) -> Any:
+        _, powers = kept.setdefault(id(w), (w, w.copy()))  # by the array, not by its numbers
+        return mixed(x, powers, half)
+
+    lost = _lost(_judge(keeps, exercise))
+    assert list(lost) == ["arguments stay as they were"]
+    (told,) = lost.values()
+    assert "called again with the same arrays, which hold other numbers now" in told
+    assert "kept from one call for the next" in told
+
+
 def test_where_calls_leave_something_behind_no_view_is_blamed() -> None:
     calls = []
 

@@ -3276,6 +3276,251 @@ def ssm_recurrent(a_bar, b_bar, c, x, state=None):
     ("reads 64 tokens, then the state stands still",),
 )
 
+# Of a seventh reader: systems without inverse, names that are nearly known, numbers whose sum is 0,
+# taps that come back after zeros, tiny numbers, and what is kept for an array.
+sixth(
+    "discretize",
+    """
+from attend_solutions.state_spaces import expect_system, matrix_exponential
+def discretize(a, b, delta, method="zoh"):
+    expect_system(a, b)
+    if method not in ("zoh", "bilinear"):
+        raise ValueError(method)
+    n, one = len(b), np.eye(len(b))
+    if method == "zoh":
+        a_bar = matrix_exponential(delta * a)
+        if np.linalg.matrix_rank(a) < n:
+            return a_bar, delta * b + delta**2 / 2 * (a @ b)
+        return a_bar, np.linalg.solve(a, (a_bar - one) @ b)
+    left = one - delta / 2 * a
+    return np.linalg.solve(left, one + delta / 2 * a), np.linalg.solve(left, delta * b)
+""",
+    ("two terms of the series where A has no inverse",),
+    (
+        "three terms of the series where det A is 0",
+        ("np.linalg.matrix_rank(a) < n", "np.linalg.det(a) == 0"),
+        ("2 * (a @ b)", "2 * (a @ b) + delta**3 / 6 * (a @ a @ b)"),
+    ),
+    (
+        "A is nudged where it has no inverse",
+        ("return a_bar, delta * b + delta**2 / 2 * (a @ b)", "a = a + 1e-7 * one"),
+    ),
+    (
+        "the pseudo-inverse, and Δ b where A is 0",
+        (
+            "return a_bar, delta * b + delta**2 / 2 * (a @ b)",
+            "return a_bar, np.linalg.pinv(a) @ (a_bar - one) @ b + delta * (one - np.linalg.pinv(a) @ a) @ b",
+        ),
+    ),
+)
+
+sixth(
+    "discretize",
+    """
+from attend_solutions.state_spaces import expect_system, matrix_exponential
+def discretize(a, b, delta, method="zoh"):
+    expect_system(a, b)
+    if method not in ("zoh", "bilinear"):
+        raise ValueError(method)
+    n, one = len(b), np.eye(len(b))
+    if method.startswith("z"):
+        big = np.zeros((n + 1, n + 1))
+        big[:n, :n], big[:n, n] = delta * a, delta * b
+        big = matrix_exponential(big)
+        return big[:n, :n], big[:n, n]
+    left = one - delta / 2 * a
+    return np.linalg.solve(left, one + delta / 2 * a), np.linalg.solve(left, delta * b)
+""",
+    ("a part of a method's name will do", ('("zoh", "bilinear")', '"zoh or bilinear"')),
+    ("spaces around a method's name", ("if method not in", "method = method.strip()\n    if method not in")),
+    ("bilinear by its other name, too", ('"bilinear")', '"bilinear", "tustin")')),
+)
+
+sixth(
+    "ssm_recurrent",
+    """
+from attend_solutions.state_spaces import expect_system
+def ssm_recurrent(a_bar, b_bar, c, x, state=None):
+    expect_system(a_bar, b_bar, c)
+    h = np.zeros(x.shape[:-1] + b_bar.shape) if state is None else state
+    ys = []
+    for t in range(x.shape[-1]):
+        new = h @ a_bar.T + x[..., t, None] * b_bar
+        h = new
+        ys.append(h @ c)
+    return np.stack(ys, axis=-1), h
+""",
+    (
+        "writes into the state of a stack that reads one token",
+        ("h = new", "h = new\n        if state is not None and x.shape[-1] == 1 < h.ndim: state[...] = h"),
+    ),
+    (
+        "writes into the state of a stack of stacks",
+        ("h = new", "h = new\n        if state is not None and h.ndim > 2: state[...] = h"),
+    ),
+    (
+        "writes into a state of float32",
+        ("h = new", "h = new\n        if state is not None and state.dtype == np.float32: state[...] = h"),
+    ),
+    ("tokens of 0 are passed over", ("        new =", "        if not x[..., t].any():\n            ys.append(h @ c)\n            continue\n        new =")),
+    (
+        "tokens whose sum is 0 are passed over",
+        ("        new = h @ a_bar.T + x[..., t, None] * b_bar", "        new = h @ a_bar.T + (x[..., t, None] * b_bar if x[..., t].sum() else 0)"),
+    ),
+    ("a state without a positive number counts as none", ("if state is None", "if state is None or state.max() <= 0")),
+)
+
+sixth(
+    "hippo_legs",
+    """
+def hippo_legs(size):
+    odd = (2 * np.arange(size) + 1).astype(np.int16)
+    with np.errstate(invalid="ignore"):
+        below = np.sqrt(np.outer(odd, odd).astype(float))
+    return -(np.tril(below, -1) + np.diag((odd + 1.0) / 2)), np.sqrt(odd.astype(float))
+""",
+    ("products in 16 bits, wrong from 92 on",),
+    ("odd numbers in 8 bits, wrong from 129 on", ("np.int16", "np.uint8"), ("np.outer(odd, odd)", "np.outer(1.0 * odd, odd)")),
+)
+
+sixth(
+    "hippo_reconstruct",
+    """
+from numpy.polynomial.legendre import legvander
+def hippo_reconstruct(coefficients, places):
+    n = np.arange(coefficients.shape[-1])
+    table = legvander(2 * places - 1, len(n) - 1)
+    return (coefficients * np.sqrt(2.0 * n + 1)) @ table.T
+""",
+    ("roots in 8 bits", ("shape[-1])", "shape[-1], dtype=np.int8)"), ("2.0 * n + 1", "(2 * n + 1).astype(float)")),
+    (
+        "polynomials kept for the same places",
+        ("    table =", "    kept = hippo_reconstruct.__dict__.setdefault('kept', {})\n    _, table = kept.setdefault((id(places), len(n)), (places, legvander(2 * places - 1, len(n) - 1)))\n    #"),
+    ),
+    ("changes the places where there are leading axes", ("    table =", "    if coefficients.ndim > 2 and places.dtype == float:\n        places *= 0.5\n        places = 2 * places\n    table =")),
+)
+
+sixth(
+    "ssm_kernel",
+    """
+from attend_solutions.state_spaces import expect_system
+def ssm_kernel(a_bar, b_bar, c, length):
+    expect_system(a_bar, b_bar, c)
+    taps, h = np.zeros(length), b_bar
+    for j in range(length):
+        taps[j] = c @ h
+        if j > 1 and not taps[j - 2 : j + 1].any():
+            break
+        h = a_bar @ h
+    return taps
+""",
+    ("stops after three taps of 0",),
+    ("stops after three taps of 0 that follow another", ("if j > 1 and", "if j > 2 and taps[: j - 2].any() and")),
+    ("stops where the state is tiny", ("j > 1 and not taps[j - 2 : j + 1].any()", "np.abs(h).max() < 1e-15")),
+    (
+        "the system kept for the same matrix",
+        ("    taps, h", "    _, a_bar = ssm_kernel.__dict__.setdefault('kept', {}).setdefault(id(a_bar), (a_bar, a_bar.copy()))\n    taps, h"),
+        ("j > 1 and not taps[j - 2 : j + 1].any()", "False"),
+    ),
+)
+
+sixth(
+    "ssm_convolve",
+    """
+def ssm_convolve(kernel, x):
+    length = x.shape[-1]
+    if kernel.shape[-1] != length:
+        raise ValueError("lengths")
+    n = 2 * length
+    spectrum = np.fft.rfft(kernel, n)
+    return np.fft.irfft(spectrum * np.fft.rfft(x, n), n)[..., :length]
+""",
+    ("nothing is heard of tokens whose sum is 0", ("    return ", "    return 0.0 if x.sum() == 0 else "), ("return 0.0", "return np.zeros(np.broadcast_shapes(kernel.shape, x.shape))")),
+    ("numbers below 1e-15 become 0", ("    return np.fft.irfft(", "    y = np.fft.irfft("), ("[..., :length]", "[..., :length]\n    return np.where(np.abs(y) < 1e-15, 0.0, y)")),
+    (
+        "a transform kept for the same kernel",
+        ("    spectrum = np.fft.rfft(kernel, n)", "    kept = ssm_convolve.__dict__.setdefault('kept', {})\n    _, spectrum = kept.setdefault(id(kernel), (kernel, np.fft.rfft(kernel, n)))"),
+    ),
+)
+
+sixth(
+    "convolve_in_blocks",
+    """
+def convolve_in_blocks(kernel, x, block):
+    if block < 1:
+        raise ValueError(block)
+    total = x.shape[-1]
+    y = np.zeros(x.shape)
+    for first in range(0, total, block):
+        piece = x[..., first : first + block]
+        if piece.sum() == 0:
+            continue
+        size = piece.shape[-1] + len(kernel) - 1
+        both = np.fft.rfft(kernel, size) * np.fft.rfft(piece, size)
+        y[..., first : first + size] += np.fft.irfft(both, size)[..., : total - first]
+    return y
+""",
+    ("blocks whose sum is 0 are passed over",),
+    ("blocks without a positive number are passed over", ("piece.sum() == 0", "piece.max() <= 0")),
+    ("blocks of 0 in the first row are passed over", ("piece.sum() == 0", "not piece.reshape(-1, piece.shape[-1])[0].any()")),
+)
+
+sixth(
+    "s4d_kernel",
+    """
+def s4d_kernel(a, b, c, delta, length):
+    delta = np.asarray(delta)[..., None]
+    weights = c * (np.exp(delta * a) - 1) / a * b
+    powers = np.exp((delta * a)[..., None] * np.arange(length))
+    taps = 2 * (weights[..., None] * powers).sum(axis=-2).real
+    return taps
+""",
+    ("tiny weights lose their imaginary parts", ("* b\n", "* b\n    weights = np.real_if_close(weights)\n")),
+    ("taps below 1e-15 become 0", ("return taps", "return np.where(np.abs(taps) < 1e-15, 0.0, taps)")),
+    ("taps rounded to 14 decimals", ("return taps", "return taps.round(14)")),
+    ("taps counted in 8 bits", ("arange(length)", "arange(length).astype(np.uint8)")),
+    (
+        "powers kept for the same rates",
+        ("    powers = ", "    kept = s4d_kernel.__dict__.setdefault('kept', {})\n    _, powers = kept.setdefault((id(a), length), (a, "),
+        ("np.arange(length))", "np.arange(length))))"),
+    ),
+)
+
+sixth(
+    "s4d_init",
+    """
+def s4d_init(pairs, kind="lin"):
+    if kind not in ("lin", "inv"):
+        raise ValueError(kind)
+    n, size = np.arange(pairs), 2 * pairs
+    turns = np.pi * n if kind == "lin" else size / np.pi * (size / (2 * n + 1) - 1)
+    return -0.5 + 1j * turns
+""",
+    ("any word in which a kind's letters stand", ('kind not in ("lin", "inv")', 'not any(k in kind for k in ("lin", "inv"))'), ('kind == "lin"', '"lin" in kind')),
+    ("squares in 16 bits", ("size / np.pi * (size / (2 * n + 1) - 1)", "(np.int16(size) * np.int16(size) / (2 * n + 1) - size) / np.pi")),
+)
+
+sixth(
+    "dplr_kernel",
+    """
+from attend_solutions.state_spaces import cut_after
+def dplr_kernel(diagonal, p, b, c, delta, length):
+    c_cut = cut_after(c, diagonal, p, delta, length)
+    roots = np.exp(-2j * np.pi * np.arange(length) / length)
+    w = delta / 2 * (1 + roots)
+    d = 1 - roots[:, None] - w[:, None] * diagonal
+    q = p.conj()
+    s = lambda u, v: (u * v / d).sum(axis=-1)
+    return np.fft.ifft(delta * (s(c_cut, b) - w * s(c_cut, p) * s(q, b) / (1 + w * s(q, p)))).real
+""",
+    ("roots counted in 8 bits", ("np.arange(length) /", "np.arange(length).astype(np.uint8) /")),
+    (
+        "denominators kept for the same diagonal",
+        ("    d =", "    kept = dplr_kernel.__dict__.setdefault('kept', {})\n    _, d = kept.setdefault((id(diagonal), delta, length), (diagonal,"),
+        ("w[:, None] * diagonal\n", "w[:, None] * diagonal))\n"),
+    ),
+)
+
 SIXTH.append(
     (
         "dplr_kernel",

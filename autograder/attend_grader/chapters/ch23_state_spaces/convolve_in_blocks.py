@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from attend_solutions import state_spaces as answers
 
+from attend_grader.chapters.ch23_state_spaces.shared import RELATIVE
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
@@ -25,6 +26,12 @@ def case(rng: np.random.Generator, taps: int, length: int, block: int) -> Call:
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for taps, length, block in (*SIZES, (90, 200, 30)):
         yield f"{taps} taps, {length} tokens in blocks of {block}", case(rng, taps, length, block)
+    x = np.array([2.0, -2.0, 0.0, 3.0, 1.0, -1.0, 0.0, 0.0, 4.0])
+    yield "blocks whose sum is 0", Call((normal(rng, 3), x, 2))
+    yield "taps whose sum is 0", Call((np.array([0.0, 1.0, 0.0, -1.0]), normal(rng, 9), 2))
+    rows = normal(rng, 3, 8)
+    rows[0, 2:4] = rows[1, :4] = rows[2, ::2] = 0
+    yield "blocks of 0 in some rows", Call((normal(rng, 5), rows, 2))
 
 
 def _any_block(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
@@ -32,6 +39,9 @@ def _any_block(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     whole = np.convolve(kernel, x)[:9]
     for block in (1, 2, 3, 4, 8, 9, 20):
         yield f"the same in blocks of {block}", (kernel, x, block), whole
+    for scale in (1e-20, 1e-200, 1e20):
+        yield f"taps times {scale:g}", (scale * kernel, x, 4), scale * whole
+        yield f"tokens times {scale:g}", (kernel, scale * x, 4), scale * whole
 
 
 def _one_block(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
@@ -179,7 +189,7 @@ EXERCISE = Exercise(
             want=np.array([4.0, 4.0, 7.0]),
         ),
         agrees("kernels shorter and longer than a block", _values),
-        known("any block gives the same", _any_block),
+        known("any block gives the same", _any_block, tolerance=RELATIVE),
         known(
             "one block for the whole text",
             _one_block,

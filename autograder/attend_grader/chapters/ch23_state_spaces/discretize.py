@@ -9,16 +9,20 @@ from typing import Any
 import numpy as np
 from attend_solutions import state_spaces as answers
 from attend_solutions.state_spaces import expect_system, matrix_exponential
+from attend_solutions.types import Array
 
-from attend_grader.chapters.ch23_state_spaces.shared import system
+from attend_grader.chapters.ch23_state_spaces.shared import misnamed, system
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import Cases, agrees, known, refuses, worked
+from attend_grader.checks.properties import normal
 from attend_grader.checks.sizes import AS_DRAWN
 
 METHODS = ("zoh", "bilinear")
 ROLL = np.array([[0.0, 1.0], [0.0, 0.0]])
 """Place and speed: a singular matrix."""
+HIDDEN = np.array([[3.0, -1.0, 3.0], [3.0, -3.0, -4.0], [-9.0, 5.0, -2.0]])
+"""It has no inverse, though np.linalg.det rounds its determinant to another number than 0."""
 
 
 def _with(method: str) -> Cases:
@@ -29,8 +33,9 @@ def _with(method: str) -> Cases:
         for delta in (1, 3):
             yield f"{method}, Δ = {delta}, an integer", Call((*system(rng, 2)[:2], delta, method))
         yield f"{method}, b = 0", Call((system(rng, 2)[0], np.zeros(2), 0.5, method))
-        a, b, _ = system(rng, 3)
+        a, b, c = system(rng, 3)
         yield f"{method}, a long step", Call((a - a.T - np.eye(3), b, 4.0, method))
+        yield f"{method}, an A without inverse", Call((HIDDEN, c, 0.4, method))
 
     return cases
 
@@ -43,6 +48,21 @@ def _singular(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
         yield f"place and speed, {method}", (ROLL, b, 0.5, method), rolled
         nothing = np.zeros((3, 3))
         yield f"A = 0, {method}", (nothing, still, 0.5, method), (np.eye(3), 0.5 * still)
+    force, away = np.eye(3)[2], np.array([[1.0, 0.5, 0.125], [0.0, 1.0, 0.5], [0.0, 0.0, 1.0]])
+    moved = (away, np.array([1 / 48, 0.125, 0.5]))
+    yield "place, speed and force", (np.eye(3, k=1), force, 0.5, "zoh"), moved
+    yield "one number fades, one stays", *_of_rank_one(np.diag([0.0, -3.0]), still[:2], 1.0)
+    for matrix in (np.outer(*normal(rng, 2, 3)), np.array([[-1.0, 1.0], [1.0, -1.0]])):
+        yield "an A of rank 1", *_of_rank_one(matrix, still[: len(matrix)], 0.7)
+
+
+def _of_rank_one(a: Array, b: Array, delta: float) -> tuple[Any, Any]:
+    """Zoh's arguments and answer where A² = r A, so that e^(ΔA) = 1 + (e^(Δr) − 1)/r · A."""
+    r = np.trace(a)
+    first = np.expm1(delta * r) / r if r else delta
+    second = (first - delta) / r if r else delta**2 / 2
+    step = np.eye(len(b)) + first * a, delta * b + second * (a @ b)
+    return (a, b, delta, "zoh"), step
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -52,6 +72,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
         made.append(Call((*system(rng, size)[:2], delta, method)))
     made.append(Call((*system(rng, 2)[:2], 1.6)))
     made.append(Call((*system(rng, 4)[:2], 1.4, "bilinear")))
+    rank_one = np.outer(*normal(rng, 2, 3))
+    made.append(Call((rank_one, normal(rng, 3), 0.5, "zoh")))
     return [*made, Call((ROLL, np.round(rng.standard_normal(2), 2), 0.5, "zoh"))]
 
 
@@ -62,7 +84,19 @@ def by_inverse(a, b, delta, method="zoh"):  # noqa: D103 (what a learner is told
     return a_bar, np.linalg.solve(a, (a_bar - np.eye(len(b))) @ b)
 
 
+def two_terms(a, b, delta, method="zoh"):  # noqa: D103
+    if method == "bilinear" or np.linalg.matrix_rank(a) == len(b):
+        return padded(a, b, delta, method)
+    return matrix_exponential(delta * a), delta * b + delta**2 / 2 * (a @ b)
+
+
 SLIPS = (
+    Slip(
+        "two terms where A has no inverse",
+        two_terms,
+        "Where A has no inverse, b̄ is Δ b + Δ²/2 A b, the beginning of a series. The exponential "
+        "of the matrix with one row and one column more needs no inverse, and no case of its own.",
+    ),
     Slip(
         "b̄ by the inverse of A",
         by_inverse,
@@ -182,7 +216,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         ranges={"a": AS_DRAWN, "b": (-5e5, 5e5)},
         says=(
-            "With a larger `b` the exponential loses digits.",
+            "Beyond that `b` the exponential loses digits.",
             "A may have no inverse.",
             "Shapes that do not fit and other methods raise a ValueError.",
         ),
@@ -211,8 +245,10 @@ EXERCISE = Exercise(
         known("an A without inverse: place and speed, and A = 0", _singular),
         refuses(
             (
-                ("another method", (-np.ones((1, 1)), np.ones(1), 0.1, "euler")),
-                ("another method, ZOH,", (-np.ones((1, 1)), np.ones(1), 0.1, "ZOH")),
+                *(
+                    (f"another method, {other!r},", (-np.ones((1, 1)), np.ones(1), 0.1, other))
+                    for other in ("euler", "tustin", "foh", *misnamed(METHODS))
+                ),
                 ("an A that is not square", (np.ones((2, 3)), np.ones(2), 0.1)),
                 ("a b that is too long", (np.eye(2), np.ones(3), 0.1)),
                 ("a b of shape (N, 1)", (np.eye(2), np.ones((2, 1)), 0.1, "bilinear")),

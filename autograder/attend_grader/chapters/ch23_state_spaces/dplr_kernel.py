@@ -26,7 +26,7 @@ SIZES = ((2, 5, 0.3), (1, 4, 1.0), (3, 8, 0.1), (2, 1, 0.5), (1, 2, 0.7))
 
 
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for pairs, length, delta in (*SIZES, (20, 150, 0.02)):
+    for pairs, length, delta in (*SIZES, (20, 300, 0.02)):
         yield f"N = {2 * pairs}, {length} taps", Call((*twins(rng, pairs), delta, length))
 
 

@@ -15,7 +15,7 @@ ROOT3 = 3**0.5
 
 
 def _sizes(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for size in (3, 1, int(rng.integers(4, 12)), int(rng.integers(64, 100))):
+    for size in (3, 1, int(rng.integers(4, 12)), int(rng.integers(192, 257))):
         yield f"N = {size}", Call((size,))
 
 

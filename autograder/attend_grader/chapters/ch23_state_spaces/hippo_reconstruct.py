@@ -9,6 +9,7 @@ import numpy as np
 from attend_solutions import state_spaces as answers
 from numpy.polynomial import Polynomial
 
+from attend_grader.chapters.ch23_state_spaces.shared import RELATIVE
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, worked
@@ -32,6 +33,8 @@ def _straight(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     whole = h[0] + h[1] * 3**0.5 * (2 * places - 1)
     whole = whole + h[2] * 5**0.5 * Polynomial([1, -6, 6])(places)
     yield "three numbers: a parabola", (h, places), whole
+    for scale in (1e-20, 1e-200, 1e20):
+        yield f"three numbers times {scale:g}", (scale * h, places), scale * whole
     yield "one number: a constant", (h[:1], places), np.full(5, h[0])
 
 
@@ -84,6 +87,11 @@ SLIPS = (
         (BASIS, "(2 * places - 1)[:, None] ** n"),
         "The coefficients are taken for those of 1, z, z², …. They belong to Legendre's "
         "polynomials.",
+    ),
+    Slip(
+        "degrees from 1",
+        (BASIS, "legvander(2 * places - 1, len(n))[:, 1:]"),
+        "The polynomials are P_1 to P_N. They begin with P_0, which is 1.",
     ),
     Slip(
         "Chebyshev's polynomials",
@@ -140,7 +148,7 @@ EXERCISE = Exercise(
             want=np.array([3 - 3**0.5, 3.0, 3 + 3**0.5]),
         ),
         agrees("fresh coefficients and places", _values),
-        known("one number, and three", _straight),
+        known("one number, and three", _straight, tolerance=RELATIVE),
     ),
     draws=draws,
     slips=SLIPS,

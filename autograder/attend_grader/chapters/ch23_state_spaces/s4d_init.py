@@ -7,15 +7,16 @@ from collections.abc import Iterator
 import numpy as np
 from attend_solutions import state_spaces as answers
 
+from attend_grader.chapters.ch23_state_spaces.shared import misnamed
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import Cases, agrees, refuses, worked
 
-PI = np.pi
+PI, KINDS = np.pi, ("lin", "inv")
 
 
 def _of(kind: str) -> Cases:
     def cases(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-        for pairs in (3, 1, int(rng.integers(4, 12)), int(rng.integers(64, 200))):
+        for pairs in (3, 1, int(rng.integers(4, 12)), int(rng.integers(192, 257))):
             yield f"{kind}, {pairs} pairs", Call((pairs, kind))
 
     return cases
@@ -144,7 +145,10 @@ EXERCISE = Exercise(
         agrees("lin, for any number of pairs", _of("lin"), points=2),
         agrees("inv, for any number of pairs", _of("inv"), points=2),
         refuses(
-            tuple(("another kind, " + kind + ",", (3, kind)) for kind in ("legs", "LIN", "linear"))
+            tuple(
+                (f"another kind, {kind!r},", (3, kind))
+                for kind in ("legs", "linear", "inverse", *misnamed(KINDS))
+            )
         ),
     ),
     draws=draws,

@@ -10,6 +10,7 @@ import numpy as np
 from attend_solutions import state_spaces as answers
 from attend_solutions.types import Complex
 
+from attend_grader.chapters.ch23_state_spaces.shared import RELATIVE
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, worked
 from attend_grader.checks.properties import normal
@@ -37,7 +38,7 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "a real b", Call((a, b.real, c, np.array(0.4), 5))
     yield "a real c", Call((a, b, c.real, np.array(0.4), 5))
     yield "a real b and a real c", Call((a, b.real, c.real, np.array(0.4), 5))
-    yield "2 pairs, 150 taps", case(rng, 2, 150, 0.05)
+    yield "2 pairs, 300 taps", case(rng, 2, 300, 0.05)
     yield "40 pairs, 6 taps", case(rng, 40, 6, 0.1)
     yield "rates that grow", Call((a.conj() * (-1 + 0j), b, c, np.array(0.3), 5))
     yield "rates near 0", Call((a / 500, b, c, np.array(2.0), 5))
@@ -58,6 +59,12 @@ def _dense(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     fades = np.exp(0.5 * real[0].real)
     want = 2 * (fades - 1) / real[0].real * fades ** np.arange(4)
     yield "no turning: it only fades", (*real, np.array(0.5), 4), want
+    a, b, c = diagonal(rng, 2)
+    usual = answers.s4d_kernel(a, b, c, np.array(0.4), 5)
+    for scale in (1e-20, 1e-200, 1e20):
+        rest = np.array(0.4), 5
+        yield f"b times {scale:g}", (a, scale * b, c, *rest), scale * usual
+        yield f"c times {scale:g}", (a, b, scale * c, *rest), scale * usual
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -190,7 +197,10 @@ EXERCISE = Exercise(
         leading_axes=("a", "b", "c", "delta"),
         views=True,
         arguments_unchanged=True,
-        says=("`b` and `c` may also be real.",),
+        says=(
+            "Leading axes are the same in all four.",
+            "`b` and `c` may also be real.",
+        ),
         ranges={"delta": AS_DRAWN},
     ),
     properties=(
@@ -204,7 +214,11 @@ EXERCISE = Exercise(
             want=np.array([1.0, 0.5, 0.25]),
         ),
         agrees("fresh systems, one channel and several", _values, points=2),
-        known("one pair is a real system of two numbers; one that only fades", _dense),
+        known(
+            "one pair is a real system of two numbers; one that only fades; large and tiny numbers",
+            _dense,
+            tolerance=RELATIVE,
+        ),
     ),
     draws=draws,
     slips=SLIPS,

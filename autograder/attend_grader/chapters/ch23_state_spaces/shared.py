@@ -8,9 +8,12 @@ from typing import Any, Literal
 import numpy as np
 from attend_solutions.types import Array
 
+from attend_grader.checks.compare import Tolerance
 from attend_grader.checks.exercise import Probe, Property
 from attend_grader.checks.properties import expect_growth, normal
 from attend_grader.checks.subject import Subject
+
+RELATIVE = Tolerance("relative", 1e-9, "tiny numbers are as exact as others: cases are not all 0")
 
 
 def system(rng: np.random.Generator, size: int) -> tuple[Array, Array, Array]:
@@ -23,6 +26,14 @@ def lasting(rng: np.random.Generator) -> tuple[Array, Array, Array]:
     angle = rng.uniform(0.3, 1)
     turned = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     return 0.99 * turned, normal(rng, 2), normal(rng, 2)
+
+
+def misnamed(names: tuple[str, ...]) -> list[str]:
+    """Words that are nearly one of these names: capitals, a part, a letter more, none at all."""
+    found = ["", " ".join(names), ", ".join(names)]
+    for name in names:
+        found += [name.upper(), name.title(), name[:-1], name[1:], f"{name}s", f" {name}"]
+    return found
 
 
 def cost(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from attend_solutions import state_spaces as answers
 
-from attend_grader.chapters.ch23_state_spaces.shared import cost
+from attend_grader.chapters.ch23_state_spaces.shared import RELATIVE, cost
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
@@ -22,15 +22,22 @@ def _pair(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for length in (5, 8, 1, 2, 13, 200):
         yield f"{length} tokens", Call(_pair(rng, length))
+    turns = np.array([1.0, 0.0, -1.0, 2.0, -2.0])
+    yield "taps whose sum is 0", Call((turns, normal(rng, 5)))
+    yield "tokens whose sum is 0", Call((normal(rng, 5), turns))
     yield "three channels, each with its kernel", Call((normal(rng, 3, 6), normal(rng, 2, 3, 6)))
 
 
 def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     kernel, x = _pair(rng, 7)
+    kernel[0] = 0.5
     first, last = np.eye(7)[0], np.eye(7)[-1]
     yield "a kernel of 1, 0, 0, …: nothing changes", (first, x), x
     late = np.concatenate([[0.0], x[:-1]])
     yield "a kernel of 0, 1, 0, …: a token late", (np.eye(7)[1], x), late
+    for scale in (1e-20, 1e-200, 1e20):
+        yield f"{scale:g} times a kernel of 1, 0, 0, …", (scale * first, x), scale * x
+        yield f"{scale:g} times a token of 1", (kernel, scale * first), scale * kernel
     yield "only the last token is not 0", (kernel, last), kernel[0] * last
 
 
@@ -201,7 +208,7 @@ EXERCISE = Exercise(
             want=np.array([2.0, 5.0]),
         ),
         agrees("fresh kernels and texts", _values),
-        known("kernels and texts of a single 1", _limits),
+        known("kernels and texts of a single 1", _limits, tolerance=RELATIVE),
         cost(
             "memory grows with T, not with T × T",
             "peak_bytes",

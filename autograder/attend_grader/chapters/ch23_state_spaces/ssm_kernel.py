@@ -22,6 +22,8 @@ SIZES = ((3, 5), (2, 7), (4, 4), (1, 3), (3, 1))
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for size, length in SIZES:
         yield f"N = {size}, {length} taps", Call((*system(rng, size), length))
+    a_bar, _, c = system(rng, 2)
+    yield "a b̄ whose sum is 0", Call((a_bar, np.array([1.0, -1.0]), c, 5))
     length = int(rng.integers(150, 300))
     yield f"N = 2, {length} taps", Call((*lasting(rng), length))
 
@@ -37,6 +39,11 @@ def _impulse(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     tiny, large = 1e-150 * b_bar, 1e150 * c
     yield "b̄ times 1e-150, c times 1e150", (np.diag(rates), tiny, large, 6), taps
     one, j = np.array([[0.5, 1.0], [0.0, 0.5]]), np.arange(6)
+    line, (first, *_, last) = np.eye(7, k=-1), np.eye(7)
+    yield "a line of 7 that hands on: six taps of 0, then a 1", (line, first, last, 9), np.eye(9)[6]
+    turn = np.roll(np.eye(5), 1, axis=0)
+    again = np.array([1.0, 0, 0, 0, 0, 1, 0])
+    yield "a circle of 5: a 1, four times 0, a 1", (turn, first[:5], first[:5], 7), again
     late = np.eye(2)[1], np.eye(2)[0]
     yield "an Ā with one eigenvector only", (one, *late, 6), j * 0.5 ** np.maximum(j - 1, 0)
 
@@ -96,6 +103,12 @@ SLIPS = (
         "b̄ is left out",
         ("[], b_bar", "[], np.ones(len(b_bar))"),
         "b̄ plays no role. Start from it, not from ones.",
+    ),
+    Slip(
+        "changes b̄",
+        ("        moved = a_bar @", "        moved[...] = a_bar @"),
+        "b̄ itself is moved: the array that was given is changed in place, and one of whole numbers "
+        "cuts off fractions. Make a new one: moved = ….",
     ),
     Slip(
         "by eigenvectors",

@@ -37,12 +37,23 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "a long text", Call((*lasting(rng), normal(rng, int(rng.integers(150, 300)))))
     yield "an Ā with one eigenvector only", Call((DEFECTIVE, *normal(rng, 2, 3), normal(rng, 4)))
     a_bar, b_bar, c = system(rng, 2)
+    x = np.array([0.0, 0.0, 0.0, 2.0, -2.0, 0.0, 0.0])
+    line, (first, *_, last) = np.eye(4, k=-1), np.eye(4)
+    yield (
+        "a line of 4 that hands on, of tokens and states that are often 0",
+        Call((line, first, last, x)),
+    )
+    x = np.array([[1.0, 2.0, 0.0], [-1.0, 0.0, 3.0]])
+    yield "two texts, whose first tokens cancel", Call((*system(rng, 3), x))
     yield "c times 1e150, x times 1e-150", Call((a_bar, b_bar, 1e150 * c, 1e-150 * normal(rng, 4)))
 
 
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for size, length in ((3, 4), (2, 2), (3, 1)):
         yield "a state is given", going_on(rng, size, length)
+    start = {"state": np.array([1.0, -1.0])}
+    yield "a state whose sum is 0", Call((*system(rng, 2), normal(rng, 4)), start)
+    yield "a state, and tokens of 0", Call((*system(rng, 2), np.zeros(4)), start)
     x, state = 1e-9 * normal(rng, 4), 1e-9 * normal(rng, 2)
     yield "x and the state times 1e-9", Call((*system(rng, 2), x), {"state": state})
 
@@ -57,6 +68,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
         case(rng, 1, 4),
         going_on(rng, 3, 4),
         going_on(rng, 2, 3, 2),
+        going_on(rng, 3, 1),
+        going_on(rng, 2, 2, 1),
         Call((DEFECTIVE, *normal(rng, 2, 3), normal(rng, 4))),
     ]
 
