@@ -55,7 +55,7 @@ def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     want = loop(q, k, v, np.full_like(k, decay))
     for chunk in (64, 299, 300):
         yield (
-            f"1e-270 is left of a value of 1e270, chunks of {chunk}",
+            f"1e-150 is left of a value of 1e150, chunks of {chunk}",
             (q, k, v, decay, chunk),
             want,
         )

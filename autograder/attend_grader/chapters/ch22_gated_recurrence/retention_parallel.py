@@ -46,7 +46,7 @@ def _long(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     yield "400 tokens and a decay of 1/8, whose power −399 overflows", (q, k, v, 0.125), want
     q, k, v, decay = nearly_gone(rng, 300)
     want, _ = loop(q, k, v, np.full_like(k, decay))
-    yield "1e-270 is left of a value of 1e270", (q, k, v, decay), want
+    yield "1e-150 is left of a value of 1e150", (q, k, v, decay), want
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

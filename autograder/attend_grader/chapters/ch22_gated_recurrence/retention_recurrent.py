@@ -65,7 +65,7 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     yield "400 tokens, a decay of 1/8", (q, k, v, 0.125), loop(q, k, v, np.full_like(k, 0.125))
     q, k, v, decay = nearly_gone(rng, 300)
     want = loop(q, k, v, np.full_like(k, decay))
-    yield "1e-270 is left of a value of 1e270", (q, k, v, decay), want
+    yield "1e-150 is left of a value of 1e150", (q, k, v, decay), want
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

@@ -66,11 +66,11 @@ def between(rng: np.random.Generator, low: float, high: float, *shape: int) -> A
 
 
 def nearly_gone(rng: np.random.Generator, t: int) -> tuple[Array, Array, Array, float]:
-    """A text and its decay: the only query, at the end, reads 1e-270 of a first value of 1e270.
+    """A text and its decay: the only query, at the end, reads 1e-150 of a first value of 1e150.
 
     Whoever takes so small a share for nothing, or for more than it is, is wrong there.
     """
-    decay = 1e-270 ** (1 / (t - 1))
+    decay = 1e-150 ** (1 / (t - 1))
     q, k, v = qkv(rng, t, 2, 2)
     q[:-1] = 0.0
     v[0] *= decay ** -(t - 1.0)
