@@ -2218,3 +2218,74 @@ def token_shift(x, mix, last=None):
     return out, np.array(x[..., -1, :])
 """,
 )
+
+# A fifth series: shapes that broadcast, and bounds that show beside numbers of another size.
+
+
+def one_for_all(code, name):
+    """The token axis of one array may have the length 1, too."""
+    longest = "max(q.shape[-2], k.shape[-2], v.shape[-2])"
+    spread = f"np.broadcast_to({name}, (*{name}.shape[:-2], {longest}, {name}.shape[-1]))"
+    return code.replace("expect_pairs(q, k, v)", f"{name} = {spread}\n    expect_pairs(q, k, v)")
+
+
+wrong(R, "one value serves every token", one_for_all(recurrent(), "v"))
+wrong(P, "one key serves every token", one_for_all(parallel(), "k"))
+wrong(K, "one query serves every token", one_for_all(chunked(), "q"))
+wrong(
+    R,
+    "keys of width 1 serve queries of any width",
+    recurrent().replace(
+        "expect_pairs(q, k, v)",
+        "k = np.broadcast_to(k, (*k.shape[:-1], q.shape[-1])) if k.shape[-1] == 1 else k\n    expect_pairs(q, k, v)",
+    ),
+)
+wrong(
+    G,
+    "one row of gates serves every token",
+    gated().replace(
+        "if gates",
+        "if gates.shape[-2] == 1:\n        gates = np.repeat(gates, k.shape[-2], axis=-2)\n    if gates",
+    ),
+)
+wrong(
+    D,
+    "one step size serves every token",
+    delta().replace(
+        "if beta",
+        "if beta.shape[-1] == 1:\n        beta = np.repeat(beta, k.shape[-2], axis=-1)\n    if beta",
+    ),
+)
+wrong(
+    D,
+    "the series for the inverse ends after 64 powers",
+    delta(solve="sum(np.linalg.matrix_power(-A, p) for p in range(64)) @ B"),
+)
+wrong(
+    P,
+    "what is left is nothing below 1e-12",
+    parallel(fade="np.where((i >= j) & (decay ** abs(i - j) >= 1e-12), decay ** abs(i - j), 0.0)"),
+)
+wrong(
+    K,
+    "what is left is never below 1e-12",
+    chunked(carry=CHUNK["carry"].replace("rate ** n", "np.maximum(rate ** n, 1e-12)")),
+)
+wrong(G, "gates below -80 count as -80", gated(sums="np.cumsum(np.maximum(g, -80.0), axis=-2)"))
+wrong(G, "gates below -300 count as -300", gated(sums="np.cumsum(np.maximum(g, -300.0), axis=-2)"))
+wrong(
+    W,
+    "rates below 0.001 count as 0.001",
+    rwkv(
+        next="np.maximum(m - np.maximum(rate, 1e-3), kt)",
+        second="np.exp(m - np.maximum(rate, 1e-3) - N), np.exp(kt - N)",
+    ),
+)
+wrong(
+    W,
+    "old weights are never below e^-60 of the largest",
+    rwkv(
+        first="np.exp(np.maximum(m - M, -60)) * (b > 0), np.exp(bonus + kt - M)",
+        second="np.exp(np.maximum(m - rate - N, -60)) * (b > 0), np.exp(kt - N)",
+    ),
+)

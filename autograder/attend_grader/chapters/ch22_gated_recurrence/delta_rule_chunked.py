@@ -16,6 +16,7 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     WHOLE,
     between,
     cheap,
+    misfits,
     qkv,
     unit_keys,
 )
@@ -59,6 +60,12 @@ def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     want = corrected(*given)
     for chunk in (1, 2, 4, 9, 20):
         yield f"the same numbers in chunks of {chunk}", (*given, chunk), want
+    q, _, v = qkv(rng, 90, 91, 2)
+    k = np.eye(90, 91) + np.eye(
+        90, 91, 1
+    )  # each overlaps with the next: A to the power 89 is not 0
+    given = q, k, v, np.ones(90)
+    yield "90 tokens in one chunk", (*given, 90), corrected(*given)
 
 
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -220,7 +227,8 @@ EXERCISE = Exercise(
         says=(
             INT64,
             "No table of T × T numbers, and no loop over tokens.",
-            "Shapes that do not fit and chunks of less than 1 raise a ValueError.",
+            "`q`, `k`, `v` and `beta` that do not fit and chunks of less than 1 raise a "
+            "ValueError.",
         ),
     ),
     properties=(
@@ -240,11 +248,9 @@ EXERCISE = Exercise(
         *cheap(case),
         refuses(
             (
-                (
-                    "fewer keys than queries",
-                    (PLAIN[0], PLAIN[1][:3], PLAIN[2][:3], np.full(3, 0.5)),
-                ),
+                *misfits(np.full(4, 0.5)),
                 ("fewer step sizes than keys", (*PLAIN, np.full(3, 0.5))),
+                ("one step size for four keys", (*PLAIN, np.full(1, 0.5))),
                 ("a chunk of 0 tokens", (*PLAIN, np.full(4, 0.5), 0)),
                 ("a chunk of −1 token", (*PLAIN, np.full(4, 0.5), -1)),
             )

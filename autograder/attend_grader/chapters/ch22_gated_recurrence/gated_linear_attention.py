@@ -16,6 +16,7 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     between,
     cheap,
     loop,
+    misfits,
     qkv,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
@@ -46,6 +47,8 @@ def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     want = loop(q, k, v, np.exp(gates))
     for chunk in (1, 2, 4, 9, 20):
         yield f"the same numbers in chunks of {chunk}", (q, k, v, gates, chunk), want
+    given = case(rng, 150, 2, 2).args
+    yield "150 tokens in chunks of 120", (*given, 120), loop(*given[:3], np.exp(given[3]))
 
 
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -66,6 +69,16 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     alone = (q * k).sum(axis=1, keepdims=True) * v
     want = alone, np.outer(k[-1], v[-1])
     yield "gates of −1000: each token sees itself only", (q, k, v, strong, 6), want
+    first = np.arange(6)[:, None] < 3
+    asked = np.where(first, 0.0, q)  # what these read would hide the rest
+    large = np.where(first, 1e150 * v, v)
+    want = np.tril(asked @ k.T)[:, 3:] @ v[3:], k[3:].T @ v[3:]
+    for chunk in (2, 4, 6):
+        yield "a gate of −1000 forgets values of 1e150", (asked, k, large, closed, chunk), want
+    nearly, large = 0.34 * closed, np.where(first, np.exp(340.0) * v, v)
+    want = loop(asked, k, large, np.exp(nearly))
+    for chunk in (2, 4, 6):
+        yield "a gate of −340, values of e^340", (asked, k, large, nearly, chunk), want
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -215,7 +228,8 @@ EXERCISE = Exercise(
         whole=WHOLE,
         says=(
             "No table of T × T numbers, and no loop over tokens.",
-            "Shapes that do not fit and chunks of less than 1 raise a ValueError.",
+            "`q`, `k`, `v` and `gates` that do not fit and chunks of less than 1 raise a "
+            "ValueError.",
         ),
     ),
     properties=(
@@ -235,8 +249,10 @@ EXERCISE = Exercise(
         *cheap(case),
         refuses(
             (
-                ("fewer keys than queries", (PLAIN[0], PLAIN[1][:3], PLAIN[2][:3], -PLAIN[1][:3])),
+                *misfits(-PLAIN[1]),
                 ("gates of the width of v", (*PLAIN, -PLAIN[2])),
+                ("gates of one token for four", (*PLAIN, -PLAIN[1][:1])),
+                ("one gate a token for keys of width 3", (*PLAIN, -PLAIN[1][:, :1])),
                 ("a chunk of 0 tokens", (*PLAIN, -PLAIN[1], 0)),
                 ("a chunk of −1 token", (*PLAIN, -PLAIN[1], -1)),
             )

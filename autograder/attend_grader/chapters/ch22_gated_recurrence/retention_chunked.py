@@ -13,10 +13,13 @@ from attend_grader.chapters.ch22_gated_recurrence.retention_recurrent import goi
 from attend_grader.chapters.ch22_gated_recurrence.shared import (
     INT64,
     PLAIN,
+    REFUSED_CHUNKS,
     WHOLE,
     between,
     cheap,
     loop,
+    misfits,
+    nearly_gone,
     qkv,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
@@ -48,6 +51,14 @@ def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     want = loop(q, k, v, np.full_like(k, 0.125))
     for chunk in (400, 150):
         yield f"400 tokens, a decay of 1/8, chunks of {chunk}", (q, k, v, 0.125, chunk), want
+    q, k, v, decay = nearly_gone(rng, 300)
+    want = loop(q, k, v, np.full_like(k, decay))
+    for chunk in (64, 299, 300):
+        yield (
+            f"1e-150 is left of a value of 1e150, chunks of {chunk}",
+            (q, k, v, decay, chunk),
+            want,
+        )
 
 
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -132,6 +143,14 @@ SLIPS = (
         "A chunk's pairs have faded by one step too much at its end: its last pair, too. The last "
         "is written in full, and the first has faded length − 1 times.",
     ),
+    Slip(
+        "the chunk fades with the memory",
+        (
+            "rate**length * state + np.swapaxes(faded, -1, -2) @ values",
+            "rate**length * (state + np.swapaxes(faded, -1, -2) @ values)",
+        ),
+        "What the chunk writes fades by decay^length, too. Only the memory from before it does.",
+    ),
 )
 
 
@@ -182,7 +201,7 @@ EXERCISE = Exercise(
             INT64,
             "No table of T × T numbers, and no loop over tokens.",
             "Texts and chunks may be long, and the decay small.",
-            "Shapes that do not fit and chunks of less than 1 raise a ValueError.",
+            REFUSED_CHUNKS,
         ),
     ),
     properties=(
@@ -202,7 +221,7 @@ EXERCISE = Exercise(
         *cheap(case),
         refuses(
             (
-                ("fewer keys than queries", (PLAIN[0], PLAIN[1][:3], PLAIN[2][:3], 0.5)),
+                *misfits(0.5),
                 ("a chunk of 0 tokens", (*PLAIN, 0.5, 0)),
                 ("a chunk of −1 token", (*PLAIN, 0.5, -1)),
             )

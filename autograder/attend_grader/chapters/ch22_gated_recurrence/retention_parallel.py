@@ -12,10 +12,12 @@ from attend_solutions.linear_attention import expect_pairs
 from attend_grader.chapters.ch22_gated_recurrence.retention_recurrent import case
 from attend_grader.chapters.ch22_gated_recurrence.shared import (
     INT64,
-    PLAIN,
+    REFUSED,
     WHOLE,
     between,
     loop,
+    misfits,
+    nearly_gone,
     qkv,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
@@ -42,6 +44,9 @@ def _long(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     q, k, v = qkv(rng, 400, 2, 2)
     want, _ = loop(q, k, v, np.full_like(k, 0.125))
     yield "400 tokens and a decay of 1/8, whose power −399 overflows", (q, k, v, 0.125), want
+    q, k, v, decay = nearly_gone(rng, 300)
+    want, _ = loop(q, k, v, np.full_like(k, decay))
+    yield "1e-150 is left of a value of 1e150", (q, k, v, decay), want
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -149,7 +154,7 @@ EXERCISE = Exercise(
         whole=WHOLE,
         says=(
             INT64,
-            "Shapes that do not fit raise a ValueError.",
+            REFUSED,
         ),
     ),
     properties=(
@@ -164,7 +169,7 @@ EXERCISE = Exercise(
         agrees("fresh texts and decays", _values),
         known("the same as token by token", _recurrence),
         known("long texts do not overflow", _long),
-        refuses((("fewer keys than queries", (PLAIN[0], PLAIN[1][:3], PLAIN[2][:3], 0.5)),)),
+        refuses(misfits(0.5)),
     ),
     draws=draws,
     slips=SLIPS,

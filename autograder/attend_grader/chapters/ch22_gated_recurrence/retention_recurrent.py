@@ -11,10 +11,12 @@ from attend_solutions.linear_attention import expect_pairs
 
 from attend_grader.chapters.ch22_gated_recurrence.shared import (
     INT64,
-    PLAIN,
+    REFUSED,
     WHOLE,
     between,
     loop,
+    misfits,
+    nearly_gone,
     qkv,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
@@ -61,6 +63,9 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     yield "one token, half of it left a step", (one + 1 - one, one, one, 0.5), (left, left[-1:])
     q, k, v = qkv(rng, 400, 2, 2)
     yield "400 tokens, a decay of 1/8", (q, k, v, 0.125), loop(q, k, v, np.full_like(k, 0.125))
+    q, k, v, decay = nearly_gone(rng, 300)
+    want = loop(q, k, v, np.full_like(k, decay))
+    yield "1e-150 is left of a value of 1e150", (q, k, v, decay), want
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -185,7 +190,7 @@ EXERCISE = Exercise(
         says=(
             INT64,
             "Texts may be long.",
-            "Shapes that do not fit raise a ValueError.",
+            REFUSED,
         ),
     ),
     properties=(
@@ -202,7 +207,7 @@ EXERCISE = Exercise(
         agrees("each head has a decay of its own", _heads),
         agrees("goes on from a memory that is given", _goes_on),
         known("decay 1; one token alone; a long text", _limits),
-        refuses((("fewer keys than queries", (PLAIN[0], PLAIN[1][:3], PLAIN[2][:3], 0.5)),)),
+        refuses(misfits(0.5)),
     ),
     draws=draws,
     slips=SLIPS,

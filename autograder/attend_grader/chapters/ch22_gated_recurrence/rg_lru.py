@@ -161,7 +161,7 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         ranges={"rates": AS_DRAWN},
-        says=("Texts may be long, and channels fast.",),
+        says=("Texts may be long, and channels fast.", "Rounding in 1 − a² does not count."),
     ),
     properties=(
         worked(

@@ -62,6 +62,9 @@ def _softmax(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     gate = sigmoid(r)
     yield "values of 1: the gate alone", (r, k, 0 * v + 1, rate, bonus), (gate, None)
     yield "a bonus of 60: only the token itself", (r, k, v, rate, 0 * bonus + 60), (gate * v, None)
+    r, k, v, _, bonus = case(rng, 60, 3).args
+    args = r, k, v, np.array([0.0, 1e-4, 1000.0]), bonus
+    yield "60 tokens, rates of 0, 0.0001 and 1000", args, (means(*args), None)
 
 
 def _large(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
@@ -69,6 +72,10 @@ def _large(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
         r, _, v, rate, bonus = case(rng, 6, 3).args
         args = (r, between(rng, low, high, 6, 3), v, rate, bonus)
         yield f"keys between {low:g} and {high:g}", args, (means(*args), None)
+    r, k, v, rate, bonus = case(rng, 6, 3).args
+    args = r, k + 500.0, v, rate, bonus
+    old = np.stack([normal(rng, 3) * 1e40, np.ones(3), np.zeros(3)])
+    yield "keys of 500 after values of 1e40 with keys of 0", (*args, old), (means(*args), None)
     r, k, v, rate, bonus = case(rng, 4, 4, (2,)).args
     k[...] = [1000.0, 0.0, -1000.0, 300.0]  # each channel has its own
     k[1] -= 700.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from attend_solutions.types import Array
@@ -19,11 +20,31 @@ WHOLE: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 """Whole numbers in the place of decays (1), gates (-1 and less) and step sizes (0 and 1)."""
 
-INT64 = "Products of integers fit into int64."
+INT64 = "Integers are so small that their products fit into int64."
 """Said where an answer may multiply integers as they are."""
+
+REFUSED = "`q`, `k` and `v` that do not fit raise a ValueError."
+REFUSED_CHUNKS = "`q`, `k` and `v` that do not fit and chunks of less than 1 raise a ValueError."
+"""What is refused: a state or a decay that does not fit may broadcast."""
 
 PLAIN = (np.ones((4, 3)), np.ones((4, 3)), np.ones((4, 2)))
 """A text that fits."""
+
+
+def misfits(*rest: Any) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+    """Texts that do not fit, also such as would broadcast, with the same arguments behind them."""
+    q, k, v = PLAIN
+    return tuple(
+        (what, (*text, *rest))
+        for what, text in (
+            ("fewer keys than queries", (q, k[:3], v[:3])),
+            ("one key for four queries", (q, k[:1], v)),
+            ("one query for four keys", (q[:1], k, v)),
+            ("one value for four keys", (q, k, v[:1])),
+            ("keys of width 1 for queries of width 3", (q, k[:, :1], v)),
+            ("queries of width 1 for keys of width 3", (q[:, :1], k, v)),
+        )
+    )
 
 
 def qkv(
@@ -42,6 +63,18 @@ def unit_keys(k: Array) -> Array:
 def between(rng: np.random.Generator, low: float, high: float, *shape: int) -> Array:
     """Uniform numbers of two decimals; with no shape an array without axes."""
     return np.asarray(rng.uniform(low, high, shape).round(2))
+
+
+def nearly_gone(rng: np.random.Generator, t: int) -> tuple[Array, Array, Array, float]:
+    """A text and its decay: the only query, at the end, reads 1e-150 of a first value of 1e150.
+
+    Whoever takes so small a share for nothing, or for more than it is, is wrong there.
+    """
+    decay = 1e-150 ** (1 / (t - 1))
+    q, k, v = qkv(rng, t, 2, 2)
+    q[:-1] = 0.0
+    v[0] *= decay ** -(t - 1.0)
+    return q, k, v, decay
 
 
 def loop(
@@ -117,7 +150,8 @@ def cheap(case: Callable[..., Call]) -> tuple[Property, Property]:
             lambda rng, length: case(rng, length, 4, 4, length // 4),
             (16, 128),
             2,
-            "A loop runs over tokens. Inside a chunk matrices do for all of them at once.",
+            "A loop gets longer with the chunk, as one over its tokens does. Inside a chunk "
+            "matrices do for all of them at once.",
             lambda rng: case(rng, 7, 3, 2, 3),
         ),
     )
