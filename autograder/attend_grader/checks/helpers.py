@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from attend_grader.checks.compare import FLOAT64, Miss, Tolerance
+from attend_grader.checks.calls import parts
+from attend_grader.checks.compare import FLOAT64, Miss, Tolerance, as_array
 from attend_grader.checks.instances import target_of
 from attend_grader.checks.probe import Call, Probe, Property
 from attend_grader.checks.properties import NUMERICAL, derivative
@@ -26,6 +28,9 @@ Known = Iterable[tuple[str, Sequence[Any], Any]]
 Cases = Callable[[np.random.Generator], Fresh]
 
 Clue = Callable[[Any], str]
+
+ANEW = "Each result is new."
+"""What a contract says where :func:`anew` checks it."""
 
 
 def no_clue(value: Any) -> str:
@@ -173,6 +178,32 @@ def known(
             )
 
     return Property(name, points, test)
+
+
+def anew(made: Property, *args: Any) -> Property:
+    """The same property, and a result belongs to its caller: written over, it does not come back.
+
+    For functions without arrays among their arguments, whose results are easily kept.
+
+    Args:
+        made: the property.
+        *args: of a call that nothing else makes, as what is kept of it is spoilt.
+    """
+
+    def test(subject: Subject, probe: Probe) -> None:
+        made.test(subject, probe)
+        subject.run(args, write_over=True)
+        came = subject.run(args).value
+        arrays = [as_array(part) for part in parts(came)]
+        if any(array is not None and array.size and (array == 7).all() for array in arrays):
+            raise Miss(
+                "the caller wrote sevens over a result; called again, your function returns them.",
+                cause="Is one result kept, by functools.cache or in a dict, and handed out again? "
+                "Make a new one in each call, or return a copy.",
+                topic="hands out what it kept",
+            ).on(probe.given(args, {}), "")
+
+    return replace(made, name=f"{made.name}; anew in each call", test=test)
 
 
 def gradient_by_hand(

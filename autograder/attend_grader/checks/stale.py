@@ -15,7 +15,8 @@ from attend_grader.checks.trials import Trial
 def follows_parameters(trial: Trial) -> None:
     """After a change of all parameters, as training makes it, a module does what a new one does.
 
-    With torch's graph, and under ``torch.no_grad()``, as in decoding.
+    With torch's graph, and under ``torch.no_grad()``, as in decoding; while training and after
+    ``.eval()``.
 
     Raises:
         Miss: it gives other values.
@@ -30,15 +31,22 @@ def follows_parameters(trial: Trial) -> None:
     for graph in (True, False):
         if module.run(args, kwargs, method=how, graph=graph).error is not None:
             return
-    for first in (True, False):  # what one way of calling renews, the other may have kept
+    # what one way of calling renews, the other may have kept
+    for ways, training in (((True, False), True), ((False, True), True), ((True,), False)):
+        if not training:
+            module.run(method="eval")
+            module.run(args, kwargs, method=how)
         now = {name: _otherwise(value, rng) for name, value in now.items()}
         module = module.reload(now)
         fresh = trial.subject.build(*built.args, parameters=now, **built.kwargs)
-        for graph in (first, not first):
+        if not training:
+            fresh.run(method="eval")
+        for graph in ways:
             want = fresh.run(args, kwargs, method=how, graph=graph)
             if want.error is not None:
                 return
             what = "called, then all parameters were changed, as a step of training does"
+            what += "" if training else "; in eval mode"
             what += "" if graph else "; called again under torch.no_grad()"
             after = module.run(args, kwargs, method=how, graph=graph)
             if after.error is not None:

@@ -162,6 +162,7 @@ class Subject:
         launcher: str = "",
         trace: Literal["", "events", "log"] = "",
         graph: bool = True,
+        write_over: bool = False,
     ) -> Outcome:
         """Call the candidate and return all that happened; never raises for its errors.
 
@@ -176,11 +177,13 @@ class Subject:
             trace: record what the Triton kernels that it launches do to memory
                 (:mod:`attend_grader.inside.tracer`); with ``"log"``, each access.
             graph: if not, under ``torch.no_grad()``.
+            write_over: then write over the arrays that it returned, as their owner may.
         """
         more: dict[str, Any] = {"measure": measure, "take": take, "graph": graph}
+        more |= {"write_over": True} if write_over else {}
         more |= {"launcher": launcher, "trace": trace} if launcher or trace else {}
         outcome = self._send("call", args, kwargs, method=method, **more)
-        if not (launcher or trace or measure) and graph and take is None:
+        if not (launcher or trace or measure or write_over) and graph and take is None:
             self._note(args, kwargs or {}, method, self.made, outcome)
         return outcome
 

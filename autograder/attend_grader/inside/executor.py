@@ -242,6 +242,8 @@ class Executor:
                 self._returned = answer["value"]
                 with self.bans.lifted():  # under torch's mode each attribute of a tensor is a call
                     answer = codec.copied(answer)  # a later call may change what it returned
+                    if request.get("write_over"):
+                        _write_over(self._returned)
             except KeyboardInterrupt:  # the learner's own, in a notebook
                 raise
             except BaseException as error:  # submitted code may raise anything
@@ -387,6 +389,16 @@ def _bits(value: Any) -> tuple[Any, Any, bool]:
     buffers: list[bytes] = []
     writeable = not isinstance(value, np.ndarray) or value.flags.writeable
     return codec.encode(value, buffers), buffers, writeable
+
+
+def _write_over(value: Any) -> None:
+    """Write sevens over what was returned, as its caller may."""
+    for item in value if isinstance(value, (tuple, list)) else (value,):
+        with contextlib.suppress(Exception):  # what cannot be written to stays
+            if isinstance(item, np.ndarray):
+                item[...] = 7
+            elif codec.plain_tensor(item):
+                item.detach().fill_(7)
 
 
 def _differs(value: Any, bits: tuple[Any, Any, bool]) -> bool:
