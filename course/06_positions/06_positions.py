@@ -170,8 +170,8 @@ if ready(sinusoidal_encoding):
             title="Angles in float32 lose a digit with every power of ten",
             description="Largest error of sines and cosines near positions 10 to a million, both "
             "axes logarithmic. Angles in float32 rise from below 1e-6 at 10 to a few hundredths at "
-            "a million; bfloat16 reaches the largest possible error, 2, at 1,000, float16 at "
-            "10,000. The learner's function stays below 1e-7 everywhere.",
+            "a million; bfloat16 is off by 1.9 at 1,000, float16 by 2 at 10,000, the largest "
+            "possible error. The learner's function stays below 1e-7 everywhere.",
             x_title="position p (log scale)",
             y_title="largest error of a sine (log scale)",
             log_x=10,
@@ -250,7 +250,7 @@ if ready(sinusoidal_encoding, shift_matrix):
 # %% [markdown]
 # <!-- exercise: LearnedPositions -->
 #
-# **Why.** It is the simplest code, and it shows its weakness: the table ends, and a row that
+# **Why.** The simplest code shows its weakness: the table ends, and a row that
 # training never used was never trained.
 #
 # $$y_t = x_t + P_{\,\text{start} + t}, \qquad t = 0, \ldots, T - 1$$
@@ -300,9 +300,8 @@ if ready(LearnedPositions):
 #
 # $$\text{score}(m, n) = \frac{q_m \cdot k_n}{\sqrt D} + b_{\,\text{head}}(n - m)$$
 #
-# A number for each
-# offset would again be a table with an end. In T5 far offsets share **buckets**, in ranges that
-# widen in proportion, and everything from a largest distance on is one bucket.
+# A number for each offset would again be a table with an end. In T5 far offsets share **buckets**,
+# in ranges that widen in proportion, and everything from a largest distance on is one bucket.
 
 # %% [markdown]
 # <!-- exercise: relative_bias -->
@@ -539,7 +538,7 @@ if ready(apply_rope):
 from attend_solutions.positions import repaired_rope
 
 # %% [markdown]
-# **What you should see.** Both differences are 0 or a rounding, at every width.
+# **What you should see.** Both differences are 0 or a rounding.
 
 # %%
 if ready(apply_rope, repaired_rope):
@@ -559,7 +558,7 @@ if ready(apply_rope, repaired_rope):
 # $$\text{score}(m, n) = \frac{q_m \cdot k_n}{\sqrt D} - \text{slope}_h\,|m - n|$$
 #
 # Each further token multiplies the weight by $e^{-\text{slope}_h}$. Ten tokens back, a slope of
-# $1/2$ leaves $e^{-5} = 0.007$ of it, and $1/256$ leaves $0.96$. So each head has its own range.
+# $1/2$ leaves $e^{-5} = 0.007$ of it, and $1/256$ leaves $0.96$.
 
 # %% [markdown]
 # <!-- exercise: alibi_slopes -->
@@ -607,7 +606,7 @@ if ready(alibi_slopes):
 # | symbol | argument | shape |
 # |---|---|---|
 # | slope | `slopes` | $(H,)$ |
-# | $m$, $n$ | `query_positions`, `key_positions`: whole numbers up to a million | $(T,)$, $(S,)$ |
+# | $m$, $n$ | `query_positions`, `key_positions`: int64 or int32, to a million | $(T,)$, $(S,)$ |
 # | $b$ | returned | $(H, T, S)$ |
 #
 # **By hand.** Slope $1/2$, a query at 2, keys at 0, 1, 2, 3: the bias is $-1, -0.5, 0, -0.5$.
@@ -671,14 +670,14 @@ if ready(apply_rope):
 # %% [markdown]
 # <!-- exercise: position_interpolation -->
 #
-# **Why.** The plainest repair (Chen et al. 2023): squeeze the positions of a text of $T$ tokens
-# into the trained length $T_0$.
+# **Why.** The plainest repair (Chen et al. 2023): squeeze the positions of $T$ tokens into the
+# trained length $T_0$.
 #
 # $$p' = p \cdot \frac{T_0}{T} \quad\text{if } T > T_0, \qquad\text{else}\quad p' = p$$
 #
 # | symbol | argument | shape |
 # |---|---|---|
-# | $p$ | `positions`: all of a text's, or some | any |
+# | $p$ | `positions`: all of a text's, or some; also int32 | any |
 # | $T_0$, $T$ | `trained_length`, `length` of the text | whole numbers |
 # | $p'$ | returned, always in float64 | as `positions` |
 #
@@ -716,7 +715,7 @@ if ready(position_interpolation):
 # | symbol | argument | |
 # |---|---|---|
 # | $D$ | `width`: even, at least 4 | one number |
-# | base, factor | `base`, `factor` | one number each |
+# | base, factor | `base`, `factor`: above 0 | one number each |
 # | new base | returned | one Python float |
 #
 # **By hand.** $D = 6$, base 100, factor 4: the slowest pair turns by $100^{-4/6} = 0.0464$ and must
@@ -800,9 +799,9 @@ if ready(apply_rope, position_interpolation, ntk_scale, yarn_frequencies):
 # letters 2.62 as it was, 2.54 with PI, 2.32 with NTK and 2.23 with YaRN; at 1,024 it is 2.68, 2.64,
 # 2.67 and 2.49. So here NTK and YaRN help much up to four times the length, and at 16 times no
 # formula gets any run down to the 2.33 of a model without positions. Other bases differ: with 100,
-# four runs of NTK and two of YaRN get below 2.33; with 10, NTK harms all ten at both lengths. PI
-# shows no new angle, but helps little, and at 128 letters it harms nine of ten, perhaps because
-# what is near comes closer.
+# four runs of NTK and two of YaRN get below 2.33; with 10, one of YaRN does, and NTK harms all ten
+# at both lengths. PI shows no new angle, but helps little, and at 128 letters it harms nine of ten,
+# perhaps because what is near comes closer.
 #
 # **What this does not show.** That PI is bad: its authors train for 1,000 steps afterwards, and we
 # do not. That $\beta = 8$ is best: we tried one value, chosen by counting turns.
@@ -815,14 +814,14 @@ if ready(apply_rope, position_interpolation, ntk_scale, yarn_frequencies):
 #
 # Nine *arms* differ only in how they know positions. Each has the two layers of section 8 and is
 # trained on texts of 64 tokens, at the best of three rates (0.003, 0.01, 0.03; chosen at 64 tokens,
-# on one other seed and other texts). The rate then runs on ten seeds. As above, the same targets
+# on one other seed and other texts). The rate then runs on ten seeds. The same targets
 # are asked at every length. Three tasks:
 #
 # - **letters**: the next letter of Python's documentation, as in section 8.
 # - **three steps back**: repeat the random token that stood three places ago. Place is all that
 #   counts; guessing is right once in 16.
-# - **bags** (the control): each text draws its tokens by shares of its own. The best one can
-#   do is count.
+# - **bags** (the control, for six arms): each text draws its tokens by shares of its own. The best
+#   one can do is count.
 #
 # `python course/06_positions/train.py arms` makes the table; the cells below show it.
 
@@ -912,7 +911,7 @@ if ready(*YOURS):
 #   back as if they were 32 to 63 back. Then all twenty runs of base 10 and 10,000 are right in
 #   every case at 1,024 (`train.py offsets`), so here more keys alone do no harm. On letters the
 #   means fall from 2.43 and 2.68 to 2.16 and 2.10; at 64 they were 1.96 and 2.00. So most of that
-#   loss is offsets too, not all.
+#   loss is offsets too.
 # - *ALiBi can point at a place if a slope is steep enough.* The published slopes of two heads, 1/16
 #   and 1/256, are right in 0.23 to 0.29; slopes 1 and 1/2 in 0.73 to 0.86, the same at every
 #   length. They are also the best on letters, 1.80 to 1.86 at every length, but see the control.
@@ -924,13 +923,13 @@ if ready(*YOURS):
 #   at 0.16 to 0.38. On letters the table is no better than none at 64 after these 250 steps, but
 #   far better after 1,000: 1.83 and 2.27 (`train.py longer`, means of three runs).
 # - *None* is far behind at 64, but at 1,024 letters better than every run of RoPE with base 100 or
-#   10,000, and than seven of ten with base 10. And its layers do use the leak of section 1: three
+#   10,000, and than seven of ten with base 10. Its layers do use the leak of section 1: three
 #   steps back at 64 it is right in 0.23 to 0.26, where naming the most frequent token so far would
 #   be right in 0.13.
-# - *The control:* none, T5, RoPE and ALiBi's published slopes are within 0.02 of each other at 64
-#   and at 1,024, by their means. Slopes 1 and 1/2 are not: 0.19 and 0.24 worse than none, because
-#   whoever sees near tokens alone cannot count the far ones. Nor are the sines, 0.10 and 0.27
-#   worse, probably because they are added to what the model counts.
+# - *The control:* none, T5, RoPE (base 10,000) and ALiBi's published slopes are within 0.02 of each
+#   other at 64 and at 1,024, by their means. Slopes 1 and 1/2 are not: 0.19 and 0.24 worse than
+#   none, because whoever sees near tokens alone cannot count the far ones. Nor are the sines, 0.10
+#   and 0.27 worse, probably because they are added to what the model counts.
 #
 # **What it does not show.** How large models do, whose heads are 64 to 128 wide and many; nor what
 # longer training would do, as these took 120 to 300 steps. After 1,000 on letters RoPE's fall is

@@ -53,7 +53,7 @@ def alibi_bias(slopes: Tensor, query_positions: Tensor, key_positions: Tensor) -
 
     Shapes:
         slopes: (H,)
-        query_positions: (T,), whole numbers up to a million
+        query_positions: (T,), whole numbers up to a million, int64 or int32
         key_positions: (S,), likewise
         returns: (H, T, S), floating point
 
@@ -75,7 +75,8 @@ def position_interpolation(positions: Tensor, trained_length: int, length: int) 
     """Squeeze the positions of a longer text into the range that was trained.
 
     Shapes:
-        positions: any shape, whole numbers below length: all of a text's positions or some
+        positions: any shape, also (); whole numbers below length (int64, int32 or floats): all of a
+            text's positions or some
         returns: the same shape in float64; below trained_length
 
     A text no longer than trained_length keeps its positions (in float64). The input is not
@@ -96,6 +97,7 @@ def ntk_scale(width: int, base: float, factor: float) -> float:
 
     Shapes:
         width: D, even and at least 4
+        base, factor: above 0
         returns: one Python float
 
     Source: bloc97 2023, "NTK-Aware Scaled RoPE"; Peng et al. 2023, definition 1.

@@ -27,6 +27,9 @@ Cases = Callable[[np.random.Generator], Fresh]
 
 Clue = Callable[[Any], str]
 
+ANEW = "Each result is new."
+"""What a contract says of a function without arrays among its arguments; a last look checks it."""
+
 
 def no_clue(value: Any) -> str:
     """Nothing to say of the candidate's numbers."""

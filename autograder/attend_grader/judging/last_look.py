@@ -148,9 +148,12 @@ def _thrice(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     """
     both = [exercise.draws(np.random.default_rng(s)) for s in probe.rng.integers(2**32, size=2)]
     pairs = [
-        (one, other)
+        (one, replaced(one, {leaf.path: leaf.value for leaf in leaves(other, ())}))
         for one, other in zip(*both, strict=True)
-        if one.build is None and not one.launcher and _shapes(one) == _shapes(other)
+        if one.build is None
+        and not one.launcher
+        and _arrays(one) == _arrays(other)
+        and (not exercise.related or _rest(one) == _rest(other))
     ]
     for chosen in probe.rng.permutation(len(pairs))[:FORMS]:
         one, other = pairs[chosen]
@@ -173,12 +176,15 @@ def _thrice(subject: Subject, exercise: Exercise, probe: Probe) -> None:
             raise Miss(text, cause=KEPT, topic=KEPT).on(trial.given(call), "")
 
 
-def _shapes(call: Call) -> tuple:
-    """What two calls have in common that differ in the numbers of their arrays only."""
-    arrays = leaves(call, ())
-    blank = replaced(call, {leaf.path: None for leaf in arrays})
-    forms = [(leaf.path, leaf.value.shape, str(leaf.value.dtype)) for leaf in arrays]
-    return forms, repr(blank.args), repr(blank.kwargs)
+def _arrays(call: Call) -> list[tuple[Any, ...]]:
+    """Places, shapes and types of a call's arrays."""
+    return [(leaf.path, leaf.value.shape, str(leaf.value.dtype)) for leaf in leaves(call, ())]
+
+
+def _rest(call: Call) -> str:
+    """All that is no array."""
+    blank = replaced(call, {leaf.path: None for leaf in leaves(call, ())})
+    return f"{blank.args} {blank.kwargs}"
 
 
 def _unlike(trial: Trial, what: str, exact: Exact, outcome: Outcome) -> Miss | SubjectError:

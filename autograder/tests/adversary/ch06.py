@@ -479,3 +479,98 @@ CASES += [
     ('relative_bias', 'wrong', 'distances cut at max_distance - 1', 'def relative_bias(table, relative, bidirectional=True, max_distance=128):\n    relative = relative.clamp(1 - max_distance, max_distance - 1)\n    if bidirectional:\n        side = len(table) // 2\n        add = (relative > 0).long() * side\n        d = relative.abs()\n    else:\n        side = len(table)\n        add = 0\n        d = (-relative).clamp(min=0)\n    exact = side // 2\n    l = (side - exact) * torch.log(d.double() / exact) / math.log(max_distance / exact)\n    far = exact + l.clamp(min=0).long()\n    bucket = torch.where(d < exact, d, far.clamp(max=side - 1)).long() + add\n    return table[bucket].movedim(-1, 0)\n'),
     ('repaired_rope', 'wrong', 'sines and cosines in the dtype of k for both', 'def repaired_rope(q, k, positions, frequencies):\n    both = torch.cat((frequencies, frequencies)).double()\n    turns = positions[..., None].double() * both\n\n    c, s = turns.cos().to(k.dtype), turns.sin().to(k.dtype)\n    def turn(x):\n        first, second = x.chunk(2, dim=-1)\n        return (x * c + torch.cat((-second, first), dim=-1) * s).to(x.dtype)\n    return turn(q), turn(k)\n'),
 ]  # fmt: skip
+
+# A reading of one chapter: what is kept, arguments cut to few digits, positions of other shapes.
+ENCODED = "return torch.stack((a.sin(), a.cos()), -1).flatten(-2).float()"
+TURNED = "c, s = a.cos().to(x.dtype), a.sin().to(x.dtype)\nu, v = x.chunk(2, dim=-1)\nreturn torch.cat((u * c - v * s, v * c + u * s), dim=-1)"
+BOTH = "both = torch.cat((frequencies, frequencies)).double()\n{0}\na = positions.double()[..., None] * both\ndef turn(x):\n    u, v = x.chunk(2, dim=-1)\n    return x * a.cos().to(x.dtype) + torch.cat((-v, u), dim=-1) * a.sin().to(x.dtype)\nreturn turn(q), turn(k)"
+SHIFTED = "c, s = a.cos(), a.sin()\nm = torch.block_diag(*torch.stack((c, s, -s, c), -1).unflatten(-1, (2, 2))).float()\n"
+SLOPES = "power = 2 ** int(math.log2(heads))\nfirst = 2.0 ** (-8 * torch.arange(1, power + 1) / power)\nmore = 2.0 ** (-4 * torch.arange(1, 2 * power, 2) / power)\n"
+YARN = "g = ((trained_length * f / (2 * math.pi) - alpha) / (beta - alpha)).clamp(0, 1)\nfound = g * f + (1 - g) * f / factor, 0.1 * math.log(factor) + 1\n"
+
+_cases(
+    "sinusoidal_encoding(positions, width, base=10_000.0)",
+    ("wrong", "angles less turns of 2 times 3.1415926536", f"a = (positions.double()[:, None] * angular_frequencies(width, base)).remainder(2 * 3.1415926536)\n{ENCODED}"),
+    ("wrong", "frequencies with eleven decimals", f"a = positions.double()[:, None] * angular_frequencies(width, base).round(decimals=11)\n{ENCODED}"),
+    ("wrong", "positions with three decimals", f"a = positions.double().round(decimals=3)[:, None] * angular_frequencies(width, base)\n{ENCODED}"),
+    ("wrong", "base as a float32 tensor", f"a = positions.double()[:, None] * torch.tensor(float(base)) ** (-torch.arange(0, width, 2).double() / width)\n{ENCODED}"),
+    *(
+        ("wrong", f"codes kept by {what}", f"kept = sinusoidal_encoding.__dict__\nkey = str({key})\nif key not in kept:\n    a = positions.double()[:, None] * angular_frequencies(width, base)\n    kept[key] = torch.stack((a.sin(), a.cos()), -1).flatten(-2).float()\nreturn kept[key].clone()")
+        for what, key in (
+            ("length and ends", "(len(positions), positions[:1], positions[-1:], width, base)"),
+            ("sorted positions", "(positions.sort().values.tolist(), width, base)"),
+            ("all but the base", "(positions.tolist(), width)"),
+        )
+    ),
+)  # fmt: skip
+
+_cases(
+    "shift_matrix(offset, width, base=10_000.0)",
+    ("wrong", "offset with four decimals", f"a = round(offset, 4) * angular_frequencies(width, base)\n{SHIFTED}return m"),
+    ("wrong", "base as a float32 tensor", f"a = offset * torch.tensor(float(base)) ** (-torch.arange(0, width, 2).double() / width)\n{SHIFTED}return m"),
+    ("wrong", "one matrix for all callers", f"kept = shift_matrix.__dict__\nkey = str((offset, width, base))\nif key not in kept:\n    a = offset * angular_frequencies(width, base)\n{textwrap.indent(SHIFTED, '    ')}    kept[key] = m\nreturn kept[key]"),
+)  # fmt: skip
+
+_cases(
+    "alibi_slopes(heads)",
+    ("wrong", "one list for all callers", f"{SLOPES}return alibi_slopes.__dict__.setdefault(str(heads), torch.cat((first, more))[:heads])"),
+    ("wrong", "a view of a kept table", f"{SLOPES}return alibi_slopes.__dict__.setdefault(str(power), torch.cat((first, more)))[:heads]"),
+)  # fmt: skip
+
+_cases(
+    "yarn_frequencies(width, base, factor, trained_length, alpha=1.0, beta=32.0)",
+    ("wrong", "base as a float32 tensor", f"f = torch.tensor(float(base)) ** (-torch.arange(0, width, 2).double() / width)\n{YARN}return found"),
+    ("wrong", "one result for all callers", f"f = angular_frequencies(width, base)\n{YARN}return yarn_frequencies.__dict__.setdefault(str((width, base, factor, trained_length, alpha, beta)), found)"),
+    ("wrong", "alpha and beta rounded", f"f = angular_frequencies(width, base)\nalpha, beta = round(alpha + 0.01), round(beta)\n{YARN}return found"),
+)  # fmt: skip
+
+_cases(
+    "ntk_scale(width, base, factor)",
+    ("wrong", "factors below 1 count as 1", "return float(base * max(factor, 1.0) ** (width / (width - 2)))"),
+    ("wrong", "factor 1 hands back the base, a whole one too", "return base if factor == 1 else base * factor ** (width / (width - 2))"),
+    ("wrong", "base with one decimal", "return round(float(base), 1) * factor ** (width / (width - 2))"),
+)  # fmt: skip
+
+_cases(
+    "alibi_bias(slopes, query_positions, key_positions)",
+    ("wrong", "cdist, by a product of matrices for many keys", "return -slopes[:, None, None] * torch.cdist(query_positions[:, None].float(), key_positions[:, None].float())"),
+    ("wrong", "root of a square in int32", "d = (query_positions[:, None] - key_positions).square().double().sqrt()\nreturn -slopes[:, None, None] * d.to(slopes.dtype)"),
+    ("wrong", "distances kept by lengths and ends", "q, k = query_positions, key_positions\nkey = str((len(q), len(k), q[:1], q[-1:], k[:1], k[-1:]))\nreturn -slopes[:, None, None] * alibi_bias.__dict__.setdefault(key, (q[:, None] - k).abs())"),
+)  # fmt: skip
+
+_cases(
+    "position_interpolation(positions, trained_length, length)",
+    ("wrong", "multiplied before it is float64", "if length <= trained_length:\n    return positions.double()\nreturn (positions * trained_length).double() / length"),
+    ("wrong", "whole positions multiplied first", "if length <= trained_length or positions.is_floating_point():\n    return positions.double() * min(1, trained_length / length)\nreturn (positions * trained_length).double() / length"),
+    ("wrong", "along the first axis", "return torch.stack([p.double() * min(1.0, trained_length / length) for p in positions])"),
+    ("wrong", "kept by number and sum", "key = str((positions.shape, float(positions.double().sum()), trained_length, length))\nreturn position_interpolation.__dict__.setdefault(key, positions.double() * min(1.0, trained_length / length)).clone()"),
+)  # fmt: skip
+
+_cases(
+    "apply_rope(x, positions, frequencies)",
+    ("wrong", "angles kept by length and ends", f"key = str((positions.shape, positions.flatten()[[0, -1]], frequencies))\na = apply_rope.__dict__.setdefault(key, positions.double()[..., None] * frequencies.double())\n{TURNED}"),
+    ("wrong", "angles kept by positions and D", f"key = str((positions.tolist(), len(frequencies)))\na = apply_rope.__dict__.setdefault(key, positions.double()[..., None] * frequencies.double())\n{TURNED}"),
+    ("wrong", "one batch axis of positions", f"p = positions if positions.ndim == 1 else positions.reshape(positions.shape[0], 1, -1)\na = p.double()[..., None] * frequencies.double()\n{TURNED}"),
+)  # fmt: skip
+
+_cases(
+    "repaired_rope(q, k, positions, frequencies)",
+    ("wrong", "one batch axis of positions", BOTH.format("if positions.ndim > 1:\n    positions = positions.reshape(positions.shape[0], 1, positions.shape[-1])")),
+    ("wrong", "heads for every axis of positions", BOTH.format("if positions.ndim == 2:\n    positions = positions[:, None]")),
+    ("wrong", "positions kept by number and sum", BOTH.format("key = str((positions.shape, float(positions.sum())))\npositions = repaired_rope.__dict__.setdefault(key, positions)")),
+)  # fmt: skip
+
+_cases(
+    "relative_bias(table, relative, bidirectional=True, max_distance=128)",
+    ("wrong", "buckets kept by shape and corners", "key = str((len(table), relative.shape, relative[[0, 0, -1, -1], [0, -1, 0, -1]], bidirectional, max_distance))\nrelative = relative_bias.__dict__.setdefault(key, relative)\nside = len(table) // 2 if bidirectional else len(table)\nexact = side // 2\nd = relative.abs() if bidirectional else (-relative).clamp(min=0)\nfar = exact + ((side - exact) * (d.double() / exact).log() / math.log(max_distance / exact)).clamp(0, side).long()\nb = torch.where(d < exact, d, far.clamp(max=side - 1))\nreturn table[b + side * (relative > 0) * bidirectional].movedim(-1, 0)"),
+)  # fmt: skip
+
+POSITIONS = "class LearnedPositions(nn.Module):\n    def __init__(self, max_length, width):\n        super().__init__()\n        self.table = nn.Parameter(0.02 * torch.randn(max_length, width))\n        self.kept = {{}}\n\n    {0}\n    def forward(self, x, start=0):\n        end = start + x.shape[-2]\n        if end > len(self.table):\n            raise ValueError('too long')\n        return x + {1}\n"
+CASES += [
+    ("LearnedPositions", "wrong", what, POSITIONS.format(more, rows))
+    for what, more, rows in (
+        ("a copy of the table from the first call in eval mode", "", "(self.table if self.training else self.kept.setdefault(0, self.table.detach().clone()))[start:end]"),
+        ("rows kept in eval mode", "", "(self.table[start:end] if self.training else self.kept.setdefault((start, end), self.table[start:end].clone()))"),
+        ("the table copied by eval()", "def train(self, mode=True):\n        self.kept = {} if mode else {0: self.table.detach().clone()}\n        return super().train(mode)\n", "self.kept.get(0, self.table)[start:end]"),
+    )
+]  # fmt: skip

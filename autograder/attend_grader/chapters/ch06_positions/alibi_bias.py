@@ -7,6 +7,7 @@ import torch
 from attend_solutions import longer_positions
 from torch import Tensor
 
+from attend_grader.chapters.ch06_positions.shared import reordered
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import Fresh, agrees, worked
@@ -33,6 +34,11 @@ def _places(rng: np.random.Generator) -> Fresh:
     why = "one query, at position 6, as when text is written token by token"
     yield why, Call((torch.tensor([0.5, 0.125]), torch.tensor([6]), torch.arange(7)))
     yield "positions in any order", Call((some(rng, 2), shuffled(rng, 3), shuffled(rng, 5)))
+    slope, one = torch.tensor([0.25]), torch.tensor([6])
+    for why, where in reordered():
+        yield f"keys {why}", Call((slope, one, where))
+    for why, where in reordered():
+        yield f"queries {why}", Call((slope, where, one))
 
 
 def _after(rng: np.random.Generator) -> Fresh:
@@ -43,6 +49,14 @@ def _after(rng: np.random.Generator) -> Fresh:
     yield (
         "the same, 900,000 positions later",
         Call((slope, torch.tensor([5 + later]), keys + later)),
+    )
+    yield (
+        "positions in int32, 900,000 apart",
+        Call((slope, torch.tensor([5], dtype=torch.int32), (keys + later).to(torch.int32))),
+    )
+    yield (
+        "2 queries and 60 keys from 900,000 on",
+        Call((slope, torch.tensor([60, 70]) + later, torch.arange(60) + later)),
     )
 
 

@@ -11,7 +11,7 @@ from attend_solutions import longer_positions
 from attend_grader.chapters.ch06_positions.shared import READY_MADE, comes_out
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.exercise import Call, Contract, Exercise, Property, Slip
-from attend_grader.checks.helpers import Fresh, agrees, worked
+from attend_grader.checks.helpers import ANEW, Fresh, agrees, worked
 
 
 def _of(name: str, points: int, counts: tuple[int, ...], drawn: int = 0) -> Property:
@@ -19,7 +19,7 @@ def _of(name: str, points: int, counts: tuple[int, ...], drawn: int = 0) -> Prop
 
     def cases(rng: np.random.Generator) -> Fresh:
         for heads in (*counts, *rng.integers(3, 64, drawn).tolist()):
-            yield f"{heads} heads", Call((heads,))
+            yield f"{heads} head{'s' * (heads > 1)}", Call((heads,))
 
     return agrees(name, cases, points=points, repeat=1, tolerance=FLOAT32)
 
@@ -131,7 +131,7 @@ EXERCISE = Exercise(
     title="ALiBi's slopes",
     goal="Give each head its own slope, for any number of heads.",
     reference=longer_positions.alibi_slopes,
-    contract=Contract(forbids=READY_MADE),
+    contract=Contract(says=(ANEW,), forbids=READY_MADE),
     properties=(
         worked(
             "a hand-worked example: 8 heads",

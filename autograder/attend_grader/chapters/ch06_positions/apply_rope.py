@@ -10,7 +10,15 @@ from attend_solutions import positions as solutions
 from attend_solutions.positions import angular_frequencies as rates
 from torch import Tensor
 
-from attend_grader.chapters.ch06_positions.shared import FAR, LARGE, READY_MADE, ROUNDED
+from attend_grader.chapters.ch06_positions.shared import (
+    FAR,
+    LARGE,
+    READY_MADE,
+    REORDERED,
+    ROUNDED,
+    THIRD,
+    reordered,
+)
 from attend_grader.checks.compare import FLOAT32 as SINGLE
 from attend_grader.checks.compare import FLOAT64 as DOUBLE
 from attend_grader.checks.compare import PRINTED, Tolerance
@@ -70,10 +78,17 @@ def _scores(subject: Subject, probe: Probe) -> None:
 
 def _places(rng: np.random.Generator) -> Fresh:
     """Heads share positions, sequences may have their own; between whole numbers."""
-    for shape, places in (((2, 3, 5, 8), (5,)), ((4, 4, 4), (4,)), ((2, 3, 4, 6), (2, 1, 4))):
+    for shape, places in (
+        *(((2, 3, 5, 8), (5,)), ((4, 4, 4), (4,)), ((2, 3, 4, 6), (2, 1, 4))),
+        *(((3, 5, 4), (1, 5)), ((2, 3, 4, 5, 6), (2, 3, 1, 5))),
+    ):
         where = torch.from_numpy(rng.integers(0, 30, places))
         why = f"x of shape {shape}, positions of shape {places}"
         yield why, Call((normal(rng, *shape), where, rates(shape[-1])))
+    x = normal(rng, len(REORDERED[0]), 8)
+    for why, where in reordered():
+        yield why, Call((x, where, rates(8)))
+    yield "the same, with base 50", Call((x, torch.tensor(REORDERED[1]), rates(8, 50.0)))
     between = torch.tensor([0.25, 7.5, -3.0], dtype=torch.float64)
     why = "positions between whole numbers and below 0"
     yield why, Call((normal(rng, 3, 8), between, rates(8)))
@@ -81,7 +96,7 @@ def _places(rng: np.random.Generator) -> Fresh:
 
 def _far(rng: np.random.Generator) -> Known:
     where = FAR + torch.from_numpy(rng.integers(0, 1000, 3))
-    for positions in (where, where.double() + 0.37):
+    for positions in (where, where.double() + THIRD):
         why = "positions about 100,000, where float32 angles are off by thousandths"
         given = (normal(rng, 3, 8), positions, rates(8))
         yield why, given, solutions.apply_rope(given[0].double(), *given[1:])

@@ -7,7 +7,7 @@ import torch
 from attend_solutions import longer_positions
 from torch import Tensor
 
-from attend_grader.chapters.ch06_positions.shared import comes_out
+from attend_grader.chapters.ch06_positions.shared import MILLION, comes_out, reordered
 from attend_grader.checks.compare import FLOAT32 as SINGLE
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
@@ -20,6 +20,13 @@ def _squeezes(rng: np.random.Generator) -> Fresh:
         why = f"trained on {trained}, reads {length}; {where.numel()} of its positions"
         yield why, Call((where, trained, length))
     yield "three early positions of a longer text", Call((torch.tensor([0, 2, 5]), 10, 40))
+    for why, where in reordered():
+        yield why, Call((where, 3, 40))
+    yield "a single position, without axes", Call((torch.tensor(5), 2, 8))
+    far = torch.from_numpy(900_000 + rng.integers(0, 1000, 3))
+    for kind in (torch.int32, torch.float32):
+        why = f"positions about 900,000 in {str(kind).removeprefix('torch.')}"
+        yield why, Call((far.to(kind), 2999, MILLION))
 
 
 def _short(rng: np.random.Generator) -> Fresh:
@@ -59,6 +66,12 @@ SLIPS = (
         (SQUEEZED, "positions.double().clamp(max=trained_length - 1)"),
         "Positions past the trained length are all held at its last one (clamp), so far tokens "
         "cannot be told apart. Multiply all positions by the same ratio.",
+    ),
+    Slip(
+        "wrapped around",
+        (SQUEEZED, "positions.double() % trained_length"),
+        "Positions past the trained length begin again at 0 (a remainder), so tokens far apart "
+        "share one. Multiply all positions by the same ratio.",
     ),
     Slip(
         "counted the positions given",

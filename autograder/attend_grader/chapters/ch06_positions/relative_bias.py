@@ -10,7 +10,7 @@ import torch
 from attend_solutions import positions
 from torch import Tensor, nn
 
-from attend_grader.chapters.ch06_positions.shared import READY_MADE
+from attend_grader.chapters.ch06_positions.shared import READY_MADE, reordered
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import Fresh, agrees, worked
@@ -77,6 +77,9 @@ def _heads(rng: np.random.Generator) -> Fresh:
     for heads, queries, keys in ((3, 4, 6), (5, 5, 5), (1, 2, 3), (4, 1, 1)):
         relative = torch.arange(keys) - torch.arange(queries)[:, None]
         yield f"{heads} heads, T = {queries}, S = {keys}", Call((normal(rng, 16, heads), relative))
+    for why, keys in reordered():
+        relative = keys - torch.tensor([[4], [9]])
+        yield f"keys {why}", Call((normal(rng, 16, 2), relative))
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -107,6 +110,18 @@ SLIPS = (
         ((HALVED, "half = one_side // 2"), (AHEAD, "(relative > 0) * half")),
         "With bidirectional each side has only half of the table, and your ranges are made for "
         "all of it: halve the number of buckets before you halve it again for the exact ones.",
+    ),
+    Slip(
+        "half of the table looking back",
+        (f"distance = {BACK}", f"{HALVED}\n        distance = {BACK}"),
+        "Looking back only, you use half of the table, as with bidirectional. Then all buckets "
+        "serve one side: side = buckets.",
+    ),
+    Slip(
+        "as many shared as exact",
+        ("share * (one_side - exact)", "share * exact"),
+        "The logarithm is multiplied by the number of exact buckets. Those that are left to share "
+        "are one side's minus the exact ones: one more where the side is odd.",
     ),
     Slip(
         "the logarithm spread too wide",

@@ -13,7 +13,15 @@ from attend_solutions.positions import angular_frequencies as rates
 from torch import Tensor
 
 from attend_grader.chapters.ch06_positions.apply_rope import BFLOAT16
-from attend_grader.chapters.ch06_positions.shared import FAR, LARGE, READY_MADE, ROUNDED
+from attend_grader.chapters.ch06_positions.shared import (
+    FAR,
+    LARGE,
+    READY_MADE,
+    REORDERED,
+    ROUNDED,
+    THIRD,
+    reordered,
+)
 from attend_grader.checks.compare import FLOAT32 as SINGLE
 from attend_grader.checks.compare import FLOAT64 as DOUBLE
 from attend_grader.checks.compare import Miss, expect_close
@@ -39,11 +47,19 @@ def _pairs(rng: np.random.Generator) -> Fresh:
     q, k = normal(rng, 2, 4, 3, 6), normal(rng, 2, 2, 3, 6)
     yield "4 heads of queries, 2 of keys", Call((q, k, where, rates(6)))
     yield LARGE, Call((1e30 * q, 1e30 * k, where, rates(6)))
+    for shape, places in (((3, 5, 4), (1, 5)), ((2, 3, 4, 5, 6), (2, 3, 1, 5))):
+        where = torch.from_numpy(rng.integers(1, 40, places))
+        why = f"q and k of shape {shape}, positions of shape {places}"
+        yield why, Call((*normal(rng, 2, *shape), where, rates(shape[-1])))
+    q, k = normal(rng, 2, len(REORDERED[0]), 8)
+    for why, where in reordered():
+        yield why, Call((q, k, where, rates(8)))
+    yield "the same, with base 50", Call((q, k, torch.tensor(REORDERED[1]), rates(8, 50.0)))
 
 
 def _far(rng: np.random.Generator) -> Known:
     where = FAR + torch.from_numpy(rng.integers(0, 1000, 3))
-    for positions in (where, where.double() + 0.37):
+    for positions in (where, where.double() + THIRD):
         q, k = normal(rng, 2, 3, 8)
         why = "positions about 100,000, where float32 angles are off by thousandths"
         given = (q, k, positions, rates(8))

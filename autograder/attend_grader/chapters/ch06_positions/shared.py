@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -15,6 +16,24 @@ READY_MADE = ("transformers", "torchtune", "rotary_embedding_torch", "x_transfor
 """Libraries that hold finished position codes."""
 
 FAR = 100_000
+MILLION = 1_000_000
+
+THIRD = 1 / 3
+"""Added to numbers between whole ones: no number of decimals holds it."""
+
+REORDERED = ((7, 3, 5, 12, 5, 0), (7, 12, 5, 3, 5, 0))
+"""Positions with the same first and last, smallest and largest, mean and number: what is kept from
+one call for another must know them all."""
+
+
+def reordered() -> Iterator[tuple[str, Tensor]]:
+    """What is special about positions, and positions: the second only reorder the first."""
+    for after, where in zip(("", ", after the same in another order"), REORDERED, strict=True):
+        yield f"at {', '.join(map(str, where))}{after}", torch.tensor(where)
+
+
+NO_FLOAT32 = 300.1
+"""A base that float32 does not hold."""
 
 LARGE = "numbers about 1e30, whose squares float32 cannot hold"
 

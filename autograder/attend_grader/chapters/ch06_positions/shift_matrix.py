@@ -11,9 +11,10 @@ from attend_solutions import positions
 from attend_solutions.positions import angular_frequencies, sinusoidal_encoding
 from torch import Tensor
 
-from attend_grader.chapters.ch06_positions.shared import FAR, ROUNDED
+from attend_grader.chapters.ch06_positions.shared import FAR, NO_FLOAT32, ROUNDED, THIRD
 from attend_grader.checks.compare import FLOAT32, PRINTED, Miss, expect_close
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
+from attend_grader.checks.helpers import ANEW
 from attend_grader.checks.subject import Subject
 
 
@@ -72,12 +73,17 @@ def _rotation(subject: Subject, probe: Probe) -> None:
 
 def _far(subject: Subject, probe: Probe) -> None:
     """An offset of 10⁵ as exactly, whole or not; float32 comes out."""
-    for offset in (FAR + int(probe.rng.integers(0, 1000)), FAR + 0.37):
-        why = "an offset about 100,000, where float32 angles are off by thousandths"
-        value = probe.agree(subject, offset, 8, tolerance=ROUNDED, why=why).value
+    far = "an offset about 100,000, where float32 angles are off by thousandths"
+    for why, *given in (
+        (far, FAR + int(probe.rng.integers(0, 1000)), 8),
+        (far, FAR + THIRD, 8),
+        ("a third of a step back", -THIRD, 8),
+        (f"base {NO_FLOAT32}, an offset of 100,000", FAR, 8, NO_FLOAT32),
+    ):
+        value = probe.agree(subject, *given, tolerance=ROUNDED, why=why).value
         if value.dtype != torch.float32:
             text = f"your answer has dtype {value.dtype}, expected torch.float32: convert the "
-            raise probe.miss(f"{text}finished result.", offset, 8)
+            raise probe.miss(f"{text}finished result.", *given)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -165,7 +171,9 @@ EXERCISE = Exercise(
     title="A shift is a rotation",
     goal="Build the one matrix that moves every encoding by the same offset.",
     reference=positions.shift_matrix,
-    contract=Contract(says=("Good to six digits for offsets up to 100,000, whole or not.",)),
+    contract=Contract(
+        says=("Good to six digits for offsets up to 100,000, whole or not.", ANEW),
+    ),
     properties=(
         Property("a hand-worked example: a quarter turn; two pairs", 1, _worked),
         _moves(

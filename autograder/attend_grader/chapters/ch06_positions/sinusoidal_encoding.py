@@ -8,7 +8,17 @@ import numpy as np
 import torch
 from attend_solutions import positions as solutions
 
-from attend_grader.chapters.ch06_positions.shared import FAR, READY_MADE, ROUNDED, comes_out
+from attend_grader.chapters.ch06_positions.shared import (
+    FAR,
+    MILLION,
+    NO_FLOAT32,
+    READY_MADE,
+    REORDERED,
+    ROUNDED,
+    THIRD,
+    comes_out,
+    reordered,
+)
 from attend_grader.checks.compare import FLOAT32 as SINGLE
 from attend_grader.checks.compare import PRINTED
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
@@ -32,15 +42,20 @@ def _anywhere(rng: np.random.Generator) -> Fresh:
     del rng
     for where in ([7, 3, 3, 12, 0], [0.5, -2.25, 10.75], [40]):
         yield "positions as they come, not 0, 1, 2 …", Call((torch.tensor(where), 6))
+    for why, where in reordered():
+        yield why, Call((where, 6))
+    yield "the same, with base 50", Call((torch.tensor(REORDERED[1]), 6, 50.0))
 
 
 def _far(rng: np.random.Generator) -> Fresh:
     why = "where float32 angles are off by thousandths"
     where = torch.from_numpy(FAR + rng.integers(0, 1000, 4))
     yield f"positions about 100,000, {why}", Call((where, 16))
-    between = torch.tensor([FAR + 0.37, -FAR - 5.1], dtype=torch.float64)
-    why = f"float64 positions between whole numbers, {why}"
-    yield why, Call((between, 16))
+    between = torch.tensor([FAR + THIRD, -FAR - 5.1, THIRD], dtype=torch.float64)
+    yield f"float64 positions between whole numbers, {why}", Call((between, 16))
+    end = torch.from_numpy(MILLION - rng.integers(0, 1000, 3))
+    yield "positions about a million", Call((torch.cat((end, -end)), 64))
+    yield f"base {NO_FLOAT32}, positions about 100,000", Call((where, 16, NO_FLOAT32))
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -124,14 +139,14 @@ def by_columns(positions, width, base=10_000.0):
 EXERCISE = Exercise(
     chapter="06_positions",
     title="Sines and cosines",
-    goal="Encode any position by pairs of sines and cosines, exactly even at 100,000.",
+    goal="Encode any position by pairs of sines and cosines, exactly even at a million.",
     reference=solutions.sinusoidal_encoding,
     contract=Contract(
         accepts=(FLOAT32, FLOAT64, INTEGERS),
         views=True,
         arguments_unchanged=True,
         ranges={"positions": AS_DRAWN},
-        says=("Good to six digits at positions about 100,000.",),
+        says=("Good to six digits up to a million.",),
         forbids=READY_MADE,
     ),
     properties=(
@@ -148,7 +163,7 @@ EXERCISE = Exercise(
         ),
         agrees("the base sets the frequencies", _bases, repeat=1, tolerance=SINGLE),
         agrees("any positions, in any order, also below 0", _anywhere, repeat=1, tolerance=SINGLE),
-        agrees("exact at position 100,000", _far, repeat=1, tolerance=ROUNDED),
+        agrees("exact at positions up to a million", _far, repeat=1, tolerance=ROUNDED),
         comes_out(torch.float32, (torch.tensor([2, 0, 5]), 4), (torch.tensor([2.5]).double(), 4)),
     ),
     draws=draws,

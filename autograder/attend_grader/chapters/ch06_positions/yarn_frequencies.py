@@ -11,10 +11,10 @@ from attend_solutions import longer_positions
 from attend_solutions.positions import angular_frequencies
 from torch import Tensor
 
-from attend_grader.chapters.ch06_positions.shared import READY_MADE, python_float
+from attend_grader.chapters.ch06_positions.shared import NO_FLOAT32, READY_MADE, python_float
 from attend_grader.checks.compare import FLOAT32, PRINTED, Tolerance, told_apart
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.helpers import Fresh, agrees, worked
+from attend_grader.checks.helpers import ANEW, Fresh, agrees, worked
 from attend_grader.checks.subject import Subject
 
 PAIR = Tolerance(
@@ -79,8 +79,9 @@ def _scale(subject: Subject, probe: Probe) -> None:
 def _widths(rng: np.random.Generator) -> Fresh:
     """To float64's digits, and in float64; without a factor they stay."""
     for width, trained in ((2, 30), (6, 100), (10, 1000)):
-        given = (width, 300.5, round(float(rng.uniform(2, 20)), 1), trained)
+        given = (width, NO_FLOAT32, float(rng.uniform(2, 20)), trained)
         yield f"width = {width}", Call(given)
+    yield "alpha and beta between whole numbers", Call((8, 50.0, 3.0, 200, 0.7, 1 + 20 / 3))
     yield "factor 1, where nothing changes", Call((64, 10_000.0, 1.0, 64))
 
 
@@ -107,6 +108,12 @@ BY_INDEX = """places = [
     low, high = max(math.floor(places[0]), 0), min(math.ceil(places[1]), width - 1)
     pairs = torch.arange(width // 2, dtype=torch.float64)
     keep = 1 - ((pairs - low) / max(high - low, 1e-3)).clamp(0, 1)"""
+PLAIN_INDEX = """ends = [
+        width * math.log(trained_length / (end * 2 * math.pi)) / (2 * math.log(base))
+        if end else math.inf
+        for end in (beta, alpha)
+    ]
+    keep = 1 - ((torch.arange(width // 2) - ends[0]) / (ends[1] - ends[0])).clamp(0, 1)"""
 
 SLIPS = (
     Slip(
@@ -126,6 +133,12 @@ SLIPS = (
         (KEEP, BY_INDEX),
         "Your ramp is linear in the pair's index, as in the code released with the paper. The "
         "paper's definition, which is asked for here, is linear in the number of turns.",
+    ),
+    Slip(
+        "ramp over the index, ends not rounded",
+        (KEEP, PLAIN_INDEX),
+        "Your ramp is linear in the pair's index, as in the code released with the paper (which "
+        "rounds its ends). The paper's definition, asked for here, is linear in the turns.",
     ),
     Slip(
         "a step instead of a ramp",
@@ -183,7 +196,7 @@ EXERCISE = Exercise(
     title="YaRN",
     goal="Slow the pairs that never turned full circle, keep the fast ones, blend between.",
     reference=longer_positions.yarn_frequencies,
-    contract=Contract(says=("Both are right to the digits of float64.",), forbids=READY_MADE),
+    contract=Contract(says=("Both are right to the digits of float64.", ANEW), forbids=READY_MADE),
     properties=(
         worked(
             "a hand-worked example: 32 and 16 turns",
