@@ -68,6 +68,7 @@ class Outcome:
     """What one call did: its value or error, and what it did besides.
 
     ``overwritten``: a later call, carried together with it, changed what it had returned.
+    ``loose``: results, by position, that hang on no graph, where gradients were asked for.
     """
 
     value: Any
@@ -75,6 +76,7 @@ class Outcome:
     mutated: Sequence[int | str] = ()
     overwritten: bool = False
     gradients: Mapping[int | str, Any] | None = None
+    loose: Sequence[int] = ()
     steps: int = 0
     peak_bytes: int = 0
     trace: Sequence[Mapping[str, Any]] = ()
@@ -250,6 +252,23 @@ class Subject:
             outcomes += [self._outcome(each) for each in answer["answers"]]
         return outcomes
 
+    def refilled(self, calls: Sequence[tuple[Asked, Asked]]) -> list[Outcome]:
+        """What comes of a second call, on the arrays of the first, whose numbers were replaced.
+
+        Args:
+            calls: first and second call of each pair, with arrays of the same shapes and types.
+        """
+        firsts = [first for first, _ in calls]
+        messages = [
+            {
+                **asked(first),
+                "instance": self.instance,
+                "then": (tuple(second.args), dict(second.kwargs)),
+            }
+            for first, second in calls
+        ]
+        return self._carried(firsts, messages)
+
     def compiled(
         self,
         types: Mapping[str, str],
@@ -356,6 +375,7 @@ class Subject:
             mutated=answer["mutated"],
             overwritten=answer.get("overwritten", False),
             gradients=answer.get("gradients"),
+            loose=answer.get("loose", ()),
             steps=cost.get("steps", 0),
             peak_bytes=cost.get("peak_bytes", 0),
             trace=answer.get("trace", ()),

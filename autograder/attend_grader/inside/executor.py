@@ -26,7 +26,7 @@ from attend_grader.inside.compiling import python_function
 from attend_grader.inside.kernels import interprets, kernels_of
 from attend_grader.inside.measuring import measured
 from attend_grader.inside.origins import origins
-from attend_grader.inside.parameters import load
+from attend_grader.inside.parameters import load, refill
 from attend_grader.inside.settings import graph, no_input, usual_settings
 from attend_grader.inside.telling import (
     MAX_NAMES,
@@ -186,6 +186,9 @@ class Executor:
             from attend_grader.inside.torch_gradients import gradients
 
             return gradients(target, args, kwargs, request["gradients"])
+        if request.get("then") is not None:  # the call before, on arrays that now hold others
+            target(*args, **kwargs)
+            refill((args, kwargs), request["then"])
         take = request.get("take")
         if not request.get("measure"):
             return {"value": _taken(target(*args, **kwargs), take)}

@@ -1,4 +1,4 @@
-"""Parameters of a torch module, given by name: in place, as training changes them."""
+"""Other numbers in place, as training changes them: a module's parameters, a call's arrays."""
 
 from __future__ import annotations
 
@@ -24,6 +24,20 @@ def load(module: Any, parameters: dict[str, Any]) -> None:
         raise ValueError(_unlike(wanted, got))
     for name, value in parameters.items():
         own[name].copy_(value)
+
+
+def refill(value: Any, other: Any) -> None:
+    """Write the numbers of ``other`` into the arrays and tensors of ``value``, of the same form."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            refill(item, other[key])
+    elif isinstance(value, (tuple, list)):
+        for item, its in zip(value, other, strict=True):
+            refill(item, its)
+    elif hasattr(value, "copy_"):
+        value.detach().copy_(other)
+    elif hasattr(value, "shape") and value.shape == getattr(other, "shape", None):
+        value[...] = other
 
 
 def _unlike(wanted: dict[str, tuple], got: dict[str, tuple]) -> str:

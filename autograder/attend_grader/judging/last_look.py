@@ -12,6 +12,8 @@ from typing import Any
 from attend_grader.checks.behaviour import same_structure
 from attend_grader.checks.calls import (
     Bench,
+    Leaf,
+    is_array,
     leaves,
     numbers,
     parameters_of,
@@ -24,11 +26,12 @@ from attend_grader.checks.calls import (
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.exact import Exact
 from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.leading import root
 from attend_grader.checks.probe import Call, Probe
 from attend_grader.checks.promises import changes
-from attend_grader.checks.sizes import Sized
+from attend_grader.checks.sizes import ANY, AS_DRAWN, Sized
 from attend_grader.checks.subject import Outcome, Subject, SubjectError, local
-from attend_grader.checks.trials import Trial, form_of
+from attend_grader.checks.trials import KEPT, Trial, form_of
 
 SMALL = 8
 """Calls with a length of 1 that are tried, at most."""
@@ -43,6 +46,29 @@ def look(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     """
     _usual(subject, exercise, probe)
     _of_any_size(subject, exercise, probe)
+    _refilled(subject, exercise, probe)
+
+
+def look_at_zero(subject: Subject, exercise: Exercise, probe: Probe) -> None:
+    """Compare gradients with the reference's where an argument is all zeros.
+
+    Raises:
+        Miss: one is missing or another one.
+        SubjectError: the candidate raised.
+    """
+    contract = exercise.contract
+    if contract is None or not contract.gradients:
+        return
+    from attend_grader.checks import flow
+
+    usual = AS_DRAWN if exercise.related else ANY
+
+    def taken(leaf: Leaf) -> bool:
+        span = contract.ranges.get(root(leaf), usual)
+        return span is not None and span[0] <= 0 <= span[1]
+
+    others, named = tuple(exercise.right_answers.values()), contract.gradients
+    flow.at_zero(subject, probe, exercise.draws, others, named=named, taken=taken)
 
 
 def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
@@ -61,6 +87,34 @@ def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
             for other in exercise.right_answers.values()
         ):  # else it is no call that every right answer fits: lengths may not belong together
             raise loss
+
+
+def _refilled(subject: Subject, exercise: Exercise, probe: Probe) -> None:
+    """Draws in arrays that held others in the call before, as a weight does that is trained."""
+    firsts, seconds = list(exercise.draws(probe.rng)), list(exercise.draws(probe.rng))
+    pairs, seen = list[tuple[Call, Call]](), set()
+    for first, second in zip(firsts, seconds, strict=False):
+        here, there = (_frame((call.args, *call.kwargs.items())) for call in (first, second))
+        if first.build is None and here == there and form_of(first) not in seen:
+            seen.add(form_of(first))
+            pairs.append((first, second))
+    fresh, outcomes = subject.many([second for _, second in pairs]), subject.refilled(pairs)
+    for (_, second), plain, outcome in zip(pairs, fresh, outcomes, strict=True):
+        loss = None
+        if usable(plain):
+            loss = _loss(Trial(subject, probe, second), outcome, plain.value)
+        if isinstance(loss, Miss):
+            text = "called, then other numbers were written into the same arguments; called again"
+            raise Miss(f"{text}: {loss.text}", loss.evidence, KEPT, KEPT)
+
+
+def _frame(value: Any) -> Any:
+    """All of a call but the numbers in its arrays."""
+    if is_array(value):
+        return numbers(value).shape, str(value.dtype)
+    if isinstance(value, (tuple, list)):
+        return tuple(map(_frame, value))
+    return repr(value)
 
 
 def _of_any_size(subject: Subject, exercise: Exercise, probe: Probe) -> None:
