@@ -433,6 +433,63 @@ def test_values_that_are_right_only_for_zeros_tell_of_no_cut_graph() -> None:
     assert "cut" not in told
 
 
+@functools.lru_cache
+def _remembered(x: Tensor, state: Tensor) -> Tensor:
+    return torch.sigmoid(x) * state + x
+
+
+def _short_cut(x: Tensor, state: Tensor) -> Tensor:
+    return torch.sigmoid(x) * state + x if state.any() else x.clone()
+
+
+UNUSUAL = {
+    "kept by the identity of the arguments": (_remembered, "values", "called again: result["),
+    "zeros need no product": (
+        _short_cut,
+        "gradients reach x and state",
+        "state all zeros: no gradient reaches state.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("wrong", "lost", "told"), UNUSUAL.values(), ids=UNUSUAL)
+def test_what_is_right_on_new_arrays_that_hold_no_zeros(wrong: Any, lost: str, told: str) -> None:
+    found = _lost(_judge(wrong, GATE))
+    assert list(found) == [lost]
+    assert told in found[lost]
+
+
+def test_a_kink_at_zero_is_no_call_to_compare_gradients_on() -> None:
+    def ramp(x: Tensor, state: Tensor) -> Tensor:
+        return torch.relu(x) * state
+
+    def other(x: Tensor, state: Tensor) -> Tensor:
+        return x.clamp(min=0) * state  # its slope at 0 is 1
+
+    def grown(x: Tensor, state: Tensor) -> Tensor:
+        return torch.where(x > 0, x, 0 * x) * state
+
+    exercise = _exercise(ramp, GATE.contract or Contract(), _gate_draws, lambda s, p: None)
+    assert [_lost(_judge(right, exercise)) for right in (ramp, other, grown)] == [{}, {}, {}]
+
+
+def test_a_result_without_a_graph_is_told_where_no_gradient_is_lost() -> None:
+    def softmax(x: Tensor) -> Tensor:
+        return torch.softmax(x, dim=-1)
+
+    def constant(x: Tensor) -> Tensor:
+        return torch.softmax(x, dim=-1) if x.shape[-1] > 1 else torch.ones_like(x)
+
+    def draws(rng: np.random.Generator) -> list[Call]:
+        return [Call((tensor(rng, 2, 3),)), Call((tensor(rng, 2, 1),))]
+
+    contract = Contract(gradients=("x",))
+    exercise = _exercise(softmax, contract, draws, lambda s, p: None)
+    assert _lost(_judge(softmax, exercise)) == {}
+    (told,) = _lost(_judge(constant, exercise)).values()
+    assert told.startswith("no graph leads back from result, so that a backward pass from there")
+
+
 def near(x: Tensor, centre: Tensor, bell: bool = True) -> Tensor:
     """Places of x (T, S) at most 1 away from each centre (T,), under a bell."""
     away = torch.arange(x.shape[-1]) - centre[..., None]

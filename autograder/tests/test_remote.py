@@ -327,6 +327,7 @@ MALFORMED = {
     "warnings": GOOD | {"warnings": "text"},
     "cost": GOOD | {"cost": {"steps": -1, "peak_bytes": 0}},
     "gradients": GOOD | {"gradients": [1.0]},
+    "results without a graph": GOOD | {"loose": [-1]},
 }
 LIAR = """
 import sys

@@ -13,7 +13,7 @@ widgets.learning_to_look()
 # A small network translates dates as people write them into dates as ISO 8601 writes them. It was
 # trained on pairs of sentences only; nobody told it which word belongs to which. Its decoder looks
 # back at the source for every word it writes, and within 160 steps it finds the right one (the
-# rings). Hide one of them here, and it writes something else. The second translator has as many
+# rings). Hide one of them, and it mostly writes something else. The second translator has as many
 # parameters and the same 160 steps, but gets the whole sentence as one fixed vector. Type one date,
 # then the same in another order (march 7 1987; 1987 march 7). Which translator is right?
 #
@@ -633,7 +633,7 @@ if ready(multiplicative_score, attend, attention_decoder_step, repaired_decoder)
 # or three times the steps?</summary>
 #
 # Both help. From 48 numbers and 160 steps, with about 0.01 of the sentences right, twice the width
-# leads to 0.07, three times the steps to about 0.4. From there, both lead to nearly 0.8.
+# leads to 0.07, three times the steps to about 0.4. From 0.4, either leads to nearly 0.8.
 #
 # </details>
 #
@@ -691,8 +691,8 @@ display(
 # well, at every number of steps. But with three dates, attention with 24 numbers and 160 steps is
 # right more often on average (0.5; seventeen runs, 0.06 to 0.83) than any fixed vector in the
 # table, up to 96 numbers and 1,440 steps. The control, the plain mean, stays within 0.08 of the
-# fixed vector everywhere in the table. So it is not enough that every word reaches the decoder in a
-# mean; what attention adds is the choice.
+# fixed vector in every column (one date, not shown: 0.12). So it is not enough that every word
+# reaches the decoder in a mean; what attention adds is the choice.
 #
 # Collins et al. (2017) found something similar for plain networks, LSTM and GRU on their tasks:
 # with careful training their capacities are nearly the same, about one real number of the input per

@@ -8,13 +8,22 @@ slip in the values costs nothing here.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from attend_grader.checks.calls import Bench, build_ahead, parts, reference_on, replaced, run_ahead
+from attend_grader.checks.calls import (
+    Bench,
+    Leaf,
+    build_ahead,
+    parts,
+    reference_on,
+    replaced,
+    run_ahead,
+)
 from attend_grader.checks.compare import Miss, expect_close
 from attend_grader.checks.probe import Call, Probe, Test
 from attend_grader.checks.stale import follows_parameters
@@ -27,6 +36,9 @@ EVERY = "every parameter"
 STEP = 2.0**-6
 """Of finite differences in float32: the error is about STEP² plus 2⁻²⁴ / STEP."""
 
+
+SLIDE = 1e-6
+"""Of one-sided differences in float64, which tell a kink."""
 
 VIEWED = 2
 """Draws whose arguments come once more as views: ``if x.is_contiguous()`` may cut the graph."""
@@ -92,6 +104,90 @@ def wrong_gradients(
     except (Miss, SubjectError) as loss:
         return loss
     return None
+
+
+def at_zero(
+    subject: Subject,
+    probe: Probe,
+    draws: Draws,
+    others: Sequence[Callable[..., Any]],
+    *,
+    named: tuple[str, ...],
+    taken: Callable[[Leaf], bool],
+) -> None:
+    """Pull cotangents back where an argument is all zeros, as a weight may be before training.
+
+    There, a right value does not show whether it was computed. Calls where the answer has a kink,
+    or where right answers in other styles have other gradients, say nothing.
+
+    Args:
+        subject: the candidate.
+        probe: for random numbers.
+        draws: calls; each argument is tried in the first that has it.
+        others: right answers in other styles.
+        named: arguments that gradients must reach.
+        taken: whether an argument may be all zeros.
+
+    Raises:
+        Miss: a gradient is missing or wrong.
+        SubjectError: only the call that asks for gradients raised.
+    """
+    pulls, tried = list[Pull](), set[str]()
+    for trial in trials(subject, probe, draws, alike=1):
+        wrt, _ = _wanted(trial, named)
+        for leaf in trial.floats() if trial.call.build is None else ():
+            if leaf.path[0] not in wrt or leaf.name in tried or not taken(leaf):
+                continue
+            tried.add(leaf.name)
+            call = replaced(trial.call, {leaf.path: torch.zeros_like(leaf.value)})
+            pull = _pull(Trial(subject, probe, call), wrt, [])
+            if pull is not None and _smooth(pull) and _agree(pull, others):
+                pulls.append(replace(pull, what=f"{leaf.name} all zeros"))
+    asked = [pull.wanted(pull.cotangents) for pull in pulls]
+    outcomes = subject.many([pull.trial.call for pull in pulls], gradients=asked) if pulls else []
+    for pull, outcome in zip(pulls, outcomes, strict=True):
+        _compared(pull, outcome)
+
+
+def _smooth(asked: Pull) -> bool:
+    """Whether the answer has the same slope to either side of a call, and its gradient tells it."""
+    trial = asked.trial
+    wide = {leaf.path: leaf.value.double() for leaf in trial.floats()}
+    call = replaced(trial.call, wide)
+    cotangents = [c.double() for c in asked.cotangents]
+    wanted = asked.wanted(cotangents)
+    slopes = pull_back(trial.target, call.args, dict(call.kwargs), wanted)["gradients"]
+    leaves = [leaf for leaf in trial.floats() if leaf.path[0] in asked.wrt]
+    along = {leaf.path: _normal(trial.probe.rng, wide[leaf.path]) for leaf in leaves}
+
+    def at(step: float) -> float:
+        moved = {path: wide[path] + step * way for path, way in along.items()}
+        there = replaced(call, moved)
+        value = parts(trial.right(*there.args, **there.kwargs))
+        return sum(float((p * c).sum()) for p, c in zip(value, cotangents, strict=True))
+
+    got = {_path(key): slope for key, slope in slopes.items() if slope is not None}
+    terms = [(slope * along[path]).flatten() for path, slope in got.items()]
+    if not terms:
+        return False
+    slope, size = float(torch.cat(terms).sum()), float(torch.cat(terms).abs().sum())
+    here = at(0.0)
+    ahead, behind = (at(SLIDE) - here) / SLIDE, (here - at(-SLIDE)) / SLIDE
+    return max(abs(ahead - slope), abs(behind - slope)) <= 1e-3 * size
+
+
+def _agree(asked: Pull, others: Sequence[Callable[..., Any]]) -> bool:
+    """Whether other right answers have the same gradients."""
+    call, wanted = asked.trial.call, asked.wanted(asked.cotangents)
+    right = {key: want for key, want in asked.right(asked.cotangents).items() if _any(want)}
+    try:
+        for other in others:
+            got = pull_back(other, call.args, dict(call.kwargs), wanted)["gradients"]
+            for key, want in right.items():
+                expect_close(got[key], want, GRADIENT)
+    except Exception:  # of our own code: whatever it is, the call says nothing
+        return False
+    return True
 
 
 def _wanted(trial: Trial, named: tuple[str, ...]) -> tuple[list[int], list[str]]:
@@ -306,6 +402,8 @@ def _as_reference(asked: Pull, outcome: Outcome, right: dict[int | str, Any]) ->
     cut = [_name(trial, key) for key, want in right.items() if _any(want) and got.get(key) is None]
     if cut:
         raise _cut(cut).on(given, asked.what)
+    if outcome.loose:
+        _expect_graph(asked, outcome)
     for key, want in right.items():
         if want is None or not want.isfinite().all():  # it overflows, rightly
             continue
@@ -320,6 +418,25 @@ def _as_reference(asked: Pull, outcome: Outcome, right: dict[int | str, Any]) ->
             miss.cause = miss.cause or _why(trial, outcome, key, near=bool(near))
             miss.topic = f"gradient of {_name(trial, key)}"
             raise miss.on(given, asked.what) from None
+
+
+def _expect_graph(asked: Pull, outcome: Outcome) -> None:
+    """Hold results to hanging on the graph where the reference's do, though no gradient is lost.
+
+    Raises:
+        Miss: one does not, and a backward pass from it raises.
+    """
+    trial, call, wanted = asked.trial, asked.trial.call, asked.wanted(asked.cotangents)
+    right = pull_back(trial.target, call.args, dict(call.kwargs), wanted)["loose"]
+    names = [
+        trial.alike().name(index, len(asked.cotangents))
+        for index in outcome.loose
+        if index not in right
+    ]
+    if names:
+        told = f"no graph leads back from {_and(names)}, so that a backward pass from there raises"
+        cause = "Is a constant put in the place of what is computed?"
+        raise Miss(f"{told}.", cause=cause, topic=told).on(trial.given(call), asked.what)
 
 
 def _why(trial: Trial, outcome: Outcome, key: int | str, *, near: bool) -> str:

@@ -68,6 +68,7 @@ class Outcome:
     """What one call did: its value or error, and what it did besides.
 
     ``overwritten``: a later call, carried together with it, changed what it had returned.
+    ``loose``: results, by position, that hang on no graph, where gradients were asked for.
     """
 
     value: Any
@@ -75,6 +76,7 @@ class Outcome:
     mutated: Sequence[int | str] = ()
     overwritten: bool = False
     gradients: Mapping[int | str, Any] | None = None
+    loose: Sequence[int] = ()
     steps: int = 0
     peak_bytes: int = 0
     trace: Sequence[Mapping[str, Any]] = ()
@@ -362,6 +364,7 @@ class Subject:
             mutated=answer["mutated"],
             overwritten=answer.get("overwritten", False),
             gradients=answer.get("gradients"),
+            loose=answer.get("loose", ()),
             steps=cost.get("steps", 0),
             peak_bytes=cost.get("peak_bytes", 0),
             trace=answer.get("trace", ()),

@@ -25,7 +25,7 @@ def gradients(
         ``value`` (the detached outputs) and ``gradients`` (position, ``"1[0]"`` for the first
         tensor of the tuple at position 1, or parameter name → tensor, or None where the output
         does not depend on it through the graph). There are no gradients of outputs that do not
-        fit the cotangents.
+        fit the cotangents. ``loose`` are the positions of floating outputs that hang on no graph.
     """
     leaves: dict[Any, torch.Tensor] = {}
     moved, named = list(args), dict(kwargs)
@@ -47,6 +47,11 @@ def gradients(
     outputs: Sequence[torch.Tensor] = value if isinstance(value, (tuple, list)) else (value,)
     plain = tuple(o.detach() if isinstance(o, torch.Tensor) else o for o in outputs)
     answer = {"value": plain if isinstance(value, (tuple, list)) else plain[0], "gradients": {}}
+    answer["loose"] = [
+        index
+        for index, o in enumerate(outputs)
+        if isinstance(o, torch.Tensor) and o.is_floating_point() and not o.requires_grad
+    ]
     shapes = [o.shape if isinstance(o, torch.Tensor) else None for o in outputs]
     if shapes != [c.shape for c in wanted["cotangents"]]:
         return answer

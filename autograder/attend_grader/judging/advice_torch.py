@@ -38,7 +38,10 @@ def about_torch(error: CallError, line: str) -> str:
             "parameter: use one that makes a new tensor."
         )
     if "inplace operation" in text or "in-place operation" in text:
-        return "autograd still needs the old numbers: assign `x = x + y` instead of `x += y`."
+        return (
+            "autograd still needs the old numbers: assign `x = x + y` instead of `x += y`; instead "
+            "of `x[s] = y`, append to a list and stack it."
+        )
     if "does not require grad" in text:
         return "something before this cuts the graph: .detach(), .data, .numpy() or .item()."
     if "tensors used as indices must be long" in text:

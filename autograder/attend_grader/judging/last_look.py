@@ -14,6 +14,7 @@ import numpy as np
 from attend_grader.checks.behaviour import same_structure
 from attend_grader.checks.calls import (
     Bench,
+    Leaf,
     leaves,
     numbers,
     parameters_of,
@@ -26,9 +27,10 @@ from attend_grader.checks.calls import (
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.exact import Exact
 from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.leading import root
 from attend_grader.checks.probe import Call, Probe
 from attend_grader.checks.promises import changes, overwrites
-from attend_grader.checks.sizes import Sized
+from attend_grader.checks.sizes import ANY, AS_DRAWN, Sized
 from attend_grader.checks.subject import Outcome, Subject, SubjectError, local
 from attend_grader.checks.trials import KEPT, Trial, form_of
 
@@ -49,6 +51,24 @@ def look(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     _usual(subject, exercise, probe)
     _of_any_size(subject, exercise, probe)
     _thrice(subject, exercise, probe)
+    _at_zero(subject, exercise, probe)
+
+
+def _at_zero(subject: Subject, exercise: Exercise, probe: Probe) -> None:
+    """Compare gradients with the reference's where an argument is all zeros."""
+    contract = exercise.contract
+    if contract is None or not contract.gradients:
+        return
+    from attend_grader.checks import flow
+
+    usual = AS_DRAWN if exercise.related else ANY
+
+    def taken(leaf: Leaf) -> bool:
+        span = contract.ranges.get(root(leaf), usual)
+        return span is not None and span[0] <= 0 <= span[1]
+
+    others, named = tuple(exercise.right_answers.values()), contract.gradients
+    flow.at_zero(subject, probe, exercise.draws, others, named=named, taken=taken)
 
 
 def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
@@ -79,10 +99,8 @@ def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     if exercise.contract is not None and exercise.contract.gradients:
         for call, outcome in zip(small, subject.many(small, graph=False), strict=True):
             _unchanged(exercise, Trial(subject, probe, call), outcome, "under torch.no_grad()")
-        zeros = [] if exercise.related else list(_zeros(drawn, exercise))
-        for calls in (small, zeros):
-            for place in probe.rng.permutation(len(calls))[:PULLED]:
-                _learns(subject, exercise, probe, calls[place])
+        for place in probe.rng.permutation(len(small))[:PULLED]:
+            _learns(subject, exercise, probe, small[place])
 
 
 def _learns(subject: Subject, exercise: Exercise, probe: Probe, call: Call) -> None:
@@ -223,14 +241,6 @@ def _loss(trial: Trial, outcome: Outcome, want: Any) -> Miss | SubjectError | No
 def _difference(trial: Trial, got: Any, want: Any) -> tuple[str, str, str] | None:
     single = any(numbers(part).dtype.itemsize < 8 for part in parts(want))
     return trial.alike().difference(got, want, single=single)
-
-
-def _zeros(drawn: Sequence[Call], exercise: Exercise) -> Iterator[Call]:
-    """One draw with each of its arrays of floats made zeros in turn, as parameters may start."""
-    call = drawn[0]
-    for leaf in leaves(call, parameters_of(exercise.reference, call.method)):
-        if leaf.kind == "floating" and leaf.value.ndim:
-            yield replaced(call, {leaf.path: leaf.value * 0})
 
 
 def _small(drawn: Sequence[Call], exercise: Exercise) -> Iterator[Call]:

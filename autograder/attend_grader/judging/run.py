@@ -101,7 +101,7 @@ def _most_fitting(names: Sequence[str], own: Sequence[Property], topic: str) -> 
     """Which property is lost where the last look finds something: the last about values, mostly."""
     if topic in (CHANGES, OVERWRITES, KEPT) and UNCHANGED in names:
         return names.index(UNCHANGED)
-    if "gradient" in topic:
+    if "gradient" in topic or "graph" in topic:
         return next(place for place, name in enumerate(names) if name.startswith(GRADIENTS))
     for kind in (True, None):
         places = [place for place, prop in enumerate(own) if prop.fresh is kind]

@@ -151,6 +151,7 @@ _EXTRAS: dict[str, Test] = {
     ),
     "cost": _record(steps=_count, peak_bytes=_count),
     "trace": _each(_LAUNCH),
+    "loose": _each(_count),
     "overwritten": _TRUTH,
 }
 

@@ -10,7 +10,7 @@ import torch
 from attend_solutions import alignment
 from torch import Tensor
 
-from attend_grader.chapters.ch02_alignment.shared import PROMISES, sums
+from attend_grader.chapters.ch02_alignment.shared import FAINT, PROMISES, faint, sums
 from attend_grader.checks.compare import FLOAT32, PRINTED
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Fresh, Known, agrees, known
@@ -40,6 +40,10 @@ def _limits(rng: np.random.Generator) -> Known:
     scores, values = torch.tensor([[0.7], [1e9]]).repeat(1, 5), normal(rng, 5, 3)
     want = (values.mean(dim=0).expand(2, 3).clone(), torch.full((2, 5), 0.2))
     yield "equal scores, of 0.7 and of 10⁹", (scores, values), want
+    one, values = faint(rng, 12)
+    scores = one + torch.tensor([[0.0], [-3.0]])
+    weights = torch.softmax(one, dim=-1).repeat(2, 1)
+    yield FAINT, (scores, values), (weights @ values, weights)
     scores, values = _inputs(rng, 3, 4, 2)
     best = torch.from_numpy(rng.permuted(np.tile([1, 2, 3, 4], (3, 1)), axis=1))
     weights = (best == 4).float()
@@ -140,7 +144,7 @@ EXERCISE = Exercise(
     ),
     properties=(
         Property("a hand-worked example: weights 1/8, 2/8, 5/8", 1, _worked),
-        known("one value, equal scores, huge scores", _limits, tolerance=FLOAT32),
+        known("one value, equal scores, small weights, huge scores", _limits, tolerance=FLOAT32),
         agrees(
             "weights: the softmax of the scores, over the keys",
             _values,

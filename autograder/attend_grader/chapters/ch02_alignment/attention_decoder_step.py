@@ -11,7 +11,15 @@ from attend_solutions import alignment
 from attend_solutions.alignment import attend, multiplicative_score
 from torch import Tensor
 
-from attend_grader.chapters.ch02_alignment.shared import PROMISES, gru, gru_by_hand, sums, undecided
+from attend_grader.chapters.ch02_alignment.shared import (
+    FAINT,
+    PROMISES,
+    faint,
+    gru,
+    gru_by_hand,
+    sums,
+    undecided,
+)
 from attend_grader.checks.compare import FLOAT32, PRINTED
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Fresh, agrees, worked
@@ -32,10 +40,19 @@ def step_inputs(
     return *vectors, weight, gru(rng, c + e, n)
 
 
+def faint_step(rng: np.random.Generator) -> tuple[Any, ...]:
+    """Arguments of one step with the dot score, whose weights are those of :func:`faint`."""
+    embedded, _, _, _, cell = step_inputs(rng, 2, 12, 2, 12)
+    scores, encoded = faint(rng, 12)
+    state = scores * scores.exp()  # of the other factor, the encoded words hold the inverse
+    return embedded, state.repeat(2, 1), encoded.repeat(2, 1, 1), None, cell
+
+
 def _general(rng: np.random.Generator) -> Fresh:
     for sizes in SIZES:
         told = f"B, S, C, N, E = {', '.join(map(str, sizes))}"
         yield told, Call(step_inputs(rng, *sizes))
+    yield FAINT, Call(faint_step(rng))
 
 
 def _state(subject: Subject, probe: Probe) -> None:

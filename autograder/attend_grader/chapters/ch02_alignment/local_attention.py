@@ -11,7 +11,7 @@ import torch
 from attend_solutions import alignment
 from torch import Tensor
 
-from attend_grader.chapters.ch02_alignment.shared import PROMISES, sums
+from attend_grader.chapters.ch02_alignment.shared import FAINT, PROMISES, faint, sums
 from attend_grader.checks.compare import FLOAT32, PRINTED
 from attend_grader.checks.exercise import Call, Exercise, Slip
 from attend_grader.checks.helpers import Fresh, Known, agrees, known, worked
@@ -82,6 +82,10 @@ def _limits(rng: np.random.Generator) -> Known:
     weights = torch.softmax(scores, dim=-1)
     why = "the window holds every place, so this is attention"
     yield why, (scores, values, centre, 5), (weights @ values, weights)
+    one, faintly = faint(rng, 12)
+    weights = torch.softmax(one, dim=-1)[None]
+    given = (one[None], faintly, torch.tensor([5.5]), 6)
+    yield FAINT, given, (weights @ faintly, weights)
     weights = torch.zeros(2, 5)
     weights[0, :2] = torch.softmax(scores[0, :2], dim=-1)
     weights[1, 3:] = torch.softmax(scores[1, 3:], dim=-1)
@@ -109,7 +113,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((scores, values, centre.floor(), 2), PLAIN),
         Call((scores, values, centre.floor(), 1)),
         Call((*_inputs(rng, 3, 4, 2), 5)),
-        Call((normal(rng, 2, 1), normal(rng, 1, 3), torch.zeros(2), 1)),
+        *(Call((normal(rng, 2, 1), normal(rng, 1, 3), torch.zeros(2), 1), o) for o in ({}, PLAIN)),
     ]
 
 
@@ -165,6 +169,12 @@ SLIPS = (
         "σ cut to a whole number",
         ("window / 2", "window // 2"),
         "With an even window all is right, with an odd one the bell is too narrow: σ is cut to a "
+        "whole number. σ is window / 2, not window // 2.",
+    ),
+    Slip(
+        "σ cut to a whole number from window 3 on",
+        ("window / 2", "max(window // 2, 0.5)"),
+        "With windows 1, 2 and 4 all is right, with 3 or 5 the bell is too narrow: σ is cut to a "
         "whole number. σ is window / 2, not window // 2.",
     ),
     Slip(

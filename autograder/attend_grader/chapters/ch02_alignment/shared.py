@@ -41,6 +41,19 @@ def gru_by_hand(x: Tensor, h: Tensor, w_input: Tensor, w_state: Tensor, *biases:
     return (1 - update) * new + update * h
 
 
+def faint(rng: np.random.Generator, s: int) -> tuple[Tensor, Tensor]:
+    """Scores (S,) from 0 to -20, and values (S, S) that make up for the weights.
+
+    The smallest weight is 2e-9, beyond what a comparison of weights tells from 0. Its value is as
+    much larger, so that every number of the context is the same.
+    """
+    scores = torch.from_numpy(rng.permutation(np.linspace(-20, 0, s))).float()
+    return scores, torch.diag(torch.exp(-scores))
+
+
+FAINT = "weights from 0.8 down to 2 · 10⁻⁹, with values that make up for it"
+
+
 def sums(weights: Any) -> str:
     """A clue: rows of weights that do not sum to 1."""
     rows = np.ravel(weights.sum(axis=-1))
