@@ -544,6 +544,31 @@ class FrozenBias(Layer):
         return x @ self.weight.T + self.bias.detach()
 
 
+class KeepsItsResult(Layer):
+    def forward(self, x: Tensor) -> Tensor:
+        self.last = super().forward(x)
+        return self.last
+
+
+class TurnsItsOption(Layer):
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, outputs)
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return super().forward(x)
+
+
+class ReadsAnAttribute(Layer):
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, outputs)
+        self.scale = 1.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * super().forward(x)
+
+
 def _layer_draws(rng: np.random.Generator) -> list[Call]:
     return [module_call(Layer, rng, Call((3, n)), tensor(rng, 2, 3)) for n in (2, 4)]
 
@@ -560,6 +585,18 @@ def test_gradients_of_every_parameter_of_a_module() -> None:
     assert _lost(_judge(Layer, exercise)) == {}
     (told,) = _lost(_judge(FrozenBias, exercise)).values()
     assert told.startswith("no gradient reaches bias.")
+
+
+def test_a_module_keeps_nothing_of_a_call() -> None:
+    contract = Contract(gradients=("x", EVERY_PARAMETER))
+    exercise = _exercise(Layer, contract, _layer_draws, lambda subject, probe: None)
+    assert _lost(_judge(ReadsAnAttribute, exercise)) == {}
+    (told,) = _lost(_judge(KeepsItsResult, exercise)).values()
+    assert told.startswith("a call leaves something behind in the module: self.last is new.")
+
+    counting = _exercise(TurnsItsOption, contract, _layer_draws, lambda subject, probe: None)
+    (told,) = _lost(_judge(TurnsItsOption, counting)).values()
+    assert "self.calls was 0 and is 2." in told
 
 
 def test_a_gradient_that_no_draw_can_give_is_an_error_of_the_contract() -> None:

@@ -17,7 +17,7 @@ import torch
 from attend_grader.checks.calls import Bench, build_ahead, parts, reference_on, replaced, run_ahead
 from attend_grader.checks.compare import Miss, expect_close
 from attend_grader.checks.probe import Call, Probe, Test
-from attend_grader.checks.stale import follows_parameters
+from attend_grader.checks.stale import follows_parameters, keeps_nothing
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
 from attend_grader.checks.torch_properties import GRADIENT, transposed
 from attend_grader.checks.trials import Draws, Trial, keep_tried, trials
@@ -62,6 +62,7 @@ def gradients(draws: Draws, *, named: tuple[str, ...], layouts: bool = False) ->
         keep_tried(sum(map(_compared, pulls, outcomes)))
         if EVERY in named:
             follows_parameters(drawn[0])
+            keeps_nothing(drawn)
 
     return test
 
