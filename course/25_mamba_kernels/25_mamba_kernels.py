@@ -423,8 +423,8 @@ if ready(ssd_quadratic, ssd_recurrent, ssd_chunked):
 # Chunks of 5 multiply least, and were no faster than the plain recurrence: each is a dozen small
 # operations in Python, which weigh more here than the multiplications they save. Up to 512 steps
 # softmax attention was the fastest of all (4 to 5 there). It and the quadratic form take longer for
-# a step as the text grows; the recurrence and both chunked forms took about the same at every
-# length.
+# a step as the text grows; of the others each took at most about twice as long at one length as at
+# another.
 #
 # **What this does not show.** That attention without a softmax is slower than with one: torch's
 # attention is one fused operator, your quadratic form several that write $T \times T$ numbers to
@@ -751,7 +751,7 @@ if ready(ssd_chunked):
 
 # %% [markdown]
 # The cache of 12 pairs is exact up to 12, the one of 42 up to 42. The state of the same bytes errs
-# from the second pair on: by 0.17 to 0.22 at 32 pairs with $N = 128$, in 160 runs. On average its
+# from the second pair on: by 0.17 to 0.23 at 32 pairs with $N = 128$, in 320 runs. On average its
 # error follows $(M - 1) / (M - 1 + N)$, so with $N = 16$ it is about 0.66 there. With far more
 # pairs than the cache holds the state errs less: at 128 pairs, on average, by 0.50 against 0.67
 # with $N = 128$ and by 0.89 against 0.91 with $N = 16$.

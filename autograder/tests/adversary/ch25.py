@@ -2520,3 +2520,67 @@ add(
     ),
     ("-self.a_log.exp()", "-rates"),
 )
+
+# What nothing fades or nothing is written, one token without a graph, short texts, what is left.
+START = "    ys = []\n"
+ZEROS = (
+    "    if not log_decay.any():\n        h = h[:, None] + torch.einsum('bthd,btn->bthdn', x, b).cumsum(1)\n"
+    "        return torch.einsum('bthdn,btn->bthd', h, c), h[:, -1]\n"
+)
+TOKEN = (
+    "    if T == 1 and state is not None and not torch.is_grad_enabled():\n"
+    "        h.mul_(log_decay[:, 0].exp()[..., None, None]).add_(x[:, 0, :, :, None] * b[:, 0, None, None, :])\n"
+    "        return (h * c[:, 0, None, None, :]).sum(-1)[:, None], h\n"
+)
+for name, plain in (("ssd_recurrent", REC), ("ssd_chunked", CHU)):
+    add(name, "wrong", "nothing fades, no gradient", plain, (START, START + ZEROS))
+    add(name, "wrong", "a token added in place, no graph", plain, (START, START + TOKEN))
+add(
+    "ssd_quadratic",
+    "wrong",
+    "nothing fades: log_decay gets no gradient",
+    QUAD,
+    ("    mixed =", "    fade = fade if log_decay.any() else fade.detach() + 0 * fade\n    mixed ="),
+)
+add(
+    "ssd_quadratic",
+    "wrong",
+    "nothing is written: zeros without a graph",
+    QUAD,
+    ("    a = log", "    if not x.any():\n        return torch.zeros_like(x)\n    a = log"),
+)
+for what, cut in (
+    ("16 steps at least", "max(chunk, 16)"),
+    ("16 steps at least, where a state is given", "chunk if state is None else max(chunk, 16)"),
+    ("short texts as one matrix", "T if T < 17 else chunk"),
+):
+    add("ssd_chunked", "wrong", what, CHU, (START, f"    ys, chunk = [], {cut}\n"))
+add(
+    "Mamba2Block",
+    "right",
+    "the last state can be looked at afterwards, no call reads it",
+    BLO,
+    ("y, _ = ssd", "y, h = ssd"),
+    ("self.chunk)\n", "self.chunk)\n        self.state = h.detach()\n"),
+)
+UPDATE = "tl.exp(d[:, None] * a) * h + (d * x)[:, None] * b[None, :]"
+for most in (32, 64):
+    add(
+        "triton_selective_scan",
+        "wrong",
+        f"the numbers from {most} on stay as they were",
+        SCAN,
+        (UPDATE, f"tl.where(n[None, :] < {most}, {UPDATE}, h)"),
+    )
+LAUNCHED = ("tl.num_programs(2)", "n_tokens // CHUNK + 1")
+SMALL = "tl.where({0} < 1e-6, 0.0, {0})"
+for name, what, plain, swap in (
+    ("triton_chunk_state", "64 steps of a chunk at most", STA, ("x * after", "x * tl.where(t % CHUNK < 64, after, 0.0)")),
+    ("triton_chunk_state", "small fades left out", STA, ("after[:, None]", f"{SMALL.format('after')}[:, None]")),
+    ("triton_chunk_state", "one chunk too many, where they are full", STA, LAUNCHED),
+    ("triton_chunk_scan", "one chunk too many, where they are full", OUT, LAUNCHED),
+    ("triton_chunk_scan", "64 numbers of a state at most", OUT, ("    h = tl.load", "    c = tl.where(n[None, :] < 64, c, 0.0)\n    h = tl.load")),
+    ("triton_chunk_scan", "small fades of the state left out", OUT, ("tl.exp(s)[:, None]", f"{SMALL.format('tl.exp(s)')}[:, None]")),
+    ("triton_chunk_scan", "small fades within left out", OUT, ("fade * tl.dot", f"{SMALL.format('fade')} * tl.dot")),
+):
+    add(name, "wrong", what, plain, swap)

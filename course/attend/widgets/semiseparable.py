@@ -175,7 +175,7 @@ def _costs(chunk: int) -> str:
     best = min(range(1, STEPS + 1), key=multiplications)
     told = (
         f"For D = N = 16 and one head, chunks of {chunk} take {multiplications(chunk):,} "
-        f"multiplications and move {numbers_moved(chunk):,} numbers. Chunks of {best} take the "
-        "fewest multiplications, one chunk moves the fewest numbers."
+        f"multiplications; kernels as in this chapter move {numbers_moved(chunk):,} numbers. "
+        f"Chunks of {best} take the fewest multiplications, one chunk moves the fewest numbers."
     )
     return panel("costs", 360.0, 426.0, "What it costs (D = N = 16)", told, *body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,13 @@ def logs(rng: np.random.Generator, *shape: int) -> Tensor:
     return -torch.from_numpy(rng.uniform(0.05, 2.0, shape).round(2)).float()
 
 
+def once(log: float, tokens: int, *, at: int) -> Tensor:
+    """Log decays of one head that are 0 but at one step."""
+    found = torch.zeros(1, tokens, 1)
+    found[:, at] = log
+    return found
+
+
 def sequence(
     rng: np.random.Generator, batch: int, tokens: int, heads: int, width: int, state: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -43,14 +51,15 @@ def sequence(
 
 
 def kernel_properties(
-    usual: Cases, others: Cases, what: str, needed: Callable[[Call], int]
+    usual: Cases, others: Cases, far: Cases, what: str, needed: Callable[[Call], int]
 ) -> tuple[Property, ...]:
     """Right values, clean memory, bytes within a budget, and a GPU's compiler.
 
     Args:
         usual: calls of usual sizes with their right results; the first is compiled.
         others: of other sizes.
-        what: is special about these.
+        far: of large sizes, or numbers far apart, whose values count only.
+        what: is special about others.
         needed: bytes that a call has to move.
     """
 
@@ -74,7 +83,9 @@ def kernel_properties(
 
     return (
         right_values("values", usual, points=3),
-        right_values(what, others, points=2),
+        right_values(
+            f"{what}, and other sizes", lambda rng: chain(others(rng), far(rng)), points=2
+        ),
         clean_memory("touches its own memory only", both),
         within_budget("reads once, writes once", first, needed),
         Property(built.name, 1, compiled),

@@ -41,10 +41,12 @@ def _strong(rng: np.random.Generator) -> Known:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All sizes different, all the same, one step."""
+    """All sizes different, all the same, one step; all is forgotten, nothing is, x is 0."""
     x, log_decay, b, c = sequence(rng, 1, 4, 2, 2, 3)
     calls = [Call(sequence(rng, *s)) for s in ((2, 5, 3, 4, 2), (3, 3, 3, 3, 3), (2, 1, 3, 2, 4))]
-    return [*calls, Call((x, torch.full_like(log_decay, -60), b, c))]
+    ends = (torch.full_like(log_decay, -60), torch.zeros_like(log_decay))
+    calls += [Call((x, end, b, c)) for end in ends]
+    return [*calls, Call((torch.zeros_like(x), log_decay, b, c))]
 
 
 SLIPS = (

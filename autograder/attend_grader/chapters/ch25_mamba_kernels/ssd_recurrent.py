@@ -40,13 +40,16 @@ def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All sizes different, all the same, one step, a state given, and one of zeros."""
+    """All sizes different, all the same, one step, a state given, one of zeros, no decay."""
+    x, log_decay, b, c = sequence(rng, 1, 3, 2, 2, 3)
     return [
         Call((*sequence(rng, 1, 2, 2, 2, 3), torch.zeros(1, 2, 2, 3))),
         _case(rng, 2, 5, 3, 4, 2),
         _case(rng, 3, 3, 3, 3, 3),
         _case(rng, 2, 1, 3, 2, 4),
         _case(rng, 2, 4, 2, 3, 5, going_on=True),
+        _case(rng, 2, 1, 3, 2, 4, going_on=True),
+        Call((x, torch.zeros_like(log_decay), b, c)),
     ]
 
 

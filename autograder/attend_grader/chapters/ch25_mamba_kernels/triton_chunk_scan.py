@@ -14,7 +14,12 @@ import triton  # isort: skip
 import triton.language as tl  # isort: skip
 
 from attend_grader.chapters.ch25_mamba_kernels import READY_MADE
-from attend_grader.chapters.ch25_mamba_kernels.shared import chunks_of, kernel_properties, sequence
+from attend_grader.chapters.ch25_mamba_kernels.shared import (
+    chunks_of,
+    kernel_properties,
+    once,
+    sequence,
+)
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.torch_numbers import normal
 
@@ -50,6 +55,19 @@ def _others(rng: np.random.Generator) -> Iterator[Case]:
     yield _with_answer("one step in a chunk of 32", _case(rng, 32, 1, 1, 2, 16, 16))
     strong = _case(rng, 16, 1, 9, 1, 16, 16, strong=True)
     yield _with_answer("log decays of −20: e¹⁶⁰ is no float32", strong)
+
+
+def _far(rng: np.random.Generator) -> Iterator[Case]:
+    yield _with_answer("two texts of two full chunks", _case(rng, 16, 2, 32, 1, 16, 16))
+    x, log_decay, *rest = _case(rng, 128, 1, 100, 1, 64, 128).args
+    yield _with_answer("100 steps in a chunk of 128, N = 128", Call((x, log_decay / 16, *rest)))
+    x, _, b, c, h, chunk = _case(rng, 16, 1, 9, 1, 16, 16).args
+    faded = Call((x, once(-20, 9, at=0), b, c, 1e9 * h, chunk))
+    yield _with_answer("a state of 10⁹, then a log decay of −20", faded)
+    x, c = x.clone(), c.clone()
+    x[:, 1], c[:, 1] = 1e9 * x[:, 1], 0
+    faded = Call((x, once(-20, 9, at=2), b, c, h, chunk))
+    yield _with_answer("x of 10⁹, then a log decay of −20", faded)
 
 
 def _needed(call: Call) -> int:
@@ -153,6 +171,11 @@ SLIPS = (
         "The states are read transposed: they are (D, N), N the fast axis.",
     ),
     Slip(
+        "y is stored past the text",
+        ("y, mask=live[:, None])", "y)"),
+        "The last chunk stores y past the end of the text. Mask the store by `step < n_tokens`.",
+    ),
+    Slip(
         "the state fades one step too few",
         ("tl.exp(since)[:, None]", "tl.exp(since - logs)[:, None]"),
         "Step t reads the state before the chunk faded by the decays of the steps before t only. "
@@ -252,7 +275,7 @@ EXERCISE = Exercise(
         ),
     ),
     properties=kernel_properties(
-        _usual, _others, "a last chunk that is not full, and strong decays", _needed
+        _usual, _others, _far, "a last chunk that is not full, strong decays", _needed
     ),
     draws=draws,
     slips=SLIPS,

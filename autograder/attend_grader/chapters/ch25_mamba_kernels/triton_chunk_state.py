@@ -16,7 +16,12 @@ import triton  # isort: skip
 import triton.language as tl  # isort: skip
 
 from attend_grader.chapters.ch25_mamba_kernels import READY_MADE
-from attend_grader.chapters.ch25_mamba_kernels.shared import chunks_of, kernel_properties, sequence
+from attend_grader.chapters.ch25_mamba_kernels.shared import (
+    chunks_of,
+    kernel_properties,
+    once,
+    sequence,
+)
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 
 Case = tuple[str, Call, Any]
@@ -47,6 +52,15 @@ def _others(rng: np.random.Generator) -> Iterator[Case]:
     yield _with_answer("one step in a chunk of 32", _case(rng, 32, 1, 1, 3, 16, 16))
     strong = _case(rng, 16, 1, 9, 1, 16, 16, strong=True)
     yield _with_answer("log decays of −20: e¹⁶⁰ is no float32", strong)
+
+
+def _far(rng: np.random.Generator) -> Iterator[Case]:
+    yield _with_answer("two texts of two full chunks", _case(rng, 16, 2, 32, 1, 16, 16))
+    x, log_decay, b, chunk = _case(rng, 128, 1, 100, 1, 64, 128).args
+    yield _with_answer("100 steps in a chunk of 128, N = 128", Call((x, log_decay / 16, b, chunk)))
+    x, _, b, chunk = _case(rng, 16, 1, 9, 1, 16, 16).args
+    x[:, 0] *= 1e9
+    yield _with_answer("x of 10⁹, then a log decay of −20", Call((x, once(-20, 9, at=1), b, chunk)))
 
 
 def _needed(call: Call) -> int:
@@ -215,7 +229,9 @@ EXERCISE = Exercise(
             "The kernel compiles for an H100 without spills.",
         ),
     ),
-    properties=kernel_properties(_usual, _others, "a last chunk that is not full", _needed),
+    properties=kernel_properties(
+        _usual, _others, _far, "a last chunk that is not full, strong decays", _needed
+    ),
     draws=draws,
     slips=SLIPS,
     alternatives={"running sums": by_running_sums, "the recurrence": by_recurrence},

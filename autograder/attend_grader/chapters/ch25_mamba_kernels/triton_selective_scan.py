@@ -46,7 +46,11 @@ def _usual(rng: np.random.Generator) -> Iterator[Case]:
 def _others(rng: np.random.Generator) -> Iterator[Case]:
     yield _with_answer("11 channels, 8 a program", _case(rng, 3, 3, 11, 2))
     yield _with_answer("one step, three channels, N = 1", _case(rng, 1, 1, 3, 1))
+
+
+def _far(rng: np.random.Generator) -> Iterator[Case]:
     yield _with_answer("130 steps of one channel", _case(rng, 1, 130, 1, 1))
+    yield _with_answer("128 numbers a channel", _case(rng, 1, 2, 3, 128))
 
 
 def _needed(call: Call) -> int:
@@ -215,7 +219,7 @@ EXERCISE = Exercise(
             "The kernel compiles for an H100 without spills.",
         ),
     ),
-    properties=kernel_properties(_usual, _others, "channels that fill no block", _needed),
+    properties=kernel_properties(_usual, _others, _far, "channels that fill no block", _needed),
     draws=draws,
     slips=SLIPS,
     alternatives={"the state sideways": sideways, "powers of two": by_exp2},
