@@ -637,6 +637,68 @@ class FrozenBias(Layer):
         return x @ self.weight.T + self.bias.detach()
 
 
+def _layer_draws(rng: np.random.Generator) -> list[Call]:
+    return [module_call(Layer, rng, Call((3, n)), tensor(rng, 2, 3)) for n in (2, 4)]
+
+
+class KeptInEval(Layer):
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, outputs)
+        self.kept: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training or self.kept is None:
+            self.kept = self.weight.T.clone()
+        return x @ self.kept + self.bias
+
+
+def test_what_a_module_keeps_in_eval_mode_is_found() -> None:
+    contract = Contract(gradients=("x", EVERY_PARAMETER))
+    exercise = _exercise(Layer, contract, _layer_draws, lambda subject, probe: None)
+    assert _lost(_judge(Layer, exercise)) == {}
+    (told,) = _lost(_judge(KeptInEval, exercise)).values()
+    assert "after .eval(): called, then all parameters were changed" in told
+    assert "kept from one call for the next?" in told
+
+
+def table(size: int) -> tuple[Tensor, float]:
+    """Numbers up to a size, and the size."""
+    return torch.arange(float(size)), float(size)
+
+
+def test_a_result_that_is_kept_and_handed_out_again() -> None:
+    contract = Contract(says=(ANEW,))
+    exercise = _exercise(table, contract, lambda rng: [Call((5,))], lambda subject, probe: None)
+    views = functools.cache(lambda size: torch.arange(2.0 * size))
+
+    def lost(candidate: Any) -> dict[str, str]:
+        def own(size: int) -> tuple[Tensor, float]:
+            return candidate(size)
+
+        return _lost(_judge(own, exercise))
+
+    assert not lost(table)
+    assert not lost(lambda size: (views(size)[:size].clone(), float(size)))
+    told = lost(functools.cache(table))["values"]
+    assert "called again, after what it returned at first was written over" in told
+    spoilt = lost(lambda size: (views(size)[:size], float(size)))
+    assert spoilt
+
+
+def test_gradients_of_every_parameter_of_a_module() -> None:
+    contract = Contract(
+        leading_axes=True,
+        accepts=(FLOAT32,),
+        views=True,
+        arguments_unchanged=True,
+        gradients=("x", EVERY_PARAMETER),
+    )
+    exercise = _exercise(Layer, contract, _layer_draws, lambda subject, probe: None)
+    assert _lost(_judge(Layer, exercise)) == {}
+    (told,) = _lost(_judge(FrozenBias, exercise)).values()
+    assert told.startswith("no gradient reaches bias.")
+
+
 def test_a_gradient_that_no_draw_can_give_is_an_error_of_the_contract() -> None:
     contract = Contract(accepts=(FLOAT32,), gradients=("weights",))
     exercise = _exercise(Layer, contract, _layer_draws, lambda subject, probe: None)

@@ -7,38 +7,27 @@ slip in the values costs nothing here.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 
-from attend_grader.checks.calls import (
-    Bench,
-    Leaf,
-    build_ahead,
-    parts,
-    reference_on,
-    replaced,
-    run_ahead,
-)
-from attend_grader.checks.compare import Miss, expect_close
+from attend_grader.checks.calls import build_ahead, replaced
+from attend_grader.checks.compare import Miss
 from attend_grader.checks.probe import Call, Probe, Test
+from attend_grader.checks.pulls import (
+    EVERY,
+    Pull,
+    asked_of,
+    compared,
+    joined,
+    name_of,
+    pull_of,
+)
 from attend_grader.checks.stale import follows_parameters
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
-from attend_grader.checks.torch_properties import GRADIENT, transposed
+from attend_grader.checks.torch_properties import transposed
 from attend_grader.checks.trials import Draws, Trial, form_of, keep_tried, trials
-from attend_grader.inside.torch_gradients import gradients as pull_back
-
-EVERY = "every parameter"
-STEP = 2.0**-6
-"""Of finite differences in float32: the error is about STEP² plus 2⁻²⁴ / STEP."""
-
-
-SLIDE = 1e-6
-"""Of one-sided differences in float64, which tell a kink."""
 
 VIEWED = 2
 """Draws whose arguments come once more as views: ``if x.is_contiguous()`` may cut the graph."""
@@ -57,10 +46,10 @@ def gradients(draws: Draws, *, named: tuple[str, ...], layouts: bool = False) ->
         asked, pulls, views = set(named), list[Pull](), list[Pull]()
         drawn = list(trials(subject, probe, draws))
         for trial in drawn:
-            wrt, parameters = _wanted(trial, named)
+            wrt, parameters = asked_of(trial, named)
             asked -= {trial.names[i] for i in wrt} | set(parameters)
             asked -= {EVERY} if parameters else set()
-            pull = _pull(trial, wrt, parameters) if wrt or parameters else None
+            pull = pull_of(trial, wrt, parameters) if wrt or parameters else None
             pulls += [] if pull is None else [pull]
             if layouts and pull is not None and len(views) < VIEWED:
                 views += _viewed(pull)
@@ -82,7 +71,7 @@ def gradients(draws: Draws, *, named: tuple[str, ...], layouts: bool = False) ->
         for pull, outcome in zip(pulls, outcomes, strict=True):
             if pull.plain is not None and id(pull.plain) in came:
                 _as_plain(pull, outcome, came[id(pull.plain)])
-        keep_tried(sum(map(_compared, pulls, outcomes)))
+        keep_tried(sum(map(compared, pulls, outcomes)))
         if EVERY in named:
             for first in {trial.call.method: trial for trial in reversed(drawn)}.values():
                 follows_parameters(first)
@@ -95,167 +84,15 @@ def wrong_gradients(
 ) -> Miss | SubjectError | None:
     """What is wrong with a candidate's gradients on one call, if anything is."""
     trial = Trial(subject, probe, call)
-    wrt, parameters = _wanted(trial, named)
-    pull = _pull(trial, wrt, parameters) if wrt or parameters else None
+    wrt, parameters = asked_of(trial, named)
+    pull = pull_of(trial, wrt, parameters) if wrt or parameters else None
     if pull is None or trial.bench.error is not None:
         return None
     try:
-        _compared(pull, pull.pulled(pull.cotangents))
+        compared(pull, pull.pulled(pull.cotangents))
     except (Miss, SubjectError) as loss:
         return loss
     return None
-
-
-def at_zero(
-    subject: Subject,
-    probe: Probe,
-    draws: Draws,
-    others: Sequence[Callable[..., Any]],
-    *,
-    named: tuple[str, ...],
-    taken: Callable[[Leaf], bool],
-) -> None:
-    """Pull cotangents back where an argument is all zeros, as a weight may be before training.
-
-    There, a right value does not show whether it was computed. Calls where the answer has a kink,
-    or where right answers in other styles have other gradients, say nothing.
-
-    Args:
-        subject: the candidate.
-        probe: for random numbers.
-        draws: calls; each argument is tried in the first that has it.
-        others: right answers in other styles.
-        named: arguments that gradients must reach.
-        taken: whether an argument may be all zeros.
-
-    Raises:
-        Miss: a gradient is missing or wrong.
-        SubjectError: only the call that asks for gradients raised.
-    """
-    pulls, tried = list[Pull](), set[str]()
-    for trial in trials(subject, probe, draws, alike=1):
-        wrt, _ = _wanted(trial, named)
-        for leaf in trial.floats() if trial.call.build is None else ():
-            if leaf.path[0] not in wrt or leaf.name in tried or not taken(leaf):
-                continue
-            tried.add(leaf.name)
-            call = replaced(trial.call, {leaf.path: torch.zeros_like(leaf.value)})
-            pull = _pull(Trial(subject, probe, call), wrt, [])
-            if pull is not None and _smooth(pull) and _agree(pull, others):
-                pulls.append(replace(pull, what=f"{leaf.name} all zeros"))
-    asked = [pull.wanted(pull.cotangents) for pull in pulls]
-    outcomes = subject.many([pull.trial.call for pull in pulls], gradients=asked) if pulls else []
-    for pull, outcome in zip(pulls, outcomes, strict=True):
-        _compared(pull, outcome)
-
-
-def _smooth(asked: Pull) -> bool:
-    """Whether the answer has the same slope to either side of a call, and its gradient tells it."""
-    trial = asked.trial
-    wide = {leaf.path: leaf.value.double() for leaf in trial.floats()}
-    call = replaced(trial.call, wide)
-    cotangents = [c.double() for c in asked.cotangents]
-    wanted = asked.wanted(cotangents)
-    slopes = pull_back(trial.target, call.args, dict(call.kwargs), wanted)["gradients"]
-    leaves = [leaf for leaf in trial.floats() if leaf.path[0] in asked.wrt]
-    along = {leaf.path: _normal(trial.probe.rng, wide[leaf.path]) for leaf in leaves}
-
-    def at(step: float) -> float:
-        moved = {path: wide[path] + step * way for path, way in along.items()}
-        there = replaced(call, moved)
-        value = parts(trial.right(*there.args, **there.kwargs))
-        return sum(float((p * c).sum()) for p, c in zip(value, cotangents, strict=True))
-
-    got = {_path(key): slope for key, slope in slopes.items() if slope is not None}
-    terms = [(slope * along[path]).flatten() for path, slope in got.items()]
-    if not terms:
-        return False
-    slope, size = float(torch.cat(terms).sum()), float(torch.cat(terms).abs().sum())
-    here = at(0.0)
-    ahead, behind = (at(SLIDE) - here) / SLIDE, (here - at(-SLIDE)) / SLIDE
-    return max(abs(ahead - slope), abs(behind - slope)) <= 1e-3 * size
-
-
-def _agree(asked: Pull, others: Sequence[Callable[..., Any]]) -> bool:
-    """Whether other right answers have the same gradients."""
-    call, wanted = asked.trial.call, asked.wanted(asked.cotangents)
-    right = {key: want for key, want in asked.right(asked.cotangents).items() if _any(want)}
-    try:
-        for other in others:
-            got = pull_back(other, call.args, dict(call.kwargs), wanted)["gradients"]
-            for key, want in right.items():
-                expect_close(got[key], want, GRADIENT)
-    except Exception:  # of our own code: whatever it is, the call says nothing
-        return False
-    return True
-
-
-def _wanted(trial: Trial, named: tuple[str, ...]) -> tuple[list[int], list[str]]:
-    """Positions of the named arguments that are floating tensors, and names of parameters."""
-    wrt = [
-        position
-        for position, value in enumerate(trial.call.args)
-        if trial.names[position] in named and _floating(value)
-    ]
-    own = dict(getattr(trial.module, "named_parameters", dict)())
-    return wrt, [name for name in own if EVERY in named or name in named]
-
-
-def _floating(value: Any) -> bool:
-    """Whether it is a floating tensor, or a tuple of them."""
-    if isinstance(value, tuple):
-        return bool(value) and all(map(_floating, value))
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
-
-
-@dataclass(frozen=True)
-class Pull:
-    """A draw, its right value, and cotangents to pull back.
-
-    Attributes:
-        trial: the draw.
-        wrt: positions of arguments whose gradients are wanted.
-        parameters: names of parameters, likewise.
-        value: what the reference gives, with its graph.
-        cotangents: one for each result.
-        what: what is special about the call, for a message.
-        plain: of the same call in another mode, the one in the usual mode.
-        evaluating: whether the module is set to that mode, by ``.eval()``.
-    """
-
-    trial: Trial
-    wrt: list[int]
-    parameters: list[str]
-    value: Any
-    cotangents: list[torch.Tensor]
-    what: str = ""
-    plain: Pull | None = None
-    evaluating: bool = False
-
-    def wanted(self, cotangents: list[torch.Tensor]) -> dict[str, Any]:
-        """What is asked of the subject or of the reference."""
-        return {"wrt": self.wrt, "parameters": self.parameters, "cotangents": cotangents}
-
-    def pulled(self, cotangents: list[torch.Tensor]) -> Outcome:
-        """What the subject's gradients are for these."""
-        call, wanted = self.trial.call, self.wanted(cotangents)
-        on = self.trial.bench.subject
-        return on.gradients(call.args, call.kwargs, method=call.method, **wanted)
-
-    def right(self, cotangents: list[torch.Tensor]) -> dict[int | str, Any]:
-        """What the reference's gradients are for these."""
-        call, wanted = self.trial.call, self.wanted(cotangents)
-        return pull_back(self.trial.target, call.args, dict(call.kwargs), wanted)["gradients"]
-
-
-def _pull(trial: Trial, wrt: list[int], parameters: list[str]) -> Pull | None:
-    """Random cotangents; None for a call that is refused, or whose backward pass may overflow."""
-    call = trial.call
-    if reference_on(trial.probe.reference, call)(call).error is not None or _huge(call):
-        return None
-    value = trial.right(*call.args, **call.kwargs)
-    cotangents = [_normal(trial.probe.rng, part.detach()) for part in parts(value)]
-    return Pull(trial, wrt, parameters, value, cotangents, call.method or "")
 
 
 def _viewed(asked: Pull) -> list[Pull]:
@@ -265,7 +102,7 @@ def _viewed(asked: Pull) -> list[Pull]:
     if not laid:
         return []
     call = replaced(trial.call, {leaf.path: transposed(leaf.value) for leaf in laid})
-    what = f"{_and([leaf.name for leaf in laid])} stored transposed, as a view is"
+    what = f"{joined([leaf.name for leaf in laid])} stored transposed, as a view is"
     what = f"{asked.what}, {what}" if asked.what else what
     return [replace(asked, trial=Trial(trial.subject, trial.probe, call), what=what)]
 
@@ -286,9 +123,9 @@ def _modes(pulls: list[Pull]) -> list[Pull]:
         if isinstance(pull.trial.module, torch.nn.Module):
             found.append(once_more(pull, EVAL, evaluating=True))
     for pull in {pull.trial.call.method: pull for pull in reversed(pulls)}.values():
-        names = [_name(pull.trial, key) for key in pull.wrt]
+        names = [name_of(pull.trial, key) for key in pull.wrt]
         if pull.parameters and names:
-            found.append(once_more(pull, f"{_and(names)} without requires_grad", wrt=[]))
+            found.append(once_more(pull, f"{joined(names)} without requires_grad", wrt=[]))
         elif len(names) > 1:
             found += [
                 once_more(pull, f"only {name} has requires_grad", wrt=[key])
@@ -314,250 +151,3 @@ def _as_plain(asked: Pull, outcome: Outcome, usual: Outcome) -> None:
         place, mine, before = found
         text = f"{place} is {mine}, but {before} without that."
         raise Miss(text, topic=asked.what).on(given, asked.what)
-
-
-def _compared(asked: Pull, outcome: Outcome) -> bool:
-    """Whether there was something to compare.
-
-    Raises:
-        Miss: a gradient is missing or wrong.
-        SubjectError: only the call that asks for gradients raised.
-    """
-    trial, call, cotangents = asked.trial, asked.trial.call, asked.cotangents
-    if outcome.error is not None:
-        if trial.bench(call).error is not None:
-            return False
-        raise SubjectError(outcome.error, f"with gradients: {trial.given(call)}")
-    mine = parts(outcome.value)
-    if [getattr(part, "shape", None) for part in mine] != [c.shape for c in cotangents]:
-        return False
-    plain = tuple(part.detach() for part in parts(asked.value))
-    alike = trial.alike()
-
-    def differences() -> None:
-        reached = {key for key, want in asked.right(cotangents).items() if _any(want)}
-        keys = [key for key in [*_keys(call, asked.wrt), *asked.parameters] if key in reached]
-        _as_differences(trial, outcome, keys, cotangents, asked.what)
-
-    if alike.difference(mine, plain, single=True) is None:
-        try:
-            _as_reference(asked, outcome, asked.right(cotangents))
-        except Miss as miss:
-            if alike.difference(mine, plain, single=True, strict=True) is None:
-                _tell_through(asked, miss)
-                raise
-            differences()  # rounding may hide wrong values
-    else:
-        differences()
-    return True
-
-
-def _huge(call: Call) -> bool:
-    """Whether the product of two of its numbers, as backward passes form, overflows float32."""
-    tensors = [value for value in call.args if isinstance(value, torch.Tensor)]
-    finite = [value[value.isfinite()] for value in tensors if value.is_floating_point()]
-    return any(float(value.abs().max()) > 1e19 for value in finite if value.numel())
-
-
-def _any(gradient: Any) -> bool:
-    """Whether there is a gradient, and a number in it that is not 0."""
-    return gradient is not None and bool(gradient.any())
-
-
-def _keys(call: Call, wrt: list[int]) -> list[int | str]:
-    """Positions; of a tuple, ``"2[0]"`` and so on for its tensors."""
-    keys: list[int | str] = []
-    for position in wrt:
-        value = call.args[position]
-        many = isinstance(value, tuple)
-        keys += [f"{position}[{i}]" for i in range(len(value))] if many else [position]
-    return keys
-
-
-def _path(key: int | str) -> tuple[int, ...]:
-    """Where an argument stands, of a key such as 2 or ``"2[0]"``; empty for a parameter."""
-    if isinstance(key, int):
-        return (key,)
-    found = re.fullmatch(r"(\d+)\[(\d+)\]", key)
-    return tuple(map(int, found.groups())) if found else ()
-
-
-def _argument(trial: Trial, key: int | str) -> Any:
-    path = _path(key)
-    at: Any = trial.call.args if path else (trial.call.parameters or {}).get(str(key))
-    for index in path:
-        at = at[index]
-    return at
-
-
-def _name(trial: Trial, key: int | str) -> str:
-    first, *rest = _path(key) or (key,)
-    name = trial.names[first] if isinstance(first, int) else first
-    return name + "".join(f"[{index}]" for index in rest)
-
-
-def _as_reference(asked: Pull, outcome: Outcome, right: dict[int | str, Any]) -> None:
-    trial, got = asked.trial, outcome.gradients or {}
-    given = trial.given(trial.call)
-    cut = [_name(trial, key) for key, want in right.items() if _any(want) and got.get(key) is None]
-    if cut:
-        raise _cut(cut).on(given, asked.what)
-    if outcome.loose:
-        _expect_graph(asked, outcome)
-    for key, want in right.items():
-        if want is None or not want.isfinite().all():  # it overflows, rightly
-            continue
-        mine = torch.zeros_like(want) if got.get(key) is None else got[key]
-        try:
-            expect_close(mine, want, GRADIENT, f"gradient of {_name(trial, key)}")
-        except Miss as miss:
-            near = (
-                mine.shape == want.shape
-                and torch.dist(mine, want, torch.inf) < want.abs().max() / 100
-            )
-            miss.cause = miss.cause or _why(trial, outcome, key, near=bool(near))
-            miss.topic = f"gradient of {_name(trial, key)}"
-            raise miss.on(given, asked.what) from None
-
-
-def _expect_graph(asked: Pull, outcome: Outcome) -> None:
-    """Hold results to hanging on the graph where the reference's do, though no gradient is lost.
-
-    Raises:
-        Miss: one does not, and a backward pass from it raises.
-    """
-    trial, call, wanted = asked.trial, asked.trial.call, asked.wanted(asked.cotangents)
-    right = pull_back(trial.target, call.args, dict(call.kwargs), wanted)["loose"]
-    names = [
-        trial.alike().name(index, len(asked.cotangents))
-        for index in outcome.loose
-        if index not in right
-    ]
-    if names:
-        told = f"no graph leads back from {_and(names)}, so that a backward pass from there raises"
-        cause = "Is a constant put in the place of what is computed?"
-        raise Miss(f"{told}.", cause=cause, topic=told).on(trial.given(call), asked.what)
-
-
-def _why(trial: Trial, outcome: Outcome, key: int | str, *, near: bool) -> str:
-    if near and not outcome.mutated:
-        return "It is off by less than 1 %: is something approximated, or left out where small?"
-    if not outcome.mutated:
-        at = _argument(trial, key)
-        if isinstance(at, torch.Tensor) and not at.any():
-            return f"{_name(trial, key)} is 0 here, so right values do not show how it is used."
-        return "Your values are right, so part of the graph is cut."
-    named = [trial.names[key] if isinstance(key, int) else key for key in outcome.mutated]
-    return f"Your values are right, but the call changes {' and '.join(named)} in place."
-
-
-def _tell_through(asked: Pull, miss: Miss) -> None:
-    """Of several results, add to a miss those whose gradients, pulled alone, are wrong."""
-    trial, cotangents = asked.trial, asked.cotangents
-    names = trial.probe.results or tuple(f"result {i + 1}" for i in range(len(cotangents)))
-    if len(cotangents) == 1:
-        return
-    named = re.split(r"[, ]+", miss.topic)
-    wrong, tested = [], []
-    for index, name in enumerate(names):
-        alone = [c if i == index else torch.zeros_like(c) for i, c in enumerate(cotangents)]
-        right = asked.right(alone)
-        lost = (want for key, want in right.items() if _name(trial, key) in named)
-        if not any(map(_any, lost)):  # through this result nothing reaches it
-            continue
-        tested.append(name)
-        try:
-            _as_reference(asked, asked.pulled(alone), right)
-        except Miss:
-            wrong.append(name)
-    if 0 < len(wrong) < len(tested):
-        through = f"through {_and(wrong)}"
-        rest = [name for name in tested if name not in wrong]
-        text = f"The gradient is wrong {through} only, and right through {_and(rest)}."
-        miss.cause = f"{miss.cause} {text}".strip()
-        miss.topic = f"{miss.topic} {through}"
-
-
-def _and(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def _cut(names: list[str]) -> Miss:
-    told = f"no gradient reaches {', '.join(names)}"
-    return Miss(
-        f"{told}.",
-        cause="Is it left out, or does something cut the graph: .detach(), .data, .numpy(), "
-        ".item(), nn.Parameter(…) or torch.tensor(…) of a tensor, torch.no_grad()? Stay with "
-        "tensor operations from input to output.",
-        topic=told,
-    )
-
-
-def _as_differences(
-    trial: Trial,
-    outcome: Outcome,
-    keys: list[int | str],
-    cotangents: list[torch.Tensor],
-    what: str,
-) -> None:
-    """Compare gradients of wrong values with differences of these, where the right ones have any.
-
-    A jump, as at the edge of a window, has a difference and no gradient.
-    """
-    got = outcome.gradients or {}
-    drawn = [(key, at) for key in keys if (at := _argument(trial, key)) is not None]
-    along = {key: _normal(trial.probe.rng, at) for key, at in drawn}
-    near = [_Step(trial, key, at, along[key], STEP) for key, at in drawn]
-    far = [_Step(trial, key, at, along[key], 2 * STEP) for key, at in drawn]
-    run_ahead([pair for step in (*near, *far) for pair in step.pairs])
-    for (key, _), short, wide in zip(drawn, near, far, strict=True):
-        found, beside = short.slope(cotangents), wide.slope(cotangents)
-        if found is None or beside is None:
-            return
-        (slope, noise), (wider, _) = found, beside
-        mine = 0.0 if got.get(key) is None else float((got[key] * along[key]).sum())
-        if not np.isfinite(slope) or abs(slope) <= 10 * noise:
-            continue
-        if not abs(wider - slope) <= abs(slope) / 4:  # a jump, with twice the step half as steep
-            continue
-        if mine == 0.0:
-            raise _cut([_name(trial, key)]).on(trial.given(trial.call), what)
-
-
-class _Step:
-    """A step to either side of an argument or a parameter.
-
-    Attributes:
-        pairs: the two calls, each with what is called.
-    """
-
-    def __init__(
-        self, trial: Trial, key: int | str, at: torch.Tensor, along: torch.Tensor, size: float
-    ) -> None:
-        self._size = size
-        calls = [_moved(trial.call, key, at + sign * along) for sign in (size, -size)]
-        argument = bool(_path(key))  # a parameter needs an instance of its own
-        self.pairs = [(trial.bench if argument else Bench(trial.subject, c), c) for c in calls]
-
-    def slope(self, cotangents: list[torch.Tensor]) -> tuple[float, float] | None:
-        """The slope of what came, and how far rounding may carry it; None if a call fails."""
-        sums, size = [], 0.0
-        for bench, call in self.pairs:
-            there = bench(call)
-            if there.error is not None:
-                return None
-            terms = [p * c for p, c in zip(parts(there.value), cotangents, strict=True)]
-            sums.append(sum(float(term.sum()) for term in terms))
-            size += sum(float(term.abs().sum()) for term in terms)
-        return (sums[0] - sums[1]) / (2 * self._size), 2.0**-20 * size / self._size
-
-
-def _moved(call: Call, key: int | str, value: torch.Tensor) -> Call:
-    path = _path(key)
-    if path:
-        return replaced(call, {path: value})
-    return replace(call, parameters={**(call.parameters or {}), str(key): value})
-
-
-def _normal(rng: np.random.Generator, like: torch.Tensor) -> torch.Tensor:
-    return torch.from_numpy(np.asarray(rng.standard_normal(tuple(like.shape)))).to(like.dtype)

@@ -173,15 +173,13 @@ class Subject:
             kwargs: keyword arguments.
             method: call this method of the built instance instead of the instance itself.
             measure: also count bytecode steps in the candidate's own code and peak bytes.
-            take: of the generator it returns, take so many values, as a list.
-            launcher: ``"module:function"`` of the course that is called with the candidate, a
-                Triton kernel, in front of the arguments.
+            take: of the generator it returns, so many values, as a list.
+            launcher: as in :class:`.probe.Call`.
             trace: record what the Triton kernels that it launches do to memory
                 (:mod:`attend_grader.inside.tracer`); with ``"log"``, each access.
             graph: if not, under ``torch.no_grad()``.
-            others: call three times: as said; the same again, after the first result was written
-                over; and with the same arrays, in order, once they hold these numbers. The value
-                is what the last two gave.
+            others: call three times: as said, then again when the first result was written over,
+                then with the same arrays, which hold these numbers by then; give the last two.
         """
         more: dict[str, Any] = {"measure": measure, "take": take, "graph": graph}
         more |= {"launcher": launcher, "trace": trace} if launcher or trace else {}
@@ -354,25 +352,20 @@ class Subject:
         return self._outcome(self.channel.request({**request, **about}))
 
     def _outcome(self, answer: dict[str, Any]) -> Outcome:
-        error = answer.get("error")
-        cost = answer.get("cost") or {}
-        if answer["printed"]:
-            self.printed.append(answer["printed"])
+        error, cost = answer.get("error"), answer.get("cost") or {}
+        self.printed.extend([answer["printed"]] if answer["printed"] else [])
         return Outcome(
             value=answer["value"],
             error=None if error is None else CallError(**error),
             mutated=answer["mutated"],
-            overwritten=answer.get("overwritten", False),
-            gradients=answer.get("gradients"),
-            loose=answer.get("loose", ()),
-            steps=cost.get("steps", 0),
-            peak_bytes=cost.get("peak_bytes", 0),
-            trace=answer.get("trace", ()),
             printed=answer["printed"],
             warnings=answer["warnings"],
+            **{key: answer[key] for key in _EXTRAS if key in answer},
+            **{key: cost[key] for key in ("steps", "peak_bytes") if key in cost},
         )
 
 
+_EXTRAS = ("overwritten", "gradients", "loose", "trace")
 MOST_LOGGED, LARGEST_LOGGED = 400, 2**16
 """Calls that are remembered, and bytes of arguments of each."""
 

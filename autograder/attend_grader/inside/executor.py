@@ -27,6 +27,7 @@ from attend_grader.inside.kernels import interprets, kernels_of
 from attend_grader.inside.measuring import measured
 from attend_grader.inside.origins import origins
 from attend_grader.inside.parameters import layers_undrawn, load
+from attend_grader.inside.repeating import shared, taken, thrice
 from attend_grader.inside.settings import graph, no_input, usual_settings
 from attend_grader.inside.telling import (
     MAX_NAMES,
@@ -174,7 +175,7 @@ class Executor:
         return instance
 
     def _call(self, args: tuple, kwargs: dict, request: dict[str, Any]) -> dict[str, Any]:
-        target, args = self.candidate, _shared(args, request.get("shared", ()))
+        target, args = self.candidate, shared(args, request.get("shared", ()))
         if request.get("instance") is not None:
             target = self.instances[request["instance"]]
         if request.get("build"):
@@ -189,12 +190,12 @@ class Executor:
 
             return gradients(target, args, kwargs, request["gradients"])
         if request.get("others") is not None:
-            return {"value": _thrice(target, args, kwargs, request["others"])}
+            return {"value": thrice(target, args, kwargs, request["others"])}
         take = request.get("take")
         if not request.get("measure"):
-            return {"value": _taken(target(*args, **kwargs), take)}
+            return {"value": taken(target(*args, **kwargs), take)}
         with measured(self.namespace) as cost:
-            value = _taken(target(*args, **kwargs), take)
+            value = taken(target(*args, **kwargs), take)
         return {"value": value, "cost": cost}
 
     def _compile(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -341,34 +342,6 @@ class Executor:
         return own | kernels
 
 
-def _thrice(target: Any, args: tuple, kwargs: dict, others: list[Any]) -> tuple[Any, Any]:
-    """Call with these arguments, with the same again, and with these arrays holding other numbers.
-
-    What came of the first call is written over before the second. The results of the last two.
-    """
-    again, named = codec.copied(args), codec.copied(kwargs)
-    for each in _arrays(target(*args, **kwargs)):
-        with contextlib.suppress(Exception):  # a view whose numbers share places, or read only
-            _detached(each)[...] = 1
-    second = codec.copied(target(*again, **named))
-    for each, other in zip(_arrays((again, named)), others, strict=True):
-        _detached(each)[...] = other
-    return second, target(*again, **named)
-
-
-def _arrays(value: Any) -> list[Any]:
-    """Arrays and tensors in a value, in order."""
-    if isinstance(value, dict):
-        value = tuple(value.values())
-    if isinstance(value, (tuple, list)):
-        return [each for item in value for each in _arrays(item)]
-    return [value] if isinstance(value, np.ndarray) or hasattr(value, "numel") else []
-
-
-def _detached(array: Any) -> Any:
-    return array.detach() if hasattr(array, "detach") else array
-
-
 def _load(instance: Any, parameters: dict[str, Any]) -> None:
     """Give an instance these parameters: a module's in place, as training changes them."""
     if hasattr(instance, "load_state_dict"):
@@ -376,11 +349,6 @@ def _load(instance: Any, parameters: dict[str, Any]) -> None:
         return
     for name, value in parameters.items():
         setattr(instance, name, value)
-
-
-def _shared(args: tuple, positions: Collection[int]) -> tuple:
-    """The arguments with the first of those at ``positions`` in the place of them all."""
-    return tuple(args[min(positions)] if i in positions else arg for i, arg in enumerate(args))
 
 
 def _place(code: types.CodeType) -> tuple[str, str, int]:
@@ -396,21 +364,6 @@ def _frames(error: BaseException, namespace: dict[str, Any]) -> list[tuple[types
             found.append((trace.tb_frame, trace.tb_lineno))
         trace = trace.tb_next
     return found
-
-
-def _taken(value: Any, count: int | None) -> Any:
-    """The first ``count`` values of a generator, which may have no end; None: the value itself.
-
-    Raises:
-        TypeError: it is no generator.
-    """
-    if count is None:
-        return value
-    if not isinstance(value, Iterator):
-        raise TypeError(
-            f"expected a generator (a function with `yield`), got {type(value).__name__}"
-        )
-    return list(itertools.islice(value, count))
 
 
 def _bits(value: Any) -> tuple[Any, Any, bool]:

@@ -59,7 +59,7 @@ def _at_zero(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     contract = exercise.contract
     if contract is None or not contract.gradients:
         return
-    from attend_grader.checks import flow
+    from attend_grader.checks.at_zero import at_zero
 
     usual = AS_DRAWN if exercise.related else ANY
 
@@ -68,7 +68,7 @@ def _at_zero(subject: Subject, exercise: Exercise, probe: Probe) -> None:
         return span is not None and span[0] <= 0 <= span[1]
 
     others, named = tuple(exercise.right_answers.values()), contract.gradients
-    flow.at_zero(subject, probe, exercise.draws, others, named=named, taken=taken)
+    at_zero(subject, probe, exercise.draws, others, named=named, taken=taken)
 
 
 def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:

@@ -47,8 +47,9 @@ def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     want = loop(q, k, v, np.exp(gates))
     for chunk in (1, 2, 4, 9, 20):
         yield f"the same numbers in chunks of {chunk}", (q, k, v, gates, chunk), want
-    given = case(rng, 150, 2, 2).args
-    yield "150 tokens in chunks of 120", (*given, 120), loop(*given[:3], np.exp(given[3]))
+    q, k, v, gates = case(rng, 150, 2, 2).args
+    want = loop(q, k, v, np.exp(gates))
+    yield "150 tokens in chunks of 120", (q, k, v, gates, 120), want
 
 
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:

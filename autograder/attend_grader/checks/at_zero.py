@@ -1,0 +1,113 @@
+"""Gradients where an argument is all zeros: there a right value does not show how it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from attend_grader.checks.calls import Leaf, parts, replaced
+from attend_grader.checks.compare import expect_close
+from attend_grader.checks.probe import Probe
+from attend_grader.checks.pulls import (
+    Pull,
+    asked_of,
+    compared,
+    normal_like,
+    not_zero,
+    path_of,
+    pull_of,
+)
+from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_properties import GRADIENT
+from attend_grader.checks.trials import Draws, Trial, trials
+from attend_grader.inside.torch_gradients import gradients as pull_back
+
+SLIDE = 1e-6
+"""Of one-sided differences in float64, which tell a kink."""
+
+
+def at_zero(
+    subject: Subject,
+    probe: Probe,
+    draws: Draws,
+    others: Sequence[Callable[..., Any]],
+    *,
+    named: tuple[str, ...],
+    taken: Callable[[Leaf], bool],
+) -> None:
+    """Pull cotangents back where an argument is all zeros, as a weight may be before training.
+
+    There, a right value does not show whether it was computed. Calls where the answer has a kink,
+    or where right answers in other styles have other gradients, say nothing.
+
+    Args:
+        subject: the candidate.
+        probe: for random numbers.
+        draws: calls; each argument is tried in the first that has it.
+        others: right answers in other styles.
+        named: arguments that gradients must reach.
+        taken: whether an argument may be all zeros.
+
+    Raises:
+        Miss: a gradient is missing or wrong.
+        SubjectError: only the call that asks for gradients raised.
+    """
+    pulls, tried = list[Pull](), set[str]()
+    for trial in trials(subject, probe, draws, alike=1):
+        wrt, _ = asked_of(trial, named)
+        for leaf in trial.floats() if trial.call.build is None else ():
+            if leaf.path[0] not in wrt or leaf.name in tried or not taken(leaf):
+                continue
+            tried.add(leaf.name)
+            call = replaced(trial.call, {leaf.path: torch.zeros_like(leaf.value)})
+            pull = pull_of(Trial(subject, probe, call), wrt, [])
+            if pull is not None and _smooth(pull) and _agree(pull, others):
+                pulls.append(replace(pull, what=f"{leaf.name} all zeros"))
+    asked = [pull.wanted(pull.cotangents) for pull in pulls]
+    outcomes = subject.many([pull.trial.call for pull in pulls], gradients=asked) if pulls else []
+    for pull, outcome in zip(pulls, outcomes, strict=True):
+        compared(pull, outcome)
+
+
+def _smooth(asked: Pull) -> bool:
+    """Whether the answer has the same slope to either side of a call, and its gradient tells it."""
+    trial = asked.trial
+    wide = {leaf.path: leaf.value.double() for leaf in trial.floats()}
+    call = replaced(trial.call, wide)
+    cotangents = [c.double() for c in asked.cotangents]
+    wanted = asked.wanted(cotangents)
+    slopes = pull_back(trial.target, call.args, dict(call.kwargs), wanted)["gradients"]
+    leaves = [leaf for leaf in trial.floats() if leaf.path[0] in asked.wrt]
+    along = {leaf.path: normal_like(trial.probe.rng, wide[leaf.path]) for leaf in leaves}
+
+    def at(step: float) -> float:
+        moved = {path: wide[path] + step * way for path, way in along.items()}
+        there = replaced(call, moved)
+        value = parts(trial.right(*there.args, **there.kwargs))
+        return sum(float((p * c).sum()) for p, c in zip(value, cotangents, strict=True))
+
+    got = {path_of(key): slope for key, slope in slopes.items() if slope is not None}
+    terms = [(slope * along[path]).flatten() for path, slope in got.items()]
+    if not terms:
+        return False
+    slope, size = float(torch.cat(terms).sum()), float(torch.cat(terms).abs().sum())
+    here = at(0.0)
+    ahead, behind = (at(SLIDE) - here) / SLIDE, (here - at(-SLIDE)) / SLIDE
+    return max(abs(ahead - slope), abs(behind - slope)) <= 1e-3 * size
+
+
+def _agree(asked: Pull, others: Sequence[Callable[..., Any]]) -> bool:
+    """Whether other right answers have the same gradients."""
+    call, wanted = asked.trial.call, asked.wanted(asked.cotangents)
+    right = {key: want for key, want in asked.right(asked.cotangents).items() if not_zero(want)}
+    try:
+        for other in others:
+            got = pull_back(other, call.args, dict(call.kwargs), wanted)["gradients"]
+            for key, want in right.items():
+                expect_close(got[key], want, GRADIENT)
+    except Exception:  # of our own code: whatever it is, the call says nothing
+        return False
+    return True

@@ -1,0 +1,60 @@
+"""Calls with one array in two places, calls that are made again, and parts of what has no end."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import numpy as np
+
+from attend_grader.inside import codec
+
+
+def shared(args: tuple, positions: Collection[int]) -> tuple:
+    """The arguments with the first of those at ``positions`` in the place of them all."""
+    return tuple(args[min(positions)] if i in positions else arg for i, arg in enumerate(args))
+
+
+def thrice(target: Any, args: tuple, kwargs: dict, others: list[Any]) -> tuple[Any, Any]:
+    """Call with these arguments, with the same again, and with these arrays holding other numbers.
+
+    What came of the first call is written over before the second. The results of the last two.
+    """
+    again, named = codec.copied(args), codec.copied(kwargs)
+    for each in _arrays(target(*args, **kwargs)):
+        with contextlib.suppress(Exception):  # a view whose numbers share places, or read only
+            _detached(each)[...] = 1
+    second = codec.copied(target(*again, **named))
+    for each, other in zip(_arrays((again, named)), others, strict=True):
+        _detached(each)[...] = other
+    return second, target(*again, **named)
+
+
+def _arrays(value: Any) -> list[Any]:
+    """Arrays and tensors in a value, in order."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if isinstance(value, (tuple, list)):
+        return [each for item in value for each in _arrays(item)]
+    return [value] if isinstance(value, np.ndarray) or hasattr(value, "numel") else []
+
+
+def _detached(array: Any) -> Any:
+    return array.detach() if hasattr(array, "detach") else array
+
+
+def taken(value: Any, count: int | None) -> Any:
+    """The first ``count`` values of a generator, which may have no end; None: the value itself.
+
+    Raises:
+        TypeError: it is no generator.
+    """
+    if count is None:
+        return value
+    if not isinstance(value, Iterator):
+        raise TypeError(
+            f"expected a generator (a function with `yield`), got {type(value).__name__}"
+        )
+    return list(itertools.islice(value, count))
