@@ -54,10 +54,9 @@ widgets.fading_memory()
 #
 # $$\mathbf{S}_t = \gamma\, \mathbf{S}_{t-1} + k_t v_t^\top, \qquad o_t = \mathbf{S}_t^\top q_t .$$
 #
-# First what is there fades, then the token writes, in full, and then it reads. Every head has its
-# own $\gamma$. The line that is given makes `decay` fit a memory: it adds two axes of length 1.
-# (RetNet also rotates queries and keys, as in chapter 06, and normalises the output. We leave both
-# out.)
+# First the memory fades, then the token writes and reads. Every head has its own $\gamma$. The line
+# that is given makes `decay` fit a memory: it adds two axes of length 1. (RetNet also rotates
+# queries and keys and normalises the output; here both are left out.)
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -82,8 +81,7 @@ from attend_solutions.gated_recurrence import retention_recurrent
 
 # %% [markdown]
 # **What you should see.** The picture of the first screen, faded by your function. With the slider,
-# compare heads: of this text the first has only the last few characters, and the last has still a
-# third of the first one.
+# compare heads: the first has only the last few characters, the last still a third of the first one.
 
 # %%
 if ready(retention_recurrent):
@@ -195,7 +193,7 @@ if ready(retention_recurrent, retention_parallel, retention_chunked):
 # $$\text{error} = \frac{1}{D}\, \gamma^{-2a} \sum_{b \ge 0} \gamma^{2b}
 # = \frac{1}{D\, \gamma^{2a} (1 - \gamma^2)} .$$
 #
-# (The pair's own term, $1/D$, is counted here; it is small.) Take the derivative: the error is
+# (The pair's own term, $1/D$, is counted, too.) Take the derivative: the error is
 # least at $\gamma^2 = a/(a+1)$, where it is about $e\,(a + \tfrac12)/D$. Every age has its own best
 # decay, and no length of text appears. Your function can say whether that is true.
 
@@ -219,8 +217,8 @@ if ready(retention_parallel, retention_chunked):
 # %% [markdown]
 # Of the decays tried, the best is always next to the formula's, and the error on average a little
 # below it. A pair about $D/e$ tokens old, 12 here, is read with an error as large as its value,
-# even at the best decay. (To answer 0 is as good. If you halve that answer, the error is ½.) Heads
-# with different decays cover different ages; the next models choose what to forget.
+# even at the best decay. (To answer 0 is as good.) Heads with different decays cover different
+# ages; the next models choose what to forget.
 
 # %% [markdown]
 # ## 2 · Let the text decide
@@ -267,7 +265,7 @@ from attend_solutions.gated_recurrence import gated_linear_attention
 
 # %% [markdown]
 # **What you should see.** Equal gates are retention. With strong ones, the product of $e^b$ and
-# $e^{-b}$ fails, though nothing large is asked for.
+# $e^{-b}$ fails.
 
 # %%
 if ready(retention_recurrent, gated_linear_attention):
@@ -343,8 +341,7 @@ if ready(delta_rule_chunked):
 
 # %% [markdown]
 # The course's GPU kernel, `attend_kernels.linear_attention`, does all of this: `decay` is 22.1's,
-# `gate` 22.4's, `beta` this one. Fading *and* correcting is Gated DeltaNet (Yang, Kautz and
-# Hatamizadeh 2025).
+# `gate` 22.4's, `beta` this one. Doing both is Gated DeltaNet (Yang et al. 2025).
 
 # %% [markdown]
 # ## 4 · A vector for a state
@@ -352,9 +349,8 @@ if ready(delta_rule_chunked):
 # %% [markdown]
 # <!-- exercise: token_shift -->
 #
-# **Why.** RWKV (Peng et al. 2023) gives both parts of every layer a look at the token before, each
-# at the price of one vector to remember. Each channel mixes the two tokens in its own proportion
-# $\mu$:
+# **Why.** RWKV (Peng et al. 2023) gives both parts of a layer a look at the token before, each for
+# one vector to remember. Each channel mixes the two tokens in its own proportion $\mu$:
 #
 # $$x'_t = \mu \circ x_t + (1 - \mu) \circ x_{t-1} .$$
 #
@@ -416,8 +412,7 @@ from attend_solutions.gated_recurrence import rwkv_time_mix
 
 # %% [markdown]
 # **What you should see.** Keys of 0 give a running mean that fades. One key of 3 takes over and
-# lets go, as its exponent sinks by $w$ a token. One of 800 holds: at $w = 1$ it needs some 800
-# tokens to let go. Nothing overflows.
+# lets go, as its exponent sinks by $w$ a token. One of 800 holds. Nothing overflows.
 
 # %%
 if ready(rwkv_time_mix):
@@ -430,8 +425,8 @@ if ready(rwkv_time_mix):
 # %% [markdown]
 # <!-- exercise: rg_lru -->
 #
-# **Why.** Griffin (De et al. 2024), and RecurrentGemma after it, keep one number a channel, with
-# two gates from the token: $r_t$ forgets, $i_t$ admits.
+# **Why.** Griffin (De et al. 2024) keeps one number a channel, with two gates from the token: $r_t$
+# forgets, $i_t$ admits.
 #
 # $$\begin{gathered}
 # a_t = e^{-8\, \operatorname{softplus}(\Lambda)\, \sigma(r_t)}, \\
@@ -489,7 +484,7 @@ if ready(rg_lru):
 # `gated_linear_attention`, then an MLP. `python course/22_gated_recurrence/train.py words` trained
 # it in three minutes of processor time on nine tenths of Python's help texts (`help("assert")` and
 # its like), a character at a time. Its memory while it writes is 2 × 4 × 16 × 16 numbers and two
-# vectors, at any length.
+# vectors.
 
 
 # %% jupyter={"source_hidden": true}
@@ -514,7 +509,7 @@ if ready(token_shift, gated_linear_attention):
     print(f"\n{gated_words.bits(scores, rows[:, 1:]).mean():.2f} bits a character on unseen text")
 
 # %% [markdown]
-# It has the look of the documentation and no idea of what it says. Chapter 24 counts two tables of
+# It has the look of the documentation and no idea. Chapter 24 counts two tables of
 # what followed each few letters. On these pieces the simple one needs 1.98 bits, about as many as
 # the model; the better one, by Kneser and Ney, needs 1.82. Now look inside: what have its heads
 # left of *your* text?

@@ -148,7 +148,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        says=("Rounding is measured beside the largest number.",),
+        says=("Rounding counts beside the largest number.",),
     ),
     properties=(
         worked(
