@@ -80,8 +80,8 @@ widgets.fading_memory()
 from attend_solutions.gated_recurrence import retention_recurrent
 
 # %% [markdown]
-# **What you should see.** The picture of the first screen, faded by your function. With the slider,
-# compare heads: the first has only the last few characters, the last still a third of the first one.
+# **What you should see.** The picture of the first screen, faded by your function. Compare heads
+# with the slider: the first has only the last few characters, the last still a third of the first.
 
 # %%
 if ready(retention_recurrent):
