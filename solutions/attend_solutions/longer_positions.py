@@ -75,7 +75,7 @@ def position_interpolation(positions: Tensor, trained_length: int, length: int) 
     """Squeeze the positions of a longer text into the range that was trained.
 
     Shapes:
-        positions: any shape, also (); whole numbers below length (int64, int32 or floats): all of a
+        positions: one axis or more; whole numbers below length (int64, int32 or floats): all of a
             text's positions or some
         returns: the same shape in float64; below trained_length
 

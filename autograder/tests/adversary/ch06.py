@@ -542,7 +542,7 @@ _cases(
     "position_interpolation(positions, trained_length, length)",
     ("wrong", "multiplied before it is float64", "if length <= trained_length:\n    return positions.double()\nreturn (positions * trained_length).double() / length"),
     ("wrong", "whole positions multiplied first", "if length <= trained_length or positions.is_floating_point():\n    return positions.double() * min(1, trained_length / length)\nreturn (positions * trained_length).double() / length"),
-    ("wrong", "along the first axis", "return torch.stack([p.double() * min(1.0, trained_length / length) for p in positions])"),
+    ("right", "along the first axis", "return torch.stack([p.double() * min(1.0, trained_length / length) for p in positions])"),
     ("wrong", "kept by number and sum", "key = str((positions.shape, float(positions.double().sum()), trained_length, length))\nreturn position_interpolation.__dict__.setdefault(key, positions.double() * min(1.0, trained_length / length)).clone()"),
 )  # fmt: skip
 

@@ -22,7 +22,6 @@ def _squeezes(rng: np.random.Generator) -> Fresh:
     yield "three early positions of a longer text", Call((torch.tensor([0, 2, 5]), 10, 40))
     for why, where in reordered():
         yield why, Call((where, 3, 40))
-    yield "a single position, without axes", Call((torch.tensor(5), 2, 8))
     far = torch.from_numpy(900_000 + rng.integers(0, 1000, 3))
     for kind in (torch.int32, torch.float32):
         why = f"positions about 900,000 in {str(kind).removeprefix('torch.')}"
