@@ -267,11 +267,11 @@ class WithoutGraph(Projection):
         self.when = when
 
     def forward(self, x: Tensor) -> Tensor:
-        cut = {"evaluating": not self.training, "one": len(x) == 1, "zeros": not x.any()}
+        cut = {"evaluating": not self.training, "one": len(x) == 1}
         return super().forward(x.detach() if cut[self.when] else x)
 
 
-@pytest.mark.parametrize("when", ["evaluating", "one", "zeros"])
+@pytest.mark.parametrize("when", ["evaluating", "one"])
 def test_gradients_are_looked_at_in_unusual_calls_too(when: str) -> None:
     class Cut(WithoutGraph):
         def __init__(self, width: int, out: int) -> None:
