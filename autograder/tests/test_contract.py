@@ -443,7 +443,11 @@ def _short_cut(x: Tensor, state: Tensor) -> Tensor:
 
 
 UNUSUAL = {
-    "kept by the identity of the arguments": (_remembered, "values", "called again: result["),
+    "kept by the identity of the arguments": (
+        _remembered,
+        "arguments stay as they were",
+        "called again with the same arrays, which hold other numbers now: result",
+    ),
     "zeros need no product": (
         _short_cut,
         "gradients reach x and state",
