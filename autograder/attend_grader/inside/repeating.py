@@ -27,15 +27,13 @@ def thrice(target: Any, args: tuple, kwargs: dict, others: list[Any]) -> tuple[A
         with contextlib.suppress(Exception):  # a view whose numbers share places, or read only
             _detached(each)[...] = 1
     second = codec.copied(target(*again, **named))
-    for each, other in zip(_arrays((again, named)), others, strict=True):
+    for each, other in zip(_arrays((*again, *named.values())), others, strict=True):
         _detached(each)[...] = other
     return second, target(*again, **named)
 
 
 def _arrays(value: Any) -> list[Any]:
-    """Arrays and tensors in a value, in order."""
-    if isinstance(value, dict):
-        value = tuple(value.values())
+    """Arrays and tensors in a value, in order; not those in a dict."""
     if isinstance(value, (tuple, list)):
         return [each for item in value for each in _arrays(item)]
     return [value] if isinstance(value, np.ndarray) or hasattr(value, "numel") else []
