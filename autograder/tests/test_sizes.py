@@ -175,6 +175,17 @@ def test_what_is_wrong_at_some_sizes_only_is_found(reference: Any, draws: Any, w
     assert "expected" in report.findings[0].message
 
 
+def _refuses_long_rows(x: Any) -> Any:
+    gradient = x.var(-1)
+    return gradient if x.shape[-1] < 64 else gradient.of_long_rows
+
+
+def test_a_word_in_a_learners_line_does_not_say_which_property_is_lost() -> None:
+    report = judge(local(_refuses_long_rows), _exercise(spread), 1, extra=True)
+    assert [finding.passed for finding in report.findings][0] is False
+    assert "AttributeError" in report.findings[0].message
+
+
 def _two_passes(x: Any) -> Any:
     means = [math.fsum(row) / len(row) for row in x.tolist()]
     both = zip(x.tolist(), means, strict=True)

@@ -101,8 +101,9 @@ def _most_fitting(names: Sequence[str], own: Sequence[Property], topic: str) -> 
     """Which property is lost where the last look finds something: the last about values, mostly."""
     if topic in (CHANGES, OVERWRITES, KEPT) and UNCHANGED in names:
         return names.index(UNCHANGED)
-    if "gradient" in topic or "graph" in topic:
-        return next(place for place, name in enumerate(names) if name.startswith(GRADIENTS))
+    reach = [place for place, name in enumerate(names) if name.startswith(GRADIENTS)]
+    if reach and ("gradient" in topic or "graph" in topic):
+        return reach[0]
     for kind in (True, None):
         places = [place for place, prop in enumerate(own) if prop.fresh is kind]
         if places:
