@@ -182,7 +182,7 @@ def _refuses_long_rows(x: Any) -> Any:
 
 def test_a_word_in_a_learners_line_does_not_say_which_property_is_lost() -> None:
     report = judge(local(_refuses_long_rows), _exercise(spread), 1, extra=True)
-    assert [finding.passed for finding in report.findings][0] is False
+    assert not report.findings[0].passed
     assert "AttributeError" in report.findings[0].message
 
 

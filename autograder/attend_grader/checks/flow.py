@@ -80,16 +80,19 @@ def gradients(draws: Draws, *, named: tuple[str, ...], layouts: bool = False) ->
 
 
 def wrong_gradients(
-    subject: Subject, probe: Probe, call: Call, named: tuple[str, ...]
+    subject: Subject, probe: Probe, call: Call, named: tuple[str, ...], what: str
 ) -> Miss | SubjectError | None:
-    """What is wrong with a candidate's gradients on one call, if anything is."""
+    """What is wrong with a candidate's gradients on one call, if anything is.
+
+    ``what`` is special about the call, for a message.
+    """
     trial = Trial(subject, probe, call)
     wrt, parameters = asked_of(trial, named)
     pull = pull_of(trial, wrt, parameters) if wrt or parameters else None
     if pull is None or trial.bench.error is not None:
         return None
     try:
-        compared(pull, pull.pulled(pull.cotangents))
+        compared(replace(pull, what=what), pull.pulled(pull.cotangents))
     except (Miss, SubjectError) as loss:
         return loss
     return None

@@ -22,12 +22,12 @@ import numpy as np
 
 from attend_grader.inside import codec
 from attend_grader.inside.bans import Bans
+from attend_grader.inside.calling import shared, taken, thrice
 from attend_grader.inside.compiling import python_function
 from attend_grader.inside.kernels import interprets, kernels_of
 from attend_grader.inside.measuring import measured
 from attend_grader.inside.origins import origins
 from attend_grader.inside.parameters import layers_undrawn, load
-from attend_grader.inside.repeating import shared, taken, thrice
 from attend_grader.inside.settings import graph, no_input, usual_settings
 from attend_grader.inside.telling import (
     MAX_NAMES,

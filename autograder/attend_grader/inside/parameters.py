@@ -13,7 +13,7 @@ from attend_grader.inside.settings import torch_if_imported
 def layers_undrawn() -> Iterator[None]:
     """Layers made within draw no random weights: for a module whose parameters are loaded next.
 
-    To draw them takes more than half of the time that making a layer does. The number that they
+    To draw them takes most of the time that making a layer does in the jail. The number that they
     get instead is not 0: a sum with weights that were kept from before loading is wrong still.
     """
     torch = torch_if_imported()

@@ -67,8 +67,9 @@ def _at_zero(subject: Subject, exercise: Exercise, probe: Probe) -> None:
         span = contract.ranges.get(root(leaf), usual)
         return span is not None and span[0] <= 0 <= span[1]
 
-    others, named = tuple(exercise.right_answers.values()), contract.gradients
-    at_zero(subject, probe, exercise.draws, others, named=named, taken=taken)
+    zeros = at_zero(subject, probe, exercise.draws, named=contract.gradients, taken=taken)
+    for call, what in zeros:
+        _learns(subject, exercise, probe, call, what)
 
 
 def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
@@ -100,18 +101,18 @@ def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
         for call, outcome in zip(small, subject.many(small, graph=False), strict=True):
             _unchanged(exercise, Trial(subject, probe, call), outcome, "under torch.no_grad()")
         for place in probe.rng.permutation(len(small))[:PULLED]:
-            _learns(subject, exercise, probe, small[place])
+            _learns(subject, exercise, probe, small[place], "")
 
 
-def _learns(subject: Subject, exercise: Exercise, probe: Probe, call: Call) -> None:
+def _learns(subject: Subject, exercise: Exercise, probe: Probe, call: Call, what: str) -> None:
     """Hold the gradients of a call to being right, where those of all right answers are."""
     from attend_grader.checks.flow import wrong_gradients
 
     assert exercise.contract is not None
     named = exercise.contract.gradients
-    loss = wrong_gradients(subject, probe, call, named)
+    loss = wrong_gradients(subject, probe, call, named, what)
     if loss is not None and all(
-        wrong_gradients(local(other), probe, call, named) is None
+        wrong_gradients(local(other), probe, call, named, what) is None
         for other in exercise.right_answers.values()
     ):
         raise loss

@@ -1,4 +1,4 @@
-"""Calls with one array in two places, calls that are made again, and parts of what has no end."""
+"""How a candidate is called: one array in two places, again, or for the first of many values."""
 
 from __future__ import annotations
 
