@@ -37,7 +37,7 @@ from attend_grader.checks.trials import KEPT, Trial, form_of
 SMALL = 8
 """Calls with a length of 1 that are tried, at most."""
 
-PULLED = 1
+PULLED = 3
 """Of these, so many whose gradients are looked at."""
 
 

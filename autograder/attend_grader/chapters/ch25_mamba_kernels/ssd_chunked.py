@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from attend_grader.chapters.ch25_mamba_kernels import READY_MADE
 from attend_grader.chapters.ch25_mamba_kernels.shared import sequence
-from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.compare import FLOAT32, Miss
 from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees, known, worked
@@ -58,6 +58,12 @@ def _strong(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     )
 
 
+MANY = 128
+"""Texts in a batch: their numbers outweigh the objects of Python."""
+
+ADVICE = "Is there a matrix of T × T numbers? Within chunks, Q × Q are enough."
+
+
 def _cheap(subject: Subject, probe: Probe) -> None:
     """No loop over the steps of a chunk, and no T × T matrix."""
     why = "cost counts for right values only"
@@ -79,20 +85,30 @@ def _cheap(subject: Subject, probe: Probe) -> None:
             of=f"steps in chunks {sizes[1] // sizes[0]} times as long",
             advice="Is there a loop over the steps of a chunk? Within a chunk, all go at once.",
         )
+    for chunk, tokens, *state in ((3, 15), (3, 15, MANY, 1, 1, 1), (4, 20, MANY, 1, 1, 1)):
+        rng = np.random.default_rng(seed)
+        more = (normal(rng, *state),) if state else ()
+        short = (*sequence(rng, MANY, tokens, 1, 1, 1), chunk, *more)
+        if subject.run(short, measure=True).peak_bytes >= 4 * MANY * tokens**2:
+            raise Miss(
+                f"too large: {tokens} steps in chunks of {chunk} make a tensor of {tokens} × "
+                f"{tokens} numbers for each of {MANY} texts. {ADVICE}",
+                topic="a matrix of T × T numbers",
+            )
     for chunk in (16, 15):
         expect_growth(
             subject,
             partial(made, chunk=chunk),
-            sizes=(4 * chunk, 32 * chunk),
-            at_most=8,
+            sizes=(4 * chunk, 16 * chunk),
+            at_most=4,
             cost="peak_bytes",
             of="steps",
-            advice="Is there a matrix of T × T numbers? Within chunks, Q × Q are enough.",
+            advice=ADVICE,
         )
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Chunks that fit and that do not, one chunk, chunks of one, a state given, one of zeros."""
+    """Chunks that fit and that do not, one chunk, chunks of one; a state given, no decay."""
     x, log_decay, b, c = sequence(rng, 1, 5, 2, 2, 3)
     return [
         _case(rng, 2, 2, 6, 3, 4, 2),
@@ -102,7 +118,9 @@ def draws(rng: np.random.Generator) -> list[Call]:
         _case(rng, 2, 2, 5, 2, 3, 4, going_on=True),
         _case(rng, 1, 1, 3, 2, 2, 3, going_on=True),
         _case(rng, 7, 2, 4, 2, 2, 3, going_on=True),
+        _case(rng, 2, 2, 1, 2, 3, 4, going_on=True),
         Call((x, torch.full_like(log_decay, -60), b, c, 2)),
+        Call((x, torch.zeros_like(log_decay), b, c, 2)),
         Call((*sequence(rng, 1, 3, 2, 2, 3), 2, torch.zeros(1, 2, 2, 3))),
     ]
 
@@ -137,7 +155,7 @@ SLIPS = (
     Slip(
         "one matrix for the whole text",
         one_matrix,
-        "Values are right, but a T × T matrix is made, whatever the chunk is.",
+        "Values are right, but a T × T matrix is made, although chunks are shorter.",
     ),
     Slip(
         "step by step",
