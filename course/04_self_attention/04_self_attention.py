@@ -356,7 +356,7 @@ if ready(causal_mask):
 # ### The leak test
 #
 # Is the *model* blind to the future? A leak can be anywhere: in the mask, after it, in a mean
-# before attention. One test need not know:
+# before attention. A test need not know where:
 #
 # > Change one token. Every output that moved, be it in its last bit, depends on that token.
 #

@@ -509,7 +509,7 @@ if ready(token_shift, gated_linear_attention):
     print(f"\n{gated_words.bits(scores, rows[:, 1:]).mean():.2f} bits a character on unseen text")
 
 # %% [markdown]
-# It has the look of the documentation and no idea. Chapter 24 counts two tables of
+# It looks like documentation and means nothing. Chapter 24 counts two tables of
 # what followed each few letters. On these pieces the simple one needs 1.98 bits, about as many as
 # the model; the better one, by Kneser and Ney, needs 1.82. Now look inside: what have its heads
 # left of *your* text?
