@@ -258,12 +258,39 @@ def test_blank_stubs_are_not_started(exercise: Exercise, body: str, define: Any)
     assert "Traceback" not in str(report)
 
 
+PACE = 0.025
+"""Processor seconds of :func:`pace` where 2 s are promised: 2 processors, nothing else to do."""
+TRIES = 3
+
+
+def pace() -> float:
+    """Processor seconds of some fixed work, of the kind that checks do.
+
+    Beside other work a processor does less in a second, and so it does on an older machine.
+    """
+    import torch
+
+    start = time.process_time()
+    x = torch.ones(4, 4)
+    for _ in range(2000):
+        x = (x @ x).softmax(-1) + x.mT
+        sorted({place: place for place in range(20)})
+    return time.process_time() - start
+
+
 def expect_quick(exercise: Exercise, candidate: Callable[..., Any]) -> Report:
-    start = time.process_time()  # the clock would count what else this machine does
-    report = judge(local(candidate), exercise, NOTEBOOK_SEED, extra=False)
+    """Hold a check to the time that learners are told, and return what it says."""
     promised = 4.0 if kernels_of(exercise.reference) else 2.0  # kernels are interpreted
-    assert time.process_time() - start <= promised  # what learners are told
-    return report
+    taken = []
+    for _ in range(TRIES):
+        before = pace()
+        start = time.process_time()  # the clock would count what else this machine does
+        report = judge(local(candidate), exercise, NOTEBOOK_SEED, extra=False)
+        seconds = time.process_time() - start
+        taken.append(seconds / max(1.0, (before + pace()) / 2 / PACE))
+        if taken[-1] <= promised:
+            return report
+    pytest.fail(f"a check took {', '.join(f'{each:.1f}' for each in taken)} s, {promised} promised")
 
 
 @pytest.mark.parametrize("exercise", KERNELS_DEEP)

@@ -282,27 +282,29 @@ def _as_differences(
     cotangents: list[torch.Tensor],
     what: str,
 ) -> None:
-    """Compare gradients of wrong values with differences of these, where the right ones have any.
+    """Where wrong values have no gradient, hold them to having no slope, where the right ones have.
 
-    A jump, as at the edge of a window, has a difference and no gradient.
+    A jump, as at the edge of a window, has a slope and no gradient.
     """
     got = outcome.gradients or {}
     drawn = [(key, at) for key in keys if (at := _argument(trial, key)) is not None]
     along = {key: normal_like(trial.probe.rng, at) for key, at in drawn}
-    near = [_Step(trial, key, at, along[key], STEP) for key, at in drawn]
-    far = [_Step(trial, key, at, along[key], 2 * STEP) for key, at in drawn]
+    cut = [
+        (key, at)
+        for key, at in drawn
+        if got.get(key) is None or float((got[key] * along[key]).sum()) == 0.0
+    ]
+    near = [_Step(trial, key, at, along[key], STEP) for key, at in cut]
+    far = [_Step(trial, key, at, along[key], 2 * STEP) for key, at in cut]
     run_ahead([pair for step in (*near, *far) for pair in step.pairs])
-    for (key, _), short, wide in zip(drawn, near, far, strict=True):
+    for (key, _), short, wide in zip(cut, near, far, strict=True):
         found, beside = short.slope(cotangents), wide.slope(cotangents)
         if found is None or beside is None:
             return
         (slope, noise), (wider, _) = found, beside
-        mine = 0.0 if got.get(key) is None else float((got[key] * along[key]).sum())
         if not np.isfinite(slope) or abs(slope) <= 10 * noise:
             continue
-        if not abs(wider - slope) <= abs(slope) / 4:  # a jump, with twice the step half as steep
-            continue
-        if mine == 0.0:
+        if abs(wider - slope) <= abs(slope) / 4:  # of a jump, twice the step is half as steep
             raise _cut([name_of(trial, key)]).on(trial.given(trial.call), what)
 
 
