@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import itertools
 import linecache
@@ -43,7 +44,8 @@ def _exercises(path: Path) -> dict[str, Exercise]:
 
 def _define(code: str, name: str, what: str, known: dict[str, Exercise]) -> Any:
     """Run a case as a notebook's cell would: with the chapter's imports and earlier answers."""
-    space: dict[str, Any] = {"np": np, "math": math, "itertools": itertools, "__name__": "__main__"}
+    tools = {"math": math, "itertools": itertools, "functools": functools}
+    space: dict[str, Any] = {"np": np, **tools, "__name__": "__main__"}
     if any("torch" in getattr(e.reference, "__globals__", {}) for e in known.values()):
         import torch
         from torch import Tensor, nn

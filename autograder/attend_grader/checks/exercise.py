@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from attend_grader.checks.aimed import aimed, own_numbers
 from attend_grader.checks.calls import leaves
 from attend_grader.checks.contract import FLOAT64, Contract
 from attend_grader.checks.probe import Call, Probe, Property, Test
@@ -96,18 +97,29 @@ class Exercise:
 
     def sized(self, rng: np.random.Generator) -> list[Sized]:
         """Calls whose numbers and lengths are unlike those of the draws, as the contract allows."""
-        if self.contract is None or _launches(self.reference):
+        return list(sized(**self._free(rng), rng=rng)) if self._may_be_sized else []
+
+    def aimed(self, text: str, rng: np.random.Generator) -> list[Sized]:
+        """Calls with numbers and lengths about those that stand in an answer's ``text`` only."""
+        at = own_numbers(text, (self.reference, *self.right_answers.values()))
+        if not at or not self._may_be_sized:
             return []
-        return list(
-            sized(
-                self.draws(rng),
-                self.reference,
-                self.contract.ranges,
-                AS_DRAWN if self.related else ANY,
-                double=FLOAT64 in self.contract.accepts,
-                rng=rng,
-            )
-        )
+        return list(aimed(**self._free(rng), at=at, rng=rng))
+
+    @property
+    def _may_be_sized(self) -> bool:
+        return self.contract is not None and not _launches(self.reference)
+
+    def _free(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Draws, and what of them may be other."""
+        assert self.contract is not None
+        return {
+            "draws": self.draws(rng),
+            "reference": self.reference,
+            "ranges": self.contract.ranges,
+            "usual": AS_DRAWN if self.related else ANY,
+            "double": FLOAT64 in self.contract.accepts,
+        }
 
     @property
     def statement(self) -> str:

@@ -97,26 +97,40 @@ def sized(
         double: whether arrays of torch are made float64.
         rng: picks rows, and numbers for long axes.
     """
-    firsts = {form_of(call): call for call in reversed(list(draws))}
-    made = []
-    for call in reversed(firsts.values()):
-        names = parameters_of(reference, call.method)
-        made.append(_wide(call, names) if double and call.build is None else call)
+    made = of_each_form(draws, reference, double=double)
     found: dict[str, list[Sized]] = {}
     for call in made:
         names = parameters_of(reference, call.method)
-        arrays = [
-            (leaf, ranges.get(root(leaf), usual))
-            for leaf in leaves(call, names)
-            if leaf.kind == "floating" and leaf.value.ndim + np.size(numbers(leaf.value)) > 0
-        ]
-        free = [(leaf, span) for leaf, span in arrays if span is not None]
+        free = free_arrays(call, names, ranges, usual)
         for each in (*_numbers(call, free, rng), *_plain(call, names, ranges)):
             found.setdefault(each.what, []).append(each)
     for same in found.values():
         few = rng.choice(len(same), min(FORMS, len(same)), replace=False)
         yield from (same[place] for place in sorted(few))
-    yield from _long(made, reference, ranges, usual, rng)
+    yield from longer(made, reference, ranges, usual, rng)
+
+
+def of_each_form(draws: Sequence[Call], reference: Any, *, double: bool) -> list[Call]:
+    """The first draw of each form, the last form first; in float64 where that may be."""
+    firsts = {form_of(call): call for call in reversed(list(draws))}
+    return [
+        _wide(call, parameters_of(reference, call.method))
+        if double and call.build is None
+        else call
+        for call in reversed(firsts.values())
+    ]
+
+
+def free_arrays(
+    call: Call, names: Sequence[str], ranges: Mapping[str, Range], usual: Range
+) -> list[tuple[Leaf, tuple[float, float]]]:
+    """Arrays of floats that may hold other numbers than drawn, and from where to where."""
+    arrays = [
+        (leaf, ranges.get(root(leaf), usual))
+        for leaf in leaves(call, names)
+        if leaf.kind == "floating" and leaf.value.ndim + np.size(numbers(leaf.value)) > 0
+    ]
+    return [(leaf, span) for leaf, span in arrays if span is not None]
 
 
 def _wide(call: Call, names: Sequence[str]) -> Call:
@@ -170,7 +184,7 @@ def _numbers(
             finite = changed[np.isfinite(values)]
             if not ((finite >= low) & (finite <= high)).all():
                 continue
-            value = _as(leaf.value, changed)
+            value = as_like(leaf.value, changed)
             yield Sized(
                 f"{leaf.name} {word}", replaced(call, {leaf.path: value}), call, (root(leaf),)
             )
@@ -199,7 +213,7 @@ def _picked(values: np.ndarray, axis: int, rng: np.random.Generator) -> np.ndarr
     )
 
 
-def _as(like: Any, array: np.ndarray) -> Any:
+def as_like(like: Any, array: np.ndarray) -> Any:
     """Numbers in the kind and type of another array."""
     if not is_tensor(like):
         return np.asarray(array, like.dtype)  # a product of an array without axes is none
@@ -213,40 +227,48 @@ def _as(like: Any, array: np.ndarray) -> Any:
 
 def _plain(call: Call, names: Sequence[str], ranges: Mapping[str, Range]) -> Iterator[Sized]:
     """Other values of the options and counts that have a range."""
-    places = [
-        (place, names[place], call.args[place]) for place in range(min(len(call.args), len(names)))
-    ]
-    named = [(name, name, value) for name, value in call.kwargs.items()]
-    for place, name, value in (*places, *named):
-        span = ranges.get(name)
-        if span is None or isinstance(value, bool) or not isinstance(value, (int, float)):
-            continue
-        low, high = span
+    for place, value, (low, high) in plain_numbers(call, names, ranges):
         others: list[float] = [value * by for by in AMOUNTS]
         if isinstance(value, int):
-            others = [*COUNTS, *(int(end) for end in span if np.isfinite(end))]
+            others = [*COUNTS, *(int(end) for end in (low, high) if np.isfinite(end))]
         for other in dict.fromkeys(others):
             if low <= other <= high and other != value:
-                yield Sized(f"{name} = {other:,}", _with(call, place, other), call)
+                yield with_value(call, names, place, other)
 
 
-def _with(call: Call, place: int | str, value: Any) -> Call:
+def plain_numbers(
+    call: Call, names: Sequence[str], ranges: Mapping[str, Range]
+) -> Iterator[tuple[int | str, float, tuple[float, float]]]:
+    """Numbers that are no arrays and may be others: where they stand, and from where to where."""
+    places = list(zip(range(len(call.args)), names, call.args, strict=False))
+    for place, name, value in (*places, *((key, key, each) for key, each in call.kwargs.items())):
+        span = ranges.get(name)
+        if span is not None and isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield place, value, span
+
+
+def with_value(call: Call, names: Sequence[str], place: int | str, value: float) -> Sized:
+    """The call with another number as one of its arguments."""
+    name = place if isinstance(place, str) else names[place]
     if isinstance(place, str):
-        return replace(call, kwargs={**call.kwargs, place: value})
-    return replaced(call, {(place,): value})
+        other = replace(call, kwargs={**call.kwargs, place: value})
+    else:
+        other = replaced(call, {(place,): value})
+    return Sized(f"{name} = {value:,}", other, call)
 
 
 # Lengths
 
 
-def _long(
+def longer(
     made: Sequence[Call],
     reference: Any,
     ranges: Mapping[str, Range],
     usual: Range,
     rng: np.random.Generator,
+    to: int = LONG,
 ) -> Iterator[Sized]:
-    """Each length in turn made long, in all arrays that have it."""
+    """Each length in turn made another, in all arrays that have it."""
     covered: set[tuple[str, int]] = set()
 
     def lengths(call: Call) -> int:
@@ -256,7 +278,8 @@ def _long(
     for call in sorted(made, key=lengths, reverse=True):
         arrays = leaves(call, parameters_of(reference, call.method))
         fixed = {n for value in (call.parameters or {}).values() for n in value.shape}
-        for length in dict.fromkeys(n for leaf in arrays for n in leaf.value.shape if n > 1):
+        every = dict.fromkeys(n for leaf in arrays for n in leaf.value.shape)
+        for length in (n for n in every if n > 1 and n != to):
             having = {
                 (leaf.name, axis - leaf.value.ndim): leaf
                 for leaf in arrays
@@ -269,25 +292,25 @@ def _long(
             )
             if length in fixed or kept or covered >= set(having):
                 continue
-            if max(_grown(leaf, length) for leaf in having.values()) > LARGEST:
+            if max(_grown(leaf, length, to) for leaf in having.values()) > LARGEST:
                 continue
             covered |= set(having)
-            changes = {leaf.path: _longer(leaf, length, rng) for leaf in having.values()}
-            yield Sized(f"{LONG} in the place of {length}", replaced(call, changes), call)
+            changes = {leaf.path: _longer(leaf, length, to, rng) for leaf in having.values()}
+            yield Sized(f"{to} in the place of {length}", replaced(call, changes), call)
 
 
-def _grown(leaf: Leaf, length: int) -> int:
-    """How many numbers an array has with its axes of a length made long."""
-    return int(np.prod([LONG if n == length else n for n in leaf.value.shape]))
+def _grown(leaf: Leaf, length: int, to: int) -> int:
+    """How many numbers an array has with its axes of a length made another."""
+    return int(np.prod([to if n == length else n for n in leaf.value.shape]))
 
 
-def _longer(leaf: Leaf, length: int, rng: np.random.Generator) -> Any:
-    """An array whose axes of a length are long; its numbers are drawn from those it has."""
+def _longer(leaf: Leaf, length: int, to: int, rng: np.random.Generator) -> Any:
+    """An array whose axes of a length have another; its numbers are drawn from those it has."""
     values = numbers(leaf.value)
-    shape = tuple(LONG if n == length else n for n in values.shape)
+    shape = tuple(to if n == length else n for n in values.shape)
     if leaf.kind == "floating" and leaf.finite:
-        return _as(leaf.value, rng.choice(values.ravel(), size=shape))
+        return as_like(leaf.value, rng.choice(values.ravel(), size=shape))
     for axis, n in enumerate(values.shape):
         if n == length:
-            values = np.take(values, np.arange(LONG) % length, axis=axis)
-    return _as(leaf.value, values)
+            values = np.take(values, np.arange(to) % length, axis=axis)
+    return as_like(leaf.value, values)

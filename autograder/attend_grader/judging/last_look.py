@@ -119,11 +119,12 @@ def _learns(subject: Subject, exercise: Exercise, probe: Probe, call: Call, what
 
 
 def _of_any_size(subject: Subject, exercise: Exercise, probe: Probe) -> None:
-    """Numbers large, tiny and far from 0, arguments of zeros, long axes."""
+    """Large, tiny and far numbers, zeros, long axes; numbers about those in the answer's text."""
     others = tuple(exercise.right_answers.values())
     benches: dict[int, tuple[Bench, Bench]] = {}
     tried: list[tuple[Sized, Exact, Bench]] = []
-    for each in exercise.sized(probe.rng):
+    text = subject.description.source or ""
+    for each in (*exercise.sized(probe.rng), *exercise.aimed(text, probe.rng)):
         if id(each.base) not in benches:
             right = reference_on(exercise.reference, each.base)
             benches[id(each.base)] = right, Bench(subject, each.base)
