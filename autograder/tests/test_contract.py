@@ -573,15 +573,14 @@ def test_one_array_as_two_arguments() -> None:
     """Copies hide what is written into the memory of both."""
 
     def scaling(x: Any, w: Any, half: bool = False) -> Any:
-        rows = x * 1.0
-        other = rows if w is x else w
-        rows *= 0.5 if half else 1.0
-        return np.matmul(rows + 1, other) - np.ones_like(rows) @ (w if w is not x else 2 * w)
+        product = np.matmul(x, w) * (0.5 if half else 1.0)
+        return product * 2 if w is x else product
 
     exercise = _exercise(mix, replace(NUMPY, one_array=True), _draws, _agrees)
     assert "Several arguments may be one array." in exercise.statement
     assert _lost(_judge(mixed, exercise)) == {}
-    assert _lost(_judge(scaling)) == {}
+    (text,) = _lost(_judge(scaling)).values()  # where it is not said, a last look finds it
+    assert text.startswith("a last look, at other inputs: one array as x and w: ")
     (text,) = _lost(_judge(scaling, exercise)).values()
     assert text.startswith("one array as w and x: ")
     assert "for copies of it." in text

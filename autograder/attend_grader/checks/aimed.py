@@ -12,11 +12,12 @@ import math
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from attend_grader.checks.calls import numbers, parameters_of, replaced
+from attend_grader.checks.calls import Leaf, numbers, parameters_of, replaced
 from attend_grader.checks.probe import Call
 from attend_grader.checks.sizes import (
     Range,
@@ -32,7 +33,7 @@ from attend_grader.checks.sizes import (
 MOST = 6
 """Numbers of a text that are aimed at."""
 
-LONGEST = 400
+LONGEST = 1_100
 """Whole numbers up to it may be a length."""
 
 USUAL = frozenset((0.0, 0.5, 1.0, 2.0))
@@ -40,6 +41,9 @@ USUAL = frozenset((0.0, 0.5, 1.0, 2.0))
 
 SIDES = (0.7, 3.0)
 """Arrays are scaled until their largest number is so many times the one that is aimed at."""
+
+BESIDE = 1e9
+"""All other arrays are as large, once: a floor of 1e-12 shows only where much is made of it."""
 
 LARGEST, LEAST = 1e100, 1e-100
 """Beyond these nothing is aimed at: squares and cubes would be no floats."""
@@ -52,11 +56,16 @@ def own_numbers(text: str, others: Iterable[Any]) -> list[float]:
         text: the answer.
         others: right answers, as functions or classes.
     """
-    known = set(USUAL)
-    for other in others:
-        with suppress(OSError, TypeError):
-            known |= set(_numbers(inspect.getsource(other)))
+    known = USUAL.union(*map(_known, others))
     return [number for number in dict.fromkeys(_numbers(text)) if number not in known]
+
+
+@cache
+def _known(answer: Any) -> frozenset[float]:
+    """Numbers that stand in a right answer."""
+    with suppress(OSError, TypeError):
+        return frozenset(_numbers(inspect.getsource(answer)))
+    return frozenset()
 
 
 def _numbers(text: str) -> Iterator[float]:
@@ -168,11 +177,28 @@ def _around(
             if (narrow and not 1e-9 < size < 1e9) or not ((finite >= low) & (finite <= high)).all():
                 continue
             value = as_like(leaf.value, changed)
+            beside = _beside(free, leaf) if not narrow else None
+            if beside is not None:
+                what = f"{leaf.name} {word}, and all others times {BESIDE:g}"
+                yield Sized(what, replaced(call, {**beside, leaf.path: value}), call)
             together.setdefault(word, {})[leaf.path] = value
             yield Sized(f"{leaf.name} {word}", replaced(call, {leaf.path: value}), call)
     for word, changes in together.items():
         if len(changes) > 1 and len(changes) == len(free):
             yield Sized(f"every argument {word}", replaced(call, changes), call)
+
+
+def _beside(free: Sequence[tuple[Leaf, tuple[float, float]]], one: Leaf) -> dict | None:
+    """All arrays but one, large: what is cut off from that one shows beside them."""
+    changes = {}
+    for leaf, (low, high) in free:
+        if leaf is one:
+            continue
+        changed = numbers(leaf.value) * BESIDE
+        if not ((changed >= low) & (changed <= high)).all():
+            return None
+        changes[leaf.path] = as_like(leaf.value, changed)
+    return changes or None
 
 
 def _counts(

@@ -32,15 +32,15 @@ def transposed(array: np.ndarray) -> np.ndarray:
 
 
 def strided(array: np.ndarray) -> np.ndarray:
-    """The same values with gaps between them: what a view like ``x[..., ::2]`` looks like."""
+    """The same values with gaps between them: what a view like ``x[..., 1::2]`` looks like."""
     wide = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
-    wide[..., ::2] = array
-    return wide[..., ::2]
+    wide[..., 1::2] = array
+    return wide[..., 1::2]
 
 
 VIEWS = {
     "arguments stored transposed (a view, as `x.T` gives)": transposed,
-    "arguments stored with gaps (a view, as `x[..., ::2]` gives)": strided,
+    "arguments stored with gaps (a view, as `x[..., 1::2]` gives)": strided,
 }
 """Memory layouts that are not contiguous, and how to tell them in a message."""
 

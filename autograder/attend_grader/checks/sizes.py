@@ -8,6 +8,7 @@ looked for here, in calls that are made of the draws. What an argument may hold 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,11 +36,18 @@ ANY: Range = (-np.inf, np.inf)
 POSITIVE: Range = (5e-324, np.inf)
 
 FACTORS = (12345.678, 1.2345678e-3)
-"""Arguments are scaled by these: squares and products of a few still fit into a float."""
+"""Arguments are scaled by these: squares and products of a few still fit into a float. By the
+second only where there are few digits: others are scaled by more extreme numbers."""
 
 EXTREMES = {8: (1e12, 1e-12, 1e-24), 4: (1e6, 1e-6)}
 """Whole arrays are scaled by these too, by the bytes of a number: past what an answer may take
 for as good as infinite, or as good as 0."""
+
+APART = (1e9, 1e-9)
+"""One array is scaled by the first, all others by the second."""
+
+COINCIDENT = {False: 12, True: 4}
+"""Pairs of lengths that are made one; fewer where a module is called, which takes longer."""
 
 OFFSETS = {8: 123456.789, 4: 1234.5678}
 """What is added, by the bytes of a number: some ten digits are left, or four. No float holds it as
@@ -108,6 +116,7 @@ def sized(
         few = rng.choice(len(same), min(FORMS, len(same)), replace=False)
         yield from (same[place] for place in sorted(few))
     yield from longer(made, reference, ranges, usual, rng)
+    yield from coincident(made, reference, ranges, usual, rng)
 
 
 def of_each_form(draws: Sequence[Call], reference: Any, *, double: bool) -> list[Call]:
@@ -155,7 +164,7 @@ def _numbers(
         offset = OFFSETS.get(numbers(leaf.value).dtype.itemsize, 0.0)
         room = min(-low, high) if low < 0 else high
         tries: list[tuple[str, np.ndarray]] = []
-        for factor in FACTORS:
+        for factor in FACTORS[: 1 if leaf.value.dtype.itemsize == 8 else 2]:
             by = min(factor, room / top) if top else factor
             tries.append((f"times {by:,.8g}", values * by))
             for axis, word in _axes(values) if factor > 1 else ():
@@ -176,6 +185,7 @@ def _numbers(
             signs = rng.integers(least, 2, values.shape)
             tries.append((f"of the numbers {'−1, ' * -least}0 and 1", signs.astype(float)))
             tries.append(("mostly zeros", np.where(rng.random(values.shape) < 0.3, values, 0.0)))
+            tries += _patterns(values)
         extremes = EXTREMES.get(numbers(leaf.value).dtype.itemsize, ())
         alone = [(f"times {by:g}", values * by) for by in extremes]
         if not is_tensor(leaf.value):  # a layer's parameters stay float32, and weights with them
@@ -193,6 +203,36 @@ def _numbers(
     for word, changes in together.items():
         if len(changes) > 1 and len(changes) == len(free):
             yield Sized(f"every argument {word}", replaced(call, changes), call)
+    yield from _apart(call, free)
+
+
+def _patterns(values: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """Arrays that may be taken for what they are not by a look at a part of them."""
+    for place, word in ((0, "first"), (-1, "last")):
+        zeros = values.copy()
+        for axis in (axis for axis, n in enumerate(values.shape) if n > 1):
+            np.moveaxis(zeros, axis, 0)[place] = 0.0
+        yield f"zeros in the {word} place of each axis", zeros
+    yield "all one number", np.full_like(values, values.flat[-1])
+    if values.ndim > 1 and values.shape[-1] == values.shape[-2]:
+        yield "symmetric", (values + np.swapaxes(values, -1, -2)) / 2
+
+
+def _apart(call: Call, free: Sequence[tuple[Leaf, tuple[float, float]]]) -> Iterator[Sized]:
+    """One array large and all others tiny: what was cut off from these shows then."""
+    if len(free) < 2 or any(numbers(leaf.value).dtype.itemsize < 8 for leaf, _ in free):
+        return
+    for one, _ in free:
+        changes = {}
+        for leaf, (low, high) in free:
+            changed = numbers(leaf.value) * APART[leaf is not one]
+            finite = changed[np.isfinite(changed)]
+            if ((finite >= low) & (finite <= high)).all():
+                changes[leaf.path] = as_like(leaf.value, changed)
+        if len(changes) == len(free):
+            large, tiny = APART
+            what = f"{one.name} times {large:g} and all others times {tiny:g}"
+            yield Sized(what, replaced(call, changes), call)
 
 
 def _axes(values: np.ndarray) -> list[tuple[int, str]]:
@@ -270,33 +310,62 @@ def longer(
 ) -> Iterator[Sized]:
     """Each length in turn made another, in all arrays that have it."""
     covered: set[tuple[str, int]] = set()
+    for call in sorted(made, key=lambda call: len(_lengths(call, reference)), reverse=True):
+        for length in _lengths(call, reference):
+            having, changed = _with_length(call, length, to, reference, ranges, usual, rng)
+            if changed is not None and not covered >= having:
+                covered |= having
+                yield changed
 
-    def lengths(call: Call) -> int:
-        names = parameters_of(reference, call.method)
-        return len({n for leaf in leaves(call, names) for n in leaf.value.shape})
 
-    for call in sorted(made, key=lengths, reverse=True):
-        arrays = leaves(call, parameters_of(reference, call.method))
-        fixed = {n for value in (call.parameters or {}).values() for n in value.shape}
-        every = dict.fromkeys(n for leaf in arrays for n in leaf.value.shape)
-        for length in (n for n in every if n > 1 and n != to):
-            having = {
-                (leaf.name, axis - leaf.value.ndim): leaf
-                for leaf in arrays
-                for axis, n in enumerate(leaf.value.shape)
-                if n == length
-            }
-            kept = usual is None and any(  # they follow a rule, which a longer one would not
-                leaf.kind == "floating" and ranges.get(root(leaf)) is None
-                for leaf in having.values()
-            )
-            if length in fixed or kept or covered >= set(having):
-                continue
-            if max(_grown(leaf, length, to) for leaf in having.values()) > LARGEST:
-                continue
-            covered |= set(having)
-            changes = {leaf.path: _longer(leaf, length, to, rng) for leaf in having.values()}
-            yield Sized(f"{to} in the place of {length}", replaced(call, changes), call)
+def coincident(
+    made: Sequence[Call],
+    reference: Any,
+    ranges: Mapping[str, Range],
+    usual: Range,
+    rng: np.random.Generator,
+) -> Iterator[Sized]:
+    """Each length made each of the others: what differs in the draws, is the same here."""
+    call = max(made, key=lambda call: len(_lengths(call, reference)))
+    pairs = list(itertools.permutations(_lengths(call, reference), 2))
+    for place in rng.permutation(len(pairs))[: COINCIDENT[call.build is not None]]:
+        _, changed = _with_length(call, *pairs[place], reference, ranges, usual, rng)
+        if changed is not None:
+            yield changed
+
+
+def _lengths(call: Call, reference: Any) -> list[int]:
+    """Lengths of axes, without 1."""
+    arrays = leaves(call, parameters_of(reference, call.method))
+    return list(dict.fromkeys(n for leaf in arrays for n in leaf.value.shape if n > 1))
+
+
+def _with_length(
+    call: Call,
+    length: int,
+    to: int,
+    reference: Any,
+    ranges: Mapping[str, Range],
+    usual: Range,
+    rng: np.random.Generator,
+) -> tuple[set[tuple[str, int]], Sized | None]:
+    """The axes of a length, and the call with these made another, where that may be."""
+    arrays = leaves(call, parameters_of(reference, call.method))
+    fixed = {n for value in (call.parameters or {}).values() for n in value.shape}
+    having = {
+        (leaf.name, axis - leaf.value.ndim): leaf
+        for leaf in arrays
+        for axis, n in enumerate(leaf.value.shape)
+        if n == length
+    }
+    kept = usual is None and any(  # they follow a rule, which a longer one would not
+        leaf.kind == "floating" and ranges.get(root(leaf)) is None for leaf in having.values()
+    )
+    large = max(_grown(leaf, length, to) for leaf in having.values()) > LARGEST
+    if length == to or length in fixed or kept or large:
+        return set(having), None
+    changes = {leaf.path: _longer(leaf, length, to, rng) for leaf in having.values()}
+    return set(having), Sized(f"{to} in the place of {length}", replaced(call, changes), call)
 
 
 def _grown(leaf: Leaf, length: int, to: int) -> int:

@@ -48,12 +48,12 @@ def transposed(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def gapped(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values with gaps between them: what a view like ``x[..., ::2]`` looks like."""
+    """The same values with gaps between them: what a view like ``x[..., 1::2]`` looks like."""
     return torch.from_numpy(strided(tensor.numpy()))
 
 
 VIEWS = {
     "arguments stored transposed (a view, as `x.mT` gives; `.view` fails on it)": transposed,
-    "arguments stored with gaps (a view, as `x[..., ::2]` gives)": gapped,
+    "arguments stored with gaps (a view, as `x[..., 1::2]` gives)": gapped,
 }
 """Memory layouts that are not contiguous, and how to tell them in a message."""

@@ -142,6 +142,8 @@ def copied(value: Any) -> Any:
     The same at less cost, for checks in one process, which copy every argument and every answer.
     """
     kind = type(value)
+    if kind is str:
+        return value[:1] + value[1:]  # another object: a comparison by `is` finds no text equal
     if value is None or (kind in _IMMUTABLE and kind is not int):
         return value
     if kind is np.ndarray and value.dtype.kind in _ARRAY_KINDS:
@@ -150,7 +152,9 @@ def copied(value: Any) -> Any:
         buffers: list[bytes] = []
         return _decode_array(_encode_array(value, buffers)["$array"], buffers)
     if kind is dict:
-        return {copied(key): copied(item) for key, item in value.items()}
+        return {
+            key if type(key) is str else copied(key): copied(item) for key, item in value.items()
+        }
     if isinstance(value, tuple):
         return tuple([copied(item) for item in tuple.__iter__(value)])
     if kind is list:
@@ -218,8 +222,8 @@ def _decode_array(body: dict[str, Any], buffers: list[bytes]) -> np.ndarray:
     array = np.frombuffer(raw, dtype).reshape(stored).copy()
     if spaced:
         wide = np.zeros((*shape[:-1], 2 * shape[-1]), dtype)
-        wide[..., ::2] = array
-        return wide[..., ::2]
+        wide[..., 1::2] = array
+        return wide[..., 1::2]
     if plain or layout == sorted(layout):
         return array
     return array.transpose(np.argsort(layout))
@@ -250,7 +254,12 @@ def _encode_tensor(torch: Any, tensor: Any, buffers: list[bytes]) -> dict[str, A
 def _decode_tensor(body: dict[str, Any], buffers: list[bytes]) -> Any:
     import torch
 
-    tensor = torch.from_numpy(_decode_array(body["array"]["$array"], buffers))
+    form = body["array"]["$array"]
+    array = _decode_array(form, buffers)
+    if form["layout"] == _SPACED:  # a view, which begins after the memory it is a view of
+        tensor = torch.from_numpy(array.base)[..., 1::2]
+    else:
+        tensor = torch.from_numpy(array)
     return tensor.view(torch.bfloat16) if body["dtype"] == "bfloat16" else tensor
 
 

@@ -6,7 +6,10 @@ reference gives on any draw, as far as rounding allows; one that does not is wro
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +36,7 @@ from attend_grader.checks.promises import changes, overwrites
 from attend_grader.checks.sizes import ANY, AS_DRAWN, Sized
 from attend_grader.checks.subject import Outcome, Subject, SubjectError, local
 from attend_grader.checks.trials import KEPT, Trial, form_of
+from attend_grader.inside import codec
 
 SMALL = 8
 """Calls with a length of 1 that are tried, at most."""
@@ -48,9 +52,11 @@ def look(subject: Subject, exercise: Exercise, probe: Probe) -> None:
         Miss: a result is another one.
         SubjectError: the candidate raised.
     """
+    sized = exercise.sized(probe.rng)
     _usual(subject, exercise, probe)
-    _of_any_size(subject, exercise, probe)
-    _thrice(subject, exercise, probe)
+    _of_any_size(subject, exercise, probe, sized)
+    _thrice(subject, exercise, probe, sized)
+    _one_array(subject, exercise, probe)
     _at_zero(subject, exercise, probe)
 
 
@@ -118,13 +124,15 @@ def _learns(subject: Subject, exercise: Exercise, probe: Probe, call: Call, what
         raise loss
 
 
-def _of_any_size(subject: Subject, exercise: Exercise, probe: Probe) -> None:
+def _of_any_size(
+    subject: Subject, exercise: Exercise, probe: Probe, sized: Sequence[Sized]
+) -> None:
     """Large, tiny and far numbers, zeros, long axes; numbers about those in the answer's text."""
     others = tuple(exercise.right_answers.values())
     benches: dict[int, tuple[Bench, Bench]] = {}
     tried: list[tuple[Sized, Exact, Bench]] = []
     text = subject.description.source or ""
-    for each in (*exercise.sized(probe.rng), *exercise.aimed(text, probe.rng)):
+    for each in (*sized, *exercise.aimed(text, probe.rng)):
         if id(each.base) not in benches:
             right = reference_on(exercise.reference, each.base)
             benches[id(each.base)] = right, Bench(subject, each.base)
@@ -132,13 +140,18 @@ def _of_any_size(subject: Subject, exercise: Exercise, probe: Probe) -> None:
         exact = Exact(exercise.reference, others, each, right)
         if exact.usable:
             tried.append((each, exact, bench))
-    run_ahead([(bench, each.call) for each, _, bench in tried])
-    for each, exact, bench in tried:
-        outcome = bench(each.call)
+    graphs = [True, not (exercise.contract and exercise.contract.gradients)]
+    turns = [graphs[place % 2] for place in range(len(tried))]
+    for graph in set(turns):  # what is kept between calls may be kept without a graph only
+        some = [one for one, turn in zip(tried, turns, strict=True) if turn is graph]
+        run_ahead([(bench, each.call) for each, _, bench in some], graph=graph)
+    for (each, exact, bench), graph in zip(tried, turns, strict=True):
+        outcome = bench(each.call, graph=graph)
         trial = Trial(subject, probe, each.call)
+        what = each.what if graph else f"{each.what}, under torch.no_grad()"
         if not exact.same(outcome) and exact.settled:
-            raise _unlike(trial, each.what, exact, outcome)
-        _unchanged(exercise, trial, outcome, each.what)
+            raise _unlike(trial, what, exact, outcome)
+        _unchanged(exercise, trial, outcome, what)
 
 
 def _unchanged(exercise: Exercise, trial: Trial, outcome: Outcome, what: str) -> None:
@@ -159,8 +172,14 @@ AGAIN = (
 FORMS = 2
 """Forms of a call that are tried three times."""
 
+PLAIN = re.compile(r" (all zeros|= -?\d+)$")
+"""Of what is special about a call: a result may be known without any work."""
 
-def _thrice(subject: Subject, exercise: Exercise, probe: Probe) -> None:
+KNOWN = 6
+"""Such calls that are tried three times too."""
+
+
+def _thrice(subject: Subject, exercise: Exercise, probe: Probe, sized: Sequence[Sized]) -> None:
     """Calls whose earlier result was written over, and whose arrays hold other numbers by then.
 
     A result that is kept for arguments seen before is handed out again; one that is kept for an
@@ -170,30 +189,77 @@ def _thrice(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     pairs = [
         (one, replaced(one, {leaf.path: leaf.value for leaf in leaves(other, ())}))
         for one, other in zip(*both, strict=True)
-        if one.build is None
-        and not one.launcher
+        if _plain(one)
         and _arrays(one) == _arrays(other)
         and (not exercise.related or _rest(one) == _rest(other))
     ]
-    for chosen in probe.rng.permutation(len(pairs))[:FORMS]:
-        one, other = pairs[chosen]
-        rights = [reference_on(exercise.reference, call)(call) for call in (one, other)]
-        if not all(map(usable, rights)):
-            continue
-        arrays = [leaf.value for leaf in leaves(other, parameters_of(exercise.reference))]
-        came = subject.run(one.args, one.kwargs, method=one.method, others=arrays)
-        trial = Trial(subject, probe, one)
-        if came.error is not None:
-            raise SubjectError(came.error, f"called three times: {trial.given(one)}")
-        for what, value, call, right in zip(AGAIN, came.value, (one, other), rights, strict=True):
-            text = f"{what}: the result has another form than before."
-            if same_structure(value, right.value):
-                found = _difference(Trial(subject, probe, call), value, right.value)
-                if found is None:
-                    continue
-                place, mine, want = found
-                text = f"{what}: {place} is {mine}, expected {want}."
-            raise Miss(text, cause=KEPT, topic=KEPT).on(trial.given(call), "")
+    chosen = [pairs[place] for place in probe.rng.permutation(len(pairs))[:FORMS]]
+    known = [each.call for each in sized if PLAIN.search(each.what)]
+    known += [] if exercise.related else list(_small(both[0], exercise))
+    known = [call for call in known if _plain(call)]
+    known = [known[place] for place in probe.rng.permutation(len(known))[:KNOWN]]
+    for one, other in (*chosen, *((call, call) for call in known)):
+        _called_thrice(subject, exercise, probe, one, other, graph=True)
+    if exercise.contract is not None and exercise.contract.gradients:
+        for one, other in chosen:
+            _called_thrice(subject, exercise, probe, one, other, graph=False)
+
+
+def _plain(call: Call) -> bool:
+    """Whether it is a call of a function."""
+    return call.build is None and not call.launcher
+
+
+def _called_thrice(
+    subject: Subject, exercise: Exercise, probe: Probe, one: Call, other: Call, *, graph: bool
+) -> None:
+    """Call with the arguments of ``one``, again, and with its arrays holding those of ``other``."""
+    rights = [reference_on(exercise.reference, call)(call) for call in (one, other)]
+    if not all(map(usable, rights)):
+        return
+    arrays = [leaf.value for leaf in leaves(other, parameters_of(exercise.reference))]
+    came = subject.run(one.args, one.kwargs, method=one.method, others=arrays, graph=graph)
+    trial, mode = Trial(subject, probe, one), "" if graph else ", under torch.no_grad()"
+    if came.error is not None:
+        raise SubjectError(came.error, f"called three times{mode}: {trial.given(one)}")
+    for what, value, call, right in zip(AGAIN, came.value, (one, other), rights, strict=True):
+        text = f"{what}{mode}: the result has another form than before."
+        if same_structure(value, right.value):
+            found = _difference(Trial(subject, probe, call), value, right.value)
+            if found is None:
+                continue
+            place, mine, want = found
+            text = f"{what}{mode}: {place} is {mine}, expected {want}."
+        raise Miss(text, cause=KEPT, topic=KEPT).on(trial.given(call), "")
+
+
+def _one_array(subject: Subject, exercise: Exercise, probe: Probe) -> None:
+    """Two arguments that are one and the same array."""
+    if exercise.related:
+        return
+    asked: dict[tuple[str, str], tuple[Call, Call, str]] = {}
+    for call in filter(_plain, exercise.draws(probe.rng)):
+        floats = [
+            leaf
+            for leaf in leaves(call, parameters_of(exercise.reference, call.method))
+            if leaf.kind == "floating" and isinstance(leaf.path[0], int) and len(leaf.path) == 1
+        ]
+        for one, two in itertools.combinations(floats, 2):
+            if one.value.shape == two.value.shape and one.value.dtype == two.value.dtype:
+                base = replaced(call, {two.path: codec.copied(one.value)})
+                same = replace(base, shared=(int(one.path[0]), int(two.path[0])))
+                what = f"one array as {one.name} and {two.name}"
+                asked.setdefault((one.name, two.name), (base, same, what))
+    came = subject.many([same for _, same, _ in asked.values()])
+    for (base, _, what), outcome in zip(asked.values(), came, strict=True):
+        right = reference_on(exercise.reference, base)(base)
+        trial = Trial(subject, probe, base)
+        loss = _loss(trial, outcome, right.value) if usable(right) else None
+        if loss is not None and all(
+            _loss(trial, base.on(local(other)), right.value) is None
+            for other in exercise.right_answers.values()
+        ):
+            raise loss if isinstance(loss, SubjectError) else loss.on("", what)
 
 
 def _arrays(call: Call) -> list[tuple[Any, ...]]:
