@@ -142,8 +142,9 @@ def aimed(
                 found.setdefault(each.what, []).append(each)
         for same in found.values():
             yield same[rng.integers(len(same))]
+        about = [int(number) + step for step in (-1, 0, 1)]
         if number == round(number) and 2 < number <= LONGEST:
-            for length in (int(number) - 1, int(number), int(number) + 1):
+            for length in (*about, int(1.5 * number)):
                 yield from longer(made, reference, ranges, usual, rng, length)
 
 
@@ -204,8 +205,11 @@ def _beside(free: Sequence[tuple[Leaf, tuple[float, float]]], one: Leaf) -> dict
 def _counts(
     call: Call, names: Sequence[str], ranges: Mapping[str, Range], number: float
 ) -> Iterator[Sized]:
-    """Arguments that are numbers: this one, a little less and a little more."""
-    for place, value, (low, high) in plain_numbers(call, names, ranges):
+    """Arguments that are numbers: this one, a little less and a little more.
+
+    A count without a range may be any that all right answers take.
+    """
+    for place, value, (low, high) in plain_numbers(call, names, ranges, (1, LONGEST)):
         others: list[float] = [number * side for side in (*SIDES, 1.0)]
         if isinstance(value, int):
             others = [int(number) + step for step in (-1, 0, 1)] if number < 2**31 else []

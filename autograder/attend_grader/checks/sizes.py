@@ -277,12 +277,15 @@ def _plain(call: Call, names: Sequence[str], ranges: Mapping[str, Range]) -> Ite
 
 
 def plain_numbers(
-    call: Call, names: Sequence[str], ranges: Mapping[str, Range]
+    call: Call, names: Sequence[str], ranges: Mapping[str, Range], counts: Range = None
 ) -> Iterator[tuple[int | str, float, tuple[float, float]]]:
-    """Numbers that are no arrays and may be others: where they stand, and from where to where."""
+    """Numbers that are no arrays and may be others: where they stand, and from where to where.
+
+    Whole numbers without a range of their own may be ``counts``.
+    """
     places = list(zip(range(len(call.args)), names, call.args, strict=False))
     for place, name, value in (*places, *((key, key, each) for key, each in call.kwargs.items())):
-        span = ranges.get(name)
+        span = ranges.get(name, counts if isinstance(value, int) else None)
         if span is not None and isinstance(value, (int, float)) and not isinstance(value, bool):
             yield place, value, span
 
@@ -329,7 +332,8 @@ def coincident(
     call = max(made, key=lambda call: len(_lengths(call, reference)))
     pairs = list(itertools.permutations(_lengths(call, reference), 2))
     for place in rng.permutation(len(pairs))[: COINCIDENT[call.build is not None]]:
-        _, changed = _with_length(call, *pairs[place], reference, ranges, usual, rng)
+        length, to = pairs[place]
+        _, changed = _with_length(call, length, to, reference, ranges, usual, rng)
         if changed is not None:
             yield changed
 

@@ -164,7 +164,7 @@ class Subject:
         launcher: str = "",
         trace: Literal["", "events", "log"] = "",
         graph: bool = True,
-        others: Sequence[Any] | None = None,
+        again: Mapping[str, Any] | None = None,
     ) -> Outcome:
         """Call the candidate and return all that happened; never raises for its errors.
 
@@ -178,14 +178,14 @@ class Subject:
             trace: record what the Triton kernels that it launches do to memory
                 (:mod:`attend_grader.inside.tracer`); with ``"log"``, each access.
             graph: if not, under ``torch.no_grad()``.
-            others: call three times: as said, then again when the first result was written over,
-                then with the same arrays, which hold these numbers by then; give the last two.
+            again: with these arguments of :func:`.calling.thrice` or :func:`.calling.passed_back`
+                call so, more than once.
         """
         more: dict[str, Any] = {"measure": measure, "take": take, "graph": graph}
         more |= {"launcher": launcher, "trace": trace} if launcher or trace else {}
-        more |= {} if others is None else {"others": list(others)}
+        more |= {} if again is None else {"again": dict(again)}
         outcome = self._send("call", args, kwargs, method=method, **more)
-        if not (launcher or trace or measure) and graph and take is None and others is None:
+        if not (launcher or trace or measure) and graph and take is None and again is None:
             self._note(args, kwargs or {}, method, self.made, outcome)
         return outcome
 

@@ -32,6 +32,31 @@ def thrice(target: Any, args: tuple, kwargs: dict, others: list[Any]) -> tuple[A
     return second, target(*again, **named)
 
 
+def passed_back(
+    target: Any, args: tuple, kwargs: dict, place: int, position: int | str
+) -> tuple[Any, Any]:
+    """Call, then again with one of the results as an argument.
+
+    What came of the second call, and what the first had returned as it is by then.
+
+    Args:
+        target: what is called.
+        args: of the first call, and but for one of the second.
+        kwargs: likewise.
+        place: of several results which; 0 where it has one.
+        position: of the argument that it becomes; a name for a keyword.
+    """
+    again, named = list(codec.copied(args)), codec.copied(kwargs)
+    first = target(*args, **kwargs)
+    value = first[place] if isinstance(first, (tuple, list)) else first
+    if isinstance(position, str):
+        named[position] = value
+    else:
+        again[position] = value
+    second = codec.copied(target(*again, **named))
+    return second, codec.copied(first)
+
+
 def _arrays(value: Any) -> list[Any]:
     """Arrays and tensors in a value, in order; not those in a dict."""
     if isinstance(value, (tuple, list)):

@@ -6,24 +6,14 @@ reference gives on any draw, as far as rounding allows; one that does not is wro
 
 from __future__ import annotations
 
-import itertools
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any
-
-import numpy as np
+from collections.abc import Sequence
 
 from attend_grader.checks.behaviour import same_structure
 from attend_grader.checks.calls import (
     Bench,
     Leaf,
-    leaves,
-    numbers,
-    parameters_of,
     parts,
     reference_on,
-    replaced,
     run_ahead,
     usable,
 )
@@ -35,14 +25,13 @@ from attend_grader.checks.probe import Call, Probe
 from attend_grader.checks.promises import changes, overwrites
 from attend_grader.checks.sizes import ANY, AS_DRAWN, Sized
 from attend_grader.checks.subject import Outcome, Subject, SubjectError, local
-from attend_grader.checks.trials import KEPT, Trial, form_of
-from attend_grader.inside import codec
-
-SMALL = 8
-"""Calls with a length of 1 that are tried, at most."""
+from attend_grader.checks.trials import Trial
+from attend_grader.judging.kept import one_array, passed_back, thrice
+from attend_grader.judging.losses import loss_of, settled
+from attend_grader.judging.small import small_calls
 
 PULLED = 3
-"""Of these, so many whose gradients are looked at."""
+"""Calls with a length of 1 whose gradients are looked at."""
 
 
 def look(subject: Subject, exercise: Exercise, probe: Probe) -> None:
@@ -55,8 +44,9 @@ def look(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     sized = exercise.sized(probe.rng)
     _usual(subject, exercise, probe)
     _of_any_size(subject, exercise, probe, sized)
-    _thrice(subject, exercise, probe, sized)
-    _one_array(subject, exercise, probe)
+    thrice(subject, exercise, probe, sized)
+    one_array(subject, exercise, probe)
+    passed_back(subject, exercise, probe)
     _at_zero(subject, exercise, probe)
 
 
@@ -84,7 +74,7 @@ def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     The wide ones come twice, with other numbers: a result that is kept would be overwritten.
     """
     drawn = list(exercise.draws(probe.rng))
-    small = [] if exercise.related else list(_small(drawn, exercise))
+    small = [] if exercise.related else list(small_calls(drawn, exercise))
     wide = [*exercise.wide(probe.rng), *exercise.wide(probe.rng)] if exercise.wide else []
     calls = [*drawn, *small, *wide]
     rights = [reference_on(exercise.reference, call)(call) for call in calls]
@@ -93,11 +83,8 @@ def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     came = subject.many([call for call, _ in asked])
     for (call, want), outcome in zip(asked, came, strict=True):
         trial = Trial(subject, probe, call)
-        loss = _loss(trial, outcome, want)
-        if loss is not None and all(
-            _loss(trial, call.on(local(other)), want) is None
-            for other in exercise.right_answers.values()
-        ):  # else it is no call that every right answer fits: lengths may not belong together
+        loss = loss_of(trial, outcome, want)
+        if loss is not None and settled(exercise, trial, want):  # lengths may belong together
             longest = max((n for leaf in trial.leaves() for n in leaf.value.shape), default=0)
             why = f"with an axis of {longest}" if any(call is each for each in wide) else ""
             raise loss if isinstance(loss, SubjectError) else loss.on("", why)
@@ -165,114 +152,6 @@ def _unchanged(exercise: Exercise, trial: Trial, outcome: Outcome, what: str) ->
         raise overwrites().on(trial.given(trial.call), what)
 
 
-AGAIN = (
-    "called again, after what it returned at first was written over",
-    "called again with the same arrays, which hold other numbers now",
-)
-FORMS = 2
-"""Forms of a call that are tried three times."""
-
-PLAIN = re.compile(r" (all zeros|= -?\d+)$")
-"""Of what is special about a call: a result may be known without any work."""
-
-KNOWN = 6
-"""Such calls that are tried three times too."""
-
-
-def _thrice(subject: Subject, exercise: Exercise, probe: Probe, sized: Sequence[Sized]) -> None:
-    """Calls whose earlier result was written over, and whose arrays hold other numbers by then.
-
-    A result that is kept for arguments seen before is handed out again; one that is kept for an
-    array, and not for what that holds, is out of date.
-    """
-    both = [exercise.draws(np.random.default_rng(s)) for s in probe.rng.integers(2**32, size=2)]
-    pairs = [
-        (one, replaced(one, {leaf.path: leaf.value for leaf in leaves(other, ())}))
-        for one, other in zip(*both, strict=True)
-        if _plain(one)
-        and _arrays(one) == _arrays(other)
-        and (not exercise.related or _rest(one) == _rest(other))
-    ]
-    chosen = [pairs[place] for place in probe.rng.permutation(len(pairs))[:FORMS]]
-    known = [each.call for each in sized if PLAIN.search(each.what)]
-    known += [] if exercise.related else list(_small(both[0], exercise))
-    known = [call for call in known if _plain(call)]
-    known = [known[place] for place in probe.rng.permutation(len(known))[:KNOWN]]
-    for one, other in (*chosen, *((call, call) for call in known)):
-        _called_thrice(subject, exercise, probe, one, other, graph=True)
-    if exercise.contract is not None and exercise.contract.gradients:
-        for one, other in chosen:
-            _called_thrice(subject, exercise, probe, one, other, graph=False)
-
-
-def _plain(call: Call) -> bool:
-    """Whether it is a call of a function."""
-    return call.build is None and not call.launcher
-
-
-def _called_thrice(
-    subject: Subject, exercise: Exercise, probe: Probe, one: Call, other: Call, *, graph: bool
-) -> None:
-    """Call with the arguments of ``one``, again, and with its arrays holding those of ``other``."""
-    rights = [reference_on(exercise.reference, call)(call) for call in (one, other)]
-    if not all(map(usable, rights)):
-        return
-    arrays = [leaf.value for leaf in leaves(other, parameters_of(exercise.reference))]
-    came = subject.run(one.args, one.kwargs, method=one.method, others=arrays, graph=graph)
-    trial, mode = Trial(subject, probe, one), "" if graph else ", under torch.no_grad()"
-    if came.error is not None:
-        raise SubjectError(came.error, f"called three times{mode}: {trial.given(one)}")
-    for what, value, call, right in zip(AGAIN, came.value, (one, other), rights, strict=True):
-        text = f"{what}{mode}: the result has another form than before."
-        if same_structure(value, right.value):
-            found = _difference(Trial(subject, probe, call), value, right.value)
-            if found is None:
-                continue
-            place, mine, want = found
-            text = f"{what}{mode}: {place} is {mine}, expected {want}."
-        raise Miss(text, cause=KEPT, topic=KEPT).on(trial.given(call), "")
-
-
-def _one_array(subject: Subject, exercise: Exercise, probe: Probe) -> None:
-    """Two arguments that are one and the same array."""
-    if exercise.related:
-        return
-    asked: dict[tuple[str, str], tuple[Call, Call, str]] = {}
-    for call in filter(_plain, exercise.draws(probe.rng)):
-        floats = [
-            leaf
-            for leaf in leaves(call, parameters_of(exercise.reference, call.method))
-            if leaf.kind == "floating" and isinstance(leaf.path[0], int) and len(leaf.path) == 1
-        ]
-        for one, two in itertools.combinations(floats, 2):
-            if one.value.shape == two.value.shape and one.value.dtype == two.value.dtype:
-                base = replaced(call, {two.path: codec.copied(one.value)})
-                same = replace(base, shared=(int(one.path[0]), int(two.path[0])))
-                what = f"one array as {one.name} and {two.name}"
-                asked.setdefault((one.name, two.name), (base, same, what))
-    came = subject.many([same for _, same, _ in asked.values()])
-    for (base, _, what), outcome in zip(asked.values(), came, strict=True):
-        right = reference_on(exercise.reference, base)(base)
-        trial = Trial(subject, probe, base)
-        loss = _loss(trial, outcome, right.value) if usable(right) else None
-        if loss is not None and all(
-            _loss(trial, base.on(local(other)), right.value) is None
-            for other in exercise.right_answers.values()
-        ):
-            raise loss if isinstance(loss, SubjectError) else loss.on("", what)
-
-
-def _arrays(call: Call) -> list[tuple[Any, ...]]:
-    """Places, shapes and types of a call's arrays."""
-    return [(leaf.path, leaf.value.shape, str(leaf.value.dtype)) for leaf in leaves(call, ())]
-
-
-def _rest(call: Call) -> str:
-    """All that is no array."""
-    blank = replaced(call, {leaf.path: None for leaf in leaves(call, ())})
-    return f"{blank.args} {blank.kwargs}"
-
-
 def _unlike(trial: Trial, what: str, exact: Exact, outcome: Outcome) -> Miss | SubjectError:
     """What is wrong with a result on a call of unusual size."""
     if outcome.error is not None:
@@ -289,58 +168,3 @@ def _unlike(trial: Trial, what: str, exact: Exact, outcome: Outcome) -> Miss | S
     at = f"[{', '.join(map(str, place))}]" if place else ""
     text = f"wrong value: {name}{at} is {mine}, expected {right}."
     return Miss(text, topic=f"{what.split(' ', 1)[-1]} {name}").on(trial.given(trial.call), what)
-
-
-def _loss(trial: Trial, outcome: Outcome, want: Any) -> Miss | SubjectError | None:
-    """What is wrong with a result, if anything is."""
-    if outcome.error is not None:
-        return SubjectError(outcome.error, trial.given(trial.call))
-    if not same_structure(outcome.value, want):
-        text = "the result has another form than it should: a number, an array, a tuple?"
-        return Miss(text, topic="form").on(trial.given(trial.call), "")
-    found = _difference(trial, outcome.value, want)
-    if found is None:
-        return None
-    place, mine, right = found
-    miss = Miss(f"{place} is {mine}, expected {right}.", topic=place.split("[")[0])
-    return miss.on(trial.given(trial.call), "")
-
-
-def _difference(trial: Trial, got: Any, want: Any) -> tuple[str, str, str] | None:
-    single = any(numbers(part).dtype.itemsize < 8 for part in parts(want))
-    return trial.alike().difference(got, want, single=single)
-
-
-def _small(drawn: Sequence[Call], exercise: Exercise) -> Iterator[Call]:
-    """Of one draw of each form, every length cut to 1 in turn, in all arrays that have it."""
-    made, seen = 0, set()
-    for call in drawn:
-        form = form_of(call)
-        if form in seen:
-            continue
-        seen.add(form)
-        arrays = leaves(call, parameters_of(exercise.reference, call.method))
-        lengths = dict.fromkeys(n for leaf in arrays for n in leaf.value.shape if n > 1)
-        fixed = {n for value in (call.parameters or {}).values() for n in value.shape}
-        for length in lengths:
-            if made == SMALL:
-                return
-            cut = replaced(call, {leaf.path: _cut(leaf.value, length) for leaf in arrays})
-            if length not in fixed and _fits(exercise, call, cut, length):
-                made += 1
-                yield cut
-
-
-def _cut(array: Any, length: int) -> Any:
-    """Its first entry along each axis of this length."""
-    return array[tuple(slice(0, 1) if n == length else slice(None) for n in array.shape)]
-
-
-def _fits(exercise: Exercise, call: Call, cut: Call, length: int) -> bool:
-    """Whether the result shrinks as the arguments did: else they broadcast by chance."""
-    bench = reference_on(exercise.reference, call)
-    before, after = bench(call), bench(cut)
-    if not usable(before) or not usable(after):
-        return False
-    shapes = [[numbers(part).shape for part in parts(each.value)] for each in (before, after)]
-    return [tuple(1 if n == length else n for n in shape) for shape in shapes[0]] == shapes[1]

@@ -1,0 +1,224 @@
+"""Calls made again, in ways that show what an answer keeps from one to the next."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from attend_grader.checks.behaviour import same_structure
+from attend_grader.checks.calls import (
+    Leaf,
+    leaves,
+    numbers,
+    parameters_of,
+    parts,
+    reference_on,
+    replaced,
+    usable,
+)
+from attend_grader.checks.compare import Miss
+from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.leading import root
+from attend_grader.checks.probe import Call, Probe
+from attend_grader.checks.sizes import ANY, Sized
+from attend_grader.checks.subject import Outcome, Subject, SubjectError
+from attend_grader.checks.trials import KEPT, Trial
+from attend_grader.inside import codec
+from attend_grader.judging.losses import difference_of, loss_of, settled
+from attend_grader.judging.small import small_calls
+
+AGAIN = (
+    "called again, after what it returned at first was written over",
+    "called again with the same arrays, which hold other numbers now",
+)
+FORMS = 2
+"""Forms of a call that are tried three times."""
+
+PLAIN = re.compile(r" (all zeros|= -?\d+)$")
+"""Of what is special about a call: a result may be known without any work."""
+
+KNOWN = 5
+"""Such calls that are tried three times too."""
+
+
+def thrice(subject: Subject, exercise: Exercise, probe: Probe, sized: Sequence[Sized]) -> None:
+    """Calls whose earlier result was written over, and whose arrays hold other numbers by then.
+
+    A result that is kept for arguments seen before is handed out again; one that is kept for an
+    array, and not for what that holds, is out of date.
+    """
+    both = [exercise.draws(np.random.default_rng(s)) for s in probe.rng.integers(2**32, size=2)]
+    pairs = [
+        (one, replaced(one, {leaf.path: leaf.value for leaf in leaves(other, ())}))
+        for one, other in zip(*both, strict=True)
+        if _plain(one)
+        and _arrays(one) == _arrays(other)
+        and (not exercise.related or _rest(one) == _rest(other))
+    ]
+    chosen = [pairs[place] for place in probe.rng.permutation(len(pairs))[:FORMS]]
+    known = [each.call for each in sized if PLAIN.search(each.what)]
+    known += [] if exercise.related else list(small_calls(both[0], exercise))
+    known += [hidden for call in both[0] for hidden in _hidden(call)]
+    known = [call for call in known if _plain(call)]
+    known = [known[place] for place in probe.rng.permutation(len(known))[:KNOWN]]
+    for one, other in (*chosen, *((call, call) for call in known)):
+        _called_thrice(subject, exercise, probe, one, other, graph=True)
+    if exercise.contract is not None and exercise.contract.gradients:
+        for one, other in chosen:
+            _called_thrice(subject, exercise, probe, one, other, graph=False)
+
+
+def _hidden(call: Call) -> Iterator[Call]:
+    """The call with each of its masks hiding all."""
+    for leaf in leaves(call, ()):
+        if leaf.kind == "boolean":
+            yield replaced(call, {leaf.path: leaf.value & ~leaf.value})
+
+
+def _plain(call: Call) -> bool:
+    """Whether it is a call of a function."""
+    return call.build is None and not call.launcher
+
+
+def _called_thrice(
+    subject: Subject, exercise: Exercise, probe: Probe, one: Call, other: Call, *, graph: bool
+) -> None:
+    """Call with the arguments of ``one``, again, and with its arrays holding those of ``other``."""
+    rights = [reference_on(exercise.reference, call)(call) for call in (one, other)]
+    if not all(map(usable, rights)):
+        return
+    arrays = [leaf.value for leaf in leaves(other, parameters_of(exercise.reference))]
+    came = subject.run(
+        one.args, one.kwargs, method=one.method, again={"others": arrays}, graph=graph
+    )
+    mode = "" if graph else ", under torch.no_grad()"
+    told = [f"{what}{mode}" for what in AGAIN]
+    _expect_both(subject, exercise, probe, told, (one, other), rights, came)
+
+
+def _expect_both(
+    subject: Subject,
+    exercise: Exercise,
+    probe: Probe,
+    told: Sequence[str],
+    calls: Sequence[Call],
+    rights: Sequence[Outcome],
+    came: Outcome,
+) -> None:
+    """Hold two results of one request to being right, where all right answers come to that.
+
+    Raises:
+        Miss: one is another.
+        SubjectError: a call raised.
+    """
+    trials = [Trial(subject, probe, call) for call in calls]
+    if came.error is not None:
+        if all(settled(exercise, *pair) for pair in zip(trials, _values(rights), strict=True)):
+            given = trials[0].given(calls[0])
+            raise SubjectError(came.error, f"{told[0]}: {given}")
+        return
+    for what, value, trial, want in zip(told, came.value, trials, _values(rights), strict=True):
+        text = f"{what}: the result has another form than before."
+        if same_structure(value, want):
+            found = difference_of(trial, value, want)
+            if found is None:
+                continue
+            place, mine, right = found
+            text = f"{what}: {place} is {mine}, expected {right}."
+        if settled(exercise, trial, want):
+            raise Miss(text, cause=KEPT, topic=KEPT).on(trial.given(trial.call), "")
+
+
+def _values(outcomes: Sequence[Outcome]) -> list[Any]:
+    return [outcome.value for outcome in outcomes]
+
+
+def one_array(subject: Subject, exercise: Exercise, probe: Probe) -> None:
+    """Two arguments that are one and the same array."""
+    if exercise.related:
+        return
+    asked: dict[tuple[str, str], tuple[Call, Call, str]] = {}
+    for call in filter(_plain, exercise.draws(probe.rng)):
+        floats = [
+            leaf
+            for leaf in leaves(call, parameters_of(exercise.reference, call.method))
+            if leaf.kind == "floating" and isinstance(leaf.path[0], int) and len(leaf.path) == 1
+        ]
+        for one, two in itertools.combinations(floats, 2):
+            if one.value.shape == two.value.shape and one.value.dtype == two.value.dtype:
+                base = replaced(call, {two.path: codec.copied(one.value)})
+                same = replace(base, shared=(int(one.path[0]), int(two.path[0])))
+                what = f"one array as {one.name} and {two.name}"
+                asked.setdefault((one.name, two.name), (base, same, what))
+    came = subject.many([same for _, same, _ in asked.values()])
+    for (base, _, what), outcome in zip(asked.values(), came, strict=True):
+        right = reference_on(exercise.reference, base)(base)
+        trial = Trial(subject, probe, base)
+        loss = loss_of(trial, outcome, right.value) if usable(right) else None
+        if loss is not None and settled(exercise, trial, right.value):
+            raise loss if isinstance(loss, SubjectError) else loss.on("", what)
+
+
+def _arrays(call: Call) -> list[tuple[Any, ...]]:
+    """Places, shapes and types of a call's arrays."""
+    return [(leaf.path, leaf.value.shape, str(leaf.value.dtype)) for leaf in leaves(call, ())]
+
+
+def _rest(call: Call) -> str:
+    """All that is no array."""
+    blank = replaced(call, {leaf.path: None for leaf in leaves(call, ())})
+    return f"{blank.args} {blank.kwargs}"
+
+
+def passed_back(subject: Subject, exercise: Exercise, probe: Probe) -> None:
+    """Results that become arguments, as a state does from step to step.
+
+    An answer that goes on in the array it returned before changes an earlier result.
+    """
+    if exercise.related or exercise.contract is None:
+        return
+    tried: set[tuple[int, str]] = set()
+    for call in filter(_plain, exercise.draws(probe.rng)):
+        right = reference_on(exercise.reference, call)(call)
+        if not usable(right):
+            continue
+        for place, leaf in _places(exercise, call, parts(right.value)):
+            if (place, leaf.name) in tried:
+                continue
+            tried.add((place, leaf.name))
+            second = replaced(call, {leaf.path: codec.copied(parts(right.value)[place])})
+            wanted = reference_on(exercise.reference, second)(second)
+            if not usable(wanted):
+                continue
+            again = {"place": place, "position": leaf.path[0]}
+            came = subject.run(call.args, call.kwargs, method=call.method, again=again)
+            name = Trial(subject, probe, call).alike().name(place, len(parts(right.value)))
+            what = f"called again with the {name} that it returned as {leaf.name}"
+            told, calls, rights = (what, OVER), (second, call), (wanted, right)
+            _expect_both(subject, exercise, probe, told, calls, rights, came)
+
+
+OVER = "after the next call, which was given what the first returned, the first's own result"
+
+
+def _places(exercise: Exercise, call: Call, results: Sequence[Any]) -> list[tuple[int, Leaf]]:
+    """Results and arguments that have the same shape and type, and may hold the same numbers."""
+    found = []
+    contract = exercise.contract
+    for leaf in leaves(call, parameters_of(exercise.reference, call.method)):
+        low, high = (contract and contract.ranges.get(root(leaf), ANY)) or (1.0, 0.0)
+        for place, value in enumerate(results):
+            same = leaf.kind == "floating" and len(leaf.path) == 1 and _alike(leaf.value, value)
+            if same and low <= numbers(value).min() and numbers(value).max() <= high:
+                found.append((place, leaf))
+    return found
+
+
+def _alike(one: Any, other: Any) -> bool:
+    same = type(one) is type(other) and one.shape == other.shape and one.dtype == other.dtype
+    return same and numbers(one).size > 0
