@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from attend_grader.checks.calls import Leaf, numbers, parameters_of, replaced
+from attend_grader.checks.calls import numbers, parameters_of, replaced
 from attend_grader.checks.probe import Call
 from attend_grader.checks.sizes import (
     Range,
@@ -41,9 +41,6 @@ USUAL = frozenset((0.0, 0.5, 1.0, 2.0))
 
 SIDES = (0.7, 3.0)
 """Arrays are scaled until their largest number is so many times the one that is aimed at."""
-
-BESIDE = 1e9
-"""All other arrays are as large, once: a floor of 1e-12 shows only where much is made of it."""
 
 LARGEST, LEAST = 1e100, 1e-100
 """Beyond these nothing is aimed at: squares and cubes would be no floats."""
@@ -178,28 +175,11 @@ def _around(
             if (narrow and not 1e-9 < size < 1e9) or not ((finite >= low) & (finite <= high)).all():
                 continue
             value = as_like(leaf.value, changed)
-            beside = _beside(free, leaf) if not narrow else None
-            if beside is not None:
-                what = f"{leaf.name} {word}, and all others times {BESIDE:g}"
-                yield Sized(what, replaced(call, {**beside, leaf.path: value}), call)
             together.setdefault(word, {})[leaf.path] = value
             yield Sized(f"{leaf.name} {word}", replaced(call, {leaf.path: value}), call)
     for word, changes in together.items():
         if len(changes) > 1 and len(changes) == len(free):
             yield Sized(f"every argument {word}", replaced(call, changes), call)
-
-
-def _beside(free: Sequence[tuple[Leaf, tuple[float, float]]], one: Leaf) -> dict | None:
-    """All arrays but one, large: what is cut off from that one shows beside them."""
-    changes = {}
-    for leaf, (low, high) in free:
-        if leaf is one:
-            continue
-        changed = numbers(leaf.value) * BESIDE
-        if not ((changed >= low) & (changed <= high)).all():
-            return None
-        changes[leaf.path] = as_like(leaf.value, changed)
-    return changes or None
 
 
 def _counts(

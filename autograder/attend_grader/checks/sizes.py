@@ -43,9 +43,6 @@ EXTREMES = {8: (1e12, 1e-12, 1e-24), 4: (1e6, 1e-6)}
 """Whole arrays are scaled by these too, by the bytes of a number: past what an answer may take
 for as good as infinite, or as good as 0."""
 
-APART = (1e9, 1e-9)
-"""One array is scaled by the first, all others by the second."""
-
 COINCIDENT = {False: 12, True: 4}
 """Pairs of lengths that are made one; fewer where a module is called, which takes longer."""
 
@@ -203,7 +200,6 @@ def _numbers(
     for word, changes in together.items():
         if len(changes) > 1 and len(changes) == len(free):
             yield Sized(f"every argument {word}", replaced(call, changes), call)
-    yield from _apart(call, free)
 
 
 def _patterns(values: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
@@ -216,23 +212,6 @@ def _patterns(values: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     yield "all one number", np.full_like(values, values.flat[-1])
     if values.ndim > 1 and values.shape[-1] == values.shape[-2]:
         yield "symmetric", (values + np.swapaxes(values, -1, -2)) / 2
-
-
-def _apart(call: Call, free: Sequence[tuple[Leaf, tuple[float, float]]]) -> Iterator[Sized]:
-    """One array large and all others tiny: what was cut off from these shows then."""
-    if len(free) < 2 or any(numbers(leaf.value).dtype.itemsize < 8 for leaf, _ in free):
-        return
-    for one, _ in free:
-        changes = {}
-        for leaf, (low, high) in free:
-            changed = numbers(leaf.value) * APART[leaf is not one]
-            finite = changed[np.isfinite(changed)]
-            if ((finite >= low) & (finite <= high)).all():
-                changes[leaf.path] = as_like(leaf.value, changed)
-        if len(changes) == len(free):
-            large, tiny = APART
-            what = f"{one.name} times {large:g} and all others times {tiny:g}"
-            yield Sized(what, replaced(call, changes), call)
 
 
 def _axes(values: np.ndarray) -> list[tuple[int, str]]:

@@ -66,6 +66,7 @@ def thrice(subject: Subject, exercise: Exercise, probe: Probe, sized: Sequence[S
     known += [hidden for call in both[0] for hidden in _hidden(call)]
     known = [call for call in known if _plain(call)]
     known = [known[place] for place in probe.rng.permutation(len(known))[:KNOWN]]
+    known += [call for call in both[0] if _plain(call) and not leaves(call, ())]
     for one, other in (*chosen, *((call, call) for call in known)):
         _called_thrice(subject, exercise, probe, one, other, graph=True)
     if exercise.contract is not None and exercise.contract.gradients:

@@ -1009,7 +1009,7 @@ add(
         K = self.taps.shape[1]
         mixed = F.conv1d(F.pad(mixed.transpose(1, 2), (K - 1, 0)), self.taps[:, None], self.taps_bias, groups=E + 2 * N).transpose(1, 2)
         mixed = mixed * torch.sigmoid(mixed)
-        delta = torch.log1p(torch.exp(raw + self.delta_bias))
+        delta = torch.logaddexp(raw + self.delta_bias, torch.zeros(()))
         u = mixed[..., :E].reshape(B, T, H, E // H)
         y = ssd_chunked(delta.unsqueeze(-1) * u, -torch.exp(self.a_log) * delta, mixed[..., E : E + N], mixed[..., E + N :], self.chunk)[0]
         y = (y + self.skip.reshape(1, 1, H, 1) * u).reshape(B, T, E) * z * torch.sigmoid(z)

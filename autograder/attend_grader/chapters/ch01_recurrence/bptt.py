@@ -120,7 +120,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
 def wide(rng: np.random.Generator) -> list[Call]:
     """Many steps, and a wide state."""
-    return [Call(problem(rng, *each)[1]) for each in ((1, 300, 2, 3), (2, 3, 2, 67))]
+    return [Call(problem(rng, *each)[1]) for each in ((1, 600, 2, 3), (2, 3, 2, 67))]
 
 
 SLOPE = " * (1 - states[:, t] ** 2)"

@@ -148,6 +148,13 @@ def draws(rng: np.random.Generator) -> list[Call]:
     return [*made, Call((*edges, normal(rng, 3, 3))), Call((*rest, normal(rng, 1, 3)))]
 
 
+def wide(rng: np.random.Generator) -> list[Call]:
+    """More words than 8 bits count."""
+    weights = torch.full((2, 512), 1 / 512)
+    places = torch.from_numpy(rng.integers(256, 512, 2))
+    return [Call((weights, (places + 0.5) / 512, normal(rng, 2, 512)))]
+
+
 PLACES = "(ends <= uniforms[..., None]).sum(dim=-1)"
 CLAMP = ".clamp(max=weights.shape[-1] - 1)"
 ESTIMATE = "(reward - baseline) * (drawn.to(weights.dtype) - weights)"
@@ -304,6 +311,7 @@ EXERCISE = Exercise(
         Property("unbiased: over all draws, the mean is the gradient", 1, _unbiased),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     related=True,
     alternatives=(searchsorted, first_end),

@@ -124,7 +124,9 @@ def draws(rng: np.random.Generator) -> list[Call]:
         for mask, value in zip((one, two, three), values, strict=True):
             mask.flat[place] = bool(value)
     some = ((one, two), (one, None, two), (one, two, three), (None, three), (None, None), ())
-    return [Call(masks) for masks in (*some, _masks(rng, (3, 4), (2, 1, 4)), (one,))]
+    row = rng.permutation([True, False])  # stored as its column is
+    several = (*some, _masks(rng, (3, 4), (2, 1, 4)), (one,), (row, row[:, None]))
+    return [Call(masks) for masks in several]
 
 
 ASK = "if mask is not None:"

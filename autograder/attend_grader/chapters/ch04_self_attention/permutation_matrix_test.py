@@ -122,6 +122,11 @@ def draws(rng: np.random.Generator) -> list[Call]:
     ]
 
 
+def wide(rng: np.random.Generator) -> list[Call]:
+    """Many tokens, which take places of more than 8 bits."""
+    return [Call(_moved(rng, 300, 1, 1, 1))]
+
+
 MASK = "p @ mask @ p.T"
 
 SLIPS = (
@@ -227,6 +232,7 @@ EXERCISE = Exercise(
         Property("the second and third are no copies of the first", 1, _measured),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     related=True,
     alternatives=(by_indexing, in_longdouble),

@@ -68,6 +68,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((some(rng, 2), torch.tensor([9]), torch.arange(10))),
         Call((some(rng, 2), shuffled(rng, 3), shuffled(rng, 5))),
         Call((some(rng, 1), torch.tensor([7]), torch.tensor([4]))),
+        Call((some(rng, 2), torch.tensor([0, 2, 5]), torch.tensor([0, 3, 5]))),
     ]
 
 

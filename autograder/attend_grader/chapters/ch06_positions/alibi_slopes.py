@@ -26,8 +26,11 @@ def _of(name: str, points: int, counts: tuple[int, ...], drawn: int = 0) -> Prop
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Powers of two, and numbers between them."""
-    between = [int(rng.integers(low, high)) for low, high in ((5, 8), (9, 16), (17, 32), (65, 128))]
-    return [Call((n,)) for n in (4, 16, 3, 1, *between)]
+    between = [
+        int(rng.integers(low, high))
+        for low, high in ((5, 8), (9, 16), (17, 32), (65, 128), (129, 500))
+    ]
+    return [Call((n,)) for n in (4, 16, 3, 1, 128, *between)]
 
 
 POWER = "int(math.log2(heads))"

@@ -129,6 +129,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
     def where(*shape: int) -> Tensor:
         return torch.from_numpy(rng.integers(1, 40, shape))
 
+    alike = where(2, 1, 3)  # two texts that begin at one position
+    alike[..., 0] = 7
     return [
         Call((normal(rng, 5, 8), where(5), rates(8))),
         Call((normal(rng, 2, 3, 4, 6), where(4).double() / 4, rates(6))),
@@ -137,6 +139,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((normal(rng, 3, 64), FAR + where(3), rates(64))),
         Call((normal(rng, 3, 4).double(), FAR + where(3), rates(4))),
         Call((normal(rng, 1, 2), where(1), rates(2))),
+        Call((normal(rng, 2, 2, 3, 6), alike, rates(6))),
     ]
 
 

@@ -53,7 +53,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         (width, round(float(rng.uniform(100, 20_000)), 1), round(float(rng.uniform(2, 9)), 2))
         for width in (4, 6, 64, 128)
     ]
-    return [Call(args) for args in (*drawn, (8, 100, 3.5), (10, 500.0, 1.0))]
+    return [Call(args) for args in (*drawn, (8, 100, 3.5), (10, 500.0, 1.0), (6, 1.0, 4.0))]
 
 
 POWER = " ** (width / (width - 2))"

@@ -136,6 +136,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((*both(3, 64), FAR + where(3), rates(64))),
         Call((*both(1, 2), where(1), rates(2))),
         Call((normal(rng, 4, 3, 6), normal(rng, 2, 3, 6), where(3), rates(6))),
+        Call((normal(rng, 2, 4, 3, 6), normal(rng, 2, 1, 3, 6), where(2, 1, 3), rates(6))),
     ]
 
 

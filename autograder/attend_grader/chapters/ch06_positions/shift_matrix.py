@@ -93,7 +93,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
     far, more = int(rng.integers(0, 999)), int(rng.integers(13, 40))
     ahead = ((one, 6), (part, 2), (FAR + beyond, 64), (more, 12), (0, 4))
     made = [Call(each) for each in (*ahead, (-back, 8), (-FAR - far, 10))]
-    return [*made, Call((other, 4), {"base": 100.5})]
+    return [*made, Call((other, 4), {"base": 100.5}), Call((5e-5, 4))]
 
 
 BLOCK = "(cos, sin, -sin, cos)"

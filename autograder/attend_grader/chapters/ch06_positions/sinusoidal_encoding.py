@@ -66,6 +66,12 @@ def draws(rng: np.random.Generator) -> list[Call]:
     return [*made, Call((some, 6), {"base": 300.5}), Call((one.float(), 2), {"base": 50.0})]
 
 
+def wide(rng: np.random.Generator) -> list[Call]:
+    """A long text."""
+    del rng
+    return [Call((torch.arange(5_000), 4))]
+
+
 ANGLES = "positions[:, None] * angular_frequencies(width, base)"
 WAVES = "(angles.sin(), angles.cos())"
 STACKED = f"torch.stack({WAVES}, dim=-1).flatten(-2)"
@@ -167,6 +173,7 @@ EXERCISE = Exercise(
         comes_out(torch.float32, (torch.tensor([2, 0, 5]), 4), (torch.tensor([2.5]).double(), 4)),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     alternatives=(by_loops, by_columns),
     hints=(

@@ -94,6 +94,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((8, 90.5, factors[2], 64), {"beta": 8.0}),
         Call((16, 10_000.0, factors[3], 512)),
         Call((16, 10_000.0, 1.0, 512)),
+        Call((8, 100.0, factors[0], 63), {"alpha": 0.9, "beta": 1.2}),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -75,11 +76,14 @@ def _causal(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Default taps, other taps and chunks, one token."""
+    """Default taps, other taps and chunks, one token, large inputs."""
+    large = _case(rng, 1, 4, 4, 3, 2)
+    large = replace(large, args=(300 * large.args[0],))
     return [
         _case(rng, 2, 5, 4, 3, 2),
         _case(rng, 1, 7, 6, 2, 3, 2, 3),
         _case(rng, 2, 1, 4, 3, 2),
+        large,
     ]
 
 
@@ -174,6 +178,12 @@ SLIPS = (
         "Δ is the exponential of raw + delta_bias. It is the softplus, log(1 + exp(…)).",
     ),
     Slip(
+        "a softplus that overflows",
+        (DELTA, "torch.log(1 + torch.exp(raw + self.delta_bias))"),
+        "log(1 + exp(…)) overflows where its argument is large: exp(89) is no float32. "
+        "functional.softplus returns its argument there.",
+    ),
+    Slip(
         "the bias after softplus",
         (DELTA, "functional.softplus(raw) + self.delta_bias"),
         "The bias of Δ is added after the softplus. It is added before.",
@@ -193,7 +203,8 @@ class Spelled(Parts):
         n = (self.taps.shape[0] - inner) // 2
         every = x @ self.input.weight.T
         z, mixed = every[..., :inner], every[..., inner : 2 * inner + 2 * n]
-        delta = torch.log1p(torch.exp(every[..., 2 * inner + 2 * n :] + self.delta_bias))
+        raw = every[..., 2 * inner + 2 * n :] + self.delta_bias
+        delta = torch.logaddexp(raw, torch.zeros_like(raw))
         taps = self.taps.shape[1]
         late = functional.pad(mixed, (0, 0, taps - 1, 0))
         mixed = sum(late[:, k : k + x.shape[1]] * self.taps[:, k] for k in range(taps))
@@ -240,6 +251,7 @@ EXERCISE = Exercise(
         gradients=("x", EVERY_PARAMETER),
         forbids=READY_MADE,
         points={"gradients": 2},
+        says=("Large inputs give finite outputs: softplus does not overflow.",),
     ),
     properties=(
         agrees("values", _usual, points=2, tolerance=FLOAT32),
