@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attend_grader import exercises
+from attend_grader.checks.aimed import own_numbers
 from attend_grader.checks.calls import numbers, reference_on
 from attend_grader.checks.contract import FLOAT64, INTEGERS, Contract
 from attend_grader.checks.exact import Exact
@@ -149,6 +150,66 @@ def _known_by_its_array() -> Any:
     return variance
 
 
+def _of_217_places(x: Any) -> Any:
+    return x.var(-1) * (2 if x.shape[-1] == 217 else 1)
+
+
+def _from_a_million_to_ten(x: Any) -> Any:
+    return x.var(-1) * (2 if 1e6 < np.abs(x).max() < 1e7 else 1)
+
+
+def _first_row_of_zeros(x: Any, b: Any) -> Any:
+    return x + 2 * b if x[0].any() else 0 * x + 2 * b
+
+
+def _one_number(x: Any) -> Any:
+    return x.var(-1) if np.ptp(x) else x.var(-1) + 1
+
+
+def _twins(rng: np.random.Generator) -> list[Call]:
+    return [Call(tuple(rng.integers(1, 6, (2, *shape)).astype(float))) for shape in MATRICES]
+
+
+def _one_and_the_same(x: Any, b: Any) -> Any:
+    return x + (b if b is x else 2 * b)
+
+
+def _goes_on_in_its_own() -> Any:
+    mine: list[Any] = [None]
+
+    def going(x: Any, b: Any) -> Any:
+        if x is mine[0]:
+            x += 2 * b
+        else:
+            mine[0] = x + 2 * b
+        return mine[0]
+
+    return going
+
+
+def hidden(x: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """x where the mask is True, else 0."""
+    return np.where(mask, x, 0.0)
+
+
+def _masked(rng: np.random.Generator) -> list[Call]:
+    return [
+        Call((rng.integers(1, 6, shape).astype(float), rng.random(shape) < 0.5))
+        for shape in MATRICES
+    ]
+
+
+def _kept_for_nothing() -> Any:
+    nothing: dict[tuple[int, ...], Any] = {}
+
+    def hiding(x: Any, mask: Any) -> Any:
+        if mask.any():
+            return np.where(mask, x, 0.0)
+        return nothing.setdefault(x.shape, np.zeros(x.shape))
+
+    return hiding
+
+
 WRONG = {
     "mean of squares less square of the mean": (spread, _draws, _naive),
     "float32 inside": (spread, _draws, _single),
@@ -162,6 +223,13 @@ WRONG = {
     "ends at two zeros": (places, _draws, _ends_at_zeros),
     "a kept result handed out again": (spread, _draws, _handed_out_again()),
     "a result kept for an array": (spread, _draws, _known_by_its_array()),
+    "a length that only its text tells": (spread, _draws, _of_217_places),
+    "numbers that only its text tells": (spread, _draws, _from_a_million_to_ten),
+    "a first row of zeros": (moved, _pairs, _first_row_of_zeros),
+    "all one number": (spread, _draws, _one_number),
+    "one array given twice": (moved, _twins, _one_and_the_same),
+    "goes on in the array that it returned": (moved, _twins, _goes_on_in_its_own()),
+    "zeros kept for a mask that hides all": (hidden, _masked, _kept_for_nothing()),
 }
 
 
@@ -212,6 +280,14 @@ RIGHT = {
     "through the logarithm": (shares, _by_logarithms),
     "summed backwards": (places, lambda x: (x * np.arange(float(x.shape[-1])))[..., ::-1].sum(-1)),
 }
+
+
+def test_numbers_of_a_text() -> None:
+    text = "def f(x):\n    return x * -3 if len(x) < 2 * 50 - 1 else x / 1e-12 + 10**400 + True\n"
+    assert set(own_numbers(text, ())) == {3.0, 50.0, 99.0, 100.0, 1e-12, 10.0, 400.0}
+    assert own_numbers(text, (_two_passes,)) == own_numbers(text, ())
+    assert 217.0 not in own_numbers("n = 217", (_of_217_places,))
+    assert own_numbers("def f(:", ()) == []
 
 
 def test_truth_values_and_counts_are_tried() -> None:

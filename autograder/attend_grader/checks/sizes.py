@@ -210,6 +210,8 @@ def _patterns(values: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
             np.moveaxis(zeros, axis, 0)[place] = 0.0
         yield f"zeros in the {word} place of each axis", zeros
     yield "all one number", np.full_like(values, values.flat[-1])
+    if values.shape[-1] > 1:
+        yield "cancelling along its last axis", values - values[..., ::-1]
     if values.ndim > 1 and values.shape[-1] == values.shape[-2]:
         yield "symmetric", (values + np.swapaxes(values, -1, -2)) / 2
 
