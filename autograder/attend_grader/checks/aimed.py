@@ -166,8 +166,9 @@ def _around(
             if size
             for side in SIDES
         ]
-        tries.append((f"larger by {number:.6g}", values + number))
-        tries.append((f"smaller by {number:.6g}", values - number))
+        for by in (number, SIDES[1] * number):
+            tries.append((f"larger by {by:.6g}", values + by))
+            tries.append((f"smaller by {by:.6g}", values - by))
         narrow = numbers(leaf.value).dtype.itemsize < 8
         for word, changed in tries:
             finite = changed[np.isfinite(values)]

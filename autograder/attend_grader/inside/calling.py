@@ -17,19 +17,29 @@ def shared(args: tuple, positions: Collection[int]) -> tuple:
     return tuple(args[min(positions)] if i in positions else arg for i, arg in enumerate(args))
 
 
-def thrice(target: Any, args: tuple, kwargs: dict, others: list[Any]) -> tuple[Any, Any]:
+def thrice(target: Any, args: tuple, kwargs: dict, others: list[Any]) -> tuple[Any, Any, Any]:
     """Call with these arguments, with the same again, and with these arrays holding other numbers.
 
-    What came of the first call is written over before the second. The results of the last two.
+    What came of the first call is written over before the second. The results of the second and of
+    the last, and that of the second as it is after a call with other arrays.
     """
     again, named = codec.copied(args), codec.copied(kwargs)
     for each in _arrays(target(*args, **kwargs)):
         with contextlib.suppress(Exception):  # a view whose numbers share places, or read only
             _detached(each)[...] = 1
-    second = codec.copied(target(*again, **named))
-    for each, other in zip(_arrays((*again, *named.values())), others, strict=True):
+    middle = target(*again, **named)
+    second = codec.copied(middle)
+    apart, by_name = codec.copied(again), codec.copied(named)
+    _fill((*apart, *by_name.values()), others)
+    target(*apart, **by_name)
+    after = codec.copied(middle)  # before its arguments change, whose view it may be
+    _fill((*again, *named.values()), others)
+    return second, codec.copied(target(*again, **named)), after
+
+
+def _fill(arguments: tuple, others: list[Any]) -> None:
+    for each, other in zip(_arrays(arguments), others, strict=True):
         _detached(each)[...] = other
-    return second, target(*again, **named)
 
 
 def passed_back(

@@ -25,7 +25,8 @@ from attend_grader.checks.compare import Miss
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.leading import root
 from attend_grader.checks.probe import Call, Probe
-from attend_grader.checks.sizes import ANY, Sized
+from attend_grader.checks.promises import overwrites
+from attend_grader.checks.sizes import ANY, Sized, as_like
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
 from attend_grader.checks.trials import KEPT, Trial
 from attend_grader.inside import codec
@@ -35,12 +36,16 @@ from attend_grader.judging.small import small_calls
 AGAIN = (
     "called again, after what it returned at first was written over",
     "called again with the same arrays, which hold other numbers now",
+    "after the call that followed, an earlier result",
 )
-FORMS = 2
+FORMS = 3
 """Forms of a call that are tried three times."""
 
 PLAIN = re.compile(r" (all zeros|= -?\d+)$")
 """Of what is special about a call: a result may be known without any work."""
+
+MANY = 12
+"""Calls whose results all are to stay."""
 
 KNOWN = 5
 """Such calls that are tried three times too."""
@@ -61,13 +66,16 @@ def thrice(subject: Subject, exercise: Exercise, probe: Probe, sized: Sequence[S
         and (not exercise.related or _rest(one) == _rest(other))
     ]
     chosen = [pairs[place] for place in probe.rng.permutation(len(pairs))[:FORMS]]
-    known = [each.call for each in sized if PLAIN.search(each.what)]
-    known += [] if exercise.related else list(small_calls(both[0], exercise))
-    known += [hidden for call in both[0] for hidden in _hidden(call)]
-    known = [call for call in known if _plain(call)]
+    single = [each.call for each in sized if PLAIN.search(each.what)]
+    single += [hidden for call in both[0] for hidden in _hidden(call)]
+    known = [(call, call) for call in single]
+    if not exercise.related:
+        small = zip(*(small_calls(some, exercise) for some in both), strict=False)
+        known += [pair for pair in small if _arrays(pair[0]) == _arrays(pair[1])]
+    known = [pair for pair in known if _plain(pair[0])]
     known = [known[place] for place in probe.rng.permutation(len(known))[:KNOWN]]
-    known += [call for call in both[0] if _plain(call) and not leaves(call, ())]
-    for one, other in (*chosen, *((call, call) for call in known)):
+    known += [(call, call) for call in both[0] if _plain(call) and not leaves(call, ())]
+    for one, other in (*chosen, *known):
         _called_thrice(subject, exercise, probe, one, other, graph=True)
     if exercise.contract is not None and exercise.contract.gradients:
         for one, other in chosen:
@@ -99,10 +107,10 @@ def _called_thrice(
     )
     mode = "" if graph else ", under torch.no_grad()"
     told = [f"{what}{mode}" for what in AGAIN]
-    _expect_both(subject, exercise, probe, told, (one, other), rights, came)
+    _expect_all(subject, exercise, probe, told, (one, other, one), (*rights, rights[0]), came)
 
 
-def _expect_both(
+def _expect_all(
     subject: Subject,
     exercise: Exercise,
     probe: Probe,
@@ -111,7 +119,7 @@ def _expect_both(
     rights: Sequence[Outcome],
     came: Outcome,
 ) -> None:
-    """Hold two results of one request to being right, where all right answers come to that.
+    """Hold the results of one request to being right, where all right answers come to that.
 
     Raises:
         Miss: one is another.
@@ -137,6 +145,32 @@ def _expect_both(
 
 def _values(outcomes: Sequence[Outcome]) -> list[Any]:
     return [outcome.value for outcome in outcomes]
+
+
+def many(subject: Subject, exercise: Exercise, probe: Probe) -> None:
+    """One call with numbers in many other orders: a few buffers, used in turn, run out."""
+    calls = list(filter(_plain, exercise.draws(probe.rng)))
+    if not calls or exercise.contract is None:
+        return
+    call = calls[probe.rng.integers(len(calls))]
+    names = parameters_of(exercise.reference, call.method)
+    floats = [leaf for leaf in leaves(call, names) if leaf.kind == "floating"]
+    others = [
+        replaced(call, {leaf.path: _shuffled(leaf.value, probe.rng) for leaf in floats})
+        for _ in range(MANY)
+    ]
+    for graph in (True, False) if exercise.contract.gradients else (True,):
+        for came in subject.many(others, graph=graph):
+            if came.overwritten:
+                mode = "" if graph else ", under torch.no_grad()"
+                what = f"called {MANY} times{mode}"
+                raise overwrites().on(Trial(subject, probe, call).given(call), what)
+
+
+def _shuffled(array: Any, rng: np.random.Generator) -> Any:
+    """The same numbers in another order."""
+    values = numbers(array)
+    return as_like(array, rng.permutation(values.ravel()).reshape(values.shape))
 
 
 def one_array(subject: Subject, exercise: Exercise, probe: Probe) -> None:
@@ -201,7 +235,7 @@ def passed_back(subject: Subject, exercise: Exercise, probe: Probe) -> None:
             name = Trial(subject, probe, call).alike().name(place, len(parts(right.value)))
             what = f"called again with the {name} that it returned as {leaf.name}"
             told, calls, rights = (what, OVER), (second, call), (wanted, right)
-            _expect_both(subject, exercise, probe, told, calls, rights, came)
+            _expect_all(subject, exercise, probe, told, calls, rights, came)
 
 
 OVER = "after the next call, which was given what the first returned, the first's own result"

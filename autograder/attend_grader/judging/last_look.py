@@ -26,7 +26,7 @@ from attend_grader.checks.promises import changes, overwrites
 from attend_grader.checks.sizes import ANY, AS_DRAWN, Sized
 from attend_grader.checks.subject import Outcome, Subject, SubjectError, local
 from attend_grader.checks.trials import Trial
-from attend_grader.judging.kept import one_array, passed_back, thrice
+from attend_grader.judging.kept import many, one_array, passed_back, thrice
 from attend_grader.judging.losses import loss_of, settled
 from attend_grader.judging.small import small_calls
 
@@ -45,6 +45,7 @@ def look(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     _usual(subject, exercise, probe)
     _of_any_size(subject, exercise, probe, sized)
     thrice(subject, exercise, probe, sized)
+    many(subject, exercise, probe)
     one_array(subject, exercise, probe)
     passed_back(subject, exercise, probe)
     _at_zero(subject, exercise, probe)

@@ -111,14 +111,16 @@ def _a_copy(probe: Probe, args: tuple[Any, ...], part: int) -> Miss:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """No mask and masks; T = C = D_v, where moving features instead of tokens would fit; a list."""
+    """No mask and masks, one symmetric; T = C = D_v, where moving features would fit; a list."""
     order, *rest = _moved(rng, 3, 2, 2, 2)
+    lower = np.tril(seen(rng, 4, 4))
     return [
         Call((*_moved(rng, 5, 3, 2, 4), seen(rng, 5, 5))),
         Call(_moved(rng, 4, 3, 2, 2)),
         Call((*_moved(rng, 4, 4, 4, 4), seen(rng, 4, 4))),
         Call((*_moved(rng, 3, 3, 2, 3), np.tril(np.ones((3, 3), bool)))),
         Call((order.tolist(), *rest, seen(rng, 3, 3))),
+        Call((*_moved(rng, 4, 3, 2, 2), lower | lower.T)),
     ]
 
 
