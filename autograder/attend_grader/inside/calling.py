@@ -33,6 +33,7 @@ def thrice(target: Any, args: tuple, kwargs: dict, others: list[Any]) -> tuple[A
     _fill((*apart, *by_name.values()), others)
     target(*apart, **by_name)
     after = codec.copied(middle)  # before its arguments change, whose view it may be
+    target(*again, **named)
     _fill((*again, *named.values()), others)
     return second, codec.copied(target(*again, **named)), after
 

@@ -59,7 +59,7 @@ def thrice(subject: Subject, exercise: Exercise, probe: Probe, sized: Sequence[S
     """
     both = [exercise.draws(np.random.default_rng(s)) for s in probe.rng.integers(2**32, size=2)]
     pairs = [
-        (one, replaced(one, {leaf.path: leaf.value for leaf in leaves(other, ())}))
+        (one, _with_arrays(one, other))
         for one, other in zip(*both, strict=True)
         if _plain(one)
         and _arrays(one) == _arrays(other)
@@ -71,7 +71,7 @@ def thrice(subject: Subject, exercise: Exercise, probe: Probe, sized: Sequence[S
     known = [(call, call) for call in single]
     if not exercise.related:
         small = zip(*(small_calls(some, exercise) for some in both), strict=False)
-        known += [pair for pair in small if _arrays(pair[0]) == _arrays(pair[1])]
+        known += [(a, _with_arrays(a, b)) for a, b in small if _arrays(a) == _arrays(b)]
     known = [pair for pair in known if _plain(pair[0])]
     known = [known[place] for place in probe.rng.permutation(len(known))[:KNOWN]]
     known += [(call, call) for call in both[0] if _plain(call) and not leaves(call, ())]
@@ -197,6 +197,11 @@ def one_array(subject: Subject, exercise: Exercise, probe: Probe) -> None:
         loss = loss_of(trial, outcome, right.value) if usable(right) else None
         if loss is not None and settled(exercise, trial, right.value):
             raise loss if isinstance(loss, SubjectError) else loss.on("", what)
+
+
+def _with_arrays(one: Call, other: Call) -> Call:
+    """A call with another's arrays."""
+    return replaced(one, {leaf.path: leaf.value for leaf in leaves(other, ())})
 
 
 def _arrays(call: Call) -> list[tuple[Any, ...]]:
