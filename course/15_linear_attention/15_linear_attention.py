@@ -111,7 +111,8 @@ if ready(linear_attention):
 
 # %% [markdown]
 # > **Takeaway.** Without the exponential, keys and values can be put together before any query
-# > comes. That takes fewer multiplications from $T \approx D$ on (without a mask).
+# > comes. With $T = S$ and $D = D_v$ that takes fewer multiplications where $T > D$ (without a
+# > mask).
 
 # %% [markdown]
 # ## 2 · A memory, written and read
@@ -164,9 +165,9 @@ if ready(recurrent_form):
 # %% [markdown]
 # <!-- exercise: chunked_form -->
 #
-# **Why.** The recurrent form takes $T$ steps one after the other, each too small to keep a GPU
-# busy. All outputs can also be computed in one step. This **parallel form** keeps the lower
-# triangle of all products:
+# **Why.** As written, the recurrent form takes $T$ steps one after the other, each too small to
+# keep a GPU busy. All outputs can also be computed in one step. This **parallel form** keeps the
+# lower triangle of all products:
 #
 # $$O = \operatorname{tril}(Q K^\top)\, V .$$
 #
@@ -180,8 +181,8 @@ if ready(recurrent_form):
 # \end{gathered}$$
 #
 # With a chunk of 1 this is the recurrent form, and with a chunk of $T$ the parallel one. RetNet and
-# gated linear attention (see the sources) can be trained in this form, and the course's kernel,
-# `attend_kernels.linear_attention`, is your function on a GPU.
+# gated linear attention (see the sources) can be trained in this form, with decay, and the course's
+# kernel, `attend_kernels.linear_attention`, is your function on a GPU.
 #
 # | argument | meaning | | result | shape |
 # |---|---|---|---|---|
@@ -266,8 +267,8 @@ if ready(chunked_form, causal_average):
     print("values of 1, whose mean is 1:", causal_average(q, k, np.ones((4, 1)))[:, 0])
 
 # %% [markdown]
-# > **Takeaway.** A causal mask has to reach the divisor too. A mean of ones is a test that needs no
-# > second implementation.
+# > **Takeaway.** A causal mask has to reach the divisor too. A mean of ones finds a divisor that
+# > does not fit; changing a later token finds what leaks.
 
 # %% [markdown]
 # ## 5 · How much does it hold?
@@ -328,11 +329,9 @@ if ready(memory_width, recurrent_form):
 
 # %% [markdown]
 # For an error of ½ this memory is about as large as the list (last column; keys and values of width
-# 64), which makes no error; for 0.1 it is almost five times as large. (To answer 0 makes an error
-# of 1. If you multiply every answer by 1 − error, half the width will do at ½.) So a summed memory
-# of random keys costs more than the list if you want your values back nearly exact. It saves where
-# you can live with errors, where the model writes only the few pairs it will need, or where keys
-# can be kept apart.
+# 64), which makes no error; for 0.1, with keys 310 wide, it is almost five times as large as that
+# list. (To answer 0 makes an error of 1. Times 1 − error, half the width will do at ½.) So a summed
+# memory of random keys costs more than the list if you want values back nearly exact. It saves where you can live with errors, or where keys can be kept apart.
 
 # %% [markdown]
 # ## 6 · Correct instead of add
@@ -531,7 +530,7 @@ if ready(linear_attention, delta_rule_update):
 # (of forty others in 34), with 12.2 against 12.7 on average. Softmax over 126 means gets to about
 # 11.
 #
-# Correcting and centring both help (means of twenty splits):
+# Here, correcting and centring both help (means of twenty splits):
 #
 # | | as they are | centred |
 # |---|---|---|
@@ -647,7 +646,7 @@ if ready(linear_attention, positive_random_features, performer_attention):
 # standard error, where x and y point the same way? And at which r will the plain mean beat 256
 # features?</summary>
 #
-# $\|x + y\|^2 = 4r^2$, so $e^{16}/e^4 = e^{12}$: over 160,000 times more. From about 1.5 on.
+# $\|x + y\|^2 = 4r^2$, so $e^{16}/e^4 = e^{12}$: over 160,000 times more. About 1.5, here.
 #
 # </details>
 
@@ -729,7 +728,7 @@ if ready(linear_attention, positive_random_features, performer_attention):
             "r",
             "error",
             "arm",
-            title="256 features: long queries and keys defeat them",
+            title="256 random features: long queries and keys defeat them",
             description="Relative error against the norm r of scaled queries and keys, twenty "
             "seeds. Positive features rise from 0.04 at 0.5 to 1.2 at 2; the plain mean of values "
             "rises from 0.06 to 1 and is lower from 1.5 on. Sine and cosine leap past 40 at 2.5.",
@@ -749,7 +748,7 @@ if ready(linear_attention, positive_random_features, performer_attention):
 
 # %% [markdown]
 # More features help slowly: from 128 to 2,048 the error falls from 0.65 to 0.3. It takes 512
-# features, 32 times the width of a key, to be below the plain mean (0.5) in most runs.
+# features to be below the plain mean (0.5) in most runs.
 #
 # **Length decides.** At $r = 1$ the error is 0.1 to 0.3. At $r = 2$, with scores within ±4, it is
 # about 1.2, worse than the plain mean (0.6 to 0.9) in all twenty runs. Sine and cosine are as good
@@ -801,8 +800,8 @@ from attend_solutions.linear_attention import linformer_attention
 
 # %% [markdown]
 # **What you should see.** Linformer is not causal. Change the *last* key and value: every output
-# changes, because each mixture holds all keys. A mask over $R$ mixtures cannot undo that. And $E$
-# has a column for each place, so it fits no text longer than $S$.
+# changes, because each mixture of a dense $E$ holds all keys, and a mask over $R$ mixtures cannot
+# undo that. Such an $E$ also fits no text longer than $S$. Pooling can be masked by block.
 
 # %%
 if ready(linformer_attention):
@@ -918,19 +917,19 @@ if ready(recurrent_form, linear_attention, performer_attention, delta_rule_updat
 #
 # Where keys are written again, the sum fails: it holds all three values at once. So does softmax
 # over everything, because nothing tells it which of three equal keys came last. The delta rule
-# recalls 85 to 93 % of the last values. About ten points of that come from overwriting: where all
+# recalls 85 to 93 % of the last values. Part of that comes from overwriting: where all
 # 72 pairs have keys of their own, it recalls 76 to 82 % at the same places. The cache of the last
 # pairs recalls 50 to 59 %, but 98 to 100 % where older pairs score less. Softmax over everything
 # does as well then, and so does the cache that replaces equal keys.
 #
-# Byte for byte, the best cache is level with the best matrix or ahead in all these runs. **It is
-# behind where pairs are many and values say little.** Of 512 pairs with one of 256 codes the cache
-# recalls 16 to 17 %, the delta rule 8. But with one of 4 codes (guessing gets 25 %) sum and delta
-# rule recall 40 to 44 %, the cache 36 to 39 %: it keeps 102 pairs and guesses the rest (`race` with
-# `pairs=512, codes=4`).
+# Number for number, the best cache is level with the best matrix or ahead in the runs above. **It
+# is behind where pairs are many and values say little.** Of 512 pairs with one of 256 codes the
+# cache recalls 16 to 17 %, the delta rule 8. But with one of 4 codes (guessing gets 25 %) sum and
+# delta rule recall 40 to 44 %, the cache 36 to 39 %: it keeps 102 pairs and guesses the rest
+# (`race` with `pairs=512, codes=4`).
 #
 # **What this does not show.** It says nothing about trained models, which choose their keys,
-# features and $\beta$ for what they need; there, too, recall is what memories of fixed size lack
+# features and $\beta$ for what they need; there, too, recall grows with the state
 # (Arora et al. 2024). And all pairs are asked for equally often: if only recent ones matter, any
 # cache that holds them does well.
 
@@ -938,9 +937,9 @@ if ready(recurrent_form, linear_attention, performer_attention, delta_rule_updat
 # ## 10 · Where this breaks
 #
 # - **Recall.** A memory of fixed size loses something when much is written, by any rule.
-# - **Sharpness.** elu + 1 features have much in common, so their weights differ little and the
-#   mean is blurred. Later models drop mean and positivity, and normalise the output instead
-#   (chapter 22).
+# - **Sharpness.** For keys not made for them, elu + 1 features have much in common: weights differ
+#   little, and the mean is blurred. RetNet and gated linear attention drop mean and positivity and
+#   normalise the output instead (chapter 22).
 # - **Nothing fades.** The sum keeps the first token as well as the last. Chapter 22 adds decay, and
 #   the delta rule in chunks; chapter 24 lets the token choose.
 # - **Rounding.** A sum of 65,536 outer products in float16 loses small terms. Kernels keep the
@@ -965,8 +964,8 @@ if ready(delta_rule_update):
 # > Recurrent, parallel and chunked form give the same numbers: one step a token, one matrix, or a
 # > small matrix a chunk with the memory in between.
 # >
-# > A summed memory of $n$ random keys has a relative squared error of $(n-1)/D$ when read as it is.
-# > The delta rule writes only what is wrong, so it can overwrite.
+# > A summed memory of $n$ random keys of norm 1 has a relative squared error of $(n-1)/D$ when read
+# > as it is. The delta rule writes only what is wrong, so it can overwrite.
 # >
 # > Random features imitate $e^{q \cdot k}$ without bias, and with a relative variance that grows as
 # > $e^{\|q + k\|^2}$.
