@@ -310,6 +310,8 @@ def coincident(
     rng: np.random.Generator,
 ) -> Iterator[Sized]:
     """Each length made each of the others: what differs in the draws, is the same here."""
+    if not made:
+        return
     call = max(made, key=lambda call: len(_lengths(call, reference)))
     pairs = list(itertools.permutations(_lengths(call, reference), 2))
     for place in rng.permutation(len(pairs))[: COINCIDENT[call.build is not None]]:
