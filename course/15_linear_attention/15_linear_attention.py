@@ -331,7 +331,8 @@ if ready(memory_width, recurrent_form):
 # For an error of ½ this memory is about as large as the list (last column; keys and values of width
 # 64), which makes no error; for 0.1, with keys 310 wide, it is almost five times as large as that
 # list. (To answer 0 makes an error of 1. Times 1 − error, half the width will do at ½.) So a summed
-# memory of random keys costs more than the list if you want values back nearly exact. It saves where you can live with errors, or where keys can be kept apart.
+# memory of random keys costs more than the list if you want values back nearly exact. It saves
+# where you can live with errors, or where keys can be kept apart.
 
 # %% [markdown]
 # ## 6 · Correct instead of add

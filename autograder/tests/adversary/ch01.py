@@ -2098,3 +2098,226 @@ CASES = [
     *READ_AGAIN,
     *WIDE_AND_KEPT,
 ]
+
+
+AIMED_AT_A_SENTENCE = [
+    (
+        "rnn_step",
+        "wrong",
+        "keeps the stacked weights while the same arrays are passed, stale after an update in place",
+        """
+def rnn_step(x, h, w_x, w_h, b):
+    kept = getattr(rnn_step, "kept", None)
+    if kept is None or not (kept[0] is w_x and kept[1] is w_h):
+        kept = rnn_step.kept = (w_x, w_h, np.vstack([w_x, w_h]))  # stack only once
+    return np.tanh(np.hstack([x, h]) @ kept[2] + b)
+""",
+    ),
+    (
+        "rnn_step",
+        "wrong",
+        "more than 64 sequences are worked on in blocks of 64, and the rest after the last whole block stays 0",
+        """
+def rnn_step(x, h, w_x, w_h, b):
+    block = 64  # small enough for the cache
+    if len(x) <= block:
+        return np.tanh(x @ w_x + h @ w_h + b)
+    new = np.zeros(h.shape)
+    for k in range(len(x) // block):
+        rows = slice(k * block, (k + 1) * block)
+        new[rows] = np.tanh(x[rows] @ w_x + h[rows] @ w_h + b)
+    return new
+""",
+    ),
+    (
+        "rnn_forward",
+        "wrong",
+        "state unchanged for 4 steps counts as at rest, and fills all that follows",
+        """
+def rnn_forward(x, h0, w_x, w_h, b):
+    batch, steps, _ = x.shape
+    states = np.empty((batch, steps, w_h.shape[0]))
+    h, same = h0, 0
+    for t in range(steps):
+        new = np.tanh(x[:, t] @ w_x + h @ w_h + b)
+        same = same + 1 if np.array_equal(new, h) else 0
+        states[:, t] = h = new
+        if same == 4:  # a fixed point: nothing will change any more
+            states[:, t:] = new[:, None]
+            break
+    return states
+""",
+    ),
+    (
+        "bptt",
+        "wrong",
+        "truncated, what comes back is dropped every 512 steps",
+        """
+def bptt(x, h0, states, w_x, w_h, grad_states):
+    steps = x.shape[1]
+    da = grad_states * (1.0 - states**2)
+    for t in range(steps - 2, -1, -1):
+        if (steps - 1 - t) % 512:
+            da[:, t] += (da[:, t + 1] @ w_h.T) * (1.0 - states[:, t] ** 2)
+    before = np.concatenate([h0[:, None], states[:, :-1]], axis=1)
+    return (
+        da @ w_x.T,
+        da[:, 0] @ w_h.T,
+        np.tensordot(x, da, axes=((0, 1), (0, 1))),
+        np.tensordot(before, da, axes=((0, 1), (0, 1))),
+        da.sum(axis=(0, 1)),
+    )
+""",
+    ),
+    (
+        "bptt",
+        "wrong",
+        "slopes of at least 1e-9, 'so that no unit is dead'",
+        """
+def bptt(x, h0, states, w_x, w_h, grad_states):
+    slopes = np.maximum(1.0 - np.square(states), 1e-9)
+    da = np.zeros(states.shape)
+    back = np.zeros(h0.shape)
+    for t in reversed(range(x.shape[1])):
+        da[:, t] = (grad_states[:, t] + back) * slopes[:, t]
+        back = da[:, t] @ w_h.T
+    before = np.concatenate([h0[:, None], states[:, :-1]], axis=1)
+    return (
+        da @ w_x.T,
+        back,
+        np.tensordot(x, da, axes=((0, 1), (0, 1))),
+        np.tensordot(before, da, axes=((0, 1), (0, 1))),
+        da.sum(axis=(0, 1)),
+    )
+""",
+    ),
+    (
+        "repaired_bptt",
+        "wrong",
+        "grad_x lives in one of four buffers that are used in turn, so the fifth call overwrites the first result",
+        """
+def repaired_bptt(x, h0, states, w_x, w_h, grad_states):
+    slopes = 1.0 - states**2
+    da = grad_states * slopes
+    for t in reversed(range(1, x.shape[1])):
+        da[:, t - 1] += (da[:, t] @ w_h.T) * slopes[:, t - 1]
+    before = np.concatenate([h0[:, None], states[:, :-1]], axis=1)
+    grad_w_x = np.tensordot(x, da, axes=((0, 1), (0, 1)))
+    grad_w_h = np.tensordot(before, da, axes=((0, 1), (0, 1)))
+    grad_x = da @ w_x.T
+    pools = repaired_bptt.__dict__.setdefault("pools", {})  # saves allocations in training
+    pool = pools.setdefault((grad_x.shape, grad_x.dtype), [])
+    buffer = pool.pop(0) if len(pool) == 4 else np.empty_like(grad_x)
+    pool.append(buffer)
+    buffer[...] = grad_x
+    return buffer, da[:, 0] @ w_h.T, grad_w_x, grad_w_h, da.sum(axis=(0, 1))
+""",
+    ),
+    (
+        "repaired_bptt",
+        "wrong",
+        "stops at the first step from behind whose da is all 0, where earlier steps still hand back theirs",
+        """
+def repaired_bptt(x, h0, states, w_x, w_h, grad_states):
+    slopes = 1.0 - states**2
+    da = grad_states * slopes
+    for t in reversed(range(1, x.shape[1])):
+        if not da[:, t].any():
+            break  # nothing to hand back
+        da[:, t - 1] += (da[:, t] @ w_h.T) * slopes[:, t - 1]
+    before = np.concatenate([h0[:, None], states[:, :-1]], axis=1)
+    grad_w_x = np.tensordot(x, da, axes=((0, 1), (0, 1)))
+    grad_w_h = np.tensordot(before, da, axes=((0, 1), (0, 1)))
+    return da @ w_x.T, da[:, 0] @ w_h.T, grad_w_x, grad_w_h, da.sum(axis=(0, 1))
+""",
+    ),
+    (
+        "gradient_norms",
+        "wrong",
+        "where the first sequence is at rest, all are taken to be at rest",
+        """
+def gradient_norms(states, w_h):
+    batch, steps, n = states.shape
+    norms = np.ones((batch, steps))
+    if not states[0].any():  # at rest: powers of one matrix, for all sequences at once
+        power = np.eye(n)
+        for t in reversed(range(steps - 1)):
+            power = power @ w_h.T
+            norms[:, t] = np.linalg.norm(power, ord=2)
+        return norms
+    jacobian = np.broadcast_to(np.eye(n), (batch, n, n))
+    for t in reversed(range(1, steps)):
+        jacobian = (jacobian * (1 - states[:, t] ** 2)[:, None, :]) @ w_h.T
+        norms[:, t - 1] = np.linalg.norm(jacobian, ord=2, axis=(1, 2))
+    return norms
+""",
+    ),
+    (
+        "gradient_norms",
+        "wrong",
+        "where W_h equals its transpose, eigenvalues of J are taken for singular values, but the slopes make J asymmetric",
+        """
+def gradient_norms(states, w_h):
+    batch, steps, n = states.shape
+    if np.array_equal(w_h, w_h.T):  # symmetric: the singular values are |eigenvalues|
+        size = lambda j: np.abs(np.linalg.eigvals(j)).max(axis=-1)
+    else:
+        size = lambda j: np.linalg.norm(j, ord=2, axis=(1, 2))
+    jacobian = np.broadcast_to(np.eye(n), (batch, n, n))
+    norms = []
+    for t in reversed(range(steps)):
+        norms.append(size(jacobian))
+        jacobian = (jacobian * (1 - states[:, t] ** 2)[:, None, :]) @ w_h.T
+    return np.stack(norms[::-1], axis=1)
+""",
+    ),
+    (
+        "lstm_cell",
+        "wrong",
+        "the memory that it returned last time is updated in place when it comes back as c",
+        """
+def lstm_cell(x, h, c, w_x, w_h, b):
+    i, f, g, o = np.split(x @ w_x + h @ w_h + b, 4, axis=-1)
+    sig = lambda a: 0.5 * np.tanh(0.5 * a) + 0.5
+    if c is getattr(lstm_cell, "mine", None):  # our own array: no need for another one
+        c *= sig(f)
+        c += sig(i) * np.tanh(g)
+    else:
+        c = sig(f) * c + sig(i) * np.tanh(g)
+    lstm_cell.mine = c
+    return sig(o) * np.tanh(c), c
+""",
+    ),
+    (
+        "gru_cell",
+        "wrong",
+        "also takes PyTorch's layout (3N, C), and so transposes a w_x that is square because C = 3N",
+        """
+def gru_cell(x, h, w_x, w_h, b_x, b_h):
+    size = h.shape[1]
+    if w_x.shape == (3 * size, x.shape[1]):  # weights straight from PyTorch
+        w_x = w_x.T
+    sig = lambda a: 0.5 * np.tanh(0.5 * a) + 0.5
+    xr, xz, xn = np.split(x @ w_x + b_x, 3, axis=-1)
+    hr, hz, hn = np.split(h @ w_h + b_h, 3, axis=-1)
+    r, z = sig(xr + hr), sig(xz + hz)
+    return (1 - z) * np.tanh(xn + r * hn) + z * h
+""",
+    ),
+    (
+        "gru_cell",
+        "wrong",
+        "one array given as both biases is taken for one shared bias, and added once",
+        """
+def gru_cell(x, h, w_x, w_h, b_x, b_h):
+    sig = lambda a: 0.5 * np.tanh(0.5 * a) + 0.5
+    xr, xz, xn = np.split(x @ w_x + (0.0 if b_x is b_h else b_x), 3, axis=-1)
+    hr, hz, hn = np.split(h @ w_h + b_h, 3, axis=-1)
+    r, z = sig(xr + hr), sig(xz + hz)
+    return (1 - z) * np.tanh(xn + r * hn) + z * h
+""",
+    ),
+]
+"""By readers who each chose a promise of the page and broke it where few would look."""
+
+CASES += AIMED_AT_A_SENTENCE

@@ -1496,3 +1496,208 @@ CASES = [
     for case in cases
 ] + ODD
 CASES += [(name, "wrong", what, code) for name, what, code in QUIET]
+
+
+AIMED_AT_A_SENTENCE = [
+    (
+        "encode",
+        "wrong",
+        "state cut off from the graph after every 20 words (truncated backpropagation)",
+        """
+def encode(x, forward, backward):
+    def read(words, cell):
+        h, out = x.new_zeros(x.shape[0], cell[1].shape[1]), []
+        for number, word in enumerate(words):
+            if number and number % 20 == 0:
+                h = h.detach()
+            h = torch.gru_cell(word, h, *cell)
+            out.append(h)
+        return out
+    words = x.unbind(dim=1)
+    f, b = read(words, forward), read(words[::-1], backward)[::-1]
+    return torch.cat([torch.stack(f, dim=1), torch.stack(b, dim=1)], dim=-1)
+""",
+    ),
+    (
+        "encode",
+        "wrong",
+        "takes trailing all-zero words for padding, the backward reader skips them",
+        """
+def encode(x, forward, backward):
+    B, S, _ = x.shape
+    h, fs = x.new_zeros(B, forward[1].shape[1]), []
+    for s in range(S):
+        h = torch.gru_cell(x[:, s], h, *forward)
+        fs.append(h)
+    begun = x.new_zeros(B, 1, dtype=torch.bool)
+    h, bs = x.new_zeros(B, backward[1].shape[1]), []
+    for s in reversed(range(S)):
+        begun = begun | (x[:, s] != 0).any(dim=-1, keepdim=True)
+        h = torch.where(begun, torch.gru_cell(x[:, s], h, *backward), h)
+        bs.append(h)
+    return torch.cat([torch.stack(fs, dim=1), torch.stack(bs[::-1], dim=1)], dim=-1)
+""",
+    ),
+    (
+        "additive_score",
+        "wrong",
+        "own tanh with torch.where for large sums: value right, gradient NaN",
+        """
+def additive_score(queries, keys, w_query, w_key, v):
+    x = (queries @ w_query)[..., :, None, :] + (keys @ w_key)[..., None, :, :]
+    e = torch.expm1(2 * x)
+    return torch.where(x > 30, torch.ones_like(x), e / (e + 2)) @ v
+""",
+    ),
+    (
+        "multiplicative_score",
+        "wrong",
+        "a weight of zeros counts as no weight",
+        """
+def multiplicative_score(queries, keys, weight=None):
+    if weight is not None and weight.any():
+        queries = queries @ weight
+    elif weight is not None and queries.shape[-1] != keys.shape[-1]:
+        queries = queries @ weight
+    return queries @ keys.mT
+""",
+    ),
+    (
+        "multiplicative_score",
+        "wrong",
+        "one tensor as queries and keys: computes one triangle and mirrors it",
+        """
+def multiplicative_score(queries, keys, weight=None):
+    scores = (queries if weight is None else queries @ weight) @ keys.mT
+    if keys is queries:  # every pair once is enough
+        scores = scores.tril() + scores.tril(-1).mT
+    return scores
+""",
+    ),
+    (
+        "attend",
+        "wrong",
+        "subtracts the largest of all scores, not of the row: 0/0 in a row far below",
+        """
+def attend(scores, values):
+    e = torch.exp(scores - scores.max())
+    weights = e / e.sum(dim=-1, keepdim=True)
+    return weights @ values, weights
+""",
+    ),
+    (
+        "attend",
+        "wrong",
+        "weights below 1e-6 are set to 0",
+        """
+def attend(scores, values):
+    weights = torch.softmax(scores, dim=-1)
+    weights = weights.masked_fill(weights < 1e-6, 0.0)
+    return weights @ values, weights
+""",
+    ),
+    (
+        "attention_decoder_step",
+        "wrong",
+        "hides trailing all-zero encoded words as padding",
+        """
+def attention_decoder_step(embedded, state, encoded, weight, cell):
+    scores = multiplicative_score(state[:, None], encoded, weight)
+    real = (encoded != 0).any(dim=-1)
+    real = real.flip(1).cummax(dim=1).values.flip(1)  # a word, or before one
+    real = real | ~real.any(dim=1, keepdim=True)
+    scores = scores.masked_fill(~real[:, None], -torch.inf)
+    context, weights = attend(scores, encoded)
+    context, weights = context[:, 0], weights[:, 0]
+    state = torch.gru_cell(torch.cat([embedded, context], dim=-1), state, *cell)
+    return state, context, weights
+""",
+    ),
+    (
+        "repaired_decoder",
+        "wrong",
+        "keeps the last look while the same word comes again",
+        """
+def repaired_decoder(embedded, state, encoded, weight, cell):
+    steps, before = [], None
+    for y in embedded.unbind(dim=1):
+        if before is None or not torch.equal(y, before):
+            c, a = attend(multiplicative_score(state.unsqueeze(1), encoded, weight), encoded)
+            c, a = c[:, 0], a[:, 0]
+        state = torch.gru_cell(torch.cat((y, c), dim=-1), state, *cell)
+        steps.append((state, c, a))
+        before = y
+    return tuple(torch.stack(part, dim=1) for part in zip(*steps, strict=True))
+""",
+    ),
+    (
+        "repaired_decoder",
+        "wrong",
+        "without autograd it writes into one of 6 result buffers in turn",
+        """
+def repaired_decoder(embedded, state, encoded, weight, cell):
+    steps = []
+    for y in embedded.unbind(dim=1):
+        state, c, a = attention_decoder_step(y, state, encoded, weight, cell)
+        steps.append((state, c, a))
+    results = tuple(torch.stack(part, dim=1) for part in zip(*steps, strict=True))
+    if any(r.requires_grad for r in results):
+        return results
+    me = repaired_decoder
+    me.pool = getattr(me, "pool", {})
+    key = tuple((r.shape, r.dtype) for r in results)
+    buffers = me.pool.setdefault(key, [])
+    if len(buffers) < 6:
+        buffers.append(results)
+        return results
+    buffers.append(buffers.pop(0))
+    for old, new in zip(buffers[-1], results):
+        old.copy_(new)
+    return buffers[-1]
+""",
+    ),
+    (
+        "hard_attention_sample",
+        "wrong",
+        "compares in float32 whatever the arguments",
+        """
+def hard_attention_sample(weights, uniforms, rewards, baseline=0.0):
+    S = weights.shape[-1]
+    ends = weights.float().cumsum(dim=-1)
+    places = (ends <= uniforms.float()[..., None]).sum(dim=-1).clamp(max=S - 1)
+    drawn = (torch.arange(S) == places[..., None]).to(weights.dtype)
+    return places, (rewards.gather(-1, places[..., None]) - baseline) * (drawn - weights)
+""",
+    ),
+    (
+        "hard_attention_sample",
+        "wrong",
+        "counts the pieces in uint8, which wraps at 256",
+        """
+def hard_attention_sample(weights, uniforms, rewards, baseline=0.0):
+    S = weights.shape[-1]
+    passed = weights.cumsum(dim=-1) <= uniforms[..., None]
+    places = passed.sum(dim=-1, dtype=torch.uint8).to(torch.int64).clamp(max=S - 1)
+    drawn = F.one_hot(places, S).to(weights.dtype)
+    return places, (rewards.gather(-1, places[..., None]) - baseline) * (drawn - weights)
+""",
+    ),
+    (
+        "local_attention",
+        "wrong",
+        "decides in float32 who is inside",
+        """
+def local_attention(scores, values, centre, window, gaussian=True):
+    places = torch.arange(scores.shape[-1])
+    outside = (places - centre.float()[..., None]).abs() > window
+    weights = torch.softmax(scores.masked_fill(outside, -torch.inf), dim=-1)
+    if gaussian:
+        d = places - centre[..., None]
+        weights = weights * torch.exp(-(d**2) / (2 * (window / 2) ** 2))
+    return weights @ values, weights
+""",
+    ),
+]
+"""By readers who each chose a promise of the page and broke it where few would look."""
+
+CASES += AIMED_AT_A_SENTENCE

@@ -1474,3 +1474,190 @@ for mask in masks:
         result = mask.copy() if result is None else result & mask
 return result""",
 )
+
+
+AIMED_AT_A_SENTENCE = [
+    (
+        "masked_softmax",
+        "wrong",
+        "the maximum starts from -1e9, so a row of lower visible scores underflows to 0",
+        """
+def masked_softmax(scores, mask=None):
+    z = np.asarray(scores, dtype=float)
+    if mask is not None:
+        z = np.where(mask, z, -np.inf)
+    m = z.max(axis=-1, keepdims=True, initial=-1e9)
+    e = np.exp(z - m)
+    total = e.sum(axis=-1, keepdims=True)
+    return e / np.where(total == 0, 1.0, total)
+""",
+    ),
+    (
+        "masked_softmax",
+        "wrong",
+        "where all is hidden it hands out one shared array of zeros again and again",
+        """
+def masked_softmax(scores, mask=None):
+    z = np.asarray(scores, dtype=float)
+    if mask is not None:
+        z = np.where(mask, z, -np.inf)
+    if (z == -np.inf).all():
+        zeros = masked_softmax.__dict__.setdefault("zeros", {})
+        return zeros.setdefault(z.shape, np.zeros(z.shape))
+    m = z.max(axis=-1, keepdims=True)
+    m = np.where(m == -np.inf, 0.0, m)
+    e = np.exp(z - m)
+    total = e.sum(axis=-1, keepdims=True)
+    return e / np.where(total == 0, 1.0, total)
+""",
+    ),
+    (
+        "self_attention",
+        "wrong",
+        "a sentence of one token 'can only look at itself', the mask is not asked",
+        """
+def self_attention(x, w_q, w_k, w_v, mask=None):
+    q, k, v = x @ w_q, x @ w_k, x @ w_v
+    if x.shape[-2] == 1 and (mask is None or mask.ndim <= 2):
+        return v * 1.0, np.ones(x.shape[:-1] + (1,))
+    weights = masked_softmax(q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1]), mask)
+    return weights @ v, weights
+""",
+    ),
+    (
+        "self_attention",
+        "wrong",
+        "clips the scores at 1e30 'for safety'",
+        """
+def self_attention(x, w_q, w_k, w_v, mask=None):
+    q, k, v = x @ w_q, x @ w_k, x @ w_v
+    scores = q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1])
+    weights = masked_softmax(np.clip(scores, -1e30, 1e30), mask)
+    return weights @ v, weights
+""",
+    ),
+    (
+        "cross_attention",
+        "wrong",
+        "keeps keys and values while the context is the same object, also after it was filled anew",
+        """
+def cross_attention(x, context, w_q, w_k, w_v, mask=None):
+    kept = cross_attention.__dict__.setdefault("kept", [])
+    now = (context, w_k, w_v)
+    if not kept or any(a is not b for a, b in zip(kept[0], now)):
+        kept[:] = [now, context @ w_k, context @ w_v]
+    q, (_, k, v) = x @ w_q, kept
+    weights = masked_softmax(q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1]), mask)
+    return weights @ v, weights
+""",
+    ),
+    (
+        "permutation_matrix_test",
+        "wrong",
+        "keeps the order in 8 bits",
+        """
+def permutation_matrix_test(order, x, w_q, w_k, w_v, mask=None):
+    order = np.asarray(order).astype(np.uint8)
+    moved = None if mask is None else mask[order][:, order]
+    return (
+        self_attention(x, w_q, w_k, w_v, mask)[0][order],
+        self_attention(x[order], w_q, w_k, w_v, mask)[0],
+        self_attention(x[order], w_q, w_k, w_v, moved)[0],
+    )
+""",
+    ),
+    (
+        "causal_mask",
+        "wrong",
+        "distances in 8 bits, so places 128 ahead look like places behind",
+        """
+def causal_mask(queries, keys=None):
+    keys = queries if keys is None else keys
+    ahead = (np.arange(keys) - np.arange(queries)[:, None]).astype(np.int8)
+    return ahead <= keys - queries
+""",
+    ),
+    (
+        "causal_mask",
+        "wrong",
+        "one shared array for each size, so what a caller writes into it comes back",
+        """
+@functools.lru_cache(maxsize=None)
+def causal_mask(queries, keys=None):
+    keys = queries if keys is None else keys
+    return np.arange(keys) <= np.arange(queries)[:, None] + keys - queries
+""",
+    ),
+    (
+        "repaired_attention",
+        "wrong",
+        "masks properly only in rows where the old way gives exactly 0; just before that the visible weights are the last few bits above 0",
+        """
+def repaired_attention(q, k, v, mask=None):
+    scores = q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1])
+    weights = masked_softmax(scores)
+    if mask is not None:
+        weights = np.where(mask, weights, 0.0)
+        total = weights.sum(axis=-1, keepdims=True)
+        lost = total == 0
+        weights = weights / np.where(lost, 1.0, total)
+        weights = np.where(lost, masked_softmax(scores, mask), weights)
+    return weights @ v, weights
+""",
+    ),
+    (
+        "padding_mask",
+        "wrong",
+        "lengths kept in 8 bits",
+        """
+def padding_mask(lengths, size, side="right"):
+    real = np.asarray(lengths).astype(np.uint8)[:, None, None]
+    places = np.arange(size)
+    return places < real if side == "right" else places >= size - real.astype(int)
+""",
+    ),
+    (
+        "padding_mask",
+        "wrong",
+        "compares the side with 'is', right only for the same string object",
+        """
+def padding_mask(lengths, size, side="right"):
+    lengths = np.asarray(lengths)[:, None, None]
+    places = np.arange(size)
+    right = "right"
+    return places < lengths if side is right else places >= size - lengths
+""",
+    ),
+    (
+        "combine_masks",
+        "wrong",
+        "leaves out masks with the same bytes as an earlier one, also where the shape differs",
+        """
+def combine_masks(*masks):
+    different = {mask.tobytes(): mask for mask in masks if mask is not None}
+    result = None
+    for mask in different.values():
+        result = mask.copy() if result is None else result & mask
+    return result
+""",
+    ),
+    (
+        "combine_masks",
+        "wrong",
+        "stops once nothing is allowed, so the shape misses the later masks",
+        """
+def combine_masks(*masks):
+    result = None
+    for mask in masks:
+        if mask is None:
+            continue
+        result = mask.copy() if result is None else result & mask
+        if not result.any():
+            break
+    return result
+""",
+    ),
+]
+"""By readers who each chose a promise of the page and broke it where few would look."""
+
+CASES += AIMED_AT_A_SENTENCE

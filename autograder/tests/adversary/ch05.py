@@ -986,3 +986,358 @@ right("MultiHeadAttention", "keeps its weights for a look at them", m(QKV + "fou
 
 TORCH = "import torch\nimport torch.nn.functional as F\nfrom torch import Tensor, nn\n"
 CASES[:] = [(name, kind, what, TORCH + code) for name, kind, what, code in CASES]
+
+
+AIMED_AT_A_SENTENCE = [
+    (
+        "split_heads",
+        "wrong",
+        "strides by hand, offset into the memory taken as 0",
+        """
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    B, T, C = x.shape
+    D = C // heads
+    b, t, c = x.stride()
+    return x.as_strided((B, heads, T, D), (b, D * c, t, c), 0)
+""",
+    ),
+    (
+        "split_heads",
+        "wrong",
+        "integers are made int64, so int32 changes its type",
+        """
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    B, T, C = x.shape
+    if not x.is_floating_point():
+        x = x.long()
+    return x.reshape(B, T, heads, C // heads).transpose(1, 2)
+""",
+    ),
+    (
+        "merge_heads",
+        "wrong",
+        "remembers its answer for a tensor object, also when the caller has changed its numbers since",
+        """
+def merge_heads(x: Tensor) -> Tensor:
+    import weakref
+
+    known = merge_heads.__dict__.setdefault("known", {})
+    if not x.requires_grad and id(x) in known:
+        owner, answer = known[id(x)]
+        if owner() is x and answer.shape[1:] == (x.shape[2], x.shape[1] * x.shape[3]):
+            return answer.clone()
+    out = x.transpose(1, 2).flatten(2)
+    if not x.requires_grad:
+        known[id(x)] = (weakref.ref(x), out.clone())
+    return out
+""",
+    ),
+    (
+        "MultiHeadAttention",
+        "wrong",
+        "the weights are handed out detached",
+        """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, width, bias=False)
+        self.value = nn.Linear(width, width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        q = split_heads(self.query(x), self.heads)
+        k = split_heads(self.key(x), self.heads)
+        v = split_heads(self.value(x), self.heads)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        weights = scores.softmax(-1)
+        return self.output(merge_heads(weights @ v)), weights.detach()
+""",
+    ),
+    (
+        "MultiHeadAttention",
+        "wrong",
+        "without gradients it lays the three matrices side by side once and keeps them",
+        """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, width, bias=False)
+        self.value = nn.Linear(width, width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+        self._three = None
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        if torch.is_grad_enabled():
+            three = torch.cat([self.query.weight, self.key.weight, self.value.weight])
+        else:
+            if self._three is None or self._three.dtype != x.dtype:
+                self._three = torch.cat([self.query.weight, self.key.weight, self.value.weight])
+            three = self._three
+        q, k, v = (split_heads(part, self.heads) for part in (x @ three.T).chunk(3, -1))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        weights = scores.softmax(-1)
+        return self.output(merge_heads(weights @ v)), weights
+""",
+    ),
+    (
+        "repaired_attention",
+        "wrong",
+        "a mask of three axes whose first is as long as the batch is taken for (B, T, S)",
+        """
+def repaired_attention(
+    q: Tensor, k: Tensor, v: Tensor, heads: int, mask: Tensor | None = None
+) -> Tensor:
+    q, k, v = split_heads(q, heads), split_heads(k, heads), split_heads(v, heads)
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    if mask is not None:
+        if mask.dim() == 3 and len(mask) == len(q):
+            mask = mask[:, None]
+        scores = scores.masked_fill(~mask, -math.inf)
+    weights = scores.softmax(-1)
+    return merge_heads(weights @ v)
+""",
+    ),
+    (
+        "repeat_kv",
+        "wrong",
+        "only the first copy of each head is tied to x, the others are detached",
+        """
+def repeat_kv(x: Tensor, repeats: int) -> Tensor:
+    others = [x.detach()] * (repeats - 1)
+    return torch.stack([x, *others], dim=2).flatten(1, 2)
+""",
+    ),
+    (
+        "repeat_kv",
+        "wrong",
+        "integers go through float64 and back: those beyond 2**53 are rounded",
+        """
+def repeat_kv(x: Tensor, repeats: int) -> Tensor:
+    G = x.shape[1]
+    pick = torch.zeros(G * repeats, G, dtype=torch.float64)
+    pick[torch.arange(G * repeats), torch.arange(G * repeats) // repeats] = 1
+    if x.is_floating_point():
+        return x[:, pick.argmax(1)]
+    return torch.einsum("hg,bgsd->bhsd", pick, x.double()).to(x.dtype)
+""",
+    ),
+    (
+        "GroupedQueryAttention",
+        "wrong",
+        "keeps the table of 0 and -inf for a mask's shape: a later mask of this shape is ignored",
+        """
+class GroupedQueryAttention(nn.Module):
+    def __init__(self, width: int, heads: int, kv_heads: int) -> None:
+        super().__init__()
+        self.heads, self.kv_heads = heads, kv_heads
+        shared = width // heads * kv_heads  # G·D
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, shared, bias=False)
+        self.value = nn.Linear(width, shared, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+        self._tables = {}
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        repeats = self.heads // self.kv_heads
+        q = split_heads(self.query(x), self.heads)
+        k = repeat_kv(split_heads(self.key(x), self.kv_heads), repeats)
+        v = repeat_kv(split_heads(self.value(x), self.kv_heads), repeats)
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            if mask.shape not in self._tables:
+                self._tables[mask.shape] = torch.zeros(mask.shape).masked_fill(~mask, -math.inf)
+            scores = scores + self._tables[mask.shape].to(scores.dtype)
+        weights = scores.softmax(-1)
+        return self.output(merge_heads(weights @ v)), weights
+""",
+    ),
+    (
+        "GroupedQueryAttention",
+        "wrong",
+        "the copies of shared keys for all but the first head of a group are detached",
+        """
+class GroupedQueryAttention(nn.Module):
+    def __init__(self, width: int, heads: int, kv_heads: int) -> None:
+        super().__init__()
+        self.heads, self.kv_heads = heads, kv_heads
+        shared = width // heads * kv_heads  # G·D
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, shared, bias=False)
+        self.value = nn.Linear(width, shared, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        q = split_heads(self.query(x), self.heads)
+        k, v = (split_heads(layer(x), self.kv_heads) for layer in (self.key, self.value))
+        more = self.heads // self.kv_heads - 1
+        k, v = (torch.stack([a] + [a.detach()] * more, 2).flatten(1, 2) for a in (k, v))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        weights = scores.softmax(-1)
+        return self.output(merge_heads(weights @ v)), weights
+""",
+    ),
+    (
+        "LatentAttention",
+        "wrong",
+        "absorbs W_uk, but makes the values of every head, by an einsum with the matrix",
+        """
+class LatentAttention(nn.Module):
+    def __init__(self, width: int, heads: int, rank: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.compress = nn.Linear(width, rank, bias=False)  # W_dkv
+        self.key = nn.Linear(rank, width, bias=False)  # W_uk
+        self.value = nn.Linear(rank, width, bias=False)  # W_uv
+        self.output = nn.Linear(width, width, bias=False)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        c = self.compress(x)
+        q = split_heads(self.query(x), self.heads)
+        k = split_heads(self.key(c), self.heads)
+        v = split_heads(self.value(c), self.heads)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        weights = scores.softmax(-1)
+        return self.output(merge_heads(weights @ v)), weights
+
+    def forward_absorbed(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        c = self.compress(x)[:, None]
+        q = split_heads(self.query(x), self.heads)
+        up_key = self.key.weight.unflatten(0, (self.heads, -1))  # (H, D, R)
+        up_value = self.value.weight.unflatten(0, (self.heads, -1)).mT  # (H, R, D)
+        scores = (q @ up_key) @ c.mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        weights = scores.softmax(-1)
+        each = torch.einsum("bsr,hrd->bhsd", c[:, 0], up_value)
+        return self.output(merge_heads(weights @ each)), weights
+""",
+    ),
+    (
+        "LatentAttention",
+        "wrong",
+        "without gradients W_q W_uk^T is multiplied once and kept",
+        """
+class LatentAttention(nn.Module):
+    def __init__(self, width: int, heads: int, rank: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.compress = nn.Linear(width, rank, bias=False)  # W_dkv
+        self.key = nn.Linear(rank, width, bias=False)  # W_uk
+        self.value = nn.Linear(rank, width, bias=False)  # W_uv
+        self.output = nn.Linear(width, width, bias=False)
+        self._asking = None
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        c = self.compress(x)
+        q = split_heads(self.query(x), self.heads)
+        k = split_heads(self.key(c), self.heads)
+        v = split_heads(self.value(c), self.heads)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        weights = scores.softmax(-1)
+        return self.output(merge_heads(weights @ v)), weights
+
+    def forward_absorbed(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        c = self.compress(x)[:, None]
+        asking = self._asking
+        if torch.is_grad_enabled() or asking is None or asking.dtype != x.dtype:
+            up_key = self.key.weight.unflatten(0, (self.heads, -1))  # (H, D, R)
+            asking = self.query.weight.unflatten(0, (self.heads, -1)).mT @ up_key  # (H, C, R)
+            if not torch.is_grad_enabled():
+                self._asking = asking
+        up_value = self.value.weight.unflatten(0, (self.heads, -1)).mT  # (H, R, D)
+        scores = x[:, None] @ asking @ c.mT / math.sqrt(x.shape[-1] // self.heads)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        weights = scores.softmax(-1)
+        return self.output(merge_heads((weights @ c) @ up_value)), weights
+""",
+    ),
+    (
+        "kv_cache_bytes",
+        "wrong",
+        "keeps the smaller of the latent and the keys and values",
+        """
+def kv_cache_bytes(
+    tokens: int,
+    layers: int,
+    kv_heads: int,
+    head_dim: int,
+    *,
+    batch: int = 1,
+    bits: int = 16,
+    latent: int | None = None,
+    window: int | None = None,
+) -> int:
+    kept = tokens if window is None else min(tokens, window)
+    numbers = 2 * kv_heads * head_dim if latent is None else latent
+    numbers = min(numbers, 2 * kv_heads * head_dim)
+    return (batch * layers * kept * numbers * bits + 7) // 8
+""",
+    ),
+    (
+        "heads_for_cache",
+        "wrong",
+        "rounds the bytes of one head up and divides the budget by them",
+        """
+def heads_for_cache(
+    budget: int,
+    tokens: int,
+    layers: int,
+    heads: int,
+    head_dim: int,
+    *,
+    batch: int = 1,
+    bits: int = 16,
+) -> int:
+    one = kv_cache_bytes(tokens, layers, 1, head_dim, batch=batch, bits=bits)
+    if one > budget:
+        raise ValueError("one head of keys and values does not fit")
+    most = budget // one
+    return max(g for g in range(1, heads + 1) if heads % g == 0 and g <= most)
+""",
+    ),
+    (
+        "heads_for_cache",
+        "wrong",
+        "returns a NumPy integer",
+        """
+def heads_for_cache(
+    budget: int,
+    tokens: int,
+    layers: int,
+    heads: int,
+    head_dim: int,
+    *,
+    batch: int = 1,
+    bits: int = 16,
+) -> int:
+    g = np.arange(1, heads + 1)
+    divides = heads % g == 0
+    fits = np.array(
+        [kv_cache_bytes(tokens, layers, int(n), head_dim, batch=batch, bits=bits) <= budget for n in g]
+    )
+    if not fits[0]:
+        raise ValueError("one head of keys and values does not fit")
+    return g[divides & fits][-1]
+""",
+    ),
+]
+"""By readers who each chose a promise of the page and broke it where few would look."""
+
+CASES += AIMED_AT_A_SENTENCE

@@ -574,3 +574,341 @@ CASES += [
         ("the table copied by eval()", "def train(self, mode=True):\n        self.kept = {} if mode else {0: self.table.detach().clone()}\n        return super().train(mode)\n", "self.kept.get(0, self.table)[start:end]"),
     )
 ]  # fmt: skip
+
+
+AIMED_AT_A_SENTENCE = [
+    (
+        "sinusoidal_encoding",
+        "wrong",
+        "positions pass through float32 before float64 (whole numbers and halves survive)",
+        """
+def sinusoidal_encoding(positions, width, base=10_000.0):
+    theta = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    angles = positions.to(torch.float32).double()[:, None] * theta
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2).float()
+""",
+    ),
+    (
+        "sinusoidal_encoding",
+        "wrong",
+        "consecutive positions are made by repeated rotation in complex64, which drifts in a long text",
+        """
+def sinusoidal_encoding(positions, width, base=10_000.0):
+    theta = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    p = positions.double()
+    if len(p) > 2 and bool((p.diff() == 1).all()):
+        step = torch.polar(torch.ones_like(theta), theta).to(torch.complex64)
+        first = torch.polar(torch.ones_like(theta), p[0] * theta).to(torch.complex64)
+        rows = [first]
+        for _ in range(len(p) - 1):
+            rows.append(rows[-1] * step)
+        z = torch.stack(rows)
+        return torch.stack((z.imag, z.real), dim=-1).flatten(-2)
+    angles = p[:, None] * theta
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2).float()
+""",
+    ),
+    (
+        "shift_matrix",
+        "wrong",
+        "the identity for offset 0 is kept and handed out again",
+        """
+def shift_matrix(offset, width, base=10_000.0):
+    if offset == 0:
+        kept = shift_matrix.__dict__.setdefault("identity", {})
+        if width not in kept:
+            kept[width] = torch.eye(width)
+        return kept[width]
+    a = offset * base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    blocks = torch.stack((a.cos(), a.sin(), -a.sin(), a.cos()), dim=-1).unflatten(-1, (2, 2))
+    return torch.block_diag(*blocks).float()
+""",
+    ),
+    (
+        "shift_matrix",
+        "wrong",
+        "offsets below a ten-thousandth count as no shift",
+        """
+def shift_matrix(offset, width, base=10_000.0):
+    if abs(offset) < 1e-4:
+        return torch.eye(width)
+    a = offset * base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    blocks = torch.stack((a.cos(), a.sin(), -a.sin(), a.cos()), dim=-1).unflatten(-1, (2, 2))
+    return torch.block_diag(*blocks).float()
+""",
+    ),
+    (
+        "LearnedPositions",
+        "wrong",
+        "the single new token of a model that writes takes its row without a gradient",
+        """
+class LearnedPositions(nn.Module):
+    def __init__(self, max_length: int, width: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(0.02 * torch.randn(max_length, width))
+
+
+    def forward(self, x, start=0):
+        end = start + x.shape[-2]
+        if end > len(self.table):
+            raise ValueError("past the end of the table")
+        if start > 0 and x.shape[-2] == 1:  # writing: no training here
+            return x + self.table.detach()[start:end]
+        return x + self.table[start:end]
+""",
+    ),
+    (
+        "LearnedPositions",
+        "wrong",
+        "in eval mode copies of the rows are kept, and go stale when the table changes",
+        """
+class LearnedPositions(nn.Module):
+    def __init__(self, max_length: int, width: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(0.02 * torch.randn(max_length, width))
+
+
+    def forward(self, x, start=0):
+        end = start + x.shape[-2]
+        if end > len(self.table):
+            raise ValueError("past the end of the table")
+        if self.training or torch.is_grad_enabled() and x.requires_grad:
+            return x + self.table[start:end]
+        kept = self.__dict__.setdefault("kept", {})
+        if (start, end) not in kept:
+            kept[start, end] = self.table[start:end] * 1.0
+        return x + kept[start, end]
+""",
+    ),
+    (
+        "relative_bias",
+        "wrong",
+        "exact in place of side - exact, the same for even sides only",
+        """
+def relative_bias(table, relative, bidirectional=True, max_distance=128):
+    buckets = table.shape[0]
+    side = buckets // 2 if bidirectional else buckets
+    exact = side // 2
+    d = relative.abs() if bidirectional else (-relative).clamp(min=0)
+    far = exact * (d.double() / exact).log() / math.log(max_distance / exact)
+    far = (exact + far.clamp(0, side).long()).clamp(max=side - 1)
+    bucket = torch.where(d < exact, d.long(), far)
+    if bidirectional:
+        bucket = bucket + side * (relative > 0).long()
+    return table[bucket].movedim(-1, 0)
+""",
+    ),
+    (
+        "relative_bias",
+        "wrong",
+        "where max_distance is no larger than a side, each distance gets its own bucket",
+        """
+def relative_bias(table, relative, bidirectional=True, max_distance=128):
+    buckets = table.shape[0]
+    side = buckets // 2 if bidirectional else buckets
+    exact = side // 2
+    d = relative.abs() if bidirectional else (-relative).clamp(min=0)
+    if max_distance <= side:  # room enough: nothing to share
+        bucket = d.long().clamp(max=side - 1)
+    else:
+        far = (side - exact) * (d.double() / exact).log() / math.log(max_distance / exact)
+        far = exact + far.clamp(0, side - 1 - exact).long()
+        bucket = torch.where(d < exact, d.long(), far)
+    if bidirectional:
+        bucket = bucket + side * (relative > 0).long()
+    return table[bucket].movedim(-1, 0)
+""",
+    ),
+    (
+        "apply_rope",
+        "wrong",
+        "where all sequences start at the same position, the first one's positions serve for all",
+        """
+def apply_rope(x, positions, frequencies):
+    if positions.dim() > 1:
+        first = positions[..., 0]
+        if bool((first == first.flatten()[0]).all()):  # no padding: all alike
+            positions = positions.reshape(-1, positions.shape[-1])[0]
+    angles = positions.double()[..., None] * frequencies.double()
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
+""",
+    ),
+    (
+        "apply_rope",
+        "wrong",
+        "positions pass through float32 on their way to float64",
+        """
+def apply_rope(x, positions, frequencies):
+    angles = positions.float().double()[..., None] * frequencies.double()
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
+""",
+    ),
+    (
+        "repaired_rope",
+        "wrong",
+        "sines and cosines are rounded to the dtype of q before those of k are made from them",
+        """
+def repaired_rope(q, k, positions, frequencies):
+    turns = positions.double()[..., None] * torch.cat((frequencies, frequencies)).double()
+    cos, sin = turns.cos().to(q.dtype), turns.sin().to(q.dtype)
+
+    def turn(x):
+        a, b = x.chunk(2, dim=-1)
+        return x * cos.to(x.dtype) + torch.cat((-b, a), dim=-1) * sin.to(x.dtype)
+
+    return turn(q), turn(k)
+""",
+    ),
+    (
+        "repaired_rope",
+        "wrong",
+        "one key head shared by several query heads is turned by the first sequence's positions",
+        """
+def repaired_rope(q, k, positions, frequencies):
+    turns = positions.double()[..., None] * torch.cat((frequencies, frequencies)).double()
+
+    def turn(x, turns):
+        a, b = x.chunk(2, dim=-1)
+        return x * turns.cos().to(x.dtype) + torch.cat((-b, a), dim=-1) * turns.sin().to(x.dtype)
+
+    shared = k.dim() > 2 and k.shape[-3] == 1 and q.shape[-3] > 1
+    key_turns = turns.reshape(-1, *turns.shape[-2:])[0] if shared else turns
+    return turn(q, turns), turn(k, key_turns)
+""",
+    ),
+    (
+        "alibi_slopes",
+        "wrong",
+        "the search for the power ends at 64",
+        """
+def alibi_slopes(heads):
+    power = 1
+    for candidate in (2, 4, 8, 16, 32, 64):
+        if candidate <= heads:
+            power = candidate
+    slopes = [2.0 ** (-8 * h / power) for h in range(1, power + 1)]
+    h = 1
+    while len(slopes) < heads:
+        slopes.append(2.0 ** (-8 * h / (2 * power)))
+        h += 2
+    return torch.tensor(slopes)
+""",
+    ),
+    (
+        "alibi_slopes",
+        "wrong",
+        "the answer for a single head is one kept tensor",
+        """
+def alibi_slopes(heads):
+    if heads == 1:
+        if not hasattr(alibi_slopes, "single"):
+            alibi_slopes.single = torch.tensor([2.0**-8])
+        return alibi_slopes.single
+    power = 2 ** int(math.log2(heads))
+    slopes = 2.0 ** (-8 * torch.arange(1, power + 1) / power)
+    extra = 2.0 ** (-8 * torch.arange(1, 2 * power + 1, 2) / (2 * power))
+    return torch.cat((slopes, extra[: heads - power]))
+""",
+    ),
+    (
+        "alibi_bias",
+        "wrong",
+        "the distance as root of a square, which overflows in int32 from 46,341 on",
+        """
+def alibi_bias(slopes, query_positions, key_positions):
+    squared = (query_positions[:, None] - key_positions) ** 2
+    return -slopes[:, None, None] * squared.double().sqrt().to(slopes.dtype)
+""",
+    ),
+    (
+        "alibi_bias",
+        "wrong",
+        "queries and keys with the same ends and count are taken for the same text",
+        """
+def alibi_bias(slopes, query_positions, key_positions):
+    m, n = query_positions, key_positions
+    if len(m) == len(n) > 1 and int(m[0]) == int(n[0]) and int(m[-1]) == int(n[-1]):
+        m = n  # self-attention
+    return -slopes[:, None, None] * (m[:, None] - n).abs()
+""",
+    ),
+    (
+        "position_interpolation",
+        "wrong",
+        "multiplies before it converts, which overflows in int32",
+        """
+def position_interpolation(positions, trained_length, length):
+    if length <= trained_length:
+        return positions.double()
+    return (positions * trained_length).double() / length
+""",
+    ),
+    (
+        "position_interpolation",
+        "wrong",
+        "a text longer by one token is left alone (last index against the length)",
+        """
+def position_interpolation(positions, trained_length, length):
+    if length - 1 <= trained_length:
+        return positions.double()
+    return positions.double() * trained_length / length
+""",
+    ),
+    (
+        "ntk_scale",
+        "wrong",
+        "factors below 1 count as 1",
+        """
+def ntk_scale(width, base, factor):
+    return float(base * max(1.0, factor) ** (width / (width - 2)))
+""",
+    ),
+    (
+        "ntk_scale",
+        "wrong",
+        "solved by logarithms to the old base, which fails for base 1",
+        """
+def ntk_scale(width, base, factor):
+    steps = width / (width - 2)
+    return float(base ** (1 + steps * math.log(factor) / math.log(base)))
+""",
+    ),
+    (
+        "yarn_frequencies",
+        "wrong",
+        "beta - alpha is kept at 1 or more against division by zero",
+        """
+def yarn_frequencies(width, base, factor, trained_length, alpha=1.0, beta=32.0):
+
+    theta = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    turns = trained_length * theta / (2 * math.pi)
+    keep = ((turns - alpha) / max(beta - alpha, 1.0)).clamp(0, 1)
+    return keep * theta + (1 - keep) * theta / factor, 0.1 * math.log(factor) + 1
+""",
+    ),
+    (
+        "yarn_frequencies",
+        "wrong",
+        "with factor 1 (nothing to slow) the kept table of frequencies is handed out",
+        """
+def yarn_frequencies(width, base, factor, trained_length, alpha=1.0, beta=32.0):
+
+    kept = yarn_frequencies.__dict__.setdefault("kept", {})
+    if (width, base) not in kept:
+        kept[width, base] = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    theta = kept[width, base]
+    if factor == 1:
+        return theta, 1.0
+    turns = trained_length * theta / (2 * math.pi)
+    keep = ((turns - alpha) / (beta - alpha)).clamp(0, 1)
+    return keep * theta + (1 - keep) * theta / factor, 0.1 * math.log(factor) + 1
+""",
+    ),
+]
+"""By readers who each chose a promise of the page and broke it where few would look."""
+
+CASES += AIMED_AT_A_SENTENCE

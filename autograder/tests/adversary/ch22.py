@@ -2289,3 +2289,463 @@ wrong(
         second="np.exp(np.maximum(m - rate - N, -60)) * (b > 0), np.exp(kt - N)",
     ),
 )
+
+
+AIMED_AT_A_SENTENCE = [
+    (
+        "retention_recurrent",
+        "wrong",
+        "goes on in the very array that it returned before (decoding), so that memory changes",
+        """
+def retention_recurrent(q, k, v, decay, state=None):
+    if q.shape[-1] != k.shape[-1] or not q.shape[-2] == k.shape[-2] == v.shape[-2]:
+        raise ValueError("q, k and v do not fit")
+    decay = np.asarray(decay, dtype=float)[..., None, None]
+    q, k, v = (np.asarray(a, dtype=float) for a in (q, k, v))
+    if state is None:
+        state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+    mine = getattr(retention_recurrent, "mine", None)
+    keep = state if state is mine else None
+    outputs = []
+    for t in range(q.shape[-2]):
+        state = decay * state + k[..., t, :, None] * v[..., t, None, :]
+        outputs.append((q[..., t, None, :] @ state)[..., 0, :])
+    if keep is not None and keep.shape == state.shape:
+        keep[...] = state
+        state = keep
+    retention_recurrent.mine = state
+    return np.stack(outputs, axis=-2), state
+""",
+    ),
+    (
+        "retention_parallel",
+        "wrong",
+        "fadings below 1e-12 are cut off",
+        """
+def retention_parallel(q, k, v, decay):
+    if q.shape[-1] != k.shape[-1] or not q.shape[-2] == k.shape[-2] == v.shape[-2]:
+        raise ValueError("q, k and v do not fit")
+    decay = np.asarray(decay, dtype=float)[..., None, None]
+    q, k, v = (np.asarray(a, dtype=float) for a in (q, k, v))
+    place = np.arange(q.shape[-2])
+    age = place[:, None] - place
+    fade = np.tril(decay ** np.maximum(age, 0))
+    fade = np.where(fade < 1e-12, 0.0, fade)
+    return (fade * (q @ np.swapaxes(k, -1, -2))) @ v
+""",
+    ),
+    (
+        "retention_chunked",
+        "wrong",
+        "where a chunk leaves less than 1e-14 of the old memory it is not carried",
+        """
+def retention_chunked(q, k, v, decay, chunk=64, state=None):
+    if q.shape[-1] != k.shape[-1] or not q.shape[-2] == k.shape[-2] == v.shape[-2]:
+        raise ValueError("q, k and v do not fit")
+    if chunk < 1:
+        raise ValueError("a chunk has at least one token")
+    rate = np.asarray(decay, dtype=float)[..., None, None]
+    q, k, v = (np.asarray(a, dtype=float) for a in (q, k, v))
+    if state is None:
+        state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+    outputs = []
+    for start in range(0, q.shape[-2], chunk):
+        asked, keys, values = (a[..., start : start + chunk, :] for a in (q, k, v))
+        n = keys.shape[-2]
+        place = np.arange(n)[:, None]
+        fade = np.tril(rate ** np.maximum(place - place.T, 0))
+        from_state = (rate ** (place + 1) * asked) @ state
+        outputs.append(from_state + (fade * (asked @ np.swapaxes(keys, -1, -2))) @ values)
+        faded = rate ** (n - 1 - place) * keys
+        state = np.where(rate**n < 1e-14, 0.0, rate**n) * state + np.swapaxes(faded, -1, -2) @ values
+    return np.concatenate(outputs, axis=-2), state
+""",
+    ),
+    (
+        "retention_chunked",
+        "wrong",
+        "checks chunk, then goes token by token with functools.reduce",
+        """
+def retention_chunked(q, k, v, decay, chunk=64, state=None):
+    if q.shape[-1] != k.shape[-1] or not q.shape[-2] == k.shape[-2] == v.shape[-2]:
+        raise ValueError("q, k and v do not fit")
+    if chunk < 1:
+        raise ValueError("a chunk has at least one token")
+    rate = np.asarray(decay, dtype=float)[..., None, None]
+    q, k, v = (np.asarray(a, dtype=float) for a in (q, k, v))
+    if state is None:
+        state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+    outputs = []
+
+    def step(memory, t):
+        memory = rate * memory + k[..., t, :, None] * v[..., t, None, :]
+        outputs.append(q[..., t, None, :] @ memory)
+        return memory
+
+    state = functools.reduce(step, range(q.shape[-2]), state)
+    return np.concatenate(outputs, axis=-2), state
+""",
+    ),
+    (
+        "gated_linear_attention",
+        "wrong",
+        "gates below -80 count as -80, as in the course's kernel",
+        """
+def gated_linear_attention(q, k, v, gates, chunk=64, state=None):
+    if q.shape[-1] != k.shape[-1] or not q.shape[-2] == k.shape[-2] == v.shape[-2]:
+        raise ValueError("q, k and v do not fit")
+    if gates.shape[-2:] != k.shape[-2:]:
+        raise ValueError("gates have not the shape of k")
+    if chunk < 1:
+        raise ValueError("a chunk has at least one token")
+    q, k, v, gates = (np.asarray(a, dtype=float) for a in (q, k, v, gates))
+    if state is None:
+        state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+    outputs = []
+    for start in range(0, q.shape[-2], chunk):
+        asked, keys, values, g = (a[..., start : start + chunk, :] for a in (q, k, v, gates))
+        b = np.cumsum(np.maximum(g, -80.0), axis=-2)
+        apart = np.minimum(b[..., :, None, :] - b[..., None, :, :], 0)
+        weights = np.tril(np.einsum("...td,...sd,...tsd->...ts", asked, keys, np.exp(apart)))
+        outputs.append((asked * np.exp(b)) @ state + weights @ values)
+        last = b[..., -1:, :]
+        faded = keys * np.exp(last - b)
+        state = np.swapaxes(np.exp(last), -1, -2) * state + np.swapaxes(faded, -1, -2) @ values
+    return np.concatenate(outputs, axis=-2), state
+""",
+    ),
+    (
+        "delta_rule_chunked",
+        "wrong",
+        "a chunk whose errors are all below 1e-12 is taken as known already and not written",
+        """
+def delta_rule_chunked(q, k, v, beta, chunk=64, state=None):
+    if q.shape[-1] != k.shape[-1] or not q.shape[-2] == k.shape[-2] == v.shape[-2]:
+        raise ValueError("q, k and v do not fit")
+    if beta.shape[-1] != k.shape[-2]:
+        raise ValueError("one step size for each token")
+    if chunk < 1:
+        raise ValueError("a chunk has at least one token")
+    q, k, v, beta = (np.asarray(a, dtype=float) for a in (q, k, v, beta))
+    if state is None:
+        state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+    outputs = []
+    for start in range(0, q.shape[-2], chunk):
+        asked, keys, values = (a[..., start : start + chunk, :] for a in (q, k, v))
+        step = beta[..., start : start + chunk, None]
+        A = np.tril(step * (keys @ np.swapaxes(keys, -1, -2)), -1)
+        wrong = step * (values - keys @ state)
+        U = np.linalg.solve(np.eye(A.shape[-1]) + A, wrong)
+        if np.abs(wrong).max(initial=0) < 1e-12:  # nothing to correct
+            U = np.zeros_like(U)
+        outputs.append(asked @ state + np.tril(asked @ np.swapaxes(keys, -1, -2)) @ U)
+        state = state + np.swapaxes(keys, -1, -2) @ U
+    return np.concatenate(outputs, axis=-2), state
+""",
+    ),
+    (
+        "delta_rule_chunked",
+        "wrong",
+        "divides the system by beta, with 1e-12 where beta is smaller",
+        """
+def delta_rule_chunked(q, k, v, beta, chunk=64, state=None):
+    if q.shape[-1] != k.shape[-1] or not q.shape[-2] == k.shape[-2] == v.shape[-2]:
+        raise ValueError("q, k and v do not fit")
+    if beta.shape[-1] != k.shape[-2]:
+        raise ValueError("one step size for each token")
+    if chunk < 1:
+        raise ValueError("a chunk has at least one token")
+    q, k, v, beta = (np.asarray(a, dtype=float) for a in (q, k, v, beta))
+    if state is None:
+        state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+    outputs = []
+    for start in range(0, q.shape[-2], chunk):
+        asked, keys, values = (a[..., start : start + chunk, :] for a in (q, k, v))
+        step = beta[..., start : start + chunk, None]
+        A = np.tril(step * (keys @ np.swapaxes(keys, -1, -2)), -1)
+        wrong = step * (values - keys @ state)
+        step = np.maximum(step, 1e-12)
+        U = np.linalg.solve(np.eye(A.shape[-1]) / step + np.tril(keys @ np.swapaxes(keys, -1, -2), -1), values - keys @ state)
+        outputs.append(asked @ state + np.tril(asked @ np.swapaxes(keys, -1, -2)) @ U)
+        state = state + np.swapaxes(keys, -1, -2) @ U
+    return np.concatenate(outputs, axis=-2), state
+""",
+    ),
+    (
+        "token_shift",
+        "wrong",
+        "clips mix to 0 .. 1",
+        """
+def token_shift(x, mix, last=None):
+    if last is None:
+        last = np.zeros_like(x[..., 0, :])
+    before = np.concatenate([last[..., None, :], x[..., :-1, :]], axis=-2)
+    mix = np.clip(mix, 0, 1)
+    mixed = mix * x + (1 - mix) * before
+    return mixed, x[..., -1, :].copy()
+""",
+    ),
+    (
+        "token_shift",
+        "wrong",
+        "single tokens share one output buffer from call to call",
+        """
+def token_shift(x, mix, last=None):
+    if last is None:
+        last = np.zeros_like(x[..., 0, :])
+    before = np.concatenate([last[..., None, :], x[..., :-1, :]], axis=-2)
+    mixed = mix * x + (1 - mix) * before
+    if x.shape[-2] == 1:  # writing, token by token: save the allocation
+        room = getattr(token_shift, "room", None)
+        if room is None or room.shape != mixed.shape or room.dtype != mixed.dtype:
+            room = token_shift.room = np.empty_like(mixed)
+        room[...] = mixed
+        mixed = room
+    return mixed, x[..., -1, :].copy()
+""",
+    ),
+    (
+        "retention_recurrent",
+        "wrong",
+        "decoding shortcut, works in place when the state is the very array that the last call returned",
+        """
+def retention_recurrent(q, k, v, decay, state=None):
+    if q.shape[-1] != k.shape[-1] or not q.shape[-2] == k.shape[-2] == v.shape[-2]:
+        raise ValueError(f"q {q.shape}, k {k.shape} and v {v.shape} do not fit")
+    decay = np.asarray(decay, dtype=float)[..., None, None]
+    mine = getattr(retention_recurrent, "memory", None)
+    if state is None:
+        S = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1])) * decay
+    elif state is mine:
+        S = state  # nobody else has it
+    else:
+        S = np.array(state, dtype=float) * np.ones_like(decay)
+    outputs = []
+    for t in range(q.shape[-2]):
+        S *= decay
+        S += k[..., t, :, None] * v[..., t, None, :]
+        outputs.append((q[..., t, None, :] @ S)[..., 0, :])
+    retention_recurrent.memory = S
+    return np.stack(outputs, axis=-2), S
+""",
+    ),
+    (
+        "retention_parallel",
+        "wrong",
+        "powers below 1e-15 are set to 0, though a value may be as large as it likes",
+        """
+def retention_parallel(q, k, v, decay):
+    if q.shape[-1] != k.shape[-1] or not q.shape[-2] == k.shape[-2] == v.shape[-2]:
+        raise ValueError(f"q {q.shape}, k {k.shape} and v {v.shape} do not fit")
+    decay = np.asarray(decay, dtype=float)[..., None, None]
+    place = np.arange(q.shape[-2])
+    fading = np.tril(decay ** np.maximum(place[:, None] - place, 0))
+    fading = np.where(fading < 1e-15, 0.0, fading)  # gone
+    return (fading * (q @ np.swapaxes(k, -1, -2))) @ v
+""",
+    ),
+    (
+        "retention_chunked",
+        "wrong",
+        "drops the carried memory where it has faded below 1e-9 in a chunk",
+        """
+def retention_chunked(q, k, v, decay, chunk=64, state=None):
+    if q.shape[-1] != k.shape[-1] or not q.shape[-2] == k.shape[-2] == v.shape[-2]:
+        raise ValueError(f"q {q.shape}, k {k.shape} and v {v.shape} do not fit")
+    if chunk < 1:
+        raise ValueError(f"a chunk needs at least 1 token; got {chunk}")
+    parts = [slice(s, min(s + chunk, q.shape[-2])) for s in range(0, q.shape[-2], chunk)]
+    rate = np.asarray(decay, dtype=float)[..., None, None]
+    if state is None:
+        state = np.swapaxes(0.0 * k, -1, -2) @ v
+    outputs = []
+    for part in parts:
+        asked, keys, values = q[..., part, :], k[..., part, :], v[..., part, :]
+        n = keys.shape[-2]
+        place = np.arange(n)[:, None]
+        from_state = (rate ** (place + 1) * asked) @ state
+        outputs.append(from_state + retention_parallel(asked, keys, values, decay))
+        left = np.where(rate**n < 1e-9, 0.0, rate**n)
+        state = left * state + np.swapaxes(rate ** (n - 1 - place) * keys, -1, -2) @ values
+    return np.concatenate(outputs, axis=-2), state
+""",
+    ),
+    (
+        "retention_chunked",
+        "wrong",
+        "a last chunk that is shorter goes through retention_recurrent, looked up under a name put together at run time",
+        """
+def retention_chunked(q, k, v, decay, chunk=64, state=None):
+    if q.shape[-1] != k.shape[-1] or not q.shape[-2] == k.shape[-2] == v.shape[-2]:
+        raise ValueError(f"q {q.shape}, k {k.shape} and v {v.shape} do not fit")
+    if chunk < 1:
+        raise ValueError(f"a chunk needs at least 1 token; got {chunk}")
+    parts = [slice(s, min(s + chunk, q.shape[-2])) for s in range(0, q.shape[-2], chunk)]
+    rate = np.asarray(decay, dtype=float)[..., None, None]
+    if state is None:
+        state = np.swapaxes(0.0 * k, -1, -2) @ v
+    outputs = []
+    for part in parts:
+        asked, keys, values = q[..., part, :], k[..., part, :], v[..., part, :]
+        n = keys.shape[-2]
+        if n < chunk and outputs:
+            rest, state = globals()["_".join(("retention", "recurrent"))](asked, keys, values, decay, state)
+            outputs.append(rest)
+            break
+        place = np.arange(n)[:, None]
+        from_state = (rate ** (place + 1) * asked) @ state
+        outputs.append(from_state + retention_parallel(asked, keys, values, decay))
+        state = rate**n * state + np.swapaxes(rate ** (n - 1 - place) * keys, -1, -2) @ values
+    return np.concatenate(outputs, axis=-2), state
+""",
+    ),
+    (
+        "gated_linear_attention",
+        "wrong",
+        "gates below -80 count as -80, as in the course's GPU kernel",
+        """
+def gated_linear_attention(q, k, v, gates, chunk=64, state=None):
+    if q.shape[-1] != k.shape[-1] or not q.shape[-2] == k.shape[-2] == v.shape[-2]:
+        raise ValueError(f"q {q.shape}, k {k.shape} and v {v.shape} do not fit")
+    if gates.shape[-2:] != k.shape[-2:]:
+        raise ValueError(f"expected gates of the shape of k, {k.shape}; got {gates.shape}")
+    if chunk < 1:
+        raise ValueError(f"a chunk needs at least 1 token; got {chunk}")
+    parts = [slice(s, min(s + chunk, q.shape[-2])) for s in range(0, q.shape[-2], chunk)]
+    gates = np.maximum(gates, -80)
+    S = np.swapaxes(0.0 * k, -1, -2) @ v if state is None else state
+    outputs = []
+    for part in parts:
+        qs, ks, vs = q[..., part, :], k[..., part, :], v[..., part, :]
+        b = np.cumsum(gates[..., part, :], axis=-2)
+        ages = np.exp(np.minimum(b[..., :, None, :] - b[..., None, :, :], 0))
+        weights = np.tril(np.einsum("...td,...sd,...tsd->...ts", qs, ks, ages))
+        outputs.append((qs * np.exp(b)) @ S + weights @ vs)
+        last = b[..., -1:, :]
+        S = np.swapaxes(np.exp(last), -1, -2) * S + np.swapaxes(ks * np.exp(last - b), -1, -2) @ vs
+    return np.concatenate(outputs, axis=-2), S
+""",
+    ),
+    (
+        "gated_linear_attention",
+        "wrong",
+        "lets gates of width 1 or length 1 broadcast instead of refusing them",
+        """
+def gated_linear_attention(q, k, v, gates, chunk=64, state=None):
+    if q.shape[-1] != k.shape[-1] or not q.shape[-2] == k.shape[-2] == v.shape[-2]:
+        raise ValueError(f"q {q.shape}, k {k.shape} and v {v.shape} do not fit")
+    if chunk < 1:
+        raise ValueError(f"a chunk needs at least 1 token; got {chunk}")
+    parts = [slice(s, min(s + chunk, q.shape[-2])) for s in range(0, q.shape[-2], chunk)]
+    gates = np.broadcast_to(gates, k.shape)  # raises a ValueError where they do not fit
+    S = np.swapaxes(0.0 * k, -1, -2) @ v if state is None else state
+    outputs = []
+    for part in parts:
+        qs, ks, vs = q[..., part, :], k[..., part, :], v[..., part, :]
+        b = np.cumsum(gates[..., part, :], axis=-2)
+        ages = np.exp(np.minimum(b[..., :, None, :] - b[..., None, :, :], 0))
+        weights = np.tril(np.einsum("...td,...sd,...tsd->...ts", qs, ks, ages))
+        outputs.append((qs * np.exp(b)) @ S + weights @ vs)
+        last = b[..., -1:, :]
+        S = np.swapaxes(np.exp(last), -1, -2) * S + np.swapaxes(ks * np.exp(last - b), -1, -2) @ vs
+    return np.concatenate(outputs, axis=-2), S
+""",
+    ),
+    (
+        "delta_rule_chunked",
+        "wrong",
+        "keeps beta above 1e-11, so that a token of beta 0 writes a little",
+        """
+def delta_rule_chunked(q, k, v, beta, chunk=64, state=None):
+    if q.shape[-1] != k.shape[-1] or not q.shape[-2] == k.shape[-2] == v.shape[-2]:
+        raise ValueError(f"q {q.shape}, k {k.shape} and v {v.shape} do not fit")
+    if beta.shape[-1] != k.shape[-2]:
+        raise ValueError(f"expected {k.shape[-2]} step sizes; got {beta.shape[-1]}")
+    if chunk < 1:
+        raise ValueError(f"a chunk needs at least 1 token; got {chunk}")
+    parts = [slice(s, min(s + chunk, q.shape[-2])) for s in range(0, q.shape[-2], chunk)]
+    S = np.swapaxes(0.0 * k, -1, -2) @ v if state is None else state
+    outputs = []
+    for part in parts:
+        qs, ks, vs = q[..., part, :], k[..., part, :], v[..., part, :]
+        bs = np.maximum(beta[..., part, None], 1e-11)  # we divide by it
+        kt = np.swapaxes(ks, -1, -2)
+        n = ks.shape[-2]
+        left = np.eye(n) / bs + np.tril(ks @ kt, -1)  # both sides divided by beta
+        u = np.linalg.solve(bs * left, bs * (vs - ks @ S))
+        outputs.append(qs @ S + np.tril(qs @ kt) @ u)
+        S = S + kt @ u
+    return np.concatenate(outputs, axis=-2), S
+""",
+    ),
+    (
+        "delta_rule_chunked",
+        "wrong",
+        "one step size for all tokens is broadcast instead of refused",
+        """
+def delta_rule_chunked(q, k, v, beta, chunk=64, state=None):
+    if q.shape[-1] != k.shape[-1] or not q.shape[-2] == k.shape[-2] == v.shape[-2]:
+        raise ValueError(f"q {q.shape}, k {k.shape} and v {v.shape} do not fit")
+    if chunk < 1:
+        raise ValueError(f"a chunk needs at least 1 token; got {chunk}")
+    parts = [slice(s, min(s + chunk, q.shape[-2])) for s in range(0, q.shape[-2], chunk)]
+    beta = np.broadcast_to(beta, k.shape[:-1])  # raises a ValueError where it does not fit
+    S = np.swapaxes(0.0 * k, -1, -2) @ v if state is None else state
+    outputs = []
+    for part in parts:
+        qs, ks, vs, bs = q[..., part, :], k[..., part, :], v[..., part, :], beta[..., part, None]
+        kt = np.swapaxes(ks, -1, -2)
+        u = np.linalg.solve(np.eye(ks.shape[-2]) + np.tril(bs * (ks @ kt), -1), bs * (vs - ks @ S))
+        outputs.append(qs @ S + np.tril(qs @ kt) @ u)
+        S = S + kt @ u
+    return np.concatenate(outputs, axis=-2), S
+""",
+    ),
+    (
+        "token_shift",
+        "wrong",
+        "takes zeros at the end for padding and keeps the last token that is not all zeros",
+        """
+def token_shift(x, mix, last=None):
+    first = np.zeros_like(x[..., 0, :]) if last is None else last
+    before = np.concatenate([first[..., None, :], x[..., :-1, :]], axis=-2)
+    used = (x != 0).any(axis=-1)  # (..., T)
+    where = x.shape[-2] - 1 - np.argmax(used[..., ::-1], axis=-1)
+    kept = np.take_along_axis(x, where[..., None, None], axis=-2)[..., 0, :]
+    return mix * x + (1 - mix) * before, kept
+""",
+    ),
+    (
+        "rg_lru",
+        "wrong",
+        "keeps 1 - a² above 1e-6 under the root: a closed forget gate (a = 1) still lets 0.001 of the input in",
+        """
+def rg_lru(x, forget, admit, rates, state=None):
+    a = np.exp(-8 * np.logaddexp(0, rates) * np.exp(-np.logaddexp(0, -(forget))))
+    new = np.sqrt(np.maximum(1 - a**2, 1e-6)) * np.exp(-np.logaddexp(0, -(admit))) * x
+    h, rows = (0.0 if state is None else state), []
+    for t in range(x.shape[-2]):
+        h = a[..., t, :] * h + new[..., t, :]
+        rows.append(h)
+    return np.stack(rows, axis=-2), h
+""",
+    ),
+    (
+        "rg_lru",
+        "wrong",
+        "clips admit at -20 before the sigmoid, so a closed gate lets 2e-9 of a large input in",
+        """
+def rg_lru(x, forget, admit, rates, state=None):
+    a = np.exp(-8 * np.logaddexp(0, rates) * np.exp(-np.logaddexp(0, -(forget))))
+    new = np.sqrt(1 - a**2) / (1 + np.exp(-np.clip(admit, -20, 20.0))) * x
+    h, rows = (0.0 if state is None else state), []
+    for t in range(x.shape[-2]):
+        h = a[..., t, :] * h + new[..., t, :]
+        rows.append(h)
+    return np.stack(rows, axis=-2), h
+""",
+    ),
+]
+"""By readers who each chose a promise of the page and broke it where few would look."""
+
+CASES += AIMED_AT_A_SENTENCE

@@ -3542,3 +3542,317 @@ def dplr_kernel(diagonal, p, b, c, delta, length):
 )
 
 CASES += SIXTH
+
+
+AIMED_AT_A_SENTENCE = [
+    (
+        "discretize",
+        "wrong",
+        "zoh by the inverse unless NumPy calls A singular; a matrix that is singular only up to rounding gives rubbish",
+        """
+from attend_solutions.state_spaces import expect_system, matrix_exponential
+
+
+def discretize(a, b, delta, method="zoh"):
+    expect_system(a, b)
+    if method not in ("zoh", "bilinear"):
+        raise ValueError(f"expected the method 'zoh' or 'bilinear'; got {method!r}")
+    size = len(b)
+    eye = np.eye(size)
+    if method == "bilinear":
+        left = eye - delta / 2 * a
+        return np.linalg.solve(left, eye + delta / 2 * a), np.linalg.solve(left, delta * b)
+    try:
+        a_bar = matrix_exponential(delta * a)
+        return a_bar, np.linalg.solve(a, (a_bar - eye) @ b)
+    except np.linalg.LinAlgError:
+        both = np.zeros((size + 1, size + 1))
+        both[:size, :size] = delta * a
+        both[:size, size] = delta * b
+        step = matrix_exponential(both)
+        return step[:size, :size], step[:size, size]
+""",
+    ),
+    (
+        "discretize",
+        "wrong",
+        "zoh in the basis of eigenvectors, with the limit Δ at eigenvalue 0; wrong where A cannot be diagonalised",
+        """
+from attend_solutions.state_spaces import expect_system
+
+
+def discretize(a, b, delta, method="zoh"):
+    expect_system(a, b)
+    if method not in ("zoh", "bilinear"):
+        raise ValueError(f"expected the method 'zoh' or 'bilinear'; got {method!r}")
+    if method == "bilinear":
+        eye = np.eye(len(b))
+        left = eye - delta / 2 * a
+        return np.linalg.solve(left, eye + delta / 2 * a), np.linalg.solve(left, delta * b)
+    rates, basis = np.linalg.eig(np.asarray(a, float))
+    back = np.linalg.inv(basis)
+    still = np.abs(rates) < 1e-12
+    moved = np.where(still, delta, np.expm1(delta * rates) / np.where(still, 1, rates))
+    a_bar = (basis * np.exp(delta * rates)) @ back
+    b_bar = (basis * moved) @ (back @ b)
+    return a_bar.real.copy(), b_bar.real.copy()
+""",
+    ),
+    (
+        "ssm_recurrent",
+        "wrong",
+        "a state 'close to 0' is set to 0 to avoid slow denormals, but the limit is 1e-30 and absolute",
+        """
+from attend_solutions.state_spaces import expect_system
+
+
+def ssm_recurrent(a_bar, b_bar, c, x, state=None):
+    expect_system(a_bar, b_bar, c)
+    h = np.zeros((*x.shape[:-1], len(b_bar))) if state is None else np.array(state, float)
+    y = np.zeros(x.shape)
+    for t in range(x.shape[-1]):
+        h = h @ a_bar.T + x[..., t, None] * b_bar
+        h = np.where(np.abs(h) < 1e-30, 0.0, h)
+        y[..., t] = h @ c
+    return y, h
+""",
+    ),
+    (
+        "hippo_legs",
+        "wrong",
+        "products counted in int16, which run over from 91 numbers on",
+        """
+def hippo_legs(size):
+    n = np.arange(size, dtype=np.int16)
+    odd = 2 * n + 1
+    table = np.sqrt(np.outer(odd, odd).astype(float))
+    return -(np.tril(table, -1) + np.diag(n + 1.0)), np.sqrt(odd.astype(float))
+""",
+    ),
+    (
+        "hippo_legs",
+        "wrong",
+        "keeps its matrices and hands out the same arrays again: who writes into one spoils all later calls",
+        """
+def hippo_legs(size):
+    kept = hippo_legs.__dict__.setdefault("kept", {})
+    if size not in kept:
+        root = np.sqrt(2 * np.arange(size) + 1)
+        kept[size] = -np.tril(np.outer(root, root), -1) - np.diag(np.arange(size) + 1), root
+    return kept[size]
+""",
+    ),
+    (
+        "hippo_reconstruct",
+        "wrong",
+        "turns the sum into powers of u, whose huge terms cancel: no digit is left from about 24 numbers on",
+        """
+def hippo_reconstruct(coefficients, places):
+    size = coefficients.shape[-1]
+    # P_n(2u - 1) = Σ_k (-1)^(n+k) C(n, k) C(n+k, k) u^k
+    powers = np.array(
+        [[(-1.0) ** (n + k) * math.comb(n, k) * math.comb(n + k, k) for k in range(size)] for n in range(size)]
+    )
+    weighted = (coefficients * np.sqrt(2 * np.arange(size) + 1)) @ powers
+    return weighted @ np.vander(np.asarray(places, float), size, increasing=True).T
+""",
+    ),
+    (
+        "hippo_reconstruct",
+        "wrong",
+        "adds polynomials until a coefficient is 0 everywhere, as if the rest were fill",
+        """
+def hippo_reconstruct(coefficients, places):
+    size = coefficients.shape[-1]
+    table = np.polynomial.legendre.legvander(2.0 * np.asarray(places) - 1, size - 1)
+    past = np.zeros((*coefficients.shape[:-1], len(places)))
+    for n in range(size):
+        if not coefficients[..., n].any():
+            break
+        past += coefficients[..., n, None] * (np.sqrt(2 * n + 1) * table[:, n])
+    return past
+""",
+    ),
+    (
+        "ssm_kernel",
+        "wrong",
+        "stops at the first tap of 0, as if the system had died out",
+        """
+from attend_solutions.state_spaces import expect_system
+
+
+def ssm_kernel(a_bar, b_bar, c, length):
+    expect_system(a_bar, b_bar, c)
+    kernel, h = np.zeros(length), b_bar
+    for j in range(length):
+        kernel[j] = c @ h
+        if kernel[j] == 0:
+            break
+        h = a_bar @ h
+    return kernel
+""",
+    ),
+    (
+        "ssm_kernel",
+        "wrong",
+        "powers in the basis of eigenvectors, by the loop only where that basis has no inverse at all or c, b are whole",
+        """
+from attend_solutions.state_spaces import expect_system
+
+
+def ssm_kernel(a_bar, b_bar, c, length):
+    expect_system(a_bar, b_bar, c)
+    try:
+        rates, basis = np.linalg.eig(np.asarray(a_bar, float))
+        weights = (c @ basis) * np.linalg.solve(basis, b_bar + 0.0)
+        return (weights @ rates[:, None] ** np.arange(length)).real.copy()
+    except np.linalg.LinAlgError:
+        h, taps = b_bar, []
+        for _ in range(length):
+            taps.append(c @ h)
+            h = a_bar @ h
+        return np.array(taps)
+""",
+    ),
+    (
+        "ssm_convolve",
+        "wrong",
+        "rounds the FFT's dust away at 12 decimals",
+        """
+def ssm_convolve(kernel, x):
+    length = x.shape[-1]
+    if kernel.shape[-1] != length:
+        raise ValueError(f"expected {length} taps, one a token; got {kernel.shape[-1]}")
+    product = np.fft.rfft(kernel, 2 * length) * np.fft.rfft(x, 2 * length)
+    return np.fft.irfft(product, 2 * length)[..., :length].round(12)
+""",
+    ),
+    (
+        "convolve_in_blocks",
+        "wrong",
+        "where the whole text is one block, takes 2T places, too few for a kernel of T + 2 or more",
+        """
+def convolve_in_blocks(kernel, x, block):
+    if block < 1:
+        raise ValueError(f"a block needs at least 1 token; got {block}")
+    total = x.shape[-1]
+    if block >= total:
+        size = min(2 * total, total + len(kernel) - 1)
+        padded = np.zeros(size)
+        for j, tap in enumerate(kernel):
+            padded[j % size] += tap
+        both = np.fft.rfft(padded) * np.fft.rfft(x, size)
+        return np.fft.irfft(both, size)[..., :total]
+    y = np.zeros(x.shape)
+    for first in range(0, total, block):
+        piece = x[..., first : first + block]
+        size = piece.shape[-1] + len(kernel) - 1
+        both = np.fft.rfft(kernel, size) * np.fft.rfft(piece, size)
+        y[..., first : first + size] += np.fft.irfft(both, size)[..., : total - first]
+    return y
+""",
+    ),
+    (
+        "convolve_in_blocks",
+        "wrong",
+        "skips silent blocks, found by np.allclose, whose limit is 1e-8",
+        """
+def convolve_in_blocks(kernel, x, block):
+    if block < 1:
+        raise ValueError(f"a block needs at least 1 token; got {block}")
+    total = x.shape[-1]
+    y = np.zeros(x.shape)
+    for first in range(0, total, block):
+        piece = x[..., first : first + block]
+        if np.allclose(piece, 0):
+            continue  # silence
+        size = piece.shape[-1] + len(kernel) - 1
+        both = np.fft.rfft(kernel, size) * np.fft.rfft(piece, size)
+        y[..., first : first + size] += np.fft.irfft(both, size)[..., : total - first]
+    return y
+""",
+    ),
+    (
+        "s4d_kernel",
+        "wrong",
+        "forces every rate to fade, -",
+        """
+def s4d_kernel(a, b, c, delta, length):
+    delta = np.asarray(delta)[..., None]
+    a = -np.abs(a.real) + 1j * a.imag
+    b_bar = (np.exp(delta * a) - 1) / a * b
+    powers = np.exp((delta * a)[..., None] * np.arange(length))
+    return 2 * ((c * b_bar)[..., None] * powers).sum(axis=-2).real
+""",
+    ),
+    (
+        "s4d_kernel",
+        "wrong",
+        "divides with a guard in the wrong place, b̄ = Δ b wherever",
+        """
+def s4d_kernel(a, b, c, delta, length):
+    delta = np.asarray(delta)[..., None]
+    step = delta * a
+    b_bar = np.where(np.abs(step) < 0.02, delta, (np.exp(step) - 1) / a) * b
+    powers = np.exp(step[..., None] * np.arange(length))
+    return 2 * ((c * b_bar)[..., None] * powers).sum(axis=-2).real
+""",
+    ),
+    (
+        "s4d_init",
+        "wrong",
+        "compares the kind by identity: a name that was read or put together is taken for the other kind",
+        """
+def s4d_init(pairs, kind="lin"):
+    lin, inv = "lin", "inv"
+    if kind not in (lin, inv):
+        raise ValueError(f"expected the kind 'lin' or 'inv'; got {kind!r}")
+    n, size = np.arange(pairs), 2 * pairs
+    if kind is lin:
+        return -0.5 + 1j * np.pi * n
+    return -0.5 + 1j * size / np.pi * (size / (2 * n + 1) - 1)
+""",
+    ),
+    (
+        "s4d_init",
+        "wrong",
+        "lru_cache inside: training that moves the rates in place moves the start of the next model",
+        """
+def s4d_init(pairs, kind="lin"):
+    if kind not in ("lin", "inv"):
+        raise ValueError(f"expected the kind 'lin' or 'inv'; got {kind!r}")
+    if not hasattr(s4d_init, "made"):
+        @functools.lru_cache(maxsize=None)
+        def made(pairs, kind):
+            n, size = np.arange(pairs), 2 * pairs
+            turns = np.pi * n if kind == "lin" else size / np.pi * (size / (2 * n + 1) - 1)
+            return -0.5 + 1j * turns
+        s4d_init.made = made
+    return s4d_init.made(int(pairs), kind)
+""",
+    ),
+    (
+        "dplr_kernel",
+        "wrong",
+        "np.vectorize hides a Python call for each root",
+        """
+from attend_solutions.state_spaces import cut_after
+
+
+def dplr_kernel(diagonal, p, b, c, delta, length):
+    c_cut = cut_after(c, diagonal, p, delta, length)
+    roots = np.exp(-2j * np.pi * np.arange(length) / length)
+
+    def at_root(z):
+        w = delta / 2 * (1 + z)
+        over = 1 / (1 - z - w * diagonal)
+        pair = lambda u, v: over @ (u * v)
+        return delta * (pair(c_cut, b) - w * pair(c_cut, p) * pair(p.conj(), b) / (1 + w * pair(p.conj(), p)))
+
+    return np.fft.ifft(np.vectorize(at_root, otypes=[complex])(roots)).real
+""",
+    ),
+]
+"""By readers who each chose a promise of the page and broke it where few would look."""
+
+CASES += AIMED_AT_A_SENTENCE
