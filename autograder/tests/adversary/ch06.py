@@ -861,7 +861,7 @@ def position_interpolation(positions, trained_length, length):
     (
         "ntk_scale",
         "wrong",
-        "factors below 1 count as 1",
+        "factors below 1 count as 1, as another reader wrote it",
         """
 def ntk_scale(width, base, factor):
     return float(base * max(1.0, factor) ** (width / (width - 2)))
