@@ -94,7 +94,7 @@ def _lost(report: Report) -> dict[str, str]:
 
 def test_every_promise_and_every_ban_is_said() -> None:
     assert NUMPY.sentence() == (
-        "NumPy and Python's own modules only. "
+        "NumPy and Python only. "
         "Any number of leading axes. Any argument may be int64, float32 or a view such as `a.T`. "
         "Arguments and earlier results stay unchanged. Weights may be 0. "
         "Not allowed: `np.linalg.inv` and `sorted`."
@@ -114,7 +114,7 @@ def test_every_promise_and_every_ban_is_said() -> None:
         ),
     )
     assert torch_one.sentence() == (
-        "Any number of leading axes in `x`. The arguments may all be float64. "
+        "Any number of leading axes in `x`. All arguments may be float64. "
         "Results have the arguments' type. `mask` may have any shape that broadcasts; all "
         "True is the same as None. A row of the mask may be all False. Gradients reach `x` and "
         "every parameter; no call changes later ones. Not allowed: "
@@ -394,7 +394,7 @@ TENSORS = {
     ),
     "always float32": (
         lambda x, state: torch.sigmoid(x.float()) * state.float() + x.float(),
-        "the arguments may all be float64",
+        "all arguments may be float64",
         "type",
     ),
 }

@@ -57,8 +57,7 @@ limits = threadpool_limits(1)  # for matrices as small as here, one thread is th
 # <!-- exercise: rnn_step -->
 #
 # **Why.** The new state must depend on the input and on the old state. Multiply each by a matrix of
-# weights and add. So that the state cannot grow at every step, squeeze each number into the range
-# from $-1$ to $1$:
+# weights and add. Squeeze each number into $-1$ to $1$, so the state cannot grow at every step:
 #
 # $$a_t = x_t W_x + h_{t-1} W_h + b, \qquad h_t = \tanh(a_t)$$
 #
@@ -70,8 +69,7 @@ limits = threadpool_limits(1)  # for matrices as small as here, one thread is th
 # | $b$ | `b`: the bias | $(N,)$ |
 # | $h_t$ | returned: the states after the step | $(B, N)$ |
 #
-# Inputs and states are rows, left of their matrix. Texts that use columns have all matrices
-# transposed.
+# Inputs and states are rows; texts that use columns transpose all matrices.
 #
 # **By hand.** $B = 1$, $C = N = 2$, $x = (1, 0)$, $h = (0.5, -0.5)$,
 #
@@ -80,8 +78,8 @@ limits = threadpool_limits(1)  # for matrices as small as here, one thread is th
 # W_h = \begin{pmatrix} 1 & 0 \\ 1 & 1 \end{pmatrix}.
 # \end{gathered}$$
 #
-# $x W_x = (0.2, 0.4)$ and $h W_h = 0.5\,(1, 0) - 0.5\,(1, 1) = (0, -0.5)$. With the bias the sum
-# is $(0.3, -0.1)$, and its tanh is $(0.291, -0.100)$.
+# $x W_x = (0.2, 0.4)$ and $h W_h = 0.5\,(1, 0) - 0.5\,(1, 1) = (0, -0.5)$. With the bias it is
+# $(0.3, -0.1)$, and its tanh is $(0.291, -0.100)$.
 #
 # **NumPy you need.** `a @ b` is the matrix product; `+` and `np.tanh` work entry by entry. Where an
 # axis is missing in front, the smaller array is repeated (*broadcasts*):
@@ -92,10 +90,10 @@ limits = threadpool_limits(1)  # for matrices as small as here, one thread is th
 # amounts @ prices + np.array([3.0, 0.0])                    # [[28. 24.] [19. 12.]]
 # ```
 #
-# `a += b` would write into the caller's array; `a = a + b` makes a new one. The line *What is
-# checked* says what your function may be given: *any magnitude, barring overflow* means numbers as
-# large or small as you like, if the answer stays finite; rounding is allowed. A *view*, such as
-# `a.T`, shares the memory of another array.
+# `a += b` would write into the caller's array; `a = a + b` makes a new one. In the line *What is
+# checked*, *any magnitude* means numbers as large or small as you like, if the answer stays finite;
+# an error below $10^{-9}$ of the largest, arguments included, is rounding. A *view*, such as `a.T`,
+# shares the memory of another array.
 #
 # <details><summary>Predict first: all of W_h is 0. What does the state remember? And how many
 # weights are there for C = 10 and N = 64, bias included?</summary>

@@ -59,18 +59,18 @@ for causal in (False, True):
     print("causal mask:" if causal else "no mask:", first[0, 0], second[0, 2], sep="\n  ")
 
 # %% [markdown]
-# Without a mask nothing changes, because a sum over all keys does not care about their order. A
+# Without a mask nothing changes, because a sum over keys ignores their order. A
 # causal mask leaks positions: the token at $p$ sees $p + 1$ tokens. A head that weighs them all
 # equally gives the first one $1/(p + 1)$ of the weight. Where that one can be told from the others,
-# a later layer can read $p$ from its share. Language models without any code learn to use this leak
+# a later layer can read $p$ from its share. Models without any code learn to use this leak
 # (Haviv et al. 2022; Kazemnejad et al. 2023). Such a model is our baseline, called **none** here
 # and NoPE elsewhere.
 
 # %% [markdown]
 # ## 2 · A code for every position
 #
-# Add to each embedding a vector that depends on its position. It should differ from position to
-# position, stay small (so not $p$ itself), mean the same in short and long texts (so not $p/T$),
+# Add to each embedding a vector that depends on its position. It should differ between
+# positions, stay small (so not $p$ itself), mean the same in short and long texts (so not $p/T$),
 # and change little between neighbours. Binary digits do the first three: each digit is a slower
 # clock than the one after it. But 7 is `0111` and 8 is `1000`. So make the clocks smooth: clock $i$
 # turns by an angle $\theta_i$ at each step, its **angular frequency**,
@@ -105,7 +105,7 @@ print("steps for a full turn:", (2 * math.pi / angular_frequencies(8)).round().n
 # **By hand.** $C = 4$, base 100: $\theta = (1,\ 0.1)$. So $\mathrm{PE}(1) = (\sin 1, \cos 1, \sin
 # 0.1, \cos 0.1)$, which is $(0.841,\ 0.540,\ 0.100,\ 0.995)$.
 #
-# Work out the angles in float64 and convert the *result*. You will soon see why.
+# Work out the angles in float64 and convert the *result*.
 #
 # **PyTorch you need.** A column times a row is a table, `a[:, None] * b`. `torch.stack` puts
 # tensors side by side on a new axis, `.flatten(-2)` merges the last two axes:

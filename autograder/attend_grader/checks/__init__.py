@@ -25,14 +25,14 @@ Promises count once a third of the other points are earned: what returns zeros k
 - ``gradients=("x", EVERY_PARAMETER)``: each argument and parameter, right and not cut.
 - ``masks=("mask",)``: all True is None, broadcasts; ``hidden_rows=True``: a row may be all False.
 - Arguments for which rounding makes no sense (distributions): ``whole={"weights": function}``.
-- "Any magnitude, barring overflow" is promised wherever a draw holds floats, and needs no word: an
-  answer that all properties let pass is tried on your draws scaled up and down, far from 0, with
-  one row far from the others, with an argument of zeros and with long axes (:mod:`.sizes`), and
-  held to the digits that such a call has (:mod:`.exact`). A call on which your alternatives
-  differ from the answer does not count. Where an argument may not hold any number, say which:
-  ``ranges={"decay": AS_DRAWN, "keys": (-1000, 1000), "features": POSITIVE}``; an option or a
-  count is tried where it has a range. ``related=True`` leaves all arguments as drawn that have
-  none.
+- "Any magnitude, to 10⁻⁹ of the largest number" is promised wherever a draw holds floats, and
+  needs no word: an answer that all properties let pass is tried on your draws scaled up and
+  down, far from 0, with one row far from the others, with an argument of zeros and with long axes
+  (:mod:`.sizes`), and held to the digits that such a call has (:mod:`.exact`). A call on which
+  your alternatives differ from the answer does not count. Where an argument may not hold any
+  number, say which: ``ranges={"decay": AS_DRAWN, "keys": (-1000, 1000), "features": POSITIVE}``;
+  an option or a count is tried where it has a range. ``related=True`` leaves all arguments as
+  drawn that have none.
 
 **Draws** ``draws(rng) -> list[Call]``: 4 to 8 calls that show behaviour. They carry everything
 else: promises, slips, symptoms. So let lengths differ (T ≠ S, D ≠ D_v), include a square, an odd

@@ -23,6 +23,7 @@ from attend_grader.checks.sizes import (
     Range,
     Sized,
     as_like,
+    as_wide,
     free_arrays,
     longer,
     of_each_form,
@@ -130,6 +131,7 @@ def aimed(
         rng: picks them, and of each kind of call the draw that it is made of.
     """
     made = of_each_form(draws, reference, double=double)
+    every = as_wide(draws, reference, double=double)
     for number in rng.permutation(np.array(at, float))[:MOST].tolist():
         found: dict[str, list[Sized]] = {}
         for call in made:
@@ -139,10 +141,11 @@ def aimed(
                 found.setdefault(each.what, []).append(each)
         for same in found.values():
             yield same[rng.integers(len(same))]
-        about = [int(number) + step for step in (-1, 0, 1)]
         if number == round(number) and 2 < number <= LONGEST:
-            for length in (*about, int(1.5 * number)):
+            for length in (int(number) + step for step in (-1, 0, 1)):
                 yield from longer(made, reference, ranges, usual, rng, length)
+            for call in every:  # what goes wrong there may show for some numbers only
+                yield from longer([call], reference, ranges, usual, rng, int(1.5 * number))
 
 
 def _around(

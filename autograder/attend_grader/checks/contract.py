@@ -8,13 +8,14 @@ nothing there, and no degenerate size is needed to keep points apart.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import numpy as np
 
-from attend_grader.checks import leading, promised_masks, promises
+from attend_grader.checks import compare, leading, promised_masks, promises
 from attend_grader.checks.probe import Call, Property, Test
 from attend_grader.checks.sizes import Range
 
@@ -41,6 +42,9 @@ READY_MADE: Final = {
     "scikit-learn": "sklearn",
 }
 """Libraries that a chapter in NumPy does without: they hold what it builds."""
+
+ROUNDING: Final = {8: compare.FLOAT64, 4: compare.FLOAT32}
+"""What a result may be off by, by the bytes of a number."""
 
 Draws = Callable[[np.random.Generator], Sequence[Call]]
 
@@ -102,7 +106,7 @@ class Contract:
         """
         said = []
         if self.numpy_only:
-            said.append("NumPy and Python's own modules only.")
+            said.append("NumPy and Python only.")
         many = several if self.leading_axes is True else len(self.leading_axes or ()) > 1
         axes = "common leading axes" if many and not self.shared else "leading axes"
         any_axes = f"Any number of {axes}" if sizes is None else f"Any {axes}"
@@ -153,10 +157,12 @@ class Contract:
         told = [f"{_listed(_code(names))} within {limit}" for limit, names in limits.items()]
         limited = {name for names in limits.values() for name in names}
         free = [name for name in named if name not in limited]
+        width = 8 if self.numpy_only or FLOAT64 in self.accepts else 4
+        rounded = f"to {_power(ROUNDING[width].relative)} of the largest number"
         if free and (None in self.ranges.values() or set(named) <= set(self.ranges)):
-            told.insert(0, f"{_listed(_code(free))} of any magnitude")
+            told.insert(0, f"{_listed(_code(free))} of any magnitude, {rounded}")
         elif free:
-            told.insert(0, "any magnitude, barring overflow")
+            told.insert(0, f"any magnitude, {rounded}")
         text = "; ".join(told)
         return f"{text[0].upper()}{text[1:]}."
 
@@ -168,8 +174,8 @@ class Contract:
         said = []
         if FLOAT64 in taken:  # torch multiplies no matrices of different types
             rest = [kind for kind in taken if kind != FLOAT64]
-            also = f", and any of them {_listed(rest, 'or')}" if rest else ""
-            said.append(f"The arguments may all be float64{also}.")
+            also = f", any of them {_listed(rest, 'or')}" if rest else ""
+            said.append(f"All arguments may be float64{also}.")
         elif taken:
             said.append(f"Any argument may be {_listed(taken, 'or')}.")
         if self.same_dtype:
@@ -250,6 +256,12 @@ def _lower(sentences: str) -> str:
     """Sentences as the name of a property: no capital, no full stop at the end."""
     plain = sentences.replace("`", "")
     return (plain[0].lower() + plain[1:]).rstrip(".").replace(". Results", "; results")
+
+
+def _power(number: float) -> str:
+    """A power of ten, as it is written by hand."""
+    raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+    return f"10{str(round(math.log10(number))).translate(raised)}"
 
 
 def _code(names: Sequence[str]) -> list[str]:

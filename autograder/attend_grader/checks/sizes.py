@@ -119,11 +119,16 @@ def sized(
 def of_each_form(draws: Sequence[Call], reference: Any, *, double: bool) -> list[Call]:
     """The first draw of each form, the last form first; in float64 where that may be."""
     firsts = {form_of(call): call for call in reversed(list(draws))}
+    return as_wide(list(reversed(firsts.values())), reference, double=double)
+
+
+def as_wide(calls: Sequence[Call], reference: Any, *, double: bool) -> list[Call]:
+    """Calls of functions in float64 where that may be, and those of modules as they are."""
     return [
         _wide(call, parameters_of(reference, call.method))
         if double and call.build is None
         else call
-        for call in reversed(firsts.values())
+        for call in calls
     ]
 
 
@@ -209,7 +214,8 @@ def _patterns(values: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
         for axis in (axis for axis, n in enumerate(values.shape) if n > 1):
             np.moveaxis(zeros, axis, 0)[place] = 0.0
         yield f"zeros in the {word} place of each axis", zeros
-    yield "all one number", np.full_like(values, values.flat[-1])
+    for factor, word in ((1.0, ""), (FACTORS[0], f", times {FACTORS[0]:,.8g}")):
+        yield f"all one number{word}", np.full_like(values, factor * values.flat[-1])
     if values.shape[-1] > 1:
         yield "cancelling along its last axis", values - values[..., ::-1]
     if values.ndim > 1 and values.shape[-1] == values.shape[-2]:

@@ -167,6 +167,43 @@ def many(subject: Subject, exercise: Exercise, probe: Probe) -> None:
                 raise overwrites().on(Trial(subject, probe, call).given(call), what)
 
 
+def nearly_the_same(subject: Subject, exercise: Exercise, probe: Probe) -> None:
+    """Calls that have one argument's first number, or last, in common with the call before.
+
+    What an answer keeps may be found again by less than all of an argument's numbers.
+    """
+    if exercise.related or exercise.contract is None:
+        return
+    both = [exercise.draws(np.random.default_rng(s)) for s in probe.rng.integers(2**32, size=2)]
+    pairs = [pair for pair in zip(*both, strict=True) if _plain(pair[0])]
+    pairs = [(one, other) for one, other in pairs if _arrays(one) == _arrays(other)]
+    for place in probe.rng.permutation(len(pairs))[:FORMS]:
+        calls = list(_mixed(*pairs[place], parameters_of(exercise.reference)))
+        rights = [reference_on(exercise.reference, call)(call) for call in calls]
+        for graph in (True, False) if exercise.contract.gradients else (True,):
+            came = subject.many(calls, graph=graph)
+            for call, right, outcome in zip(calls, rights, came, strict=True):
+                trial = Trial(subject, probe, call)
+                loss = loss_of(trial, outcome, right.value) if usable(right) else None
+                if loss is not None and settled(exercise, trial, right.value):
+                    raise loss if isinstance(loss, SubjectError) else loss.on("", NEARLY)
+
+
+NEARLY = "after a call with the same first or last number"
+
+
+def _mixed(one: Call, other: Call, names: Sequence[str]) -> Iterator[Call]:
+    """Before each array of the one is the other's but for an end: the one itself."""
+    others = {leaf.path: leaf.value for leaf in leaves(other, names)}
+    for leaf in leaves(one, names):
+        values = numbers(leaf.value)
+        for end in (0, -1) if leaf.kind == "floating" and values.size > 1 else ():
+            mixed = numbers(others[leaf.path]).copy()
+            mixed[(end,) * values.ndim] = values[(end,) * values.ndim]
+            yield one
+            yield replaced(one, {leaf.path: as_like(leaf.value, mixed)})
+
+
 def _shuffled(array: Any, rng: np.random.Generator) -> Any:
     """The same numbers in another order."""
     values = numbers(array)

@@ -26,7 +26,7 @@ from attend_grader.checks.promises import changes, overwrites
 from attend_grader.checks.sizes import ANY, AS_DRAWN, Sized
 from attend_grader.checks.subject import Outcome, Subject, SubjectError, local
 from attend_grader.checks.trials import Trial
-from attend_grader.judging.kept import many, one_array, passed_back, thrice
+from attend_grader.judging.kept import many, nearly_the_same, one_array, passed_back, thrice
 from attend_grader.judging.losses import loss_of, settled
 from attend_grader.judging.small import small_calls
 
@@ -46,6 +46,7 @@ def look(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     _of_any_size(subject, exercise, probe, sized)
     thrice(subject, exercise, probe, sized)
     many(subject, exercise, probe)
+    nearly_the_same(subject, exercise, probe)
     one_array(subject, exercise, probe)
     passed_back(subject, exercise, probe)
     _at_zero(subject, exercise, probe)
@@ -70,12 +71,14 @@ def _at_zero(subject: Subject, exercise: Exercise, probe: Probe) -> None:
 
 
 def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
-    """Fresh draws, draws cut to a length of 1, and wide calls.
+    """Fresh draws, and draws cut to a length of 1 and wide calls.
 
-    The wide ones come twice, with other numbers: a result that is kept would be overwritten.
+    These come twice, with other numbers: a result that is kept would be overwritten.
     """
     drawn = list(exercise.draws(probe.rng))
-    small = [] if exercise.related else list(small_calls(drawn, exercise))
+    small: list[Call] = []
+    for some in () if exercise.related else (drawn, exercise.draws(probe.rng)):
+        small += small_calls(some, exercise)
     wide = [*exercise.wide(probe.rng), *exercise.wide(probe.rng)] if exercise.wide else []
     calls = [*drawn, *small, *wide]
     rights = [reference_on(exercise.reference, call)(call) for call in calls]

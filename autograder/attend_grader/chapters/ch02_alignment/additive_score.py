@@ -143,7 +143,6 @@ EXERCISE = Exercise(
         PROMISES,
         leading_axes=("queries", "keys"),
         gradients=("queries", "keys", "w_query", "w_key", "v"),
-        says=("Sums of any size are safe.",),
     ),
     properties=(
         worked(

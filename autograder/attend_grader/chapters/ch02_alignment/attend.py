@@ -140,7 +140,6 @@ EXERCISE = Exercise(
         PROMISES,
         leading_axes=True,
         gradients=("scores", "values"),
-        says=("Scores of any size are safe.",),
     ),
     properties=(
         Property("a hand-worked example: weights 1/8, 2/8, 5/8", 1, _worked),

@@ -206,8 +206,7 @@ EXERCISE = Exercise(
         says=(
             "Floating scores of any finite size are safe (NumPy may warn), and integers up to "
             "10¹⁵; a score of −inf gets the weight 0 exactly (rows of nothing but −inf do not "
-            "occur). Here and below, results may be off by 10⁻⁹ of their largest number (10⁻⁵ if "
-            "an argument is float32; they may then be float32 or float64).",
+            "occur). Here and below, results of float32 may be float32, and off by 10⁻⁵.",
         ),
     ),
     properties=(

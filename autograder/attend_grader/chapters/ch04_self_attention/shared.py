@@ -222,5 +222,4 @@ def looking(named: tuple[str, ...], *, forbids: tuple[str, ...] = ()) -> Contrac
         hidden_rows=True,
         arguments_unchanged=True,
         forbids=forbids,
-        says=("Scores of any finite size are safe.",),
     )

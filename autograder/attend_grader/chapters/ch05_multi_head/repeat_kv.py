@@ -38,6 +38,11 @@ def draws(rng: np.random.Generator) -> list[Call]:
     return [*made, Call((whole(rng, 1, 2, 3, 2), 3))]
 
 
+def wide(rng: np.random.Generator) -> list[Call]:
+    """Every number of copies: quotients are not always exact."""
+    return [Call((normal(rng, 1, 2, 1, 1), times)) for times in range(2, 130)]
+
+
 COPIES = "x[:, :, None].expand(batch, groups, repeats, tokens, width)"
 JOINED = "copies.reshape(batch, groups * repeats, tokens, width)"
 
@@ -112,6 +117,7 @@ EXERCISE = Exercise(
         Property("copies of a head lie next to each other", 1, _places),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     alternatives=(interleaved, by_index),
     hints=(

@@ -214,7 +214,7 @@ EXERCISE = Exercise(
         ranges={"q": (-20, 20), "k": (-20, 20), "projection": (-20, 20)},
         says=(
             "No table of T × S numbers.",
-            "Shapes that do not fit raise a ValueError, a projection of another width too.",
+            "Shapes that do not fit raise a ValueError.",
         ),
     ),
     properties=(

@@ -103,6 +103,13 @@ def draws(rng: np.random.Generator) -> list[Call]:
     ]
 
 
+def wide(rng: np.random.Generator) -> list[Call]:
+    """A long text whose first keys are not written to again."""
+    q, k, v, beta = case(rng, 1_200, 3, 2).args
+    k[:3], k[3:, 0] = np.eye(3), 0.0
+    return [Call((q, k, v, beta))]
+
+
 SOLVE = "np.linalg.solve(np.eye(keys.shape[-2]) + overlaps, wrong)"
 TRIANGLE = "np.tril(step * (keys @ turned), -1)"
 SLIPS = (
@@ -257,6 +264,7 @@ EXERCISE = Exercise(
         ),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     alternatives={"with an inverse": with_inverse, "by squares": by_squares},
     hints=(

@@ -97,6 +97,13 @@ def draws(rng: np.random.Generator) -> list[Call]:
     ]
 
 
+def wide(rng: np.random.Generator) -> list[Call]:
+    """Long texts in memories that hardly fade, or not at all: what is old counts."""
+    return [
+        Call((*qkv(rng, 1_200, 2, 2), -between(rng, 0.0, most, 1_200, 2))) for most in (0.0, 0.05)
+    ]
+
+
 SUMS = "np.cumsum(gates[..., part, :], axis=-2)"
 FADE = (
     'weights = np.tril(np.einsum("...td,...sd,...tsd->...ts", asked, keys, fade))',
@@ -260,6 +267,7 @@ EXERCISE = Exercise(
         ),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     alternatives={"by rows": by_rows, "by outer products": by_outer_products},
     hints=(

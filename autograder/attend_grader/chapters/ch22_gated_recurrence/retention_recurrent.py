@@ -18,6 +18,7 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     misfits,
     nearly_gone,
     qkv,
+    slowly,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
@@ -210,6 +211,7 @@ EXERCISE = Exercise(
         refuses(misfits(0.5)),
     ),
     draws=draws,
+    wide=slowly,
     slips=SLIPS,
     alternatives={"by ages": by_ages, "filled in": filled_in},
     hints=(

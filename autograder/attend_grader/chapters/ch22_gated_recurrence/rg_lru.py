@@ -67,6 +67,12 @@ def draws(rng: np.random.Generator) -> list[Call]:
     ]
 
 
+def wide(rng: np.random.Generator) -> list[Call]:
+    """A long text, in a channel that hardly forgets and in one that forgets at once."""
+    x, forget, admit, _ = case(rng, 1_200, 2).args
+    return [Call((x, forget, admit, np.array([-9.0, 30.0])))]
+
+
 GAIN = "np.sqrt(-np.expm1(2 * log_keep))"
 LOG = "-8 * np.logaddexp(0, rates) * sigmoid(forget)"
 SLIPS = (
@@ -181,6 +187,7 @@ EXERCISE = Exercise(
         known("gates closed, rates fast, inputs of 0, long texts", _limits),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     alternatives={"by products": by_products, "as a power": as_power},
     hints=(

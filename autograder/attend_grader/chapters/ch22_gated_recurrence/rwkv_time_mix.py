@@ -113,6 +113,12 @@ def draws(rng: np.random.Generator) -> list[Call]:
     ]
 
 
+def wide(rng: np.random.Generator) -> list[Call]:
+    """A long text whose weights do not shrink, or hardly."""
+    r, k, v, _, bonus = case(rng, 1_200, 2).args
+    return [Call((r, k, v, np.array([0.0, 5e-4]), bonus))]
+
+
 FIRST = "top = np.maximum(largest, bonus + now)"
 SECOND = "top = np.maximum(largest - rate, now)"
 OLD = "old, new = np.exp(largest - rate - top), np.exp(now - top)"
@@ -264,6 +270,7 @@ EXERCISE = Exercise(
         Property("token by token with large keys", 1, _in_parts),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     alternatives={"as a table": as_a_table, "by cases": by_cases},
     hints=(

@@ -20,7 +20,7 @@ WHOLE: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 """Whole numbers in the place of decays (1), gates (-1 and less) and step sizes (0 and 1)."""
 
-INT64 = "Integers are so small that their products fit into int64."
+INT64 = "Products of integers fit into int64."
 """Said where an answer may multiply integers as they are."""
 
 REFUSED = "`q`, `k` and `v` that do not fit raise a ValueError."
@@ -75,6 +75,11 @@ def nearly_gone(rng: np.random.Generator, t: int) -> tuple[Array, Array, Array, 
     q[:-1] = 0.0
     v[0] *= decay ** -(t - 1.0)
     return q, k, v, decay
+
+
+def slowly(rng: np.random.Generator) -> list[Call]:
+    """Long texts in memories that hardly fade, or not at all: what is old counts."""
+    return [Call((*qkv(rng, 1_200, 2, 2), decay)) for decay in (1.0, 0.9995)]
 
 
 def loop(

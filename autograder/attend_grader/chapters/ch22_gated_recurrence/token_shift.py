@@ -55,6 +55,11 @@ def draws(rng: np.random.Generator) -> list[Call]:
     ]
 
 
+def wide(rng: np.random.Generator) -> list[Call]:
+    """A long text."""
+    return [case(rng, 1_200, 2), case(rng, 1_200, 2, last=True)]
+
+
 BEFORE = "np.concatenate([last[..., None, :], x[..., :-1, :]], axis=-2)"
 MIXED = "mix * x + (1 - mix) * before"
 SLIPS = (
@@ -148,7 +153,6 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        says=("Rounding counts beside the largest number.",),
     ),
     properties=(
         worked(
@@ -163,6 +167,7 @@ EXERCISE = Exercise(
         known("mixes of 1, 0 and one a channel", _limits),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     alternatives={"in place": in_place, "by steps": by_steps},
     hints=(

@@ -54,6 +54,11 @@ def draws(rng: np.random.Generator) -> list[Call]:
     return [*made, Call((*twins(rng, 2, 0.0), 0.2, 6)), Call((*twins(rng, 2), 0.02, 6))]
 
 
+def wide(rng: np.random.Generator) -> list[Call]:
+    """Many taps of a slow system."""
+    return [Call((*twins(rng, 2), 1e-3, 1_200))]
+
+
 SUM = "cb - w * cp * pb / (1 + w * pp)"
 SLIPS = (
     Slip(
@@ -207,6 +212,7 @@ EXERCISE = Exercise(
         ),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     alternatives={"half of the roots": by_half, "a matrix a root": by_matrices},
     hints=(

@@ -84,6 +84,11 @@ def draws(rng: np.random.Generator) -> list[Call]:
     ]
 
 
+def wide(rng: np.random.Generator) -> list[Call]:
+    """Many taps of a slow system."""
+    return [case(rng, 2, 1_200, 1e-3)]
+
+
 WEIGHTS = "c * b * (np.exp(delta * a) - 1) / a"
 SLIPS = (
     Slip(
@@ -221,6 +226,7 @@ EXERCISE = Exercise(
         ),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     alternatives={"steps": by_steps, "einsum": by_einsum},
     hints=(

@@ -15,6 +15,9 @@ from attend_grader.checks.subject import Subject
 
 RELATIVE = Tolerance("relative", 1e-9, "tiny numbers are as exact as others: cases are not all 0")
 
+TURN = np.array([[np.cos(0.3), -np.sin(0.3)], [np.sin(0.3), np.cos(0.3)]])
+"""A system that turns its state and forgets nothing."""
+
 
 def system(rng: np.random.Generator, size: int) -> tuple[Array, Array, Array]:
     """Matrix (size, size) with small numbers, and two vectors (size,)."""

@@ -9,7 +9,7 @@ import numpy as np
 from attend_solutions import state_spaces as answers
 from attend_solutions.state_spaces import expect_system
 
-from attend_grader.chapters.ch23_state_spaces.shared import lasting, system
+from attend_grader.chapters.ch23_state_spaces.shared import TURN, lasting, system
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
@@ -53,6 +53,11 @@ def draws(rng: np.random.Generator) -> list[Call]:
     made = [Call((*system(rng, size), length)) for size, length in SIZES]
     defective = 0.5 * np.eye(3) + np.eye(3, k=1)
     return [*made, Call((defective, normal(rng, 3), normal(rng, 3), 6))]
+
+
+def wide(rng: np.random.Generator) -> list[Call]:
+    """Many taps of a system that forgets nothing, and of one that forgets slowly."""
+    return [Call((keeps * TURN, *normal(rng, 2, 2), 1_200)) for keeps in (1.0, 0.9995)]
 
 
 def by_eigenvectors(a_bar, b_bar, c, length):  # noqa: D103 (what a learner is told is its slip's)
@@ -157,7 +162,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         ranges={"a_bar": AS_DRAWN},
         says=(
-            "Whole numbers are so small that int64 does not overflow.",
+            "Whole numbers fit into int64, and so do their products.",
             "Shapes of the system that do not fit raise a ValueError.",
         ),
     ),
@@ -184,6 +189,7 @@ EXERCISE = Exercise(
         ),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     alternatives={
         "matrix powers": by_matrix_powers,

@@ -8,7 +8,7 @@ import numpy as np
 from attend_solutions import state_spaces as answers
 from attend_solutions.state_spaces import expect_system
 
-from attend_grader.chapters.ch23_state_spaces.shared import lasting, system
+from attend_grader.chapters.ch23_state_spaces.shared import TURN, lasting, system
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, refuses, worked
@@ -72,6 +72,11 @@ def draws(rng: np.random.Generator) -> list[Call]:
         going_on(rng, 2, 2, 1),
         Call((DEFECTIVE, *normal(rng, 2, 3), normal(rng, 4))),
     ]
+
+
+def wide(rng: np.random.Generator) -> list[Call]:
+    """A long input in a system that forgets nothing, and in one that forgets slowly."""
+    return [Call((keeps * TURN, *normal(rng, 2, 2), normal(rng, 1_200))) for keeps in (1.0, 0.9995)]
 
 
 def by_eigenvectors(a_bar, b_bar, c, x, state=None):  # noqa: D103 (its slip says what it does)
@@ -192,7 +197,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         ranges={"a_bar": AS_DRAWN},
         says=(
-            "Whole numbers are so small that int64 does not overflow.",
+            "Whole numbers fit into int64, and so do their products.",
             "Shapes of the system that do not fit raise a ValueError.",
         ),
     ),
@@ -217,6 +222,7 @@ EXERCISE = Exercise(
         ),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     alternatives={"filled in": filled_in, "powers": by_powers},
     hints=(
