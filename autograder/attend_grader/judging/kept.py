@@ -149,12 +149,11 @@ def _values(outcomes: Sequence[Outcome]) -> list[Any]:
 
 def many(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     """One call with numbers in many other orders: a few buffers, used in turn, run out."""
-    calls = list(filter(_plain, exercise.draws(probe.rng)))
+    calls = [(call, _several(exercise, call)) for call in filter(_plain, exercise.draws(probe.rng))]
+    calls = [(call, floats) for call, floats in calls if floats]
     if not calls or exercise.contract is None:
         return
-    call = calls[probe.rng.integers(len(calls))]
-    names = parameters_of(exercise.reference, call.method)
-    floats = [leaf for leaf in leaves(call, names) if leaf.kind == "floating"]
+    call, floats = calls[probe.rng.integers(len(calls))]
     others = [
         replaced(call, {leaf.path: _shuffled(leaf.value, probe.rng) for leaf in floats})
         for _ in range(MANY)
@@ -177,8 +176,12 @@ def nearly_the_same(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     both = [exercise.draws(np.random.default_rng(s)) for s in probe.rng.integers(2**32, size=2)]
     pairs = [pair for pair in zip(*both, strict=True) if _plain(pair[0])]
     pairs = [(one, other) for one, other in pairs if _arrays(one) == _arrays(other)]
-    for place in probe.rng.permutation(len(pairs))[:FORMS]:
-        calls = list(_mixed(*pairs[place], parameters_of(exercise.reference)))
+    tried: set[tuple[str, int]] = set()
+    for place in probe.rng.permutation(len(pairs)):
+        one, other = pairs[place]
+        several = {(leaf.name, leaf.value.ndim): leaf for leaf in _several(exercise, one)}
+        calls = list(_mixed(one, other, [several[k] for k in several if k not in tried]))
+        tried.update(several)
         rights = [reference_on(exercise.reference, call)(call) for call in calls]
         for graph in (True, False) if exercise.contract.gradients else (True,):
             came = subject.many(calls, graph=graph)
@@ -192,16 +195,22 @@ def nearly_the_same(subject: Subject, exercise: Exercise, probe: Probe) -> None:
 NEARLY = "after a call with the same first or last number"
 
 
-def _mixed(one: Call, other: Call, names: Sequence[str]) -> Iterator[Call]:
-    """Before each array of the one is the other's but for an end: the one itself."""
-    others = {leaf.path: leaf.value for leaf in leaves(other, names)}
-    for leaf in leaves(one, names):
+def _mixed(one: Call, other: Call, arrays: Sequence[Leaf]) -> Iterator[Call]:
+    """One call, and then with an array that is the other's but for an end, by turns."""
+    others = {leaf.path: leaf.value for leaf in leaves(other, ())}
+    for leaf in arrays:
         values = numbers(leaf.value)
-        for end in (0, -1) if leaf.kind == "floating" and values.size > 1 else ():
+        for end in (0, -1):
             mixed = numbers(others[leaf.path]).copy()
             mixed[(end,) * values.ndim] = values[(end,) * values.ndim]
             yield one
             yield replaced(one, {leaf.path: as_like(leaf.value, mixed)})
+
+
+def _several(exercise: Exercise, call: Call) -> list[Leaf]:
+    """Arrays of more than one floating number."""
+    arrays = leaves(call, parameters_of(exercise.reference, call.method))
+    return [leaf for leaf in arrays if leaf.kind == "floating" and numbers(leaf.value).size > 1]
 
 
 def _shuffled(array: Any, rng: np.random.Generator) -> Any:
