@@ -7,6 +7,7 @@ import importlib.util
 import itertools
 import linecache
 import math
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from attend_grader.checks.exercise import Exercise
 from attend_grader.judging.report import Report
 
 from .seeds import EVERY_SEED
+
+sys.setrecursionlimit(3_000)  # as IPython does
 
 SEEDS = (1, 22, 333) if EVERY_SEED else (1,)
 NAMED = 0.8

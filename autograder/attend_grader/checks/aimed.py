@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from attend_grader.checks.calls import numbers, parameters_of, replaced
+from attend_grader.checks.calls import leaves, numbers, parameters_of, replaced
 from attend_grader.checks.probe import Call
 from attend_grader.checks.sizes import (
     Range,
@@ -144,8 +144,15 @@ def aimed(
         if number == round(number) and 2 < number <= LONGEST:
             for length in (int(number) + step for step in (-1, 0, 1)):
                 yield from longer(made, reference, ranges, usual, rng, length)
+            length = int(1.5 * number)
             for call in every:  # what goes wrong there may show for some numbers only
-                yield from longer([call], reference, ranges, usual, rng, int(1.5 * number))
+                made_long = longer([call], reference, ranges, usual, rng, length)
+                yield from (each for each in made_long if not _square(each.call, length))
+
+
+def _square(call: Call, length: int) -> bool:
+    """Whether a matrix grew with both its axes: its powers would grow, too."""
+    return any(leaf.value.shape.count(length) > 1 for leaf in leaves(call, ()))
 
 
 def _around(

@@ -190,6 +190,11 @@ def _numbers(
             tries += _patterns(values)
         extremes = EXTREMES.get(numbers(leaf.value).dtype.itemsize, ())
         alone = [(f"times {by:g}", values * by) for by in extremes]
+        if values.size > 1:
+            large = np.full_like(
+                values, min(FACTORS[0], room / top if top else 1.0) * values.flat[-1]
+            )
+            alone.append(("all one large number", large))
         if not is_tensor(leaf.value):  # a layer's parameters stay float32, and weights with them
             alone += [(f"smaller by {by:g}", values - by) for by in extremes[:1]]
         for word, changed in (*tries, *alone):
@@ -214,8 +219,7 @@ def _patterns(values: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
         for axis in (axis for axis, n in enumerate(values.shape) if n > 1):
             np.moveaxis(zeros, axis, 0)[place] = 0.0
         yield f"zeros in the {word} place of each axis", zeros
-    for factor, word in ((1.0, ""), (FACTORS[0], f", times {FACTORS[0]:,.8g}")):
-        yield f"all one number{word}", np.full_like(values, factor * values.flat[-1])
+    yield "all one number", np.full_like(values, values.flat[-1])
     if values.shape[-1] > 1:
         yield "cancelling along its last axis", values - values[..., ::-1]
     if values.ndim > 1 and values.shape[-1] == values.shape[-2]:

@@ -56,8 +56,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
 
 def wide(rng: np.random.Generator) -> list[Call]:
-    """A wide state, as many steps as a long text has, and a state at rest that is moved again."""
-    sizes = ((2, 3, 2, WIDTH), (1, 300, 3, 2), (1, 5_000, 1, 1))
+    """A wide state, many steps, and a state at rest that is moved again."""
+    sizes = ((2, 3, 2, WIDTH), (1, 1_200, 3, 2))
     x, h0, w_x, w_h, b = sequence_inputs(rng, 1, 9, 2, 3)
     x[:, :6], b = 0, 0 * b
     return [*(Call(sequence_inputs(rng, *each)) for each in sizes), Call((x, 0 * h0, w_x, w_h, b))]
