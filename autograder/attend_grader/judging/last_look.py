@@ -73,12 +73,15 @@ def _at_zero(subject: Subject, exercise: Exercise, probe: Probe) -> None:
 def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     """Fresh draws, and draws cut to a length of 1 and wide calls.
 
-    These come twice, with other numbers: a result that is kept would be overwritten.
+    These come twice, with other numbers: a result that is kept would be overwritten. Small calls
+    of modules come once, as their parameters are new each time.
     """
     drawn = list(exercise.draws(probe.rng))
     small: list[Call] = []
-    for some in () if exercise.related else (drawn, exercise.draws(probe.rng)):
-        small += small_calls(some, exercise)
+    if not exercise.related:
+        small += small_calls(drawn, exercise)
+        functions = [call for call in exercise.draws(probe.rng) if call.build is None]
+        small += small_calls(functions, exercise)
     wide = [*exercise.wide(probe.rng), *exercise.wide(probe.rng)] if exercise.wide else []
     calls = [*drawn, *small, *wide]
     rights = [reference_on(exercise.reference, call)(call) for call in calls]
