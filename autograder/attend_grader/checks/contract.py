@@ -69,6 +69,7 @@ class Contract:
         hidden_rows: a row of a mask may be all False.
         forbids: dotted names that the answer may not use. Names with a part that begins with an
             underscore, or is ``modules``, are other names of what is stated and are not printed.
+        instead: what an answer that uses it is told to do, where not to build it itself.
         forbidden: what all of ``forbids`` is, in words; printed in the place of the names.
         says: further sentences, of promises that the exercise's own properties check.
         ranges: which numbers an argument may hold, where not any: ``sizes.AS_DRAWN``,
@@ -91,6 +92,7 @@ class Contract:
     hidden_rows: bool = False
     forbids: tuple[str, ...] = ()
     forbidden: str = ""
+    instead: str = "Build it yourself."
     says: tuple[str, ...] = ()
     ranges: Mapping[str, Range] = field(default_factory=dict)
     whole: Mapping[str, Callable[[np.ndarray], np.ndarray]] = field(default_factory=dict)

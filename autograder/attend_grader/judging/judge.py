@@ -62,7 +62,8 @@ def _judged(subject: Subject, exercise: Exercise, seed: int, extra: bool) -> Rep
         return empty_report(exercise.id, worth, "invalid", problem)
     found = forbidden_calls(description, exercise)
     if found:
-        note = "Not allowed in this exercise: " + "; ".join(found) + ". Build it yourself."
+        advice = exercise.contract.instead if exercise.contract else ""
+        note = f"Not allowed in this exercise: {'; '.join(found)}. {advice}".strip()
         return empty_report(exercise.id, worth, "failed", note)
 
     findings = run_properties(subject, exercise, seed, extra=extra)

@@ -230,6 +230,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         forbids=("tl.exp", "triton.language.exp"),
         forbidden="`tl.exp`",
+        instead="Scale the scores by log2(e), and use tl.exp2.",
         says=(
             "Any S; T is at most S; `window` is None or at least 0.",
             "Scores may be some ±2,000.",

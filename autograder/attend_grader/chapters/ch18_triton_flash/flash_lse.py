@@ -117,6 +117,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         forbids=("tl.exp", "triton.language.exp"),
         forbidden="`tl.exp`",
+        instead="Scale the scores by log2(e), and use tl.exp2.",
         says=(
             "Any T and S from 1 on.",
             "Scores may be some ±2,000.",
