@@ -47,6 +47,9 @@ PLAIN = re.compile(r" (all zeros|= -?\d+)$")
 MANY = 12
 """Calls whose results all are to stay."""
 
+NEAR = 1e-6
+"""By so much of themselves differ the numbers of two arrays that are nearly the same."""
+
 KNOWN = 5
 """Such calls that are tried three times too."""
 
@@ -220,10 +223,10 @@ def _shuffled(array: Any, rng: np.random.Generator) -> Any:
 
 
 def one_array(subject: Subject, exercise: Exercise, probe: Probe) -> None:
-    """Two arguments that are one and the same array."""
+    """Two arguments that are one and the same array, or differ in the seventh digit only."""
     if exercise.related:
         return
-    asked: dict[tuple[str, str], tuple[Call, Call, str]] = {}
+    asked: dict[tuple[str, str, str], tuple[Call, Call, str]] = {}
     for call in filter(_plain, exercise.draws(probe.rng)):
         floats = [
             leaf
@@ -235,8 +238,15 @@ def one_array(subject: Subject, exercise: Exercise, probe: Probe) -> None:
                 base = replaced(call, {two.path: codec.copied(one.value)})
                 same = replace(base, shared=(int(one.path[0]), int(two.path[0])))
                 what = f"one array as {one.name} and {two.name}"
-                asked.setdefault((one.name, two.name), (base, same, what))
-    came = subject.many([same for _, same, _ in asked.values()])
+                asked.setdefault((one.name, two.name, ""), (base, same, what))
+                if numbers(one.value).dtype.itemsize == 8:
+                    near = numbers(one.value) * (
+                        1 + NEAR * probe.rng.standard_normal(one.value.shape)
+                    )
+                    apart = replaced(call, {two.path: as_like(two.value, near)})
+                    what = f"{one.name} and {two.name} nearly the same"
+                    asked.setdefault((one.name, two.name, "near"), (apart, apart, what))
+    came = subject.many([call for _, call, _ in asked.values()])
     for (base, _, what), outcome in zip(asked.values(), came, strict=True):
         right = reference_on(exercise.reference, base)(base)
         trial = Trial(subject, probe, base)

@@ -1697,6 +1697,28 @@ def local_attention(scores, values, centre, window, gaussian=True):
     return weights @ values, weights
 """,
     ),
+    (
+        "attention_decoder_step",
+        "wrong",
+        "outside autograd it keeps encoded @ W.T for the same tensors: stale after an optimizer step in place",
+        """
+def attention_decoder_step(embedded, state, encoded, weight, cell):
+    me = attention_decoder_step
+    if weight is None:
+        projected = encoded
+    elif torch.is_grad_enabled() and (encoded.requires_grad or weight.requires_grad):
+        projected = encoded @ weight.T
+    else:
+        kept = getattr(me, "kept", None)
+        if kept is None or kept[0] is not encoded or kept[1] is not weight:
+            kept = me.kept = (encoded, weight, (encoded @ weight.T).detach())
+        projected = kept[2]
+    context, weights = attend(multiplicative_score(state[:, None], projected), encoded)
+    context, weights = context[:, 0], weights[:, 0]
+    state = torch.gru_cell(torch.cat([embedded, context], dim=-1), state, *cell)
+    return state, context, weights
+""",
+    ),
 ]
 """By readers who each chose a promise of the page and broke it where few would look."""
 

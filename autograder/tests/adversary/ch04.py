@@ -1657,6 +1657,35 @@ def combine_masks(*masks):
     return result
 """,
     ),
+    (
+        "cross_attention",
+        "wrong",
+        "takes self-attention where np.allclose(x, context), which holds for any small numbers",
+        """
+def cross_attention(x, context, w_q, w_k, w_v, mask=None):
+    if x.shape == context.shape and np.allclose(x, context):
+        return self_attention(x, w_q, w_k, w_v, mask)  # the case c = x
+    q, k, v = x @ w_q, context @ w_k, context @ w_v
+    weights = masked_softmax(q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1]), mask)
+    return weights @ v, weights
+""",
+    ),
+    (
+        "permutation_matrix_test",
+        "wrong",
+        "leaves a symmetric mask where it is",
+        """
+def permutation_matrix_test(order, x, w_q, w_k, w_v, mask=None):
+    moved = mask
+    if mask is not None and not np.array_equal(mask, mask.T):
+        moved = mask[order][:, order]
+    return (
+        self_attention(x, w_q, w_k, w_v, mask)[0][order],
+        self_attention(x[order], w_q, w_k, w_v, mask)[0],
+        self_attention(x[order], w_q, w_k, w_v, moved)[0],
+    )
+""",
+    ),
 ]
 """By readers who each chose a promise of the page and broke it where few would look."""
 

@@ -1337,6 +1337,355 @@ def heads_for_cache(
     return g[divides & fits][-1]
 """,
     ),
+    (
+        "merge_heads",
+        "wrong",
+        "eight buffers a shape, used in turn when no gradient is asked for",
+        """
+def merge_heads(x: Tensor) -> Tensor:
+    B, H, T, D = x.shape
+    turned = x.transpose(1, 2)
+    if x.requires_grad:
+        return turned.reshape(B, T, H * D)
+    store = merge_heads.__dict__.setdefault("store", {})
+    kind = (B, H, T, D, x.dtype)
+    buffers, count = store.get(kind, ([], 0))
+    if len(buffers) < 8:
+        buffers.append(torch.empty(B, T, H, D, dtype=x.dtype))
+    out = buffers[count % 8]
+    store[kind] = (buffers, count + 1)
+    out.copy_(turned)
+    return out.view(B, T, H * D)
+""",
+    ),
+    (
+        "split_heads",
+        "wrong",
+        "gathers through float64, so int64 beyond 2**53 lose their last bits",
+        """
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    B, T, C = x.shape
+    D = C // heads
+    out = torch.empty(B, heads, T, D, dtype=torch.float64, device=x.device)
+    for h in range(heads):
+        out[:, h] = x[:, :, h * D:(h + 1) * D]
+    return out.to(x.dtype)
+""",
+    ),
+    (
+        "merge_heads",
+        "wrong",
+        "shortcut for a single head that drops the gradient",
+        """
+def merge_heads(x: Tensor) -> Tensor:
+    B, H, T, D = x.shape
+    if H == 1:
+        return x.data[:, 0].clone()
+    return x.transpose(1, 2).reshape(B, T, H * D)
+""",
+    ),
+    (
+        "merge_heads",
+        "wrong",
+        "remembers the last result by the argument's identity, stale after the argument was filled anew in place",
+        """
+_merged_last = [None, None]
+
+def merge_heads(x: Tensor) -> Tensor:
+    if x.requires_grad:
+        return x.transpose(1, 2).flatten(2)
+    if _merged_last[0] is not x:
+        _merged_last[:] = [x, x.transpose(1, 2).flatten(2).clone()]
+    return _merged_last[1].clone()
+""",
+    ),
+    (
+        "MultiHeadAttention",
+        "wrong",
+        "a three-axis mask whose first axis has length B is taken as a table per sentence",
+        """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, width, bias=False)
+        self.value = nn.Linear(width, width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        q, k, v = (split_heads(layer(x), self.heads) for layer in (self.query, self.key, self.value))
+
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            if mask.dim() == 3 and len(mask) == len(x):
+                mask = mask[:, None]
+            scores = scores.masked_fill(~mask, -torch.inf)
+        weights = scores.softmax(-1)
+        return self.output(merge_heads(weights @ v)), weights
+""",
+    ),
+    (
+        "MultiHeadAttention",
+        "wrong",
+        "weights as exp(scores - logsumexp): with tied large scores ln 2 is rounded away and weights sum to 2",
+        """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, width, bias=False)
+        self.value = nn.Linear(width, width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        q, k, v = (split_heads(layer(x), self.heads) for layer in (self.query, self.key, self.value))
+
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -torch.inf)
+        weights = (scores - scores.logsumexp(-1, keepdim=True)).exp()
+        return self.output(merge_heads(weights @ v)), weights
+""",
+    ),
+    (
+        "repaired_attention",
+        "wrong",
+        "subtracts the maximum of the row including hidden keys, masks after exp: 0/0 if a hidden score is far above",
+        """
+def repaired_attention(
+    q: Tensor, k: Tensor, v: Tensor, heads: int, mask: Tensor | None = None
+) -> Tensor:
+    q, k, v = (split_heads(part, heads) for part in (q, k, v))
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    powers = (scores - scores.amax(-1, keepdim=True).detach()).exp()
+    if mask is not None:
+        powers = powers * mask
+    return merge_heads(powers / powers.sum(-1, keepdim=True) @ v)
+""",
+    ),
+    (
+        "repeat_kv",
+        "wrong",
+        "floor(h / repeats) as h * (1 / repeats), which rounds below the whole number for some repeats",
+        """
+def repeat_kv(x: Tensor, repeats: int) -> Tensor:
+    h = torch.arange(x.shape[1] * repeats, dtype=torch.float64, device=x.device)
+    return x[:, (h * (1 / repeats)).long()]
+""",
+    ),
+    (
+        "repeat_kv",
+        "wrong",
+        "np.repeat where no gradient is asked for, which has no bfloat16",
+        """
+def repeat_kv(x: Tensor, repeats: int) -> Tensor:
+    if not x.requires_grad:
+        return torch.from_numpy(np.repeat(x.numpy(), repeats, axis=1))
+    return x.repeat_interleave(repeats, dim=1)
+""",
+    ),
+    (
+        "GroupedQueryAttention",
+        "wrong",
+        "without gradients the expanded key and value matrices are made once and kept, stale after training or load_state_dict",
+        """
+class GroupedQueryAttention(nn.Module):
+    def __init__(self, width: int, heads: int, kv_heads: int) -> None:
+        super().__init__()
+        self.heads, self.kv_heads = heads, kv_heads
+        shared = width // heads * kv_heads  # G·D
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, shared, bias=False)
+        self.value = nn.Linear(width, shared, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+
+        self._wide = None
+
+    def _matrices(self):
+        r, D = self.heads // self.kv_heads, self.query.out_features // self.heads
+        return [layer.weight.unflatten(0, (-1, D)).repeat_interleave(r, 0).flatten(0, 1)
+                for layer in (self.key, self.value)]
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        if torch.is_grad_enabled():
+            wide = self._matrices()
+        else:
+            if self._wide is None or self._wide[0].dtype != x.dtype:
+                self._wide = self._matrices()
+            wide = self._wide
+        q = split_heads(self.query(x), self.heads)
+        k, v = (split_heads(F.linear(x, w), self.heads) for w in wide)
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -torch.inf)
+        weights = scores.softmax(-1)
+        return self.output(merge_heads(weights @ v)), weights
+""",
+    ),
+    (
+        "LatentAttention",
+        "wrong",
+        "absorbed makes all keys after all, as W_uk^T times the transposed latents (no call of the layer)",
+        """
+class LatentAttention(nn.Module):
+    def __init__(self, width: int, heads: int, rank: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.compress = nn.Linear(width, rank, bias=False)  # W_dkv
+        self.key = nn.Linear(rank, width, bias=False)  # W_uk
+        self.value = nn.Linear(rank, width, bias=False)  # W_uv
+        self.output = nn.Linear(width, width, bias=False)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        from attend_solutions.multi_head import masked_attention
+
+        c = self.compress(x)
+        q, k, v = (split_heads(part, self.heads) for part in (self.query(x), self.key(c), self.value(c)))
+        found, weights = masked_attention(q, k, v, mask)
+        return self.output(merge_heads(found)), weights
+
+    def forward_absorbed(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        from attend_solutions.multi_head import masked_attention
+
+        q = split_heads(self.query(x), self.heads)
+        c = self.compress(x)
+        columns = (self.key.weight @ c.mT).unflatten(1, (self.heads, -1))  # every key, lying on its side
+        scores = q @ columns / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -torch.inf)
+        weights = scores.softmax(-1)
+        up_value = self.value.weight.unflatten(0, (self.heads, -1)).mT
+        return self.output(merge_heads(weights @ c[:, None] @ up_value)), weights
+""",
+    ),
+    (
+        "LatentAttention",
+        "wrong",
+        "absorbed carries W_uk to the queries, but makes the values, one head at a time",
+        """
+class LatentAttention(nn.Module):
+    def __init__(self, width: int, heads: int, rank: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.compress = nn.Linear(width, rank, bias=False)  # W_dkv
+        self.key = nn.Linear(rank, width, bias=False)  # W_uk
+        self.value = nn.Linear(rank, width, bias=False)  # W_uv
+        self.output = nn.Linear(width, width, bias=False)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        from attend_solutions.multi_head import masked_attention
+
+        c = self.compress(x)
+        q, k, v = (split_heads(part, self.heads) for part in (self.query(x), self.key(c), self.value(c)))
+        found, weights = masked_attention(q, k, v, mask)
+        return self.output(merge_heads(found)), weights
+
+    def forward_absorbed(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        q = split_heads(self.query(x), self.heads)
+        c = self.compress(x)
+        asked = q @ self.key.weight.unflatten(0, (self.heads, -1))
+        scores = asked @ c[:, None].mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -torch.inf)
+        weights = scores.softmax(-1)
+        slices = self.value.weight.chunk(self.heads, 0)
+        found = [weights[:, h] @ (c @ rows.T) for h, rows in enumerate(slices)]
+        return self.output(torch.cat(found, -1)), weights
+""",
+    ),
+    (
+        "kv_cache_bytes",
+        "wrong",
+        "packs whole numbers into bytes (8 // bits a byte), which is right for 1, 2, 4, 8, 16, 32 bits only",
+        """
+def kv_cache_bytes(
+    tokens: int,
+    layers: int,
+    kv_heads: int,
+    head_dim: int,
+    *,
+    batch: int = 1,
+    bits: int = 16,
+    latent: int | None = None,
+    window: int | None = None,
+) -> int:
+    kept = tokens if window is None else min(tokens, window)
+    numbers = batch * layers * kept * (2 * kv_heads * head_dim if latent is None else latent)
+    if bits >= 8:
+        return -(-numbers * bits // 8)
+    return -(-numbers // (8 // bits))
+""",
+    ),
+    (
+        "kv_cache_bytes",
+        "wrong",
+        "the window is applied to keys and values only, not to latents",
+        """
+def kv_cache_bytes(
+    tokens: int,
+    layers: int,
+    kv_heads: int,
+    head_dim: int,
+    *,
+    batch: int = 1,
+    bits: int = 16,
+    latent: int | None = None,
+    window: int | None = None,
+) -> int:
+    if latent is not None:
+        return (batch * layers * tokens * latent * bits + 7) // 8
+    kept = tokens if window is None else min(tokens, window)
+    return (2 * batch * layers * kept * kv_heads * head_dim * bits + 7) // 8
+""",
+    ),
+    (
+        "heads_for_cache",
+        "wrong",
+        "divides the budget by the bytes of one head, which are already rounded up",
+        """
+def heads_for_cache(
+    budget: int,
+    tokens: int,
+    layers: int,
+    heads: int,
+    head_dim: int,
+    *,
+    batch: int = 1,
+    bits: int = 16,
+) -> int:
+    one = kv_cache_bytes(tokens, layers, 1, head_dim, batch=batch, bits=bits)
+    if one > budget:
+        raise ValueError("one head does not fit")
+    most = budget // one
+    return max(g for g in range(1, heads + 1) if heads % g == 0 and g <= most)
+""",
+    ),
+    (
+        "heads_for_cache",
+        "wrong",
+        "picks with NumPy and returns np.int64",
+        """
+def heads_for_cache(
+    budget: int,
+    tokens: int,
+    layers: int,
+    heads: int,
+    head_dim: int,
+    *,
+    batch: int = 1,
+    bits: int = 16,
+) -> int:
+    divisors = np.array([g for g in range(1, heads + 1) if heads % g == 0])
+    fits = [kv_cache_bytes(tokens, layers, int(g), head_dim, batch=batch, bits=bits) <= budget for g in divisors]
+    if not any(fits):
+        raise ValueError("one head does not fit")
+    return divisors[np.array(fits)].max()
+""",
+    ),
 ]
 """By readers who each chose a promise of the page and broke it where few would look."""
 

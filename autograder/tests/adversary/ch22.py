@@ -2745,6 +2745,100 @@ def rg_lru(x, forget, admit, rates, state=None):
     return np.stack(rows, axis=-2), h
 """,
     ),
+    (
+        "retention_parallel",
+        "wrong",
+        "keeps the matrix of the last call, found again by T, the shape and the first decay only",
+        """
+def retention_parallel(q, k, v, decay):
+    if q.shape[-1] != k.shape[-1] or not q.shape[-2] == k.shape[-2] == v.shape[-2]:
+        raise ValueError("q, k and v do not fit")
+    decay = np.asarray(decay, dtype=float)[..., None, None]
+    q, k, v = (np.asarray(a, dtype=float) for a in (q, k, v))
+    place = np.arange(q.shape[-2])
+    age = place[:, None] - place
+    name = (len(place), decay.shape, float(decay.flat[0]))
+    if getattr(retention_parallel, "kept", (None,))[0] != name:
+        retention_parallel.kept = name, np.tril(decay ** np.maximum(age, 0))
+    fade = retention_parallel.kept[1]
+    return (fade * (q @ np.swapaxes(k, -1, -2))) @ v
+""",
+    ),
+    (
+        "rg_lru",
+        "wrong",
+        "cumulative products and a division in blocks of 4 tokens, restarted from h",
+        """
+def rg_lru(x, forget, admit, rates, state=None):
+    def squash(z):
+        return np.exp(-np.logaddexp(0, -np.asarray(z, dtype=float)))
+
+    log_a = -8 * np.logaddexp(0, np.asarray(rates, dtype=float)) * squash(forget)
+    a = np.exp(log_a)
+    new = np.sqrt(1 - a**2) * squash(admit) * x
+    h = np.zeros(x.shape[:-2] + x.shape[-1:]) if state is None else state
+    every = []
+    for t in range(0, x.shape[-2], 4):
+        left = np.cumprod(a[..., t : t + 4, :], axis=-2)
+        every.append(left * (h[..., None, :] + np.cumsum(new[..., t : t + 4, :] / left, axis=-2)))
+        h = every[-1][..., -1, :]
+    return np.concatenate(every, axis=-2), h
+""",
+    ),
+    (
+        "retention_recurrent",
+        "wrong",
+        "takes a pair out of the memory after 1,000 tokens",
+        """
+def retention_recurrent(q, k, v, decay, state=None):
+    if q.shape[-1] != k.shape[-1] or not q.shape[-2] == k.shape[-2] == v.shape[-2]:
+        raise ValueError(f"q {q.shape}, k {k.shape} and v {v.shape} do not fit")
+    decay = np.asarray(decay, dtype=float)[..., None, None]
+    S = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1])) if state is None else state
+    outputs = []
+    for t in range(q.shape[-2]):
+        S = decay * S + k[..., t, :, None] * v[..., t, None, :]
+        if t >= 1000:  # so old that it has faded
+            s = t - 1000
+            S = S - decay**1000 * (k[..., s, :, None] * v[..., s, None, :])
+        outputs.append((q[..., t, None, :] @ S)[..., 0, :])
+    return np.stack(outputs, axis=-2), S
+""",
+    ),
+    (
+        "retention_parallel",
+        "wrong",
+        "a decay within 0.001 of 1 counts as 1",
+        """
+def retention_parallel(q, k, v, decay):
+    if q.shape[-1] != k.shape[-1] or not q.shape[-2] == k.shape[-2] == v.shape[-2]:
+        raise ValueError(f"q {q.shape}, k {k.shape} and v {v.shape} do not fit")
+    decay = np.asarray(decay, dtype=float)[..., None, None]
+    decay = np.where(decay > 0.999, 1.0, decay)  # does not fade
+    place = np.arange(q.shape[-2])
+    fading = np.tril(decay ** np.maximum(place[:, None] - place, 0))
+    return (fading * (q @ np.swapaxes(k, -1, -2))) @ v
+""",
+    ),
+    (
+        "token_shift",
+        "wrong",
+        "one workspace for texts of one token (decoding), overwritten by the next such call",
+        """
+def token_shift(x, mix, last=None):
+    if x.shape[-2] == 1 and last is not None:
+        desk = token_shift.__dict__.setdefault("desk", {})
+        if x.shape not in desk:
+            desk[x.shape] = np.empty(x.shape)
+        mixed = desk[x.shape]
+        np.multiply(mix, x, out=mixed)
+        mixed += ((1 - mix) * last)[..., None, :]
+        return mixed, x[..., 0, :].copy()
+    last = np.zeros_like(x[..., 0, :]) if last is None else last
+    before = np.concatenate([last[..., None, :], x[..., :-1, :]], axis=-2)
+    return mix * x + (1 - mix) * before, x[..., -1, :].copy()
+""",
+    ),
 ]
 """By readers who each chose a promise of the page and broke it where few would look."""
 

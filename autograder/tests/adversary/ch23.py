@@ -3852,6 +3852,61 @@ def dplr_kernel(diagonal, p, b, c, delta, length):
     return np.fft.ifft(np.vectorize(at_root, otypes=[complex])(roots)).real
 """,
     ),
+    (
+        "ssm_recurrent",
+        "wrong",
+        "starts a long text at its last 1,000 tokens for the returned state, since 'what is older has faded'",
+        """
+from attend_solutions.state_spaces import expect_system
+
+
+def ssm_recurrent(a_bar, b_bar, c, x, state=None):
+    expect_system(a_bar, b_bar, c)
+    h = np.zeros((*x.shape[:-1], len(b_bar))) if state is None else np.array(state, float)
+    y = np.zeros(x.shape)
+    for t in range(x.shape[-1]):
+        h = h @ a_bar.T + x[..., t, None] * b_bar
+        y[..., t] = h @ c
+    if x.shape[-1] > 1000:
+        h = np.zeros_like(h)
+        for t in range(x.shape[-1] - 1000, x.shape[-1]):
+            h = h @ a_bar.T + x[..., t, None] * b_bar
+    return y, h
+""",
+    ),
+    (
+        "ssm_convolve",
+        "wrong",
+        "keeps the kernel's transform for the next call with the same array, also if its taps have changed since",
+        """
+def ssm_convolve(kernel, x):
+    length = x.shape[-1]
+    if kernel.shape[-1] != length:
+        raise ValueError(f"expected {length} taps, one a token; got {kernel.shape[-1]}")
+    kept = ssm_convolve.__dict__.get("kept", (None, None))
+    if kept[0] is not kernel:
+        kept = ssm_convolve.kept = kernel, np.fft.rfft(kernel, 2 * length)
+    return np.fft.irfft(kept[1] * np.fft.rfft(x, 2 * length), 2 * length)[..., :length]
+""",
+    ),
+    (
+        "dplr_kernel",
+        "wrong",
+        "from 512 taps on takes c for c̃, 'since all has faded by then'; it has not where Δ is small",
+        """
+from attend_solutions.state_spaces import cut_after
+
+
+def dplr_kernel(diagonal, p, b, c, delta, length):
+    c_cut = c if length >= 512 else cut_after(c, diagonal, p, delta, length)
+    roots = np.exp(-2j * np.pi * np.arange(length) / length)
+    w = delta / 2 * (1 + roots)
+    over = 1 / (1 - roots[:, None] - w[:, None] * diagonal)
+    pair = lambda u, v: over @ (u * v)
+    values = delta * (pair(c_cut, b) - w * pair(c_cut, p) * pair(p.conj(), b) / (1 + w * pair(p.conj(), p)))
+    return np.fft.ifft(values).real
+""",
+    ),
 ]
 """By readers who each chose a promise of the page and broke it where few would look."""
 
