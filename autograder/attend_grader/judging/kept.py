@@ -26,7 +26,7 @@ from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.leading import root
 from attend_grader.checks.probe import Call, Probe
 from attend_grader.checks.promises import overwrites
-from attend_grader.checks.sizes import ANY, Sized, as_like
+from attend_grader.checks.sizes import ANY, Sized, as_like, plain_numbers, with_value
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
 from attend_grader.checks.trials import KEPT, Trial
 from attend_grader.inside import codec
@@ -46,6 +46,9 @@ PLAIN = re.compile(r" (all zeros|= -?\d+)$")
 
 MANY = 12
 """Calls whose results all are to stay."""
+
+LITTLE = 1.0 + 2e-5
+"""Numbers times this are the same to four digits."""
 
 NEAR = 1e-6
 """By so much of themselves differ the numbers of two arrays that are nearly the same."""
@@ -170,7 +173,7 @@ def many(subject: Subject, exercise: Exercise, probe: Probe) -> None:
 
 
 def nearly_the_same(subject: Subject, exercise: Exercise, probe: Probe) -> None:
-    """Calls that have one argument's first number, or last, in common with the call before.
+    """Calls that have much in common with the call before: an end of an argument, or digits.
 
     What an answer keeps may be found again by less than all of an argument's numbers.
     """
@@ -184,6 +187,8 @@ def nearly_the_same(subject: Subject, exercise: Exercise, probe: Probe) -> None:
         one, other = pairs[place]
         several = {(leaf.name, leaf.value.ndim): leaf for leaf in _several(exercise, one)}
         calls = list(_mixed(one, other, [several[k] for k in several if k not in tried]))
+        if not tried:
+            calls += _moved(one, parameters_of(exercise.reference, one.method))
         tried.update(several)
         rights = [reference_on(exercise.reference, call)(call) for call in calls]
         for graph in (True, False) if exercise.contract.gradients else (True,):
@@ -195,7 +200,19 @@ def nearly_the_same(subject: Subject, exercise: Exercise, probe: Probe) -> None:
                     raise loss if isinstance(loss, SubjectError) else loss.on("", NEARLY)
 
 
-NEARLY = "after a call with the same first or last number"
+NEARLY = "after a call with nearly the same numbers"
+
+
+def _moved(call: Call, names: Sequence[str]) -> Iterator[Call]:
+    """The call, and then with one number, or the numbers of one array, a little larger."""
+    for leaf in leaves(call, names):
+        if leaf.kind == "floating":
+            yield call
+            yield replaced(call, {leaf.path: as_like(leaf.value, numbers(leaf.value) * LITTLE)})
+    for place, value, _ in plain_numbers(call, names, dict.fromkeys((*names, *call.kwargs), ANY)):
+        if isinstance(value, float):
+            yield call
+            yield with_value(call, names, place, value * LITTLE).call
 
 
 def _mixed(one: Call, other: Call, arrays: Sequence[Leaf]) -> Iterator[Call]:

@@ -843,9 +843,9 @@ wrong(
     return np.stack(out, axis=-2), state
 """,
 )
-right(
+wrong(
     X,
-    "recursion on the last token",
+    "recursion on the last token, which ends at 3,000",
     H
     + """    if state is None:
         state = np.swapaxes(0.0 * k, -1, -2) @ v

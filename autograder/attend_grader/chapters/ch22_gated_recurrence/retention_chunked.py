@@ -21,7 +21,7 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     misfits,
     nearly_gone,
     qkv,
-    slowly,
+    slow_and_fast,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
@@ -229,7 +229,7 @@ EXERCISE = Exercise(
         ),
     ),
     draws=draws,
-    wide=slowly,
+    wide=slow_and_fast,
     slips=SLIPS,
     alternatives={"by starts": by_starts, "through gates": through_gates},
     hints=(

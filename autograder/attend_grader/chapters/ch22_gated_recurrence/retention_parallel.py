@@ -19,7 +19,7 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     misfits,
     nearly_gone,
     qkv,
-    slowly,
+    slow_and_fast,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
@@ -173,7 +173,7 @@ EXERCISE = Exercise(
         refuses(misfits(0.5)),
     ),
     draws=draws,
-    wide=slowly,
+    wide=slow_and_fast,
     slips=SLIPS,
     alternatives={"by logarithms": by_logarithms, "row by row": row_by_row},
     hints=(

@@ -18,7 +18,7 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     misfits,
     nearly_gone,
     qkv,
-    slowly,
+    slow_and_fast,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
@@ -190,7 +190,7 @@ EXERCISE = Exercise(
         whole=WHOLE,
         says=(
             INT64,
-            "Texts may be long.",
+            "Texts may have thousands of tokens.",
             REFUSED,
         ),
     ),
@@ -211,7 +211,7 @@ EXERCISE = Exercise(
         refuses(misfits(0.5)),
     ),
     draws=draws,
-    wide=slowly,
+    wide=lambda rng: slow_and_fast(rng, 3_200),
     slips=SLIPS,
     alternatives={"by ages": by_ages, "filled in": filled_in},
     hints=(

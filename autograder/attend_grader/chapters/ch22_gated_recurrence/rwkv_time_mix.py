@@ -114,9 +114,11 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
 
 def wide(rng: np.random.Generator) -> list[Call]:
-    """A long text whose weights do not shrink, or hardly."""
+    """A long text whose weights do not shrink, or hardly; two texts, and only one has a past."""
     r, k, v, _, bonus = case(rng, 1_200, 2).args
-    return [Call((r, k, v, np.array([0.0, 5e-4]), bonus))]
+    some = case(rng, 3, 4, (2,), state=True)
+    some.kwargs["state"][0] = [[0.0], [0.0], [-np.inf]]
+    return [Call((r, k, v, np.array([0.0, 5e-4]), bonus)), some]
 
 
 FIRST = "top = np.maximum(largest, bonus + now)"

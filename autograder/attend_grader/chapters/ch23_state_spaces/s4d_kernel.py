@@ -85,8 +85,10 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
 
 def wide(rng: np.random.Generator) -> list[Call]:
-    """Many taps of a slow system."""
-    return [case(rng, 2, 1_200, 1e-3)]
+    """Many taps of a slow system; a rate that is real, beside its twin."""
+    rates, *rest = case(rng, 3, 5, 0.2).args
+    rates[0] = rates[0].real
+    return [case(rng, 2, 1_200, 1e-3), Call((rates, *rest))]
 
 
 WEIGHTS = "c * b * (np.exp(delta * a) - 1) / a"
