@@ -78,13 +78,13 @@ def nearly_gone(rng: np.random.Generator, t: int) -> tuple[Array, Array, Array, 
 
 
 def slow_and_fast(rng: np.random.Generator, longest: int = 1_200) -> list[Call]:
-    """Long texts in memories that hardly fade, or not at all; one that keeps 1e-12 of a token."""
+    """Long texts in memories that hardly fade, or not at all; one that keeps 1e-20 of a token."""
     q, k, v = qkv(rng, 2, 2, 2)
     q[0], k[1] = 0.0, 0.0  # the second token reads what is left of the first
     return [
         Call((*qkv(rng, longest, 2, 2), 1.0)),
         Call((*qkv(rng, 1_200, 2, 2), 0.9995)),
-        Call((q, k, 1e20 * v, 1e-12)),
+        Call((q, 1e20 * k, 1e20 * v, 1e-20)),
     ]
 
 
