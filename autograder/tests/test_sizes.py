@@ -351,11 +351,11 @@ def test_ranges_are_kept() -> None:
 
 
 def test_what_is_tried_is_said() -> None:
-    assert "Any magnitude, to 10⁻⁹ of the largest number." in _exercise(spread).statement
+    assert "Numbers to 10¹², results to 10⁻⁹ of the largest." in _exercise(spread).statement
     assert "`x` within ±20." in _exercise(spread, ranges={"x": (-20, 20)}).statement
     assert "size" not in _exercise(spread, ranges={"x": AS_DRAWN}).statement
     only = _exercise(moved, _pairs, ranges={"x": AS_DRAWN, "b": POSITIVE})
-    assert "`b` of any magnitude, to 10⁻⁹ of the largest number." in only.statement
+    assert "`b` to 10¹², results to 10⁻⁹ of the largest." in only.statement
 
 
 @pytest.mark.deep

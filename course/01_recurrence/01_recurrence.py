@@ -57,7 +57,7 @@ limits = threadpool_limits(1)  # for matrices as small as here, one thread is th
 # <!-- exercise: rnn_step -->
 #
 # **Why.** The new state must depend on the input and on the old state. Multiply each by a matrix of
-# weights and add. Squeeze each number into $-1$ to $1$, so the state cannot grow at every step:
+# weights and add. Squeeze each number between $-1$ and $1$, so the state cannot grow at every step:
 #
 # $$a_t = x_t W_x + h_{t-1} W_h + b, \qquad h_t = \tanh(a_t)$$
 #
@@ -91,9 +91,9 @@ limits = threadpool_limits(1)  # for matrices as small as here, one thread is th
 # ```
 #
 # `a += b` would write into the caller's array; `a = a + b` makes a new one. In the line *What is
-# checked*, *any magnitude* means numbers as large or small as you like, if the answer stays finite;
-# an error below $10^{-9}$ of the largest, arguments included, is rounding. A *view*, such as `a.T`,
-# shares the memory of another array.
+# checked*, *numbers to 10¹²* are 0 and sizes from 10⁻¹² to 10¹² (1,000 in int64 and float32), in
+# arrays of at most 2,000, axes to 300; *the largest* is of results, or of terms that cancel. A *view*,
+# such as `a.T`, shares the memory of another array.
 #
 # <details><summary>Predict first: all of W_h is 0. What does the state remember? And how many
 # weights are there for C = 10 and N = 64, bias included?</summary>

@@ -64,7 +64,7 @@ torch.set_printoptions(precision=3, sci_mode=False)
 #
 # <!-- exercise: split_heads -->
 #
-# **Why.** Attention works on the last two axes, (tokens, width), and treats all axes before as
+# **Why.** Attention works on the last two axes, (tokens, width), and treats earlier axes as
 # separate problems. If the heads are an axis before the tokens, one call does all heads.
 #
 # $$\text{out}_{b,h,t,d} = x_{b,\,t,\;hD + d}$$

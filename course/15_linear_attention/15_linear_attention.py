@@ -760,16 +760,16 @@ if ready(linear_attention, positive_random_features, performer_attention):
         print(f"  {arm:17}", "  ".join(told))
 
 # %% [markdown]
-# More features help slowly: from 128 to 2,048 the error falls from 0.65 to 0.3. It takes 512
-# features to be below the plain mean (0.5) in most runs.
+# More features help slowly: from 128 to 2,048 the error falls from 0.65 to 0.3. With 512
+# it is below the plain mean (0.5) in most runs.
 #
 # **Length decides.** At $r = 1$ the error is 0.1 to 0.3. At $r = 2$, with scores within ±4, it is
 # about 1.2, worse than the plain mean (0.6 to 0.9) in all twenty runs. Sine and cosine are as good
 # or better up to 1.5, worse at 2, and explode at 2.5: a sum of weights can be near 0.
 #
-# **A line beats the dice.** $1 + s$ has 17 features and errs less than 256 random ones in every run
-# here. Most scores are small, and there $e^s$ is nearly straight. It cannot follow a score of 10:
-# then $1 + s$ is 11, and $e^s$ 22,026.
+# **$1 + s$ needs no draw.** It has 17 features and errs less than 256 random ones in every run here.
+# Up to $r = 2$ most scores lie within ±1, where it is off by 0.72 at most. Below −1 its weights are
+# negative, and at 10 it is 11, where $e^s$ is 22,026.
 #
 # The values decide as well. In the charts they are noise, which favours the plain mean. With values
 # that follow their keys, at $r = 2$, the plain mean errs by 1.0, positive features by 0.7, softmax
@@ -778,13 +778,14 @@ if ready(linear_attention, positive_random_features, performer_attention):
 # <details><summary>Do orthogonal directions help?</summary>
 #
 # A little, where vectors are short: in 150 runs (geometric means) they lower the error of 256
-# features by about a tenth at $r = 1$. From 1.5 on it is 7 % at most.
+# features by about a tenth at $r = 1$. From 1.5 on it is 7 % at most, and nothing with noise and
+# fresh seeds.
 #
 # </details>
 #
-# **What this does not show.** It says nothing about trained models: their queries and keys are not
-# random, a model trained *with* random features can keep them short, and the paper's models redraw
-# the directions during training.
+# **What this does not show.** Trained models: their queries and keys are not random, a model trained
+# *with* random features can keep them short, and the paper's models redraw the directions during
+# training.
 
 # %% [markdown]
 # ## 8 · Or mix the keys first

@@ -23,8 +23,8 @@ from attend_grader.checks.sizes import (
     Range,
     Sized,
     as_like,
-    as_wide,
     free_arrays,
+    in_float64,
     longer,
     of_each_form,
     plain_numbers,
@@ -131,7 +131,7 @@ def aimed(
         rng: picks them, and of each kind of call the draw that it is made of.
     """
     made = of_each_form(draws, reference, double=double)
-    every = as_wide(draws, reference, double=double)
+    every = in_float64(draws, reference, double=double)
     for number in rng.permutation(np.array(at, float))[:MOST].tolist():
         found: dict[str, list[Sized]] = {}
         for call in made:

@@ -17,7 +17,7 @@ import numpy as np
 
 from attend_grader.checks import compare, leading, promised_masks, promises
 from attend_grader.checks.probe import Call, Property, Test
-from attend_grader.checks.sizes import Range
+from attend_grader.checks.sizes import EXTREMES, Range
 
 Accepted = Literal["float64", "float32", "integers"]
 FLOAT64: Final = "float64"
@@ -160,11 +160,12 @@ class Contract:
         limited = {name for names in limits.values() for name in names}
         free = [name for name in named if name not in limited]
         width = 8 if self.numpy_only or FLOAT64 in self.accepts else 4
-        rounded = f"to {_power(ROUNDING[width].relative)} of the largest number"
+        size = f"to {_power(max(EXTREMES[width]))}"
+        rounded = f"results to {_power(ROUNDING[width].relative)} of the largest"
         if free and (None in self.ranges.values() or set(named) <= set(self.ranges)):
-            told.insert(0, f"{_listed(_code(free))} of any magnitude, {rounded}")
+            told.insert(0, f"{_listed(_code(free))} {size}, {rounded}")
         elif free:
-            told.insert(0, f"any magnitude, {rounded}")
+            told.insert(0, f"numbers {size}, {rounded}")
         text = "; ".join(told)
         return f"{text[0].upper()}{text[1:]}."
 

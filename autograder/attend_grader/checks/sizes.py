@@ -119,10 +119,10 @@ def sized(
 def of_each_form(draws: Sequence[Call], reference: Any, *, double: bool) -> list[Call]:
     """The first draw of each form, the last form first; in float64 where that may be."""
     firsts = {form_of(call): call for call in reversed(list(draws))}
-    return as_wide(list(reversed(firsts.values())), reference, double=double)
+    return in_float64(list(reversed(firsts.values())), reference, double=double)
 
 
-def as_wide(calls: Sequence[Call], reference: Any, *, double: bool) -> list[Call]:
+def in_float64(calls: Sequence[Call], reference: Any, *, double: bool) -> list[Call]:
     """Calls of functions in float64 where that may be, and those of modules as they are."""
     return [
         _wide(call, parameters_of(reference, call.method))

@@ -66,8 +66,8 @@ def _limits(rng: np.random.Generator) -> Known:
     inside = torch.tensor([[1.0, 1, 1, 1, 0, 0], [0, 1, 1, 1, 1, 0]])
     centre = torch.tensor([1.0, 2.75])
     weights = torch.softmax(scores.masked_fill(inside == 0, -torch.inf), dim=-1)
-    scores[:, 5] = 1e30
-    why = "a score of 10³⁰ outside the window, which must not count"
+    scores[:, 5] = 1e12
+    why = "a score of 10¹² outside the window, which must not count"
     yield why, (scores, values, centre, 2), (weights @ values, weights)
     order = torch.from_numpy(rng.permuted(np.tile(np.arange(1.0, 7), (2, 1)), axis=1)).float()
     best = (order + 10 * (1 - inside)).argmin(dim=-1)

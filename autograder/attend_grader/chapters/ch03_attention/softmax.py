@@ -206,7 +206,8 @@ EXERCISE = Exercise(
         says=(
             "Floating scores of any finite size are safe (NumPy may warn), and integers up to "
             "10¹⁵; a score of −inf gets the weight 0 exactly (rows of nothing but −inf do not "
-            "occur). Here and below, results of float32 may be float32, and off by 10⁻⁵.",
+            "occur). With a float32 argument, here and below, results may be float32, and off by "
+            "10⁻⁵.",
         ),
     ),
     properties=(

@@ -72,7 +72,7 @@ def _moves(rng: np.random.Generator) -> Fresh:
 
 
 def _measured(subject: Subject, probe: Probe) -> None:
-    """Values of ±10²² that cancel: two runs add them in another order, and rounding shows it.
+    """Values of ±10¹² that cancel: two runs add them in another order, and rounding shows it.
 
     (2) makes ``expected`` and ``mask_moves`` equal, and (1) all three without a mask, so usual
     values cannot show a result that was never computed. Terms this large leave their rounding in
@@ -93,7 +93,7 @@ def _measured(subject: Subject, probe: Probe) -> None:
 def _cancelling(rng: np.random.Generator) -> tuple[Any, ...]:
     """Arguments whose outputs are sums of large terms that cancel but for their rounding."""
     order, x, w_q, w_k, w_v = _moved(rng, 12, 2, 3, 5)
-    x[::2, 1] *= 1e22
+    x[::2, 1] *= 1e12
     x[1::2, 1] = -x[::2, 1]  # seen together or not at all, with equal weights
     return order, x, 0 * w_q, w_k, w_v, seen(rng, 12, 6).repeat(2, axis=1)
 
@@ -103,7 +103,7 @@ def _a_copy(probe: Probe, args: tuple[Any, ...], part: int) -> Miss:
     under = "" if len(args) == 5 else " under the moved mask" if moves else " under the same mask"
     return probe.miss(
         f"expected and {'mask_moves' if moves else 'mask_stays'} agree to the last bit, in each "
-        f"of six texts {'without a mask ' * (len(args) == 5)}with values near 10²². Two runs add "
+        f"of six texts {'without a mask ' * (len(args) == 5)}with values near 10¹². Two runs add "
         "in another order and so differ in rounding. Is each a result of its own: the output of "
         f"x, moved; and the output of the moved tokens{under}?",
         *args,

@@ -38,8 +38,8 @@ def text(
     return normal(rng, *lead, t, c), normal(rng, c, d), normal(rng, c, d), normal(rng, c, d_v)
 
 
-FAR = {"−10¹²": 1e6, "−10²⁹⁰": 1e145}
-"""Sizes of queries and keys whose scores lie below -1e9, and below any number but the lowest."""
+FAR = {"−10¹²": 1e6, "−10²⁴": 1e12}
+"""Sizes of queries and keys whose scores lie below -1e9, and far below."""
 
 
 def far_below(

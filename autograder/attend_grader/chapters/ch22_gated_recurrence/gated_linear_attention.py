@@ -72,14 +72,14 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     yield "gates of −1000: each token sees itself only", (q, k, v, strong, 6), want
     first = np.arange(6)[:, None] < 3
     asked = np.where(first, 0.0, q)  # what these read would hide the rest
-    large = np.where(first, 1e150 * v, v)
+    large = np.where(first, 1e12 * v, v)
     want = np.tril(asked @ k.T)[:, 3:] @ v[3:], k[3:].T @ v[3:]
     for chunk in (2, 4, 6):
-        yield "a gate of −1000 forgets values of 1e150", (asked, k, large, closed, chunk), want
-    nearly, large = 0.34 * closed, np.where(first, np.exp(340.0) * v, v)
+        yield "a gate of −1000 forgets values of 1e12", (asked, k, large, closed, chunk), want
+    nearly, large = 0.027 * closed, np.where(first, np.exp(27.0) * v, v)
     want = loop(asked, k, large, np.exp(nearly))
     for chunk in (2, 4, 6):
-        yield "a gate of −340, values of e^340", (asked, k, large, nearly, chunk), want
+        yield "a gate of −27, values of e^27", (asked, k, large, nearly, chunk), want
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

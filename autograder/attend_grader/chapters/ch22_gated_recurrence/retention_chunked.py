@@ -17,11 +17,12 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     WHOLE,
     between,
     cheap,
+    faint,
     loop,
     misfits,
     nearly_gone,
     qkv,
-    slow_and_fast,
+    slow,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
@@ -52,14 +53,12 @@ def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     want = loop(q, k, v, np.full_like(k, 0.125))
     for chunk in (400, 150):
         yield f"400 tokens, a decay of 1/8, chunks of {chunk}", (q, k, v, 0.125, chunk), want
-    q, k, v, decay = nearly_gone(rng, 300)
-    want = loop(q, k, v, np.full_like(k, decay))
-    for chunk in (64, 299, 300):
-        yield (
-            f"1e-150 is left of a value of 1e150, chunks of {chunk}",
-            (q, k, v, decay, chunk),
-            want,
-        )
+    for text, chunks in ((nearly_gone(rng, 300), (64, 299, 300)), (faint(rng), (1, 2))):
+        q, k, v, decay = text
+        want = loop(q, k, v, np.full_like(k, decay))
+        for chunk in chunks:
+            why = f"1e-12 is left of a value of 1e12, chunks of {chunk}"
+            yield why, (*text, chunk), want
 
 
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -229,7 +228,7 @@ EXERCISE = Exercise(
         ),
     ),
     draws=draws,
-    wide=slow_and_fast,
+    wide=slow,
     slips=SLIPS,
     alternatives={"by starts": by_starts, "through gates": through_gates},
     hints=(

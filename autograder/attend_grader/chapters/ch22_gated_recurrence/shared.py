@@ -66,26 +66,30 @@ def between(rng: np.random.Generator, low: float, high: float, *shape: int) -> A
 
 
 def nearly_gone(rng: np.random.Generator, t: int) -> tuple[Array, Array, Array, float]:
-    """A text and its decay: the only query, at the end, reads 1e-150 of a first value of 1e150.
+    """A text and its decay: the only query, at the end, reads 1e-12 of a first value of 1e12.
 
     Whoever takes so small a share for nothing, or for more than it is, is wrong there.
     """
-    decay = 1e-150 ** (1 / (t - 1))
+    decay = 1e-12 ** (1 / (t - 1))
     q, k, v = qkv(rng, t, 2, 2)
     q[:-1] = 0.0
     v[0] *= decay ** -(t - 1.0)
     return q, k, v, decay
 
 
-def slow_and_fast(rng: np.random.Generator, longest: int = 1_200) -> list[Call]:
-    """Long texts in memories that hardly fade, or not at all; one that keeps 1e-20 of a token."""
-    q, k, v = qkv(rng, 2, 2, 2)
-    q[0], k[1] = 0.0, 0.0  # the second token reads what is left of the first
+def slow(rng: np.random.Generator, longest: int = 1_200) -> list[Call]:
+    """Long texts in memories that hardly fade, or not at all."""
     return [
         Call((*qkv(rng, longest, 2, 2), 1.0)),
         Call((*qkv(rng, 1_200, 2, 2), 0.9995)),
-        Call((q, 1e20 * k, 1e20 * v, 1e-20)),
     ]
+
+
+def faint(rng: np.random.Generator) -> tuple[Array, Array, Array, float]:
+    """Two tokens and a decay: the second reads 1e-12 of what the first, of 1e12, has left."""
+    q, k, v = qkv(rng, 2, 2, 2)
+    q[0], k[1] = 0.0, 0.0
+    return q, k, 1e12 * v, 1e-12
 
 
 def loop(

@@ -39,7 +39,7 @@ def _any_block(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     whole = np.convolve(kernel, x)[:9]
     for block in (1, 2, 3, 4, 8, 9, 20):
         yield f"the same in blocks of {block}", (kernel, x, block), whole
-    for scale in (1e-20, 1e-200, 1e20):
+    for scale in (1e-12, 1e12):
         yield f"taps times {scale:g}", (scale * kernel, x, 4), scale * whole
         yield f"tokens times {scale:g}", (kernel, scale * x, 4), scale * whole
 

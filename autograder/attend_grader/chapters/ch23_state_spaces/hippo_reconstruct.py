@@ -33,7 +33,7 @@ def _straight(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     whole = h[0] + h[1] * 3**0.5 * (2 * places - 1)
     whole = whole + h[2] * 5**0.5 * Polynomial([1, -6, 6])(places)
     yield "three numbers: a parabola", (h, places), whole
-    for scale in (1e-20, 1e-200, 1e20):
+    for scale in (1e-12, 1e12):
         yield f"three numbers times {scale:g}", (scale * h, places), scale * whole
     yield "one number: a constant", (h[:1], places), np.full(5, h[0])
 

@@ -35,7 +35,7 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     yield "a kernel of 1, 0, 0, …: nothing changes", (first, x), x
     late = np.concatenate([[0.0], x[:-1]])
     yield "a kernel of 0, 1, 0, …: a token late", (np.eye(7)[1], x), late
-    for scale in (1e-20, 1e-200, 1e20):
+    for scale in (1e-12, 1e12):
         yield f"{scale:g} times a kernel of 1, 0, 0, …", (scale * first, x), scale * x
         yield f"{scale:g} times a token of 1", (kernel, scale * first), scale * kernel
     yield "only the last token is not 0", (kernel, last), kernel[0] * last

@@ -36,8 +36,8 @@ def _impulse(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     rates, b_bar, c = normal(rng, 3) / 2, normal(rng, 3), normal(rng, 3)
     taps = (c * b_bar * rates ** np.arange(6.0)[:, None]).sum(axis=1)
     yield "a diagonal Ā: a sum of powers", (np.diag(rates), b_bar, c, 6), taps
-    tiny, large = 1e-150 * b_bar, 1e150 * c
-    yield "b̄ times 1e-150, c times 1e150", (np.diag(rates), tiny, large, 6), taps
+    tiny, large = 1e-12 * b_bar, 1e12 * c
+    yield "b̄ times 1e-12, c times 1e12", (np.diag(rates), tiny, large, 6), taps
     one, j = np.array([[0.5, 1.0], [0.0, 0.5]]), np.arange(6)
     line, (first, *_, last) = np.eye(7, k=-1), np.eye(7)
     yield "a line of 7 that hands on: six taps of 0, then a 1", (line, first, last, 9), np.eye(9)[6]

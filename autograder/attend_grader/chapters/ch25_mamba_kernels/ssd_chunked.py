@@ -42,8 +42,8 @@ def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for chunk, *sizes in ((2, 2, 5, 3, 2, 4), (4, 1, 4, 2, 3, 1), (8, 2, 3, 1, 1, 2)):
         yield "a state is given", _case(rng, chunk, *sizes, going_on=True)
     x, log_decay, b, c, chunk, state = _case(rng, 2, 2, 1, 3, 2, 4, going_on=True).args
-    faded = Call((x, torch.full_like(log_decay, -60), b, c, chunk, 1e26 * state))
-    yield "a state of 10²⁶, a log decay of −60", faded
+    faded = Call((0 * x, torch.full_like(log_decay, -25), b, 1e10 * c, chunk, 1e10 * state))
+    yield "a state and c of 10¹⁰, a log decay of −25", faded
 
 
 def _strong(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:

@@ -34,10 +34,15 @@ def _strong(rng: np.random.Generator) -> Known:
     x, log_decay, b, c = sequence(rng, 2, 6, 2, 3, 4)
     alone = (c * b).sum(-1)[..., None, None] * x
     yield "log decays of −60: e¹²⁰ is no float32", (x, torch.full_like(log_decay, -60), b, c), alone
-    x, b, c = (m[:, :2].clone() for m in (x, b, c))
-    x[:, 0], x[:, 1], c[:, 0] = 1e26, 0, 0
+    x, b, c = (m[:, :2].double() for m in (x, b, c))
+    x[:, 0], x[:, 1], c[:, 0] = 1e12, 0, 0
+    b, c = 1e7 * b, 1e7 * c
     left = (c * b[:, :1]).sum(-1)[..., None, None] * x[:, :1] * math.exp(-60)
-    yield "x of 10²⁶, then a log decay of −60", (x, torch.full((2, 2, 2), -60.0), b, c), left
+    yield (
+        "x of 10¹², b and c of 10⁷, then a log decay of −60",
+        (x, torch.full((2, 2, 2), -60.0).double(), b, c),
+        left,
+    )
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

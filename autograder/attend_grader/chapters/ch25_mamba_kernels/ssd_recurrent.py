@@ -35,8 +35,8 @@ def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((2, 4, 3, 2, 5), (1, 1, 2, 3, 1)):
         yield "a state is given", _case(rng, *sizes, going_on=True)
     x, log_decay, b, c, state = _case(rng, 2, 1, 3, 2, 4, going_on=True).args
-    faded = Call((x, torch.full_like(log_decay, -60), b, c, 1e26 * state))
-    yield "a state of 10²⁶, a log decay of −60", faded
+    faded = Call((0 * x, torch.full_like(log_decay, -25), b, 1e10 * c, 1e10 * state))
+    yield "a state and c of 10¹⁰, a log decay of −25", faded
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
