@@ -1,4 +1,4 @@
-"""Calls with an argument of zeros: there a right value does not show how it was made."""
+"""Calls with an argument of zeros, or a large one, where right values may have wrong gradients."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from attend_grader.checks.pulls import Pull, asked_of, normal_like, path_of, pul
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.trials import Draws, Trial, trials
 from attend_grader.inside.torch_gradients import gradients as pull_back
+
+FAR = 1000.0
+"""Times numbers of usual size: float32 ends at e^88."""
 
 SLIDE = 1e-6
 """Of one-sided differences in float64, which tell a kink."""
@@ -47,6 +50,35 @@ def at_zero(
             pull = pull_of(Trial(subject, probe, call), wrt, [])
             if pull is not None and _smooth(pull):
                 yield call, f"{leaf.name} all zeros"
+
+
+def far_out(
+    subject: Subject,
+    probe: Probe,
+    draws: Draws,
+    *,
+    named: tuple[str, ...],
+    taken: Callable[[Leaf], bool],
+) -> Iterator[tuple[Call, str]]:
+    """Each argument so large that an exponential of it is no float, and what is said of that.
+
+    Args:
+        subject: the candidate.
+        probe: for random numbers.
+        draws: calls; each argument is tried in the first that has it.
+        named: arguments that gradients must reach.
+        taken: whether an argument may be so large.
+    """
+    tried = set[str]()
+    for trial in trials(subject, probe, draws, alike=1):
+        wrt, _ = asked_of(trial, named)
+        for leaf in trial.floats():
+            if not isinstance(leaf.path[0], int) or leaf.path[0] not in wrt:
+                continue
+            large = replaced(trial.call, {leaf.path: FAR * leaf.value})
+            if leaf.name not in tried and taken(leaf) and leaf.value.any():
+                tried.add(leaf.name)
+                yield large, f"{leaf.name} times {FAR:,.0f}"
 
 
 def _smooth(asked: Pull) -> bool:

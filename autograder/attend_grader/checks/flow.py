@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from attend_grader.checks.calls import build_ahead, replaced
+from attend_grader.checks.calls import build_ahead, replaced, usable
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.probe import Call, Probe, Test
 from attend_grader.checks.pulls import (
@@ -98,6 +98,30 @@ def wrong_gradients(
     return None
 
 
+def endless_gradients(
+    subject: Subject, probe: Probe, call: Call, named: tuple[str, ...], what: str
+) -> Miss | SubjectError | None:
+    """Whether a candidate's values are finite on one call, and its gradients not; as a loss."""
+    trial = Trial(subject, probe, call)
+    wrt, parameters = asked_of(trial, named)
+    pull = pull_of(trial, wrt, parameters) if wrt or parameters else None
+    if pull is None or trial.bench.error is not None:
+        return None
+    outcome = pull.pulled(pull.cotangents)
+    if outcome.error is not None or not usable(trial.bench(call)):
+        return None
+    right = pull.right(pull.cotangents)
+    for key, got in (outcome.gradients or {}).items():
+        want = right.get(key)
+        finite = want is not None and bool(want.isfinite().all())
+        if finite and got is not None and not bool(got.isfinite().all()):
+            name = name_of(trial, key)
+            text = f"{what}: the gradient of {name} is not finite, and the result is."
+            cause = "Does an exponential overflow on the way, where the result does not show it?"
+            return Miss(text, cause=cause, topic=f"gradient of {name}").on(trial.given(call), what)
+    return None
+
+
 def _viewed(asked: Pull) -> list[Pull]:
     """The same with its arguments stored transposed, where it has any of two axes."""
     trial, floats = asked.trial, asked.trial.floats()
@@ -127,6 +151,9 @@ def _modes(pulls: list[Pull]) -> list[Pull]:
             found.append(once_more(pull, EVAL, evaluating=True))
     for pull in {pull.trial.call.method: pull for pull in reversed(pulls)}.values():
         names = [name_of(pull.trial, key) for key in pull.wrt]
+        if names:
+            what = f"{joined(names)} computed, no leaf of the graph"
+            found.append(once_more(pull, what, computed=True))
         if pull.parameters and names:
             found.append(once_more(pull, f"{joined(names)} without requires_grad", wrt=[]))
         elif len(names) > 1:

@@ -83,10 +83,16 @@ def with_stack(made: Sequence[Trial], draws: Draws, stacks: tuple[str, ...] | No
     for seed in range(TRIES):
         other = [call for call in draws(np.random.default_rng(seed)) if _alike(call, most)]
         for call in other:
-            found = next(_stacks(most, (most.call, call), PAIR, stacks, ()), None)
+            found = stack_of(most, call, stacks)
             if found is not None:
-                return [*made, Trial(most.subject, most.probe, found.call)]
+                return [*made, Trial(most.subject, most.probe, found)]
     return list(made)
+
+
+def stack_of(trial: Trial, other: Call, stacks: tuple[str, ...] | None) -> Call | None:
+    """A stack of two calls, where they fit: the trial's and another."""
+    found = next(_stacks(trial, (trial.call, other), PAIR, stacks, ()), None)
+    return None if found is None else found.call
 
 
 def _alike(call: Call, trial: Trial) -> bool:

@@ -86,11 +86,17 @@ def _narrower(leaf: Leaf, hidden_rows: bool) -> dict[str, Any]:
     for axis in range(mask.ndim):
         one = mask[(slice(None),) * axis + (slice(0, 1),)]
         tries[f"{leaf.name} of the shape {tuple(one.shape)}"] = one
-    for left_out in range(1, mask.ndim):
-        rest = mask[(0,) * left_out]
+    for left_out in range(1, mask.ndim + 1):
+        rest = mask[(*(0,) * left_out, ...)]
         tries[f"{leaf.name} of the shape {tuple(rest.shape)}"] = rest
+    tries[f"{leaf.name} of the shape (), False"] = rest & ~rest
     return {
         what: other
         for what, other in tries.items()
-        if other.shape != mask.shape and (hidden_rows or bool(other.any(-1).all()))
+        if other.shape != mask.shape and (hidden_rows or _shows_some(other))
     }
+
+
+def _shows_some(mask: Any) -> bool:
+    """Whether each row of a mask has a place that is True."""
+    return bool((mask.any(-1) if mask.ndim else mask).all())

@@ -53,6 +53,7 @@ class Pull:
         what: what is special about the call, for a message.
         plain: of the same call in another mode, the one in the usual mode.
         evaluating: whether the module is set to that mode, by ``.eval()``.
+        computed: whether arguments are no leaves of the graph, but results.
     """
 
     trial: Trial
@@ -63,10 +64,12 @@ class Pull:
     what: str = ""
     plain: Pull | None = None
     evaluating: bool = False
+    computed: bool = False
 
     def wanted(self, cotangents: list[torch.Tensor]) -> dict[str, Any]:
         """What is asked of the subject or of the reference."""
-        return {"wrt": self.wrt, "parameters": self.parameters, "cotangents": cotangents}
+        wanted = {"wrt": self.wrt, "parameters": self.parameters, "cotangents": cotangents}
+        return {**wanted, "computed": self.computed}
 
     def pulled(self, cotangents: list[torch.Tensor]) -> Outcome:
         """What the subject's gradients are for these."""

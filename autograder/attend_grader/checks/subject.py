@@ -284,19 +284,22 @@ class Subject:
         wrt: Sequence[int] = (),
         parameters: Sequence[str] = (),
         cotangents: Sequence[Any],
+        computed: bool = False,
         method: str | None = None,
         launcher: str = "",
         trace: Literal["", "events", "log"] = "",
     ) -> Outcome:
         """Call a torch candidate and pull ``cotangents`` back to inputs and named parameters.
 
-        With ``launcher`` or ``trace`` as in :meth:`run`; launches of both ways are recorded.
+        With ``computed`` the inputs are no leaves of the graph. With ``launcher`` or ``trace`` as
+        in :meth:`run`; launches of both ways are recorded.
         """
         more = {"launcher": launcher, "trace": trace} if launcher or trace else {}
         wanted = {
             "wrt": list(wrt),
             "parameters": list(parameters),
             "cotangents": list(cotangents),
+            "computed": computed,
         }
         outcome = self._send("call", args, kwargs, gradients=wanted, method=method, **more)
         if outcome.mutated and not launcher:

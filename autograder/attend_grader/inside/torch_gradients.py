@@ -19,7 +19,8 @@ def gradients(
             tensors, or tuples of tensors. A change in place shows in them.
         kwargs: keyword arguments; likewise by name.
         wanted: ``wrt`` (positions and names), ``parameters`` (names, for a module) and
-            ``cotangents`` (one tensor for each output, same shapes).
+            ``cotangents`` (one tensor for each output, same shapes); ``computed`` where arguments
+            are to be no leaves of the graph, but results, as in a model.
 
     Returns:
         ``value`` (the detached outputs) and ``gradients`` (position, ``"1[0]"`` for the first
@@ -36,6 +37,8 @@ def gradients(
             leaves |= {f"{key}[{i}]": leaf for i, leaf in enumerate(place[key])}
         else:
             leaves[key] = place[key]
+        if wanted.get("computed"):
+            place[key] = _result(place[key])
     if wanted.get("parameters"):
         module: Any = getattr(target, "__self__", target)  # a module's own method
         own = dict(module.named_parameters())
@@ -114,6 +117,11 @@ def _copy_back(given: Any, leaf: Any) -> None:
             _copy_back(item, its)
     elif not torch.equal(given, leaf.detach()):
         given.copy_(leaf.detach())
+
+
+def _result(value: Any) -> Any:
+    """The same numbers as what comes of others."""
+    return tuple(map(_result, value)) if isinstance(value, tuple) else 1 * value
 
 
 def _leaf(value: Any) -> Any:

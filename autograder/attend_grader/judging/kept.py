@@ -23,12 +23,12 @@ from attend_grader.checks.calls import (
 )
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.exercise import Exercise
-from attend_grader.checks.leading import root
+from attend_grader.checks.leading import root, stack_of
 from attend_grader.checks.probe import Call, Probe
 from attend_grader.checks.promises import overwrites
 from attend_grader.checks.sizes import ANY, Sized, as_like, plain_numbers, with_value
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
-from attend_grader.checks.trials import KEPT, Trial
+from attend_grader.checks.trials import KEPT, Trial, form_of
 from attend_grader.inside import codec
 from attend_grader.judging.losses import difference_of, loss_of, settled
 from attend_grader.judging.small import small_calls
@@ -79,6 +79,7 @@ def thrice(subject: Subject, exercise: Exercise, probe: Probe, sized: Sequence[S
         small = zip(*(small_calls(some, exercise) for some in both), strict=False)
         known += [(a, _with_arrays(a, b)) for a, b in small if _arrays(a) == _arrays(b)]
     known = [pair for pair in known if _plain(pair[0])]
+    chosen += _in_stacks(subject, exercise, probe, pairs)
     known = [known[place] for place in probe.rng.permutation(len(known))[:KNOWN]]
     known += [(call, call) for call in both[0] if _plain(call) and not leaves(call, ())]
     for one, other in (*chosen, *known):
@@ -86,6 +87,24 @@ def thrice(subject: Subject, exercise: Exercise, probe: Probe, sized: Sequence[S
     if exercise.contract is not None and exercise.contract.gradients:
         for one, other in chosen:
             _called_thrice(subject, exercise, probe, one, other, graph=False)
+
+
+def _in_stacks(
+    subject: Subject, exercise: Exercise, probe: Probe, pairs: Sequence[tuple[Call, Call]]
+) -> list[tuple[Call, Call]]:
+    """Pairs of calls as stacks of two, one of each form: what is kept may be kept there only."""
+    if exercise.contract is None or not exercise.contract.leading_axes:
+        return []
+    named = exercise.contract.leading_axes
+    stacks = None if named is True else named
+    found = []
+    for one, other in {form_of(one): (one, other) for one, other in pairs}.values():
+        stack, turned = (
+            stack_of(Trial(subject, probe, a), b, stacks) for a, b in ((one, other), (other, one))
+        )
+        if stack is not None and turned is not None:
+            found.append((stack, turned))
+    return found
 
 
 def _hidden(call: Call) -> Iterator[Call]:

@@ -6,6 +6,7 @@ reference gives on any draw, as far as rounding allows; one that does not is wro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from attend_grader.checks.behaviour import same_structure
@@ -57,7 +58,7 @@ def _at_zero(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     contract = exercise.contract
     if contract is None or not contract.gradients:
         return
-    from attend_grader.checks.at_zero import at_zero
+    from attend_grader.checks.at_zero import at_zero, far_out
 
     usual = AS_DRAWN if exercise.related else ANY
 
@@ -68,6 +69,14 @@ def _at_zero(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     zeros = at_zero(subject, probe, exercise.draws, named=contract.gradients, taken=taken)
     for call, what in zeros:
         _learns(subject, exercise, probe, call, what)
+
+    def far(leaf: Leaf) -> bool:
+        span = contract.ranges.get(root(leaf), usual)
+        return span is not None and span[1] == math.inf
+
+    large = far_out(subject, probe, exercise.draws, named=contract.gradients, taken=far)
+    for call, what in large:
+        _learns(subject, exercise, probe, call, what, finite=True)
 
 
 def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
@@ -104,15 +113,27 @@ def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
             _learns(subject, exercise, probe, small[place], "")
 
 
-def _learns(subject: Subject, exercise: Exercise, probe: Probe, call: Call, what: str) -> None:
-    """Hold the gradients of a call to being right, where those of all right answers are."""
-    from attend_grader.checks.flow import wrong_gradients
+def _learns(
+    subject: Subject,
+    exercise: Exercise,
+    probe: Probe,
+    call: Call,
+    what: str,
+    *,
+    finite: bool = False,
+) -> None:
+    """Hold the gradients of a call to being right, where those of all right answers are.
+
+    Or to being ``finite``, where few digits are right.
+    """
+    from attend_grader.checks.flow import endless_gradients, wrong_gradients
 
     assert exercise.contract is not None
     named = exercise.contract.gradients
-    loss = wrong_gradients(subject, probe, call, named, what)
+    wrong = endless_gradients if finite else wrong_gradients
+    loss = wrong(subject, probe, call, named, what)
     if loss is not None and all(
-        wrong_gradients(local(other), probe, call, named, what) is None
+        wrong(local(other), probe, call, named, what) is None
         for other in exercise.right_answers.values()
     ):
         raise loss

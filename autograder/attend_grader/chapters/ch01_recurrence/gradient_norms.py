@@ -69,7 +69,18 @@ LIMITS = {
 }
 
 
+def _from_anywhere(rng: np.random.Generator) -> Known:
+    """W_h takes a usual start of a power iteration to 0, and the direction across to 3 u."""
+    for start in ([1.0, 1.0], [1.0, 2.0], [1.0, -1.0], [1.0, 0.0], [0.0, 1.0]):
+        one, two = np.array(start) / np.linalg.norm(start)
+        u = rotation(rng, 2)[0]
+        w_h = 3 * np.outer(u, [-two, one])
+        why = f"W_h takes {start} to 0"
+        yield why, (np.zeros((1, 2, 2)), w_h), np.array([[3.0, 1.0]])
+
+
 def _product(rng: np.random.Generator) -> Known:
+    yield from _from_anywhere(rng)
     size = round(rng.uniform(2, 5), 1)
     for w_h, radius, why in (
         (size / 2 * np.array([[1.0, -1.0], [-1.0, 1.0]]), size, "W_h takes equal numbers to 0"),

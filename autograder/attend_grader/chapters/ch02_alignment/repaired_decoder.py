@@ -75,6 +75,12 @@ def _all(rng: np.random.Generator) -> Fresh:
         yield f"B, T, S, C, N, E = {', '.join(map(str, sizes))}", Call(_inputs(rng, *sizes))
     yield "weight is None, so the dot score", Call(_inputs(rng, 2, 3, 4, 2, 3))
     yield "twelve steps", Call(_inputs(rng, 2, 12, 4, 3, 5, 6))
+    words, state, encoded, weight, cell = _inputs(rng, 1, 4, 3, 1, 1, 1)
+    w_x, w_h, b_x, b_h = (torch.zeros_like(part) for part in cell)
+    w_x[1, 0], w_x[2, 0], b_x[1] = -200.0, 1.0, 100.0
+    words[0, :, 0] = torch.tensor([0.0, 1.0, 0.0, 2.0])
+    told = "a state that only the words 2 and 4 may change"
+    yield told, Call((words, state, encoded, weight, (w_x, w_h, b_x, b_h)))
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

@@ -48,9 +48,10 @@ def _worked(subject: Subject, probe: Probe) -> None:
 
 
 def _all(subject: Subject, probe: Probe) -> None:
-    for count in (2, 1, 3, 5):
-        masks = _masks(probe.rng, *[(3, 4)] * count)
-        masks = tuple(mask | (probe.rng.random((3, 4)) < 0.5) for mask in masks)
+    for count in (2, 1, 3, 5, 260):
+        shape = (3, 4) if count < 12 else (9, 30)
+        masks = _masks(probe.rng, *[shape] * count)
+        masks = tuple(mask | (probe.rng.random(shape) < 0.5) for mask in masks)
         _agree(probe, subject, _each_hides(masks), f"{count} mask{'s' if count > 1 else ''}")
     (some,) = _masks(probe.rng, (3, 4))
     everything = np.ones((3, 4), bool)

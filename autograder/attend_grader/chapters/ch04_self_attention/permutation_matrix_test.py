@@ -54,7 +54,8 @@ def _alike(rng: np.random.Generator) -> Known:
 
 def _stays(subject: Subject, probe: Probe) -> None:
     for t in (3, 5):
-        args = (*_moved(probe.rng, t, 3, 2, 4), seen(probe.rng, t, t))
+        moved, mask = _moved(probe.rng, t, 3, 2, 4), seen(probe.rng, t, t)
+        args = (*moved, mask)
         expected = probe.reference(*args)[0]
 
         def clue(stays: Array, expected: Array = expected) -> str:
@@ -63,6 +64,9 @@ def _stays(subject: Subject, probe: Probe) -> None:
             return "That is P f(x), as if the mask had moved along: here it stays as it was."
 
         probe.agree(subject, *args, part=1, why=f"{t} tokens", clue=clue)
+        turn = np.roll(np.eye(t, dtype=bool), 1, axis=1)
+        for shown, why in ((turn, "one place for each, all another"), (turn | turn.T, "two each")):
+            probe.agree(subject, *moved, shown, part=1, why=f"{t} tokens, {why}")
 
 
 def _moves(rng: np.random.Generator) -> Fresh:

@@ -35,8 +35,8 @@ from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_properties import module_call, normal
 
 # H / G is nowhere G alone, so that `repeats = kv_heads` passes none but kv_heads = 1.
-SIZES = ((12, 6, 2), (16, 4, 1), (18, 6, 3), (20, 10, 2))
-"""C, H, G."""
+SIZES = ((12, 6, 2), (16, 4, 1), (18, 6, 3), (20, 10, 2), (98, 98, 2))
+"""C, H, G; 49 · (2 / 98) is below 1."""
 
 
 def _agrees(

@@ -101,11 +101,12 @@ def _follows(subject: Subject, probe: Probe) -> None:
     x = normal(probe.rng, 2, 3, 8)
     told: dict[str, Any] = {"method": ABSORBED, "tolerance": FLOAT32}
     again = "forward_absorbed, called again after the parameters have changed, as in training"
+    built.run((normal(probe.rng, 2, 3, 8),), graph=False)  # other tokens, the other way
     for why in ("forward_absorbed", again):
-        built.run((normal(probe.rng, 2, 3, 8),), graph=False)  # other tokens, the other way
         came = built.run((x,), method=ABSORBED, graph=False)
         inside.agree(built, x, part=0, why=f"under torch.no_grad(): {why}", came=came, **told)
         inside.agree(built, x, part=0, why=why, **told)
+        built.run((x,), graph=False)
         built, _ = inside.train(built, SCALE)
 
 
@@ -150,10 +151,12 @@ def _without(which: str, matrix: str, instead: str) -> Test:
         told: dict[str, Any] = {"why": why, "clue": clue, "method": ABSORBED}
         for heads in (2, 1):
             built, inside = probe.build(subject, 4, heads, 2, parameters=_extreme(which))
-            want = (torch.zeros(1, 2, 4), torch.full((1, heads, 2, 2), 0.5))
-            for mask in ((), (torch.ones(2, 2, dtype=torch.bool),)):
-                for part in (1, 0):
-                    inside.agree(built, EXTREME, *mask, want=want, part=part, **told)
+            for n in (2, 200):
+                x = EXTREME.repeat(1, n // 2, 1)
+                want = (torch.zeros(1, n, 4), torch.full((1, heads, n, n), 1 / n))
+                for mask in ((), (torch.ones(n, n, dtype=torch.bool),)):
+                    for part in (1, 0):
+                        inside.agree(built, x, *mask, want=want, part=part, **told)
 
     return test
 

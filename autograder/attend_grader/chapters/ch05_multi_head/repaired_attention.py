@@ -52,6 +52,8 @@ def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         "a mask for each sentence and head (B, H, T, S)": seen,
     }.items():
         yield why, _call(rng, (2, 4, 6, 6, 3), mask)
+    late = torch.arange(140) >= 135
+    yield "the first 135 of 140 keys hidden", _call(rng, (1, 3, 140, 4, 2), late)
     yield "a causal mask", _call(rng, (2, 4, 4, 8, 2), causal(4))
     yield "a mask (T, S), one head", _call(rng, (2, 4, 6, 6, 1), seen[0, 0])
     yield "a mask (T, S), heads of one number", _call(rng, (2, 4, 6, 3, 3), seen[0, 0])

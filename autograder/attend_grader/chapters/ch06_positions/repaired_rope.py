@@ -15,7 +15,6 @@ from torch import Tensor
 from attend_grader.chapters.ch06_positions.apply_rope import BFLOAT16
 from attend_grader.chapters.ch06_positions.shared import (
     FAR,
-    LARGE,
     READY_MADE,
     REORDERED,
     ROUNDED,
@@ -46,8 +45,10 @@ def _pairs(rng: np.random.Generator) -> Fresh:
     where = torch.from_numpy(rng.integers(1, 40, 3))
     q, k = normal(rng, 2, 4, 3, 6), normal(rng, 2, 2, 3, 6)
     yield "4 heads of queries, 2 of keys", Call((q, k, where, rates(6)))
-    yield LARGE, Call((1e30 * q, 1e30 * k, where, rates(6)))
-    for shape, places in (((3, 5, 4), (1, 5)), ((2, 3, 4, 5, 6), (2, 3, 1, 5))):
+    for shape, places in (
+        *(((3, 5, 4), (1, 5)), ((2, 3, 4, 5, 6), (2, 3, 1, 5))),
+        *(((2, 1, 1, 4), (2, 1, 1)), ((2, 3, 1, 4), (2, 1, 1)), ((3, 1, 6), (3, 1))),
+    ):
         where = torch.from_numpy(rng.integers(1, 40, places))
         why = f"q and k of shape {shape}, positions of shape {places}"
         yield why, Call((*normal(rng, 2, *shape), where, rates(shape[-1])))

@@ -30,12 +30,11 @@ def reordered() -> Iterator[tuple[str, Tensor]]:
     """What is special about positions, and positions: the second only reorder the first."""
     for after, where in zip(("", ", after the same in another order"), REORDERED, strict=True):
         yield f"at {', '.join(map(str, where))}{after}", torch.tensor(where)
+    yield "at 0, 2, 1, 4, 3, 5", torch.tensor([0, 2, 1, 4, 3, 5])
 
 
 NO_FLOAT32 = 300.1
 """A base that float32 does not hold."""
-
-LARGE = "numbers about 1e30, whose squares float32 cannot hold"
 
 ROUNDED = Tolerance(
     "one rounding",

@@ -80,6 +80,12 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     want = loop(asked, k, large, np.exp(nearly))
     for chunk in (2, 4, 6):
         yield "a gate of −27, values of e^27", (asked, k, large, nearly, chunk), want
+    numbers, gates = 1e12 * np.eye(2)[:, :1], np.array([[0.0], [-100.0]])
+    faint = 1e36 * np.exp(-100.0)
+    for chunk in (1, 2):
+        given = 1e12 * np.ones((2, 1)) * [[0.0], [1.0]], numbers, numbers, gates, chunk
+        why = "a gate of −100, and three numbers of 1e12 beside it"
+        yield why, given, (np.array([[0.0], [faint]]), np.array([[faint / 1e12]]))
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

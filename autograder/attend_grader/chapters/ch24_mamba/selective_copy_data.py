@@ -35,6 +35,8 @@ def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "keys below 0", _case(rng, 2, 6, 4, 0.7, -5.0)
     yield "keys above 1", _case(rng, 2, 9, 5, 30.0, 2.0)
     keys, symbols = _case(rng, 2, 9, 5, 1.0).args
+    far = torch.where(keys == keys.max(dim=1, keepdim=True).values, -1e12, keys)
+    yield "one key of −10¹² beside small ones", Call((far, symbols))
     yield "float64 keys 10⁻⁹ apart", Call((1 + 1e-9 * keys.double(), symbols))
 
 
