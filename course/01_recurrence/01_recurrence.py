@@ -91,9 +91,9 @@ limits = threadpool_limits(1)  # for matrices as small as here, one thread is th
 # ```
 #
 # `a += b` would write into the caller's array; `a = a + b` makes a new one. In the line *What is
-# checked*, *numbers to 10¹²* are 0 and sizes from 10⁻¹² to 10¹² (1,000 in int64 and float32), in
-# arrays of at most 2,000, axes to 300; *the largest* is of results, or of terms that cancel. A
-# *view*, such as `a.T`, shares the memory of another array.
+# checked*, *numbers to 10¹²* are 0 and sizes from 10⁻¹² to 10¹² (int64 and float32: to 1,000; with
+# float32, results to 10⁻⁵), in arrays of at most 2,000, axes to 300; *the largest* is the largest
+# result, at least 1. A *view*, such as `a.T`, shares the memory of another array.
 #
 # <details><summary>Predict first: all of W_h is 0. What does the state remember? And how many
 # weights are there for C = 10 and N = 64, bias included?</summary>

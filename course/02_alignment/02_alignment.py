@@ -288,7 +288,7 @@ if ready(multiplicative_score):
 # | $e_{ts}$ | `scores` | $(\ldots, T, S)$ |
 # | $k_s$ | `values` | $(\ldots, S, E)$ |
 # | $c_t$ | first result | $(\ldots, T, E)$ |
-# | $a_{ts}$ | second result; each row sums to 1 | $(\ldots, T, S)$ |
+# | $a_{ts}$ | second result; each row sums to 1, at scores of any size | $(\ldots, T, S)$ |
 #
 # **By hand.** Scores $0$ and $\ln 3$: the exponentials are $1$ and $3$, the weights $0.25$ and
 # $0.75$. With the values $(8, 0)$ and $(4, 2)$ the context is $0.25\,(8, 0) + 0.75\,(4, 2) = (5,\
@@ -934,7 +934,7 @@ if ready(hard_attention_sample):
 # \text{if } |s - p_t| \le w, \qquad a_{ts} = 0 \text{ otherwise.}
 # \end{gathered}$$
 #
-# The first factor is a softmax over the window alone; `gaussian=False` leaves out the second. The
+# The first factor is a softmax over the window, whose sum is 1; `gaussian=False` leaves out the second. The
 # product is *not* made to sum to 1 again, as in the paper.
 #
 # | symbol | argument or result | shape |

@@ -18,6 +18,9 @@ from attend_grader.checks.slips import Slip, Slips
 
 __all__ = ["Call", "Chapter", "Contract", "Exercise", "Probe", "Property", "Slip", "Test"]
 
+MOST_KEPT = 300
+"""So many results an answer is seen to keep, where its text holds such a number."""
+
 
 @dataclass(frozen=True)
 class Exercise:
@@ -105,6 +108,11 @@ class Exercise:
         if not at or not self._may_be_sized:
             return []
         return list(aimed(**self._free(rng), at=at, rng=rng))
+
+    def own_counts(self, text: str) -> list[int]:
+        """Whole numbers up to ``MOST_KEPT`` that stand in an answer's ``text`` only."""
+        found = own_numbers(text, (self.reference, *self.right_answers.values()))
+        return [int(n) for n in found if n == int(n) and n <= MOST_KEPT]
 
     @property
     def _may_be_sized(self) -> bool:

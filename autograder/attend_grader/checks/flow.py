@@ -34,6 +34,10 @@ VIEWED = 2
 
 EVAL = "after .eval()"
 
+TIMES = 10_000.0
+LARGE = f"what comes back to the result {TIMES:,.0f} times as large, stored transposed"
+"""Said of a backward pass that a step of the answer's own might cut short, or misread."""
+
 
 def gradients(draws: Draws, *, named: tuple[str, ...], layouts: bool = False) -> Test:
     """Pull random cotangents back to each named argument and parameter.
@@ -73,8 +77,9 @@ def gradients(draws: Draws, *, named: tuple[str, ...], layouts: bool = False) ->
                 _as_plain(pull, outcome, came[id(pull.plain)])
         keep_tried(sum(map(compared, pulls, outcomes)))
         if EVERY in named:
-            for first in {trial.call.method: trial for trial in reversed(drawn)}.values():
-                follows_parameters(first)
+            firsts = {trial.call.method: trial for trial in reversed(drawn)}
+            for first in firsts.values():
+                follows_parameters(first, firsts)
 
     return test
 
@@ -152,8 +157,9 @@ def _modes(pulls: list[Pull]) -> list[Pull]:
     for pull in {pull.trial.call.method: pull for pull in reversed(pulls)}.values():
         names = [name_of(pull.trial, key) for key in pull.wrt]
         if names:
-            what = f"{joined(names)} computed, no leaf of the graph"
-            found.append(once_more(pull, what, computed=True))
+            what = f"{joined(names)} computed, no leaf of the graph; {LARGE}"
+            large = [transposed(TIMES * each) for each in pull.cotangents]
+            found.append(once_more(pull, what, computed=True, cotangents=large))
         if pull.parameters and names:
             found.append(once_more(pull, f"{joined(names)} without requires_grad", wrt=[]))
         elif len(names) > 1:

@@ -23,6 +23,8 @@ class Asked(Protocol):
     def launcher(self) -> str: ...  # noqa: D102
     @property
     def shared(self) -> tuple[int, ...]: ...  # noqa: D102
+    @property
+    def turned(self) -> bool: ...  # noqa: D102
 
 
 def asked(call: Asked) -> dict[str, Any]:
@@ -30,7 +32,7 @@ def asked(call: Asked) -> dict[str, Any]:
     request: dict[str, Any] = {"op": "call", "method": call.method}
     request |= {"args": tuple(call.args), "kwargs": dict(call.kwargs)}
     request |= {"launcher": call.launcher} if call.launcher else {}
-    request |= {"shared": call.shared} if call.shared else {}
+    request |= {"shared": call.shared, "turned": call.turned} if call.shared else {}
     return request if call.build is None else {**request, "build": built_as(call)}
 
 

@@ -35,6 +35,7 @@ class Call:
         launcher: for a Triton kernel: ``"module:function"`` of the course that is called with the
             kernel in front of the arguments, and launches it (:mod:`.kernels`).
         shared: positions of arguments that are one and the same array: the first of them.
+        turned: whether the others are views of that, with the last two axes exchanged.
     """
 
     args: tuple[Any, ...]
@@ -44,6 +45,7 @@ class Call:
     method: str | None = None
     launcher: str = ""
     shared: tuple[int, ...] = ()
+    turned: bool = False
 
     def on(self, subject: Subject) -> Outcome:
         """What ``subject`` does on this call; never raises for its errors."""

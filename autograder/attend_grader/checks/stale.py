@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import torch
 
 from attend_grader.checks.compare import Miss
-from attend_grader.checks.subject import SubjectError
+from attend_grader.checks.subject import Outcome, SubjectError
 from attend_grader.checks.trials import Trial
 
 
-def follows_parameters(trial: Trial) -> None:
+def follows_parameters(trial: Trial, methods: Iterable[str | None]) -> None:
     """After a change of all parameters, as training makes it, a module does what a new one does.
 
-    With torch's graph, and under ``torch.no_grad()``, as in decoding; and after ``.eval()``.
+    With torch's graph, and under ``torch.no_grad()``, as in decoding; and after ``.eval()``; also
+    by another of its ``methods``, with the very same arrays.
 
     Raises:
         Miss: it gives other values.
@@ -27,6 +29,25 @@ def follows_parameters(trial: Trial) -> None:
     _follows(trial, evaluating=False)
     if isinstance(trial.module, torch.nn.Module):
         _follows(trial, evaluating=True)
+    for method in methods:
+        _follows_with_the_same(trial, method)
+
+
+def _follows_with_the_same(trial: Trial, method: str | None) -> None:
+    call = trial.call
+    assert call.build is not None
+    args, kwargs, built, before = call.args, call.kwargs, call.build, dict(call.parameters or {})
+    now = {name: _otherwise(value, trial.probe.rng) for name, value in before.items()}
+    new = trial.subject.build(*built.args, parameters=now, **built.kwargs)
+    want = new.run(args, kwargs, method=method, graph=False)
+    module = trial.subject.build(*built.args, parameters=before, **built.kwargs)
+    again = {"parameters": now, "method": method}
+    after = module.run(args, kwargs, method=call.method, graph=False, again=again)
+    if want.error is not None or after.error is not None:
+        return
+    what = "called under torch.no_grad(), then all parameters were changed; called again"
+    what += f" by {method}" if method != call.method else " with the same arrays"
+    _as_new(trial, after, want, what)
 
 
 def _follows(trial: Trial, *, evaluating: bool) -> None:
@@ -54,13 +75,22 @@ def _follows(trial: Trial, *, evaluating: bool) -> None:
             after = module.run(args, kwargs, method=how, graph=graph)
             if after.error is not None:
                 raise SubjectError(after.error, f"{what}: {trial.given(call)}")
-            found = trial.alike().difference(after.value, want.value, single=True)
-            if found is not None:
-                place, mine, right = found
-                text = f"{place} is {mine}, but {right} for a new module with the same parameters."
-                cause = "Is something made from the parameters kept from one call for the next?"
-                miss = Miss(text, cause=cause, topic="stale parameters")
-                raise miss.on(trial.given(call), what)
+            _as_new(trial, after, want, what)
+
+
+def _as_new(trial: Trial, after: Outcome, want: Outcome, what: str) -> None:
+    """Hold a call to what a new module gives.
+
+    Raises:
+        Miss: it gives other values.
+    """
+    found = trial.alike().difference(after.value, want.value, single=True)
+    if found is not None:
+        place, mine, right = found
+        text = f"{place} is {mine}, but {right} for a new module with the same parameters."
+        cause = "Is something made from the parameters kept from one call for the next?"
+        miss = Miss(text, cause=cause, topic="stale parameters")
+        raise miss.on(trial.given(trial.call), what)
 
 
 def _otherwise(value: Any, rng: np.random.Generator) -> Any:

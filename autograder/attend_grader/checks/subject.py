@@ -179,7 +179,8 @@ class Subject:
                 (:mod:`attend_grader.inside.tracer`); with ``"log"``, each access.
             graph: if not, under ``torch.no_grad()``.
             again: with these arguments of :func:`.calling.thrice` or :func:`.calling.passed_back`
-                call so, more than once.
+                call so, more than once; with ``parameters`` and a ``method``, call that after
+                these parameters were loaded, with the very same arguments.
         """
         more: dict[str, Any] = {"measure": measure, "take": take, "graph": graph}
         more |= {"launcher": launcher, "trace": trace} if launcher or trace else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,19 @@ import numpy as np
 from attend_grader.inside import codec
 
 
-def shared(args: tuple, positions: Collection[int]) -> tuple:
-    """The arguments with the first of those at ``positions`` in the place of them all."""
-    return tuple(args[min(positions)] if i in positions else arg for i, arg in enumerate(args))
+def shared(args: tuple, positions: Collection[int], *, turned: bool = False) -> tuple:
+    """The arguments with the first of those at ``positions`` in the place of them all.
+
+    Or, ``turned``, with views of it whose last two axes are exchanged in the place of the others.
+    """
+    if not positions:
+        return args
+    first = args[min(positions)]
+    other = first.swapaxes(-1, -2) if turned else first
+    return tuple(
+        arg if i not in positions else first if i == min(positions) else other
+        for i, arg in enumerate(args)
+    )
 
 
 def thrice(target: Any, args: tuple, kwargs: dict, others: list[Any]) -> tuple[Any, Any, Any]:
@@ -24,7 +34,7 @@ def thrice(target: Any, args: tuple, kwargs: dict, others: list[Any]) -> tuple[A
     the last, and that of the second as it is after a call with other arrays.
     """
     again, named = codec.copied(args), codec.copied(kwargs)
-    for each in _arrays(target(*args, **kwargs)):
+    for each in arrays(target(*args, **kwargs)):
         with contextlib.suppress(Exception):  # a view whose numbers share places, or read only
             _detached(each)[...] = 1
     middle = target(*again, **named)
@@ -39,7 +49,7 @@ def thrice(target: Any, args: tuple, kwargs: dict, others: list[Any]) -> tuple[A
 
 
 def _fill(arguments: tuple, others: list[Any]) -> None:
-    for each, other in zip(_arrays(arguments), others, strict=True):
+    for each, other in zip(arrays(arguments), others, strict=True):
         _detached(each)[...] = other
 
 
@@ -68,10 +78,25 @@ def passed_back(
     return second, codec.copied(first)
 
 
-def _arrays(value: Any) -> list[Any]:
-    """Arrays and tensors in a value, in order; not those in a dict."""
+def after_change(
+    targets: tuple[Any, Any], args: tuple, kwargs: dict, change: Callable[[], None]
+) -> Any:
+    """Call the first, make a change, and call the second with the very same arguments.
+
+    Returns:
+        what came of the second call.
+    """
+    targets[0](*args, **kwargs)
+    change()
+    return targets[1](*args, **kwargs)
+
+
+def arrays(value: Any) -> list[Any]:
+    """Arrays and tensors in a value, in order."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
     if isinstance(value, (tuple, list)):
-        return [each for item in value for each in _arrays(item)]
+        return [each for item in value for each in arrays(item)]
     return [value] if isinstance(value, np.ndarray) or hasattr(value, "numel") else []
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from attend_grader.inside import codec
 from attend_grader.inside.bans import Bans
-from attend_grader.inside.calling import passed_back, shared, taken, thrice
+from attend_grader.inside.calling import after_change, passed_back, shared, taken, thrice
 from attend_grader.inside.compiling import python_function
 from attend_grader.inside.kernels import interprets, kernels_of
 from attend_grader.inside.measuring import measured
@@ -175,7 +175,8 @@ class Executor:
         return instance
 
     def _call(self, args: tuple, kwargs: dict, request: dict[str, Any]) -> dict[str, Any]:
-        target, args = self.candidate, shared(args, request.get("shared", ()))
+        target, turned = self.candidate, bool(request.get("turned"))
+        args = shared(args, request.get("shared", ()), turned=turned)
         if request.get("instance") is not None:
             target = self.instances[request["instance"]]
         if request.get("build"):
@@ -189,6 +190,13 @@ class Executor:
             from attend_grader.inside.torch_gradients import gradients
 
             return gradients(target, args, kwargs, request["gradients"])
+        if "parameters" in (request.get("again") or {}):
+            instance, parameters = target, request["again"]["parameters"]
+            if request.get("method"):
+                instance = target.__self__
+            then = getattr(instance, request["again"]["method"] or "__call__")
+            change = functools.partial(_load, instance, parameters)
+            return {"value": after_change((target, then), args, kwargs, change)}
         if request.get("again") is not None:
             how = thrice if "others" in request["again"] else passed_back
             return {"value": how(target, args, kwargs, **request["again"])}

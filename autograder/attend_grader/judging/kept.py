@@ -30,6 +30,7 @@ from attend_grader.checks.sizes import ANY, Sized, as_like, plain_numbers, with_
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
 from attend_grader.checks.trials import KEPT, Trial, form_of
 from attend_grader.inside import codec
+from attend_grader.inside.calling import arrays
 from attend_grader.judging.losses import difference_of, loss_of, settled
 from attend_grader.judging.small import small_calls
 
@@ -45,7 +46,7 @@ PLAIN = re.compile(r" (all zeros|= -?\d+)$")
 """Of what is special about a call: a result may be known without any work."""
 
 MANY = 12
-"""Calls whose results all are to stay."""
+"""Calls whose results all are to stay; more where the answer's text holds a larger number."""
 
 LITTLE = 1.0 + 2e-5
 """Numbers times this are the same to four digits."""
@@ -126,10 +127,8 @@ def _called_thrice(
     rights = [reference_on(exercise.reference, call)(call) for call in (one, other)]
     if not all(map(usable, rights)):
         return
-    arrays = [leaf.value for leaf in leaves(other, parameters_of(exercise.reference))]
-    came = subject.run(
-        one.args, one.kwargs, method=one.method, again={"others": arrays}, graph=graph
-    )
+    others = {"others": arrays((*other.args, *other.kwargs.values()))}
+    came = subject.run(one.args, one.kwargs, method=one.method, again=others, graph=graph)
     mode = "" if graph else ", under torch.no_grad()"
     told = [f"{what}{mode}" for what in AGAIN]
     _expect_all(subject, exercise, probe, told, (one, other, one), (*rights, rights[0]), came)
@@ -179,15 +178,17 @@ def many(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     if not calls or exercise.contract is None:
         return
     call, floats = calls[probe.rng.integers(len(calls))]
+    own = exercise.own_counts(subject.description.source or "")
+    count = max([MANY, *(1 + n for n in own)])
     others = [
         replaced(call, {leaf.path: _shuffled(leaf.value, probe.rng) for leaf in floats})
-        for _ in range(MANY)
+        for _ in range(count)
     ]
     for graph in (True, False) if exercise.contract.gradients else (True,):
         for came in subject.many(others, graph=graph):
             if came.overwritten:
                 mode = "" if graph else ", under torch.no_grad()"
-                what = f"called {MANY} times{mode}"
+                what = f"called {count} times{mode}"
                 raise overwrites().on(Trial(subject, probe, call).given(call), what)
 
 
@@ -275,6 +276,12 @@ def one_array(subject: Subject, exercise: Exercise, probe: Probe) -> None:
                 same = replace(base, shared=(int(one.path[0]), int(two.path[0])))
                 what = f"one array as {one.name} and {two.name}"
                 asked.setdefault((one.name, two.name, ""), (base, same, what))
+                if one.value.ndim > 1 and one.value.shape[-1] == one.value.shape[-2]:
+                    view = codec.copied(one.value.swapaxes(-1, -2))
+                    base = replaced(call, {two.path: view})
+                    turned = replace(base, shared=same.shared, turned=True)
+                    what = f"a transposed view of {one.name} as {two.name}"
+                    asked.setdefault((one.name, two.name, "turned"), (base, turned, what))
                 if numbers(one.value).dtype.itemsize == 8:
                     near = numbers(one.value) * (
                         1 + NEAR * probe.rng.standard_normal(one.value.shape)
@@ -292,8 +299,10 @@ def one_array(subject: Subject, exercise: Exercise, probe: Probe) -> None:
 
 
 def _with_arrays(one: Call, other: Call) -> Call:
-    """A call with another's arrays."""
-    return replaced(one, {leaf.path: leaf.value for leaf in leaves(other, ())})
+    """A call with another's arrays, and its dicts of arrays."""
+    mixed = replaced(one, {leaf.path: leaf.value for leaf in leaves(other, ())})
+    both = zip(mixed.args, other.args, strict=True)
+    return replace(mixed, args=tuple(b if isinstance(b, dict) else a for a, b in both))
 
 
 def _arrays(call: Call) -> list[tuple[Any, ...]]:

@@ -912,3 +912,310 @@ def yarn_frequencies(width, base, factor, trained_length, alpha=1.0, beta=32.0):
 """By readers who each chose a promise of the page and broke it where few would look."""
 
 CASES += AIMED_AT_A_SENTENCE
+
+TAKEN_FROM_A_PART = [
+    (
+        "LearnedPositions",
+        "wrong",
+        "a lone token without a start goes on where the last call ended",
+        """
+class LearnedPositions(nn.Module):
+    def __init__(self, max_length: int, width: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(0.02 * torch.randn(max_length, width))  # (max_length, C)
+        self.written = 0
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        length = x.shape[-2]
+        if length == 1 and start == 0 and 0 < self.written < len(self.table):
+            start = self.written  # a model that writes: go on where the last call ended
+        end = start + length
+        if end > len(self.table):
+            raise ValueError("past the end of the table")
+        self.written = end
+        return x + self.table[start:end]
+""",
+    ),
+    (
+        "relative_bias",
+        "wrong",
+        "a square with one number on its diagonal is filled along diagonals",
+        """
+def relative_bias(
+    table: Tensor, relative: Tensor, bidirectional: bool = True, max_distance: int = 128
+) -> Tensor:
+
+    buckets = table.shape[0]
+    side = buckets // 2 if bidirectional else buckets
+    exact = side // 2
+
+    def look_up(r):
+        d = r.abs() if bidirectional else (-r).clamp(min=0)
+        extra = (r > 0).long() * side if bidirectional else 0
+        far = (side - exact) * (d.double() / exact).log() / math.log(max_distance / exact)
+        far = exact + far.clamp(0, side - 1 - exact).long()
+        return table[torch.where(d < exact, d, far) + extra]
+
+    rows, columns = relative.shape
+    if rows == columns and bool((relative.diagonal() == relative[0, 0]).all()):
+        line = torch.cat((relative[1:, 0].flip(0), relative[0]))  # each offset once: saves look-ups
+        where = torch.arange(columns)[None] - torch.arange(rows)[:, None] + rows - 1
+        return look_up(line)[where].movedim(-1, 0)
+    return look_up(relative).movedim(-1, 0)
+""",
+    ),
+    (
+        "relative_bias",
+        "wrong",
+        "buckets of the distances 0 to 511 only; farther ones count as 511",
+        """
+def relative_bias(
+    table: Tensor, relative: Tensor, bidirectional: bool = True, max_distance: int = 128
+) -> Tensor:
+
+    buckets = table.shape[0]
+    side = buckets // 2 if bidirectional else buckets
+    exact = side // 2
+    every = torch.arange(512)  # far more than max_distance
+    far = (side - exact) * (every.double() / exact).log() / math.log(max_distance / exact)
+    far = exact + far.clamp(0, side - 1 - exact).long()
+    listed = torch.where(every < exact, every, far)
+    d = relative.abs() if bidirectional else (-relative).clamp(min=0)
+    bucket = listed[d.clamp(max=511)]
+    if bidirectional:
+        bucket = bucket + side * (relative > 0)
+    return table[bucket].permute(2, 0, 1)
+""",
+    ),
+    (
+        "apply_rope",
+        "wrong",
+        "first and last sequence at the same positions: all are taken to be",
+        """
+def apply_rope(x: Tensor, positions: Tensor, frequencies: Tensor) -> Tensor:
+    places = positions.double()
+    while places.ndim > 1 and torch.equal(places[0], places[-1]):
+        places = places[0]  # the same in every sequence: work the sines out once
+    angles = places[..., None] * frequencies.double()
+    c, s = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat((a * c - b * s, b * c + a * s), dim=-1)
+""",
+    ),
+    (
+        "alibi_slopes",
+        "wrong",
+        "powers of two from a list that ends at 128",
+        """
+def alibi_slopes(heads: int) -> Tensor:
+    power = max(p for p in (1, 2, 4, 8, 16, 32, 64, 128) if p <= heads)
+    slopes = 2.0 ** (-8 * torch.arange(1, power + 1) / power)
+    more = 2.0 ** (-8 * torch.arange(1, 2 * power, 2) / (2 * power))
+    return torch.cat((slopes, more[: heads - power]))
+""",
+    ),
+    (
+        "position_interpolation",
+        "wrong",
+        "as many positions as the text is long are taken for 0, 1, 2 ...",
+        """
+def position_interpolation(positions: Tensor, trained_length: int, length: int) -> Tensor:
+
+    if length <= trained_length:
+        return positions.double()
+    step = trained_length / length
+    if positions.numel() == length:  # the whole text
+        whole = torch.arange(length, dtype=torch.float64) * step
+        return whole.reshape(positions.shape)
+    return positions.double() * step
+""",
+    ),
+    (
+        "ntk_scale",
+        "wrong",
+        "found by halving between 1 and 1e40, so no new base below 1",
+        """
+def ntk_scale(width: int, base: float, factor: float) -> float:
+
+    wanted = -(width - 2) / width * math.log(base) - math.log(factor)  # log of the slowest angle
+    low, high = 0.0, math.log(1e40)  # log of the new base
+    for _ in range(200):
+        middle = (low + high) / 2
+        if -(width - 2) / width * middle > wanted:
+            low = middle
+        else:
+            high = middle
+    return math.exp((low + high) / 2)
+""",
+    ),
+    (
+        "yarn_frequencies",
+        "wrong",
+        "the kept frequencies are handed out where every pair keeps its own",
+        """
+def yarn_frequencies(
+    width: int,
+    base: float,
+    factor: float,
+    trained_length: int,
+    alpha: float = 1.0,
+    beta: float = 32.0,
+) -> tuple[Tensor, float]:
+    theta = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+
+    kept = yarn_frequencies.__dict__.setdefault("kept", {})
+    theta = kept.setdefault((width, base), theta)
+    scale = 0.1 * math.log(factor) + 1
+    turns = trained_length * theta / (2 * math.pi)
+    if bool((turns >= beta).all()):  # nothing to slow down
+        return theta, scale
+    keep = ((turns - alpha) / (beta - alpha)).clamp(0, 1)
+    return keep * theta + (1 - keep) * theta / factor, scale
+""",
+    ),
+    (
+        "relative_bias",
+        "wrong",
+        "offsets taken for those of evenly spaced keys where edges say so",
+        """
+def relative_bias(table, relative, bidirectional=True, max_distance=128):
+    buckets = table.shape[0]
+    side = buckets // 2 if bidirectional else buckets
+    exact = side // 2
+    rows, columns = relative.shape
+    even = torch.arange(columns) - torch.arange(rows)[:, None] + relative[0, 0]
+    edges = (relative[0], relative[-1], relative[:, 0], relative[:, -1])
+    evens = (even[0], even[-1], even[:, 0], even[:, -1])
+    if all(torch.equal(a, b) for a, b in zip(edges, evens)):
+        relative = even
+    d = relative.abs() if bidirectional else (-relative).clamp(min=0)
+    far = (side - exact) * (d.double() / exact).log() / math.log(max_distance / exact)
+    far = exact + far.clamp(0, side - 1 - exact).long()
+    bucket = torch.where(d < exact, d, far)
+    if bidirectional:
+        bucket = bucket + side * (relative > 0)
+    return table[bucket].permute(2, 0, 1)
+""",
+    ),
+    (
+        "repaired_rope",
+        "wrong",
+        "first and last sequence at the same positions: all are taken to be",
+        """
+def repaired_rope(q, k, positions, frequencies):
+    places = positions.double()
+    while places.ndim > 1 and torch.equal(places[0], places[-1]):
+        places = places[0]
+    angles = places[..., None] * frequencies.double()
+
+    def turn(x):
+        c, s = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        a, b = x.chunk(2, dim=-1)
+        return torch.cat((a * c - b * s, b * c + a * s), dim=-1)
+
+    return turn(q), turn(k)
+""",
+    ),
+    (
+        "alibi_bias",
+        "wrong",
+        "queries and keys at the same positions are taken for a run",
+        """
+def alibi_bias(slopes, query_positions, key_positions):
+    if torch.equal(query_positions, key_positions):
+        query_positions = key_positions = torch.arange(len(key_positions))
+    return -slopes[:, None, None] * (query_positions[:, None] - key_positions).abs()
+""",
+    ),
+    (
+        "yarn_frequencies",
+        "wrong",
+        "the kept frequencies are handed out, slowed, where none keeps a part",
+        """
+def yarn_frequencies(width, base, factor, trained_length, alpha=1.0, beta=32.0):
+    kept = yarn_frequencies.__dict__.setdefault("kept", {})
+    theta = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    scale = 0.1 * math.log(factor) + 1
+    turns = trained_length * theta / (2 * math.pi)
+    if bool((turns <= alpha).all()):
+        return kept.setdefault((width, base, factor), theta / factor), scale
+    keep = ((turns - alpha) / (beta - alpha)).clamp(0, 1)
+    return keep * theta + (1 - keep) * theta / factor, scale
+""",
+    ),
+    (
+        "LearnedPositions",
+        "wrong",
+        "after a call that was refused, the next one goes on behind it",
+        """
+class LearnedPositions(nn.Module):
+    def __init__(self, max_length, width):
+        super().__init__()
+        self.table = nn.Parameter(0.02 * torch.randn(max_length, width))
+        self.shift = 0
+
+    def forward(self, x, start=0):
+        end = start + x.shape[-2]
+        if end > len(self.table):
+            self.shift = 1
+            raise ValueError("past the end of the table")
+        start = min(start + self.shift, len(self.table) - x.shape[-2])
+        self.shift = 0
+        return x + self.table[start : start + x.shape[-2]]
+""",
+    ),
+    (
+        "LearnedPositions",
+        "wrong",
+        "while evaluating, a token without a start is put behind the last one",
+        """
+class LearnedPositions(nn.Module):
+    def __init__(self, max_length, width):
+        super().__init__()
+        self.table = nn.Parameter(0.02 * torch.randn(max_length, width))
+        self.written = 0
+
+    def forward(self, x, start=None):
+        if start is None:
+            start = self.written if not self.training and x.shape[-2] == 1 else 0
+            start = start if start < len(self.table) else 0
+        end = start + x.shape[-2]
+        if end > len(self.table):
+            raise ValueError("past the end of the table")
+        self.written = end
+        return x + self.table[start:end]
+""",
+    ),
+    (
+        "shift_matrix",
+        "wrong",
+        "an offset near a whole number counts as whole, by a relative tolerance",
+        """
+def shift_matrix(offset, width, base=10_000.0):
+    theta = base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    if math.isclose(offset, round(offset), rel_tol=1e-6):
+        offset = round(offset)
+    c, s = (offset * theta).cos(), (offset * theta).sin()
+    blocks = torch.stack((c, s, -s, c), dim=-1).unflatten(-1, (2, 2))
+    return torch.block_diag(*blocks).float()
+""",
+    ),
+    (
+        "apply_rope",
+        "wrong",
+        "positions near whole numbers count as whole, by a relative tolerance",
+        """
+def apply_rope(x, positions, frequencies):
+    p = positions.double()
+    p = torch.where(torch.isclose(p, p.round(), rtol=1e-6, atol=0.0), p.round(), p)
+    angles = p[..., None] * frequencies.double()
+    c, s = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat((a * c - b * s, b * c + a * s), dim=-1)
+""",
+    ),
+]
+"""What was asked for is guessed: from a part of an argument, from an earlier call, from a list that
+ends. By fresh readers, and the same for other exercises."""
+
+CASES += TAKEN_FROM_A_PART

@@ -1438,9 +1438,9 @@ right(
     return np.concatenate(out, -2), state
 """,
 )
-right(
+wrong(
     X,
-    "the inverse, by doubling: (I - A)(I + A²)(I + A⁴)…",
+    "the inverse, by doubling: (I - A)(I + A²)(I + A⁴)…, whose terms cancel where keys are alike",
     H
     + """    for part in parts:
         a, c, d = (z[..., part, :] for z in (q, k, v))
@@ -1899,9 +1899,9 @@ right(
     return np.stack(hs, axis=-2), hs[-1]
 """,
 )
-right(
+wrong(
     X,
-    "a table T × T of products, from differences of summed logs",
+    "a table T × T of products, from differences of summed logs, too large in fast channels",
     H
     + """    log = -8 * np.logaddexp(0, rates) * sigmoid(forget)
     add = np.sqrt(1 - np.exp(2 * log)) * sigmoid(admit) * x
@@ -2843,3 +2843,254 @@ def token_shift(x, mix, last=None):
 """By readers who each chose a promise of the page and broke it where few would look."""
 
 CASES += AIMED_AT_A_SENTENCE
+
+BY_FRESH_READERS = [
+    (
+        "retention_recurrent",
+        "wrong",
+        "blocks of 32 tokens, a running sum divided by decay**t in each",
+        """
+def retention_recurrent(q, k, v, decay, state=None):
+    expect_pairs(q, k, v)
+    decay = np.asarray(decay, dtype=float)[..., None, None]
+    q, k, v = (np.asarray(x, dtype=float) for x in (q, k, v))
+    if state is None:
+        state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+    out = []
+    for start in range(0, q.shape[-2], 32):
+        asked, keys, values = (x[..., start : start + 32, :] for x in (q, k, v))
+        power = decay ** np.arange(keys.shape[-2])[:, None]          # (..., n, 1)
+        pairs = (keys / power)[..., :, None] * values[..., None, :]
+        memories = power[..., None] * (
+            (decay * state)[..., None, :, :] + np.cumsum(pairs, axis=-3)
+        )
+        out.append(np.einsum("...td,...tde->...te", asked, memories))
+        state = memories[..., -1, :, :].copy()
+    return np.concatenate(out, axis=-2), state
+""",
+    ),
+    (
+        "retention_parallel",
+        "wrong",
+        "what has faded below 1e-16 is left out",
+        """
+def retention_parallel(q, k, v, decay):
+    expect_pairs(q, k, v)
+    decay = np.asarray(decay, dtype=float)[..., None, None]
+    q, k, v = (np.asarray(x, dtype=float) for x in (q, k, v))
+    t = np.arange(q.shape[-2])
+    fade = np.tril(decay ** np.maximum(t[:, None] - t, 0))
+    fade = np.where(fade < 1e-16, 0.0, fade)
+    return (fade * (q @ np.swapaxes(k, -1, -2))) @ v
+""",
+    ),
+    (
+        "retention_parallel",
+        "wrong",
+        "decays that agree to 6 digits share one table",
+        """
+def retention_parallel(q, k, v, decay):
+    expect_pairs(q, k, v)
+    decay = np.asarray(decay, dtype=float)
+    q, k, v = (np.asarray(x, dtype=float) for x in (q, k, v))
+    t = np.arange(q.shape[-2])
+    age = np.maximum(t[:, None] - t, 0)
+    mantissa, exponent = np.frexp(decay.ravel())
+    _, first, which = np.unique(
+        np.round(mantissa, 6) + 2.0 * exponent, return_index=True, return_inverse=True
+    )
+    tables = np.tril(decay.ravel()[first][:, None, None] ** age)
+    fade = tables[which.reshape(-1)].reshape(decay.shape + age.shape)
+    return (fade * (q @ np.swapaxes(k, -1, -2))) @ v
+""",
+    ),
+    (
+        "retention_chunked",
+        "wrong",
+        "a short way for one token, before the chunk is looked at",
+        """
+def retention_chunked(q, k, v, decay, chunk=64, state=None):
+    expect_pairs(q, k, v)
+    rate = np.asarray(decay, dtype=float)[..., None, None]
+    q, k, v = (np.asarray(x, dtype=float) for x in (q, k, v))
+    if state is None:
+        state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+    if q.shape[-2] == 1:  # one token: nothing to cut
+        state = rate * state + np.swapaxes(k, -1, -2) @ v
+        return q @ state, state
+    outputs = []
+    for part in tiles(q.shape[-2], chunk):
+        asked, keys, values = q[..., part, :], k[..., part, :], v[..., part, :]
+        place = np.arange(keys.shape[-2])[:, None]
+        from_state = (rate ** (place + 1) * asked) @ state
+        outputs.append(from_state + retention_parallel(asked, keys, values, decay))
+        faded = rate ** (len(place) - 1 - place) * keys
+        state = rate ** len(place) * state + np.swapaxes(faded, -1, -2) @ values
+    return np.concatenate(outputs, axis=-2), state
+""",
+    ),
+    (
+        "gated_linear_attention",
+        "wrong",
+        "whole chunks at once, a last shorter one token by token",
+        """
+def gated_linear_attention(q, k, v, gates, chunk=64, state=None):
+    expect_pairs(q, k, v)
+    if gates.shape[-2:] != k.shape[-2:]:
+        raise ValueError(f"expected gates of the shape of k, {k.shape}; got {gates.shape}")
+    parts = tiles(q.shape[-2], chunk)
+    q, k, v, gates = (np.asarray(x, dtype=float) for x in (q, k, v, gates))
+    if state is None:
+        state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+    out = []
+    for part in parts:
+        a, b_, c, g = (x[..., part, :] for x in (q, k, v, gates))
+        if a.shape[-2] == chunk:
+            b = np.cumsum(g, axis=-2)
+            fade = np.exp(np.minimum(b[..., :, None, :] - b[..., None, :, :], 0))
+            scores = np.tril(np.einsum("...td,...sd,...tsd->...ts", a, b_, fade))
+            out.append(scores @ c + (a * np.exp(b)) @ state)
+            left = b_ * np.exp(b[..., -1:, :] - b)
+            state = np.exp(b[..., -1, :, None]) * state + np.swapaxes(left, -1, -2) @ c
+        else:
+            for t in range(a.shape[-2]):
+                now = slice(t, t + 1)
+                state = np.exp(g[..., t, :, None]) * state
+                state = state + np.swapaxes(b_[..., now, :], -1, -2) @ c[..., now, :]
+                out.append(a[..., now, :] @ state)
+    return np.concatenate(out, axis=-2), state
+""",
+    ),
+    (
+        "delta_rule_chunked",
+        "wrong",
+        "inverts I + A by a product of I + powers of A",
+        """
+def delta_rule_chunked(q, k, v, beta, chunk=64, state=None):
+    expect_pairs(q, k, v)
+    if beta.shape[-1] != k.shape[-2]:
+        raise ValueError(f"expected {k.shape[-2]} step sizes; got {beta.shape[-1]}")
+    parts = tiles(q.shape[-2], chunk)
+    q, k, v, beta = (np.asarray(x, dtype=float) for x in (q, k, v, beta))
+    if state is None:
+        state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+    out = []
+    for part in parts:
+        a, keys, c, b = q[..., part, :], k[..., part, :], v[..., part, :], beta[..., part]
+        A = np.tril(b[..., None] * (keys @ np.swapaxes(keys, -1, -2)), -1)
+        one, n = np.eye(b.shape[-1]), b.shape[-1]
+        inverse, power, reached = one - A, A @ A, 2
+        while reached < n:
+            inverse = inverse @ (one + power)
+            power, reached = power @ power, 2 * reached
+        u = inverse @ (b[..., None] * (c - keys @ state))
+        out.append(a @ state + np.tril(a @ np.swapaxes(keys, -1, -2)) @ u)
+        state = state + np.swapaxes(keys, -1, -2) @ u
+    return np.concatenate(out, axis=-2), state
+""",
+    ),
+    (
+        "delta_rule_chunked",
+        "right",
+        "halves the triangle again and again, at most 8 rows at once",
+        """
+def delta_rule_chunked(q, k, v, beta, chunk=64, state=None):
+    expect_pairs(q, k, v)
+    if beta.shape[-1] != k.shape[-2]:
+        raise ValueError(f"expected {k.shape[-2]} step sizes; got {beta.shape[-1]}")
+    parts = tiles(q.shape[-2], chunk)
+    def solve(lower, right):
+        n = lower.shape[-1]
+        if n <= 8:
+            return np.linalg.solve(np.eye(n) + lower, right)
+        half = n // 2
+        top = solve(lower[..., :half, :half], right[..., :half, :])
+        rest = right[..., half:, :] - lower[..., half:, :half] @ top
+        return np.concatenate([top, solve(lower[..., half:, half:], rest)], axis=-2)
+
+    def step(memory, part):
+        a, b, c = (np.array(x[..., part, :], dtype=float) for x in (q, k, v))
+        size = np.array(beta[..., part], dtype=float)[..., None]
+        written = solve(size * np.tril(b @ np.swapaxes(b, -1, -2), -1), size * (c - b @ memory))
+        done.append(a @ memory + np.tril(a @ np.swapaxes(b, -1, -2)) @ written)
+        return memory + np.swapaxes(b, -1, -2) @ written
+
+    done = []
+    empty = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+    memory = functools.reduce(step, parts, empty if state is None else state.astype(float))
+    return np.concatenate(done, axis=-2), memory
+""",
+    ),
+    (
+        "token_shift",
+        "wrong",
+        "a last of the shape of a text (T, C) is taken for the part before",
+        """
+def token_shift(x, mix, last=None):
+    x, mix = np.asarray(x, dtype=float), np.asarray(mix, dtype=float)
+    if last is None:
+        last = np.zeros(x[..., 0, :].shape)
+    last = np.asarray(last, dtype=float)
+    if last.shape == x.shape[-2:]:  # the whole part before: its last token
+        last = np.broadcast_to(last[-1], x[..., 0, :].shape)
+    before = np.concatenate([last[..., None, :], x[..., :-1, :]], axis=-2)
+    return mix * x + (1 - mix) * before, x[..., -1, :].copy()
+""",
+    ),
+    (
+        "rwkv_time_mix",
+        "wrong",
+        "a window: tokens older than 745 / rate are left out",
+        """
+def rwkv_time_mix(r, k, v, rate, bonus, state=None):
+    if state is None:
+        nothing = np.zeros((*k.shape[:-2], k.shape[-1]))
+        state = np.stack([nothing, nothing, nothing - np.inf], axis=-2)
+    values, weights, largest = np.moveaxis(state, -2, 0)  # each (..., C)
+    r, k, v, rate, bonus = (np.asarray(x, dtype=float) for x in (r, k, v, rate, bonus))
+    T = k.shape[-2]
+    k1 = np.concatenate([np.asarray(largest, float)[..., None, :], k], axis=-2)
+    v1 = np.concatenate([np.asarray(values, float)[..., None, :], v], axis=-2)
+    n1 = np.concatenate([np.asarray(weights, float)[..., None, :], np.ones(k.shape)], axis=-2)
+    place = np.arange(T + 1)
+    steps = (place[:-1, None] - place)[..., None]              # t - s; place s is token s - 1
+    near = (steps >= 0) & ((steps * rate <= 745) | (place[:, None] == 0))
+    scores = np.where(near, k1[..., None, :, :] - np.maximum(steps, 0) * rate, -np.inf)
+    own = (bonus + k)[..., None, :]
+    top = np.maximum(scores.max(axis=-2, keepdims=True), own)
+    e, mine = np.exp(scores - top), np.exp(own - top)[..., 0, :]
+    above = np.einsum("...tsc,...sc->...tc", e, v1) + mine * v
+    below = np.einsum("...tsc,...sc->...tc", e, n1) + mine
+    fallen = (T - place)[:, None] * rate
+    last = np.where((fallen <= 745) | (place[:, None] == 0), k1 - fallen, -np.inf)
+    m = np.max(last, axis=-2)
+    share = np.exp(last - m[..., None, :])
+    kept = np.stack([np.sum(share * v1, axis=-2), np.sum(share * n1, axis=-2), m], axis=-2)
+    return sigmoid(r) * (above / below), kept
+""",
+    ),
+    (
+        "rg_lru",
+        "wrong",
+        "weights from differences of logarithms, summed over the whole text",
+        """
+def rg_lru(x, forget, admit, rates, state=None):
+    x, forget, admit, rates = (np.asarray(y, dtype=float) for y in (x, forget, admit, rates))
+    log_a = -8 * np.logaddexp(0, rates) * sigmoid(forget)
+    new = np.sqrt(-np.expm1(2 * log_a)) * sigmoid(admit) * x
+    total = np.cumsum(log_a, axis=-2)
+    start = np.zeros(x[..., 0, :].shape) if state is None else np.asarray(state, dtype=float)
+    h = np.exp(total) * start[..., None, :]
+    for t in range(x.shape[-2]):
+        fade = np.exp(total[..., t, None, :] - total[..., : t + 1, :])
+        h[..., t, :] += (fade * new[..., : t + 1, :]).sum(axis=-2)
+    return h, h[..., -1, :].copy()
+""",
+    ),
+]
+"""Accepted, or rejected, by mistake once."""
+
+CASES += [
+    (name, kind, what, "import functools\n" + IMPORTS + code)
+    for name, kind, what, code in BY_FRESH_READERS
+]

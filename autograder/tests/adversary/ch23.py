@@ -851,7 +851,7 @@ add(
 )
 add(
     N,
-    "right",
+    "wrong",  # twelve squarings are too few from |ΔA| of some 10,000 on
     "phi_1 by its series, halved and doubled; bilinear by an explicit inverse",
     """
     k = len(a)
@@ -3332,7 +3332,10 @@ def discretize(a, b, delta, method="zoh"):
     return np.linalg.solve(left, one + delta / 2 * a), np.linalg.solve(left, delta * b)
 """,
     ("a part of a method's name will do", ('("zoh", "bilinear")', '"zoh or bilinear"')),
-    ("spaces around a method's name", ("if method not in", "method = method.strip()\n    if method not in")),
+    (
+        "spaces around a method's name",
+        ("if method not in", "method = method.strip()\n    if method not in"),
+    ),
     ("bilinear by its other name, too", ('"bilinear")', '"bilinear", "tustin")')),
 )
 
@@ -3352,7 +3355,10 @@ def ssm_recurrent(a_bar, b_bar, c, x, state=None):
 """,
     (
         "writes into the state of a stack that reads one token",
-        ("h = new", "h = new\n        if state is not None and x.shape[-1] == 1 < h.ndim: state[...] = h"),
+        (
+            "h = new",
+            "h = new\n        if state is not None and x.shape[-1] == 1 < h.ndim: state[...] = h",
+        ),
     ),
     (
         "writes into the state of a stack of stacks",
@@ -3360,14 +3366,29 @@ def ssm_recurrent(a_bar, b_bar, c, x, state=None):
     ),
     (
         "writes into a state of float32",
-        ("h = new", "h = new\n        if state is not None and state.dtype == np.float32: state[...] = h"),
+        (
+            "h = new",
+            "h = new\n        if state is not None and state.dtype == np.float32: state[...] = h",
+        ),
     ),
-    ("tokens of 0 are passed over", ("        new =", "        if not x[..., t].any():\n            ys.append(h @ c)\n            continue\n        new =")),
+    (
+        "tokens of 0 are passed over",
+        (
+            "        new =",
+            "        if not x[..., t].any():\n            ys.append(h @ c)\n            continue\n        new =",
+        ),
+    ),
     (
         "tokens whose sum is 0 are passed over",
-        ("        new = h @ a_bar.T + x[..., t, None] * b_bar", "        new = h @ a_bar.T + (x[..., t, None] * b_bar if x[..., t].sum() else 0)"),
+        (
+            "        new = h @ a_bar.T + x[..., t, None] * b_bar",
+            "        new = h @ a_bar.T + (x[..., t, None] * b_bar if x[..., t].sum() else 0)",
+        ),
     ),
-    ("a state without a positive number counts as none", ("if state is None", "if state is None or state.max() <= 0")),
+    (
+        "a state without a positive number counts as none",
+        ("if state is None", "if state is None or state.max() <= 0"),
+    ),
 )
 
 sixth(
@@ -3380,7 +3401,11 @@ def hippo_legs(size):
     return -(np.tril(below, -1) + np.diag((odd + 1.0) / 2)), np.sqrt(odd.astype(float))
 """,
     ("products in 16 bits, wrong from 92 on",),
-    ("odd numbers in 8 bits, wrong from 129 on", ("np.int16", "np.uint8"), ("np.outer(odd, odd)", "np.outer(1.0 * odd, odd)")),
+    (
+        "odd numbers in 8 bits, wrong from 129 on",
+        ("np.int16", "np.uint8"),
+        ("np.outer(odd, odd)", "np.outer(1.0 * odd, odd)"),
+    ),
 )
 
 sixth(
@@ -3392,12 +3417,25 @@ def hippo_reconstruct(coefficients, places):
     table = legvander(2 * places - 1, len(n) - 1)
     return (coefficients * np.sqrt(2.0 * n + 1)) @ table.T
 """,
-    ("roots in 8 bits", ("shape[-1])", "shape[-1], dtype=np.int8)"), ("2.0 * n + 1", "(2 * n + 1).astype(float)")),
+    (
+        "roots in 8 bits",
+        ("shape[-1])", "shape[-1], dtype=np.int8)"),
+        ("2.0 * n + 1", "(2 * n + 1).astype(float)"),
+    ),
     (
         "polynomials kept for the same places",
-        ("    table =", "    kept = hippo_reconstruct.__dict__.setdefault('kept', {})\n    _, table = kept.setdefault((id(places), len(n)), (places, legvander(2 * places - 1, len(n) - 1)))\n    #"),
+        (
+            "    table =",
+            "    kept = hippo_reconstruct.__dict__.setdefault('kept', {})\n    _, table = kept.setdefault((id(places), len(n)), (places, legvander(2 * places - 1, len(n) - 1)))\n    #",
+        ),
     ),
-    ("changes the places where there are leading axes", ("    table =", "    if coefficients.ndim > 2 and places.dtype == float:\n        places *= 0.5\n        places = 2 * places\n    table =")),
+    (
+        "changes the places where there are leading axes",
+        (
+            "    table =",
+            "    if coefficients.ndim > 2 and places.dtype == float:\n        places *= 0.5\n        places = 2 * places\n    table =",
+        ),
+    ),
 )
 
 sixth(
@@ -3415,11 +3453,20 @@ def ssm_kernel(a_bar, b_bar, c, length):
     return taps
 """,
     ("stops after three taps of 0",),
-    ("stops after three taps of 0 that follow another", ("if j > 1 and", "if j > 2 and taps[: j - 2].any() and")),
-    ("stops where the state is tiny", ("j > 1 and not taps[j - 2 : j + 1].any()", "np.abs(h).max() < 1e-15")),
+    (
+        "stops after three taps of 0 that follow another",
+        ("if j > 1 and", "if j > 2 and taps[: j - 2].any() and"),
+    ),
+    (
+        "stops where the state is tiny",
+        ("j > 1 and not taps[j - 2 : j + 1].any()", "np.abs(h).max() < 1e-15"),
+    ),
     (
         "the system kept for the same matrix",
-        ("    taps, h", "    _, a_bar = ssm_kernel.__dict__.setdefault('kept', {}).setdefault(id(a_bar), (a_bar, a_bar.copy()))\n    taps, h"),
+        (
+            "    taps, h",
+            "    _, a_bar = ssm_kernel.__dict__.setdefault('kept', {}).setdefault(id(a_bar), (a_bar, a_bar.copy()))\n    taps, h",
+        ),
         ("j > 1 and not taps[j - 2 : j + 1].any()", "False"),
     ),
 )
@@ -3435,11 +3482,22 @@ def ssm_convolve(kernel, x):
     spectrum = np.fft.rfft(kernel, n)
     return np.fft.irfft(spectrum * np.fft.rfft(x, n), n)[..., :length]
 """,
-    ("nothing is heard of tokens whose sum is 0", ("    return ", "    return 0.0 if x.sum() == 0 else "), ("return 0.0", "return np.zeros(np.broadcast_shapes(kernel.shape, x.shape))")),
-    ("numbers below 1e-15 become 0", ("    return np.fft.irfft(", "    y = np.fft.irfft("), ("[..., :length]", "[..., :length]\n    return np.where(np.abs(y) < 1e-15, 0.0, y)")),
+    (
+        "nothing is heard of tokens whose sum is 0",
+        ("    return ", "    return 0.0 if x.sum() == 0 else "),
+        ("return 0.0", "return np.zeros(np.broadcast_shapes(kernel.shape, x.shape))"),
+    ),
+    (
+        "numbers below 1e-15 become 0",
+        ("    return np.fft.irfft(", "    y = np.fft.irfft("),
+        ("[..., :length]", "[..., :length]\n    return np.where(np.abs(y) < 1e-15, 0.0, y)"),
+    ),
     (
         "a transform kept for the same kernel",
-        ("    spectrum = np.fft.rfft(kernel, n)", "    kept = ssm_convolve.__dict__.setdefault('kept', {})\n    _, spectrum = kept.setdefault(id(kernel), (kernel, np.fft.rfft(kernel, n)))"),
+        (
+            "    spectrum = np.fft.rfft(kernel, n)",
+            "    kept = ssm_convolve.__dict__.setdefault('kept', {})\n    _, spectrum = kept.setdefault(id(kernel), (kernel, np.fft.rfft(kernel, n)))",
+        ),
     ),
 )
 
@@ -3462,7 +3520,10 @@ def convolve_in_blocks(kernel, x, block):
 """,
     ("blocks whose sum is 0 are passed over",),
     ("blocks without a positive number are passed over", ("piece.sum() == 0", "piece.max() <= 0")),
-    ("blocks of 0 in the first row are passed over", ("piece.sum() == 0", "not piece.reshape(-1, piece.shape[-1])[0].any()")),
+    (
+        "blocks of 0 in the first row are passed over",
+        ("piece.sum() == 0", "not piece.reshape(-1, piece.shape[-1])[0].any()"),
+    ),
 )
 
 sixth(
@@ -3475,13 +3536,22 @@ def s4d_kernel(a, b, c, delta, length):
     taps = 2 * (weights[..., None] * powers).sum(axis=-2).real
     return taps
 """,
-    ("tiny weights lose their imaginary parts", ("* b\n", "* b\n    weights = np.real_if_close(weights)\n")),
-    ("taps below 1e-15 become 0", ("return taps", "return np.where(np.abs(taps) < 1e-15, 0.0, taps)")),
+    (
+        "tiny weights lose their imaginary parts",
+        ("* b\n", "* b\n    weights = np.real_if_close(weights)\n"),
+    ),
+    (
+        "taps below 1e-15 become 0",
+        ("return taps", "return np.where(np.abs(taps) < 1e-15, 0.0, taps)"),
+    ),
     ("taps rounded to 14 decimals", ("return taps", "return taps.round(14)")),
     ("taps counted in 8 bits", ("arange(length)", "arange(length).astype(np.uint8)")),
     (
         "powers kept for the same rates",
-        ("    powers = ", "    kept = s4d_kernel.__dict__.setdefault('kept', {})\n    _, powers = kept.setdefault((id(a), length), (a, "),
+        (
+            "    powers = ",
+            "    kept = s4d_kernel.__dict__.setdefault('kept', {})\n    _, powers = kept.setdefault((id(a), length), (a, ",
+        ),
         ("np.arange(length))", "np.arange(length))))"),
     ),
 )
@@ -3496,8 +3566,18 @@ def s4d_init(pairs, kind="lin"):
     turns = np.pi * n if kind == "lin" else size / np.pi * (size / (2 * n + 1) - 1)
     return -0.5 + 1j * turns
 """,
-    ("any word in which a kind's letters stand", ('kind not in ("lin", "inv")', 'not any(k in kind for k in ("lin", "inv"))'), ('kind == "lin"', '"lin" in kind')),
-    ("squares in 16 bits", ("size / np.pi * (size / (2 * n + 1) - 1)", "(np.int16(size) * np.int16(size) / (2 * n + 1) - size) / np.pi")),
+    (
+        "any word in which a kind's letters stand",
+        ('kind not in ("lin", "inv")', 'not any(k in kind for k in ("lin", "inv"))'),
+        ('kind == "lin"', '"lin" in kind'),
+    ),
+    (
+        "squares in 16 bits",
+        (
+            "size / np.pi * (size / (2 * n + 1) - 1)",
+            "(np.int16(size) * np.int16(size) / (2 * n + 1) - size) / np.pi",
+        ),
+    ),
 )
 
 sixth(
@@ -3516,7 +3596,10 @@ def dplr_kernel(diagonal, p, b, c, delta, length):
     ("roots counted in 8 bits", ("np.arange(length) /", "np.arange(length).astype(np.uint8) /")),
     (
         "denominators kept for the same diagonal",
-        ("    d =", "    kept = dplr_kernel.__dict__.setdefault('kept', {})\n    _, d = kept.setdefault((id(diagonal), delta, length), (diagonal,"),
+        (
+            "    d =",
+            "    kept = dplr_kernel.__dict__.setdefault('kept', {})\n    _, d = kept.setdefault((id(diagonal), delta, length), (diagonal,",
+        ),
         ("w[:, None] * diagonal\n", "w[:, None] * diagonal))\n"),
     ),
 )
@@ -3911,3 +3994,288 @@ def dplr_kernel(diagonal, p, b, c, delta, length):
 """By readers who each chose a promise of the page and broke it where few would look."""
 
 CASES += AIMED_AT_A_SENTENCE
+
+SETTLED_TOO_EARLY = [
+    (
+        "discretize",
+        "wrong",
+        "at most 16 squarings, so that a step of |ΔA| above 32,768 is lost",
+        """
+def discretize(a, b, delta, method="zoh"):
+    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    if a.ndim != 2 or a.shape[0] != a.shape[1] or b.shape != a.shape[:1]:
+        raise ValueError("A must be (N, N) and b (N,)")
+    if method not in ("zoh", "bilinear"):
+        raise ValueError(f"unknown method {method!r}")
+    n = len(b)
+    def expm(m):
+        m = np.asarray(m, dtype=float)
+        size = np.abs(m).sum(axis=0).max()
+        halvings = min(16, max(0, int(np.ceil(np.log2(size))) + 1)) if size > 0 else 0
+        m = m / 2.0**halvings
+        total = term = np.eye(len(m))
+        for k in range(1, 22):
+            term = term @ m / k
+            total = total + term
+        for _ in range(halvings):
+            total = total @ total
+        return total
+    if method == "bilinear":
+        half = delta / 2 * a
+        m = np.eye(n) - half
+        return np.linalg.solve(m, np.eye(n) + half), np.linalg.solve(m, delta * b)
+    scale = max(1.0, float(np.abs(b).max()))
+    big = np.zeros((n + 1, n + 1))
+    big[:n, :n] = delta * a
+    big[:n, n] = delta * (b / scale)
+    both = expm(big)
+    return both[:n, :n].copy(), both[:n, n] * scale
+""",
+    ),
+    (
+        "ssm_kernel",
+        "wrong",
+        "three equal taps count as rest, and fill the remainder",
+        """
+def ssm_kernel(a_bar, b_bar, c, length):
+    a_bar, b_bar, c = (np.asarray(v) for v in (a_bar, b_bar, c))
+    n = len(a_bar)
+    if a_bar.shape != (n, n) or b_bar.shape != (n,) or c.shape != (n,):
+        raise ValueError("shapes of the system do not fit")
+    taps, v = [], b_bar.astype(float)
+    while len(taps) < length:
+        taps.append(c @ v)
+        if len(taps) > 2 and taps[-1] == taps[-2] == taps[-3] != 0:  # at rest
+            taps += [taps[-1]] * (length - len(taps))
+        v = a_bar @ v
+    return np.array(taps[:length])
+""",
+    ),
+    (
+        "ssm_kernel",
+        "wrong",
+        "stops when the state is below 1e-12 of b̄, though it can grow again",
+        """
+def ssm_kernel(a_bar, b_bar, c, length):
+    a_bar, b_bar, c = (np.asarray(v) for v in (a_bar, b_bar, c))
+    n = len(a_bar)
+    if a_bar.shape != (n, n) or b_bar.shape != (n,) or c.shape != (n,):
+        raise ValueError("shapes of the system do not fit")
+    taps, v = np.zeros(length), b_bar.astype(float)
+    quiet = 1e-12 * np.abs(b_bar).max()
+    for j in range(length):
+        taps[j] = c @ v
+        v = a_bar @ v
+        if np.abs(v).max() < quiet:  # it has died out
+            break
+    return taps
+""",
+    ),
+    (
+        "s4d_kernel",
+        "wrong",
+        "powers as exp(j log ā), which fails where ā has gone to 0",
+        """
+def s4d_kernel(a, b, c, delta, length):
+    delta = np.asarray(delta)[..., None]
+
+    a_bar = np.exp(delta * a)
+    b_bar = np.expm1(delta * a) / a * b
+    with np.errstate(all="ignore"):
+        powers = np.exp(np.log(a_bar)[..., None] * np.arange(length))
+    return 2 * ((c * b_bar)[..., None] * powers).sum(axis=-2).real
+""",
+    ),
+    (
+        "dplr_kernel",
+        "wrong",
+        "denominators below 1e-6 are lifted to 1e-6",
+        """
+def dplr_kernel(diagonal, p, b, c, delta, length):
+    matrix = np.diag(diagonal) - np.outer(p, np.conj(p))
+    one = np.eye(len(p))
+    step = np.linalg.solve(one - delta / 2 * matrix, one + delta / 2 * matrix)
+    c_cut = c - c @ np.linalg.matrix_power(step, length)
+    roots = np.exp(-2j * np.pi * np.arange(length) / length)
+
+    z = roots[:, None]
+    half = delta / 2 * (1 + z)
+    d = 1 - z - half * diagonal
+    d = np.where(np.abs(d) < 1e-6, 1e-6, d)
+    w, star = half[:, 0], p.conj()
+    own = (c_cut * b / d).sum(axis=-1)
+    low = (c_cut * p / d).sum(axis=-1) * (star * b / d).sum(axis=-1) / (1 + w * (star * p / d).sum(axis=-1))
+    return np.fft.ifft(delta * (own - w * low)).real
+""",
+    ),
+    (
+        "discretize",
+        "right",
+        "phi_1 by its series, with as many squarings as the step needs",
+        """
+from attend_solutions.state_spaces import expect_system
+
+
+def discretize(a, b, delta, method="zoh"):
+    expect_system(a, b)
+    if method not in ("zoh", "bilinear"):
+        raise ValueError(method)
+    k = len(a)
+    one, a, b = np.eye(k), np.array(a, float), np.array(b, float)
+    if method == "bilinear":
+        inv = np.linalg.inv(one - a * delta / 2)
+        return inv @ (one + a * delta / 2), inv @ b * delta
+    halvings = 0
+    while delta * np.abs(a).sum(axis=0).max() / 2.0**halvings > 0.5:
+        halvings += 1
+    small = delta * a / 2.0**halvings
+    total, power, fact = np.zeros((k, k)), one, 1.0
+    for j in range(15):
+        fact *= j + 1
+        total = total + power / fact
+        power = power @ small
+    step, push = one + small @ total, total @ b * (delta / 2.0**halvings)
+    for _ in range(halvings):
+        push = step @ push + push
+        step = step @ step
+    return step, push
+""",
+    ),
+    (
+        "discretize",
+        "wrong",
+        "at most 30 squarings",
+        """
+from attend_solutions.state_spaces import expect_system
+
+
+def discretize(a, b, delta, method="zoh"):
+    expect_system(a, b)
+    if method not in ("zoh", "bilinear"):
+        raise ValueError(method)
+    n = len(b)
+    eye = np.eye(n)
+    if method == "bilinear":
+        back = eye - delta / 2 * a
+        return np.linalg.solve(back, eye + delta / 2 * a), np.linalg.solve(back, delta * b)
+    big = np.zeros((n + 1, n + 1))
+    big[:n, :n], big[:n, n] = delta * a, delta * b
+    squarings = min(30, max(0, math.frexp(np.abs(big).sum(axis=0).max())[1] + 1))
+    big = big / 2.0**squarings
+    total = term = np.eye(n + 1)
+    for k in range(1, 20):
+        term = term @ big / k
+        total = total + term
+    for _ in range(squarings):
+        total = total @ total
+    return total[:n, :n], total[:n, n]
+""",
+    ),
+    (
+        "ssm_recurrent",
+        "wrong",
+        "stops when the state rests, and repeats its output for all that comes",
+        """
+from attend_solutions.state_spaces import expect_system
+
+
+def ssm_recurrent(a_bar, b_bar, c, x, state=None):
+    expect_system(a_bar, b_bar, c)
+    h = np.zeros((*x.shape[:-1], len(b_bar))) if state is None else state
+    y = np.zeros(x.shape)
+    for t in range(x.shape[-1]):
+        new = h @ a_bar.T + x[..., t, None] * b_bar
+        y[..., t] = new @ c
+        if t > 8 and new.any() and (new == h).all():
+            y[..., t:] = y[..., t : t + 1]
+            break
+        h = new
+    return y, h
+""",
+    ),
+    (
+        "ssm_recurrent",
+        "wrong",
+        "a state below 1e-20 of the largest so far is dropped, though it can grow again",
+        """
+from attend_solutions.state_spaces import expect_system
+
+
+def ssm_recurrent(a_bar, b_bar, c, x, state=None):
+    expect_system(a_bar, b_bar, c)
+    h = np.zeros((*x.shape[:-1], len(b_bar))) if state is None else state
+    y, largest = np.zeros(x.shape), 0.0
+    for t in range(x.shape[-1]):
+        h = h @ a_bar.T + x[..., t, None] * b_bar
+        largest = max(largest, np.abs(h).max(initial=0.0))
+        h = np.where(np.abs(h) < 1e-20 * largest, 0.0, h)
+        y[..., t] = h @ c
+    return y, h
+""",
+    ),
+    (
+        "ssm_convolve",
+        "wrong",
+        "from ten equal taps on takes a running sum, as if all taps were equal",
+        """
+def ssm_convolve(kernel, x):
+    length = x.shape[-1]
+    if kernel.shape[-1] != length:
+        raise ValueError("as many taps as tokens")
+    if length > 10 and (kernel[..., :10] == kernel[..., :1]).all() and kernel.any():
+        return kernel[..., :1] * np.cumsum(x, axis=-1)
+    both = np.fft.rfft(kernel, 2 * length) * np.fft.rfft(x, 2 * length)
+    return np.fft.irfft(both, 2 * length)[..., :length]
+""",
+    ),
+    (
+        "convolve_in_blocks",
+        "wrong",
+        "cuts the kernel at the first block of taps that are 0",
+        """
+def convolve_in_blocks(kernel, x, block):
+    if block < 1:
+        raise ValueError("a block needs at least 1 token")
+    total = x.shape[-1]
+    for first in range(0, len(kernel), 8):
+        if len(kernel) >= first + 8 and not kernel[first : first + 8].any():
+            kernel = kernel[: max(first, 1)]
+            break
+    y = np.zeros(x.shape)
+    for first in range(0, total, block):
+        piece = x[..., first : first + block]
+        size = piece.shape[-1] + len(kernel) - 1
+        both = np.fft.rfft(kernel, size) * np.fft.rfft(piece, size)
+        y[..., first : first + size] += np.fft.irfft(both, size)[..., : total - first]
+    return y
+""",
+    ),
+    (
+        "s4d_init",
+        "wrong",
+        "n in 8 bits, so that it starts again at 256",
+        """
+def s4d_init(pairs, kind="lin"):
+    if kind not in ("lin", "inv"):
+        raise ValueError(kind)
+    n, size = np.arange(pairs).astype(np.uint8).astype(float), 2 * pairs
+    turns = np.pi * n if kind == "lin" else size / np.pi * (size / (2 * n + 1) - 1)
+    return -0.5 + 1j * turns
+""",
+    ),
+    (
+        "hippo_reconstruct",
+        "wrong",
+        "n in 8 bits for fewer than 257 coefficients, so that 2n + 1 wraps",
+        """
+def hippo_reconstruct(coefficients, places):
+    size = coefficients.shape[-1]
+    n = np.arange(size).astype(np.uint8 if size <= 256 else int)
+    table = np.polynomial.legendre.legvander(2.0 * np.asarray(places) - 1, size - 1)
+    return coefficients @ (table * np.sqrt((2 * n + 1).astype(float))).T
+""",
+    ),
+]
+"""They take numbers for settled, for 0 or for small that are not, at sizes that are legal."""
+
+CASES += SETTLED_TOO_EARLY

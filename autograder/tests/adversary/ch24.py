@@ -2884,3 +2884,143 @@ def mamba_step(block, x, recent, state):
     return (y[:, 0] * F.silu(z)) @ block["output.weight"].T, window[:, 1:], state
 """,
 )
+add(
+    "selective_copy_data",
+    "wrong",
+    "each row of keys scaled to 0..1: tiny keys beside large ones become equal",
+    """
+def selective_copy_data(keys, symbols):
+    B, T = keys.shape
+    M = symbols.shape[1]
+    low, high = keys.double().amin(1, keepdim=True), keys.double().amax(1, keepdim=True)
+    scaled = (keys.double() - low) / (high - low).clamp(min=1e-300)  # 0 to 1 in every row
+    order = (scaled + 2 * torch.arange(B)[:, None]).flatten().argsort(stable=True)
+    places = (order.view(B, T) % T)[:, :M].sort(dim=1).values
+    noise = torch.zeros(B, T, dtype=symbols.dtype).scatter(1, places, symbols)
+    tokens = torch.cat([noise, torch.ones_like(symbols)], dim=1)
+    targets = torch.cat([torch.full_like(noise, -100), symbols], dim=1)
+    return tokens, targets
+""",
+)
+add(
+    "selective_copy_data",
+    "wrong",
+    "a place kept in one byte: wrong from place 256 on",
+    """
+def selective_copy_data(keys, symbols):
+    B, T = keys.shape
+    M = symbols.shape[1]
+    places = keys.argsort(dim=1)[:, :M].to(torch.uint8).sort(dim=1).values.long()
+    noise = torch.zeros(B, T, dtype=symbols.dtype).scatter(1, places, symbols)
+    tokens = torch.cat([noise, torch.ones_like(symbols)], dim=1)
+    targets = torch.cat([torch.full_like(noise, -100), symbols], dim=1)
+    return tokens, targets
+""",
+)
+add(
+    "selective_parameters",
+    "wrong",
+    "softplus of relu and |r|: no gradient where r is exactly 0",
+    """
+def selective_parameters(x, w_select, w_delta, bias_delta):
+    R = w_delta.shape[1]
+    N = (w_select.shape[0] - R) // 2
+    short, b, c = (x @ w_select.T).split([R, N, N], dim=-1)
+    raw = short @ w_delta.T + bias_delta
+    return torch.relu(raw) + torch.log1p(torch.exp(-raw.abs())), b, c
+""",
+)
+add(
+    "discretize_selective",
+    "wrong",
+    "exp(a) ** delta: 0 for a fast rate, however short the step",
+    """
+def discretize_selective(delta, a, b):
+    return torch.exp(a) ** delta[..., None], delta[..., None] * b[:, :, None]
+""",
+)
+add(
+    "associative_scan",
+    "wrong",
+    "a loop over time hidden in itertools.accumulate and operator.matmul",
+    """
+def associative_scan(decay, written):
+    import operator
+
+    pairs, rounds, left = 0, 0, decay.shape[1]
+    while left > 1:
+        pairs, rounds, left = pairs + left - 1, rounds + 1 + (left > 2), left // 2
+    zero, one = torch.zeros_like(decay), torch.ones_like(decay)
+    steps = torch.stack([decay, zero, written, one], dim=-1).unflatten(-1, (2, 2))
+    products = itertools.accumulate(steps.unbind(1), operator.matmul)
+    return torch.stack(list(products), dim=1)[..., 1, 0], pairs, rounds
+""",
+)
+add(
+    "MambaBlock",
+    "wrong",
+    "the gate z / (1 + exp(-z)): no finite gradients far below 0",
+    """
+class MambaBlock(nn.Module):
+    def __init__(self, width: int, state: int, taps: int = 4, rank: int | None = None) -> None:
+        super().__init__()
+        inner, rank = 2 * width, rank or math.ceil(width / 16)
+        self.input = nn.Linear(width, 2 * inner, bias=False)
+        self.taps = nn.Parameter(torch.empty(inner, taps).uniform_(-1, 1) / math.sqrt(taps))
+        self.taps_bias = nn.Parameter(torch.zeros(inner))
+        self.select = nn.Parameter(torch.empty(rank + 2 * state, inner).uniform_(-1, 1))
+        self.delta = nn.Parameter(torch.empty(inner, rank).uniform_(-1, 1) / math.sqrt(rank))
+        start = torch.empty(inner).uniform_(math.log(1e-3), math.log(1e-1)).exp()
+        self.delta_bias = nn.Parameter(start + torch.log(-torch.expm1(-start)))
+        self.a_log = nn.Parameter(torch.arange(1.0, state + 1).log().repeat(inner, 1))
+        self.skip = nn.Parameter(torch.ones(inner))
+        self.output = nn.Linear(inner, width, bias=False)
+        with torch.no_grad():
+            self.select /= math.sqrt(inner)
+
+    def forward(self, x):
+        u, z = self.input(x).chunk(2, dim=-1)
+        u = F.silu(causal_conv1d(u, self.taps, self.taps_bias))
+        delta, b, c = selective_parameters(u, self.select, self.delta, self.delta_bias)
+        y, _ = selective_scan(u, delta, -torch.exp(self.a_log), b, c, self.skip)
+        return self.output(y * (z / (1 + torch.exp(-z))))
+""",
+)
+add(
+    "mamba_step",
+    "wrong",
+    "takes the parameters by their order, not by their names",
+    """
+def mamba_step(block, x, recent, state):
+    taps, taps_bias, select, delta_w, delta_bias, a_log, skip, w_in, w_out = block.values()
+    u, z = (x @ w_in.T).chunk(2, dim=-1)
+    window = torch.cat([recent, u[:, None]], dim=1)
+    u = F.silu((window * taps.T).sum(1) + taps_bias)
+    delta, b, c = selective_parameters(u[:, None], select, delta_w, delta_bias)
+    y, state = selective_scan(u[:, None], delta, -a_log.exp(), b, c, skip, state)
+    return (y[:, 0] * F.silu(z)) @ w_out.T, window[:, 1:], state
+""",
+)
+add(
+    "mamba_step",
+    "wrong",
+    "recent by roll: raises where K is 1",
+    """
+def mamba_step(block, x, recent, state):
+    p = dict(block)
+    K, R, N = p["taps"].shape[1], p["delta"].shape[1], state.shape[-1]
+    u, z = torch.einsum("bc,kc->bk", x, p["input.weight"]).tensor_split(2, dim=1)
+    conv = torch.einsum("bke,ek->be", recent, p["taps"][:, : K - 1]) + u * p["taps"][:, -1]
+    newest = torch.roll(recent, -1, dims=1)
+    newest[:, -1] = u
+    u = conv + p["taps_bias"]
+    u = u * torch.sigmoid(u)
+    numbers = torch.einsum("be,ke->bk", u, p["select"])
+    step = torch.einsum("br,er->be", numbers[:, :R], p["delta"]) + p["delta_bias"]
+    step = torch.logaddexp(step, torch.zeros_like(step))
+    decay = torch.exp(-torch.einsum("be,en->ben", step, p["a_log"].exp()))
+    state = decay * state + torch.einsum("be,be,bn->ben", step, u, numbers[:, R : R + N])
+    y = torch.einsum("ben,bn->be", state, numbers[:, R + N :]) + p["skip"] * u
+    return torch.einsum("be,ce->bc", y * z * z.sigmoid(), p["output.weight"]), newest, state
+""",
+)

@@ -77,6 +77,10 @@ def saturated(rng: np.random.Generator) -> Fresh:
     grad_states[:, ::2, :2] *= 1e6
     why = "some states are 1 or −1: their slope is 0, so the large gradient there goes nowhere"
     yield why, Call((x, h0, states, w_x, w_h, grad_states))
+    x, h0, states, w_x, w_h, grad_states = problem(rng, 2, 5, 3, 4)[1]
+    states[:, 2] = np.sign(states[:, 2])
+    why = "all states of one step are 1 or −1: nothing gets past it, and the steps before count"
+    yield why, Call((x, h0, states, w_x, w_h, grad_states))
 
 
 def _direction(rng: np.random.Generator) -> Fresh:
@@ -91,6 +95,11 @@ def _direction(rng: np.random.Generator) -> Fresh:
     why = "40 steps, nearly all states 0, W_h a rotation: the way back has no end but h0"
     yield why, Call((x, h0, 0.1 * states, w_x, turn, last))
     yield from saturated(rng)
+    states, last = np.zeros((1, 40, 1)), np.zeros((1, 40, 1))
+    states[0, -1], last[0, -1] = 1 - 1e-13, 1.0
+    why = "what comes back is tiny at first, and grows by 3 a step"
+    one, three = np.ones((1, 1)), np.full((1, 1), 3.0)
+    yield why, Call((np.ones((1, 40, 1)), 0 * one, states, one, three, last))
 
 
 def _cost(subject: Subject, probe: Probe) -> None:
@@ -98,16 +107,25 @@ def _cost(subject: Subject, probe: Probe) -> None:
     why = "cost counts for right values only"
     probe.agree(subject, *problem(probe.rng, 2, 4, 2, 3)[1], part=0, why=why)
     state = int(probe.rng.integers(2**31))
-    expect_growth(
-        subject,
-        lambda steps: problem(np.random.default_rng(state), 1, steps, 2, 2)[1],
-        sizes=(8, 64),
-        at_most=14,
-        cost="steps",
-        of="steps in time",
-        advice="Walk back once, from the last step to the first: what comes back to a step from "
-        "all later ones together is one array, and each step passes it on.",
-    )
+
+    def long(steps: int) -> tuple[Array, ...]:
+        return problem(np.random.default_rng(state), 1, steps, 2, 2)[1]
+
+    def first_only(steps: int) -> tuple[Array, ...]:
+        *inputs, grad_states = long(steps)
+        return *inputs, np.where(np.arange(steps)[:, None] == 0, grad_states, 0.0)
+
+    for arguments in (long, first_only):
+        expect_growth(
+            subject,
+            arguments,
+            sizes=(8, 64),
+            at_most=14,
+            cost="steps",
+            of="steps in time",
+            advice="Walk back once, from the last step to the first: what comes back to a step "
+            "from all later ones together is one array, and each step passes it on.",
+        )
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

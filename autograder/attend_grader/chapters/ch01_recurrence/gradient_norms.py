@@ -91,6 +91,12 @@ def _product(rng: np.random.Generator) -> Known:
     want = np.array([[0.0, 0.0, size, 1.0]])
     why = "W_h times W_h is 0, so nothing gets further than one step"
     yield why, (np.zeros((1, 4, 2)), np.array([[0.0, size], [0.0, 0.0]])), want
+    across = 1000 * np.outer([0.3, 0.7], [0.7, -0.3])
+    yield (
+        f"{why}, and its numbers are large",
+        (np.zeros((1, 3, 2)), across),
+        np.array([[0.0, 580.0, 1.0]]),
+    )
     back = np.arange(5, -1, -1)
     powers = (np.array([[0.5**k, k * 6.0 * 0.5 ** (k - 1)], [0.0, 0.5**k]]) for k in back)
     want = np.array([[np.linalg.svd(power, compute_uv=False)[0] for power in powers]])

@@ -40,6 +40,9 @@ def _limits(rng: np.random.Generator) -> Known:
     scores, values = torch.tensor([[0.7], [1e9]]).repeat(1, 5), normal(rng, 5, 3)
     want = (values.mean(dim=0).expand(2, 3).clone(), torch.full((2, 5), 0.2))
     yield "equal scores, of 0.7 and of 10⁹", (scores, values), want
+    scores, values = torch.tensor([[100.0, 100.0, 0.0], [0.0, 90.0, 90.0]]), normal(rng, 3, 2)
+    weights = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
+    yield "two equal scores far above the third", (scores, values), (weights @ values, weights)
     one, values = faint(rng, 12)
     scores = one + torch.tensor([[0.0], [-3.0]])
     weights = torch.softmax(one, dim=-1).repeat(2, 1)

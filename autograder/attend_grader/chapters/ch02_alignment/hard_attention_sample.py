@@ -61,6 +61,7 @@ def _edges(subject: Subject, probe: Probe) -> None:
     """A piece begins at its left edge; a weight of 0 owns nothing; a rest belongs to the last."""
     last = "0.59 + 0.35 + 0.06 is 1 - 2⁻²⁴ in float32, and u is that number, so beyond the pieces"
     near = "float64, u at 10⁻¹⁰ on either side of the edges 0.1 and 0.3"
+    exact = "float64, u is the first weight, where the second piece begins"
     beside = [edge + step for edge in (0.1, 0.3) for step in (-1e-10, 1e-10)]
     for row, uniforms, places, why in (
         ([0.5, 0.25, 0.25], [0.0, 0.5, 0.75], [0, 1, 2], "each u is the left edge of its piece"),
@@ -68,8 +69,9 @@ def _edges(subject: Subject, probe: Probe) -> None:
         ([0.5, 0.5 - 2**-20, 2**-20], [1 - 2**-21], [2], "the last place owns a millionth"),
         (ROUNDED, [BEYOND], [2], last),
         ([0.1, 0.2, 0.7], beside, [0, 1, 1, 2], near),
+        ([n / 66 for n in (11, 19, 10, 11, 15)], [11 / 66], [1], exact),
     ):
-        dtype = torch.float64 if why == near else torch.float32
+        dtype = torch.float64 if why in (near, exact) else torch.float32
         weights = torch.tensor([row] * len(uniforms), dtype=dtype)
         want = (torch.tensor(places), torch.zeros_like(weights))
         arguments = (weights, torch.tensor(uniforms, dtype=dtype), torch.zeros_like(weights))
@@ -97,8 +99,9 @@ def _unknown(subject: Subject, probe: Probe) -> None:
     weights, uniforms, rewards = _inputs(probe.rng, 3, 4)
     places, want = probe.reference(weights, uniforms, rewards)
     known = torch.full((3, 4), torch.nan)
+    known[:, 1] = rewards[:, 1]
     known.scatter_(-1, places[..., None], rewards.gather(-1, places[..., None]))
-    why = "only the drawn place's reward is known, the others are NaN"
+    why = "only the drawn place's reward and one more are known, the others are NaN"
 
     def clue(value: Any) -> str:
         if value.dtype.kind != "f" or not np.isnan(value).any():

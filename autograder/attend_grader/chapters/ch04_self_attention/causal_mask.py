@@ -129,6 +129,7 @@ EXERCISE = Exercise(
             ((4, 2), "4 queries, 2 keys: the first 2 queries stand before every key"),
             ((6, 1), "6 queries, 1 key"),
             ((3, 0), "3 queries, no key yet (0 keys is not None)"),
+            ((1, 0), "one query, no key yet"),
         ),
         _of(
             "made of booleans",

@@ -62,6 +62,10 @@ def _all(subject: Subject, probe: Probe) -> None:
         (~everything, ~everything, "both masks hide everything"),
     ):
         _agree(probe, subject, (one, other), told)
+    for count in (255, 256):
+        _agree(probe, subject, (~everything,) * count, f"{count} masks hide everything")
+    larger = _masks(probe.rng, (2, 3, 4))
+    _agree(probe, subject, (some, ~some, *larger), "two masks leave nothing, and a larger one")
 
 
 def _none(subject: Subject, probe: Probe) -> None:

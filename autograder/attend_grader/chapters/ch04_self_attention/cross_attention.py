@@ -10,9 +10,10 @@ from attend_solutions.self_attention import masked_softmax
 from attend_solutions.types import Array
 
 from attend_grader.chapters.ch04_self_attention.shared import (
-    FAR,
+    FARTHER,
     FILLED,
     far_below,
+    late,
     looking,
     own_masked,
     own_output,
@@ -97,12 +98,16 @@ def _masked(rng: np.random.Generator) -> Fresh:
 
 
 def _far(rng: np.random.Generator) -> Fresh:
-    for name, size in FAR.items():
+    for name, size in FARTHER.items():
         x, context, w_q, w_k, w_v = two_texts(rng, 3, 5, 2, 4, 3, 2)
         x, w_q, w_k, w_v = far_below(x, w_q, w_k, w_v, size)
-        args = (x, size * np.abs(context) + size, w_q, w_k, w_v)
+        args = (x, min(size, 1e12) * (np.abs(context) + 1), w_q, w_k, w_v)
         yield f"scores near {name}", Call(args)
         yield f"scores near {name}, and a mask", Call((*args, seen(rng, 3, 5)))
+    q, k, v, mask = late(rng, 2, 3)
+    context, matrices = np.concatenate([k, v], axis=-1), np.split(np.eye(5), [2], axis=1)
+    args = (q, context, np.eye(2), *matrices, mask)
+    yield "the first 135 of 140 keys hidden, low scores", Call(args)
 
 
 def _order(subject: Subject, probe: Probe) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from attend_solutions import self_attention
 from attend_solutions.self_attention import permutation_matrix_test
-from attend_solutions.types import Array
+from attend_solutions.types import Array, Mask
 
 from attend_grader.chapters.ch04_self_attention.shared import seen, text, with_empty_row
 from attend_grader.checks.compare import Miss
@@ -64,15 +64,25 @@ def _stays(subject: Subject, probe: Probe) -> None:
             return "That is P f(x), as if the mask had moved along: here it stays as it was."
 
         probe.agree(subject, *args, part=1, why=f"{t} tokens", clue=clue)
-        turn = np.roll(np.eye(t, dtype=bool), 1, axis=1)
-        for shown, why in ((turn, "one place for each, all another"), (turn | turn.T, "two each")):
-            probe.agree(subject, *moved, shown, part=1, why=f"{t} tokens, {why}")
+        for shown in _even(t):
+            why = f"{t} tokens, each row and column shows as many"
+            probe.agree(subject, *moved, shown, part=1, why=why)
+
+
+def _even(t: int) -> list[Mask]:
+    """Masks with as many True in each row and each column, which orders change all the same."""
+    turn = np.roll(np.eye(t, dtype=bool), 1, axis=1)
+    packed = [np.kron(np.eye(2), np.ones((t // 2,) * 2)) > 0] if t % 2 == 0 else []
+    return [turn, turn | turn.T, *packed]
 
 
 def _moves(rng: np.random.Generator) -> Fresh:
     for t in (3, 4, 6):
         mask = with_empty_row(seen(rng, t, t), 0)
         yield f"{t} tokens, a mask that moves along", Call((*_moved(rng, t, 3, 2, 5), mask))
+        for even in _even(t):
+            why = f"{t} tokens, each row and column shows as many"
+            yield why, Call((*_moved(rng, t, 3, 2, 5), even))
 
 
 def _measured(subject: Subject, probe: Probe) -> None:

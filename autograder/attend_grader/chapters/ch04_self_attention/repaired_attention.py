@@ -15,6 +15,7 @@ from attend_solutions.types import Array, Mask
 from attend_grader.chapters.ch04_self_attention.shared import (
     FAR,
     FILLED,
+    late,
     looking,
     seen,
     under_masks,
@@ -64,6 +65,11 @@ def _far(rng: np.random.Generator) -> Fresh:
     for gap in (60.0, 735.0, 1e3, 1e6):
         yield f"hidden scores {gap:,.0f} above the visible ones", Call(_apart(rng, 0.0, gap))
     yield "all scores near −1,000,000, hidden ones 1,000 above", Call(_apart(rng, -1e6, -999e3))
+    yield "the first 135 of 140 keys hidden, low scores", Call(late(rng, 2, 3))
+    q, k, v = _given(rng, 3, 3, 1, 2)
+    q, k = 1e12 * (np.abs(q) + 0.1), 1e12 * (np.abs(k) + 0.1) * [[-1.0], [1.0], [1.0]]
+    alone = np.array([True, False, False])
+    yield "the only visible score lies near −10²⁴, hidden ones near 10²⁴", Call((q, k, v, alone))
     yield "visible scores 100,000 above the hidden ones", Call(_apart(rng, 1e5, 0.0))
     for name, size in FAR.items():
         q, k, v = _given(rng, 3, 6, 4, 3)

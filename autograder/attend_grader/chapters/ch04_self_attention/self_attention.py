@@ -10,9 +10,10 @@ from attend_solutions.self_attention import masked_softmax
 from attend_solutions.types import Array
 
 from attend_grader.chapters.ch04_self_attention.shared import (
-    FAR,
+    FARTHER,
     FILLED,
     far_below,
+    late,
     looking,
     own_masked,
     own_output,
@@ -74,10 +75,15 @@ def _masked(rng: np.random.Generator) -> Fresh:
 
 
 def _far(rng: np.random.Generator) -> Fresh:
-    for (name, size), sizes in zip(FAR.items(), ((5, 3, 2, 4), (4, 2, 4, 3)), strict=True):
+    shapes = (5, 3, 2, 4), (4, 2, 4, 3), (3, 1, 1, 2)
+    for (name, size), sizes in zip(FARTHER.items(), shapes, strict=True):
         args, t = far_below(*text(rng, *sizes), size), sizes[0]
         yield f"scores near {name}", Call(args)
         yield f"scores near {name}, and a mask", Call((*args, seen(rng, t, t)))
+    q, k, v, mask = late(rng, 1, 2)
+    tokens = np.concatenate([np.pad(q, ((0, 137), (0, 0))), k, v], axis=-1)
+    matrices = np.split(np.eye(4), [1, 2], axis=1)
+    yield "the first 135 of 140 keys hidden, low scores", Call((tokens, *matrices, mask))
 
 
 def _moved(subject: Subject, probe: Probe) -> None:

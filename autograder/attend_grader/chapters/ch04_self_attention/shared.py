@@ -41,12 +41,26 @@ def text(
 FAR = {"−10¹²": 1e6, "−10²⁴": 1e12}
 """Sizes of queries and keys whose scores lie below -1e9, and far below."""
 
+FARTHER = {**FAR, "−10⁴⁸": 1e24}
+"""Of queries and keys that are products of two numbers; the last are below any float32."""
+
 
 def far_below(
     x: Array, w_q: Array, w_k: Array, w_v: Array, size: float
 ) -> tuple[Array, Array, Array, Array]:
     """The same text with queries below 0 and keys above: scores near -size², far below any fill."""
-    return size * np.abs(x) + size, -np.abs(w_q) - 0.1, np.abs(w_k) + 0.1, w_v
+    matrices = max(size / 1e12, 1.0)
+    w_q, w_k = -matrices * (np.abs(w_q) + 0.1), matrices * (np.abs(w_k) + 0.1)
+    return size / matrices * (np.abs(x) + 1), w_q, w_k, w_v
+
+
+def late(
+    rng: np.random.Generator, d: int, d_v: int, lead: tuple[int, ...] = ()
+) -> tuple[Array, Array, Array, Mask]:
+    """q, k, v and a mask (140,): only the last 5 keys are seen, with scores near −1,000."""
+    q, k, v = normal(rng, *lead, 3, d), normal(rng, *lead, 140, d), normal(rng, *lead, 140, d_v)
+    q, k = 100 * (np.abs(q) + 0.5), -10 * (np.abs(k) + 0.5)
+    return q, k, v, np.arange(140) >= 135
 
 
 FILLED = (

@@ -68,6 +68,8 @@ def _edges(rng: np.random.Generator) -> Known:
     yield "80 bytes a head: 5 heads fit, and 5 does not divide 12", (470, 10, 1, 12, 2), 4
     yield "80 bytes a head, exactly six of them", (480, 10, 1, 12, 2), 6
     yield "one byte less than six heads", (479, 10, 1, 12, 2), 4
+    for heads in (192, 2**10, 1_000):
+        yield f"all of {heads:,} heads fit", (10**9, 1, 1, heads, 1), heads
     for size in (2**22, 2**32, 2**40):
         args = (2 * size - 1, size // 512, 1, 2, 128)
         yield f"one byte less than two heads of {size:,} bytes", args, 1

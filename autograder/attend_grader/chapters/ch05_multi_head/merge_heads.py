@@ -41,6 +41,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((normal(rng, 2, 1, 4, 3),)),
         Call((normal(rng, 2, 3, 4, 1),)),
         Call((whole(rng, 3, 2, 2, 2),)),
+        Call((normal(rng, 2, 3, 2, 4).relu(),)),
     ]
 
 

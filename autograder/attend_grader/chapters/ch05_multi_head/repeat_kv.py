@@ -35,7 +35,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
     sizes = ((2, 3, 5, 4), 2), ((2, 2, 2, 2), 2), ((1, 3, 2, 4), 1), ((1, 1, 2, 3), 4)
     many = (((1, 2, 3, 2), 5), ((2, 2, 1, 3), 8))
     made = [Call((normal(rng, *shape), times)) for shape, times in (*sizes, *many)]
-    return [*made, Call((whole(rng, 1, 2, 3, 2), 3))]
+    return [*made, Call((whole(rng, 1, 2, 3, 2), 3)), Call((normal(rng, 2, 2, 3, 4).relu(), 2))]
 
 
 def wide(rng: np.random.Generator) -> list[Call]:

@@ -178,6 +178,17 @@ def agree_masks(
         told: dict[str, Any] = {"why": why, "tolerance": ROUNDED, "method": method}
         inside.agree(built, tokens, mask, part=1, clue=clue, **told)
         inside.agree(built, tokens, mask, part=0, **told)
+    for x, mask, why in (
+        (normal(inside.rng, 1, 140, width), torch.arange(140) >= 135, "135 of 140 keys hidden"),
+        (
+            normal(inside.rng, heads, 4, width),
+            scattered(inside.rng, heads, 4, 4)[:, :1],
+            "as many sentences as heads, a row of keys for each head (H, 1, T)",
+        ),
+    ):
+        for part in (1, 0):
+            told = {"why": why, "method": method, "part": part}
+            inside.agree(built, x, mask, tolerance=ROUNDED, **told)
     for batch, tokens in ((1, 4), (3, 2)):
         told = {"why": f"a causal mask, B = {batch}, T = {tokens}", "method": method}
         x = normal(inside.rng, batch, tokens, width)

@@ -37,7 +37,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
     """All lengths different; T = H; H = D; one head; D = 1; integers."""
     sizes = ((2, 3, 20), 4), ((1, 3, 6), 3), ((2, 5, 9), 3), ((2, 4, 6), 1), ((2, 3, 4), 4)
     made = [Call((normal(rng, *shape), heads)) for shape, heads in sizes]
-    return [*made, Call((whole(rng, 2, 2, 4), 2))]
+    return [*made, Call((whole(rng, 2, 2, 4), 2)), Call((normal(rng, 2, 3, 8).relu(), 2))]
 
 
 CUT = "x.reshape(batch, tokens, heads, width // heads).transpose(1, 2)"

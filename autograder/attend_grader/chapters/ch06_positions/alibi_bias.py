@@ -39,6 +39,8 @@ def _places(rng: np.random.Generator) -> Fresh:
         yield f"keys {why}", Call((slope, one, where))
     for why, where in reordered():
         yield f"queries {why}", Call((slope, where, one))
+    for why, where in reordered():
+        yield f"queries and keys {why}", Call((slope, where, where.clone()))
 
 
 def _after(rng: np.random.Generator) -> Fresh:

@@ -11,11 +11,14 @@ from attend_solutions.positions import angular_frequencies as rates
 from torch import Tensor
 
 from attend_grader.chapters.ch06_positions.shared import (
+    BETWEEN_SLOWED,
     FAR,
+    NEARLY_WHOLE,
     READY_MADE,
     REORDERED,
     ROUNDED,
     THIRD,
+    partly_alike,
     reordered,
 )
 from attend_grader.checks.compare import FLOAT32 as SINGLE
@@ -88,6 +91,11 @@ def _places(rng: np.random.Generator) -> Fresh:
     for why, where in reordered():
         yield why, Call((x, where, rates(8)))
     yield "the same, with base 50", Call((x, torch.tensor(REORDERED[1]), rates(8, 50.0)))
+    why = "the same, with some frequencies slowed"
+    yield why, Call((x, torch.tensor(REORDERED[1]), rates(8) * BETWEEN_SLOWED))
+    for why, where in partly_alike():
+        shape = (*where.shape[:-2], 2, where.shape[-1], 4)
+        yield why, Call((normal(rng, *shape), where, rates(4)))
     between = torch.tensor([0.25, 7.5, -3.0], dtype=torch.float64)
     why = "positions between whole numbers and below 0"
     yield why, Call((normal(rng, 3, 8), between, rates(8)))
@@ -95,7 +103,8 @@ def _places(rng: np.random.Generator) -> Fresh:
 
 def _far(rng: np.random.Generator) -> Known:
     where = FAR + torch.from_numpy(rng.integers(0, 1000, 3))
-    for positions in (where, where.double() + THIRD):
+    nearly = where + torch.tensor(NEARLY_WHOLE, dtype=torch.float64)
+    for positions in (where, where.double() + THIRD, nearly):
         why = "positions about 100,000, where float32 angles are off by thousandths"
         given = (normal(rng, 3, 8), positions, rates(8))
         yield why, given, solutions.apply_rope(given[0].double(), *given[1:])

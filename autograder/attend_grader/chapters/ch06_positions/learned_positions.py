@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from attend_solutions.positions import LearnedPositions
-from torch import nn
+from torch import Tensor, nn
 
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.contract import EVERY_PARAMETER
@@ -35,6 +35,24 @@ def _start(subject: Subject, probe: Probe) -> None:
     for start in (2, 4):
         inside.agree(built, x, start, tolerance=FLOAT32, why=f"start = {start}")
     inside.agree(built, x[:, :1], start=7, tolerance=FLOAT32)
+    for evaluating in (False, True):
+        if evaluating:
+            built.run(method="eval")
+        for graph in (True, False):
+            _each_alone(built, inside, x, graph=graph)
+    built, inside = probe.build(subject, 300, 2)
+    why = "a table of 300 rows, start = 296"
+    inside.agree(built, x[..., :2].contiguous(), 296, tolerance=FLOAT32, why=why)
+
+
+def _each_alone(built: Subject, inside: Probe, x: Tensor, *, graph: bool) -> None:
+    """Calls one after the other, each of which begins at its own start, or at 0 without one."""
+    for tokens, *start in ((4,), (1,), (4,), (3,), (1, 4), (1,), (1, 5), (1, 0), (2, 3), (2,)):
+        given = (x[:, :tokens].contiguous(), *start)
+        why = f"start = {start[0]}" if start else "without a start, so from 0"
+        why = f"in a row of calls, {tokens} of 4 tokens {why}"
+        came = built.run(given, graph=graph)
+        inside.agree(built, *given, tolerance=FLOAT32, why=why, came=came)
 
 
 def _end(subject: Subject, probe: Probe) -> None:
@@ -57,6 +75,8 @@ def _end(subject: Subject, probe: Probe) -> None:
             did = "answers" if error is None else f"raises {error.type}"
             failed.append((x, start, did, error is None or error.type == "RuntimeError"))
     if not failed:
+        why = "after calls that were refused"
+        inside.agree(built, normal(probe.rng, 1, 1, 2), tolerance=FLOAT32, why=why)
         return
     x, start, did, by_slice = failed[0]
     advice = ""

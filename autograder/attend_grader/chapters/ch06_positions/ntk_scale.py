@@ -38,10 +38,17 @@ def _published(rng: np.random.Generator) -> Known:
         yield f"Llama's width and base, factor {factor:g}", (128, 10_000.0, factor), want
 
 
+ANY_SIZE = (
+    *((6, 0.01, 4.0), (8, 0.5, 3.0), (6, 1.0, 4.0), (4, 900.0, 0.01), (64, 0.2, 0.3)),
+    *((16, 1e9, 1000.0), (4, 1e-9, 0.001)),
+)
+"""Widths, bases and factors: bases at 1, below it, and very large; new bases below 1."""
+
+
 def _any(subject: Subject, probe: Probe) -> None:
     """To float64's digits, and as a Python float."""
     drawn = [(w, *map(float, probe.rng.uniform((50, 1), (9000, 20)))) for w in (4, 8, 10, 256)]
-    for width, base, factor in (*drawn, (8, 100, 1), (10, 50, 4)):
+    for width, base, factor in (*drawn, (8, 100, 1), (10, 50, 4), *ANY_SIZE):
         want = math.exp(math.log(base) + math.log(factor) * width / (width - 2))
         value = probe.agree(subject, width, base, factor, want=want).value
         python_float(value, probe, "result", width, base, factor)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from attend_solutions import longer_positions
@@ -22,16 +24,30 @@ def _squeezes(rng: np.random.Generator) -> Fresh:
     yield "three early positions of a longer text", Call((torch.tensor([0, 2, 5]), 10, 40))
     for why, where in reordered():
         yield why, Call((where, 3, 40))
+    for why, where in _as_many():
+        yield why, Call((where, 3, 6))
+        yield f"{why}, as many as were trained", Call((where, 6, 12))
     far = torch.from_numpy(900_000 + rng.integers(0, 1000, 3))
     for kind in (torch.int32, torch.float32):
         why = f"positions about 900,000 in {str(kind).removeprefix('torch.')}"
         yield why, Call((far.to(kind), 2999, MILLION))
 
 
+def _as_many() -> Iterator[tuple[str, Tensor]]:
+    """What is special about positions, and positions: as many as a text of 6 has, but no run."""
+    shuffled, doubled = torch.tensor([[0, 2, 1, 4, 3, 5], [0, 1, 1, 4, 4, 5]])
+    yield "six positions in any order", shuffled
+    yield "six positions, some of them twice", doubled
+    yield "two times three positions", torch.tensor([[0, 1, 2], [0, 1, 2]])
+    yield "two times six positions", torch.stack((shuffled, doubled))
+
+
 def _short(rng: np.random.Generator) -> Fresh:
     del rng
     for length in (8, 10):
         yield "the text fits", Call((torch.arange(8), 10, length))
+    for why, where in _as_many():
+        yield f"the text fits; {why}", Call((where, 10, 6))
     yield "one token too many", Call((torch.arange(11), 10, 11))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,14 @@ SIZES = (
     (15, 60, True),
     (32, 32, False),
     (32, 20, False),
+    (32, 1000, False),
+    (40, 1_000_000, True),
 )
 """Buckets, max_distance, bidirectional: also odd numbers of buckets, no room, and little of it:
-between 19 and 20 the last bucket begins."""
+between 19 and 20 the last bucket begins. And long ranges: past what a list may hold."""
+
+LONG_RANGE = 1000
+"""From this max_distance on distances are drawn by their logarithms: all buckets get some."""
 
 
 def _edges(one_side: int, max_distance: int) -> list[float]:
@@ -38,10 +44,17 @@ def _edges(one_side: int, max_distance: int) -> list[float]:
     return [exact * (max_distance / exact) ** (i / far) for i in range(far)]
 
 
-def _clear(one_side: int, max_distance: int, up_to: int) -> list[int]:
+def _clear(one_side: int, max_distance: int, among: Iterable[int]) -> list[int]:
     """Distances that lie on no bucket's edge: there rounding would decide."""
     edges = _edges(one_side, max_distance)[1:]
-    return [d for d in range(up_to) if all(abs(d - edge) > 1e-3 for edge in edges)]
+    return [d for d in among if all(abs(d - edge) > max(1e-3, 1e-5 * edge) for edge in edges)]
+
+
+def _to_thrice(rng: np.random.Generator, exact: int, max_distance: int) -> Iterable[int]:
+    """Distances to three times the largest that counts: all, or where they are many, some."""
+    if max_distance < LONG_RANGE:
+        return range(3 * max_distance)
+    return [int(exact * (3 * max_distance / exact) ** u) for u in rng.random(30)]
 
 
 def _numbered(buckets: int) -> Tensor:
@@ -62,9 +75,9 @@ def _far(rng: np.random.Generator) -> Fresh:
     """Ranges widen in proportion; from max_distance on all share the last bucket."""
     for buckets, far, both in SIZES:
         one_side = buckets // 2 if both else buckets
-        clear = _clear(one_side, far, 3 * far)
-        turning = {one_side // 2 + more for more in (-1, 0, 1)} & set(clear)
-        turning |= {far} & set(clear)
+        exact = one_side // 2
+        clear = _clear(one_side, far, _to_thrice(rng, exact, far))
+        turning = {*_clear(one_side, far, (exact - 1, exact, exact + 1, far))}
         chosen = sorted({int(d) for d in rng.choice(clear, 9)} | turning | {5 * far})
         relative = torch.tensor([[-d for d in chosen], chosen])
         why = f"{OWN}, {buckets} buckets, max_distance = {far}, bidirectional = {both}"
@@ -80,12 +93,26 @@ def _heads(rng: np.random.Generator) -> Fresh:
     for why, keys in reordered():
         relative = keys - torch.tensor([[4], [9]])
         yield f"keys {why}", Call((normal(rng, 16, 2), relative))
+    for why, relative in _uneven():
+        yield why, Call((normal(rng, 16, 2), relative))
+
+
+def _uneven() -> Iterator[tuple[str, Tensor]]:
+    """What is special about offsets, and offsets: edges and diagonal do not tell the rest."""
+    for why, where in reordered():
+        yield f"queries and keys {why}", where - where[:, None]
+    for rows, columns in ((5, 5), (4, 6)):
+        relative = torch.arange(columns) - torch.arange(rows)[:, None]
+        yield f"T = {rows}, S = {columns}, keys in order", relative
+        exchanged = relative.clone()
+        exchanged[1, 2], exchanged[2, 1] = relative[2, 1], relative[1, 2]
+        yield "the same with two offsets exchanged, (1, 2) and (2, 1)", exchanged
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Both directions and one, near and far, T ≠ S and T = S = H, other sizes, nothing ahead."""
     near = torch.arange(6) - torch.arange(4)[:, None]
-    wide = torch.tensor([_clear(8, 128, 400)[::7]])
+    wide = torch.tensor([_clear(8, 128, range(400))[::7]])
     spread = torch.tensor([[-90, -30, -4, 1, 3, 5, 30, 90]])
     return [
         Call((normal(rng, 16, 3), near)),

@@ -14,11 +14,14 @@ from torch import Tensor
 
 from attend_grader.chapters.ch06_positions.apply_rope import BFLOAT16
 from attend_grader.chapters.ch06_positions.shared import (
+    BETWEEN_SLOWED,
     FAR,
+    NEARLY_WHOLE,
     READY_MADE,
     REORDERED,
     ROUNDED,
     THIRD,
+    partly_alike,
     reordered,
 )
 from attend_grader.checks.compare import FLOAT32 as SINGLE
@@ -56,11 +59,17 @@ def _pairs(rng: np.random.Generator) -> Fresh:
     for why, where in reordered():
         yield why, Call((q, k, where, rates(8)))
     yield "the same, with base 50", Call((q, k, torch.tensor(REORDERED[1]), rates(8, 50.0)))
+    why = "the same, with some frequencies slowed"
+    yield why, Call((q, k, torch.tensor(REORDERED[1]), rates(8) * BETWEEN_SLOWED))
+    for why, where in partly_alike():
+        shape = (*where.shape[:-2], 2, where.shape[-1], 4)
+        yield why, Call((*normal(rng, 2, *shape), where, rates(4)))
 
 
 def _far(rng: np.random.Generator) -> Known:
     where = FAR + torch.from_numpy(rng.integers(0, 1000, 3))
-    for positions in (where, where.double() + THIRD):
+    nearly = where + torch.tensor(NEARLY_WHOLE, dtype=torch.float64)
+    for positions in (where, where.double() + THIRD, nearly):
         q, k = normal(rng, 2, 3, 8)
         why = "positions about 100,000, where float32 angles are off by thousandths"
         given = (q, k, positions, rates(8))

@@ -21,6 +21,9 @@ MILLION = 1_000_000
 THIRD = 1 / 3
 """Added to numbers between whole ones: no number of decimals holds it."""
 
+NEARLY_WHOLE = (0.03, 1e-3, -1e-5)
+"""Steps from a whole number: small beside 100,000, large beside 10⁻⁶, which is promised."""
+
 REORDERED = ((7, 3, 5, 12, 5, 0), (7, 12, 5, 3, 5, 0))
 """Positions with the same first and last, smallest and largest, mean and number: what is kept from
 one call for another must know them all."""
@@ -32,6 +35,26 @@ def reordered() -> Iterator[tuple[str, Tensor]]:
         yield f"at {', '.join(map(str, where))}{after}", torch.tensor(where)
     yield "at 0, 2, 1, 4, 3, 5", torch.tensor([0, 2, 1, 4, 3, 5])
 
+
+def partly_alike() -> Iterator[tuple[str, Tensor]]:
+    """What is special about positions of sequences, and positions: all but one sequence alike.
+
+    A look at some of the sequences, or at some of their positions, does not tell which one.
+    """
+    one, other = map(torch.tensor, REORDERED)
+    for place, word in enumerate(("first", "second", "last")):
+        where = one.repeat(3, 1, 1)
+        where[place] = other
+        yield f"three sequences, the {word} one at other positions", where
+    where = one.repeat(3, 3, 1, 1)
+    where[1, 1] = other
+    yield "3 · 3 sequences, the middle one at other positions", where
+    lone = where[1, ..., 1:2].clone()
+    yield "a token of each of three sequences, the second at another position", lone
+
+
+BETWEEN_SLOWED = torch.tensor([1.0, 0.5, 0.25, 1.0], dtype=torch.float64)
+"""Frequencies times these are no powers of one base, though they begin and end like such."""
 
 NO_FLOAT32 = 300.1
 """A base that float32 does not hold."""

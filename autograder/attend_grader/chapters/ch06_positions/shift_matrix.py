@@ -11,7 +11,13 @@ from attend_solutions import positions
 from attend_solutions.positions import angular_frequencies, sinusoidal_encoding
 from torch import Tensor
 
-from attend_grader.chapters.ch06_positions.shared import FAR, NO_FLOAT32, ROUNDED, THIRD
+from attend_grader.chapters.ch06_positions.shared import (
+    FAR,
+    NEARLY_WHOLE,
+    NO_FLOAT32,
+    ROUNDED,
+    THIRD,
+)
 from attend_grader.checks.compare import FLOAT32, PRINTED, Miss, expect_close
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import ANEW
@@ -78,6 +84,8 @@ def _far(subject: Subject, probe: Probe) -> None:
         (far, FAR + int(probe.rng.integers(0, 1000)), 8),
         (far, FAR + THIRD, 8),
         ("a third of a step back", -THIRD, 8),
+        *(("near a whole number", FAR - 7 + by, 8) for by in NEARLY_WHOLE),
+        ("width 300", 5, 300),
         (f"base {NO_FLOAT32}, an offset of 100,000", FAR, 8, NO_FLOAT32),
     ):
         value = probe.agree(subject, *given, tolerance=ROUNDED, why=why).value

@@ -11,6 +11,7 @@ from attend_solutions import positions as solutions
 from attend_grader.chapters.ch06_positions.shared import (
     FAR,
     MILLION,
+    NEARLY_WHOLE,
     NO_FLOAT32,
     READY_MADE,
     REORDERED,
@@ -29,7 +30,7 @@ from attend_grader.checks.torch_properties import normal
 
 
 def _pairs(rng: np.random.Generator) -> Fresh:
-    for width in (2, 6, 10, 64):
+    for width in (2, 6, 10, 64, 300):
         yield f"width = {width}", Call((torch.from_numpy(np.sort(rng.integers(1, 60, 5))), width))
 
 
@@ -53,6 +54,8 @@ def _far(rng: np.random.Generator) -> Fresh:
     yield f"positions about 100,000, {why}", Call((where, 16))
     between = torch.tensor([FAR + THIRD, -FAR - 5.1, THIRD], dtype=torch.float64)
     yield f"float64 positions between whole numbers, {why}", Call((between, 16))
+    nearly = FAR + torch.tensor(NEARLY_WHOLE, dtype=torch.float64)
+    yield "float64 positions near whole numbers, about 100,000", Call((nearly, 16))
     end = torch.from_numpy(MILLION - rng.integers(0, 1000, 3))
     yield "positions about a million", Call((torch.cat((end, -end)), 64))
     yield f"base {NO_FLOAT32}, positions about 100,000", Call((where, 16, NO_FLOAT32))

@@ -82,11 +82,14 @@ def _widths(rng: np.random.Generator) -> Fresh:
         given = (width, NO_FLOAT32, float(rng.uniform(2, 20)), trained)
         yield f"width = {width}", Call(given)
     yield "alpha and beta between whole numbers", Call((8, 50.0, 3.0, 200, 0.7, 1 + 20 / 3))
+    yield "every pair as before", Call((6, 100.0, 8.0, 100_000))
+    yield "every pair slowed", Call((6, 100.0, 8.0, 5))
+    yield "a long training, a large factor", Call((300, 1e6, 100.0, 1_000_000, 2.0, 900.0))
     yield "factor 1, where nothing changes", Call((64, 10_000.0, 1.0, 64))
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Many pairs on the ramp, other ends of it, a short training, factor 1."""
+    """Many pairs on the ramp, other ends, a short training, factor 1; all kept, all slowed."""
     factors = [round(float(f), 1) for f in rng.uniform(2, 30, 4)]
     return [
         Call((64, 10_000.0, factors[0], 4096)),
@@ -95,6 +98,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((16, 10_000.0, factors[3], 512)),
         Call((16, 10_000.0, 1.0, 512)),
         Call((8, 100.0, factors[0], 63), {"alpha": 0.9, "beta": 1.2}),
+        Call((6, 100.0, factors[1], 100_000)),
+        Call((10, 10_000.0, factors[2], 5)),
     ]
 
 

@@ -17,6 +17,7 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     between,
     cheap,
     misfits,
+    no_chunks,
     qkv,
     unit_keys,
 )
@@ -35,8 +36,11 @@ def case(
     return Call((q, unit_keys(k), v, between(rng, 0.1, 1.0, *lead, t), *rest))
 
 
-def _going_on(rng: np.random.Generator, t: int, d: int, d_v: int, chunk: int) -> Call:
-    return Call(case(rng, t, d, d_v, chunk).args, {"state": normal(rng, d, d_v)})
+def _going_on(
+    rng: np.random.Generator, t: int, d: int, d_v: int, chunk: int, lead: tuple[int, ...] = ()
+) -> Call:
+    args = case(rng, t, d, d_v, chunk, lead=lead).args
+    return Call(args, {"state": normal(rng, *lead, d, d_v)})
 
 
 def corrected(q: Any, k: Any, v: Any, beta: Any, state: Any = None) -> tuple[Any, Any]:
@@ -66,11 +70,19 @@ def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     )  # each overlaps with the next: A to the power 89 is not 0
     given = q, k, v, np.ones(90)
     yield "90 tokens in one chunk", (*given, 90), corrected(*given)
+    q, _, v = qkv(rng, 150, 2, 2)
+    k = np.full_like(q, [0.6, 0.8])  # powers of A grow, and cancel in the answer
+    for step in (1.0, 0.5):
+        given = q, k, v, np.full(150, step)
+        for chunk in (64, 150):
+            why = f"150 tokens of one key, step sizes of {step:g}, chunks of {chunk}"
+            yield why, (*given, chunk), corrected(*given)
 
 
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((5, 3, 2, 3), (3, 3, 3, 1), (4, 2, 3, 8)):
         yield "a memory is given", _going_on(rng, *sizes)
+    yield "as many texts as tokens, each with a memory", _going_on(rng, 4, 3, 3, 2, (4,))
 
 
 def _overwrites(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
@@ -195,8 +207,19 @@ def with_inverse(q, k, v, beta, chunk=64, state=None):
     return np.concatenate(rows, axis=-2), memory
 
 
-def by_squares(q, k, v, beta, chunk=64, state=None):
-    """The inverse of I + A, where A is strictly lower: (I − A)(I + A²)(I + A⁴) …"""
+def _by_halves(lower, right):
+    """(I + A)⁻¹ B: first the upper half, then the lower one without what the upper one adds."""
+    count = lower.shape[-1]
+    if count <= 8:
+        return np.linalg.solve(np.eye(count) + lower, right)
+    half = count // 2
+    top = _by_halves(lower[..., :half, :half], right[..., :half, :])
+    rest = right[..., half:, :] - lower[..., half:, :half] @ top
+    return np.concatenate([top, _by_halves(lower[..., half:, half:], rest)], axis=-2)
+
+
+def in_blocks(q, k, v, beta, chunk=64, state=None):
+    """The triangle is cut into halves until they are small."""
     expect_pairs(q, k, v)
     if beta.shape[-1] != k.shape[-2]:
         raise ValueError("one step size a token")
@@ -204,13 +227,8 @@ def by_squares(q, k, v, beta, chunk=64, state=None):
     for part in tiles(q.shape[-2], chunk):
         keys, step = k[..., part, :], beta[..., part, None]
         turned = np.swapaxes(keys, -1, -2)
-        power = -np.tril(step * (keys @ turned), -1)
-        inverse, size = np.eye(keys.shape[-2]) + power, 2
-        while size < keys.shape[-2]:
-            power, size = power @ power, 2 * size
-            inverse = inverse + power @ inverse
         wrong = v[..., part, :] if state is None else v[..., part, :] - keys @ state
-        u = inverse @ (step * wrong)
+        u = _by_halves(np.tril(step * (keys @ turned), -1), step * wrong)
         out = np.tril(q[..., part, :] @ turned) @ u
         rows.append(out if state is None else out + q[..., part, :] @ state)
         state = turned @ u if state is None else state + turned @ u
@@ -252,21 +270,20 @@ EXERCISE = Exercise(
         known("any chunk gives what chapter 15's update gives", _any_chunk),
         agrees("goes on from a memory that is given", _goes_on),
         known("orthogonal keys: the last values are read", _overwrites),
-        *cheap(case),
+        *cheap(case, blocks=True),
         refuses(
             (
                 *misfits(np.full(4, 0.5)),
                 ("fewer step sizes than keys", (*PLAIN, np.full(3, 0.5))),
                 ("one step size for four keys", (*PLAIN, np.full(1, 0.5))),
-                ("a chunk of 0 tokens", (*PLAIN, np.full(4, 0.5), 0)),
-                ("a chunk of −1 token", (*PLAIN, np.full(4, 0.5), -1)),
+                *no_chunks(np.full(4, 0.5)),
             )
         ),
     ),
     draws=draws,
     wide=wide,
     slips=SLIPS,
-    alternatives={"with an inverse": with_inverse, "by squares": by_squares},
+    alternatives={"with an inverse": with_inverse, "in blocks": in_blocks},
     hints=(
         "Call what token t writes u_t. Then the memory before token t is S plus the sum of k_s u_s "
         "over the chunk's earlier tokens. Put that into u_t = β_t (v_t − …), and bring all u to "

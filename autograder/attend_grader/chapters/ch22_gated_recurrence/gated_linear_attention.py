@@ -17,6 +17,8 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     cheap,
     loop,
     misfits,
+    no_chunks,
+    one_product,
     qkv,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
@@ -32,8 +34,11 @@ def case(
     return Call((*qkv(rng, t, d, d_v, lead), -between(rng, 0.0, 1.5, *lead, t, d), *rest))
 
 
-def _going_on(rng: np.random.Generator, t: int, d: int, d_v: int, chunk: int) -> Call:
-    return Call(case(rng, t, d, d_v, chunk).args, {"state": normal(rng, d, d_v)})
+def _going_on(
+    rng: np.random.Generator, t: int, d: int, d_v: int, chunk: int, lead: tuple[int, ...] = ()
+) -> Call:
+    args = case(rng, t, d, d_v, chunk, lead=lead).args
+    return Call(args, {"state": normal(rng, *lead, d, d_v)})
 
 
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -50,11 +55,16 @@ def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     q, k, v, gates = case(rng, 150, 2, 2).args
     want = loop(q, k, v, np.exp(gates))
     yield "150 tokens in chunks of 120", (q, k, v, gates, 120), want
+    q, k, v = qkv(rng, 300, 2, 2)
+    gates = np.zeros_like(k) - [3e-7, 9e-7]
+    want = loop(q, k, v, np.exp(gates))
+    yield "300 tokens, gates of −3e-7 and −9e-7", (q, k, v, gates), want
 
 
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((5, 3, 2, 2), (3, 3, 3, 1), (4, 2, 3, 8)):
         yield "a memory is given", _going_on(rng, *sizes)
+    yield "as many texts as tokens, each with a memory", _going_on(rng, 4, 3, 3, 2, (4,))
 
 
 def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
@@ -86,6 +96,12 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
         given = 1e12 * np.ones((2, 1)) * [[0.0], [1.0]], numbers, numbers, gates, chunk
         why = "a gate of −100, and three numbers of 1e12 beside it"
         yield why, given, (np.array([[0.0], [faint]]), np.array([[faint / 1e12]]))
+    for t, chunk in ((5, 2), (300, 64), (300, 300)):
+        q, k, v, decay = one_product(t)
+        gates = np.full_like(k, np.log(decay))
+        want = loop(q, k, v, np.exp(gates))
+        why = f"{t} gates leave 1e-40 of a product of 1e36, chunks of {chunk}"
+        yield why, (q, k, v, gates, chunk), want
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -267,8 +283,7 @@ EXERCISE = Exercise(
                 ("gates of the width of v", (*PLAIN, -PLAIN[2])),
                 ("gates of one token for four", (*PLAIN, -PLAIN[1][:1])),
                 ("one gate a token for keys of width 3", (*PLAIN, -PLAIN[1][:, :1])),
-                ("a chunk of 0 tokens", (*PLAIN, -PLAIN[1], 0)),
-                ("a chunk of −1 token", (*PLAIN, -PLAIN[1], -1)),
+                *no_chunks(-PLAIN[1]),
             )
         ),
     ),

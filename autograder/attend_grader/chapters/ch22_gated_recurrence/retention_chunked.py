@@ -12,15 +12,17 @@ from attend_solutions.linear_attention import expect_pairs
 from attend_grader.chapters.ch22_gated_recurrence.retention_recurrent import going_on
 from attend_grader.chapters.ch22_gated_recurrence.shared import (
     INT64,
-    PLAIN,
     REFUSED_CHUNKS,
     WHOLE,
     between,
     cheap,
     faint,
     loop,
+    many_decays,
     misfits,
     nearly_gone,
+    no_chunks,
+    one_product,
     qkv,
     slow,
 )
@@ -59,11 +61,22 @@ def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
         for chunk in chunks:
             why = f"1e-12 is left of a value of 1e12, chunks of {chunk}"
             yield why, (*text, chunk), want
+    for text, chunks in ((one_product(5), (1, 3, 5)), (one_product(300), (64, 300))):
+        q, k, v, decay = text
+        want = loop(q, k, v, np.full_like(k, decay))
+        for chunk in chunks:
+            why = f"1e-40 is left of a product of 1e36, chunks of {chunk}"
+            yield why, (*text, chunk), want
+    given, want = many_decays(rng)
+    for chunk in (64, 300):
+        why = f"decays from 1e-12 to 1, some nearly the same, chunks of {chunk}"
+        yield why, (*given, chunk), want
 
 
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((5, 3, 2, 2), (3, 3, 3, 1), (4, 2, 3, 8)):
         yield "a memory is given", going_on(rng, *sizes)
+    yield "as many texts as tokens, each with a memory", going_on(rng, 4, 3, 3, 2, lead=(4,))
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -219,13 +232,7 @@ EXERCISE = Exercise(
         known("any chunk gives the same", _any_chunk),
         agrees("goes on from a memory that is given", _goes_on),
         *cheap(case),
-        refuses(
-            (
-                *misfits(0.5),
-                ("a chunk of 0 tokens", (*PLAIN, 0.5, 0)),
-                ("a chunk of −1 token", (*PLAIN, 0.5, -1)),
-            )
-        ),
+        refuses((*misfits(0.5), *no_chunks(0.5))),
     ),
     draws=draws,
     wide=slow,

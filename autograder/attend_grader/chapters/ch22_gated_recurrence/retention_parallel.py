@@ -17,8 +17,10 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     between,
     faint,
     loop,
+    many_decays,
     misfits,
     nearly_gone,
+    one_product,
     qkv,
     slow,
 )
@@ -49,6 +51,11 @@ def _long(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     for q, k, v, decay in (nearly_gone(rng, 300), faint(rng)):
         want, _ = loop(q, k, v, np.full_like(k, decay))
         yield "1e-12 is left of a value of 1e12", (q, k, v, decay), want
+    for q, k, v, decay in (one_product(5), one_product(300)):
+        want, _ = loop(q, k, v, np.full_like(k, decay))
+        yield "1e-40 is left of a product of 1e36", (q, k, v, decay), want
+    given, (want, _) = many_decays(rng)
+    yield "300 tokens, decays from 1e-12 to 1, some nearly the same", given, want
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

@@ -16,8 +16,10 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     between,
     faint,
     loop,
+    many_decays,
     misfits,
     nearly_gone,
+    one_product,
     qkv,
     slow,
 )
@@ -35,9 +37,12 @@ def case(
     return Call((*qkv(rng, t, d, d_v, lead), between(rng, 0.3, 0.95, *lead), *rest))
 
 
-def going_on(rng: np.random.Generator, t: int, d: int, d_v: int, *rest: int) -> Call:
+def going_on(
+    rng: np.random.Generator, t: int, d: int, d_v: int, *rest: int, lead: tuple[int, ...] = ()
+) -> Call:
     """A text with a memory of what came before."""
-    return Call(case(rng, t, d, d_v, *rest).args, {"state": normal(rng, d, d_v)})
+    args = case(rng, t, d, d_v, *rest, lead=lead).args
+    return Call(args, {"state": normal(rng, *lead, d, d_v)})
 
 
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -54,6 +59,7 @@ def _heads(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((4, 3, 2), (1, 3, 3)):
         yield "a memory is given", going_on(rng, *sizes)
+    yield "as many texts as tokens, each with a memory", going_on(rng, 4, 3, 3, lead=(4,))
 
 
 def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
@@ -68,6 +74,11 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     for q, k, v, decay in (nearly_gone(rng, 300), faint(rng)):
         want = loop(q, k, v, np.full_like(k, decay))
         yield "1e-12 is left of a value of 1e12", (q, k, v, decay), want
+    for q, k, v, decay in (one_product(5), one_product(300)):
+        want = loop(q, k, v, np.full_like(k, decay))
+        yield "1e-40 is left of a product of 1e36", (q, k, v, decay), want
+    given, want = many_decays(rng)
+    yield "300 tokens, decays from 1e-12 to 1, some nearly the same", given, want
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

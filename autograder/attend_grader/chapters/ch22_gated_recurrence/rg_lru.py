@@ -34,6 +34,16 @@ def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         yield "a state is given", case(rng, *sizes, state=True)
 
 
+def _by_loop(x: Any, forget: Any, admit: Any, rates: Any, h: Any) -> tuple[Any, Any]:
+    """Token by token, without leading axes."""
+    keep = np.exp(-8 * np.logaddexp(0, rates) / (1 + np.exp(-forget)))
+    rows = []
+    for left, new in zip(keep, np.sqrt((1 - keep) * (1 + keep)) * sigmoid(admit) * x, strict=True):
+        h = left * h + new
+        rows.append(h)
+    return np.stack(rows), h
+
+
 def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     x, _, admit, rates = case(rng, 5, 3).args
     h = normal(rng, 3)
@@ -45,14 +55,18 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     keep = np.exp(-4 * np.log1p(np.exp(rates)))
     fading = h * keep ** np.arange(1, 6)[:, None]
     yield "x = 0: h fades", (0 * x, 0 * x, admit, rates, h), (fading, fading[-1])
-    x, forget, admit, _ = case(rng, 300, 3).args
-    rates = np.array([0.0, 3.0, -4.0])
-    keep = np.exp(-8 * np.log1p(np.exp(rates)) * sigmoid(forget))
-    rows, now = [], h
-    for left, new in zip(keep, np.sqrt(1 - keep**2) * sigmoid(admit) * x, strict=True):
-        now = left * now + new
-        rows.append(now)
-    yield "300 tokens, rates of 0, 3 and −4", (x, forget, admit, rates, h), (np.stack(rows), now)
+    still, h = np.zeros((300, 3)), np.full(3, 1e12)
+    keep = np.exp(-4 * np.log1p(np.exp(-3.4)))
+    fading = h * keep ** np.arange(1, 301)[:, None]
+    given = still, still, still, np.full(3, -3.4), h
+    yield "x = 0: 1e-17 is left of an h of 1e12 after 300 tokens", given, (fading, fading[-1])
+    x, forget, admit, _ = case(rng, 300, 4).args
+    given = x, forget, admit, np.array([0.0, 3.0, -4.0, -4.000001]), normal(rng, 4)
+    yield "300 tokens, rates of 0, 3 and about −4", given, _by_loop(*given)
+    open_, shut = np.full((2_000, 1), 50.0), np.full((500, 1), -13.0)
+    given = open_ / 25, np.vstack([open_[:1_500], shut]), open_, np.array([700.0]), np.ones(1)
+    why = "a fast channel, a gate open for 1,500 tokens, then nearly shut for 500"
+    yield why, given, _by_loop(*given)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -130,22 +144,24 @@ SLIPS = (
 )  # fmt: skip
 
 
-def by_products(x, forget, admit, rates, state=None):
-    """No loop: every input fades by the product of the factors after it."""
-    log = -8 / (1 + np.exp(-forget)) * np.log1p(np.exp(rates))
-    total = np.cumsum(log, axis=-2)
-    between = np.minimum(total[..., :, None, :] - total[..., None, :, :], 0.0)
-    past = np.tri(x.shape[-2])[..., None]
-    wrote = np.sqrt(1 - np.exp(2 * log)) * x / (1 + np.exp(-admit))
-    states = (past * np.exp(between) * wrote[..., None, :, :]).sum(axis=-2)
+def by_doubling(x, forget, admit, rates, state=None):
+    """No loop over tokens: sums over the last 1, 2, 4 … tokens."""
+    keep = np.exp(-8 / (1 + np.exp(-forget)) * np.log1p(np.exp(rates)))
+    h = np.sqrt((1 - keep) * (1 + keep)) * x / (1 + np.exp(-admit))
     if state is not None:
-        states = states + np.exp(total) * state[..., None, :]
-    return states, states[..., -1, :]
+        h[..., 0, :] += keep[..., 0, :] * state
+    step = 1
+    while step < x.shape[-2]:
+        later = h[..., step:, :] + keep[..., step:, :] * h[..., :-step, :]
+        both = keep[..., step:, :] * keep[..., :-step, :]
+        h = np.concatenate([h[..., :step, :], later], axis=-2)
+        keep, step = np.concatenate([keep[..., :step, :], both], axis=-2), 2 * step
+    return h, h[..., -1, :]
 
 
 def as_power(x, forget, admit, rates, state=None):
-    """a to the power 8 r, with a = σ(−rates); filled in."""
-    keep = sigmoid(-(1.0 * rates)) ** (8.0 * sigmoid(forget))
+    """a to the power 8 r, with a = 1 / (1 + e^rates); filled in."""
+    keep = (1.0 + np.exp(1.0 * rates)) ** (-8.0 * sigmoid(forget))
     h = np.zeros((*x.shape[:-2], x.shape[-1])) if state is None else state
     states = np.empty(x.shape)
     for t in range(x.shape[-2]):
@@ -189,7 +205,7 @@ EXERCISE = Exercise(
     draws=draws,
     wide=wide,
     slips=SLIPS,
-    alternatives={"by products": by_products, "as a power": as_power},
+    alternatives={"by doubling": by_doubling, "as a power": as_power},
     hints=(
         "Everything but the recurrence itself can be done for all tokens at once: a, then what is "
         "written.",

@@ -53,6 +53,7 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((4, 3), (1, 3), (3, 3)):
         yield "a state is given", case(rng, *sizes, state=True)
+    yield "as many texts as tokens, each with a state", case(rng, 3, 3, (3,), state=True)
 
 
 def _softmax(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
@@ -62,9 +63,9 @@ def _softmax(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     gate = sigmoid(r)
     yield "values of 1: the gate alone", (r, k, 0 * v + 1, rate, bonus), (gate, None)
     yield "a bonus of 60: only the token itself", (r, k, v, rate, 0 * bonus + 60), (gate * v, None)
-    r, k, v, _, bonus = case(rng, 60, 3).args
-    args = r, k, v, np.array([0.0, 1e-4, 1000.0]), bonus
-    yield "60 tokens, rates of 0, 0.0001 and 1000", args, (means(*args), None)
+    r, k, v, _, bonus = case(rng, 60, 5).args
+    args = r, k, v, np.array([0.0, 3e-7, 1e-4, 1.001e-4, 1000.0]), bonus
+    yield "60 tokens, rates from 0 to 1000, two nearly the same", args, (means(*args), None)
 
 
 def _large(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
@@ -76,6 +77,10 @@ def _large(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     args = r, k + 500.0, v, rate, bonus
     old = np.stack([normal(rng, 3) * 1e12, np.ones(3), np.zeros(3)])
     yield "keys of 500 after values of 1e12 with keys of 0", (*args, old), (means(*args), None)
+    r, k, v, _, bonus = case(rng, 290, 4).args
+    k[0], k[1:] = 1000.0, -1000.0  # the first outweighs the others for 2000 / rate tokens
+    args = r, k, v, np.array([6.5, 10.0, 50.0, 900.0]), bonus
+    yield "a key of 1000 before keys of −1000", args, (means(*args), None)
     r, k, v, rate, bonus = case(rng, 4, 4, (2,)).args
     k[...] = [1000.0, 0.0, -1000.0, 300.0]  # each channel has its own
     k[1] -= 700.0

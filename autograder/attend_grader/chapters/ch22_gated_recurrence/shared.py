@@ -47,6 +47,20 @@ def misfits(*rest: Any) -> tuple[tuple[str, tuple[Any, ...]], ...]:
     )
 
 
+def no_chunks(*rest: Any) -> tuple[tuple[Any, ...], ...]:
+    """Chunks of less than 1, also for texts that no chunk would cut, with arguments before them."""
+    first = tuple(np.asarray(each)[:1] if np.ndim(each) else each for each in rest)
+    one = tuple(each[:1] for each in PLAIN) + first
+    memory = {"state": np.ones((3, 2))}
+    return (
+        ("a chunk of 0 tokens", (*PLAIN, *rest, 0)),
+        ("a chunk of −1 token", (*PLAIN, *rest, -1)),
+        ("a chunk of 0 tokens for one token", (*one, 0)),
+        ("a chunk of −1 token for one token and a memory", (*one, -1), memory),
+        ("a chunk of 0 tokens for four tokens and a memory", (*PLAIN, *rest, 0), memory),
+    )
+
+
 def qkv(
     rng: np.random.Generator, t: int, d: int, d_v: int, lead: tuple[int, ...] = ()
 ) -> tuple[Array, Array, Array]:
@@ -75,6 +89,28 @@ def nearly_gone(rng: np.random.Generator, t: int) -> tuple[Array, Array, Array, 
     q[:-1] = 0.0
     v[0] *= decay ** -(t - 1.0)
     return q, k, v, decay
+
+
+def one_product(t: int) -> tuple[Array, Array, Array, float]:
+    """All zeros but one query, key and value of 1e12: 1e-40 of their product is read at the end.
+
+    Whoever takes shares below some bound for nothing is wrong there.
+    """
+    q, k, v = np.zeros((3, t, 1))
+    q[-1] = k[0] = v[0] = 1e12
+    return q, k, v, 1e-40 ** (1 / (t - 1))
+
+
+def many_decays(rng: np.random.Generator) -> tuple[tuple[Any, ...], tuple[Array, Array]]:
+    """Long texts whose decays are tiny, 1, or nearly the same, and what is right for them.
+
+    A tiny decay has powers whose inverse overflows; the others differ late in their digits.
+    """
+    decay = np.array([1e-12, 1 - 3e-7, 1 - 9e-7, 1 - 9.001e-7, 1.0])
+    q, k, v = qkv(rng, 300, 1, 1, (5,))
+    rows = zip(q, k, v, decay, strict=True)
+    came = [loop(*text, np.full((300, 1), left)) for *text, left in rows]
+    return (q, k, v, decay), (np.stack([o for o, _ in came]), np.stack([s for _, s in came]))
 
 
 def slow(rng: np.random.Generator, longest: int = 1_200) -> list[Call]:
@@ -107,20 +143,17 @@ def loop(
 def cost(
     name: str,
     kind: str,
-    make: Callable[[np.random.Generator, int], Call],
-    sizes: tuple[int, int],
-    at_most: float,
+    layouts: tuple[tuple[Callable[[np.random.Generator, int], Call], tuple[int, int], float], ...],
     advice: str,
     first: Callable[[np.random.Generator], Call],
 ) -> Property:
-    """Memory (``peak_bytes``) or ``steps`` may grow ``at_most`` so many times.
+    """Memory (``peak_bytes``) or ``steps`` may grow so many times.
 
     Args:
         name: the card's line.
         kind: "peak_bytes" or "steps".
-        make: a call of a given length.
-        sizes: a short and a long length.
-        at_most: the ratio of their costs.
+        layouts: what makes a call of a given length, a short and a long length, and the largest
+            ratio of their costs.
         advice: what to try.
         first: a call that must be right before anything is counted.
     """
@@ -130,43 +163,52 @@ def cost(
         why = "what it costs counts for right values only"
         probe.agree(subject, *right.args, why=why, **right.kwargs)
         state = int(probe.rng.integers(2**31))
-        expect_growth(
-            subject,
-            lambda size: make(np.random.default_rng(state), size).args,
-            sizes=sizes,
-            at_most=at_most,
-            cost=kind,  # type: ignore[arg-type]
-            of="tokens",
-            advice=advice,
-        )
+        for make, sizes, at_most in layouts:
+            expect_growth(
+                subject,
+                lambda size, make=make: make(np.random.default_rng(state), size).args,
+                sizes=sizes,
+                at_most=at_most,
+                cost=kind,  # type: ignore[arg-type]
+                of="tokens",
+                advice=advice,
+            )
 
     return Property(name, 1, test)
 
 
-def cheap(case: Callable[..., Call]) -> tuple[Property, Property]:
-    """Memory grows with T, not with T × T; four chunks take as many steps, however long.
+def cheap(case: Callable[..., Call], *, blocks: bool = False) -> tuple[Property, Property]:
+    """Memory grows with T, not with T × T; so many chunks take as many steps, however long.
 
     Args:
         case: ``case(rng, T, D, D_v, chunk)`` makes a call.
+        blocks: whether a chunk of 32 may be cut into blocks of 8 tokens, one step each. Then steps
+            may grow there, but not up to 8 tokens, as those of a loop over tokens do.
     """
+
+    def cut(chunk: Callable[[int], int]) -> Callable[[np.random.Generator, int], Call]:
+        return lambda rng, length: case(rng, length, 4, 4, chunk(length))
+
+    four = cut(lambda length: length // 4)
+    shorter = cut(lambda length: length // 2 + 1)  # two chunks, the second of a token less
+    unfilled = cut(lambda length: 2 * length)
+    small = ((four, (8, 32), 1.5), (shorter, (3, 15), 1.5), (unfilled, (2, 8), 1.5))
+    most = 4 if blocks else 2
+    large = ((four, (16, 128), most), (shorter, (7, 63), most), (unfilled, (4, 32), most))
     return (
         cost(
             "memory grows with T, not with T × T",
             "peak_bytes",
-            lambda rng, length: case(rng, length, 4, 4, 16),
-            (128, 1024),
-            12,
+            ((cut(lambda _: 16), (128, 1024), 12),),
             "Something of T × T numbers is stored. Weights of pairs are made for one chunk.",
             lambda rng: case(rng, 7, 3, 2, 3),
         ),
         cost(
             "four chunks take as many steps, however long they are",
             "steps",
-            lambda rng, length: case(rng, length, 4, 4, length // 4),
-            (16, 128),
-            2,
+            (*large, *small) if blocks else large,
             "A loop gets longer with the chunk, as one over its tokens does. Inside a chunk "
-            "matrices do for all of them at once.",
+            "matrices do for all of them at once, also in one that is not full.",
             lambda rng: case(rng, 7, 3, 2, 3),
         ),
     )

@@ -31,6 +31,7 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((4, 3), (1, 3), (3, 3)):
         yield "the token before is given", case(rng, *sizes, last=True)
+    yield "as many texts as tokens, a token before each", case(rng, 3, 2, (3,), last=True)
 
 
 def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from attend_solutions import state_spaces as answers
 
-from attend_grader.chapters.ch23_state_spaces.shared import RELATIVE
+from attend_grader.chapters.ch23_state_spaces.shared import RELATIVE, changing
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
@@ -24,7 +24,7 @@ def case(rng: np.random.Generator, taps: int, length: int, block: int) -> Call:
 
 
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for taps, length, block in (*SIZES, (90, 200, 30)):
+    for taps, length, block in (*SIZES, (90, 200, 30), (300, 300, 64)):
         yield f"{taps} taps, {length} tokens in blocks of {block}", case(rng, taps, length, block)
     x = np.array([2.0, -2.0, 0.0, 3.0, 1.0, -1.0, 0.0, 0.0, 4.0])
     yield "blocks whose sum is 0", Call((normal(rng, 3), x, 2))
@@ -32,6 +32,11 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     rows = normal(rng, 3, 8)
     rows[0, 2:4] = rows[1, :4] = rows[2, ::2] = 0
     yield "blocks of 0 in some rows", Call((normal(rng, 5), rows, 2))
+    for what, numbers in changing(rng, 50, 30):
+        yield f"taps: {what}", Call((numbers, normal(rng, 90), 12))
+        yield f"tokens: {what}", Call((normal(rng, 20), numbers, 12))
+    rows = np.stack([numbers for _, numbers in changing(rng, 50, 30)])
+    yield "five texts that look settled", Call((normal(rng, 20), rows, 12))
 
 
 def _any_block(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from attend_solutions.types import Array
 
 from attend_grader.chapters.ch23_state_spaces.shared import misnamed, system
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
-from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Cases, agrees, known, refuses, worked
 from attend_grader.checks.properties import normal
 from attend_grader.checks.sizes import AS_DRAWN
+from attend_grader.checks.subject import Subject
 
 METHODS = ("zoh", "bilinear")
 ROLL = np.array([[0.0, 1.0], [0.0, 0.0]])
@@ -36,8 +38,33 @@ def _with(method: str) -> Cases:
         a, b, c = system(rng, 3)
         yield f"{method}, a long step", Call((a - a.T - np.eye(3), b, 4.0, method))
         yield f"{method}, an A without inverse", Call((HIDDEN, c, 0.4, method))
+        yield f"{method}, Δ = 1e-12", Call((a, 1e5 * b, 1e-12, method))
+        low = 1e-4 if method == "zoh" else 1e-12  # an exponential of b / low has fewer digits
+        slow, fast = (low * a, low * b, 0.5 / low), (1e11 * a, 1e5 * b, 0.5e-11)
+        yield f"{method}, a slow system and a long step", Call((*slow, method))
+        yield f"{method}, a fast system and a short step", Call((*fast, method))
 
     return cases
+
+
+def _at_rest(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+    """Steps after which nothing is left, however many squarings that takes."""
+    a, b, _ = system(rng, 3)
+    fades = a - a.T - np.eye(3)
+    for delta in (1e3, 1e6, 1e9, 1e12):
+        left = np.zeros((3, 3)), -np.linalg.solve(fades, b)
+        yield f"zoh, Δ = {delta:g}", (fades, b, delta, "zoh"), left
+    yield "zoh, A times 1e11", (1e11 * fades, b, 1.0, "zoh"), left
+
+
+def _then(first: Property, second: Property) -> Property:
+    """The first, and the second for the same points."""
+
+    def test(subject: Subject, probe: Probe) -> None:
+        first.test(subject, probe)
+        second.test(subject, probe)
+
+    return replace(first, test=test)
 
 
 def _singular(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
@@ -196,10 +223,11 @@ def by_series(a, b, delta, method="zoh"):
     if method == "bilinear":
         back = one - delta / 2 * a
         return np.linalg.solve(back, one + delta / 2 * a), np.linalg.solve(back, b) * delta
-    small = delta / 2**20 * a
+    halvings = 20 + max(0, math.ceil(math.log2(delta)))
+    small = delta / 2**halvings * a
     a_bar = one + small + small @ small / 2 + small @ small @ small / 6
-    b_bar = delta / 2**20 * (one + small / 2 + small @ small / 6) @ b
-    for _ in range(20):
+    b_bar = delta / 2**halvings * (one + small / 2 + small @ small / 6) @ b
+    for _ in range(halvings):
         a_bar, b_bar = a_bar @ a_bar, a_bar @ b_bar + b_bar
     return a_bar, b_bar
 
@@ -238,7 +266,11 @@ EXERCISE = Exercise(
             "bilinear",
             want=(np.array([[1 / 3]]), np.array([2.0])),
         ),
-        agrees("zero-order hold of fresh systems", _with("zoh")),
+        _then(
+            agrees("zero-order hold of fresh systems", _with("zoh")),
+            # b̄ too should be held to this; a series for b̄ counts as right until that is decided
+            known("Ā after a long step", _at_rest, part=0),
+        ),
         agrees(
             "bilinear of fresh systems; either method for numbers of any size", _with("bilinear")
         ),

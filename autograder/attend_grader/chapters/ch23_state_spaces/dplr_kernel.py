@@ -28,6 +28,13 @@ SIZES = ((2, 5, 0.3), (1, 4, 1.0), (3, 8, 0.1), (2, 1, 0.5), (1, 2, 0.7))
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for pairs, length, delta in (*SIZES, (20, 300, 0.02)):
         yield f"N = {2 * pairs}, {length} taps", Call((*twins(rng, pairs), delta, length))
+    rates, p, b, c = twins(rng, 2)
+    for scale in (1e-6, 1e-12):
+        slow = scale * rates, scale**0.5 * p, b, 1e-10 * c
+        yield f"rates times {scale:g}, c times 1e-10", Call((*slow, 0.5, 6))
+    yield "Δ = 1e-12", Call((rates, p, b, 10 * c, 1e-12, 6))
+    yield "Δ = 1e12", Call((rates, p, b, c, 1e12, 7))
+    yield "rates times 1e6", Call((1e6 * rates, p, b, 1e6 * c, 0.5, 7))
 
 
 def _dense(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
@@ -42,6 +49,10 @@ def _dense(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     powers = ((1 + half) / (1 - half)) ** np.arange(7)[:, None]
     want = (powers @ (c * 0.3 * b / (1 - half))).real
     yield "p = 0: a diagonal system", (rates, 0 * b, b, c, 0.3, 7), want
+    one, j = np.ones(1, complex), np.arange(6)
+    for rate in (1e-6, 1e-12):  # some digits are lost at this rate, but 1e-12 of them count
+        slow = 0.5e-10 / (1 + rate / 4) * np.exp(-rate / 2 * j)
+        yield f"λ = −{rate:g}, c = 1e-10", (-rate * one, 0 * one, one, 1e-10 * one, 0.5, 6), slow
 
 
 def _call(rng: np.random.Generator, length: int) -> tuple[Any, ...]:

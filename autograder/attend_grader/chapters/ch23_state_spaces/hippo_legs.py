@@ -15,7 +15,8 @@ ROOT3 = 3**0.5
 
 
 def _sizes(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for size in (3, 1, int(rng.integers(4, 12)), int(rng.integers(192, 257))):
+    some = (rng.integers(*ends) for ends in ((4, 12), (12, 44), (192, 257)))
+    for size in (3, 1, *map(int, some), 44):
         yield f"N = {size}", Call((size,))
 
 

@@ -22,7 +22,8 @@ def case(rng: np.random.Generator, size: int, places: int, *lead: int) -> Call:
 
 
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for size, places in ((4, 7), (1, 3), (5, 5), (2, 1), (9, 4), (40, 6)):
+    long = ((int(rng.integers(*ends)), 6) for ends in ((66, 129), (192, 257)))
+    for size, places in ((4, 7), (1, 3), (5, 5), (2, 1), (9, 4), (40, 6), *long, (300, 4)):
         yield f"N = {size}, {places} places", case(rng, size, places)
 
 

@@ -16,7 +16,8 @@ PI, KINDS = np.pi, ("lin", "inv")
 
 def _of(kind: str) -> Cases:
     def cases(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-        for pairs in (3, 1, int(rng.integers(4, 12)), int(rng.integers(192, 257))):
+        some = (rng.integers(*ends) for ends in ((4, 12), (66, 129), (192, 257)))
+        for pairs in (3, 1, *map(int, some), 300):
             yield f"{kind}, {pairs} pairs", Call((pairs, kind))
 
     return cases

@@ -42,6 +42,13 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "40 pairs, 6 taps", case(rng, 40, 6, 0.1)
     yield "rates that grow", Call((a.conj() * (-1 + 0j), b, c, np.array(0.3), 5))
     yield "rates near 0", Call((a / 500, b, c, np.array(2.0), 5))
+    at_once = np.array([-1000.0, -0.5 + 2j])
+    yield (
+        "a rate that fades at once, and one that does not",
+        Call((at_once, 500 * b, c, np.array(1.0), 5)),
+    )
+    yield "rates that fade at once", Call((1e11 * a, 1e11 * b, c, np.array(1.0), 5))
+    yield "Δ = 1e12", Call((a, b, c, np.array(1e12), 5))
     yield "b times 1e-12, c times 1e12", Call((a, 1e-12 * b, 1e12 * c, np.array(0.3), 5))
     for delta in (3.0, 3e-4):
         yield f"Δ = {delta:g}", Call((a, b, c, np.array(delta), 5))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +18,18 @@ RELATIVE = Tolerance("relative", 1e-9, "tiny numbers are as exact as others: cas
 TURN = np.array([[np.cos(0.3), -np.sin(0.3)], [np.sin(0.3), np.cos(0.3)]])
 """A system that turns its state and forgets nothing."""
 
+LINE = np.eye(44, k=-1)
+"""A line that hands its numbers on: its kernel is c, then 0."""
+
+CIRCLE = np.roll(np.eye(44), 1, axis=0)
+"""A line whose last number comes back to the first."""
+
+DIPS = np.diag(4 * [1e-12] + 4 * [1e12], -1)
+"""A line of 9 in which a number shrinks to 1e-48 and grows to its size again."""
+
+PEAKS = np.diag(4 * [1e12] + 4 * [1e-12], -1)
+"""A line of 9 in which a number grows to 1e48 and comes back to its size."""
+
 
 def system(rng: np.random.Generator, size: int) -> tuple[Array, Array, Array]:
     """Matrix (size, size) with small numbers, and two vectors (size,)."""
@@ -29,6 +41,19 @@ def lasting(rng: np.random.Generator) -> tuple[Array, Array, Array]:
     angle = rng.uniform(0.3, 1)
     turned = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     return 0.99 * turned, normal(rng, 2), normal(rng, 2)
+
+
+def changing(rng: np.random.Generator, quiet: int, rest: int) -> Iterator[tuple[str, Array]]:
+    """Numbers that look settled for a while, ``quiet`` of them, and then ``rest`` others."""
+    j = np.arange(quiet)
+    for what, start in (
+        ("equal numbers", np.full(quiet, 2.0)),
+        ("zeros", np.zeros(quiet)),
+        ("tiny numbers", np.full(quiet, 1e-12)),
+        ("numbers 1, −1, 1, −1, …", 1.0 - 2 * (j % 2)),
+        ("halves of each other", 0.5**j),
+    ):
+        yield f"{quiet} {what}, then others", np.concatenate([start, 3 + normal(rng, rest)])
 
 
 def misnamed(names: tuple[str, ...]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from attend_solutions import state_spaces as answers
 
-from attend_grader.chapters.ch23_state_spaces.shared import RELATIVE, cost
+from attend_grader.chapters.ch23_state_spaces.shared import RELATIVE, changing, cost
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
@@ -20,11 +20,16 @@ def _pair(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
 
 
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for length in (5, 8, 1, 2, 13, 200):
+    for length in (5, 8, 1, 2, 13, 200, 300):
         yield f"{length} tokens", Call(_pair(rng, length))
     turns = np.array([1.0, 0.0, -1.0, 2.0, -2.0])
     yield "taps whose sum is 0", Call((turns, normal(rng, 5)))
     yield "tokens whose sum is 0", Call((normal(rng, 5), turns))
+    for what, numbers in changing(rng, 50, 30):
+        yield f"taps: {what}", Call((numbers, normal(rng, 80)))
+        yield f"tokens: {what}", Call((normal(rng, 80), numbers))
+    rows = np.stack([numbers for _, numbers in changing(rng, 50, 30)])
+    yield "five kernels whose taps look settled", Call((rows, normal(rng, 80)))
     yield "three channels, each with its kernel", Call((normal(rng, 3, 6), normal(rng, 2, 3, 6)))
 
 

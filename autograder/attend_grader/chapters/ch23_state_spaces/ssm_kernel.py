@@ -9,7 +9,16 @@ import numpy as np
 from attend_solutions import state_spaces as answers
 from attend_solutions.state_spaces import expect_system
 
-from attend_grader.chapters.ch23_state_spaces.shared import TURN, lasting, system
+from attend_grader.chapters.ch23_state_spaces.shared import (
+    CIRCLE,
+    DIPS,
+    LINE,
+    PEAKS,
+    TURN,
+    changing,
+    lasting,
+    system,
+)
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
@@ -46,6 +55,19 @@ def _impulse(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     yield "a circle of 5: a 1, four times 0, a 1", (turn, first[:5], first[:5], 7), again
     late = np.eye(2)[1], np.eye(2)[0]
     yield "an Ā with one eigenvector only", (one, *late, 6), j * 0.5 ** np.maximum(j - 1, 0)
+    yield from _in_a_line(rng)
+
+
+def _in_a_line(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+    """Taps and states that look settled, and are not: N = 44 holds back a change the longest."""
+    first, *_, last = np.eye(44)
+    for what, c in changing(rng, 43, 1):
+        yield f"a line of 44, taps of {what}", (LINE, first, c, 50), np.append(c, np.zeros(6))
+    turns = np.eye(1, 100, 43)[0] + np.eye(1, 100, 87)[0]
+    yield "a circle of 44: a 1 at places 43 and 87", (CIRCLE, first, last, 100), turns
+    first, *_, last = np.eye(9)
+    yield "a state that shrinks to 1e-48 and grows again", (DIPS, first, last, 9), last
+    yield "a state that grows to 1e48 and shrinks again", (PEAKS, first, last, 9), last
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

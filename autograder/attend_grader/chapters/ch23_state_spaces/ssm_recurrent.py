@@ -8,7 +8,16 @@ import numpy as np
 from attend_solutions import state_spaces as answers
 from attend_solutions.state_spaces import expect_system
 
-from attend_grader.chapters.ch23_state_spaces.shared import TURN, lasting, system
+from attend_grader.chapters.ch23_state_spaces.shared import (
+    CIRCLE,
+    DIPS,
+    LINE,
+    PEAKS,
+    TURN,
+    changing,
+    lasting,
+    system,
+)
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, refuses, worked
@@ -46,6 +55,24 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     x = np.array([[1.0, 2.0, 0.0], [-1.0, 0.0, 3.0]])
     yield "two texts, whose first tokens cancel", Call((*system(rng, 3), x))
     yield "c times 1e12, x times 1e-12", Call((a_bar, b_bar, 1e12 * c, 1e-12 * normal(rng, 4)))
+    yield from _settled(rng)
+
+
+def _settled(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    """Texts, outputs and states that look settled, and are not."""
+    fades, b_bar, c = np.diag([0.1, -0.05, 0.02]), normal(rng, 3), 1 + abs(normal(rng, 3))
+    for what, x in changing(rng, 30, 5):
+        yield f"a text of {what}", Call((fades, b_bar, c, x))
+    rows = np.stack([x for _, x in changing(rng, 30, 5)])
+    yield "five texts that look settled for 30 tokens", Call((fades, b_bar, c, rows))
+    first, *_, last = np.eye(44)
+    one = np.eye(1, 46)[0]
+    for what, taps in changing(rng, 43, 1):
+        yield f"a line of 44, outputs of {what}", Call((LINE, first, taps, one))
+    yield "a circle of 44, and a text of a 1 and zeros", Call((CIRCLE, first, last, one))
+    first, *_, last = np.eye(9)
+    yield "a state that shrinks to 1e-48 and grows again", Call((DIPS, first, last, one[:9]))
+    yield "a state that grows to 1e48 and shrinks again", Call((PEAKS, first, last, one[:9]))
 
 
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:

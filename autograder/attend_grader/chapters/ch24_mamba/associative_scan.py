@@ -51,7 +51,11 @@ def _zeros(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 
 def _rounds(subject: Subject, probe: Probe) -> None:
-    """From 64 to 1,024 steps there are 4 more levels, not 16 times as many operations."""
+    """From 64 to 1,024 steps there are 4 more levels, not 16 times as many operations.
+
+    A loop inside a function of Python's own has no operations that are counted, but a tensor a
+    step: those show in memory.
+    """
     probe.agree(subject, *_arguments(probe.rng, 8), part=0, tolerance=FLOAT32, why="cost counts "
                 "for right states only")  # fmt: skip
     state = int(probe.rng.integers(2**31))
@@ -63,6 +67,16 @@ def _rounds(subject: Subject, probe: Probe) -> None:
         cost="steps",
         of="tokens",
         advice="Is there a loop over time? Combine all pairs of neighbours at once, by slices.",
+    )
+    expect_growth(  # as many numbers in all: what grows is what Python keeps for each step
+        subject,
+        lambda tokens: _arguments(np.random.default_rng(state), tokens, 1, 1, 2048 // tokens),
+        sizes=(64, 2048),
+        at_most=8,
+        cost="peak_bytes",
+        of="tokens",
+        advice="There are as many numbers in both: is there a tensor a step, in a loop over time "
+        "that is hidden in `accumulate` or `map`? Combine all pairs of neighbours at once.",
     )
 
 
@@ -195,7 +209,8 @@ EXERCISE = Exercise(
         forbids=READY_MADE,
         says=(
             "Decays may be 0.",
-            "No loop over time: Python's steps may grow like log₂ T, not like T.",
+            "No loop over time, nor a tensor for each step: Python's steps may grow like log₂ T, "
+            "not like T.",
         ),
     ),
     properties=(

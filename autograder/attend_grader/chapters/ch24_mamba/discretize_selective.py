@@ -27,6 +27,7 @@ def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         yield "", _case(rng, *sizes)
     delta, a, b = _case(rng, 2, 3, 4, 2).args
     yield "Δ = 0: all is kept, nothing is added", Call((0 * delta, a, b))
+    yield "rates near −200 and Δ near 0.005", Call((0.005 * delta, 200 * a, b))
     yield "Δ = 50 and rates of −10⁻⁵", Call((0 * delta + 50, 0 * a - 1e-5, b))
     yield "Δ = 50 and rates below −4: all is forgotten", Call((0 * delta + 50, 40 * a, b))
 

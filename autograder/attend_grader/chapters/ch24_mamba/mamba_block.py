@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,14 @@ from attend_solutions import mamba
 from torch.nn import functional
 
 from attend_grader.chapters.ch24_mamba import READY_MADE
+from attend_grader.chapters.ch24_mamba.shared import far_block, flows_at_zero
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.contract import EVERY_PARAMETER
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees
 from attend_grader.checks.sizes import AS_DRAWN
 from attend_grader.checks.subject import Subject
-from attend_grader.checks.torch_numbers import normal
+from attend_grader.checks.torch_numbers import fresh_parameters, normal
 from attend_grader.checks.torch_properties import module_call
 from attend_grader.checks.trials import KEPT
 
@@ -38,11 +40,33 @@ def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "", _case(rng, 2, 5, 4, 3)
     yield "other taps and another rank", _case(rng, 1, 6, 3, 2, 2, 2)
     yield "six taps", _case(rng, 2, 8, 3, 2, 6)
+    yield "gates and step sizes far from 0, fast rates", _far(rng, 2, 4, 3, 2)
+
+
+def _far(rng: np.random.Generator, batch: int, tokens: int, *build: int) -> Call:
+    call = _case(rng, batch, tokens, *build)
+    return replace(call, parameters=far_block(call.parameters or {}))
 
 
 def _short(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "one token", _case(rng, 2, 1, 4, 3)
     yield "fewer tokens than taps", _case(rng, 1, 2, 4, 2)
+
+
+SHORT = agrees("one token, and fewer tokens than taps", _short, repeat=1, tolerance=FLOAT32)
+
+
+def _edges(subject: Subject, probe: Probe) -> None:
+    """Short texts, and raw step sizes of 0 exactly."""
+    SHORT.test(subject, probe)
+    tokens = normal(probe.rng, 2, 5, 4)
+    usual = fresh_parameters(mamba.MambaBlock(4, 3), probe.rng, SCALE)
+
+    def at(raw: float) -> tuple[Subject, Probe]:
+        zero = {"delta": 0 * usual["delta"], "delta_bias": 0 * usual["delta_bias"] + raw}
+        return probe.build(subject, 4, 3, parameters={**usual, **zero})
+
+    flows_at_zero(at, probe, lambda raw: (tokens,), "delta_bias")
 
 
 def _causal(subject: Subject, probe: Probe) -> None:
@@ -83,8 +107,14 @@ def _trained(built: Subject, probe: Probe, x: torch.Tensor) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Default taps, other taps and rank, one token."""
-    return [_case(rng, 2, 5, 4, 3), _case(rng, 1, 6, 3, 2, 2, 2), _case(rng, 2, 1, 4, 2)]
+    """Default taps, other taps and rank, one token; gates and step sizes far from 0."""
+    usual = [_case(rng, 2, 5, 4, 3), _case(rng, 1, 6, 3, 2, 2, 2), _case(rng, 2, 1, 4, 2)]
+    return [*usual, _far(rng, 2, 4, 3, 2)]
+
+
+def wide(rng: np.random.Generator) -> list[Call]:
+    """Many channels and a large state; many taps."""
+    return [_case(rng, 1, 3, 20, 40), _case(rng, 1, 20, 3, 2, 300)]
 
 
 CONVOLVED = "functional.silu(causal_conv1d(u, self.taps, self.taps_bias))"
@@ -204,10 +234,11 @@ EXERCISE = Exercise(
     ),
     properties=(
         agrees("values", _usual, points=2, tolerance=FLOAT32),
-        agrees("one token, and fewer tokens than taps", _short, repeat=1, tolerance=FLOAT32),
+        Property(SHORT.name, 1, _edges, fresh=True),
         Property("no output knows later tokens, or calls before", 1, _causal),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     alternatives={"the recurrence written out": Spelled, "by associative_scan": ByTree},
     hints=(

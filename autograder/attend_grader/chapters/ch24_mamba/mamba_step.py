@@ -11,6 +11,7 @@ from attend_solutions import mamba
 from torch.nn import functional
 
 from attend_grader.chapters.ch24_mamba import READY_MADE
+from attend_grader.chapters.ch24_mamba.shared import far_block
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.contract import FLOAT32 as CONTRACT_FLOAT32
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
@@ -43,6 +44,11 @@ def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "other taps and another rank", _case(rng, 3, 3, 2, 2, 2)
     yield "one tap: nothing recent is kept", _case(rng, 2, 5, 2, 1)
     yield "six taps", _case(rng, 2, 3, 2, 6)
+    block, *others = _case(rng, 2, 4, 3).args
+    for how in (sorted(block), list(block)[::-1]):
+        call = Call(({name: block[name] for name in how}, *others))
+        yield f"the parameters in another order: {how[0]}, {how[1]}, …", call
+    yield "gates and step sizes far from 0, fast rates", Call((far_block(block), *others))
 
 
 def _two_blocks(subject: Subject, probe: Probe) -> None:
@@ -86,6 +92,11 @@ def draws(rng: np.random.Generator) -> list[Call]:
     """Default taps, other taps and rank, one tap; batches of one with one tap and with more."""
     sizes = ((3, 3, 2), (2, 4, 3, 2, 2), (2, 4, 2, 1), (1, 4, 2), (1, 3, 4, 1), (2, 5, 1, 3, 2))
     return [_case(rng, *one) for one in sizes]
+
+
+def wide(rng: np.random.Generator) -> list[Call]:
+    """Many channels and a large state; many taps."""
+    return [_case(rng, 2, 20, 40), _case(rng, 2, 3, 2, 300)]
 
 
 SLIPS = (
@@ -193,7 +204,10 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         ranges={"x": AS_DRAWN, "recent": AS_DRAWN},
         forbids=READY_MADE,
-        says=("Nothing is kept between calls: each may bring another block.",),
+        says=(
+            "K may be 1: `recent` is empty then.",
+            "Nothing is kept between calls: each may bring another block.",
+        ),
     ),
     properties=(
         Property("two blocks of one shape in turn", 1, _two_blocks),
@@ -203,6 +217,7 @@ EXERCISE = Exercise(
         Property("token by token it is the block", 2, _walk),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     alternatives={
         "the recurrence written out": without_the_scan,

@@ -10,11 +10,12 @@ from attend_solutions import mamba
 from torch.nn import functional
 
 from attend_grader.chapters.ch24_mamba import READY_MADE
-from attend_grader.chapters.ch24_mamba.shared import scanned
+from attend_grader.chapters.ch24_mamba.shared import flows_at_zero, scanned
 from attend_grader.checks.compare import FLOAT32, Tolerance
-from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees, worked
 from attend_grader.checks.sizes import AS_DRAWN
+from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
 
@@ -33,6 +34,8 @@ def _far(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "raw step sizes near 200", _large(rng)
     x, raw, bias, a, b, c = _case(rng, 2, 4, 3, 2).args
     yield "raw step sizes near 5.3", Call((x, raw / 10 + 5.3, bias / 10, a, b, c))
+    fast = Call((x, raw / 10 - 5.3, bias / 10, 200 * a, b, c))
+    yield "rates near −200, raw step sizes near −5.3", fast
     yield "raw step sizes near −8: nearly nothing is forgotten", Call((x, raw - 8, bias, a, b, c))
     yield "raw step sizes near −20", Call((x, raw - 20, bias, a, b, c))
     yield "raw step sizes near −60", Call((x, raw - 60, bias, a, b, c))
@@ -49,6 +52,15 @@ RELATIVE = Tolerance(
     "a raw number near 60 is rounded by 4e-6, which moves its exp by as much of itself, and sums "
     "of a few such terms cancel in part; all of the answer may be near 0, so nothing absolute",
 )
+
+FAR = agrees("raw step sizes from −60 to 200", _far, tolerance=RELATIVE)
+
+
+def _all_raw(subject: Subject, probe: Probe) -> None:
+    """The far ones, and 0 exactly, as in the worked example."""
+    FAR.test(subject, probe)
+    x, raw, bias, *others = _case(probe.rng, 2, 4, 3, 2).args
+    flows_at_zero(subject, probe, lambda at: (x, 0 * raw, 0 * bias + at, *others), 2)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -172,7 +184,7 @@ EXERCISE = Exercise(
         ),
         agrees("y", _usual, part=0, tolerance=FLOAT32),
         agrees("the last state", _usual, part=1, tolerance=FLOAT32),
-        agrees("raw step sizes from −60 to 200", _far, tolerance=RELATIVE),
+        Property(FAR.name, 1, _all_raw, fresh=True),
     ),
     draws=draws,
     slips=SLIPS,

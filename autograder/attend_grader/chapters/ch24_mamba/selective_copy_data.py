@@ -38,6 +38,18 @@ def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     far = torch.where(keys == keys.max(dim=1, keepdim=True).values, -1e12, keys)
     yield "one key of −10¹² beside small ones", Call((far, symbols))
     yield "float64 keys 10⁻⁹ apart", Call((1 + 1e-9 * keys.double(), symbols))
+    yield "keys from −1,000 to 10⁻¹² to 1,000 in a row", _all_sizes(rng, 3)
+    keys, symbols = _all_sizes(rng, 12).args
+    yield "float64 keys from −10¹² to 10⁻¹² to 10¹² in a row", Call((keys, symbols))
+
+
+def _all_sizes(rng: np.random.Generator, most: int) -> Call:
+    """Large and tiny keys of both signs; which of the tiny ones are chosen tells a text."""
+    keys, symbols = _case(rng, 6, 13, 6, 1.0).args
+    far = keys.double() - 6
+    sizes = 10 ** torch.linspace(-12, most, 7, dtype=torch.float64)
+    kind = torch.float32 if most < 6 else torch.float64
+    return Call(((far.sign() * sizes[far.abs().long()]).to(kind), symbols))
 
 
 def _edges(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -65,6 +77,11 @@ def draws(rng: np.random.Generator) -> list[Call]:
     sizes = ((3, 9, 4), (2, 7, 3), (2, 4, 4), (1, 12, 2))
     calls = [_case(rng, *each) for each in sizes]
     return calls + [_case(rng, *each) for each in others]
+
+
+def wide(rng: np.random.Generator) -> list[Call]:
+    """Long texts: a place needs more than one byte."""
+    return [_case(rng, 2, 300, 5), _case(rng, 1, 300, 299, 0.7, -5.0)]
 
 
 CHOICE = "keys.argsort(dim=1)[:, :asked]"
@@ -192,6 +209,7 @@ EXERCISE = Exercise(
         Property(EDGES.name, 1, _whole, fresh=True),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     alternatives={"row by row": by_rows, "by counting smaller keys": by_counting},
     hints=(

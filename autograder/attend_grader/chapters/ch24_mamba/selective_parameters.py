@@ -11,10 +11,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from attend_grader.chapters.ch24_mamba import READY_MADE
+from attend_grader.chapters.ch24_mamba.shared import flows_at_zero
 from attend_grader.checks.compare import FLOAT32, Tolerance
-from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees, worked
 from attend_grader.checks.sizes import AS_DRAWN
+from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
 
@@ -58,6 +60,15 @@ RELATIVE = Tolerance(
     "a raw number near 60 is rounded by 4e-6, which moves its exp by as much of itself; nothing "
     "absolute is allowed, as all of the answer is near 0",
 )
+
+EXTREME = agrees("raw step sizes from −60 to 200", _extreme, part=0, tolerance=RELATIVE)
+
+
+def _all_raw(subject: Subject, probe: Probe) -> None:
+    """The far ones, and 0 exactly, as in the worked example."""
+    EXTREME.test(subject, probe)
+    x, select, delta, bias = _case(probe.rng, 2, 3, 4, 2, 3).args
+    flows_at_zero(subject, probe, lambda raw: (x, select, 0 * delta, 0 * bias + raw), 3)
 
 
 SLIPS = (
@@ -182,7 +193,7 @@ EXERCISE = Exercise(
         ),
         agrees("Δ", _usual, part=0, tolerance=FLOAT32),
         agrees("b and c", _usual, part=1, tolerance=FLOAT32),
-        agrees("raw step sizes from −60 to 200", _extreme, part=0, tolerance=RELATIVE),
+        Property(EXTREME.name, 1, _all_raw, fresh=True),
     ),
     draws=draws,
     slips=SLIPS,

@@ -28,6 +28,8 @@ def _case(rng: np.random.Generator, *sizes: int, going_on: bool = False) -> Call
 def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((2, 5, 3, 4), (3, 3, 3, 3), (1, 7, 2, 1), (2, 1, 3, 2)):
         yield "", _case(rng, *sizes)
+    x, delta, a, *others = _case(rng, 2, 6, 3, 2).args
+    yield "rates near −200 and Δ near 0.005", Call((x, 0.005 * delta, 200 * a, *others))
 
 
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -169,7 +171,10 @@ EXERCISE = Exercise(
         ranges={"delta": (0, 50), "a": AS_DRAWN},
         gradients=("x", "delta", "a", "b", "c", "skip", "state"),
         forbids=READY_MADE,
-        says=("Steps Δ from 0 to 50 are safe, though decays may come out as 0.",),
+        says=(
+            "Steps Δ from 0 to 50 are safe, though decays may come out as 0. Differences of running "
+            "sums are good enough.",
+        ),
     ),
     properties=(
         worked(
