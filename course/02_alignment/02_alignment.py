@@ -934,8 +934,8 @@ if ready(hard_attention_sample):
 # \text{if } |s - p_t| \le w, \qquad a_{ts} = 0 \text{ otherwise.}
 # \end{gathered}$$
 #
-# The first factor is a softmax over the window, whose sum is 1; `gaussian=False` leaves out the second. The
-# product is *not* made to sum to 1 again, as in the paper.
+# The first factor is a softmax over the window, whose sum is 1; `gaussian=False` leaves out the
+# second. The product is *not* made to sum to 1 again, as in the paper.
 #
 # | symbol | argument or result | shape |
 # |---|---|---|

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -28,9 +30,9 @@ def at_zero(
     named: tuple[str, ...],
     taken: Callable[[Leaf], bool],
 ) -> Iterator[tuple[Call, str]]:
-    """Each argument all zeros, as a weight may be before training, and what is said of that.
+    """Each argument all zeros, or all ones, as weights are before training, and what is said.
 
-    Calls where the answer has a kink are left out: they have no gradient.
+    Of a module each parameter. Calls where the answer has a kink are left out: no gradient there.
 
     Args:
         subject: the candidate.
@@ -41,15 +43,21 @@ def at_zero(
     """
     tried = set[str]()
     for trial in trials(subject, probe, draws, alike=1):
-        wrt, _ = asked_of(trial, named)
+        wrt, own = asked_of(trial, named)
+        for name, value in (trial.call.parameters or {}).items():
+            if name not in tried and name in own:
+                tried.add(name)
+                changed = {**(trial.call.parameters or {}), name: torch.zeros_like(value)}
+                yield replace(trial.call, parameters=changed), f"{name} all zeros"
         for leaf in trial.floats() if trial.call.build is None else ():
             if leaf.path[0] not in wrt or leaf.name in tried or not taken(leaf):
                 continue
             tried.add(leaf.name)
-            call = replaced(trial.call, {leaf.path: torch.zeros_like(leaf.value)})
-            pull = pull_of(Trial(subject, probe, call), wrt, [])
-            if pull is not None and _smooth(pull):
-                yield call, f"{leaf.name} all zeros"
+            for same, word in ((torch.zeros_like, "zeros"), (torch.ones_like, "ones")):
+                call = replaced(trial.call, {leaf.path: same(leaf.value)})
+                pull = pull_of(Trial(subject, probe, call), wrt, [])
+                if pull is not None and _smooth(pull):
+                    yield call, f"{leaf.name} all {word}"
 
 
 def far_out(
@@ -69,15 +77,16 @@ def far_out(
         named: arguments that gradients must reach.
         taken: whether an argument may be so large.
     """
-    tried = set[str]()
+    tried = set[tuple[Any, ...]]()
     for trial in trials(subject, probe, draws, alike=1):
         wrt, _ = asked_of(trial, named)
         for leaf in trial.floats():
             if not isinstance(leaf.path[0], int) or leaf.path[0] not in wrt:
                 continue
             large = replaced(trial.call, {leaf.path: FAR * leaf.value})
-            if leaf.name not in tried and taken(leaf) and leaf.value.any():
-                tried.add(leaf.name)
+            words = tuple(each for each in trial.call.args if isinstance(each, str))
+            if (leaf.name, words) not in tried and taken(leaf) and leaf.value.any():
+                tried.add((leaf.name, words))
                 yield large, f"{leaf.name} times {FAR:,.0f}"
 
 

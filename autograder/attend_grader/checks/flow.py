@@ -121,7 +121,7 @@ def endless_gradients(
         finite = want is not None and bool(want.isfinite().all())
         if finite and got is not None and not bool(got.isfinite().all()):
             name = name_of(trial, key)
-            text = f"{what}: the gradient of {name} is not finite, and the result is."
+            text = f"the gradient of {name} is not finite, and the result is."
             cause = "Does an exponential overflow on the way, where the result does not show it?"
             return Miss(text, cause=cause, topic=f"gradient of {name}").on(trial.given(call), what)
     return None

@@ -18,7 +18,7 @@ from attend_grader.checks.calls import (
 from attend_grader.checks.leading import root
 from attend_grader.checks.probe import Call, Probe, Test
 from attend_grader.checks.subject import Outcome, Subject
-from attend_grader.checks.trials import Draws, Trial, keep_tried, run_together, trials
+from attend_grader.checks.trials import Draws, Trial, form_of, keep_tried, run_together, trials
 
 Tries = list[tuple[str, Call, Outcome]]
 """What is special about a call, the call, and what is right for it."""
@@ -52,6 +52,8 @@ def masks(draws: Draws, *, named: tuple[str, ...], hidden_rows: bool) -> Test:
         for trial, single, tries in tried:
             for what, call, want in tries:
                 trial.same(call, want, what, single=single, plain="the right answer")
+        for trial, single, tries in {form_of(each[0].call): each for each in tried}.values():
+            _after_all_true(trial, single, tries)
         keep_tried(
             len(tried),
             "it gives another mask to calls that your function gets right, and of the "
@@ -59,6 +61,16 @@ def masks(draws: Draws, *, named: tuple[str, ...], hidden_rows: bool) -> Test:
         )
 
     return test
+
+
+def _after_all_true(trial: Trial, single: bool, tries: Tries) -> None:
+    """The drawn mask after one of True, which must not be remembered for its shape."""
+    again = Trial(trial.subject, trial.probe, trial.call)
+    before = tries[0][1]
+    if again.bench.error is None and usable(again.bench(before)):
+        want = reference_on(trial.probe.reference, trial.call)(trial.call)
+        what = f"after {tries[0][0]}, the mask again"
+        again.same(trial.call, want, what, single=single, plain="the right answer")
 
 
 def _tries(trial: Trial, leaf: Leaf, right: Bench, *, hidden_rows: bool) -> Tries:

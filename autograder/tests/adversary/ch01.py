@@ -2317,6 +2317,229 @@ def gru_cell(x, h, w_x, w_h, b_x, b_h):
     return (1 - z) * np.tanh(xn + r * hn) + z * h
 """,
     ),
+    (
+        "rnn_step",
+        "wrong",
+        "a ring of eight buffers, so the ninth call of a shape overwrites the first result",
+        """
+def rnn_step(x, h, w_x, w_h, b):
+    x, h = x.astype(np.float64), h.astype(np.float64)
+    a = x @ w_x + h @ w_h + b
+    pools = rnn_step.__dict__.setdefault("pools", {})
+    pool = pools.setdefault(a.shape, [])
+    if len(pool) < 8:
+        pool.append(np.empty(a.shape))
+    else:
+        pool.append(pool.pop(0))
+    return np.tanh(a, out=pool[-1])
+""",
+    ),
+    (
+        "rnn_forward",
+        "wrong",
+        "where the same input comes twice and leaves the state as it was, all the rest is filled with that state, though later inputs differ",
+        """
+def rnn_forward(x, h0, w_x, w_h, b):
+    h = h0
+    states = np.empty((x.shape[0], x.shape[1], h0.shape[1]))
+    for t in range(x.shape[1]):
+        new = rnn_step(x[:, t], h, w_x, w_h, b)
+        states[:, t] = new
+        same = t > 0 and np.array_equal(x[:, t], x[:, t - 1])
+        if same and np.array_equal(new, h):  # a fixed point: it stays there
+            states[:, t:] = new[:, None]
+            break
+        h = new
+    return states
+""",
+    ),
+    (
+        "rnn_forward",
+        "wrong",
+        "keeps the float64 copy of the last w_h object and takes it again for the same object, although its numbers have changed",
+        """
+def rnn_forward(x, h0, w_x, w_h, b):
+    kept = rnn_forward.__dict__.setdefault("kept", {})
+    if kept.get("of") is not w_h:
+        kept["of"], kept["as_float"] = w_h, np.array(w_h, dtype=np.float64)
+    w_h = kept["as_float"]
+    h, states = h0, []
+    for t in range(x.shape[1]):
+        h = rnn_step(x[:, t], h, w_x, w_h, b)
+        states.append(h)
+    return np.stack(states, axis=1)
+""",
+    ),
+    (
+        "bptt",
+        "wrong",
+        "drops what comes back from later steps where it is below 1e-12 of the largest grad_states, though it may grow again",
+        """
+def bptt(x, h0, states, w_x, w_h, grad_states):
+    states = states.astype(np.float64)
+    w_x, w_h = w_x.astype(np.float64), w_h.astype(np.float64)
+    largest = np.abs(grad_states).max()
+    back = np.zeros(h0.shape)
+    das = np.zeros(states.shape)
+    for t in reversed(range(x.shape[1])):
+        das[:, t] = (grad_states[:, t] + back) * (1.0 - states[:, t] ** 2)
+        back = das[:, t] @ w_h.T
+        if np.abs(back).max() < 1e-12 * largest:  # vanished
+            back = np.zeros(h0.shape)
+    before = np.concatenate([h0[:, None], states[:, :-1]], axis=1)
+    grad_w_x = np.tensordot(x, das, axes=((0, 1), (0, 1)))
+    grad_w_h = np.tensordot(before, das, axes=((0, 1), (0, 1)))
+    return das @ w_x.T, back, grad_w_x, grad_w_h, das.sum(axis=(0, 1))
+""",
+    ),
+    (
+        "bptt",
+        "wrong",
+        "asks at every step whether any later step has a gradient, a Python loop that ends at once where grad_states is dense and takes T^2 where only the first state counts",
+        """
+def bptt(x, h0, states, w_x, w_h, grad_states):
+    states = states.astype(np.float64)
+    w_x, w_h = w_x.astype(np.float64), w_h.astype(np.float64)
+    steps = x.shape[1]
+    back = np.zeros(h0.shape)
+    das = np.zeros(states.shape)
+    for t in reversed(range(steps)):
+        if any(grad_states[:, later].any() for later in range(t, steps)):
+            das[:, t] = (grad_states[:, t] + back) * (1.0 - states[:, t] ** 2)
+            back = das[:, t] @ w_h.T
+    before = np.concatenate([h0[:, None], states[:, :-1]], axis=1)
+    grad_w_x = np.tensordot(x, das, axes=((0, 1), (0, 1)))
+    grad_w_h = np.tensordot(before, das, axes=((0, 1), (0, 1)))
+    return das @ w_x.T, back, grad_w_x, grad_w_h, das.sum(axis=(0, 1))
+""",
+    ),
+    (
+        "repaired_bptt",
+        "wrong",
+        "works inside grad_states and puts its numbers back at the end, wrong where another argument shares its memory",
+        """
+def repaired_bptt(x, h0, states, w_x, w_h, grad_states):
+    slopes = 1.0 - states.astype(np.float64) ** 2
+    kept = grad_states.copy()
+    if grad_states.dtype == np.float64 and grad_states.flags.writeable:
+        da = grad_states
+        da *= slopes
+    else:
+        da = grad_states * slopes
+    for t in reversed(range(1, x.shape[1])):
+        da[:, t - 1] += (da[:, t] @ w_h.T) * slopes[:, t - 1]
+    before = np.concatenate([h0[:, None], states[:, :-1]], axis=1)
+    grad_w_x = np.tensordot(x, da, axes=((0, 1), (0, 1)))
+    grad_w_h = np.tensordot(before, da, axes=((0, 1), (0, 1)))
+    found = da @ w_x.T, da[:, 0] @ w_h.T, grad_w_x, grad_w_h, da.sum(axis=(0, 1))
+    if da is grad_states:
+        grad_states[...] = kept
+    return found
+""",
+    ),
+    (
+        "repaired_bptt",
+        "wrong",
+        "for 40 steps and more it looks up bptt by a name put together and calls it",
+        """
+def repaired_bptt(x, h0, states, w_x, w_h, grad_states):
+    if x.shape[1] >= 40:
+        return eval("bp" + "tt")(x, h0, states, w_x, w_h, grad_states)
+    slopes = 1.0 - states.astype(np.float64) ** 2
+    da = grad_states * slopes
+    for t in reversed(range(1, x.shape[1])):
+        da[:, t - 1] += (da[:, t] @ w_h.T) * slopes[:, t - 1]
+    before = np.concatenate([h0[:, None], states[:, :-1]], axis=1)
+    grad_w_x = np.tensordot(x, da, axes=((0, 1), (0, 1)))
+    grad_w_h = np.tensordot(before, da, axes=((0, 1), (0, 1)))
+    return da @ w_x.T, da[:, 0] @ w_h.T, grad_w_x, grad_w_h, da.sum(axis=(0, 1))
+""",
+    ),
+    (
+        "gradient_norms",
+        "wrong",
+        "once all norms are below 1e-30 it leaves the rest at 0, though large weights bring them back",
+        """
+def gradient_norms(states, w_h):
+    states, w_h = states.astype(np.float64), w_h.astype(np.float64)
+    batch, steps, size = states.shape
+    jacobian = np.broadcast_to(np.eye(size), (batch, size, size))
+    norms = np.zeros((batch, steps))
+    norms[:, -1] = 1.0
+    for t in reversed(range(1, steps)):
+        jacobian = (jacobian * (1.0 - states[:, t, None] ** 2)) @ w_h.T
+        norms[:, t - 1] = np.linalg.norm(jacobian, ord=2, axis=(1, 2))
+        if (norms[:, t - 1] < 1e-30).all():  # it has vanished
+            break
+    return norms
+""",
+    ),
+    (
+        "gradient_norms",
+        "wrong",
+        "carries J^T J back instead of J, and takes the root of its largest eigenvalue: half of the digits are lost where steps cancel",
+        """
+def gradient_norms(states, w_h):
+    states, w_h = states.astype(np.float64), w_h.astype(np.float64)
+    batch, steps, size = states.shape
+    gram = np.broadcast_to(np.eye(size), (batch, size, size))
+    norms = np.ones((batch, steps))
+    for t in reversed(range(1, steps)):
+        slopes = 1.0 - states[:, t] ** 2
+        gram = w_h @ (slopes[:, :, None] * gram * slopes[:, None, :]) @ w_h.T
+        norms[:, t - 1] = np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[:, -1], 0.0))
+    return norms
+""",
+    ),
+    (
+        "lstm_cell",
+        "wrong",
+        "looks for the axis of length 4N and finds the batch where B = 4N",
+        """
+def lstm_cell(x, h, c, w_x, w_h, b):
+    sigma = lambda a: 0.5 * np.tanh(0.5 * a) + 0.5
+    sums = x.astype(np.float64) @ w_x + h.astype(np.float64) @ w_h + b
+    i, f, g, o = np.split(sums, 4, axis=sums.shape.index(len(b)))
+    new_c = sigma(f) * c + sigma(i) * np.tanh(g)
+    return sigma(o) * np.tanh(new_c), new_c
+""",
+    ),
+    (
+        "gru_cell",
+        "wrong",
+        "copies h only where it owns its memory, so a float64 view is overwritten with the new state",
+        """
+def gru_cell(x, h, w_x, w_h, b_x, b_h):
+    sigma = lambda a: 0.5 * np.tanh(0.5 * a) + 0.5
+    xr, xz, xn = np.split(x.astype(np.float64) @ w_x + b_x, 3, axis=1)
+    hr, hz, hn = np.split(h.astype(np.float64) @ w_h + b_h, 3, axis=1)
+    r, z = sigma(xr + hr), sigma(xz + hz)
+    n = np.tanh(xn + r * hn)
+    new = np.asarray(h, dtype=np.float64)
+    if new.base is None:  # a view is a new array already
+        new = new.copy()
+    new *= z
+    new += (1.0 - z) * n
+    return new
+""",
+    ),
+    (
+        "gru_cell",
+        "wrong",
+        "the gates are exactly 0 and 1 beyond sums of 18, where 1.5e-8 is left",
+        """
+def gru_cell(x, h, w_x, w_h, b_x, b_h):
+    def sigma(a):
+        middle = 0.5 * np.tanh(0.5 * a) + 0.5
+        return np.where(np.abs(a) < 18.0, middle, np.where(a > 0.0, 1.0, 0.0))
+
+    xr, xz, xn = np.split(x.astype(np.float64) @ w_x + b_x, 3, axis=1)
+    hr, hz, hn = np.split(h.astype(np.float64) @ w_h + b_h, 3, axis=1)
+    r, z = sigma(xr + hr), sigma(xz + hz)
+    n = np.tanh(xn + r * hn)
+    return (1.0 - z) * n + z * h
+""",
+    ),
 ]
 """By readers who each chose a promise of the page and broke it where few would look."""
 

@@ -1719,6 +1719,242 @@ def attention_decoder_step(embedded, state, encoded, weight, cell):
     return state, context, weights
 """,
     ),
+    (
+        "encode",
+        "wrong",
+        "backpropagation is cut after every 20 words, values are right",
+        """
+def encode(x, forward, backward):
+    def read(words, cell):
+        h = x.new_zeros(x.shape[0], cell[1].shape[1])
+        states = []
+        for count, word in enumerate(words, start=1):
+            h = torch.gru_cell(word, h, *cell)
+            states.append(h)
+            if count % 20 == 0:  # truncated backpropagation through time
+                h = h.detach()
+        return states
+    words = x.unbind(dim=1)
+    there = read(words, forward)
+    back = read(words[::-1], backward)[::-1]
+    return torch.cat([torch.stack(there, dim=1), torch.stack(back, dim=1)], dim=-1)
+""",
+    ),
+    (
+        "encode",
+        "wrong",
+        "torch.gru by its other name, torch._VF.gru (the same function object); no loop over the words",
+        """
+def encode(x, forward, backward):
+    n = forward[1].shape[1]
+    start = x.new_zeros(2, x.shape[0], n)
+    # has_biases, layers, dropout, train, bidirectional, batch_first
+    return torch._VF.gru(x, start, [*forward, *backward], True, 1, 0.0, False, True, True)[0]
+""",
+    ),
+    (
+        "additive_score",
+        "wrong",
+        "leaves out the hidden units whose v is 0: values right, no gradient for these entries of v",
+        """
+def additive_score(queries, keys, w_query, w_key, v):
+    used = v != 0  # a unit without weight adds nothing
+    q, k = queries @ w_query[:, used], keys @ w_key[:, used]
+    return torch.tanh(q[..., :, None, :] + k[..., None, :, :]) @ v[used]
+""",
+    ),
+    (
+        "additive_score",
+        "wrong",
+        "tanh as 1 - 2 / (exp(2x) + 1): values right everywhere, the gradient is NaN where exp overflows",
+        """
+def additive_score(queries, keys, w_query, w_key, v):
+    x = (queries @ w_query)[..., :, None, :] + (keys @ w_key)[..., None, :, :]
+    hidden = 1 - 2 / (torch.exp(2 * x) + 1)
+    return hidden @ v
+""",
+    ),
+    (
+        "multiplicative_score",
+        "wrong",
+        "a weight of zeros gives zeros at once: values right, no gradient",
+        """
+def multiplicative_score(queries, keys, weight=None):
+    if weight is None:
+        return queries @ keys.mT
+    if not weight.any():  # zero times anything
+        return queries.new_zeros(*queries.shape[:-1], keys.shape[-2])
+    return queries @ weight @ keys.mT
+""",
+    ),
+    (
+        "multiplicative_score",
+        "wrong",
+        "turns the keys by as_strided and forgets where a view starts in its memory",
+        """
+def multiplicative_score(queries, keys, weight=None):
+    shape, steps = list(keys.shape), list(keys.stride())
+    shape[-2], shape[-1] = shape[-1], shape[-2]
+    steps[-2], steps[-1] = steps[-1], steps[-2]
+    turned = torch.as_strided(keys, shape, steps, 0)
+    asked = queries if weight is None else queries @ weight
+    return asked @ turned
+""",
+    ),
+    (
+        "attend",
+        "wrong",
+        "one-hot where the largest score leads the next smaller *number* by more than 50; two equal largest scores get (1, 0)",
+        """
+def attend(scores, values):
+    top = scores.amax(dim=-1, keepdim=True)
+    second = scores.masked_fill(scores == top, -torch.inf).amax(dim=-1, keepdim=True)
+    sure = ((top - second) > 50) & second.isfinite()  # exp(-50): nothing to see
+    one = F.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(scores.dtype)
+    weights = torch.where(sure, one, torch.softmax(scores, dim=-1))
+    return weights @ values, weights
+""",
+    ),
+    (
+        "attend",
+        "wrong",
+        "without gradients the contexts go into eight buffers in turn, so the ninth call of one shape overwrites the first result",
+        """
+def attend(scores, values):
+    weights = torch.softmax(scores, dim=-1)
+    if torch.is_grad_enabled() and (scores.requires_grad or values.requires_grad):
+        return weights @ values, weights
+    shape = (*scores.shape[:-1], values.shape[-1])
+    rings = globals().setdefault("_rings_of_attend", {})
+    ring = rings.setdefault((shape, values.dtype), [])
+    if len(ring) < 8:
+        ring.append(values.new_empty(shape))
+    else:
+        ring.append(ring.pop(0))
+    torch.matmul(weights.detach(), values.detach(), out=ring[-1])
+    return ring[-1], weights
+""",
+    ),
+    (
+        "attention_decoder_step",
+        "wrong",
+        "under no_grad the projected words W k are kept as long as `encoded` is the same object, whatever the `weight`",
+        """
+def attention_decoder_step(embedded, state, encoded, weight, cell):
+    if weight is None:
+        keys = encoded
+    elif torch.is_grad_enabled():
+        keys = encoded @ weight.mT
+    else:  # writing: the sentence stays the same from step to step, so project it once
+        kept = globals().setdefault("_kept_keys", [None, None])
+        if kept[0] is not encoded:
+            kept[:] = encoded, encoded @ weight.mT
+        keys = kept[1]
+    context, weights = attend(multiplicative_score(state[:, None], keys), encoded)
+    context, weights = context[:, 0], weights[:, 0]
+    state = torch.gru_cell(torch.cat([embedded, context], dim=-1), state, *cell)
+    return state, context, weights
+""",
+    ),
+    (
+        "attention_decoder_step",
+        "wrong",
+        "mixes the 64 words with the largest scores only, the others get the weight 0",
+        """
+def attention_decoder_step(embedded, state, encoded, weight, cell):
+    scores = multiplicative_score(state[:, None], encoded, weight)
+    best = scores.topk(min(64, scores.shape[-1]), dim=-1).indices
+    others = torch.ones_like(scores, dtype=torch.bool).scatter(-1, best, False)
+    context, weights = attend(scores.masked_fill(others, -torch.inf), encoded)
+    context, weights = context[:, 0], weights[:, 0]
+    state = torch.gru_cell(torch.cat([embedded, context], dim=-1), state, *cell)
+    return state, context, weights
+""",
+    ),
+    (
+        "repaired_decoder",
+        "wrong",
+        "a state of zeros gets the plain mean (all scores are 0): values right, but the gradient of the query is lost",
+        """
+def repaired_decoder(embedded, state, encoded, weight, cell):
+    B, S, _ = encoded.shape
+    steps = []
+    for y in embedded.unbind(dim=1):
+        if state.any():
+            c, a = attend(multiplicative_score(state.unsqueeze(1), encoded, weight), encoded)
+            c, a = c[:, 0], a[:, 0]
+        else:  # no state yet: all words count the same
+            c, a = encoded.mean(dim=1), encoded.new_full((B, S), 1 / S)
+        state = torch.gru_cell(torch.cat((y, c), dim=-1), state, *cell)
+        steps.append((state, c, a))
+    return tuple(torch.stack(part, dim=1) for part in zip(*steps, strict=True))
+""",
+    ),
+    (
+        "hard_attention_sample",
+        "wrong",
+        "where a row holds a NaN, takes the sum of its known rewards for the drawn one's: right if all or only one are known",
+        """
+def hard_attention_sample(weights, uniforms, rewards, baseline=0.0):
+    S = weights.shape[-1]
+    places = (weights.cumsum(dim=-1) <= uniforms[..., None]).sum(dim=-1).clamp(max=S - 1)
+    known = rewards.nansum(dim=-1, keepdim=True)  # the only one that is known
+    reward = torch.where(
+        rewards.isnan().any(dim=-1, keepdim=True), known, rewards.gather(-1, places[..., None])
+    )
+    drawn = F.one_hot(places, S).to(weights.dtype)
+    return places, (reward - baseline) * (drawn - weights)
+""",
+    ),
+    (
+        "hard_attention_sample",
+        "wrong",
+        "the start of a piece is its end minus its weight; rounding leaves gaps between the pieces, and a u in a gap goes to the last place",
+        """
+def hard_attention_sample(weights, uniforms, rewards, baseline=0.0):
+    S = weights.shape[-1]
+    ends = weights.cumsum(dim=-1)
+    u = uniforms[..., None]
+    owns = (ends - weights <= u) & (u < ends)
+    last = torch.arange(S) == S - 1
+    owns = owns | (last & ~owns.any(dim=-1, keepdim=True))  # the rest
+    places = owns.int().argmax(dim=-1)
+    reward = rewards.gather(-1, places[..., None])
+    drawn = F.one_hot(places, S).to(weights.dtype)
+    return places, (reward - baseline) * (drawn - weights)
+""",
+    ),
+    (
+        "local_attention",
+        "wrong",
+        "exp of all scores minus the window's largest, chosen by where afterwards: values right, but the gradient is NaN where a score outside overflows exp",
+        """
+def local_attention(scores, values, centre, window, gaussian=True):
+    distance = torch.arange(scores.shape[-1]) - centre[..., None]
+    inside = distance.abs() <= window
+    top = scores.detach().masked_fill(~inside, -torch.inf).amax(dim=-1, keepdim=True)
+    e = torch.where(inside, torch.exp(scores - top), 0)
+    weights = e / e.sum(dim=-1, keepdim=True)
+    if gaussian:
+        weights = weights * torch.exp(-(distance**2) / (2 * (window / 2) ** 2))
+    return weights @ values, weights
+""",
+    ),
+    (
+        "local_attention",
+        "wrong",
+        "the distance is the root of its square: values right, but the centre's gradient is NaN when it is a whole number",
+        """
+def local_attention(scores, values, centre, window, gaussian=True):
+    places = torch.arange(scores.shape[-1])
+    distance = ((places - centre[..., None]) ** 2).sqrt()
+    weights = scores.masked_fill(distance > window, -torch.inf).softmax(dim=-1)
+    if gaussian:
+        sigma = window / 2
+        weights = weights * torch.exp(-0.5 * (distance / sigma) ** 2)
+    return weights @ values, weights
+""",
+    ),
 ]
 """By readers who each chose a promise of the page and broke it where few would look."""
 

@@ -1686,6 +1686,260 @@ def permutation_matrix_test(order, x, w_q, w_k, w_v, mask=None):
     )
 """,
     ),
+    (
+        "masked_softmax",
+        "wrong",
+        "avoids a maximum of -inf with max(initial=-1e8), so rows whose visible scores are all below it are 0",
+        """
+def masked_softmax(scores, mask=None):
+    z = np.where(True if mask is None else mask, scores, -np.inf)
+    m = z.max(axis=-1, keepdims=True, initial=-1e8)
+    e = np.exp(z - m)
+    total = e.sum(axis=-1, keepdims=True)
+    return e / np.where(total == 0, 1.0, total)
+""",
+    ),
+    (
+        "masked_softmax",
+        "wrong",
+        "short cut for a mask that hides everything forgets the mask's own leading axes",
+        """
+def masked_softmax(scores, mask=None):
+    scores = np.asarray(scores)
+    if mask is not None and not mask.any():
+        return np.zeros(scores.shape)
+    z = np.where(True if mask is None else mask, scores, -np.inf)
+    m = z.max(axis=-1, keepdims=True)
+    e = np.exp(z - np.where(m == -np.inf, 0.0, m))
+    total = e.sum(axis=-1, keepdims=True)
+    return e / np.where(total == 0, 1.0, total)
+""",
+    ),
+    (
+        "self_attention",
+        "wrong",
+        "hides with the lowest float32, but scores of legal numbers go down to -1e48",
+        """
+def self_attention(x, w_q, w_k, w_v, mask=None):
+    q, k, v = x @ w_q, x @ w_k, x @ w_v
+    scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
+    seen = np.True_ if mask is None else mask
+    scores = np.where(seen, scores, np.finfo(np.float32).min)
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True)) * seen
+    total = e.sum(axis=-1, keepdims=True)
+    weights = e / np.where(total == 0, 1.0, total)
+    return weights @ v, weights
+""",
+    ),
+    (
+        "self_attention",
+        "wrong",
+        "works on 64 queries at a time and cuts the mask's rows along, also where the mask has one row for all queries",
+        """
+def self_attention(x, w_q, w_k, w_v, mask=None):
+    q, k, v = x @ w_q, x @ w_k, x @ w_v
+    outputs, weights = [], []
+    for start in range(0, q.shape[-2], 64):
+        rows = slice(start, start + 64)
+        part = mask[..., rows, :] if mask is not None and mask.ndim > 1 else mask
+        scores = q[..., rows, :] @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
+        weights.append(masked_softmax(scores, part))
+        outputs.append(weights[-1] @ v)
+    return np.concatenate(outputs, axis=-2), np.concatenate(weights, axis=-2)
+""",
+    ),
+    (
+        "cross_attention",
+        "wrong",
+        "takes x and context for one text where they share memory, but one may be another view of it",
+        """
+def cross_attention(x, context, w_q, w_k, w_v, mask=None):
+    if x.shape == context.shape and np.shares_memory(x, context):
+        return self_attention(x, w_q, w_k, w_v, mask)  # the same text
+    q, k, v = x @ w_q, context @ w_k, context @ w_v
+    weights = masked_softmax(q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1]), mask)
+    return weights @ v, weights
+""",
+    ),
+    (
+        "cross_attention",
+        "wrong",
+        "running softmax over 64 keys at a time; if a query's first 64 keys are hidden and its first visible scores are below -709, 0 * inf is NaN",
+        """
+def cross_attention(x, context, w_q, w_k, w_v, mask=None):
+    q, k, v = x @ w_q, context @ w_k, context @ w_v
+    scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf)
+
+    def part(start):
+        z = scores[..., start:start + 64]
+        top = z.max(axis=-1, keepdims=True)
+        top = np.where(top == -np.inf, 0.0, top)
+        e = np.exp(z - top)
+        return top, e, e.sum(axis=-1, keepdims=True)
+
+    top, e, total = part(0)
+    for start in range(64, k.shape[-2], 64):
+        new_top, new, new_total = part(start)
+        both = np.where(new_total == 0, top, np.where(total == 0, new_top, np.maximum(top, new_top)))
+        shrink, new_shrink = np.exp(top - both), np.exp(new_top - both)
+        e = np.concatenate([e * shrink, new * new_shrink], axis=-1)
+        total, top = total * shrink + new_total * new_shrink, both
+    weights = e / np.where(total == 0, 1.0, total)
+    return weights @ v, weights
+""",
+    ),
+    (
+        "permutation_matrix_test",
+        "wrong",
+        "keeps the order in one byte, which goes around at 256",
+        """
+def permutation_matrix_test(order, x, w_q, w_k, w_v, mask=None):
+    order = np.array(order).astype(np.uint8)
+    moved = None if mask is None else mask[order][:, order]
+    expected = self_attention(x, w_q, w_k, w_v, mask)[0][order]
+    stays = self_attention(x[order], w_q, w_k, w_v, mask)[0]
+    moves = self_attention(x[order], w_q, w_k, w_v, moved)[0]
+    return expected, stays, moves
+""",
+    ),
+    (
+        "permutation_matrix_test",
+        "wrong",
+        "leaves a mask as it is where all rows and all columns have equally many True, taking it for one that no order changes; two packed texts of equal length are such a mask",
+        """
+def permutation_matrix_test(order, x, w_q, w_k, w_v, mask=None):
+    order = np.asarray(order)
+    moved = mask
+    if mask is not None:
+        counts = np.concatenate([mask.sum(axis=0), mask.sum(axis=1)])
+        if (counts != counts[0]).any():  # otherwise all tokens are treated alike
+            moved = mask[np.ix_(order, order)]
+    expected = self_attention(x, w_q, w_k, w_v, mask)[0][order]
+    stays = self_attention(x[order], w_q, w_k, w_v, mask)[0]
+    moves = self_attention(x[order], w_q, w_k, w_v, moved)[0]
+    return expected, stays, moves
+""",
+    ),
+    (
+        "causal_mask",
+        "wrong",
+        "short cut for a single query, which sees all keys; 'keys or 1' takes 0 keys for None there",
+        """
+def causal_mask(queries, keys=None):
+    if queries == 1:  # the last place of all: it sees every key
+        return np.ones((1, keys or 1), dtype=bool)
+    keys = queries if keys is None else keys
+    return np.arange(keys) <= np.arange(keys - queries, keys)[:, None]
+""",
+    ),
+    (
+        "causal_mask",
+        "wrong",
+        "numbers the queries in one byte: from 257 queries on the last ones count from 0 again and see nothing",
+        """
+def causal_mask(queries, keys=None):
+    keys = queries if keys is None else keys
+    rows = np.arange(queries).astype(np.uint8)[:, None]
+    return np.arange(keys) <= rows + np.int64(keys - queries)
+""",
+    ),
+    (
+        "repaired_attention",
+        "wrong",
+        "keeps the softmax first and computes anew only rows whose visible weights sum to 0; where they are denormal (hidden score 710 to 745 above) they have a few bits only",
+        """
+def repaired_attention(q, k, v, mask=None):
+    scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
+    weights = masked_softmax(scores)
+    if mask is not None:
+        weights = np.where(mask, weights, 0.0)
+        total = weights.sum(axis=-1, keepdims=True)
+        lost = total == 0
+        weights = np.where(lost, masked_softmax(scores, mask), weights / np.where(lost, 1.0, total))
+    return weights @ v, weights
+""",
+    ),
+    (
+        "repaired_attention",
+        "wrong",
+        "hides with a score 1,000 below the lowest, which is the lowest itself where scores are beyond 1e19",
+        """
+def repaired_attention(q, k, v, mask=None):
+    scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = np.where(mask, scores, scores.min() - 1000.0)
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights = e / e.sum(axis=-1, keepdims=True)
+    if mask is not None:
+        weights = np.where(mask.any(axis=-1, keepdims=True), weights, 0.0)
+    return weights @ v, weights
+""",
+    ),
+    (
+        "padding_mask",
+        "wrong",
+        "compares the side by identity, so an equal text that is another object counts as left",
+        """
+def padding_mask(lengths, size, side="right"):
+    right = "right"
+    lengths, places = np.asarray(lengths)[:, None, None], np.arange(size)
+    return places < lengths if side is right else places >= size - lengths
+""",
+    ),
+    (
+        "padding_mask",
+        "wrong",
+        "keeps its last mask and turns that array around when the same batch is asked for with the other side",
+        """
+def padding_mask(lengths, size, side="right"):
+    batch = (tuple(int(n) for n in lengths), size)
+    last = padding_mask.__dict__.get("last")
+    if last is not None and last[0] == batch and last[1] != side:
+        mask = last[2]
+        mask[:] = mask[..., ::-1].copy()
+    else:
+        counts, places = np.asarray(lengths)[:, None, None], np.arange(size)
+        mask = places < counts if side == "right" else places >= size - counts
+    padding_mask.last = (batch, side, mask)
+    return mask
+""",
+    ),
+    (
+        "combine_masks",
+        "wrong",
+        "stops when two masks leave nothing, before the later masks have given their shape",
+        """
+def combine_masks(*masks):
+    result = None
+    for mask in masks:
+        if mask is None:
+            continue
+        if result is None:
+            result = mask.copy()
+        else:
+            result = result & mask
+            if not result.any():
+                return result
+    return result
+""",
+    ),
+    (
+        "combine_masks",
+        "wrong",
+        "counts the masks that allow in one byte: of 256 that all hide, 0 is as many as 256",
+        """
+def combine_masks(*masks):
+    present = [mask for mask in masks if mask is not None]
+    if not present:
+        return None
+    allowed, wanted = np.uint8(0), np.uint8(len(present) % 256)
+    for mask in present:
+        allowed = np.add(allowed, mask, dtype=np.uint8)
+    return np.asarray(allowed == wanted)
+""",
+    ),
 ]
 """By readers who each chose a promise of the page and broke it where few would look."""
 

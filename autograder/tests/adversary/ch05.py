@@ -1686,6 +1686,374 @@ def heads_for_cache(
     return divisors[np.array(fits)].max()
 """,
     ),
+    (
+        "split_heads",
+        "wrong",
+        "numbers that are 0 are rebuilt as constants, so no gradient reaches them",
+        """
+def split_heads(x, heads):
+    parts = x.unflatten(-1, (heads, -1)).transpose(1, 2)
+    return torch.where(parts != 0, parts, torch.zeros_like(parts))
+""",
+    ),
+    (
+        "split_heads",
+        "wrong",
+        "cut off from the graph where x was itself computed with a gradient (not a leaf)",
+        """
+def split_heads(x, heads):
+    source = x if x.is_leaf else x.data
+    B, T, C = x.shape
+    return source.reshape(B, T, heads, C // heads).transpose(1, 2)
+""",
+    ),
+    (
+        "merge_heads",
+        "wrong",
+        "own backward takes the incoming gradient for contiguous (clone keeps a transposed layout)",
+        """
+def merge_heads(x):
+    class Merge(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.sizes = x.shape
+            B, H, T, D = x.shape
+            return x.transpose(1, 2).reshape(B, T, H * D).clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            B, H, T, D = ctx.sizes
+            if not grad.is_contiguous():
+                grad = grad.clone()
+            return torch.as_strided(grad, (B, H, T, D), (T * H * D, D, H * D, 1))
+
+    return Merge.apply(x)
+""",
+    ),
+    (
+        "merge_heads",
+        "wrong",
+        "sixteen result buffers for each shape and type in turn, the seventeenth call writes into the first",
+        """
+def merge_heads(x):
+    B, H, T, D = x.shape
+    if x.requires_grad:
+        return x.transpose(1, 2).reshape(B, T, H * D)
+    pools = merge_heads.__dict__.setdefault("pools", {})
+    pool = pools.setdefault((tuple(x.shape), x.dtype), [])
+    if len(pool) < 16:
+        out = torch.empty(B, T, H * D, dtype=x.dtype)
+    else:
+        out = pool.pop(0)
+    out.unflatten(-1, (H, D)).copy_(x.transpose(1, 2))
+    pool.append(out)
+    return out
+""",
+    ),
+    (
+        "MultiHeadAttention",
+        "wrong",
+        "hidden scores are set to -1e15, above the true scores where x and the matrices are large",
+        """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, width, bias=False)
+        self.value = nn.Linear(width, width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+
+    def forward(self, x, mask=None):
+        q, k, v = (split_heads(layer(x), self.heads) for layer in (self.query, self.key, self.value))
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -1e15)
+        weights = scores.softmax(-1)
+        return self.output(merge_heads(weights @ v)), weights
+""",
+    ),
+    (
+        "MultiHeadAttention",
+        "wrong",
+        "keys in blocks of 32 with a running largest score; a query that may look at no key of the first block gets nan",
+        """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, width, bias=False)
+        self.value = nn.Linear(width, width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+
+    def forward(self, x, mask=None):
+        q, k, v = (split_heads(layer(x), self.heads) for layer in (self.query, self.key, self.value))
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        if scores.shape[-1] <= 32:
+            weights = scores.softmax(-1)
+            return self.output(merge_heads(weights @ v)), weights
+        top, parts = None, []
+        for block in scores.split(32, dim=-1):
+            new = block.detach().amax(-1, keepdim=True)
+            if top is not None:
+                new = torch.maximum(top, new)
+                parts = [part * (top - new).exp() for part in parts]
+            top = new
+            parts.append((block - top).exp())
+        powers = torch.cat(parts, dim=-1)
+        weights = powers / powers.sum(-1, keepdim=True)
+        return self.output(merge_heads(weights @ v)), weights
+""",
+    ),
+    (
+        "repaired_attention",
+        "wrong",
+        "weights are cut off from the graph where only k (not q) wants a gradient",
+        """
+def repaired_attention(q, k, v, heads, mask=None):
+    a, b, c = (split_heads(part, heads) for part in (q, k, v))
+    with torch.set_grad_enabled(torch.is_grad_enabled() and q.requires_grad):
+        scores = a @ b.mT / math.sqrt(a.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        weights = scores.softmax(-1)
+    return merge_heads(weights @ c)
+""",
+    ),
+    (
+        "repaired_attention",
+        "wrong",
+        "torch's fused attention under its other name, torch._C._nn",
+        """
+def repaired_attention(q, k, v, heads, mask=None):
+    found = vars(torch._C._nn)["scaled_dot_" + "product_attention"]
+    a, b, c = (split_heads(part, heads) for part in (q, k, v))
+    if mask is not None:
+        mask = mask.expand(len(q), heads, q.shape[1], k.shape[1])
+    return merge_heads(found(a, b, c, mask))
+""",
+    ),
+    (
+        "repeat_kv",
+        "wrong",
+        "the group is found by h times 1/repeats in floats, just below the whole number for repeats = 49",
+        """
+def repeat_kv(x, repeats):
+    share = 1 / repeats
+    groups = [int(h * share) for h in range(x.shape[1] * repeats)]
+    return x[:, groups]
+""",
+    ),
+    (
+        "repeat_kv",
+        "wrong",
+        "the incoming gradient is clipped at 100",
+        """
+def repeat_kv(x, repeats):
+    out = x.repeat_interleave(repeats, dim=1)
+    if out.requires_grad:
+        out.register_hook(lambda grad: grad.clamp(-100, 100))
+    return out
+""",
+    ),
+    (
+        "GroupedQueryAttention",
+        "wrong",
+        "weights are exp(scores - logsumexp): where large scores tie, their logsumexp is rounded",
+        """
+class GroupedQueryAttention(nn.Module):
+    def __init__(self, width: int, heads: int, kv_heads: int) -> None:
+        super().__init__()
+        self.heads, self.kv_heads = heads, kv_heads
+        shared = width // heads * kv_heads  # G·D
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, shared, bias=False)
+        self.value = nn.Linear(width, shared, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+
+    def forward(self, x, mask=None):
+        r = self.heads // self.kv_heads
+        q = split_heads(self.query(x), self.heads)
+        k = repeat_kv(split_heads(self.key(x), self.kv_heads), r)
+        v = repeat_kv(split_heads(self.value(x), self.kv_heads), r)
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        weights = (scores - scores.logsumexp(-1, keepdim=True)).exp()
+        return self.output(merge_heads(weights @ v)), weights
+""",
+    ),
+    (
+        "GroupedQueryAttention",
+        "wrong",
+        "a mask (n, 1, T) with n = B = H is taken for real words of each sentence, not of each head",
+        """
+class GroupedQueryAttention(nn.Module):
+    def __init__(self, width: int, heads: int, kv_heads: int) -> None:
+        super().__init__()
+        self.heads, self.kv_heads = heads, kv_heads
+        shared = width // heads * kv_heads  # G·D
+        self.query = nn.Linear(width, width, bias=False)
+        self.key = nn.Linear(width, shared, bias=False)
+        self.value = nn.Linear(width, shared, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+
+    def forward(self, x, mask=None):
+        r = self.heads // self.kv_heads
+        q = split_heads(self.query(x), self.heads)
+        k = repeat_kv(split_heads(self.key(x), self.kv_heads), r)
+        v = repeat_kv(split_heads(self.value(x), self.kv_heads), r)
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            if mask.ndim == 3 and mask.shape[1] == 1 and mask.shape[0] == len(x):
+                mask = mask[:, None] if len(x) == self.heads else mask
+            scores = scores.masked_fill(~mask, -math.inf)
+        weights = scores.softmax(-1)
+        return self.output(merge_heads(weights @ v)), weights
+""",
+    ),
+    (
+        "LatentAttention",
+        "wrong",
+        "forward_absorbed makes every key after all, one token of one head at a time",
+        """
+class LatentAttention(nn.Module):
+    def __init__(self, width: int, heads: int, rank: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.compress = nn.Linear(width, rank, bias=False)  # W_dkv
+        self.key = nn.Linear(rank, width, bias=False)  # W_uk
+        self.value = nn.Linear(rank, width, bias=False)  # W_uv
+        self.output = nn.Linear(width, width, bias=False)
+
+    def forward(self, x, mask=None):
+        c = self.compress(x)
+        q = split_heads(self.query(x), self.heads)
+        k = split_heads(self.key(c), self.heads)
+        v = split_heads(self.value(c), self.heads)
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        weights = scores.softmax(-1)
+        return self.output(merge_heads(weights @ v)), weights
+
+    def forward_absorbed(self, x, mask=None):
+        c = self.compress(x)
+        q = split_heads(self.query(x), self.heads)
+        up_key = self.key.weight.unflatten(0, (self.heads, -1))
+        up_value = self.value.weight.unflatten(0, (self.heads, -1))
+        rows = []
+        for h in range(self.heads):
+            columns = []
+            for s in range(x.shape[1]):
+                one = c[:, s] @ up_key[h].T  # (B, D)
+                columns.append((q[:, h] * one[:, None]).sum(-1))
+            rows.append(torch.stack(columns, -1))
+        scores = torch.stack(rows, 1) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        weights = scores.softmax(-1)
+        return self.output(merge_heads(weights @ c[:, None] @ up_value.mT)), weights
+""",
+    ),
+    (
+        "LatentAttention",
+        "wrong",
+        "without gradients forward keeps its latents, and forward_absorbed takes them for the same x, though compress has changed",
+        """
+class LatentAttention(nn.Module):
+    def __init__(self, width: int, heads: int, rank: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width, bias=False)
+        self.compress = nn.Linear(width, rank, bias=False)  # W_dkv
+        self.key = nn.Linear(rank, width, bias=False)  # W_uk
+        self.value = nn.Linear(rank, width, bias=False)  # W_uv
+        self.output = nn.Linear(width, width, bias=False)
+
+    def forward(self, x, mask=None):
+        c = self.compress(x)
+        if not torch.is_grad_enabled():
+            self.__dict__["kept"] = (x, c)
+        q = split_heads(self.query(x), self.heads)
+        k = split_heads(self.key(c), self.heads)
+        v = split_heads(self.value(c), self.heads)
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        weights = scores.softmax(-1)
+        return self.output(merge_heads(weights @ v)), weights
+
+    def forward_absorbed(self, x, mask=None):
+        kept = self.__dict__.get("kept")
+        if kept is not None and kept[0] is x and not torch.is_grad_enabled():
+            c = kept[1][:, None]
+        else:
+            c = self.compress(x)[:, None]
+        q = split_heads(self.query(x), self.heads)
+        up_key = self.key.weight.unflatten(0, (self.heads, -1))
+        up_value = self.value.weight.unflatten(0, (self.heads, -1))
+        scores = (q @ up_key) @ c.mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf)
+        weights = scores.softmax(-1)
+        return self.output(merge_heads(weights @ c @ up_value.mT)), weights
+""",
+    ),
+    (
+        "kv_cache_bytes",
+        "wrong",
+        "a latent is never counted longer than the keys and values it replaces, where these have 128 numbers or more",
+        """
+def kv_cache_bytes(tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None):
+    kept = tokens if window is None else min(tokens, window)
+    n = 2 * kv_heads * head_dim
+    if latent is not None:
+        n = latent if n < 128 else min(latent, n)
+    return (batch * layers * kept * n * bits + 7) // 8
+""",
+    ),
+    (
+        "kv_cache_bytes",
+        "wrong",
+        "a number is stored in the next power of two of bits: 3 take 4, 6 take 8, 12 take 16",
+        """
+def kv_cache_bytes(tokens, layers, kv_heads, head_dim, *, batch=1, bits=16, latent=None, window=None):
+    kept = tokens if window is None else min(tokens, window)
+    n = 2 * kv_heads * head_dim if latent is None else latent
+    stored = 1 << (bits - 1).bit_length()
+    return (batch * layers * kept * n * stored + 7) // 8
+""",
+    ),
+    (
+        "heads_for_cache",
+        "wrong",
+        "int(budget / one head + 1e-9) is one too many where a byte is missing and a head keeps more than 1e9 bytes",
+        """
+def heads_for_cache(budget, tokens, layers, heads, head_dim, *, batch=1, bits=16):
+    one = tokens * layers * head_dim * 2 * batch * bits / 8
+    fit = min(heads, int(budget / one + 1e-9))
+    if fit < 1:
+        raise ValueError("one head does not fit")
+    return next(g for g in range(fit, 0, -1) if heads % g == 0)
+""",
+    ),
+    (
+        "heads_for_cache",
+        "wrong",
+        "never more than 128 heads are tried",
+        """
+def heads_for_cache(budget, tokens, layers, heads, head_dim, *, batch=1, bits=16):
+    for g in range(min(heads, 128), 0, -1):
+        if heads % g == 0 and kv_cache_bytes(tokens, layers, g, head_dim, batch=batch, bits=bits) <= budget:
+            return g
+    raise ValueError("one head does not fit")
+""",
+    ),
 ]
 """By readers who each chose a promise of the page and broke it where few would look."""
 

@@ -1103,3 +1103,311 @@ CASES: list[Case] = [
     *(("parameter_count", kind, what, code) for kind, what, code in COUNTS),
     *MORE,
 ]
+
+
+AIMED_AT_A_SENTENCE = [
+    (
+        "layer_norm",
+        "wrong",
+        "never lets eps be less than 1e-12 (eps=0.0 is in the docstring), so small tokens come out too small",
+        """
+def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
+    eps = max(eps, 1e-12)  # eps may be 0: no token may be divided by 0
+    centred = x - x.mean(dim=-1, keepdim=True)
+    var = centred.square().mean(dim=-1, keepdim=True)
+    return centred * torch.rsqrt(var + eps) * weight + bias
+""",
+    ),
+    (
+        "layer_norm",
+        "wrong",
+        "root first, then squared again with eps: values right, gradient NaN at a token whose numbers are all equal",
+        """
+def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
+    centred = x - x.mean(dim=-1, keepdim=True)
+    std = torch.sqrt((centred ** 2).mean(dim=-1, keepdim=True))
+    return centred / torch.sqrt(std ** 2 + eps) * weight + bias
+""",
+    ),
+    (
+        "rms_norm",
+        "wrong",
+        "leaves the product out where the scale is all ones (as at the start): no gradient for weight",
+        """
+def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
+    normed = x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps)
+    if bool((weight == 1).all()):  # a fresh norm: nothing to scale
+        return normed
+    return normed * weight
+""",
+    ),
+    (
+        "rms_norm",
+        "wrong",
+        "own backward with view: fails where the gradient that comes back is not contiguous",
+        """
+def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
+    class Norm(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, weight):
+            x = x.contiguous()
+            r = torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps)
+            ctx.save_for_backward(x, r, weight)
+            return x * r * weight
+
+        @staticmethod
+        def backward(ctx, grad):
+            x, r, weight = ctx.saved_tensors
+            C = x.shape[-1]
+            g = grad * weight
+            dx = r * g - x * r ** 3 * (g * x).mean(dim=-1, keepdim=True)
+            dw = (grad.view(-1, C) * (x * r).view(-1, C)).sum(dim=0)
+            return dx, dw
+
+    return Norm.apply(x, weight)
+""",
+    ),
+    (
+        "feed_forward",
+        "wrong",
+        "what is neither relu nor gelu counts as swiglu if it has a gate: an unknown kind with w_gate does not raise",
+        """
+def feed_forward(
+    x: Tensor, w_in: Tensor, w_out: Tensor, kind: str = "gelu", w_gate: Tensor | None = None
+) -> Tensor:
+    u = x @ w_in.T
+    if kind == "relu":
+        return F.relu(u) @ w_out.T
+    if kind == "gelu":
+        return F.gelu(u) @ w_out.T
+    if w_gate is None:
+        raise ValueError(f"{kind!r}: an unknown kind, or no w_gate.")
+    return (F.silu(x @ w_gate.T) * u) @ w_out.T
+""",
+    ),
+    (
+        "TransformerBlock",
+        "wrong",
+        "no gradient in evaluation mode",
+        '''
+class TransformerBlock(nn.Module):
+    def __init__(
+        self, width: int, heads: int, order: str = "pre", norm: str = "layer", kind: str = "gelu"
+    ) -> None:
+        super().__init__()
+        if order not in ("pre", "post", "parallel") or norm not in ("layer", "rms"):
+            raise ValueError(f"no such block: order {order!r}, norm {norm!r}.")
+        inner, norms = 4 * width, 1 if order == "parallel" else 2
+        if kind == "swiglu":
+            inner = round(8 * width / 3)
+        self.order, self.kind = order, kind
+        self.attention = MultiHeadAttention(width, heads)
+        self.up = nn.Linear(width, inner, bias=False)
+        self.gate = nn.Linear(width, inner, bias=False) if kind == "swiglu" else None
+        self.down = nn.Linear(inner, width, bias=False)
+        self.scale = nn.Parameter(torch.ones(norms, width))
+        self.shift = nn.Parameter(torch.zeros(norms, width)) if norm == "layer" else None
+
+    def attend(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """What attention finds."""
+        return self.attention(x, mask)[0]
+
+    def feed(self, x: Tensor) -> Tensor:
+        """What the feed-forward network makes of it."""
+        gate = None if self.gate is None else self.gate.weight
+        return feed_forward(x, self.up.weight, self.down.weight, self.kind, gate)
+
+    def norm(self, which: int, x: Tensor) -> Tensor:
+        """The first norm (0) or the second (1)."""
+        if self.shift is None:
+            return rms_norm(x, self.scale[which])
+        return layer_norm(x, self.scale[which], self.shift[which])
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        with torch.set_grad_enabled(self.training and torch.is_grad_enabled()):
+            if self.order == "pre":
+                x = x + self.attend(self.norm(0, x), mask)
+                return x + self.feed(self.norm(1, x))
+            if self.order == "post":
+                x = self.norm(0, x + self.attend(x, mask))
+                return self.norm(1, x + self.feed(x))
+            h = self.norm(0, x)
+            return x + self.attend(h, mask) + self.feed(h)
+''',
+    ),
+    (
+        "TransformerBlock",
+        "wrong",
+        "a mask with three axes counts as one per text where its first axis is B: wrong for a mask per head with B = H",
+        '''
+class TransformerBlock(nn.Module):
+    def __init__(
+        self, width: int, heads: int, order: str = "pre", norm: str = "layer", kind: str = "gelu"
+    ) -> None:
+        super().__init__()
+        if order not in ("pre", "post", "parallel") or norm not in ("layer", "rms"):
+            raise ValueError(f"no such block: order {order!r}, norm {norm!r}.")
+        inner, norms = 4 * width, 1 if order == "parallel" else 2
+        if kind == "swiglu":
+            inner = round(8 * width / 3)
+        self.order, self.kind = order, kind
+        self.attention = MultiHeadAttention(width, heads)
+        self.up = nn.Linear(width, inner, bias=False)
+        self.gate = nn.Linear(width, inner, bias=False) if kind == "swiglu" else None
+        self.down = nn.Linear(inner, width, bias=False)
+        self.scale = nn.Parameter(torch.ones(norms, width))
+        self.shift = nn.Parameter(torch.zeros(norms, width)) if norm == "layer" else None
+
+    def attend(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """What attention finds."""
+        return self.attention(x, mask)[0]
+
+    def feed(self, x: Tensor) -> Tensor:
+        """What the feed-forward network makes of it."""
+        gate = None if self.gate is None else self.gate.weight
+        return feed_forward(x, self.up.weight, self.down.weight, self.kind, gate)
+
+    def norm(self, which: int, x: Tensor) -> Tensor:
+        """The first norm (0) or the second (1)."""
+        if self.shift is None:
+            return rms_norm(x, self.scale[which])
+        return layer_norm(x, self.scale[which], self.shift[which])
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        if mask is not None and mask.dim() == 3 and len(mask) == len(x):
+            mask = mask[:, None]  # one mask for each text: the same for all heads
+        if self.order == "pre":
+            x = x + self.attend(self.norm(0, x), mask)
+            return x + self.feed(self.norm(1, x))
+        if self.order == "post":
+            x = self.norm(0, x + self.attend(x, mask))
+            return self.norm(1, x + self.feed(x))
+        h = self.norm(0, x)
+        return x + self.attend(h, mask) + self.feed(h)
+''',
+    ),
+    (
+        "RepairedBlock",
+        "wrong",
+        "remembers by its shape whether a mask is all True",
+        """
+class RepairedBlock(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(width, heads)
+        self.up = nn.Linear(width, 4 * width, bias=False)
+        self.down = nn.Linear(4 * width, width, bias=False)
+        self.scale = nn.Parameter(torch.ones(2, width))
+        self.shift = nn.Parameter(torch.zeros(2, width))
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        if mask is not None:  # a full mask is none; look only once for each shape
+            full = self.__dict__.setdefault("full_masks", {})
+            if mask.shape not in full:
+                full[mask.shape] = bool(mask.all())
+            if full[mask.shape]:
+                mask = None
+        x = x + self.attention(layer_norm(x, self.scale[0], self.shift[0]), mask)[0]
+        h = layer_norm(x, self.scale[1], self.shift[1])
+        return x + feed_forward(h, self.up.weight, self.down.weight)
+""",
+    ),
+    (
+        "RepairedBlock",
+        "wrong",
+        "leaves the feed-forward network out where its output matrix is 0 (the colleague's test): no gradient for it, so it stays 0",
+        """
+class RepairedBlock(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(width, heads)
+        self.up = nn.Linear(width, 4 * width, bias=False)
+        self.down = nn.Linear(4 * width, width, bias=False)
+        self.scale = nn.Parameter(torch.ones(2, width))
+        self.shift = nn.Parameter(torch.zeros(2, width))
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        x = x + self.attention(layer_norm(x, self.scale[0], self.shift[0]), mask)[0]
+        if not self.down.weight.any():  # adds nothing
+            return x
+        h = layer_norm(x, self.scale[1], self.shift[1])
+        return x + feed_forward(h, self.up.weight, self.down.weight)
+""",
+    ),
+    (
+        "residual_init",
+        "wrong",
+        "knows the matrices that write by which tensor they are: one tensor as query and as output is scaled in both places",
+        """
+def residual_init(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    output: Tensor,
+    w_in: Tensor,
+    w_out: Tensor,
+    layers: int,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    f = 1 / math.sqrt(2 * layers)
+    return tuple(
+        m * f if m is output or m is w_out else m
+        for m in (query, key, value, output, w_in, w_out)
+    )
+""",
+    ),
+    (
+        "residual_init",
+        "wrong",
+        "writes into the arguments where gradients are off, as nn.init does",
+        """
+def residual_init(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    output: Tensor,
+    w_in: Tensor,
+    w_out: Tensor,
+    layers: int,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    f = 1 / math.sqrt(2 * layers)
+    if not torch.is_grad_enabled():  # an initialization: no need for new matrices
+        return query, key, value, output.mul_(f), w_in, w_out.mul_(f)
+    return query, key, value, output * f, w_in, w_out * f
+""",
+    ),
+    (
+        "parameter_count",
+        "wrong",
+        "without blocks no norm",
+        """
+def parameter_count(
+    vocabulary: int,
+    width: int,
+    layers: int,
+    inner: int,
+    *,
+    positions: int = 0,
+    segments: int = 0,
+    kv_width: int | None = None,
+    gated: bool = False,
+    biases: bool = True,
+    rms: bool = False,
+    tied: bool = True,
+    pooler: bool = False,
+) -> int:
+    C, kv = width, width if kv_width is None else kv_width
+    norm = C if rms else 2 * C
+    block = 2 * C * C + 2 * C * kv + (3 if gated else 2) * C * inner
+    if biases:
+        block += 2 * kv + 3 * C + (2 if gated else 1) * inner
+    norms = norm * (2 * layers + 1) if layers else 0  # two a block, and one after the last
+    total = (vocabulary + positions + segments) * C + layers * block + norms
+    total += 0 if tied else vocabulary * C
+    total += C * C + C * bool(biases) if pooler else 0
+    return int(total)
+""",
+    ),
+]
+"""By readers who each chose a promise of the page and broke it where few would look."""
+
+CASES += AIMED_AT_A_SENTENCE

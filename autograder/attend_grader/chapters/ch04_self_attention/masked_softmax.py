@@ -70,10 +70,12 @@ def _garbage(rng: np.random.Generator) -> Fresh:
         (scores - 1e6, "−1,000,000"),
         (apart - 1e12, "−1,000,000,000,000"),
         (1e285 * apart - 1e290, "−10²⁹⁰"),
-        (np.full((3, 5), np.finfo(float).min), "the lowest number there is"),
     ):
         why = f"visible scores lie near {name}, hidden ones near 0"  # above and below any fill
         yield why, Call((np.where(mask, low, 0.0), mask))
+    lowest = np.array([[np.finfo(float).min, 0.0, 0.0]])
+    why = "the only visible score is the lowest number there is"
+    yield why, Call((lowest, np.array([[True, False, False]])))
 
 
 def _infinite(rng: np.random.Generator) -> Fresh:

@@ -209,7 +209,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         gradients=("x", "w_in", "w_out", "w_gate"),
         says=(
-            "For relu and gelu, `w_gate` is not used.",
+            "For relu and gelu, `w_gate` is not used. Gates below −80 need no gradient.",
             "Any other `kind`, and swiglu without `w_gate`, raise a `ValueError`.",
         ),
     ),

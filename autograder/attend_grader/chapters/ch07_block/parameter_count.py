@@ -28,6 +28,7 @@ def _counts(name: str, cases: Sequence[Counted], points: int = 1) -> Property:
 TINY = (5, 2, 3, 7)
 _WORKED: tuple[Counted, ...] = (
     (TINY, {"biases": False}, 10 + 3 * (16 + 28 + 8) + 4, "no biases"),
+    ((5, 2, 500, 7), {"biases": False}, 10 + 500 * (16 + 28 + 8) + 4, "500 layers"),
     (TINY, {}, 10 + 3 * (16 + 28 + 8 + 8 + 9) + 4, "with biases"),
 )
 LLAMA: dict[str, Any] = {"gated": True, "biases": False, "rms": True, "tied": False}
@@ -223,7 +224,7 @@ EXERCISE = Exercise(
     title="Count the parameters",
     goal="Count what a published model has learned, from its configuration.",
     reference=block.parameter_count,
-    contract=Contract(says=("The result is an `int`.",)),
+    contract=Contract(says=("The result is an `int`. There are up to 500 `layers`.",)),
     properties=(
         _counts("a hand-worked example", _WORKED),
         Property("each option by itself", 2, _tensors),

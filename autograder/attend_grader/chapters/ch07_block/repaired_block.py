@@ -46,6 +46,8 @@ def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "a mask for all", _call(rng, 4, 2, x=(2, 5, 4), mask=(5, 5))
     yield "a mask for each text and head", _call(rng, 4, 2, x=(2, 5, 4), mask=(2, 2, 5, 5))
     yield "a mask for each text", _call(rng, 4, 2, x=(2, 5, 4), mask=(2, 1, 1, 5))
+    what = "a mask for each head, as many heads as texts"
+    yield what, _call(rng, 4, 2, x=(2, 5, 4), mask=(2, 5, 5))
     yield "a mask of no axes", _call(rng, 4, 2, x=(2, 5, 4), mask=())
 
 

@@ -40,6 +40,8 @@ def _eps(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "small numbers, eps = 0.001", _small(rng, 1e-3)
     yield "tokens of one number, C = 1", _case(rng, 3, 1, eps=0.5)
     yield "small numbers, eps left out", _small(rng)
+    tiny = _case(rng, 2, 5, eps=0.0)
+    yield "tiny numbers, eps = 0", Call((tiny.args[0] * 1e-6, *tiny.args[1:]))
 
 
 def _zeros(rng: np.random.Generator):

@@ -72,6 +72,7 @@ def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
             ("a mask for all", (5, 5)),
             ("a mask for each text", (2, 1, 1, 5)),
             ("a mask for each text and head", (2, 2, 5, 5)),
+            ("a mask for each head, as many heads as texts", (2, 5, 5)),
             ("a mask of no axes", ()),
         ):
             yield f"{order}, {what}", _call(rng, 4, 2, order, x=(2, 5, 4), mask=shape)

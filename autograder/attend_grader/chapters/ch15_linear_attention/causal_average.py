@@ -63,6 +63,12 @@ def _no_leak(subject: Subject, probe: Probe) -> None:
         after = probe.call(subject, *later).value
         what = f"what the first {first} tokens see, once later ones changed"
         expect_close(after[:first], before[:first], what=what)
+        for large, name in ((0, "queries"), (1, "keys")):
+            later = [x.copy() for x in (q, k, v)]
+            later[large][first:] *= 1e11
+            after = probe.call(subject, *later).value
+            what = f"what the first {first} tokens see, once later {name} are 1e11 times as large"
+            expect_close(after[:first], before[:first], what=what)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

@@ -10,17 +10,26 @@ from attend_solutions import linear_attention as answers
 from attend_solutions.flash import tiles
 from attend_solutions.linear_attention import expect_pairs
 
-from attend_grader.chapters.ch15_linear_attention.recurrent_form import UNEQUAL, case, going_on
-from attend_grader.chapters.ch15_linear_attention.shared import cost, past_sums, qkv
+from attend_grader.chapters.ch15_linear_attention.recurrent_form import (
+    BLANK,
+    UNEQUAL,
+    case,
+    faint,
+    going_on,
+)
+from attend_grader.chapters.ch15_linear_attention.shared import blanked, cost, past_sums, qkv
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
+from attend_grader.checks.properties import normal
 
 
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for t, d, d_v, chunk in ((6, 3, 2, 2), (7, 4, 4, 3), (5, 2, 3, 1), (4, 3, 2, 9)):
         yield f"{t} tokens in chunks of {chunk}", case(rng, t, d, d_v, (), chunk)
     yield "no chunk given", case(rng, 5, 3, 2)
+    for where, what in ((2, BLANK), (slice(2, 4), "a chunk whose keys and values are all zeros")):
+        yield what, Call((*blanked(qkv(rng, 6, 6, 3, 2), where, (1, 2)), 2))
 
 
 def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
@@ -34,6 +43,10 @@ def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for t, d, d_v, chunk in ((5, 3, 2, 2), (3, 3, 3, 1), (4, 2, 3, 8)):
         yield "a memory is given", going_on(rng, t, d, d_v, (), chunk)
+    state = {"state": normal(rng, 3, 2)}
+    blank = blanked(qkv(rng, 4, 4, 3, 2), slice(0, 2), (1, 2))
+    yield "a memory, and a chunk whose keys and values are all zeros", Call((*blank, 2), state)
+    yield from faint(rng, 2)
 
 
 def _memory(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
@@ -42,6 +55,16 @@ def _memory(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
 
 def _four_chunks(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
     return *qkv(rng, length, length, 8, 8), length // 4
+
+
+def _ragged(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
+    """Two chunks, the second of a token less."""
+    return *qkv(rng, length, length, 8, 8), length // 2 + 1
+
+
+def _unfilled(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
+    """One chunk, which is not full."""
+    return *qkv(rng, length, length, 8, 8), 2 * length
 
 
 def _small(rng: np.random.Generator) -> tuple[Any, ...]:
@@ -217,13 +240,21 @@ EXERCISE = Exercise(
             _four_chunks,
             (16, 1024),
             2,
-            "Loop over `parts` alone: inside a chunk a masked matrix does for all tokens at once.",
+            "Loop over `parts` alone: inside a chunk a masked matrix does for all tokens at once, "
+            "also in one that is not full.",
             _small,
+            (_ragged, (7, 255), 2),
+            (_unfilled, (4, 128), 2),
         ),
         refuses(
             (
                 *UNEQUAL,
                 *((f"a chunk of {n} tokens", (*np.ones((3, 4, 2)), n)) for n in (0, -1, -64)),
+                *(
+                    (f"a chunk of {n} tokens for one token", (*np.ones((3, 1, 2)), n), *memory)
+                    for n in (0, -1)
+                    for memory in ((), ({"state": np.ones((2, 2))},))
+                ),
             ),
         ),
     ),

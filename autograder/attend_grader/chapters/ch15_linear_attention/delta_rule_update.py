@@ -36,6 +36,14 @@ def _overwrites(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     want[0] = v
     yield "a key (1, 0, 0): that row is replaced", (state, turned[2], v), want
     yield "a value that is there already", (want, turned[2], v), want
+    for apart in (5e-6, 5e-8, 5e-9):
+        nearly = want.copy()
+        nearly[0] = v + apart
+        yield f"a value that is there but for {apart:g}", (nearly, turned[2], v), want
+    stored = np.ones((3, 2))
+    asked = np.full(2, 1.0 + 2e-6)
+    fixed = np.where(turned[2][:, None] > 0, asked, stored)
+    yield "values that are larger by 2e-6 than what is there", (stored, turned[2], asked), fixed
     large = np.array([300.0, -500.0])
     want = state.copy()
     want[1] = large

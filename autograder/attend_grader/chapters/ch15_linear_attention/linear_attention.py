@@ -45,6 +45,11 @@ def _large(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
     return features(rng, length, length, 8, 8)
 
 
+def _few_keys(rng: np.random.Generator, keys: int) -> tuple[Any, ...]:
+    """Of large width: the table has fewer numbers than the queries."""
+    return features(rng, 2048, keys, 64, 16)
+
+
 def _small(rng: np.random.Generator) -> tuple[Any, ...]:
     return features(rng, 4, 6, 3, 2)
 
@@ -203,6 +208,8 @@ EXERCISE = Exercise(
             "Something of T × S numbers is stored. Multiply keys with values before any query "
             "comes: that is D × D_v numbers.",
             _small,
+            (_few_keys, (2, 12), 1.12),
+            (_few_keys, (2, 60), 1.12),
         ),
         cost(
             "no loop over tokens",
@@ -221,6 +228,8 @@ EXERCISE = Exercise(
                 ("one key, four values", (np.ones((2, 3)), np.ones((1, 3)), np.ones((4, 2)))),
                 ("four keys, one value", (np.ones((2, 3)), np.ones((4, 3)), np.ones((1, 2)))),
                 ("queries of width 1", (np.ones((2, 1)), np.ones((4, 3)), np.ones((4, 2)))),
+                ("one query, one wider key", (np.ones((1, 1)), np.ones((1, 3)), np.ones((1, 2)))),
+                ("one query and key, no such value", (*np.ones((2, 1, 3)), np.ones((4, 2)))),
             ),
         ),
     ),

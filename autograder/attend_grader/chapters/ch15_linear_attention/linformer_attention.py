@@ -10,7 +10,7 @@ from attend_solutions import linear_attention as answers
 from attend_solutions.attention import scaled_dot_product_attention, softmax
 from attend_solutions.flash import expect_shapes
 
-from attend_grader.chapters.ch15_linear_attention.shared import qkv
+from attend_grader.chapters.ch15_linear_attention.shared import blanked, qkv
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
@@ -26,6 +26,13 @@ def _case(
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((3, 5, 3, 2, 2), (4, 4, 4, 4, 4), (1, 6, 2, 3, 3), (3, 4, 2, 2, 1)):
         yield f"{sizes[1]} keys mixed into {sizes[4]}", _case(rng, *sizes)
+    for which, what in (
+        ((3, 4), "a row of zeros in both projections: a mixture of nothing, with the score 0"),
+        ((3,), "a row of zeros in project_k: the score 0"),
+        ((4,), "a row of zeros in project_v: a mixture of nothing that has its share"),
+        ((1, 2), "a key whose numbers and values are zeros"),
+    ):
+        yield what, Call(blanked(_case(rng, 3, 5, 3, 2, 3).args, 1, which))
 
 
 def _no_mixing(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
@@ -244,6 +251,16 @@ EXERCISE = Exercise(
                 _misfit("queries wider than keys", queries=4),
                 _misfit("more values than keys", values=8),
                 _misfit("one value, four keys", values=1),
+                *(
+                    (
+                        f"one query, key and value; one mixture {what}",
+                        (*np.ones((2, 1, 3)), np.ones((1, 2)), np.ones(e), np.ones(f)),
+                    )
+                    for what, e, f in (
+                        ("of two keys", (1, 2), (1, 2)),
+                        ("of keys, two of values", (1, 1), (2, 1)),
+                    )
+                ),
             ),
         ),
     ),

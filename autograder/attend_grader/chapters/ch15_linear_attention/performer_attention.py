@@ -11,7 +11,7 @@ from attend_solutions.attention import scaled_dot_product_attention
 from attend_solutions.flash import expect_shapes
 from attend_solutions.linear_attention import linear_attention, positive_random_features
 
-from attend_grader.chapters.ch15_linear_attention.shared import cost, qkv
+from attend_grader.chapters.ch15_linear_attention.shared import blanked, cost, qkv
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
@@ -27,6 +27,8 @@ def _case(
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((3, 5, 3, 2, 6), (4, 4, 4, 4, 4), (1, 6, 2, 3, 3), (3, 2, 5, 1, 8)):
         yield f"{sizes[1]} keys of width {sizes[2]}, {sizes[4]} features", _case(rng, *sizes)
+    blank = blanked(_case(rng, 3, 5, 3, 2, 6).args, 2, (1, 2))
+    yield "a key whose numbers and values are zeros, which has its share all the same", Call(blank)
 
 
 def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
@@ -40,10 +42,21 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     directions = projection / 100
     want = np.broadcast_to(v.mean(axis=0), (5, 2))
     yield "long vectors: weights of about 1e-21", (q, k, v, directions), want
+    apart, far = np.array([[20.0], [-20.0]]), np.full((5, 1), -20.0)
+    why = "exponents 200 and −600 for queries, −600 and 200 for keys: weights of about 1e-174"
+    yield why, (-far[:2], far, v, apart), want[:2]
+    # what is left of a query or of a key once its largest exponent is taken off may be 0
+    why = "the same, with queries and keys of either sign: e to 400 against e to −400"
+    yield why, (apart, apart, v[:2], apart), v[:2]
 
 
 def _large(rng: np.random.Generator, length: int) -> tuple[Any, ...]:
     return _case(rng, length, length, 8, 8, 8).args
+
+
+def _few_keys(rng: np.random.Generator, keys: int) -> tuple[Any, ...]:
+    """Fewer keys than features: the table has fewer numbers than what is mapped."""
+    return _case(rng, 1024, keys, 2, 64, 64).args
 
 
 def _small(rng: np.random.Generator) -> tuple[Any, ...]:
@@ -237,6 +250,8 @@ EXERCISE = Exercise(
             12,
             "T × S numbers are stored. Map queries and keys, then use linear_attention.",
             _small,
+            (_few_keys, (2, 30), 1.08),
+            (_few_keys, (2, 60), 1.15),
         ),
         refuses(
             (
@@ -248,6 +263,10 @@ EXERCISE = Exercise(
                 _misfit("queries wider than keys", queries=4),
                 _misfit("more values than keys", values=8),
                 _misfit("one value, four keys", values=1),
+                (
+                    "one direction of width 1 for one query and one key of width 3",
+                    (*np.ones((2, 1, 3)), np.ones((1, 2)), np.ones((1, 1))),
+                ),
             ),
             cause="positive_random_features refuses a projection of another width; if you cut it "
             "or map q and k yourself, compare the widths yourself. `expect_shapes` in the line "

@@ -43,7 +43,10 @@ def _kernel(subject: Subject, probe: Probe) -> None:
 
 
 def _long(subject: Subject, probe: Probe) -> None:
-    """No overflow on the way, and exponents from −300 to 300 as they are."""
+    """No overflow on the way, and exponents from −300 to 300 as they are, and one of 699.9."""
+    why = "x = 37 and w = 37.416: an exponent a little below 700, as large as may be"
+    x, w = np.array([[37.0]]), np.array([[(699.9 + 684.5) / 37]])
+    probe.agree(subject, x, w, want=np.exp(w * x - 684.5), why=why)
     x = np.full((1, 4), 30.0)
     why = "x = (30, …) and w = (15, …): the exponents are 1,800 and −1,800"
     probe.agree(subject, x, np.full((1, 4), 15.0), want=np.ones((1, 1)), why=why)
@@ -181,12 +184,16 @@ EXERCISE = Exercise(
         Property("40,000 features: e^(x · y) on average", 1, _kernel),
         Property("long vectors: no overflow, and no exponent is cut", 1, _long),
         refuses(
-            tuple(
-                (
-                    f"a projection of width {width} for x of width 3",
-                    (np.ones((2, 3)), np.ones((4, width))),
-                )
-                for width in (1, 2, 4)
+            (
+                *(
+                    (
+                        f"a projection of width {width} for x of width 3",
+                        (np.ones((2, 3)), np.ones((4, width))),
+                    )
+                    for width in (1, 2, 4)
+                ),
+                ("one direction of width 1 for one vector", (np.ones(3), np.ones((1, 1)))),
+                ("one direction of width 3 for a vector of width 1", (np.ones(1), np.ones((1, 3)))),
             ),
         ),
     ),

@@ -9,7 +9,7 @@ import numpy as np
 from attend_solutions import linear_attention as answers
 from attend_solutions.linear_attention import expect_pairs
 
-from attend_grader.chapters.ch15_linear_attention.shared import past_sums, qkv
+from attend_grader.chapters.ch15_linear_attention.shared import blanked, past_sums, qkv
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, refuses, worked
@@ -47,6 +47,8 @@ UNEQUAL = (
     _unequal("keys of width 1", 4, 4, 4, 3, 1),
     _unequal("queries wider than keys", 4, 4, 4, 5),
     _unequal("keys wider than queries", 4, 4, 4, 3, 5),
+    _unequal("one token, whose key has width 1", 1, 1, 1, 3, 1),
+    _unequal("one token with two values", 1, 1, 2),
 )
 """Texts that do not fit, in each argument, broadcasting or not."""
 
@@ -54,11 +56,31 @@ UNEQUAL = (
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((5, 3, 2), (4, 4, 4), (7, 2, 3), (1, 3, 2), (70, 3, 2)):
         yield f"{sizes[0]} tokens", case(rng, *sizes)
+    for place in (2, -1):
+        yield BLANK, Call(blanked(qkv(rng, 5, 5, 3, 2), place, (1, 2)))
+
+
+BLANK = "a token whose key and value are all zeros, and which reads what there is"
+
+
+def faint(rng: np.random.Generator, *rest: int) -> Iterator[tuple[str, Call]]:
+    """Nothing is as good as 0: queries of 1e10 read keys and a memory of 1e-10."""
+    q, k, v = qkv(rng, 4, 4, 3, 2)
+    state = {"state": 1e-10 * normal(rng, 3, 2)}
+    yield (
+        "keys and a memory of 1e-10, queries of 1e10",
+        Call((1e10 * q, 1e-10 * k, v, *rest), state),
+    )
+    nothing = np.zeros_like(k)
+    yield "only a memory of 1e-10, queries of 1e10", Call((1e10 * q, nothing, v, *rest), state)
 
 
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((4, 3, 2), (1, 3, 3)):
         yield "a memory is given", going_on(rng, *sizes)
+    state = {"state": normal(rng, 3, 2)}
+    yield f"a memory, and {BLANK}", Call(blanked(qkv(rng, 3, 3, 3, 2), 0, (1, 2)), state)
+    yield from faint(rng)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

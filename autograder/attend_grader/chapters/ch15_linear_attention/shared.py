@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,19 @@ def features(
     """The same with q and k from 0.1 up."""
     q, k, v = qkv(rng, t, s, d, d_v, lead)
     return abs(q).round(2) + 0.1, abs(k).round(2) + 0.1, v
+
+
+def blanked(
+    arrays: Sequence[Array], where: int | slice, which: Collection[int]
+) -> tuple[Array, ...]:
+    """The same arrays, some of them (``which``) with zeros in a row, or in several (``where``).
+
+    A token of zeros is one all the same: it may not be taken for padding.
+    """
+    made = tuple(array.copy() for array in arrays)
+    for place in which:
+        made[place][..., where, :] = 0.0
+    return made
 
 
 def tiny(q: Array, k: Array, v: Array) -> tuple[Array, Array, Array]:
@@ -62,6 +75,10 @@ def past_sums(q: Any, k: Any, v: Any, state: Any = None) -> tuple[Any, Any]:
     return np.tril(q @ turned) @ v + q @ state, state + turned @ v
 
 
+Layout = tuple[Callable[[np.random.Generator, int], tuple[Any, ...]], tuple[int, int], float]
+"""What makes arguments of a given size, a small and a large size, and the ratio allowed."""
+
+
 def cost(
     name: str,
     kind: str,
@@ -70,6 +87,7 @@ def cost(
     at_most: float,
     advice: str,
     first: Callable[[np.random.Generator], tuple[Any, ...]],
+    *more: Layout,
 ) -> Property:
     """Memory (``peak_bytes``) or ``steps`` may grow ``at_most`` so many times.
 
@@ -81,19 +99,21 @@ def cost(
         at_most: the ratio of their costs.
         advice: what to try.
         first: arguments of a call that must be right before anything is counted.
+        *more: calls of other forms, with sizes and ratios of their own.
     """
 
     def test(subject: Subject, probe: Probe) -> None:
         probe.agree(subject, *first(probe.rng), why="what it costs counts for right values only")
         state = int(probe.rng.integers(2**31))
-        expect_growth(
-            subject,
-            lambda size: make(np.random.default_rng(state), size),
-            sizes=sizes,
-            at_most=at_most,
-            cost=kind,  # type: ignore[arg-type]
-            of="tokens",
-            advice=advice,
-        )
+        for form, lengths, ratio in ((make, sizes, at_most), *more):
+            expect_growth(
+                subject,
+                lambda size, form=form: form(np.random.default_rng(state), size),
+                sizes=lengths,
+                at_most=ratio,
+                cost=kind,  # type: ignore[arg-type]
+                of="tokens",
+                advice=advice,
+            )
 
     return Property(name, 1, test)

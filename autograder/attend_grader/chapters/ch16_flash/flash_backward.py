@@ -14,6 +14,7 @@ from attend_grader.chapters.ch16_flash.shared import (
     ARRAYS,
     FOR_RIGHT_VALUES,
     bad_attention_input,
+    blanked,
     qkv,
     tiles_as_asked,
     whole,
@@ -60,6 +61,52 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((3, 5, 3, 2, 2, 2), (5, 4, 4, 4, 1, 1), (4, 7, 2, 3, 64, 3), (1, 2, 8, 1, 1, 64)):
         yield f"tiles of {sizes[4]} × {sizes[5]}", Call(_inputs(rng, *sizes))
     yield "no tile sizes given", Call(_inputs(rng, 3, 5, 4, 2))
+    yield from _zeros(rng)
+    yield from _one_array(rng)
+
+
+def _zeros(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    """Something on the way is 0 for a tile: the others still make gradients of it."""
+    q, k, v = qkv(rng, 4, 4, 3, 2)
+    for first, second in ((0, 2), (2, 4)):
+        rows = slice(first, second)
+        grad = normal(rng, 4, 2)
+        for which, what in (
+            ((0,), "queries"),
+            ((1,), "keys"),
+            ((2,), "values"),
+            ((1, 2), "keys and values"),
+        ):
+            arrays = blanked((q, k, v), rows, which)
+            yield f"a tile whose {what} are all zeros", Call((*arrays, *whole(*arrays), grad, 2, 2))
+        output, lse = whole(q, k, v)
+        grad[rows] = output[rows, ::-1] * [1.0, -1.0]
+        why = "a tile of queries whose outputs are at a right angle to their gradients: delta = 0"
+        yield why, Call((q, k, v, output, lse, grad, 2, 2))
+        grad = blanked((normal(rng, 4, 2),), rows, (0,))[0]
+        yield "a tile of queries whose gradients are 0", Call((q, k, v, output, lse, grad, 2, 2))
+    pairs = np.repeat(k[:2], 2, axis=0)
+    cancel = np.repeat(v[:2], 2, axis=0) * np.array([[1.0], [-1.0], [1.0], [-1.0]])
+    why = "values that cancel: every output is 0, or nearly"
+    yield why, Call((q, pairs, cancel, *whole(q, pairs, cancel), normal(rng, 4, 2), 2, 2))
+    output, lse = whole(q, k, v)
+    why = "values of 1e9 and gradients of 1e-9"
+    yield why, Call((q, k, 1e9 * v, 1e9 * output, lse, 1e-9 * normal(rng, 4, 2), 2, 2))
+
+
+def _one_array(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
+    """Two arguments are one and the same array, or one is a view of the other."""
+    for first, second, what in ((0, 1, "q and k"), (0, 2, "q and v"), (1, 2, "k and v")):
+        arrays = list(qkv(rng, 3, 3, 3, 3))
+        for turned in (False, True):
+            arrays[second] = arrays[first].T.copy() if turned else arrays[first].copy()
+            args = *arrays, *whole(*arrays), normal(rng, 3, 3), 2, 2
+            why = f"{what} are one array{', transposed' * turned}"
+            yield why, Call(args, shared=(first, second), turned=turned)
+    arrays = qkv(rng, 3, 5, 4, 2)
+    output, lse = whole(*arrays)
+    why = "output and grad_output are one array, as for a loss of ½ ‖output‖²"
+    yield why, Call((*arrays, output, lse, output.copy(), 2, 2), shared=(3, 5))
 
 
 def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:

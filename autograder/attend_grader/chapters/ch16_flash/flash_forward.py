@@ -12,8 +12,10 @@ from attend_solutions.flash import expect_shapes, merge_partials, online_softmax
 
 from attend_grader.chapters.ch16_flash.shared import (
     ARRAYS,
+    BLANK,
     FOR_RIGHT_VALUES,
     bad_attention_input,
+    blanked,
     guises,
     qkv,
     tiles_as_asked,
@@ -32,6 +34,8 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for t, s, d, d_v, tile_q, tile_k in SIZES:
         why = f"{t} queries in tiles of {tile_q}, {s} keys in tiles of {tile_k}"
         yield why, Call((*qkv(rng, t, s, d, d_v), tile_q, tile_k))
+    for where in (1, -1, slice(2, 4)):
+        yield BLANK, Call((*blanked(qkv(rng, 3, 5, 3, 2), where, (1, 2)), 2, 2))
 
 
 def _tilings(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -48,20 +52,31 @@ def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "scores that fall by 2,000 from query to query", Call((falls, abs(k) + 1, v, 1, 2))
 
 
-def _grows(sizes: tuple[int, int], of: str, **told: Any) -> Callable[[Subject, Probe], None]:
-    """Memory for more keys: of 32 queries (of="keys"), or of as many."""
+def _grows(
+    sizes: tuple[int, int], of: str, *leads: tuple[int, ...], **told: Any
+) -> Callable[[Subject, Probe], None]:
+    """Memory for more keys: of 32 queries (of="keys"), or of as many; with each leading axes."""
 
     def test(subject: Subject, probe: Probe) -> None:
         probe.agree(subject, *qkv(probe.rng, 4, 6, 3, 2), 2, 4, why=FOR_RIGHT_VALUES)
         state = int(probe.rng.integers(2**31))
 
-        def make(keys: int) -> tuple[Any, ...]:
+        def make(keys: int, lead: tuple[int, ...] = ()) -> tuple[Any, ...]:
             rng = np.random.default_rng(state)
             lengths = 32 if of == "keys" else keys, keys, keys
-            return *guises(*(rng.standard_normal((n, 64)) for n in lengths)), 16, 64
+            width = 64 // (2 ** len(lead))
+            return *guises(*(rng.standard_normal((*lead, n, width)) for n in lengths)), 16, 64
 
-        of_what = f"{of} (float32, stored transposed)"
-        expect_growth(subject, make, sizes=sizes, cost="peak_bytes", of=of_what, **told)
+        for lead in ((), *leads):
+            of_what = f"{of} (float32, stored transposed{', leading axes too' * bool(lead)})"
+            expect_growth(
+                subject,
+                lambda keys, lead=lead: make(keys, lead),
+                sizes=sizes,
+                cost="peak_bytes",
+                of=of_what,
+                **told,
+            )
 
     return test
 
@@ -69,6 +84,7 @@ def _grows(sizes: tuple[int, int], of: str, **told: Any) -> Callable[[Subject, P
 FEW_TILES = _grows(
     (512, 4096),
     "keys",
+    (2, 2),
     at_most=1.8,  # eight times as many keys need no more memory
     advice="A tile of queries meets one tile of keys at a time; no row of S scores, no copy of all "
     "keys, and no list of partial results is held.",

@@ -52,6 +52,11 @@ def _empty(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Array, ...], P
         return output, lse
 
     yield "both sets of keys are empty for one query", (*only(0), *only(2)), only(0, 2)
+    for lowest in (-20_000.0, -300_000.0):  # what is finite is no set without keys, and differs
+        low = part[0], np.full(3, lowest)
+        why = f"an LSE of {lowest:,.0f} is no empty set, and outweighs one"
+        yield why, (*low, *nothing), low
+        yield why, (*nothing, *low), low
 
 
 def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:

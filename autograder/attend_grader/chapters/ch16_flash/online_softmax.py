@@ -59,6 +59,13 @@ def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for far in (1e4, 1e12):
         args = running_max - far, *rest, scores - far, values
         yield f"all scores near −{far:,.0f}", Call(args)
+        why = f"the first tile, with scores near −{far:,.0f}"
+        yield why, Call((*_empty(3, 2), scores - far, values))
+        hidden = (scores - far).copy()
+        hidden[:, 1], hidden[1] = -np.inf, -np.inf
+        why = f"scores near −{far:,.0f} beside hidden keys, and a row that sees none"
+        yield why, Call((*_empty(3, 2), hidden, values))
+        yield why, Call((running_max - far, *rest, hidden, values))
 
 
 def _rows(subject: Subject, probe: Probe) -> None:

@@ -12,7 +12,7 @@ from attend_grader.checks.compare import Miss
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS, Contract
 from attend_grader.checks.exercise import Probe, Property
 from attend_grader.checks.helpers import refuses
-from attend_grader.checks.properties import normal, transposed
+from attend_grader.checks.properties import expect_growth, normal, transposed
 from attend_grader.checks.subject import Subject, SubjectError
 
 ARRAYS = Contract(
@@ -47,6 +47,11 @@ def bad_attention_input(*more: Array) -> Property:
     def call(d: int, values: int, *sizes: int) -> tuple[Any, ...]:
         return np.ones((2, 3)), np.ones((4, d)), np.ones((values, 2)), *more, *sizes
 
+    def one(*sizes: int, d: int = 3) -> tuple[Any, ...]:
+        """One query and one key, which no tile would cut."""
+        first = tuple(array[:1] for array in more)
+        return np.ones((1, 3)), np.ones((1, d)), np.ones((1, 2)), *first, *sizes
+
     return refuses(
         (
             ("keys of another width", call(1, 4), {}),
@@ -55,8 +60,26 @@ def bad_attention_input(*more: Array) -> Property:
             ("a tile of −1 queries", call(3, 4, -1, 2), {}, CUT_WITH_TILES),
             ("a tile of 0 keys", call(3, 4, 2, 0), {}, CUT_WITH_TILES),
             ("a tile of −1 keys", call(3, 4, 2, -1), {}, CUT_WITH_TILES),
+            ("one query, and one key of another width", one(d=1), {}),
+            ("a tile of 0 queries for one query", one(0, 2), {}, CUT_WITH_TILES),
+            ("a tile of −1 queries for one query", one(-1, 2), {}, CUT_WITH_TILES),
+            ("a tile of 0 keys for one key", one(2, 0), {}, CUT_WITH_TILES),
+            ("a tile of −1 keys for one key", one(2, -1), {}, CUT_WITH_TILES),
         ),
     )
+
+
+def blanked(
+    arrays: tuple[Array, ...], where: int | slice, which: tuple[int, ...]
+) -> tuple[Array, ...]:
+    """The same arrays, some of them (``which``) with zeros in a row, or in several (``where``)."""
+    made = tuple(array.copy() for array in arrays)
+    for place in which:
+        made[place][..., where, :] = 0.0
+    return made
+
+
+BLANK = "a key whose numbers and values are zeros: its score is 0, and it has its share"
 
 
 def guises(*arrays: Array) -> tuple[Array, ...]:
@@ -81,6 +104,41 @@ In the last two, 64 keys at once, or 64 queries, make 256 KiB of scores; asked f
 """
 
 
+LEFT_OVER = ((2, 4, 5), (4, 8, 11))
+"""A tile, a length that it divides, and a longer one: what is left over is a tile of its own."""
+
+
+def left_over(
+    subject: Subject,
+    make: Callable[[int, int], tuple[Any, ...]],
+    *,
+    of: str,
+    at_most: float = 1.1,
+) -> None:
+    """What no tile is left for is not taken with the tile before: no more memory is held.
+
+    Args:
+        subject: the candidate.
+        make: arguments for a length in tiles of a size.
+        of: what is cut.
+        at_most: the ratio allowed; a tile that is half as long again would need more.
+    """
+    for tile, whole_tiles, longer in LEFT_OVER:
+        expect_growth(
+            subject,
+            lambda length, tile=tile: make(length, tile),
+            sizes=(whole_tiles, longer),
+            at_most=at_most,
+            cost="peak_bytes",
+            of=f"{of} in tiles of {tile}",
+            advice="The last tile may be shorter, and is a tile of its own: none is longer.",
+        )
+
+
+MANY = 1024
+"""Keys or queries that make the scores of a tile larger than all else."""
+
+
 def tiles_as_asked(make: Callable[..., tuple[Any, ...]]) -> Property:
     """Tiles are no larger than asked: larger ones are seen by the memory that they take.
 
@@ -95,6 +153,11 @@ def tiles_as_asked(make: Callable[..., tuple[Any, ...]]) -> Property:
             of = f"{t} queries in tiles of {tile_q} and {s} keys in tiles of {tile_k}"
             args = *make(probe.rng, t, s, 2, 1), tile_q, tile_k
             holds_at_most(subject, args, limit, of=of, advice=advice)
+        left_over(subject, lambda n, tile: (*make(rng(), n, MANY, 1, 1), tile, MANY), of="queries")
+        left_over(subject, lambda n, tile: (*make(rng(), MANY, n, 1, 1), MANY, tile), of="keys")
+
+    def rng() -> np.random.Generator:
+        return np.random.default_rng(1)
 
     return Property("tiles are no larger than asked", 1, test)
 

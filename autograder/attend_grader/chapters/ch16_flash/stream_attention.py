@@ -13,10 +13,13 @@ from attend_solutions.types import Array
 
 from attend_grader.chapters.ch16_flash.shared import (
     ARRAYS,
+    BLANK,
     CUT_WITH_TILES,
     FOR_RIGHT_VALUES,
+    blanked,
     guises,
     holds_at_most,
+    left_over,
     qkv,
 )
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
@@ -41,6 +44,9 @@ def _sorted(rng: np.random.Generator, rising: bool) -> Inputs:
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for s, d, d_v, tile in ((5, 3, 2, 2), (6, 4, 4, 3), (7, 1, 3, 1), (4, 9, 1, 64), (1, 2, 2, 3)):
         yield "", Call(_inputs(rng, s, d, d_v, tile))
+    q, k, v, tile = _inputs(rng, 5, 3, 2, 2)
+    for where in (1, -1, slice(2, 4)):
+        yield BLANK, Call((q, *blanked((k, v), where, (0, 1)), tile))
 
 
 def _ordered(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -71,6 +77,11 @@ def _memory(subject: Subject, probe: Probe) -> None:
     of = "64 float32 keys of width 1,024, one by one,"
     holds_at_most(subject, wide, 128, of=of, advice=advice)
 
+    def make(length: int, tile: int) -> Inputs:
+        return numbers[0], *guises(numbers[:length], numbers[-length:]), tile
+
+    left_over(subject, make, of="keys of width 1,024")
+
 
 def _bad(d: int, values: int, *tile: int) -> tuple[Any, ...]:
     return np.ones(3), np.ones((4, d)), np.ones((values, 2)), *tile
@@ -82,6 +93,17 @@ BAD = refuses(
         ("more values than keys", _bad(3, 8, 2), {}),
         ("a tile of 0 keys", _bad(3, 4, 0), {}, CUT_WITH_TILES),
         ("a tile of −1 keys", _bad(3, 4, -1), {}, CUT_WITH_TILES),
+        ("one key of another width", (np.ones(3), np.ones((1, 1)), np.ones((1, 2))), {}),
+        ("one key and two values", (np.ones(3), np.ones((1, 3)), np.ones((2, 2))), {}),
+        *(
+            (
+                f"a tile of {n} keys for one key",
+                (np.ones(3), np.ones((1, 3)), np.ones((1, 2)), n),
+                {},
+                CUT_WITH_TILES,
+            )
+            for n in (0, -1)
+        ),
     ),
 )
 

@@ -21,6 +21,8 @@ from attend_grader.checks.subject import Subject
 SQUARE = ((6, 6, 2, 2), (7, 7, 3, 2), (8, 8, 2, 4), (5, 5, 1, 1))
 OBLONG = ((3, 9, 2, 2), (9, 4, 2, 3), (1, 8, 4, 3), (6, 10, 4, 4))
 CAUSAL_OR_NOT = {"causal": True}, {"causal": False}
+MASKS = (True, 0.25), (True, None), (False, 0.25)
+"""Causal or not, and a window as a part of the keys."""
 WINDOWS = {"window": 0}, {"window": 1}, {"window": 3}
 
 
@@ -47,17 +49,23 @@ def _both(subject: Subject, probe: Probe) -> None:
 
 def _memory(subject: Subject, probe: Probe) -> None:
     """Sixteen times the pairs in as many tiles need no more memory."""
-    _agree([(6, 6, 2, 2)], [{"causal": True, "window": 1}])(subject, probe)
-    expect_growth(
-        subject,
-        lambda length: (length, length, length // 8, length // 8, True, length // 4),
-        sizes=(128, 1024),
-        at_most=2.5,
-        cost="peak_bytes",
-        of="queries and keys",
-        advice="Something grows with queries × keys, or with either. The first and last "
-        "places of a tile are enough to decide.",
-    )
+    _agree([(6, 6, 2, 2), (6, 6, 6, 2)], [{"causal": True, "window": 1}])(subject, probe)
+    for parts, (causal, window) in product(((8, 8), (1, 8), (8, 1), (1, 1)), MASKS):
+
+        def make(length: int, parts: Any = parts, causal: bool = causal, window: Any = window):
+            reach = None if window is None else int(window * length)
+            return length, length, *(length // n for n in parts), causal, reach
+
+        expect_growth(
+            subject,
+            make,
+            sizes=(128, 1024),
+            at_most=2.5,
+            cost="peak_bytes",
+            of=f"queries and keys, in {parts[0]} and {parts[1]} tiles,",
+            advice="Something grows with queries × keys, or with either. The first and last "
+            "places of a tile are enough to decide.",
+        )
 
 
 BAD = refuses(
@@ -65,6 +73,13 @@ BAD = refuses(
         ("a tile of 0 queries", (4, 4, 0, 2), {}, CUT_WITH_TILES),
         ("a tile of −2 keys", (4, 4, 2, -2), {}, CUT_WITH_TILES),
         ("a window of −1", (4, 4, 2, 2), {"window": -1}),
+        ("a window of −1 in a single tile", (4, 4, 8, 8), {"window": -1}),
+        ("a causal window of −1 for one query", (1, 4, 2, 2), {"causal": True, "window": -1}),
+        ("a window of −1 for one query and one key", (1, 1, 1, 1), {"window": -1}),
+        ("a tile of 0 queries for one query", (1, 4, 0, 2), {}, CUT_WITH_TILES),
+        ("a tile of 0 keys for one key", (4, 1, 2, 0), {}, CUT_WITH_TILES),
+        ("a tile of −1 queries, all keys in one tile", (4, 4, -1, 8), {}, CUT_WITH_TILES),
+        ("a tile of −1 keys, all queries in one tile", (4, 4, 8, -1), {}, CUT_WITH_TILES),
     ),
 )
 

@@ -172,8 +172,8 @@ EXERCISE = Exercise(
         gradients=("x", "delta", "a", "b", "c", "skip", "state"),
         forbids=READY_MADE,
         says=(
-            "Steps Δ from 0 to 50 are safe, though decays may come out as 0. Differences of running "
-            "sums are good enough.",
+            "Steps Δ from 0 to 50 are safe, though decays may come out as 0. Differences of "
+            "running sums are good enough.",
         ),
     ),
     properties=(

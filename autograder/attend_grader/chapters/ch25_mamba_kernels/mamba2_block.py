@@ -11,6 +11,7 @@ import torch
 from attend_solutions import mamba, mamba_kernels
 from torch.nn import functional
 
+from attend_grader.chapters.ch24_mamba.shared import flows_at_zero
 from attend_grader.chapters.ch25_mamba_kernels import READY_MADE
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.contract import EVERY_PARAMETER
@@ -18,7 +19,7 @@ from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Prope
 from attend_grader.checks.helpers import agrees
 from attend_grader.checks.sizes import AS_DRAWN
 from attend_grader.checks.subject import Subject
-from attend_grader.checks.torch_numbers import normal
+from attend_grader.checks.torch_numbers import fresh_parameters, normal
 from attend_grader.checks.torch_properties import module_call
 
 SCALE = 0.5
@@ -29,6 +30,26 @@ def _case(rng: np.random.Generator, batch: int, tokens: int, *build: int) -> Cal
     made = Call(build)
     return module_call(
         mamba_kernels.Mamba2Block, rng, made, normal(rng, batch, tokens, build[0]), scale=SCALE
+    )
+
+
+def _far(rng: np.random.Generator) -> Call:
+    """Gates of some hundreds, a SiLU near −150, a step size near 100: gradients are finite too."""
+    call = _case(rng, 2, 4, 3, 2, 2)
+    far = {name: value.clone() for name, value in (call.parameters or {}).items()}
+    far["input.weight"][:6].mul_(300)  # of z
+    far["taps_bias"][0] = -150
+    far["delta_bias"][0] = 100
+    return replace(call, parameters=far)
+
+
+def _plain(rng: np.random.Generator, **values: float) -> Call:
+    """Parameters that are all one number, as before training: they get gradients like others."""
+    call = _case(rng, 1, 3, 3, 2, 2)
+    plain = {name.replace("_weight", ".weight"): value for name, value in values.items()}
+    own = call.parameters or {}
+    return replace(
+        call, parameters={n: 0 * v + plain[n] if n in plain else v for n, v in own.items()}
     )
 
 
@@ -44,6 +65,14 @@ def _short(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "two heads of two channels", _case(rng, 1, 3, 2, 2, 2)
     large = _case(rng, 1, 8, 4, 3, 2)
     yield "large inputs", replace(large, args=(1000 * large.args[0],))
+
+
+SHORT = agrees(
+    "one token, one head, a head for each channel, large inputs",
+    _short,
+    repeat=1,
+    tolerance=FLOAT32,
+)
 
 
 def _kept(_: object) -> str:
@@ -77,12 +106,30 @@ def _causal(subject: Subject, probe: Probe) -> None:
         )
 
 
+def _edges(subject: Subject, probe: Probe) -> None:
+    """Small blocks, large inputs, and raw step sizes of 0 exactly."""
+    SHORT.test(subject, probe)
+    tokens = normal(probe.rng, 2, 5, 4)
+    usual = fresh_parameters(mamba_kernels.Mamba2Block(4, 3, 2), probe.rng, SCALE)
+
+    def at(raw: float) -> tuple[Subject, Probe]:
+        weight = usual["input.weight"].clone()
+        weight[-2:] = 0  # of the raw Δ
+        still = {"input.weight": weight, "delta_bias": 0 * usual["delta_bias"] + raw}
+        return probe.build(subject, 4, 3, 2, parameters={**usual, **still})
+
+    flows_at_zero(at, probe, lambda raw: (tokens,), "delta_bias")
+
+
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Default taps, other taps and chunks, one token."""
+    """Default taps, other taps and chunks, one token; gates far from 0, parameters of 0 and 1."""
     return [
         _case(rng, 2, 5, 4, 3, 2),
         _case(rng, 1, 7, 6, 2, 3, 2, 3),
         _case(rng, 2, 1, 4, 3, 2),
+        _far(rng),
+        _plain(rng, skip=0, taps_bias=0, delta_bias=0, a_log=0),
+        _plain(rng, skip=1, norm_weight=1),
     ]
 
 
@@ -250,16 +297,11 @@ EXERCISE = Exercise(
         gradients=("x", EVERY_PARAMETER),
         forbids=READY_MADE,
         points={"gradients": 2},
-        says=("Large inputs give finite outputs: softplus does not overflow.",),
+        says=("Large inputs give finite outputs and gradients: softplus does not overflow.",),
     ),
     properties=(
         agrees("values", _usual, points=2, tolerance=FLOAT32),
-        agrees(
-            "one token, one head, a head for each channel, large inputs",
-            _short,
-            repeat=1,
-            tolerance=FLOAT32,
-        ),
+        Property(SHORT.name, 1, _edges, fresh=True),
         Property("no output takes from later tokens or earlier calls", 1, _causal),
     ),
     draws=draws,

@@ -28,29 +28,38 @@ def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 
 def _large(subject: Subject, probe: Probe) -> None:
-    """Entries after the large term are compared by themselves: beside it they would not count."""
-    small = logs(probe.rng, 5).double().round(decimals=2)
+    """Sums of small terms are compared by themselves: beside large ones they would not count."""
+    small = logs(probe.rng, 12).double().round(decimals=2)
     terms_of = (
-        (-900, torch.float32, FLOAT32),
-        (-4e7, torch.float32, FLOAT32),
-        (-4e11, torch.float64, WIDE),
+        (-900, (1,), torch.float32, FLOAT32),
+        (-4e7, (1,), torch.float32, FLOAT32),
+        (-4e11, (1,), torch.float64, WIDE),
+        (-4e7, (1, 4, 7, 10), torch.float32, FLOAT32),
+        (-1e12, (1, 4, 7, 10), torch.float64, WIDE),
     )
-    for size, dtype, tolerance in terms_of:
-        large = torch.tensor(size, dtype=dtype)
-        terms = torch.cat([large.new_tensor([-3.0]), large[None], small.to(large.dtype)])
-        why = f"one term is {large.item():,.0f} and the others are small".replace("-", "−")
-        want = answers.segsum(terms.double()).to(terms.dtype)
+    for size, places, dtype, tolerance in terms_of:
+        many = len(places) > 1
+        terms = small[: 12 if many else 7].to(dtype)
+        terms[0], terms[list(places)] = -3.0, size
+        number = f"{size:,.0f}".replace("-", "−")
+        why = f"{'some terms are' if many else 'one term is'} {number} and the others are small"
+        want = answers.segsum(terms.double()).to(dtype)
         got = probe.agree(subject, terms, want=want, tolerance=tolerance, why=why).value
-        lost = (got[1:, 1:] - want[1:, 1:]).tril().abs()
+        lost = (got - want).tril().abs() / want.abs().clamp(min=10).tril() * 10
+        lost = lost.nan_to_num()  # 0 / 0 above the diagonal
         t, s = divmod(int(lost.argmax()), len(lost))
-        if lost.max() > 40 * torch.finfo(got.dtype).eps:  # five terms of at most 2 lose half of it
-            entry = f"result[{t + 1}, {s + 1}]"
+        if lost[t, s] > 40 * torch.finfo(got.dtype).eps:  # running sums lose half of it
             raise probe.miss(
-                f"{why}: {entry} is {got[t + 1, s + 1]:.6g}, expected {want[t + 1, s + 1]:.6g}, "
-                "although the large term is not in that segment. Let each entry add up its own "
-                "terms.",
+                f"{why}: result[{t}, {s}] is {got[t, s]:.6g}, expected {want[t, s]:.6g}, although "
+                f"{'no' if many else 'the'} large term is {'' if many else 'not '}in that "
+                "segment. Let each entry add up its own terms.",
                 terms,
             )
+    for dtype, tolerance in ((torch.float32, FLOAT32), (torch.float64, WIDE)):
+        terms = torch.full((300,), -1e12, dtype=dtype)
+        want = answers.segsum(terms.double()).to(dtype)
+        why = "300 terms of −10¹², whose sums are finite"
+        probe.agree(subject, terms, want=want, tolerance=tolerance, why=why)
 
 
 def _empty(rng: np.random.Generator) -> Known:
@@ -156,7 +165,10 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         ranges={"log_decay": AS_DRAWN},
         forbids=READY_MADE,
-        says=("A term may be −inf.", "A large term costs other entries no digits."),
+        says=(
+            "A term may be −inf, others reach −10¹².",
+            "A large term costs other entries no digits.",
+        ),
     ),
     properties=(
         worked(

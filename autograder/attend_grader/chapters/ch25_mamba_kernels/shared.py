@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from attend_grader.checks.compare import FLOAT32, Miss, expect_close
+from attend_grader.checks.compare import FLOAT64 as WIDE
 from attend_grader.checks.kernels import (
     clean_memory,
     compiles_as_launched,
@@ -22,6 +23,9 @@ from attend_grader.checks.kernels import (
 from attend_grader.checks.probe import Call, Probe, Property
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
+
+GONE = (-60.0, -41.0, -46.0)
+"""Log decays: two such steps leave of 1e36 nothing, 2 and 1e-4."""
 
 Cases = Callable[[np.random.Generator], Iterator[tuple[str, Call, Any]]]
 
@@ -38,6 +42,25 @@ def once(log: float, tokens: int, *, at: int) -> Tensor:
     return found
 
 
+def faint(log: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """x, log_decay, b and c of a first product of 1e36 that is read two steps later.
+
+    Whoever takes a segment's sum below some bound for that bound, or for −inf, is wrong there.
+    """
+    first, last = torch.tensor([[1e12, 0, 0], [0, 0, 1e12]], dtype=torch.float64)[:, None, :, None]
+    return first[..., None], torch.full_like(first, log), first, last
+
+
+def expect_faint(subject: Subject, probe: Probe, *more: Any) -> None:
+    """Expect what is left of 1e36 after two steps to be right, not beside larger outputs."""
+    for log in GONE:
+        why = f"x, b and c of 10¹² and two log decays of {log:g}".replace("-", "−")
+        y = torch.zeros(1, 3, 1, 1, dtype=torch.float64)
+        y[:, 2] = 1e36 * math.exp(2 * log)
+        want = (y, y[:, 2:] / 1e12) if probe.results else y
+        probe.agree(subject, *faint(log), *more, want=want, tolerance=WIDE, why=why)
+
+
 def sequence(
     rng: np.random.Generator, batch: int, tokens: int, heads: int, width: int, state: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -51,7 +74,12 @@ def sequence(
 
 
 def kernel_properties(
-    usual: Cases, others: Cases, far: Cases, what: str, needed: Callable[[Call], int]
+    usual: Cases,
+    others: Cases,
+    far: Cases,
+    what: str,
+    needed: Callable[[Call], int],
+    largest: Cases,
 ) -> tuple[Property, ...]:
     """Right values, clean memory, bytes within a budget, and a GPU's compiler.
 
@@ -61,6 +89,7 @@ def kernel_properties(
         far: of large sizes, or numbers far apart, whose values count only.
         what: is special about others.
         needed: bytes that a call has to move.
+        largest: of the sizes up to which the kernel is compiled.
     """
 
     def first(rng: np.random.Generator) -> Iterator[tuple[str, Call, Any]]:
@@ -70,7 +99,12 @@ def kernel_properties(
         yield from first(rng)
         yield from others(rng)
 
-    built = compiles_as_launched("compiles for an H100, nothing spilled", first)
+    def every(rng: np.random.Generator) -> Iterator[tuple[str, Call, Any]]:
+        yield from both(rng)
+        yield from far(rng)
+
+    said = "compiles for an H100, nothing spilled"
+    built = [compiles_as_launched(said, cases) for cases in (first, largest)]
 
     def compiled(subject: Subject, probe: Probe) -> None:
         for _, call, want in first(probe.rng):
@@ -79,7 +113,8 @@ def kernel_properties(
             except Miss:
                 told = "this counts where the values are right, and here they are not."
                 raise Miss(told, topic=told) from None
-        built.test(subject, probe)
+        for each in built:
+            each.test(subject, probe)
 
     return (
         right_values("values", usual, points=3),
@@ -87,8 +122,8 @@ def kernel_properties(
             f"{what}, and other sizes", lambda rng: chain(others(rng), far(rng)), points=2
         ),
         clean_memory("touches its own memory only", both),
-        within_budget("reads once, writes once", first, needed),
-        Property(built.name, 1, compiled),
+        within_budget("reads once, writes once", every, needed),
+        Property(said, 1, compiled),
     )
 
 

@@ -12,7 +12,7 @@ from attend_solutions import mamba_kernels as answers
 from torch.nn import functional
 
 from attend_grader.chapters.ch25_mamba_kernels import READY_MADE
-from attend_grader.chapters.ch25_mamba_kernels.shared import sequence
+from attend_grader.chapters.ch25_mamba_kernels.shared import expect_faint, sequence
 from attend_grader.checks.compare import FLOAT32, Miss
 from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
@@ -57,6 +57,27 @@ def _strong(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     )
 
 
+STRONG = known("strong decays do not overflow", _strong, tolerance=FLOAT32)
+
+
+def _strong_and_faint(subject: Subject, probe: Probe) -> None:
+    """Where decays are strong, what is left counts as well, in one chunk or from chunk to chunk."""
+    STRONG.test(subject, probe)
+    for chunk in (1, 2, 3):
+        expect_faint(subject, probe, chunk)
+
+
+CUTS = (
+    (32, 256, lambda tokens: tokens // 2, False),
+    (34, 238, lambda tokens: tokens // 2, True),
+    (31, 255, lambda tokens: tokens // 2 + 1, False),
+    (42, 339, lambda tokens: 3 * tokens // 4 + 1, True),
+    (15, 120, lambda tokens: 2 * tokens, False),
+    (16, 121, lambda tokens: tokens + 3, True),
+)
+"""A short and a long text, their chunk, whether a state is given: two even chunks, two odd ones,
+two of which the second is not full, one that is not full."""
+
 MANY = 128
 """Texts in a batch: their numbers outweigh the objects of Python."""
 
@@ -74,17 +95,18 @@ def _cheap(subject: Subject, probe: Probe) -> None:
         more = (normal(rng, batch, 1, 1, 1),) if state else ()
         return (*sequence(rng, batch, tokens, 1, 1, 1), chunk, *more)
 
-    for sizes in ((32, 256), (34, 238)):  # in two even chunks, in two odd ones and with a state
+    for few, many, cut, state in CUTS:
         expect_growth(
             subject,
-            lambda tokens, odd=sizes[0] // 2 % 2: made(tokens, tokens // 2, state=bool(odd)),
-            sizes=sizes,
+            lambda tokens, cut=cut, state=state: made(tokens, cut(tokens), state=state),
+            sizes=(few, many),
             at_most=3,
             cost="steps",
-            of=f"steps in chunks {sizes[1] // sizes[0]} times as long",
+            of=f"steps in chunks {many // few} times as long",
             advice="Is there a loop over the steps of a chunk? Within a chunk, all go at once.",
         )
     short = [(9, 3, MANY, state) for state in (False, True)] + [(12, 4, MANY, True)]
+    short += [(11, 4, MANY, False), (375, 47, 1, True)]  # whose last chunk is not full
     for tokens, chunk, batch, state in (*short, (384, 48, 1, False), (376, 47, 1, True)):
         call = made(tokens, chunk, batch, state=state)
         each = 4 if batch == MANY else 1  # bytes: a long text's mask of truth values is seen too
@@ -277,7 +299,7 @@ EXERCISE = Exercise(
         forbids=("ssd_recurrent", *READY_MADE),
         says=(
             "Within a chunk no loop over steps.",
-            "No tensor with T × T numbers where chunks are short.",
+            "From 3 to 8 chunks no tensor has T × T numbers.",
         ),
     ),
     properties=(
@@ -297,7 +319,7 @@ EXERCISE = Exercise(
         agrees("chunks that fit", _whole, points=2, tolerance=FLOAT32),
         agrees("chunks that do not, and a chunk longer than the text", _ragged, tolerance=FLOAT32),
         agrees("goes on from a state that is given", _goes_on, tolerance=FLOAT32),
-        known("strong decays do not overflow", _strong, tolerance=FLOAT32),
+        Property(STRONG.name, 1, _strong_and_faint),
         Property("no loop within a chunk, no T × T matrix", 1, _cheap),
     ),
     draws=draws,

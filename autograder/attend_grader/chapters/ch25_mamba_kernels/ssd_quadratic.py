@@ -10,11 +10,12 @@ import torch
 from attend_solutions import mamba_kernels as answers
 
 from attend_grader.chapters.ch25_mamba_kernels import READY_MADE
-from attend_grader.chapters.ch25_mamba_kernels.shared import sequence
+from attend_grader.chapters.ch25_mamba_kernels.shared import expect_faint, sequence
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.contract import FLOAT64
-from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import Known, agrees, known, worked
+from attend_grader.checks.subject import Subject
 
 HALF = math.log(0.5)
 
@@ -43,6 +44,15 @@ def _strong(rng: np.random.Generator) -> Known:
         (x, torch.full((2, 2, 2), -60.0).double(), b, c),
         left,
     )
+
+
+STRONG = known("strong decays do not overflow", _strong, tolerance=FLOAT32)
+
+
+def _strong_and_faint(subject: Subject, probe: Probe) -> None:
+    """Where decays are strong, what is left counts as well."""
+    STRONG.test(subject, probe)
+    expect_faint(subject, probe)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -177,7 +187,7 @@ EXERCISE = Exercise(
         ),
         agrees("several heads", _usual, tolerance=FLOAT32),
         agrees("one step, one head", _small, repeat=1, tolerance=FLOAT32),
-        known("strong decays do not overflow", _strong, tolerance=FLOAT32),
+        Property(STRONG.name, 1, _strong_and_faint),
     ),
     draws=draws,
     slips=SLIPS,

@@ -10,11 +10,12 @@ import torch
 from attend_solutions import mamba_kernels as answers
 
 from attend_grader.chapters.ch25_mamba_kernels import READY_MADE
-from attend_grader.chapters.ch25_mamba_kernels.shared import sequence
+from attend_grader.chapters.ch25_mamba_kernels.shared import expect_faint, sequence
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.contract import FLOAT64
-from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
+from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.helpers import agrees, worked
+from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
 HALF = math.log(0.5)
@@ -37,6 +38,15 @@ def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     x, log_decay, b, c, state = _case(rng, 2, 1, 3, 2, 4, going_on=True).args
     faded = Call((0 * x, torch.full_like(log_decay, -25), b, 1e10 * c, 1e10 * state))
     yield "a state and c of 10¹⁰, a log decay of −25", faded
+
+
+GOES_ON = agrees("goes on from a state that is given", _goes_on, tolerance=FLOAT32)
+
+
+def _fades(subject: Subject, probe: Probe) -> None:
+    """A state that is given fades, and so does what the text has written."""
+    GOES_ON.test(subject, probe)
+    expect_faint(subject, probe)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -165,7 +175,7 @@ EXERCISE = Exercise(
         ),
         agrees("y", _usual, part=0, tolerance=FLOAT32),
         agrees("the last state", _usual, part=1, tolerance=FLOAT32),
-        agrees("goes on from a state that is given", _goes_on, tolerance=FLOAT32),
+        Property(GOES_ON.name, 1, _fades, fresh=True),
     ),
     draws=draws,
     slips=SLIPS,

@@ -63,6 +63,10 @@ def _far(rng: np.random.Generator) -> Iterator[Case]:
     yield _with_answer("x of 10⁹, then a log decay of −20", Call((x, once(-20, 9, at=1), b, chunk)))
 
 
+def _largest(rng: np.random.Generator) -> Iterator[Case]:
+    yield _with_answer("D, N and chunks of 32", _case(rng, 32, 1, 3, 2, 32, 32))
+
+
 def _needed(call: Call) -> int:
     """x, the decays and the states once, b once a head."""
     x, log_decay, b, chunk = call.args
@@ -230,7 +234,7 @@ EXERCISE = Exercise(
         ),
     ),
     properties=kernel_properties(
-        _usual, _others, _far, "a last chunk that is not full, strong decays", _needed
+        _usual, _others, _far, "a last chunk that is not full, strong decays", _needed, _largest
     ),
     draws=draws,
     slips=SLIPS,

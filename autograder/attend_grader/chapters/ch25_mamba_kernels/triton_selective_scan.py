@@ -53,6 +53,10 @@ def _far(rng: np.random.Generator) -> Iterator[Case]:
     yield _with_answer("128 numbers a channel", _case(rng, 1, 2, 3, 128))
 
 
+def _largest(rng: np.random.Generator) -> Iterator[Case]:
+    yield _with_answer("N of 32", _case(rng, 1, 3, 11, 32))
+
+
 def _needed(call: Call) -> int:
     """x, Δ and y once; a, the states; b and c once for each program of 8 channels."""
     x, _, a, b, _, state = call.args
@@ -219,7 +223,9 @@ EXERCISE = Exercise(
             "The kernel compiles for an H100 without spills.",
         ),
     ),
-    properties=kernel_properties(_usual, _others, _far, "channels that fill no block", _needed),
+    properties=kernel_properties(
+        _usual, _others, _far, "channels that fill no block", _needed, _largest
+    ),
     draws=draws,
     slips=SLIPS,
     alternatives={"the state sideways": sideways, "powers of two": by_exp2},
