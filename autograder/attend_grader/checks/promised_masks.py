@@ -86,6 +86,9 @@ def _tries(trial: Trial, leaf: Leaf, right: Bench, *, hidden_rows: bool) -> Trie
         first = cast(mask, "bool")
         first[..., 0, :] = False
         tries |= {f"all of {leaf.name} False": ~ones, f"first row of {leaf.name} all False": first}
+    if hidden_rows:
+        nothing = mask[(*(0,) * mask.ndim, ...)]
+        tries[f"{leaf.name} of the shape (), False"] = nothing & ~nothing
     tries[f"{leaf.name}=None"] = None
     calls = {what: replaced(trial.call, {leaf.path: other}) for what, other in tries.items()}
     found = [(what, call, right(call)) for what, call in calls.items()]
@@ -101,7 +104,6 @@ def _narrower(leaf: Leaf, hidden_rows: bool) -> dict[str, Any]:
     for left_out in range(1, mask.ndim + 1):
         rest = mask[(*(0,) * left_out, ...)]
         tries[f"{leaf.name} of the shape {tuple(rest.shape)}"] = rest
-    tries[f"{leaf.name} of the shape (), False"] = rest & ~rest
     return {
         what: other
         for what, other in tries.items()

@@ -1411,7 +1411,7 @@ both = np.concatenate([q, k], axis=-2) / q.shape[-1] ** 0.25
 mapped = positive_random_features(both, projection)
 return linear_attention(mapped[..., :q.shape[-2], :], mapped[..., q.shape[-2]:, :], v)
 """),
-    _bare("performer_attention", "right", "own exponents, largest of a query taken off (it cancels)", """
+    _bare("performer_attention", "wrong", "own exponents, largest of a query taken off: NaN at ±20", """
 expect_shapes(q, k, v)
 if projection.shape[-1] != q.shape[-1]:
     raise ValueError('projection of another width')
@@ -1547,5 +1547,203 @@ return np.exp(x @ projection.T - half) / np.sqrt(len(projection))
     _right("positive_random_features", "w · x - ‖x‖²/2 as (w - x/2) · x", """
 exponent = ((projection - x[..., None, :] / 2) @ x[..., :, None])[..., 0]
 return np.exp(exponent) * projection.shape[0] ** -0.5
+"""),
+    # by fresh readers, who broke a sentence of the notebook where few would look, and like them
+    ("linear_attention", "wrong", "einsum picks the order of products: few keys, T × S weights", """
+def linear_attention(q, k, v):
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise ValueError(f"shapes do not fit: {q.shape}, {k.shape}, {v.shape}")
+    q, k, v = (np.asarray(a, dtype=float) for a in (q, k, v))
+    total = (q * k.sum(axis=-2, keepdims=True)).sum(axis=-1, keepdims=True)
+    return np.einsum("...td,...sd,...se->...te", q, k, v, optimize=True) / total
+"""),
+    ("recurrent_form", "wrong", "a token of a zero key and value is taken for padding", """
+def recurrent_form(q, k, v, state=None):
+    if q.shape[-2:] != k.shape[-2:] or k.shape[-2] != v.shape[-2]:
+        raise ValueError(f"shapes do not fit: {q.shape}, {k.shape}, {v.shape}")
+    q, k, v = (np.asarray(a, dtype=float) for a in (q, k, v))
+    shape = (*q.shape[:-2], k.shape[-1], v.shape[-1])
+    state = np.zeros(shape) if state is None else np.array(state, dtype=float)
+    out = np.zeros((*q.shape[:-1], v.shape[-1]))
+    for t in range(q.shape[-2]):
+        if not k[..., t, :].any() and not v[..., t, :].any():
+            continue
+        state = state + k[..., t, :, None] * v[..., t, None, :]
+        out[..., t, :] = (q[..., t, None, :] @ state)[..., 0, :]
+    return out, state
+"""),
+    ("chunked_form", "wrong", "the last, shorter chunk token by token, by a call of itself", """
+def chunked_form(q, k, v, chunk=64, state=None):
+    if q.shape[-2:] != k.shape[-2:] or k.shape[-2] != v.shape[-2]:
+        raise ValueError(f"shapes do not fit: {q.shape}, {k.shape}, {v.shape}")
+    if chunk < 1:
+        raise ValueError(f"a chunk has at least 1 token; got {chunk}")
+    q, k, v = (np.asarray(a, dtype=float) for a in (q, k, v))
+    length = q.shape[-2]
+    shape = (*q.shape[:-2], k.shape[-1], v.shape[-1])
+    state = np.zeros(shape) if state is None else np.array(state, dtype=float)
+    full = length - length % chunk if length > chunk else length
+    chunk = min(chunk, length)
+    rows = []
+    for start in range(0, full, chunk):
+        part = slice(start, start + chunk)
+        qc, kc, vc = q[..., part, :], k[..., part, :], v[..., part, :]
+        rows.append(qc @ state + np.tril(qc @ np.swapaxes(kc, -1, -2)) @ vc)
+        state = state + np.swapaxes(kc, -1, -2) @ vc
+    if full < length:
+        rest, state = chunked_form(q[..., full:, :], k[..., full:, :], v[..., full:, :], 1, state)
+        rows.append(rest)
+    return np.concatenate(rows, axis=-2), state
+"""),
+    ("causal_average", "wrong", "the past is all keys less the later ones", """
+def causal_average(q, k, v):
+    q, k, v = (np.asarray(a, dtype=float) for a in (q, k, v))
+    weighted, _ = chunked_form(q, k, v)
+    later = np.cumsum(k[..., ::-1, :], axis=-2)[..., ::-1, :] - k
+    past = k.sum(axis=-2, keepdims=True) - later
+    return weighted / (q * past).sum(axis=-1, keepdims=True)
+"""),
+    ("memory_width", "wrong", "a single pair is answered before the error is looked at", """
+def memory_width(pairs, error):
+    if pairs == 1:
+        return 1  # no other pair, no crosstalk
+    if pairs < 1 or error <= 0:
+        raise ValueError(f"expected at least 1 pair and an error above 0; got {pairs} and {error}")
+    return max(1, math.ceil((pairs - 1) / error))
+"""),
+    ("delta_rule_update", "wrong", "writes nothing where np.allclose(said, v)", """
+def delta_rule_update(state, k, v, beta=1.0):
+    state, k, v = (np.array(a, dtype=float) for a in (state, k, v))
+    said = (k[..., None, :] @ state)[..., 0, :]
+    if np.allclose(said, v, atol=0.0):
+        return state  # it knows this pair
+    return state + beta * k[..., :, None] * (v - said)[..., None, :]
+"""),
+    ("positive_random_features", "wrong", "exponents cut off at 699", """
+def positive_random_features(x, projection):
+    if x.shape[-1] != projection.shape[-1]:
+        raise ValueError(f"the projection needs the width {x.shape[-1]}; got {projection.shape[-1]}")
+    x, projection = np.asarray(x, dtype=float), np.asarray(projection, dtype=float)
+    exponent = x @ projection.T - (x**2).sum(axis=-1, keepdims=True) / 2
+    return np.exp(np.minimum(exponent, 699.0)) / math.sqrt(len(projection))
+"""),
+    ("performer_attention", "wrong", "largest exponents taken off: all that is left may be 0", """
+def performer_attention(q, k, v, projection):
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise ValueError(f"shapes do not fit: {q.shape}, {k.shape}, {v.shape}")
+    q, k, v, projection = (np.asarray(a, dtype=float) for a in (q, k, v, projection))
+    if projection.shape[-1] != q.shape[-1]:
+        raise ValueError(f"the projection needs the width {q.shape[-1]}")
+    q, k = (a / q.shape[-1] ** 0.25 for a in (q, k))
+    q, k = (a @ projection.T - (a**2).sum(axis=-1, keepdims=True) / 2 for a in (q, k))
+    q = np.exp(q - q.max(axis=-1, keepdims=True))
+    k = np.exp(k - k.max(axis=(-2, -1), keepdims=True))
+    with np.errstate(all="ignore"):
+        total = (q * k.sum(axis=-2, keepdims=True)).sum(axis=-1, keepdims=True)
+        return q @ (np.swapaxes(k, -1, -2) @ v) / total
+"""),
+    ("performer_attention", "wrong", "more features than keys: T × S weights", """
+def performer_attention(q, k, v, projection):
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise ValueError(f"shapes do not fit: {q.shape}, {k.shape}, {v.shape}")
+    q, k, v = (np.asarray(a, dtype=float) for a in (q, k, v))
+    scale = q.shape[-1] ** 0.25
+    projection = np.asarray(projection, dtype=float)
+    q, k = (positive_random_features(a / scale, projection) for a in (q, k))
+    if k.shape[-2] >= k.shape[-1]:
+        return linear_attention(q, k, v)
+    weights = q @ np.swapaxes(k, -1, -2)
+    return weights @ v / weights.sum(axis=-1, keepdims=True)
+"""),
+    ("linformer_attention", "wrong", "a row of zeros in both projections is masked out", """
+def linformer_attention(q, k, v, project_k, project_v):
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise ValueError(f"shapes do not fit: {q.shape}, {k.shape}, {v.shape}")
+    if project_k.shape != project_v.shape or project_k.shape[-1] != k.shape[-2]:
+        raise ValueError(f"projections do not fit: {project_k.shape}, {project_v.shape}")
+    q, k, v, e, f = (np.asarray(a, dtype=float) for a in (q, k, v, project_k, project_v))
+    scores = q @ np.swapaxes(e @ k, -1, -2) / math.sqrt(q.shape[-1])
+    used = (e != 0).any(axis=-1) | (f != 0).any(axis=-1)
+    if used.any():
+        scores = np.where(used, scores, -np.inf)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights = weights / weights.sum(axis=-1, keepdims=True)
+    return weights @ (f @ v)
+"""),
+    ("recurrent_form", "wrong", "state allclose 0 is empty", """
+def recurrent_form(q, k, v, state=None):
+    if q.shape[-2:] != k.shape[-2:] or k.shape[-2] != v.shape[-2]:
+        raise ValueError("no")
+    state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1])) if state is None or np.allclose(state, 0) else state
+    out = []
+    for t in range(q.shape[-2]):
+        state = state + k[..., t, :, None] * v[..., t, None, :]
+        out.append((q[..., t, None, :] @ state)[..., 0, :])
+    return np.stack(out, -2), state
+"""),
+    ("chunked_form", "wrong", "one token never looks at chunk", """
+def chunked_form(q, k, v, chunk=64, state=None):
+    if q.shape[-2:] != k.shape[-2:] or k.shape[-2] != v.shape[-2]:
+        raise ValueError("no")
+    if q.shape[-2] > 1 and chunk < 1:
+        raise ValueError('c')
+    chunk = max(chunk, 1)
+    if state is None:
+        state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+    outs = []
+    for i in range(0, q.shape[-2], chunk):
+        Q, K, W = (x[..., i:i+chunk, :] for x in (q, k, v))
+        pass
+        A = np.tril(Q @ np.swapaxes(K, -1, -2))
+        outs.append(Q @ state + A @ W)
+        state = state + np.swapaxes(K, -1, -2) @ W
+    return np.concatenate(outs, -2), state
+"""),
+    ("chunked_form", "wrong", "chunk of zeros skipped", """
+def chunked_form(q, k, v, chunk=64, state=None):
+    if q.shape[-2:] != k.shape[-2:] or k.shape[-2] != v.shape[-2]:
+        raise ValueError("no")
+    if chunk < 1:
+        raise ValueError('c')
+    if state is None:
+        state = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]))
+    outs = []
+    for i in range(0, q.shape[-2], chunk):
+        Q, K, W = (x[..., i:i+chunk, :] for x in (q, k, v))
+        if not K.any() and not W.any():
+            outs.append(np.zeros((*Q.shape[:-1], v.shape[-1])))
+            continue
+        A = np.tril(Q @ np.swapaxes(K, -1, -2))
+        outs.append(Q @ state + A @ W)
+        state = state + np.swapaxes(K, -1, -2) @ W
+    return np.concatenate(outs, -2), state
+"""),
+    ("linear_attention", "wrong", "table where keys are fewer than the width", """
+def linear_attention(q, k, v):
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise ValueError("no")
+    if k.shape[-2] < k.shape[-1]:
+        w = q @ np.swapaxes(k, -1, -2)
+        return w @ v / w.sum(-1, keepdims=True)
+    return q @ (np.swapaxes(k, -1, -2) @ v) / (q @ k.sum(-2)[..., None])
+"""),
+    ("memory_width", "wrong", "large errors first", """
+def memory_width(pairs, error):
+    if pairs - 1 <= error:
+        return 1
+    if pairs < 1 or error <= 0:
+        raise ValueError("no")
+    return max(1, math.ceil((pairs - 1) / error))
+"""),
+    ("performer_attention", "wrong", "a key of zeros is masked", """
+def performer_attention(q, k, v, projection):
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise ValueError("no")
+    r = q.shape[-1] ** 0.25
+    a, b = (positive_random_features(x / r, projection) for x in (q, k))
+    used = (k != 0).any(-1, keepdims=True) | (v != 0).any(-1, keepdims=True)
+    if used.any():
+        b = b * used
+    return linear_attention(a, b, v)
 """),
 ]

@@ -775,5 +775,264 @@ times = tiles_needed(queries, keys, tile_q, tile_k, causal, window).sum(axis=0)
 kv = sum(int(n) * (c.stop - c.start) * width for n, c in zip(times, tiles(keys, tile_k)))
 return (kv + kv + queries * width * 2 + queries) * itemsize
 """)),
+    # by fresh readers, who broke a sentence of the notebook where few would look, and like them
+    ("merge_partials", "wrong", "−inf replaced by −300,000", """
+def merge_partials(output, lse, other_output, other_lse):
+    lowest = -300_000.0
+    one, other = np.asarray(lse, float), np.asarray(other_lse, float)
+    empty = np.isneginf(one) & np.isneginf(other)
+    one, other = np.maximum(one, lowest), np.maximum(other, lowest)
+    total = np.logaddexp(one, other)
+    merged = np.exp(one - total)[..., None] * output + np.exp(other - total)[..., None] * other_output
+    return merged, np.where(empty, -np.inf, total)
+"""),
+    ("stream_attention", "wrong", "a last tile of a single key taken with the tile before", """
+def stream_attention(q, k, v, tile_k=64):
+    if q.ndim != 1 or k.ndim != 2 or v.ndim != 2 or len(q) != k.shape[1] or len(k) != len(v) or tile_k < 1:
+        raise ValueError("shapes do not fit, or a tile is less than 1")
+    largest, total, weighted = -np.inf, 0.0, np.zeros(v.shape[-1])
+    start = 0
+    while start < len(k):
+        stop = start + tile_k
+        if len(k) - stop == 1:  # one key left over: no tile of its own
+            stop = len(k)
+        part = slice(start, stop)
+        scores = k[part].astype(float) @ q / len(q) ** 0.5
+        new_largest = max(largest, scores.max())
+        exponentials = np.exp(scores - new_largest)
+        shrink = np.exp(largest - new_largest)
+        total = shrink * total + exponentials.sum()
+        weighted = shrink * weighted + exponentials @ v[part]
+        largest = new_largest
+        start = stop
+    return weighted / total, float(largest + np.log(total))
+"""),
+    ("flash_forward", "wrong", "reshape copies k and v where leading axes cannot be merged", """
+def flash_forward(q, k, v, tile_q=64, tile_k=64):
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2] or min(tile_q, tile_k) < 1:
+        raise ValueError("widths or lengths differ, or a tile is less than 1")
+    if not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
+        raise ValueError("leading axes differ")
+    shape = q.shape[:-1]
+    q, k, v = (x.reshape((-1,) + x.shape[-2:]) for x in (q, k, v))
+    output = np.empty(q.shape[:-1] + v.shape[-1:])
+    lse = np.empty(q.shape[:-1])
+    for i in range(0, q.shape[-2], tile_q):
+        rows = slice(i, i + tile_q)
+        queries = q[:, rows].astype(float) / q.shape[-1] ** 0.5
+        m, l, a = np.full(queries.shape[:-1], -np.inf), np.zeros(queries.shape[:-1]), np.zeros(queries.shape[:-1] + v.shape[-1:])
+        for j in range(0, k.shape[-2], tile_k):
+            part = slice(j, j + tile_k)
+            m, l, a = online_softmax(m, l, a, queries @ np.swapaxes(k[:, part], -1, -2), v[:, part])
+        output[:, rows] = a / l[..., None]
+        lse[:, rows] = m + np.log(l)
+    return output.reshape(shape + v.shape[-1:]), lse.reshape(shape)
+"""),
+    ("flash_backward", "wrong", "scales a tile of q in place and puts it back: q may be k", """
+def flash_backward(q, k, v, output, lse, grad_output, tile_q=64, tile_k=64):
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2] or min(tile_q, tile_k) < 1:
+        raise ValueError("widths or lengths differ, or a tile is less than 1")
+    if not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
+        raise ValueError("leading axes differ")
+    root = q.shape[-1] ** 0.5
+    if q.dtype != np.float64 or not q.flags.writeable:
+        q = q.astype(np.float64)
+    grad_q, grad_k, grad_v = (np.zeros(x.shape) for x in (q, k, v))
+    for i in range(0, q.shape[-2], tile_q):
+        rows = slice(i, i + tile_q)
+        queries = q[..., rows, :]
+        kept = queries.copy()
+        queries /= root  # for the scores and for dK
+        grad = grad_output[..., rows, :].astype(float)
+        delta = (grad * output[..., rows, :]).sum(axis=-1, keepdims=True)
+        for j in range(0, k.shape[-2], tile_k):
+            part = slice(j, j + tile_k)
+            keys, values = (x[..., part, :].astype(float) for x in (k, v))
+            p = np.exp(queries @ keys.swapaxes(-1, -2) - lse[..., rows, None])
+            dz = p * (grad @ values.swapaxes(-1, -2) - delta)
+            grad_v[..., part, :] += p.swapaxes(-1, -2) @ grad
+            grad_q[..., rows, :] += dz @ keys / root
+            grad_k[..., part, :] += dz.swapaxes(-1, -2) @ queries
+        queries[...] = kept
+    return grad_q, grad_k, grad_v
+"""),
+    ("flash_backward", "wrong", "skips a tile of queries whose delta is 0", """
+def flash_backward(q, k, v, output, lse, grad_output, tile_q=64, tile_k=64):
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2] or min(tile_q, tile_k) < 1:
+        raise ValueError("widths or lengths differ, or a tile is less than 1")
+    if not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
+        raise ValueError("leading axes differ")
+    root = q.shape[-1] ** 0.5
+    grad_q, grad_k, grad_v = (np.zeros(x.shape) for x in (q, k, v))
+    for i in range(0, q.shape[-2], tile_q):
+        rows = slice(i, i + tile_q)
+        queries, grad = (x[..., rows, :].astype(float) for x in (q, grad_output))
+        delta = (grad * output[..., rows, :]).sum(axis=-1, keepdims=True)
+        if not delta.any():
+            continue  # nothing flows back from this tile
+        for j in range(0, k.shape[-2], tile_k):
+            part = slice(j, j + tile_k)
+            keys, values = (x[..., part, :].astype(float) for x in (k, v))
+            p = np.exp(queries @ keys.swapaxes(-1, -2) / root - lse[..., rows, None])
+            dp = grad @ values.swapaxes(-1, -2)
+            dz = p * (dp - delta) / root
+            grad_v[..., part, :] += p.swapaxes(-1, -2) @ grad
+            grad_q[..., rows, :] += dz @ keys
+            grad_k[..., part, :] += dz.swapaxes(-1, -2) @ queries
+    return grad_q, grad_k, grad_v
+"""),
+    ("tiles_needed", "wrong", "a single tile is answered before the window is looked at", """
+def tiles_needed(queries, keys, tile_q, tile_k, causal=False, window=None):
+    if tile_q < 1 or tile_k < 1:
+        raise ValueError("a tile is less than 1")
+    if tile_q >= queries and tile_k >= keys:
+        return np.ones((1, 1), dtype=bool)  # the last query sees the last key in any case
+    if window is not None and window < 0:
+        raise ValueError("a negative window")
+    first_q = np.arange(0, queries, tile_q)[:, None] + keys - queries
+    last_q = np.minimum(first_q + tile_q - 1, keys - 1)
+    first_k = np.arange(0, keys, tile_k)
+    last_k = np.minimum(first_k + tile_k - 1, keys - 1)
+    needed = np.ones((len(first_q), len(first_k)), dtype=bool)
+    if causal:
+        needed &= first_k <= last_q
+    if window is not None:
+        needed &= last_k >= first_q - window
+        needed &= first_k <= last_q + window
+    return needed
+"""),
+    ("tiles_needed", "wrong", "all queries in one tile: a table of queries × keys", """
+def tiles_needed(queries, keys, tile_q, tile_k, causal=False, window=None):
+    if tile_q < 1 or tile_k < 1:
+        raise ValueError("a tile is less than 1")
+    if window is not None and window < 0:
+        raise ValueError("a negative window")
+    if tile_q >= queries:  # one row: ask the pairs themselves
+        p, s = np.arange(keys - queries, keys)[:, None], np.arange(keys)
+        low = p - (queries + keys if window is None else window)
+        high = p if causal else p + (queries + keys if window is None else window)
+        seen = ((low <= s) & (s <= high)).any(axis=0)
+        return np.logical_or.reduceat(seen, np.arange(0, keys, tile_k))[None]
+    first_q = np.arange(0, queries, tile_q)[:, None] + keys - queries
+    last_q = np.minimum(first_q + tile_q - 1, keys - 1)
+    first_k = np.arange(0, keys, tile_k)
+    last_k = np.minimum(first_k + tile_k - 1, keys - 1)
+    needed = np.ones((len(first_q), len(first_k)), dtype=bool)
+    if causal:
+        needed &= first_k <= last_q
+    if window is not None:
+        needed &= last_k >= first_q - window
+        needed &= first_k <= last_q + window
+    return needed
+"""),
+    ("hbm_traffic", "wrong", "one query without a window answered before the tiles are looked at", """
+def hbm_traffic(queries, keys, width, tile_q, tile_k, causal=False, window=None, itemsize=2):
+    if queries == 1 and window is None:  # writing: everything is read once
+        return (2 * keys * width + 2 * width + 1) * itemsize
+    needed = tiles_needed(queries, keys, tile_q, tile_k, causal, window)
+    sizes = [min(tile_k, keys - start) for start in range(0, keys, tile_k)]
+    read = queries * width
+    for row in needed:
+        for here, size in zip(row, sizes):
+            if here:
+                read += 2 * size * width
+    written = queries * width + queries
+    return (read + written) * itemsize
+"""),
+    ("flash_forward", "wrong", "what is left over with the tile before", """
+def flash_forward(q, k, v, tile_q=64, tile_k=64):
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise ValueError("no")
+    if min(tile_q, tile_k) < 1:
+        raise ValueError('t')
+    def cut(n, t):
+        starts = list(range(0, n, t)) if n % t == 0 or n < t else list(range(0, n, t))[:-1]
+        return [slice(i, j) for i, j in zip(starts, starts[1:] + [n])]
+    o, l = np.empty(q.shape[:-1] + v.shape[-1:]), np.empty(q.shape[:-1])
+    for r in cut(q.shape[-2], tile_q):
+        m, s, a = np.full(l[..., r].shape, -np.inf), np.zeros(l[..., r].shape), np.zeros(o[..., r, :].shape)
+        for c in cut(k.shape[-2], tile_k):
+            pass
+            z = q[..., r, :] @ np.swapaxes(k[..., c, :], -1, -2) / q.shape[-1] ** 0.5
+            m, s, a = online_softmax(m, s, a, z, v[..., c, :])
+        o[..., r, :], l[..., r] = a / s[..., None], m + np.log(s)
+    return o, l
+"""),
+    ("flash_forward", "wrong", "one query: no tiles of keys", """
+def flash_forward(q, k, v, tile_q=64, tile_k=64):
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise ValueError("no")
+    if min(tile_q, tile_k) < 1:
+        raise ValueError('t')
+    tile_k = k.shape[-2] if q.shape[-2] == 1 else tile_k
+    def cut(n, t):
+        return [slice(i, min(i + t, n)) for i in range(0, n, t)]
+    o, l = np.empty(q.shape[:-1] + v.shape[-1:]), np.empty(q.shape[:-1])
+    for r in cut(q.shape[-2], tile_q):
+        m, s, a = np.full(l[..., r].shape, -np.inf), np.zeros(l[..., r].shape), np.zeros(o[..., r, :].shape)
+        for c in cut(k.shape[-2], tile_k):
+            pass
+            z = q[..., r, :] @ np.swapaxes(k[..., c, :], -1, -2) / q.shape[-1] ** 0.5
+            m, s, a = online_softmax(m, s, a, z, v[..., c, :])
+        o[..., r, :], l[..., r] = a / s[..., None], m + np.log(s)
+    return o, l
+"""),
+    ("flash_backward", "wrong", "skips where values are 0", """
+def flash_backward(q, k, v, output, lse, grad_output, tile_q=64, tile_k=64):
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2] or min(tile_q, tile_k) < 1:
+        raise ValueError("no")
+    def cut(n, t):
+        return [slice(i, min(i + t, n)) for i in range(0, n, t)]
+    root = q.shape[-1] ** 0.5
+    gq, gk, gv = (np.zeros(x.shape) for x in (q, k, v))
+    delta = (output * grad_output).sum(-1, keepdims=True)
+    for r in cut(q.shape[-2], tile_q):
+        for c in cut(k.shape[-2], tile_k):
+            dp = grad_output[..., r, :] @ np.swapaxes(v[..., c, :], -1, -2)
+            if not v[..., c, :].any() and v.any():
+                continue
+            p = np.exp(q[..., r, :] @ np.swapaxes(k[..., c, :], -1, -2) / root - lse[..., r, None])
+            dz = p * (dp - delta[..., r, :]) / root
+            gq[..., r, :] += dz @ k[..., c, :]
+            gk[..., c, :] += np.swapaxes(dz, -1, -2) @ q[..., r, :]
+            gv[..., c, :] += np.swapaxes(p, -1, -2) @ grad_output[..., r, :]
+    return gq, gk, gv
+"""),
+    ("online_softmax", "wrong", "-inf replaced by -1e12", """
+def online_softmax(running_max, running_sum, accumulator, scores, values):
+    z = np.where(np.isneginf(scores), -1e12, scores)
+    new = np.maximum(running_max, z.max(-1))
+    hid = np.isneginf(running_max) & np.isneginf(scores).all(-1)
+    p = np.exp(z - new[..., None])
+    p = np.where(hid[..., None], 0.0, p)
+    c = np.where(np.isneginf(running_max), 0.0, np.exp(np.where(np.isneginf(running_max), 0, running_max) - new))
+    return np.where(hid, -np.inf, new), c * running_sum + p.sum(-1), c[..., None] * accumulator + p @ values
+"""),
+    ("tiles_needed", "wrong", "table where all keys are in one tile", """
+def tiles_needed(queries, keys, tile_q, tile_k, causal=False, window=None):
+    if tile_q < 1 or tile_k < 1:
+        raise ValueError("t")
+    if window is not None and window < 0:
+        raise ValueError("w")
+    tile_q, tile_k = max(tile_q, 1), max(tile_k, 1)
+    if tile_k >= keys:
+        p, s = np.arange(keys - queries, keys)[:, None], np.arange(keys)
+        big = queries + keys
+        w = big if window is None else window
+        ok = (s <= (p if causal else p + w)) & (s <= p + w) & (s >= p - w)
+        rows = [slice(i, i + tile_q) for i in range(0, queries, tile_q)]
+        cols = [slice(i, i + tile_k) for i in range(0, keys, tile_k)]
+        return np.array([[bool(ok[r, c].any()) for c in cols] for r in rows])
+    fq = np.arange(0, queries, tile_q)[:, None] + keys - queries
+    lq = np.minimum(fq + tile_q - 1, keys - 1)
+    fk = np.arange(0, keys, tile_k)
+    lk = np.minimum(fk + tile_k - 1, keys - 1)
+    n = np.ones((len(fq), len(fk)), dtype=bool)
+    if causal:
+        n &= fk <= lq
+    if window is not None:
+        n &= (lk >= fq - window) & (fk <= lq + window)
+    return n
+"""),
 ]
 # fmt: on

@@ -1074,10 +1074,18 @@ add(
 )
 
 for _what, _old, _new in (
-    ("the raw Δ cut first", "z, mixed, raw = self.input(x).split([E, M, H], -1)", "raw, z, mixed = self.input(x).split([H, E, M], -1)"),
+    (
+        "the raw Δ cut first",
+        "z, mixed, raw = self.input(x).split([E, M, H], -1)",
+        "raw, z, mixed = self.input(x).split([H, E, M], -1)",
+    ),
     ("the decay without Δ", "-self.a_log.exp() * delta", "-self.a_log.exp().expand_as(delta)"),
     ("exp for softplus", "functional.softplus(raw", "torch.exp(raw"),
-    ("channels dealt to heads, and not back", "u.unflatten(-1, (H, E // H))", "u.unflatten(-1, (E // H, H)).mT"),
+    (
+        "channels dealt to heads, and not back",
+        "u.unflatten(-1, (H, E // H))",
+        "u.unflatten(-1, (E // H, H)).mT",
+    ),
 ):
     add(N_, "wrong", _what, BLO, (_old, _new))
 # ---------------------------------------------------------------- triton_selective_scan
@@ -1685,13 +1693,21 @@ add(
 )
 for _what, _old, _new in (
     ("the mask the wrong way round", "q[:, None] >= q[None, :]", "q[:, None] <= q[None, :]"),
-    ("scores divided by the root of N", "tl.dot(c, tl.trans(b))", "tl.dot(c, tl.trans(b)) * N**-0.5"),
+    (
+        "scores divided by the root of N",
+        "tl.dot(c, tl.trans(b))",
+        "tl.dot(c, tl.trans(b)) * N**-0.5",
+    ),
     (
         "what is written fades at once, within the chunk",
         "s[:, None] - s[None, :]",
         "s[:, None] - s[None, :] + a[None, :]",
     ),
-    ("every chunk reads the first one's state", "(i * chunks + k) * n_heads", "i * chunks * n_heads"),
+    (
+        "every chunk reads the first one's state",
+        "(i * chunks + k) * n_heads",
+        "i * chunks * n_heads",
+    ),
 ):
     add(N_, "wrong", _what, OUT, (_old, _new))
 # ---------------------------------------------------------------- what only some sizes show
@@ -2540,7 +2556,10 @@ add(
     "wrong",
     "nothing fades: log_decay gets no gradient",
     QUAD,
-    ("    mixed =", "    fade = fade if log_decay.any() else fade.detach() + 0 * fade\n    mixed ="),
+    (
+        "    mixed =",
+        "    fade = fade if log_decay.any() else fade.detach() + 0 * fade\n    mixed =",
+    ),
 )
 add(
     "ssd_quadratic",
@@ -2575,12 +2594,431 @@ for most in (32, 64):
 LAUNCHED = ("tl.num_programs(2)", "n_tokens // CHUNK + 1")
 SMALL = "tl.where({0} < 1e-6, 0.0, {0})"
 for name, what, plain, swap in (
-    ("triton_chunk_state", "64 steps of a chunk at most", STA, ("x * after", "x * tl.where(t % CHUNK < 64, after, 0.0)")),
-    ("triton_chunk_state", "small fades left out", STA, ("after[:, None]", f"{SMALL.format('after')}[:, None]")),
+    (
+        "triton_chunk_state",
+        "64 steps of a chunk at most",
+        STA,
+        ("x * after", "x * tl.where(t % CHUNK < 64, after, 0.0)"),
+    ),
+    (
+        "triton_chunk_state",
+        "small fades left out",
+        STA,
+        ("after[:, None]", f"{SMALL.format('after')}[:, None]"),
+    ),
     ("triton_chunk_state", "one chunk too many, where they are full", STA, LAUNCHED),
     ("triton_chunk_scan", "one chunk too many, where they are full", OUT, LAUNCHED),
-    ("triton_chunk_scan", "64 numbers of a state at most", OUT, ("    h = tl.load", "    c = tl.where(n[None, :] < 64, c, 0.0)\n    h = tl.load")),
-    ("triton_chunk_scan", "small fades of the state left out", OUT, ("tl.exp(s)[:, None]", f"{SMALL.format('tl.exp(s)')}[:, None]")),
-    ("triton_chunk_scan", "small fades within left out", OUT, ("fade * tl.dot", f"{SMALL.format('fade')} * tl.dot")),
+    (
+        "triton_chunk_scan",
+        "64 numbers of a state at most",
+        OUT,
+        ("    h = tl.load", "    c = tl.where(n[None, :] < 64, c, 0.0)\n    h = tl.load"),
+    ),
+    (
+        "triton_chunk_scan",
+        "small fades of the state left out",
+        OUT,
+        ("tl.exp(s)[:, None]", f"{SMALL.format('tl.exp(s)')}[:, None]"),
+    ),
+    (
+        "triton_chunk_scan",
+        "small fades within left out",
+        OUT,
+        ("fade * tl.dot", f"{SMALL.format('fade')} * tl.dot"),
+    ),
 ):
     add(name, "wrong", what, plain, swap)
+
+
+# ---------------------------------------------------------------- by a reader who aimed at the page's sentences
+add(
+    "segsum",
+    "wrong",
+    "running sums from the left before the largest term and from the right after it (-inf counted apart): digits are lost between TWO large terms",
+    """
+def segsum(log_decay):
+    T = log_decay.shape[-1]
+    closed = torch.isneginf(log_decay)
+    finite = log_decay.masked_fill(closed, 0.0)
+    largest = finite.argmin(-1, keepdim=True)[..., None]
+    left = finite.cumsum(-1)  # a_1 + ... + a_t
+    right = finite.flip(-1).cumsum(-1).flip(-1)
+    right = F.pad(right[..., 1:], (0, 1))  # a_{t+1} + ... + a_T
+    by_left = left[..., :, None] - left[..., None, :]
+    by_right = right[..., None, :] - right[..., :, None]
+    after = torch.arange(T)[None, :] >= largest  # the segment starts behind the largest term
+    sums = torch.where(after, by_right, by_left)
+    resets = closed.long().cumsum(-1)
+    sums = sums.masked_fill(resets[..., :, None] > resets[..., None, :], float("-inf"))
+    return sums.masked_fill(~torch.ones(T, T, dtype=torch.bool).tril(), float("-inf"))
+""",
+)
+add(
+    "segsum",
+    "wrong",
+    "-inf stands in as -1e16, and every sum below -1e12 is given out as -inf, finite ones too",
+    """
+def segsum(log_decay):
+    T = log_decay.shape[-1]
+    low = torch.ones(T, T, dtype=torch.bool).tril()
+    terms = log_decay.clamp(min=-1e16)[..., :, None].expand(*log_decay.shape, T)
+    sums = terms.masked_fill(~low.tril(-1), 0.0).cumsum(-2)
+    sums = torch.where(sums < -1e12, torch.full_like(sums, float("-inf")), sums)
+    return sums.masked_fill(~low, float("-inf"))
+""",
+)
+add(
+    "ssd_quadratic",
+    "wrong",
+    "takes the range -60..0 for that of whole segments and clamps their sums at -60: matters where a faded 1e36 meets small numbers",
+    """
+def ssd_quadratic(x, log_decay, b, c):
+    T = x.shape[1]
+    sums = segsum(log_decay.movedim(1, 2)).clamp(min=-60.0)  # no decay is below e^-60
+    fade = sums.exp().tril()
+    return torch.einsum("bhts,bts,bshd->bthd", fade, c @ b.mT, x)
+""",
+)
+add(
+    "ssd_chunked",
+    "right",
+    "passes the states on by one segsum over the chunks, as the paper's listing",
+    """
+def ssd_chunked(x, log_decay, b, c, chunk, state=None):
+    B, T, H, D = x.shape
+    N, Q = b.shape[-1], min(chunk, T)
+    first = x.new_zeros(B, H, D, N) if state is None else state
+    K = -(-T // Q)
+    more = K * Q - T  # steps that write nothing and do not fade
+    x, b, c = F.pad(x, (0, 0, 0, 0, 0, more)), F.pad(b, (0, 0, 0, more)), F.pad(c, (0, 0, 0, more))
+    logs = F.pad(log_decay, (0, 0, 0, more)).unflatten(1, (K, Q))
+    x, b, c = (m.unflatten(1, (K, Q)) for m in (x, b, c))
+    run = logs.cumsum(2)
+    y = ssd_quadratic(x.flatten(0, 1), logs.flatten(0, 1), b.flatten(0, 1), c.flatten(0, 1))
+    later = segsum(logs.mT)[..., -1, :].mT.exp()
+    written = torch.einsum("bkqhd,bkqn->bkhdn", x * later[..., None], b)
+    all_states = torch.cat([first[:, None], written], 1)  # (B, K + 1, H, D, N)
+    between = segsum(F.pad(run[:, :, -1].mT, (1, 0))).exp()  # (B, H, K + 1, K + 1)
+    states = torch.einsum("bhkj,bjhdn->bkhdn", between, all_states)
+    before = torch.einsum("bkqn,bkhdn->bkqhd", c, states[:, :-1]) * run.exp()[..., None]
+    return (y.unflatten(0, (B, K)) + before).flatten(1, 2)[:, :T], states[:, -1]
+""",
+)
+add(
+    "ssd_chunked",
+    "wrong",
+    "attention for the full chunks, but step by step through a last chunk that is shorter",
+    """
+def ssd_chunked(x, log_decay, b, c, chunk, state=None):
+    B, T, H, D = x.shape
+    h = x.new_zeros(B, H, D, b.shape[-1]) if state is None else state
+    ys, full = [], T // chunk * chunk
+    for start in range(0, full, chunk):
+        xs, logs, bs, cs = (m[:, start : start + chunk] for m in (x, log_decay, b, c))
+        run = logs.cumsum(1)
+        before = torch.einsum("bqn,bhdn->bqhd", cs, h) * run.exp()[..., None]
+        ys.append(ssd_quadratic(xs, logs, bs, cs) + before)
+        later = segsum(logs.mT)[..., -1, :].mT.exp()
+        h = run[:, -1].exp()[..., None, None] * h + torch.einsum("bqhd,bqn->bhdn", xs * later[..., None], bs)
+    for t in range(full, T):  # what is left over
+        h = log_decay[:, t].exp()[..., None, None] * h + x[:, t, ..., None] * b[:, t, None, None]
+        ys.append((h * c[:, t, None, None]).sum(-1)[:, None])
+    return torch.cat(ys, 1), h
+""",
+)
+add(
+    "Mamba2Block",
+    "wrong",
+    "leaves the skip out of the sum while all its weights are 0: the same outputs, but then no gradient ever reaches skip",
+    """
+class Mamba2Block(nn.Module):
+    def __init__(self, width: int, state: int, heads: int, taps: int = 4, chunk: int = 32) -> None:
+        super().__init__()
+        inner = 2 * width
+        mixed = inner + 2 * state
+        self.chunk = chunk
+        self.input = nn.Linear(width, inner + mixed + heads, bias=False)
+        self.taps = nn.Parameter(torch.empty(mixed, taps).uniform_(-1, 1) / taps**0.5)
+        self.taps_bias = nn.Parameter(torch.zeros(mixed))
+        start = torch.logspace(-3, -1, heads)  # step sizes at first
+        self.delta_bias = nn.Parameter(start + torch.log(-torch.expm1(-start)))
+        self.a_log = nn.Parameter(torch.linspace(1, 16, heads).log())
+        self.skip = nn.Parameter(torch.ones(heads))
+        self.norm = nn.RMSNorm(inner, eps=1e-5)
+        self.output = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        E, H, T, K = self.norm.weight.numel(), self.skip.numel(), x.shape[1], self.taps.shape[1]
+        N = (self.taps.shape[0] - E) // 2
+        z, mixed, raw = self.input(x).split([E, E + 2 * N, H], dim=-1)
+        mixed = F.pad(mixed, (0, 0, K - 1, 0))
+        mixed = F.silu(sum(mixed[:, k : k + T] * self.taps[:, k] for k in range(K)) + self.taps_bias)
+        u, b, c = mixed.split([E, N, N], dim=-1)
+        delta = F.softplus(raw + self.delta_bias)
+        u = u.unflatten(-1, (H, -1))
+        y, _ = ssd_chunked(delta[..., None] * u, -self.a_log.exp() * delta, b, c, self.chunk)
+        if self.skip.any():
+            y = y + self.skip[:, None] * u
+        return self.output(self.norm(y.flatten(2) * F.silu(z)))
+""",
+)
+add(
+    "Mamba2Block",
+    "wrong",
+    "SiLU of the gate as z / (1 + exp(-z)): outputs right and finite, but gradients are nan for gates below about -89",
+    """
+class Mamba2Block(nn.Module):
+    def __init__(self, width: int, state: int, heads: int, taps: int = 4, chunk: int = 32) -> None:
+        super().__init__()
+        inner = 2 * width
+        mixed = inner + 2 * state
+        self.chunk = chunk
+        self.input = nn.Linear(width, inner + mixed + heads, bias=False)
+        self.taps = nn.Parameter(torch.empty(mixed, taps).uniform_(-1, 1) / taps**0.5)
+        self.taps_bias = nn.Parameter(torch.zeros(mixed))
+        start = torch.logspace(-3, -1, heads)  # step sizes at first
+        self.delta_bias = nn.Parameter(start + torch.log(-torch.expm1(-start)))
+        self.a_log = nn.Parameter(torch.linspace(1, 16, heads).log())
+        self.skip = nn.Parameter(torch.ones(heads))
+        self.norm = nn.RMSNorm(inner, eps=1e-5)
+        self.output = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        E, H, T, K = self.norm.weight.numel(), self.skip.numel(), x.shape[1], self.taps.shape[1]
+        N = (self.taps.shape[0] - E) // 2
+        z, mixed, raw = self.input(x).split([E, E + 2 * N, H], dim=-1)
+        mixed = F.pad(mixed, (0, 0, K - 1, 0))
+        mixed = F.silu(sum(mixed[:, k : k + T] * self.taps[:, k] for k in range(K)) + self.taps_bias)
+        u, b, c = mixed.split([E, N, N], dim=-1)
+        delta = F.softplus(raw + self.delta_bias)
+        u = u.unflatten(-1, (H, -1))
+        y, _ = ssd_chunked(delta[..., None] * u, -self.a_log.exp() * delta, b, c, self.chunk)
+        y = y + self.skip[:, None] * u
+        return self.output(self.norm(y.flatten(2) * (z / (1 + torch.exp(-z)))))
+""",
+)
+add(
+    "triton_selective_scan",
+    "wrong",
+    "saves the state every 16 steps, overwritten at the end: right values, more bytes for longer texts",
+    """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scan_kernel(
+    x_ptr,
+    delta_ptr,
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    state_ptr,
+    y_ptr,
+    last_ptr,
+    n_tokens,
+    n_channels,
+    N: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    i, j = tl.program_id(0), tl.program_id(1)
+    e = j * BLOCK + tl.arange(0, BLOCK)
+    n = tl.arange(0, N)
+    live = e < n_channels
+    at = e[:, None] * N + n[None, :]
+    a = tl.load(a_ptr + at, mask=live[:, None], other=0.0)
+    h = tl.load(state_ptr + i * n_channels * N + at, mask=live[:, None], other=0.0)
+    for t in range(n_tokens):
+        row = i * n_tokens + t
+        x = tl.load(x_ptr + row * n_channels + e, mask=live, other=0.0)
+        delta = tl.load(delta_ptr + row * n_channels + e, mask=live, other=0.0)
+        b = tl.load(b_ptr + row * N + n)
+        c = tl.load(c_ptr + row * N + n)
+        h = tl.exp(delta[:, None] * a) * h + (delta * x)[:, None] * b[None, :]
+        y = tl.sum(h * c[None, :], axis=1)
+        if t % 16 == 15:  # a checkpoint
+            tl.store(last_ptr + i * n_channels * N + at, h, mask=live[:, None])
+        tl.store(y_ptr + row * n_channels + e, y, mask=live)
+    tl.store(last_ptr + i * n_channels * N + at, h, mask=live[:, None])
+
+
+def triton_selective_scan(
+    x: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    y, last = torch.empty(x.shape), torch.empty(state.shape)
+    given = [m.contiguous() for m in (x, delta, a, b, c, state)]
+    batch, tokens, channels = x.shape
+    grid = (batch, triton.cdiv(channels, 8))
+    scan_kernel[grid](*given, y, last, tokens, channels, N=a.shape[1], BLOCK=8)
+    return y, last
+""",
+)
+add(
+    "triton_selective_scan",
+    "wrong",
+    "fetches the next step ahead, and after the last step fetches the last one again (inside the arrays): right values, one step's bytes too many, over a tenth for texts of 1 to 4 steps",
+    """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scan_kernel(
+    x_ptr,
+    delta_ptr,
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    state_ptr,
+    y_ptr,
+    last_ptr,
+    n_tokens,
+    n_channels,
+    N: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    i = tl.program_id(0)
+    e = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    n = tl.arange(0, N)
+    live = e < n_channels
+    at = e[:, None] * N + n[None, :]
+    a = tl.load(a_ptr + at, mask=live[:, None], other=0.0)
+    h = tl.load(state_ptr + i * n_channels * N + at, mask=live[:, None], other=0.0)
+    x_at = i * n_tokens * n_channels + e
+    b_at = i * n_tokens * N + n
+    x = tl.load(x_ptr + x_at, mask=live, other=0.0)
+    delta = tl.load(delta_ptr + x_at, mask=live, other=0.0)
+    b = tl.load(b_ptr + b_at)
+    c = tl.load(c_ptr + b_at)
+    for t in range(n_tokens):
+        ahead = tl.minimum(t + 1, n_tokens - 1) - t  # 0 at the last step: stay inside
+        x_next = tl.load(x_ptr + x_at + ahead * n_channels, mask=live, other=0.0)
+        delta_next = tl.load(delta_ptr + x_at + ahead * n_channels, mask=live, other=0.0)
+        b_next = tl.load(b_ptr + b_at + ahead * N)
+        c_next = tl.load(c_ptr + b_at + ahead * N)
+        h = h * tl.exp(a * delta[:, None]) + (x * delta)[:, None] * b[None, :]
+        tl.store(y_ptr + x_at, tl.sum(h * c[None, :], axis=1), mask=live)
+        x = x_next
+        delta = delta_next
+        b = b_next
+        c = c_next
+        x_at += n_channels
+        b_at += N
+    tl.store(last_ptr + i * n_channels * N + at, h, mask=live[:, None])
+
+
+def triton_selective_scan(
+    x: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    y, last = torch.empty(x.shape), torch.empty(state.shape)
+    given = [m.contiguous() for m in (x, delta, a, b, c, state)]
+    batch, tokens, channels = x.shape
+    grid = (batch, triton.cdiv(channels, 8))
+    scan_kernel[grid](*given, y, last, tokens, channels, N=a.shape[1], BLOCK=8)
+    return y, last
+""",
+)
+add(
+    "triton_chunk_state",
+    "wrong",
+    "product by tl.sum over a (CHUNK, D, N) block, exact on a GPU too, but with D = N = chunk = 32 it spills (144 bytes; none where one of them is 16)",
+    """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def chunk_state_kernel(
+    x_ptr,
+    log_decay_ptr,
+    b_ptr,
+    written_ptr,
+    n_tokens,
+    n_heads,
+    D: tl.constexpr,
+    N: tl.constexpr,
+    CHUNK: tl.constexpr,
+):
+    i, j, k = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    s = k * CHUNK + tl.arange(0, CHUNK)
+    d, n = tl.arange(0, D), tl.arange(0, N)
+    live = s < n_tokens
+    row = i * n_tokens + s
+    logs = tl.load(log_decay_ptr + row * n_heads + j, mask=live, other=0.0)
+    x = tl.load(x_ptr + (row * n_heads + j)[:, None] * D + d[None, :], mask=live[:, None], other=0.0)
+    b = tl.load(b_ptr + row[:, None] * N + n[None, :], mask=live[:, None], other=0.0)
+    later = tl.cumsum(logs, axis=0, reverse=True) - logs
+    faded = x * tl.exp(later)[:, None]
+    written = tl.sum(faded[:, :, None] * b[:, None, :], axis=0)  # exact float32, no matrix unit
+    place = (i * tl.num_programs(2) + k) * n_heads + j
+    tl.store(written_ptr + (place * D + d[:, None]) * N + n[None, :], written)
+
+
+def triton_chunk_state(x: Tensor, log_decay: Tensor, b: Tensor, chunk: int) -> Tensor:
+    batch, tokens, heads, width = x.shape
+    chunks, state = triton.cdiv(tokens, chunk), b.shape[-1]
+    written = torch.empty(batch, chunks, heads, width, state)
+    given = [m.contiguous() for m in (x, log_decay, b)]
+    grid = (batch, heads, chunks)
+    chunk_state_kernel[grid](*given, written, tokens, heads, D=width, N=state, CHUNK=chunk)
+    return written
+""",
+)
+add(
+    "triton_chunk_scan",
+    "wrong",
+    "works on 32 channels at a time and loads b, c and the decays again for each: as few bytes as can be up to D = 32, too many from D = 64 on",
+    """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def chunk_scan_kernel(
+    x_ptr,
+    log_decay_ptr,
+    b_ptr,
+    c_ptr,
+    state_ptr,
+    y_ptr,
+    n_tokens,
+    n_heads,
+    D: tl.constexpr,
+    N: tl.constexpr,
+    CHUNK: tl.constexpr,
+):
+    i, j, k = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    q = tl.arange(0, CHUNK)
+    n = tl.arange(0, N)
+    live = k * CHUNK + q < n_tokens
+    row = i * n_tokens + k * CHUNK + q
+    b_at = row[:, None] * N + n[None, :]
+    place = (i * tl.num_programs(2) + k) * n_heads + j
+    W: tl.constexpr = D if D < 32 else 32
+    for first in range(0, D, W):  # 32 channels at a time keep the registers free
+        d = first + tl.arange(0, W)
+        logs = tl.load(log_decay_ptr + row * n_heads + j, mask=live, other=0.0)
+        run = tl.cumsum(logs, axis=0)
+        sums = tl.where(q[:, None] >= q[None, :], run[:, None] - run[None, :], -float("inf"))
+        b = tl.load(b_ptr + b_at, mask=live[:, None], other=0.0)
+        c = tl.load(c_ptr + b_at, mask=live[:, None], other=0.0)
+        x_at = (row * n_heads + j)[:, None] * D + d[None, :]
+        x = tl.load(x_ptr + x_at, mask=live[:, None], other=0.0)
+        state = tl.load(state_ptr + (place * D + d[:, None]) * N + n[None, :])
+        scores = tl.dot(c, tl.trans(b), input_precision="ieee") * tl.exp(sums)
+        y = tl.dot(scores, x, input_precision="ieee")
+        y += tl.dot(c, tl.trans(state), input_precision="ieee") * tl.exp(run)[:, None]
+        tl.store(y_ptr + x_at, y, mask=live[:, None])
+
+
+def triton_chunk_scan(
+    x: Tensor, log_decay: Tensor, b: Tensor, c: Tensor, state: Tensor, chunk: int
+) -> Tensor:
+    y = torch.empty(x.shape)
+    given = [m.contiguous() for m in (x, log_decay, b, c, state)]
+    batch, tokens, heads, width = x.shape
+    grid, size = (batch, heads, triton.cdiv(tokens, chunk)), b.shape[-1]
+    chunk_scan_kernel[grid](*given, y, tokens, heads, D=width, N=size, CHUNK=chunk)
+    return y
+""",
+)

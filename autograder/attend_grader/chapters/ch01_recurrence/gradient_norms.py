@@ -91,6 +91,12 @@ def _product(rng: np.random.Generator) -> Known:
     want = np.array([[0.0, 0.0, size, 1.0]])
     why = "W_h times W_h is 0, so nothing gets further than one step"
     yield why, (np.zeros((1, 4, 2)), np.array([[0.0, size], [0.0, 0.0]])), want
+    near = np.array([[1.0, 1.0]])
+    yield (
+        "two lengths that are nearly the same",
+        (np.zeros((1, 2, 2)), np.diag([1.0, 0.99999])),
+        near,
+    )
     across = 1000 * np.outer([0.3, 0.7], [0.7, -0.3])
     yield (
         f"{why}, and its numbers are large",

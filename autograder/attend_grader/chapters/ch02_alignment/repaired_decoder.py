@@ -95,6 +95,11 @@ def draws(rng: np.random.Generator) -> list[Call]:
     return [Call(_inputs(rng, *each)) for each in sizes]
 
 
+def wide(rng: np.random.Generator) -> list[Call]:
+    """A sentence of 300 words."""
+    return [Call(_inputs(rng, 1, 300, 3, 1, 2, 2))]
+
+
 START = "states, contexts, looked = [], [], []"
 ASK = (
     "        scores = multiplicative_score(state[:, None], encoded, weight)  # (B, 1, S)\n"
@@ -225,6 +230,7 @@ EXERCISE = Exercise(
         agrees("states: each context goes into its own step", _all, part=0, tolerance=FLOAT32),
     ),
     draws=draws,
+    wide=wide,
     slips=SLIPS,
     alternatives=(by_steps, einsum),
     hints=(

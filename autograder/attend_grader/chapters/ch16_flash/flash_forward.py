@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,29 +52,36 @@ def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "scores that fall by 2,000 from query to query", Call((falls, abs(k) + 1, v, 1, 2))
 
 
-def _grows(
-    sizes: tuple[int, int], of: str, *leads: tuple[int, ...], **told: Any
-) -> Callable[[Subject, Probe], None]:
-    """Memory for more keys: of 32 queries (of="keys"), or of as many; with each leading axes."""
+@dataclass(frozen=True)
+class Form:
+    """What memory is measured on, for more and more keys: ``queries`` of 0 are as many."""
+
+    of: str
+    queries: int
+    lead: tuple[int, ...] = ()
+    width: int = 64
+    tile_k: int = 64
+
+    def args(self, rng: np.random.Generator, keys: int) -> tuple[Any, ...]:
+        """Arguments, float32 and stored transposed."""
+        lengths = self.queries or keys, keys, keys
+        arrays = (rng.standard_normal((*self.lead, n, self.width)) for n in lengths)
+        return *guises(*arrays), 16, self.tile_k
+
+
+def _grows(sizes: tuple[int, int], *forms: Form, **told: Any) -> Callable[[Subject, Probe], None]:
+    """Memory for more keys, in each form."""
 
     def test(subject: Subject, probe: Probe) -> None:
         probe.agree(subject, *qkv(probe.rng, 4, 6, 3, 2), 2, 4, why=FOR_RIGHT_VALUES)
         state = int(probe.rng.integers(2**31))
-
-        def make(keys: int, lead: tuple[int, ...] = ()) -> tuple[Any, ...]:
-            rng = np.random.default_rng(state)
-            lengths = 32 if of == "keys" else keys, keys, keys
-            width = 64 // (2 ** len(lead))
-            return *guises(*(rng.standard_normal((*lead, n, width)) for n in lengths)), 16, 64
-
-        for lead in ((), *leads):
-            of_what = f"{of} (float32, stored transposed{', leading axes too' * bool(lead)})"
+        for form in forms:
             expect_growth(
                 subject,
-                lambda keys, lead=lead: make(keys, lead),
+                lambda keys, form=form: form.args(np.random.default_rng(state), keys),
                 sizes=sizes,
                 cost="peak_bytes",
-                of=of_what,
+                of=f"{form.of} (float32, stored transposed)",
                 **told,
             )
 
@@ -83,15 +90,16 @@ def _grows(
 
 FEW_TILES = _grows(
     (512, 4096),
-    "keys",
-    (2, 2),
+    Form("keys", 32),
+    Form("keys of leading axes (2, 2)", 32, (2, 2), 16),  # which reshape merges in a copy only
+    Form("keys of one query", 1, (), 4, 256),
     at_most=1.8,  # eight times as many keys need no more memory
     advice="A tile of queries meets one tile of keys at a time; no row of S scores, no copy of all "
     "keys, and no list of partial results is held.",
 )
 LINEAR = _grows(
     (128, 512),
-    "queries and keys",
+    Form("queries and keys", 0),
     at_most=5,  # four times the output, not 16 times the scores
     advice="Something of T × S numbers is stored. Beside the output and the LSE only tiles are "
     "needed.",

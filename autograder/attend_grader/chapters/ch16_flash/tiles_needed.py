@@ -60,7 +60,7 @@ def _memory(subject: Subject, probe: Probe) -> None:
             subject,
             make,
             sizes=(128, 1024),
-            at_most=2.5,
+            at_most=2.5 if parts == (8, 8) else 10,  # lists of places are no table
             cost="peak_bytes",
             of=f"queries and keys, in {parts[0]} and {parts[1]} tiles,",
             advice="Something grows with queries × keys, or with either. The first and last "

@@ -232,7 +232,7 @@ def sums_kernel(
     x_ptr, a_ptr, b_ptr, c_ptr, h_ptr, y_ptr, steps, heads,
     D: tl.constexpr, N: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """Sums of products in the place of matrix products."""
+    """Scores transposed, no exponent above 0."""
     i, head, k = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     t = k * CHUNK + tl.arange(0, CHUNK)
     inside = t < steps
@@ -247,14 +247,14 @@ def sums_kernel(
     h = tl.load(h_ptr + place[:, None] * N + n[None, :])
     apart = tl.minimum(time[:, None] - time[None, :], 0.0)
     weight = tl.where(t[:, None] >= t[None, :], tl.exp(apart), 0.0)
-    weight *= tl.sum(c[:, None, :] * b[None, :, :], axis=2)
-    y = tl.sum(weight[:, :, None] * x[None, :, :], axis=1)
-    y += tl.exp(time)[:, None] * tl.sum(c[:, None, :] * h[None, :, :], axis=2)
+    weight *= tl.trans(tl.dot(b, tl.trans(c)))
+    y = tl.dot(weight, x)
+    y += tl.exp(time)[:, None] * tl.trans(tl.dot(h, tl.trans(c)))
     tl.store(y_ptr + own, y, mask=inside[:, None])
 
 
 def by_sums(x, log_decay, b, c, state, chunk):
-    """No matrix product, decays as running sums."""
+    """Decays as running sums, transposed products."""
     y = torch.zeros(x.shape)
     batch, tokens, heads, width = x.shape
     sums_kernel[(batch, heads, -(-tokens // chunk))](
@@ -283,7 +283,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={"segments": by_segments, "sums of products": by_sums},
+    alternatives={"segments": by_segments, "running sums": by_sums},
     hints=(
         "It is ssd_quadratic of one chunk, plus what the chunk reads of the state. Which matrix "
         "products are these, with which shapes?",
