@@ -71,12 +71,9 @@ CUTS = (
     (32, 256, lambda tokens: tokens // 2, False),
     (34, 238, lambda tokens: tokens // 2, True),
     (31, 255, lambda tokens: tokens // 2 + 1, False),
-    (42, 339, lambda tokens: 3 * tokens // 4 + 1, True),
-    (15, 120, lambda tokens: 2 * tokens, False),
-    (16, 121, lambda tokens: tokens + 3, True),
 )
 """A short and a long text, their chunk, whether a state is given: two even chunks, two odd ones,
-two of which the second is not full, one that is not full."""
+two of which the second is not full."""
 
 MANY = 128
 """Texts in a batch: their numbers outweigh the objects of Python."""
