@@ -53,7 +53,10 @@ def at_zero(
             if leaf.path[0] not in wrt or leaf.name in tried or not taken(leaf):
                 continue
             tried.add(leaf.name)
-            for same, word in ((torch.zeros_like, "zeros"), (torch.ones_like, "ones")):
+            starts = {"zeros": torch.zeros_like}
+            if leaf.value.ndim == 1:  # as a scale is; a matrix does not begin so
+                starts["ones"] = torch.ones_like
+            for word, same in starts.items():
                 call = replaced(trial.call, {leaf.path: same(leaf.value)})
                 pull = pull_of(Trial(subject, probe, call), wrt, [])
                 if pull is not None and _smooth(pull):
