@@ -178,9 +178,8 @@ class Subject:
             trace: record what the Triton kernels that it launches do to memory
                 (:mod:`attend_grader.inside.tracer`); with ``"log"``, each access.
             graph: if not, under ``torch.no_grad()``.
-            again: with these arguments of :func:`.calling.thrice` or :func:`.calling.passed_back`
-                call so, more than once; with ``parameters`` and a ``method``, call that after
-                these parameters were loaded, with the very same arguments.
+            again: call so, more than once, as :func:`.calling.thrice`, :func:`.calling.passed_back`
+                or, with ``parameters`` and a ``method``, :func:`.calling.after_change`.
         """
         more: dict[str, Any] = {"measure": measure, "take": take, "graph": graph}
         more |= {"launcher": launcher, "trace": trace} if launcher or trace else {}
@@ -292,16 +291,11 @@ class Subject:
     ) -> Outcome:
         """Call a torch candidate and pull ``cotangents`` back to inputs and named parameters.
 
-        With ``computed`` the inputs are no leaves of the graph. With ``launcher`` or ``trace`` as
-        in :meth:`run`; launches of both ways are recorded.
+        With ``computed`` the inputs are no leaves of the graph; the rest as in :meth:`run`.
         """
         more = {"launcher": launcher, "trace": trace} if launcher or trace else {}
-        wanted = {
-            "wrt": list(wrt),
-            "parameters": list(parameters),
-            "cotangents": list(cotangents),
-            "computed": computed,
-        }
+        wanted = {"wrt": list(wrt), "parameters": list(parameters)}
+        wanted |= {"cotangents": list(cotangents), "computed": computed}
         outcome = self._send("call", args, kwargs, gradients=wanted, method=method, **more)
         if outcome.mutated and not launcher:
             self._note(args, kwargs or {}, method, self.made, outcome)

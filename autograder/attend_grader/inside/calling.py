@@ -54,9 +54,9 @@ def _fill(arguments: tuple, others: list[Any]) -> None:
 
 
 def passed_back(
-    target: Any, args: tuple, kwargs: dict, place: int, position: int | str
+    target: Any, args: tuple, kwargs: dict, places: list[tuple[int, int | str]]
 ) -> tuple[Any, Any]:
-    """Call, then again with one of the results as an argument.
+    """Call, then again with some of the results as arguments.
 
     What came of the second call, and what the first had returned as it is by then.
 
@@ -64,16 +64,17 @@ def passed_back(
         target: what is called.
         args: of the first call, and but for one of the second.
         kwargs: likewise.
-        place: of several results which; 0 where it has one.
-        position: of the argument that it becomes; a name for a keyword.
+        places: of several results which (0 where it has one), and the position of the argument
+            that it becomes; a name for a keyword.
     """
     again, named = list(codec.copied(args)), codec.copied(kwargs)
     first = target(*args, **kwargs)
-    value = first[place] if isinstance(first, (tuple, list)) else first
-    if isinstance(position, str):
-        named[position] = value
-    else:
-        again[position] = value
+    for place, position in places:
+        value = first[place] if isinstance(first, (tuple, list)) else first
+        if isinstance(position, str):
+            named[position] = value
+        else:
+            again[position] = value
     second = codec.copied(target(*again, **named))
     return second, codec.copied(first)
 

@@ -191,11 +191,9 @@ class Executor:
 
             return gradients(target, args, kwargs, request["gradients"])
         if "parameters" in (request.get("again") or {}):
-            instance, parameters = target, request["again"]["parameters"]
-            if request.get("method"):
-                instance = target.__self__
-            then = getattr(instance, request["again"]["method"] or "__call__")
-            change = functools.partial(_load, instance, parameters)
+            again, instance = request["again"], self.instances[request["instance"]]
+            then = getattr(instance, again["method"] or "__call__")
+            change = functools.partial(_load, instance, again["parameters"])
             return {"value": after_change((target, then), args, kwargs, change)}
         if request.get("again") is not None:
             how = thrice if "others" in request["again"] else passed_back

@@ -323,23 +323,31 @@ def passed_back(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     """
     if exercise.related or exercise.contract is None:
         return
-    tried: set[tuple[int, str]] = set()
+    tried: set[tuple[tuple[int, str], ...]] = set()
     for call in filter(_plain, exercise.draws(probe.rng)):
         right = reference_on(exercise.reference, call)(call)
         if not usable(right):
             continue
-        for place, leaf in _places(exercise, call, parts(right.value)):
-            if (place, leaf.name) in tried:
+        found = _places(exercise, call, parts(right.value))
+        whole = [
+            (place, leaf) for place, leaf in found if exercise.results[place:][:1] == (leaf.name,)
+        ]
+        for some in (*([one] for one in found), whole):
+            key = tuple((place, leaf.name) for place, leaf in some)
+            if not some or key in tried:
                 continue
-            tried.add((place, leaf.name))
-            second = replaced(call, {leaf.path: codec.copied(parts(right.value)[place])})
+            tried.add(key)
+            results = {leaf.path: codec.copied(parts(right.value)[place]) for place, leaf in some}
+            second = replaced(call, results)
             wanted = reference_on(exercise.reference, second)(second)
             if not usable(wanted):
                 continue
-            again = {"place": place, "position": leaf.path[0]}
+            again = {"places": [(place, leaf.path[0]) for place, leaf in some]}
             came = subject.run(call.args, call.kwargs, method=call.method, again=again)
-            name = Trial(subject, probe, call).alike().name(place, len(parts(right.value)))
-            what = f"called again with the {name} that it returned as {leaf.name}"
+            name = Trial(subject, probe, call).alike().name
+            names = [f"the {name(place, len(parts(right.value)))}" for place, _ in some]
+            what = f"called again with {' and '.join(names)} that it returned as "
+            what += " and ".join(leaf.name for _, leaf in some)
             told, calls, rights = (what, OVER), (second, call), (wanted, right)
             _expect_all(subject, exercise, probe, told, calls, rights, came)
 

@@ -68,6 +68,7 @@ def _edges(rng: np.random.Generator) -> Known:
     yield "80 bytes a head: 5 heads fit, and 5 does not divide 12", (470, 10, 1, 12, 2), 4
     yield "80 bytes a head, exactly six of them", (480, 10, 1, 12, 2), 6
     yield "one byte less than six heads", (479, 10, 1, 12, 2), 4
+    yield "20 of 400 heads fit, and 25 do not", (80, 1, 1, 400, 1), 20
     for heads in (192, 2**10, 1_000):
         yield f"all of {heads:,} heads fit", (10**9, 1, 1, heads, 1), heads
     for size in (2**22, 2**32, 2**40):

@@ -56,6 +56,8 @@ _ROUNDED: tuple[Counted, ...] = (
 _WORKED = (
     ((5, 3, 2, 4), {}, 480, ""),
     ((1, 1, 1, 1), {}, 4, "one key and one value of one number"),
+    ((12, 3, 1, 1), {}, 144, "12 tokens, 3 layers"),
+    ((1, 23, 1, 1), {}, 92, "one token, 23 layers"),
     ((0, 3, 2, 4), {}, 0, "no token yet"),
 )
 _PUBLISHED = (
@@ -72,6 +74,7 @@ _LATENT = (
 _OPTIONS = {"window": 4, "latent": 7, "bits": 8, "batch": 2}
 _WINDOW = (
     (_PLAIN, {"window": 4}, 384, "10 tokens, of which 4 are kept"),
+    ((10**12, 100, 32, 128), {"window": 4096}, 6_710_886_400, "10¹² tokens, a window of 4,096"),
     ((3, 2, 3, 4), {"window": 4}, 288, "3 tokens, a window of 4"),
     (_PLAIN, {"window": 0}, 0, "a window of 0 tokens: nothing is kept"),
     (_PLAIN, {"window": 4, "batch": 2}, 768, "two sentences, each with a window of 4"),

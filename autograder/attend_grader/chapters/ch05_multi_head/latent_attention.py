@@ -149,7 +149,7 @@ def _without(which: str, matrix: str, instead: str) -> Test:
     def test(subject: Subject, probe: Probe) -> None:
         why = f"forward_absorbed must make no {which}"
         told: dict[str, Any] = {"why": why, "clue": clue, "method": ABSORBED}
-        for heads in (2, 1):
+        for heads in (2, 1, 4):  # with four, a latent is longer than a head's keys
             built, inside = probe.build(subject, 4, heads, 2, parameters=_extreme(which))
             for n in (2, 200):
                 x = EXTREME.repeat(1, n // 2, 1)

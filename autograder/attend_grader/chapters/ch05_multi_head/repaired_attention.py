@@ -52,6 +52,10 @@ def _masked(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         "a mask for each sentence and head (B, H, T, S)": seen,
     }.items():
         yield why, _call(rng, (2, 4, 6, 6, 3), mask)
+    q = torch.full((1, 1, 150), 1e6)
+    k, v = torch.cat((-q, q), dim=1), torch.cat((q, -q), dim=1)
+    why = "the only visible score lies near −10¹³, the hidden one near 10¹³"
+    yield why, Call((q, k, v, 1, torch.tensor([True, False])))
     late = torch.arange(140) >= 135
     yield "the first 135 of 140 keys hidden", _call(rng, (1, 3, 140, 4, 2), late)
     yield "a causal mask", _call(rng, (2, 4, 4, 8, 2), causal(4))

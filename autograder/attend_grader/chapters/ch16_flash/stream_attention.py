@@ -78,7 +78,8 @@ def _memory(subject: Subject, probe: Probe) -> None:
     holds_at_most(subject, wide, 128, of=of, advice=advice)
 
     def make(length: int, tile: int) -> Inputs:
-        return numbers[0], *guises(numbers[:length], numbers[-length:]), tile
+        k, v = guises(numbers[:length], numbers[-length:])
+        return numbers[0], k, v, tile
 
     left_over(subject, make, of="keys of width 1,024")
 

@@ -90,6 +90,9 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     want = loop(asked, k, large, np.exp(nearly))
     for chunk in (2, 4, 6):
         yield "a gate of −27, values of e^27", (asked, k, large, nearly, chunk), want
+    large, strong = np.full((2, 1), 1e12), np.full((2, 1), -344.0)
+    given = np.ones((2, 1)), large, np.ones((2, 1)), strong, 2
+    yield "keys of 1e12, two gates of −344", given, (large, large[:1])
     numbers, gates = 1e12 * np.eye(2)[:, :1], np.array([[0.0], [-100.0]])
     faint = 1e36 * np.exp(-100.0)
     for chunk in (1, 2):

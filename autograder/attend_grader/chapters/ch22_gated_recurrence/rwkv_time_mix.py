@@ -86,6 +86,9 @@ def _large(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     k[1] -= 700.0
     want = np.stack([means(*text, rate, bonus) for text in zip(r, k, v, strict=True)])
     yield "keys of 1000, 0 and −1000 in three channels", (r, k, v, rate, bonus), (want, None)
+    r, k, v, rate, bonus = case(rng, 4, 3).args
+    args = r, k, v, rate, np.array([800.0, -800.0, 0.0])
+    yield "a bonus of 800 and of −800", args, (means(*args), None)
 
 
 def _in_parts(subject: Subject, probe: Probe) -> None:

@@ -109,7 +109,7 @@ def many_decays(rng: np.random.Generator) -> tuple[tuple[Any, ...], tuple[Array,
     decay = np.array([1e-12, 1 - 3e-7, 1 - 9e-7, 1 - 9.001e-7, 1.0])
     q, k, v = qkv(rng, 300, 1, 1, (5,))
     rows = zip(q, k, v, decay, strict=True)
-    came = [loop(*text, np.full((300, 1), left)) for *text, left in rows]
+    came = [loop(asked, key, value, np.full((300, 1), left)) for asked, key, value, left in rows]
     return (q, k, v, decay), (np.stack([o for o, _ in came]), np.stack([s for _, s in came]))
 
 

@@ -44,6 +44,8 @@ def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "other taps and another rank", _case(rng, 3, 3, 2, 2, 2)
     yield "one tap: nothing recent is kept", _case(rng, 2, 5, 2, 1)
     yield "six taps", _case(rng, 2, 3, 2, 6)
+    block, x, recent, state = _case(rng, 2, 4, 3).args
+    yield "recent steps of 0, and a state", Call((block, x, 0 * recent, state))
     block, *others = _case(rng, 2, 4, 3).args
     for how in (sorted(block), list(block)[::-1]):
         call = Call(({name: block[name] for name in how}, *others))
