@@ -251,7 +251,7 @@ EXERCISE = Exercise(
         forbids=("delta_rule_update",),
         says=(
             INT64,
-            "No table of T × T numbers, and no loop over tokens.",
+            "No table of T × T numbers, and no loop or recursion over tokens.",
             "`q`, `k`, `v` and `beta` that do not fit and chunks of less than 1 raise a "
             "ValueError.",
         ),

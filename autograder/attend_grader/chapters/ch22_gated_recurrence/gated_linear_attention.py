@@ -260,7 +260,7 @@ EXERCISE = Exercise(
         ranges={"gates": (-1000, 0)},
         whole=WHOLE,
         says=(
-            "No table of T × T numbers, and no loop over tokens.",
+            "No table of T × T numbers, and no loop or recursion over tokens.",
             "`q`, `k`, `v` and `gates` that do not fit and chunks of less than 1 raise a "
             "ValueError.",
         ),

@@ -212,7 +212,7 @@ EXERCISE = Exercise(
         forbids=("retention_recurrent",),
         says=(
             INT64,
-            "No table of T × T numbers, and no loop over tokens.",
+            "No table of T × T numbers, and no loop or recursion over tokens.",
             "Texts and chunks may be long, and the decay small.",
             REFUSED_CHUNKS,
         ),
