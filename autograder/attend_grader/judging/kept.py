@@ -211,13 +211,12 @@ def nearly_the_same(subject: Subject, exercise: Exercise, probe: Probe) -> None:
             calls += _moved(one, parameters_of(exercise.reference, one.method))
         tried.update(several)
         rights = [reference_on(exercise.reference, call)(call) for call in calls]
-        for graph in (True, False) if exercise.contract.gradients else (True,):
-            came = subject.many(calls, graph=graph)
-            for call, right, outcome in zip(calls, rights, came, strict=True):
-                trial = Trial(subject, probe, call)
-                loss = loss_of(trial, outcome, right.value) if usable(right) else None
-                if loss is not None and settled(exercise, trial, right.value):
-                    raise loss if isinstance(loss, SubjectError) else loss.on("", NEARLY)
+        came = subject.many(calls, graph=not exercise.contract.gradients)
+        for call, right, outcome in zip(calls, rights, came, strict=True):
+            trial = Trial(subject, probe, call)
+            loss = loss_of(trial, outcome, right.value) if usable(right) else None
+            if loss is not None and settled(exercise, trial, right.value):
+                raise loss if isinstance(loss, SubjectError) else loss.on("", NEARLY)
 
 
 NEARLY = "after a call with nearly the same numbers"

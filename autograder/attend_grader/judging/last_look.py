@@ -31,6 +31,9 @@ from attend_grader.judging.kept import many, nearly_the_same, one_array, passed_
 from attend_grader.judging.losses import loss_of, settled
 from attend_grader.judging.small import small_calls
 
+MOST = 110
+"""Calls of other sizes that are tried; where there are more, as many are drawn of them."""
+
 PULLED = 3
 """Calls with a length of 1 whose gradients are looked at."""
 
@@ -147,7 +150,8 @@ def _of_any_size(
     benches: dict[int, tuple[Bench, Bench]] = {}
     tried: list[tuple[Sized, Exact, Bench]] = []
     text = subject.description.source or ""
-    for each in (*sized, *exercise.aimed(text, probe.rng)):
+    some = sorted(probe.rng.permutation(len(sized))[:MOST])
+    for each in (*(sized[place] for place in some), *exercise.aimed(text, probe.rng)):
         if id(each.base) not in benches:
             right = reference_on(exercise.reference, each.base)
             benches[id(each.base)] = right, Bench(subject, each.base)
