@@ -120,8 +120,6 @@ def draws(rng: np.random.Generator) -> list[Call]:
     x, log_decay, b, c = sequence(rng, 1, 5, 2, 2, 3)
     return [
         _case(rng, 3, 2, 6, 3, 4, 2),
-        _case(rng, 3, 3, 7, 3, 3, 3),
-        _case(rng, 1, 2, 3, 2, 3, 2),
         _case(rng, 3, 2, 5, 2, 3, 4, going_on=True),
         _case(rng, 1, 1, 3, 2, 2, 3, going_on=True),
         _case(rng, 7, 2, 4, 2, 2, 3, going_on=True),
