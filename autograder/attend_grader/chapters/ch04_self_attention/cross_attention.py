@@ -95,6 +95,7 @@ def _masked(rng: np.random.Generator) -> Fresh:
     yield "2 leading axes, mask (2, 1, 1, 3)", Call((*batch, seen(rng, 2, 1, 1, 3)))
     batch = two_texts(rng, 4, 3, 2, 5, 3, 2, (4,))  # a mask (4, 3) would fit and be wrong
     yield "4 sentences of 4 queries, mask (4, 1, 3)", Call((*batch, seen(rng, 4, 1, 3)))
+    yield "4 sentences of 4 queries, one mask (4, 3)", Call((*batch, seen(rng, 4, 3)))
 
 
 def _far(rng: np.random.Generator) -> Fresh:

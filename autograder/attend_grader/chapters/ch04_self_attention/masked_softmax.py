@@ -29,6 +29,7 @@ def _unmasked(rng: np.random.Generator) -> Fresh:
         yield "no mask", Call((scores,))
     yield "mask=None", Call((normal(rng, 3, 3), None))
     yield "a mask that hides nothing", Call((normal(rng, 3, 3), np.ones((3, 3), bool)))
+    yield "one row, a mask (2, 3) that hides nothing", Call((normal(rng, 3), np.ones((2, 3), bool)))
     yield "rows near 10,000, 0 and −10,000", Call((normal(rng, 3, 5) + _APART,))
 
 

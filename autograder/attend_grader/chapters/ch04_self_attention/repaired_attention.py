@@ -58,6 +58,7 @@ def _masked(rng: np.random.Generator) -> Fresh:
     for b in (2, 3):  # as many sentences as queries, too: there a mask (B, S) fits and is wrong
         batch = _given(rng, 3, 4, 2, 5, b)
         yield f"a mask ({b}, 1, 4), one row a sentence", Call((*batch, seen(rng, b, 1, 4)))
+        yield f"{b} sentences of 3 queries, one mask (3, 4)", Call((*batch, seen(rng, 3, 4)))
 
 
 def _far(rng: np.random.Generator) -> Fresh:

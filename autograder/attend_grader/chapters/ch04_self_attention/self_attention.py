@@ -72,6 +72,7 @@ def _masked(rng: np.random.Generator) -> Fresh:
     for b in (2, 3):  # as many sentences as tokens, too: there a mask (B, T) fits and is wrong
         batch = text(rng, 3, 4, 2, 5, (b,))
         yield f"a mask ({b}, 1, 3), one row a sentence", Call((*batch, seen(rng, b, 1, 3)))
+        yield f"{b} sentences of 3 tokens, one mask (3, 3)", Call((*batch, seen(rng, 3, 3)))
 
 
 def _far(rng: np.random.Generator) -> Fresh:
