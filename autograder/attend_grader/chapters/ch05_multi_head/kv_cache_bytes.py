@@ -45,6 +45,7 @@ _PLAIN = (10, 2, 3, 4)
 _ROUNDED: tuple[Counted, ...] = (
     (_PLAIN, {"batch": 6}, 6 * 960, "6 sentences"),
     (_PLAIN, {"bits": 8}, 480, "8 bits"),
+    ((2**54 + 1, 1, 1, 1), {"latent": 1, "bits": 1}, 2**51 + 1, "2⁵⁴ + 1 numbers of one bit"),
     (_PLAIN, {"bits": 4, "batch": 6}, 1440, "4 bits, 6 sentences"),
     ((3, 1, 1, 1), {"bits": 4}, 3, "6 numbers of 4 bits"),
     ((1, 1, 1, 1), {"bits": 3}, 1, "two numbers of 3 bits"),
