@@ -68,7 +68,6 @@ _LATENT = (
     (_PLAIN, {"latent": 7}, 280, "a latent of 7 numbers instead of keys and values"),
     ((10, 2, 9, 9), {"latent": 7}, 280, "kv_heads and head_dim do not count"),
     ((10, 2, 1, 2), {"latent": 7}, 280, "a latent larger than a key and a value"),
-    ((2**54 + 1, 1, 1, 1), {"latent": 1, "bits": 1}, 2**51 + 1, "2⁵⁴ + 1 numbers of one bit"),
     ((1, 1, 1, 64), {"latent": 576}, 1152, "a latent longer than all keys and values"),
     ((1, 60, 128, 128), {"latent": 576}, 69_120, "DeepSeek-V2: latents of 512 + 64 numbers"),
 )
