@@ -767,7 +767,7 @@ if ready(linear_attention, positive_random_features, performer_attention):
 # about 1.2, worse than the plain mean (0.6 to 0.9) in all twenty runs. Sine and cosine are as good
 # or better up to 1.5, worse at 2, and explode at 2.5: a sum of weights can be near 0.
 #
-# **$1 + s$ needs no draw.** It has 17 features and errs less than 256 random ones in every run.
+# **$1 + s$ needs no draw.** Its 17 features err less than 256 random ones in every run here.
 # Up to $r = 2$ most scores lie within ±1, where it is off by 0.72 at most. Below −1 its weights are
 # negative, and at 10 it is 11, where $e^s$ is 22,026.
 #

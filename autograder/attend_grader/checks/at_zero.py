@@ -32,7 +32,8 @@ def at_zero(
 ) -> Iterator[tuple[Call, str]]:
     """Each argument all zeros, or all ones, as weights are before training, and what is said.
 
-    Of a module each parameter. Calls where the answer has a kink are left out: no gradient there.
+    Of a module each parameter is all zeros. Where an argument makes a kink there is no gradient:
+    such calls are left out.
 
     Args:
         subject: the candidate.
@@ -63,7 +64,7 @@ def at_zero(
                     yield call, f"{leaf.name} all {word}"
 
 
-def far_out(
+def at_large(
     subject: Subject,
     probe: Probe,
     draws: Draws,

@@ -103,7 +103,7 @@ def wrong_gradients(
     return None
 
 
-def endless_gradients(
+def nonfinite_gradients(
     subject: Subject, probe: Probe, call: Call, named: tuple[str, ...], what: str
 ) -> Miss | SubjectError | None:
     """Whether a candidate's values are finite on one call, and its gradients not; as a loss."""

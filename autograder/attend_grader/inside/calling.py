@@ -62,7 +62,7 @@ def passed_back(
 
     Args:
         target: what is called.
-        args: of the first call, and but for one of the second.
+        args: of the first call, and but for some of the second.
         kwargs: likewise.
         places: of several results which (0 where it has one), and the position of the argument
             that it becomes; a name for a keyword.

@@ -61,7 +61,7 @@ def _at_zero(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     contract = exercise.contract
     if contract is None or not contract.gradients:
         return
-    from attend_grader.checks.at_zero import at_zero, far_out
+    from attend_grader.checks.at_zero import at_large, at_zero
 
     usual = AS_DRAWN if exercise.related else ANY
 
@@ -77,7 +77,7 @@ def _at_zero(subject: Subject, exercise: Exercise, probe: Probe) -> None:
         span = contract.ranges.get(root(leaf), usual)
         return span is not None and span[1] == math.inf
 
-    large = far_out(subject, probe, exercise.draws, named=contract.gradients, taken=far)
+    large = at_large(subject, probe, exercise.draws, named=contract.gradients, taken=far)
     for call, what in large:
         _learns(subject, exercise, probe, call, what, finite=True)
 
@@ -129,11 +129,11 @@ def _learns(
 
     Or to being ``finite``, where few digits are right.
     """
-    from attend_grader.checks.flow import endless_gradients, wrong_gradients
+    from attend_grader.checks.flow import nonfinite_gradients, wrong_gradients
 
     assert exercise.contract is not None
     named = exercise.contract.gradients
-    wrong = endless_gradients if finite else wrong_gradients
+    wrong = nonfinite_gradients if finite else wrong_gradients
     loss = wrong(subject, probe, call, named, what)
     if loss is not None and all(
         wrong(local(other), probe, call, named, what) is None

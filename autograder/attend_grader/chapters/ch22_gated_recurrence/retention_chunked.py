@@ -17,6 +17,7 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     between,
     cheap,
     faint,
+    long_texts,
     loop,
     many_decays,
     misfits,
@@ -24,7 +25,6 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     no_chunks,
     one_product,
     qkv,
-    slow,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
@@ -235,7 +235,7 @@ EXERCISE = Exercise(
         refuses((*misfits(0.5), *no_chunks(0.5))),
     ),
     draws=draws,
-    wide=slow,
+    wide=long_texts,
     slips=SLIPS,
     alternatives={"by starts": by_starts, "through gates": through_gates},
     hints=(

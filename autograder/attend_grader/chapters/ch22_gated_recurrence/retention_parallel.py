@@ -16,13 +16,13 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     WHOLE,
     between,
     faint,
+    long_texts,
     loop,
     many_decays,
     misfits,
     nearly_gone,
     one_product,
     qkv,
-    slow,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
@@ -181,7 +181,7 @@ EXERCISE = Exercise(
         refuses(misfits(0.5)),
     ),
     draws=draws,
-    wide=slow,
+    wide=long_texts,
     slips=SLIPS,
     alternatives={"by logarithms": by_logarithms, "row by row": row_by_row},
     hints=(

@@ -15,13 +15,13 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     WHOLE,
     between,
     faint,
+    long_texts,
     loop,
     many_decays,
     misfits,
     nearly_gone,
     one_product,
     qkv,
-    slow,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
@@ -223,7 +223,7 @@ EXERCISE = Exercise(
         refuses(misfits(0.5)),
     ),
     draws=draws,
-    wide=lambda rng: slow(rng, 3_200),
+    wide=lambda rng: long_texts(rng, 3_200),
     slips=SLIPS,
     alternatives={"by ages": by_ages, "filled in": filled_in},
     hints=(

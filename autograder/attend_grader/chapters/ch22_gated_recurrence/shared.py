@@ -113,7 +113,7 @@ def many_decays(rng: np.random.Generator) -> tuple[tuple[Any, ...], tuple[Array,
     return (q, k, v, decay), (np.stack([o for o, _ in came]), np.stack([s for _, s in came]))
 
 
-def slow(rng: np.random.Generator, longest: int = 1_200) -> list[Call]:
+def long_texts(rng: np.random.Generator, longest: int = 1_200) -> list[Call]:
     """Long texts in memories that hardly fade, or not at all."""
     return [
         Call((*qkv(rng, longest, 2, 2), 1.0)),
