@@ -17,9 +17,9 @@ from attend_solutions.types import Array
 
 from attend_grader.chapters.ch03_attention.shared import (
     PROMISES,
-    at_large,
     distribution,
     falling,
+    far_out,
     qkv,
 )
 from attend_grader.checks.compare import Miss, Tolerance
@@ -71,7 +71,7 @@ def limits(keys: int = 24, growth: float = 1.5) -> Cases:
         why = f"{keys} keys, the smallest weight {0.8 * np.exp(1.5 - 1.5 * keys):.0e}"
         yield f"{why}, with the largest value", Call((*falling(keys, growth), grad_output))
         why = "scores of some 45,000 and −45,000, near each other"
-        yield why, Call((*at_large(rng), grad_output[:2]))
+        yield why, Call((*far_out(rng), grad_output[:2]))
 
     return cases
 

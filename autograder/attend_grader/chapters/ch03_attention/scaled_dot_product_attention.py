@@ -6,7 +6,7 @@ import numpy as np
 from attend_solutions import attention
 from attend_solutions.attention import attention_scores
 
-from attend_grader.chapters.ch03_attention.shared import PROMISES, at_large, falling, qkv
+from attend_grader.chapters.ch03_attention.shared import PROMISES, falling, far_out, qkv
 from attend_grader.checks.clues import sums
 from attend_grader.checks.compare import PRINTED
 from attend_grader.checks.exercise import Call, Exercise, Probe, Property, Slip
@@ -28,7 +28,7 @@ def _limits(rng: np.random.Generator) -> Known:
     for why, inputs in (
         ("scores of ±10,000", (100 * q, 100 * k, v)),
         ("24 keys, the smallest weight 1e-15, with the largest value", falling()),
-        ("scores of some 45,000 and −45,000, near each other", at_large(rng)),
+        ("scores of some 45,000 and −45,000, near each other", far_out(rng)),
     ):
         yield why, inputs, attention.scaled_dot_product_attention(*inputs)
 

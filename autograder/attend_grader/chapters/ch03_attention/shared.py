@@ -36,7 +36,7 @@ def falling(s: int = 24, growth: float = 1.5) -> tuple[Array, Array, Array]:
     return q, k, np.exp(growth * steps)[:, None] * np.stack([steps % 5, 1 + steps % 3], axis=-1)
 
 
-def at_large(rng: np.random.Generator) -> tuple[Array, Array, Array]:
+def far_out(rng: np.random.Generator) -> tuple[Array, Array, Array]:
     """q (2, 4), k (5, 4) and v (5, 2): scores of some 45,000 (query 0) and −45,000 (query 1).
 
     They differ by little, so that who cuts them off gets other weights. Whole numbers: all of their
