@@ -66,6 +66,11 @@ def selective_parameters(
     """
     rank = w_delta.shape[1]
     state = (w_select.shape[0] - rank) // 2
+    if state < 1:
+        raise ValueError(
+            f"w_select needs R + 2 N rows with R = {rank} (from w_delta) and N at least 1; "
+            f"it has {len(w_select)}"
+        )
     low, b, c = (x @ w_select.T).split([rank, state, state], dim=-1)
     return functional.softplus(low @ w_delta.T + bias_delta), b, c
 

@@ -210,6 +210,20 @@ def _numbers(
     for word, changes in together.items():
         if len(changes) > 1 and len(changes) == len(free):
             yield Sized(f"every argument {word}", replaced(call, changes), call)
+    yield from _balanced(call, free)
+
+
+def _balanced(call: Call, free: Sequence[tuple[Leaf, tuple[float, float]]]) -> Iterator[Sized]:
+    """Each array in turn large and all others tiny: a product of both is of usual size."""
+    wide = [(leaf, span) for leaf, span in free if numbers(leaf.value).dtype.itemsize == 8]
+    large, tiny = EXTREMES[8][:2]
+    for leaf, _ in wide if len(wide) > 1 else ():
+        scales = [(each, span, large if each is leaf else tiny) for each, span in wide]
+        scaled = [(each, span, numbers(each.value) * by) for each, span, by in scales]
+        if all(((v >= span[0]) & (v <= span[1]) | ~np.isfinite(v)).all() for _, span, v in scaled):
+            changes = {each.path: as_like(each.value, v) for each, _, v in scaled}
+            what = f"{leaf.name} times {large:g} and the others times {tiny:g}"
+            yield Sized(what, replaced(call, changes), call)
 
 
 def _patterns(values: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from attend_solutions import recurrence
 from attend_solutions.types import Array
@@ -82,8 +84,8 @@ def _huge(rng: np.random.Generator) -> Fresh:
     x, h, w_x, w_h, b_x, b_h = _inputs(rng, 2, 4, 3)
     w_h[:] = 0.0
     b_x[3:6] = -1000.0
-    why = "an update gate's sum near −1000, and a state near 1e6, of which nothing is left"
-    yield why, Call((x, 1e6 * h, w_x, w_h, b_x, b_h))
+    why = "an update gate's sum near −1000, and a state near 1,000, of which nothing is left"
+    yield why, Call((x, 1e3 * h, w_x, w_h, b_x, b_h))
 
 
 CANDIDATE = "np.tanh(x_n + reset * h_n)"
@@ -187,7 +189,7 @@ EXERCISE = Exercise(
     title="A step of the GRU",
     goal="Write the cell with two gates that needs no second memory.",
     reference=recurrence.gru_cell,
-    contract=PROMISES,
+    contract=replace(PROMISES, ranges={"h": (-1e3, 1e3)}),
     properties=(
         worked(
             "a hand-worked example: gates 1/2 and 1/4 → 0.575",

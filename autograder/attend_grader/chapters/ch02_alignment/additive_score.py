@@ -143,6 +143,7 @@ EXERCISE = Exercise(
         PROMISES,
         leading_axes=("queries", "keys"),
         gradients=("queries", "keys", "w_query", "w_key", "v"),
+        ranges={"v": (-1e3, 1e3)},
     ),
     properties=(
         worked(

@@ -154,6 +154,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"x": (-1e3, 1e3), "last": (-1e3, 1e3)},
     ),
     properties=(
         worked(
