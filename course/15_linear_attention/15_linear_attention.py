@@ -361,8 +361,6 @@ if ready(memory_width, recurrent_form):
 # **By hand.** $\mathbf{S} = (5, 7)^\top$, $k = (1, 0)$, $v = 9$. The memory says 5, which is 4 too
 # little. With $\beta = \tfrac12$ half of that is added under $k$: $\mathbf{S}' = (7, 7)^\top$.
 #
-# *NumPy you need.* Section 2 has both: the outer product, and a vector times a matrix.
-#
 # <details><summary>Predict first: keys are orthogonal and never repeat. What differs from the
 # sum?</summary>
 #

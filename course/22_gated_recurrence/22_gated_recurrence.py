@@ -325,8 +325,7 @@ if ready(retention_recurrent, gated_linear_attention):
 from attend_solutions.gated_recurrence import delta_rule_chunked
 
 # %% [markdown]
-# **What you should see.** The same as chapter 15's update, token by token, in a fraction of the
-# steps.
+# **What you should see.** The same as chapter 15's update, token by token, in fewer steps.
 
 # %%
 if ready(delta_rule_chunked):

@@ -11,6 +11,12 @@ from typing import Any
 import numpy as np
 
 
+def near_one(total: float) -> str:
+    """A sum that should be 1, as it is told."""
+    off = abs(total - 1)
+    return f"{total:.4g}" if off > 1e-3 else f"1 {'+' if total > 1 else '−'} {off:.0e}"
+
+
 def sums(axis: int) -> Callable[[Any], str]:
     """A clue: weights below 0, or by how much slices along ``axis`` miss the sum 1."""
 
@@ -22,8 +28,7 @@ def sums(axis: int) -> Callable[[Any], str]:
         off = abs(worst - 1)
         if off < (1e-9 if weights.dtype == np.float64 else 1e-6) or not np.isfinite(worst):
             return ""
-        total = f"{worst:.4g}" if off > 1e-3 else f"1 {'+' if worst > 1 else '−'} {off:.0e}"
-        return f"Along axis {axis} weights must sum to 1; somewhere yours sum to {total}."
+        return f"Along axis {axis} weights must sum to 1; somewhere yours sum to {near_one(worst)}."
 
     return clue
 

@@ -8,6 +8,7 @@ slip in the values costs nothing here.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -58,6 +59,7 @@ def gradients(draws: Draws, *, named: tuple[str, ...], layouts: bool = False) ->
             if layouts and pull is not None and len(views) < VIEWED:
                 views += _viewed(pull)
         pulls += views
+        pulls += next((found for pull in pulls if (found := _equal(pull))), [])
         if asked:
             raise ValueError(f"no draw has a tensor or parameter called {sorted(asked)}")
         pulls += _modes(pulls)
@@ -137,6 +139,19 @@ def _viewed(asked: Pull) -> list[Pull]:
     what = f"{joined([leaf.name for leaf in laid])} stored transposed, as a view is"
     what = f"{asked.what}, {what}" if asked.what else what
     return [replace(asked, trial=Trial(trial.subject, trial.probe, call), what=what)]
+
+
+def _equal(asked: Pull) -> list[Pull]:
+    """The same with two arguments of one shape holding equal numbers, where it has such."""
+    trial = asked.trial
+    arrays = [leaf for leaf in trial.floats() if leaf.path in {(key,) for key in asked.wrt}]
+    for one, other in combinations(arrays, 2):
+        if (one.value.shape, one.value.dtype) == (other.value.shape, other.value.dtype):
+            call = replaced(trial.call, {other.path: one.value.clone()})
+            same = Trial(trial.subject, trial.probe, call)
+            pull = pull_of(same, asked.wrt, asked.parameters)
+            return [] if pull is None else [replace(pull, what=f"{other.name} equal to {one.name}")]
+    return []
 
 
 def _modes(pulls: list[Pull]) -> list[Pull]:

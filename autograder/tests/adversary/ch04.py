@@ -119,8 +119,8 @@ _masked(
 )
 _masked("right", "guards, float64", f"s = np.array(scores, float)\n{FILL}" + GUARDED)
 _masked(
-    "right",
-    "log-sum-exp",
+    "wrong",
+    "log-sum-exp, which rounds beside scores of 10¹²",
     """s = np.array(scores, dtype=float)
 if mask is not None:
     s = np.where(mask, s, float('-inf'))
@@ -795,8 +795,8 @@ return softmax(np.where(empty, 0.0, z)) * ~empty""",
 )
 _of(
     "masked_softmax",
-    "right",
-    "logaddexp.reduce",
+    "wrong",
+    "logaddexp.reduce, which rounds beside scores of 10¹²",
     """z = np.where(np.True_ if mask is None else mask, scores, -np.inf)
 total = np.logaddexp.reduce(z, axis=-1)[..., None]
 return np.exp(z - np.where(np.isneginf(total), 0.0, total))""",

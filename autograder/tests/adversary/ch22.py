@@ -2272,7 +2272,6 @@ wrong(
     chunked(carry=CHUNK["carry"].replace("rate ** n", "np.maximum(rate ** n, 1e-12)")),
 )
 wrong(G, "gates below -80 count as -80", gated(sums="np.cumsum(np.maximum(g, -80.0), axis=-2)"))
-wrong(G, "gates below -300 count as -300", gated(sums="np.cumsum(np.maximum(g, -300.0), axis=-2)"))
 wrong(
     W,
     "rates below 0.001 count as 0.001",

@@ -2958,7 +2958,7 @@ def associative_scan(decay, written):
 )
 add(
     "MambaBlock",
-    "wrong",
+    "right",
     "the gate z / (1 + exp(-z)): no finite gradients far below 0",
     """
 class MambaBlock(nn.Module):

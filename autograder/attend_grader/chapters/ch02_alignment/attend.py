@@ -64,9 +64,10 @@ def _values(rng: np.random.Generator) -> Fresh:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All lengths different, alike, leading axes, one key."""
+    """All lengths different, alike, leading axes, one key; some weights near e⁻¹⁵."""
     sizes: list[Any] = [(2, 3, 4), (3, 3, 3), (3, 4, 2, (2,)), (3, 3, 3, (3,)), (2, 1, 3)]
-    return [Call(_inputs(rng, *each)) for each in sizes]
+    scores, values = _inputs(rng, 3, 6, 2)
+    return [*(Call(_inputs(rng, *each)) for each in sizes), Call((5 * scores, values))]
 
 
 SOFTMAX = "torch.softmax(scores, dim=-1)"

@@ -61,6 +61,7 @@ def _edges(subject: Subject, probe: Probe) -> None:
     """A piece begins at its left edge; a weight of 0 owns nothing; a rest belongs to the last."""
     last = "0.59 + 0.35 + 0.06 is 1 - 2⁻²⁴ in float32, and u is that number, so beyond the pieces"
     near = "float64, u at 10⁻¹⁰ on either side of the edges 0.1 and 0.3"
+    least = "float64, the last place owns a hundred-millionth"
     exact = "float64, u is the first weight, where the second piece begins"
     beside = [edge + step for edge in (0.1, 0.3) for step in (-1e-10, 1e-10)]
     for row, uniforms, places, why in (
@@ -68,10 +69,11 @@ def _edges(subject: Subject, probe: Probe) -> None:
         ([0.0, 0.5, 0.0, 0.5], [0.0, 0.5], [1, 3], "a place of weight 0 owns no number"),
         ([0.5, 0.5 - 2**-20, 2**-20], [1 - 2**-21], [2], "the last place owns a millionth"),
         (ROUNDED, [BEYOND], [2], last),
+        ([1 - 2**-27, 2**-27], [1 - 2**-28, 1 - 2**-26], [1, 0], least),
         ([0.1, 0.2, 0.7], beside, [0, 1, 1, 2], near),
         ([n / 66 for n in (11, 19, 10, 11, 15)], [11 / 66], [1], exact),
     ):
-        dtype = torch.float64 if why in (near, exact) else torch.float32
+        dtype = torch.float64 if why in (near, least, exact) else torch.float32
         weights = torch.tensor([row] * len(uniforms), dtype=dtype)
         want = (torch.tensor(places), torch.zeros_like(weights))
         arguments = (weights, torch.tensor(uniforms, dtype=dtype), torch.zeros_like(weights))

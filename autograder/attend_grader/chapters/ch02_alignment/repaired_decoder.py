@@ -84,7 +84,7 @@ def _all(rng: np.random.Generator) -> Fresh:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All lengths different, alike, the dot score, one sentence, one step, one word, many steps."""
+    """All lengths different, alike, the dot score, one of each, many steps; a weight of zeros."""
     sizes = ((2, 3, 4, 3, 5, 6), (3, 3, 3, 3, 3, 3), (2, 3, 4, 3, 5), (1, 4, 3, 2, 4, 4))
     sizes = (
         *sizes,
@@ -92,7 +92,9 @@ def draws(rng: np.random.Generator) -> list[Call]:
         (2, 3, 1, 2, 3, 4),
         (2, int(rng.integers(20, 40)), 3, 1, 2, 2),
     )
-    return [Call(_inputs(rng, *each)) for each in sizes]
+    words, state, encoded, weight, cell = _inputs(rng, 2, 3, 4, 3, 5, 5)
+    even = Call((words, state, encoded, 0 * weight, cell))
+    return [*(Call(_inputs(rng, *each)) for each in sizes), even]
 
 
 def wide(rng: np.random.Generator) -> list[Call]:

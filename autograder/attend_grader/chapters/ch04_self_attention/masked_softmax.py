@@ -74,6 +74,7 @@ def _garbage(rng: np.random.Generator) -> Fresh:
     ):
         why = f"visible scores lie near {name}, hidden ones near 0"  # above and below any fill
         yield why, Call((np.where(mask, low, 0.0), mask))
+    yield "equal scores of 10¹²", Call((np.full((1, 3), 1e12), np.array([True, True, False])))
     yield "scores (2, 1), a mask (2, 3)", Call((normal(rng, 2, 1), seen(rng, 2, 3)))
     lowest = np.array([[np.finfo(float).min, 0.0, 0.0]])
     why = "the only visible score is the lowest number there is"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from attend_solutions.types import Array, Mask
 
+from attend_grader.checks.clues import near_one
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS, Contract
 from attend_grader.checks.exercise import Call, Probe, Property
 from attend_grader.checks.helpers import Cases, no_clue
@@ -106,7 +107,8 @@ def within(mask: Any) -> Clue:
         lost = " Was the largest score looked for among hidden ones too?"
         lost = lost if total == 0 and hides else ""
         return (
-            f"The visible weights of a row must sum to 1; somewhere yours sum to {total:.4g}.{lost}"
+            "The visible weights of a row must sum to 1; somewhere yours sum to "
+            f"{near_one(total)}.{lost}"
         )
 
     return clue

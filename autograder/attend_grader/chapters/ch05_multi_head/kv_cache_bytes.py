@@ -176,7 +176,7 @@ EXERCISE = Exercise(
     reference=multi_head.kv_cache_bytes,
     contract=Contract(
         ranges={"tokens": (1, 10**6 + 1)},
-        says=("An `int` below 2⁵³, rounded up once, at the end.",),
+        says=("An `int`, rounded up once, at the end; below 2⁵³ bits.",),
     ),
     properties=(
         _counts("hand-worked numbers", 1, _WORKED),

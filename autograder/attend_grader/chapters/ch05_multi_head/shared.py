@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attend_grader.checks.clues import near_one
 from attend_grader.checks.compare import FLOAT32 as ROUNDED
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.contract import EVERY_PARAMETER, FLOAT32, FLOAT64, INTEGERS
@@ -149,7 +150,7 @@ def row_sums(weights: np.ndarray) -> str:
     worst = float(totals[np.argmax(np.abs(totals - 1))])
     if abs(worst - 1) < 1e-4 or not np.isfinite(worst):
         return ""
-    return f"Each query's weights must sum to 1; somewhere yours sum to {worst:.4g}."
+    return f"Each query's weights must sum to 1; somewhere yours sum to {near_one(worst)}."
 
 
 def agree_masks(

@@ -147,6 +147,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((normal(rng, 3, 64), FAR + where(3), rates(64))),
         Call((normal(rng, 3, 4).double(), FAR + where(3), rates(4))),
         Call((normal(rng, 1, 2), where(1), rates(2))),
+        Call((normal(rng, 3, 2), where(3).double() / 4, torch.tensor([0.3]).double())),
         Call((normal(rng, 2, 2, 3, 6), alike, rates(6))),
     ]
 

@@ -100,7 +100,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
     part, beyond = (round(float(rng.uniform(*ends)), 2) for ends in ((0.1, 0.9), (0, 999)))
     far, more = int(rng.integers(0, 999)), int(rng.integers(13, 40))
     ahead = ((one, 6), (part, 2), (FAR + beyond, 64), (more, 12), (0, 4))
-    made = [Call(each) for each in (*ahead, (-back, 8), (-FAR - far, 10))]
+    made = [Call(each) for each in (*ahead, (-back, 8), (-FAR - far, 10), (-one, 6, 50.5))]
     return [*made, Call((other, 4), {"base": 100.5}), Call((5e-5, 4))]
 
 
@@ -192,7 +192,7 @@ EXERCISE = Exercise(
         _moves(
             "no shift, a shift back, parts of a step",
             1,
-            *((0, 6, 10_000.0), (-4, 6, 10_000.0), (1.5, 4, 10_000.0)),
+            *((0, 6, 10_000.0), (-4, 6, 100.0), (1.5, 4, 10_000.0)),
         ),
         Property("a rotation: lengths stay, shifts add up", 1, _rotation),
         Property("exact at an offset of 100,000, in float32", 1, _far),

@@ -100,6 +100,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((8, 100.0, factors[0], 63), {"alpha": 0.9, "beta": 1.2}),
         Call((6, 100.0, factors[1], 100_000)),
         Call((10, 10_000.0, factors[2], 5)),
+        Call((12, 10_000.0, factors[3], 256), {"alpha": 0.0, "beta": 4.0}),
     ]
 
 

@@ -194,6 +194,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
+        ranges={"k": (-1e3, 1e3)},
     ),
     properties=(
         worked(

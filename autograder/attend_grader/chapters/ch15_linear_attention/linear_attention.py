@@ -185,7 +185,7 @@ EXERCISE = Exercise(
         ranges={"q": POSITIVE, "k": POSITIVE},
         whole=WHOLE,
         says=(
-            "No table of T × S numbers, and no loop over tokens.",
+            "In long texts no table of T × S numbers, and no loop over tokens.",
             "Shapes that do not fit raise a ValueError.",
         ),
     ),

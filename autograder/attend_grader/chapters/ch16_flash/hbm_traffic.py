@@ -83,6 +83,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((8, 8, width, 2, 2), {"window": 0}),
         Call((7, 5, width, 3, 2), {"itemsize": 4}),
         Call((8, 5, width, 2, 2, True)),
+        Call((65_536, 65_536, 128, 128, 2_048)),
     ]
 
 

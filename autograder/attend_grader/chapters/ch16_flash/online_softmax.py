@@ -56,6 +56,11 @@ def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     running_max, *rest, scores, values = _inputs(rng, 3, 4, 2)
     yield "a tile near 10,000", Call((running_max, *rest, scores + 1e4, values))
     yield "a tile near −10,000", Call((running_max, *rest, scores - 1e4, values))
+    grown = np.full(3, -30.0), np.ones(3), 1e12 * rest[-1]
+    yield (
+        "the output so far near 10¹², and a tile 30 above its scores",
+        Call((*grown, scores, values)),
+    )
     for far in (1e4, 1e12):
         args = running_max - far, *rest, scores - far, values
         yield f"all scores near −{far:,.0f}", Call(args)

@@ -13,7 +13,6 @@ from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, worked
 from attend_grader.checks.properties import normal
-from attend_grader.checks.sizes import AS_DRAWN
 
 
 def case(
@@ -182,7 +181,7 @@ EXERCISE = Exercise(
         accepts=(FLOAT64, FLOAT32, INTEGERS),
         views=True,
         arguments_unchanged=True,
-        ranges={"rates": AS_DRAWN},
+        ranges={"rates": (-30, 100)},
         says=("Texts may be long, and channels fast.", "Rounding in 1 − a² does not count."),
     ),
     properties=(

@@ -101,6 +101,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
     made.append(Call((*system(rng, 4)[:2], 1.4, "bilinear")))
     rank_one = np.outer(*normal(rng, 2, 3))
     made.append(Call((rank_one, normal(rng, 3), 0.5, "zoh")))
+    made.append(Call((np.round(system(rng, 2)[0]).astype(int), np.array([1, 2]), 1, "bilinear")))
     return [*made, Call((ROLL, np.round(rng.standard_normal(2), 2), 0.5, "zoh"))]
 
 

@@ -43,9 +43,9 @@ def _usual(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "gates and step sizes far from 0, fast rates", _far(rng, 2, 4, 3, 2)
 
 
-def _far(rng: np.random.Generator, batch: int, tokens: int, *build: int) -> Call:
+def _far(rng: np.random.Generator, batch: int, tokens: int, *build: int, **far: float) -> Call:
     call = _case(rng, batch, tokens, *build)
-    return replace(call, parameters=far_block(call.parameters or {}))
+    return replace(call, parameters=far_block(call.parameters or {}, **far))
 
 
 def _short(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
@@ -109,7 +109,7 @@ def _trained(built: Subject, probe: Probe, x: torch.Tensor) -> None:
 def draws(rng: np.random.Generator) -> list[Call]:
     """Default taps, other taps and rank, one token; gates and step sizes far from 0."""
     usual = [_case(rng, 2, 5, 4, 3), _case(rng, 1, 6, 3, 2, 2, 2), _case(rng, 2, 1, 4, 2)]
-    return [*usual, _far(rng, 2, 4, 3, 2)]
+    return [*usual, _far(rng, 2, 4, 3, 2, gates=15, silu=-60)]
 
 
 def wide(rng: np.random.Generator) -> list[Call]:
@@ -230,6 +230,7 @@ EXERCISE = Exercise(
         ranges={"x": AS_DRAWN},
         gradients=("x", EVERY_PARAMETER),
         forbids=READY_MADE,
+        says=("Gates below −80 need no gradient.",),
         points={"gradients": 2},
     ),
     properties=(

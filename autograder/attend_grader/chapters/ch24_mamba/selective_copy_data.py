@@ -82,8 +82,10 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
 
 def wide(rng: np.random.Generator) -> list[Call]:
-    """Long texts: a place needs more than one byte."""
-    return [_case(rng, 2, 300, 5), _case(rng, 1, 300, 299, 0.7, -5.0)]
+    """Long texts and many symbols: a place needs more than one byte, a symbol more than two."""
+    keys, symbols, *rest = _case(rng, 2, 9, 4).args
+    many = Call((keys, symbols + 40_000, *rest))
+    return [_case(rng, 2, 300, 5), _case(rng, 1, 300, 299, 0.7, -5.0), many]
 
 
 CHOICE = "keys.argsort(dim=1)[:, :asked]"

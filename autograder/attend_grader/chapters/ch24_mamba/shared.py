@@ -41,12 +41,20 @@ def scanned(
     )
 
 
-def far_block(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A block's parameters with gates of some hundreds and, in one channel each, a SiLU near −150,
-    a step near 100 and small steps at a fast rate."""
+def far_block(
+    parameters: Mapping[str, Tensor], gates: float = 300, silu: float = -150
+) -> dict[str, Tensor]:
+    """A block's parameters with far gates and, in one channel each, a SiLU of a far number, a step
+    near 100 and small steps at a fast rate.
+
+    Args:
+        parameters: usual ones.
+        gates: how many times as large the gates are.
+        silu: what the SiLU of one channel is given.
+    """
     far = {name: value.clone() for name, value in parameters.items()}
-    far["input.weight"].chunk(2)[1].mul_(300)  # of z
-    far["taps_bias"][0] = -150
+    far["input.weight"].chunk(2)[1].mul_(gates)  # of z
+    far["taps_bias"][0] = silu
     far["delta_bias"][1:3] = torch.tensor([100, -5.3])
     far["delta"][1:3] /= 10
     far["a_log"][2] = 5.3
