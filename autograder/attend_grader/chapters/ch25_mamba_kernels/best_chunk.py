@@ -60,13 +60,14 @@ def _by_hand(rng: np.random.Generator) -> Known:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Room for all, little room, no heads' share in the scores; short texts: all in one chunk, or
-    costs that fall, rise and fall again.
+    costs that fall, rise and fall again; wide heads, whose best chunk is long.
     """
     calls = [Call((*_sizes(rng), ROOM)) for _ in range(3)]
     calls += [call for _, call in _tight(rng)][:6]
     *one, room = _filled(rng, 1)
+    far = Call((3_000, 4, 10**6, 10**6, 10**18))
     calls += [Call((*one, room + 1)), Call((2, 2, 16, 16, ROOM)), Call((9, 5, 40, 16, ROOM))]
-    return [*calls, Call(TIE), Call((9, 2, 16, 16, ROOM)), Call((256, 1, 64, 64, ROOM))]
+    return [*calls, Call(TIE), Call((9, 2, 16, 16, ROOM)), Call((256, 1, 64, 64, ROOM)), far]
 
 
 WITHIN = "q * q * (state + heads * (width + 1))"
