@@ -2280,14 +2280,6 @@ wrong(
         second="np.exp(m - np.maximum(rate, 1e-3) - N), np.exp(kt - N)",
     ),
 )
-wrong(
-    W,
-    "old weights are never below e^-60 of the largest",
-    rwkv(
-        first="np.exp(np.maximum(m - M, -60)) * (b > 0), np.exp(bonus + kt - M)",
-        second="np.exp(np.maximum(m - rate - N, -60)) * (b > 0), np.exp(kt - N)",
-    ),
-)
 
 
 AIMED_AT_A_SENTENCE = [

@@ -146,13 +146,17 @@ def _numerical(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong, sizes alike, one step, one number, without tanh, one text at rest, W_h symmetric."""
+    """Oblong, sizes alike, one step, one number, without tanh, one text at rest or
+    almost, W_h symmetric.
+    """
     shapes = ((2, 5, 4), (3, 3, 3), (1, 1, 2), (2, 4, 1))
     made = [(inside(rng, b, t, n), 1.5 * weights(rng, n, n)) for b, t, n in shapes]
     plain = Call((np.zeros((1, 4, 3)), 2 * weights(rng, 3, 3)))
     some, one = inside(rng, 2, 3, 3), weights(rng, 3, 3)
     at_rest = Call((some * [[[0]], [[1]]], 1.5 * weights(rng, 3, 3)))
-    return [*map(Call, made), plain, at_rest, Call((some, one + one.T))]
+    alike = np.full((1, 60, 1), 0.9) + 5e-6 * (rng.random((1, 60, 1)) < 0.5)
+    near = Call((alike, np.array([[5.0]])))
+    return [*map(Call, made), plain, at_rest, near, Call((some, one + one.T))]
 
 
 def wide(rng: np.random.Generator) -> list[Call]:

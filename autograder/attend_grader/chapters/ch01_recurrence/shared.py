@@ -92,11 +92,13 @@ def overflowed(value: Any) -> str:
 
 
 def cell_draws(inputs: Inputs, bias: int = -1) -> Draws:
-    """Draws of one step: oblong, all sizes alike, one sequence, huge sums of both signs."""
+    """Draws of one step: oblong, all sizes alike, one sequence, also from zeros; huge sums."""
 
     def draws(rng: np.random.Generator) -> list[Call]:
         first, *others = (inputs(rng, *sizes) for sizes in ((2, 3, 5), (4, 4, 4), (1, 2, 3)))
-        return [*map(Call, (first, *others)), _huge(first, bias)]
+        begun = inputs(rng, 1, 2, 4)
+        begun[1][...] = 0.0  # the state
+        return [*map(Call, (first, *others, begun)), _huge(first, bias)]
 
     return draws
 

@@ -82,7 +82,8 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All sizes different, square, two heads, one token, a memory given."""
+    """All sizes different, square, two heads, one token, a memory given, also one that stays."""
+    *kept, _ = case(rng, 4, 3, 2).args
     return [
         case(rng, 5, 3, 2),
         case(rng, 4, 4, 4),
@@ -90,6 +91,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         case(rng, 1, 3, 2),
         going_on(rng, 4, 3, 2),
         going_on(rng, 3, 3, 3),
+        Call((*kept, np.array(1.0)), {"state": normal(rng, 3, 2)}),
     ]
 
 

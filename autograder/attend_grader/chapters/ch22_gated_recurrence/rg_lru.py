@@ -69,7 +69,9 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong, square, leading axes, one token, a state given."""
+    """Oblong, square, leading axes, one token, a state given, one of which nothing is left."""
+    x, forget, admit, rates = case(rng, 2, 3).args
+    fast = Call((x, forget + 50, admit, rates + 100), {"state": 1e12 * normal(rng, 3)})
     return [
         case(rng, 5, 3),
         case(rng, 4, 4),
@@ -77,6 +79,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         case(rng, 1, 3),
         case(rng, 4, 3, state=True),
         case(rng, 3, 3, (2,), state=True),
+        fast,
     ]
 
 

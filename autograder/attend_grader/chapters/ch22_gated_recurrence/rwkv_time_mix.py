@@ -108,9 +108,11 @@ def _in_parts(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Oblong, square, leading axes, one token, a state given, large keys."""
+    """Oblong, square, leading axes, one token, a state given, large keys, a faint one."""
     large = case(rng, 5, 3)
     large.args[1][...] *= 100
+    r, k, v, rate, bonus = case(rng, 1, 3).args
+    faint = Call((r, k - 1_000, v, rate, bonus - 1_000))
     return [
         case(rng, 5, 3),
         case(rng, 4, 4),
@@ -118,6 +120,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         case(rng, 1, 3),
         case(rng, 4, 3, state=True),
         large,
+        faint,
     ]
 
 

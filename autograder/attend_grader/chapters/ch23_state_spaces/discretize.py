@@ -98,7 +98,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
     for size, delta, method in ((3, 0.5, "zoh"), (3, 0.5, "bilinear"), (1, 0.7, "zoh")):
         made.append(Call((*system(rng, size)[:2], delta, method)))
     made.append(Call((*system(rng, 2)[:2], 1.6)))
-    made.append(Call((*system(rng, 4)[:2], 1.4, "bilinear")))
+    for size, delta in ((4, 1.4), (3, 2.0)):
+        made.append(Call((*system(rng, size)[:2], delta, "bilinear")))
     rank_one = np.outer(*normal(rng, 2, 3))
     made.append(Call((rank_one, normal(rng, 3), 0.5, "zoh")))
     made.append(Call((np.round(system(rng, 2)[0]).astype(int), np.array([1, 2]), 1, "bilinear")))
