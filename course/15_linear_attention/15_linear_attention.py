@@ -187,7 +187,7 @@ if ready(recurrent_form):
 # | argument | meaning | | result | shape |
 # |---|---|---|---|---|
 # | `q`, `k`, `v`, `state` | as before | | outputs | $(\ldots, T, D_v)$ |
-# | `chunk` | tokens in a chunk; the last may be shorter | | last memory | $(\ldots, D, D_v)$ |
+# | `chunk` | length, up to 1,000; the last may be shorter | | last memory | $(\ldots, D, D_v)$ |
 #
 # **By hand.** The numbers of section 2 in chunks of 1. First chunk: the memory is 0, so
 # $O = 0 + 1 \cdot 2 \cdot 1 = 2$, and the memory becomes 2. Second:

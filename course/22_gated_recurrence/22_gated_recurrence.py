@@ -137,7 +137,7 @@ if ready(retention_recurrent, retention_parallel):
 # | argument | meaning | | result | shape |
 # |---|---|---|---|---|
 # | `q`, `k`, `v`, `decay`, `state` | as in 22.1 | | outputs | $(\ldots, T, D_v)$ |
-# | `chunk` | tokens in a chunk; the last may be shorter | | last memory | $(\ldots, D, D_v)$ |
+# | `chunk` | length, up to 1,000; the last may be shorter | | last memory | $(\ldots, D, D_v)$ |
 #
 # Two helpers come from earlier chapters. `tiles(T, chunk)` gives the slices of the chunks, the last
 # one shorter where $T$ is no multiple, and raises a ValueError for a chunk of less than 1.

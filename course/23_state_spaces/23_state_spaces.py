@@ -333,7 +333,7 @@ if ready(discretize, ssm_recurrent, ssm_kernel, ssm_convolve, hippo_legs):
 # |---|---|---|---|---|
 # | `kernel`, of any length | $(K,)$ | | $y$ | $(\ldots, T)$ |
 # | `x` | $(\ldots, T)$ | | | |
-# | `block`: tokens in a block; the last may be shorter | | | | |
+# | `block`: tokens in a block, at most 1,000; the last may be shorter | | | | |
 
 
 # %%

@@ -57,7 +57,7 @@ def selective_parameters(
 
     Shapes:
         x: (B, T, E)
-        w_select: (R + 2 N, E)
+        w_select: (R + 2 N, E), N at least 1
         w_delta: (E, R)
         bias_delta: (E,)
         returns: Δ (B, T, E), positive; b (B, T, N); c (B, T, N)

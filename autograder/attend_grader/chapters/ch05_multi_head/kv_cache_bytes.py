@@ -176,7 +176,7 @@ EXERCISE = Exercise(
     reference=multi_head.kv_cache_bytes,
     contract=Contract(
         ranges={"tokens": (1, 10**6 + 1)},
-        says=("An `int`, rounded up once, at the end; below 2⁵³ bits.",),
+        says=("An `int` (below 2⁵³ bits), rounded up once, at the end.",),
     ),
     properties=(
         _counts("hand-worked numbers", 1, _WORKED),

@@ -206,8 +206,8 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         says=(
-            "No table of T × T numbers (but for a chunk of T; chunks go to 1,000), and no loop "
-            "over the tokens of a chunk.",
+            "No table of T × T numbers (but for a chunk of T), and no loop over the tokens of a "
+            "chunk.",
             "`q`, `k` and `v` that do not fit, and a chunk of less than 1, raise a ValueError.",
         ),
         forbids=("recurrent_form",),

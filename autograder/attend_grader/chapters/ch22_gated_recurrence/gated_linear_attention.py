@@ -261,8 +261,9 @@ EXERCISE = Exercise(
         whole=WHOLE,
         says=(
             "No table of T × T numbers, and no loop or recursion over tokens.",
-            "`q`, `k`, `v` and `gates` that do not fit and chunks below 1 (they go to 1,000) raise "
-            "a ValueError. Sums of float32 gates may be float32.",
+            "`q`, `k`, `v` and `gates` that do not fit and chunks of less than 1 raise a "
+            "ValueError.",
+            "Sums of float32 gates may be float32.",
         ),
     ),
     properties=(

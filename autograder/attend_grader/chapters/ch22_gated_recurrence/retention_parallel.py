@@ -34,6 +34,12 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((5, 3, 2), (4, 4, 4), (7, 2, 3), (1, 3, 2)):
         yield f"{sizes[0]} tokens", case(rng, *sizes)
     yield "3 heads, one decay each", case(rng, 5, 3, 2, lead=(3,))
+    for what, decay in (("text", [[0.5], [0.75]]), ("head", [[0.5, 0.75]])):
+        each = np.array(decay)
+        yield (
+            f"2 texts of 2 heads, a decay for each {what}",
+            Call((*qkv(rng, 4, 3, 2, (2, 2)), each)),
+        )
     yield "2 texts of 3 heads", Call((*qkv(rng, 5, 3, 2, (2, 3)), between(rng, 0.3, 0.95, 3)))
 
 

@@ -24,9 +24,7 @@ INT64 = "Products of integers fit into int64."
 """Said where an answer may multiply integers as they are."""
 
 REFUSED = "`q`, `k` and `v` that do not fit raise a ValueError."
-REFUSED_CHUNKS = (
-    "`q`, `k` and `v` that do not fit and chunks below 1 (they go to 1,000) raise a ValueError."
-)
+REFUSED_CHUNKS = "`q`, `k` and `v` that do not fit and chunks of less than 1 raise a ValueError."
 """What is refused: a state or a decay that does not fit may broadcast."""
 
 PLAIN = (np.ones((4, 3)), np.ones((4, 3)), np.ones((4, 2)))

@@ -230,7 +230,7 @@ EXERCISE = Exercise(
         ranges={"x": AS_DRAWN},
         gradients=("x", EVERY_PARAMETER),
         forbids=READY_MADE,
-        says=("Gates below −80 need no gradient.",),
+        says=("Below −80, SiLU needs no gradient.",),
         points={"gradients": 2},
     ),
     properties=(
