@@ -259,7 +259,9 @@ def _factor(pairs: Pairs) -> str | None:
 
 
 def _added(pairs: Pairs) -> str | None:
-    """The right one plus or minus one of the arguments, of the same shape and not 0."""
+    """The right one plus or minus one of the arguments, of the same shape; 0 adds nothing."""
+    if all(case.matches(got, want) for case, got, want in pairs):
+        return None
     for leaf in pairs[0][0].leaves():
         for sign, word in ((1.0, "plus"), (-1.0, "minus")):
             if all(_plus(pair, leaf.path, sign) for pair in pairs):
@@ -272,7 +274,7 @@ def _plus(pair: tuple[Case, np.ndarray, np.ndarray], path: Any, sign: float) -> 
     mine = {leaf.path: numbers(leaf.value) for leaf in case.leaves()}.get(path, np.array(True))
     if want.dtype.kind != "f" or mine.dtype.kind not in "iuf" or mine.shape != want.shape:
         return False
-    return _near(pair, want + sign * mine) and not case.matches(got, want)
+    return _near(pair, want + sign * mine) and (not mine.any() or not case.matches(got, want))
 
 
 def _digits(pairs: Pairs) -> str | None:
