@@ -53,6 +53,7 @@ class Launch:
         by_kernel: for the launch that came last before the call returned: of each result, whether
             its memory was written by a kernel.
         idle: programs that touched no memory.
+        busiest: the bytes that the program moved that moved most.
         buffers: name → shape, elements, bytes of one, elements with the gaps, how many were
             written, how many were read more than once, and between which ones none was written.
         events: see :class:`Event`; the first of each kind, buffer and line.
@@ -73,6 +74,7 @@ class Launch:
     unfilled: list[list[Any]] = field(default_factory=list)
     by_kernel: list[bool] = field(default_factory=list)
     idle: list[list[int]] = field(default_factory=list)
+    busiest: int = 0
     buffers: dict[str, dict[str, Any]] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     log: list[list[Any]] = field(default_factory=list)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -49,7 +50,7 @@ class Tracer:
         self._arena = Arena(self.fresh)
         self._said: set[tuple[str, str, int]] = set()
         self._program: tuple[int, int, int] = (0, 0, 0)
-        self._active: set[tuple[int, int, int]] = set()
+        self._moved: Counter[tuple[int, int, int]] = Counter()
         self._dims = (1, 1, 1)
         self._file = ""
         self._stored: set[int] = set()
@@ -63,7 +64,7 @@ class Tracer:
 
     def begin(self, function: Any, arguments: dict[str, Any], constants: Collection[str]) -> None:
         """A launch begins, with these arguments, of which some are compile-time ones."""
-        self._arena, self._said, self._active = Arena(self.fresh), set(), set()
+        self._arena, self._said, self._moved = Arena(self.fresh), set(), Counter()
         self._file = function.__code__.co_filename
         types = {n: type_name(v) for n, v in arguments.items() if n not in constants}
         fixed = {n: plain_constant(v) for n, v in arguments.items() if n in constants}
@@ -86,8 +87,9 @@ class Tracer:
         launch = self.launches[-1]
         launch.grid = [int(n) for n in self._dims]
         every, launched = np.ndindex(*self._dims), all(self._dims)
-        idle = [list(p) for p in every if p not in self._active] if self._active else []
+        idle = [list(p) for p in every if p not in self._moved] if self._moved else []
         launch.idle = idle[:MOST_EVENTS]
+        launch.busiest = max(self._moved.values(), default=0)
         for buffer in self._arena.buffers:
             written = int((buffer.writer != NOBODY).sum())
             launch.buffers[buffer.name] = {
@@ -131,7 +133,7 @@ class Tracer:
         asked = np.broadcast_to(np.asarray(mask, bool), np.shape(pointers)).reshape(-1)
         if not asked.any():
             return np.asarray(mask, bool)
-        self._active.add(self._program)
+        self._moved[self._program] += 0
         launch.accesses += 1
         allowed = np.zeros_like(asked)
         wanted = np.flatnonzero(asked)
@@ -145,6 +147,7 @@ class Tracer:
             moved = int(inside.sum()) * buffer.itemsize
             launch.bytes_written += moved * store
             launch.bytes_read += moved * (atomic or not store)
+            self._moved[self._program] += moved * (1 + atomic)
             if not inside.all():
                 outside = elements[~inside]
                 self._outside(buffer, outside, store=store, whole=len(outside) == len(wanted))

@@ -101,6 +101,9 @@ def _direction(rng: np.random.Generator) -> Fresh:
     why = "what comes back is tiny at first, and grows by 3 a step"
     one, three = np.ones((1, 1)), np.full((1, 1), 3.0)
     yield why, Call((np.ones((1, 40, 1)), 0 * one, states, one, three, last))
+    ones = np.ones((1, 9, 1), int)
+    why = "integers, what comes back grows by 1,000 a step"
+    yield why, Call((ones, ones[:, 0], 0 * ones, ones[0, :1], np.full((1, 1), 1000), ones))
 
 
 def _cost(subject: Subject, probe: Probe) -> None:

@@ -59,6 +59,7 @@ def _large(rng: np.random.Generator) -> Iterator[tuple[str, tuple[int, int], int
     yield "one byte less", (1000, 4 * 10**6 * (2 * 63 + 1) - 1), 32
     yield "a single tile", (1000, 12 * 10**6), 1024
     yield "a single tile at n = 5,000", (5000, 12 * 5000**2), 8192
+    yield "a single tile at n = 64", (64, 12 * 64**2), 64
     yield "far more than needed", (100, 10**12), 16
 
 

@@ -61,6 +61,7 @@ def _ragged(rng: np.random.Generator) -> Iterator[Case]:
 def _small(rng: np.random.Generator) -> Iterator[Case]:
     x = 0.1 * normal(rng, 3, 6)
     yield _case("small deviations and a large eps", x, normal(rng, 6), normal(rng, 6), 0.1)
+    yield _case("an eps of 0", 0.01 * x, normal(rng, 6), normal(rng, 6), 0.0)
     far = normal(rng, 3, 16) + 100
     yield _case("means of 100 deviations", far, normal(rng, 16), normal(rng, 16), 1e-5)
     same = torch.full((2, 4), 3.0)
@@ -72,6 +73,11 @@ def _half(rng: np.random.Generator) -> Iterator[Case]:
     yield _case("float16, means of 704.25", _between(rng, 2, 60), weight, bias, 1e-5)
     wide = (400 * normal(rng, 2, 60)).half()  # squares near 160,000; float16 ends at 65,504
     yield _case("float16, deviations near 400", wide, weight, bias, 1e-5)
+    sign = torch.tensor([1.0, -1.0]).repeat(30)
+    near, much = (sign + 0.004 * normal(rng, 2, 60)).half(), torch.full((60,), 1000.0).half()
+    yield _case(
+        "float16, y near 0 as a difference of 1,000s", near, much, -1000 * sign.half(), 1e-5
+    )
     x, weight, bias = normal(rng, 2, 9).half(), normal(rng, 9), normal(rng, 9)
     yield _case("float16, weight and bias float32", x, weight, bias, 1e-5)
 

@@ -47,7 +47,7 @@ def _even(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _ragged(rng: np.random.Generator) -> Iterator[Case]:
-    for sizes in ((7, 5, 3), (2, 130, 1), (2, 6, 4), (1, 2, 2)):
+    for sizes in ((7, 5, 3), (2, 300, 1), (2, 6, 4), (1, 2, 2), (11, 3, 11), (40, 2, 1)):
         yield _case(rng, *sizes)
 
 
@@ -62,10 +62,20 @@ def _sharing(subject: Subject, probe: Probe) -> None:
     for why, call, _ in (*_even(probe.rng), *_ragged(probe.rng)):
         rows, programs = len(call.args[0]), call.args[5]
         least = -(-rows // -(-rows // programs))
-        made = math.prod(launched(subject, probe, call).trace[0]["grid"])
+        first = launched(subject, probe, call).trace[0]
+        made = math.prod(first["grid"])
         if made < least:
             text = f"the first launch has {many(made, 'program')}, expected {least} or more."
             raise Miss(text, topic="programs").on(probe.given(call.args, call.kwargs), why)
+        share, columns = -(-rows // programs), call.args[1].shape[1]
+        most = 4 * (share * (3 * columns + 2) + 3 * columns)
+        if first["busiest"] > 1.3 * most:
+            text = f"one program of the first launch moves {first['busiest']:,} bytes; "
+            text += f"{many(share, 'row')} of {columns} are {most:,}."
+            cause = "Does one program do the rows of others?"
+            raise Miss(text, cause=cause, topic="share").on(
+                probe.given(call.args, call.kwargs), why
+            )
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

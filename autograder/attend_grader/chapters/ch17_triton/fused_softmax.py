@@ -36,14 +36,16 @@ def _even(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _ragged(rng: np.random.Generator) -> Iterator[Case]:
-    for shape in ((4, 5), (2, 13), (1, 3), (2, 130)):
+    for shape in ((4, 5), (2, 13), (1, 3), (2, 300)):
         yield case(normal(rng, *shape) - 3)
 
 
 def _large(rng: np.random.Generator) -> Iterator[Case]:
     yield case(normal(rng, 3, 6) + 200, "scores near 200")
     yield case(normal(rng, 3, 6) - 200, "scores near −200")
+    yield case(normal(rng, 3, 6) + 1e5, "scores near 100,000")
     yield case(1e18 * normal(rng, 2, 6) - 1e20, "scores near −10²⁰")
+    yield case(torch.full((2, 3), -1e32), "scores of −10³²")
     apart = torch.tensor([200.0, -200.0, 0.0, 199.0, -150.0])
     yield case(normal(rng, 2, 5) + apart, "scores from −200 to 200")
 
@@ -54,7 +56,7 @@ def _bytes(call: Call) -> int:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Whole blocks and ragged ones, negative and large scores."""
-    return [*calls(_ragged, rng), *calls(_even, rng)[:2], *calls(_large, rng)]
+    return [*calls(_ragged, rng), *calls(_even, rng), *calls(_large, rng)]
 
 
 LOAD = 'mask=inside, other=-float("inf"))'

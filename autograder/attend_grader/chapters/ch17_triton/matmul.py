@@ -43,6 +43,7 @@ def _ragged(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, 37, 20, 18, 16, 2)
     yield _case(rng, 1, 1, 1)
     yield _case(rng, 40, 18, 40, 32, 3)
+    yield _case(rng, 2, 300, 3)
 
 
 def _half(rng: np.random.Generator) -> Iterator[Case]:
@@ -69,7 +70,7 @@ def _bytes(call: Call) -> int:
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """Ragged and whole tiles, several groups."""
-    return [*calls(_ragged, rng), *calls(_even, rng)]
+    return [*calls(_ragged, rng), *calls(_even, rng), _case(rng, 5, 5, 5)[1]]
 
 
 A_MASK = "(row < rows) & (right < inner)"
@@ -187,7 +188,8 @@ def outer_products(a, b, block=16, group=2):
 
 def _all_digits(subject: Subject, probe: Probe) -> None:
     """Expect float32 not to go to the tensor cores, which would cut its numbers to tf32."""
-    for _, call, _ in list(_even(probe.rng))[:1]:
+    small = _case(probe.rng, 16, 5, 16)
+    for _, call, _ in (*list(_even(probe.rng))[:1], small):
         for launch in launched(subject, probe, call).trace:
             report = compile_launch(subject, launch)
             expect_compiled(report)

@@ -37,7 +37,7 @@ def _padded(rng: np.random.Generator) -> Iterator[Case]:
     yield _case("scores near 200", normal(rng, 2, 6) + 200, [5, 2])
     yield _case("scores near −10²⁰", 1e18 * normal(rng, 2, 6) - 1e20, [3, 5])
     yield _case("scores far apart", 15 * normal(rng, 2, 7), [6, 4])
-    yield _case("rows of 160", normal(rng, 2, 160), [130, 20])
+    yield _case("rows of 300", normal(rng, 2, 300), [270, 20])
 
 
 TINY = (

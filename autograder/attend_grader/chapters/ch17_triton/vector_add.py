@@ -28,7 +28,7 @@ def _even(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _ragged(rng: np.random.Generator) -> Iterator[Case]:
-    for n, block in ((37, 16), (1, 8), (5, 8), (33, 32)):
+    for n, block in ((37, 16), (1, 8), (5, 8), (33, 32), (700, 512)):
         yield _case(rng, n, block)
 
 
@@ -37,8 +37,8 @@ def _bytes(call: Call) -> int:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Whole blocks, a ragged end, one element."""
-    return [_case(rng, n, block)[1] for n, block in ((37, 16), (64, 16), (1, 8), (30, 4))]
+    """Whole blocks, one block, a ragged end, one element."""
+    return [_case(rng, n, block)[1] for n, block in ((37, 16), (64, 16), (16, 16), (1, 8), (30, 4))]
 
 
 HERE = "tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)"
