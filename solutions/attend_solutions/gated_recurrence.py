@@ -37,7 +37,7 @@ def retention_recurrent(
     Shapes:
         q, k: (..., T, D), T at least 1
         v: (..., T, D_v)
-        decay: one number, or one for each leading index (a head, say): above 0, at most 1
+        decay: one number, or one for each leading index of q (a head, say): above 0, at most 1
         state: (..., D, D_v), the memory so far; None is empty
         returns: output (..., T, D_v), and the memory after the last token (..., D, D_v)
 
@@ -71,7 +71,7 @@ def retention_parallel(q: Array, k: Array, v: Array, decay: Array | float) -> Ar
     Shapes:
         q, k: (..., T, D), T at least 1
         v: (..., T, D_v)
-        decay: one number, or one for each leading index: above 0, at most 1
+        decay: one number, or one for each leading index of q: above 0, at most 1
         returns: (..., T, D_v)
 
     Raises:
@@ -108,7 +108,7 @@ def retention_chunked(
     Shapes:
         q, k: (..., T, D), T at least 1
         v: (..., T, D_v)
-        decay: one number, or one for each leading index: above 0, at most 1
+        decay: one number, or one for each leading index of q: above 0, at most 1
         state: (..., D, D_v), the memory so far; None is empty
         returns: output (..., T, D_v), and the memory after the last token (..., D, D_v)
 
