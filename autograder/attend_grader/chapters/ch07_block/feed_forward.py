@@ -36,8 +36,12 @@ def _of(kind: str):
         yield f"{kind}, C = 1", _case(rng, kind, 2, 3, 1)
         yield f"{kind}, F = 1", _case(rng, kind, 2, 3, inner=1)
         yield f"{kind}, large numbers", _large(rng, kind)
+        call = _large(rng, kind)
+        yield f"{kind}, numbers to 10⁶", Call((2e4 * call.args[0], *call.args[1:]))
         *rest, gate = _case(rng, kind, 2, 4, gate=True).args
         yield f"{kind} with a w_gate of zeros", Call((*rest, torch.zeros_like(gate)))
+        below = -1e6 * rest[0].abs() - 1
+        yield f"{kind}, all gates far below 0", Call((below, *rest[1:], gate.abs() + 1))
         if kind != GATED:
             yield f"{kind} with a w_gate, which is not used", _case(rng, kind, 2, 4, gate=True)
         if kind == "gelu":

@@ -53,6 +53,8 @@ def _equal(rng: np.random.Generator):
 
 def _far(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "numbers near 1,024", Call((far(rng), normal(rng, 8), normal(rng, 8)))
+    double = 1e6 + 0.01 * normal(rng, 2, 8).double(), *normal(rng, 2, 8).double()
+    yield "float64 near 10⁶, with differences of 0.01", Call(double)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from attend_solutions import block
 
+from attend_grader.checks.compare import Miss
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.subject import Subject
 
@@ -20,7 +21,12 @@ Counted = tuple[tuple[int, ...], dict[str, Any], int, str]
 def _counts(name: str, cases: Sequence[Counted], points: int = 1) -> Property:
     def test(subject: Subject, probe: Probe) -> None:
         for args, options, want, why in cases:
-            probe.agree(subject, *args, want=want, why=why, **options)
+            came = probe.agree(subject, *args, want=want, why=why, **options).value
+            if came != want:
+                text = f"{came:,} instead of {want:,}: the last digits are lost."
+                raise Miss(text, cause="Are they counted in floats?", topic="digits").on(
+                    probe.given(args, options), why
+                )
 
     return Property(name, points, test)
 
@@ -29,6 +35,12 @@ TINY = (5, 2, 3, 7)
 _WORKED: tuple[Counted, ...] = (
     (TINY, {"biases": False}, 10 + 3 * (16 + 28 + 8) + 4, "no biases"),
     ((5, 2, 500, 7), {"biases": False}, 10 + 500 * (16 + 28 + 8) + 4, "500 layers"),
+    (
+        (3, 10**9 + 1, 1, 1),
+        {"biases": False, "rms": True},
+        4 * (10**9 + 1) ** 2 + 8 * (10**9 + 1),
+        "more than a float counts",
+    ),
     (TINY, {}, 10 + 3 * (16 + 28 + 8 + 8 + 9) + 4, "with biases"),
 )
 LLAMA: dict[str, Any] = {"gated": True, "biases": False, "rms": True, "tied": False}
@@ -224,7 +236,9 @@ EXERCISE = Exercise(
     title="Count the parameters",
     goal="Count what a published model has learned, from its configuration.",
     reference=block.parameter_count,
-    contract=Contract(says=("The result is an `int`. There are up to 500 `layers`.",)),
+    contract=Contract(
+        says=("The result is an `int`. `kv_width` is 1 or more; there are up to 500 `layers`.",)
+    ),
     properties=(
         _counts("a hand-worked example", _WORKED),
         Property("each option by itself", 2, _tensors),

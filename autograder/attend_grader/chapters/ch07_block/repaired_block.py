@@ -21,10 +21,8 @@ from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import fresh_parameters, normal
 
 
-def _call(
-    rng: np.random.Generator, *build: Any, x: tuple[int, ...], mask: tuple[int, ...] | None = None
-) -> Call:
-    return block_call(block.RepairedBlock, rng, build, *x, mask=mask)
+def _call(rng: np.random.Generator, *build: Any, x: tuple[int, ...], **mask: Any) -> Call:
+    return block_call(block.RepairedBlock, rng, build, *x, **mask)
 
 
 def _small(rng: np.random.Generator) -> Call:
@@ -73,6 +71,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         _call(rng, 6, 2, x=(3, 4, 6), mask=(4, 4)),
         _call(rng, 4, 2, x=(2, 5, 4), mask=(2, 1, 1, 5)),
         _call(rng, 8, 4, x=(2, 1, 8)),
+        _call(rng, 4, 2, x=(2, 3, 4), mask=(3, 3), blind=True),
     ]
 
 

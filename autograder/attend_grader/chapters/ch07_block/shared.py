@@ -45,9 +45,15 @@ def block_call(
     build: tuple[Any, ...],
     *x: int,
     mask: tuple[int, ...] | None = None,
+    blind: bool = False,
 ) -> Call:
-    """A call of a block with fresh parameters on a text of shape ``x``, perhaps with a mask."""
+    """A call of a block with fresh parameters on a text of shape ``x``, perhaps with a mask.
+
+    With ``blind`` the first token sees nothing.
+    """
     args = (normal(rng, *x),) if mask is None else (normal(rng, *x), scattered(rng, *mask))
+    if blind:
+        args[1][..., 0, :] = False
     return module_call(reference, rng, Call(build), *args, scale=SCALE)
 
 

@@ -21,10 +21,8 @@ from attend_grader.checks.torch_numbers import normal
 ORDERS = ("pre", "post", "parallel")
 
 
-def _call(
-    rng: np.random.Generator, *build: Any, x: tuple[int, ...], mask: tuple[int, ...] | None = None
-) -> Call:
-    return block_call(block.TransformerBlock, rng, build, *x, mask=mask)
+def _call(rng: np.random.Generator, *build: Any, x: tuple[int, ...], **mask: Any) -> Call:
+    return block_call(block.TransformerBlock, rng, build, *x, **mask)
 
 
 def _of(order: str):
@@ -96,7 +94,7 @@ def _refuses(subject: Subject, probe: Probe) -> None:
 def draws(rng: np.random.Generator) -> list[Call]:
     """Each norm with each order, kind and shape of mask; each order with two kinds and masks.
 
-    Also no mask; one text, one token, a square x.
+    Also no mask; one text, one token, a square x, a token that sees nothing.
     """
     texts, tokens = 3, 5
     own, shared, padded = (texts, 2, tokens, tokens), (tokens, tokens), (texts, 1, 1, tokens)
@@ -113,6 +111,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         _call(rng, 6, 3, "post", x=(1, 6, 6)),
         _call(rng, 4, 1, "parallel", x=(2, 1, 4)),
         _call(rng, 4, 2, "parallel", x=(2, 5, 4)),
+        _call(rng, 4, 2, x=(2, 3, 4), mask=(3, 3), blind=True),
         *(_call(rng, 4, 2, *how, x=(texts, tokens, 4), mask=mask) for *how, mask in together),
     ]
 

@@ -30,6 +30,10 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "no chunk given", case(rng, 5, 3, 2)
     for where, what in ((2, BLANK), (slice(2, 4), "a chunk whose keys and values are all zeros")):
         yield what, Call((*blanked(qkv(rng, 6, 6, 3, 2), where, (1, 2)), 2))
+    q, k, v = blanked(qkv(rng, 4, 4, 3, 2), -1, (0,))
+    k[-1], v[-1] = 1e6 * k[0], 1e6 * v[0]
+    for chunk in (1, 3):
+        yield "a last pair of 1e6 that no query reads", Call((q, k, v, chunk))
 
 
 def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:

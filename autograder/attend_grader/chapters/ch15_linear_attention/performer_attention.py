@@ -48,6 +48,10 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     # what is left of a query or of a key once its largest exponent is taken off may be 0
     why = "the same, with queries and keys of either sign: e to 400 against e to −400"
     yield why, (apart, apart, v[:2], apart), v[:2]
+    both = np.stack([-far[:2], far[:2]])
+    why, want = "two heads: features of e^200, and of e^−600", v[:2].mean(axis=0)
+    given = np.zeros((2, 2, 1)), both, np.stack([v[:2], v[:2]]), apart[:1]
+    yield why, given, np.broadcast_to(want, (2, 2, 2))
 
 
 def _large(rng: np.random.Generator, length: int) -> tuple[Any, ...]:

@@ -65,6 +65,9 @@ def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         yield f"both LSEs near {by:,.0f}", Call((output, lse + by, other, other_lse + by))
     yield "LSEs 20,000 apart", Call((output, lse + 1e4, other, other_lse - 1e4))
     yield "LSEs 20,000 apart", Call((output, lse - 1e4, other, other_lse + 1e4))
+    large = 1e12 * other, lse - 40
+    yield "a share of e^−40 of an output of 10¹²", Call((output, lse, *large))
+    yield "a share of e^−40 of an output of 10¹²", Call((*large, output, lse))
     by = np.array([-1e4, 0.0, 1e4])
     why = "one query's LSEs near −10,000, one's near 0, one's near 10,000, in both sets"
     yield why, Call((output, lse + by, other, other_lse + by))

@@ -61,6 +61,11 @@ def _far(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     steps = np.arange(5.0)[:, None] * np.ones(4)
     why = "scores that fall by 1,000 from tile to tile"
     yield why, Call((np.ones(4), 1000 - 500 * steps, v[:5], 1))
+    low = np.where(steps > 3, 10.0, 31.0), np.where(steps[:, :2] > 3, 1e12, 1.0) * v[:5]
+    for each in (1, 2):
+        yield "a score 42 below the others, and its value 10¹²", Call((np.ones(4), *low, each))
+        why = "equal scores of 10⁸"
+        yield why, Call((1e4 * np.ones(4), 5e3 * np.ones((5, 4)), v[:5], each))
     why = "all scores below −100,000"
     yield why, Call((np.ones(4), -60_000 - steps / 10, v[:5], tile))
 

@@ -16,6 +16,7 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     WHOLE,
     between,
     cheap,
+    large_at_last,
     misfits,
     no_chunks,
     qkv,
@@ -57,6 +58,10 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((7, 3, 2, 3), (8, 4, 4, 4), (5, 2, 3, 1), (6, 3, 2, 9)):
         yield f"{sizes[0]} tokens in chunks of {sizes[3]}", case(rng, *sizes)
     yield "no chunk given", case(rng, 5, 3, 2)
+    q, k, v, *rest = case(rng, 5, 3, 2).args
+    for chunk in (1, 3):
+        why = f"a last value of 1e12 that no query reads, chunks of {chunk}"
+        yield why, Call((*large_at_last(q, k, v), *rest, chunk))
 
 
 def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:

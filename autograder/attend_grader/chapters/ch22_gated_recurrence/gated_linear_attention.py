@@ -15,6 +15,7 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     WHOLE,
     between,
     cheap,
+    large_at_last,
     loop,
     misfits,
     no_chunks,
@@ -45,6 +46,10 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((7, 3, 2, 2), (8, 4, 4, 3), (5, 2, 3, 1), (4, 3, 2, 9)):
         yield f"{sizes[0]} tokens in chunks of {sizes[3]}", case(rng, *sizes)
     yield "no chunk given", case(rng, 5, 3, 2)
+    q, k, v, *rest = case(rng, 5, 3, 2).args
+    for chunk in (1, 3):
+        why = f"a last value of 1e12 that no query reads, chunks of {chunk}"
+        yield why, Call((*large_at_last(q, k, v), *rest, chunk))
 
 
 def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:

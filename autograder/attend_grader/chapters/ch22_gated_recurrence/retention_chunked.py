@@ -17,6 +17,7 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     between,
     cheap,
     faint,
+    large_at_last,
     long_texts,
     loop,
     many_decays,
@@ -43,6 +44,10 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((7, 3, 2, 2), (8, 4, 4, 3), (5, 2, 3, 1), (4, 3, 2, 9)):
         yield f"{sizes[0]} tokens in chunks of {sizes[3]}", case(rng, *sizes)
     yield "no chunk given", case(rng, 5, 3, 2)
+    q, k, v, *rest = case(rng, 5, 3, 2).args
+    for chunk in (1, 3):
+        why = f"a last value of 1e12 that no query reads, chunks of {chunk}"
+        yield why, Call((*large_at_last(q, k, v), *rest, chunk))
     yield "3 heads, one decay each", case(rng, 7, 3, 2, 2, lead=(3,))
 
 

@@ -128,6 +128,13 @@ def faint(rng: np.random.Generator) -> tuple[Array, Array, Array, float]:
     return q, k, 1e12 * v, 1e-12
 
 
+def large_at_last(q: Array, k: Array, v: Array) -> tuple[Array, Array, Array]:
+    """The last token writes 1e12 times as much and reads nothing: no sum may take it off again."""
+    q, k, v = q.copy(), k.copy(), v.copy()
+    q[-1], v[-1] = 0.0, 1e12 * v[-1]
+    return q, k, v
+
+
 def loop(
     q: Array, k: Array, v: Array, keep: Array, state: Array | None = None
 ) -> tuple[Array, Array]:

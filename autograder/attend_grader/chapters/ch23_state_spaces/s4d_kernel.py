@@ -26,7 +26,7 @@ def diagonal(rng: np.random.Generator, *shape: int) -> tuple[Complex, Complex, C
 
 def case(rng: np.random.Generator, pairs: int, length: int, delta: float, *lead: int) -> Call:
     """A diagonal system, its step size and a length."""
-    steps = np.full(lead, delta) * (1 + np.arange(np.prod(lead, dtype=int)).reshape(lead))
+    steps = np.asarray(np.full(lead, delta) * (1 + np.arange(math.prod(lead)).reshape(lead)))
     return Call((*diagonal(rng, *lead, pairs), steps, length))
 
 
