@@ -135,6 +135,7 @@ _LAUNCH = _record(
     bytes_read=_count,
     bytes_written=_count,
     sectors=_count,
+    busiest=_count,
     accesses=_count,
     idle=_each(_each(_count)),
     unfilled=_each(_row(_count, _text)),
