@@ -80,7 +80,7 @@ def _read_back(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All sizes different, square, leading axes, beta given and not, width 1.
+    """All sizes different, square, leading axes, beta given and not, width 1, values of width 1.
 
     Square memories come with a beta of 1 and with another, and so do those that are not square.
     """
@@ -89,6 +89,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         _case(rng, 4, 4),
         _case(rng, 3, 2, (2,), 0.5),
         _case(rng, 1, 3, (), 0.7),
+        _case(rng, 2, 1, (3,), 0.4),
         _case(rng, 3, 3, (), 0.6),
         _case(rng, 2, 3, (), 1.0),
     ]

@@ -48,6 +48,8 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     # what is left of a query or of a key once its largest exponent is taken off may be 0
     why = "the same, with queries and keys of either sign: e to 400 against e to −400"
     yield why, (apart, apart, v[:2], apart), v[:2]
+    why, long = "an exponent of 596, whose first part is 792", np.full((1, 4), 14.0)
+    yield why, (long, 0 * k[:2], v[:2], np.full((1, 4), 20.0)), v[:2].mean(0, keepdims=True)
     both = np.stack([-far[:2], far[:2]])
     why, want = "two heads: features of e^200, and of e^−600", v[:2].mean(axis=0)
     given = np.zeros((2, 2, 1)), both, np.stack([v[:2], v[:2]]), apart[:1]

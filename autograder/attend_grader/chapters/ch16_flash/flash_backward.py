@@ -240,8 +240,8 @@ EXERCISE = Exercise(
         ranges={"grad_output": ANY},
         says=(
             "(Gradients are of floats, hence no integers.)",
-            "Beside the results and copies of the size of q or a result, no more than a few tiles "
-            "in memory at once, none of more than tile_q queries or tile_k keys.",
+            "Beside the results and copies of the size of q, the output or a result, no more than "
+            "a few tiles in memory at once, none of more than tile_q queries or tile_k keys.",
             "Shapes of q, k and v that do not fit and tiles of less than 1 raise a ValueError.",
         ),
     ),

@@ -29,6 +29,7 @@ def _cases(rng: np.random.Generator, masks: list[tuple[bool, bool]]) -> Iterator
 def _ragged(rng: np.random.Generator) -> Iterator[Case]:
     for t, s in product((5, 6), (7, 8)):
         yield "tiles that need not fit", Call((t, s, int(rng.integers(2, 9)), 2, 4))
+    yield "65,537 queries and keys", Call((65_537, 65_537, 1, 64, 1024))
 
 
 def _plain(subject: Subject, probe: Probe) -> None:
@@ -172,7 +173,10 @@ EXERCISE = Exercise(
     contract=Contract(
         numpy_only=True,
         ranges={"queries": (1, 300), "keys": (1, 300), "width": (1, 300), "itemsize": (1, 300)},
-        says=("A tile of less than 1 and a negative window raise a ValueError.",),
+        says=(
+            "Up to 10⁶ queries and keys. A tile of less than 1 and a negative window raise a "
+            "ValueError.",
+        ),
     ),
     properties=(
         worked(

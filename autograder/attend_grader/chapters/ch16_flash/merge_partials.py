@@ -68,6 +68,8 @@ def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     large = 1e12 * other, lse - 40
     yield "a share of e^−40 of an output of 10¹²", Call((output, lse, *large))
     yield "a share of e^−40 of an output of 10¹²", Call((*large, output, lse))
+    yield "nothing is left of an output of 10¹²", Call((1e12 * output, lse - 1e3, other, other_lse))
+    yield "nothing is left of an output of 10¹²", Call((other, other_lse, 1e12 * output, lse - 1e3))
     by = np.array([-1e4, 0.0, 1e4])
     why = "one query's LSEs near −10,000, one's near 0, one's near 10,000, in both sets"
     yield why, Call((output, lse + by, other, other_lse + by))

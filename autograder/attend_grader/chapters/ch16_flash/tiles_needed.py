@@ -214,7 +214,7 @@ EXERCISE = Exercise(
         numpy_only=True,
         ranges={"queries": (1, 300), "keys": (1, 300), "tile_q": (1, 300), "tile_k": (1, 300)},
         says=(
-            "No table of queries × keys.",
+            "No table of queries × keys; up to 10⁶ of either.",
             "A tile of less than 1 and a negative window raise a ValueError.",
         ),
     ),

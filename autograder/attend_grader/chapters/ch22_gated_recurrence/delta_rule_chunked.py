@@ -88,6 +88,10 @@ def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((5, 3, 2, 3), (3, 3, 3, 1), (4, 2, 3, 8)):
         yield "a memory is given", _going_on(rng, *sizes)
     yield "as many texts as tokens, each with a memory", _going_on(rng, 4, 3, 3, 2, (4,))
+    call = _going_on(rng, 5, 3, 2, 2)
+    still = np.where(np.arange(5) < 4, 0.0, call.args[3])
+    why = "step sizes of 0 but for the last, and a memory"
+    yield why, Call((*call.args[:3], still, *call.args[4:]), call.kwargs)
 
 
 def _overwrites(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:

@@ -109,6 +109,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
     rank_one = np.outer(*normal(rng, 2, 3))
     made.append(Call((rank_one, normal(rng, 3), 0.5, "zoh")))
     made.append(Call((np.round(system(rng, 2)[0]).astype(int), np.array([1, 2]), 1, "bilinear")))
+    whole = np.round(system(rng, 2)[0]).astype(int), 0.5 + np.arange(2), 1
+    made += [Call((*whole, method)) for method in METHODS]
     return [*made, Call((ROLL, np.round(rng.standard_normal(2), 2), 0.5, "zoh"))]
 
 

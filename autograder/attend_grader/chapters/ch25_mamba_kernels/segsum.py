@@ -71,6 +71,7 @@ def _empty(rng: np.random.Generator) -> Known:
             for s in range(t + 1):
                 want[row, t, s] = sum(terms[row, s + 1 : t + 1].tolist())
     yield "a decay of 0: its logarithm is −inf", (terms,), want
+    yield "one step, and its term −inf", (torch.full((2, 1), NONE),), torch.zeros(2, 1, 1)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
