@@ -171,7 +171,7 @@ EXERCISE = Exercise(
     title="Design the chunk",
     goal="Choose the chunk length with the fewest multiplications among those that fit.",
     reference=answers.best_chunk,
-    contract=Contract(says=("T is at most a few thousand.",)),
+    contract=Contract(says=("T is at most a few thousand; results fit into int64.",)),
     properties=(
         known("worked numbers", _by_hand),
         agrees("the best chunk, with room for all", _free, part=0),

@@ -42,6 +42,17 @@ def once(log: float, tokens: int, *, at: int) -> Tensor:
     return found
 
 
+def in_turn() -> tuple[tuple[Tensor, Tensor, Tensor, Tensor], Tensor]:
+    """300 steps whose log decays are −60 and −0.37: every other step is read once more.
+
+    The right answer too. A running sum of the logs reaches 9,000, where float32 counts in 0.001.
+    """
+    one = torch.ones(1, 300, 1, 1)
+    log_decay = torch.tensor([-60.0, -0.37]).repeat(150)[None, :, None]
+    want = one + torch.exp(torch.tensor([-math.inf, -0.37])).repeat(150)[None, :, None, None]
+    return (one, log_decay, one[..., 0], one[..., 0]), want
+
+
 def faint(log: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """x, log_decay, b and c of a first product of 1e36 that is read two steps later.
 

@@ -10,7 +10,7 @@ import torch
 from attend_solutions import mamba_kernels as answers
 
 from attend_grader.chapters.ch25_mamba_kernels import READY_MADE
-from attend_grader.chapters.ch25_mamba_kernels.shared import expect_faint, sequence
+from attend_grader.chapters.ch25_mamba_kernels.shared import expect_faint, in_turn, sequence
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
@@ -35,6 +35,7 @@ def _strong(rng: np.random.Generator) -> Known:
     x, log_decay, b, c = sequence(rng, 2, 6, 2, 3, 4)
     alone = (c * b).sum(-1)[..., None, None] * x
     yield "log decays of −60: e¹²⁰ is no float32", (x, torch.full_like(log_decay, -60), b, c), alone
+    yield "300 log decays of −60 and −0.37 in turn", *in_turn()
     x, b, c = (m[:, :2].double() for m in (x, b, c))
     x[:, 0], x[:, 1], c[:, 0] = 1e12, 0, 0
     b, c = 1e7 * b, 1e7 * c

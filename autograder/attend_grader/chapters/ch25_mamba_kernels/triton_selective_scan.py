@@ -51,6 +51,9 @@ def _others(rng: np.random.Generator) -> Iterator[Case]:
 def _far(rng: np.random.Generator) -> Iterator[Case]:
     yield _with_answer("130 steps of one channel", _case(rng, 1, 130, 1, 1))
     yield _with_answer("128 numbers a channel", _case(rng, 1, 2, 3, 128))
+    x, delta, a, b, c, state = _case(rng, 1, 1, 3, 2).args
+    faded = 0 * x, 0 * delta + 20, 0 * a - 1, b, c, 1000 * state
+    yield _with_answer("e^−20 is left of a state of 1,000", Call(faded))
 
 
 def _largest(rng: np.random.Generator) -> Iterator[Case]:
