@@ -42,6 +42,8 @@ def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
         yield f"the same numbers in chunks of {chunk}", (q, k, v, chunk), past_sums(q, k, v)
     q, k, v = qkv(rng, 130, 130, 3, 2)
     yield "130 tokens, no chunk given: three chunks", (q, k, v), past_sums(q, k, v)
+    q, k, v = qkv(rng, 1_200, 1_200, 2, 1)
+    yield "1,200 tokens in chunks of 1", (q, k, v, 1), past_sums(q, k, v)
 
 
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:

@@ -61,12 +61,11 @@ def _huge(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         "the output so far near 10¹², and a tile 30 above its scores",
         Call((*grown, scores, values)),
     )
-    scores[:, 1] = -np.inf
-    values[1] *= 1e12
-    yield "a hidden key whose value is 10¹²", Call((running_max, *rest, scores, values))
-    scores[:, 1] = -50.0
-    yield "a score of −50 whose value is 10¹²", Call((running_max, *rest, scores, values))
-    scores, values = _inputs(rng, 3, 4, 2)[3:]
+    yield "the output so far near 10¹², and a tile 90 above", Call((*grown, scores + 60, values))
+    second, large = np.arange(4) == 1, values * [[1], [1e12], [1], [1]]
+    for score, what in ((-np.inf, "a hidden key"), (-50.0, "a score of −50")):
+        low = np.where(second, score, scores)
+        yield f"{what}, and its value 10¹²", Call((running_max, *rest, low, large))
     for far in (1e4, 1e12):
         args = running_max - far, *rest, scores - far, values
         yield f"all scores near −{far:,.0f}", Call(args)

@@ -48,6 +48,7 @@ def _large(rng: np.random.Generator) -> Iterator[Case]:
     yield case(torch.full((2, 3), -1e32), "scores of −10³²")
     apart = torch.tensor([200.0, -200.0, 0.0, 199.0, -150.0])
     yield case(normal(rng, 2, 5) + apart, "scores from −200 to 200")
+    yield case(normal(rng, 2, 5) - apart, "scores from −200 to 200, the lowest first")
 
 
 def _bytes(call: Call) -> int:

@@ -69,6 +69,8 @@ def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     want = corrected(*given)
     for chunk in (1, 2, 4, 9, 20):
         yield f"the same numbers in chunks of {chunk}", (*given, chunk), want
+    given = case(rng, 3_200, 2, 2).args
+    yield "3,200 tokens in chunks of 1", (*given, 1), corrected(*given)
     q, _, v = qkv(rng, 90, 91, 2)
     k = np.eye(90, 91) + np.eye(
         90, 91, 1

@@ -53,6 +53,9 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 
 def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
+    q, k, v, gates = case(rng, 3_200, 2, 2).args
+    want = loop(q, k, v, np.exp(gates))
+    yield "3,200 tokens in chunks of 1", (q, k, v, gates, 1), want
     q, k, v, gates = case(rng, 9, 3, 2).args
     want = loop(q, k, v, np.exp(gates))
     for chunk in (1, 2, 4, 9, 20):

@@ -60,6 +60,9 @@ def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     want = loop(q, k, v, np.full_like(k, 0.125))
     for chunk in (400, 150):
         yield f"400 tokens, a decay of 1/8, chunks of {chunk}", (q, k, v, 0.125, chunk), want
+    q, k, v = qkv(rng, 3_200, 2, 2)
+    want = loop(q, k, v, np.full_like(k, 0.75))
+    yield "3,200 tokens in chunks of 1", (q, k, v, 0.75, 1), want
     for text, chunks in ((nearly_gone(rng, 300), (64, 299, 300)), (faint(rng), (1, 2))):
         q, k, v, decay = text
         want = loop(q, k, v, np.full_like(k, decay))

@@ -62,6 +62,8 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     x, forget, admit, _ = case(rng, 300, 4).args
     given = x, forget, admit, np.array([0.0, 3.0, -4.0, -4.000001]), normal(rng, 4)
     yield "300 tokens, rates of 0, 3 and about −4", given, _by_loop(*given)
+    given = 1e12 * np.ones((2, 2)), np.zeros((2, 2)), np.full((2, 2), -1e3), np.zeros(2)
+    yield "an x of 1e12 that is not admitted", given, _by_loop(*given, np.zeros(2))
     open_, shut = np.full((2_000, 1), 50.0), np.full((500, 1), -13.0)
     given = open_ / 25, np.vstack([open_[:1_500], shut]), open_, np.array([700.0]), np.ones(1)
     why = "a fast channel, a gate open for 1,500 tokens, then nearly shut for 500"

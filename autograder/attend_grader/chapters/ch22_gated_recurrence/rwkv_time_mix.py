@@ -89,6 +89,11 @@ def _large(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     r, k, v, rate, bonus = case(rng, 4, 3).args
     args = r, k, v, rate, np.array([800.0, -800.0, 0.0])
     yield "a bonus of 800 and of −800", args, (means(*args), None)
+    args = r, k, v, rate, np.full(3, -1e6)
+    yield "a bonus of −10⁶", args, (means(*args), None)
+    r, k, v = np.array([[-1e3], [0.0]]), np.array([[0.0], [35.0]]), np.array([[1e12], [0.0]])
+    args = r, k, v, np.zeros(1), np.zeros(1)
+    yield "e^−35 of a value of 1e12 counts", args, (means(*args), None)
 
 
 def _in_parts(subject: Subject, probe: Probe) -> None:

@@ -65,7 +65,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
     calls = [Call((*_sizes(rng), ROOM)) for _ in range(3)]
     calls += [call for _, call in _tight(rng)][:6]
     *one, room = _filled(rng, 1)
-    far = Call((3_000, 4, 10**6, 10**6, 10**18))
+    far = Call((3_000, 1, 10**6, 10**6, 10**18))
     calls += [Call((*one, room + 1)), Call((2, 2, 16, 16, ROOM)), Call((9, 5, 40, 16, ROOM))]
     return [*calls, Call(TIE), Call((9, 2, 16, 16, ROOM)), Call((256, 1, 64, 64, ROOM)), far]
 
@@ -171,7 +171,7 @@ EXERCISE = Exercise(
     title="Design the chunk",
     goal="Choose the chunk length with the fewest multiplications among those that fit.",
     reference=answers.best_chunk,
-    contract=Contract(says=("T is at most a few thousand; results fit into int64.",)),
+    contract=Contract(says=("T is at most a few thousand; results are below 2⁵³.",)),
     properties=(
         known("worked numbers", _by_hand),
         agrees("the best chunk, with room for all", _free, part=0),

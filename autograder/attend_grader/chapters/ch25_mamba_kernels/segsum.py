@@ -11,7 +11,7 @@ from attend_solutions import mamba_kernels as answers
 
 from attend_grader.chapters.ch25_mamba_kernels import READY_MADE
 from attend_grader.chapters.ch25_mamba_kernels.shared import logs
-from attend_grader.checks.compare import FLOAT32
+from attend_grader.checks.compare import FLOAT32, expect_close
 from attend_grader.checks.compare import FLOAT64 as WIDE
 from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
@@ -33,6 +33,7 @@ def _large(subject: Subject, probe: Probe) -> None:
     terms_of = (
         (-900, (1,), torch.float32, FLOAT32),
         (-4e7, (1,), torch.float32, FLOAT32),
+        (-1e12, (1,), torch.float32, FLOAT32),
         (-4e11, (1,), torch.float64, WIDE),
         (-4e7, (1, 4, 7, 10), torch.float32, FLOAT32),
         (-1e12, (1, 4, 7, 10), torch.float64, WIDE),
@@ -55,6 +56,11 @@ def _large(subject: Subject, probe: Probe) -> None:
                 "segment. Let each entry add up its own terms.",
                 terms,
             )
+    terms = torch.full((100,), -0.25)
+    terms[1], why = -4e7, "100 terms, one of which is −40,000,000"
+    want = answers.segsum(terms.double()).float()[2:, 2:]
+    got = probe.agree(subject, terms, why=why, tolerance=FLOAT32).value
+    expect_close(got[2:, 2:], want, FLOAT32, "result[2:, 2:]")
     for dtype, tolerance in ((torch.float32, FLOAT32), (torch.float64, WIDE)):
         terms = torch.full((300,), -1e12, dtype=dtype)
         want = answers.segsum(terms.double()).to(dtype)

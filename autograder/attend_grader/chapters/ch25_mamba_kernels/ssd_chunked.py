@@ -290,6 +290,7 @@ EXERCISE = Exercise(
         gradients=("x", "log_decay", "b", "c", "state"),
         forbids=("ssd_recurrent", *READY_MADE),
         says=(
+            "In float32 the log decays of a chunk sum to −100 or more.",
             "Within a chunk no loop over steps.",
             "From 3 to 8 chunks no tensor has T × T numbers.",
         ),

@@ -60,8 +60,9 @@ def draws(rng: np.random.Generator) -> list[Call]:
     """All sizes different, all the same, one step; all is forgotten, nothing is, x is 0."""
     x, log_decay, b, c = sequence(rng, 1, 4, 2, 2, 3)
     calls = [Call(sequence(rng, *s)) for s in ((2, 5, 3, 4, 2), (3, 3, 3, 3, 3), (2, 1, 3, 2, 4))]
-    ends = (torch.full_like(log_decay, -60), torch.zeros_like(log_decay))
-    calls += [Call((x, end, b, c)) for end in ends]
+    calls += [Call((x, torch.zeros_like(log_decay), b, c))]
+    long, log_decays, *rest = sequence(rng, 1, 14, 2, 2, 3)
+    calls += [Call((long, torch.full_like(log_decays, -60), *rest))]  # e⁷⁸⁰ is no float64
     return [*calls, Call((torch.zeros_like(x), log_decay, b, c))]
 
 

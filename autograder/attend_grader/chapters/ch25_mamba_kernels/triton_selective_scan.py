@@ -220,7 +220,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         forbids=READY_MADE,
         says=(
-            "Any T and E.",
+            "Any T and E from 1.",
             "At most 1.1 times the bytes needed: x, Δ, y, a and the states once, b and c once a "
             "program.",
             "The kernel compiles for an H100 without spills.",
