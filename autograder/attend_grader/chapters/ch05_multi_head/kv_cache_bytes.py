@@ -89,7 +89,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
     one = ({"batch": 3}, {"bits": 4}, {"latent": 17}, *({"window": n} for n in (4, 100, 0)))
     both = {"batch": 2, "window": 3}
     every = {"batch": 2, "bits": 8, "latent": 5, "window": 3}
-    small = Call((3, 1, 1, 1), {"bits": 3}), Call((1, 1, 1, 1), {"bits": 1, "latent": 3})
+    odd = (Call((1, 1, 1, 1), {"bits": 1, "latent": latent}) for latent in (3, 5))
+    small = Call((3, 1, 1, 1), {"bits": 3}), *odd
     return [
         *(Call(plain, options) for options in ({}, *one)),
         *small,
