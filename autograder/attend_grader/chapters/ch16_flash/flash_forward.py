@@ -217,6 +217,7 @@ EXERCISE = Exercise(
         ARRAYS,
         leading_axes=("q", "k", "v"),
         says=(
+            "Scores that are nearly the same are within ±100,000.",
             "Beside the results and copies of their size or that of q, no more than a few tiles in "
             "memory at once, none of more than tile_q queries or tile_k keys, and no copy of k or "
             "v.",

@@ -30,6 +30,7 @@ def _ragged(rng: np.random.Generator) -> Iterator[Case]:
     for t, s in product((5, 6), (7, 8)):
         yield "tiles that need not fit", Call((t, s, int(rng.integers(2, 9)), 2, 4))
     yield "65,537 queries and keys", Call((65_537, 65_537, 1, 64, 1024))
+    yield "10⁶ queries and keys, in 10,000 tiles", Call((10**6, 10**6, 1, 100, 10**6))
 
 
 def _plain(subject: Subject, probe: Probe) -> None:

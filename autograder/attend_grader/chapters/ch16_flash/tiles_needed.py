@@ -41,6 +41,7 @@ def _agree(
 def _both(subject: Subject, probe: Probe) -> None:
     masks = [{"causal": True, "window": window} for window in (0, 2, 4)]
     _agree(SQUARE + OBLONG, masks)(subject, probe)
+    _agree([(20, 4, 2, 2)], [{"window": window} for window in (4, 9)])(subject, probe)
     for _ in probe.repeat(10, 40):
         sizes = tuple(int(n) for n in probe.rng.integers(1, [14, 14, 6, 6]))
         mask = {"causal": True, "window": int(probe.rng.integers(6))}

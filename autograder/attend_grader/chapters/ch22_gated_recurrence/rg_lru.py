@@ -64,6 +64,9 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     yield "300 tokens, rates of 0, 3 and about −4", given, _by_loop(*given)
     given = 1e12 * np.ones((2, 2)), np.zeros((2, 2)), np.full((2, 2), -1e3), np.zeros(2)
     yield "an x of 1e12 that is not admitted", given, _by_loop(*given, np.zeros(2))
+    still = np.zeros((2, 2))
+    given = still, still + 50.0, still, np.full(2, 100.0), np.full(2, 1e12)
+    yield "nothing is left of an h of 1e12", given, (still, still[0])
     open_, shut = np.full((2_000, 1), 50.0), np.full((500, 1), -13.0)
     given = open_ / 25, np.vstack([open_[:1_500], shut]), open_, np.array([700.0]), np.ones(1)
     why = "a fast channel, a gate open for 1,500 tokens, then nearly shut for 500"
@@ -80,6 +83,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         case(rng, 3, 4, (2,)),
         case(rng, 1, 3),
         case(rng, 4, 3, state=True),
+        case(rng, 1, 3, state=True),
         case(rng, 3, 3, (2,), state=True),
         fast,
     ]

@@ -55,6 +55,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
     return [
         Call((*sequence(rng, 1, 2, 2, 2, 3), torch.zeros(1, 2, 2, 3))),
         _case(rng, 2, 5, 3, 4, 2),
+        _case(rng, 1, 20, 2, 1, 3),
         _case(rng, 3, 3, 3, 3, 3),
         _case(rng, 2, 1, 3, 2, 4),
         _case(rng, 2, 4, 2, 3, 5, going_on=True),
