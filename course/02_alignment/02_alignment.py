@@ -47,11 +47,11 @@ torch.set_printoptions(precision=3, sci_mode=False)
 # words as for 30. Cho et al. (2014b) found that their translations got worse with length.
 # Sutskever et al. reversed the source and "did not have difficulty on long sentences".
 #
-# How would *you* translate? You would not learn the sentence by heart. To write the year of the
-# second date, you look back to where it stands. Bahdanau, Cho and Bengio (2015) let the network do
-# that: keep a vector for *every* source word, compare the decoder's state with each of them, turn
-# the comparisons into weights, and take the weighted mean. Which written word belongs to which
-# source word is called the **alignment**, and the network has to find it.
+# How would *you* translate? To write the year of the second date, you look back to where it stands.
+# Bahdanau, Cho and Bengio (2015) let the network do that: keep a vector for *every* source word,
+# compare the decoder's state with each of them, turn the comparisons into weights, and take the
+# weighted mean. Which written word belongs to which source word is called the **alignment**, and
+# the network has to find it.
 
 # %% jupyter={"source_hidden": true}
 widgets.look_back()
@@ -71,8 +71,8 @@ widgets.look_back()
 #
 # A word's vector should say what the word means *here*: is "2" the day of the first or of the
 # second date? So the encoder is a recurrent network, which reads one word after the other and
-# carries a **state** of $N$ numbers along. Chapter 01 builds such networks. Here you take PyTorch's
-# **GRU** cell (Cho et al. 2014) ready made:
+# carries a **state** of $N$ numbers along. Here you take PyTorch's **GRU** cell (Cho et al. 2014)
+# ready made:
 #
 # ```python
 # h = torch.gru_cell(x, h, *cell)   # one step: input (B, C) and state (B, N) → next state (B, N)
@@ -81,7 +81,8 @@ widgets.look_back()
 # `cell` holds its four tensors, (3N, C), (3N, N), (3N,) and (3N,); the star passes them as four
 # arguments. The new state is a mixture of the old one and of a proposal, entry by entry, $h' = (1 -
 # z) \circ n + z \circ h$; input and state decide the proposal $n$ and the share $z$. (Bahdanau's
-# paper exchanges $z$ and $1 - z$.)
+# paper exchanges $z$ and $1 - z$; inside $n$, both papers reset $h$ before its matrix, PyTorch
+# after it.)
 
 # %% [markdown]
 # <!-- exercise: encode -->
@@ -259,8 +260,8 @@ if ready(additive_score):
 from attend_solutions.alignment import multiplicative_score
 
 # %% [markdown]
-# **What you should see.** With dot, each query scores the key highest that it resembles. A matrix
-# can ask for something else: this one exchanges the two components.
+# **What you should see.** With dot and keys of one length, each query scores the key highest that
+# it resembles. A matrix can ask for something else: this one exchanges the two components.
 
 # %%
 if ready(multiplicative_score):
@@ -294,8 +295,7 @@ if ready(multiplicative_score):
 # $0.75$. With the values $(8, 0)$ and $(4, 2)$ the context is $0.25\,(8, 0) + 0.75\,(4, 2) = (5,\
 # 1.5)$.
 #
-# **PyTorch you need.** `torch.softmax(x, dim=-1)` does the first equation along the last axis;
-# chapter 03 builds it by hand.
+# **PyTorch you need.** `torch.softmax(x, dim=-1)` does the first equation along the last axis.
 #
 # <details><summary>Predict first: all scores of a query are equal. What is its context? And if one
 # score is larger than all others by 50?</summary>
@@ -365,7 +365,7 @@ if ready(multiplicative_score, attend):
 # context, for any state?</summary>
 #
 # The weight is 1, and the context is that vector. This is the decoder with a fixed vector: same
-# function, same parameters. Section 6 compares the two that way.
+# function, same parameters.
 #
 # </details>
 
@@ -508,8 +508,8 @@ if ready(encode, multiplicative_score, attend, attention_decoder_step):
     display(widgets.learning_to_look([moment(step) for step in sorted(mine["attention"])]))
 
 # %% [markdown]
-# Every number in this picture comes from your functions. For these sentences the right word is
-# known, so we can count how often the largest weight lies on it.
+# For these sentences the right word is known, so we can count how often the largest weight lies on
+# it.
 
 # %% jupyter={"source_hidden": true}
 if mine:
@@ -531,8 +531,8 @@ if mine:
 # also knows its neighbours: type "friday 13 june 1997" above and hide 1997, then do it with other
 # years. What it writes can change, although that word's vector is hidden. (It is a bad guess: with
 # all 60 years, 19 translators wrote the hidden one in 43 of 1,140 tries; chance gives 19.) And a
-# weight matrix that only *looks* plausible proves nothing (Jain and Wallace 2019; Wiegreffe and
-# Pinter 2019); chapter 11 tests what weights explain.
+# weight matrix that only *looks* plausible proves nothing (Jain and Wallace 2019, whose tests
+# Wiegreffe and Pinter 2019 dispute); chapter 11 tests what weights explain.
 
 # %% [markdown]
 # ## 7 · Repair a decoder
@@ -627,21 +627,21 @@ if ready(multiplicative_score, attend, attention_decoder_step, repaired_decoder)
 # Bahdanau et al. "conjecture that the use of a fixed-length vector is a bottleneck" (abstract): all
 # that a sentence says must be compressed into it. Is it too small, or does the network just not
 # *learn* to use it? First the arithmetic: three days out of 21,915 are 43 bits, and 48 numbers of
-# 32 bits hold 1,536.
+# 32 bits hold at most 1,536.
 #
 # <details><summary>Predict first: with two dates, what helps the fixed vector more, twice the width
 # or three times the steps?</summary>
 #
-# Both help. From 48 numbers and 160 steps, with about 0.01 of the sentences right, twice the width
-# leads to 0.07, three times the steps to about 0.4. From 0.4, either leads to nearly 0.8.
+# From 48 numbers and 160 steps, with about 0.01 of the sentences right, twice the width leads to
+# 0.07, three times the steps to about 0.4. From 0.4, either leads to nearly 0.8.
 #
 # </details>
 #
 # Three arms with equally many parameters: attention; the fixed vector; and as a control the plain
 # *mean* of the encoded words, trained like that from the start, which has all words but no choice.
 # For each arm, width $N$ and number of steps the rate was tuned alike, on validation sentences and
-# a seed of its own. Then five seeds read 993 test sentences, none of which is in the training set.
-# That took 20 minutes of processor time (`course/02_alignment/train.py arms`); here is its table.
+# a seed of its own. Then five seeds read 993 test sentences, none of which is in the training set
+# (`course/02_alignment/train.py arms`: 20 minutes of processor time).
 
 
 # %% jupyter={"source_hidden": true}
@@ -675,10 +675,10 @@ display(
         "model",
         title="Two dates: both width and training help the fixed vector",
         description="Share of sentences with two dates that are right against training steps, mean "
-        "and range of five seeds. With attention, 24 wide, it is 0.95 or more from 160 steps on. "
-        "With one fixed vector it rises with the steps, and is higher the wider the vector: after "
-        "160 steps at most 0.1, after 1,440 about 0.3 with 24 numbers, 0.76 with 48 and 0.95 "
-        "with 96.",
+        "and range of five seeds. With attention, 24 wide, these five seeds have 0.95 or more "
+        "from 160 steps on. With one fixed vector it rises with the steps, and is higher the wider "
+        "the vector: after 160 steps at most 0.1, after 1,440 about 0.3 with 24 numbers, 0.76 "
+        "with 48 and 0.95 with 96.",
         x_title="training steps (log scale)",
         y_title="share without a mistake, two dates",
         log_x=10,
@@ -686,8 +686,8 @@ display(
 )
 
 # %% [markdown]
-# The fixed vector is not full. With 48 numbers, the share with two dates goes from about 0.01 after
-# 160 steps to nearly 0.8 after 1,440, and some with three come out right. More width helps as
+# After 160 steps the fixed vector is not full. With 48 numbers, the share with two dates is about
+# 0.01 then and nearly 0.8 after 1,440, and some with three come out right. More width helps as
 # well, at every number of steps. But with three dates, attention with 24 numbers and 160 steps is
 # right more often on average (0.5; seventeen runs, 0.06 to 0.83) than any fixed vector in the
 # table, up to 96 numbers and 1,440 steps. The control, the plain mean, stays within 0.08 of the
@@ -695,8 +695,8 @@ display(
 # reaches the decoder in a mean; what attention adds is the choice.
 #
 # Collins et al. (2017) found something similar for plain networks, LSTM and GRU on their tasks:
-# with careful training their capacities are nearly the same, about one real number of the input per
-# hidden unit, and many differences come from training.
+# with careful training their capacities are nearly the same, about one real number per hidden unit,
+# and many differences come from training.
 #
 # And is it the *length*? "Saturday the 7th of march 1987" has twice the words of "7 march 1987",
 # but says the same. In the chart the fixed vector's lines are nearly level while the number of
@@ -750,8 +750,8 @@ if mine:
     print(phrase, "\n   →", *model.translate(phrase.split())[0])
 
 # %% [markdown]
-# In eleven runs not one of 200 was right. In the example each of them wrote three dates, as many as
-# it had ever seen.
+# In eleven runs not one of 200 was right. In the example each wrote three dates, as many as it had
+# ever seen.
 #
 # **One query, one place.** Soft attention returns a mean. If two words fit equally well, it returns
 # something between them, which may be neither: chapter 05 looks several times side by side.
@@ -759,22 +759,20 @@ if mine:
 # **No order.** Scores and sum do not care about the order of the encoded words. Which year is
 # the second is known only because the recurrent encoder wrote it into the vectors: chapter 06.
 #
-# **Large scores.** Nothing scales the dot product: chapter 03.
-#
 # **Cost.** $T \times S$ scores. Of this translator's multiplications (48 wide), attention takes 8 %
-# at $S = T = 32$, 26 % at 128 and 58 % at 512. And each recurrent step waits for the one
-# before; the scores need not. That is why the next chapters drop the recurrence (Vaswani et al.
-# 2017).
+# at $S = T = 32$, 26 % at 128 and 58 % at 512. Each recurrent step waits for the one before, and so
+# do its scores here, because the state asks; the $S$ scores of one step do not wait for each other.
+# The next chapters drop the recurrence (Vaswani et al. 2017): in training, a layer then makes all
+# $T \times S$ scores at once.
 
 # %% [markdown]
 # ## 10 · Optional: hard attention, learning from luck
 #
-# No other chapter needs this section or the next. Why compute the mean of *all* encoded words if
-# one has nearly all the weight? Xu et al. (2015) **draw** one place from the weights and use only
-# that ("hard" attention). But drawing has no slope: move a score a little, and either the same
-# place is drawn or another. So follow the gradient of what is *expected*. If place $s$ earns the
-# reward $R_s$ (such as the log-probability of the right word), and with $\partial a_s = a_s\,
-# \partial \ln a_s$,
+# Why compute the mean of *all* encoded words if one has nearly all the weight? Xu et al. (2015)
+# **draw** one place from the weights and use only that ("hard" attention). But drawing has no
+# slope: move a score a little, and either the same place is drawn or another. So follow the
+# gradient of what is *expected*. If place $s$ earns the reward $R_s$ (such as the log-probability
+# of the right word), and with $\partial a_s = a_s\, \partial \ln a_s$,
 #
 # $$\begin{gathered}
 # J = \sum_s a_s R_s, \\
@@ -783,10 +781,10 @@ if mine:
 # \end{gathered}$$
 #
 # because $\ln a_s = e_s - \ln \sum_i \exp(e_i)$; $\delta_{sj}$ is 1 if $j = s$, else 0. A mean
-# under the weights can be estimated by drawing: if the drawn place earned something, raise its
-# score and lower the others. This is REINFORCE (Williams 1992). Subtracting a **baseline** $b$ from
-# the reward keeps the mean, because $\sum_s a_s (\delta_{sj} - a_j) = a_j - a_j = 0$, and can take
-# away much of the variance.
+# under the weights can be estimated by drawing: if the drawn place's reward is positive, raise its
+# score and lower the others; if negative, the reverse. This is REINFORCE (Williams 1992).
+# Subtracting a **baseline** $b$ from the reward keeps the mean, because $\sum_s a_s (\delta_{sj} -
+# a_j) = a_j - a_j = 0$, and can take away much of the variance.
 
 # %% [markdown]
 # <!-- exercise: hard_attention_sample -->
@@ -837,8 +835,8 @@ if mine:
 # <details><summary>Predict first: all rewards are equal to the baseline. What is the estimate? And
 # if all rewards are equal, but the baseline is 0?</summary>
 #
-# Zero. Without a baseline, each draw pushes the drawn place up, and only on average do the pushes
-# cancel: variance without any use.
+# Zero. Without a baseline, each draw pushes the drawn place up (down, if rewards are negative, as
+# log-probabilities are), and only on average do the pushes cancel: variance without any use.
 #
 # </details>
 
@@ -906,10 +904,11 @@ if ready(hard_attention_sample):
     )
 
 # %% [markdown]
-# With this baseline, one draw does almost as well as the exact gradient. (It starts at the right
-# value; from 0 it reaches 0.8 to 0.9.) Without a baseline none of these rates gets far: each draw
-# adds about 10 times the rate to the score of *whatever* was drawn. At a large rate the softmax is
-# soon sure of a place that luck chose; at a small one the climb is slow.
+# With this baseline, one draw does almost as well as the exact gradient. (Started at 0, it reaches
+# 0.8 to 0.9.) Without a baseline none of these rates gets far, because 10 is large beside the
+# difference of 1: each draw adds $10\,(1 - a_s)$ or $11\,(1 - a_s)$ times the rate to the score of
+# *whatever* $s$ was drawn. At a large rate the softmax is soon sure of a place that luck chose; at
+# a small one the climb is slow.
 
 # %% [markdown]
 # ## 11 · Optional: local attention
@@ -981,11 +980,11 @@ if ready(local_attention):
 # >
 # > Additive: $\tanh(q W_q + k W_k) \cdot v$. Multiplicative: $q \cdot k$, or $q W k^\top$.
 # >
-# > The alignment is never given. It emerges, because looking at the right word makes the next word
-# > easier. It costs $T \times S$ scores.
+# > The alignment was not given. Here it emerged, because looking at the right word makes the next
+# > word easier. It costs $T \times S$ scores.
 # >
-# > Hard attention draws one place, and a baseline makes its gradient usable. Local attention looks
-# > at a window, and must know where.
+# > Hard attention draws one place. A baseline can take away variance: with rewards of 10 and 11,
+# > little was learned without one. Local attention looks at a window, and must know where.
 #
 # **Before:** chapter 01, recurrent networks. **Next:** chapter 03, which takes the dot score and
 # puts a scale to it.

@@ -57,7 +57,7 @@ np.set_printoptions(precision=3, suppress=True)
 # <!-- exercise: masked_softmax -->
 #
 # **Why.** To hide a key is to give it the weight 0, *exactly* 0, and to share its weight out among
-# the others. No finite score has the exponential 0, but $-\infty$ does:
+# the others. On paper no finite score has the exponential 0, but $-\infty$ does:
 #
 # $$\begin{gathered}
 # \tilde z_s = \begin{cases} z_s & \text{if } M_s \\ -\infty & \text{otherwise} \end{cases} \\
@@ -68,8 +68,8 @@ np.set_printoptions(precision=3, suppress=True)
 # $e^{-1000}$, which is rounded to 0.
 #
 # **When nothing is left.** If *all* places of a row are hidden, $m = -\infty$, and $-\infty -
-# (-\infty)$ is not a number (NaN), which spreads to the whole loss. Section 5 makes such rows.
-# The course gives them the weight 0 everywhere, as PyTorch 2.13's `scaled_dot_product_attention`
+# (-\infty)$ is not a number (NaN), which spreads to the whole loss.
+# The course gives them the weight 0, as PyTorch 2.13's `scaled_dot_product_attention`
 # does.
 #
 # | symbol | argument | shape |
@@ -119,7 +119,7 @@ if ready(masked_softmax):
 # %% [markdown]
 # <!-- exercise: self_attention -->
 #
-# **Why.** These are section 1's equations, with your `masked_softmax` in the place of the softmax.
+# **Why.** These are section 1's equations, with your `masked_softmax` as the softmax.
 # What a token looks for, what it is found by and what it passes on can differ, so there are three
 # matrices. All tokens share them, so the sentence may have any length.
 #
@@ -136,8 +136,7 @@ if ready(masked_softmax):
 # $(1, 2)$. If the first token may look only at itself, its output is $(2, 0)$.
 #
 # **NumPy you need.** `x @ w` multiplies every token of every sentence by `w`.
-# `attention_scores(q, k)` is $QK^\top/\sqrt D$; it divides by the root of the queries' width by
-# itself.
+# `attention_scores(q, k)` is $QK^\top/\sqrt D$, the division included.
 #
 # <details><summary>Predict first: w_q and w_k are the same matrix, and there is no mask. Are the
 # weights a symmetric table?</summary>
@@ -194,7 +193,7 @@ from attend_solutions.self_attention import cross_attention
 
 # %% [markdown]
 # **What you should see.** "noir" looks at "black" and "chat" at "cat", each with the weight 0.94,
-# though they stand in another order. The matrices are written by hand; nothing was learned.
+# though they stand in another order. The matrices are written by hand.
 
 # %%
 french, english = ["le", "chat", "noir"], ["the", "black", "cat"]
@@ -356,14 +355,15 @@ if ready(causal_mask):
 # ### The leak test
 #
 # Is the *model* blind to the future? A leak can be anywhere: in the mask, after it, in a mean
-# before attention. A test need not know where:
+# before attention. A test need not know where, if the function repeats bit for bit (no dropout,
+# no sampling):
 #
-# > Change one token. Every output that moved, be it in its last bit, depends on that token.
+# > Change one token. Every output that moved, even in one bit, depends on that token.
 #
 # `influence(function, x)` says in entry $(t, s)$ how far output $t$ moved when token $s$ changed, 0
 # where not a bit differs. `leak_test(function, x)` names the pairs with $s > t$ that are not 0;
-# `size=...` says how strongly a token is changed. Both take any function from tokens to outputs.
-# They compare bits, because $0 \cdot v$ is exactly 0 for every finite $v$.
+# `size=...` says how strongly a token is changed. Both compare bits, because $0 \cdot v$ is exactly
+# 0 for every finite $v$.
 #
 # <details><summary>Predict first: which of the five suspects in the next cell leak?</summary>
 #
@@ -456,7 +456,7 @@ if ready(masked_softmax, self_attention, causal_mask):
 from attend_solutions.self_attention import repaired_attention
 
 # %% [markdown]
-# **What you should see.** No leak at any size.
+# **What you should see.** No leak at these three sizes.
 
 # %%
 if ready(masked_softmax, causal_mask, repaired_attention):
@@ -485,8 +485,8 @@ if ready(masked_softmax, self_attention):
 # %% [markdown]
 # Each of four masks is trained with five seeds, at its best rate of six (chosen with other seeds
 # on other text, by `train.py`; the picture takes 0.01 for all). "Two ahead" is without the next
-# letter. "Alone" is the loss with nothing ahead, as in writing. The last lines are no networks
-# but counts of what followed the last one, four or six letters.
+# letter. "Alone" is the loss with nothing ahead, as in writing. The last lines count what
+# followed the last one, four or six letters.
 
 # %% jupyter={"source_hidden": true}
 arms = number_words.table()
@@ -503,9 +503,10 @@ for letters, loss in counts.items():
     print(f"counts of {letters} letters: {loss:.3f}")
 
 # %% [markdown]
-# The models that look ahead have the lowest loss and write hardly a word. "Itself only" is the
-# control: its loss is that of counts of one letter. The whole past gives 0.64 to 0.66; counts of
-# six letters give 0.50, so on this text a table is the better model.
+# The models that look one or two ahead have the lowest loss and write hardly a word. "Itself only",
+# the control, has the loss of counts of one letter. The whole past gives 0.64 to 0.66, averaged
+# over places that have seen 1 to 12 letters. On these a table of at most six letters gives 0.64
+# (the 0.50 always has six): here the network is no better than counting.
 #
 # **What this does not show.** That every leak makes such a difference, or how large models would
 # use one: this one has one layer and 600 steps.
@@ -849,7 +850,7 @@ if ready(masked_softmax, self_attention) and measured:
             "layer",
             "change",
             "mask",
-            title="What arrives from far away is faint",
+            title="What first arrives from far away is faint",
             description="Median change of an output that is reached for the first time at a layer, "
             "against the layer, logarithmic, mean and range of 5 runs. All fall from about 0.7, "
             "the window along a nearly straight line to some millionths at layer 12, with weights "
@@ -861,9 +862,10 @@ if ready(masked_softmax, self_attention) and measured:
     )
 
 # %% [markdown]
-# **What it shows.** Under the window each layer costs a factor of about three, since the message is
-# mixed with two others. A plain mean, with all scores 0, loses as much. So "a receptive field of
-# $L\,w$" says little about how much is received.
+# **What it shows.** At first arrival, each layer of the window has cost a factor of about three: a
+# message is mixed with two others. A plain mean (all scores 0) loses as much. More layers bring
+# more walks: from 12 places away 0.000004 after 12 layers, 0.002 to 0.003 after 24. So "a receptive
+# field of $L\,w$" says little about how much is received.
 #
 # **What this does not show.** Anything about trained models, where one arrow can be strong, or
 # about blocks that *add* attention's output to the token (chapter 07).
@@ -872,8 +874,9 @@ if ready(masked_softmax, self_attention) and measured:
 # ## 8 · Break it
 #
 # - **A very low number is not $-\infty$.** BERT's code adds −10,000 to hidden scores. In an
-#   empty row that shift cancels, as if nothing were hidden. With $-10^9$ in float32 all weights are
-#   equal, because float32 numbers are 64 apart there; in float16 it is $-\infty$, and the row NaN.
+#   empty row that shift cancels (in float32 nearly), as if nothing were hidden. With $-10^9$ in
+#   float32 scores from −32 to 32 get equal weights, because float32 numbers are 64 apart there; in
+#   float16 it is $-\infty$, and the row NaN.
 # - **A weight of 0 does not stop NaN.** $0 \cdot v$ is 0 for every finite $v$, but $0 \cdot
 #   \text{NaN}$ is NaN. Fill with numbers.
 # - **Two conventions.** True means "may look" here and in PyTorch's `scaled_dot_product_attention`;
@@ -903,8 +906,8 @@ if ready(masked_softmax, self_attention, padding_mask):
 # >
 # > Without a mask $f(\Pi x) = \Pi f(x)$; with one, $f_{\Pi M \Pi^\top}(\Pi x) = \Pi f_M(x)$.
 # >
-# > A model trained on the future has a low loss and writes noise. Change a token and compare
-# > bits: `leak_test`.
+# > A model trained with a look at the future has a low loss that says nothing about its writing.
+# > Change a token and compare bits: `leak_test`.
 #
 # **Before:** chapter 03, the scaled dot product. **Next:** chapter 05, several look-ups at once.
 #

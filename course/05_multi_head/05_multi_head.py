@@ -157,8 +157,8 @@ if ready(split_heads, merge_heads):
 #
 # <!-- exercise: MultiHeadAttention -->
 #
-# **Why.** This module is in every transformer (§3.2.2 of Vaswani et al. 2017, "the paper" from
-# here on); chapters 06 and 07 build on yours.
+# **Why.** This module, or a variant from sections 5 and 6, is in almost every transformer (§3.2.2
+# of Vaswani et al. 2017, "the paper" from here on); chapters 06 and 07 build on yours.
 #
 # $$\begin{gathered}
 # o^{(h)} = \operatorname{softmax}\!\left(\frac{q^{(h)} {k^{(h)}}^\top}{\sqrt D}\right) v^{(h)}, \\
@@ -201,8 +201,7 @@ if ready(split_heads, merge_heads):
 #
 # Neither: the four projections are $C \times C$, and the scores are $H$ products of $T \times D$
 # with $D \times T$, $H D = C$ multiplications for each pair of tokens. What grows is the number of
-# *weights*, $H T^2$, and with it the softmax. At a fixed width heads are paid for with width: each
-# gets narrower.
+# *weights*, $H T^2$, and with it the softmax. Each head gets narrower.
 #
 # </details>
 
@@ -326,15 +325,15 @@ if ready(split_heads, merge_heads, repaired_attention):
 #
 # $$\boxed{\text{error}_a + \text{error}_b = 1}$$
 #
-# for every $p$: all of $a$, half of each, or anything between. For normal numbers no other function
-# of $o$ does better, so a network behind the head is no help. The paper says it in a sentence:
-# "With a single attention head, averaging inhibits this" (§3.2.2). In its table 3 (A) one head
-# costs 0.9 BLEU, and 32 narrow ones 0.4.
+# for every $p$ independent of $a$ and $b$: all of $a$, half of each, or anything between. For
+# normal numbers no other function of $o$ does better, so a network behind the head is no help. The
+# paper says: "With a single attention head, averaging inhibits this" (§3.2.2). In its table 3 (A)
+# one head costs 0.9 BLEU, and 32 narrow ones 0.4.
 #
-# **But look at what was assumed.** The answers are *continuous*, and lie in the *same* coordinates.
-# If $a$ fills the first numbers of a value and $b$ the others, $o = (p\,a, (1-p)\,b)$ has lost
-# nothing. And of *symbols* nothing is lost either: from $0.7\,e_a + 0.3\,e_b$ one reads off which
-# symbol has the larger share, and which the smaller.
+# **But look at what was assumed.** The answers are *continuous*, lie in the *same* coordinates, and
+# do not move $p$. If $a$ fills the first numbers of a value and $b$ the others,
+# $o = (p\,a, (1-p)\,b)$ has lost nothing. And of *symbols* nothing is lost either: from
+# $0.7\,e_a + 0.3\,e_b$ one reads off which symbol has the larger share, and which the smaller.
 #
 # <details><summary>Predict first: the error (the mean of both) of 1, 2, 4 and 8 heads on the people
 # and houses of the first picture. Does a wider head help? A network behind it? A second
@@ -442,7 +441,7 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
             "off",
             "bits",
             "how",
-            title="Heads are missed more together than one at a time",
+            title="Many heads together are missed more than the sum says",
             description="Bits a character lost against the number of heads switched off, the least "
             "missed first. Both lines rise together up to about five heads; at 13 it is 1.5 "
             "together against 0.9 in the sum, at 16 1.8 against 1.4.",
@@ -453,12 +452,13 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 
 # %% [markdown]
 # **What you should see.** With all 16 heads 3.00 bits. One head less costs 0.01 to 0.17 bits, four
-# of them less than 0.05. But together they are missed more than the sum says: the eight least
+# of them less than 0.05. But many together are missed more than the sum says: the eight least
 # missed cost 0.46 instead of 0.39, thirteen 1.50 instead of 0.91. Michel et al. (2019) removed each
 # of the 96 heads of a translation model's encoder, *one at a time*: 8 made a significant
-# difference. Together, only about a fifth could go without harm. Voita et al. (2019) removed 38 of
-# an encoder's 48, but trained gates for it, and those that stayed were specialized. **What this
-# does not show:** how much any other model depends on its heads.
+# difference, 4 for the better. Together, only about a fifth of all heads, the decoder's included,
+# could go without harm. Voita et al. (2019) removed 38 of an encoder's 48, but trained gates for
+# it, and those that stayed were specialized. **What this does not show:** how much any other model
+# depends on its heads.
 #
 # ## 5 · Fewer keys and values
 #
@@ -663,14 +663,14 @@ if ready(split_heads, merge_heads, LatentAttention):
 # %% [markdown]
 # <details><summary>Predict first: does absorbing take more arithmetic, or less?</summary>
 #
-# Reading a whole text (*prefill*) there are as many queries as keys, and each score
-# takes $R$ products instead of $D$: more, if $R > D$. Writing one token (*decoding*), making the
-# keys and values of all tokens again is what costs, and the absorbed form makes none.
+# Reading a whole text (*prefill*) there are as many queries as keys, and each score takes $R$
+# products instead of $D$: more, if $R > D$. Writing one token (*decoding*),
+# absorbing saves making all keys and values again.
 #
 # </details>
 #
-# Count it, from cached latents to what the heads have found, at the course's size and at that of
-# DeepSeek-V2 (`"meta"`: shapes without numbers).
+# Count it, from cached latents to what the heads have found, at the course's size and DeepSeek-V2's
+# (`"meta"`: shapes without numbers).
 
 
 # %%
@@ -704,10 +704,10 @@ if ready(split_heads, merge_heads, LatentAttention):
         print(told)
 
 # %% [markdown]
-# In decoding the absorbed form takes 5.8 to 7.1 times fewer operations at the course's size, and
-# 114 times fewer at DeepSeek-V2's with 1,024 tokens. In prefill it takes up to 5.7 times as many,
-# except where $R < D$. Besides, it reads one latent where the other reads or writes keys and values
-# of all heads.
+# In decoding the absorbed form takes 5.8 to 7.1 times fewer operations than making keys and values
+# again at each step, and 114 times fewer at DeepSeek-V2's with 1,024
+# tokens. In prefill it takes up to 5.7 times as many, except where $R < D$. Against *kept* keys and
+# values, decoding takes $R/D + R/S$ times as many, 4.5 there, and saves memory.
 #
 # ## 7 · What is kept, in bytes
 #
@@ -832,7 +832,8 @@ display(
         "bytes",
         "error",
         "way",
-        title="Equal parameters: flat, until too little is left",
+        title="Equal parameters: an eighth of the cache is enough, "
+        "a single head or a latent of 6 is not",
         description="Error after 1,000 steps against bytes kept of a token, mean and range of five "
         "runs, both axes logarithmic. Shared keys, fewer heads and latents all lie between 0.00003 "
         "and 0.0005 from 384 bytes down; a single head, 48 bytes, is at 0.5, a latent of 6, 24 "
@@ -849,16 +850,15 @@ display(
 # more (`heads.py again`), are below 0.0005, the last is at 0.018. The claim mostly fails: at 48 and
 # 24 numbers kept, four or two heads in all do about as well as eight that share. Sharing wins at 12
 # numbers, where fewer heads of width 6 means one: 0.50 against 0.0002. Latents of 12 end a little
-# lower than MQA, but single runs overlap; the difference is in *speed*: at step 250 the median of
-# 20 latents is 0.001, that of 20 MQAs 0.02. A latent of 8 learns late, and a latent of 6 fails,
-# also in 4,000 steps: six numbers seem too few to hold the 4 that are asked for *and* say whose
-# they are.
+# lower than MQA, but single runs overlap. At step 250 the median of 20 latents is 0.001, of 20
+# MQAs 0.02, at rate 0.02, chosen for step 1,000; at 0.01 (tried, not in the table) MQA is the
+# faster. A latent of 8 learns late, one of 6 fails, also in 4,000 steps (tried): six numbers seem
+# too few to hold the 4 asked for *and* say whose they are.
 #
 # **What it does not show.** That anything here is better in a language model, which asks more than
 # two questions. Ainslie et al. (2023, table 1) find MQA a little below and GQA close to MHA;
-# DeepSeek-AI (2024, appendix D) find MLA above MHA. The rates were chosen for step 1,000, not for
-# step 250; narrower heads were not tried. And a task of twelve people leaves little room between
-# "solved" and "impossible".
+# DeepSeek-AI (2024, appendix D) find MLA above MHA in most comparisons. Narrower heads were not
+# tried.
 #
 # ### Sharing afterwards
 #
@@ -888,8 +888,8 @@ if ready(split_heads, merge_heads, repeat_kv, GroupedQueryAttention):
 # ## 9 · Break it
 #
 # - **A mask without the axis of heads.** Weights are $(B, H, T, T)$, and shapes are compared from
-#   the right. A mask $(B, T, T)$ raises an error if $B$ is neither 1 nor $H$. If $B = H$, *head* 0
-#   gets the mask of *sentence* 0, and no error tells you. Write `mask[:, None]`.
+#   the right. With $H > 1$ a mask $(B, T, T)$ raises an error if $B$ is neither 1 nor $H$. If
+#   $B = H$, *head* 0 gets the mask of *sentence* 0, and no error tells you. Write `mask[:, None]`.
 # - **Heads that are too narrow.** A head's scores are a product of $T \times D$ and $D \times T$,
 #   so their rank is at most $D$. The logarithm of the weights is the scores plus one number per
 #   row: rank at most $D + 1$. With $D + 1 < T$ not every table of weights is possible (after
@@ -915,7 +915,7 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 # %% [markdown]
 # ## A postcard
 #
-# > One head is one mean. Two independent continuous answers in the same coordinates need two, or
+# > One head is one mean; two independent continuous answers in the same coordinates need two, or
 # > two layers.
 # >
 # > Split: cut $C$ into $(H, D)$, then bring $H$ before $T$. A reshape alone makes blocks of text.
@@ -925,8 +925,8 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 # > A cache holds $2 L G D$ numbers a token. GQA shares heads of keys and values, MQA has one; MLA
 # > keeps a latent of $R$ numbers, of which GQA is a special case.
 # >
-# > Absorbing, $q \cdot (c\,W_{uk}) = (q\,W_{uk}^\top) \cdot c$, saves operations in decoding and
-# > usually costs some in prefill.
+# > Absorbing, $q \cdot (c\,W_{uk}) = (q\,W_{uk}^\top) \cdot c$, lets one keep latents only;
+# > decoding takes far fewer operations than making keys again, usually more than reading kept ones.
 #
 # **Before:** chapter 04, masks. **Next:** chapter 06, how a model knows where tokens stand.
 #
@@ -940,6 +940,7 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 # - Heads that can go: Michel et al. 2019, *Are Sixteen Heads Really Better than One?*; Voita et al.
 #   2019, *Analyzing Multi-Head Self-Attention*.
 # - Narrow heads: Bhojanapalli et al. 2020, *Low-Rank Bottleneck in Multi-head Attention Models*.
-# - Published sizes: Brown et al. 2020, table 2.1; Touvron et al. 2023, *Llama 2*, table 1;
-#   Grattafiori et al. 2024, *The Llama 3 Herd of Models*, table 3; Yang et al. 2024, *Qwen2*, table
-#   1; Jiang et al. 2023, *Mistral 7B*, table 1; Almazrouei et al. 2023, *The Falcon Series*.
+# - Published sizes: Brown et al. 2020, table 2.1; Touvron et al. 2023, *LLaMA*, table 2, and *Llama
+#   2*, appendix A.2.1; Grattafiori et al. 2024, *The Llama 3 Herd of Models*, table 3; Yang et al.
+#   2024, *Qwen2*, table 1; Jiang et al. 2023, *Mistral 7B*, table 1; Almazrouei et al. 2023, *The
+#   Falcon Series*.

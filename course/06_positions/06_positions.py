@@ -13,9 +13,9 @@ widgets.wall_of_clocks()
 # %% [markdown]
 # These are the clocks of RoPE, by which most language models of today know where words stand. Each
 # turns by its own angle a step. In a long text the slow ones point where they never pointed in
-# training, and from 256 letters on the model (base 10,000) reads worse than one that knows no
-# positions at all. PI, NTK and YaRN slow clocks down. But new angles of single hands cannot be
-# everything: with base 10, or with PI, no hand points anywhere new, and the loss still climbs.
+# training, and from 256 letters on the model (base 10,000) reads worse than one that is given no
+# positions. PI, NTK and YaRN slow clocks down. But new angles of single hands cannot be everything:
+# with base 10, or with PI, no hand points anywhere new, and the loss still climbs.
 #
 # In this chapter you build these clocks and four other ways to tell positions, repair a rotation
 # that passes its test, train a reader with yours, and measure who still reads at 1,024. It takes
@@ -301,7 +301,8 @@ if ready(LearnedPositions):
 # $$\text{score}(m, n) = \frac{q_m \cdot k_n}{\sqrt D} + b_{\,\text{head}}(n - m)$$
 #
 # A number for each offset would again be a table with an end. In T5 far offsets share **buckets**,
-# in ranges that widen in proportion, and everything from a largest distance on is one bucket.
+# in ranges that widen in proportion, and everything from a largest distance on is one bucket. (T5
+# itself leaves out $\sqrt D$.)
 
 # %% [markdown]
 # <!-- exercise: relative_bias -->
@@ -350,8 +351,8 @@ if ready(LearnedPositions):
 from attend_solutions.positions import relative_bias
 
 # %% [markdown]
-# **What you should see.** With max_distance 128, steps of one up to distance 15, then longer and
-# longer ones. With 32 there is little room: the 16 shared buckets must hold the distances 16 to 31.
+# **What you should see.** With max_distance 128, steps of one up to distance 15, then, on the
+# whole, longer ones. With 32 the 16 shared buckets have little room: distances 16 to 31.
 
 # %% jupyter={"source_hidden": true}
 if ready(relative_bias):
@@ -372,9 +373,9 @@ if ready(relative_bias):
             "max_distance",
             title="Near distances have a bucket each, far ones share",
             description="Bucket against distance, 32 buckets. Both lines rise by one a step up to "
-            "distance 16. With max_distance 128 the steps then widen until bucket 31 begins at "
-            "distance 113; with 32 the line goes on almost as before, skips bucket 20, and ends at "
-            "bucket 31 from distance 31 on.",
+            "distance 16. With max_distance 128 the steps then widen, on the whole, until bucket "
+            "31 begins at distance 113; with 32 the line goes on almost as before, skips bucket "
+            "20, has distances 27 and 28 in one bucket, and ends at bucket 31 from distance 31 on.",
             x_title="distance d of the key (tokens)",
             y_title="bucket",
         )
@@ -397,7 +398,7 @@ if ready(relative_bias):
 #
 # **Which numbers are a pair?** RoFormer, GPT-J and Meta's code for Llama pair neighbours, $(x_0,
 # x_1), (x_2, x_3), \ldots$ GPT-NeoX and Hugging Face's Llama pair halves, $(x_i, x_{i + D/2})$, and
-# so do we. Trained weights fit one of the two only.
+# so do we. Trained weights fit one only, unless the rows of query and key weights are reordered.
 
 # %% [markdown]
 # <!-- exercise: apply_rope -->
@@ -598,8 +599,9 @@ if ready(alibi_slopes):
 # %% [markdown]
 # <!-- exercise: alibi_bias -->
 #
-# **Why.** Added to the scores, this table is all that the model knows of positions. The positions
-# are arguments, not counted from 0: a model that writes has one query, at 900, say, and 901 keys.
+# **Why.** Besides what a causal mask leaks, this table is all that the model knows of positions.
+# The positions are arguments, not counted from 0: a model that writes has one query, at 900, say,
+# and 901 keys.
 #
 # $$b_h(m, n) = -\text{slope}_h\,|m - n|$$
 #
@@ -686,7 +688,7 @@ if ready(apply_rope):
 # <details><summary>Predict first: with a factor of 16, what do two neighbours look like to the
 # fastest pair?</summary>
 #
-# They are $1/16$ radian apart instead of 1. They never were that near in training.
+# They are $1/16$ radian apart instead of 1. Neighbours never were that near in training.
 #
 # </details>
 
@@ -725,8 +727,8 @@ if ready(position_interpolation):
 from attend_solutions.longer_positions import ntk_scale
 
 # %% [markdown]
-# **What you should see.** Bases by which Llama ($D = 128$, base 10,000) would read 2, 4 and 8 times
-# as far, and how much more slowly the fastest, the middle and the slowest pair turn.
+# **What you should see.** Bases for factors 2, 4 and 8 (Llama's $D = 128$, base 10,000), and how
+# much more slowly the fastest, middle and slowest pair turn.
 
 # %%
 if ready(ntk_scale):
@@ -786,7 +788,7 @@ from attend_solutions.longer_positions import yarn_frequencies
 if ready(apply_rope, position_interpolation, ntk_scale, yarn_frequencies):
     assert reader, "your reader is not trained yet: run the training cell of section 8"
     own = {f.__name__: f for f in (position_interpolation, ntk_scale, yarn_frequencies)}
-    none = arms.table()["letters"]["none"]["runs"][0]  # a model without positions, for comparison
+    none = arms.table()["letters"]["none"]["runs"][0]  # given no positions, for comparison
     losses = {"none": {n: none[str(n)][0] for n in arms.LENGTHS}, "as it was": plain}
     for way in arms.WAYS[1:]:
         place = arms.stretched(way, 10_000, own)
@@ -795,13 +797,13 @@ if ready(apply_rope, position_interpolation, ntk_scale, yarn_frequencies):
     display(widgets.wall_of_clocks(own, losses))
 
 # %% [markdown]
-# The same for ten readers (the first picture, base 10,000), in nats, mean of the runs: at 256
-# letters 2.62 as it was, 2.54 with PI, 2.32 with NTK and 2.23 with YaRN; at 1,024 it is 2.68, 2.64,
-# 2.67 and 2.49. So here NTK and YaRN help much up to four times the length, and at 16 times no
-# formula gets any run down to the 2.33 of a model without positions. Other bases differ: with 100,
-# four runs of NTK and two of YaRN get below 2.33; with 10, one of YaRN does, and NTK harms all ten
-# at both lengths. PI shows no new angle, but helps little, and at 128 letters it harms nine of ten,
-# perhaps because what is near comes closer.
+# The same for ten readers (the first picture, base 10,000), mean loss: at 256 letters 2.62 as it
+# was, 2.54 with PI, 2.32 with NTK and 2.23 with YaRN; at 1,024 it is 2.68, 2.64, 2.67 and 2.49. So
+# here NTK and YaRN help much up to four times the length, and at 16 times no formula gets any run
+# down to the 2.33 of a model given no positions. Other bases differ: with 100, four runs of
+# NTK and two of YaRN get below 2.33; with 10, one of YaRN does, and NTK harms all ten at both
+# lengths. PI shows no new angle, but with base 10,000 helps little, and at 128 letters harms nine
+# of ten, perhaps because what is near comes closer.
 #
 # **What this does not show.** That PI is bad: its authors train for 1,000 steps afterwards, and we
 # do not. That $\beta = 8$ is best: we tried one value, chosen by counting turns.
@@ -875,16 +877,15 @@ charted(
     1,
     title="Three steps back: solved at 64, and at 1,024?",
     description="Share of right answers against the length of the text, mean and range of ten "
-    "runs. At 64 T5 and all RoPE arms are at 1. ALiBi with slopes 1 and 1/2 stays at 0.82, the "
-    "published slopes at 0.26. At 1,024 RoPE with base 10 has 0.64, but from 0.34 to 1.00; T5 has "
-    "0.22, none 0.08, and RoPE with base 10,000 is at chance.",
+    "runs, after 300 steps. At 64 T5 and all RoPE arms are at 1. ALiBi with slopes 1 and 1/2 "
+    "stays at 0.82, the published slopes at 0.26. At 1,024 RoPE with base 10 has 0.64, but from "
+    "0.34 to 1.00; T5 has 0.22, none 0.08, and RoPE with base 10,000 is at chance.",
     y_title="share of right answers (chance: 0.06)",
 )
 
 # %% [markdown]
-# And live: your functions in five of the arms, the first of the ten runs again. On Python 3.11,
-# which made the table, only rounding differs; other versions have other help texts. It takes 10 to
-# 40 seconds.
+# And live: the first run of five arms, with your functions. On Python 3.11, which made the table,
+# only rounding differs; other versions have other help texts. It takes 10 to 40 seconds.
 
 # %%
 YOURS = (sinusoidal_encoding, LearnedPositions, relative_bias, alibi_slopes, alibi_bias)
@@ -898,23 +899,23 @@ if ready(*YOURS):
             print(f"{arm:24s}{length:5d} letters: {loss:.2f} nats, in the table {stored:.2f}")
 
 # %% [markdown]
-# **What it shows.** Neither sentence holds as it stands: with a small base two runs of RoPE in ten
-# are right at 16 times the length, and ALiBi with steep slopes does point at a place. In detail,
-# smallest to largest of ten runs:
+# **What it shows.** Neither sentence holds as it stands: with base 10 two runs of RoPE in ten are
+# right in 99 of 100 or more at 16 times the length, and ALiBi with steep slopes points at a place.
+# In detail, smallest to largest of ten runs:
 #
 # - *RoPE's trouble is offsets that were not trained.* Three steps back, every RoPE run is right at
 #   64 tokens. At 1,024, base 10,000 is at chance (0.06 to 0.07), and base 100 right in 0.06 to
-#   0.84. Base 10, whose eight clocks all made a full turn in training, is right in 0.34 to 1.00,
-#   two runs in 0.99 or more; on letters all ten lose 0.3 nats or more. So new angles of single
-#   hands are not all. Each pointed everywhere, but the eight together not in all these
-#   combinations; or do 16 times as many keys compete? Keep every key, but turn those 64 or more
-#   back as if they were 32 to 63 back. Then all twenty runs of base 10 and 10,000 are right in
-#   every case at 1,024 (`train.py offsets`), so here more keys alone do no harm. On letters the
-#   means fall from 2.43 and 2.68 to 2.16 and 2.10; at 64 they were 1.96 and 2.00. So most of that
-#   loss is offsets too.
-# - *ALiBi can point at a place if a slope is steep enough.* The published slopes of two heads, 1/16
-#   and 1/256, are right in 0.23 to 0.29; slopes 1 and 1/2 in 0.73 to 0.86, the same at every
-#   length. They are also the best on letters, 1.80 to 1.86 at every length, but see the control.
+#   0.84. Base 10, whose eight clocks all made a full turn in training, is right in 0.34 to 1.00; on
+#   letters all ten lose 0.3 nats or more. So new angles of single hands are not all. Each pointed
+#   everywhere, but the eight together not in all these combinations; or do 16 times as many keys
+#   compete? Keep every key, but turn those 64 or more back as if they were 32 to 63 back. Then all
+#   twenty runs of base 10 and 10,000 are right in every case at 1,024 (`train.py offsets`), so here
+#   more keys alone do no harm. On letters the means fall from 2.43 and 2.68 to 2.16 and 2.10; at 64
+#   they were 1.96 and 2.00. So most of that loss is offsets too.
+# - *ALiBi can learn to point at a place*, much sooner with steep slopes. After 300 steps slopes 1
+#   and 1/2 are right in 0.73 to 0.86 at every length, the published 1/16 and 1/256 in 0.23 to 0.29;
+#   after 1,200, at 64, in 0.99 (one run) and 0.63 to 0.65 (three; at 512 under 0.5 in two). The
+#   steep ones are also best on letters, 1.80 to 1.86 throughout, but see the control.
 # - *T5* is right in 0.99 and more up to 128, and in 0.16 to 0.35 at 1,024. This is *dilution*: all
 #   keys from distance 31 on share a bucket, and for the last token 30 times as many of them (993,
 #   not 33) take weight away. Lower that bucket's number by $\ln 30$, and five of five runs are
@@ -922,20 +923,20 @@ if ready(*YOURS):
 # - *Codes that are added* are right in all runs at 64 too. At 128 the table is at chance, the sines
 #   at 0.16 to 0.38. On letters the table is no better than none at 64 after these 250 steps, but
 #   far better after 1,000: 1.83 and 2.27 (`train.py longer`, means of three runs).
-# - *None* is far behind at 64, but at 1,024 letters better than every run of RoPE with base 100 or
-#   10,000, and than seven of ten with base 10. Its layers do use the leak of section 1: three
-#   steps back at 64 it is right in 0.23 to 0.26, where naming the most frequent token so far would
-#   be right in 0.13.
+# - *None* is at 64 letters far behind all but the table and the published slopes, but at 1,024
+#   better than every run of RoPE with base 100 or 10,000, and than seven of ten with base 10. Its
+#   layers do use the leak of section 1: three steps back at 64 it is right in 0.23 to 0.26, where
+#   naming the most frequent token so far would be right in 0.13.
 # - *The control:* none, T5, RoPE (base 10,000) and ALiBi's published slopes are within 0.02 of each
-#   other at 64 and at 1,024, by their means. Slopes 1 and 1/2 are not: 0.19 and 0.24 worse than
+#   other at 64 and at 1,024, by their means. Slopes 1 and 1/2 are not: 0.19 and 0.23 worse than
 #   none, because whoever sees near tokens alone cannot count the far ones. Nor are the sines, 0.10
 #   and 0.27 worse, probably because they are added to what the model counts.
 #
-# **What it does not show.** How large models do, whose heads are 64 to 128 wide and many; nor what
-# longer training would do, as these took 120 to 300 steps. After 1,000 on letters RoPE's fall is
-# larger: base 10,000 has 1.59 at 64, 3.35 at 1,024. The rate was chosen on one seed, and in 15 of
-# 24 cases the best was the largest tried. T5 has one constant here, 32, chosen so that training
-# reaches every bucket that is used; with 128 it does not.
+# **What it does not show.** How large models do, whose heads are 64 to 128 wide and many; nor much
+# of longer training: these took 120 to 300 steps. After 1,000 on letters RoPE's fall is larger:
+# base 10,000 has 1.59 at 64, 3.35 at 1,024. The rate was chosen on one seed, and in 15 of 24 cases
+# the best was the largest tried. T5 has one constant here, 32, chosen so that training reaches
+# every bucket that is used; with 128 it does not.
 #
 # **What is done in practice.** One trains on long texts, with a larger base from then on or from
 # the start: Code Llama went from 10,000 to $10^6$ and on to texts of 16,384 tokens, Llama 3 has
@@ -961,7 +962,7 @@ if ready(apply_rope, ntk_scale):
         )
 
 # %% [markdown]
-# So keep keys as they were before they were turned, and turn them anew at each step.
+# So keep keys unturned, and turn them anew at each step.
 #
 # **Fast kernels.** RoPE acts *before* attention, so any attention code works with it. A bias must
 # be added inside, and T5's table needs a gradient there.

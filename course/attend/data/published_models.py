@@ -39,7 +39,7 @@ class PublishedModel:
         return {self.heads: "MHA", 1: "MQA"}.get(self.kv_heads, "GQA")
 
 
-_LLAMA_2 = "Touvron et al. 2023, Llama 2, table 1; sizes as in LLaMA, table 2"
+_LLAMA_2 = "Touvron et al. 2023, Llama 2, appendix A.2.1; sizes as in LLaMA, table 2"
 _LLAMA_3 = "Grattafiori et al. 2024, The Llama 3 Herd of Models, table 3"
 _QWEN_2 = "Yang et al. 2024, Qwen2 Technical Report, table 1"
 
