@@ -4,8 +4,8 @@ A mask says what each output *may* depend on. This measures what it *does* depen
 changed, everything else stays, and outputs are compared number by number. The function is never
 opened, so it does not matter where a leak is: in a mask, in a mean over tokens, in a shift by one.
 
-For any function from tokens (S, C) to outputs (T, …). One of torch tensors fits in a wrapper:
-``lambda x: model(torch.from_numpy(x)).detach().numpy()``.
+For any function from tokens (S, C) to outputs (T, …) that repeats bit for bit. One of torch tensors
+fits in a wrapper: ``lambda x: model(torch.from_numpy(x)).detach().numpy()``.
 """
 
 from __future__ import annotations

@@ -51,9 +51,11 @@ def block_call(
 
     With ``blind`` the first token sees nothing.
     """
-    args = (normal(rng, *x),) if mask is None else (normal(rng, *x), scattered(rng, *mask))
+    args = [normal(rng, *x)]
+    if mask is not None:
+        args.append(scattered(rng, *mask))
     if blind:
-        args[1][..., 0, :] = False
+        args[-1][..., 0, :] = False
     return module_call(reference, rng, Call(build), *args, scale=SCALE)
 
 
