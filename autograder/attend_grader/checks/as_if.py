@@ -256,7 +256,7 @@ def _numeric(name: str) -> Iterator[tuple[str, EditCall]]:
                 lambda x, a: _pushed(x, a, -1)
             ),
             f"{name} were sorted {along}": lambda x, a: np.sort(x, a),
-            f"{name} were shortened to length 1 {along}": (
+            f"{name} were scaled to norm 1 {along}": (
                 lambda x, a: x / np.linalg.norm(x, axis=a, keepdims=True)
             ),
             f"{name} had its mean taken away {along}": (lambda x, a: x - x.mean(a, keepdims=True)),

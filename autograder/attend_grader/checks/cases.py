@@ -308,7 +308,8 @@ def _is_view(value: Any) -> bool:
 
 
 def _of_axes(by_name: dict[str, Leaf], fewest: dict[str, int]) -> dict[str, bool]:
-    more = {n: numbers(leaf.value).ndim - fewest[n] for n, leaf in by_name.items()}
+    arrays = {n: numbers(leaf.value) for n, leaf in by_name.items()}
+    more = {n: a.ndim - fewest[n] for n, a in arrays.items() if a.dtype.kind != "b"}  # no masks
     found: dict[str, bool] = {}
     most = max(more.values(), default=0)
     if set(fewest.values()) != {1} or len(fewest) > 1:

@@ -87,7 +87,7 @@ def _where(event: Mapping[str, Any]) -> str:
         return f"before the beginning of {buffer} (the first {-first} before it)"
     if first < 0:
         return f"before the beginning and past the end of {buffer}"
-    start = "" if first == 0 else f", {first} places behind its last element"
+    start = "" if first == 0 else f", {first + 1} places behind its last element"
     return f"past the end of {buffer}{start}"
 
 

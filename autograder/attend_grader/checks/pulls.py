@@ -230,7 +230,7 @@ def _why(trial: Trial, outcome: Outcome, key: int | str, *, near: bool) -> str:
         at = _argument(trial, key)
         if isinstance(at, torch.Tensor) and not at.any():
             return f"{name_of(trial, key)} is 0 here, so right values do not show how it is used."
-        return "Your values are right, so part of the graph is cut."
+        return "Your values are right, so part of the graph is cut, or leads to another argument."
     named = [trial.names[key] if isinstance(key, int) else key for key in outcome.mutated]
     return f"Your values are right, but the call changes {' and '.join(named)} in place."
 
@@ -257,7 +257,9 @@ def _tell_through(asked: Pull, miss: Miss) -> None:
     if 0 < len(wrong) < len(tested):
         through = f"through {joined(wrong)}"
         rest = [name for name in tested if name not in wrong]
-        text = f"The gradient is wrong {through} only, and right through {joined(rest)}."
+        text = (
+            f"In this call the gradient is wrong {through} only, and right through {joined(rest)}."
+        )
         miss.cause = f"{miss.cause} {text}".strip()
         miss.topic = f"{miss.topic} {through}"
 

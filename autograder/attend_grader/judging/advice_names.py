@@ -92,7 +92,9 @@ def about_names(error: CallError) -> str:
     if error.type == "SystemExit":
         return "a function should return, not end Python: remove the call to exit."
     if error.type == "RecursionError":
-        return "the function calls itself without end; what stops it?"
+        return (
+            "it calls itself without end, or once a step for too many steps: a loop has no depth."
+        )
     if "for integer string conversion" in text:
         return (
             "Python writes whole numbers of 4,300 digits at most as text. Did a sum or a product "

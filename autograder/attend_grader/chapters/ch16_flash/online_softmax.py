@@ -99,6 +99,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call(_inputs(rng, 4, 4, 4)),
         Call(_inputs(rng, 2, 3, 3, (2,))),
         Call((*_empty(3, 2), *_inputs(rng, 3, 4, 2)[3:])),
+        Call((*_empty(2, 2), -abs(normal(rng, 2, 3)) - 1, normal(rng, 3, 2))),
         Call((*_empty(2, 2), hidden, normal(rng, 3, 2))),
         Call(_inputs(rng, 2, 1, 3)),
         Call(_inputs(rng, 1, 4, 3, (2,))),

@@ -134,8 +134,8 @@ SLIPS = (
     Slip(
         "changes b̄",
         ("        moved = a_bar @", "        moved[...] = a_bar @"),
-        "b̄ itself is moved: the array that was given is changed in place, and one of whole numbers "
-        "cuts off fractions. Make a new one: moved = ….",
+        "b̄ itself is moved: the array that was given is changed in place. Make a new one: "
+        "moved = ….",
     ),
     Slip(
         "by eigenvectors",

@@ -121,8 +121,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
     return [
         _case(rng, 3, 2, 6, 3, 4, 2),
         _case(rng, 3, 2, 5, 2, 3, 4, going_on=True),
-        _case(rng, 1, 1, 9, 2, 2, 3, going_on=True),
-        _case(rng, 7, 2, 4, 2, 2, 3, going_on=True),
+        _case(rng, 1, 1, 5, 2, 2, 3, going_on=True),
         _case(rng, 2, 2, 1, 2, 3, 4, going_on=True),
         Call((x, torch.full_like(log_decay, -60), b, c, 2)),
         Call((*sequence(rng, 1, 3, 2, 2, 3), 2, torch.zeros(1, 2, 2, 3))),
