@@ -73,7 +73,7 @@ ADVICE = {
     "name": ("NameError", "name 'qq' is not defined", "define `qq` above"),
     "unbound": ("UnboundLocalError", "local variable 'x' referenced", "before using it"),
     "exit": ("SystemExit", "None", "remove the call to exit"),
-    "recursion": ("RecursionError", "maximum recursion depth", "what stops it?"),
+    "recursion": ("RecursionError", "maximum recursion depth", "a loop has no depth"),
     "axis": ("AxisError", "axis 2 is out of bounds for array of dimension 1", "from the end"),
     "axis from the end": ("AxisError", "axis -2 is out of bounds for array", "squeeze()"),
     "order of axes": ("ValueError", "axes don't match array", "from the end"),
