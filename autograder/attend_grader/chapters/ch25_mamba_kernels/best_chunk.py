@@ -26,6 +26,7 @@ def _free(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         yield "room for any chunk", Call((*_sizes(rng), ROOM))
     yield "a large layer: more than 2³¹", Call((int(rng.integers(2500, 4000)), 64, 64, 128, ROOM))
     yield "a layer whose best chunk is long", Call((700, 1, 200_000, 200_000, ROOM**2))
+    yield "a best chunk of more than 1,024", Call((1_100, 1, 2_000_000, 2_000_000, 10**13))
 
 
 def _filled(rng: np.random.Generator, q: int) -> tuple[int, ...]:
