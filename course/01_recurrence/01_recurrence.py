@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 01 · Recurrence
 #
-# **What did sequence models do before attention?** They read one token after the other and carried
-# a state along, a fixed number of numbers. Run the next cell (Shift+Enter). Move the first slider
-# from the letter to a digit and back, then the second to the left until a lamp changes.
+# **What did neural sequence models do before attention?** Most read one token after the other and
+# carried a state along, a fixed number of numbers. Run the next cell (Shift+Enter). Move the first
+# slider from the letter to a digit and back, then the second to the left until a lamp changes.
 
 # %%
 from attend import widgets
@@ -13,7 +13,7 @@ widgets.knock()
 # %% [markdown]
 # Four networks of 2,150 to 2,178 weights learned to ignore 30 digits and to say which letter came
 # first. A changed letter lights up the state to the end: that difference is the memory. A changed
-# digit flares up and usually fades. The second slider shuts a *gate* of LSTM and GRU, the valve
+# digit flares up and usually dims. The second slider shuts a *gate* of LSTM and GRU, the valve
 # that keeps their memory: the LSTM forgets, and this GRU, surprisingly, does not (section 6). The
 # two plain networks have no gates and differ only in the weights that they *started* from; yet one
 # is right in all 100 texts, and the other is not. (Of thirty other trainings from each start, 27
@@ -541,10 +541,10 @@ if ready(gradient_norms):
 #
 # Where does the repeated factor come from? Each step makes the state *anew*, out of a product with
 # $W_h$. What if a memory were *kept*, and a step only added something, $c_t = c_{t-1} +
-# \text{new}$? Then $\partial c_t/\partial c_{t-1} = 1$, however long. This is the idea of the LSTM,
-# long short-term memory (Hochreiter and Schmidhuber 1997). **Gates** between 0 and 1, worked out
-# from input and state, decide what is added and what is shown, and since Gers et al. (2000) also
-# what is kept:
+# \text{new}$? Then $\partial c_t/\partial c_{t-1} = 1$ along this path, however long. This is the
+# idea of the LSTM, long short-term memory (Hochreiter and Schmidhuber 1997). **Gates** between 0
+# and 1, worked out from input and state, decide what is added and what is shown, and since Gers et
+# al. (2000) also what is kept:
 
 # %%
 widgets.cell_diagram("lstm")
@@ -820,7 +820,7 @@ display(
         "lag",
         "right",
         "arm",
-        title="At lag 40, at the best of seven rates, a set start helps all but the GRU",
+        title="At lag 40, at rates chosen by three runs, a set start helps all but the GRU",
         description="Share of right answers against the lag, mean and range of fifteen runs. At 5 "
         "all means are above 0.9; at 10 and 20 those of all but the LSTM as PyTorch starts it are "
         "above 0.85; that one is at chance from 20 on. At 40 both GRUs are right in 97.9 % or "
@@ -835,9 +835,9 @@ display(
 )
 
 # %% [markdown]
-# **For the plain network and the LSTM, the start matters more than which of the two it is.** At lag
-# 40, the plain network's mean is 30 % as PyTorch starts it and 70 % from either set start; the LSTM
-# is at chance in all runs against 76 %. The GRU is right in 97.9 % or more in all runs from either
+# **At lag 40, the start matters more than whether it is a plain network or an LSTM.** The plain
+# network's mean is 30 % as PyTorch starts it and, at these rates, 70 % from either set start; the
+# LSTM is at chance in all runs against 76 %. All GRU runs are right in 97.9 % or more from either
 # start, but not at every rate: with half-open gates it is reliable from 0.08 on (at 0.04, 15 of 23
 # further runs were right in 99 %), with its gate open 0.01 is enough. From lag 10 on, any start of
 # the plain network beats the LSTM as PyTorch starts it, on average.
@@ -854,7 +854,7 @@ display(
 #   chance at all three.
 # - That these are the best rates. They are a factor of two apart, and three runs chose.
 # - That 1.1 or a bias of 4 are the best starts. They were chosen because this task asks for memory
-#   and nothing else; PyTorch's starts serve every task.
+#   and nothing else.
 # - That real text is like this: there, later words give hints of earlier ones.
 
 # %% [markdown]
@@ -921,7 +921,8 @@ if ready(rnn_step, rnn_forward):
 # > decides whether it vanishes or explodes; inputs and tanh change that.
 # >
 # > An LSTM or GRU multiplies its memory by a gate and adds to it. For a long memory, a plain
-# > network and an LSTM did better started near the edge of stability; the GRU did not need it.
+# > network and an LSTM did better started near the edge of stability; the GRU, at a high rate, did
+# > not need it.
 #
 # **Next:** chapter 02 lets a decoder look back at all the states. Chapters 22 to 25 return to
 # recurrence.

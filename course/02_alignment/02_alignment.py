@@ -2,7 +2,7 @@
 # # 02 · Alignment
 #
 # **How did a decoder learn to look back?** Run the next cell (Shift+Enter) and drag the step from
-# 160 to 0 and back. Then press a word's button to hide that word from the decoder.
+# 160 to 0 and back. Then press a word's button to hide its vector from attention.
 
 # %%
 from attend import widgets
@@ -81,8 +81,7 @@ widgets.look_back()
 # `cell` holds its four tensors, (3N, C), (3N, N), (3N,) and (3N,); the star passes them as four
 # arguments. The new state is a mixture of the old one and of a proposal, entry by entry, $h' = (1 -
 # z) \circ n + z \circ h$; input and state decide the proposal $n$ and the share $z$. (Bahdanau's
-# paper exchanges $z$ and $1 - z$; inside $n$, both papers reset $h$ before its matrix, PyTorch
-# after it.)
+# paper exchanges $z$ and $1 - z$.)
 
 # %% [markdown]
 # <!-- exercise: encode -->
@@ -528,11 +527,12 @@ if mine:
 # moved the weights there: here they *are* the alignment. (Eleven runs ended at 99.6 to 99.9 %.)
 #
 # **What weights do not say.** They say where a context came from, not what is in it. Each vector
-# also knows its neighbours: type "friday 13 june 1997" above and hide 1997, then do it with other
-# years. What it writes can change, although that word's vector is hidden. (It is a bad guess: with
-# all 60 years, 19 translators wrote the hidden one in 43 of 1,140 tries; chance gives 19.) And a
-# weight matrix that only *looks* plausible proves nothing (Jain and Wallace 2019, whose tests
-# Wiegreffe and Pinter 2019 dispute); chapter 11 tests what weights explain.
+# also knows its neighbours, and the first state all words: type "friday 13 june 1997" above and
+# hide 1997, then do it with other years. What it writes can change, although that word's vector is
+# hidden. (It is a bad guess: with all 60 years, 19 translators wrote the hidden one in 43 of 1,140
+# tries; chance gives 19.) And a weight matrix that only *looks* plausible proves nothing (Jain and
+# Wallace 2019, whose tests Wiegreffe and Pinter 2019 dispute); chapter 11 tests what weights
+# explain.
 
 # %% [markdown]
 # ## 7 · Repair a decoder
@@ -603,8 +603,8 @@ if mine:
 # three source words, is the first state right?</summary>
 #
 # With one source word, every context is that word, whoever asks and when. With three, the first
-# state is wrong already: it was made with the plain mean. After that, the state *after* each step
-# asks, and the answer comes one step late.
+# state is wrong already: it was made with the plain mean. And the context returned with each state
+# is already the next step's.
 #
 # </details>
 #
@@ -700,8 +700,8 @@ display(
 #
 # And is it the *length*? "Saturday the 7th of march 1987" has twice the words of "7 march 1987",
 # but says the same. In the chart the fixed vector's lines are nearly level while the number of
-# dates stays: with 11 words, two dates are right in 0.36 to 0.59 of the sentences, three dates in
-# at most 0.02. Longer sentences of a real language usually say more, and the papers plot length.
+# dates stays: with 11 words, two dates are right in about 0.4 of the sentences, three dates in
+# about 0.01. Longer sentences of a real language usually say more, and the papers plot length.
 
 # %% jupyter={"source_hidden": true}
 names = {1: "one vector, 1 date", 2: "one vector, 2 dates", 3: "one vector, 3 dates"}
@@ -984,7 +984,7 @@ if ready(local_attention):
 # > word easier. It costs $T \times S$ scores.
 # >
 # > Hard attention draws one place. A baseline can take away variance: with rewards of 10 and 11,
-# > little was learned without one. Local attention looks at a window, and must know where.
+# > learning was far slower without one. Local attention looks at a window, and must know where.
 #
 # **Before:** chapter 01, recurrent networks. **Next:** chapter 03, which takes the dot score and
 # puts a scale to it.

@@ -503,10 +503,10 @@ for letters, loss in counts.items():
     print(f"counts of {letters} letters: {loss:.3f}")
 
 # %% [markdown]
-# The models that look one or two ahead have the lowest loss and write hardly a word. "Itself only",
-# the control, has the loss of counts of one letter. The whole past gives 0.64 to 0.66, averaged
-# over places that have seen 1 to 12 letters. On these a table of at most six letters gives 0.64
-# (the 0.50 always has six): here the network is no better than counting.
+# The models that look one or two ahead have the lowest loss and write mostly non-words. "Itself
+# only", the control, has the loss of counts of one letter. The whole past gives 0.64 to 0.66,
+# averaged over places that have seen 1 to 12 letters. On these a table of at most six letters gives
+# 0.64 (the 0.50 always has six): here the network is no better than counting.
 #
 # **What this does not show.** That every leak makes such a difference, or how large models would
 # use one: this one has one layer and 600 steps.
@@ -791,9 +791,9 @@ def walks(mask):
 
 
 # %% [markdown]
-# A change below $24\,\varepsilon$ times the largest output, about what rounding does to a sum of 24
-# terms, cannot be told from noise and is counted apart. The control is the same run in
-# `longdouble`, which has 11 more bits under Linux on Intel and AMD.
+# A change below $24\,\varepsilon$ times the largest output, a bound on what rounding does to a sum
+# of 24 terms, is counted apart. The control is the same run in `longdouble`, which has 11 more bits
+# under Linux on Intel and AMD.
 
 # %% jupyter={"source_hidden": true}
 measured, possible = {}, {}
@@ -818,7 +818,7 @@ if ready(masked_softmax, self_attention):
 
 # %% [markdown]
 # - Without a walk, not a bit moves: the mask *is* the topology.
-# - Under *causal*, about a fifth of the walks end below rounding, because all rows drift towards
+# - Under *causal*, about a fifth of the walks end below this bound, because all rows drift towards
 #   the first token, which sees only itself. After 24 layers the median change is that of float64's
 #   noise, and in each run ten or more times smaller in longdouble (unless your function makes
 #   float64 of everything).
@@ -864,8 +864,8 @@ if ready(masked_softmax, self_attention) and measured:
 # %% [markdown]
 # **What it shows.** At first arrival, each layer of the window has cost a factor of about three: a
 # message is mixed with two others. A plain mean (all scores 0) loses as much. More layers bring
-# more walks: from 12 places away 0.000004 after 12 layers, 0.002 to 0.003 after 24. So "a receptive
-# field of $L\,w$" says little about how much is received.
+# more walks: from 12 places away some millionths after 12 layers, 0.002 to 0.003 after 24. So "a
+# receptive field of $L\,w$" says little about how much is received.
 #
 # **What this does not show.** Anything about trained models, where one arrow can be strong, or
 # about blocks that *add* attention's output to the token (chapter 07).
@@ -906,7 +906,7 @@ if ready(masked_softmax, self_attention, padding_mask):
 # >
 # > Without a mask $f(\Pi x) = \Pi f(x)$; with one, $f_{\Pi M \Pi^\top}(\Pi x) = \Pi f_M(x)$.
 # >
-# > A model trained with a look at the future has a low loss that says nothing about its writing.
+# > A model that saw the next letter in training has a low loss that says nothing about its writing.
 # > Change a token and compare bits: `leak_test`.
 #
 # **Before:** chapter 03, the scaled dot product. **Next:** chapter 05, several look-ups at once.

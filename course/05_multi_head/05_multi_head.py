@@ -381,7 +381,7 @@ if ready(split_heads, merge_heads, MultiHeadAttention):
 
 # %% [markdown]
 # **What it shows.** One head ends at about ½ in all runs, with 48 numbers or with 192, and with a
-# network behind it. A second layer brings the error below 0.001, and so do four and eight heads.
+# network behind it. A second layer brings the error to about 0.001, as do four and eight heads.
 # Of the runs with *exactly* two heads one is still at 0.50: both its heads look at the house. Two
 # heads are enough, but training may fail to use both: of 20 more runs each (`heads.py stuck`), one
 # with two heads ends at 0.50 and one at 0.05; none with four or eight heads is above 0.0003. With
@@ -847,13 +847,13 @@ display(
 
 # %% [markdown]
 # **What it shows.** An eighth of the cache is nearly always enough: these five MQAs, and 19 of 20
-# more (`heads.py again`), are below 0.0005, the last is at 0.018. The claim mostly fails: at 48 and
-# 24 numbers kept, four or two heads in all do about as well as eight that share. Sharing wins at 12
-# numbers, where fewer heads of width 6 means one: 0.50 against 0.0002. Latents of 12 end a little
-# lower than MQA, but single runs overlap. At step 250 the median of 20 latents is 0.001, of 20
-# MQAs 0.02, at rate 0.02, chosen for step 1,000; at 0.01 (tried, not in the table) MQA is the
-# faster. A latent of 8 learns late, one of 6 fails, also in 4,000 steps (tried): six numbers seem
-# too few to hold the 4 asked for *and* say whose they are.
+# more (`heads.py again`), are below 0.0005, the last at 0.018. The claim's first half mostly fails:
+# at 48 and 24 numbers kept, four or two heads in all do about as well as eight that share. Sharing
+# wins at 12 numbers, where fewer heads of width 6 means one: 0.50 against 0.0002. Latents of 24 and
+# 12 end a little lower than shared heads, but runs overlap. At step 250 the median of 20 latents is
+# 0.001, of 20 MQAs 0.02, at rate 0.02, chosen for step 1,000; at 0.01 (tried) MQA is the faster. A
+# latent of 8 learns late, one of 6 fails, also in 4,000 steps (tried): six numbers seem too few to
+# hold the 4 asked for *and* say whose they are.
 #
 # **What it does not show.** That anything here is better in a language model, which asks more than
 # two questions. Ainslie et al. (2023, table 1) find MQA a little below and GQA close to MHA;

@@ -911,11 +911,11 @@ if ready(*YOURS):
 #   compete? Keep every key, but turn those 64 or more back as if they were 32 to 63 back. Then all
 #   twenty runs of base 10 and 10,000 are right in every case at 1,024 (`train.py offsets`), so here
 #   more keys alone do no harm. On letters the means fall from 2.43 and 2.68 to 2.16 and 2.10; at 64
-#   they were 1.96 and 2.00. So most of that loss is offsets too.
+#   they were 1.96 and 2.00. So most of that loss is offsets with base 10,000, half with base 10.
 # - *ALiBi can learn to point at a place*, much sooner with steep slopes. After 300 steps slopes 1
-#   and 1/2 are right in 0.73 to 0.86 at every length, the published 1/16 and 1/256 in 0.23 to 0.29;
-#   after 1,200, at 64, in 0.99 (one run) and 0.63 to 0.65 (three; at 512 under 0.5 in two). The
-#   steep ones are also best on letters, 1.80 to 1.86 throughout, but see the control.
+#   and 1/2 are right in 0.73 to 0.86 at every length, the formula's 1/16 and 1/256 (two heads) in
+#   0.23 to 0.29; after 1,200, at 64, in 0.99 (one run) and 0.63 to 0.65 (three; at 512 under 0.5 in
+#   two). The steep ones are also best on letters, 1.80 to 1.86 throughout, but see the control.
 # - *T5* is right in 0.99 and more up to 128, and in 0.16 to 0.35 at 1,024. This is *dilution*: all
 #   keys from distance 31 on share a bucket, and for the last token 30 times as many of them (993,
 #   not 33) take weight away. Lower that bucket's number by $\ln 30$, and five of five runs are
@@ -930,7 +930,7 @@ if ready(*YOURS):
 # - *The control:* none, T5, RoPE (base 10,000) and ALiBi's published slopes are within 0.02 of each
 #   other at 64 and at 1,024, by their means. Slopes 1 and 1/2 are not: 0.19 and 0.23 worse than
 #   none, because whoever sees near tokens alone cannot count the far ones. Nor are the sines, 0.10
-#   and 0.27 worse, probably because they are added to what the model counts.
+#   and 0.27 worse.
 #
 # **What it does not show.** How large models do, whose heads are 64 to 128 wide and many; nor much
 # of longer training: these took 120 to 300 steps. After 1,000 on letters RoPE's fall is larger:

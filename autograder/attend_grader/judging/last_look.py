@@ -31,7 +31,7 @@ from attend_grader.judging.kept import many, nearly_the_same, one_array, passed_
 from attend_grader.judging.losses import loss_of, settled
 from attend_grader.judging.small import small_calls
 
-MOST = 130
+MOST = 110
 """Calls of other sizes that are tried; where there are more, as many are drawn of them."""
 
 PULLED = 3

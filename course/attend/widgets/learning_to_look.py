@@ -31,7 +31,7 @@ SENTENCE = "saturday the 7th of march 1987 and may 2 2004"
 MAX_WORDS, MAX_WRITTEN = 20, 13
 SEE = (
     "Drag the step back to 0, then slowly forwards: the bright cells move onto the rings, which"
-    " mark the word that each written word translates. Then hide 2004 from the decoder."
+    " mark the word that each written word translates. Then hide 2004 from attention."
 )
 
 Written = Sequence[str]
@@ -114,7 +114,7 @@ def learning_to_look(moments: Sequence[Moment] | None = None, sentence: str = SE
         for place, word in enumerate(field.value.lower().split()[:MAX_WORDS]):
             button = ipywidgets.ToggleButton(
                 description=word,
-                tooltip=f"hide {word} from the decoder",
+                tooltip=f"hide {word} from attention",
                 layout=ipywidgets.Layout(width="auto", margin="2px"),
             )
             button.observe(switch(place), names="value")
