@@ -603,7 +603,7 @@ if ready(padding_mask):
 # %% [markdown]
 # <!-- exercise: combine_masks -->
 #
-# **Why.** A batch in a model that writes needs both: no future *and* no filling. Allowed is what
+# **Why.** A batch in a model that writes may need both: no future *and* no filling. Allowed is what
 # every mask allows, $M = M^{(1)} \wedge M^{(2)} \wedge \ldots$ The masks have different shapes,
 # $(T, S)$ and $(B, 1, S)$, and some may be None.
 #
@@ -616,8 +616,7 @@ if ready(padding_mask):
 # \begin{pmatrix} 0 & 1 & 1 \end{pmatrix} =
 # \begin{pmatrix} 0 & 0 & 0 \\ 0 & 1 & 0 \\ 0 & 1 & 1 \end{pmatrix} .$$
 #
-# The first row is empty: its token may see only itself, and that is filling. This is where rows
-# with nothing to look at come from.
+# The first row is empty: its token may see only itself, and that is filling.
 #
 # **NumPy you need.** `a & b` is "and", entry by entry, with broadcasting; `a | b` is "or", `~a` is
 # "not"; `a &= b` would write into `a`. A star collects all arguments in a tuple:
@@ -818,10 +817,10 @@ if ready(masked_softmax, self_attention):
 
 # %% [markdown]
 # - Without a walk, not a bit moves: the mask *is* the topology.
-# - Under *causal*, about a fifth of the walks end below this bound, because all rows drift towards
-#   the first token, which sees only itself. After 24 layers the median change is that of float64's
-#   noise, and in each run ten or more times smaller in longdouble (unless your function makes
-#   float64 of everything).
+# - Under *causal*, about a fifth of the walks over all 24 layers are below this bound, because all
+#   rows drift towards the first token, which sees only itself. After 24 layers the median change is
+#   that of float64's noise, and in each run ten or more times smaller in longdouble (unless your
+#   function makes float64 of everything).
 
 
 # %% jupyter={"source_hidden": true}
@@ -852,7 +851,7 @@ if ready(masked_softmax, self_attention) and measured:
             "mask",
             title="What first arrives from far away is faint",
             description="Median change of an output that is reached for the first time at a layer, "
-            "against the layer, logarithmic, mean and range of 5 runs. All fall from about 0.7, "
+            "against the layer, logarithmic, mean and range of up to 5 runs. All fall from 0.7, "
             "the window along a nearly straight line to some millionths at layer 12, with weights "
             "from scores as with a plain mean.",
             x_title="layer at which the change first arrives",
@@ -863,9 +862,9 @@ if ready(masked_softmax, self_attention) and measured:
 
 # %% [markdown]
 # **What it shows.** At first arrival, each layer of the window has cost a factor of about three: a
-# message is mixed with two others. A plain mean (all scores 0) loses as much. More layers bring
-# more walks: from 12 places away some millionths after 12 layers, 0.002 to 0.003 after 24. So "a
-# receptive field of $L\,w$" says little about how much is received.
+# message is mixed with two others. A plain mean (all scores 0) loses as much, larger scores more.
+# More layers bring more walks: from 12 places away some millionths after 12 layers, 0.002 to 0.003
+# after 24. So "a receptive field of $L\,w$" says little about how much is received.
 #
 # **What this does not show.** Anything about trained models, where one arrow can be strong, or
 # about blocks that *add* attention's output to the token (chapter 07).
