@@ -332,7 +332,7 @@ if ready(memory_width, recurrent_form):
 # 64), which makes no error; for 0.1, with keys 310 wide, it is almost five times as large as that
 # list. (To answer 0 makes an error of 1. Times 1 − error, half the width will do at ½.) So a summed
 # memory of random keys costs more than the list if you want values back nearly exact. It saves
-# where you can live with errors, or where keys can be kept apart.
+# where keys can be kept apart.
 
 # %% [markdown]
 # ## 6 · Correct instead of add
@@ -537,9 +537,8 @@ if ready(linear_attention, delta_rule_update):
 # | delta rule | 14.9 | 13.9 |
 # | least squares | 13.8 | 13.5 |
 #
-# The mean of φ hardly beats the plain mean of all digits: a query's weights spread over 986 of the
-# 1,000 (softmax: 18). Centring gets it to 18 only. Both chose the largest length; longer ones
-# change the error by less than 0.01.
+# The mean of φ, which has no such factor, hardly beats the plain mean of all digits (with one it
+# gets to 16): a query's weights spread over 986 of the 1,000 (softmax: 18).
 
 # %% [markdown]
 # ## 7 · Can features imitate the softmax?
@@ -935,11 +934,11 @@ if ready(recurrent_form, linear_attention, performer_attention, delta_rule_updat
 # pairs recalls 50 to 59 %, but 98 to 100 % where older pairs score less. Softmax over everything
 # does as well then, and so does the cache that replaces equal keys.
 #
-# Number for number, the best cache is level with the best matrix or ahead in the runs above. **It
-# is behind where pairs are many and values say little.** Of 512 pairs with one of 256 codes the
-# cache recalls 16 to 17 %, the delta rule 8. But with one of 4 codes (guessing gets 25 %) sum and
-# delta rule recall 40 to 44 %, the cache 36 to 39 %: it keeps 102 pairs and guesses the rest
-# (`race` with `pairs=512, codes=4`).
+# Number for number, the best cache is level with the best matrix or ahead in this section's runs so
+# far. **It is behind where pairs are many and values say little.** Of 512 pairs with one of 256
+# codes the cache recalls 16 to 17 %, the delta rule 8. But with one of 4 codes (guessing gets 25 %)
+# sum and delta rule recall 40 to 44 %, the cache 36 to 39 %: it keeps 102 pairs and guesses the
+# rest (`race` with `pairs=512, codes=4`).
 #
 # **What this does not show.** It says nothing about trained models, which choose their keys,
 # features and $\beta$ for what they need; there, too, recall grows with the state

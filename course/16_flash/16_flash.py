@@ -182,8 +182,7 @@ if ready(merge_partials):
 # one token. It runs, it never overflows, and it is wrong. Yet it is exact when the largest score is
 # in the first tile, so a test with no more keys than one tile never sees the mistake. Scores that
 # differ little hide it too: with 512 keys in eight tiles and scores of standard deviation 0.01, an
-# output that should be 1 is off by 0.2 %; with 1, by about a quarter (medians of 200 draws; over
-# 160 such sets 0.16 to 0.23 % and 21 to 31 %).
+# output that should be 1 is off by 0.2 %; with 1, by about a quarter (medians of 200 draws).
 #
 # | argument | shape | | result | shape |
 # |---|---|---|---|---|
@@ -628,11 +627,9 @@ if ready(online_softmax, flash_forward):
 
 # %% [markdown]
 # Flash attention is **exact**: its answer is the same sum, bracketed otherwise. Its rounding is of
-# the same size as the naive form's here. Many small tiles round more: with 4,096 keys one by one,
-# its root mean square was 5 to 8 times that with tiles of 64 keys (medians of 12 or 24 draws; 16 or
-# 64 queries, scores × 1, widths of 8, 32 and 128). Methods that are faster because they look at
-# fewer pairs (chapter 14, planned) or drop the softmax (15) compute something else. (Where NumPy
-# has no 80-bit numbers, "exact" is float64 too.)
+# the same size as the naive form's here. Many small tiles round more. Methods that are faster
+# because they look at fewer pairs (chapter 14, planned) or drop the softmax (15) compute something
+# else. (Where NumPy has no 80-bit numbers, "exact" is float64 too.)
 
 # %% [markdown]
 # ## 8 · Where this breaks
@@ -657,8 +654,8 @@ if ready(tiles_needed, hbm_traffic):
 # arithmetic, not traffic, is the limit, there is no time to gain, though the memory is still saved;
 # and all $T \cdot S$ scores are still computed. Flash attention makes memory linear, not time.
 #
-# **Rows with no key.** Here every query sees a key. With masks, $\ell$ can be 0 at the end: the
-# course's kernels return the output 0 and the LSE $-\infty$, which `merge_partials` understands.
+# **Rows with no key.** Here every query sees a key. With masks, $\ell$ can be 0 at the end:
+# `attend_kernels` returns the output 0 and the LSE $-\infty$, which `merge_partials` understands.
 #
 # ## 9 · Recap
 #
