@@ -395,7 +395,7 @@ if ready(rnn_step, rnn_forward, bptt):
 # character, and at 2.7 to 2.8 on unseen text: a little better than counting what followed each two
 # characters (2.94), and worse than counting three (2.49). So your gradient trains.
 #
-# And what does a wrong gradient cost? In nineteen runs of 300 steps, `suspect_bptt` ended at 3.3
+# And what does a wrong gradient cost? In 29 runs of 300 steps, `suspect_bptt` ended at 3.1
 # to 14.4 bits (guessing: 6.6), `bptt` at 2.8 to 3.1. Leaving out *all* that comes back from later
 # steps gave 2.9 to 3.2: a wrong term can be worse than none.
 
@@ -775,7 +775,7 @@ if ready(rnn_step, gru_cell, lstm_cell):
 
 # %% [markdown]
 # The LSTM forgets, because each step now multiplies its memory by a small gate. This GRU does not,
-# and ten others of its recipe still got 49 to 100 % right. With $z = 0$ its new state is the
+# and eighteen others of its recipe still got 38 to 100 % right. With $z = 0$ its new state is the
 # candidate: but for the reset gate it is a plain network, and $W_{hn}$ holds the letter, as $W_h$
 # does in the first two. It fails when 2 is added to the gate's bias, because little is written
 # then. That a network has a gate does not say that its memory is there.
@@ -836,16 +836,16 @@ display(
 
 # %% [markdown]
 # **At lag 40, the start matters more than whether it is a plain network or an LSTM.** The plain
-# network's mean is 30 % as PyTorch starts it and, at these rates, 70 % from either set start; the
-# LSTM is at chance in all runs against 76 %. All GRU runs are right in 97.9 % or more from either
-# start, but not at every rate: with half-open gates it is reliable from 0.08 on (at 0.04, 15 of 23
-# further runs were right in 99 %), with its gate open 0.01 is enough. From lag 10 on, any start of
-# the plain network beats the LSTM as PyTorch starts it, on average.
+# network's mean is about 30 % as PyTorch starts it and, at these rates, 60 to 75 % from a set
+# start; the LSTM is at chance in all runs against 76 %. All GRU runs are right in 97.9 % or more
+# from either start, but not at every rate: with half-open gates it is reliable from 0.08 on (at
+# 0.04, 15 of 23 further runs were right in 99 %), with its gate open 0.01 is enough. From lag 10
+# on, any start of the plain network beats the LSTM as PyTorch starts it, on average.
 #
 # Section 6 predicts which start is better for these two, but not for the GRU: as PyTorch starts it,
 # little comes back over a lag of 40, and it learns all. Nor the better kind: as PyTorch starts
-# them, the gradient of the loss by the letter is 2 to 3 times as large in the LSTM as in the plain
-# one at lag 20 and 9 to 30 times at 40 (six medians, each of 40 draws); yet the LSTM learns less.
+# them, the gradient of the loss by the letter is 2 to 4 times as large in the LSTM as in the plain
+# one at lag 20 and 8 to 57 times at 40 (22 medians, each of 40 draws); yet the LSTM learns less.
 #
 # **What this does not show.**
 #

@@ -44,7 +44,7 @@ class Exercise:
             made of ``slips``.
         forbidden: dotted names the answer may not call; from ``contract``.
         open_ended: several answers are right (a design): how results relate to the reference's
-            tells nothing, so no symptom is looked for;
+            tells nothing, so no symptom is looked for, and there is no last look;
         related: arguments follow a rule (weights that sum to 1) or were made from one another
             (states from inputs): what is left of a draw after a cut is no fair call;
         wide: calls with axes longer than a card can show, where the engine can make none of the

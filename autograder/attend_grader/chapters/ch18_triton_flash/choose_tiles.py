@@ -220,6 +220,9 @@ EXERCISE = Exercise(
         "four stages of 32 keys": Slip(
             "", (BOTH, "(128, 32, 8, 4) if width == 64 else [128, 128, 8, 3]"), ""
         ).applied(answers.choose_tiles),
+        "few warps for the narrow head, many for the wide": Slip(
+            "", (BOTH, "128, 128, {64: 4, 128: 16}[width], 3"), ""
+        ).applied(answers.choose_tiles),
     },
     hints=(
         "Traffic decides the queries: compute hbm_traffic(8192, 8192, D, block_t, 64, causal=True) "
