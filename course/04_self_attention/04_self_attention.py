@@ -218,9 +218,9 @@ if ready(masked_softmax, cross_attention):
 #
 # $$f(\Pi x) = \Pi f(x) . \tag{1}$$
 #
-# The outputs move as the tokens did and are otherwise the same: **permutation equivariance**. A
-# mask breaks this, because it has not moved. If it moves along, in rows and columns, the equation
-# holds again. With $f_M$ for self-attention under $M$:
+# The outputs move as the tokens did and are otherwise the same: **permutation equivariance**. Most
+# masks break this, because they have not moved. If one moves along, in rows and columns, the
+# equation holds again. With $f_M$ for self-attention under $M$:
 #
 # $$f_{\Pi M \Pi^\top}(\Pi x) = \Pi f_M(x) . \tag{2}$$
 
@@ -274,7 +274,7 @@ from attend_solutions.self_attention import permutation_matrix_test
 
 # %% [markdown]
 # **What you should see.** Differences to `expected`. Without a mask both are rounding. With one,
-# leaving it makes a difference as large as the outputs themselves; moving it along makes none.
+# leaving it makes a difference as large as the outputs themselves; moving it along, only rounding.
 
 # %%
 rng = np.random.default_rng(SEED)
@@ -862,7 +862,7 @@ if ready(masked_softmax, self_attention) and measured:
 
 # %% [markdown]
 # **What it shows.** At first arrival, each layer of the window has cost a factor of about three: a
-# message is mixed with two others. A plain mean (all scores 0) loses as much, larger scores more.
+# message is mixed with two others. A plain mean (all scores 0) loses as much.
 # More layers bring more walks: from 12 places away some millionths after 12 layers, 0.002 to 0.003
 # after 24. So "a receptive field of $L\,w$" says little about how much is received.
 #

@@ -903,19 +903,19 @@ if ready(*YOURS):
 # right in 99 of 100 or more at 16 times the length, and ALiBi with steep slopes points at a place.
 # In detail, smallest to largest of ten runs:
 #
-# - *RoPE's trouble is offsets that were not trained.* Three steps back, every RoPE run is right at
-#   64 tokens. At 1,024, base 10,000 is at chance (0.06 to 0.07), and base 100 right in 0.06 to
-#   0.84. Base 10, whose eight clocks all made a full turn in training, is right in 0.34 to 1.00; on
-#   letters all ten lose 0.3 nats or more. So new angles of single hands are not all. Each pointed
-#   everywhere, but the eight together not in all these combinations; or do 16 times as many keys
-#   compete? Keep every key, but turn those 64 or more back as if they were 32 to 63 back. Then all
-#   twenty runs of base 10 and 10,000 are right in every case at 1,024 (`train.py offsets`), so here
-#   more keys alone do no harm. On letters the means fall from 2.43 and 2.68 to 2.16 and 2.10; at 64
-#   they were 1.96 and 2.00. So most of that loss is offsets with base 10,000, half with base 10.
+# - *Untrained offsets trouble RoPE.* Three steps back, every RoPE run is right at 64 tokens. At
+#   1,024, base 10,000 is at chance (0.06 to 0.07), and base 100 right in 0.06 to 0.84. Base 10,
+#   whose eight clocks all made a full turn in training, is right in 0.34 to 1.00; on letters all
+#   ten lose 0.3 nats or more. So new angles of single hands are not all. Each pointed everywhere,
+#   but the eight together not in all these combinations; or do 16 times as many keys compete? Keep
+#   every key, but turn those 64 or more back as if they were 32 to 63 back. Then all twenty runs of
+#   base 10 and 10,000 are right in every case at 1,024 (`train.py offsets`), so in this task more
+#   keys alone do no harm. On letters the means fall from 2.43 and 2.68 to 2.16 and 2.10; at 64 they
+#   were 1.96 and 2.00. So most of that loss is offsets with base 10,000.
 # - *ALiBi can learn to point at a place*, much sooner with steep slopes. After 300 steps slopes 1
 #   and 1/2 are right in 0.73 to 0.86 at every length, the formula's 1/16 and 1/256 (two heads) in
 #   0.23 to 0.29; after 1,200, at 64, in 0.99 (one run) and 0.63 to 0.65 (three; at 512 under 0.5 in
-#   two). The steep ones are also best on letters, 1.80 to 1.86 throughout, but see the control.
+#   two). The steep ones also stay at 1.80 to 1.86 on letters, but see the control.
 # - *T5* is right in 0.99 and more up to 128, and in 0.16 to 0.35 at 1,024. This is *dilution*: all
 #   keys from distance 31 on share a bucket, and for the last token 30 times as many of them (993,
 #   not 33) take weight away. Lower that bucket's number by $\ln 30$, and five of five runs are
