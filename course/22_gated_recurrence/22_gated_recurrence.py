@@ -217,7 +217,7 @@ if ready(retention_parallel, retention_chunked):
 # %% [markdown]
 # Of the decays tried, the best is always next to the formula's, and the error on average a little
 # below it. A pair about $D/e$ tokens old, 12 here, is read with an error as large as its value,
-# even at the best decay. (To answer 0 is as good.) Heads with different decays cover different
+# even at the best decay. Heads with different decays cover different
 # ages; the next models choose what to forget.
 
 # %% [markdown]
@@ -340,7 +340,7 @@ if ready(delta_rule_chunked):
 
 # %% [markdown]
 # The course's GPU kernel, `attend_kernels.linear_attention`, does all of this: `decay` is 22.1's,
-# `gate` 22.4's, `beta` this one. Doing both is Gated DeltaNet (Yang et al. 2025).
+# `gate` 22.4's, `beta` this one. `beta` with one gate a token is Gated DeltaNet (Yang et al. 2025).
 
 # %% [markdown]
 # ## 4 · A vector for a state
@@ -534,10 +534,10 @@ if ready(token_shift, gated_linear_attention):
 
 # %% [markdown]
 # At a blank all heads of both layers let go of more than at the average letter: layer 1's slowest
-# head keeps about 81 % at a blank and 94 % at a letter. You see it in the picture as steps between
-# words. At the first letter of a word, to which token shift shows the blank, most heads let go of
-# about as much. This is one model from one run, and its half-lives are short: 1 to 7 characters,
-# from the mean over all of them. What it shows is only that gates have come to depend on the text.
+# head keeps about 81 % at a blank (90 % at one after a word) and 94 % at a letter. You see it in
+# the picture as steps between words. This is one model from one run, and its half-lives are short:
+# 1 to 7 characters, from the mean over all of them. What it shows is only that gates have come to
+# depend on the text.
 
 # %% [markdown]
 # ## 6 · Experiment 1: recall by age, at equal bytes
@@ -777,7 +777,7 @@ if ready(retention_recurrent):
 #
 # ## 10 · Where this breaks
 #
-# - **Recall.** Nothing here makes 4,096 bytes hold more. With random keys, read as in section 1,
+# - **Recall.** With random keys, read as in section 1,
 #   even the best fading memory has an error as large as the value at an age of $D/e$; a cache of
 #   equal bytes holds $D/2$ pairs without error.
 # - **A decay that is too strong** for the length needed leaves almost nothing: $0.8^{50}$ is
@@ -818,7 +818,7 @@ if ready(retention_recurrent):
 # - The delta rule in chunks: Yang et al. 2024, *Parallelizing Linear Transformers with the Delta
 #   Rule over Sequence Length*, §3; WY: Bischof and Van Loan 1987, *The WY Representation for
 #   Products of Householder Matrices*.
-# - Both: Yang, Kautz and Hatamizadeh 2025, *Gated Delta Networks*.
+# - The delta rule with a gate: Yang, Kautz and Hatamizadeh 2025, *Gated Delta Networks*.
 # - Peng et al. 2023, *RWKV: Reinventing RNNs for the Transformer Era*, §3.
 # - De et al. 2024, *Griffin: Mixing Gated Linear Recurrences with Local Attention for Efficient
 #   Language Models*, §2.4.
