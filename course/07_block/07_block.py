@@ -231,7 +231,7 @@ if ready(feed_forward):
 #
 # Because of the $I$, every token reaches every block, and its gradient comes back, even where the
 # $f_i$ pass nothing on. It does not keep sizes in bounds: that is what norms or a small start are
-# for. Where do the norms stand? There are three arrangements in use:
+# for. Where do the norms stand? Three arrangements:
 #
 # ```text
 # post       x ─┬─────────────┬─ + ─ norm 0 ─┬────────┬─ + ─ norm 1 ─
@@ -454,8 +454,8 @@ if ready(rms_norm, feed_forward, TransformerBlock):
 
 # %% [markdown]
 # It has the look of the documentation: indents, brackets, short words. It has no idea what it says.
-# To compare: on the same text a table of what followed the last two characters gets 2.69 bits, of
-# the last three 2.27. Trained for seconds, your model gets about as far as the first.
+# To compare: on the same text a table of what followed the last two characters, backed by shorter
+# ones, gets 2.69 bits, of three 2.27. Your model gets about as far as the first.
 #
 # ## 7 · Experiment: what do 24 layers need?
 #
@@ -570,9 +570,8 @@ if ready(layer_norm, feed_forward, TransformerBlock):
 #   chosen on the same text, though on other seeds.
 #
 # > **Takeaway.** In these runs nothing deep learned without a sum. (He et al. 2023 do it with a
-# > changed attention, a special start and five times the steps.) A deep sum can be trained if each
-# > part adds little at first: by a norm in front of it, or by a small start, with a norm behind it
-# > or none.
+# > changed attention, a special start and five times the steps.) A deep sum can be trained with a
+# > norm in front of each part, or with a small start, with a norm behind each part or none.
 #
 # ## 8 · Break it
 #

@@ -414,7 +414,7 @@ if ready(online_softmax, flash_forward, flash_backward):
 # of the five. (Those by hand are large enough for it: × 1.3 they did worse in ten runs of ten. Both
 # factors above were chosen after seeing such runs. Your numbers differ with your Python's
 # documentation.) This does not show that such a reader is good: it was compared with letters'
-# frequencies only. The point is that 65,536 keys fit.
+# frequencies only.
 
 # %% [markdown]
 # > **Takeaway.** The LSE of each query replaces the stored weights, for one more matrix product.
@@ -463,7 +463,7 @@ if ready(tiles_needed):
 #
 # <!-- exercise: hbm_traffic -->
 #
-# **Why.** NumPy's seconds show nothing here, because your computer's caches are not a GPU's. Bytes
+# **Why.** NumPy's seconds are not a GPU's. Bytes
 # can be counted anywhere, and before anything runs. (HBM, high-bandwidth memory, is the GPU's large
 # and slow one.)
 #
@@ -627,7 +627,7 @@ if ready(online_softmax, flash_forward):
 
 # %% [markdown]
 # Flash attention is **exact**: its answer is the same sum, bracketed otherwise. Its rounding is of
-# the same size as the naive form's here. Many small tiles round more. Methods that are faster
+# the same size as the naive form's here. Methods that are faster
 # because they look at fewer pairs (chapter 14, planned) or drop the softmax (15) compute something
 # else. (Where NumPy has no 80-bit numbers, "exact" is float64 too.)
 
@@ -652,7 +652,8 @@ if ready(tiles_needed, hbm_traffic):
 #
 # **Arithmetic.** Forward and backward together take seven products instead of six. Where
 # arithmetic, not traffic, is the limit, there is no time to gain, though the memory is still saved;
-# and all $T \cdot S$ scores are still computed. Flash attention makes memory linear, not time.
+# and without a mask all $T \cdot S$ scores are still computed. Flash attention makes memory linear,
+# not time.
 #
 # **Rows with no key.** Here every query sees a key. With masks, $\ell$ can be 0 at the end:
 # `attend_kernels` returns the output 0 and the LSE $-\infty$, which `merge_partials` understands.
@@ -663,10 +664,10 @@ if ready(tiles_needed, hbm_traffic):
 #   other two by $e^{m_{\text{old}} - m_{\text{new}}}$.
 # - Output and LSE of parts merge in any order.
 # - Tiles of queries × tiles of keys: memory of a few tiles. Traffic falls as $1/M$: 4 to 5 times
-#   $TSD^2/M$ if tiles fill the chip, keys come one by one, and $D \ll M \ll TD$.
+#   $TSD^2/M$ if tiles fill the chip, keys come one by one, and $D \ll M \ll TD, SD$.
 # - Backward: weights again from the LSE, $\delta = \operatorname{rowsum}(dO \circ O)$; 7 products
 #   for 6.
-# - Exact up to rounding. Fewer bytes, not fewer operations.
+# - Exact up to rounding. Without a mask, fewer bytes, not fewer operations.
 #
 # **Next.** Chapter 17 writes kernels; chapter 18 turns these loops into a kernel. Before: chapter
 # 03 (the gradient), 15 (what if the softmax went away?), and 13 (what a byte costs; planned).

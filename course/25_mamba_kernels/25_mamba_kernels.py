@@ -13,8 +13,8 @@ widgets.semiseparable()
 # The matrix says how much each output takes from each input. You can read it in two ways. As a
 # *whole* it is attention without a softmax: every output looks at every earlier input, in one
 # matrix product, which GPUs are best at, but at a cost of $T^2$. *Row by row* it is a recurrence: a
-# state of fixed size carries all that is needed of the past, at a cost of $T$, but each step must
-# wait for the one before.
+# state of fixed size carries all that is needed of the past, at a cost of $T$, but without large
+# matrix products.
 #
 # **Mamba-2** (Dao and Gu 2024) does both: attention in the blue squares, the recurrence
 # between them. For that it gives up some of Mamba's freedom: all numbers of a head fade at the same
@@ -420,11 +420,11 @@ if ready(ssd_quadratic, ssd_recurrent, ssd_chunked):
 # |---|---|---|---|---|
 # | 6 to 13 | 10 to 11 | 28 to 34 | 37 to 76 | 284 to 349 |
 #
-# Chunks of 5 multiply least, and were no faster than the plain recurrence: each is a dozen small
+# Chunks of 5 multiply least, and were no faster than the plain recurrence: each is dozens of small
 # operations in Python, which weigh more here than the multiplications they save. Up to 512 steps
-# softmax attention was the fastest of all (4 to 5 there). It and the quadratic form take longer for
-# a step as the text grows; of the others each took at most about twice as long at one length as at
-# another.
+# softmax attention was the fastest of all (4 to 5 at 512). It and the quadratic form take longer
+# for a step as the text grows; of the others each took at most about twice as long at one length as
+# at another.
 #
 # **What this does not show.** That attention without a softmax is slower than with one: torch's
 # attention is one fused operator, your quadratic form several that write $T \times T$ numbers to
@@ -515,7 +515,7 @@ if ready(Mamba2Block):
 
 # %% [markdown]
 # In 150 steps it has left the frequencies behind, but not caught up with the table, which has
-# counted all of the text. Chapter 24 trains such a model to the end.
+# counted all of the text.
 #
 # **How much faster is it?** Forward and backward through one block, chapter 24's and yours,
 # for a small and a large state, 512 tokens in 4 texts, five runs each.
@@ -536,9 +536,9 @@ if ready(Mamba2Block):
 
 # %% [markdown]
 # Where we ran it, Mamba took 63 to 157 milliseconds with $N = 16$ and 255 to 361 with $N = 64$;
-# Mamba-2 took 27 to 39 and 37 to 56. A state four times as large costs Mamba about four times as
-# much, and Mamba-2 less than twice. This compares with chapter 24's *loop*: with the authors'
-# kernel on a GPU Mamba is not that slow. What such a kernel does comes next.
+# Mamba-2 took 27 to 39 and 37 to 56. That is about four times as much for Mamba, and less than
+# twice for Mamba-2. This compares with chapter 24's *loop*: with the authors' kernel on a GPU Mamba
+# is not that slow. What such a kernel does comes next.
 
 # %% [markdown]
 # ## 5 · On the chip
@@ -751,7 +751,7 @@ if ready(ssd_chunked):
 
 # %% [markdown]
 # The cache of 12 pairs is exact up to 12, the one of 42 up to 42. The state of the same bytes errs
-# from the second pair on: by 0.17 to 0.23 at 32 pairs with $N = 128$, in 320 runs. On average its
+# from the second pair on: by 0.16 to 0.23 at 32 pairs with $N = 128$, in 320 runs. On average its
 # error follows $(M - 1) / (M - 1 + N)$, so with $N = 16$ it is about 0.66 there. With far more
 # pairs than the cache holds the state errs less: at 128 pairs, on average, by 0.50 against 0.67
 # with $N = 128$ and by 0.89 against 0.91 with $N = 16$.
@@ -773,7 +773,8 @@ if ready(ssd_chunked):
 # - Segments add up their own terms; above the diagonal the exponent is $-\infty$ *before* exp.
 # - A kernel keeps in registers what it needs again: Mamba's state goes to slow memory only at the
 #   end.
-# - Given up: a decay for each number of the state, and, as with any fixed state, exact recall.
+# - Given up: a decay for each number of the state, and, as with any fixed state, exact recall of
+#   many pairs.
 #
 # **Before:** chapter 24, the block and its scan; chapter 15, linear attention; chapter 16, where
 # attention itself stays on the chip. **Next:** chapter 26 asks which mixer to use when.
@@ -781,8 +782,8 @@ if ready(ssd_chunked):
 # ## Sources
 #
 # - Dao and Gu 2024, *Transformers are SSMs: Generalized Models and Efficient Algorithms Through
-#   Structured State Space Duality*: the matrix §3, attention §4, the chunked algorithm §6 (segsum:
-#   listing 1), the block §7.
+#   Structured State Space Duality*: the matrix §3, attention §4, the chunked algorithm §6, the
+#   block §7; `segsum`: their code, `ssd_minimal.py`.
 # - Gu and Dao 2023, *Mamba: Linear-Time Sequence Modeling with Selective State Spaces*, §3.3.2: the
 #   scan that keeps its states on the chip.
 # - Katharopoulos et al. 2020, *Transformers are RNNs*: linear attention as a recurrence.

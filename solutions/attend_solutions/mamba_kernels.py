@@ -35,7 +35,7 @@ def segsum(log_decay: Tensor) -> Tensor:
         log_decay: (..., T), of at most 0
         returns: (..., T, T)
 
-    Source: Dao and Gu 2024, listing 1.
+    Source: the code of Dao and Gu 2024, ``ssd_minimal.py``.
     """
     tokens = log_decay.shape[-1]
     below = torch.ones(tokens, tokens, dtype=torch.bool, device=log_decay.device).tril(-1)
