@@ -626,8 +626,8 @@ widgets.cell_diagram("gru")
 #
 # Small $n$ is the candidate, and $\sigma$ is the `sigmoid` given for the LSTM. Papers differ,
 # twice: here, as in PyTorch, the reset gate acts *after* the product with $W_{hn}$ and its bias, in
-# Cho et al., §2.3, before it; and $z = 1$ *keeps* the state, as in Cho et al., while in Chung et al.
-# (2014) it replaces it.
+# Cho et al., §2.3, before it; and $z = 1$ *keeps* the state, as in Cho et al., while in Chung et
+# al. (2014) it replaces it.
 #
 # **By hand.** One number, $r = \tfrac12$, $z = 0.9$, $h = 0.5$; to the candidate comes $0$ from the
 # input and $2 \ln 2$ from the state, bias included. So $n = \tanh(\ln 2) = 0.6$, and the new state

@@ -683,7 +683,7 @@ if ready(gated_linear_attention, delta_rule_chunked):
 # The cache has everything as long as a document fits into it. With whole codes 32 pairs do not: it
 # recalls 71 to 74 % of them, behind the gates, and of 64 it recalls 36 or 37 %, the gates 43 to 48.
 # **With narrowed codes they fit.** Then the cache recalls all of 32 pairs and 98 or 99 % of 64. The
-# gates gain too (of 32 pairs from the orthonormal columns alone), to 90 to 95 % and 62 to 64 %, and
+# gates gain too (from the orthonormal columns alone), to 90 to 95 % and 62 to 64 %, and
 # the delta rule to 78 to 82 % and 51 to 53 %, but both stay behind. Forgetting at the right place
 # helps the memory much here, but does not bring it level with a good cache.
 #
@@ -715,7 +715,7 @@ for arm, found in gated_words.table().items():
 # characters as well as of 128. But on average the best arm of this size is the simplest baseline,
 # softmax over the last 8 characters, with 2.10 to 2.25. On five other seeds, at a rate between
 # those tried (0.06), it gets 2.08 to 2.12 and gates 2.19 to 2.24 (`train.py near`). Here it pays to
-# look at what is near: with 32 characters in place of 8 it is 2.16 to 2.22. The bias, which no
+# look at what is near: with 32 characters in place of 8 it is 2.14 to 2.22. The bias, which no
 # memory has, pays as well: without it 8 characters get 2.19 to 2.25, no better than gates. Softmax
 # over everything is level with the decays in 400 steps, and loses at 1,024 (on these seeds 2.34 to
 # 2.43), where it meets more tokens and larger distances than in training. If it then reads only the
