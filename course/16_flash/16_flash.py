@@ -234,8 +234,8 @@ if ready(stream_attention):
         print(f"{name}: output {stream_attention(np.ones(1), keys, ones, 2)[0]}, expected [1.]")
 
 # %% [markdown]
-# > **Takeaway.** Whatever is summed while the maximum moves must move with it. Values of 1 are a
-# > test that needs no second implementation.
+# > **Takeaway.** Whatever is summed while the maximum moves must move with it. Values of 1 show
+# > it, unless both sums forget.
 
 # %% [markdown]
 # ## 4 · Tiles of queries, too
@@ -647,8 +647,8 @@ if ready(tiles_needed, hbm_traffic):
 # The gain in bytes is 1.5 × at 64 tokens and 3 × at 256. (Tiles have 256 queries here, hence 4.0 ×
 # and not section 7's 7.4 ×.) At 64 tokens whole rows fit too, so that gain comes from never storing
 # $Z$, not from section 1. With one query it is gone (1.02 ×): keys and values must be read once in
-# any case, and they are nearly all there is. What helps then is to let many processors read parts
-# of the cache and *merge*: chapter 20 (planned).
+# any case, and they are nearly all there is. Many processors can still read parts of the cache
+# at once and *merge*: chapter 20 (planned).
 #
 # **Arithmetic.** Forward and backward together take seven products instead of six. Where
 # arithmetic, not traffic, is the limit, there is no time to gain, though the memory is still saved;
@@ -660,14 +660,14 @@ if ready(tiles_needed, hbm_traffic):
 #
 # ## 9 · Recap
 #
-# - A softmax needs one pass: maximum, sum and accumulator run along; a new maximum shrinks the
-#   other two by $e^{m_{\text{old}} - m_{\text{new}}}$.
+# - A softmax-weighted sum needs one pass: maximum, sum and accumulator run along; a new maximum
+#   shrinks the other two by $e^{m_{\text{old}} - m_{\text{new}}}$.
 # - Output and LSE of parts merge in any order.
 # - Tiles of queries × tiles of keys: memory of a few tiles. Traffic falls as $1/M$: 4 to 5 times
 #   $TSD^2/M$ if tiles fill the chip, keys come one by one, and $D \ll M \ll TD, SD$.
 # - Backward: weights again from the LSE, $\delta = \operatorname{rowsum}(dO \circ O)$; 7 products
 #   for 6.
-# - Exact up to rounding. Without a mask, fewer bytes, not fewer operations.
+# - Exact up to rounding.
 #
 # **Next.** Chapter 17 writes kernels; chapter 18 turns these loops into a kernel. Before: chapter
 # 03 (the gradient), 15 (what if the softmax went away?), and 13 (what a byte costs; planned).

@@ -738,7 +738,7 @@ for task in mamba_arms.TASKS:
 #
 # **What it shows.** At 64 tokens the selective arm and attention solve both tasks in every run. A
 # fixed Δ learns both in part and is near chance (12 % and 7 %) at 1,024; the gate does not help it.
-# With four times the steps the arm "fixed" solves both at 64 in all five runs (copying: 97 % up) and
+# With four times the steps the arm "fixed" solves both at 64 in all runs (copying: 97 % up) and
 # fails beyond: 15–52 % at 256, 7–20 % at 1,024.
 #
 # In copying at 1,024 no arm is right in every run. In induction attention falls to 15–61 % there
