@@ -197,8 +197,9 @@ if ready(segsum):
         print(f"run {run}: rank of the block, N = 4: {ranks[0]} without softmax, {ranks[1]} with")
 
 # %% [markdown]
-# A matrix whose blocks below the diagonal all have rank at most $N$ is called *semiseparable*. With
-# a softmax, no recurrence with 4 numbers a channel, linear in $x$, gives these outputs exactly.
+# A lower triangular matrix whose blocks on or below the diagonal all have rank at most $N$ is
+# called $N$-*semiseparable*. With a softmax, no recurrence with 4 numbers a channel, linear in $x$,
+# gives these outputs exactly.
 
 # %% [markdown]
 # ## 2 · Both at once
@@ -514,8 +515,7 @@ if ready(Mamba2Block):
     print(f"by how frequent each character is {alone:.2f}, by a table of four letters {table:.2f}")
 
 # %% [markdown]
-# In 150 steps it has left the frequencies behind, but not caught up with the table, which has
-# counted all of the text.
+# In 150 steps it has left the frequencies behind, but not caught up with the table.
 #
 # **How much faster is it?** Forward and backward through one block, chapter 24's and yours,
 # for a small and a large state, 512 tokens in 4 texts, five runs each.
@@ -558,7 +558,7 @@ if ready(Mamba2Block):
 # | `tl.arange(0, 8)` | the numbers 0 to 7; a power of two |
 # | `tl.load(p + i, mask=m, other=0.0)` | the numbers `i` places behind `p`; 0 where `m` is False |
 # | `tl.store(p + i, value, mask=m)` | write there |
-# | `tl.dot(a, b)`, `tl.trans(a)` | matrix product (sizes from 16 on), transpose |
+# | `tl.dot(a, b)`, `tl.trans(a)` | matrix product (inner size from 16 on), transpose |
 # | `tl.sum(a, axis=0)`, `tl.cumsum(a, axis=0)`, `tl.exp`, `tl.where` | as in PyTorch |
 #
 # Tensors come as addresses, and places are counted by hand: in a contiguous tensor of shape $(B,
