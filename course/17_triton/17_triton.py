@@ -26,7 +26,7 @@ display(widgets.memory_viewer())
 #
 # A GPU kernel is this: one piece of code, run by many programs at the same time. In Triton you
 # write what *one* program does to *one block* of numbers. The compiler spreads a block over threads
-# and chooses the machine's instructions; memory, and what each program owns, are yours.
+# and chooses the machine's instructions; addresses, and what each program owns, are yours.
 #
 # There are ten exercises, nine of them kernels, from a sum of vectors to a loss that never stores
 # its softmax. They take about two hours and a quarter. You need PyTorch's tensors; the running
@@ -314,7 +314,7 @@ if ready(long_softmax):
 # load, convert with `.to(tl.float32)`, calculate. A store converts back to the type of its tensor.
 # And subtract the mean *before* you square. The mean of the squares minus the square of the mean
 # loses digits: where $\mu$ is 100 deviations, the variance kept about 3 of float32's 7 digits in
-# most of 1,000 draws, of 128 numbers as of 8,192.
+# most of 1,000 draws.
 
 # %% tags=["exercise"]
 from attend_solutions.triton import fused_layer_norm
@@ -421,9 +421,9 @@ if ready(matmul):
 # <!-- exercise: block_for_budget -->
 #
 # **Why.** Larger tiles move fewer bytes, until one tile holds the whole product, and take more of
-# the chip. Real kernels choose by measured time; here the budget decides. Work out what the kernel
-# above moves for two $n \times n$ float32 matrices, ragged tiles included, and choose. Masked lanes
-# move nothing.
+# the chip. Many real kernels choose by measured time; here the budget decides. Work out what the
+# kernel above moves for two $n \times n$ float32 matrices, ragged tiles included, and choose.
+# Masked lanes move nothing.
 #
 # | symbol | argument | is |
 # |---|---|---|
@@ -575,8 +575,8 @@ if ready(fused_softmax, long_softmax, copy_strided):
         print(f"{way:17s} asked for {sorted(found)} bytes a number, in all 30 cases")
 
 # %% [markdown]
-# What is *asked for* is exact: 16, 12, 8 and 8 bytes, in every draw and at every length. The counts
-# depend on the kernel alone, so the bands have no width. What is
+# What is *asked for* is exact: 16, 12, 8 and 8 bytes, in every draw and at every length. No
+# count depends on the scores, so the bands have no width. What is
 # *fetched* depends on the length: where a row is no multiple of eight numbers, rows begin in the
 # middle of a sector, and neighbouring programs fetch it twice. At 27 that costs the copy more than
 # one reading of whole rows: most rows of its tiles, eight numbers wide, lie in two sectors.
@@ -594,10 +594,10 @@ attend.kernels.race(fused_softmax if ready(fused_softmax) else None)
 #
 # - **The interpreter is no GPU.** Programs run one after the other, so a race gives the same answer
 #   each time. The tracer finds two writers of one place, and reads of what another program writes,
-#   but only on the inputs you run. It knows nothing of alignment, caches or time.
+#   but only on the inputs you run. It knows nothing of caches or time.
 # - **One row, one block.** `fused_softmax` keeps a row in registers. Run the cell below: at some
 #   length threads have too few and spill. More warps a program, which is more threads, put that
-#   off; longer rows have to come in blocks, as in `long_softmax`.
+#   off; longer rows can come in blocks, as in `long_softmax`.
 # - **Offsets.** `row * columns` is a 32-bit product. Past $2^{31}$ elements it overflows.
 # - **Few rows.** One program a row leaves part of a GPU idle where rows are fewer than processors
 #   (an H100 SXM has 132).
@@ -611,10 +611,10 @@ if ready(fused_softmax):
 # %% [markdown]
 # ## 11 · Beside yours: attend_kernels
 #
-# The course has a package of kernels that are meant to be used. Open them beside your own:
-# `attend_kernels/ops/softmax/kernels.py`, `ops/norm/kernels.py`, `ops/cross_entropy/kernels.py`.
+# The course has a package of kernels that are meant to be used. Open its softmax,
+# `attend_kernels/ops/softmax/kernels.py`, beside your own:
 #
-# | there | yours | why |
+# | softmax there | yours | why |
 # |---|---|---|
 # | `.to(tl.int64)` of `program_id` | 32-bit offsets | over $2^{31}$ elements |
 # | `ROWS` rows a program | one | short rows alone leave most of a program's threads idle |
@@ -639,7 +639,8 @@ print("\n".join(line if len(line) <= 78 else line[:77] + "…" for line in lines
 # - A kernel says what one program does to one block; the launch says how many there are.
 # - A tensor is an address and strides. Masks keep a program inside; `other` is what the rest holds.
 # - Each place has one writer. Shared sums: partial sums, then a second launch.
-# - Fusion reads once and writes once. A running maximum and sum make rows of any length fit.
+# - Fusion reads a row once and writes it once. With a running maximum and sum rows of any length
+#   fit, but are read twice.
 # - Tiles of $B \times B$ divide a matrix product's loads by $B$, where $B$ divides its sizes.
 #
 # **Sources.** Tillet, Kung and Cox 2019, [Triton](https://doi.org/10.1145/3315508.3329973);
