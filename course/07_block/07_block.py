@@ -149,7 +149,7 @@ if ready(rms_norm):
 # **Why.** Attention mixes tokens, but what it adds is a weighted mean of values. The second part
 # works on each token alone: it takes it out to $F$ numbers, applies an *activation function* to
 # each, and brings them back. At $F = 4C$ two thirds of a block's numbers are here. With fewer heads
-# of keys the share is larger: in Llama 3 8B, whose $F$ is larger too, 81 %.
+# of keys the share is larger: in Llama 3 8B, whose feed-forward part has a third matrix, 81 %.
 #
 # $$\begin{gathered}
 # \text{relu: } \max(0, x W_{\text{in}}^\top)\, W_{\text{out}}^\top, \\
@@ -349,8 +349,7 @@ if ready(layer_norm, feed_forward, RepairedBlock):
 # **Why.** At the start all that is added is random and nearly independent, so variances add: $2L$
 # parts of variance $v$ make the stream's variance grow by $2Lv$. In the first picture "pre-norm"
 # grows this way, because the norm keeps $v$ about the same in every block. In "residual" what is
-# added grows with the stream: 24 blocks make its variance 26 times as large (mean of 100 starts; 8
-# to 77).
+# added grows with the stream: 24 blocks make its variance 26 times as large (mean of 100 starts).
 #
 # GPT-2 therefore multiplies the matrices that *write to the stream* by
 #
@@ -543,15 +542,16 @@ if ready(layer_norm, feed_forward, TransformerBlock):
 # **What it shows.**
 #
 # - *Without a residual connection* nothing is read at 24 layers, and next to nothing at 2. The
-#   large start keeps the gradients near 1 at first (sizes end between 0.004 and 12, in 90 of 100
-#   starts); still two of its ten runs overflow, and the others read nothing.
-# - *Post-norm* with the usual start reads a little, in some runs: with warm-up one in five gets to
-#   4.35. And without? The tuning seeds chose the rate 0.01, where nothing is read. But at 0.001 the
-#   same five seeds end at 4.36 to 4.62 (`depth.py passed-over`), and with warm-up at 4.35 to 4.62.
-#   So here warm-up makes no difference. (Two seeds were too few to choose by.)
-# - *The start* does: with the small one post-norm reads in every run, either way. And without any
-#   norm in the blocks, the small start reads in every run, too, where a residual connection alone
-#   reads nothing. This agrees with Huang et al.
+#   large start keeps the gradients between 0.1 and 10 at first, in most starts; still two of its
+#   ten runs overflow, and the others read nothing.
+# - *Post-norm* with the usual start reads a little, in some runs: with warm-up one of these five
+#   (13 of 20 others). And without? The tuning seeds chose the rate 0.01, where nothing is read. But
+#   at 0.001 the same five seeds end at 4.36 to 4.62 (`depth.py passed-over`), and with warm-up at
+#   4.35 to 4.62. So at this rate warm-up makes no difference. (Two seeds were too few to choose
+#   by.)
+# - *The start* does: with the small one post-norm reads in all ten runs. And without any norm in
+#   the blocks, the small start reads in all ten, too, where a residual connection alone reads
+#   nothing. This agrees with Huang et al.
 # - *Pre-norm* reads in all runs, either way.
 # - *The control:* at 2 layers all five arms with a residual connection are close together. So it is
 #   depth that tells them apart, at this number of steps.
@@ -570,7 +570,7 @@ if ready(layer_norm, feed_forward, TransformerBlock):
 #   chosen on the same text, though on other seeds.
 #
 # > **Takeaway.** In these runs nothing deep learned without a sum. (He et al. 2023 do it with a
-# > changed attention, a special start and five times the steps.) A deep sum can be trained with a
+# > changed attention and a special start.) A deep sum can be trained with a
 # > norm in front of each part, or with a small start, with a norm behind each part or none.
 #
 # ## 8 · Break it
