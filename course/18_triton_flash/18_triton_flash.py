@@ -134,8 +134,8 @@ if ready(one_tile):
 from attend_solutions.triton_flash import flash_loop
 
 # %% [markdown]
-# **What you should see.** Blocks of any size give the same numbers, and fewer bytes move when a
-# program owns more queries, because keys and values are read once for each program.
+# **What you should see.** Blocks of any size give the same numbers up to rounding, and fewer bytes
+# move when a program owns more queries, because keys and values are read once for each program.
 
 # %%
 if ready(flash_loop):
@@ -243,7 +243,7 @@ if ready(ragged_flash):
 # The backward pass (chapter 19) and every merge of parts (chapter 20) need the **LSE** in base $e$,
 # one number a query. At the end of the loop the sum holds $\sum_s 2^{y_s - m_2}$, so
 #
-# $$\text{LSE} = \ln \sum_s e^{x_s} = (m_2 + \log_2 \ell) \cdot \ln 2 .$$
+# $$\text{LSE} = \ln \sum_s e^{x_s/\sqrt D} = (m_2 + \log_2 \ell) \cdot \ln 2 .$$
 #
 # | argument | is | shape |
 # |---|---|---|
@@ -256,11 +256,11 @@ if ready(ragged_flash):
 # You write the factor, a turn of the loop and the LSE. `tl.exp2` and `tl.log2` are there. $\log_2
 # e = 1.4426950408889634$, $\ln 2 = 0.6931471805599453$.
 #
-# <details><summary>Predict first: what happens to the output if you forget the factor
-# altogether?</summary>
+# <details><summary>Predict first: what happens to the output if you forget $\log_2 e$ in
+# the factor?</summary>
 #
-# Weights become $2^x$ instead of $e^x$, up to the sum. It is a softmax at temperature 1.44: flatter
-# than it should be, and plausible to the eye.
+# Weights become $2^{x/\sqrt D}$ instead of $e^{x/\sqrt D}$, up to the sum. It is a softmax at
+# temperature 1.44: flatter than it should be, and plausible to the eye.
 #
 # </details>
 
@@ -378,25 +378,26 @@ if ready(grouped_flash):
 # <!-- exercise: choose_tiles -->
 #
 # **Why.** So far 16 × 16 would do. On an H100 the sides of a tile decide how many bytes move,
-# whether the tensor cores can be used, and whether the program fits at all. Choose for float16
+# in which form the tensor cores are used, and whether the program fits at all. Choose for float16
 # heads of width 64 and 128. The compiler is the judge, and it needs no GPU.
 #
 # | what | width 64 | width 128 |
 # |---|---|---|
-# | bytes of one causal head of 8,192 tokens | at most 71 MB | at most 141 MB |
+# | bytes of one causal head of 8,192 tokens, output in float16 | at most 71 MB | at most 141 MB |
 # | turns of the loop for 8,192 keys | | at most 64 |
 # | stages: tiles of keys and values in shared memory at once | at least 3 | at least 3 |
 # | shared memory of a program | 232,448 bytes | 232,448 bytes |
-# | registers spilled; tensor cores (HGMMA) | none; used | none; used |
+# | registers spilled; tensor cores by HGMMA | none; used | none; used |
 # | programs that fit one processor at once | 2 | 1 |
 #
 # Bytes are `hbm_traffic(8192, 8192, D, block_t, block_s, causal=True)`; a MB is $10^6$ of them.
 # A processor of an H100 has 65,536 registers and 233,472 bytes of shared memory, of which each
 # program costs 1,024 more. A warp has 32 threads, and a thread at most 255 registers.
 #
-# **By hand.** The queries and, for each stage, a tile of keys and one of values lie in shared
-# memory, two bytes a number: $2 D (\text{BLOCK\_T} + 2 \cdot \text{stages} \cdot \text{BLOCK\_S})$
-# bytes. For $D = 64$, tiles of 64 × 64 and 3 stages: 57,344. That is what the compiler says, too.
+# **By hand.** With HGMMA, the queries and, for each stage, a tile of keys and one of values lie in
+# shared memory, two bytes a number: $2 D (\text{BLOCK\_T} + 2 \cdot \text{stages} \cdot
+# \text{BLOCK\_S})$ bytes. For $D = 64$, tiles of 64 × 64 and 3 stages: 57,344. That is what the
+# compiler says, too.
 
 # %% tags=["exercise"]
 from attend_solutions.triton_flash import choose_tiles
@@ -417,7 +418,7 @@ if ready(choose_tiles):
         print(f"   {report['registers']} registers a thread, {report['shared']:,} bytes shared")
 
 # %% [markdown]
-# > **Takeaway.** Queries decide the traffic, keys and stages the shared memory, both sides the
+# > **Takeaway.** Queries decide the traffic, tiles and stages the shared memory, both sides the
 # > registers. At width 128 a program of 128 × 128 with three stages takes 229,376 of the 232,448
 # > bytes.
 
@@ -446,8 +447,9 @@ if ready(flash_lse, causal_flash):
         print(f"   chapter 16: {paper:6,}; without skipping: {control:6,}")
 
 # %% [markdown]
-# The two agree to the byte in every case. (With `check` passed they must: it is what the check asks
-# for. The experiment shows that the formula counts a real kernel's loads, ragged ends included.)
+# With tiles that begin at multiples of `BLOCK_S` the two agree to the byte in every case: the
+# formula counts a real kernel's loads, ragged ends included. A loop that begins at $p_0 - w$ moves
+# fewer.
 # Where the window reaches all keys and one program has all queries, there is nothing to skip.
 #
 # **Is the loop worth it?** The strongest simple rival is `one_tile`: no running maximum, no
@@ -522,8 +524,8 @@ if ready(flash_lse):
 #   understands.
 # - **`bend`, `slope`, `left`, `right`.** Soft caps, ALiBi, windows on both sides. What is off is
 #   `None`, known when the kernel is compiled, and costs nothing.
-# - **64-bit offsets** (in `load_rows`). In your kernel a row times its stride must stay below
-#   $2^{31}$.
+# - **64-bit offsets** (in `load_rows`). In your kernel each index times its stride must stay
+#   below $2^{31}$.
 # - **The longest programs first** (in `flash_forward_kernel`). Program 7 of the first screen should
 #   not be the last to begin. How much is at stake? A model: 1,024 programs of 1 to 64 turns, given
 #   to 132 processors as these become free.
@@ -560,12 +562,13 @@ for seed in range(5):
 # **Heads of other widths.** `tl.arange` needs powers of two. A width of 80 takes blocks of 128 and
 # a mask along $d$ as well.
 #
-# **One query.** When a model writes, $T = 1$: one program a head, and most processors have nothing
-# to do. Chapter 20 splits the *keys* among programs and merges by LSE.
+# **One query.** When a model writes one text, $T = 1$: one program a head, and most processors have
+# nothing to do. Chapter 20 splits the *keys* among programs and merges by LSE.
 #
 # **What the interpreter does not show.** It runs one program after the other, so a race looks
 # right; the tracer reports overlapping writes. It forgives small products that the compiler
-# refuses. And it says nothing about time.
+# refuses. It multiplies float32 as such; on a GPU `tl.dot`
+# rounds the factors to TF32.
 #
 # ## 11 · Recap
 #

@@ -454,16 +454,18 @@ if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
     for kind, causal in itertools.product((torch.float32, torch.float16), (False, True)):
         here = *(x.to(kind) for x in args[:4]), *args[4:6], causal, None, 16, 16
         counted = [attend.kernels.moved(way, *here) for way in (two_passes, one_pass)]
-        sums = [f"{each.read + each.written:,} bytes" for each in counted]
+        zeros = 0, 4 * here[0].numel()  # dQ is filled before anything can be added
+        pairs = zip(counted, zeros, strict=True)
+        sums = [f"{each.read + each.written + more:,} bytes" for each, more in pairs]
         print(f"{kind}, causal {causal}: two passes {sums[0]}, one pass {sums[1]}")
 
 # %% [markdown]
-# One pass saves two of seven products, but not always traffic. With these six tiles it moves a
-# tenth less in float32, a seventh under the causal mask; in float16 a fifth more, a ninth under the
-# mask. An addition in memory reads and writes a row of $dQ$, in float32 always. Where tiles are
-# square, that is as many numbers as the second pass reads of $K$ and $V$, which shrink with
-# float16. So in float32 only what is read once is saved, whose share falls with more tiles. Which
-# is faster, only a clock can say.
+# One pass saves two of seven products, but not always traffic. With these six tiles, $dQ$'s zeros
+# counted, it moves 7 % less in float32, a tenth under the causal mask; in float16 a quarter more, a
+# fifth under the mask. An addition in memory reads and writes a row of $dQ$, in float32 always.
+# Where tiles are square, that is as many numbers as the second pass reads of $K$ and $V$, which
+# shrink with float16. So in float32 only what is read once is saved, whose share falls with more
+# tiles. Which is faster, only a clock can say.
 #
 # **On a GPU** the next cell compiles your kernels, runs each form ten times on the same numbers,
 # and counts how many different results come out:
@@ -482,7 +484,7 @@ if ready(grad_keys_values, grad_queries, one_pass):
 # %% [markdown]
 # **Is memory flat?** What a call keeps for its way back, and the largest tensor made on either way,
 # in bytes for each token of two heads (in the kernels: of all that they touch, arguments left out).
-# Beside yours: plain attention, and the strongest simple rival, `checkpointed`, which keeps nothing
+# Beside yours: plain attention, and a simple rival, `checkpointed`, which keeps nothing
 # and computes plain attention again on the way back.
 
 # %%
@@ -496,9 +498,9 @@ if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
 
 # %% [markdown]
 # A token of two heads keeps 136 bytes with your function, whatever the length: 2 · 16 numbers of
-# output and 2 LSE. Plain attention keeps one number for each pair. Checkpointing keeps nothing, but
-# its largest tensor still has a number for each pair. (Sizes follow from shapes, not
-# from seeds.)
+# output and 2 LSE. Plain attention keeps one number for each pair. `checkpointed` keeps nothing,
+# but its largest tensor has a number for each pair; in blocks of queries it would be flat, too.
+# (Sizes follow from shapes, not from seeds.)
 #
 # **What this does not show.** Time, where there is no GPU. How often sums differ there: our orders
 # were drawn evenly, a GPU's are not. Memory of the allocator, which rounds sizes up. A third form:

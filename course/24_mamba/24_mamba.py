@@ -571,8 +571,7 @@ if ready(mamba_step):
 # heads to one such pair it lies at 152 tokens. And a Mamba model has about twice as many layers as
 # a transformer of its size, because its block is attention and MLP in one.
 #
-# In time a short cache is *faster*, because your step is some thirty small operations in Python:
-# where we ran it, up to a few thousand tokens.
+# In time a short cache is *faster* here: where we ran it, up to a few thousand tokens.
 
 # %% [markdown]
 # ### A model that writes documentation
@@ -736,10 +735,10 @@ for task in mamba_arms.TASKS:
 #
 # </details>
 #
-# **What it shows.** At 64 tokens the selective arm and attention solve both tasks in every run. A
-# fixed Δ learns both in part and is near chance (12 % and 7 %) at 1,024; the gate does not help it.
-# With four times the steps the arm "fixed" solves both at 64 in all runs (copying: 97 % up) and
-# fails beyond: 15–52 % at 256, 7–20 % at 1,024.
+# **What it shows.** At 64 tokens the selective arm and attention solve both tasks in every run. The
+# arm "fixed" learns both in part and is near chance (12 % and 7 %) at 1,024; the gate does not help
+# it. With four times the steps the arm "fixed" solves both at 64 in all runs (copying: 97 % up) and
+# then falls: 15–52 % at 256, 7–20 % at 1,024.
 #
 # In copying at 1,024 no arm is right in every run. In induction attention falls to 15–61 % there
 # (with rate 0.02, to 49–99 %). Without positions it keeps 97–100 %. In copying it learns
@@ -753,9 +752,9 @@ for task in mamba_arms.TASKS:
 #   with 0.02 instead of 0.01 the LSTM keeps 50–86 % of copying there, the selective arm 12–97 %.
 # - Anything about large models: these have about 8,000 numbers and 300 to 600 steps.
 #
-# > **Takeaway.** A fixed Δ does not carry these tasks beyond the trained length, with a gate or
-# > without. Mixing that depends on the input can; how far depends on the run, the rate and the
-# > position code.
+# > **Takeaway.** With Δ, $b$ and $c$ constant, these tasks are lost at 16 times the trained length,
+# > with a gate or without. Mixing that depends on the input can; how far depends on the run, the
+# > rate and the position code.
 
 # %% [markdown]
 # ## 7 · Where it breaks
@@ -813,7 +812,7 @@ if ready(selective_scan):
 
 # %% [markdown]
 # Up to 12 pairs the cache is exact, while the state errs as soon as two keys are not at a right
-# angle: over many runs its error is $(n - 1) / (n - 1 + N)$ on average. With more pairs the cache
+# angle: over many runs its error is about $(n - 1) / (n - 1 + N)$. With more pairs the cache
 # has lost the oldest altogether, while the state knows a little of all. They are equal between 32
 # and 64 pairs, when both have lost two thirds or more. So with random keys, at equal bytes,
 # attention wins while what you need fits its cache.
