@@ -693,8 +693,8 @@ if ready(ssd_recurrent, triton_chunk_state, triton_chunk_scan):
 # %% [markdown]
 # ## 6 · Where it breaks
 #
-# **One decay a head.** With constant $a$, $b$ and $c$, Mamba's channel answers an impulse with a
-# sum of $N$ exponentials. A head of Mamba-2 answers with *one*, whatever $N$ is: all its numbers
+# **One decay a head.** With constant $\Delta$, $b$ and $c$, Mamba's channel answers an impulse with
+# a sum of $N$ exponentials. A head of Mamba-2 answers with *one*, whatever $N$ is: all its numbers
 # fade alike. Look at the ratio of consecutive outputs.
 
 # %%
@@ -773,8 +773,7 @@ if ready(ssd_chunked):
 # - Segments add up their own terms; above the diagonal the exponent is $-\infty$ *before* exp.
 # - A kernel keeps in registers what it needs again: Mamba's state goes to slow memory only at the
 #   end.
-# - Given up: a decay for each number of the state, and, as with any fixed state, exact recall of
-#   many pairs.
+# - Given up: a decay for each number of the state, and exact recall of many pairs.
 #
 # **Before:** chapter 24, the block and its scan; chapter 15, linear attention; chapter 16, where
 # attention itself stays on the chip. **Next:** chapter 26 asks which mixer to use when.
