@@ -141,9 +141,9 @@ if ready(vector_add):
 from attend_solutions.triton import copy_strided
 
 # %% [markdown]
-# **What you should see.** A GPU fetches no single number, but **sectors** of 32 bytes, eight
-# float32. Play both, first a whole matrix, then every fourth column of it, and compare their last
-# lines.
+# **What you should see.** An NVIDIA GPU fetches no single number, but **sectors** of 32 bytes,
+# eight float32. Play both, first a whole matrix, then every fourth column of it, and compare their
+# last lines.
 
 # %%
 if ready(copy_strided):
@@ -233,7 +233,7 @@ if ready(padded_softmax):
 #
 # Padding held 0, a score like any other, with a weight in proportion to $e^0 = 1$. Beside scores of
 # 120 that is $10^{-52}$, which float32 rounds to 0. Beside scores of $-5$ it is 148 times the
-# weight of a token. Only $-\infty$ adds nothing to the sum and is never the maximum.
+# weight of a token. $-\infty$ adds nothing to the sum and is never the maximum.
 #
 # </details>
 
@@ -374,7 +374,7 @@ if ready(fused_layer_norm, fused_layer_norm_backward):
     display(widgets.memory_viewer(fused_layer_norm_backward, *numbers))
 
 # %% [markdown]
-# > **Takeaway.** A place in memory has one writer. What programs share goes through partial sums
+# > **Takeaway.** Give a place in memory one writer. What programs share goes through partial sums
 # > and a second launch, which waits for the first (on one stream, as here).
 
 # %% [markdown]
@@ -575,16 +575,16 @@ if ready(fused_softmax, long_softmax, copy_strided):
         print(f"{way:17s} asked for {sorted(found)} bytes a number, in all 30 cases")
 
 # %% [markdown]
-# What is *asked for* is exact: 16, 12, 8 and 8 bytes, in every draw and at every length. No
-# count depends on the scores, so the bands have no width. What is
-# *fetched* depends on the length: where a row is no multiple of eight numbers, rows begin in the
-# middle of a sector, and neighbouring programs fetch it twice. At 27 that costs the copy more than
-# one reading of whole rows: most rows of its tiles, eight numbers wide, lie in two sectors.
+# What is *asked for* is exact: 16, 12, 8 and 8 bytes, in every draw and at every length. No count
+# depends on the scores, so the bands have no width. What is *fetched* depends on the length: where
+# a row is no multiple of eight numbers, rows begin in the middle of a sector, and neighbouring
+# programs or blocks fetch it twice. At 27 that costs the copy more than one reading of whole rows:
+# most rows of its tiles, eight numbers wide, lie in two sectors.
 #
 # **What this does not show.** Time. If memory were the only limit, three readings would take twice
-# as long as one; but rows that fit into a cache are read from slow memory once, whatever the kernel
-# asks for, and a small launch is over before memory matters. A strong baseline is a compiler that
-# fuses by itself: `torch.compile`. It needs a GPU to be compared here:
+# as long as one; but rows that fit into a cache together are read from slow memory once, whatever
+# the kernel asks for, and a small launch is over before memory matters. A strong baseline is a
+# compiler that fuses by itself: `torch.compile`. It needs a GPU to be compared here:
 
 # %%
 attend.kernels.race(fused_softmax if ready(fused_softmax) else None)
@@ -618,10 +618,10 @@ if ready(fused_softmax):
 # |---|---|---|
 # | `.to(tl.int64)` of `program_id` | 32-bit offsets | over $2^{31}$ elements |
 # | `ROWS` rows a program | one | short rows alone leave most of a program's threads idle |
-# | `row_stride`, `column_stride` | contiguous | views are not copied first |
+# | `row_stride`, `column_stride` | contiguous | a matrix's views are not copied |
 # | a row of $-\infty$ only gives zeros | NaN; `long_softmax` if its first block is | masked rows |
 # | one kernel, `ONE_BLOCK: tl.constexpr` | two | the compiler keeps the branch that is taken |
-# | an `autograd.Function` | a gradient by hand | `loss.backward()` |
+# | an `autograd.Function` | no gradient | `loss.backward()` |
 # | a twin in PyTorch | none | where there is no GPU, and as the oracle of its tests |
 
 # %%
@@ -638,7 +638,7 @@ print("\n".join(line if len(line) <= 78 else line[:77] + "…" for line in lines
 #
 # - A kernel says what one program does to one block; the launch says how many there are.
 # - A tensor is an address and strides. Masks keep a program inside; `other` is what the rest holds.
-# - Each place has one writer. Shared sums: partial sums, then a second launch.
+# - Give each place one writer. Shared sums: partial sums, then a second launch.
 # - Fusion reads a row once and writes it once. With a running maximum and sum rows of any length
 #   fit, but are read twice.
 # - Tiles of $B \times B$ divide a matrix product's loads by $B$, where $B$ divides its sizes.
